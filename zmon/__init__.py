@@ -1,0 +1,10 @@
+"""zmon watches synchronous distributed training: who stalled the job, why, and what it costs.
+
+This is the door for trainers; everything else is a daemon or the `zmon` command.
+"""
+
+from zmon.hooks import attach
+from zmon.probe import activity, phase, report, step, work
+
+__all__ = ["activity", "attach", "phase", "report", "step", "work"]
+__version__ = "0.1.0"

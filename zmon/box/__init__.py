@@ -1,0 +1,9 @@
+"""The black box: a rank writes what it is doing into a file that outlives it, the agent reads it.
+
+`writer` is the rank's end, `reader` the agent's, `layout` what they agree on, `lock` tells alive from dead.
+"""
+
+from zmon.box.reader import BoxReader, Identity, Now, Totals
+from zmon.box.writer import BoxWriter, box_path
+
+__all__ = ["BoxReader", "BoxWriter", "Identity", "Now", "Totals", "box_path"]

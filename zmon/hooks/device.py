@@ -1,0 +1,30 @@
+"""Which device the rank computes on, and how much of its memory the allocator holds."""
+
+from __future__ import annotations
+
+import torch
+
+from zmon import probe
+
+
+def install() -> None:
+    """Let the probe read the device's memory now and then, where there is a GPU."""
+    timeline = probe.timeline()
+    if timeline is not None:
+        timeline.memory_reader = read_memory
+
+
+def identify_device() -> None:
+    """Write the device's UUID into the box; the rank has chosen its device once it made a process group."""
+    if torch.cuda.is_initialized():
+        probe.identify(device=f"GPU-{torch.cuda.get_device_properties(torch.cuda.current_device()).uuid}")
+
+
+def read_memory() -> tuple[int, int, int] | None:
+    """Bytes allocated, reserved and at the peak; None on the CPU. Takes the allocator's nested dictionary as it
+    is: flattening it, as `torch.cuda.memory_stats` does, costs many times more."""
+    if not torch.cuda.is_initialized():
+        return None
+    stats = torch.cuda.memory_stats_as_nested_dict()
+    allocated = stats["allocated_bytes"]["all"]
+    return allocated["current"], stats["reserved_bytes"]["all"]["current"], allocated["peak"]

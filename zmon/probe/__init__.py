@@ -1,0 +1,218 @@
+"""What the trainer calls: attach once, then mark steps, phases and activities. Nothing here ever raises.
+
+    zmon.attach()
+    for batch in batches:
+        with zmon.step():
+            zmon.phase("forward")
+            ...
+        zmon.report(loss=loss)
+
+Before `attach`, or where no box could be made, every call does nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+import uuid
+from pathlib import Path
+from types import TracebackType
+
+from zmon.box import BoxWriter, box_path, layout
+from zmon.errors import ZmonError
+from zmon.interface import JobInterface, job_interface_name
+from zmon.launch import Launch, read_launch
+from zmon.probe.last_words import forget_last_words, record_last_words
+from zmon.probe.rank import ACTIVITY_NUMBER, PHASE_NUMBER, RankTimeline
+
+DEFAULT_BOX_DIR = "/dev/shm/zmon"
+
+_timeline: RankTimeline | None = None
+_identity: dict[str, object] = {}
+_complaints: set[str] = set()
+
+
+def timeline() -> RankTimeline | None:
+    """The timeline of this rank, for the hooks; None while not attached."""
+    return _timeline
+
+
+def attach_box(job_id: str | None = None, labels: dict[str, str] | None = None) -> bool:
+    """Begin to watch this rank. False, after one line on stderr, where that cannot be."""
+    global _timeline
+    if _timeline is not None:
+        return True
+    if os.environ.get("ZMON_DISABLED", "") not in ("", "0"):
+        return False
+    try:
+        launch = read_launch(os.environ, job_id)
+        _timeline = _open(launch, labels or _labels(os.environ.get("ZMON_LABELS", "")))
+        record_last_words(_timeline)
+    except Exception as error:
+        _complain(str(error) if isinstance(error, ZmonError) else f"cannot watch this rank: {error!r}")
+        return False
+    os.register_at_fork(after_in_child=_forget)
+    return True
+
+
+def identify(*, device: str | None = None, backend: str | None = None, socket: str | None = None) -> None:
+    """Add to the box what became known about the rank after it attached."""
+    told = {"device": device, "backend": backend, "socket": socket}
+    _identity.update({name: value for name, value in told.items() if value is not None})
+    if _timeline is not None:
+        _write_identity(_timeline.box)
+
+
+class _Step:
+    """`with zmon.step():` around one optimizer update, fetching its batch included."""
+
+    __slots__ = ("number",)
+    number: int | None
+
+    def __enter__(self) -> None:
+        if _timeline is not None:
+            try:
+                _timeline.begin_step(self.number)
+            except Exception as error:
+                _failed(error)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if _timeline is not None and kind is None:
+            try:
+                _timeline.end_step()
+            except Exception as failure:
+                _failed(failure)
+
+
+_step = _Step()
+
+
+def step(number: int | None = None) -> _Step:
+    """One optimizer update; `number` counts on by itself when it is not given."""
+    _step.number = number
+    return _step
+
+
+def phase(name: str) -> None:
+    """From now on this rank's own time goes into `name`: data, h2d, embedding, forward, backward, …"""
+    if _timeline is not None:
+        try:
+            _timeline.phase(PHASE_NUMBER[name])
+        except Exception as error:
+            _failed(error, f"zmon.phase({name!r}): the phases are {', '.join(PHASE_NUMBER)}")
+
+
+class activity:
+    """`with zmon.activity("eval"):` what the rank is there for; its own lease applies meanwhile."""
+
+    __slots__ = ("_before", "_name")
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._before: int | None = None
+
+    def __enter__(self) -> None:
+        if _timeline is not None:
+            try:
+                self._before = _timeline.turn_to(ACTIVITY_NUMBER[self._name])
+            except Exception as error:
+                _failed(error, f"zmon.activity({self._name!r}): it is one of {', '.join(ACTIVITY_NUMBER)}")
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if _timeline is not None and self._before is not None:
+            try:
+                _timeline.turn_to(self._before)
+            except Exception as failure:
+                _failed(failure)
+
+
+def work(samples: int | None = None, lookups: int | None = None) -> None:
+    """How much work this rank has in this step, so that uneven work is not taken for a slow rank."""
+    if _timeline is not None:
+        try:
+            _timeline.work(samples, lookups)
+        except Exception as error:
+            _failed(error)
+
+
+def report(**values: float) -> None:
+    """Gauges such as loss or normalized_entropy; four names a rank."""
+    if _timeline is not None:
+        try:
+            _timeline.report(values)
+        except Exception as error:
+            _failed(error)
+
+
+def _open(launch: Launch, labels: dict[str, str]) -> RankTimeline:
+    root = Path(os.environ.get("ZMON_BOX_DIR", DEFAULT_BOX_DIR))
+    box = BoxWriter(box_path(root, launch.job_id, launch.attempt, launch.rank))
+    encoded = json.dumps(labels)
+    if len(encoded) > 1000:
+        _complain("the labels of this job are left out: longer than 1,000 bytes. Shorten --label")
+        encoded = "{}"
+    _identity.update(
+        launch=launch,
+        uid=uuid.uuid4().bytes,
+        start=time.monotonic_ns(),
+        start_unix=time.time_ns(),
+        labels=encoded,
+        device="cpu",
+        backend="",
+        socket="",
+    )
+    _write_identity(box)
+    interface = None
+    if launch.local_rank == 0:
+        sys_root = Path("/sys")
+        name = job_interface_name(os.environ, launch.world_size, launch.local_world_size, sys_root)
+        interface = JobInterface(name, sys_root) if name else None
+    opened = RankTimeline(box, interface, network_known=launch.world_size == launch.local_world_size)
+    box.publish()
+    return opened
+
+
+def _write_identity(box: BoxWriter) -> None:
+    launch = _identity["launch"]
+    assert isinstance(launch, Launch)
+    box.identity(
+        os.getpid(), _identity["uid"], _identity["start"], _identity["start_unix"],
+        launch.launcher_pid, launch.launcher_start_ticks,
+        launch.rank, launch.local_rank, launch.world_size, launch.local_world_size,
+        launch.attempt, launch.restart_count, launch.max_restarts, launch.job_id.encode(),
+        layout.field(str(_identity["device"]), 64), layout.field(str(_identity["backend"]), 32),
+        layout.field(str(_identity["socket"]), 256), layout.field(str(_identity["labels"]), 1024),
+    )  # fmt: skip
+
+
+def _labels(pairs: str) -> dict[str, str]:
+    """`owner=ann,model=dlrm` as a dictionary; what is no pair is left out."""
+    split = (pair.split("=", 1) for pair in pairs.split(",") if "=" in pair)
+    return {key.strip(): value.strip() for key, value in split}
+
+
+def _forget() -> None:
+    """After a fork: a worker is not the rank."""
+    global _timeline
+    if _timeline is not None:
+        _timeline = None
+        forget_last_words()
+
+
+def _failed(error: Exception, hint: str = "") -> None:
+    if _timeline is not None:
+        _timeline.dropped()
+    _complain(hint or f"the probe lost a mark: {error!r}")
+
+
+def _complain(line: str) -> None:
+    """One line on stderr, once."""
+    if line not in _complaints and len(_complaints) < 20:
+        _complaints.add(line)
+        print(f"zmon: {line}", file=sys.stderr)

@@ -1,0 +1,46 @@
+"""What a rank says before it goes, so that the death of one can be told from the deaths it causes.
+
+An uncaught exception and a plain exit are noted by Python itself. SIGTERM is noted by `faulthandler`, whose
+handler is C code: it appends the Python stack to the box at once and then lets the signal do what it would
+have done. A handler in Python would run only when the interpreter gets a turn, which in a rank that waits
+inside a collective is never, and would so keep a job from being cancelled.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import faulthandler
+import signal
+import sys
+from types import TracebackType
+
+from zmon.probe.rank import DONE, RankTimeline
+
+
+def record_last_words(timeline: RankTimeline) -> None:
+    """Note how this process ends. Handlers that the job installed before, or installs later, keep working."""
+    before = sys.excepthook
+    pid_words = {"spoken": False}
+
+    def on_exception(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        with contextlib.suppress(Exception):
+            timeline.last_words("exception", f"{kind.__module__}.{kind.__qualname__}", str(error))
+            pid_words["spoken"] = True
+        before(kind, error, trace)
+
+    def on_exit() -> None:
+        if not pid_words["spoken"] and timeline.owned():
+            with contextlib.suppress(Exception):
+                timeline.last_words("exit", "", "")
+                timeline.turn_to(DONE)
+
+    sys.excepthook = on_exception
+    atexit.register(on_exit)
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        faulthandler.register(signal.SIGTERM, file=timeline.box.tail(), all_threads=False, chain=True)
+
+
+def forget_last_words() -> None:
+    """In a forked worker: its end is not the rank's."""
+    faulthandler.unregister(signal.SIGTERM)

@@ -1,0 +1,306 @@
+"""The words everybody here uses: what a rank did, what a host showed, what zmon concluded.
+
+Frozen data only, no behaviour. Times are seconds, amounts bytes; `None` means unknown and is never written
+as 0. What crosses the wire is these dataclasses as JSON (field names are the contract).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+SCHEMA = 1
+
+ACTIVITIES = ("init", "train", "eval", "checkpoint", "done")
+PHASES = ("data", "h2d", "embedding", "forward", "backward", "optimizer", "other")
+OPS = (
+    "all_to_all",
+    "all_reduce",
+    "all_gather",
+    "reduce_scatter",
+    "broadcast",
+    "reduce",
+    "gather",
+    "scatter",
+    "barrier",
+    "send",
+    "recv",
+)
+
+WordsKind = Literal["exception", "exit", "signal"]
+Severity = Literal["info", "warning", "critical"]
+
+
+@dataclass(frozen=True, slots=True)
+class OpTotals:
+    """One kind of collective: how often, how long, how much (both ways, own chunk included)."""
+
+    count: int = 0
+    exposed_seconds: float = 0.0
+    inflight_seconds: float = 0.0
+    sent_bytes: int = 0
+    received_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Measures:
+    """What one step, or all steps so far, amounted to. Ops and phases that never ran are not listed."""
+
+    phases: dict[str, float] = field(default_factory=dict)
+    ops: dict[str, OpTotals] = field(default_factory=dict)
+    samples: int | None = None
+    lookups: int | None = None
+    network_sent_bytes: int | None = None
+    network_received_bytes: int | None = None
+    nic_sent_bytes: int | None = None
+    nic_received_bytes: int | None = None
+
+    @property
+    def self_seconds(self) -> float:
+        """The rank's own time, waiting for nobody."""
+        return sum(self.phases.values())
+
+    @property
+    def exposed_seconds(self) -> float:
+        """Time in collectives that nothing hid."""
+        return sum(op.exposed_seconds for op in self.ops.values())
+
+
+@dataclass(frozen=True, slots=True)
+class StepRecord:
+    """One optimizer update of one rank. `start` is seconds on the host's monotonic clock."""
+
+    step: int
+    start: float
+    duration: float
+    measures: Measures
+    device_memory_peak_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LastWords:
+    """What a rank said before it went: an exception, a plain exit, or the signal that ended it."""
+
+    kind: WordsKind
+    type: str
+    message: str
+    time: float  # unix seconds on the rank's host
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Bytes of the caching allocator of the rank's device."""
+
+    allocated_bytes: int
+    reserved_bytes: int
+    peak_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class InFlight:
+    """The collective a rank is inside right now."""
+
+    op: str
+    group: str
+    sequence: int
+    num_bytes: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class RankState:
+    """One rank as its agent sees it now. `*_seconds` that are ages end at the moment of looking."""
+
+    job_id: str
+    attempt: int
+    run_uid: str
+    start: float  # unix seconds on the rank's host
+    rank: int
+    local_rank: int
+    world_size: int
+    host: str
+    pid: int
+    device: str
+    backend: str | None
+    launcher: str  # the process that started it, the same for all ranks of one start on a host
+    restart_count: int
+    max_restarts: int | None  # None: no launcher that restarts
+    labels: dict[str, str]
+    alive: bool  # the rank's lock on its box is held
+    process_state: str | None  # one letter of /proc/<pid>/stat; None: not readable from here
+    exit_status: str | None  # "exit code 1", "signal SIGKILL", …; None: unknown
+    gone_seconds: float | None  # since it was first seen dead; None while alive
+    stopped_seconds: float | None  # since the process was first seen stopped; None: not stopped
+    activity: str
+    activity_seconds: float
+    phase: str
+    step: int  # the step it is in, or the last one
+    step_seconds: float  # since the last step boundary
+    state_seconds: float  # since the last change of phase or op
+    in_flight: InFlight | None
+    sequences: dict[str, int]  # collectives entered so far, per group
+    lease_seconds: float
+    overdue_seconds: float  # 0 within the lease
+    steps: int
+    step_seconds_total: float
+    measures: Measures
+    memory: Memory | None
+    report: dict[str, float]
+    last_words: LastWords | None
+    last_step_time: float | None
+    last_checkpoint_time: float | None
+    overhead_seconds: float
+    dropped_records: int
+    resident_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class NicSample:
+    """One network interface; counters since boot."""
+
+    device: str
+    transport: str
+    up: bool | None
+    speed_bytes_per_second: float | None
+    received_bytes: int | None
+    transmitted_bytes: int | None
+    errors: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class GpuSample:
+    """One GPU; what the card does not tell is None."""
+
+    index: int
+    uuid: str
+    memory_used_bytes: int | None
+    memory_total_bytes: int | None
+    utilization_ratio: float | None
+    power_watts: float | None
+    temperature_celsius: float | None
+    pids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HostLoad:
+    """CPU time by mode since boot, and memory now."""
+
+    cpu_seconds: dict[str, float]
+    memory_available_bytes: int
+    memory_total_bytes: int
+    swap_used_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class SourceStatus:
+    """How one source of the agent is doing. `absent`: nothing to read on this machine (no GPU, say)."""
+
+    name: str
+    up: bool
+    absent: bool
+    duration_seconds: float
+    last_success_time: float | None
+    num_errors: int
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class HostSample:
+    """One host: what each source last read; None where the source is down or absent."""
+
+    nics: tuple[NicSample, ...] | None = None
+    gpus: tuple[GpuSample, ...] | None = None
+    load: HostLoad | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AgentReport:
+    """One agent's answer to `GET /api/v1/snapshot`."""
+
+    host: str
+    time: float  # unix seconds on the agent's host, for display only
+    version: str
+    ranks: tuple[RankState, ...]
+    sample: HostSample
+    sources: tuple[SourceStatus, ...]
+    # job_id → rank → records newer than `since`; filled only when `since` was asked for
+    records: dict[str, dict[str, tuple[StepRecord, ...]]] = field(default_factory=dict)
+    cursor: int = 0  # hand it back as `since`
+    schema: int = SCHEMA
+
+
+@dataclass(frozen=True, slots=True)
+class AgentStatus:
+    """How the hub sees one agent."""
+
+    url: str
+    host: str | None  # None: it never answered
+    reachable: bool
+    silent_seconds: float
+    error: str | None = None
+    sources: tuple[SourceStatus, ...] = ()
+    ranks: tuple[tuple[str, int], ...] = ()  # (job_id, rank) it reported when it last answered
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One job, all ranks lined up, at one moment: all that a detector may look at."""
+
+    job_id: str
+    time: float  # unix seconds on the hub's host
+    attempt: int
+    world_size: int
+    ranks: tuple[RankState, ...]  # newest attempt only, by rank
+    missing: tuple[int, ...]  # ranks nobody reports
+    agents: tuple[AgentStatus, ...]
+
+    def rank(self, number: int) -> RankState | None:
+        """The state of one rank, or None if nobody reports it."""
+        return next((r for r in self.ranks if r.rank == number), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A conclusion: who, why, since when, what next. See the contract for each field."""
+
+    id: str
+    job_id: str
+    detector: str
+    cause: str
+    severity: Severity
+    ranks: tuple[int, ...]
+    hosts: tuple[str, ...]
+    step: int | None
+    onset: float
+    detected: float
+    confidence: float
+    summary: str
+    detail: str
+    runbook: str
+    op: str | None = None
+    sequence: int | None = None
+    resolved: float | None = None
+    lost_gpu_hours: float | None = None
+    evidence: dict[str, Any] = field(default_factory=dict)
+    capsule: str | None = None
+    schema: int = SCHEMA
+
+
+@dataclass(frozen=True, slots=True)
+class JobView:
+    """One job as people see it: `GET /api/v1/jobs`."""
+
+    job_id: str
+    attempt: int
+    world_size: int
+    ranks_seen: int
+    state: str
+    step: int | None
+    step_seconds: float | None  # median of the recent steps
+    step_seconds_p95: float | None
+    samples_per_second: float | None
+    report: dict[str, float]
+    time: dict[str, float]  # seconds by cause
+    hosts: tuple[str, ...]
+    labels: dict[str, str]
+    findings: tuple[str, ...]  # ids of the active ones

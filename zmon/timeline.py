@@ -1,0 +1,55 @@
+"""Which ranks belong together: what the agents say, lined up into one Snapshot per job.
+
+Pure. A host's clock is never compared with another's: ages are durations measured on the host itself.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from zmon.records import AgentReport, AgentStatus, RankState, Snapshot
+
+
+def newest_attempt(ranks: Iterable[RankState]) -> tuple[RankState, ...]:
+    """The ranks of the newest start of one job, by rank.
+
+    The newest start wins, not the highest attempt number, which falls back to 0 when a launcher is started
+    again. What an earlier launch left on a host under the same attempt number is told by its launcher.
+    """
+    by_start = sorted(ranks, key=lambda r: r.start)
+    if not by_start:
+        return ()
+    newest = by_start[-1]
+    candidates = [r for r in by_start if r.attempt == newest.attempt and r.rank < newest.world_size]
+    launchers = {r.host: r.launcher for r in candidates}  # the last one of each host is its newest
+    chosen = {r.rank: r for r in candidates if r.launcher == launchers[r.host]}
+    return tuple(chosen[rank] for rank in sorted(chosen))
+
+
+def snapshots(
+    reports: Sequence[AgentReport], agents: Sequence[AgentStatus], time: float
+) -> tuple[Snapshot, ...]:
+    """One Snapshot per job that any agent reports, by job id; `time` is the hub's unix time."""
+    jobs: defaultdict[str, list[RankState]] = defaultdict(list)
+    for report in reports:
+        for state in report.ranks:
+            jobs[state.job_id].append(state)
+    return tuple(_snapshot(job_id, jobs[job_id], agents, time) for job_id in sorted(jobs))
+
+
+def _snapshot(
+    job_id: str, states: Sequence[RankState], agents: Sequence[AgentStatus], time: float
+) -> Snapshot:
+    ranks = newest_attempt(states)
+    world_size = ranks[0].world_size
+    seen = {r.rank for r in ranks}
+    return Snapshot(
+        job_id=job_id,
+        time=time,
+        attempt=ranks[0].attempt,
+        world_size=world_size,
+        ranks=ranks,
+        missing=tuple(rank for rank in range(world_size) if rank not in seen),
+        agents=tuple(agents),
+    )
