@@ -27,9 +27,7 @@ def newest_attempt(ranks: Iterable[RankState]) -> tuple[RankState, ...]:
     return tuple(chosen[rank] for rank in sorted(chosen))
 
 
-def snapshots(
-    reports: Sequence[AgentReport], agents: Sequence[AgentStatus], time: float
-) -> tuple[Snapshot, ...]:
+def snapshots(reports: Sequence[AgentReport], agents: Sequence[AgentStatus], time: float) -> tuple[Snapshot, ...]:
     """One Snapshot per job that any agent reports, by job id; `time` is the hub's unix time."""
     jobs: defaultdict[str, list[RankState]] = defaultdict(list)
     for report in reports:
@@ -38,9 +36,7 @@ def snapshots(
     return tuple(_snapshot(job_id, jobs[job_id], agents, time) for job_id in sorted(jobs))
 
 
-def _snapshot(
-    job_id: str, states: Sequence[RankState], agents: Sequence[AgentStatus], time: float
-) -> Snapshot:
+def _snapshot(job_id: str, states: Sequence[RankState], agents: Sequence[AgentStatus], time: float) -> Snapshot:
     ranks = newest_attempt(states)
     world_size = ranks[0].world_size
     seen = {r.rank for r in ranks}

@@ -127,9 +127,7 @@ class BoxReader:
 
     def totals(self) -> Totals:
         """Everything so far."""
-        _, steps, ns, last, checkpoint, allocated, reserved, peak, overhead, dropped, *rest = self._cell(
-            layout.TOTALS
-        )
+        _, steps, ns, last, checkpoint, allocated, reserved, peak, overhead, dropped, *rest = self._cell(layout.TOTALS)
         return Totals(
             steps,
             ns * _NS,
@@ -194,9 +192,7 @@ class BoxReader:
             found.append(
                 (
                     number,
-                    StepRecord(
-                        step, start * _NS, duration * _NS, _measures(rest), None if peak < 0 else peak
-                    ),
+                    StepRecord(step, start * _NS, duration * _NS, _measures(rest), None if peak < 0 else peak),
                 )
             )
         return found

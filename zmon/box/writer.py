@@ -50,9 +50,7 @@ class BoxWriter:
         self.groups = self._cell(layout.GROUPS)
         self.record = self._ring()
         self.sequence = self._sequences()
-        layout.PREFIX.pack_into(
-            self._view, 0, layout.MAGIC, layout.VERSION, layout.RING_CAPACITY, layout.FILE_SIZE
-        )
+        layout.PREFIX.pack_into(self._view, 0, layout.MAGIC, layout.VERSION, layout.RING_CAPACITY, layout.FILE_SIZE)
 
     def publish(self) -> None:
         """Put the box under its name; call once identity and state are in it."""
@@ -65,9 +63,7 @@ class BoxWriter:
     def _cell(self, cell: layout.Cell) -> Write:
         pack, crc_pack = cell.struct.pack_into, layout.CRC.pack_into
         size = cell.struct.size
-        slots = tuple(
-            self._view[at : at + size] for at in (cell.offset, cell.offset + cell.slot_size)
-        )
+        slots = tuple(self._view[at : at + size] for at in (cell.offset, cell.offset + cell.slot_size))
         ends = tuple(self._view[at : at + 4] for at in (cell.offset + size, cell.offset + cell.slot_size + size))
         counter = 0
 
@@ -134,5 +130,3 @@ def _create(path: Path) -> int:
         os.close(fd)
         raise
     return fd
-
-

@@ -91,7 +91,11 @@ def _reduce_scatter_single(
 
 
 def _broadcast(
-    tensor: Tensors, src: int | None = None, group: Any = None, async_op: bool = False, group_src: int | None = None
+    tensor: Tensors,
+    src: int | None = None,
+    group: Any = None,
+    async_op: bool = False,
+    group_src: int | None = None,
 ) -> Call:
     mine = _is_me(src, group_src, group)
     return Call(size(tensor) if mine else 0, 0 if mine else size(tensor), group, async_op)

@@ -1,0 +1,26 @@
+"""What is wrong, who is to blame? One operator's question per file; a detector is a pure function of a Snapshot.
+
+To add one: a file, a line in ALL, a test file, a runbook heading for each cause.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from zmon.detectors.coverage import Coverage
+from zmon.detectors.stall import Stall
+from zmon.records import Finding, Snapshot
+
+
+class Detector(Protocol):
+    """Thresholds are its fields; `detect` says what it concludes from one Snapshot, if anything."""
+
+    @property
+    def name(self) -> str:
+        """As in the finding."""
+
+    def detect(self, snapshot: Snapshot) -> Finding | None:
+        """The conclusion, or None: nothing to say."""
+
+
+ALL: tuple[Detector, ...] = (Stall(), Coverage())

@@ -1,0 +1,74 @@
+"""Is there a part of the job that nobody watches? Silence from there would look like health."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from zmon.detectors.verdict import verdict
+from zmon.records import Finding, Snapshot
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """Thresholds in seconds."""
+
+    silent_seconds: float = 10.0  # an agent that restarts is back within three
+    missing_seconds: float = (
+        20.0  # ranks of one start appear within seconds of each other; training shows all are there
+    )
+    name = "coverage"
+
+    def detect(self, snapshot: Snapshot) -> Finding | None:
+        """An agent that had ranks of this job is silent, or ranks of it were never seen."""
+        return self._silent_agent(snapshot) or self._missing_ranks(snapshot)
+
+    def _silent_agent(self, snapshot: Snapshot) -> Finding | None:
+        silent = [
+            a
+            for a in snapshot.agents
+            if not a.reachable
+            and a.silent_seconds >= self.silent_seconds
+            and any(job_id == snapshot.job_id for job_id, _ in a.ranks)
+        ]
+        if not silent:
+            return None
+        first = silent[0]
+        ranks = sorted(rank for agent in silent for job_id, rank in agent.ranks if job_id == snapshot.job_id)
+        return verdict(
+            snapshot,
+            detector=self.name,
+            cause="agent_unreachable",
+            severity="warning",
+            culprits=(),
+            hosts=[agent.host or agent.url for agent in silent],
+            seconds_ago=first.silent_seconds,
+            confidence=1.0,
+            summary=f"the agent on {first.host or first.url} has not answered for {first.silent_seconds:.0f} s "
+            f"(threshold {self.silent_seconds:.0f} s); ranks {_list(ranks)} are not watched: {first.error}",
+            detail=f"Is the host up (ping {first.host})? Is the agent running there (curl {first.url}/healthz)? Start it again.",
+            evidence={"agents": [agent.url for agent in silent]},
+        )
+
+    def _missing_ranks(self, snapshot: Snapshot) -> Finding | None:
+        training = [r.activity_seconds for r in snapshot.ranks if r.alive and r.activity == "train"]
+        if not snapshot.missing or not training or min(training) < self.missing_seconds:
+            return None
+        return verdict(
+            snapshot,
+            detector=self.name,
+            cause="ranks_missing",
+            severity="warning",
+            culprits=(),
+            seconds_ago=min(training),
+            confidence=1.0,
+            summary=f"ranks {_list(snapshot.missing)} of {snapshot.world_size} are in no agent's sight "
+            f"although the job has been training for {min(training):.0f} s (threshold {self.missing_seconds:.0f} s)",
+            detail="Start a zmon agent on every host of the job, with the job's ZMON_BOX_DIR, and name it in the hub's "
+            "--agents. On the host, ls $ZMON_BOX_DIR/<job>/ shows which ranks have a box.",
+            evidence={"missing": list(snapshot.missing)},
+        )
+
+
+def _list(ranks: tuple[int, ...] | list[int]) -> str:
+    shown = ", ".join(map(str, ranks[:8]))
+    return shown if len(ranks) <= 8 else f"{shown}, … ({len(ranks)} in all)"

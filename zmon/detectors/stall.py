@@ -1,0 +1,155 @@
+"""Has the job stopped moving, and because of whom?
+
+First what a lock or a process state proves (a rank gone, a rank stopped), then silence past the lease, which proves only
+that nothing moves: that is `unknown`, with the evidence.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from zmon.detectors.deaths import Death, culprits, death
+from zmon.detectors.verdict import verdict
+from zmon.records import Finding, RankState, Severity, Snapshot
+
+
+@dataclass(frozen=True)
+class Stall:
+    """Thresholds in seconds."""
+
+    stopped_seconds: float = 0.3  # a tracer (py-spy, gdb attaching) stops a process for some milliseconds
+    settle_seconds: float = 0.5  # peers die of a death within 50 ms, the launcher ends the rest within 200
+    together_seconds: float = 0.3  # deaths this close have no order: three looks of the agent
+    restart_seconds: float = 30.0  # a launcher that restarts has the job back by then
+    name = "stall"
+
+    def detect(self, snapshot: Snapshot) -> Finding | None:
+        """The first of: a rank went, a rank is stopped, nothing moves."""
+        return self._exited(snapshot) or self._frozen(snapshot) or self._silent(snapshot)
+
+    def _exited(self, snapshot: Snapshot) -> Finding | None:
+        dead = [(r, how) for r in snapshot.ranks if not r.alive and (how := death(r))]
+        first_gone = max((r.gone_seconds or 0.0 for r, _ in dead), default=0.0)
+        if not dead or first_gone < self.settle_seconds:
+            return None
+        guilty = culprits(dead, self.together_seconds)
+        if not guilty and (any(how is Death.CANCELLED for _, how in dead) or not _all_gone(snapshot)):
+            return None  # ended by its owner; or only victims so far, and the one they died of is not seen yet
+        named = guilty[0] if guilty else None
+        left = None if dead[0][0].max_restarts is None else dead[0][0].max_restarts - dead[0][0].restart_count
+        coming_back = left is not None and left > 0 and first_gone < self.restart_seconds
+        severity: Severity = "warning" if coming_back else "critical"
+        restarts = (
+            f"the launcher has {left} restarts left and may start it again"
+            if left is not None and left > 0
+            else "nothing will start it again"
+        )
+        if named is None:
+            summary = f"all {len(snapshot.ranks)} ranks died of broken connections at step {snapshot.ranks[0].step}"
+        else:
+            summary = (
+                f"rank {named.rank} on {named.host} exited at step {named.step} during {named.activity}: "
+                f"{_ending(named)}; {restarts}"
+            )
+        return verdict(
+            snapshot,
+            detector=self.name,
+            cause="rank_exited" if guilty else "unknown",
+            severity=severity,
+            culprits=guilty,
+            seconds_ago=first_gone,
+            confidence=0.95 if guilty else 0.3,
+            summary=summary,
+            detail=(
+                f"Read the end of rank {named.rank}'s log, then the kernel's on {named.host}: dmesg -T | tail -50 "
+                "(out of memory? GPU error?). Start the job again from its last checkpoint."
+                if named
+                else "A rank that no agent sees went first: look for a host without an agent, then at the job's log."
+            ),
+            evidence={"last_words": named.last_words if named else None, "exit_status": named and named.exit_status},
+        )
+
+    def _frozen(self, snapshot: Snapshot) -> Finding | None:
+        stopped = [r for r in snapshot.ranks if (r.stopped_seconds or 0.0) >= self.stopped_seconds]
+        blocked = [r for r in snapshot.ranks if r.process_state == "D" and r.overdue_seconds > 0]
+        frozen = [r for r in stopped or blocked if r.activity != "done"]
+        if not frozen:
+            return None
+        first = frozen[0]
+        if stopped:
+            ago = max(r.stopped_seconds or 0.0 for r in frozen)
+            summary = f"process {first.pid} is stopped (state {first.process_state}) for {ago:.1f} s"
+            detail = (
+                f"On {first.host}: ps -o pid,stat,wchan:32,cmd -p {first.pid}; if it was stopped by mistake or by a "
+                f"debugger: kill -CONT {first.pid}. If it stops again, end the job and look at who signals it."
+            )
+        else:
+            ago = max(r.step_seconds for r in frozen)
+            summary = f"process {first.pid} is in uninterruptible sleep (state D), no step for {ago:.1f} s"
+            detail = (
+                f"On {first.host}: cat /proc/{first.pid}/wchan /proc/{first.pid}/stack; dmesg -T | tail -50. Storage or "
+                "a driver holds it; if it does not come back within a minute, drain the host and restart the job."
+            )
+        names = ", ".join(f"rank {r.rank} on {r.host}" for r in frozen)
+        return verdict(
+            snapshot,
+            detector=self.name,
+            cause="rank_frozen",
+            severity="critical",
+            culprits=frozen,
+            seconds_ago=ago,
+            confidence=0.97 if stopped else 0.8,
+            summary=f"{names} froze at step {first.step} during {first.activity}: {summary}; "
+            f"{_waiting(snapshot, frozen)}",
+            detail=detail,
+            evidence={"pids": [r.pid for r in frozen]},
+        )
+
+    def _silent(self, snapshot: Snapshot) -> Finding | None:
+        alive = [r for r in snapshot.ranks if r.alive and r.activity != "done"]
+        overdue = [r for r in alive if r.overdue_seconds > 0]
+        if not overdue or len(overdue) < len(alive):
+            return None  # somebody is within its lease: it moves, or evaluates or saves while the others wait for it
+        first = max(overdue, key=lambda r: r.overdue_seconds)
+        outside = [r for r in overdue if r.in_flight is None]
+        where = (
+            "in no collective: " + ", ".join(f"rank {r.rank} ({r.phase})" for r in outside)
+            if outside
+            else "every rank is inside a collective"
+        )
+        return verdict(
+            snapshot,
+            detector=self.name,
+            cause="unknown",
+            severity="critical",
+            culprits=(),
+            seconds_ago=first.step_seconds,
+            confidence=0.3,
+            summary=f"no rank has finished a step for {first.step_seconds:.1f} s (lease {first.lease_seconds:.1f} s) "
+            f"since step {first.step}; {where}",
+            detail="zmon status --json has each rank's op, sequence and stack; a rank in no collective while the others "
+            "wait is the first to look at: py-spy dump --pid PID on its host.",
+            evidence={},
+        )
+
+
+def _all_gone(snapshot: Snapshot) -> bool:
+    return not any(r.alive for r in snapshot.ranks)
+
+
+def _ending(state: RankState) -> str:
+    words = state.last_words
+    if words and words.kind == "exception":
+        return f"{words.type.removeprefix('builtins.')}: {words.message.splitlines()[0] if words.message else ''}"
+    return state.exit_status or "killed without a word"
+
+
+def _waiting(snapshot: Snapshot, frozen: list[RankState]) -> str:
+    names = {r.rank for r in frozen}
+    ops = {r.in_flight.op for r in snapshot.ranks if r.in_flight and r.rank not in names}
+    count = sum(1 for r in snapshot.ranks if r.in_flight and r.rank not in names)
+    return (
+        f"{count} of {snapshot.world_size - len(frozen)} others wait in {', '.join(sorted(ops))}"
+        if ops
+        else ("nobody waits for it yet")
+    )

@@ -1,0 +1,73 @@
+"""How a conclusion is written down, the same for every detector."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+from zmon.records import Finding, RankState, Severity, Snapshot
+
+
+def verdict(
+    snapshot: Snapshot,
+    *,
+    detector: str,
+    cause: str,
+    severity: Severity,
+    culprits: Sequence[RankState],
+    seconds_ago: float,
+    confidence: float,
+    summary: str,
+    detail: str,
+    evidence: dict[str, Any],
+    hosts: Sequence[str] = (),
+) -> Finding:
+    """A Finding about `culprits` (none: nobody is named) that began `seconds_ago`."""
+    ranks = tuple(r.rank for r in culprits)
+    named = tuple(r.host for r in culprits) or tuple(hosts)
+    step = max((r.step for r in snapshot.ranks), default=None)
+    uid = min((r.run_uid for r in culprits or snapshot.ranks), default="")
+    op = next((r.in_flight for r in snapshot.ranks if r.in_flight), None)
+    on_gpus = [r for r in snapshot.ranks if r.device != "cpu"]
+    key = "|".join(map(str, (snapshot.job_id, uid, detector, ranks or named, step)))
+    return Finding(
+        id=hashlib.blake2b(key.encode(), digest_size=8).hexdigest(),
+        job_id=snapshot.job_id,
+        detector=detector,
+        cause=cause,
+        severity=severity,
+        ranks=ranks,
+        hosts=named,
+        step=step,
+        onset=snapshot.time - seconds_ago,
+        detected=snapshot.time,
+        confidence=confidence,
+        summary=summary,
+        detail=detail,
+        runbook=f"docs/runbooks.md#{cause}",
+        op=op.op if op else None,
+        sequence=op.sequence if op else None,
+        lost_gpu_hours=seconds_ago * len(on_gpus) / 3600 if on_gpus else None,
+        evidence={**evidence, "ranks": [rank_row(r) for r in snapshot.ranks]},
+    )
+
+
+def rank_row(state: RankState) -> dict[str, Any]:
+    """What one rank was at, as a row of the table that goes with every finding."""
+    return {
+        "rank": state.rank,
+        "host": state.host,
+        "pid": state.pid,
+        "alive": state.alive,
+        "process_state": state.process_state,
+        "exit_status": state.exit_status,
+        "activity": state.activity,
+        "phase": state.phase,
+        "step": state.step,
+        "op": state.in_flight.op if state.in_flight else None,
+        "sequence": state.in_flight.sequence if state.in_flight else None,
+        "state_seconds": round(state.state_seconds, 3),
+        "overdue_seconds": round(state.overdue_seconds, 3),
+        "last_words": f"{state.last_words.type}: {state.last_words.message[:200]}" if state.last_words else None,
+    }

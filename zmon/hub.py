@@ -1,0 +1,306 @@
+"""What goes on in the cluster: asks the agents, lines the ranks up, judges, publishes.
+
+While all is well it asks every two seconds; a long poll held open to every agent wakes it at once when one suspects
+a rank. It holds no history but the findings: that is Prometheus' business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+from aiohttp import web
+
+import zmon
+from zmon import client, detectors, metrics
+from zmon.efficiency import JobTime
+from zmon.errors import Unreachable
+from zmon.journal import Journal
+from zmon.records import AgentReport, AgentStatus, Finding, JobView, Snapshot
+from zmon.server import json_response
+from zmon.stats import quantile
+from zmon.timeline import snapshots
+
+log = logging.getLogger("zmon.hub")
+
+
+@dataclass(frozen=True)
+class HubConfig:
+    """Flags of `zmon hub`."""
+
+    agents: tuple[str, ...]
+    data_dir: Path
+    interval_seconds: float = 2.0
+    alert_interval_seconds: float = 0.25  # while a rank is suspected or a finding is active
+    agent_timeout_seconds: float = 1.0
+    wait_seconds: float = 30.0  # of a long poll
+    max_stacks: int = 8  # ranks asked for evidence per finding
+
+
+class AgentLink:
+    """The hub's end of the line to one agent."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.report: AgentReport | None = None
+        self.cursor = 0
+        self.suspects: tuple[Any, ...] = ()
+        self.error: str | None = "it has not answered yet"
+        self._heard = time.monotonic()
+
+    @property
+    def reachable(self) -> bool:
+        """Whether the last question was answered."""
+        return self.error is None
+
+    def heard(self, report: AgentReport) -> None:
+        """It answered."""
+        self.report, self.cursor, self.error = report, report.cursor, None
+        self._heard = time.monotonic()
+
+    def status(self) -> AgentStatus:
+        """For the detectors."""
+        return AgentStatus(
+            url=self.url,
+            host=self.report.host if self.report else None,
+            reachable=self.reachable,
+            silent_seconds=0.0 if self.reachable else time.monotonic() - self._heard,
+            error=self.error,
+            sources=self.report.sources if self.report else (),
+            ranks=tuple((r.job_id, r.rank) for r in self.report.ranks) if self.report else (),
+        )
+
+
+class Hub:
+    """The state of the cluster's hub."""
+
+    def __init__(self, config: HubConfig) -> None:
+        self._config = config
+        self._links = [AgentLink(url) for url in config.agents]
+        self._journal = Journal(config.data_dir / "findings.jsonl")
+        self._snapshots: tuple[Snapshot, ...] = ()
+        self._times: dict[tuple[str, str], JobTime] = {}  # by job and start
+        self._wake = asyncio.Event()
+        self._pass_seconds = 0.0
+        self._last_pass_time: float | None = None
+        self._background: set[asyncio.Task[None]] = set()
+
+    @property
+    def blind(self) -> bool:
+        """Whether no agent answers: then nothing here is news, good or bad."""
+        return not any(link.reachable for link in self._links)
+
+    # -- loops -----------------------------------------------------------------------------------------
+
+    async def listen(self, session: aiohttp.ClientSession, link: AgentLink) -> None:
+        """Hold a long poll open to one agent for ever."""
+        version = None
+        while True:
+            try:
+                answer = await client.get(
+                    session,
+                    f"{link.url}/api/v1/suspects",
+                    client.Suspects,
+                    self._config.wait_seconds + 5,
+                    wait=self._config.wait_seconds,
+                    since=version,
+                )
+            except Unreachable:
+                version = None
+                await asyncio.sleep(0.5)
+                continue
+            version, link.suspects = answer.version, tuple(answer.suspects)
+            if link.suspects:
+                self._wake.set()
+
+    async def judge_for_ever(self, session: aiohttp.ClientSession) -> None:
+        """Ask, judge, publish; at once when woken."""
+        while True:
+            begin = time.monotonic()
+            try:
+                await self._ask(session)
+                self._judge(session)
+            except Exception:
+                log.exception("a pass failed")  # the heartbeat stops with it: that pages
+            self._pass_seconds = time.monotonic() - begin
+            alert = self._journal.active() or any(link.suspects for link in self._links)
+            self._wake.clear()
+            interval = self._config.alert_interval_seconds if alert else self._config.interval_seconds
+            try:
+                await asyncio.wait_for(self._wake.wait(), interval)
+            except TimeoutError:
+                continue
+            if alert:
+                await asyncio.sleep(self._config.alert_interval_seconds)  # suspects that come and go must not spin it
+
+    async def _ask(self, session: aiohttp.ClientSession) -> None:
+        await asyncio.gather(*(self._ask_one(session, link) for link in self._links))
+
+    async def _ask_one(self, session: aiohttp.ClientSession, link: AgentLink) -> None:
+        try:
+            report = await client.snapshot(session, link.url, link.cursor, self._config.agent_timeout_seconds)
+        except Unreachable as error:
+            if link.reachable:
+                log.warning("%s", error)
+            link.error = str(error)
+        else:
+            link.heard(report)
+
+    def _judge(self, session: aiohttp.ClientSession) -> None:
+        """One pass over what the agents said last."""
+        if self.blind:
+            return
+        now = time.time()
+        reports = [link.report for link in self._links if link.report and link.reachable]
+        self._snapshots = snapshots(reports, [link.status() for link in self._links], now)
+        for snapshot in self._snapshots:
+            self._add_time(snapshot, reports)
+            for detector in detectors.ALL:
+                finding = detector.detect(snapshot)
+                if finding is None:
+                    self._journal.settle(snapshot.job_id, detector.name, now)
+                elif self._journal.conclude(finding, now):
+                    log.warning("%s %s: %s", finding.severity, finding.cause, finding.summary)
+                    self._start(self._gather_evidence(session, snapshot, finding))
+        if all(link.reachable for link in self._links):
+            gone = {f.job_id for f in self._journal.active()} - {s.job_id for s in self._snapshots}
+            for job_id in gone:  # its boxes are pruned: nothing is left to be wrong
+                for detector in detectors.ALL:
+                    self._journal.settle(job_id, detector.name, now)
+        self._last_pass_time = now
+
+    def _add_time(self, snapshot: Snapshot, reports: list[AgentReport]) -> None:
+        book = self._time(snapshot)
+        for report in reports:
+            by_rank = report.records.get(snapshot.job_id, {})
+            book.add({int(rank): steps for rank, steps in by_rank.items()}, snapshot.world_size)
+            report.records.pop(snapshot.job_id, None)  # counted once, however long the report is kept
+
+    def _time(self, snapshot: Snapshot) -> JobTime:
+        start = min(snapshot.ranks, key=lambda r: r.rank).run_uid
+        return self._times.setdefault((snapshot.job_id, start), JobTime(metrics.STEP_SECONDS_BOUNDS))
+
+    async def _gather_evidence(self, session: aiohttp.ClientSession, snapshot: Snapshot, finding: Finding) -> None:
+        """Stacks of the culprits, or of everybody where nobody is named."""
+        urls = {link.report.host: link.url for link in self._links if link.report}
+        asked = [r for r in snapshot.ranks if r.alive and (r.rank in finding.ranks or not finding.ranks)]
+        stacks = {}
+        for rank in asked[: self._config.max_stacks]:
+            try:
+                stacks[str(rank.rank)] = await client.get(
+                    session, f"{urls[rank.host]}/api/v1/evidence/{rank.job_id}/{rank.rank}", dict, 5.0
+                )
+            except Unreachable as error:
+                stacks[str(rank.rank)] = {"stack_error": str(error)}
+        if stacks:
+            self._journal.attach(finding.id, {"stacks": stacks})
+
+    def _start(self, work: Any) -> None:
+        task = asyncio.create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+    # -- answers ---------------------------------------------------------------------------------------
+
+    def jobs(self) -> list[JobView]:
+        """Every job that an agent reports."""
+        return [self._view(snapshot) for snapshot in self._snapshots]
+
+    def _view(self, snapshot: Snapshot) -> JobView:
+        book = self._time(snapshot)
+        active = [f for f in self._journal.active() if f.job_id == snapshot.job_id]
+        lead = snapshot.ranks[0]
+        return JobView(
+            job_id=snapshot.job_id,
+            attempt=snapshot.attempt,
+            world_size=snapshot.world_size,
+            ranks_seen=len(snapshot.ranks),
+            state=job_state(snapshot, active),
+            step=max((r.step for r in snapshot.ranks), default=None),
+            step_seconds=quantile(book.recent_seconds, 0.5),
+            step_seconds_p95=quantile(book.recent_seconds, 0.95),
+            samples_per_second=book.samples_per_second,
+            report=lead.report,
+            time=book.causes,
+            hosts=tuple(sorted({r.host for r in snapshot.ranks})),
+            labels=lead.labels,
+            findings=tuple(f.id for f in active),
+        )
+
+    async def get_jobs(self, request: web.Request) -> web.Response:
+        """What people and the dashboard look at first."""
+        return json_response({"schema": 1, "blind": self.blind, "jobs": self.jobs()})
+
+    async def get_findings(self, request: web.Request) -> web.Response:
+        """Newest first; `active=1` for what is wrong now, `job_id` for one job."""
+        job_id = request.query.get("job_id")
+        only_active = request.query.get("active", "0") not in ("", "0")
+        found = [
+            f
+            for f in self._journal.all()
+            if (job_id is None or f.job_id == job_id) and (f.resolved is None or not only_active)
+        ]
+        return json_response({"schema": 1, "findings": found})
+
+    async def get_metrics(self, request: web.Request) -> web.Response:
+        """For Prometheus."""
+        histograms = {}
+        for snapshot in self._snapshots:
+            book = self._time(snapshot)
+            histograms[snapshot.job_id] = (book.histogram, book.total_seconds)
+        page = metrics.hub_page(
+            self.jobs(),
+            histograms,
+            self._journal.published(),
+            self._pass_seconds,
+            self._last_pass_time,
+            zmon.__version__,
+        )
+        return web.Response(body=page, headers={"Content-Type": metrics.CONTENT_TYPE})
+
+    async def get_health(self, request: web.Request) -> web.Response:
+        """200 while it sees at least one agent and passes go through."""
+        late = self._last_pass_time is None or time.time() - self._last_pass_time > 10
+        body = {"schema": 1, "healthy": not (self.blind or late), "agents": [link.status() for link in self._links]}
+        return json_response(body, 503 if self.blind or late else 200)
+
+    def app(self) -> web.Application:
+        """The HTTP door, with the loops running behind it."""
+        app = web.Application()
+        app.add_routes(
+            [
+                web.get("/metrics", self.get_metrics),
+                web.get("/healthz", self.get_health),
+                web.get("/api/v1/jobs", self.get_jobs),
+                web.get("/api/v1/findings", self.get_findings),
+            ]
+        )
+        app.cleanup_ctx.append(self._run)
+        return app
+
+    async def _run(self, app: web.Application) -> Any:
+        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
+            tasks = [asyncio.create_task(self.judge_for_ever(session))]
+            tasks += [asyncio.create_task(self.listen(session, link)) for link in self._links]
+            yield
+            for task in (*tasks, *self._background):
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def job_state(snapshot: Snapshot, active: list[Finding]) -> str:
+    """One word for a job: what most of its ranks do, unless it stalled or is over."""
+    if any(f.detector == "stall" and f.cause != "rank_exited" for f in active):
+        return "stalled"
+    if all(r.activity == "done" for r in snapshot.ranks):
+        return "done"
+    alive = [r.activity for r in snapshot.ranks if r.alive and r.activity != "done"]
+    if not alive:
+        return "exited"
+    return Counter(alive).most_common(1)[0][0]

@@ -1,0 +1,243 @@
+"""What is every rank on this host doing, is it alive, and does it make progress?
+
+Looked at ten times a second, so a look is cheap: a few `pread`s and one line of /proc per rank. A damaged box is
+reported and left aside; it never hides the others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from zmon.box import BoxReader, Identity, Now, Totals
+from zmon.errors import BoxError
+from zmon.lease import Leases
+from zmon.process import ExitWatch, ProcessStat, process_stat
+from zmon.records import InFlight, LastWords, RankState, StepRecord
+
+STOPPED_STATES = ("T", "t")  # by a signal, by a tracer: proc(5)
+LEFT_BEHIND_SECONDS = 60.0
+GRACE_SECONDS = 900.0  # how long a dead rank's box stays for whoever comes to look
+_RECENT_STEPS = 512  # that the lease is learned from
+_NS = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Suspicion:
+    """A rank that the hub should look at, and why."""
+
+    job_id: str
+    rank: int
+    reason: str  # exited · stopped · overdue
+
+
+class RankBox:
+    """One rank's box and what was learned by watching it."""
+
+    def __init__(self, path: Path, host: str, leases: Leases, clock: Callable[[], int], proc: Path) -> None:
+        self._reader = BoxReader(path)
+        self._host, self._leases, self._clock, self._proc = host, leases, clock, proc
+        self.path = path
+        self.inode = self._reader.inode
+        self.identity = self._reader.identity()
+        self._recent: deque[float] = deque(maxlen=_RECENT_STEPS)
+        self._seen_record = 0
+        self._gone_at: int | None = None
+        self._stopped_at: int | None = None
+        self._stat: ProcessStat | None = None
+        self._exit: ExitWatch | None = None
+        self._exit_status: str | None = None
+        if self._reader.holder() == self.identity.pid:  # else dead, or in another PID namespace
+            with contextlib.suppress(OSError):
+                self._exit = ExitWatch(self.identity.pid)
+        self.look()
+        if self._gone_at is not None:
+            self._gone_at = self.now.since  # it died before we came: at its last sign of life, or soon after
+        # A box whose rank had long been dead when first seen is no news.
+        self.left_behind = (self.gone_seconds or 0.0) > LEFT_BEHIND_SECONDS
+
+    def look(self) -> None:
+        """Look again: state, life, new steps. Raises BoxCorrupt."""
+        at = self._clock()
+        self.now: Now = self._reader.now()
+        holder = self._reader.holder()
+        if holder is None:
+            self._gone_at = self._gone_at if self._gone_at is not None else at
+            self._stat = None
+        else:
+            self._stat = process_stat(self.identity.pid, self._proc) if holder == self.identity.pid else None
+        stopped = self._stat is not None and self._stat.state in STOPPED_STATES
+        self._stopped_at = (self._stopped_at or at) if stopped else None
+        if self._exit is not None and self._gone_at is not None and self._exit_status is None:
+            self._exit_status = self._exit.exit_status()
+        for number, record in self._reader.records(self._seen_record):
+            self._seen_record = number
+            self._recent.append(record.duration)
+        self.lease_seconds = self._leases.seconds(self.now.activity, self._recent)
+        renewed = self.now.step_since if self.now.activity == "train" else self.now.activity_since
+        alive = self._gone_at is None
+        self.overdue_seconds = max(0.0, (at - renewed) * _NS - self.lease_seconds) if alive else 0.0
+        self._looked_at = at
+
+    @property
+    def gone_seconds(self) -> float | None:
+        """Since the rank was first seen dead."""
+        return None if self._gone_at is None else (self._clock() - self._gone_at) * _NS
+
+    def suspicion(self) -> Suspicion | None:
+        """Why the hub should look at this rank, if it should."""
+        reason = None
+        if self.left_behind:
+            return None
+        if self._gone_at is not None:
+            reason = "exited" if self.now.activity != "done" else None
+        elif self._stopped_at is not None:
+            reason = "stopped"
+        elif self.overdue_seconds > 0:
+            reason = "overdue"
+        return Suspicion(self.identity.job_id, self.identity.rank, reason) if reason else None
+
+    def records(self, after: int) -> list[tuple[int, StepRecord]]:
+        """Step records numbered above `after`."""
+        return self._reader.records(after)
+
+    def socket(self) -> str:
+        """Where the rank can be asked for its stacks; empty where it cannot."""
+        return self._reader.identity().socket
+
+    def state(self) -> RankState:
+        """Everything about the rank, as of the last look. Raises BoxCorrupt."""
+        identity: Identity = self._reader.identity()  # device and backend are added after the start
+        totals: Totals = self._reader.totals()
+        words: LastWords | None = self._reader.words()
+        now, at = self.now, self._looked_at
+        groups = self._reader.groups()
+        sequences = self._reader.sequences()
+        return RankState(
+            job_id=identity.job_id,
+            attempt=identity.attempt,
+            run_uid=identity.run_uid,
+            start=identity.start_unix,
+            rank=identity.rank,
+            local_rank=identity.local_rank,
+            world_size=identity.world_size,
+            host=self._host,
+            pid=identity.pid,
+            device=identity.device,
+            backend=identity.backend,
+            launcher=f"{identity.launcher_pid}@{identity.launcher_start}",
+            restart_count=identity.restart_count,
+            max_restarts=identity.max_restarts,
+            labels=identity.labels,
+            alive=self._gone_at is None,
+            process_state=self._stat.state if self._stat else None,
+            exit_status=self._exit_status,
+            gone_seconds=None if self._gone_at is None else (at - self._gone_at) * _NS,
+            stopped_seconds=None if self._stopped_at is None else (at - self._stopped_at) * _NS,
+            activity=now.activity,
+            activity_seconds=(at - now.activity_since) * _NS,
+            phase=now.phase,
+            step=now.step,
+            step_seconds=(at - now.step_since) * _NS,
+            state_seconds=(at - now.since) * _NS,
+            in_flight=None if now.op is None else InFlight(
+                now.op,
+                groups[now.group][0] if now.group in groups else "",
+                now.sequence,
+                now.num_bytes,
+                (at - now.since) * _NS,
+            ),
+            sequences={name: sequences[number] for number, (name, _) in groups.items() if number in sequences},
+            lease_seconds=self.lease_seconds,
+            overdue_seconds=self.overdue_seconds,
+            steps=totals.steps,
+            step_seconds_total=totals.step_seconds,
+            measures=totals.measures,
+            memory=totals.memory,
+            report=self._reader.report(),
+            last_words=words,
+            last_step_time=totals.last_step_time,
+            last_checkpoint_time=totals.last_checkpoint_time,
+            overhead_seconds=totals.overhead_seconds,
+            dropped_records=totals.dropped_records,
+            resident_bytes=self._stat.resident_bytes if self._stat else None,
+        )  # fmt: skip
+
+    def close(self) -> None:
+        """Let the box and the process go."""
+        self._reader.close()
+        if self._exit is not None:
+            self._exit.close()
+
+
+class Boxes:
+    """Every box under one directory."""
+
+    def __init__(
+        self,
+        root: Path,
+        host: str,
+        leases: Leases | None = None,
+        clock: Callable[[], int] = time.monotonic_ns,
+        proc: Path = Path("/proc"),
+    ) -> None:
+        self._root, self._host, self._clock, self._proc = root, host, clock, proc
+        self._leases = leases or Leases()
+        self._open: dict[Path, RankBox] = {}
+        self._aside: dict[Path, tuple[int, str]] = {}  # damaged boxes: inode, and what is wrong
+
+    @property
+    def damaged(self) -> dict[Path, str]:
+        """What is wrong with each box that had to be left aside."""
+        return {path: why for path, (_, why) in self._aside.items()}
+
+    def look(self) -> frozenset[Suspicion]:
+        """Look at every box once; returns whom to suspect."""
+        found = dict(self._scan())
+        for path in [p for p in self._open if found.get(p) != self._open[p].inode]:
+            self._open.pop(path).close()
+        self._aside = {p: aside for p, aside in self._aside.items() if found.get(p) == aside[0]}
+        for path in [p for p in found if p not in self._aside]:
+            try:
+                if path in self._open:
+                    self._open[path].look()
+                else:
+                    self._open[path] = RankBox(path, self._host, self._leases, self._clock, self._proc)
+            except (BoxError, OSError, ValueError) as error:
+                self._leave_aside(path, found[path], error)
+        return frozenset(s for box in self._open.values() if (s := box.suspicion()))
+
+    def ranks(self) -> Iterator[tuple[RankBox, RankState]]:
+        """Every rank that can be read, with its state as of the last look."""
+        for path, box in list(self._open.items()):
+            if box.left_behind:
+                continue
+            try:
+                yield box, box.state()
+            except (BoxError, OSError, ValueError) as error:
+                self._leave_aside(path, box.inode, error)
+
+    def prune(self) -> None:
+        """Delete what dead ranks left, after the grace period."""
+        for path, box in list(self._open.items()):
+            if (box.gone_seconds or 0.0) > GRACE_SECONDS:
+                self._open.pop(path).close()
+                with contextlib.suppress(OSError):
+                    path.unlink()
+                    path.with_suffix(".sock").unlink(missing_ok=True)
+                    path.parent.rmdir()  # fails while another rank's box is in it
+                    path.parent.parent.rmdir()
+
+    def _leave_aside(self, path: Path, inode: int, error: Exception) -> None:
+        self._aside[path] = (inode, str(error))
+        if path in self._open:
+            self._open.pop(path).close()
+
+    def _scan(self) -> Iterator[tuple[Path, int]]:
+        for path in self._root.glob("*/*/rank-*.box"):
+            with contextlib.suppress(OSError):
+                yield path, path.lstat().st_ino
