@@ -1,0 +1,75 @@
+"""Small factories for the trainer's tests. No sample of a real data set is ever kept here: rows are made up."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torch.distributed as dist
+
+from trainer.config import changed, demo
+from trainer.train import Config
+from trainer.world import World, join
+
+REPOSITORY = Path(__file__).parents[2]
+
+SMALL = {  # five tables for four ranks, so shares are uneven; few rows, so a batch looks many up twice
+    "embedding": {"rows": [40, 7, 90, 1, 25], "dim": 4},
+    "model": {"dense_features": 3, "bottom": [8], "top": [8]},
+    "train": {"global_batch": 32},
+}
+
+
+@pytest.fixture
+def small_config() -> Callable[..., Config]:
+    """A configuration that trains a step in a millisecond, with these nested changes."""
+    return lambda *changes: changed(demo(), [SMALL, *changes])
+
+
+@pytest.fixture
+def alone() -> Iterator[World]:
+    """A group of one rank in this process."""
+    world = World(rank=0, size=1)
+    join(world)
+    yield world
+    dist.destroy_process_group()
+
+
+@pytest.fixture
+def write_rows(tmp_path: Path) -> Callable[..., Path]:
+    """Write made-up rows to a TSV, each a list of 40 cells."""
+
+    def write(*rows: list[str]) -> Path:
+        file = tmp_path / "rows.tsv"
+        file.write_text("".join("\t".join(row) + "\n" for row in rows))
+        return file
+
+    return write
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Start real ranks with torchrun, or without a launcher when `ranks` is 0, and wait for their end."""
+
+    def run(ranks: int, *arguments: str) -> subprocess.CompletedProcess[str]:
+        launcher = [sys.executable]
+        if ranks:
+            launcher += ["-m", "torch.distributed.run", "--nproc-per-node", str(ranks)]
+        environment = os.environ | {
+            "OMP_NUM_THREADS": "1",
+            "PYTHONPATH": str(REPOSITORY),
+            "ZMON_BOX_DIR": str(tmp_path / "boxes"),
+        }
+        return subprocess.run(
+            [*launcher, *arguments],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=90,
+            cwd=REPOSITORY,
+            check=False,
+        )
+
+    return run

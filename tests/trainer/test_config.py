@@ -1,0 +1,78 @@
+"""Presets and changes to them: every refusal names the dotted key."""
+
+import pytest
+
+from trainer.config import PRESETS, changed, demo, parse_assignment, read_file
+from trainer.errors import ConfigError
+
+
+def set_keys(*assignments: str):
+    return changed(demo(), [parse_assignment(assignment) for assignment in assignments])
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_presets_are_valid(name: str) -> None:
+    assert PRESETS[name]().train.steps == 0
+
+
+def test_assignments_take_the_type_of_their_field() -> None:
+    config = set_keys("train.steps=7", "model.learning_rate=1e-3", "embedding.rows=[4, 5]", "criteo.strict=true")
+    assert config.train.steps == 7
+    assert config.model.learning_rate == 0.001
+    assert config.embedding.rows == (4, 5)
+    assert config.criteo.strict is True
+
+
+def test_later_changes_win() -> None:
+    assert set_keys("train.seed=1", "train.seed=2").train.seed == 2
+
+
+@pytest.mark.parametrize(
+    ("assignment", "says"),
+    [
+        ("train.stepz=1", "there is no key train.stepz"),
+        ("nothing=1", "there is no key nothing"),
+        ("train.steps=many", "train.steps is 'many': it must be a whole number"),
+        ("train.steps=1.5", "train.steps is 1.5: it must be a whole number"),
+        ("train.steps=-1", "train.steps is -1: it must be 0"),
+        ("train.global_batch=0", "train.global_batch is 0"),
+        ("train.dtype=int8", "train.dtype is int8: it must be float32 or float64"),
+        ("model.learning_rate=fast", "model.learning_rate is 'fast': it must be a number"),
+        ("model.learning_rate=.nan", "model.learning_rate is nan: it must be above 0"),
+        ("model.top=[8, x]", "model.top is .*: it must be a list of whole numbers"),
+        ("model.top=[8, 0]", "model.top is .*: it must be 1 or more"),
+        ("embedding.rows=[]", "embedding.rows is .*: it must be at least one table"),
+        ("embedding.rows=[3, 0]", "embedding.rows is .*: it must be 1 or more"),
+        ("criteo.strict=1", "criteo.strict is 1: it must be true or false"),
+        ("train=3", "train is 3: it must be a section of keys"),
+        ("train.steps.more=3", r"train.steps is \{'more': 3\}: it must be a whole number"),
+        ("train.steps", "there is no key=value in it"),
+    ],
+)
+def test_a_wrong_assignment_names_its_key(assignment: str, says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        set_keys(assignment)
+
+
+def test_criteo_wants_its_own_shape() -> None:
+    with pytest.raises(ConfigError, match=r"embedding\.rows is 1 tables"):
+        set_keys("embedding.rows=[5]", "criteo.file=rows.tsv")
+    with pytest.raises(ConfigError, match=r"model\.dense_features is 4"):
+        set_keys("model.dense_features=4", "criteo.file=rows.tsv")
+
+
+def test_a_file_changes_the_preset(tmp_path) -> None:
+    file = tmp_path / "more.yaml"
+    file.write_text("train:\n  seed: 9\nmodel: {top: [32]}\n")
+    config = changed(demo(), [read_file(str(file))])
+    assert (config.train.seed, config.model.top) == (9, (32,))
+
+
+@pytest.mark.parametrize(("text", "says"), [("", "holds no keys"), ("- 1", "holds no keys"), ("{", "no YAML")])
+def test_a_wrong_file_is_refused(tmp_path, text: str, says: str) -> None:
+    file = tmp_path / "wrong.yaml"
+    file.write_text(text)
+    with pytest.raises(ConfigError, match=says):
+        read_file(str(file))
+    with pytest.raises(ConfigError, match="cannot read"):
+        read_file(str(tmp_path / "nowhere.yaml"))

@@ -1,0 +1,86 @@
+"""The command line as people use it: one clear line and exit code 2, or a run that ends with a summary."""
+
+import os
+import sys
+
+import pytest
+
+from trainer import __main__ as command
+
+
+@pytest.fixture
+def refuse(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    """Run the command in this process up to its refusal; returns what it said."""
+
+    def run(*arguments: str, environ: dict[str, str] | None = None) -> str:
+        monkeypatch.setattr(sys, "argv", ["trainer", *arguments])
+        for name in ("RANK", "WORLD_SIZE"):
+            monkeypatch.delenv(name, raising=False)
+        for name, value in (environ or {}).items():
+            monkeypatch.setenv(name, value)
+        with pytest.raises(SystemExit) as end:
+            command.main()
+        assert end.value.code == 2
+        said = capsys.readouterr().err
+        assert said.startswith("trainer: ")
+        assert said.count("\n") == 1
+        return said
+
+    return run
+
+
+def test_misuse_is_one_line(refuse, tmp_path) -> None:
+    assert "No such option" in refuse("--foo")
+    assert "--preset" in refuse("--preset", "huge")
+    assert "--steps" in refuse("--steps", "x")
+    assert "train.steps" in refuse("--steps", "-1")
+    assert "there is no such file" in refuse("--data", str(tmp_path / "nowhere.tsv"))
+    assert "not a regular file" in refuse("--data", str(tmp_path))
+    assert "WORLD_SIZE='x'" in refuse(environ={"WORLD_SIZE": "x"})
+    meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1", "RANK": "0"}
+    assert "does not divide by 3 ranks" in refuse(environ=meeting | {"WORLD_SIZE": "3"})
+
+
+def test_other_ranks_leave_the_word_to_rank_0(refuse, monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr(command.time, "sleep", slept.append)
+    refuse("--foo", environ={"RANK": "1", "WORLD_SIZE": "2"})
+    assert slept == [command.LAST_WORD_SECONDS]
+
+
+def test_help_is_no_error(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "argv", ["trainer", "--help"])
+    command.main()
+    assert "--preset" in capsys.readouterr().out
+
+
+def test_four_ranks_train_on_a_few_rows(start, write_rows) -> None:
+    good = ["1", *["3"] * 13, *["ff"] * 26]
+    file = write_rows(*[["0", *good[1:]] if k % 3 else good for k in range(20)], ["junk"])
+    ended = start(4, "-m", "trainer", "--data", str(file), "--steps", "5")
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.count("finished 5 steps") == 1  # rank 0 speaks for all
+    said = [line for line in ended.stderr.splitlines() if line.startswith("trainer: ")]
+    assert said == [
+        f"trainer: {file}:21: column 2: the row has 1 columns instead of 40: row skipped",
+        f"trainer: {file}: 1 malformed of 21 rows skipped",
+        f"trainer: {file}: 20 good rows, the global batch is 512: they repeat",
+        f"trainer: {file}: 1 malformed of 21 rows skipped",
+    ]
+
+
+def test_refusal_under_a_launcher_is_one_line_and_quick(start, write_rows) -> None:
+    file = write_rows(["junk"])
+    ended = start(2, "-m", "trainer", "--data", str(file), "--strict")
+    assert ended.returncode != 0
+    said = [line for line in ended.stderr.splitlines() if line.startswith("trainer: ")]
+    assert len(said) == 1
+    assert f"{file}:1: column 2" in said[0]
+    assert "exitcode  : 2" in ended.stderr
+
+
+def test_one_rank_needs_no_launcher(start) -> None:
+    assert "RANK" not in os.environ
+    ended = start(0, "-m", "trainer", "--preset", "demo", "--steps", "3")
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.startswith("finished 3 steps")

@@ -1,0 +1,66 @@
+"""Who am I among the ranks: what the launcher says, and when it makes no sense."""
+
+import socket
+
+import pytest
+
+from trainer.errors import WorldError
+from trainer.train import check
+from trainer.world import World, join, world_from
+
+MEETING = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
+
+
+def test_without_a_launcher_there_is_one_rank() -> None:
+    assert world_from({}) == World(rank=0, size=1)
+
+
+def test_the_launcher_says_who_we_are() -> None:
+    assert world_from({"RANK": "2", "WORLD_SIZE": "4"} | MEETING) == World(rank=2, size=4)
+
+
+@pytest.mark.parametrize(
+    ("environment", "says"),
+    [
+        ({"WORLD_SIZE": "four"}, "WORLD_SIZE='four' is not a number"),
+        ({"RANK": "", "WORLD_SIZE": "4"}, "RANK='' is not a number"),
+        ({"RANK": "4", "WORLD_SIZE": "4"}, "RANK=4 does not fit WORLD_SIZE=4"),
+        ({"WORLD_SIZE": "0"}, "RANK=0 does not fit WORLD_SIZE=0"),
+        ({"RANK": "0", "WORLD_SIZE": "4"}, "MASTER_ADDR is not set but WORLD_SIZE=4"),
+        ({"WORLD_SIZE": "2"} | MEETING | {"MASTER_PORT": "x"}, "MASTER_PORT='x' is not a number"),
+    ],
+)
+def test_a_wrong_environment_is_refused(environment: dict[str, str], says: str) -> None:
+    with pytest.raises(WorldError, match=says):
+        world_from(environment)
+
+
+def test_a_world_that_does_not_fit_the_job_is_refused(small_config) -> None:
+    check(small_config(), World(rank=0, size=4))
+    with pytest.raises(WorldError, match="a global batch of 32 does not divide by 3 ranks"):
+        check(small_config(), World(rank=1, size=3))
+    with pytest.raises(WorldError, match="8 ranks for 5 embedding tables"):
+        check(small_config(), World(rank=7, size=8))
+
+
+@pytest.fixture
+def free_port(monkeypatch: pytest.MonkeyPatch) -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    for name, value in (("MASTER_ADDR", "127.0.0.1"), ("MASTER_PORT", port), ("RANK", 0), ("WORLD_SIZE", 2)):
+        monkeypatch.setenv(name, str(value))
+    return port
+
+
+def test_a_rank_that_never_comes_is_told_in_time(free_port: int) -> None:
+    with pytest.raises(WorldError, match=f"rank 0 did not meet the other 1 at 127.0.0.1:{free_port}"):
+        join(World(rank=0, size=2), timeout_seconds=1)
+
+
+def test_a_taken_port_is_told(free_port: int) -> None:
+    with socket.socket() as other:
+        other.bind(("0.0.0.0", free_port))
+        other.listen()
+        with pytest.raises(WorldError, match="address already in use"):
+            join(World(rank=0, size=2), timeout_seconds=1)
