@@ -6,6 +6,7 @@ It needs nothing from the job's code, lives on when a source dies, and never rep
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections import defaultdict
@@ -27,6 +28,7 @@ from zmon.timeline import newest_attempt
 
 log = logging.getLogger("zmon.agent")
 
+_SETTLED_NS = 50_000_000  # a record is written microseconds after its step's end: what is older is all there
 EXPORT_AFTER_END_SECONDS = 30.0  # how long a rank's series outlive it
 
 
@@ -104,7 +106,7 @@ class Agent:
             up=error is None,
             absent=isinstance(error, SourceUnavailable),
             duration_seconds=time.monotonic() - begin,
-            last_success_time=time.time() if error is None else before and before.last_success_time,
+            last_success_time=time.time() if error is None else before.last_success_time if before else None,
             num_errors=(before.num_errors if before else 0) + failed,
             error=None if error is None else str(error) or type(error).__name__,
         )
@@ -118,7 +120,7 @@ class Agent:
         """
         states: list[RankState] = []
         records: defaultdict[str, dict[str, tuple[StepRecord, ...]]] = defaultdict(dict)
-        cursor = time.monotonic_ns()
+        cursor = time.monotonic_ns() - _SETTLED_NS
         for box, state in self._boxes.ranks():
             if job_id is not None and state.job_id != job_id:
                 continue
@@ -163,10 +165,9 @@ class Agent:
             wait = 0
         known = self._suspects_version if since < 0 else since
         async with self._suspects_changed:
-            try:
-                await asyncio.wait_for(self._suspects_changed.wait_for(lambda: self._suspects_version != known), wait)
-            except TimeoutError:
-                pass
+            changed = self._suspects_changed.wait_for(lambda: self._suspects_version != known)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(changed, wait)
         suspects = sorted((asdict(s) for s in self._suspects), key=lambda s: (s["job_id"], s["rank"]))
         return json_response({"schema": 1, "version": self._suspects_version, "suspects": suspects})
 
@@ -197,7 +198,7 @@ class Agent:
             "healthy": fresh,
             "host": self._config.host,
             "sources": list(self._statuses.values()),
-            "damaged_boxes": [why for why in self._boxes.damaged.values()],
+            "damaged_boxes": list(self._boxes.damaged.values()),
         }
         return json_response(body, 200 if fresh else 503)
 

@@ -22,7 +22,8 @@ from zmon import client, detectors, metrics
 from zmon.efficiency import JobTime
 from zmon.errors import Unreachable
 from zmon.journal import Journal
-from zmon.records import AgentReport, AgentStatus, Finding, JobView, Snapshot
+from zmon.link import AgentLink
+from zmon.records import AgentReport, Finding, JobView, Snapshot
 from zmon.server import json_response
 from zmon.stats import quantile
 from zmon.timeline import snapshots
@@ -41,40 +42,6 @@ class HubConfig:
     agent_timeout_seconds: float = 1.0
     wait_seconds: float = 30.0  # of a long poll
     max_stacks: int = 8  # ranks asked for evidence per finding
-
-
-class AgentLink:
-    """The hub's end of the line to one agent."""
-
-    def __init__(self, url: str) -> None:
-        self.url = url
-        self.report: AgentReport | None = None
-        self.cursor = 0
-        self.suspects: tuple[Any, ...] = ()
-        self.error: str | None = "it has not answered yet"
-        self._heard = time.monotonic()
-
-    @property
-    def reachable(self) -> bool:
-        """Whether the last question was answered."""
-        return self.error is None
-
-    def heard(self, report: AgentReport) -> None:
-        """It answered."""
-        self.report, self.cursor, self.error = report, report.cursor, None
-        self._heard = time.monotonic()
-
-    def status(self) -> AgentStatus:
-        """For the detectors."""
-        return AgentStatus(
-            url=self.url,
-            host=self.report.host if self.report else None,
-            reachable=self.reachable,
-            silent_seconds=0.0 if self.reachable else time.monotonic() - self._heard,
-            error=self.error,
-            sources=self.report.sources if self.report else (),
-            ranks=tuple((r.job_id, r.rank) for r in self.report.ranks) if self.report else (),
-        )
 
 
 class Hub:
@@ -173,6 +140,7 @@ class Hub:
             for job_id in gone:  # its boxes are pruned: nothing is left to be wrong
                 for detector in detectors.ALL:
                     self._journal.settle(job_id, detector.name, now)
+            self._times = {key: self._times[key] for key in map(_start_of, self._snapshots)}
         self._last_pass_time = now
 
     def _add_time(self, snapshot: Snapshot, reports: list[AgentReport]) -> None:
@@ -183,8 +151,7 @@ class Hub:
             report.records.pop(snapshot.job_id, None)  # counted once, however long the report is kept
 
     def _time(self, snapshot: Snapshot) -> JobTime:
-        start = min(snapshot.ranks, key=lambda r: r.rank).run_uid
-        return self._times.setdefault((snapshot.job_id, start), JobTime(metrics.STEP_SECONDS_BOUNDS))
+        return self._times.setdefault(_start_of(snapshot), JobTime(metrics.STEP_SECONDS_BOUNDS))
 
     async def _gather_evidence(self, session: aiohttp.ClientSession, snapshot: Snapshot, finding: Finding) -> None:
         """Stacks of the culprits, or of everybody where nobody is named."""
@@ -292,6 +259,11 @@ class Hub:
             for task in (*tasks, *self._background):
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _start_of(snapshot: Snapshot) -> tuple[str, str]:
+    """What tells one start of a job from the next: its steps begin anew, and so does the account of its time."""
+    return snapshot.job_id, snapshot.ranks[0].run_uid
 
 
 def job_state(snapshot: Snapshot, active: list[Finding]) -> str:

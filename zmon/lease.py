@@ -23,10 +23,10 @@ class Leases:
     train_multiple: float = 15.0  # × p99 step: a pause of 10 steps is ordinary
     learned_after_steps: int = 5  # before that a training step is judged like initialization
 
-    def seconds(self, activity: str, recent_steps: Sequence[float]) -> float:
-        """The lease of an activity, given durations of the rank's recent steps in seconds."""
+    def seconds(self, activity: str, recent_steps: Sequence[float]) -> float | None:
+        """The lease of an activity, given durations of the rank's recent steps in seconds; None: it has all time."""
         if activity == "done":
-            return float("inf")
+            return None
         if activity == "eval":
             return self.eval_seconds
         if activity == "checkpoint":

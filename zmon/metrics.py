@@ -6,7 +6,8 @@ units (Prometheus naming practices).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from prometheus_client.core import (
@@ -24,6 +25,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 STEP_SECONDS_BOUNDS = tuple(0.001 * 2**k for k in range(17))
 
 RANK = ("job_id", "rank", "host")
+_LABEL_NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_]*")
 
 
 class Spec(NamedTuple):
@@ -127,7 +129,7 @@ class Page:
     def render(self) -> bytes:
         """The page in the text exposition format."""
         registry = CollectorRegistry()
-        registry.register(self)  # type: ignore[arg-type]
+        registry.register(self)
         return generate_latest(registry)
 
 
@@ -146,7 +148,7 @@ def agent_page(report: AgentReport, cpu_seconds: float, resident_bytes: int | No
 
 def hub_page(
     jobs: Iterable[JobView],
-    histograms: dict[str, tuple[Sequence[int], float]],
+    histograms: Mapping[str, tuple[Sequence[int], float]],
     findings: Iterable[Finding],
     pass_seconds: float,
     last_pass_time: float | None,
@@ -155,7 +157,7 @@ def hub_page(
     """The hub's /metrics: its jobs, its findings, itself. Blind, it leaves its heartbeat where it was."""
     page = Page()
     for job in jobs:
-        page.add("zmon_job_info", 1, job.job_id, job.world_size, extra=job.labels)
+        page.add("zmon_job_info", 1, job.job_id, job.world_size, extra=free_labels(job.labels))
         page.add("zmon_job_throughput_samples_per_second", job.samples_per_second, job.job_id)
         page.add("zmon_hub_coverage_ratio", job.ranks_seen / job.world_size, job.job_id)
         for cause, seconds in job.time.items():
@@ -163,7 +165,8 @@ def hub_page(
     for job_id, (counts, total) in histograms.items():
         page.add_histogram(STEP_HISTOGRAM, "Duration of the job's steps.", ("job_id", job_id), counts, total)
     for finding in findings:
-        pairs = list(zip(finding.ranks, finding.hosts, strict=False)) or [("", "".join(finding.hosts[:1]))]
+        pairs: list[tuple[int | str, str]] = list(zip(finding.ranks, finding.hosts, strict=False))
+        pairs = pairs or [("", "".join(finding.hosts[:1]))]
         for rank, host in pairs:
             page.add(
                 "zmon_finding",
@@ -179,6 +182,11 @@ def hub_page(
     page.add("zmon_hub_last_pass_timestamp_seconds", last_pass_time)
     page.add("zmon_build_info", 1, version)
     return page.render()
+
+
+def free_labels(labels: Mapping[str, str]) -> dict[str, str]:
+    """The labels a job was started with, as far as Prometheus takes their names and its own stay untouched."""
+    return {k: v for k, v in labels.items() if _LABEL_NAME.fullmatch(k) and k not in ("job", "instance")}
 
 
 def _add_rank(page: Page, state: RankState) -> None:

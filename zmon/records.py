@@ -139,13 +139,13 @@ class RankState:
     state_seconds: float  # since the last change of phase or op
     in_flight: InFlight | None
     sequences: dict[str, int]  # collectives entered so far, per group
-    lease_seconds: float
+    lease_seconds: float | None  # None: done, it has all time
     overdue_seconds: float  # 0 within the lease
     steps: int
     step_seconds_total: float
     measures: Measures
     memory: Memory | None
-    report: dict[str, float]
+    report: dict[str, float | None]  # None over the wire: not a number, which JSON cannot say
     last_words: LastWords | None
     last_step_time: float | None
     last_checkpoint_time: float | None
@@ -299,7 +299,7 @@ class JobView:
     step_seconds: float | None  # median of the recent steps
     step_seconds_p95: float | None
     samples_per_second: float | None
-    report: dict[str, float]
+    report: dict[str, float | None]
     time: dict[str, float]  # seconds by cause
     hosts: tuple[str, ...]
     labels: dict[str, str]

@@ -178,7 +178,5 @@ def start_job(stack: Running, tmp_path: Path, request: pytest.FixtureRequest) ->
 def training(stack: Running, start_job: Callable[..., Job]) -> Job:
     """The bundled trainer on four ranks, past its first steps."""
     job = start_job()
-    wait_for(
-        f"the job trains, see {job.log}", lambda: (view := stack.job(job.job_id)) and (view["step"] or 0) > 20, 60
-    )
+    wait_for(f"the job trains, see {job.log}", lambda: (view := stack.job(job.job_id)) and (view["step"] or 0) > 20, 60)
     return job

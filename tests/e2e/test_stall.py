@@ -25,7 +25,7 @@ def assert_paged(stack: Running, job: Job, rank: int, struck: float) -> None:
     alerts = wait_for("a page", lambda: stack.webhook.alerts(job.job_id, "firing"), 2 * FINDING_SECONDS)
     assert {a["labels"]["alertname"] for a in alerts} == {"ZmonStall"}
     assert alerts[0]["labels"]["severity"] == "critical"
-    assert f"rank {rank}" in alerts[0]["annotations"]["description"]
+    assert f"rank {rank}" in alerts[0]["annotations"]["summary"]
     print(f"fault → page {time.time() - struck:.1f} s")
 
 
@@ -81,9 +81,7 @@ def test_killed_rank_is_named_and_its_victims_are_not(stack: Running, training: 
     assert [f["ranks"] for f in stack.findings(training.job_id)] == [[1]]
 
 
-def test_raising_rank_is_named_with_its_exception(
-    stack: Running, start_job: Callable[..., Job], tmp_path: Any
-) -> None:
+def test_raising_rank_is_named_with_its_exception(stack: Running, start_job: Callable[..., Job], tmp_path: Any) -> None:
     script = tmp_path / "raises.py"
     script.write_text(
         "import time, torch, torch.distributed as dist, zmon\n"

@@ -1,7 +1,7 @@
 """Is the rank alive? Its lock on the box says so, across PID namespaces and without its help.
 
-`fcntl(F_GETLK)` asks the kernel who holds a POSIX record lock (fcntl_locking(2)). Unlike flock such a lock is not inherited
-by forked workers, and the kernel drops it when the process goes, however it goes.
+`fcntl(F_GETLK)` asks the kernel who holds a POSIX record lock (fcntl_locking(2)). Unlike flock such a lock is not
+inherited by forked workers, and the kernel drops it when the process goes, however it goes.
 """
 
 from __future__ import annotations

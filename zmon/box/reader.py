@@ -103,27 +103,36 @@ class BoxReader:
         *head, activity, phase, op, group = self._cell(layout.NOW)
         if activity >= len(ACTIVITIES) or phase >= len(PHASES) or not (op < len(OPS) or op == layout.NONE):
             raise self._corrupt("a state outside the vocabulary")
-        return Now(
-            *head,
-            ACTIVITIES[activity],
-            PHASES[phase],
-            None if op == layout.NONE else OPS[op],
-            None if group == layout.NONE else group,
-        )
+        op_name = None if op == layout.NONE else OPS[op]
+        return Now._make([*head, ACTIVITIES[activity], PHASES[phase], op_name, None if group == layout.NONE else group])
 
     def identity(self) -> Identity:
         """Who wrote the box."""
-        (_, pid, uid, start, unix, launcher, launcher_start,
-         rank, local_rank, world, local_world, attempt, restarts, max_restarts, job_id, device, backend, socket, labels) = self._cell(layout.IDENTITY)  # fmt: skip
-        name = layout.text(job_id)
-        if not JOB_ID.fullmatch(name) or not 0 <= rank < world:
+        _, pid, uid, start, unix, launcher, launcher_start, *rest = self._cell(layout.IDENTITY)
+        rank, local_rank, world, local_world, attempt, restarts, max_restarts, *texts = rest
+        job_id, device, backend, socket, labels = map(layout.text, texts)
+        if not JOB_ID.fullmatch(job_id) or not 0 <= rank < world:
             raise self._corrupt("an identity that cannot be")
         return Identity(
-            pid, uid.hex(), start, unix * _NS, launcher, launcher_start, rank, local_rank, world, local_world, attempt, restarts,
-            None if max_restarts < 0 else max_restarts,
-            name, layout.text(device), layout.text(backend) or None, layout.text(socket),
-            json.loads(layout.text(labels) or "{}"),
-        )  # fmt: skip
+            pid=pid,
+            run_uid=uid.hex(),
+            start_ns=start,
+            start_unix=unix * _NS,
+            launcher_pid=launcher,
+            launcher_start=launcher_start,
+            rank=rank,
+            local_rank=local_rank,
+            world_size=world,
+            local_world_size=local_world,
+            attempt=attempt,
+            restart_count=restarts,
+            max_restarts=None if max_restarts < 0 else max_restarts,
+            job_id=job_id,
+            device=device,
+            backend=backend or None,
+            socket=socket,
+            labels=json.loads(labels or "{}"),
+        )
 
     def totals(self) -> Totals:
         """Everything so far."""

@@ -54,7 +54,7 @@ class BoxWriter:
 
     def publish(self) -> None:
         """Put the box under its name; call once identity and state are in it."""
-        os.rename(_unpublished(self.path), self.path)
+        _unpublished(self.path).rename(self.path)
 
     def tail(self) -> int:
         """A descriptor whose writes land behind the box; for a signal handler, never to be closed."""

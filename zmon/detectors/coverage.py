@@ -45,7 +45,7 @@ class Coverage:
             confidence=1.0,
             summary=f"the agent on {first.host or first.url} has not answered for {first.silent_seconds:.0f} s "
             f"(threshold {self.silent_seconds:.0f} s); ranks {_list(ranks)} are not watched: {first.error}",
-            detail=f"Is the host up (ping {first.host})? Is the agent running there (curl {first.url}/healthz)? Start it again.",
+            detail=f"Is the host up (ping {first.host})? Does the agent run (curl {first.url}/healthz)? Restart it.",
             evidence={"agents": [agent.url for agent in silent]},
         )
 

@@ -1,7 +1,7 @@
 """Which of the dead ranks died of its own accord, and which of the death of another?
 
-A rank that is killed says nothing; one that raises leaves its exception; a peer that dies of the broken connection leaves
-a network error; one that its launcher ends leaves a signal. On one host the times of last words can be compared.
+A rank that is killed says nothing; one that raises leaves its exception; a peer that dies of the broken connection
+leaves a network error; one that its launcher ends leaves a signal. On one host the times of last words can be compared.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Has the job stopped moving, and because of whom?
 
-First what a lock or a process state proves (a rank gone, a rank stopped), then silence past the lease, which proves only
-that nothing moves: that is `unknown`, with the evidence.
+First what a lock or a process state proves (a rank gone, a rank stopped), then silence past the lease, which proves
+only that nothing moves: that is `unknown`, with the evidence.
 """
 
 from __future__ import annotations
@@ -87,8 +87,8 @@ class Stall:
             ago = max(r.step_seconds for r in frozen)
             summary = f"process {first.pid} is in uninterruptible sleep (state D), no step for {ago:.1f} s"
             detail = (
-                f"On {first.host}: cat /proc/{first.pid}/wchan /proc/{first.pid}/stack; dmesg -T | tail -50. Storage or "
-                "a driver holds it; if it does not come back within a minute, drain the host and restart the job."
+                f"On {first.host}: cat /proc/{first.pid}/wchan /proc/{first.pid}/stack; dmesg -T | tail -50. Storage "
+                "or a driver holds it; if it does not come back within a minute, drain the host and restart the job."
             )
         names = ", ".join(f"rank {r.rank} on {r.host}" for r in frozen)
         return verdict(
@@ -125,10 +125,10 @@ class Stall:
             culprits=(),
             seconds_ago=first.step_seconds,
             confidence=0.3,
-            summary=f"no rank has finished a step for {first.step_seconds:.1f} s (lease {first.lease_seconds:.1f} s) "
-            f"since step {first.step}; {where}",
-            detail="zmon status --json has each rank's op, sequence and stack; a rank in no collective while the others "
-            "wait is the first to look at: py-spy dump --pid PID on its host.",
+            summary=f"no rank has finished a step for {first.step_seconds:.1f} s, since step {first.step} "
+            f"(lease {first.lease_seconds or 0.0:.1f} s); {where}",
+            detail="zmon status --json has each rank's op, sequence and stack; a rank in no collective while the "
+            "others wait is the first to look at: py-spy dump --pid PID on its host.",
             evidence={},
         )
 

@@ -1,14 +1,14 @@
 """Which collective the rank waits in: every call of torch.distributed, wrapped.
 
 Counts each op, the bytes of the tensors handed in and out, and the time the caller spends in it. An op issued with
-`async_op=True` counts with its bytes; the time until it is waited for is not measured yet.
+`async_op=True` counts with its bytes; the time it is in flight or waited for is not known here.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
 import torch.distributed as dist
@@ -18,7 +18,7 @@ from zmon import probe
 from zmon.hooks.device import identify_device
 from zmon.probe.rank import OP_NUMBER
 
-Tensors = torch.Tensor | Sequence[torch.Tensor] | None
+Tensors: TypeAlias = "torch.Tensor | Sequence[torch.Tensor] | None"
 
 
 class Call(NamedTuple):
@@ -46,8 +46,8 @@ def size(tensors: Tensors) -> int:
     if tensors is None:
         return 0
     if isinstance(tensors, torch.Tensor):
-        return tensors.numel() * tensors.element_size()
-    return sum(t.numel() * t.element_size() for t in tensors)
+        return int(tensors.numel() * tensors.element_size())
+    return sum(map(size, tensors))
 
 
 # Each has the signature of the function it describes, so that any way of passing arguments is understood.
@@ -218,4 +218,4 @@ def _group_number(group: Any) -> int:
 
 
 def _is_me(rank: int | None, group_rank: int | None, group: Any) -> bool:
-    return dist.get_rank() == rank if group_rank is None else dist.get_rank(group) == group_rank
+    return bool(dist.get_rank() == rank if group_rank is None else dist.get_rank(group) == group_rank)

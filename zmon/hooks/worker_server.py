@@ -1,8 +1,8 @@
 """A way to ask the rank for its stacks and its flight record while it cannot answer in Python.
 
-torch's worker server is a small C++ HTTP server on a Unix socket; it answers while a native call holds the GIL. torch 2.9 or
-newer (torch/csrc/distributed/c10d/control_plane). It stands beside the box; where the path would be too long for a
-socket address (108 bytes, unix(7)), under /tmp.
+torch's worker server is a small C++ HTTP server on a Unix socket; it answers while a native call holds the GIL. torch
+2.9 or newer (torch/csrc/distributed/c10d/control_plane). It stands beside the box; where the path would be too long
+for a socket address (108 bytes, unix(7)), under /tmp.
 """
 
 from __future__ import annotations

@@ -79,8 +79,10 @@ class RankBox:
             self._recent.append(record.duration)
         self.lease_seconds = self._leases.seconds(self.now.activity, self._recent)
         renewed = self.now.step_since if self.now.activity == "train" else self.now.activity_since
-        alive = self._gone_at is None
-        self.overdue_seconds = max(0.0, (at - renewed) * _NS - self.lease_seconds) if alive else 0.0
+        if self.lease_seconds is None or self._gone_at is not None:
+            self.overdue_seconds = 0.0
+        else:
+            self.overdue_seconds = max(0.0, (at - renewed) * _NS - self.lease_seconds)
         self._looked_at = at
 
     @property
@@ -158,7 +160,7 @@ class RankBox:
             step_seconds_total=totals.step_seconds,
             measures=totals.measures,
             memory=totals.memory,
-            report=self._reader.report(),
+            report=dict(self._reader.report()),
             last_words=words,
             last_step_time=totals.last_step_time,
             last_checkpoint_time=totals.last_checkpoint_time,

@@ -1,0 +1,36 @@
+# The commands people and CI run. `make demo` and `make test` install what is missing first.
+.PHONY: setup setup-dev demo test check bench
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+
+PROGRAMS := prometheus prometheus-alertmanager
+BIN := .venv/bin
+
+help:
+	@echo "make demo [DURATION=seconds] [DATA=file.tsv]   a monitored training job on this machine"
+	@echo "make test                                      all tests"
+	@echo "make check                                     format, lint, types, layers, alert rules"
+	@echo "make bench                                     what watching costs"
+
+setup:
+	@scripts/setup trainer,dashboard $(PROGRAMS)
+
+setup-dev:
+	@scripts/setup dev $(PROGRAMS) chromium
+
+demo: setup
+	@$(BIN)/zmon demo $(if $(DURATION),--seconds $(DURATION)) $(if $(DATA),--data $(DATA))
+
+test: setup-dev
+	@$(BIN)/python -m pytest
+
+check: setup-dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	promtool check rules dashboards/rules/zmon.yaml
+	promtool test rules dashboards/rules/zmon_test.yaml
+
+bench: setup-dev
+	@$(BIN)/python -m bench.probe

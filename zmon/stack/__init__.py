@@ -1,0 +1,198 @@
+"""Everything on one machine: Prometheus, Alertmanager, agent, hub and dashboard as supervised children."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import importlib.resources
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import aiohttp
+
+from zmon.errors import PartFailed, UsageError
+from zmon.stack.config import alertmanager_yaml, prometheus_yaml
+from zmon.stack.part import Part, become_subreaper, end_all, free_port
+
+START_TIMEOUT_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class StackConfig:
+    """Flags of `zmon up`."""
+
+    data_dir: Path
+    box_dir: Path
+    host: str
+    webhook: str | None = None
+    agent_port: int = 9780
+    hub_port: int = 9781
+    prometheus_port: int = 9090
+    alertmanager_port: int = 9093
+    dashboard_port: int = 8501
+
+
+@dataclass(frozen=True)
+class Urls:
+    """Where the parts answer: the content of the ready file."""
+
+    agent: str
+    hub: str
+    prometheus: str
+    alertmanager: str
+    dashboard: str
+
+
+class Stack:
+    """The parts of a monitored machine, from start to end."""
+
+    def __init__(self, config: StackConfig, say: Callable[[str], None]) -> None:
+        self._config, self._say = config, say
+        self._lock = _lock(config.data_dir)
+        ports = [
+            free_port(p)
+            for p in (
+                config.agent_port,
+                config.hub_port,
+                config.prometheus_port,
+                config.alertmanager_port,
+                config.dashboard_port,
+            )
+        ]
+        self.urls = Urls(*(f"http://127.0.0.1:{port}" for port in ports))
+        self.parts = self._make_parts()
+        self._watchers: list[asyncio.Task[None]] = []
+        become_subreaper()
+
+    async def start(self) -> None:
+        """Start every part; `ready` tells when they work."""
+        for part in self.parts:
+            await part.start()
+            self._watchers.append(asyncio.create_task(part.keep_running(self._say)))
+
+    async def ready(self) -> None:
+        """Return once every part is healthy, and leave word where they are. Raises PartFailed after a minute."""
+        deadline = time.monotonic() + START_TIMEOUT_SECONDS
+        async with aiohttp.ClientSession() as session:
+            for part in self.parts:
+                while not await part.healthy(session):
+                    if time.monotonic() > deadline or len(part.restarts) > 2:
+                        raise PartFailed(f"{part.name} does not work", part.last_lines(3), f"its log: {part.log}")
+                    await asyncio.sleep(0.1)
+        (self._config.data_dir / "stack.json").write_text(json.dumps(asdict(self.urls)))
+
+    async def unhealthy(self) -> list[str]:
+        """Names of the parts that do not answer now, or died since the start."""
+        async with aiohttp.ClientSession() as session:
+            return [p.name for p in self.parts if p.restarts or not await p.healthy(session)]
+
+    def add(self, part: Part) -> None:
+        """One more program to end with the others; it is not started again."""
+        self.parts.append(part)
+
+    async def stop(self) -> None:
+        """End everything, in five seconds at most."""
+        for watcher in self._watchers:
+            watcher.cancel()
+        await asyncio.to_thread(end_all, self.parts)
+        (self._config.data_dir / "stack.json").unlink(missing_ok=True)
+
+    def _make_parts(self) -> list[Part]:
+        config, urls = self._config, self.urls
+        data = config.data_dir
+        logs = data / "logs"
+        for folder in ("logs", "prometheus", "alertmanager"):
+            (data / folder).mkdir(parents=True, exist_ok=True)
+        package = importlib.resources.files("dashboards")
+        rules, app = str(package / "rules" / "zmon.yaml"), str(package / "app.py")
+        docs = str(Path(str(package)).parent)
+        at = {name: url.removeprefix("http://") for name, url in asdict(urls).items()}
+        (data / "prometheus.yml").write_text(
+            prometheus_yaml([at["agent"]], at["hub"], at["alertmanager"], rules, urls.dashboard, docs)
+        )
+        (data / "alertmanager.yml").write_text(alertmanager_yaml(config.webhook))
+        port = {name: where.rsplit(":", 1)[1] for name, where in at.items()}
+        zmon = [sys.executable, "-m", "zmon"]
+        commands: dict[str, tuple[list[str], str, str]] = {
+            "prometheus": (
+                [
+                    find_program("prometheus"),
+                    f"--config.file={data / 'prometheus.yml'}",
+                    f"--storage.tsdb.path={data / 'prometheus'}",
+                    f"--web.listen-address={at['prometheus']}",
+                    "--log.level=warn",
+                ],
+                urls.prometheus,
+                "/-/ready",
+            ),
+            "alertmanager": (
+                [
+                    find_program("prometheus-alertmanager", "alertmanager"),
+                    f"--config.file={data / 'alertmanager.yml'}",
+                    f"--storage.path={data / 'alertmanager'}",
+                    f"--web.listen-address={at['alertmanager']}",
+                    "--cluster.listen-address=",
+                    "--log.level=warn",
+                ],
+                urls.alertmanager,
+                "/-/ready",
+            ),
+            "agent": (
+                [*zmon, "agent", "--port", port["agent"], "--box-dir", str(config.box_dir), "--host", config.host],
+                urls.agent,
+                "/healthz",
+            ),
+            "hub": (
+                [*zmon, "hub", "--port", port["hub"], "--agents", urls.agent, "--data-dir", str(data)],
+                urls.hub,
+                "/healthz",
+            ),
+            "dashboard": (
+                [*zmon, "dashboard", "--port", port["dashboard"], "--hub", urls.hub, "--prometheus", urls.prometheus],
+                urls.dashboard,
+                "/_stcore/health",
+            ),
+        }
+        assert Path(app).exists()
+        return [
+            Part(name, command, url, url + health, logs / f"{name}.log")
+            for name, (command, url, health) in commands.items()
+        ]
+
+
+def find_program(*names: str) -> str:
+    """The path of a program under any of its names. Raises PartFailed with what to install."""
+    for name in names:
+        if found := shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/bin:/usr/sbin"):
+            return found
+    raise PartFailed(
+        f"{names[0]} is not installed",
+        "it is needed to keep and alert on what zmon sees",
+        "apt-get install prometheus prometheus-alertmanager (as root), then try again",
+    )
+
+
+def _lock(data_dir: Path) -> int:
+    """Keep a second stack off the same data. Raises UsageError."""
+    try:
+        data_dir.mkdir(parents=True, exist_ok=True)
+        fd = os.open(data_dir / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise UsageError(
+            f"cannot write to {data_dir}", f"{error.strerror}", "choose another directory with --data-dir"
+        ) from error
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        raise UsageError(
+            f"{data_dir} is in use",
+            "another zmon demo or up is running",
+            "end it first (Ctrl-C where it runs), or choose another directory with --data-dir",
+        ) from None
+    return fd

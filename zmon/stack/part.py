@@ -1,0 +1,145 @@
+"""One child process of the stack: started, watched, started again when it dies, ended with all its children."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import aiohttp
+import psutil
+
+from zmon.errors import PartFailed
+
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h
+_libc = ctypes.CDLL(None, use_errno=True)
+
+MAX_RESTARTS = 5  # within RESTART_WINDOW_SECONDS; then it is given up and said so
+RESTART_WINDOW_SECONDS = 60.0
+KILL_AFTER_SECONDS = 2.5  # of the five in which Ctrl-C has everything ended
+
+
+@dataclass
+class Part:
+    """A program of the stack. `health` is the URL that answers 200 once it works; None: nothing to ask."""
+
+    name: str
+    command: Sequence[str]
+    url: str
+    health: str | None
+    log: Path
+    env: Mapping[str, str] = field(default_factory=dict)
+    nice: int = 0
+    restarts: list[float] = field(default_factory=list)
+    process: asyncio.subprocess.Process | None = None
+
+    async def start(self) -> None:
+        """Start it, output to its log. Raises PartFailed where it cannot be started at all."""
+        with self.log.open("ab") as log:
+            try:
+                self.process = await asyncio.create_subprocess_exec(
+                    *self.command,
+                    stdin=asyncio.subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    env={**os.environ, **self.env},
+                    start_new_session=True,  # a Ctrl-C at the terminal is for us: we end the parts in order
+                    preexec_fn=_prepare_child(self.nice),
+                )
+            except OSError as error:
+                raise PartFailed(f"cannot start {self.name}", f"{error}", f"see {self.log}") from error
+
+    async def healthy(self, session: aiohttp.ClientSession, timeout: float = 2.0) -> bool:
+        """Whether it answers 200 now."""
+        if self.process is None or self.process.returncode is not None:
+            return False
+        if self.health is None:
+            return True
+        try:
+            async with session.get(self.health, timeout=aiohttp.ClientTimeout(total=timeout)) as answer:
+                return answer.status == 200
+        except (aiohttp.ClientError, TimeoutError, OSError):
+            return False
+
+    async def keep_running(self, say: Callable[[str], None]) -> None:
+        """Start it again whenever it dies, and say so; give up when it keeps dying."""
+        while True:
+            assert self.process is not None
+            code = await self.process.wait()
+            now = time.monotonic()
+            self.restarts = [t for t in self.restarts if now - t < RESTART_WINDOW_SECONDS] + [now]
+            if len(self.restarts) > MAX_RESTARTS:
+                say(f"{self.name} died {MAX_RESTARTS} times within a minute and stays down: see {self.log}")
+                return
+            say(f"{self.name} died (exit code {code}) and is started again: see {self.log}")
+            await asyncio.sleep(0.5)
+            await self.start()
+
+    def last_lines(self, number: int = 12) -> str:
+        """The end of its log."""
+        try:
+            return "\n".join(self.log.read_text(errors="replace").splitlines()[-number:])
+        except OSError:
+            return ""
+
+
+def become_subreaper() -> None:
+    """Orphaned grandchildren become our children, so that ending everything finds them (prctl(2))."""
+    _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def end_all(parts: Sequence[Part]) -> None:
+    """End every part and whatever it started: ask, wait a little, then make sure. Blocks for seconds at most."""
+    for part in parts:
+        if part.process is not None and part.process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(part.process.pid, signal.SIGTERM)
+    _wait_for_none(KILL_AFTER_SECONDS)
+    for process in _descendants():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()  # ends a stopped process too, which SIGTERM does not
+    _wait_for_none(1.0)
+
+
+def free_port(preferred: int, host: str = "127.0.0.1") -> int:
+    """The preferred port, or any free one where that is taken."""
+    for port in (preferred, 0):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((host, port))
+            return int(probe.getsockname()[1])
+    raise PartFailed("no free port", f"nothing can be bound on {host}", "is the loopback interface up?")
+
+
+def _wait_for_none(seconds: float) -> None:
+    """Wait until nothing that we started lives; reaping is asyncio's business, so a zombie is as good as gone."""
+    deadline = time.monotonic() + seconds
+    while _descendants() and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+
+def _descendants() -> list[psutil.Process]:
+    return [p for p in psutil.Process().children(recursive=True) if _lives(p)]
+
+
+def _lives(process: psutil.Process) -> bool:
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _prepare_child(nice: int) -> Callable[[], None]:
+    def prepare() -> None:
+        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)  # should we be killed, it does not outlive us
+        if nice:
+            os.nice(nice)
+
+    return prepare
