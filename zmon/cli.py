@@ -6,12 +6,14 @@ import asyncio
 import json
 import logging
 import os
+import shutil
 import signal
 import socket
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -176,7 +178,7 @@ def demo(
     if data is not None and not data.is_file():
         raise UsageError(f"cannot train on {data}", "there is no such file", "name a Criteo-Kaggle TSV")
     console = Console()
-    config = DemoConfig(ranks, seconds, data)
+    config = DemoConfig(f"demo-{datetime.now(UTC):%Y%m%dT%H%M%S}", ranks, seconds, data)
 
     async def run() -> bool:
         begin, stop = time.monotonic(), _stop_event()
@@ -188,11 +190,14 @@ def demo(
             await trainer.start()
             console.print(url_table(stack.urls, data_dir))
             await _unless_stopped(stack.ready(), stop)
+            if stop.is_set():
+                return True
             good, job, findings = await follow(stack, trainer, config, console, stop, begin)
             console.print(summary(job, findings))
             return good and job is not None and bool(job.step)
         finally:
             await stack.stop()
+            shutil.rmtree(box_dir / config.job_id, ignore_errors=True)  # nobody is left to ask about it
 
     if not asyncio.run(run()):
         raise PartFailed("the demo was not healthy", "a part died, or no step was seen", f"see {data_dir / 'logs'}")

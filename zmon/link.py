@@ -14,7 +14,7 @@ class AgentLink:
     def __init__(self, url: str) -> None:
         self.url = url
         self.report: AgentReport | None = None
-        self.cursor = 0
+        self.cursor: int | None = None  # what happened before this hub came is not counted again
         self.suspects: tuple[Any, ...] = ()
         self.error: str | None = "it has not answered yet"
         self._heard = time.monotonic()

@@ -55,17 +55,13 @@ class Stack:
     def __init__(self, config: StackConfig, say: Callable[[str], None]) -> None:
         self._config, self._say = config, say
         self._lock = _lock(config.data_dir)
-        ports = [
-            free_port(p)
-            for p in (
-                config.agent_port,
-                config.hub_port,
-                config.prometheus_port,
-                config.alertmanager_port,
-                config.dashboard_port,
-            )
-        ]
-        self.urls = Urls(*(f"http://127.0.0.1:{port}" for port in ports))
+        self.urls = Urls(
+            agent=self._listen("agent", config.agent_port),
+            hub=self._listen("hub", config.hub_port),
+            prometheus=self._listen("prometheus", config.prometheus_port),
+            alertmanager=self._listen("alertmanager", config.alertmanager_port),
+            dashboard=self._listen("dashboard", config.dashboard_port),
+        )
         self.parts = self._make_parts()
         self._watchers: list[asyncio.Task[None]] = []
         become_subreaper()
@@ -102,6 +98,12 @@ class Stack:
             watcher.cancel()
         await asyncio.to_thread(end_all, self.parts)
         (self._config.data_dir / "stack.json").unlink(missing_ok=True)
+
+    def _listen(self, name: str, preferred: int) -> str:
+        port = free_port(preferred)
+        if port != preferred:
+            self._say(f"port {preferred} is taken: {name} gets {port}")
+        return f"http://127.0.0.1:{port}"
 
     def _make_parts(self) -> list[Part]:
         config, urls = self._config, self.urls

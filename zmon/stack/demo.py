@@ -20,13 +20,13 @@ from zmon.stack import Stack, Urls
 from zmon.stack.part import Part
 
 NICENESS = 5  # training leaves the dashboard some of a small machine
-JOB_ID = "demo"
 
 
 @dataclass(frozen=True)
 class DemoConfig:
-    """Flags of `zmon demo`."""
+    """Flags of `zmon demo`, and the job's id: every demo is a job of its own."""
 
+    job_id: str
     ranks: int = 4
     seconds: float | None = None  # None: until Ctrl-C
     data: Path | None = None
@@ -41,7 +41,7 @@ def trainer_part(config: DemoConfig, log: Path, box_dir: Path, host: str) -> Par
     if config.data is not None:
         command += ["--data", str(config.data.resolve())]
     env = {
-        "ZMON_JOB_ID": JOB_ID,
+        "ZMON_JOB_ID": config.job_id,
         "ZMON_BOX_DIR": str(box_dir),
         "ZMON_HOST": host,
         "ZMON_LABELS": "name=zmon demo,model=dlrm",
@@ -75,22 +75,23 @@ async def follow(
     """
     job: JobView | None = None
     findings: list[Finding] = []
-    relayed = 0
+    relay = Relay(trainer.log, console)
+    shown = ""
     good = True
     assert trainer.process is not None
     async with aiohttp.ClientSession() as session:
         while not stop.is_set():
-            relayed = _relay(trainer.log, relayed, console)
+            relay.show()
             try:
                 answer = await client.get(session, f"{stack.urls.hub}/api/v1/jobs", client.JobList, 2.0)
-                job = next((j for j in answer.jobs if j.job_id == JOB_ID), job)
+                job = next((j for j in answer.jobs if j.job_id == config.job_id), job)
                 found = await client.get(
-                    session, f"{stack.urls.hub}/api/v1/findings", client.FindingList, 2.0, job_id=JOB_ID
+                    session, f"{stack.urls.hub}/api/v1/findings", client.FindingList, 2.0, job_id=config.job_id
                 )
-                findings = [f for f in found.findings if f.detected >= time.time() - (time.monotonic() - begin)]
+                findings = found.findings
             except Unreachable:
                 pass  # it is being started again; the supervisor says so
-            _show(console, job, findings)
+            shown = _show(console, job, findings, shown)
             if trainer.process.returncode is not None:
                 good = trainer.process.returncode == 0
                 break
@@ -102,11 +103,14 @@ async def follow(
                 continue
     if sys.stdout.isatty():
         console.print()
+    relay.show()
+    if not good and not relay.num_lines:
+        console.print(trainer.last_lines(), highlight=False, markup=False)
     if not good:
         raise PartFailed(
             f"the trainer ended with exit code {trainer.process.returncode}",
-            "its last lines are\n" + trainer.last_lines(),
-            f"the whole log is {trainer.log}",
+            "see above",
+            f"Its whole log is {trainer.log}",
         )
     sick = await stack.unhealthy()
     if sick:
@@ -132,32 +136,47 @@ def summary(job: JobView | None, findings: list[Finding]) -> Table:
     return table
 
 
-def _show(console: Console, job: JobView | None, findings: list[Finding]) -> None:
-    if job is None or job.step is None or not job.step_seconds:
-        line = "waiting for the first step …"
-    else:
-        loss = number(job.report["loss"]) if "loss" in job.report else "unknown"
-        rate = "unknown" if job.samples_per_second is None else f"{job.samples_per_second:,.0f}"
-        line = f"{job.state:>8}  step {job.step:,}  {rate} samples/s  loss {loss}  step time {_ms(job.step_seconds)}"
-    active = [f for f in findings if f.resolved is None]
-    if active:
-        line += f"  {active[0].severity.upper()} {active[0].cause} {list(active[0].ranks)}"
+class Relay:
+    """Shows what the trainer and its probe complain about, as it comes into the trainer's log."""
+
+    def __init__(self, log: Path, console: Console) -> None:
+        self._log, self._console = log, console
+        self._offset = 0
+        self.num_lines = 0  # shown so far
+
+    def show(self) -> None:
+        """Whole lines only; the rest waits for the next call."""
+        with self._log.open("rb") as file:
+            file.seek(self._offset)
+            text = file.read()
+        whole = text[: text.rfind(b"\n") + 1]
+        self._offset += len(whole)
+        for line in whole.decode("utf-8", "replace").splitlines():
+            if line.startswith(("trainer: ", "zmon: ")):
+                self._console.print(line, highlight=False, markup=False, soft_wrap=True)
+                self.num_lines += 1
+
+
+def progress_line(job: JobView | None, findings: list[Finding]) -> str:
+    """How it goes, in one line."""
+    if job is None or not job.step or job.step_seconds is None:
+        return "waiting for the first step …"
+    loss = number(job.report["loss"]) if "loss" in job.report else "unknown"
+    rate = "unknown" if job.samples_per_second is None else f"{job.samples_per_second:,.0f}"
+    line = f"{job.state:>8}  step {job.step:,}  {rate} samples/s  loss {loss}  step time {_ms(job.step_seconds)}"
+    worst = next((f for f in findings if f.resolved is None), None)
+    if worst is not None:
+        line += f"  {worst.severity.upper()} {worst.cause} rank {', '.join(map(str, worst.ranks)) or 'unknown'}"
+    return line
+
+
+def _show(console: Console, job: JobView | None, findings: list[Finding], before: str) -> str:
+    line = progress_line(job, findings)
     if sys.stdout.isatty():
         print(f"\r\x1b[2K{line[: console.width - 1]}", end="", flush=True)
-    else:
+    elif line != before:
         print(line, flush=True)
-
-
-def _relay(log: Path, offset: int, console: Console) -> int:
-    """Show what the trainer complained about, whole lines only; returns how far the log was read."""
-    with log.open("rb") as file:
-        file.seek(offset)
-        text = file.read()
-    whole = text[: text.rfind(b"\n") + 1]
-    for line in whole.decode("utf-8", "replace").splitlines():
-        if line.startswith(("trainer: ", "zmon: ")):
-            console.print(line, highlight=False, markup=False)
-    return offset + len(whole)
+    return line
 
 
 def _ms(seconds: float | None) -> str:

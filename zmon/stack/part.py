@@ -80,7 +80,11 @@ class Part:
                 return
             say(f"{self.name} died (exit code {code}) and is started again: see {self.log}")
             await asyncio.sleep(0.5)
-            await self.start()
+            try:
+                await self.start()
+            except PartFailed as error:
+                say(str(error))
+                return
 
     def last_lines(self, number: int = 12) -> str:
         """The end of its log."""
