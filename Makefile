@@ -1,5 +1,5 @@
 # The commands people and CI run. `make demo` and `make test` install what is missing first.
-.PHONY: setup setup-dev demo test check bench
+.PHONY: help setup setup-dev demo test check generate bench
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 
@@ -31,6 +31,12 @@ check: setup-dev
 	$(BIN)/lint-imports
 	promtool check rules dashboards/rules/zmon.yaml
 	promtool test rules dashboards/rules/zmon_test.yaml
+
+	$(MAKE) -s generate
+	git diff --exit-code --stat docs
+
+generate: setup-dev
+	@$(BIN)/python scripts/generate.py
 
 bench: setup-dev
 	@$(BIN)/python -m bench.probe

@@ -1,0 +1,1 @@
+"""What watching costs: each file is a command that prints a table."""
