@@ -278,7 +278,7 @@ async def _unless_stopped(work: Any, stop: asyncio.Event) -> None:
 
 
 def _say(console: Console) -> Callable[[str], None]:
-    return lambda line: console.print(f"zmon: {line}", highlight=False, markup=False)
+    return lambda line: console.print(f"zmon: {line}", highlight=False, markup=False, soft_wrap=True)
 
 
 def _stack_url(data_dir: Path, name: str) -> str | None:

@@ -34,7 +34,8 @@ def number(value: float | None) -> str:
 
 def _jobs(jobs: Sequence[JobView]) -> Table:
     table = Table()
-    for column in ("job", "state", "ranks", "step", "step time", "samples/s", "report"):
+    table.add_column("job", no_wrap=True)
+    for column in ("state", "ranks", "step", "step time", "samples/s", "report"):
         table.add_column(column)
     for job in jobs:
         table.add_row(

@@ -54,9 +54,9 @@ def trainer_part(config: DemoConfig, log: Path, box_dir: Path, host: str) -> Par
 
 def url_table(urls: Urls, data_dir: Path) -> Table:
     """Where to look."""
-    table = Table(title="zmon demo", title_justify="left")
-    table.add_column("what")
-    table.add_column("where", no_wrap=True)
+    table = Table(title="zmon", title_justify="left")
+    table.add_column("what", no_wrap=True)
+    table.add_column("where", overflow="fold")
     table.add_row("dashboard", urls.dashboard)
     table.add_row("Prometheus", urls.prometheus)
     table.add_row("Alertmanager", urls.alertmanager)
