@@ -1,0 +1,1 @@
+"""One page, or one part of a page, per file."""
