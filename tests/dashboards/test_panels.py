@@ -42,10 +42,10 @@ def test_every_metric_asked_for_or_alerted_on_is_one_that_zmon_exports():
 
 
 def test_many_ranks_are_summed_up_in_three_lines():
-    panel = next(panel for panel in PANELS if panel.per_rank)
+    panel = next(panel for panel in PANELS if panel.grows)
     few, many = panel.asked("ads", 10, MANY_RANKS), panel.asked("ads", 10, MANY_RANKS + 1)
     assert few in many
-    assert re.findall(r'"rank", "(\w+)"', many) == ["largest", "median", "smallest"]
+    assert re.findall(r'"spread", "(\w+)"', many) == ["largest", "median", "smallest"]
 
 
 def _rules() -> list[dict]:

@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 import yaml
 
+from zmon import detectors
+
 PROJECT = Path(__file__).parents[2]
 RULES = PROJECT / "dashboards" / "rules" / "zmon.yaml"
 TESTS = PROJECT / "dashboards" / "rules" / "zmon_test.yaml"
 HEADINGS = set(re.findall(r"^## (.+)$", (PROJECT / "docs" / "runbooks.md").read_text(encoding="utf-8"), re.MULTILINE))
-CAUSES = ("rank_exited", "rank_frozen", "unknown", "agent_unreachable", "ranks_missing")
+CAUSES = sorted({cause for detector in detectors.ALL for cause in detector.causes})
 NEVER_QUIET = "ZmonWatchdog"  # a dead-man's switch is the one alert whose silence is the alarm
 
 ALERTS = {

@@ -19,6 +19,10 @@ class Detector(Protocol):
     def name(self) -> str:
         """As in the finding."""
 
+    @property
+    def causes(self) -> tuple[str, ...]:
+        """All it can conclude; each has a heading in docs/runbooks.md."""
+
     def detect(self, snapshot: Snapshot) -> Finding | None:
         """The conclusion, or None: nothing to say."""
 

@@ -17,6 +17,7 @@ class Coverage:
         20.0  # ranks of one start appear within seconds of each other; training shows all are there
     )
     name = "coverage"
+    causes = ("agent_unreachable", "ranks_missing")
 
     def detect(self, snapshot: Snapshot) -> Finding | None:
         """An agent that had ranks of this job is silent, or ranks of it were never seen."""
@@ -45,7 +46,8 @@ class Coverage:
             confidence=1.0,
             summary=f"the agent on {first.host or first.url} has not answered for {first.silent_seconds:.0f} s "
             f"(threshold {self.silent_seconds:.0f} s); ranks {_list(ranks)} are not watched: {first.error}",
-            detail=f"Is the host up (ping {first.host})? Does the agent run (curl {first.url}/healthz)? Restart it.",
+            detail=f"Is the host up (`ping {first.host}`)? Does the agent run (`curl {first.url}/healthz`)? "
+            "Start it again.",
             evidence={"agents": [agent.url for agent in silent]},
         )
 
@@ -64,7 +66,7 @@ class Coverage:
             summary=f"ranks {_list(snapshot.missing)} of {snapshot.world_size} are in no agent's sight "
             f"although the job has been training for {min(training):.0f} s (threshold {self.missing_seconds:.0f} s)",
             detail="Start a zmon agent on every host of the job, with the job's ZMON_BOX_DIR, and name it in the hub's "
-            "--agents. On the host, ls $ZMON_BOX_DIR/<job>/ shows which ranks have a box.",
+            "--agents. On the host, `ls $ZMON_BOX_DIR/<job>/*` shows which ranks have a box.",
             evidence={"missing": list(snapshot.missing)},
         )
 

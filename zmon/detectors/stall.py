@@ -22,6 +22,7 @@ class Stall:
     together_seconds: float = 0.3  # deaths this close have no order: three looks of the agent
     restart_seconds: float = 30.0  # a launcher that restarts has the job back by then
     name = "stall"
+    causes = ("rank_exited", "rank_frozen", "unknown")
 
     def detect(self, snapshot: Snapshot) -> Finding | None:
         """The first of: a rank went, a rank is stopped, nothing moves."""
@@ -61,7 +62,7 @@ class Stall:
             confidence=0.95 if guilty else 0.3,
             summary=summary,
             detail=(
-                f"Read the end of rank {named.rank}'s log, then the kernel's on {named.host}: dmesg -T | tail -50 "
+                f"Read the end of rank {named.rank}'s log, then the kernel's on {named.host}: `dmesg -T | tail -50` "
                 "(out of memory? GPU error?). Start the job again from its last checkpoint."
                 if named
                 else "A rank that no agent sees went first: look for a host without an agent, then at the job's log."
@@ -80,14 +81,14 @@ class Stall:
             ago = max(r.stopped_seconds or 0.0 for r in frozen)
             summary = f"process {first.pid} is stopped (state {first.process_state}) for {ago:.1f} s"
             detail = (
-                f"On {first.host}: ps -o pid,stat,wchan:32,cmd -p {first.pid}; if it was stopped by mistake or by a "
-                f"debugger: kill -CONT {first.pid}. If it stops again, end the job and look at who signals it."
+                f"On {first.host}: `ps -o pid,stat,wchan:32,cmd -p {first.pid}`; if it was stopped by mistake or by a "
+                f"debugger: `kill -CONT {first.pid}`. If it stops again, end the job and look at who signals it."
             )
         else:
             ago = max(r.step_seconds for r in frozen)
             summary = f"process {first.pid} is in uninterruptible sleep (state D), no step for {ago:.1f} s"
             detail = (
-                f"On {first.host}: cat /proc/{first.pid}/wchan /proc/{first.pid}/stack; dmesg -T | tail -50. Storage "
+                f"On {first.host}: `cat /proc/{first.pid}/wchan /proc/{first.pid}/stack; dmesg -T | tail -50`. Storage "
                 "or a driver holds it; if it does not come back within a minute, drain the host and restart the job."
             )
         names = ", ".join(f"rank {r.rank} on {r.host}" for r in frozen)
@@ -127,8 +128,8 @@ class Stall:
             confidence=0.3,
             summary=f"no rank has finished a step for {first.step_seconds:.1f} s, since step {first.step} "
             f"(lease {first.lease_seconds or 0.0:.1f} s); {where}",
-            detail="zmon status --json has each rank's op, sequence and stack; a rank in no collective while the "
-            "others wait is the first to look at: py-spy dump --pid PID on its host.",
+            detail="`zmon status --json` has each rank's op, sequence and stack; a rank in no collective while the "
+            "others wait is the first to look at: `py-spy dump --pid PID` on its host.",
             evidence={},
         )
 

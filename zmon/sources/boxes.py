@@ -76,7 +76,8 @@ class RankBox:
             self._exit_status = self._exit.exit_status()
         for number, record in self._reader.records(self._seen_record):
             self._seen_record = number
-            self._recent.append(record.duration)
+            if number > 1:  # the first step connects and compiles: nothing to learn the others from
+                self._recent.append(record.duration)
         self.lease_seconds = self._leases.seconds(self.now.activity, self._recent)
         renewed = self.now.step_since if self.now.activity == "train" else self.now.activity_since
         if self.lease_seconds is None or self._gone_at is not None:

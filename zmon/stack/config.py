@@ -51,10 +51,14 @@ def alertmanager_yaml(webhook: str | None) -> str:
                 "routes": [{"receiver": "nobody", "matchers": ['alertname="ZmonWatchdog"']}],
             },
             "inhibit_rules": [
-                {  # the finding names the culprit; the backstop only repeats that nothing moves
+                {  # the finding names the culprit; the others only repeat that the job is not well
                     "source_matchers": ['alertname="ZmonStall"'],
-                    "target_matchers": ['alertname="ZmonLeaseOverdue"'],
+                    "target_matchers": ['alertname=~"ZmonLeaseOverdue|ZmonFindingWarning"'],
                     "equal": ["job_id"],
+                },
+                {  # nobody answers at all: one page, not one for each
+                    "source_matchers": ['alertname="ZmonAgentsAbsent"'],
+                    "target_matchers": ['alertname=~"ZmonAgentDown|ZmonHubDown"'],
                 },
             ],
             "receivers": [receiver, {"name": "nobody"}],
