@@ -15,11 +15,11 @@ def metrics_page() -> str:
         f"| `{name}` | {spec.kind} | {', '.join(f'`{label}`' for label in spec.labels)} | {spec.help} |"
         for name, spec in SPECS.items()
     ]
-    rows.append(f"| `{STEP_HISTOGRAM}` | histogram | `job_id` | Duration of the job's steps; bounds 1 ms × 2^k, k = 0…16. |")
+    rows.append(f"| `{STEP_HISTOGRAM}` | histogram | `job_id` | Duration of the job's steps, 1 ms × 2^k, k = 0…16. |")
     head = [
         "# Metrics",
         "",
-        "Generated from `zmon/metrics.py` by `make generate`. Base units only. What is unknown has no series: it is never 0.",
+        "Generated from `zmon/metrics.py` by `make generate`. Base units only. What is unknown has no series, never a 0.",
         "The agent exports the newest attempt of a job, until 30 s after its end; jobs and findings come from the hub.",
         "",
         "| metric | type | labels | what it tells |",
