@@ -194,7 +194,7 @@ def demo(
                 return True
             good, job, findings = await follow(stack, trainer, config, console, stop, begin)
             console.print(summary(job, findings))
-            return good and job is not None and bool(job.step)
+            return good and (stop.is_set() or (job is not None and bool(job.step)))
         finally:
             await stack.stop()
             shutil.rmtree(box_dir / config.job_id, ignore_errors=True)  # nobody is left to ask about it

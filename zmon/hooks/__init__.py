@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 
 from zmon import probe
-from zmon.hooks import collectives, device, worker_server
+
+HOOKS = ("device", "collectives", "worker_server")  # loaded by attach alone: they need torch, daemons do not
 
 
 def attach(job_id: str | None = None, labels: dict[str, str] | None = None) -> bool:
@@ -19,10 +21,9 @@ def attach(job_id: str | None = None, labels: dict[str, str] | None = None) -> b
         import torch  # noqa: F401 - a job without torch has steps and phases, and no collectives
     except ImportError:
         return True
-    for hook in (device, collectives, worker_server):
+    for name in HOOKS:
         try:
-            hook.install()
+            importlib.import_module(f"zmon.hooks.{name}").install()
         except Exception as error:
-            name = hook.__name__.rsplit(".", 1)[1]
             print(f"zmon: {name} cannot be watched in this job: {error!r}", file=sys.stderr)
     return True

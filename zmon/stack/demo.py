@@ -71,7 +71,8 @@ async def follow(
 ) -> tuple[bool, JobView | None, list[Finding]]:
     """Show progress until the job, the time (counted from `begin`) or the person ends it.
 
-    Returns whether all parts were healthy, and the last views of the job and of its findings.
+    Returns whether all parts were healthy (whoever ends it early does not ask), and the last views of the job and of
+    its findings.
     """
     job: JobView | None = None
     findings: list[Finding] = []
@@ -112,7 +113,7 @@ async def follow(
             "see above",
             f"Its whole log is {trainer.log}",
         )
-    sick = await stack.unhealthy()
+    sick = [] if stop.is_set() else await stack.unhealthy()
     if sick:
         console.print(f"not healthy: {', '.join(sick)}: see {trainer.log.parent}")
     return not sick, job, findings

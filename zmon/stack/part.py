@@ -56,7 +56,7 @@ class Part:
             except OSError as error:
                 raise PartFailed(f"cannot start {self.name}", f"{error}", f"see {self.log}") from error
 
-    async def healthy(self, session: aiohttp.ClientSession, timeout: float = 2.0) -> bool:
+    async def healthy(self, session: aiohttp.ClientSession, timeout: float = 5.0) -> bool:
         """Whether it answers 200 now."""
         if self.process is None or self.process.returncode is not None:
             return False
