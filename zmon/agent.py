@@ -8,8 +8,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import threading
 import time
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -83,11 +85,16 @@ class Agent:
             await asyncio.sleep(self._config.look_interval_seconds)
 
     async def watch_source(self, source: Source) -> None:
-        """Read one source for ever; it may fail or hang without harm to the others."""
+        """Read one source for ever. It may fail, or hang: then it is down, and left alone until it answers."""
         while True:
             begin = time.monotonic()
+            answer = _in_thread(source.read)
+            done, _ = await asyncio.wait((answer,), timeout=self._config.source_timeout_seconds)
+            if not done:
+                self._sample = replace(self._sample, **{source.field: None})
+                self._note(source.name, begin, TimeoutError("it does not answer"))
             try:
-                reading = await asyncio.wait_for(asyncio.to_thread(source.read), self._config.source_timeout_seconds)
+                reading = await answer
             except Exception as error:
                 reading = None
                 self._note(source.name, begin, error)
@@ -126,9 +133,8 @@ class Agent:
                 continue
             states.append(state)
             if since is not None:
-                first = max(state.steps - self._config.max_records_per_rank, 0)
-                fresh = tuple(r for _, r in box.records(first) if since < (r.start + r.duration) * 1e9 <= cursor)
-                records[state.job_id][str(state.rank)] = fresh
+                fresh = box.records_ended(since, cursor, self._config.max_records_per_rank)
+                records[state.job_id][state.run_uid] = fresh
         return AgentReport(
             host=self._config.host,
             time=time.time(),
@@ -224,3 +230,26 @@ class Agent:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _in_thread(read: Callable[[], Any]) -> asyncio.Future[Any]:
+    """Run a reading in a thread of its own: one that hangs holds up neither the others nor the end of the agent."""
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[Any] = loop.create_future()
+
+    def tell(set_: Callable[[Any], None], value: Any) -> None:
+        if not answer.done():
+            set_(value)
+
+    def run() -> None:
+        try:
+            reading = read()
+        except Exception as error:
+            told: tuple[Any, ...] = (tell, answer.set_exception, error)
+        else:
+            told = (tell, answer.set_result, reading)
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(*told)
+
+    threading.Thread(target=run, daemon=True, name="zmon-source").start()
+    return answer

@@ -27,7 +27,7 @@ async def _stacks(socket: str) -> tuple[str | None, str | None]:
             aiohttp.ClientSession(connector=aiohttp.UnixConnector(socket), timeout=limit) as session,
             session.post("http://rank/handler/dump_traceback") as response,
         ):
-            return (await response.content.read(MAX_STACK_BYTES)).decode("utf-8", "replace"), None
+            return (await response.read())[:MAX_STACK_BYTES].decode("utf-8", "replace"), None
     except TimeoutError:
         return None, f"the rank did not answer within {STACK_TIMEOUT_SECONDS:g} s (stopped?)"
     except (aiohttp.ClientError, OSError) as error:

@@ -22,7 +22,7 @@ from zmon import client, detectors, metrics
 from zmon.efficiency import JobTime
 from zmon.errors import Unreachable
 from zmon.journal import Journal
-from zmon.link import AgentLink
+from zmon.link import FORGET_SECONDS, AgentLink
 from zmon.records import AgentReport, Finding, JobView, Snapshot
 from zmon.server import json_response
 from zmon.stats import quantile
@@ -52,7 +52,7 @@ class Hub:
         self._links = [AgentLink(url) for url in config.agents]
         self._journal = Journal(config.data_dir / "findings.jsonl")
         self._snapshots: tuple[Snapshot, ...] = ()
-        self._times: dict[tuple[str, str], JobTime] = {}  # by job and start
+        self._accounts: dict[str, tuple[set[str], JobTime]] = {}  # by job: the ranks' run uids, where time went
         self._wake = asyncio.Event()
         self._pass_seconds = 0.0
         self._last_pass_time: float | None = None
@@ -115,7 +115,7 @@ class Hub:
         except Unreachable as error:
             if link.reachable:
                 log.warning("%s", error)
-            link.error = str(error)
+            link.failed(str(error))
         else:
             link.heard(report)
 
@@ -125,33 +125,43 @@ class Hub:
             return
         now = time.time()
         reports = [link.report for link in self._links if link.report and link.reachable]
-        self._snapshots = snapshots(reports, [link.status() for link in self._links], now)
+        silent = [link.report for link in self._links if link.report and not link.reachable]
+        self._snapshots = snapshots(reports, silent, [link.status() for link in self._links], now)
         for snapshot in self._snapshots:
             self._add_time(snapshot, reports)
             for detector in detectors.ALL:
                 finding = detector.detect(snapshot)
-                if finding is None:
-                    self._journal.settle(snapshot.job_id, detector.name, now)
-                elif self._journal.conclude(finding, now):
-                    log.warning("%s %s: %s", finding.severity, finding.cause, finding.summary)
-                    self._start(self._gather_evidence(session, snapshot, finding))
-        if all(link.reachable for link in self._links):
-            gone = {f.job_id for f in self._journal.active()} - {s.job_id for s in self._snapshots}
-            for job_id in gone:  # its boxes are pruned: nothing is left to be wrong
-                for detector in detectors.ALL:
-                    self._journal.settle(job_id, detector.name, now)
-            self._times = {key: self._times[key] for key in map(_start_of, self._snapshots)}
+                if finding is not None:
+                    if self._journal.conclude(finding, now):
+                        log.warning("%s %s: %s", finding.severity, finding.cause, finding.summary)
+                        self._start(self._gather_evidence(session, snapshot, finding))
+                elif not snapshot.unwatched or detector.name == "coverage":
+                    self._journal.settle(snapshot.job_id, detector.name, now)  # else: the trouble may be out of sight
+        if all(link.report or link.silent_seconds > FORGET_SECONDS for link in self._links):
+            self._forget_gone_jobs(now)
         self._last_pass_time = now
 
+    def _forget_gone_jobs(self, now: float) -> None:
+        """Every agent was heard: a job that none of them knows has been pruned, and nothing is left to be wrong."""
+        known = {snapshot.job_id for snapshot in self._snapshots}
+        for finding in self._journal.active():
+            if finding.job_id not in known:
+                self._journal.settle(finding.job_id, finding.detector, now)
+        self._accounts = {job_id: account for job_id, account in self._accounts.items() if job_id in known}
+
     def _add_time(self, snapshot: Snapshot, reports: list[AgentReport]) -> None:
-        book = self._time(snapshot)
-        for report in reports:
-            by_rank = report.records.get(snapshot.job_id, {})
-            book.add({int(rank): steps for rank, steps in by_rank.items()}, snapshot.world_size)
-            report.records.pop(snapshot.job_id, None)  # counted once, however long the report is kept
+        records = {uid: steps for report in reports for uid, steps in report.records.pop(snapshot.job_id, {}).items()}
+        fresh = {r.rank: records[r.run_uid] for r in snapshot.ranks if r.run_uid in records}
+        self._time(snapshot).add(fresh, snapshot.world_size)
 
     def _time(self, snapshot: Snapshot) -> JobTime:
-        return self._times.setdefault(_start_of(snapshot), JobTime(metrics.STEP_SECONDS_BOUNDS))
+        """The account of this start of the job: a new one when none of its ranks is of the start before."""
+        uids = {r.run_uid for r in snapshot.known}
+        account = self._accounts.get(snapshot.job_id)
+        if account is None or not account[0] & uids:
+            account = self._accounts[snapshot.job_id] = (uids, JobTime(metrics.STEP_SECONDS_BOUNDS))
+        account[0].update(uids)
+        return account[1]
 
     async def _gather_evidence(self, session: aiohttp.ClientSession, snapshot: Snapshot, finding: Finding) -> None:
         """Stacks of the culprits, or of everybody where nobody is named."""
@@ -182,20 +192,20 @@ class Hub:
     def _view(self, snapshot: Snapshot) -> JobView:
         book = self._time(snapshot)
         active = [f for f in self._journal.active() if f.job_id == snapshot.job_id]
-        lead = snapshot.ranks[0]
+        lead = snapshot.known[0]
         return JobView(
             job_id=snapshot.job_id,
             attempt=snapshot.attempt,
             world_size=snapshot.world_size,
             ranks_seen=len(snapshot.ranks),
             state=job_state(snapshot, active),
-            step=max((r.step for r in snapshot.ranks), default=None),
+            step=max(r.step for r in snapshot.known),
             step_seconds=quantile(book.recent_seconds, 0.5),
             step_seconds_p95=quantile(book.recent_seconds, 0.95),
             samples_per_second=book.samples_per_second,
             report=lead.report,
             time=book.causes,
-            hosts=tuple(sorted({r.host for r in snapshot.ranks})),
+            hosts=tuple(sorted({r.host for r in snapshot.known})),
             labels=lead.labels,
             findings=tuple(f.id for f in active),
         )
@@ -261,15 +271,12 @@ class Hub:
             await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _start_of(snapshot: Snapshot) -> tuple[str, str]:
-    """What tells one start of a job from the next: its steps begin anew, and so does the account of its time."""
-    return snapshot.job_id, snapshot.ranks[0].run_uid
-
-
 def job_state(snapshot: Snapshot, active: list[Finding]) -> str:
     """One word for a job: what most of its ranks do, unless it stalled or is over."""
     if any(f.detector == "stall" and f.cause != "rank_exited" for f in active):
         return "stalled"
+    if not snapshot.ranks:
+        return "unknown"
     if all(r.activity == "done" for r in snapshot.ranks):
         return "done"
     alive = [r.activity for r in snapshot.ranks if r.alive and r.activity != "done"]

@@ -1,7 +1,7 @@
 """Which network interface carries this job, and what it has counted.
 
-Read by local rank 0 alone at every step, so sums over ranks are right: two `pread`s of open sysfs files,
-under a microsecond each. Layout: Documentation/ABI/testing/sysfs-class-net-statistics.
+Read by local rank 0 alone at every step, so sums over ranks are right: two `pread`s of open sysfs files, about a
+microsecond each. Layout: Documentation/ABI/testing/sysfs-class-net-statistics.
 """
 
 from __future__ import annotations
@@ -11,13 +11,34 @@ from collections.abc import Mapping
 from pathlib import Path
 
 
-def job_interface_name(env: Mapping[str, str], world_size: int, local_world_size: int, sys: Path) -> str | None:
-    """The interface the job's own traffic takes; None where the environment does not say."""
-    for name in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "TP_SOCKET_IFNAME"):
-        chosen = env.get(name, "").lstrip("=^").split(",")[0]
-        if chosen and (sys / "class/net" / chosen).exists():
+def job_interface(env: Mapping[str, str], one_host: bool, sys: Path = Path("/sys")) -> JobInterface | None:
+    """The interface that the job's own traffic takes, open; None where that is not known."""
+    name = job_interface_name(env, one_host, sys)
+    try:
+        return JobInterface(name, sys) if name else None
+    except OSError:
+        return None
+
+
+def job_interface_name(env: Mapping[str, str], one_host: bool, sys: Path = Path("/sys")) -> str | None:
+    """Its name: what gloo or NCCL was told, `lo` where all peers are on this host, else None.
+
+    NCCL takes a name for a prefix unless it begins with `=`, and `^` for "not this one" (NCCL_SOCKET_IFNAME).
+    """
+    if one_host:
+        return "lo"
+    folder = sys / "class/net"
+    present = sorted(entry.name for entry in folder.iterdir()) if folder.is_dir() else []
+    for chosen in env.get("GLOO_SOCKET_IFNAME", "").split(","):
+        if chosen in present:
             return chosen
-    return "lo" if world_size == local_world_size else None
+    told = env.get("NCCL_SOCKET_IFNAME", "")
+    if not told or told.startswith("^"):
+        return None
+    names = told.removeprefix("=").split(",")
+    if told.startswith("="):
+        return next((name for name in names if name in present), None)
+    return next((name for prefix in names for name in present if name.startswith(prefix)), None)
 
 
 class JobInterface:

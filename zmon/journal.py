@@ -8,7 +8,7 @@ the labels on the metric stay as published, so that one fault is one alert. Only
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,22 @@ import msgspec
 from zmon.records import Finding
 
 RESOLVE_AFTER_SECONDS = 2.0  # a verdict that is gone for one pass may be a look at the wrong moment
-KEPT_FINDINGS = 1000  # in memory, for the API
+KEPT_FINDINGS = 1000
 _SEVERITIES = ("info", "warning", "critical")
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """What a finding's metric says of it, frozen when it was published."""
+
+    cause: str
+    ranks: tuple[int, ...]
+    hosts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    published: Labels
 
 
 class Journal:
@@ -26,10 +40,11 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._findings: dict[str, Finding] = {}
+        self._labels: dict[str, Labels] = {}
+        self._clear_since: dict[str, float] = {}
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._findings: dict[str, Finding] = _read(path)
-        self._published: dict[str, Finding] = dict(self._findings)  # as the metric shows them
-        self._last_seen: dict[str, float] = {}
+        self._read()
 
     def active(self) -> list[Finding]:
         """What is wrong now."""
@@ -37,7 +52,7 @@ class Journal:
 
     def published(self) -> list[Finding]:
         """The active findings with the labels their alert was raised under."""
-        return [self._published[f.id] for f in self.active()]
+        return [replace(f, **asdict(self._labels[f.id])) for f in self.active()]
 
     def all(self) -> list[Finding]:
         """Every finding that is remembered, newest first."""
@@ -47,65 +62,67 @@ class Journal:
         """Take in a verdict; True where it is a new finding."""
         known = self._of(finding.job_id, finding.detector)
         if known is None:
-            self._published[finding.id] = finding
-            self._write(finding)
-            self._last_seen[finding.id] = now
+            self._labels[finding.id] = Labels(finding.cause, finding.ranks, finding.hosts)
+            self._keep(finding)
             return True
-        self._last_seen[known.id] = now
-        refined = replace(
-            finding,
-            id=known.id,
-            onset=known.onset,
-            detected=known.detected,
-            severity=max(known.severity, finding.severity, key=_SEVERITIES.index),
-            evidence={**known.evidence, **finding.evidence},
-        )
-        if refined.severity != known.severity:
-            self._published[known.id] = replace(self._published[known.id], severity=refined.severity)
-        changed = (refined.cause, refined.severity, refined.ranks) != (known.cause, known.severity, known.ranks)
-        self._findings[known.id] = refined
-        if changed:
-            self._write(refined)
+        self._clear_since.pop(known.id, None)
+        severity = max(known.severity, finding.severity, key=_SEVERITIES.index)
+        if finding.cause == "unknown" != known.cause:
+            refined = replace(known, severity=severity)  # what was known once is not unlearned
+        else:
+            evidence = {**known.evidence, **finding.evidence}
+            refined = replace(
+                finding, id=known.id, onset=known.onset, detected=known.detected, severity=severity, evidence=evidence
+            )
+        if (refined.cause, refined.severity, refined.ranks) != (known.cause, known.severity, known.ranks):
+            self._keep(refined)
+        else:
+            self._findings[known.id] = refined
         return False
 
     def attach(self, finding_id: str, evidence: dict[str, Any]) -> None:
         """Evidence that came in after the finding was published."""
         known = self._findings.get(finding_id)
         if known is not None:
-            self._write(replace(known, evidence={**known.evidence, **evidence}))
+            self._keep(replace(known, evidence={**known.evidence, **evidence}))
 
     def settle(self, job_id: str, detector: str, now: float) -> None:
-        """The detector sees nothing wrong with the job any more: resolve, a little later."""
+        """The detector sees nothing wrong with the job any more: resolve, once that lasts."""
         known = self._of(job_id, detector)
-        if known is not None and now - self._last_seen.setdefault(known.id, now) >= RESOLVE_AFTER_SECONDS:
-            self._write(replace(known, resolved=now))
-            self._forget_old()
+        if known is not None and now - self._clear_since.setdefault(known.id, now) >= RESOLVE_AFTER_SECONDS:
+            del self._clear_since[known.id]
+            self._keep(replace(known, resolved=now))
 
     def _of(self, job_id: str, detector: str) -> Finding | None:
         return next((f for f in self.active() if (f.job_id, f.detector) == (job_id, detector)), None)
 
-    def _write(self, finding: Finding) -> None:
+    def _keep(self, finding: Finding) -> None:
         self._findings[finding.id] = finding
         with self._path.open("ab") as file:
-            file.write(msgspec.json.encode(asdict(finding)) + b"\n")
+            file.write(self._line(finding))
             file.flush()
             os.fsync(file.fileno())
 
-    def _forget_old(self) -> None:
+    def _line(self, finding: Finding) -> bytes:
+        return msgspec.json.encode({**asdict(finding), "published": self._labels[finding.id]}) + b"\n"
+
+    def _read(self) -> None:
+        """Take up the findings of earlier runs and write the file anew without what has been superseded.
+
+        A line that a crash cut off is left out.
+        """
+        if not self._path.exists():
+            return
+        for line in self._path.read_bytes().splitlines():
+            try:
+                finding = msgspec.json.decode(line, type=Finding)
+                self._labels[finding.id] = msgspec.json.decode(line, type=_Line).published
+            except msgspec.DecodeError:
+                continue
+            self._findings[finding.id] = finding
         resolved = [f for f in self.all() if f.resolved is not None]
         for finding in resolved[KEPT_FINDINGS:]:
             del self._findings[finding.id]
-            self._published.pop(finding.id, None)
-
-
-def _read(path: Path) -> dict[str, Finding]:
-    """The findings of earlier runs; a line cut off by a crash is left out."""
-    found: dict[str, Finding] = {}
-    if path.exists():
-        for line in path.read_bytes().splitlines():
-            try:
-                finding = msgspec.json.decode(line, type=Finding)
-            except msgspec.DecodeError:
-                continue
-            found[finding.id] = finding
-    return found
+        partial = self._path.with_suffix(".partial")
+        partial.write_bytes(b"".join(self._line(f) for f in self._findings.values()))
+        partial.replace(self._path)

@@ -26,30 +26,37 @@ class Launch:
     rank: int
     local_rank: int
     world_size: int
-    local_world_size: int
+    local_world_size: int  # 0: nobody says how many ranks share this host
     restart_count: int
     max_restarts: int  # -1: no launcher that restarts
     launcher_pid: int
     launcher_start_ticks: int
+
+    @property
+    def one_host(self) -> bool:
+        """Whether all ranks are known to share this host."""
+        return self.world_size == self.local_world_size
 
 
 def read_launch(env: Mapping[str, str], job_id: str | None = None) -> Launch:
     """The launch this environment tells of. Raises UsageError where no job id can be agreed on."""
     rank = _number(env, "RANK", "SLURM_PROCID", default=0)
     world_size = _number(env, "WORLD_SIZE", "SLURM_NTASKS", default=1)
-    local_world_size = _number(env, "LOCAL_WORLD_SIZE", default=world_size if world_size == 1 else 0)
-    if local_world_size == 0:
-        nodes = _number(env, "SLURM_JOB_NUM_NODES", default=1)
-        local_world_size = max(world_size // nodes, 1)
+    here = world_size == 1 or env.get("MASTER_ADDR") in ("localhost", "127.0.0.1", "::1")
+    local_world_size = _number(env, "LOCAL_WORLD_SIZE", default=world_size if here else 0)
+    if local_world_size == 0 and _number(env, "SLURM_JOB_NUM_NODES", default=0) == 1:
+        local_world_size = world_size
     restarts = _number(env, "TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT", default=0)
     launcher = os.getppid()
     stat = process_stat(launcher)
     start_ticks = stat.start_ticks if stat else 0
     return Launch(
-        job_id=_job_id(env, job_id, world_size > local_world_size, start_ticks),
+        job_id=_job_id(env, job_id, world_size != local_world_size, start_ticks),
         attempt=_number(env, "ZMON_ATTEMPT", default=restarts),
         rank=rank,
-        local_rank=_number(env, "LOCAL_RANK", "SLURM_LOCALID", default=rank % local_world_size),
+        local_rank=_number(
+            env, "LOCAL_RANK", "SLURM_LOCALID", default=rank % local_world_size if local_world_size else rank
+        ),
         world_size=world_size,
         local_world_size=local_world_size,
         restart_count=restarts,
@@ -84,8 +91,8 @@ def _job_id(env: Mapping[str, str], explicit: str | None, many_nodes: bool, laun
             "set ZMON_JOB_ID or torchrun --rdzv-id; the job runs on unwatched",
         )
     # All ranks of one start have the same parent, so they agree on its start time.
-    booted = datetime.now(UTC).timestamp() - float(Path("/proc/uptime").read_text().split()[0])
-    started = datetime.fromtimestamp(booted + launcher_ticks / os.sysconf("SC_CLK_TCK"), UTC)
+    booted = next(line for line in Path("/proc/stat").read_text().splitlines() if line.startswith("btime "))
+    started = datetime.fromtimestamp(int(booted.split()[1]) + launcher_ticks // os.sysconf("SC_CLK_TCK"), UTC)
     return check_job_id(f"{_script()[:47]}-{started:%Y%m%dT%H%MZ}")
 
 

@@ -7,6 +7,8 @@ from typing import Any
 
 from zmon.records import AgentReport, AgentStatus
 
+FORGET_SECONDS = 3600.0
+
 
 class AgentLink:
     """The hub's end of the line to one agent."""
@@ -24,6 +26,17 @@ class AgentLink:
         """Whether the last question was answered."""
         return self.error is None
 
+    @property
+    def silent_seconds(self) -> float:
+        """How long it has not answered; 0 while it does."""
+        return 0.0 if self.reachable else time.monotonic() - self._heard
+
+    def failed(self, error: str) -> None:
+        """It did not answer; what it said last is forgotten after an hour, and with it its jobs."""
+        self.error, self.suspects = error, ()
+        if self.silent_seconds > FORGET_SECONDS:
+            self.report = None
+
     def heard(self, report: AgentReport) -> None:
         """It answered."""
         self.report, self.cursor, self.error = report, report.cursor, None
@@ -35,8 +48,7 @@ class AgentLink:
             url=self.url,
             host=self.report.host if self.report else None,
             reachable=self.reachable,
-            silent_seconds=0.0 if self.reachable else time.monotonic() - self._heard,
+            silent_seconds=self.silent_seconds,
             error=self.error,
             sources=self.report.sources if self.report else (),
-            ranks=tuple((r.job_id, r.rank) for r in self.report.ranks) if self.report else (),
         )

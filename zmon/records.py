@@ -223,7 +223,7 @@ class AgentReport:
     ranks: tuple[RankState, ...]
     sample: HostSample
     sources: tuple[SourceStatus, ...]
-    # job_id → rank → records newer than `since`; filled only when `since` was asked for
+    # job_id → run uid of a rank's start → records newer than `since`; filled only when `since` was asked for
     records: dict[str, dict[str, tuple[StepRecord, ...]]] = field(default_factory=dict)
     cursor: int = 0  # hand it back as `since`
     schema: int = SCHEMA
@@ -239,7 +239,6 @@ class AgentStatus:
     silent_seconds: float
     error: str | None = None
     sources: tuple[SourceStatus, ...] = ()
-    ranks: tuple[tuple[str, int], ...] = ()  # (job_id, rank) it reported when it last answered
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,12 +250,14 @@ class Snapshot:
     attempt: int
     world_size: int
     ranks: tuple[RankState, ...]  # newest attempt only, by rank
-    missing: tuple[int, ...]  # ranks nobody reports
+    missing: tuple[int, ...]  # ranks nobody ever reported
+    unwatched: tuple[RankState, ...]  # as their agent last said, which is silent now
     agents: tuple[AgentStatus, ...]
 
-    def rank(self, number: int) -> RankState | None:
-        """The state of one rank, or None if nobody reports it."""
-        return next((r for r in self.ranks if r.rank == number), None)
+    @property
+    def known(self) -> tuple[RankState, ...]:
+        """All ranks somebody has reported, now or before its agent fell silent; never empty."""
+        return tuple(sorted((*self.ranks, *self.unwatched), key=lambda r: r.rank))
 
 
 @dataclass(frozen=True, slots=True)

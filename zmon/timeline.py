@@ -27,25 +27,37 @@ def newest_attempt(ranks: Iterable[RankState]) -> tuple[RankState, ...]:
     return tuple(chosen[rank] for rank in sorted(chosen))
 
 
-def snapshots(reports: Sequence[AgentReport], agents: Sequence[AgentStatus], time: float) -> tuple[Snapshot, ...]:
-    """One Snapshot per job that any agent reports, by job id; `time` is the hub's unix time."""
+def snapshots(
+    reports: Sequence[AgentReport],
+    silent: Sequence[AgentReport],
+    agents: Sequence[AgentStatus],
+    time: float,
+) -> tuple[Snapshot, ...]:
+    """One Snapshot per job that any agent reports, by job id; `time` is the hub's unix time.
+
+    `silent` are the last reports of agents that do not answer now: their ranks are known, but not watched.
+    """
     jobs: defaultdict[str, list[RankState]] = defaultdict(list)
-    for report in reports:
+    for report in (*reports, *silent):
         for state in report.ranks:
             jobs[state.job_id].append(state)
-    return tuple(_snapshot(job_id, jobs[job_id], agents, time) for job_id in sorted(jobs))
+    unwatched = {state.run_uid for report in silent for state in report.ranks}
+    unwatched -= {state.run_uid for report in reports for state in report.ranks}
+    return tuple(_snapshot(job_id, jobs[job_id], unwatched, agents, time) for job_id in sorted(jobs))
 
 
-def _snapshot(job_id: str, states: Sequence[RankState], agents: Sequence[AgentStatus], time: float) -> Snapshot:
-    ranks = newest_attempt(states)
-    world_size = ranks[0].world_size
-    seen = {r.rank for r in ranks}
+def _snapshot(
+    job_id: str, states: Sequence[RankState], unwatched: set[str], agents: Sequence[AgentStatus], time: float
+) -> Snapshot:
+    known = newest_attempt(states)
+    seen = {r.rank for r in known}
     return Snapshot(
         job_id=job_id,
         time=time,
-        attempt=ranks[0].attempt,
-        world_size=world_size,
-        ranks=ranks,
-        missing=tuple(rank for rank in range(world_size) if rank not in seen),
+        attempt=known[0].attempt,
+        world_size=known[0].world_size,
+        ranks=tuple(r for r in known if r.run_uid not in unwatched),
+        missing=tuple(rank for rank in range(known[0].world_size) if rank not in seen),
+        unwatched=tuple(r for r in known if r.run_uid in unwatched),
         agents=tuple(agents),
     )

@@ -131,8 +131,17 @@ class BoxReader:
             device=device,
             backend=backend or None,
             socket=socket,
-            labels=json.loads(labels or "{}"),
+            labels=self._labels(labels),
         )
+
+    def _labels(self, encoded: str) -> dict[str, str]:
+        try:
+            labels = json.loads(encoded or "{}")
+        except ValueError:
+            labels = None
+        if not isinstance(labels, dict) or not all(isinstance(value, str) for value in labels.values()):
+            raise self._corrupt("labels that are none")
+        return labels
 
     def totals(self) -> Totals:
         """Everything so far."""
@@ -185,37 +194,40 @@ class BoxReader:
     def records(self, after: int) -> list[tuple[int, StepRecord]]:
         """Step records numbered above `after` that are still in the ring, oldest first.
 
-        A number is the record's count since the start of the rank. Reading stops at the first one that is
-        not whole (the writer is at it) and goes on there next time.
+        A number is the record's count since the start of the rank. One that the writer overwrote meanwhile is left out.
         """
         latest = self._cell(layout.TOTALS)[1]
         first = max(after + 1, latest - layout.RING_CAPACITY + 1)
-        found = []
-        for number in range(first, latest + 1):
-            at = layout.RING + number % layout.RING_CAPACITY * layout.RECORD_SIZE
-            raw = os.pread(self._fd, layout.RECORD_SIZE, at)
-            record = _checked(layout.RECORD, raw)
-            if record is None or record[0] != number:
-                continue  # overwritten while we read: the writer lapped us
-            _, step, start, duration, peak, *rest = record
-            found.append(
-                (
-                    number,
-                    StepRecord(step, start * _NS, duration * _NS, _measures(rest), None if peak < 0 else peak),
-                )
-            )
-        return found
+        return [(n, record) for n in range(first, latest + 1) if (record := self._record(n)) is not None]
+
+    def records_ended(self, after_ns: int, until_ns: int, most: int) -> tuple[StepRecord, ...]:
+        """The last records whose step ended in that time, oldest first, `most` of them; reads no older ones."""
+        latest = self._cell(layout.TOTALS)[1]
+        found: list[StepRecord] = []
+        for number in range(latest, max(latest - min(most, layout.RING_CAPACITY), 0), -1):
+            record = self._record(number)
+            if record is None or (record.start + record.duration) / _NS <= after_ns:
+                break
+            if (record.start + record.duration) / _NS <= until_ns:
+                found.append(record)
+        return tuple(reversed(found))
+
+    def _record(self, number: int) -> StepRecord | None:
+        at = layout.RING + number % layout.RING_CAPACITY * layout.RECORD_SIZE
+        values = _checked(layout.RECORD, os.pread(self._fd, layout.RECORD_SIZE, at))
+        if values is None or values[0] != number:
+            return None
+        _, step, start, duration, peak, *measures = values
+        return StepRecord(step, start * _NS, duration * _NS, _measures(measures), _known(peak))
 
     def _cell(self, cell: layout.Cell) -> tuple[Any, ...]:
-        raw = os.pread(self._fd, 2 * cell.slot_size, cell.offset)
-        whole = [
-            values
-            for at in (0, cell.slot_size)
-            if (values := _checked(cell.struct, raw[at : at + cell.slot_size])) is not None
-        ]
-        if not whole:
-            raise self._corrupt("a checksum is wrong in both copies")
-        return max(whole, key=lambda values: values[0])
+        for _ in range(3):  # a fast writer may be in one slot as we read it and in the other as we read that
+            raw = os.pread(self._fd, 2 * cell.slot_size, cell.offset)
+            slots = (_checked(cell.struct, raw[at : at + cell.slot_size]) for at in (0, cell.slot_size))
+            whole = [values for values in slots if values is not None]
+            if whole:
+                return max(whole, key=lambda values: values[0])
+        raise self._corrupt("a checksum is wrong in both copies")
 
     def _check_prefix(self) -> None:
         raw = os.pread(self._fd, layout.PREFIX.size, 0)

@@ -56,6 +56,11 @@ class BoxWriter:
         """Put the box under its name; call once identity and state are in it."""
         _unpublished(self.path).rename(self.path)
 
+    def discard(self) -> None:
+        """Take back a box that was not published."""
+        _unpublished(self.path).unlink(missing_ok=True)
+        os.close(self._fd)
+
     def tail(self) -> int:
         """A descriptor whose writes land behind the box; for a signal handler, never to be closed."""
         return os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
@@ -69,11 +74,11 @@ class BoxWriter:
 
         def write(*values: object) -> None:
             nonlocal counter
-            counter += 1
-            turn = counter & 1
+            turn = (counter + 1) & 1
             slot = slots[turn]
-            pack(slot, 0, counter, *values)
+            pack(slot, 0, counter + 1, *values)  # values that do not fit raise: the other slot stays as it is
             crc_pack(ends[turn], 0, crc32(slot))
+            counter += 1
 
         return write
 
@@ -84,10 +89,10 @@ class BoxWriter:
 
         def append(*values: object) -> None:
             nonlocal number
-            number += 1
-            at = layout.RING + number % layout.RING_CAPACITY * layout.RECORD_SIZE
-            pack(view, at, number, *values)
+            at = layout.RING + (number + 1) % layout.RING_CAPACITY * layout.RECORD_SIZE
+            pack(view, at, number + 1, *values)
             crc_pack(view, at + size, crc32(view[at : at + size]))
+            number += 1
 
         return append
 

@@ -24,17 +24,12 @@ class Coverage:
         return self._silent_agent(snapshot) or self._missing_ranks(snapshot)
 
     def _silent_agent(self, snapshot: Snapshot) -> Finding | None:
-        silent = [
-            a
-            for a in snapshot.agents
-            if not a.reachable
-            and a.silent_seconds >= self.silent_seconds
-            and any(job_id == snapshot.job_id for job_id, _ in a.ranks)
-        ]
+        hosts = {r.host for r in snapshot.unwatched}
+        silent = [a for a in snapshot.agents if a.host in hosts and a.silent_seconds >= self.silent_seconds]
         if not silent:
             return None
         first = silent[0]
-        ranks = sorted(rank for agent in silent for job_id, rank in agent.ranks if job_id == snapshot.job_id)
+        ranks = [r.rank for r in snapshot.unwatched]
         return verdict(
             snapshot,
             detector=self.name,

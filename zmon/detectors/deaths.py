@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from enum import Enum
 
-from zmon.records import RankState
+from zmon.records import LastWords, RankState
 
 
 class Death(Enum):
@@ -33,32 +33,51 @@ DISCONNECT = re.compile(
 )
 
 
+CANCELLED_STATUS = ("signal SIGTERM", "signal SIGINT", "exit code 143", "exit code 130")  # 128 + the signal's number
+
+
 def death(state: RankState) -> Death | None:
     """How a dead rank came to its end; None where it simply finished."""
     words, status = state.last_words, state.exit_status
-    if words is None or (words.kind == "signal" and status not in (None, "signal SIGTERM")):
-        return Death.CANCELLED if status in ("signal SIGTERM", "signal SIGINT") else Death.KILLED
-    if words.kind == "signal" or words.type in CANCELLED_TYPES:
+    if status in CANCELLED_STATUS and (words is None or words.kind != "exception"):
         return Death.CANCELLED
+    if words is None:
+        return None if status == "exit code 0" else Death.KILLED  # os._exit leaves no words
+    if words.kind == "signal":
+        return Death.CANCELLED if status is None else Death.KILLED  # it outlived SIGTERM and died of something else
     if words.kind == "exit":
         return None if status in (None, "exit code 0") else Death.RAISED
-    if words.type in DISCONNECT_TYPES or DISCONNECT.search(words.message):
-        return Death.VICTIM
-    return Death.RAISED
+    if words.type in CANCELLED_TYPES:
+        return Death.CANCELLED
+    return Death.VICTIM if _says_disconnected(words) else Death.RAISED
 
 
 def culprits(dead: Sequence[tuple[RankState, Death]], together_seconds: float) -> list[RankState]:
     """Those that went first and of their own accord; nobody if the job was cancelled or only victims are seen.
 
     Deaths less than `together_seconds` apart count as simultaneous: the agent looks ten times a second. Among them
-    last words decide, being stamped by the rank itself.
+    last words decide, being stamped by the rank itself; those of different hosts are not compared.
     """
-    first = max((state.gone_seconds or 0.0 for state, _ in dead), default=0.0)
-    together = [(s, how) for s, how in dead if (s.gone_seconds or 0.0) >= first - together_seconds]
+    own = [(state, how) for state, how in dead if how is not Death.VICTIM]  # a victim may be gone before its culprit
+    first = max((state.gone_seconds or 0.0 for state, _ in own), default=0.0)
+    together = [(s, how) for s, how in own if (s.gone_seconds or 0.0) >= first - together_seconds]
     killed = [s for s, how in together if how is Death.KILLED]
     if killed:
         return killed
-    raised = [(s.last_words.time, s) for s, how in together if how is Death.RAISED and s.last_words]
-    cancelled = [s.last_words.time for s, how in together if how is Death.CANCELLED and s.last_words]
-    raised.sort(key=lambda pair: pair[0])
-    return [s for at, s in raised[:1] if not cancelled or at <= min(cancelled)]
+    raised = [s for s, how in together if how is Death.RAISED]
+    cancelled = [s for s, how in together if how is Death.CANCELLED]
+    raised = [s for s in raised if not any(_spoke_before(other, s) for other in cancelled)]
+    return [s for s in raised if not any(_spoke_before(other, s) for other in raised)]
+
+
+def _spoke_before(one: RankState, other: RankState) -> bool:
+    words, others = one.last_words, other.last_words
+    return one.host == other.host and words is not None and others is not None and words.time < others.time
+
+
+def _says_disconnected(words: LastWords) -> bool:
+    """Whether this is the error of a collective whose peer is gone; a loader's lost connection is its own."""
+    if words.type in DISCONNECT_TYPES:
+        return True
+    ours = words.type == "builtins.RuntimeError" or words.type.startswith("torch.")
+    return ours and DISCONNECT.search(words.message) is not None

@@ -34,7 +34,8 @@ class Stall:
         if not dead or first_gone < self.settle_seconds:
             return None
         guilty = culprits(dead, self.together_seconds)
-        if not guilty and (any(how is Death.CANCELLED for _, how in dead) or not _all_gone(snapshot)):
+        watched_out = snapshot.unwatched or any(r.alive for r in snapshot.ranks)
+        if not guilty and (any(how is Death.CANCELLED for _, how in dead) or watched_out):
             return None  # ended by its owner; or only victims so far, and the one they died of is not seen yet
         named = guilty[0] if guilty else None
         left = None if dead[0][0].max_restarts is None else dead[0][0].max_restarts - dead[0][0].restart_count
@@ -114,7 +115,7 @@ class Stall:
         first = max(overdue, key=lambda r: r.overdue_seconds)
         outside = [r for r in overdue if r.in_flight is None]
         where = (
-            "in no collective: " + ", ".join(f"rank {r.rank} ({r.phase})" for r in outside)
+            "in no collective that zmon sees: " + ", ".join(f"rank {r.rank} ({r.phase})" for r in outside)
             if outside
             else "every rank is inside a collective"
         )
@@ -129,13 +130,9 @@ class Stall:
             summary=f"no rank has finished a step for {first.step_seconds:.1f} s, since step {first.step} "
             f"(lease {first.lease_seconds or 0.0:.1f} s); {where}",
             detail="`zmon status --json` has each rank's op, sequence and stack; a rank in no collective while the "
-            "others wait is the first to look at: `py-spy dump --pid PID` on its host.",
+            "others wait is the first to look at, unless it waits for an asynchronous one: `py-spy dump --pid PID`.",
             evidence={},
         )
-
-
-def _all_gone(snapshot: Snapshot) -> bool:
-    return not any(r.alive for r in snapshot.ranks)
 
 
 def _ending(state: RankState) -> str:

@@ -26,10 +26,10 @@ def verdict(
     """A Finding about `culprits` (none: nobody is named) that began `seconds_ago`."""
     ranks = tuple(r.rank for r in culprits)
     named = tuple(r.host for r in culprits) or tuple(hosts)
-    step = max((r.step for r in snapshot.ranks), default=None)
-    uid = min((r.run_uid for r in culprits or snapshot.ranks), default="")
+    step = max(r.step for r in snapshot.known)
+    uid = min(r.run_uid for r in culprits or snapshot.known)
     op = next((r.in_flight for r in snapshot.ranks if r.in_flight), None)
-    on_gpus = [r for r in snapshot.ranks if r.device != "cpu"]
+    on_gpus = [r for r in snapshot.known if r.device != "cpu"]
     key = "|".join(map(str, (snapshot.job_id, uid, detector, ranks or named, step)))
     return Finding(
         id=hashlib.blake2b(key.encode(), digest_size=8).hexdigest(),

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import importlib
-import sys
 
 from zmon import probe
 
@@ -25,5 +24,5 @@ def attach(job_id: str | None = None, labels: dict[str, str] | None = None) -> b
         try:
             importlib.import_module(f"zmon.hooks.{name}").install()
         except Exception as error:
-            print(f"zmon: {name} cannot be watched in this job: {error!r}", file=sys.stderr)
+            probe.complain(f"{name} cannot be watched in this job: {error!r}")
     return True

@@ -16,7 +16,7 @@ from torch.distributed import distributed_c10d
 
 from zmon import probe
 from zmon.hooks.device import identify_device
-from zmon.probe.rank import OP_NUMBER
+from zmon.probe.rank import OP_NUMBER, RankTimeline
 
 Tensors: TypeAlias = "torch.Tensor | Sequence[torch.Tensor] | None"
 
@@ -122,7 +122,7 @@ def _scatter(
     return Call(size(scatter_list), size(tensor), group, async_op)
 
 
-def _barrier(group: Any = None, async_op: bool = False, device_ids: Any = None) -> Call:
+def _barrier(group: Any = None, async_op: bool = False, device_ids: Any = None, timeout: Any = None) -> Call:
     return Call(0, 0, group, async_op)
 
 
@@ -144,8 +144,10 @@ DESCRIBERS: dict[str, tuple[str, Callable[..., Call]]] = {
     "all_reduce": ("all_reduce", _all_reduce),
     "all_gather": ("all_gather", _all_gather),
     "all_gather_into_tensor": ("all_gather", _all_gather_single),
+    "all_gather_single": ("all_gather", _all_gather_single),
     "reduce_scatter": ("reduce_scatter", _reduce_scatter),
     "reduce_scatter_tensor": ("reduce_scatter", _reduce_scatter_single),
+    "reduce_scatter_single": ("reduce_scatter", _reduce_scatter_single),
     "broadcast": ("broadcast", _broadcast),
     "reduce": ("reduce", _reduce),
     "gather": ("gather", _gather),
@@ -162,13 +164,17 @@ _numbers: dict[str, int] = {}  # group name → number in the box
 def _watched(original: Callable[..., Any], op: int, describe: Callable[..., Call]) -> Callable[..., Any]:
     @functools.wraps(original)
     def collective(*args: Any, **kwargs: Any) -> Any:
+        if torch.compiler.is_compiling():
+            return original(*args, **kwargs)  # traced, not run: the compiler replaces it with its own
         timeline = probe.timeline()
         if timeline is None:
             return original(*args, **kwargs)
         entered = False
         try:
             call = describe(*args, **kwargs)
-            if call.is_async:
+            if call.group is dist.GroupMember.NON_GROUP_MEMBER:
+                pass  # this rank is not in the group: torch does nothing either
+            elif call.is_async:
                 timeline.count_op(op, _group_number(call.group), call.sent, call.received)
             else:
                 entered = timeline.enter_op(op, _group_number(call.group), call.sent, call.received)
@@ -178,10 +184,17 @@ def _watched(original: Callable[..., Any], op: int, describe: Callable[..., Call
             return original(*args, **kwargs)
         finally:
             if entered:
-                timeline.leave_op()
+                _leave(timeline)
 
     collective.__zmon__ = True  # type: ignore[attr-defined]
     return collective
+
+
+def _leave(timeline: RankTimeline) -> None:
+    try:
+        timeline.leave_op()
+    except Exception:
+        timeline.dropped()
 
 
 def _after(original: Callable[..., Any], then: Callable[[], None]) -> Callable[..., Any]:

@@ -12,6 +12,7 @@ Before `attach`, or where no box could be made, every call does nothing.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -22,7 +23,7 @@ from types import TracebackType
 
 from zmon.box import BoxWriter, box_path, layout
 from zmon.errors import ZmonError
-from zmon.interface import JobInterface, job_interface_name
+from zmon.interface import job_interface
 from zmon.launch import Launch, read_launch
 from zmon.probe.last_words import forget_last_words, record_last_words
 from zmon.probe.rank import ACTIVITY_NUMBER, PHASE_NUMBER, RankTimeline
@@ -51,7 +52,7 @@ def attach_box(job_id: str | None = None, labels: dict[str, str] | None = None) 
         _timeline = _open(launch, labels or _labels(os.environ.get("ZMON_LABELS", "")))
         record_last_words(_timeline)
     except Exception as error:
-        _complain(str(error) if isinstance(error, ZmonError) else f"cannot watch this rank: {error!r}")
+        complain(str(error) if isinstance(error, ZmonError) else f"cannot watch this rank: {error!r}")
         return False
     os.register_at_fork(after_in_child=_forget)
     return True
@@ -153,9 +154,17 @@ def report(**values: float) -> None:
 def _open(launch: Launch, labels: dict[str, str]) -> RankTimeline:
     root = Path(os.environ.get("ZMON_BOX_DIR", DEFAULT_BOX_DIR))
     box = BoxWriter(box_path(root, launch.job_id, launch.attempt, launch.rank))
-    encoded = json.dumps(labels)
+    try:
+        return _fill(box, launch, labels)
+    except BaseException:
+        box.discard()
+        raise
+
+
+def _fill(box: BoxWriter, launch: Launch, labels: dict[str, str]) -> RankTimeline:
+    encoded = json.dumps({str(key): str(value) for key, value in labels.items()})
     if len(encoded) > 1000:
-        _complain("the labels of this job are left out: longer than 1,000 bytes. Shorten --label")
+        complain("the labels of this job are left out: longer than 1,000 bytes. Shorten them")
         encoded = "{}"
     _identity.update(
         launch=launch,
@@ -168,12 +177,8 @@ def _open(launch: Launch, labels: dict[str, str]) -> RankTimeline:
         socket="",
     )
     _write_identity(box)
-    interface = None
-    if launch.local_rank == 0:
-        sys_root = Path("/sys")
-        name = job_interface_name(os.environ, launch.world_size, launch.local_world_size, sys_root)
-        interface = JobInterface(name, sys_root) if name else None
-    opened = RankTimeline(box, interface, network_known=launch.world_size == launch.local_world_size)
+    interface = job_interface(os.environ, launch.one_host) if launch.local_rank == 0 else None
+    opened = RankTimeline(box, interface, network_known=launch.one_host)
     box.publish()
     return opened
 
@@ -208,11 +213,12 @@ def _forget() -> None:
 def _failed(error: Exception, hint: str = "") -> None:
     if _timeline is not None:
         _timeline.dropped()
-    _complain(hint or f"the probe lost a mark: {error!r}")
+    complain(hint or f"the probe lost a mark: {error!r}")
 
 
-def _complain(line: str) -> None:
-    """One line on stderr, once."""
+def complain(line: str) -> None:
+    """One line on stderr, once; a stderr that is closed or broken is no reason to fail."""
     if line not in _complaints and len(_complaints) < 20:
         _complaints.add(line)
-        print(f"zmon: {line}", file=sys.stderr)
+        with contextlib.suppress(Exception):
+            print(f"zmon: {line}", file=sys.stderr)

@@ -21,16 +21,18 @@ from zmon.probe.rank import DONE, RankTimeline
 def record_last_words(timeline: RankTimeline) -> None:
     """Note how this process ends. Handlers that the job installed before, or installs later, keep working."""
     before = sys.excepthook
-    pid_words = {"spoken": False}
+    spoken = False
 
     def on_exception(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        with contextlib.suppress(Exception):
-            timeline.last_words("exception", f"{kind.__module__}.{kind.__qualname__}", str(error))
-            pid_words["spoken"] = True
+        nonlocal spoken
+        if timeline.owned():
+            with contextlib.suppress(Exception):
+                timeline.last_words("exception", f"{kind.__module__}.{kind.__qualname__}", str(error))
+                spoken = True
         before(kind, error, trace)
 
     def on_exit() -> None:
-        if not pid_words["spoken"] and timeline.owned():
+        if not spoken and timeline.owned():
             with contextlib.suppress(Exception):
                 timeline.last_words("exit", "", "")
                 timeline.turn_to(DONE)
@@ -42,5 +44,6 @@ def record_last_words(timeline: RankTimeline) -> None:
 
 
 def forget_last_words() -> None:
-    """In a forked worker: its end is not the rank's."""
-    faulthandler.unregister(signal.SIGTERM)
+    """In a forked worker: its end is not the rank's. A handler that the job installed since then stays."""
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        faulthandler.unregister(signal.SIGTERM)

@@ -83,6 +83,8 @@ class RankTimeline:
 
     def phase(self, number: int) -> None:
         """From now on the rank's own time goes into this phase."""
+        if get_ident() != self._thread:
+            return  # a prefetching thread has no part in the rank's timeline
         now = self._clock()
         self._measures[layout.PHASE + self._phase] += now - self._since
         self._since = now
@@ -91,13 +93,17 @@ class RankTimeline:
 
     def begin_step(self, number: int | None) -> None:
         """The rank works towards the next optimizer update."""
+        if get_ident() != self._thread:
+            return
         if self._activity != TRAIN:
             self.turn_to(TRAIN)
-        self._step = self._step + 1 if number is None else number
+        self._step = self._step + 1 if number is None else _amount(number)
         self.phase(OTHER)
 
     def end_step(self) -> None:
         """The update is done: write the step down and begin the next one."""
+        if get_ident() != self._thread:
+            return
         now = self._clock()
         measures, totals = self._measures, self._totals
         measures[layout.PHASE + self._phase] += now - self._since
@@ -129,7 +135,9 @@ class RankTimeline:
         turns to training again.
         """
         before = self._activity
-        self._fold(phases=False)
+        if get_ident() != self._thread:
+            return before
+        self._fold_outside_steps()
         if before == CHECKPOINT:
             self._last_checkpoint = time.time_ns()
         self._activity = activity
@@ -143,7 +151,7 @@ class RankTimeline:
         """How much this rank has on its plate in this step."""
         for at, amount in ((layout.SAMPLES, samples), (layout.LOOKUPS, lookups)):
             if amount is not None:
-                self._measures[at] = max(self._measures[at], 0) + amount
+                self._measures[at] = max(self._measures[at], 0) + _amount(amount)
 
     def report(self, values: dict[str, float]) -> None:
         """Gauges for the dashboard; the first four names stay, others are dropped and counted."""
@@ -173,7 +181,6 @@ class RankTimeline:
         """A collective begins and the rank waits in it. False: it is part of another and must not be left."""
         if self._depth or get_ident() != self._thread:
             return False
-        self._depth = 1
         now = self._clock()
         measures = self._measures
         measures[layout.PHASE + self._phase] += now - self._since
@@ -181,6 +188,7 @@ class RankTimeline:
         self._since = now
         self._op, self._group, self._num_bytes = op, group, sent + received
         self._write_now()
+        self._depth = 1
         return True
 
     def leave_op(self) -> None:
@@ -197,7 +205,7 @@ class RankTimeline:
 
     def count_op(self, op: int, group: int, sent: int, received: int) -> None:
         """A collective was issued and nobody waits for it here: its count and bytes, not its time."""
-        if not self._depth:
+        if not self._depth and get_ident() == self._thread:
             self._count_op(op, group, sent, received)
 
     def _count_op(self, op: int, group: int, sent: int, received: int) -> None:
@@ -226,15 +234,22 @@ class RankTimeline:
         """Something could not be noted; the count says how often."""
         self._dropped += 1
 
-    def _fold(self, phases: bool = True) -> None:
-        """Add what has gathered to the totals and start anew; outside steps only ops count."""
+    def _fold(self) -> None:
+        """Add a step to the totals and start anew."""
         measures, totals = self._measures, self._totals
         for at in (layout.SAMPLES, layout.LOOKUPS, layout.NIC_SENT, layout.NIC_RECEIVED):
             if measures[at] >= 0:
                 totals[at] = max(totals[at], 0) + measures[at]
-        first = layout.PHASE if phases else layout.OP
-        totals[first:] = map(add, totals[first:], measures[first:])
+        totals[layout.PHASE :] = map(add, totals[layout.PHASE :], measures[layout.PHASE :])
         self._measures[:] = _NOTHING
+
+    def _fold_outside_steps(self) -> None:
+        """What happened between steps: collectives count with their bytes; time and work belong to no step."""
+        for at in range(layout.OP, layout.NUM_MEASURES, _OP_WIDTH):
+            for field in (at, at + 3, at + 4):  # count, bytes sent, bytes received
+                self._totals[field] += self._measures[field]
+        self._measures[:] = _NOTHING
+        self._nic = self._read_nic()
 
     def _write_now(self) -> None:
         self._transitions += 1
@@ -287,3 +302,11 @@ class RankTimeline:
             self.phase(OTHER)
         self._transitions = 0
         return (self._clock() - begin) // rounds
+
+
+def _amount(number: int) -> int:
+    """A count as the box can hold it; raises for what is none."""
+    whole = int(number)
+    if not 0 <= whole < 1 << 62:
+        raise ValueError(f"{number!r} is no count")
+    return whole

@@ -7,6 +7,8 @@ reported and left aside; it never hides the others.
 from __future__ import annotations
 
 import contextlib
+import logging
+import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -19,9 +21,13 @@ from zmon.lease import Leases
 from zmon.process import ExitWatch, ProcessStat, process_stat
 from zmon.records import InFlight, LastWords, RankState, StepRecord
 
+log = logging.getLogger("zmon.boxes")
+
 STOPPED_STATES = ("T", "t")  # by a signal, by a tracer: proc(5)
 LEFT_BEHIND_SECONDS = 60.0
 GRACE_SECONDS = 900.0  # how long a dead rank's box stays for whoever comes to look
+NEWS_SECONDS = 60.0  # how long a death is called to the hub's attention
+RETRY_NS = 5_000_000_000  # a box that could not be read is tried again
 _RECENT_STEPS = 512  # that the lease is learned from
 _NS = 1e-9
 
@@ -51,14 +57,16 @@ class RankBox:
         self._stat: ProcessStat | None = None
         self._exit: ExitWatch | None = None
         self._exit_status: str | None = None
-        if self._reader.holder() == self.identity.pid:  # else dead, or in another PID namespace
+        holder = self._reader.holder()
+        if holder:  # 0: in another PID namespace, where nothing can be asked about it
             with contextlib.suppress(OSError):
-                self._exit = ExitWatch(self.identity.pid)
+                self._exit = ExitWatch(holder)
         self.look()
         if self._gone_at is not None:
             self._gone_at = self.now.since  # it died before we came: at its last sign of life, or soon after
-        # A box whose rank had long been dead when first seen is no news.
-        self.left_behind = (self.gone_seconds or 0.0) > LEFT_BEHIND_SECONDS
+        # Long dead when first seen, or from before a reboot, which set the clock back: no news, unless peers live.
+        gone = self.gone_seconds
+        self.long_dead = gone is not None and not 0 <= gone <= LEFT_BEHIND_SECONDS
 
     def look(self) -> None:
         """Look again: state, life, new steps. Raises BoxCorrupt."""
@@ -69,7 +77,7 @@ class RankBox:
             self._gone_at = self._gone_at if self._gone_at is not None else at
             self._stat = None
         else:
-            self._stat = process_stat(self.identity.pid, self._proc) if holder == self.identity.pid else None
+            self._stat = process_stat(holder, self._proc) if holder else None
         stopped = self._stat is not None and self._stat.state in STOPPED_STATES
         self._stopped_at = (self._stopped_at or at) if stopped else None
         if self._exit is not None and self._gone_at is not None and self._exit_status is None:
@@ -94,19 +102,28 @@ class RankBox:
     def suspicion(self) -> Suspicion | None:
         """Why the hub should look at this rank, if it should."""
         reason = None
-        if self.left_behind:
-            return None
         if self._gone_at is not None:
-            reason = "exited" if self.now.activity != "done" else None
+            fresh = (self.gone_seconds or 0.0) < NEWS_SECONDS
+            reason = "exited" if fresh and self.now.activity != "done" else None
         elif self._stopped_at is not None:
             reason = "stopped"
         elif self.overdue_seconds > 0:
             reason = "overdue"
         return Suspicion(self.identity.job_id, self.identity.rank, reason) if reason else None
 
-    def records(self, after: int) -> list[tuple[int, StepRecord]]:
-        """Step records numbered above `after`."""
-        return self._reader.records(after)
+    @property
+    def start(self) -> tuple[str, int, int]:
+        """What this rank shares with those that were started together with it on this host."""
+        return self.identity.job_id, self.identity.launcher_pid, self.identity.launcher_start
+
+    @property
+    def alive(self) -> bool:
+        """Whether the rank lived when last looked at."""
+        return self._gone_at is None
+
+    def records_ended(self, after_ns: int, until_ns: int, most: int) -> tuple[StepRecord, ...]:
+        """The last records of steps that ended in that time on the host's monotonic clock."""
+        return self._reader.records_ended(after_ns, until_ns, most)
 
     def socket(self) -> str:
         """Where the rank can be asked for its stacks; empty where it cannot."""
@@ -191,12 +208,12 @@ class Boxes:
         self._root, self._host, self._clock, self._proc = root, host, clock, proc
         self._leases = leases or Leases()
         self._open: dict[Path, RankBox] = {}
-        self._aside: dict[Path, tuple[int, str]] = {}  # damaged boxes: inode, and what is wrong
+        self._aside: dict[Path, tuple[int, int, str]] = {}  # damaged boxes: inode, when seen, what is wrong
 
     @property
     def damaged(self) -> dict[Path, str]:
         """What is wrong with each box that had to be left aside."""
-        return {path: why for path, (_, why) in self._aside.items()}
+        return {path: why for path, (_, _, why) in self._aside.items()}
 
     def look(self) -> frozenset[Suspicion]:
         """Look at every box once; returns whom to suspect."""
@@ -204,43 +221,69 @@ class Boxes:
         for path in [p for p in self._open if found.get(p) != self._open[p].inode]:
             self._open.pop(path).close()
         self._aside = {p: aside for p, aside in self._aside.items() if found.get(p) == aside[0]}
-        for path in [p for p in found if p not in self._aside]:
+        now = self._clock()
+        for path in [p for p in found if p not in self._aside or now - self._aside[p][1] > RETRY_NS]:
             try:
                 if path in self._open:
                     self._open[path].look()
                 else:
                     self._open[path] = RankBox(path, self._host, self._leases, self._clock, self._proc)
+                    self._aside.pop(path, None)
             except (BoxError, OSError, ValueError) as error:
                 self._leave_aside(path, found[path], error)
-        return frozenset(s for box in self._open.values() if (s := box.suspicion()))
+        return frozenset(s for box in self._news() if (s := box.suspicion()))
 
     def ranks(self) -> Iterator[tuple[RankBox, RankState]]:
         """Every rank that can be read, with its state as of the last look."""
-        for path, box in list(self._open.items()):
-            if box.left_behind:
-                continue
+        for box in self._news():
             try:
                 yield box, box.state()
             except (BoxError, OSError, ValueError) as error:
-                self._leave_aside(path, box.inode, error)
+                self._leave_aside(box.path, box.inode, error)
 
     def prune(self) -> None:
-        """Delete what dead ranks left, after the grace period."""
+        """Delete what dead ranks left, after the grace period and once none of their peers here lives."""
+        living = self._living()
         for path, box in list(self._open.items()):
-            if (box.gone_seconds or 0.0) > GRACE_SECONDS:
+            gone = box.gone_seconds
+            if gone is not None and not 0 <= gone <= GRACE_SECONDS and box.start not in living:
                 self._open.pop(path).close()
                 with contextlib.suppress(OSError):
                     path.unlink()
-                    path.with_suffix(".sock").unlink(missing_ok=True)
+                    Path(box.identity.socket or path).unlink(missing_ok=True)
+                    for unborn in path.parent.glob(f".{path.name}.*"):  # of a rank that died while it made its box
+                        unborn.unlink()
                     path.parent.rmdir()  # fails while another rank's box is in it
                     path.parent.parent.rmdir()
 
+    def _news(self) -> list[RankBox]:
+        """The boxes that matter: a rank that was long dead when first seen does only while its peers here live."""
+        living = self._living()
+        return [box for box in self._open.values() if not box.long_dead or box.start in living]
+
+    def _living(self) -> set[tuple[str, int, int]]:
+        return {box.start for box in self._open.values() if box.alive}
+
     def _leave_aside(self, path: Path, inode: int, error: Exception) -> None:
-        self._aside[path] = (inode, str(error))
+        if path not in self._aside:
+            log.warning("%s", error)
+        self._aside[path] = (inode, self._clock(), str(error))
         if path in self._open:
             self._open.pop(path).close()
 
     def _scan(self) -> Iterator[tuple[Path, int]]:
-        for path in self._root.glob("*/*/rank-*.box"):
-            with contextlib.suppress(OSError):
-                yield path, path.lstat().st_ino
+        """Boxes and their inodes, `<job>/<attempt>/rank-<n>.box`; links are not followed out of the directory."""
+        for job in _folders(self._root):
+            for attempt in _folders(job):
+                with contextlib.suppress(OSError), os.scandir(attempt) as entries:
+                    for entry in entries:
+                        if entry.name.startswith("rank-") and entry.name.endswith(".box"):
+                            yield Path(entry.path), entry.inode()
+
+
+def _folders(parent: Path) -> list[Path]:
+    try:
+        with os.scandir(parent) as entries:
+            return [Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False)]
+    except OSError:
+        return []
