@@ -187,7 +187,7 @@ class Agent:
         job_id, rank = request.match_info["job_id"], request.match_info["rank"]
         for box, state in self._boxes.ranks():
             if state.job_id == job_id and str(state.rank) == rank:
-                gathered: dict[str, Any] = await evidence.gather(box.identity.pid, box.socket())
+                gathered: dict[str, Any] = await evidence.gather(box.identity.pid, box.socket)
                 return json_response({"schema": 1, "job_id": job_id, "rank": state.rank, **gathered})
         return problem(f"no rank {rank} of job {job_id} on this node: zmon status lists what is there", 404)
 

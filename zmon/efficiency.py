@@ -57,9 +57,10 @@ class JobTime:
             del self._pending[step]
 
     def _account(self, records: list[StepRecord]) -> None:
-        for cause, seconds in step_causes(records).items():
+        causes = step_causes(records)
+        for cause, seconds in causes.items():
             self.causes[cause] = self.causes.get(cause, 0.0) + seconds
-        duration = max(records, key=lambda r: r.measures.self_seconds).duration
+        duration = sum(causes.values())
         samples = [r.measures.samples for r in records if r.measures.samples is not None]
         self._recent.append((duration, sum(samples) if len(samples) == len(records) else None))
         self.histogram[bisect.bisect_left(self.bounds, duration)] += 1

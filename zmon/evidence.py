@@ -14,9 +14,10 @@ STACK_TIMEOUT_SECONDS = 2.0
 MAX_STACK_BYTES = 16384
 
 
-async def gather(pid: int, socket: str, proc: Path = Path("/proc")) -> dict[str, Any]:
+async def gather(pid: int, socket: Path, proc: Path = Path("/proc")) -> dict[str, Any]:
     """`wchan` (where the kernel holds it) and `stack` (Python stacks); None with the reason in `stack_error`."""
-    stack, error = await _stacks(socket) if socket else (None, "the job has no worker server (torch < 2.9?)")
+    served = socket.is_socket()
+    stack, error = await _stacks(str(socket)) if served else (None, "the job has no worker server (torch < 2.9?)")
     return {"pid": pid, "wchan": _wchan(pid, proc), "stack": stack, "stack_error": error}
 
 

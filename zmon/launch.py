@@ -44,8 +44,8 @@ def read_launch(env: Mapping[str, str], job_id: str | None = None) -> Launch:
     world_size = _number(env, "WORLD_SIZE", "SLURM_NTASKS", default=1)
     here = world_size == 1 or env.get("MASTER_ADDR") in ("localhost", "127.0.0.1", "::1")
     local_world_size = _number(env, "LOCAL_WORLD_SIZE", default=world_size if here else 0)
-    if local_world_size == 0 and _number(env, "SLURM_JOB_NUM_NODES", default=0) == 1:
-        local_world_size = world_size
+    if local_world_size == 0:  # Slurm spreads tasks evenly unless told otherwise
+        local_world_size = world_size // _number(env, "SLURM_JOB_NUM_NODES", default=world_size + 1)
     restarts = _number(env, "TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT", default=0)
     launcher = os.getppid()
     stat = process_stat(launcher)

@@ -198,9 +198,11 @@ def _add_rank(page: Page, state: RankState) -> None:
     page.add("zmon_step_seconds_total", state.step_seconds_total, *me)
     page.add("zmon_last_step_timestamp_seconds", state.last_step_time, *me)
     page.add("zmon_last_checkpoint_timestamp_seconds", state.last_checkpoint_time, *me)
-    page.add("zmon_lease_overdue_seconds", state.overdue_seconds, *me)
+    done = state.activity == "done"
+    page.add("zmon_lease_overdue_seconds", None if done else state.overdue_seconds, *me)  # it has all time
     for activity in ACTIVITIES:
-        page.add("zmon_activity", float(activity == state.activity), *me, activity)
+        if done or activity != "done":
+            page.add("zmon_activity", float(activity == state.activity), *me, activity)
     for phase, seconds in state.measures.phases.items():
         page.add("zmon_phase_seconds_total", seconds, *me, phase)
     for op, totals in state.measures.ops.items():

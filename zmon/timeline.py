@@ -10,21 +10,29 @@ from collections.abc import Iterable, Sequence
 
 from zmon.records import AgentReport, AgentStatus, RankState, Snapshot
 
+TOGETHER_SECONDS = 60.0  # ranks of one start appear within the time of its rendezvous
+
 
 def newest_attempt(ranks: Iterable[RankState]) -> tuple[RankState, ...]:
     """The ranks of the newest start of one job, by rank.
 
     The newest start wins, not the highest attempt number, which falls back to 0 when a launcher is started
-    again. What an earlier launch left on a host under the same attempt number is told by its launcher.
+    again. What an earlier launch left on a host under the same attempt number is dead, has another launcher and was
+    started long before (starts are compared on one host only).
     """
     by_start = sorted(ranks, key=lambda r: r.start)
     if not by_start:
         return ()
     newest = by_start[-1]
     candidates = [r for r in by_start if r.attempt == newest.attempt and r.rank < newest.world_size]
-    launchers = {r.host: r.launcher for r in candidates}  # the last one of each host is its newest
-    chosen = {r.rank: r for r in candidates if r.launcher == launchers[r.host]}
+    newest_here = {r.host: r for r in candidates}  # the last one of each host
+    chosen = {r.rank: r for r in candidates if not _left_behind(r, newest_here[r.host])}
     return tuple(chosen[rank] for rank in sorted(chosen))
+
+
+def _left_behind(state: RankState, newest: RankState) -> bool:
+    long_before = newest.start - state.start > TOGETHER_SECONDS
+    return not state.alive and state.launcher != newest.launcher and long_before
 
 
 def snapshots(

@@ -19,7 +19,7 @@ from zmon.box.lock import holder
 from zmon.errors import BoxCorrupt, BoxVersion
 from zmon.records import ACTIVITIES, OPS, PHASES, LastWords, Measures, Memory, OpTotals, StepRecord
 
-JOB_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+JOB_ID = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,64}")  # a directory of its own
 _NS = 1e-9
 
 

@@ -39,6 +39,7 @@ class Coverage:
             hosts=[agent.host or agent.url for agent in silent],
             seconds_ago=first.silent_seconds,
             confidence=1.0,
+            stalled=False,
             summary=f"the agent on {first.host or first.url} has not answered for {first.silent_seconds:.0f} s "
             f"(threshold {self.silent_seconds:.0f} s); ranks {_list(ranks)} are not watched: {first.error}",
             detail=f"Is the host up (`ping {first.host}`)? Does the agent run (`curl {first.url}/healthz`)? "
@@ -58,6 +59,7 @@ class Coverage:
             culprits=(),
             seconds_ago=min(training),
             confidence=1.0,
+            stalled=False,
             summary=f"ranks {_list(snapshot.missing)} of {snapshot.world_size} are in no agent's sight "
             f"although the job has been training for {min(training):.0f} s (threshold {self.missing_seconds:.0f} s)",
             detail="Start a zmon agent on every host of the job, with the job's ZMON_BOX_DIR, and name it in the hub's "

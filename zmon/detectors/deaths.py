@@ -33,20 +33,23 @@ DISCONNECT = re.compile(
 )
 
 
-CANCELLED_STATUS = ("signal SIGTERM", "signal SIGINT", "exit code 143", "exit code 130")  # 128 + the signal's number
+CANCELLED_STATUS = ("signal SIGTERM", "signal SIGINT")
+CANCELLED_EXIT = ("exit code 143", "exit code 130")  # 128 + the signal's number: by a handler of the job's own
 
 
 def death(state: RankState) -> Death | None:
     """How a dead rank came to its end; None where it simply finished."""
     words, status = state.last_words, state.exit_status
-    if status in CANCELLED_STATUS and (words is None or words.kind != "exception"):
-        return Death.CANCELLED
     if words is None:
+        if status in (*CANCELLED_STATUS, *CANCELLED_EXIT):
+            return Death.CANCELLED
         return None if status == "exit code 0" else Death.KILLED  # os._exit leaves no words
     if words.kind == "signal":
-        return Death.CANCELLED if status is None else Death.KILLED  # it outlived SIGTERM and died of something else
+        return Death.CANCELLED if status in (None, *CANCELLED_STATUS) else Death.KILLED
     if words.kind == "exit":
-        return None if status in (None, "exit code 0") else Death.RAISED
+        if status is None or status == "exit code 0" or status.startswith("signal"):
+            return None  # it had finished; what ended its teardown is no matter
+        return Death.CANCELLED if status in CANCELLED_EXIT else Death.RAISED
     if words.type in CANCELLED_TYPES:
         return Death.CANCELLED
     return Death.VICTIM if _says_disconnected(words) else Death.RAISED

@@ -22,15 +22,17 @@ def verdict(
     detail: str,
     evidence: dict[str, Any],
     hosts: Sequence[str] = (),
+    stalled: bool = True,
 ) -> Finding:
-    """A Finding about `culprits` (none: nobody is named) that began `seconds_ago`."""
+    """A Finding about `culprits` (none: nobody is named) that began `seconds_ago`; `stalled`: the job stands still."""
     ranks = tuple(r.rank for r in culprits)
     named = tuple(r.host for r in culprits) or tuple(hosts)
-    step = max(r.step for r in snapshot.known)
+    step = max(r.step for r in culprits or snapshot.known)
     uid = min(r.run_uid for r in culprits or snapshot.known)
     op = next((r.in_flight for r in snapshot.ranks if r.in_flight), None)
     on_gpus = [r for r in snapshot.known if r.device != "cpu"]
-    key = "|".join(map(str, (snapshot.job_id, uid, detector, ranks or named, step)))
+    onset_step = step if stalled else None  # a job that goes on has another step at each look
+    key = "|".join(map(str, (snapshot.job_id, uid, detector, ranks or named, onset_step)))
     return Finding(
         id=hashlib.blake2b(key.encode(), digest_size=8).hexdigest(),
         job_id=snapshot.job_id,

@@ -25,6 +25,7 @@ PHASE_NUMBER = {name: number for number, name in enumerate(PHASES)}
 ACTIVITY_NUMBER = {name: number for number, name in enumerate(ACTIVITIES)}
 OP_NUMBER = {name: number for number, name in enumerate(OPS)}
 OTHER = PHASE_NUMBER["other"]
+_POINT_TO_POINT = (OP_NUMBER["send"], OP_NUMBER["recv"])
 
 _NOTHING = [layout.UNKNOWN] * layout.PHASE + [0] * (layout.NUM_MEASURES - layout.PHASE)
 _OP_WIDTH = len(layout.OP_FIELDS)
@@ -215,9 +216,10 @@ class RankTimeline:
         measures[at + 3] += sent
         measures[at + 4] += received
         if group != layout.NONE:
-            sequence = self._sequences[group] = self._sequences[group] + 1
-            self._sequence = sequence
-            self.box.sequence(group, sequence)
+            if op not in _POINT_TO_POINT:  # only the two ends take part: ranks are lined up by what all of them enter
+                self._sequences[group] += 1
+                self.box.sequence(group, self._sequences[group])
+            self._sequence = self._sequences[group]
 
     # -- the box ---------------------------------------------------------------------------------------
 

@@ -125,9 +125,10 @@ class RankBox:
         """The last records of steps that ended in that time on the host's monotonic clock."""
         return self._reader.records_ended(after_ns, until_ns, most)
 
-    def socket(self) -> str:
-        """Where the rank can be asked for its stacks; empty where it cannot."""
-        return self._reader.identity().socket
+    @property
+    def socket(self) -> Path:
+        """Where the rank can be asked for its stacks; the box itself where it cannot."""
+        return Path(self._reader.identity().socket or self.path)  # it is added after the start
 
     def state(self) -> RankState:
         """Everything about the rank, as of the last look. Raises BoxCorrupt."""
@@ -247,14 +248,14 @@ class Boxes:
         for path, box in list(self._open.items()):
             gone = box.gone_seconds
             if gone is not None and not 0 <= gone <= GRACE_SECONDS and box.start not in living:
-                self._open.pop(path).close()
-                with contextlib.suppress(OSError):
+                del self._open[path]
+                with contextlib.suppress(OSError, BoxError):
                     path.unlink()
-                    Path(box.identity.socket or path).unlink(missing_ok=True)
-                    for unborn in path.parent.glob(f".{path.name}.*"):  # of a rank that died while it made its box
-                        unborn.unlink()
+                    for left in (box.socket, path.with_suffix(".sock"), *path.parent.glob(".rank-*.box.*")):
+                        left.unlink(missing_ok=True)  # the last are of ranks that died while they made their box
                     path.parent.rmdir()  # fails while another rank's box is in it
                     path.parent.parent.rmdir()
+                box.close()
 
     def _news(self) -> list[RankBox]:
         """The boxes that matter: a rank that was long dead when first seen does only while its peers here live."""
@@ -265,9 +266,10 @@ class Boxes:
         return {box.start for box in self._open.values() if box.alive}
 
     def _leave_aside(self, path: Path, inode: int, error: Exception) -> None:
+        why = f"cannot read {path}: {error.strerror}" if isinstance(error, OSError) else str(error)
         if path not in self._aside:
-            log.warning("%s", error)
-        self._aside[path] = (inode, self._clock(), str(error))
+            log.warning("%s", why)
+        self._aside[path] = (inode, self._clock(), why)
         if path in self._open:
             self._open.pop(path).close()
 

@@ -35,13 +35,22 @@ class GpuSource:
                 ) from error
             self._ready = True
         try:
-            return tuple(_sample(index) for index in range(pynvml.nvmlDeviceGetCount()))
+            samples = (_sample(index) for index in range(pynvml.nvmlDeviceGetCount()))
+            return tuple(sample for sample in samples if sample is not None)
         except pynvml.NVMLError:
             self._ready = False  # the driver may have been reloaded: begin anew next time
             raise
 
 
-def _sample(index: int) -> GpuSample:
+def _sample(index: int) -> GpuSample | None:
+    """One card; None where it is lost: it has no values, and hides no other."""
+    try:
+        return _read(index)
+    except pynvml.NVMLError_GpuIsLost:
+        return None
+
+
+def _read(index: int) -> GpuSample:
     card = pynvml.nvmlDeviceGetHandleByIndex(index)
     memory = _known(pynvml.nvmlDeviceGetMemoryInfo, card)
     rates = _known(pynvml.nvmlDeviceGetUtilizationRates, card)
