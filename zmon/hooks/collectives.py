@@ -1,7 +1,8 @@
 """Which collective the rank waits in: every call of torch.distributed, wrapped.
 
 Counts each op, the bytes of the tensors handed in and out, and the time the caller spends in it. An op issued with
-`async_op=True` counts with its bytes; the time it is in flight or waited for is not known here.
+`async_op=True` counts with its bytes; the time it is in flight or waited for is not known here. isend and irecv are
+left alone: batch_isend_irecv compares the functions themselves, so a wrapper there could break a job.
 """
 
 from __future__ import annotations
@@ -53,8 +54,10 @@ def size(tensors: Tensors) -> int:
 # Each has the signature of the function it describes, so that any way of passing arguments is understood.
 
 
-def _all_to_all(out: Tensors, given: Tensors, group: Any = None, async_op: bool = False) -> Call:
-    return Call(size(given), size(out), group, async_op)
+def _all_to_all(
+    output_tensor_list: Tensors, input_tensor_list: Tensors, group: Any = None, async_op: bool = False
+) -> Call:
+    return Call(size(input_tensor_list), size(output_tensor_list), group, async_op)
 
 
 def _all_to_all_single(

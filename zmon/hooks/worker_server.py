@@ -7,12 +7,10 @@ for a socket address (108 bytes, unix(7)), under /tmp.
 
 from __future__ import annotations
 
-import atexit
 import ctypes
 import hashlib
 import os
 from pathlib import Path
-from typing import Any
 
 from zmon import probe
 
@@ -31,19 +29,14 @@ def install() -> None:
     path = socket_path(timeline.box.path)
     path.unlink(missing_ok=True)
     server = _WorkerServer(str(path))
-    # Its destructor must never run: in a forked worker that ends it would shut down the listening socket that it shares
-    # with the rank, whose server thread then throws and takes the whole rank with it ("failed to listen", torch 2.13).
-    # So one reference is never given back, and the rank itself shuts it down at its end.
+    # Neither its destructor nor its shutdown must ever run, so one reference is never given back (torch 2.13). In a
+    # forked worker that ends, the destructor would shut down the listening socket that it shares with the rank, whose
+    # server thread then throws and takes the rank with it ("failed to listen"). And a shutdown before the server thread
+    # has begun to listen waits for it for ever. The thread ends with the process.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(server))
-    atexit.register(_shut_down, server, os.getpid())
     _started = True
     path.chmod(0o600)
     probe.identify(socket=str(path))
-
-
-def _shut_down(server: Any, rank_pid: int) -> None:
-    if os.getpid() == rank_pid:
-        server.shutdown()
 
 
 def socket_path(box: Path) -> Path:

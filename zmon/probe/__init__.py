@@ -128,7 +128,7 @@ class activity:
     ) -> None:
         if _timeline is not None and self._before is not None:
             try:
-                _timeline.turn_to(self._before)
+                _timeline.turn_to(self._before, failed=kind is not None)
             except Exception as failure:
                 _failed(failure)
 

@@ -13,6 +13,7 @@ import contextlib
 import faulthandler
 import signal
 import sys
+from multiprocessing.util import Finalize
 from types import TracebackType
 
 from zmon.probe.rank import DONE, RankTimeline
@@ -23,22 +24,29 @@ def record_last_words(timeline: RankTimeline) -> None:
     before = sys.excepthook
     spoken = False
 
-    def on_exception(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    def note(kind: str, error: BaseException | None) -> None:
         nonlocal spoken
-        if timeline.owned():
-            with contextlib.suppress(Exception):
-                timeline.last_words("exception", f"{kind.__module__}.{kind.__qualname__}", str(error))
-                spoken = True
+        if spoken or not timeline.owned():
+            return
+        with contextlib.suppress(Exception):
+            cls = type(error)
+            name = "" if error is None else f"{cls.__module__}.{cls.__qualname__}"
+            timeline.last_words(kind, name, "" if error is None else str(error))
+            if kind == "exit":
+                timeline.turn_to(DONE)
+            spoken = True
+
+    def on_exception(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        note("exception", error)
         before(kind, error, trace)
 
     def on_exit() -> None:
-        if not spoken and timeline.owned():
-            with contextlib.suppress(Exception):
-                timeline.last_words("exit", "", "")
-                timeline.turn_to(DONE)
+        error = getattr(sys, "last_value", None)  # set where the job's own excepthook has replaced ours
+        note("exit" if error is None else "exception", error)
 
     sys.excepthook = on_exception
     atexit.register(on_exit)
+    Finalize(None, on_exit, exitpriority=0)  # a child of multiprocessing runs these and no atexit
     if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         faulthandler.register(signal.SIGTERM, file=timeline.box.tail(), all_threads=False, chain=True)
 

@@ -129,8 +129,8 @@ class RankTimeline:
         self._write_totals()
         self._write_now()
 
-    def turn_to(self, activity: int) -> int:
-        """From now on the rank is there for this; returns what it was there for before.
+    def turn_to(self, activity: int, failed: bool = False) -> int:
+        """From now on the rank is there for this; returns what it was there for before (`failed`: in vain).
 
         What has gathered since the last step boundary belongs to no step: the next one begins when the rank
         turns to training again.
@@ -139,7 +139,7 @@ class RankTimeline:
         if get_ident() != self._thread:
             return before
         self._fold_outside_steps()
-        if before == CHECKPOINT:
+        if before == CHECKPOINT and not failed:
             self._last_checkpoint = time.time_ns()
         self._activity = activity
         self._since = self._activity_since = self._step_since = self._clock()
