@@ -171,9 +171,9 @@ class Agent:
             wait = 0
         known = self._suspects_version if since < 0 else since
         async with self._suspects_changed:
-            changed = self._suspects_changed.wait_for(lambda: self._suspects_version != known)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(changed, wait)
+                async with asyncio.timeout(wait):
+                    await self._suspects_changed.wait_for(lambda: self._suspects_version != known)
         suspects = sorted((asdict(s) for s in self._suspects), key=lambda s: (s["job_id"], s["rank"]))
         return json_response({"schema": 1, "version": self._suspects_version, "suspects": suspects})
 

@@ -29,10 +29,11 @@ from zmon import client, server
 from zmon.agent import Agent, AgentConfig
 from zmon.errors import PartFailed, Unreachable, UsageError, ZmonError
 from zmon.hub import Hub, HubConfig
-from zmon.report import status_table
 from zmon.stack import Stack, StackConfig
 from zmon.stack.demo import DemoConfig, follow, summary, trainer_part, url_table
+from zmon.terminal import status_table
 
+PORT = click.IntRange(1, 65535)
 BLIND = 3  # exit code of `zmon status` when nobody can tell
 
 data_dir_option = click.option(
@@ -93,7 +94,7 @@ def cli() -> None:
 @cli.command()
 @bind_option
 @public_option
-@click.option("--port", default=9780, show_default=True)
+@click.option("--port", type=PORT, default=9780, show_default=True)
 @box_dir_option
 @host_option
 def agent(bind: str, public: bool, port: int, box_dir: Path, host: str) -> None:
@@ -104,7 +105,7 @@ def agent(bind: str, public: bool, port: int, box_dir: Path, host: str) -> None:
 @cli.command()
 @bind_option
 @public_option
-@click.option("--port", default=9781, show_default=True)
+@click.option("--port", type=PORT, default=9781, show_default=True)
 @click.option("--agents", envvar="ZMON_AGENTS", default="http://127.0.0.1:9780", show_default=True, help="URL,URL,…")
 @data_dir_option
 def hub(bind: str, public: bool, port: int, agents: str, data_dir: Path) -> None:
@@ -116,7 +117,7 @@ def hub(bind: str, public: bool, port: int, agents: str, data_dir: Path) -> None
 
 
 @cli.command()
-@click.option("--port", default=8501, show_default=True)
+@click.option("--port", type=PORT, default=8501, show_default=True)
 @click.option("--hub", envvar="ZMON_HUB_URL", default="http://127.0.0.1:9781", show_default=True)
 @click.option("--prometheus", envvar="ZMON_PROMETHEUS_URL", default="http://127.0.0.1:9090", show_default=True)
 def dashboard(port: int, hub: str, prometheus: str) -> None:
@@ -205,11 +206,11 @@ def demo(
 
 @cli.command()
 @data_dir_option
-@click.option("--hub", "hub_url", envvar="ZMON_HUB_URL", help="Base URL of the hub.")
+@click.option("--hub", envvar="ZMON_HUB_URL", help="Base URL of the hub.")
 @click.option("--json", "as_json", is_flag=True)
-def status(data_dir: Path, hub_url: str | None, as_json: bool) -> None:
+def status(data_dir: Path, hub: str | None, as_json: bool) -> None:
     """Jobs and what is wrong with them. Exit code 0: healthy, 1: findings, 3: nobody can tell."""
-    base = (hub_url or _stack_url(data_dir, "hub") or "http://127.0.0.1:9781").rstrip("/")
+    base = (hub or _stack_url(data_dir, "hub") or "http://127.0.0.1:9781").rstrip("/")
 
     async def ask() -> tuple[client.JobList, client.FindingList]:
         async with aiohttp.ClientSession() as session:
@@ -234,13 +235,14 @@ def status(data_dir: Path, hub_url: str | None, as_json: bool) -> None:
 def main() -> None:
     """The way in: what goes wrong is one line on stderr."""
     try:
-        cli(standalone_mode=False)
+        cli(prog_name="zmon", standalone_mode=False)
     except click.exceptions.Exit as leave:
         sys.exit(leave.exit_code)
     except click.Abort:
         sys.exit(130)
     except click.ClickException as error:
-        error.show()
+        context = getattr(error, "ctx", None)
+        click.echo(f"zmon: {error.format_message()} See {context.command_path if context else 'zmon'} --help", err=True)
         sys.exit(2)
     except UsageError as error:
         click.echo(f"zmon: {error}", err=True)

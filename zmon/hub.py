@@ -7,6 +7,7 @@ a rank. It holds no history but the findings: that is Prometheus' business.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections import Counter
@@ -99,12 +100,11 @@ class Hub:
             alert = self._journal.active() or any(link.suspects for link in self._links)
             self._wake.clear()
             interval = self._config.alert_interval_seconds if alert else self._config.interval_seconds
-            try:
-                await asyncio.wait_for(self._wake.wait(), interval)
-            except TimeoutError:
-                continue
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(interval):  # not wait_for, which may lose a cancellation (gh-86296)
+                    await self._wake.wait()
             if alert:
-                await asyncio.sleep(self._config.alert_interval_seconds)  # suspects that come and go must not spin it
+                await asyncio.sleep(self._config.alert_interval_seconds / 2)  # suspects that flicker must not spin it
 
     async def _ask(self, session: aiohttp.ClientSession) -> None:
         await asyncio.gather(*(self._ask_one(session, link) for link in self._links))

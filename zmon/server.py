@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import math
 import signal
 from collections.abc import Mapping
 from typing import Any
@@ -64,6 +65,9 @@ async def serve(app: web.Application, host: str, port: int, name: str) -> None:
 def number_argument(query: Mapping[str, str], name: str, default: float) -> float:
     """A number from a query string. Raises web.HTTPBadRequest with one line."""
     try:
-        return float(query.get(name, default))
+        number = float(query.get(name, default))
     except ValueError:
-        raise web.HTTPBadRequest(text=f"{name}={query[name]!r} is not a number\n") from None
+        number = math.nan
+    if not math.isfinite(number):
+        raise web.HTTPBadRequest(text=f"{name}={query[name]!r} is not a number\n")
+    return number

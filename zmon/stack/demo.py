@@ -15,9 +15,9 @@ from rich.table import Table
 from zmon import client
 from zmon.errors import PartFailed, Unreachable
 from zmon.records import Finding, JobView
-from zmon.report import number
 from zmon.stack import Stack, Urls
 from zmon.stack.part import Part
+from zmon.terminal import number
 
 NICENESS = 5  # training leaves the dashboard some of a small machine
 

@@ -1,0 +1,92 @@
+"""Dead or alive? The lock says so, without the rank's help."""
+
+import os
+import signal
+
+from tests.build import eventually
+from zmon.box import BoxReader
+
+IDLE = """
+    import time
+    from zmon import probe
+    assert probe.attach_box()
+    print("attached", flush=True)
+    time.sleep(60)
+"""
+
+
+def holder(rank):
+    reader = BoxReader(rank.box)
+    try:
+        return reader.holder()
+    finally:
+        reader.close()
+
+
+def test_lock_tells_a_living_rank_by_its_pid_and_a_dead_one_by_nobody(start_rank):
+    rank = start_rank(IDLE)
+    rank.says("attached")
+    assert holder(rank) == rank.pid
+    rank.signal(signal.SIGSTOP)
+    assert holder(rank) == rank.pid
+    rank.signal(signal.SIGKILL)
+    rank.wait()
+    assert holder(rank) is None
+
+
+def test_forked_worker_does_not_keep_its_rank_alive(start_rank):
+    rank = start_rank("""
+        import os, time
+        from zmon import probe
+        assert probe.attach_box()
+        worker = os.fork()
+        if not worker:
+            time.sleep(60)
+        print("worker", worker, flush=True)
+        time.sleep(60)
+    """)
+    worker = int(rank.says("worker"))
+    assert holder(rank) == rank.pid
+    rank.signal(signal.SIGKILL)
+    rank.wait()
+    os.kill(worker, 0)  # it lives
+    assert holder(rank) is None
+
+
+def test_forked_worker_that_ends_does_not_make_its_rank_look_dead(start_rank):
+    rank = start_rank("""
+        import os, sys, time
+        from zmon import probe
+        assert probe.attach_box()
+        worker = os.fork()
+        if not worker:
+            sys.exit()
+        os.waitpid(worker, 0)
+        print("waited", flush=True)
+        time.sleep(60)
+    """)
+    rank.says("waited")
+    assert holder(rank) == rank.pid
+
+
+def test_rank_started_by_another_rank_of_the_same_job_is_refused_and_trains_on(start_rank):
+    first = start_rank(IDLE)
+    first.says("attached")
+    second = start_rank("""
+        import zmon
+        from zmon import probe
+        print(probe.attach_box())
+        with zmon.step():
+            print("trains", flush=True)
+    """)
+    assert second.wait() == 0
+    complaint, attached, trains = second.output.splitlines()
+    assert complaint.startswith("zmon: the black box")
+    assert f"held by process {first.pid}" in complaint
+    assert (attached, trains) == ("False", "trains")
+    assert holder(first) == first.pid
+    first.signal(signal.SIGKILL)
+    first.wait()
+    third = start_rank(IDLE)
+    third.says("attached")
+    assert eventually(lambda: holder(third) == third.pid)

@@ -1,0 +1,75 @@
+"""Where a box cannot be made the job runs on, and nothing is left behind."""
+
+import errno
+import os
+
+import pytest
+
+from tests.build import JOB, Box, can_lock
+from zmon.box import BoxReader, BoxWriter, box_path, layout
+from zmon.errors import BoxUnavailable
+
+
+def test_box_lies_under_job_and_attempt_and_nobody_else_may_look(tmp_path):
+    box = Box(tmp_path / "boxes", identity={"rank": 3, "attempt": 2, "world_size": 4})
+    assert box.path == tmp_path / "boxes" / JOB / "2" / "rank-3.box"
+    assert oct(box.path.stat().st_mode)[-4:] == "0600"
+    for directory in (tmp_path / "boxes", tmp_path / "boxes" / JOB, tmp_path / "boxes" / JOB / "2"):
+        assert oct(directory.stat().st_mode)[-4:] == "0700"
+
+
+def test_box_is_allocated_whole_before_it_is_used(tmp_path):
+    found = Box(tmp_path).path.stat()
+    assert found.st_size == layout.FILE_SIZE
+    assert found.st_blocks * 512 >= layout.FILE_SIZE
+
+
+def test_box_appears_under_its_name_only_when_it_is_complete(tmp_path):
+    path = box_path(tmp_path, JOB, 0, 0)
+    writer = BoxWriter(path)
+    assert not path.exists()
+    writer.publish()
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_box_of_a_run_before_is_replaced_and_who_reads_the_old_one_is_not_disturbed(tmp_path):
+    old = Box(tmp_path)
+    old.steps(3)
+    reader = BoxReader(old.path)
+    Box(tmp_path)
+    assert reader.totals().steps == 3
+    assert BoxReader(old.path).totals().steps == 0
+    reader.close()
+
+
+def test_second_run_with_the_same_job_id_is_refused_while_the_first_lives(tmp_path, stand_in):
+    path = Box(tmp_path).path
+    first = stand_in()
+    first.hold(path)
+    with pytest.raises(BoxUnavailable) as caught:
+        BoxWriter(path)
+    assert f"held by process {first.pid}" in str(caught.value)
+    assert "same job id" in str(caught.value)
+    assert not can_lock(path)
+    first.end()
+    BoxWriter(path).publish()
+
+
+def test_box_under_a_regular_file_is_unavailable(tmp_path):
+    (tmp_path / "boxes").write_text("not a directory")
+    with pytest.raises(BoxUnavailable) as caught:
+        BoxWriter(box_path(tmp_path / "boxes", JOB, 0, 0))
+    line = str(caught.value)
+    assert "ZMON_BOX_DIR" in line
+    assert "\n" not in line
+
+
+def test_full_file_system_is_an_error_at_once_and_leaves_nothing(tmp_path, monkeypatch):
+    def no_room(fd, offset, size):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "posix_fallocate", no_room)
+    path = box_path(tmp_path, JOB, 0, 0)
+    with pytest.raises(BoxUnavailable, match=r"No space left on device.*free some room"):
+        BoxWriter(path)
+    assert list(path.parent.iterdir()) == []

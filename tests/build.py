@@ -1,0 +1,314 @@
+"""Small factories. What a test does not name is a healthy rank that trains: say only what the test is about."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from zmon.box import BoxWriter, box_path, layout
+from zmon.probe.rank import OP_NUMBER, PHASE_NUMBER, RankTimeline
+from zmon.records import (
+    AgentReport,
+    AgentStatus,
+    Finding,
+    HostSample,
+    InFlight,
+    LastWords,
+    Measures,
+    OpTotals,
+    RankState,
+    Snapshot,
+    StepRecord,
+)
+
+JOB = "job"
+NOW = 1_800_000_000.0  # unix seconds on the hub's host
+DISCONNECT = "[../third_party/gloo/gloo/transport/tcp/pair.cc:547] Connection closed by peer [127.0.0.1]:9401"
+
+
+# -- records -----------------------------------------------------------------------------------------------
+
+
+def measures(
+    phases: dict[str, float] | None = None, ops: dict[str, float] | None = None, **numbers: int | None
+) -> Measures:
+    """Seconds by phase and exposed seconds by op; an op counts once and carries 8 bytes each way."""
+    totals = {op: OpTotals(1, seconds, seconds, 8, 8) for op, seconds in (ops or {}).items()}
+    return Measures(dict(phases or {}), totals, **numbers)
+
+
+def step_record(
+    step: int = 1,
+    phases: dict[str, float] | None = None,
+    ops: dict[str, float] | None = None,
+    start: float = 0.0,
+    samples: int | None = 32,
+) -> StepRecord:
+    """One step of one rank; it lasts as long as its phases and exposed ops together."""
+    phases = {"forward": 0.010} if phases is None else phases
+    ops = {"all_to_all": 0.010} if ops is None else ops
+    duration = sum(phases.values()) + sum(ops.values())
+    return StepRecord(step, start, duration, measures(phases, ops, samples=samples))
+
+
+def words(kind: str, type_: str = "", message: str = "", time: float = NOW) -> LastWords:
+    """What a rank said before it went."""
+    return LastWords(kind, type_, message, time)  # type: ignore[arg-type]
+
+
+def rank_state(rank: int = 0, **changes: Any) -> RankState:
+    """A healthy rank of four, in the middle of step 100."""
+    healthy = RankState(
+        job_id=JOB, attempt=0, run_uid=f"uid-{rank}", start=NOW - 60, rank=rank, local_rank=rank, world_size=4,
+        host="node-a", pid=1000 + rank, device="cpu", backend="gloo", launcher="900@1", restart_count=0,
+        max_restarts=0, labels={}, alive=True, process_state="S", exit_status=None, gone_seconds=None,
+        stopped_seconds=None, activity="train", activity_seconds=50.0, phase="forward", step=100,
+        step_seconds=0.010, state_seconds=0.005, in_flight=None, sequences={"0": 300}, lease_seconds=1.5,
+        overdue_seconds=0.0, steps=100, step_seconds_total=2.0,
+        measures=measures({"forward": 1.0}, {"all_to_all": 1.0}), memory=None, report={}, last_words=None,
+        last_step_time=NOW, last_checkpoint_time=None, overhead_seconds=0.001, dropped_records=0,
+        resident_bytes=200_000_000,
+    )  # fmt: skip
+    return replace(healthy, **changes)
+
+
+def waiting(rank: int, seconds: float = 5.0, op: str = "all_to_all", **changes: Any) -> RankState:
+    """A rank that has been inside a collective for so long, past its lease of 1.5 s if need be."""
+    inside = InFlight(op, "0", 301, 4096, seconds)
+    times = {"step_seconds": seconds, "state_seconds": seconds, "overdue_seconds": max(0.0, seconds - 1.5)}
+    return rank_state(rank, **{"in_flight": inside, **times, **changes})
+
+
+def dead(rank: int, gone: float = 1.0, **changes: Any) -> RankState:
+    """A rank whose process is gone since so many seconds; it said nothing and nobody knows how it ended."""
+    return rank_state(rank, **{"alive": False, "process_state": None, "gone_seconds": gone, **changes})
+
+
+def killed(rank: int, gone: float = 1.0, **changes: Any) -> RankState:
+    """By SIGKILL."""
+    return dead(rank, gone, **{"exit_status": "signal SIGKILL", **changes})
+
+
+def raised(rank: int, gone: float = 1.0, message: str = "bad batch 17", **changes: Any) -> RankState:
+    """By an exception of its own."""
+    said = words("exception", "builtins.ValueError", message, NOW - gone)
+    return dead(rank, gone, **{"exit_status": "exit code 1", "last_words": said, **changes})
+
+
+def disconnected(rank: int, gone: float = 1.0, **changes: Any) -> RankState:
+    """By the connection that another rank's death broke."""
+    said = words("exception", "builtins.RuntimeError", DISCONNECT, NOW - gone)
+    return dead(rank, gone, **{"exit_status": "exit code 1", "last_words": said, **changes})
+
+
+def terminated(rank: int, gone: float = 1.0, **changes: Any) -> RankState:
+    """By the launcher's SIGTERM."""
+    said = words("signal", "SIGTERM", 'File "train.py", line 12 in main', NOW - gone)
+    return dead(rank, gone, **{"exit_status": "signal SIGTERM", "last_words": said, **changes})
+
+
+def interrupted(rank: int, gone: float = 1.0, **changes: Any) -> RankState:
+    """By Ctrl-C."""
+    said = words("exception", "builtins.KeyboardInterrupt", "", NOW - gone)
+    return dead(rank, gone, **{"exit_status": "signal SIGINT", "last_words": said, **changes})
+
+
+def finished(rank: int, gone: float = 1.0, **changes: Any) -> RankState:
+    """It came to the end of its script."""
+    said = words("exit", "", "", NOW - gone)
+    ended = {"exit_status": "exit code 0", "last_words": said, "activity": "done", "lease_seconds": None}
+    return dead(rank, gone, **{**ended, **changes})
+
+
+def agent_status(host: str = "node-a", silent: float = 0.0) -> AgentStatus:
+    """The hub's view of an agent; silent for so many seconds, or answering."""
+    return AgentStatus(
+        url=f"http://{host}:9780",
+        host=host,
+        reachable=silent == 0.0,
+        silent_seconds=silent,
+        error="Connection refused" if silent else None,
+    )
+
+
+def snapshot(
+    *ranks: RankState,
+    time: float = NOW,
+    unwatched: Iterable[RankState] = (),
+    agents: Iterable[AgentStatus] | None = None,
+) -> Snapshot:
+    """One job, of these ranks; all of its hosts have an agent that answers."""
+    unwatched = tuple(unwatched)
+    known = (*ranks, *unwatched)
+    seen = {r.rank for r in known}
+    return Snapshot(
+        job_id=known[0].job_id,
+        time=time,
+        attempt=known[0].attempt,
+        world_size=known[0].world_size,
+        ranks=tuple(sorted(ranks, key=lambda r: r.rank)),
+        missing=tuple(rank for rank in range(known[0].world_size) if rank not in seen),
+        unwatched=unwatched,
+        agents=tuple(agents) if agents is not None else tuple(agent_status(h) for h in {r.host for r in ranks}),
+    )
+
+
+def agent_report(*ranks: RankState, host: str = "node-a", **changes: Any) -> AgentReport:
+    """One agent's answer."""
+    return replace(AgentReport(host, NOW, "0.1.0", ranks, HostSample(), ()), **changes)
+
+
+def finding(**changes: Any) -> Finding:
+    """A critical finding about rank 2."""
+    frozen = Finding(
+        id="f1", job_id=JOB, detector="stall", cause="rank_frozen", severity="critical", ranks=(2,), hosts=("node-a",),
+        step=100, onset=NOW - 2, detected=NOW, confidence=0.97, summary="rank 2 on node-a froze", detail="kill -CONT",
+        runbook="docs/runbooks.md#rank_frozen", evidence={"pids": [1002]},
+    )  # fmt: skip
+    return replace(frozen, **changes)
+
+
+# -- boxes -------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Clock:
+    """Nanoseconds that pass only when told to."""
+
+    ns: int = 1_000_000_000_000
+
+    def __call__(self) -> int:
+        return self.ns
+
+    def sleep(self, seconds: float) -> None:
+        """Time passes."""
+        self.ns += round(seconds * 1e9)
+
+
+IDENTITY = {
+    "pid": 0, "uid": b"0123456789abcdef", "start": 1_000_000_000_000, "start_unix": 1_700_000_000_000_000_000,
+    "launcher_pid": 900, "launcher_start": 1, "rank": 0, "local_rank": 0, "world_size": 2, "local_world_size": 2,
+    "attempt": 0, "restart_count": 0, "max_restarts": 3, "job_id": JOB.encode(), "device": b"cpu", "backend": b"gloo",
+    "socket": b"", "labels": b"{}",
+}  # fmt: skip
+
+
+@dataclass
+class Box:
+    """A box that this test writes, by the same code as a rank, on a clock of its own.
+
+    Its lock is the test's own, which a reader in the test does not see: the rank looks dead unless somebody `hold`s it.
+    """
+
+    root: Path
+    clock: Clock = field(default_factory=Clock)
+    identity: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        who = {**IDENTITY, "pid": os.getpid(), **self.identity}
+        self.path = box_path(self.root, who["job_id"].decode(), who["attempt"], who["rank"])
+        self.writer = BoxWriter(self.path)
+        self.writer.identity(*who.values())
+        self.timeline = RankTimeline(self.writer, clock=self.clock)
+        self.writer.publish()
+        self.release()
+
+    def release(self) -> None:
+        """Drop the test's own lock, as a process that ends does: closing any descriptor of the file is enough."""
+        os.close(os.open(self.path, os.O_RDONLY))
+
+    def steps(self, number: int, seconds: float = 0.020) -> None:
+        """So many steps, half of each in forward and half waiting in an all-to-all of 100 bytes out and 60 in."""
+        for _ in range(number):
+            self.timeline.begin_step(None)
+            self.timeline.phase(PHASE_NUMBER["forward"])
+            self.clock.sleep(seconds / 2)
+            self.timeline.enter_op(OP_NUMBER["all_to_all"], self.timeline.group("0", 2), 100, 60)
+            self.clock.sleep(seconds / 2)
+            self.timeline.leave_op()
+            self.timeline.end_step()
+
+    def overwrite(self, offset: int, data: bytes) -> None:
+        """Damage the file."""
+        with self.path.open("r+b") as file:
+            file.seek(offset)
+            file.write(data)
+
+    def flip(self, offset: int, mask: int = 0xFF) -> None:
+        """Flip bits of one byte."""
+        with self.path.open("r+b") as file:
+            file.seek(offset)
+            byte = file.read(1)[0]
+            file.seek(offset)
+            file.write(bytes([byte ^ mask]))
+
+    def newest_slot(self, cell: layout.Cell) -> int:
+        """Where the slot of a cell that was written last begins."""
+        data = self.path.read_bytes()
+        slots = (cell.offset, cell.offset + cell.slot_size)
+        return max(slots, key=lambda at: cell.struct.unpack_from(data, at)[0])
+
+
+_STAND_IN = """
+import fcntl, sys
+held = []
+print('ready', flush=True)
+for path in sys.stdin:
+    held.append(open(path.strip(), 'r+b'))
+    fcntl.lockf(held[-1], fcntl.LOCK_EX | fcntl.LOCK_NB)
+    print('held', flush=True)
+"""
+
+
+class StandIn:
+    """A process that is a rank as far as the kernel can tell: it has a pid and holds locks on boxes."""
+
+    def __init__(self) -> None:
+        command = [sys.executable, "-S", "-E", "-c", _STAND_IN]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout is not None
+        assert self.process.stdout.readline() == "ready\n"
+
+    @property
+    def pid(self) -> int:
+        """Of the process."""
+        return self.process.pid
+
+    def hold(self, path: Path) -> None:
+        """Lock a box, as its rank would."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        print(path, file=self.process.stdin, flush=True)
+        assert self.process.stdout.readline() == "held\n"
+
+    def end(self, signal: int = 9) -> None:
+        """Signal it and reap it."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal)
+        self.process.wait(timeout=5)
+
+
+def can_lock(path: Path) -> bool:
+    """Whether nobody else holds the box."""
+    with path.open("r+b") as file:
+        try:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+    return True
+
+
+def eventually(probe: Callable[[], Any], seconds: float = 5.0) -> Any:
+    """The first true answer; the last one after so many seconds."""
+    import time
+
+    deadline = time.monotonic() + seconds
+    while not (answer := probe()) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return answer

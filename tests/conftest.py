@@ -1,0 +1,169 @@
+"""Ranks as real processes, and stand-ins for them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.build import StandIn, eventually
+from zmon.box import BoxReader, box_path
+
+REPOSITORY = Path(__file__).parents[1]
+
+
+class Zygote:
+    """`tests/zygote.py`, from its other end."""
+
+    def __init__(self, *modules: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tests.zygote", *modules],
+            cwd=REPOSITORY,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={k: v for k, v in os.environ.items() if not k.startswith("ZMON_")} | {"OMP_NUM_THREADS": "1"},
+        )
+
+    def ask(self, **request: Any) -> dict[str, Any]:
+        """One request, one answer."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        print(json.dumps(request), file=self.process.stdin, flush=True)
+        return json.loads(self.process.stdout.readline())
+
+
+@dataclass
+class Rank:
+    """A process that runs a script with zmon in it."""
+
+    zygote: Zygote
+    pid: int
+    log: Path
+    boxes: Path
+    number: int
+    status: int | None = None
+
+    @property
+    def box(self) -> Path:
+        """Where its box lies, or would."""
+        return box_path(self.boxes, "job", 0, self.number)
+
+    @property
+    def output(self) -> str:
+        """What it printed so far, stderr and stdout together."""
+        return self.log.read_text()
+
+    def says(self, word: str) -> str:
+        """Wait until it printed a line that begins so; returns the rest of the line."""
+
+        def said() -> list[str]:
+            return [
+                line for line in self.output.splitlines(keepends=True) if line.startswith(word) and line[-1] == "\n"
+            ]
+
+        assert eventually(said, 20), f"it never said {word!r} but: {self.output}"
+        return said()[0][len(word) :].strip()
+
+    def signal(self, number: int) -> None:
+        """Send it a signal."""
+        os.kill(self.pid, number)
+
+    def wait(self, seconds: float = 20.0) -> int:
+        """Its exit code once it has ended, negative for a signal."""
+        if self.status is None:
+            fd = os.pidfd_open(self.pid)
+            ended = select.select([fd], [], [], seconds)[0]
+            os.close(fd)
+            assert ended, f"it still runs after {seconds:g} s: {self.output}"
+            self.status = self.zygote.ask(wait=self.pid)["status"]
+        return os.waitstatus_to_exitcode(self.status)
+
+    def words(self) -> Any:
+        """Its last words."""
+        reader = BoxReader(self.box)
+        try:
+            return reader.words()
+        finally:
+            reader.close()
+
+
+def _zygote(*modules: str) -> Iterator[Zygote]:
+    started = Zygote(*modules)
+    yield started
+    assert started.process.stdin is not None
+    started.process.stdin.close()
+    started.process.wait(timeout=10)
+
+
+@pytest.fixture(scope="session")
+def zygote() -> Iterator[Zygote]:
+    """Forks processes with zmon in them; started once."""
+    yield from _zygote("zmon.stack")
+
+
+@pytest.fixture(scope="session")
+def torch_zygote() -> Iterator[Zygote]:
+    """The same with torch, which takes half a second to end."""
+    yield from _zygote("zmon", "torch.distributed")
+
+
+@pytest.fixture
+def start_rank(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..., Rank]]:
+    """Run a script as rank `number` of `job`; what still runs after the test is killed.
+
+    `zmon.attach` needs torch for its hooks; `zmon.probe.attach_box` is the same without them.
+    """
+    ranks: list[Rank] = []
+
+    def start(script: str, number: int = 0, world_size: int = 1, **env: str) -> Rank:
+        file = tmp_path / f"script-{len(ranks)}.py"
+        file.write_text(textwrap.dedent(script))
+        boxes = Path(env.get("ZMON_BOX_DIR", tmp_path / "boxes"))
+        told = {
+            "ZMON_BOX_DIR": str(boxes),
+            "ZMON_JOB_ID": "job",
+            "RANK": str(number),
+            "LOCAL_RANK": str(number),
+            "WORLD_SIZE": str(world_size),
+            "LOCAL_WORLD_SIZE": str(world_size),
+            **env,
+        }
+        log = tmp_path / f"log-{len(ranks)}"
+        needs_torch = "zmon.attach" in script or "torch" in script
+        zygote: Zygote = request.getfixturevalue("torch_zygote" if needs_torch else "zygote")
+        pid = zygote.ask(run=str(file), env=told, log=str(log))["pid"]
+        ranks.append(Rank(zygote, pid, log, boxes, number))
+        eventually(log.exists)
+        return ranks[-1]
+
+    yield start
+    for rank in ranks:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(rank.pid, signal.SIGKILL)  # its workers too
+        rank.wait()
+
+
+@pytest.fixture
+def stand_in() -> Iterator[Callable[[], StandIn]]:
+    """Processes that hold boxes; ended after the test."""
+    started: list[StandIn] = []
+
+    def start() -> StandIn:
+        started.append(StandIn())
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.end()

@@ -1,0 +1,32 @@
+"""Every detector is registered, lists the causes it can give, and has its thresholds as fields."""
+
+import re
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from zmon.detectors import ALL
+
+PROJECT = Path(__file__).parents[2]
+HEADINGS = set(re.findall(r"^## (.+)$", (PROJECT / "docs/runbooks.md").read_text(), re.MULTILINE))
+
+
+def test_detectors_are_the_golden_list():
+    assert [detector.name for detector in ALL] == ["stall", "coverage"]
+
+
+@pytest.mark.parametrize("detector", ALL, ids=lambda detector: detector.name)
+def test_thresholds_are_numbers_with_their_unit(detector):
+    assert fields(detector)
+    for threshold in fields(detector):
+        assert threshold.name.endswith("_seconds")
+        assert isinstance(threshold.default, float)
+
+
+@pytest.mark.parametrize("detector", ALL, ids=lambda detector: detector.name)
+def test_causes_that_a_detector_gives_are_those_it_lists_and_each_has_a_runbook(detector):
+    source = (PROJECT / f"zmon/detectors/{detector.name}.py").read_text()
+    given = {cause for line in re.findall(r"cause=(.+),", source) for cause in re.findall(r'"(\w+)"', line)}
+    assert given == set(detector.causes)
+    assert given <= HEADINGS

@@ -1,0 +1,93 @@
+"""Is there a part of the job that nobody watches? Silence from there is not health."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.build import JOB, NOW, agent_status, dead, rank_state, snapshot
+from zmon.detectors.coverage import Coverage
+
+COVERAGE = Coverage()
+HERE = agent_status("node-a")
+
+
+def detect(*ranks, **changes):
+    return COVERAGE.detect(snapshot(*ranks, **changes))
+
+
+def here(**changes):
+    """Two ranks of a job that has been training for a minute."""
+    return [rank_state(rank, activity_seconds=60.0, **changes) for rank in (0, 1)]
+
+
+def away(seconds, **changes):
+    """The other two, whose agent is silent for so long."""
+    ranks = [rank_state(rank, host="node-b", activity_seconds=60.0, **changes) for rank in (2, 3)]
+    return {"unwatched": ranks, "agents": [HERE, agent_status("node-b", seconds)]}
+
+
+def test_coverage_is_quiet_while_all_ranks_are_seen():
+    assert detect(*map(rank_state, range(4))) is None
+
+
+def test_silent_agent_is_named_with_the_ranks_that_nobody_watches():
+    found = detect(*here(), **away(12.0))
+    assert (found.job_id, found.detector, found.cause) == (JOB, "coverage", "agent_unreachable")
+    assert (found.severity, found.ranks, found.hosts) == ("warning", (), ("node-b",))
+    assert "node-b has not answered for 12 s (threshold 10 s)" in found.summary
+    assert "ranks 2, 3" in found.summary
+    assert "Connection refused" in found.summary
+    assert found.onset == NOW - 12.0
+    assert found.runbook == "docs/runbooks.md#agent_unreachable"
+
+
+def test_silent_agent_is_named_where_it_watched_the_whole_job():
+    ranks = [rank_state(rank) for rank in range(4)]
+    found = detect(unwatched=ranks, agents=[agent_status("node-a", 12.0), agent_status("node-b")])
+    assert (found.cause, found.hosts) == ("agent_unreachable", ("node-a",))
+
+
+@pytest.mark.parametrize("seconds", [0.5, 3.0, 9.9])
+def test_coverage_is_quiet_during_a_three_second_agent_restart(seconds):
+    """The job has been training for a minute, and the ranks of that host are in nobody's sight meanwhile."""
+    assert detect(*here(), **away(seconds)) is None
+
+
+def test_coverage_is_quiet_about_agents_that_have_no_rank_of_this_job():
+    assert detect(*map(rank_state, range(4)), agents=[HERE, agent_status("node-z", 500.0)]) is None
+
+
+def test_coverage_is_quiet_about_an_agent_that_never_answered():
+    """Whether it has ranks of this job nobody knows; the missing ranks tell."""
+    never = replace(agent_status("node-q", 500.0), host=None)
+    assert detect(*map(rank_state, range(4)), agents=[HERE, never]) is None
+
+
+def test_ranks_that_were_never_seen_are_named():
+    found = detect(*here())
+    assert (found.cause, found.severity, found.ranks) == ("ranks_missing", "warning", ())
+    assert "ranks 2, 3 of 4" in found.summary
+    assert "60 s (threshold 20 s)" in found.summary
+    assert found.evidence["missing"] == [2, 3]
+
+
+def test_coverage_is_quiet_while_the_ranks_of_a_start_appear():
+    assert detect(rank_state(0, activity="init", activity_seconds=300.0)) is None
+    assert detect(rank_state(0, activity_seconds=5.0)) is None
+
+
+def test_coverage_is_quiet_about_missing_ranks_of_a_job_that_is_over():
+    assert detect(dead(0), dead(1)) is None
+
+
+def test_many_ranks_are_counted_and_not_all_listed():
+    found = detect(rank_state(0, world_size=100, activity_seconds=60.0))
+    assert "(99 in all)" in found.summary
+    assert len(found.summary) < 300
+
+
+@pytest.mark.parametrize("changes", [{}, away(12.0)], ids=["missing", "silent"])
+def test_finding_keeps_its_id_while_the_job_trains_on(changes):
+    """The job moves: that is why nobody would notice."""
+    first = detect(*here(step=100), **changes)
+    assert detect(*here(step=350), **changes, time=NOW + 5).id == first.id

@@ -1,0 +1,156 @@
+"""Who died of its own accord, and who of another's death? Whatever the order in which the agent saw them go."""
+
+import itertools
+from dataclasses import replace
+
+import pytest
+
+from tests.build import (
+    DISCONNECT,
+    NOW,
+    dead,
+    disconnected,
+    finished,
+    interrupted,
+    killed,
+    raised,
+    terminated,
+    words,
+)
+from zmon.detectors.deaths import Death, culprits, death
+
+TOGETHER = 0.3
+
+
+def said(kind, type_="", message="", status=None):
+    """A dead rank with these last words and exit status."""
+    return dead(0, last_words=words(kind, type_, message), exit_status=status)
+
+
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [
+        (dead(0), Death.KILLED),
+        (killed(0), Death.KILLED),
+        (dead(0, exit_status="signal SIGSEGV"), Death.KILLED),
+        (dead(0, exit_status="exit code 1"), Death.KILLED),  # os._exit(1): it said nothing
+        (dead(0, exit_status="signal SIGTERM"), Death.CANCELLED),
+        (dead(0, exit_status="signal SIGINT"), Death.CANCELLED),
+        (raised(0), Death.RAISED),
+        (said("exception", "torch.OutOfMemoryError", "CUDA out of memory"), Death.RAISED),
+        (disconnected(0), Death.VICTIM),
+        (terminated(0), Death.CANCELLED),
+        (said("signal", "SIGTERM"), Death.CANCELLED),
+        (said("signal", "SIGTERM", status="signal SIGKILL"), Death.KILLED),  # it outlived SIGTERM
+        (interrupted(0), Death.CANCELLED),
+        (said("exception", "torch.distributed.elastic.multiprocessing.api.SignalException"), Death.CANCELLED),
+        (finished(0), None),
+        (said("exit"), None),  # nobody knows its exit code: not a guess
+        (said("exit", status="exit code 3"), Death.RAISED),
+    ],
+)
+def test_death_is_told_by_last_words_and_exit_status(state, expected):
+    assert death(state) is expected
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        DISCONNECT,
+        "[gloo/transport/tcp/pair.cc:144] recv: Connection reset by peer",
+        "[../third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 1800000ms for recv operation",
+        "Read error [127.0.0.1]:1234: Connection reset by peer",
+        "NCCL error: remote process exited or there was a network error, NCCL version 2.21.5 ncclRemoteError: A call",
+        "ncclSystemError: System call (e.g. socket, malloc) or external library call failed or device error.",
+        "write error: Broken pipe",
+    ],
+)
+def test_what_gloo_and_nccl_say_of_a_lost_peer_marks_a_victim(message):
+    assert death(said("exception", "builtins.RuntimeError", message)) is Death.VICTIM
+
+
+@pytest.mark.parametrize("type_", ["torch.distributed.DistNetworkError", "torch.distributed.DistBackendError"])
+def test_network_errors_of_torch_mark_a_victim_whatever_they_say(type_):
+    assert death(said("exception", type_, "")) is Death.VICTIM
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "bad batch 17",
+        "CUDA error: an illegal memory access was encountered",
+        "mat1 and mat2 shapes cannot be multiplied (4x3 and 4x3)",
+        "expected scalar type Float but found Double",
+    ],
+)
+def test_errors_of_the_ranks_own_mark_no_victim(message):
+    assert death(said("exception", "builtins.RuntimeError", message)) is Death.RAISED
+
+
+def named(*states):
+    """Ranks of the culprits."""
+    deaths = [(state, how) for state in states if (how := death(state))]
+    return [state.rank for state in culprits(deaths, TOGETHER)]
+
+
+@pytest.mark.parametrize("order", [*itertools.permutations([1.00, 1.03, 1.06, 1.10])])
+def test_killed_rank_is_named_in_whatever_order_it_and_its_victims_go(order):
+    first, *others = order
+    assert named(killed(2, first), *(disconnected(r, gone) for r, gone in zip((0, 1, 3), others, strict=True))) == [2]
+
+
+def test_two_ranks_killed_at_once_are_both_named():
+    assert named(killed(0, 1.0), killed(3, 1.05), disconnected(1), disconnected(2)) == [0, 3]
+
+
+def test_first_of_two_exceptions_is_named():
+    late = replace(raised(0, 1.2), last_words=words("exception", "builtins.KeyError", "x", NOW - 1.1))
+    early = replace(raised(1, 1.1), last_words=words("exception", "builtins.ValueError", "y", NOW - 1.2))
+    assert named(late, early, disconnected(2), disconnected(3)) == [1]
+
+
+@pytest.mark.parametrize("gone", [1.0, 1.1, 1.2])
+def test_exception_is_named_although_the_launcher_ended_the_others(gone):
+    at = words("exception", "builtins.ValueError", "bad batch 17", NOW - 1.25)
+    states = [terminated(0, 1.1), replace(raised(1, gone), last_words=at), terminated(2, 1.1), terminated(3, 1.1)]
+    assert named(*states) == [1]
+
+
+def test_exception_after_the_owners_sigterm_names_nobody():
+    """A rank that is torn down may well raise on its way out."""
+    assert named(terminated(0, 1.2), terminated(1, 1.2), raised(2, 1.0), terminated(3, 1.2)) == []
+
+
+def test_nobody_is_named_when_the_owner_cancels():
+    assert named(*map(terminated, range(4))) == []
+    assert named(*map(interrupted, range(4))) == []
+    assert named(interrupted(0), interrupted(1), disconnected(2), disconnected(3)) == []
+
+
+def test_nobody_is_named_where_only_victims_are_seen():
+    assert named(*map(disconnected, range(4))) == []
+    assert culprits([], TOGETHER) == []
+
+
+def test_launchers_sigkill_long_after_the_first_death_is_not_the_cause():
+    """torchrun kills what has not gone 30 s after its SIGTERM."""
+    assert named(raised(1, 31.0), terminated(0, 30.9), terminated(2, 30.9), killed(3, 1.0)) == [1]
+
+
+def test_rank_that_takes_long_to_go_is_still_the_one_that_raised():
+    """The interpreter tears down for seconds after the excepthook; its peers are gone long before its lock is."""
+    slow = replace(raised(1, 1.0), last_words=words("exception", "builtins.ValueError", "bad batch 17", NOW - 4.0))
+    assert named(slow, *(disconnected(r, 3.5) for r in (0, 2, 3))) == [1]
+
+
+def test_rank_that_had_finished_and_is_ended_by_the_launcher_is_no_culprit():
+    """It said goodbye first, waited in its teardown for the others, and got the SIGTERM that another's death caused."""
+    goodbye = replace(terminated(3, 1.0), last_words=words("exit", time=NOW - 60))
+    assert named(raised(1, 1.1), goodbye, terminated(0), terminated(2)) == [1]
+
+
+def test_exception_on_a_host_whose_clock_is_ahead_is_named():
+    """Times of last words compare on one host only."""
+    ahead = words("exception", "builtins.ValueError", "bad batch 17", NOW - 1.2 + 30)
+    states = [replace(raised(1, 1.2), host="node-b", last_words=ahead), terminated(0, 1.0), terminated(2, 1.0)]
+    assert named(*states) == [1]

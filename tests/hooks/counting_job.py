@@ -1,0 +1,130 @@
+"""Two ranks that issue every collective and count for themselves what each of them moves; run by test_collectives."""
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+import zmon
+from zmon.box import BoxReader
+
+RANK = int(os.environ["RANK"])
+OTHER = 1 - RANK
+OUT = Path(sys.argv[0]).parent
+FLOAT = 4  # bytes
+counted = {}
+extras = {}
+
+
+def count(op, sent, received):
+    """By hand: numbers of floats, not tensors."""
+    before = counted.setdefault(op, [0, 0, 0])
+    counted[op] = [before[0] + 1, before[1] + sent * FLOAT, before[2] + received * FLOAT]
+
+
+def floats(number):
+    return torch.ones(number)
+
+
+def wait_until(found):
+    deadline = time.monotonic() + 10
+    while not found() and time.monotonic() < deadline:
+        time.sleep(0.005)
+
+
+def main():
+    assert zmon.attach()
+    dist.init_process_group("gloo", init_method=f"file://{OUT}/store", rank=RANK, world_size=2)
+    with zmon.step():
+        zmon.phase("forward")
+
+        # all_to_all_single with uneven splits: rank 0 keeps 3 rows and gives 5, rank 1 gives 1 and keeps 2; 6 wide
+        sent, received = ([3, 5], [3, 1]) if RANK == 0 else ([1, 2], [5, 2])
+        dist.all_to_all_single(torch.empty(sum(received), 6), torch.ones(sum(sent), 6), received, sent)
+        count("all_to_all", 6 * sum(sent), 6 * sum(received))
+        dist.all_to_all_single(output=floats(4), input=floats(4))
+        count("all_to_all", 4, 4)
+
+        dist.all_reduce(floats(1000))
+        count("all_reduce", 1000, 1000)
+        dist.all_reduce(op=dist.ReduceOp.MAX, tensor=floats(10))
+        count("all_reduce", 10, 10)
+
+        dist.broadcast(floats(30), src=1)
+        count("broadcast", 30 * (RANK == 1), 30 * (RANK == 0))
+        dist.broadcast(floats(31), group_src=0)
+        count("broadcast", 31 * (RANK == 0), 31 * (RANK == 1))
+
+        dist.all_gather([floats(5), floats(5)], floats(5))
+        count("all_gather", 5, 10)
+        for name in ("all_gather_into_tensor", "all_gather_single"):  # the old name calls the new one
+            if hasattr(dist, name):
+                getattr(dist, name)(floats(14), floats(7))
+                count("all_gather", 7, 14)
+        for name in ("reduce_scatter_tensor", "reduce_scatter_single"):
+            if hasattr(dist, name):
+                getattr(dist, name)(floats(6), floats(12))
+                count("reduce_scatter", 12, 6)
+
+        dist.reduce(floats(8), 0)
+        count("reduce", 8, 8 * (RANK == 0))
+        dist.gather(floats(9), [floats(9), floats(9)] if RANK == 0 else None)
+        count("gather", 9, 18 * (RANK == 0))
+        dist.scatter(floats(9), [floats(9), floats(9)] if RANK == 1 else None, src=1)
+        count("scatter", 18 * (RANK == 1), 9)
+        dist.barrier()
+        count("barrier", 0, 0)
+
+        if RANK == 0:
+            dist.send(floats(3), 1)
+            count("send", 3, 0)
+        else:
+            dist.recv(floats(3), 0)
+            count("recv", 0, 3)
+
+    # issued and waited for later: counts with its bytes
+    handle = dist.all_reduce(floats(2000), async_op=True)
+    handle.wait()
+    count("all_reduce", 2000, 2000)
+
+    # groups: one of both ranks, one of rank 1 alone
+    both, single = dist.new_group([0, 1]), dist.new_group([1])
+    for _ in range(3):
+        dist.all_reduce(floats(1), group=both)
+        count("all_reduce", 1, 1)
+    if RANK == 1:
+        dist.all_reduce(floats(2), group=single)
+        count("all_reduce", 2, 2)
+    extras["groups"] = {"both": both.group_name, "single": single.group_name if RANK == 1 else None}
+
+    # rank 1 comes late: what does its box say of rank 0 meanwhile?
+    if RANK == 1:
+        watched = BoxReader(Path(os.environ["ZMON_BOX_DIR"]) / "job/0/rank-0.box")
+        wait_until(lambda: watched.now().op == "all_reduce" and watched.now().num_bytes == 2 * 77 * FLOAT)
+        extras["peer"] = [watched.now().op, watched.now().num_bytes, watched.groups()[watched.now().group][0]]
+        watched.close()
+        time.sleep(0.2)
+    dist.all_reduce(floats(77))
+    count("all_reduce", 77, 77)
+
+    # torch itself says what is wrong with a call, and nothing of it sticks
+    try:
+        dist.all_reduce("no tensor")
+    except (TypeError, AttributeError, ValueError) as error:
+        extras["error"] = type(error).__name__
+    extras["after error"] = zmon.probe.timeline()._op
+
+    # a timeout of its own is an argument like any other
+    dist.barrier(timeout=None)
+    count("barrier", 0, 0)
+    with zmon.step():
+        pass
+    dist.destroy_process_group()
+    (OUT / f"counted-{RANK}.json").write_text(json.dumps({"counted": counted, **extras}))
+
+
+main()

@@ -1,0 +1,205 @@
+"""What the trainer calls never raises, and says what is wrong in one line, once."""
+
+import json
+
+import pytest
+
+from zmon.box import BoxReader
+
+COMPLAINT = "zmon: "
+
+
+def complaints(rank):
+    return [line for line in rank.output.splitlines() if line.startswith(COMPLAINT)]
+
+
+def test_nothing_raises_and_each_mistake_is_said_once(start_rank):
+    rank = start_rank("""
+        import zmon
+        from zmon import probe
+        assert probe.attach_box(labels={"owner": "ann"})
+        for _ in range(3):
+            with zmon.step():
+                zmon.phase("no such phase")
+                with zmon.activity("lunch"):
+                    pass
+            zmon.report(loss="not a number")
+            zmon.report(**{f"key-{n}": n for n in range(9)})
+        zmon.work(samples="many")
+        zmon.step("seven").__enter__()
+        print("done")
+    """)
+    assert rank.wait() == 0
+    lines = complaints(rank)
+    assert len(lines) == len(set(lines)) == 5
+    assert "data, h2d, embedding, forward, backward, optimizer, other" in lines[0]
+    assert "init, train, eval, checkpoint, done" in lines[1]
+
+
+def test_calls_before_attach_do_nothing(start_rank):
+    rank = start_rank("""
+        import zmon
+        with zmon.step(), zmon.activity("eval"):
+            zmon.phase("forward")
+            zmon.work(samples=1)
+        zmon.report(loss=1.0)
+        print("done")
+    """)
+    assert rank.wait() == 0
+    assert rank.output == "done\n"
+    assert not rank.boxes.exists()
+
+
+def test_attach_twice_is_one_box_and_disabled_is_none(start_rank):
+    twice = start_rank("from zmon.probe import attach_box\nprint(attach_box(), attach_box())")
+    assert twice.wait() == 0
+    assert twice.output == "True True\n"
+    disabled = start_rank("from zmon.probe import attach_box\nprint(attach_box())", ZMON_DISABLED="1")
+    assert disabled.wait() == 0
+    assert disabled.output == "False\n"
+
+
+@pytest.mark.parametrize("trouble", ["regular file", "read-only", "full"])
+def test_script_trains_on_where_no_box_can_be_made(start_rank, tmp_path, trouble):
+    (tmp_path / "file").write_text("")
+    directory = {"regular file": tmp_path / "file", "read-only": "/sys/zmon", "full": tmp_path / "full"}[trouble]
+    rank = start_rank(
+        f"""
+        import resource, zmon
+        from zmon import probe
+        if {trouble!r} == "full":
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))
+        print(probe.attach_box())
+        for _ in range(3):
+            with zmon.step():
+                zmon.phase("forward")
+        print("trained")
+        """,
+        ZMON_BOX_DIR=str(directory),
+    )
+    assert rank.wait() == 0
+    complaint, *rest = rank.output.splitlines()
+    assert complaint.startswith(f"zmon: cannot make the black box {directory}")
+    assert "ZMON_BOX_DIR" in complaint
+    assert rest == ["False", "trained"]
+
+
+def test_job_id_that_is_none_is_said_and_the_script_trains_on(start_rank):
+    rank = start_rank("from zmon import probe\nprint(probe.attach_box())", ZMON_JOB_ID="no/such id")
+    assert rank.wait() == 0
+    complaint, attached = rank.output.splitlines()
+    assert complaint.startswith("zmon: the job id 'no/such id' is not usable")
+    assert attached == "False"
+
+
+def test_attach_tells_who_the_rank_is(start_rank):
+    rank = start_rank(
+        "import os\nfrom zmon.probe import attach_box\nprint(attach_box(), os.getppid())",
+        number=1,
+        world_size=4,
+        TORCHELASTIC_RESTART_COUNT="0",
+        TORCHELASTIC_MAX_RESTARTS="3",
+        ZMON_LABELS="owner=ann, model=dlrm,nonsense",
+    )
+    assert rank.wait() == 0
+    reader = BoxReader(rank.box)
+    who = reader.identity()
+    reader.close()
+    assert (who.pid, who.rank, who.world_size, who.job_id) == (rank.pid, 1, 4, "job")
+    assert f"True {who.launcher_pid}\n" == rank.output
+    assert (who.restart_count, who.max_restarts) == (0, 3)
+    assert who.labels == {"owner": "ann", "model": "dlrm"}
+
+
+def test_labels_that_are_too_long_are_left_out_and_said(start_rank):
+    rank = start_rank("from zmon.probe import attach_box\nprint(attach_box(labels={'note': 'x' * 2000}))")
+    assert rank.wait() == 0
+    complaint, attached = rank.output.splitlines()
+    assert "longer than 1,000 bytes" in complaint
+    assert attached == "True"
+
+
+def test_phases_and_collectives_of_a_real_clock_sum_to_each_step(start_rank):
+    rank = start_rank("""
+        import time, zmon
+        from zmon import probe
+        probe.attach_box()
+        for _ in range(5):
+            with zmon.step():
+                zmon.phase("data")
+                time.sleep(0.002)
+                zmon.work(samples=32)
+                zmon.phase("forward")
+                time.sleep(0.003)
+    """)
+    assert rank.wait() == 0
+    reader = BoxReader(rank.box)
+    records = [record for _, record in reader.records(0)]
+    reader.close()
+    assert len(records) == 5
+    for record in records:
+        assert sum(record.measures.phases.values()) == pytest.approx(record.duration, abs=1e-9)
+        assert record.measures.phases["data"] >= 0.002
+        assert record.measures.phases["forward"] >= 0.003
+        assert record.measures.samples == 32
+
+
+def test_checkpoint_that_failed_is_not_the_last_checkpoint(start_rank):
+    rank = start_rank("""
+        import zmon
+        from zmon import probe
+        probe.attach_box()
+        try:
+            with zmon.activity("checkpoint"):
+                raise OSError("No space left on device")
+        except OSError:
+            print("trains on")
+        with zmon.step():
+            pass
+    """)
+    assert rank.wait() == 0
+    reader = BoxReader(rank.box)
+    assert reader.totals().last_checkpoint_time is None
+    reader.close()
+
+
+def test_exception_leaves_an_activity_as_it_was_before(start_rank):
+    rank = start_rank("""
+        import json, os, zmon
+        from zmon import probe
+        from zmon.box import BoxReader
+        probe.attach_box()
+        seen = []
+        with zmon.step():
+            pass
+        try:
+            with zmon.activity("eval"):
+                raise ValueError
+        except ValueError:
+            pass
+        print(json.dumps(probe.timeline()._activity))
+    """)
+    assert rank.wait() == 0
+    assert json.loads(rank.output) == 1
+
+
+def test_worker_that_is_forked_marks_nothing_in_the_box_of_its_rank(start_rank):
+    rank = start_rank("""
+        import os, sys, zmon
+        from zmon import probe
+        probe.attach_box()
+        with zmon.step():
+            pass
+        worker = os.fork()
+        if not worker:
+            for _ in range(10):
+                with zmon.step():
+                    zmon.report(loss=9.0)
+            os._exit(0)
+        os.waitpid(worker, 0)
+    """)
+    assert rank.wait() == 0
+    reader = BoxReader(rank.box)
+    assert reader.totals().steps == 1
+    assert reader.report() == {}
+    reader.close()

@@ -1,0 +1,188 @@
+"""How did it end? The box of a rank that is gone tells an exception from an exit from a signal from nothing at all."""
+
+import signal
+
+import pytest
+
+from zmon.box import BoxReader
+
+HEAD = """
+import atexit, os, signal, sys, time
+from zmon import probe
+"""
+ATTACH = HEAD + "assert probe.attach_box()\n"
+
+
+def activity(rank):
+    reader = BoxReader(rank.box)
+    try:
+        return reader.now().activity
+    finally:
+        reader.close()
+
+
+def test_exception_leaves_its_type_and_message_and_its_traceback_on_stderr(start_rank):
+    rank = start_rank(ATTACH + "raise ValueError('bad batch 17')\n")
+    assert rank.wait() == 1
+    said = rank.words()
+    assert (said.kind, said.type, said.message) == ("exception", "builtins.ValueError", "bad batch 17")
+    assert activity(rank) == "init"
+    assert rank.output.endswith("ValueError: bad batch 17\n")
+
+
+def test_exit_with_a_code_and_the_end_of_the_script_are_plain_exits(start_rank):
+    leaves, ends = start_rank(ATTACH + "sys.exit(3)\n"), start_rank(ATTACH, number=1, world_size=2)
+    assert (leaves.wait(), ends.wait()) == (3, 0)
+    for rank in (leaves, ends):
+        assert rank.words().kind == "exit"
+        assert activity(rank) == "done"
+
+
+def test_killed_rank_leaves_nothing(start_rank):
+    rank = start_rank(ATTACH + "print('attached', flush=True)\ntime.sleep(60)\n")
+    rank.says("attached")
+    rank.signal(signal.SIGKILL)
+    assert rank.wait() == -signal.SIGKILL
+    assert rank.words() is None
+
+
+def test_exit_behind_pythons_back_leaves_nothing(start_rank):
+    rank = start_rank(ATTACH + "os._exit(1)\n")
+    assert rank.wait() == 1
+    assert rank.words() is None
+
+
+BLOCKS = {
+    "in a system call": "time.sleep(60)",
+    "in native code that holds the GIL": "import ctypes\nctypes.PyDLL(None).usleep(60_000_000)",
+    "at work": "while True: pass",
+}
+
+
+@pytest.mark.parametrize("where", BLOCKS)
+def test_sigterm_ends_a_rank_at_once_wherever_it_is_and_leaves_its_stack(start_rank, where):
+    main = f"def main():\n    exec({BLOCKS[where]!r})\n"
+    rank = start_rank(ATTACH + main + "print('attached', flush=True)\nmain()\n")
+    rank.says("attached")
+    rank.signal(signal.SIGTERM)
+    assert rank.wait(2.0) == -signal.SIGTERM
+    said = rank.words()
+    assert (said.kind, said.type) == ("signal", "SIGTERM")
+    assert "main" in said.message
+
+
+def test_sigterm_ends_a_rank_that_waits_in_a_collective_at_once(start_rank, tmp_path):
+    script = f"""
+        import torch, torch.distributed as dist, zmon
+        assert zmon.attach()
+        import os
+        rank = int(os.environ["RANK"])
+        dist.init_process_group("gloo", init_method="file://{tmp_path}/store", rank=rank, world_size=2)
+        print("joined", flush=True)
+        if rank == 0:
+            dist.all_reduce(torch.ones(1))
+        else:
+            import time; time.sleep(60)
+    """
+    ranks = [start_rank(script, number, 2, GLOO_SOCKET_IFNAME="lo") for number in range(2)]
+    for rank in ranks:
+        rank.says("joined")
+    ranks[0].signal(signal.SIGTERM)
+    assert ranks[0].wait(2.0) == -signal.SIGTERM
+    assert ranks[0].words().kind == "signal"
+    assert "all_reduce" in ranks[0].words().message
+
+
+def test_ctrl_c_leaves_a_keyboard_interrupt(start_rank):
+    rank = start_rank(ATTACH + "print('attached', flush=True)\ntime.sleep(60)\n")
+    rank.says("attached")
+    rank.signal(signal.SIGINT)
+    assert rank.wait() == -signal.SIGINT
+    assert rank.words().type == "builtins.KeyboardInterrupt"
+
+
+# -- the job's own handlers --------------------------------------------------------------------------------
+
+HANDLER = """
+def handler(number, frame):
+    print("my handler", flush=True)
+    sys.exit(7)
+signal.signal(signal.SIGTERM, handler)
+"""
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_sigterm_handler_of_the_job_keeps_working(start_rank, when):
+    steps = [HANDLER, "assert probe.attach_box()\n"] if when == "before" else ["probe.attach_box()\n", HANDLER]
+    rank = start_rank(HEAD + "".join(steps) + "print('attached', flush=True)\ntime.sleep(60)\n")
+    rank.says("attached")
+    rank.signal(signal.SIGTERM)
+    assert rank.wait() == 7
+    assert "my handler" in rank.output
+
+
+HOOK = "sys.excepthook = lambda kind, error, trace: print('my hook', error, flush=True)\n"
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_excepthook_of_the_job_keeps_working_and_the_exception_is_noted(start_rank, when):
+    """rich, colorama, sentry and debuggers replace the hook; the rank's exception must not pass for a plain exit."""
+    steps = [HOOK, "probe.attach_box()\n"] if when == "before" else ["probe.attach_box()\n", HOOK]
+    rank = start_rank(HEAD + "".join(steps) + "raise ValueError('bad batch 17')\n")
+    assert rank.wait() == 1
+    assert rank.output == "my hook bad batch 17\n"
+    assert activity(rank) != "done"
+    said = rank.words()
+    assert (said.kind, said.type, said.message) == ("exception", "builtins.ValueError", "bad batch 17")
+
+
+# -- workers -----------------------------------------------------------------------------------------------
+
+WORKERS = {
+    "ends": "sys.exit(3)",
+    "raises": "raise ValueError('in the worker')",
+    "is terminated": "os.kill(os.getpid(), signal.SIGTERM)",
+    "is killed": "os.kill(os.getpid(), signal.SIGKILL)",
+}
+
+
+@pytest.mark.parametrize("how", WORKERS)
+def test_end_of_a_forked_worker_is_not_the_ranks(start_rank, how):
+    rank = start_rank(
+        ATTACH
+        + "worker = os.fork()\n"
+        + f"if not worker:\n    {WORKERS[how]}\n"
+        + "os.waitpid(worker, 0)\nprint('waited', flush=True)\ntime.sleep(60)\n"
+    )
+    rank.says("waited")
+    assert rank.words() is None
+    assert activity(rank) == "init"
+
+
+def test_forked_worker_keeps_the_sigterm_handler_it_inherited_from_the_job(start_rank):
+    rank = start_rank(
+        HEAD
+        + "probe.attach_box()\n"
+        + HANDLER
+        + "worker = os.fork()\n"
+        + "if not worker:\n    os.kill(os.getpid(), signal.SIGTERM)\n    time.sleep(5)\n"
+        + "print('worker ended', os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1]), flush=True)\nos._exit(0)\n"
+    )
+    assert rank.says("worker ended") == "7"
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_rank_that_is_a_multiprocessing_child_ends_with_a_plain_exit(start_rank, tmp_path, method):
+    """torch.multiprocessing.spawn and notebooks start ranks so; a clean end must not look like a kill."""
+    (tmp_path / "child.py").write_text("from zmon import probe\ndef main():\n    assert probe.attach_box()\n")
+    rank = start_rank(
+        f"import multiprocessing, sys\nsys.path.insert(0, {str(tmp_path)!r})\nimport child\n"
+        "if __name__ == '__main__':\n"
+        f"    worker = multiprocessing.get_context({method!r}).Process(target=child.main)\n"
+        "    worker.start()\n    worker.join()\n    print('ended', worker.exitcode)\n"
+    )
+    assert rank.wait() == 0
+    assert rank.says("ended") == "0"
+    assert rank.words() is not None
+    assert rank.words().kind == "exit"
+    assert activity(rank) == "done"

@@ -1,0 +1,89 @@
+"""The generated configuration: what Prometheus' own checkers say of it, and who is paged."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from zmon.stack.config import alertmanager_yaml, prometheus_yaml
+
+RULES = Path(__file__).parents[2] / "dashboards/rules/zmon.yaml"
+
+
+def prometheus(rules=RULES):
+    return prometheus_yaml(
+        ["127.0.0.1:9780", "node-b:9780"], "127.0.0.1:9781", "127.0.0.1:9093", str(rules), "http://127.0.0.1:8501",
+        "/home/ann/zm on/docs",
+    )  # fmt: skip
+
+
+def check(tmp_path, text, *command):
+    """A checker's verdict on a file with this text."""
+    file = tmp_path / "config.yml"
+    file.write_text(text)
+    done = subprocess.run([*command, str(file)], capture_output=True, text=True, timeout=30, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_promtool_takes_the_configuration_of_prometheus(tmp_path):
+    code, said = check(tmp_path, prometheus(), "promtool", "check", "config")
+    assert code == 0, said
+    assert "SUCCESS" in said
+    assert "rules found" in said
+
+
+def test_promtool_would_mind_rules_that_are_not_there(tmp_path):
+    assert check(tmp_path, prometheus(tmp_path / "none.yaml"), "promtool", "check", "config")[0] != 0
+
+
+@pytest.mark.parametrize("webhook", [None, "http://127.0.0.1:5001/"])
+def test_amtool_takes_the_configuration_of_alertmanager(tmp_path, webhook):
+    code, said = check(tmp_path, alertmanager_yaml(webhook), "amtool", "check-config")
+    assert code == 0, said
+
+
+def test_every_agent_and_the_hub_are_scraped_every_two_seconds():
+    config = yaml.safe_load(prometheus())
+    targets = {job["job_name"]: job["static_configs"][0]["targets"] for job in config["scrape_configs"]}
+    assert targets == {"zmon-agent": ["127.0.0.1:9780", "node-b:9780"], "zmon-hub": ["127.0.0.1:9781"]}
+    assert config["global"]["scrape_interval"] == config["global"]["evaluation_interval"] == "2s"
+
+
+def test_links_in_alerts_are_not_labels_of_alerts():
+    config = yaml.safe_load(prometheus())
+    assert set(config["global"]["external_labels"]) == {"zmon_dashboard", "zmon_docs"}
+    assert config["alerting"]["alert_relabel_configs"] == [{"action": "labeldrop", "regex": "zmon_.*"}]
+
+
+def route(tmp_path, webhook, **labels):
+    """The receiver of an alert, as amtool says."""
+    file = tmp_path / "alertmanager.yml"
+    file.write_text(alertmanager_yaml(webhook))
+    command = ["amtool", "config", "routes", "test", f"--config.file={file}"]
+    done = subprocess.run(
+        [*command, *(f"{name}={value}" for name, value in labels.items())],
+        capture_output=True, text=True, timeout=30, check=True,
+    )  # fmt: skip
+    return done.stdout.strip()
+
+
+def test_stall_pages_and_the_dead_mans_switch_does_not(tmp_path):
+    assert route(tmp_path, "http://127.0.0.1:5001/", alertname="ZmonStall", severity="critical") == "pager"
+    assert route(tmp_path, "http://127.0.0.1:5001/", alertname="ZmonWatchdog", severity="info") == "nobody"
+
+
+def test_pager_hears_of_the_end_as_well():
+    receivers = {r["name"]: r for r in yaml.safe_load(alertmanager_yaml("http://x/"))["receivers"]}
+    assert receivers["pager"]["webhook_configs"] == [{"url": "http://x/", "send_resolved": True}]
+    assert "webhook_configs" not in receivers["nobody"]
+
+
+def test_alerts_that_are_named_in_the_configuration_exist():
+    """An inhibition of an alert that was renamed inhibits nothing, and says nothing."""
+    import re
+
+    rules = yaml.safe_load(RULES.read_text())
+    alerts = {rule["alert"] for group in rules["groups"] for rule in group["rules"] if "alert" in rule}
+    named = set(re.findall(r"Zmon\w+", alertmanager_yaml("http://x/")))
+    assert named <= alerts

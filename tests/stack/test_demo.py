@@ -1,0 +1,85 @@
+"""What the demo shows: one line while it runs, one table at its end, and what the trainer complains about."""
+
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from tests.build import finding
+from tests.test_metrics import JOB_VIEW
+from zmon.stack.demo import DemoConfig, Relay, progress_line, summary, trainer_part
+
+
+def shown(renderable):
+    """As text, on a wide terminal."""
+    out = StringIO()
+    Console(file=out, width=200).print(renderable)
+    return out.getvalue()
+
+
+def view(**changes):
+    from dataclasses import replace
+
+    return replace(JOB_VIEW, **{"report": {"loss": 0.512345}, **changes})
+
+
+def test_progress_is_one_line_with_step_rate_loss_and_step_time():
+    line = progress_line(view(step=1234), [])
+    for part in ("train", "step 1,234", "1,600 samples/s", "loss 0.5123", "step time 20.0 ms"):
+        assert part in line
+    assert "\n" not in line
+
+
+def test_progress_before_the_first_step_says_so():
+    for job in (None, view(step=0), view(step_seconds=None)):
+        assert "waiting for the first step" in progress_line(job, [])
+
+
+def test_progress_names_what_is_wrong_and_not_what_was():
+    assert progress_line(view(), [finding()]).endswith("CRITICAL rank_frozen rank 2")
+    assert "CRITICAL" not in progress_line(view(), [finding(resolved=1.0)])
+
+
+def test_loss_that_is_not_a_number_is_nan_and_one_that_nobody_told_unknown():
+    assert "loss NaN" in progress_line(view(report={"loss": None}), [])
+    assert "loss unknown" in progress_line(view(report={}), [])
+
+
+def test_summary_says_where_the_time_went():
+    text = shown(summary(view(time={"forward": 3.0, "all_to_all": 1.0}), [finding()]))
+    for part in ("100", "20.0 ms / 30.0 ms", "75.0%", "25.0%", "critical rank 2 on node-a froze"):
+        assert part in text
+    assert text.index("forward") < text.index("all_to_all")
+
+
+def test_summary_of_nothing_says_so():
+    assert "no step was seen" in shown(summary(None, []))
+    assert "unknown" in shown(summary(view(samples_per_second=None, step_seconds=None, step_seconds_p95=None), []))
+    assert "none" in shown(summary(view(), []))
+
+
+def test_complaints_of_the_trainer_are_shown_whole_and_once(tmp_path):
+    log, out = tmp_path / "log", StringIO()
+    log.write_text("step 1\ntrainer: rows.tsv line 3 column 7: not a number\nzmon: half a li")
+    relay = Relay(log, Console(file=out, width=200))
+    relay.show()
+    relay.show()
+    with log.open("a") as file:
+        file.write("ne\n")
+    relay.show()
+    assert out.getvalue().splitlines() == [
+        "trainer: rows.tsv line 3 column 7: not a number",
+        "zmon: half a line",
+    ]
+    assert relay.num_lines == 2
+
+
+@pytest.mark.parametrize("data", [None, "rows.tsv"])
+def test_trainer_is_started_by_torchrun_as_a_job_of_its_own(tmp_path, data):
+    config = DemoConfig("demo-1", ranks=2, data=tmp_path / data if data else None)
+    part = trainer_part(config, tmp_path / "log", tmp_path / "boxes", "node-a")
+    assert "--nproc-per-node=2" in part.command
+    assert part.env["ZMON_JOB_ID"] == "demo-1"
+    assert part.env["ZMON_BOX_DIR"] == str(tmp_path / "boxes")
+    assert (str(tmp_path / "rows.tsv") in part.command) == bool(data)
+    assert (tmp_path / "log").read_bytes() == b""

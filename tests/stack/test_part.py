@@ -1,0 +1,188 @@
+"""A part of the stack: started, watched, started again, ended with all that it started.
+
+Each scenario runs in a process of its own: ending "everything that we started" must not end the tests.
+"""
+
+import contextlib
+import os
+import signal
+import socket
+
+import psutil
+import pytest
+
+from tests.build import eventually
+from zmon.errors import PartFailed
+from zmon.stack import find_program
+from zmon.stack.part import free_port
+
+HEAD = """
+import asyncio, os, signal, sys, time
+from pathlib import Path
+import aiohttp
+from zmon.errors import PartFailed
+from zmon.stack import part as module
+from zmon.stack.part import Part, become_subreaper, end_all
+here = Path(__file__).parent
+def say(line):
+    print("said:", line, flush=True)
+def program(code, name="part", **more):
+    return Part(name, [sys.executable, "-S", "-E", "-c", code], "", None, here / f"{name}.log", **more)
+"""
+
+
+def test_part_that_dies_is_said_and_started_again_until_it_keeps_dying(start_rank):
+    play = start_rank(HEAD + """
+module.MAX_RESTARTS = 1
+async def main():
+    part = program("print('hello'); raise SystemExit(3)")
+    await part.start()
+    await part.keep_running(say)
+    print("restarts", len(part.restarts), part.log.read_text().count("hello"))
+asyncio.run(main())
+""")  # fmt: skip
+    assert play.wait() == 0
+    said = [line for line in play.output.splitlines() if line.startswith("said:")]
+    assert len(said) == 2
+    assert "part died (exit code 3) and is started again: see" in said[0]
+    assert "stays down" in said[1]
+    assert play.says("restarts") == "2 2"
+
+
+def test_part_that_cannot_be_started_is_one_line(start_rank):
+    play = start_rank(HEAD + """
+async def main():
+    part = Part("prometheus", ["/no/such/program"], "", None, here / "log")
+    try:
+        await part.start()
+    except PartFailed as error:
+        print("failed", error)
+asyncio.run(main())
+""")  # fmt: skip
+    assert play.wait() == 0
+    assert "cannot start prometheus" in play.says("failed")
+
+
+def test_part_has_its_environment_niceness_and_log(start_rank):
+    play = start_rank(HEAD + """
+async def main():
+    tell = "print('e', file=sys.stderr); print(os.environ['X'], os.nice(0), os.getsid(0) == os.getpid())"
+    part = program("import os, sys; " + tell, env={"X": "y"}, nice=5)
+    await part.start()
+    await part.process.wait()
+    print("log", part.last_lines().splitlines())
+    print("none", repr(Part("x", [], "", None, here / "no.log").last_lines()))
+asyncio.run(main())
+""")  # fmt: skip
+    assert play.wait() == 0
+    niceness = min(os.nice(0) + 5, 19)
+    assert play.says("log") == str(["e", f"y {niceness} True"])
+    assert play.says("none") == "''"
+
+
+def test_part_is_healthy_when_it_answers_200_and_only_then(start_rank):
+    play = start_rank(HEAD + """
+import http.server, threading
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200 if self.path == "/ok" else 503)
+        self.end_headers()
+    def log_message(self, *_): pass
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+async def main():
+    base = f"http://127.0.0.1:{server.server_address[1]}"
+    async with aiohttp.ClientSession() as session:
+        found = []
+        part = program("import time; time.sleep(60)")
+        part.health = base + "/ok"
+        found.append(await part.healthy(session))  # not started yet
+        await part.start()
+        for health in (base + "/ok", base + "/bad", "http://127.0.0.1:1/", None):
+            part.health = health
+            found.append(await part.healthy(session))
+        part.process.kill()
+        await part.process.wait()
+        found.append(await part.healthy(session))
+        print("healthy", found)
+asyncio.run(main())
+""")  # fmt: skip
+    assert play.wait() == 0
+    assert play.says("healthy") == "[False, True, False, False, True, False]"
+
+
+def test_end_is_the_end_of_everything_within_five_seconds(start_rank):
+    """A part that is stopped, one that does not listen, and a grandchild whose parent is gone."""
+    play = start_rank(HEAD + """
+import psutil
+ORPHAN = "import os, time; os.fork() and os._exit(0); os.setsid(); print('up', flush=True); time.sleep(60)"
+DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
+async def main():
+    become_subreaper()
+    parts = [program("import time; time.sleep(60)", "stopped"), program(DEAF, "deaf"), program(ORPHAN, "orphan")]
+    for part in parts:
+        await part.start()
+    while not (parts[1].last_lines() and parts[2].last_lines()):
+        await asyncio.sleep(0.01)
+    os.kill(parts[0].process.pid, signal.SIGSTOP)
+    before = len(psutil.Process().children(recursive=True))
+    begin = time.monotonic()
+    await asyncio.to_thread(end_all, parts)
+    left = [p.pid for p in psutil.Process().children(recursive=True) if p.status() != psutil.STATUS_ZOMBIE]
+    print("ended", before >= 3, left, time.monotonic() - begin < 5.0, flush=True)
+asyncio.run(main())
+""")  # fmt: skip
+    assert play.wait() == 0
+    assert play.says("ended") == "True [] True"
+
+
+def test_end_of_parts_that_listen_takes_no_time(start_rank):
+    play = start_rank(HEAD + """
+async def main():
+    parts = [program("import time; time.sleep(60)", str(n)) for n in range(3)]
+    for part in parts:
+        await part.start()
+    begin = time.monotonic()
+    await asyncio.to_thread(end_all, parts)
+    print("took", time.monotonic() - begin < 1.0)
+asyncio.run(main())
+""")  # fmt: skip
+    assert play.wait() == 0
+    assert play.says("took") == "True"
+
+
+def test_part_does_not_outlive_a_supervisor_that_was_killed(start_rank):
+    play = start_rank(HEAD + """
+async def main():
+    part = program("import time; time.sleep(60)")
+    await part.start()
+    print("part", part.process.pid, flush=True)
+    await asyncio.sleep(60)
+asyncio.run(main())
+""")  # fmt: skip
+    pid = int(play.says("part"))
+    try:
+        play.signal(signal.SIGKILL)
+        play.wait()
+        assert eventually(lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def test_port_is_the_preferred_one_or_another_where_that_is_taken():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        other = free_port(port)
+        assert other != port
+    assert free_port(other) == other
+
+
+def test_program_that_is_not_installed_is_one_line_that_says_what_to_install():
+    with pytest.raises(PartFailed) as caught:
+        find_program("no-such-program", "nor-this")
+    assert "apt-get install prometheus prometheus-alertmanager" in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert find_program("no-such-program", "sh").endswith("/sh")

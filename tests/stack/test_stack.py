@@ -1,0 +1,48 @@
+"""The stack before it starts: ports, files, and nobody else on the same data."""
+
+import subprocess
+
+SCRIPT = """
+    import sys, time
+    from pathlib import Path
+    from zmon.errors import ZmonError
+    from zmon.stack import Stack, StackConfig
+    here = Path(__file__).parent
+    ports = dict(agent_port=0, hub_port=0, prometheus_port=0, alertmanager_port=0, dashboard_port=0)
+    try:
+        stack = Stack(StackConfig(here / "data", here / "boxes", "node-a", **ports), lambda line: None)
+    except ZmonError as error:
+        print("refused", error)
+        sys.exit(2)
+    print("parts", *(part.name for part in stack.parts), flush=True)
+    time.sleep(60)
+"""
+
+
+def test_stack_writes_a_configuration_that_its_parts_take(start_rank, tmp_path):
+    stack = start_rank(SCRIPT)
+    assert stack.says("parts") == "prometheus alertmanager agent hub dashboard"
+    for command in (
+        ["promtool", "check", "config", "data/prometheus.yml"],
+        ["amtool", "check-config", "data/alertmanager.yml"],
+    ):
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=30, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_second_stack_on_the_same_data_is_refused_while_the_first_lives(start_rank):
+    first = start_rank(SCRIPT)
+    first.says("parts")
+    second = start_rank(SCRIPT)
+    assert second.wait() == 2
+    assert "another zmon demo or up is running" in second.says("refused")
+    first.signal(9)
+    first.wait()
+    start_rank(SCRIPT).says("parts")
+
+
+def test_data_directory_that_cannot_be_written_is_refused(start_rank, tmp_path):
+    (tmp_path / "data").write_text("a file")
+    stack = start_rank(SCRIPT)
+    assert stack.wait() == 2
+    assert "--data-dir" in stack.says("refused")

@@ -1,0 +1,74 @@
+"""One typed answer, or one line why there is none."""
+
+import asyncio
+
+import aiohttp
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer, unused_port
+
+from tests.build import agent_report, rank_state
+from zmon import client
+from zmon.errors import Unreachable
+from zmon.server import json_response
+
+
+def ask(handler, timeout=0.3):
+    """What `client.snapshot` makes of a server's answer."""
+
+    async def main():
+        app = web.Application()
+        app.router.add_get("/api/v1/snapshot", handler)
+        async with TestServer(app) as server, aiohttp.ClientSession() as session:
+            return await client.snapshot(session, str(server.make_url("")).rstrip("/"), 7, timeout)
+
+    return asyncio.run(main())
+
+
+async def late(request):
+    await asyncio.sleep(1)
+
+
+async def broken(request):
+    return web.Response(status=500, text="it broke")
+
+
+async def page(request):
+    return web.Response(text="<html>a proxy's page</html>")
+
+
+async def cut(request):
+    request.transport.abort()
+
+
+@pytest.mark.parametrize(
+    ("handler", "line"),
+    [(late, "did not answer within 0.3 s"), (broken, "answered 500: it broke"), (page, "cannot understand"),
+     (cut, "cannot reach")],
+    ids=["late", "broken", "page", "cut"],
+)  # fmt: skip
+def test_answer_that_is_none_is_one_line(handler, line):
+    with pytest.raises(Unreachable) as caught:
+        ask(handler)
+    assert line in str(caught.value)
+    assert "/api/v1/snapshot" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_nobody_there_is_one_line():
+    async def main():
+        async with aiohttp.ClientSession() as session:
+            await client.snapshot(session, f"http://127.0.0.1:{unused_port()}", None, 1.0)
+
+    with pytest.raises(Unreachable, match="cannot reach"):
+        asyncio.run(main())
+
+
+def test_report_comes_back_as_it_was_sent():
+    sent = agent_report(rank_state(0), rank_state(1), cursor=9)
+
+    async def handler(request):
+        assert request.query["since"] == "7"
+        return json_response(sent)
+
+    assert ask(handler) == sent

@@ -1,0 +1,36 @@
+"""Long enough that work is not taken for a stall, short enough that a stall is seen within seconds."""
+
+import pytest
+
+from zmon.lease import Leases
+
+LEASES = Leases()
+
+
+@pytest.mark.parametrize(
+    ("activity", "seconds"), [("init", 1800.0), ("eval", 1800.0), ("checkpoint", 900.0), ("done", None)]
+)
+def test_activities_have_the_leases_of_the_contract(activity, seconds):
+    assert LEASES.seconds(activity, [0.02] * 100) == seconds
+
+
+@pytest.mark.parametrize(("step", "seconds"), [(0.002, 1.5), (0.020, 1.5), (0.1, 1.5), (0.25, 3.75), (2.0, 30.0)])
+def test_training_is_judged_by_the_jobs_own_steps(step, seconds):
+    assert LEASES.seconds("train", [step] * 100) == pytest.approx(seconds)
+
+
+def test_first_steps_are_judged_like_initialization():
+    """The first one compiles, allocates and connects: fifty times longer than the rest is ordinary."""
+    assert LEASES.seconds("train", []) == 1800.0
+    assert LEASES.seconds("train", [0.02] * 4) == 1800.0
+    assert LEASES.seconds("train", [0.02] * 5) == 1.5
+
+
+def test_tail_of_the_steps_counts_and_not_their_median():
+    """A job that pauses every fifty steps, to log or to collect garbage, has a longer lease."""
+    assert LEASES.seconds("train", [0.02] * 98 + [1.0] * 2) == pytest.approx(15.0)
+
+
+def test_thresholds_can_be_set():
+    assert Leases(train_floor_seconds=5.0).seconds("train", [0.02] * 10) == 5.0
+    assert Leases(eval_seconds=60.0).seconds("eval", []) == 60.0

@@ -1,0 +1,102 @@
+"""What the kernel says about a process, and how it ended."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.build import eventually
+from zmon.process import ExitWatch, process_stat
+
+
+@pytest.fixture
+def child():
+    """A process that waits for a line and runs it."""
+    process = subprocess.Popen(
+        [sys.executable, "-S", "-E", "-c", "import os, signal, sys\nexec(sys.stdin.readline())"],
+        stdin=subprocess.PIPE,
+        text=True,
+    )
+    yield process
+    process.kill()
+    process.wait()
+    process.stdin.close()
+
+
+def tell(process, line):
+    process.stdin.write(line + "\n")
+    process.stdin.flush()
+
+
+def test_own_process_is_running_under_its_parent():
+    stat = process_stat(os.getpid())
+    assert stat.state == "R"
+    assert stat.parent == os.getppid()
+    assert stat.resident_bytes > 10_000_000
+    age = float(Path("/proc/uptime").read_text().split()[0]) - stat.start_ticks / os.sysconf("SC_CLK_TCK")
+    assert 0 < age < 3600
+
+
+def test_stopped_process_is_in_state_t(child):
+    child.send_signal(signal.SIGSTOP)
+    assert eventually(lambda: process_stat(child.pid).state == "T")
+    child.send_signal(signal.SIGCONT)
+    assert eventually(lambda: process_stat(child.pid).state in "RS")
+
+
+def test_process_that_is_gone_is_none():
+    assert process_stat(2**22 + 1) is None
+
+
+def test_name_with_spaces_and_parentheses_is_not_mistaken_for_fields(tmp_path):
+    folder = tmp_path / "77"
+    folder.mkdir()
+    (folder / "stat").write_text("77 (a) R (b c) S 12 " + "0 " * 17 + "4242 0 3 " + "0 " * 28)
+    stat = process_stat(77, tmp_path)
+    assert (stat.state, stat.parent, stat.start_ticks) == ("S", 12, 4242)
+    assert stat.resident_bytes == 3 * os.sysconf("SC_PAGE_SIZE")
+
+
+ENDINGS = {
+    "os._exit(0)": "exit code 0",
+    "os._exit(3)": "exit code 3",
+    "os.kill(os.getpid(), signal.SIGKILL)": "signal SIGKILL",
+    "os.kill(os.getpid(), signal.SIGSEGV)": "signal SIGSEGV",  # leaves the "core dumped" bit where cores are on
+    "os.kill(os.getpid(), 40)": "signal 40",
+}
+
+
+@pytest.mark.parametrize("how", ENDINGS)
+def test_exit_status_is_known_once_the_parent_has_reaped_it(child, how):
+    watch = ExitWatch(child.pid)
+    assert not watch.ended()
+    assert watch.exit_status() is None
+    tell(child, how)
+    assert eventually(watch.ended)
+    assert watch.exit_status() is None  # a zombie still
+    child.wait()
+    if watch.exit_status() is None and tuple(map(int, os.uname().release.split(".")[:2])) < (6, 15):
+        pytest.skip("this kernel tells no exit status by pidfd")
+    assert watch.exit_status() == ENDINGS[how]
+    watch.close()
+
+
+def test_process_that_is_gone_cannot_be_watched(child):
+    child.kill()
+    child.wait()
+    with pytest.raises(OSError, match="No such process"):
+        ExitWatch(child.pid)
+
+
+def test_watch_never_takes_another_process_for_its_own(child):
+    watch = ExitWatch(child.pid)
+    child.kill()
+    child.wait()
+    time.sleep(0.05)
+    assert watch.ended()
+    assert watch.exit_status() in (None, "signal SIGKILL")
+    watch.close()

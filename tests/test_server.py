@@ -1,0 +1,22 @@
+"""On loopback unless somebody asked for more by name."""
+
+import pytest
+
+from zmon.errors import UsageError
+from zmon.server import check_bind, json_response
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.53", "::1", "localhost"])
+def test_loopback_is_allowed(host):
+    check_bind(host, public=False)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.7", "node-a", ""])
+def test_every_other_address_is_refused_unless_it_is_asked_for(host):
+    with pytest.raises(UsageError, match="--public"):
+        check_bind(host, public=False)
+    check_bind(host, public=True)
+
+
+def test_nan_is_null_in_json():
+    assert json_response({"loss": float("nan")}).body == b'{"loss":null}'

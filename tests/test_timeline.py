@@ -1,0 +1,129 @@
+"""Which ranks belong together: the newest start, all hosts of it, nothing that an earlier one left behind."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.build import NOW, agent_report, agent_status, dead, killed, rank_state
+from zmon.timeline import newest_attempt, snapshots
+
+
+def start(attempt=0, at=NOW, ranks=4, launcher="900@1", hosts=("node-a",), world_size=None, **changes):
+    """All ranks of one start, spread over hosts by turns."""
+    return [
+        rank_state(
+            rank,
+            attempt=attempt,
+            start=at + rank * 0.01,
+            run_uid=f"{launcher}-{attempt}-{rank}",
+            world_size=world_size or ranks,
+            host=hosts[rank % len(hosts)],
+            launcher=launcher,
+            **changes,
+        )
+        for rank in range(ranks)
+    ]
+
+
+def gone(states):
+    """The same ranks, dead."""
+    return [replace(s, alive=False, gone_seconds=30.0) for s in states]
+
+
+def uids(states):
+    return [s.run_uid for s in states]
+
+
+def test_no_ranks_are_no_attempt():
+    assert newest_attempt([]) == ()
+
+
+def test_ranks_come_in_order_of_rank():
+    ranks = start()
+    assert newest_attempt(reversed(ranks)) == tuple(ranks)
+
+
+def test_restart_of_the_launcher_replaces_the_attempt_before():
+    old, new = gone(start(0, NOW)), start(1, NOW + 40)
+    assert uids(newest_attempt(old + new)) == uids(new)
+
+
+def test_newest_start_wins_where_the_attempt_falls_back_to_zero():
+    """The launcher itself was started again: its restart count begins anew."""
+    old, new = gone(start(2, NOW)), start(0, NOW + 100, launcher="950@7")
+    assert uids(newest_attempt(old + new)) == uids(new)
+
+
+def test_restart_on_fewer_ranks_is_of_that_size():
+    old, new = gone(start(0, NOW, ranks=4)), start(1, NOW + 40, ranks=2)
+    (found,) = snapshots([agent_report(*old, *new)], [], [], NOW)
+    assert (found.world_size, found.missing) == (2, ())
+    assert uids(found.ranks) == uids(new)
+
+
+def test_boxes_of_an_earlier_larger_run_are_left_aside():
+    """Same job id, same attempt number: its ranks 4 to 7 were never overwritten."""
+    old, new = gone(start(0, NOW, ranks=8)), start(0, NOW + 500, ranks=4, launcher="950@7")
+    assert uids(newest_attempt(old[4:] + new)) == uids(new)
+
+
+def test_boxes_of_an_earlier_launch_are_left_aside_while_the_new_one_is_still_starting():
+    old, new = gone(start(0, NOW)), start(0, NOW + 500, launcher="950@7")[:2]
+    (found,) = snapshots([agent_report(*old[2:], *new)], [], [], NOW)
+    assert uids(found.ranks) == uids(new)
+    assert found.missing == (2, 3)
+
+
+def test_rank_that_moved_to_another_host_is_the_newer_one():
+    old = [replace(s, host="node-b", alive=False) for s in start(0, NOW)[:1]]
+    new = start(0, NOW + 500)
+    assert uids(newest_attempt(old + new)) == uids(new)
+
+
+def test_dead_ranks_of_the_newest_start_stay():
+    ranks = [*start()[:3], killed(3, start=NOW, run_uid="dead", launcher="900@1")]
+    assert len(newest_attempt(ranks)) == 4
+
+
+def test_two_launchers_on_one_host_are_one_start():
+    """One pod per GPU and two of them on a node, or `torchrun --nnodes=2` on one machine: each has its own launcher."""
+    one = start(0, NOW, ranks=2, launcher="1@100", world_size=4)
+    two = [rank_state(rank, start=NOW + 0.5, run_uid=f"two-{rank}", world_size=4, launcher="1@130") for rank in (2, 3)]
+    assert uids(newest_attempt(one + two)) == uids(one + two)
+
+
+@given(st.permutations(range(8)), st.floats(-3600, 3600), st.floats(-3600, 3600))
+def test_clocks_of_the_hosts_and_the_order_of_the_answers_do_not_matter(order, shift_a, shift_b):
+    shift = {"node-a": shift_a, "node-b": shift_b}
+    hosts = ("node-a", "node-b")
+    old, new = gone(start(0, NOW, hosts=hosts)), start(1, NOW + 40, hosts=hosts)
+    ranks = [replace(s, start=s.start + shift[s.host]) for s in old + new]
+    assert uids(newest_attempt([ranks[i] for i in order])) == uids(new)
+
+
+def test_jobs_of_all_agents_are_lined_up_each_by_itself():
+    a = agent_report(rank_state(0, world_size=2), rank_state(0, job_id="other", world_size=1))
+    b = agent_report(rank_state(1, world_size=2, host="node-b"), host="node-b")
+    agents = [agent_status("node-a"), agent_status("node-b")]
+    job, other = snapshots([a, b], [], agents, NOW)
+    assert (job.job_id, other.job_id) == ("job", "other")
+    assert [r.host for r in job.ranks] == ["node-a", "node-b"]
+    assert [r.rank for r in other.ranks] == [0]
+    assert job.missing == other.missing == ()
+    assert job.agents == tuple(agents)
+    assert job.time == NOW
+
+
+def test_ranks_that_nobody_reports_are_missing_and_not_healthy():
+    (found,) = snapshots([agent_report(rank_state(0), rank_state(2))], [], [], NOW)
+    assert found.missing == (1, 3)
+    assert [r.rank for r in found.ranks] == [0, 2]
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_start_that_died_whole_is_still_shown(order):
+    ranks = [dead(rank) for rank in range(4)]
+    (found,) = snapshots([agent_report(*ranks[::order])], [], [], NOW)
+    assert [r.alive for r in found.ranks] == [False] * 4

@@ -1,0 +1,48 @@
+"""Forks a rank per script, so that a test of how a process ends does not pay for importing torch each time.
+
+    {"run": script, "env": {…}, "log": file}  →  {"pid": n}
+    {"wait": pid}                             →  {"status": n}     as os.waitpid gives it
+
+A fork is a process like any other: its exceptions go through `sys.excepthook`, its end through `atexit`.
+"""
+
+import ctypes
+import importlib
+import json
+import os
+import runpy
+import signal
+import sys
+
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
+
+
+def serve() -> str:
+    """Answer until a fork is made: returns the script in the fork, and ends the process when nobody asks any more."""
+    for line in sys.stdin:
+        request = json.loads(line)
+        if "wait" in request:
+            answer = {"status": os.waitpid(request["wait"], 0)[1]}
+        else:
+            pid = os.fork()
+            if pid == 0:
+                os.setpgrp()
+                ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # none outlives the tests
+                os.environ.update(request["env"])
+                for descriptor, (file, flags) in enumerate(
+                    [(os.devnull, os.O_RDONLY), *[(request["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)] * 2]
+                ):
+                    os.dup2(os.open(file, flags), descriptor)
+                sys.stdin = open(0, closefd=False)  # noqa: SIM115 - for as long as the process lives
+                return request["run"]
+            answer = {"pid": pid}
+        print(json.dumps(answer), flush=True)
+    sys.exit()
+
+
+if __name__ == "__main__":
+    for module in sys.argv[1:]:  # what takes long to import
+        importlib.import_module(module)
+    script = serve()
+    sys.argv = [script]
+    runpy.run_path(script, run_name="__main__")
