@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from conftest import SMALL
+from tests.trainer.conftest import SMALL
 
 STEPS = 50
 
