@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from zmon.box import BoxWriter, box_path, layout
+from zmon.hardware import HostSample
 from zmon.probe.rank import OP_NUMBER, PHASE_NUMBER, RankTimeline
 from zmon.records import (
     AgentReport,
     AgentStatus,
     Finding,
-    HostSample,
     InFlight,
     LastWords,
     Measures,

@@ -8,19 +8,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.build import agent_report, finding, measures, rank_state
+from zmon.hardware import GpuSample, HostLoad, HostSample, NicSample, SourceStatus
 from zmon.metrics import SPECS, STEP_HISTOGRAM, STEP_SECONDS_BOUNDS, agent_page, free_labels, hub_page
-from zmon.records import (
-    OPS,
-    PHASES,
-    GpuSample,
-    HostLoad,
-    HostSample,
-    InFlight,
-    JobView,
-    Memory,
-    NicSample,
-    SourceStatus,
-)
+from zmon.records import OPS, PHASES, InFlight, JobView, Memory
 
 GOLDEN = dict(
     line.split(" ", 1) if " " in line else (line, "")

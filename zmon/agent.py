@@ -22,7 +22,8 @@ from aiohttp import web
 import zmon
 from zmon import evidence, metrics
 from zmon.errors import SourceUnavailable
-from zmon.records import AgentReport, HostSample, RankState, SourceStatus, StepRecord
+from zmon.hardware import HostSample, SourceStatus
+from zmon.records import AgentReport, RankState, StepRecord
 from zmon.server import json_response, number_argument, problem
 from zmon.sources import Source, all_sources
 from zmon.sources.boxes import Boxes, Suspicion

@@ -50,6 +50,15 @@ class JobInterface:
         folder = sys / "class/net" / name / "statistics"
         self._sent = os.open(folder / "tx_bytes", os.O_RDONLY | os.O_CLOEXEC)
         self._received = os.open(folder / "rx_bytes", os.O_RDONLY | os.O_CLOEXEC)
+        self._last = self.read()
+
+    def since_last(self) -> tuple[int, int] | None:
+        """Bytes sent and received since the last call; None where the interface went, or counts from 0 again."""
+        before, now = self._last, self.read()
+        self._last = now
+        if before is None or now is None or now[0] < before[0] or now[1] < before[1]:
+            return None
+        return now[0] - before[0], now[1] - before[1]
 
     def read(self) -> tuple[int, int] | None:
         """Bytes sent and received since boot; None once the interface is gone."""

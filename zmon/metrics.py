@@ -19,7 +19,8 @@ from prometheus_client.core import (
 from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import CollectorRegistry
 
-from zmon.records import ACTIVITIES, AgentReport, Finding, HostSample, JobView, RankState, SourceStatus
+from zmon.hardware import HostSample, SourceStatus
+from zmon.records import ACTIVITIES, AgentReport, Finding, JobView, RankState
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 STEP_SECONDS_BOUNDS = tuple(0.001 * 2**k for k in range(17))

@@ -121,6 +121,11 @@ def test_exception_after_the_owners_sigterm_names_nobody():
     assert named(terminated(0, 1.2), terminated(1, 1.2), raised(2, 1.0), terminated(3, 1.2)) == []
 
 
+def test_error_that_a_rank_survived_is_no_death():
+    """What it could not raise was printed, kept as the last error of the process, and the script went on to its end."""
+    assert death(raised(0, exit_status="exit code 0")) is None
+
+
 def test_nobody_is_named_when_the_owner_cancels():
     assert named(*map(terminated, range(4))) == []
     assert named(*map(interrupted, range(4))) == []

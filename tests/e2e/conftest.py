@@ -97,7 +97,7 @@ class Job:
         return self.process.wait(timeout=20)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def webhook() -> Iterator[Webhook]:
     """A receiver for Alertmanager."""
     hook = Webhook()
@@ -119,7 +119,7 @@ def webhook() -> Iterator[Webhook]:
     server.shutdown()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def stack(tmp_path_factory: pytest.TempPathFactory, webhook: Webhook) -> Iterator[Running]:
     """`zmon up`, ready."""
     room = tmp_path_factory.mktemp("stack")

@@ -136,7 +136,7 @@ def test_describer_takes_arguments_in_every_way_the_function_does(name):
     """An argument that a describer does not know makes a collective invisible: it is dropped, not counted."""
     theirs = list(inspect.signature(inspect.unwrap(getattr(distributed_c10d, name))).parameters)
     ours = list(inspect.signature(DESCRIBERS[name][1]).parameters)
-    assert ours == theirs
+    assert [argument for argument in ours if argument in theirs] == theirs  # an older torch may have fewer
 
 
 @pytest.mark.parametrize("name", ["all_gather_single", "reduce_scatter_single"])

@@ -4,6 +4,7 @@ import signal
 
 import pytest
 
+from tests.build import eventually
 from zmon.box import BoxReader
 
 HEAD = """
@@ -17,6 +18,14 @@ def activity(rank):
     reader = BoxReader(rank.box)
     try:
         return reader.now().activity
+    finally:
+        reader.close()
+
+
+def in_flight(rank):
+    reader = BoxReader(rank.box)
+    try:
+        return reader.now().op
     finally:
         reader.close()
 
@@ -87,6 +96,7 @@ def test_sigterm_ends_a_rank_that_waits_in_a_collective_at_once(start_rank, tmp_
     ranks = [start_rank(script, number, 2, GLOO_SOCKET_IFNAME="lo") for number in range(2)]
     for rank in ranks:
         rank.says("joined")
+    assert eventually(lambda: in_flight(ranks[0]) == "all_reduce", 20)
     ranks[0].signal(signal.SIGTERM)
     assert ranks[0].wait(2.0) == -signal.SIGTERM
     assert ranks[0].words().kind == "signal"
@@ -186,3 +196,22 @@ def test_rank_that_is_a_multiprocessing_child_ends_with_a_plain_exit(start_rank,
     assert rank.words() is not None
     assert rank.words().kind == "exit"
     assert activity(rank) == "done"
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_exception_in_a_multiprocessing_child_is_noted(start_rank, tmp_path, method):
+    """multiprocessing prints it itself, without `sys.excepthook`."""
+    (tmp_path / "child.py").write_text(
+        "from zmon import probe\ndef main():\n    assert probe.attach_box()\n    raise ValueError('bad batch 17')\n"
+    )
+    rank = start_rank(
+        f"import multiprocessing, sys\nsys.path.insert(0, {str(tmp_path)!r})\nimport child\n"
+        "if __name__ == '__main__':\n"
+        f"    worker = multiprocessing.get_context({method!r}).Process(target=child.main)\n"
+        "    worker.start()\n    worker.join()\n    print('ended', worker.exitcode, flush=True)\n"
+    )
+    assert rank.wait() == 0
+    assert rank.says("ended") == "1"
+    said = rank.words()
+    assert (said.kind, said.type, said.message) == ("exception", "builtins.ValueError", "bad batch 17")
+    assert activity(rank) != "done"

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+
 from tests.trainer.conftest import SMALL
 
 STEPS = 50

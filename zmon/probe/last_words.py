@@ -41,8 +41,13 @@ def record_last_words(timeline: RankTimeline) -> None:
         before(kind, error, trace)
 
     def on_exit() -> None:
-        error = getattr(sys, "last_value", None)  # set where the job's own excepthook has replaced ours
-        note("exit" if error is None else "exception", error)
+        # In a child of multiprocessing the exception is still on its way; elsewhere Python keeps it, should an
+        # excepthook of the job's own have replaced ours.
+        error = sys.exc_info()[1] or getattr(sys, "last_value", None)
+        if error is None or (isinstance(error, SystemExit) and not error.code):
+            note("exit", None)
+        else:
+            note("exception", error)
 
     sys.excepthook = on_exception
     atexit.register(on_exit)

@@ -70,7 +70,6 @@ class RankTimeline:
         self._op = self._group = layout.NONE
         self._depth = 0  # collectives made of collectives count once, as the outermost
         self._sequence = self._num_bytes = 0
-        self._nic = self._read_nic()
         box.words(0, 0, b"", b"")
         box.report(*[b"", 0.0] * layout.MAX_REPORT_KEYS)
         self._write_groups()
@@ -109,8 +108,8 @@ class RankTimeline:
         measures, totals = self._measures, self._totals
         measures[layout.PHASE + self._phase] += now - self._since
         duration = now - self._step_since
-        if self._interface is not None:
-            self._add_nic(measures)
+        if self._interface is not None and (moved := self._interface.since_last()) is not None:
+            measures[layout.NIC_SENT], measures[layout.NIC_RECEIVED] = moved
         if self.memory_reader is not None and now - self._memory_read > _MEMORY_INTERVAL_NS:
             self._memory = self.memory_reader() or self._memory
             self._memory_read = now
@@ -251,7 +250,8 @@ class RankTimeline:
             for field in (at, at + 3, at + 4):  # count, bytes sent, bytes received
                 self._totals[field] += self._measures[field]
         self._measures[:] = _NOTHING
-        self._nic = self._read_nic()
+        if self._interface is not None:
+            self._interface.since_last()
 
     def _write_now(self) -> None:
         self._transitions += 1
@@ -285,16 +285,6 @@ class RankTimeline:
         for name, size in self._groups:
             flat += (layout.field(name, 48), size)
         self.box.groups(*flat, *[b"", 0] * (layout.MAX_GROUPS - len(self._groups)))
-
-    def _read_nic(self) -> tuple[int, int] | None:
-        return None if self._interface is None else self._interface.read()
-
-    def _add_nic(self, measures: list[int]) -> None:
-        before, now = self._nic, self._read_nic()
-        if before is not None and now is not None and now[0] >= before[0] and now[1] >= before[1]:
-            measures[layout.NIC_SENT] = now[0] - before[0]
-            measures[layout.NIC_RECEIVED] = now[1] - before[1]
-        self._nic = now
 
     def _calibrate(self) -> int:
         """Nanoseconds one transition costs here, so that overhead can be told without timing each one."""

@@ -11,7 +11,7 @@ from typing import Any
 import pynvml
 
 from zmon.errors import SourceUnavailable
-from zmon.records import GpuSample
+from zmon.hardware import GpuSample
 
 
 class GpuSource:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import psutil
 
-from zmon.records import HostLoad
+from zmon.hardware import HostLoad
 
 
 class HostSource:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from zmon.errors import SourceUnavailable
-from zmon.records import NicSample
+from zmon.hardware import NicSample
 
 ERROR_COUNTERS = ("rx_errors", "tx_errors", "rx_dropped", "tx_dropped")
 MEGABIT = 1_000_000 / 8  # `speed` is in Mbit/s

@@ -1,0 +1,48 @@
+"""The hub's end of the line to one agent: what it said last, and since when it is silent."""
+
+from tests.build import agent_report, rank_state
+from zmon.link import FORGET_SECONDS, AgentLink
+
+
+def silent(seconds):
+    """A link whose agent answered once, and then not for so long."""
+    link = AgentLink("http://node-a:9780")
+    link.heard(agent_report(rank_state(0), cursor=7))
+    link._heard -= seconds
+    link.failed("Connection refused")
+    return link
+
+
+def test_agent_that_never_answered_is_nobody():
+    status = AgentLink("http://node-a:9780").status()
+    assert (status.host, status.reachable, status.sources) == (None, False, ())
+    assert status.error
+
+
+def test_agent_that_answers_is_not_silent():
+    link = silent(30)
+    link.heard(agent_report(rank_state(0), cursor=9))
+    status = link.status()
+    assert (status.host, status.reachable, status.silent_seconds, status.error) == ("node-a", True, 0.0, None)
+    assert link.cursor == 9
+
+
+def test_agent_that_falls_silent_is_remembered_with_its_ranks_and_its_cursor():
+    link = silent(30)
+    status = link.status()
+    assert (status.host, status.reachable, status.error) == ("node-a", False, "Connection refused")
+    assert 30 <= status.silent_seconds < 40
+    assert [r.rank for r in link.report.ranks] == [0]
+    assert link.cursor == 7
+
+
+def test_suspicions_of_an_agent_that_falls_silent_do_not_keep_the_hub_awake():
+    link = silent(0)
+    link.suspects = ({"rank": 0},)
+    link.failed("Connection refused")
+    assert link.suspects == ()
+
+
+def test_agent_that_is_silent_for_an_hour_is_forgotten():
+    assert silent(FORGET_SECONDS - 60).report is not None
+    assert silent(FORGET_SECONDS + 1).report is None
