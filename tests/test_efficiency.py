@@ -46,6 +46,11 @@ def test_straggler_shows_as_imbalance_and_not_as_communication():
     assert step_causes([*quick, slow]) == pytest.approx({"forward": 0.010, "imbalance": 0.030, "all_to_all": 0.002})
 
 
+def test_imbalance_is_what_the_median_rank_did_not_need():
+    ranks = [step_record(1, {"forward": seconds}, {"all_to_all": 0.050 - seconds}) for seconds in (0.001, 0.012, 0.040)]
+    assert step_causes(ranks) == pytest.approx({"forward": 0.012, "imbalance": 0.028, "all_to_all": 0.010})
+
+
 def test_ranks_that_agree_have_no_imbalance():
     causes = step_causes([step_record() for _ in range(4)])
     assert causes == pytest.approx({"forward": 0.010, "imbalance": 0.0, "all_to_all": 0.010})

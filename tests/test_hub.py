@@ -395,6 +395,26 @@ def test_blind_hub_resolves_nothing(play):
     play(scenario, agent)
 
 
+def test_finding_about_a_host_that_is_out_of_sight_does_not_resolve(play):
+    """Its agent died with it, perhaps: that the trouble cannot be seen any more is not that it is over."""
+    here, there = halves()
+    there.ranks = [stopped(2, host="node-b"), waiting(3, 1.0, host="node-b")]
+
+    async def scenario(door):
+        (found,) = await until(door.findings)
+        there.down = True
+        await asyncio.sleep(2.5)
+        assert [f["id"] for f in await door.findings()] == [found["id"]]
+        there.down, there.ranks = False, [rank_state(2, host="node-b"), rank_state(3, host="node-b")]
+
+        async def resolved():
+            return not await door.findings()
+
+        assert await until(resolved)
+
+    play(scenario, here, there)
+
+
 def test_hub_that_never_reached_an_agent_is_not_healthy(tmp_path):
     async def main():
         agent = FakeAgent()

@@ -76,6 +76,17 @@ def test_boxes_of_an_earlier_launch_are_left_aside_while_the_new_one_is_still_st
     assert found.missing == (2, 3)
 
 
+def test_ranks_of_the_attempt_before_are_left_aside_while_the_new_one_appears():
+    old, new = gone(start(0, NOW)), start(1, NOW + 5)[:2]
+    assert uids(newest_attempt(old + new)) == uids(new)
+
+
+def test_ranks_above_the_size_of_the_newest_start_are_left_aside():
+    """Restarted on fewer ranks by the same launcher, under an attempt number that the job fixed for itself."""
+    old, new = gone(start(0, NOW, ranks=4)), start(0, NOW + 5, ranks=2)
+    assert uids(newest_attempt(old[2:] + new)) == uids(new)
+
+
 def test_rank_that_moved_to_another_host_is_the_newer_one():
     old = [replace(s, host="node-b", alive=False) for s in start(0, NOW)[:1]]
     new = start(0, NOW + 500)
@@ -91,6 +102,13 @@ def test_two_launchers_on_one_host_are_one_start():
     """One pod per GPU and two of them on a node, or `torchrun --nnodes=2` on one machine: each has its own launcher."""
     one = start(0, NOW, ranks=2, launcher="1@100", world_size=4)
     two = [rank_state(rank, start=NOW + 0.5, run_uid=f"two-{rank}", world_size=4, launcher="1@130") for rank in (2, 3)]
+    assert uids(newest_attempt(one + two)) == uids(one + two)
+
+
+def test_launchers_of_one_start_may_be_minutes_apart():
+    """A pod that waited for its image, a node that booted late: whoever lives belongs to the job."""
+    one = start(0, NOW, ranks=2, launcher="1@100", world_size=4)
+    two = [rank_state(rank, start=NOW + 300, run_uid=f"two-{rank}", launcher="1@30100") for rank in (2, 3)]
     assert uids(newest_attempt(one + two)) == uids(one + two)
 
 

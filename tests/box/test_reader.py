@@ -333,3 +333,12 @@ def test_record_that_the_writer_is_overwriting_is_not_read_as_a_whole_one(box):
     box.overwrite(at, struct.pack("<Q", layout.RING_CAPACITY + 2))  # its number is new, its body still the old one
     numbers = [number for number, _ in read(box)["records"]]
     assert numbers == list(range(3, layout.RING_CAPACITY + 2))
+
+
+def test_whole_record_of_another_number_is_not_taken_for_the_one_that_was_asked_for(box):
+    """The writer lapped the reader: the record is whole, and it is 4,096 steps newer."""
+    box.steps(3)
+    data = box.path.read_bytes()
+    at = layout.RING + 3 * layout.RECORD_SIZE
+    box.overwrite(layout.RING + 2 * layout.RECORD_SIZE, data[at : at + layout.RECORD_SIZE])
+    assert [number for number, _ in read(box)["records"]] == [1, 3]

@@ -66,6 +66,16 @@ def test_killed_rank_is_named_and_its_victims_are_not():
     assert "nothing will start it again" in found.summary
 
 
+def test_killed_rank_is_named_although_a_peer_that_raised_was_seen_gone_before_it():
+    """The agent looks ten times a second: deaths within three looks have no order."""
+    assert detect(killed(2, 1.0), raised(0, 1.2, "all_to_all failed"), *map(disconnected, (1, 3))).ranks == (2,)
+
+
+def test_launchers_sigkill_half_a_minute_later_is_not_the_cause():
+    """torchrun kills what has not gone 30 s after its SIGTERM."""
+    assert detect(raised(1, 31.0), terminated(0, 30.9), terminated(2, 30.9), killed(3, 1.0)).ranks == (1,)
+
+
 def test_killed_rank_is_named_while_its_peers_still_wait():
     assert detect(killed(2), *others(2)).ranks == (2,)
 
