@@ -49,6 +49,9 @@ def main():
         dist.all_to_all_single(output=floats(4), input=floats(4))
         count("all_to_all", 4, 4)
 
+        dist.all_to_all(input_tensor_list=[floats(4), floats(4)], output_tensor_list=[floats(4), floats(4)])
+        count("all_to_all", 8, 8)
+
         dist.all_reduce(floats(1000))
         count("all_reduce", 1000, 1000)
         dist.all_reduce(op=dist.ReduceOp.MAX, tensor=floats(10))

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import torch
 from torch.distributed import distributed_c10d
 
 from zmon.box import BoxReader
@@ -129,6 +130,12 @@ def test_box_names_the_backend_and_a_socket_for_evidence(job):
     for number, rank in enumerate(job):
         assert (rank.identity.backend, rank.identity.device) == ("gloo", "cpu")
         assert rank.identity.socket.endswith(f"rank-{number}.sock")
+
+
+def test_lists_of_tensors_of_different_sizes_count_whole_and_each_way():
+    """gloo takes lists of equal sizes only, so the job cannot show it."""
+    call = DESCRIBERS["all_to_all"][1]([torch.ones(3), torch.ones(5)], [torch.ones(4), torch.ones(2, 1)])
+    assert (call.sent, call.received) == (6 * 4, 8 * 4)
 
 
 @pytest.mark.parametrize("name", DESCRIBERS)

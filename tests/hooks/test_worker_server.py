@@ -55,3 +55,10 @@ def test_rank_and_its_server_outlive_a_forked_worker_that_ends(start_rank):
     for _ in range(2):
         found = asyncio.run(evidence.gather(rank.pid, Path(path)))
         assert "script-0.py" in (found["stack"] or ""), found["stack_error"]
+
+
+def test_socket_goes_with_its_rank(start_rank):
+    """Nobody can ask a rank that has ended; where no agent runs nobody would ever remove it."""
+    rank = start_rank("import zmon\nassert zmon.attach()\nimport time\ntime.sleep(0.05)\n")
+    assert rank.wait() == 0
+    assert [file.name for file in rank.box.parent.iterdir()] == ["rank-0.box"]

@@ -73,6 +73,17 @@ def test_killed_rank_is_gone_with_its_signal_since_it_was_first_seen_so(boxes, l
     assert state.overdue_seconds == 0
 
 
+def test_death_is_called_to_attention_for_a_minute_and_known_for_longer(boxes, live, clock):
+    """The hub looks four times a second while anybody is suspected."""
+    box = live()
+    boxes.look()
+    box.process.end()
+    assert boxes.look()
+    clock.sleep(61)
+    assert boxes.look() == frozenset()
+    assert states(boxes)[0].alive is False
+
+
 def test_stopped_rank_is_told_at_the_next_look(boxes, live, clock):
     box = live()
     boxes.look()

@@ -40,14 +40,14 @@ CANCELLED_EXIT = ("exit code 143", "exit code 130")  # 128 + the signal's number
 def death(state: RankState) -> Death | None:
     """How a dead rank came to its end; None where it simply finished."""
     words, status = state.last_words, state.exit_status
+    if status == "exit code 0":
+        return None  # whatever it said on the way
     if words is None:
-        if status in (*CANCELLED_STATUS, *CANCELLED_EXIT):
-            return Death.CANCELLED
-        return None if status == "exit code 0" else Death.KILLED  # os._exit leaves no words
+        return Death.CANCELLED if status in (*CANCELLED_STATUS, *CANCELLED_EXIT) else Death.KILLED
     if words.kind == "signal":
         return Death.CANCELLED if status in (None, *CANCELLED_STATUS) else Death.KILLED
     if words.kind == "exit":
-        if status is None or status == "exit code 0" or status.startswith("signal"):
+        if status is None or status.startswith("signal"):
             return None  # it had finished; what ended its teardown is no matter
         return Death.CANCELLED if status in CANCELLED_EXIT else Death.RAISED
     if words.type in CANCELLED_TYPES:

@@ -7,6 +7,7 @@ for a socket address (108 bytes, unix(7)), under /tmp.
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import hashlib
 import os
@@ -34,9 +35,16 @@ def install() -> None:
     # server thread then throws and takes the rank with it ("failed to listen"). And a shutdown before the server thread
     # has begun to listen waits for it for ever. The thread ends with the process.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(server))
+    atexit.register(_remove, path, os.getpid())
     _started = True
     path.chmod(0o600)
     probe.identify(socket=str(path))
+
+
+def _remove(path: Path, rank_pid: int) -> None:
+    """Take the socket away at the rank's end, not at that of a worker forked from it."""
+    if os.getpid() == rank_pid:
+        path.unlink(missing_ok=True)
 
 
 def socket_path(box: Path) -> Path:
