@@ -19,7 +19,7 @@ setup-dev:
 	@scripts/setup dev $(PROGRAMS) chromium
 
 demo: setup
-	@$(BIN)/zmon demo $(if $(DURATION),--seconds $(DURATION)) $(if $(DATA),--data $(DATA))
+	@$(BIN)/zmon demo $(if $(DURATION),--seconds $(DURATION)) $(if $(DATA),--data "$(DATA)")
 
 test: setup-dev
 	@$(BIN)/python -m pytest

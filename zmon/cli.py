@@ -46,7 +46,7 @@ data_dir_option = click.option(
 )
 box_dir_option = click.option(
     "--box-dir",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=click.Path(path_type=Path, file_okay=False, readable=False),
     envvar="ZMON_BOX_DIR",
     default=Path("/dev/shm/zmon"),
     show_default=True,
@@ -177,7 +177,8 @@ def demo(
 ) -> None:
     """Everything on this machine, and a synchronous DLRM training for it to watch."""
     if data is not None and not data.is_file():
-        raise UsageError(f"cannot train on {data}", "there is no such file", "name a Criteo-Kaggle TSV")
+        why = "it is no regular file" if data.exists() else "there is no such file"
+        raise UsageError(f"cannot train on {data}", why, "name a Criteo-Kaggle TSV")
     console = Console()
     config = DemoConfig(f"demo-{datetime.now(UTC):%Y%m%dT%H%M%S}", ranks, seconds, data)
 
@@ -195,13 +196,16 @@ def demo(
                 return True
             good, job, findings = await follow(stack, trainer, config, console, stop, begin)
             console.print(summary(job, findings))
-            return good and (stop.is_set() or (job is not None and bool(job.step)))
+            seen = job is not None and bool(job.step) and job.ranks_seen == job.world_size
+            return good and (seen or stop.is_set())
         finally:
             await stack.stop()
             shutil.rmtree(box_dir / config.job_id, ignore_errors=True)  # nobody is left to ask about it
 
     if not asyncio.run(run()):
-        raise PartFailed("the demo was not healthy", "a part died, or no step was seen", f"see {data_dir / 'logs'}")
+        raise PartFailed(
+            "the demo was not healthy", "a part died, or not all ranks were seen", f"see {data_dir / 'logs'}"
+        )
 
 
 @cli.command()

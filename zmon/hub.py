@@ -273,13 +273,14 @@ class Hub:
 
 def job_state(snapshot: Snapshot, active: list[Finding]) -> str:
     """One word for a job: what most of its ranks do, unless it stalled or is over."""
-    if any(f.detector == "stall" and f.cause != "rank_exited" for f in active):
-        return "stalled"
     if not snapshot.ranks:
         return "unknown"
-    if all(r.activity == "done" for r in snapshot.ranks):
-        return "done"
+    stalls = [f.cause for f in active if f.detector == "stall"]
     alive = [r.activity for r in snapshot.ranks if r.alive and r.activity != "done"]
+    if alive and any(cause != "rank_exited" for cause in stalls):
+        return "stalled"
+    if all(r.activity == "done" for r in snapshot.ranks) and not stalls:
+        return "done"
     if not alive:
         return "exited"
     return Counter(alive).most_common(1)[0][0]

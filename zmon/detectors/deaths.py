@@ -47,8 +47,8 @@ def death(state: RankState) -> Death | None:
     if words.kind == "signal":
         return Death.CANCELLED if status in (None, *CANCELLED_STATUS) else Death.KILLED
     if words.kind == "exit":
-        if status is None or status.startswith("signal"):
-            return None  # it had finished; what ended its teardown is no matter
+        if status is None or status in CANCELLED_STATUS:
+            return None  # it had finished, and its launcher ended the teardown
         return Death.CANCELLED if status in CANCELLED_EXIT else Death.RAISED
     if words.type in CANCELLED_TYPES:
         return Death.CANCELLED

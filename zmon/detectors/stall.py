@@ -48,6 +48,9 @@ class Stall:
         )
         if named is None:
             summary = f"all {len(snapshot.ranks)} ranks died of broken connections at step {snapshot.ranks[0].step}"
+            summary += (
+                ", and one that nobody sees went first" if snapshot.missing else ", whose end broke them is not known"
+            )
         else:
             summary = (
                 f"rank {named.rank} on {named.host} exited at step {named.step} during {named.activity}: "
@@ -66,7 +69,7 @@ class Stall:
                 f"Read the end of rank {named.rank}'s log, then the kernel's on {named.host}: `dmesg -T | tail -50` "
                 "(out of memory? GPU error?). Start the job again from its last checkpoint."
                 if named
-                else "A rank that no agent sees went first: look for a host without an agent, then at the job's log."
+                else "Look at the job's log for the first error, and for a host of the job that has no agent."
             ),
             evidence={"last_words": named.last_words if named else None, "exit_status": named and named.exit_status},
         )

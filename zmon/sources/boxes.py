@@ -284,8 +284,9 @@ class Boxes:
 
 
 def _folders(parent: Path) -> list[Path]:
+    """The directories in a directory; none where it is not there (yet). One that may not be read is an error."""
     try:
         with os.scandir(parent) as entries:
             return [Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False)]
-    except OSError:
+    except FileNotFoundError:
         return []

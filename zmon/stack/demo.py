@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import sys
 import time
 from dataclasses import dataclass
@@ -13,12 +14,13 @@ from rich.console import Console
 from rich.table import Table
 
 from zmon import client
-from zmon.errors import PartFailed, Unreachable
+from zmon.errors import Unreachable
 from zmon.records import Finding, JobView
 from zmon.stack import Stack, Urls
 from zmon.stack.part import Part
 from zmon.terminal import number
 
+VERDICT_SECONDS = 2.0  # the hub has named who is to blame by then
 NICENESS = 5  # training leaves the dashboard some of a small machine
 
 
@@ -78,7 +80,7 @@ async def follow(
     findings: list[Finding] = []
     relay = Relay(trainer.log, console)
     shown = ""
-    good = True
+    good, ended = True, False
     assert trainer.process is not None
     async with aiohttp.ClientSession() as session:
         while not stop.is_set():
@@ -93,9 +95,12 @@ async def follow(
             except Unreachable:
                 pass  # it is being started again; the supervisor says so
             shown = _show(console, job, findings, shown)
-            if trainer.process.returncode is not None:
+            if ended:
                 good = trainer.process.returncode == 0
                 break
+            ended = trainer.process.returncode is not None
+            if ended and trainer.process.returncode:
+                await asyncio.sleep(VERDICT_SECONDS)  # and one more look
             if config.seconds is not None and time.monotonic() - begin >= config.seconds:
                 break
             try:
@@ -105,18 +110,20 @@ async def follow(
     if sys.stdout.isatty():
         console.print()
     relay.show()
-    if not good and not relay.num_lines:
-        console.print(trainer.last_lines(), highlight=False, markup=False)
     if not good:
-        raise PartFailed(
-            f"the trainer ended with exit code {trainer.process.returncode}",
-            "see above",
-            f"Its whole log is {trainer.log}",
-        )
+        if not relay.num_lines:
+            console.print(trainer.last_lines(), highlight=False, markup=False)
+        console.print(f"the trainer {ending(trainer.process.returncode or 0)}; its whole log is {trainer.log}")
+        return False, job, findings
     sick = [] if stop.is_set() else await stack.unhealthy()
     if sick:
         console.print(f"not healthy: {', '.join(sick)}: see {trainer.log.parent}")
     return not sick, job, findings
+
+
+def ending(code: int) -> str:
+    """How a process ended, in words."""
+    return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
 
 
 def summary(job: JobView | None, findings: list[Finding]) -> Table:
