@@ -101,7 +101,7 @@ async def follow(
             ended = trainer.process.returncode is not None
             if ended and trainer.process.returncode:
                 await asyncio.sleep(VERDICT_SECONDS)  # and one more look
-            if config.seconds is not None and time.monotonic() - begin >= config.seconds:
+            elif config.seconds is not None and time.monotonic() - begin >= config.seconds:
                 break
             try:
                 await asyncio.wait_for(stop.wait(), 1.0)
