@@ -27,6 +27,7 @@ from rich.console import Console
 import zmon
 from zmon import client, server
 from zmon.agent import Agent, AgentConfig
+from zmon.box import DEFAULT_ROOT
 from zmon.errors import PartFailed, Unreachable, UsageError, ZmonError
 from zmon.hub import Hub, HubConfig
 from zmon.stack import Stack, StackConfig
@@ -34,6 +35,7 @@ from zmon.stack.demo import DemoConfig, follow, summary, trainer_part, url_table
 from zmon.terminal import status_table
 
 PORT = click.IntRange(1, 65535)
+HUB_URL = f"http://127.0.0.1:{StackConfig.hub_port}"
 BLIND = 3  # exit code of `zmon status` when nobody can tell
 
 data_dir_option = click.option(
@@ -48,7 +50,7 @@ box_dir_option = click.option(
     "--box-dir",
     type=click.Path(path_type=Path, file_okay=False, readable=False),
     envvar="ZMON_BOX_DIR",
-    default=Path("/dev/shm/zmon"),
+    default=DEFAULT_ROOT,
     show_default=True,
     help="Where the ranks' black boxes lie.",
 )
@@ -94,7 +96,7 @@ def cli() -> None:
 @cli.command()
 @bind_option
 @public_option
-@click.option("--port", type=PORT, default=9780, show_default=True)
+@click.option("--port", type=PORT, default=StackConfig.agent_port, show_default=True)
 @box_dir_option
 @host_option
 def agent(bind: str, public: bool, port: int, box_dir: Path, host: str) -> None:
@@ -105,8 +107,14 @@ def agent(bind: str, public: bool, port: int, box_dir: Path, host: str) -> None:
 @cli.command()
 @bind_option
 @public_option
-@click.option("--port", type=PORT, default=9781, show_default=True)
-@click.option("--agents", envvar="ZMON_AGENTS", default="http://127.0.0.1:9780", show_default=True, help="URL,URL,…")
+@click.option("--port", type=PORT, default=StackConfig.hub_port, show_default=True)
+@click.option(
+    "--agents",
+    envvar="ZMON_AGENTS",
+    default=f"http://127.0.0.1:{StackConfig.agent_port}",
+    show_default=True,
+    help="URL,URL,…",
+)
 @data_dir_option
 def hub(bind: str, public: bool, port: int, agents: str, data_dir: Path) -> None:
     """Line the ranks up, judge, publish findings."""
@@ -117,9 +125,14 @@ def hub(bind: str, public: bool, port: int, agents: str, data_dir: Path) -> None
 
 
 @cli.command()
-@click.option("--port", type=PORT, default=8501, show_default=True)
-@click.option("--hub", envvar="ZMON_HUB_URL", default="http://127.0.0.1:9781", show_default=True)
-@click.option("--prometheus", envvar="ZMON_PROMETHEUS_URL", default="http://127.0.0.1:9090", show_default=True)
+@click.option("--port", type=PORT, default=StackConfig.dashboard_port, show_default=True)
+@click.option("--hub", envvar="ZMON_HUB_URL", default=HUB_URL, show_default=True)
+@click.option(
+    "--prometheus",
+    envvar="ZMON_PROMETHEUS_URL",
+    default=f"http://127.0.0.1:{StackConfig.prometheus_port}",
+    show_default=True,
+)
 def dashboard(port: int, hub: str, prometheus: str) -> None:
     """Show it to people."""
     import importlib.resources
@@ -214,7 +227,7 @@ def demo(
 @click.option("--json", "as_json", is_flag=True)
 def status(data_dir: Path, hub: str | None, as_json: bool) -> None:
     """Jobs and what is wrong with them. Exit code 0: healthy, 1: findings, 3: nobody can tell."""
-    base = (hub or _stack_url(data_dir, "hub") or "http://127.0.0.1:9781").rstrip("/")
+    base = (hub or _stack_url(data_dir, "hub") or HUB_URL).rstrip("/")
 
     async def ask() -> tuple[client.JobList, client.FindingList]:
         async with aiohttp.ClientSession() as session:

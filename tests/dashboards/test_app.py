@@ -9,9 +9,6 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-
-pytest.importorskip("streamlit")
-
 from streamlit.testing.v1 import AppTest
 
 APP = Path(__file__).parents[2] / "dashboards" / "app.py"

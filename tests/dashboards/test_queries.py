@@ -2,8 +2,6 @@
 
 import pytest
 
-pytest.importorskip("pandas")
-
 from dashboards.queries import Prometheus, Unreachable, quoted
 from dashboards.words import clock, count, duration
 

@@ -4,6 +4,6 @@
 """
 
 from zmon.box.reader import BoxReader, Identity, Now, Totals
-from zmon.box.writer import BoxWriter, box_path
+from zmon.box.writer import DEFAULT_ROOT, BoxWriter, box_path
 
-__all__ = ["BoxReader", "BoxWriter", "Identity", "Now", "Totals", "box_path"]
+__all__ = ["DEFAULT_ROOT", "BoxReader", "BoxWriter", "Identity", "Now", "Totals", "box_path"]

@@ -19,6 +19,8 @@ from zmon.box import layout
 from zmon.box.lock import holder
 from zmon.errors import BoxUnavailable
 
+DEFAULT_ROOT = Path("/dev/shm/zmon")  # memory, not disk: it is written at every step
+
 Write = Callable[..., None]
 
 

@@ -63,7 +63,8 @@ class Coverage:
             summary=f"ranks {_list(snapshot.missing)} of {snapshot.world_size} are in no agent's sight "
             f"although the job has been training for {min(training):.0f} s (threshold {self.missing_seconds:.0f} s)",
             detail="Start a zmon agent on every host of the job, with the job's ZMON_BOX_DIR, and name it in the hub's "
-            "--agents. On the host, `ls $ZMON_BOX_DIR/<job>/*` shows which ranks have a box.",
+            "--agents. On the host, `ls $ZMON_BOX_DIR/<job>/*` shows which ranks have a box; "
+            "the agent's log names a box that is damaged.",
             evidence={"missing": list(snapshot.missing)},
         )
 

@@ -21,14 +21,12 @@ import uuid
 from pathlib import Path
 from types import TracebackType
 
-from zmon.box import BoxWriter, box_path, layout
+from zmon.box import DEFAULT_ROOT, BoxWriter, box_path, layout
 from zmon.errors import ZmonError
 from zmon.interface import job_interface
 from zmon.launch import Launch, read_launch
 from zmon.probe.last_words import forget_last_words, record_last_words
 from zmon.probe.rank import ACTIVITY_NUMBER, PHASE_NUMBER, RankTimeline
-
-DEFAULT_BOX_DIR = "/dev/shm/zmon"
 
 _timeline: RankTimeline | None = None
 _identity: dict[str, object] = {}
@@ -152,7 +150,7 @@ def report(**values: float) -> None:
 
 
 def _open(launch: Launch, labels: dict[str, str]) -> RankTimeline:
-    root = Path(os.environ.get("ZMON_BOX_DIR", DEFAULT_BOX_DIR))
+    root = Path(os.environ.get("ZMON_BOX_DIR", DEFAULT_ROOT))
     box = BoxWriter(box_path(root, launch.job_id, launch.attempt, launch.rank))
     try:
         return _fill(box, launch, labels)
