@@ -1,6 +1,9 @@
 """Which job, attempt and rank is this? Told by the launcher, refused where nobody can agree on it."""
 
 import os
+import subprocess
+import sys
+import textwrap
 import time
 from datetime import datetime
 from pathlib import Path
@@ -19,6 +22,11 @@ TORCHRUN = {
 SLURM = {
     "SLURM_JOB_ID": "991", "SLURM_PROCID": "6", "SLURM_LOCALID": "2", "SLURM_NTASKS": "8", "SLURM_JOB_NUM_NODES": "2",
 }  # fmt: skip
+OPEN_MPI = {
+    "OMPI_COMM_WORLD_RANK": "5", "OMPI_COMM_WORLD_SIZE": "8", "OMPI_COMM_WORLD_LOCAL_RANK": "1",
+    "OMPI_COMM_WORLD_LOCAL_SIZE": "4", "ZMON_JOB_ID": "mpi",
+}  # fmt: skip
+HYDRA = {"PMI_RANK": "5", "PMI_SIZE": "8", "MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "4", "ZMON_JOB_ID": "mpi"}
 
 
 def test_torchrun_tells_everything():
@@ -40,6 +48,85 @@ def test_slurm_tells_everything_but_a_restart_and_who_shares_the_host():
     assert (found.rank, found.local_rank, found.world_size) == (6, 2, 8)
     assert not found.one_host
     assert read_launch({**SLURM, "SLURM_JOB_NUM_NODES": "1"}).one_host
+
+
+@pytest.mark.parametrize("mpirun", [OPEN_MPI, HYDRA], ids=["Open MPI", "MPICH"])
+@pytest.mark.parametrize("around", [{}, {**SLURM, "SLURM_PROCID": "0", "SLURM_NTASKS": "2"}], ids=["alone", "in Slurm"])
+def test_mpirun_tells_everything_whatever_slurm_started(mpirun, around):
+    """In a Slurm allocation mpirun starts its ranks below one task of srun on each node."""
+    found = read_launch({**around, **mpirun})
+    assert (found.rank, found.local_rank, found.world_size, found.local_world_size) == (5, 1, 8, 4)
+    assert found.max_restarts == -1
+
+
+def test_rank_and_world_size_of_the_process_group_win():
+    """torch.multiprocessing.spawn: the environment, if it tells anything, tells of the parent."""
+    env = {"ZMON_JOB_ID": "x"}
+    found = read_launch(env, rank=3, world_size=8)
+    assert (found.rank, found.local_rank, found.world_size, found.local_world_size) == (3, 3, 8, 0)
+    found = read_launch({**env, "MASTER_ADDR": "localhost"}, rank=3, world_size=8)
+    assert (found.local_rank, found.one_host) == (3, True)
+    task = {**SLURM, "SLURM_PROCID": "1", "SLURM_NTASKS": "2", "SLURM_LOCALID": "0"}  # one task on each of two nodes
+    found = read_launch(task, rank=5, world_size=8)
+    assert (found.rank, found.local_rank, found.local_world_size) == (5, 1, 4)
+    found = read_launch({**OPEN_MPI, "OMPI_COMM_WORLD_LOCAL_SIZE": "1"}, rank=9, world_size=16)
+    assert (found.rank, found.local_rank, found.local_world_size) == (9, 9, 0)
+
+
+def test_process_group_that_agrees_with_the_launcher_changes_nothing():
+    for env, rank in ((TORCHRUN, 5), (SLURM, 6), (OPEN_MPI, 5)):
+        assert read_launch(env, rank=rank, world_size=8, init_method="env://") == read_launch(env)
+
+
+@pytest.mark.parametrize("host", ["localhost:29500", "127.0.0.1:29500", "[::1]:29500", "localhost:1?x=y"])
+def test_ranks_that_meet_on_this_host_are_all_on_it(host):
+    found = read_launch({}, rank=1, world_size=4, init_method=f"tcp://{host}")
+    assert found.one_host
+    assert found.job_id
+
+
+def test_meeting_elsewhere_wins_over_a_local_master_address():
+    env = {"MASTER_ADDR": "localhost", "ZMON_JOB_ID": "x"}
+    assert not read_launch(env, rank=1, world_size=4, init_method="tcp://10.0.0.7:29500").one_host
+    with pytest.raises(UsageError, match="no id"):
+        read_launch({}, rank=1, world_size=4, init_method="tcp://10.0.0.7:29500")
+
+
+def test_ranks_that_meet_in_a_file_get_an_id_but_who_shares_the_host_is_unknown():
+    found = read_launch({}, rank=1, world_size=4, init_method="file:///shared/meeting")
+    assert (found.local_world_size, found.one_host) == (0, False)
+    assert found.job_id
+
+
+@pytest.mark.parametrize("start", [["train.py"], ["-m", "train"], ["-m", "package"]], ids=" ".join)
+def test_spawned_ranks_agree_on_an_id_with_the_name_of_the_users_script(tmp_path, start):
+    script = """
+        import multiprocessing, os
+        from zmon.launch import read_launch
+
+        def rank(number):
+            found = read_launch({}, rank=number, world_size=2, init_method="tcp://localhost:1")
+            os.write(1, f"{found.job_id} {found.launcher_pid}\\n".encode())  # whole, whoever else writes
+
+        def main():
+            ranks = [multiprocessing.get_context("spawn").Process(target=rank, args=(n,)) for n in range(2)]
+            for process in ranks:
+                process.start()
+            for process in ranks:
+                process.join()
+
+        if __name__ == "__main__":
+            main()
+    """
+    (tmp_path / "train.py").write_text(textwrap.dedent(script))
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package/__main__.py").write_text("import train\nif __name__ == '__main__':\n    train.main()\n")
+    done = subprocess.run(
+        [sys.executable, *start], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True
+    )  # fmt: skip
+    first, second = done.stdout.splitlines()
+    assert first == second
+    assert first.startswith("package-" if "package" in start else "train-")
 
 
 def test_ranks_share_a_host_only_where_that_is_certain():

@@ -30,6 +30,7 @@ from zmon.agent import Agent, AgentConfig
 from zmon.box import DEFAULT_ROOT
 from zmon.errors import PartFailed, Unreachable, UsageError, ZmonError
 from zmon.hub import Hub, HubConfig
+from zmon.run import become, environment, inherited, refusal
 from zmon.stack import Stack, StackConfig
 from zmon.stack.demo import DemoConfig, follow, summary, trainer_part, url_table
 from zmon.terminal import status_table
@@ -219,6 +220,21 @@ def demo(
         raise PartFailed(
             "the demo was not healthy", "a part died, or not all ranks were seen", f"see {data_dir / 'logs'}"
         )
+
+
+@cli.command("run", context_settings={"allow_interspersed_args": False})
+@click.option("--job-id", help="What the job is called; else what its launcher says.")
+@click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="What else to know it by; repeatable.")
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD…")
+def run_command(job_id: str | None, labels: tuple[str, ...], command: tuple[str, ...]) -> None:
+    """Run a torch job watched, without a change to its code. The exit code is CMD's."""
+    env = environment(inherited(), job_id, labels)
+    try:
+        become(command, env)
+    except OSError as error:
+        exit_code, why = refusal(command[0], error)
+        click.echo(f"zmon: {why}", err=True)
+        sys.exit(exit_code)
 
 
 @cli.command()

@@ -1,6 +1,7 @@
 """Which job, attempt and rank is this process? Read from what its launcher put into the environment.
 
-Understands torchrun (and whatever sets RANK, WORLD_SIZE, LOCAL_RANK as it does) and Slurm's srun.
+Understands torchrun (and whatever sets RANK, WORLD_SIZE, LOCAL_RANK as it does), the mpirun of Open MPI and of MPICH,
+and Slurm's srun, in this order: mpirun starts its ranks below a task of srun, which then knows nothing of them.
 """
 
 from __future__ import annotations
@@ -11,10 +12,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from zmon.box.reader import JOB_ID
 from zmon.errors import UsageError
 from zmon.process import process_stat
+
+RANK = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
+WORLD_SIZE = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS")
+LOCAL_RANK = ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID")
+LOCAL_WORLD_SIZE = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
+THIS_HOST = ("localhost", "127.0.0.1", "::1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,25 +46,38 @@ class Launch:
         return self.world_size == self.local_world_size
 
 
-def read_launch(env: Mapping[str, str], job_id: str | None = None) -> Launch:
-    """The launch this environment tells of. Raises UsageError where no job id can be agreed on."""
-    rank = _number(env, "RANK", "SLURM_PROCID", default=0)
-    world_size = _number(env, "WORLD_SIZE", "SLURM_NTASKS", default=1)
-    here = world_size == 1 or env.get("MASTER_ADDR") in ("localhost", "127.0.0.1", "::1")
-    local_world_size = _number(env, "LOCAL_WORLD_SIZE", default=world_size if here else 0)
+def read_launch(
+    env: Mapping[str, str],
+    job_id: str | None = None,
+    rank: int | None = None,
+    world_size: int | None = None,
+    init_method: str | None = None,
+) -> Launch:
+    """The launch this environment tells of. Raises UsageError where no job id can be agreed on.
+
+    `rank`, `world_size` and `init_method` are what the process group was made with: they win over the environment, and
+    where they contradict it, a launcher started the parent of this rank (torch.multiprocessing.spawn) and not the rank.
+    """
+    told_rank, told_size = _number(env, *RANK, default=0), _number(env, *WORLD_SIZE, default=1)
+    rank = told_rank if rank is None else rank
+    world_size = told_size if world_size is None else world_size
+    here = world_size == 1 or _meeting_host(env, init_method) in THIS_HOST
+    names: tuple[str, ...] = LOCAL_WORLD_SIZE if world_size == told_size else ()
+    local_world_size = _number(env, *names, default=world_size if here else 0)
     if local_world_size == 0:  # Slurm spreads tasks evenly unless told otherwise
         local_world_size = world_size // _number(env, "SLURM_JOB_NUM_NODES", default=world_size + 1)
+    names = LOCAL_RANK if (rank, world_size) == (told_rank, told_size) else ()
+    local_rank = _number(env, *names, default=rank % local_world_size if local_world_size else rank)
+    many_nodes = world_size != local_world_size and not (init_method or "").startswith("file:")  # not told: one
     restarts = _number(env, "TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT", default=0)
     launcher = os.getppid()
     stat = process_stat(launcher)
     start_ticks = stat.start_ticks if stat else 0
     return Launch(
-        job_id=_job_id(env, job_id, world_size != local_world_size, start_ticks),
+        job_id=_job_id(env, job_id, many_nodes, start_ticks),
         attempt=_number(env, "ZMON_ATTEMPT", default=restarts),
         rank=rank,
-        local_rank=_number(
-            env, "LOCAL_RANK", "SLURM_LOCALID", default=rank % local_world_size if local_world_size else rank
-        ),
+        local_rank=local_rank,
         world_size=world_size,
         local_world_size=local_world_size,
         restart_count=restarts,
@@ -94,6 +115,13 @@ def _job_id(env: Mapping[str, str], explicit: str | None, many_nodes: bool, laun
     booted = next(line for line in Path("/proc/stat").read_text().splitlines() if line.startswith("btime "))
     started = datetime.fromtimestamp(int(booted.split()[1]) + launcher_ticks // os.sysconf("SC_CLK_TCK"), UTC)
     return check_job_id(f"{_script()[:47]}-{started:%Y%m%dT%H%MZ}")
+
+
+def _meeting_host(env: Mapping[str, str], init_method: str | None) -> str | None:
+    """Where the ranks meet; None where only a file or nobody tells."""
+    if init_method is None or init_method.startswith("env:"):
+        return env.get("MASTER_ADDR")
+    return urlsplit(init_method).hostname
 
 
 def _script() -> str:
