@@ -27,6 +27,7 @@ class FakeAgent:
         self.down = False
         self.asked = []
         self.cursor = 0
+        self.behind, self.mute = 2, ()  # the rank that did not enter; ranks whose evidence never comes
 
     @asynccontextmanager
     async def serve(self):
@@ -65,7 +66,19 @@ class FakeAgent:
 
     async def evidence(self, request):
         self.check(request)
-        return web.json_response({"schema": 1, "stack": f"stack of rank {request.match_info['rank']}"})
+        rank = int(request.match_info["rank"])
+        if rank in self.mute:
+            await asyncio.sleep(60)
+        told = f"stack of rank {rank}" if request.query["stacks"] == "1" else None
+        one = {"group": "gloo:0", "sequence": 301, "op": "all_reduce", "name": "gloo:all_reduce", "num_bytes": 288,
+               "sizes": [[72]], "dtypes": ["Float"], "age_seconds": 1.5, "state": "scheduled"}  # fmt: skip
+        pending = [] if rank == self.behind else [one]
+        flight = {"pending": pending, "num_pending": len(pending), "last": {"gloo:0": 300}}
+        return web.json_response({"schema": 1, "stack": told, "flight": flight, "flight_error": None})
+
+    def evidence_asked(self):
+        """The ranks that were asked for evidence, in that order."""
+        return [path.rpartition("/")[2] for path in self.asked if "evidence" in path]
 
 
 def stopped(rank, **changes):
@@ -189,6 +202,109 @@ def test_finding_is_published_everywhere_with_its_stack(play):
         assert (job["state"], job["findings"]) == ("stalled", [found["id"]])
 
     play(scenario, agent)
+
+
+def evidence_of(door):
+    """Wait for the evidence of the one active finding: what every rank has in flight."""
+
+    async def table():
+        found = await door.findings()
+        return found[0]["evidence"].get("in_flight") if found else None
+
+    return until(table)
+
+
+def silent():
+    """Nothing moves, nobody knows why: all ranks wait in the same collective."""
+    return [waiting(rank, 8.0) for rank in range(4)]
+
+
+def test_stall_tells_what_every_rank_has_in_flight(play):
+    """The rank that is behind is the one that has nothing pending where the others have."""
+    agent = FakeAgent(*silent())
+
+    async def scenario(door):
+        table = await evidence_of(door)
+        assert list(table) == ["0", "1", "2", "3"]
+        assert table["2"] == {"pending": [], "num_pending": 0, "last": {"gloo:0": 300}}
+        assert [(r, one["group"], one["sequence"], one["op"], one["num_bytes"]) for r in "013"
+                for one in table[r]["pending"]] == [(r, "gloo:0", 301, "all_reduce", 288) for r in "013"]  # fmt: skip
+        (found,) = await door.findings()
+        assert found["cause"] == "unknown"
+        assert "flight" not in found["evidence"]["stacks"]["2"]
+
+    play(scenario, agent)
+
+
+def test_all_ranks_are_asked_what_is_in_flight_and_only_the_culprit_for_its_stack(play):
+    agent = FakeAgent(*frozen())
+
+    async def scenario(door):
+        assert list(await evidence_of(door)) == ["0", "1", "2", "3"]
+        assert sorted(agent.evidence_asked()) == ["0?stacks=0", "1?stacks=0", "2?stacks=1", "3?stacks=0"]
+
+    play(scenario, agent)
+
+
+def test_evidence_is_gathered_once_and_again_when_the_finding_is_refined(play):
+    agent = FakeAgent(*silent())
+
+    async def scenario(door):
+        assert await evidence_of(door)
+        await door.passes(5)
+        assert len(agent.evidence_asked()) == 4
+        agent.ranks = frozen()
+
+        async def again():
+            return len(agent.evidence_asked()) == 8
+
+        assert await until(again)
+        assert (await door.findings())[0]["cause"] == "rank_frozen"
+        await door.passes(5)
+        assert await again()
+
+    play(scenario, agent)
+
+
+def test_rank_whose_evidence_never_comes_holds_up_neither_the_others_nor_the_hub(play):
+    agent = FakeAgent(*silent())
+    agent.mute = (1,)
+
+    async def scenario(door):
+        assert await until(door.findings)
+        before = len(agent.asked)
+        table = await evidence_of(door)
+        assert len([path for path in agent.asked[before:] if "snapshot" in path]) > 3
+        assert "answer within 1 s" in table["1"]["error"]
+        assert [table[rank]["num_pending"] for rank in ("0", "2", "3")] == [1, 0, 1]
+
+    play(scenario, agent, evidence_seconds=1.0)
+
+
+def test_ranks_that_cannot_be_asked_are_in_the_table_with_the_reason(play):
+    agent = FakeAgent(killed(2), *(waiting(rank, 1.0) for rank in (0, 1)))
+
+    async def scenario(door):
+        table = await evidence_of(door)
+        assert table["0"]["num_pending"] == 1
+        assert table["2"] == {"error": "its process is gone"}
+        assert table["3"] == {"error": "no agent has seen it"}
+
+    play(scenario, agent)
+
+
+def test_finding_that_is_no_stall_asks_nobody_what_is_in_flight(play):
+    here, there = halves()
+
+    async def scenario(door):
+        await door.passes()
+        there.down = True
+        door.hub._links[1]._heard -= 11  # as if eleven seconds had passed
+        (found,) = await until(door.findings)
+        await door.passes()
+        assert "in_flight" not in found["evidence"]
+
+    play(scenario, here, there)
 
 
 def test_suspicion_wakes_the_hub_at_once(play):

@@ -184,11 +184,12 @@ class Agent:
         return json_response(self.report(since if since >= 0 else None, request.query.get("job_id")))
 
     async def get_evidence(self, request: web.Request) -> web.Response:
-        """Stacks of one rank of this node, and where the kernel holds it."""
+        """What one rank of this node is stuck in: its stacks (not with `stacks=0`), its operations in flight."""
         job_id, rank = request.match_info["job_id"], request.match_info["rank"]
+        stacks = request.query.get("stacks", "1") not in ("", "0")
         for box, state in self._boxes.ranks():
             if state.job_id == job_id and str(state.rank) == rank:
-                gathered: dict[str, Any] = await evidence.gather(box.identity.pid, box.socket)
+                gathered: dict[str, Any] = await evidence.gather(box.identity.pid, box.socket, stacks=stacks)
                 return json_response({"schema": 1, "job_id": job_id, "rank": state.rank, **gathered})
         return problem(f"no rank {rank} of job {job_id} on this node: zmon status lists what is there", 404)
 

@@ -5,34 +5,83 @@ The answers are evidence for a person; where the rank cannot give them (stopped,
 
 from __future__ import annotations
 
+import asyncio
+import time
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 
-STACK_TIMEOUT_SECONDS = 2.0
+from zmon import flight
+
+TIMEOUT_SECONDS = 2.0
 MAX_STACK_BYTES = 16384
+MAX_RECORD_BYTES = 16 << 20  # 2,000 entries, torch's default, are 1 MB
+_ABSENT = "this torch does not tell"
+_RECORDS = ("fr_trace_json", "dump_nccl_trace_json")  # gloo's and whoever's; NCCL's own, where torch is built with it
 
 
-async def gather(pid: int, socket: Path, proc: Path = Path("/proc")) -> dict[str, Any]:
-    """`wchan` (where the kernel holds it) and `stack` (Python stacks); None with the reason in `stack_error`."""
-    served = socket.is_socket()
-    stack, error = await _stacks(str(socket)) if served else (None, "the job has no worker server (torch < 2.9?)")
-    return {"pid": pid, "wchan": _wchan(pid, proc), "stack": stack, "stack_error": error}
+async def gather(pid: int, socket: Path, proc: Path = Path("/proc"), stacks: bool = True) -> dict[str, Any]:
+    """`wchan` (where the kernel holds it), `stack` (Python stacks), `flight` (operations in flight, flight.Flight).
+
+    None where one is not to be had, with the reason in `stack_error` and `flight_error`; the latter beside a record
+    says which part of it is missing.
+    """
+    if socket.is_socket():
+        stack, record = await asyncio.gather(_stacks(str(socket), stacks), _flight(str(socket)))
+    else:
+        stack = record = None, "the job has no worker server (torch < 2.9?)"
+    return {
+        "pid": pid,
+        "wchan": _wchan(pid, proc),
+        "stack": stack[0],
+        "stack_error": stack[1],
+        "flight": record[0],
+        "flight_error": record[1],
+    }
 
 
-async def _stacks(socket: str) -> tuple[str | None, str | None]:
-    limit = aiohttp.ClientTimeout(total=STACK_TIMEOUT_SECONDS)
+async def _stacks(socket: str, wanted: bool) -> tuple[str | None, str | None]:
+    if not wanted:
+        return None, "nobody asked for it"
+    # The handler takes that lock (torch/csrc/distributed/c10d/control_plane/PythonHandlers.cpp).
+    lock = "stopped, or in a native call that holds the interpreter lock"
+    told, error = await _ask(socket, "dump_traceback", lock)
+    return None if told is None else told[:MAX_STACK_BYTES].decode("utf-8", "replace"), error
+
+
+async def _flight(socket: str) -> tuple[flight.Flight | None, str | None]:
+    answers = await asyncio.gather(*(_ask(socket, handler) for handler in _RECORDS))
+    dumps = [told for told, _ in answers if told is not None]
+    missing = next((error for _, error in answers if error not in (None, _ABSENT)), None)
+    if not dumps:
+        return None, missing or _ABSENT
+    record, error = flight.read(dumps, time.time())
+    return record, error or missing
+
+
+async def _ask(socket: str, handler: str, silent_when: str = "stopped") -> tuple[bytes | None, str | None]:
+    """One answer of the worker server, or None and why."""
+    limit = aiohttp.ClientTimeout(total=TIMEOUT_SECONDS)
+    told = bytearray()
     try:
         async with (
             aiohttp.ClientSession(connector=aiohttp.UnixConnector(socket), timeout=limit) as session,
-            session.post("http://rank/handler/dump_traceback") as response,
+            session.post(f"http://rank/handler/{handler}") as response,
         ):
-            return (await response.read())[:MAX_STACK_BYTES].decode("utf-8", "replace"), None
+            while part := await response.content.read(MAX_RECORD_BYTES + 1 - len(told)):
+                told += part
     except TimeoutError:
-        return None, f"the rank did not answer within {STACK_TIMEOUT_SECONDS:g} s (stopped?)"
+        return None, f"the rank did not answer within {TIMEOUT_SECONDS:g} s: {silent_when}?"
     except (aiohttp.ClientError, OSError) as error:
         return None, f"the rank cannot be asked: {error}"
+    if response.status == 404:
+        return None, _ABSENT
+    if response.status != 200:
+        return None, f"the rank answers {handler} with {response.status}: {told[:100].decode('utf-8', 'replace')}"
+    if len(told) > MAX_RECORD_BYTES:
+        return None, f"the answer to {handler} is longer than {MAX_RECORD_BYTES >> 20} MiB"
+    return bytes(told), None
 
 
 def _wchan(pid: int, proc: Path) -> str | None:

@@ -19,7 +19,7 @@ import aiohttp
 from aiohttp import web
 
 import zmon
-from zmon import client, detectors, metrics
+from zmon import client, detectors, flight, metrics
 from zmon.efficiency import JobTime
 from zmon.errors import Unreachable
 from zmon.journal import Journal
@@ -42,7 +42,9 @@ class HubConfig:
     alert_interval_seconds: float = 0.25  # while a rank is suspected or a finding is active
     agent_timeout_seconds: float = 1.0
     wait_seconds: float = 30.0  # of a long poll
-    max_stacks: int = 8  # ranks asked for evidence per finding
+    max_stacks: int = 8  # ranks asked for their stacks per finding
+    evidence_seconds: float = 5.0  # for all ranks of a job together
+    max_asked: int = 64  # ranks at the same time
 
 
 class Hub:
@@ -58,6 +60,7 @@ class Hub:
         self._pass_seconds = 0.0
         self._last_pass_time: float | None = None
         self._background: set[asyncio.Task[None]] = set()
+        self._gathered: dict[str, tuple[Any, ...]] = {}  # by finding: the verdict that evidence was gathered for
 
     @property
     def blind(self) -> bool:
@@ -134,9 +137,9 @@ class Hub:
                 if finding is not None:
                     if self._journal.conclude(finding, now):
                         log.warning("%s %s: %s", finding.severity, finding.cause, finding.summary)
-                        self._start(self._gather_evidence(session, snapshot, finding))
                 elif not snapshot.unwatched or detector.name == "coverage":
                     self._journal.settle(snapshot.job_id, detector.name, now)  # else: the trouble may be out of sight
+            self._gather_what_is_new(session, snapshot)
         if all(link.report or link.silent_seconds > FORGET_SECONDS for link in self._links):
             self._forget_gone_jobs(now)
         self._last_pass_time = now
@@ -163,20 +166,31 @@ class Hub:
         account[0].update(uids)
         return account[1]
 
+    def _gather_what_is_new(self, session: aiohttp.ClientSession, snapshot: Snapshot) -> None:
+        """Ask the ranks, behind the pass's back, for each finding that is new or says something else than before."""
+        active = self._journal.active()
+        self._gathered = {f.id: self._gathered[f.id] for f in active if f.id in self._gathered}
+        for finding in active:
+            verdict = (finding.cause, finding.ranks)
+            if finding.job_id == snapshot.job_id and self._gathered.get(finding.id) != verdict:
+                self._gathered[finding.id] = verdict
+                self._start(self._gather_evidence(session, snapshot, finding))
+
     async def _gather_evidence(self, session: aiohttp.ClientSession, snapshot: Snapshot, finding: Finding) -> None:
-        """Stacks of the culprits, or of everybody where nobody is named."""
+        """Stacks of the culprits, or of everybody where nobody is named; in a stall what every rank has in flight."""
         urls = {link.report.host: link.url for link in self._links if link.report}
-        asked = [r for r in snapshot.ranks if r.alive and (r.rank in finding.ranks or not finding.ranks)]
-        stacks = {}
-        for rank in asked[: self._config.max_stacks]:
-            try:
-                stacks[str(rank.rank)] = await client.get(
-                    session, f"{urls[rank.host]}/api/v1/evidence/{rank.job_id}/{rank.rank}", dict, 5.0
-                )
-            except Unreachable as error:
-                stacks[str(rank.rank)] = {"stack_error": str(error)}
-        if stacks:
-            self._journal.attach(finding.id, {"stacks": stacks})
+        alive = [r for r in snapshot.ranks if r.alive]
+        named = [r for r in alive if r.rank in finding.ranks or not finding.ranks][: self._config.max_stacks]
+        stall = finding.detector == "stall"
+        asked = [(r, urls[r.host]) for r in (alive if stall else named)]
+        ranks = [r.rank for r in named]
+        config = self._config
+        answers = await client.evidence(session, asked, ranks, config.evidence_seconds, config.max_asked)
+        gathered: dict[str, Any] = {"in_flight": flight.table(snapshot, answers)} if stall else {}
+        if named:
+            gathered["stacks"] = {str(rank): flight.without(answers[rank]) for rank in ranks}
+        if gathered:
+            self._journal.attach(finding.id, gathered)
 
     def _start(self, work: Any) -> None:
         task = asyncio.create_task(work)

@@ -1,0 +1,181 @@
+"""What a rank has in flight, those collectives included that C++ issued: read from torch's flight recorder.
+
+Python sees no collective of DDP's reducer or of a compiled graph. The recorder, on unless TORCH_FR_BUFFER_SIZE is 0,
+holds the last 2,000 of every kind but gloo's send and recv (torch/csrc/distributed/c10d/FlightRecorderDetail.hpp; the
+dump's version is 2.10). An operation is done once it is `completed`, which only NCCL finds out, or `retired`, which is
+all that gloo tells; one that NCCL retired without completing it has timed out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import msgspec
+
+from zmon.records import OPS, Snapshot
+
+MAX_PENDING = 16
+MAX_GROUPS = 32
+MAX_TENSORS = 8  # whose sizes are told, of one operation
+MAX_NAME = 64
+_ROW_PENDING = 4  # in the table of a whole job
+_MAX_BYTES = 2**62
+_MAX_AGE_SECONDS = 30 * 86400.0
+
+# c10/core/ScalarType.h
+_ITEM_BYTES = {
+    **dict.fromkeys(("Byte", "Char", "Bool", "QInt8", "QUInt8"), 1),
+    **dict.fromkeys(("Float8_e5m2", "Float8_e4m3fn", "Float8_e5m2fnuz", "Float8_e4m3fnuz", "Float8_e8m0fnu"), 1),
+    **dict.fromkeys(("Short", "UInt16", "Half", "BFloat16"), 2),
+    **dict.fromkeys(("Int", "UInt32", "Float", "ComplexHalf", "QInt32"), 4),
+    **dict.fromkeys(("Long", "UInt64", "Double", "ComplexFloat"), 8),
+    "ComplexDouble": 16,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """One operation that was issued and is not done."""
+
+    group: str  # backend:name of the process group: each backend of a group counts for itself
+    sequence: int  # in that group, the same on every rank; of send and recv the one of their own
+    op: str  # one of records.OPS, or torch's own word
+    name: str  # as torch calls it
+    num_bytes: int | None  # of the tensors handed in; where there are none, of those handed out
+    sizes: tuple[tuple[int, ...], ...]  # of the same tensors, the first few
+    dtypes: tuple[str, ...]
+    age_seconds: float | None  # since it was issued; None: the host's clock was set meanwhile
+    state: str  # scheduled, started (NCCL with timing only), timed_out
+
+
+@dataclass(frozen=True, slots=True)
+class Flight:
+    """The oldest and the newest of what is pending, in the order it was issued, and the last sequence that is done."""
+
+    pending: tuple[Pending, ...]
+    num_pending: int
+    last: dict[str, int]  # by group
+
+
+_Count = Annotated[int, msgspec.Meta(ge=-1, le=_MAX_BYTES)]
+_Shape = Annotated[list[_Count], msgspec.Meta(max_length=64)]  # torch has no tensor of more dimensions
+
+
+class _Entry(msgspec.Struct):
+    process_group: list[str]  # name, description
+    profiling_name: str
+    collective_seq_id: _Count
+    state: str
+    retired: bool
+    time_created_ns: _Count
+    p2p_seq_id: _Count = 0
+    op_id: _Count = 0
+    is_p2p: bool = False
+    input_sizes: list[_Shape] = []
+    input_dtypes: list[str] = []
+    output_sizes: list[_Shape] = []
+    output_dtypes: list[str] = []
+
+    @property
+    def backend(self) -> str:
+        return self.profiling_name.partition(":")[0][:MAX_NAME]
+
+    @property
+    def group(self) -> str:
+        name = self.process_group[0] if self.process_group else ""
+        return f"{self.backend}:{name[:MAX_NAME]}"
+
+    @property
+    def done(self) -> bool:
+        return self.state == "completed" or (self.retired and self.backend != "nccl")
+
+
+class _Dump(msgspec.Struct):
+    pg_config: dict[str, Any] = {}
+    entries: list[_Entry] = []  # left out when there are none
+
+
+def read(dumps: Sequence[bytes], now: float) -> tuple[Flight | None, str | None]:
+    """Answers of `fr_trace_json` and its like at unix time `now`: what is in flight, or None and one line why not."""
+    groups: set[str] = set()
+    entries: dict[tuple[Any, ...], _Entry] = {}  # newer torch has the same ones in both answers
+    for dump in dumps:
+        try:
+            decoded = msgspec.json.decode(dump, type=_Dump)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            return None, f"the flight record cannot be understood: {str(error)[:200]}"
+        groups.update(decoded.pg_config)
+        for e in decoded.entries:
+            entries[e.group, e.profiling_name, e.collective_seq_id, e.p2p_seq_id, e.op_id, e.time_created_ns] = e
+    if not groups and not entries:
+        return None, "the flight record is empty: no process group yet, or TORCH_FR_BUFFER_SIZE=0"
+    return _flight(sorted(entries.values(), key=lambda e: e.time_created_ns), now), None
+
+
+def _flight(entries: list[_Entry], now: float) -> Flight:
+    last: dict[str, int] = {}
+    for e in reversed(entries):
+        if e.done and not e.is_p2p and (e.group in last or len(last) < MAX_GROUPS):
+            last[e.group] = max(last.get(e.group, 0), e.collective_seq_id)
+    open_ = [e for e in entries if not e.done]
+    # The oldest is what the rank hangs in, the newest how far it has come.
+    shown = open_ if len(open_) <= MAX_PENDING else open_[: MAX_PENDING // 2] + open_[-MAX_PENDING // 2 :]
+    return Flight(tuple(_pending(e, now) for e in shown), len(open_), last)
+
+
+def _pending(e: _Entry, now: float) -> Pending:
+    sizes, dtypes = (e.input_sizes, e.input_dtypes) if e.input_sizes else (e.output_sizes, e.output_dtypes)
+    age = now - e.time_created_ns / 1e9
+    return Pending(
+        group=e.group,
+        sequence=e.p2p_seq_id if e.is_p2p else e.collective_seq_id,
+        op=op_of(e.profiling_name),
+        name=e.profiling_name[:MAX_NAME],
+        num_bytes=_num_bytes(sizes, dtypes),
+        sizes=tuple(map(tuple, sizes[:MAX_TENSORS])),
+        dtypes=tuple(dtype[:MAX_NAME] for dtype in dtypes[:MAX_TENSORS]),
+        age_seconds=round(age, 3) if 0 <= age < _MAX_AGE_SECONDS else None,
+        state="timed_out" if e.retired else e.state[:MAX_NAME],
+    )
+
+
+def _num_bytes(sizes: list[_Shape], dtypes: list[str]) -> int | None:
+    """None where a type is not known, or the sum is not one that a tensor can have."""
+    if len(sizes) != len(dtypes) or any(dtype not in _ITEM_BYTES for dtype in dtypes):
+        return None
+    total = sum(math.prod(size) * _ITEM_BYTES[dtype] for size, dtype in zip(sizes, dtypes, strict=True))
+    return total if 0 <= total <= _MAX_BYTES else None
+
+
+def op_of(name: str) -> str:
+    """`nccl:_reduce_scatter_base` is a reduce_scatter; a word that is in no vocabulary stays as it is."""
+    word = name.rpartition(":")[2].removeprefix("sparse_").lstrip("_")
+    return next((op for op in OPS if word.startswith(op)), word[:MAX_NAME])
+
+
+def without(answer: dict[str, Any]) -> dict[str, Any]:
+    """An agent's answer but for the flight record, whose place is the table."""
+    return {name: value for name, value in answer.items() if not name.startswith("flight")}
+
+
+def table(snapshot: Snapshot, answers: dict[int, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """By rank of a job: what it hangs in and what it did last, out of its agent's answer, or why that is not known."""
+    rows = {r.rank: {"error": "its process is gone"} for r in snapshot.ranks}
+    rows |= {r.rank: {"error": "its agent is silent"} for r in snapshot.unwatched}
+    rows |= {rank: {"error": "no agent has seen it"} for rank in snapshot.missing}
+    told = {rank: _row(answer) for rank, answer in answers.items()}
+    return {str(rank): row for rank, row in sorted({**rows, **told}.items())}
+
+
+def _row(answer: dict[str, Any]) -> dict[str, Any]:
+    known = answer.get("flight")
+    error = answer.get("flight_error")
+    if not isinstance(known, dict):
+        return {"error": error or "its agent is older and does not tell"}
+    columns = ("group", "sequence", "op", "num_bytes", "sizes", "dtypes", "age_seconds", "state")
+    pending = [{name: one[name] for name in columns} for one in known["pending"][:_ROW_PENDING]]
+    row = {"pending": pending, "num_pending": known["num_pending"], "last": known["last"]}
+    return {**row, "error": error} if error else row
