@@ -31,7 +31,7 @@ def cost_of_a_step(timeline: RankTimeline) -> float:
         for op in ops:
             timeline.enter_op(op, group, 4096, 4096)
             timeline.leave_op()
-        timeline.work(512, 8192)
+        timeline.ledger.work(512, 8192)
         timeline.end_step()
     return (time.perf_counter() - begin) / STEPS
 
@@ -39,7 +39,7 @@ def cost_of_a_step(timeline: RankTimeline) -> float:
 def main() -> None:
     """Measure on this machine and print."""
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-        timeline = RankTimeline(BoxWriter(Path(folder) / "job/0/rank-0.box"), JobInterface("lo"))
+        timeline = timeline(Path(folder))
         costs = [cost_of_a_step(timeline) for _ in range(ROUNDS)]
     low, middle = min(costs), statistics.median(costs)
     print("a step of 7 phases, 5 collectives, its record and two NIC readings")

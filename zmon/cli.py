@@ -28,14 +28,16 @@ import zmon
 from zmon import client, server
 from zmon.agent import Agent, AgentConfig
 from zmon.box import DEFAULT_ROOT
+from zmon.doctor import examine
 from zmon.errors import PartFailed, Unreachable, UsageError, ZmonError
 from zmon.hub import Hub, HubConfig
 from zmon.run import become, environment, inherited, refusal
 from zmon.stack import Stack, StackConfig
 from zmon.stack.demo import DemoConfig, follow, summary, trainer_part, url_table
-from zmon.terminal import status_table
+from zmon.terminal import doctor_table, status_table
 
 PORT = click.IntRange(1, 65535)
+AGENT_URL = f"http://127.0.0.1:{StackConfig.agent_port}"
 HUB_URL = f"http://127.0.0.1:{StackConfig.hub_port}"
 BLIND = 3  # exit code of `zmon status` when nobody can tell
 
@@ -112,7 +114,7 @@ def agent(bind: str, public: bool, port: int, box_dir: Path, host: str) -> None:
 @click.option(
     "--agents",
     envvar="ZMON_AGENTS",
-    default=f"http://127.0.0.1:{StackConfig.agent_port}",
+    default=AGENT_URL,
     show_default=True,
     help="URL,URL,…",
 )
@@ -263,6 +265,24 @@ def status(data_dir: Path, hub: str | None, as_json: bool) -> None:
     else:
         Console().print(status_table(jobs.jobs, found.findings, jobs.blind))
     sys.exit(BLIND if jobs.blind else 1 if found.findings else 0)
+
+
+@cli.command()
+@data_dir_option
+@box_dir_option
+@click.option("--agent", envvar="ZMON_AGENT_URL", help="Base URL of this node's agent.")
+@click.option("--hub", envvar="ZMON_HUB_URL", help="Base URL of the hub.")
+@click.option("--json", "as_json", is_flag=True)
+def doctor(data_dir: Path, box_dir: Path, agent: str | None, hub: str | None, as_json: bool) -> None:
+    """Is what should watch this node armed? Exit code 0: all of it, 1: something is inert."""
+    agent = agent or _stack_url(data_dir, "agent") or AGENT_URL
+    hub = hub or _stack_url(data_dir, "hub") or HUB_URL
+    checks = asyncio.run(examine(box_dir, agent.rstrip("/"), hub.rstrip("/")))
+    if as_json:
+        click.echo(msgspec.json.encode({"schema": 1, "checks": checks}).decode())
+    else:
+        Console().print(doctor_table(checks))
+    sys.exit(1 if any(check.armed is False for check in checks) else 0)
 
 
 def main() -> None:

@@ -9,6 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from zmon.doctor import Check
 from zmon.records import Finding, JobView
 
 
@@ -25,6 +26,15 @@ def status_table(jobs: Sequence[JobView], findings: Sequence[Finding], blind: bo
     if jobs and not findings and not blind:
         parts.append(Text("no findings"))
     return Group(*parts)
+
+
+def doctor_table(checks: Sequence[Check]) -> RenderableType:
+    """What was tried, what is inert first to be seen."""
+    table = Table(show_header=False, box=None)
+    for check in checks:
+        word, style = {True: ("armed", "green"), False: ("INERT", "bold red"), None: ("absent", "dim")}[check.armed]
+        table.add_row(Text(word, style=style), check.name, Text(f"{check.found}. {check.next_step}".rstrip(". ") + "."))
+    return table
 
 
 def number(value: float | None) -> str:

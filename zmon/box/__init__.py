@@ -3,7 +3,8 @@
 `writer` is the rank's end, `reader` the agent's, `layout` what they agree on, `lock` tells alive from dead.
 """
 
-from zmon.box.reader import BoxReader, Identity, Now, Totals
+from zmon.box.boundary import Totals
+from zmon.box.reader import BoxReader, Identity, Now
 from zmon.box.writer import DEFAULT_ROOT, BoxWriter, box_path
 
 __all__ = ["DEFAULT_ROOT", "BoxReader", "BoxWriter", "Identity", "Now", "Totals", "box_path"]

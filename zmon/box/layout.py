@@ -1,16 +1,23 @@
 """What stands where in a black box: the one layout that writer and reader share.
 
     prefix      magic, version, ring capacity, file size          (never changes)
-    cells       identity · now · totals · report · words · groups (each twice, by turns)
-    sequences   one self-checked counter per process group
-    ring        the last 4,096 step records
+    cells       identity · place · report · words · groups         (each twice, by turns)
+    live        what the rank is doing this moment, sequence per process group: plain 64-bit words
+    ring        the last 4,096 boundaries
     tail        what the signal handler appends when the rank is terminated
 
 A **cell** has two slots written by turns, each `counter, values…, crc32`: a writer that is stopped in the
-middle of one leaves the other intact, and a reader takes the valid slot with the larger counter. A ring
-record carries its own number and a crc32 as well, so a torn or damaged one is never mistaken for a whole one
-on any processor. Integers are little-endian; times CLOCK_MONOTONIC nanoseconds unless called unix; -1 is
-"unknown".
+middle of one leaves the other intact, and a reader takes the valid slot with the larger counter.
+
+The **live** words are written at every change of phase and collective, so they cost no packing and no checksum: a
+state stands beside the time since when in two words that check each other, two such slots by turns; a number beside its
+complement. They are stored whole (aligned 64-bit stores), numbers first, the state that speaks of them last.
+
+A **boundary** is written where a step ends and where the rank turns to another activity. It holds everything so far;
+a step is the difference between its own boundary and the one before, so nothing is added up twice. It carries its own
+number and a crc32, so a torn or damaged one is never mistaken for a whole one on any processor.
+
+Integers are little-endian; times CLOCK_MONOTONIC nanoseconds unless called unix; -1 is "unknown".
 """
 
 from __future__ import annotations
@@ -22,26 +29,35 @@ from functools import cached_property
 from zmon.records import OPS, PHASES
 
 MAGIC = b"ZMONBOX\0"
-VERSION = 1
-RING_CAPACITY = 4096  # records; a few minutes of 20 ms steps
+VERSION = 2
+RING_CAPACITY = 4096  # boundaries; a few minutes of 20 ms steps
 MAX_GROUPS = 8
 MAX_REPORT_KEYS = 4
 TAIL_READ_BYTES = 16384  # of what a terminated rank left behind its box
-NONE = 255  # "no op", "no group" in a byte
+NONE = 15  # "no op", "no group"
 UNKNOWN = -1
+STATE_KEY = int.from_bytes(b"zmon\0\0", "little") << 14  # what a state's second word adds up to, and the state
+STATE_LIMIT = 1 << 14
+PHASE_SHIFT, OP_SHIFT, GROUP_SHIFT = 3, 6, 10  # of a state; the activity stands below
 
-OP_FIELDS = ("count", "exposed_ns", "inflight_ns", "sent_bytes", "received_bytes")
+# Times of a boundary, nanoseconds so far: by phase, then by op exposed, then by op in flight.
+PHASE, EXPOSED, INFLIGHT = 0, len(PHASES), len(PHASES) + len(OPS)
+NUM_TIMES = len(PHASES) + 2 * len(OPS)
+# Its counts so far: by op how often, then bytes sent, then bytes received.
+COUNT, SENT, RECEIVED = 0, len(OPS), 2 * len(OPS)
+NUM_COUNTS = 3 * len(OPS)
+# Amounts: known or not. Those of the step stand before those so far.
+SAMPLES, LOOKUPS, NIC_SENT, NIC_RECEIVED = range(4)
+NUM_AMOUNTS = 4
 
-# Where each number of a step (and of the totals) stands in the flat list `measures`.
-SAMPLES, LOOKUPS, NETWORK_SENT, NETWORK_RECEIVED, NIC_SENT, NIC_RECEIVED = range(6)
-PHASE = 6
-OP = PHASE + len(PHASES)
-NUM_MEASURES = OP + len(OPS) * len(OP_FIELDS)
+TURN, STEP = range(2)  # kinds of boundary
 
 CRC = struct.Struct("<I")
 PREFIX = struct.Struct("<8sIIQ")
-SEQUENCE = struct.Struct("<QQ")  # the counter and its complement
-RECORD = struct.Struct(f"<Q4q{NUM_MEASURES}q")  # number, step, start, duration, memory peak, measures
+# number, kind | step, time, steps, step ns, last step unix, last checkpoint unix, memory (allocated, reserved, peak),
+# overhead, dropped, bytes to and from other hosts so far | amounts of the step, amounts so far | times | counts
+HEAD = 15
+BOUNDARY = struct.Struct(f"<Q{HEAD - 1 + 2 * NUM_AMOUNTS + NUM_TIMES + NUM_COUNTS}q")
 
 
 def aligned(size: int) -> int:
@@ -75,19 +91,33 @@ class Cell:
 # pid, uid, start, start unix, launcher's pid and start | rank, local rank, world, local world, attempt,
 # restarts, max restarts | job id, device, backend, socket path, labels as JSON
 IDENTITY = Cell("q16sqqqq7i4x64s64s32s256s1024s", 64)
-# since, activity since, step since, step, sequence, bytes | activity, phase, op, group
-NOW = Cell("4qQQ4B", IDENTITY.end)
-# steps, step ns, last step unix, last checkpoint unix, memory (allocated, reserved, peak), overhead, dropped
-TOTALS = Cell(f"9q{NUM_MEASURES}q", NOW.end)
-REPORT = Cell("32sd" * MAX_REPORT_KEYS, TOTALS.end)
+# boundaries written, activity since, step since, the step it works on
+PLACE = Cell("Q3q", IDENTITY.end)
+REPORT = Cell("32sd" * MAX_REPORT_KEYS, PLACE.end)
 WORDS = Cell("qB64s1024s", REPORT.end)  # unix time, kind, type, message
 GROUPS = Cell("48si" * MAX_GROUPS, WORDS.end)  # name, size
-SEQUENCES = GROUPS.end
-RING = aligned(SEQUENCES + MAX_GROUPS * SEQUENCE.size)
-RECORD_SIZE = aligned(RECORD.size + CRC.size)
-FILE_SIZE = RING + RING_CAPACITY * RECORD_SIZE
+
+LIVE = GROUPS.end
+# As indices of signed words: two slots of (since, STATE_KEY + state - since), then numbers with their complements.
+STATE_SLOTS = (0, 2)
+NUM_BYTES = 4  # of the op in flight
+SEQUENCE = 6  # of each group
+NUM_LIVE = SEQUENCE + 2 * MAX_GROUPS
+RING = LIVE + 8 * NUM_LIVE
+BOUNDARY_SIZE = aligned(BOUNDARY.size + CRC.size)
+FILE_SIZE = RING + RING_CAPACITY * BOUNDARY_SIZE
 
 WORDS_KINDS = ("", "exception", "exit", "signal")
+
+
+def state(activity: int, phase: int, op: int = NONE, group: int = NONE) -> int:
+    """What the rank is doing, in 14 bits."""
+    return activity | phase << PHASE_SHIFT | op << OP_SHIFT | group << GROUP_SHIFT
+
+
+def unpacked(packed: int) -> tuple[int, int, int, int]:
+    """Activity, phase, op and group of a state."""
+    return packed & 7, packed >> PHASE_SHIFT & 7, packed >> OP_SHIFT & 15, packed >> GROUP_SHIFT
 
 
 def text(raw: bytes) -> str:

@@ -9,28 +9,31 @@ from __future__ import annotations
 import json
 import os
 import re
+import struct
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 from zlib import crc32
 
 from zmon.box import layout
+from zmon.box.boundary import Boundary, Totals, step_record, totals
 from zmon.box.lock import holder
 from zmon.errors import BoxCorrupt, BoxVersion
-from zmon.records import ACTIVITIES, OPS, PHASES, LastWords, Measures, Memory, OpTotals, StepRecord
+from zmon.records import ACTIVITIES, OPS, PHASES, LastWords, StepRecord
 
 JOB_ID = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,64}")  # a directory of its own
 _NS = 1e-9
+_TRACE = b"Stack (most recent call first):"  # how faulthandler begins
+_LIVE = struct.Struct(f"<{layout.NUM_LIVE}q")
 
 
 class Now(NamedTuple):
     """What the rank is doing this moment; times in nanoseconds of the host's monotonic clock."""
 
-    counter: int
     since: int
     activity_since: int
     step_since: int
-    step: int
+    step: int  # it is in, or the last one
     sequence: int
     num_bytes: int
     activity: str
@@ -63,20 +66,6 @@ class Identity:
     labels: dict[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Totals:
-    """Everything so far."""
-
-    steps: int
-    step_seconds: float
-    last_step_time: float | None
-    last_checkpoint_time: float | None
-    memory: Memory | None
-    overhead_seconds: float
-    dropped_records: int
-    measures: Measures
-
-
 class BoxReader:
     """One box, open for reading. Every method may raise BoxCorrupt."""
 
@@ -100,11 +89,34 @@ class BoxReader:
 
     def now(self) -> Now:
         """What the rank is doing this moment."""
-        *head, activity, phase, op, group = self._cell(layout.NOW)
-        if activity >= len(ACTIVITIES) or phase >= len(PHASES) or not (op < len(OPS) or op == layout.NONE):
-            raise self._corrupt("a state outside the vocabulary")
-        op_name = None if op == layout.NONE else OPS[op]
-        return Now._make([*head, ACTIVITIES[activity], PHASES[phase], op_name, None if group == layout.NONE else group])
+        for _ in range(3):  # it may change its state while we read it
+            _, activity_since, step_since, step = self._place()
+            live = self._live()
+            state = _state(live)
+            if state is None:
+                continue
+            since, activity, phase, op, group = state
+            if activity >= len(ACTIVITIES) or phase >= len(PHASES) or (op >= len(OPS) and op != layout.NONE):
+                raise self._corrupt("a state outside the vocabulary")
+            num_bytes, sequence = (0, 0) if op == layout.NONE else (
+                _number(live, layout.NUM_BYTES), self._sequence(live, group)
+            )  # fmt: skip
+            if num_bytes is None or sequence is None or (op != layout.NONE and _state(self._live()) != state):
+                continue
+            training = ACTIVITIES[activity] == "train"
+            return Now(
+                since,
+                activity_since,
+                step_since,
+                step if training else step - 1,
+                sequence,
+                num_bytes,
+                ACTIVITIES[activity],
+                PHASES[phase],
+                None if op == layout.NONE else OPS[op],
+                None if group == layout.NONE else group,
+            )
+        raise self._corrupt("its state does not check")
 
     def identity(self) -> Identity:
         """Who wrote the box."""
@@ -144,18 +156,12 @@ class BoxReader:
         return labels
 
     def totals(self) -> Totals:
-        """Everything so far."""
-        _, steps, ns, last, checkpoint, allocated, reserved, peak, overhead, dropped, *rest = self._cell(layout.TOTALS)
-        return Totals(
-            steps,
-            ns * _NS,
-            None if last < 0 else last * _NS,
-            None if checkpoint < 0 else checkpoint * _NS,
-            None if allocated < 0 else Memory(allocated, reserved, peak),
-            overhead * _NS,
-            dropped,
-            _measures(rest),
-        )
+        """Everything up to the last boundary."""
+        for _ in range(3):  # a rank with very short steps may overwrite it meanwhile
+            last = self._boundary(self._place()[0])
+            if last is not None:
+                return totals(last)
+        raise self._corrupt("its last boundary does not check")
 
     def report(self) -> dict[str, float]:
         """The gauges the job reported."""
@@ -173,17 +179,15 @@ class BoxReader:
                 unix * _NS,
             )
         tail = os.pread(self._fd, layout.TAIL_READ_BYTES, layout.FILE_SIZE)
-        if not tail:
+        if not tail.startswith(_TRACE):
             return None
         return LastWords("signal", "SIGTERM", layout.text(tail), os.fstat(self._fd).st_mtime)
 
     def sequences(self) -> dict[int, int]:
         """Collectives entered so far by group number; a counter caught in the middle of a write is left out."""
-        raw = os.pread(self._fd, layout.MAX_GROUPS * layout.SEQUENCE.size, layout.SEQUENCES)
-        if len(raw) < layout.MAX_GROUPS * layout.SEQUENCE.size:
-            raise self._corrupt("it was cut short")
-        pairs = enumerate(layout.SEQUENCE.iter_unpack(raw))
-        return {group: n for group, (n, check) in pairs if n ^ check == 0xFFFF_FFFF_FFFF_FFFF}
+        live = self._live()
+        pairs = ((group, self._sequence(live, group)) for group in range(layout.MAX_GROUPS))
+        return {group: sequence for group, sequence in pairs if sequence is not None}
 
     def groups(self) -> dict[int, tuple[str, int]]:
         """Process groups by number: name and size."""
@@ -192,33 +196,54 @@ class BoxReader:
         return {group: (layout.text(name), size) for group, (name, size) in named if layout.text(name)}
 
     def records(self, after: int) -> list[tuple[int, StepRecord]]:
-        """Step records numbered above `after` that are still in the ring, oldest first.
+        """Step records of boundaries numbered above `after` that are still in the ring, oldest first.
 
-        A number is the record's count since the start of the rank. One that the writer overwrote meanwhile is left out.
+        One that the writer overwrote meanwhile is left out.
         """
-        latest = self._cell(layout.TOTALS)[1]
-        first = max(after + 1, latest - layout.RING_CAPACITY + 1)
-        return [(n, record) for n in range(first, latest + 1) if (record := self._record(n)) is not None]
+        latest = self._place()[0]
+        first = max(after + 1, latest - layout.RING_CAPACITY + 2)
+        found: list[tuple[int, StepRecord]] = []
+        before = self._boundary(first - 1)
+        for number in range(first, latest + 1):
+            boundary = self._boundary(number)
+            if before is not None and boundary is not None and boundary.kind == layout.STEP:
+                found.append((number, step_record(before, boundary)))
+            before = boundary
+        return found
 
     def records_ended(self, after_ns: int, until_ns: int, most: int) -> tuple[StepRecord, ...]:
         """The last records whose step ended in that time, oldest first, `most` of them; reads no older ones."""
-        latest = self._cell(layout.TOTALS)[1]
+        latest = self._place()[0]
         found: list[StepRecord] = []
-        for number in range(latest, max(latest - min(most, layout.RING_CAPACITY), 0), -1):
-            record = self._record(number)
-            if record is None or (record.start + record.duration) / _NS <= after_ns:
+        boundary = self._boundary(latest)
+        for number in range(latest, max(latest - layout.RING_CAPACITY + 1, 0), -1):
+            before = self._boundary(number - 1)
+            if before is None or boundary is None or boundary.time <= after_ns or len(found) == most:
                 break
-            if (record.start + record.duration) / _NS <= until_ns:
-                found.append(record)
+            if boundary.kind == layout.STEP and boundary.time <= until_ns:
+                found.append(step_record(before, boundary))
+            boundary = before
         return tuple(reversed(found))
 
-    def _record(self, number: int) -> StepRecord | None:
-        at = layout.RING + number % layout.RING_CAPACITY * layout.RECORD_SIZE
-        values = _checked(layout.RECORD, os.pread(self._fd, layout.RECORD_SIZE, at))
-        if values is None or values[0] != number:
+    def _boundary(self, number: int) -> Boundary | None:
+        if number < 1:
             return None
-        _, step, start, duration, peak, *measures = values
-        return StepRecord(step, start * _NS, duration * _NS, _measures(measures), _known(peak))
+        at = layout.RING + number % layout.RING_CAPACITY * layout.BOUNDARY_SIZE
+        values = _checked(layout.BOUNDARY, os.pread(self._fd, layout.BOUNDARY_SIZE, at))
+        return None if values is None or values[0] != number else Boundary.of(values)
+
+    def _place(self) -> tuple[int, int, int, int]:
+        _, boundaries, activity_since, step_since, step = self._cell(layout.PLACE)
+        return boundaries, activity_since, step_since, step
+
+    def _live(self) -> tuple[int, ...]:
+        raw = os.pread(self._fd, _LIVE.size, layout.LIVE)
+        if len(raw) < _LIVE.size:
+            raise self._corrupt("it was cut short")
+        return _LIVE.unpack(raw)
+
+    def _sequence(self, live: tuple[int, ...], group: int) -> int | None:
+        return _number(live, layout.SEQUENCE + 2 * group) if group < layout.MAX_GROUPS else 0
 
     def _cell(self, cell: layout.Cell) -> tuple[Any, ...]:
         for _ in range(3):  # a fast writer may be in one slot as we read it and in the other as we read that
@@ -257,20 +282,12 @@ def _checked(layout_of: Any, raw: bytes) -> tuple[Any, ...] | None:
     return values
 
 
-def _known(value: int) -> int | None:
-    return None if value < 0 else value
+def _state(live: tuple[int, ...]) -> tuple[int, int, int, int, int] | None:
+    """Since when the rank is in which activity, phase, op and group: the newer slot of those that check."""
+    slots = ((live[at], live[at] + live[at + 1] - layout.STATE_KEY) for at in layout.STATE_SLOTS)
+    since, state = max((slot for slot in slots if 0 <= slot[1] < layout.STATE_LIMIT), default=(0, None))
+    return None if state is None else (since, *layout.unpacked(state))
 
 
-def _measures(flat: list[int]) -> Measures:
-    width = len(layout.OP_FIELDS)
-    ops = {}
-    for number, op in enumerate(OPS):
-        at = layout.OP + number * width
-        count, exposed, inflight, sent, received = flat[at : at + width]
-        if count:
-            ops[op] = OpTotals(count, exposed * _NS, inflight * _NS, sent, received)
-    return Measures(
-        {phase: ns * _NS for phase, ns in zip(PHASES, flat[layout.PHASE : layout.OP], strict=True) if ns},
-        ops,
-        *(_known(value) for value in flat[: layout.PHASE]),
-    )
+def _number(live: tuple[int, ...], at: int) -> int | None:
+    return live[at] if live[at] == ~live[at + 1] else None

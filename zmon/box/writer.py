@@ -11,7 +11,8 @@ from __future__ import annotations
 import fcntl
 import mmap
 import os
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from zlib import crc32
 
@@ -20,6 +21,7 @@ from zmon.box.lock import holder
 from zmon.errors import BoxUnavailable
 
 DEFAULT_ROOT = Path("/dev/shm/zmon")  # memory, not disk: it is written at every step
+_LOCK_SECONDS = 2.0  # it is held for microseconds
 
 Write = Callable[..., None]
 
@@ -45,18 +47,28 @@ class BoxWriter:
         self._map = mmap.mmap(self._fd, layout.FILE_SIZE)
         self._view = memoryview(self._map)
         self.identity = self._cell(layout.IDENTITY)
-        self.now = self._cell(layout.NOW)
-        self.totals = self._cell(layout.TOTALS)
+        self.place = self._cell(layout.PLACE)
         self.report = self._cell(layout.REPORT)
         self.words = self._cell(layout.WORDS)
         self.groups = self._cell(layout.GROUPS)
-        self.record = self._ring()
-        self.sequence = self._sequences()
+        self.live = self._view[layout.LIVE : layout.RING].cast("q")  # written in place: a call each would cost too much
+        self.boundary = self._ring()
+        for number in (layout.NUM_BYTES, *range(layout.SEQUENCE, layout.NUM_LIVE, 2)):
+            self.number(number, 0)
         layout.PREFIX.pack_into(self._view, 0, layout.MAGIC, layout.VERSION, layout.RING_CAPACITY, layout.FILE_SIZE)
 
     def publish(self) -> None:
-        """Put the box under its name; call once identity and state are in it."""
-        _unpublished(self.path).rename(self.path)
+        """Put the box under its name; call once identity and state are in it. Raises BoxUnavailable.
+
+        Two starts with the same job id at the same moment: a lock on the directory makes one of them the second.
+        """
+        folder = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            _lock(folder, self.path)
+            _refuse_if_held(self.path)
+            _unpublished(self.path).rename(self.path)
+        finally:
+            os.close(folder)
 
     def discard(self) -> None:
         """Take back a box that was not published."""
@@ -84,49 +96,64 @@ class BoxWriter:
 
         return write
 
-    def _ring(self) -> Write:
-        pack, crc_pack, view = layout.RECORD.pack_into, layout.CRC.pack_into, self._view
-        size = layout.RECORD.size
+    def number(self, at: int, value: int) -> None:
+        """Write one of the live numbers."""
+        self.live[at], self.live[at + 1] = value, ~value
+
+    def _ring(self) -> Callable[[Sequence[int], Sequence[int], Sequence[int]], int]:
+        pack, crc_pack, view = layout.BOUNDARY.pack_into, layout.CRC.pack_into, self._view
+        size = layout.BOUNDARY.size
         number = 0
 
-        def append(*values: object) -> None:
+        def append(head: Sequence[int], times: Sequence[int], counts: Sequence[int]) -> int:
             nonlocal number
-            at = layout.RING + (number + 1) % layout.RING_CAPACITY * layout.RECORD_SIZE
-            pack(view, at, number + 1, *values)
+            at = layout.RING + (number + 1) % layout.RING_CAPACITY * layout.BOUNDARY_SIZE
+            pack(view, at, number + 1, *head, *times, *counts)
             crc_pack(view, at + size, crc32(view[at : at + size]))
             number += 1
+            return number
 
         return append
-
-    def _sequences(self) -> Callable[[int, int], None]:
-        pack, view, complement = layout.SEQUENCE.pack_into, self._view, 0xFFFF_FFFF_FFFF_FFFF
-
-        def write(group: int, sequence: int) -> None:
-            pack(view, layout.SEQUENCES + group * 16, sequence, sequence ^ complement)
-
-        return write
 
 
 def _unpublished(path: Path) -> Path:
     return path.with_name(f".{path.name}.{os.getpid()}")
 
 
-def _create(path: Path) -> int:
-    for directory in (path.parents[2], path.parents[1], path.parent):
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+def _refuse_if_held(path: Path) -> None:
     try:
         old = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError:
-        pass
-    else:
-        pid = holder(old)
-        os.close(old)
-        if pid is not None:
-            raise BoxUnavailable(
-                f"the black box {path} is held by process {pid}",
-                "another job on this host has the same job id and is still running",
-                "give this one its own with --job-id or ZMON_JOB_ID",
-            )
+        return
+    pid = holder(old)
+    os.close(old)
+    if pid is not None:
+        raise BoxUnavailable(
+            f"the black box {path} is held by process {pid}",
+            "another job on this host has the same job id and is still running",
+            "give this one its own with --job-id or ZMON_JOB_ID",
+        )
+
+
+def _lock(folder: int, path: Path) -> None:
+    deadline = time.monotonic() + _LOCK_SECONDS
+    while True:
+        try:
+            return fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise BoxUnavailable(
+                    f"cannot put the black box {path} in its place",
+                    "another process has locked its directory",
+                    "end that one; the job runs on unwatched",
+                ) from None
+            time.sleep(0.01)
+
+
+def _create(path: Path) -> int:
+    for directory in (path.parents[2], path.parents[1], path.parent):
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _refuse_if_held(path)
     new = _unpublished(path)
     fd = os.open(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:

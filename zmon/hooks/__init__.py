@@ -1,15 +1,22 @@
-"""What zmon learns without the job's help: its collectives, its device, its stacks.
+"""What zmon learns without the job's help: its steps, its collectives, its device, its stacks.
 
-`attach` begins the watch and puts the hooks in place; each of them calls the probe and nothing else.
+`attach` begins the watch of a rank that asked for it; `watch` that of a process which may turn out to be one. Each hook
+is a module with `install()` and calls the probe and nothing else. They are loaded by these two alone: they need torch,
+daemons do not.
 """
 
 from __future__ import annotations
 
 import importlib
+import os
 
 from zmon import probe
+from zmon.autoload import restore_environment
 
-HOOKS = ("device", "collectives", "worker_server")  # loaded by attach alone: they need torch, daemons do not
+# Put in place once, before or after the rank begins; `backward` outside of what it encloses.
+HOOKS = ("world", "collectives", "functional", "ddp", "backward", "steps", "loading", "evaluation", "saving")
+AT_RANK = ("device", "worker_server")  # need the rank's box
+LAUNCHED = ("RANK", "LOCAL_RANK", "WORLD_SIZE")  # torchrun and its like set them for ranks, and for nobody else
 
 
 def attach(job_id: str | None = None, labels: dict[str, str] | None = None) -> bool:
@@ -20,9 +27,27 @@ def attach(job_id: str | None = None, labels: dict[str, str] | None = None) -> b
         import torch  # noqa: F401 - a job without torch has steps and phases, and no collectives
     except ImportError:
         return True
-    for name in HOOKS:
+    _install(HOOKS)
+    _install(AT_RANK)
+    return True
+
+
+def watch() -> None:
+    """Under `zmon run`: be ready, and begin once this process turns out to be a rank."""
+    _install(HOOKS)
+    probe.expect(_begin)
+    if all(name in os.environ for name in LAUNCHED):
+        probe.turn_out()
+
+
+def _begin() -> None:
+    restore_environment()  # a rank's own children are no ranks
+    _install(AT_RANK)
+
+
+def _install(names: tuple[str, ...]) -> None:
+    for name in names:
         try:
             importlib.import_module(f"zmon.hooks.{name}").install()
         except Exception as error:
             probe.complain(f"{name} cannot be watched in this job: {error!r}")
-    return True

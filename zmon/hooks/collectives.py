@@ -1,237 +1,128 @@
 """Which collective the rank waits in: every call of torch.distributed, wrapped.
 
-Counts each op, the bytes of the tensors handed in and out, and the time the caller spends in it. An op issued with
-`async_op=True` counts with its bytes; the time it is in flight or waited for is not known here. isend and irecv are
-left alone: batch_isend_irecv compares the functions themselves, so a wrapper there could break a job.
+Counts each op, the bytes of the tensors handed in and out, and the time the caller spends in it; for one issued with
+`async_op=True` also the wait for it and the time in flight. isend and irecv are left alone, for batch_isend_irecv
+compares the functions themselves: what they call on the process group is watched instead.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d
 
 from zmon import probe
-from zmon.hooks.device import identify_device
+from zmon.hooks import works
+from zmon.hooks.describe import DESCRIBERS, Call, size
+from zmon.hooks.replacing import replace, unseen
 from zmon.probe.rank import OP_NUMBER, RankTimeline
 
-Tensors: TypeAlias = "torch.Tensor | Sequence[torch.Tensor] | None"
+# An old name that warns of its age and calls the new one, which counts.
+_RENAMED = {"all_gather_into_tensor": "all_gather_single", "reduce_scatter_tensor": "reduce_scatter_single"}
 
-
-class Call(NamedTuple):
-    """One call of a collective: bytes handed in and out, its group, and whether the caller goes on at once."""
-
-    sent: int
-    received: int
-    group: Any
-    is_async: bool
+issued: Counter[str] = Counter()  # by group: calls passed on, to be held against the group's own sequence number
+_numbers: dict[str, int] = {}  # by group: its number in the box
 
 
 def install() -> None:
     """Wrap the collectives of torch.distributed, once."""
     if hasattr(dist.all_reduce, "__zmon__"):
         return
+    wrappers = {}
     for name, (op, describe) in DESCRIBERS.items():
-        if hasattr(distributed_c10d, name):
-            _replace(name, _watched(getattr(distributed_c10d, name), OP_NUMBER[op], describe))
-    _replace("init_process_group", _after(distributed_c10d.init_process_group, _group_made))
-    _replace("destroy_process_group", _after(distributed_c10d.destroy_process_group, _numbers.clear))
+        if hasattr(distributed_c10d, name) and not hasattr(distributed_c10d, _RENAMED.get(name, "")):
+            original = getattr(distributed_c10d, name)
+            wrappers[original] = _watched(original, OP_NUMBER[op], describe)
+    replace(wrappers)
+    for name, (op, describe) in _POINT_TO_POINT.items():
+        original = getattr(dist.ProcessGroup, name)
+        setattr(dist.ProcessGroup, name, unseen(_watched(original, OP_NUMBER[op], describe)))
+    works.install()
 
 
-def size(tensors: Tensors) -> int:
-    """Bytes of a tensor, or of a list of them."""
-    if tensors is None:
-        return 0
-    if isinstance(tensors, torch.Tensor):
-        return int(tensors.numel() * tensors.element_size())
-    return sum(map(size, tensors))
+def _sending(group: Any, tensors: Any, *_: Any, **__: Any) -> Call:
+    return Call(size(tensors), 0, group, True)
 
 
-# Each has the signature of the function it describes, so that any way of passing arguments is understood.
+def _receiving(group: Any, tensors: Any, *_: Any, **__: Any) -> Call:
+    return Call(0, size(tensors), group, True)
 
 
-def _all_to_all(
-    output_tensor_list: Tensors, input_tensor_list: Tensors, group: Any = None, async_op: bool = False
-) -> Call:
-    return Call(size(input_tensor_list), size(output_tensor_list), group, async_op)
-
-
-def _all_to_all_single(
-    output: Tensors, input: Tensors, output_split_sizes: Any = None, input_split_sizes: Any = None,
-    group: Any = None, async_op: bool = False,
-) -> Call:  # fmt: skip
-    return Call(size(input), size(output), group, async_op)
-
-
-def _all_reduce(tensor: Tensors, op: Any = None, group: Any = None, async_op: bool = False) -> Call:
-    return Call(size(tensor), size(tensor), group, async_op)
-
-
-def _all_gather(tensor_list: Tensors, tensor: Tensors, group: Any = None, async_op: bool = False) -> Call:
-    return Call(size(tensor), size(tensor_list), group, async_op)
-
-
-def _all_gather_single(
-    output_tensor: Tensors, input_tensor: Tensors, group: Any = None, async_op: bool = False
-) -> Call:
-    return Call(size(input_tensor), size(output_tensor), group, async_op)
-
-
-def _reduce_scatter(
-    output: Tensors, input_list: Tensors, op: Any = None, group: Any = None, async_op: bool = False
-) -> Call:
-    return Call(size(input_list), size(output), group, async_op)
-
-
-def _reduce_scatter_single(
-    output: Tensors, input: Tensors, op: Any = None, group: Any = None, async_op: bool = False
-) -> Call:
-    return Call(size(input), size(output), group, async_op)
-
-
-def _broadcast(
-    tensor: Tensors,
-    src: int | None = None,
-    group: Any = None,
-    async_op: bool = False,
-    group_src: int | None = None,
-) -> Call:
-    mine = _is_me(src, group_src, group)
-    return Call(size(tensor) if mine else 0, 0 if mine else size(tensor), group, async_op)
-
-
-def _reduce(
-    tensor: Tensors, dst: int | None = None, op: Any = None, group: Any = None, async_op: bool = False,
-    group_dst: int | None = None,
-) -> Call:  # fmt: skip
-    return Call(size(tensor), size(tensor) if _is_me(dst, group_dst, group) else 0, group, async_op)
-
-
-def _gather(
-    tensor: Tensors, gather_list: Tensors = None, dst: int | None = None, group: Any = None,
-    async_op: bool = False, group_dst: int | None = None,
-) -> Call:  # fmt: skip
-    return Call(size(tensor), size(gather_list), group, async_op)
-
-
-def _scatter(
-    tensor: Tensors, scatter_list: Tensors = None, src: int | None = None, group: Any = None,
-    async_op: bool = False, group_src: int | None = None,
-) -> Call:  # fmt: skip
-    return Call(size(scatter_list), size(tensor), group, async_op)
-
-
-def _barrier(group: Any = None, async_op: bool = False, device_ids: Any = None, timeout: Any = None) -> Call:
-    return Call(0, 0, group, async_op)
-
-
-def _monitored_barrier(group: Any = None, timeout: Any = None, wait_all_ranks: bool = False) -> Call:
-    return Call(0, 0, group, False)
-
-
-def _send(tensor: Tensors, dst: Any = None, group: Any = None, tag: int = 0, group_dst: Any = None) -> Call:
-    return Call(size(tensor), 0, group, False)
-
-
-def _recv(tensor: Tensors, src: Any = None, group: Any = None, tag: int = 0, group_src: Any = None) -> Call:
-    return Call(0, size(tensor), group, False)
-
-
-DESCRIBERS: dict[str, tuple[str, Callable[..., Call]]] = {
-    "all_to_all": ("all_to_all", _all_to_all),
-    "all_to_all_single": ("all_to_all", _all_to_all_single),
-    "all_reduce": ("all_reduce", _all_reduce),
-    "all_gather": ("all_gather", _all_gather),
-    "all_gather_into_tensor": ("all_gather", _all_gather_single),
-    "all_gather_single": ("all_gather", _all_gather_single),
-    "reduce_scatter": ("reduce_scatter", _reduce_scatter),
-    "reduce_scatter_tensor": ("reduce_scatter", _reduce_scatter_single),
-    "reduce_scatter_single": ("reduce_scatter", _reduce_scatter_single),
-    "broadcast": ("broadcast", _broadcast),
-    "reduce": ("reduce", _reduce),
-    "gather": ("gather", _gather),
-    "scatter": ("scatter", _scatter),
-    "barrier": ("barrier", _barrier),
-    "monitored_barrier": ("barrier", _monitored_barrier),
-    "send": ("send", _send),
-    "recv": ("recv", _recv),
+_POINT_TO_POINT = {  # methods of the process group, which isend, irecv and batch_isend_irecv call
+    "send": ("send", _sending),
+    "recv": ("recv", _receiving),
+    "recv_anysource": ("recv", _receiving),
 }
 
-_numbers: dict[str, int] = {}  # group name → number in the box
+
+def group_number(group: Any) -> int:
+    """The number of a process group in the box of this rank."""
+    name = (group or dist.group.WORLD).group_name
+    number = _numbers.get(name)
+    if number is None:
+        timeline = probe.timeline()
+        assert timeline is not None
+        number = _numbers[name] = timeline.group(name, (group or dist.group.WORLD).size())
+    return number
 
 
 def _watched(original: Callable[..., Any], op: int, describe: Callable[..., Call]) -> Callable[..., Any]:
     @functools.wraps(original)
     def collective(*args: Any, **kwargs: Any) -> Any:
-        if torch.compiler.is_compiling():
-            return original(*args, **kwargs)  # traced, not run: the compiler replaces it with its own
         timeline = probe.timeline()
-        if timeline is None:
-            return original(*args, **kwargs)
-        entered = False
+        if timeline is None or torch.compiler.is_compiling():
+            return original(*args, **kwargs)  # traced, not run: the compiler replaces it with its own
+        entered = is_async = False
         try:
-            call = describe(*args, **kwargs)
-            if call.group is dist.GroupMember.NON_GROUP_MEMBER:
-                pass  # this rank is not in the group: torch does nothing either
-            elif call.is_async:
-                timeline.count_op(op, _group_number(call.group), call.sent, call.received)
-            else:
-                entered = timeline.enter_op(op, _group_number(call.group), call.sent, call.received)
+            sent, received, group, is_async = describe(*args, **kwargs)
+            if group is not dist.GroupMember.NON_GROUP_MEMBER:  # else torch does nothing either
+                entered = enter(timeline, op, group, sent, received)
         except Exception:
-            timeline.dropped()  # torch itself will say what is wrong with the call
-        try:
+            timeline.ledger.dropped += 1  # torch itself will say what is wrong with the call
+        if not entered:
             return original(*args, **kwargs)
+        if not is_async:
+            try:
+                return original(*args, **kwargs)
+            finally:
+                leave(timeline)
+        began = timeline.issue()
+        try:
+            work = original(*args, **kwargs)
         finally:
-            if entered:
-                _leave(timeline)
+            leave(timeline, flying=True)
+        if work is not None:
+            works.watch(work, op, group_number(group), sent + received, began)
+        return work
 
     collective.__zmon__ = True  # type: ignore[attr-defined]
     return collective
 
 
-def _leave(timeline: RankTimeline) -> None:
-    try:
-        timeline.leave_op()
-    except Exception:
-        timeline.dropped()
-
-
-def _after(original: Callable[..., Any], then: Callable[[], None]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        result = original(*args, **kwargs)
-        then()
-        return result
-
-    return call
-
-
-def _replace(name: str, wrapper: Callable[..., Any]) -> None:
-    for module in (distributed_c10d, dist):
-        if hasattr(module, name):
-            setattr(module, name, wrapper)
-
-
-def _group_made() -> None:
-    _numbers.clear()
-    probe.identify(backend=dist.get_backend())
-    identify_device()
-
-
-def _group_number(group: Any) -> int:
+def enter(timeline: RankTimeline, op: int, group: Any, sent: int, received: int) -> bool:
+    """A collective begins, in any thread. False: it is part of another and must not be left."""
     group = group or dist.group.WORLD
-    name = group.group_name
-    number = _numbers.get(name)
-    if number is None:
-        timeline = probe.timeline()
-        assert timeline is not None
-        number = _numbers[name] = timeline.group(name, group.size())
-    return number
+    number = group_number(group)
+    entered = timeline.enter_op(op, number, sent, received) or timeline.enter_elsewhere(op, number, sent, received)
+    if entered:
+        issued[group.group_name] += 1
+    return entered
 
 
-def _is_me(rank: int | None, group_rank: int | None, group: Any) -> bool:
-    return bool(dist.get_rank() == rank if group_rank is None else dist.get_rank(group) == group_rank)
+def leave(timeline: RankTimeline, flying: bool = False) -> None:
+    """The call is over; `flying`: the collective is not."""
+    try:
+        timeline.leave_op(flying=flying)
+    except Exception:
+        timeline.ledger.dropped += 1
+
+
+def forget_groups() -> None:
+    """The process groups are others now."""
+    _numbers.clear()
+    issued.clear()

@@ -1,23 +1,35 @@
-"""Which device the rank computes on, and how much of its memory the allocator holds."""
+"""Which device the rank computes on, how long it takes for each part of a step, and what its allocator holds."""
 
 from __future__ import annotations
 
 import torch
 
 from zmon import probe
+from zmon.probe.device_time import DeviceTime
 
 
 def install() -> None:
-    """Let the probe read the device's memory now and then, where there is a GPU."""
+    """Let the probe read the device's memory now and then, and its times, where there is a GPU."""
     timeline = probe.timeline()
     if timeline is not None:
-        timeline.memory_reader = read_memory
+        timeline.make_device_time = make_device_time
+        timeline.ledger.memory_reader = read_memory
 
 
 def identify_device() -> None:
     """Write the device's UUID into the box; the rank has chosen its device once it made a process group."""
     if torch.cuda.is_initialized():
         probe.identify(device=f"GPU-{torch.cuda.get_device_properties(torch.cuda.current_device()).uuid}")
+
+
+def make_device_time() -> DeviceTime | None:
+    """Events on the rank's stream; None while it uses no GPU."""
+    if not torch.cuda.is_initialized():
+        return None
+    identify_device()
+    return DeviceTime(
+        lambda: torch.cuda.Event(enable_timing=True), lambda: not torch.cuda.is_current_stream_capturing()
+    )
 
 
 def read_memory() -> tuple[int, int, int] | None:

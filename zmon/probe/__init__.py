@@ -13,24 +13,29 @@ Before `attach`, or where no box could be made, every call does nothing.
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import sys
 import time
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from zmon.box import DEFAULT_ROOT, BoxWriter, box_path, layout
 from zmon.errors import ZmonError
 from zmon.interface import job_interface
 from zmon.launch import Launch, read_launch
 from zmon.probe.last_words import forget_last_words, record_last_words
-from zmon.probe.rank import ACTIVITY_NUMBER, PHASE_NUMBER, RankTimeline
+from zmon.probe.ledger import Ledger
+from zmon.probe.rank import ACTIVITY_NUMBER, PHASE_NUMBER, TRAIN, RankTimeline
 
 _timeline: RankTimeline | None = None
 _identity: dict[str, object] = {}
 _complaints: set[str] = set()
+_expected: Callable[[], None] | None = None
 
 
 def timeline() -> RankTimeline | None:
@@ -38,7 +43,49 @@ def timeline() -> RankTimeline | None:
     return _timeline
 
 
-def attach_box(job_id: str | None = None, labels: dict[str, str] | None = None) -> bool:
+def training() -> RankTimeline | None:
+    """The timeline of this rank, which trains from now on; for the hooks that see it do so."""
+    if _timeline is None:
+        turn_out()
+    if _timeline is not None and _timeline.activity != TRAIN and not _timeline.told_activity:
+        _timeline.turn_to(TRAIN)
+    return _timeline
+
+
+def guarded(hook: Callable[..., None]) -> Callable[..., None]:
+    """A hook whose failure is counted and said, and is not the job's."""
+
+    @functools.wraps(hook)
+    def call(*args: Any, **kwargs: Any) -> None:
+        try:
+            hook(*args, **kwargs)
+        except Exception as error:
+            _failed(error)
+
+    return call
+
+
+def expect(then: Callable[[], None]) -> None:
+    """This process may turn out to be a rank: begin the watch when it does, and call `then`."""
+    global _expected
+    _expected = then
+
+
+def turn_out(rank: int | None = None, world_size: int | None = None, init_method: str | None = None) -> None:
+    """This process is a rank: watch it from now on, if that was expected. Tried once."""
+    global _expected
+    then, _expected = _expected, None
+    if then is not None and _timeline is None and attach_box(rank=rank, world_size=world_size, init_method=init_method):
+        then()
+
+
+def attach_box(
+    job_id: str | None = None,
+    labels: dict[str, str] | None = None,
+    rank: int | None = None,
+    world_size: int | None = None,
+    init_method: str | None = None,
+) -> bool:
     """Begin to watch this rank. False, after one line on stderr, where that cannot be."""
     global _timeline
     if _timeline is not None:
@@ -46,7 +93,7 @@ def attach_box(job_id: str | None = None, labels: dict[str, str] | None = None) 
     if os.environ.get("ZMON_DISABLED", "") not in ("", "0"):
         return False
     try:
-        launch = read_launch(os.environ, job_id)
+        launch = read_launch(os.environ, job_id, rank, world_size, init_method)
         _timeline = _open(launch, labels or _labels(os.environ.get("ZMON_LABELS", "")))
         record_last_words(_timeline)
     except Exception as error:
@@ -73,6 +120,7 @@ class _Step:
     def __enter__(self) -> None:
         if _timeline is not None:
             try:
+                _timeline.told_steps = True
                 _timeline.begin_step(self.number)
             except Exception as error:
                 _failed(error)
@@ -100,6 +148,7 @@ def phase(name: str) -> None:
     """From now on this rank's own time goes into `name`: data, h2d, embedding, forward, backward, …"""
     if _timeline is not None:
         try:
+            _timeline.told_phases = True
             _timeline.phase(PHASE_NUMBER[name])
         except Exception as error:
             _failed(error, f"zmon.phase({name!r}): the phases are {', '.join(PHASE_NUMBER)}")
@@ -108,16 +157,19 @@ def phase(name: str) -> None:
 class activity:
     """`with zmon.activity("eval"):` what the rank is there for; its own lease applies meanwhile."""
 
-    __slots__ = ("_before", "_name")
+    __slots__ = ("_before", "_name", "_told")
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._before: int | None = None
+        self._told = False
 
     def __enter__(self) -> None:
         if _timeline is not None:
             try:
+                self._told = _timeline.told_activity
                 self._before = _timeline.turn_to(ACTIVITY_NUMBER[self._name])
+                _timeline.told_activity = True
             except Exception as error:
                 _failed(error, f"zmon.activity({self._name!r}): it is one of {', '.join(ACTIVITY_NUMBER)}")
 
@@ -126,7 +178,10 @@ class activity:
     ) -> None:
         if _timeline is not None and self._before is not None:
             try:
-                _timeline.turn_to(self._before, failed=kind is not None)
+                if self._name == "checkpoint" and kind is None:
+                    _timeline.ledger.saved()
+                _timeline.turn_to(self._before)
+                _timeline.told_activity = self._told
             except Exception as failure:
                 _failed(failure)
 
@@ -135,7 +190,7 @@ def work(samples: int | None = None, lookups: int | None = None) -> None:
     """How much work this rank has in this step, so that uneven work is not taken for a slow rank."""
     if _timeline is not None:
         try:
-            _timeline.work(samples, lookups)
+            _timeline.ledger.work(samples, lookups)
         except Exception as error:
             _failed(error)
 
@@ -144,7 +199,7 @@ def report(**values: float) -> None:
     """Gauges such as loss or normalized_entropy; four names a rank."""
     if _timeline is not None:
         try:
-            _timeline.report(values)
+            _timeline.ledger.report(values)
         except Exception as error:
             _failed(error)
 
@@ -176,7 +231,7 @@ def _fill(box: BoxWriter, launch: Launch, labels: dict[str, str]) -> RankTimelin
     )
     _write_identity(box)
     interface = job_interface(os.environ, launch.one_host) if launch.local_rank == 0 else None
-    opened = RankTimeline(box, interface, network_known=launch.one_host)
+    opened = RankTimeline(box, Ledger(box, interface, network_known=launch.one_host))
     box.publish()
     return opened
 
@@ -210,13 +265,13 @@ def _forget() -> None:
 
 def _failed(error: Exception, hint: str = "") -> None:
     if _timeline is not None:
-        _timeline.dropped()
+        _timeline.ledger.dropped += 1
     complain(hint or f"the probe lost a mark: {error!r}")
 
 
 def complain(line: str) -> None:
     """One line on stderr, once; a stderr that is closed or broken is no reason to fail."""
-    if line not in _complaints and len(_complaints) < 20:
+    if line not in _complaints and len(_complaints) < 20 and sys.stderr is not None:
         _complaints.add(line)
         with contextlib.suppress(Exception):
             print(f"zmon: {line}", file=sys.stderr)

@@ -4,20 +4,22 @@ One timeline: at any instant the rank is in exactly one phase or in one exposed 
 suspends the phase. A step reaches from the end of the step before it (or from the moment the rank turned to
 training) to its own end, so the phases and exposed ops of a step sum to it, and steps sum to wall-clock.
 
-Nothing here raises into the job, blocks or keeps anything per step: a call is a clock reading, a few integer
-additions into fixed lists and one write to mapped memory.
+Nothing here raises into the job, blocks or keeps anything per step: a change of phase is a clock reading, an addition
+and two words of mapped memory; everything else is written at the boundary of the step.
 """
 
 from __future__ import annotations
 
 import os
+import threading
 import time
+from collections import deque
 from collections.abc import Callable
-from operator import add
 from threading import get_ident
 
 from zmon.box import BoxWriter, layout
-from zmon.interface import JobInterface
+from zmon.probe.device_time import DeviceTime, Event
+from zmon.probe.ledger import Ledger, count
 from zmon.records import ACTIVITIES, OPS, PHASES
 
 INIT, TRAIN, EVAL, CHECKPOINT, DONE = range(len(ACTIVITIES))
@@ -25,145 +27,139 @@ PHASE_NUMBER = {name: number for number, name in enumerate(PHASES)}
 ACTIVITY_NUMBER = {name: number for number, name in enumerate(ACTIVITIES)}
 OP_NUMBER = {name: number for number, name in enumerate(OPS)}
 OTHER = PHASE_NUMBER["other"]
-_POINT_TO_POINT = (OP_NUMBER["send"], OP_NUMBER["recv"])
+POINT_TO_POINT = (OP_NUMBER["send"], OP_NUMBER["recv"])
 
-_NOTHING = [layout.UNKNOWN] * layout.PHASE + [0] * (layout.NUM_MEASURES - layout.PHASE)
-_OP_WIDTH = len(layout.OP_FIELDS)
-_MEMORY_INTERVAL_NS = 1_000_000_000  # the allocator's statistics are a slow call
+_MAX_ELSEWHERE = 4096  # collectives issued by other threads that wait to be counted
+_CALIBRATION_ROUNDS = 64
+_NO_OP = layout.state(0, 0)
+_SEQUENCE, _NUM_BYTES = layout.SEQUENCE, layout.NUM_BYTES
+_PHASE_SHIFT, _OP_SHIFT, _GROUP_SHIFT = layout.PHASE_SHIFT, layout.OP_SHIFT, layout.GROUP_SHIFT
+_EXPOSED, _INFLIGHT = layout.EXPOSED, layout.INFLIGHT
+_SENT, _RECEIVED = layout.SENT, layout.RECEIVED
 
-MemoryReader = Callable[[], tuple[int, int, int] | None]
+Issued = int | Event | None  # a moment on the host's clock, or on the device
 
 
 class RankTimeline:
     """Keeps one rank's timeline. Belongs to the thread and process that made it."""
 
-    def __init__(
-        self,
-        box: BoxWriter,
-        interface: JobInterface | None = None,
-        network_known: bool = False,
-        clock: Callable[[], int] = time.monotonic_ns,
-    ) -> None:
-        self.box = box
-        self.memory_reader: MemoryReader | None = None
+    def __init__(self, box: BoxWriter, ledger: Ledger, clock: Callable[[], int] = time.monotonic_ns) -> None:
+        self.box, self.ledger = box, ledger
+        self.told_steps = self.told_phases = self.told_activity = False  # by the job itself: then nothing is inferred
+        self.lent = 0  # above 0: the rank's thread waits in autograd, whose own threads act for it
+        self.step_pending = False  # an update was made and the step goes on: it ends when the rank turns away
+        self.make_device_time: Callable[[], DeviceTime | None] | None = None
+        self.device: DeviceTime | None = None
+        self.activity = INIT
+        self._live = box.live
         self._clock = clock
-        self._interface = interface
-        self._pid = os.getpid()
-        self._thread = get_ident()
-        self._measures = _NOTHING.copy()
-        self._totals = _NOTHING.copy()
-        if network_known:  # all ranks on this host: what goes to other hosts is known to be nothing
-            self._totals[layout.NETWORK_SENT] = self._totals[layout.NETWORK_RECEIVED] = 0
-        self._steps = self._step_ns = 0
-        self._last_step = self._last_checkpoint = layout.UNKNOWN
-        self._memory = (layout.UNKNOWN,) * 3
-        self._memory_read = 0
-        self._overhead_ns = self._dropped = 0
-        self._transitions = 0
-        self._report: dict[str, float] = {}
+        self._pid, self._thread = os.getpid(), get_ident()
+        self._times, self._counts = ledger.times, ledger.counts
+        self._phase, self._op = OTHER, 0
+        self._in_op = False  # collectives made of collectives count once, as the outermost
+        self._code = _code(INIT)
+        self._marks = self._marks_accounted = self._ops_waited = 0
         self._groups: list[tuple[str, int]] = []
         self._sequences = [0] * layout.MAX_GROUPS
-        now = clock()
-        self._since = self._activity_since = self._step_since = now
-        self._activity, self._phase = INIT, OTHER
-        self._step = 0
-        self._op = self._group = layout.NONE
-        self._depth = 0  # collectives made of collectives count once, as the outermost
-        self._sequence = self._num_bytes = 0
-        box.words(0, 0, b"", b"")
-        box.report(*[b"", 0.0] * layout.MAX_REPORT_KEYS)
+        self._elsewhere: deque[tuple[int, int, int, int, int]] = deque()
+        self._busy_elsewhere: set[int] = set()  # threads that are in a collective
+        self._step = 1  # the one it works on
+        self._since = clock()
         self._write_groups()
-        for group in range(layout.MAX_GROUPS):
-            box.sequence(group, 0)
-        self._write_totals()
-        self._write_now()
-        self._transition_ns = self._calibrate()
+        self._phase_cost_ns, self._op_cost_ns = self._calibrate()
+        self._since = self._activity_since = self._step_since = clock()
+        ledger.turn(self._step, self._since)
+        self._write_place()
+        self._write_state()
 
     # -- the trainer's calls ---------------------------------------------------------------------------
 
     def phase(self, number: int) -> None:
         """From now on the rank's own time goes into this phase."""
-        if get_ident() != self._thread:
-            return  # a prefetching thread has no part in the rank's timeline
+        if self._in_op or get_ident() != self._thread:
+            return self._phase_elsewhere(number)
         now = self._clock()
-        self._measures[layout.PHASE + self._phase] += now - self._since
+        if self.device is None:
+            self._times[self._phase] += now - self._since
+        else:
+            self.device.end(self._phase)
         self._since = now
         self._phase = number
-        self._write_now()
+        marks = self._marks = self._marks + 1
+        slot, live = (marks & 1) << 1, self._live  # here and below as in _write_state: a call would cost as much again
+        live[slot] = now
+        live[slot + 1] = self._code + (number << _PHASE_SHIFT) - now
+        return None
+
+    def _phase_elsewhere(self, number: int) -> None:
+        if get_ident() == self._thread:  # else a prefetching thread, which has no part in the rank's timeline
+            self._phase = number  # it goes on there once the wait is over
+
+    def swap_phase(self, number: int) -> int:
+        """Turn to a phase and say which one it was before, to be turned back to."""
+        before = self._phase
+        self.phase(number)
+        return before
 
     def begin_step(self, number: int | None) -> None:
         """The rank works towards the next optimizer update."""
         if get_ident() != self._thread:
             return
-        if self._activity != TRAIN:
+        if self.activity != TRAIN:
             self.turn_to(TRAIN)
-        self._step = self._step + 1 if number is None else _amount(number)
+        if number is not None and number != self._step:
+            self._step = count(number)
+            self._write_place()
         self.phase(OTHER)
 
     def end_step(self) -> None:
         """The update is done: write the step down and begin the next one."""
         if get_ident() != self._thread:
             return
+        if self._in_op:
+            self.leave_op()
         now = self._clock()
-        measures, totals = self._measures, self._totals
-        measures[layout.PHASE + self._phase] += now - self._since
+        if self.device is None:
+            self._times[self._phase] += now - self._since
+        else:
+            self.device.end(self._phase)
+        self.lent = 0  # above 0: the rank's thread waits in autograd, whose own threads act for it
+        self.step_pending = False
         duration = now - self._step_since
-        if self._interface is not None and (moved := self._interface.since_last()) is not None:
-            measures[layout.NIC_SENT], measures[layout.NIC_RECEIVED] = moved
-        if self.memory_reader is not None and now - self._memory_read > _MEMORY_INTERVAL_NS:
-            self._memory = self.memory_reader() or self._memory
-            self._memory_read = now
-        measures[layout.NETWORK_SENT : layout.NETWORK_RECEIVED + 1] = totals[
-            layout.NETWORK_SENT : layout.NETWORK_RECEIVED + 1
-        ]
-        self.box.record(self._step, self._step_since, duration, self._memory[2], *measures)
-        self._steps += 1
-        self._step_ns += duration
-        self._last_step = time.time_ns()
-        self._fold()
         self._since = self._step_since = now
         self._phase = OTHER
-        self._overhead_ns += self._transitions * self._transition_ns + self._clock() - now
-        self._transitions = 0
-        self._write_totals()
-        self._write_now()
+        self._count_elsewhere()
+        self.ledger.step(self._step, now, duration)
+        self._step += 1
+        self._write_place()
+        self._write_state()
+        self._account(self._clock() - now)
 
-    def turn_to(self, activity: int, failed: bool = False) -> int:
-        """From now on the rank is there for this; returns what it was there for before (`failed`: in vain).
+    def turn_to(self, activity: int) -> int:
+        """From now on the rank is there for this; returns what it was there for before.
 
-        What has gathered since the last step boundary belongs to no step: the next one begins when the rank
-        turns to training again.
+        What has gathered since the last step boundary belongs to no step: its collectives count with their bytes, its
+        times do not. The next step begins when the rank turns to training again.
         """
-        before = self._activity
+        before = self.activity
         if get_ident() != self._thread:
             return before
-        self._fold_outside_steps()
-        if before == CHECKPOINT and not failed:
-            self._last_checkpoint = time.time_ns()
-        self._activity = activity
-        self._since = self._activity_since = self._step_since = self._clock()
+        if self._in_op:
+            self.leave_op()
+        if self.step_pending:
+            self.end_step()
+        now = self._clock()
+        self.activity, self._code = activity, _code(activity)
+        self._since = self._activity_since = self._step_since = now
         self._phase = OTHER
-        self._write_totals()
-        self._write_now()
+        self._count_elsewhere()
+        self.ledger.turn(self._step, now, leaving=activity == DONE)
+        if activity == TRAIN and self.device is None and self.make_device_time is not None:
+            self.device = self.ledger.device = self.make_device_time()  # by now the rank uses it, if it has one
+        self._write_place()
+        self._write_state()
+        self._account(self._clock() - now)
         return before
-
-    def work(self, samples: int | None, lookups: int | None) -> None:
-        """How much this rank has on its plate in this step."""
-        for at, amount in ((layout.SAMPLES, samples), (layout.LOOKUPS, lookups)):
-            if amount is not None:
-                self._measures[at] = max(self._measures[at], 0) + _amount(amount)
-
-    def report(self, values: dict[str, float]) -> None:
-        """Gauges for the dashboard; the first four names stay, others are dropped and counted."""
-        for key, value in values.items():
-            if key in self._report or len(self._report) < layout.MAX_REPORT_KEYS:
-                self._report[key] = float(value)
-            else:
-                self._dropped += 1
-        flat: list[bytes | float] = []
-        for key, number in self._report.items():
-            flat += (layout.field(key, 32), number)
-        self.box.report(*flat, *[b"", 0.0] * (layout.MAX_REPORT_KEYS - len(self._report)))
 
     # -- the hooks' calls ------------------------------------------------------------------------------
 
@@ -177,48 +173,92 @@ class RankTimeline:
         self._write_groups()
         return len(self._groups) - 1
 
-    def enter_op(self, op: int, group: int, sent: int, received: int) -> bool:
+    def enter_op(self, op: int, group: int, sent: int, received: int, count: int = 1) -> bool:
         """A collective begins and the rank waits in it. False: it is part of another and must not be left."""
-        if self._depth or get_ident() != self._thread:
+        if self._in_op or (get_ident() != self._thread and not self.mine()):
             return False
-        now = self._clock()
-        measures = self._measures
-        measures[layout.PHASE + self._phase] += now - self._since
-        self._count_op(op, group, sent, received)
+        if count:
+            self._count(op, group, sent, received, count)
+        now, phase = self._clock(), self._phase
+        if self.device is None:
+            self._times[phase] += now - self._since
+        else:
+            self.device.end(phase)
         self._since = now
-        self._op, self._group, self._num_bytes = op, group, sent + received
-        self._write_now()
-        self._depth = 1
+        self._op, self._in_op = op, True
+        self._ops_waited += 1
+        marks = self._marks = self._marks + 1
+        slot, live = (marks & 1) << 1, self._live
+        num_bytes = sent + received
+        live[_NUM_BYTES] = num_bytes
+        live[_NUM_BYTES + 1] = ~num_bytes
+        live[slot] = now
+        live[slot + 1] = self._code - _NO_OP + (phase << _PHASE_SHIFT | op << _OP_SHIFT | group << _GROUP_SHIFT) - now
         return True
 
-    def leave_op(self) -> None:
-        """The collective is over; the suspended phase goes on."""
+    def wait_op(self, op: int, group: int, num_bytes: int) -> bool:
+        """From now on the rank waits in a collective that is counted elsewhere. False: nothing to leave."""
+        return self.enter_op(op, group, num_bytes, 0, 0)
+
+    def leave_op(self, issued: Issued = None, flying: bool = False) -> None:
+        """The rank waits no more; the suspended phase goes on.
+
+        `issued`: when the collective began, where that was not just now; `flying`: it is not over yet.
+        """
+        if get_ident() != self._thread and not self.mine():
+            return self._busy_elsewhere.discard(get_ident())
         now = self._clock()
-        waited = now - self._since
-        at = layout.OP + self._op * _OP_WIDTH
-        self._measures[at + 1] += waited
-        self._measures[at + 2] += waited
+        op, times = self._op, self._times
+        if self.device is not None:
+            self.device.end(_EXPOSED + op, None if isinstance(issued, int) else issued, flying)
+        else:
+            times[_EXPOSED + op] += now - self._since
+            if not flying:
+                times[_INFLIGHT + op] += now - (issued if isinstance(issued, int) else self._since)
         self._since = now
-        self._op = self._group = layout.NONE
-        self._depth = self._num_bytes = 0
-        self._write_now()
+        self._in_op = False
+        marks = self._marks = self._marks + 1
+        slot, live = (marks & 1) << 1, self._live
+        live[slot] = now
+        live[slot + 1] = self._code + (self._phase << _PHASE_SHIFT) - now
+        return None
 
-    def count_op(self, op: int, group: int, sent: int, received: int) -> None:
-        """A collective was issued and nobody waits for it here: its count and bytes, not its time."""
-        if not self._depth and get_ident() == self._thread:
-            self._count_op(op, group, sent, received)
+    def enter_elsewhere(self, op: int, group: int, sent: int, received: int) -> bool:
+        """A collective begins in another thread, whose time is not the rank's: it counts as soon as the rank's own
+        thread comes by. False: it is part of another and must not be left."""
+        ident = get_ident()
+        if self.mine() or ident in self._busy_elsewhere:
+            return False
+        self._busy_elsewhere.add(ident)
+        self.count_op(op, group, sent, received)
+        return True
 
-    def _count_op(self, op: int, group: int, sent: int, received: int) -> None:
-        measures = self._measures
-        at = layout.OP + op * _OP_WIDTH
-        measures[at] += 1
-        measures[at + 3] += sent
-        measures[at + 4] += received
-        if group != layout.NONE:
-            if op not in _POINT_TO_POINT:  # only the two ends take part: ranks are lined up by what all of them enter
-                self._sequences[group] += 1
-                self.box.sequence(group, self._sequences[group])
-            self._sequence = self._sequences[group]
+    def issue(self) -> Issued:
+        """This moment, at which an asynchronous collective begins: to be handed to leave_op."""
+        return self._clock() if self.device is None else self.device.mark()
+
+    def count_op(self, op: int, group: int, sent: int, received: int, count: int = 1) -> None:
+        """Collectives were issued and nobody waits for them here: their number and bytes, in any thread."""
+        if self.mine():
+            if not self._in_op:
+                self._count(op, group, sent, received, count)
+        elif len(self._elsewhere) < _MAX_ELSEWHERE:
+            self._elsewhere.append((op, group, sent, received, count))
+        else:
+            self.ledger.dropped += 1
+
+    def _count(self, op: int, group: int, sent: int, received: int, count: int) -> None:
+        counts = self._counts
+        counts[op] += count
+        counts[_SENT + op] += sent
+        counts[_RECEIVED + op] += received
+        # Only the two ends take part in send and recv: ranks are lined up by what all of them enter.
+        if group != layout.NONE and op not in POINT_TO_POINT:
+            sequence = self._sequences[group] = self._sequences[group] + count
+            at = _SEQUENCE + 2 * group
+            live = self._live
+            live[at] = sequence
+            live[at + 1] = ~sequence
 
     # -- the box ---------------------------------------------------------------------------------------
 
@@ -227,58 +267,35 @@ class RankTimeline:
         number = layout.WORDS_KINDS.index(kind)
         self.box.words(time.time_ns(), number, layout.field(type_, 64), layout.field(message, 1024))
 
+    def mine(self) -> bool:
+        """Whether this thread acts for the rank: its own, or one of autograd's (which Python did not start) while the
+        rank's own waits for them."""
+        ident = get_ident()
+        return ident == self._thread or (self.lent > 0 and ident not in threading._active)  # type: ignore[attr-defined]
+
     def owned(self) -> bool:
         """Whether this process is the rank, and not a worker forked from it."""
         return os.getpid() == self._pid
 
-    def dropped(self) -> None:
-        """Something could not be noted; the count says how often."""
-        self._dropped += 1
+    def _count_elsewhere(self) -> None:
+        while self._elsewhere:
+            self._count(*self._elsewhere.popleft())
 
-    def _fold(self) -> None:
-        """Add a step to the totals and start anew."""
-        measures, totals = self._measures, self._totals
-        for at in (layout.SAMPLES, layout.LOOKUPS, layout.NIC_SENT, layout.NIC_RECEIVED):
-            if measures[at] >= 0:
-                totals[at] = max(totals[at], 0) + measures[at]
-        totals[layout.PHASE :] = map(add, totals[layout.PHASE :], measures[layout.PHASE :])
-        self._measures[:] = _NOTHING
+    def _account(self, boundary_ns: int) -> None:
+        """Add up what watching has cost since the last boundary."""
+        phases = self._marks - self._marks_accounted - 2 * self._ops_waited
+        marks_ns = phases * self._phase_cost_ns + self._ops_waited * self._op_cost_ns
+        self.ledger.overhead_ns += marks_ns + boundary_ns
+        self._marks_accounted, self._ops_waited = self._marks, 0
 
-    def _fold_outside_steps(self) -> None:
-        """What happened between steps: collectives count with their bytes; time and work belong to no step."""
-        for at in range(layout.OP, layout.NUM_MEASURES, _OP_WIDTH):
-            for field in (at, at + 3, at + 4):  # count, bytes sent, bytes received
-                self._totals[field] += self._measures[field]
-        self._measures[:] = _NOTHING
-        if self._interface is not None:
-            self._interface.since_last()
+    def _write_state(self) -> None:
+        self._marks += 1
+        slot = (self._marks & 1) << 1
+        self._live[slot] = self._since
+        self._live[slot + 1] = self._code + (self._phase << _PHASE_SHIFT) - self._since
 
-    def _write_now(self) -> None:
-        self._transitions += 1
-        self.box.now(
-            self._since,
-            self._activity_since,
-            self._step_since,
-            self._step,
-            self._sequence,
-            self._num_bytes,
-            self._activity,
-            self._phase,
-            self._op,
-            self._group,
-        )
-
-    def _write_totals(self) -> None:
-        self.box.totals(
-            self._steps,
-            self._step_ns,
-            self._last_step,
-            self._last_checkpoint,
-            *self._memory,
-            self._overhead_ns,
-            self._dropped,
-            *self._totals,
-        )
+    def _write_place(self) -> None:
+        self.box.place(self.ledger.boundaries, self._activity_since, self._step_since, self._step)
 
     def _write_groups(self) -> None:
         flat: list[bytes | int] = []
@@ -286,19 +303,21 @@ class RankTimeline:
             flat += (layout.field(name, 48), size)
         self.box.groups(*flat, *[b"", 0] * (layout.MAX_GROUPS - len(self._groups)))
 
-    def _calibrate(self) -> int:
-        """Nanoseconds one transition costs here, so that overhead can be told without timing each one."""
-        rounds = 64
+    def _calibrate(self) -> tuple[int, int]:
+        """Nanoseconds a change of phase and a collective cost here: overhead is told without timing each one."""
         begin = self._clock()
-        for _ in range(rounds):
+        for _ in range(_CALIBRATION_ROUNDS):
             self.phase(OTHER)
-        self._transitions = 0
-        return (self._clock() - begin) // rounds
+        between = self._clock()
+        for _ in range(_CALIBRATION_ROUNDS):
+            self.enter_op(0, layout.NONE, 0, 0)
+            self.leave_op()
+        end = self._clock()
+        self._counts[:] = [0] * layout.NUM_COUNTS
+        self._marks_accounted, self._ops_waited = self._marks, 0
+        return (between - begin) // _CALIBRATION_ROUNDS, (end - between) // _CALIBRATION_ROUNDS
 
 
-def _amount(number: int) -> int:
-    """A count as the box can hold it; raises for what is none."""
-    whole = int(number)
-    if not 0 <= whole < 1 << 62:
-        raise ValueError(f"{number!r} is no count")
-    return whole
+def _code(activity: int) -> int:
+    """What stands in the live words for an activity in phase 0 and no op, before the time is taken from it."""
+    return layout.STATE_KEY + layout.state(activity, 0)

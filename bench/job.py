@@ -1,0 +1,158 @@
+"""A two-rank training loop like a user's, in which zmon can be taken out and put back between two steps.
+
+A step is forward, backward and update of a DDP model, four collectives (two all_to_all, an all_reduce, an asynchronous
+all_reduce that is waited for) and a pause. The pause is a sleep: like a rank that waits for its GPU, and computing
+would mostly measure who else uses the cores. The loop never calls zmon: steps and phases are inferred, as they are
+under `zmon run`.
+
+Started by torchrun: `-m bench.job OUT STEPS PAUSE MODE…`; each rank writes what it measured into OUT/<rank>.json.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from itertools import cycle
+from pathlib import Path
+from typing import Any
+
+import psutil
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.optim import optimizer as optimizers
+
+BLOCK = 20  # steps between two switches; the first of them is discarded
+WARM_UP = 100
+
+# absent: torch as it was before zmon was loaded. idle: the hooks are in place and the process is no rank.
+# never: zmon is not even imported.
+MODES = ("watched", "idle", "absent", "never")
+_CLASSES = (dist.Work, dist.ProcessGroup, dist.Reducer, DistributedDataParallel, torch._C.Future)
+_HOOKS = (optimizers._global_optimizer_pre_hooks, optimizers._global_optimizer_post_hooks)
+
+
+@dataclass(frozen=True)
+class Block:
+    """Seconds per step in a block: on the clock, on the processor by the rank's own thread, and what zmon says."""
+
+    mode: str
+    wall: float
+    processor: float
+    told: float
+
+
+class Switch:
+    """Everything that attaching puts into torch, to be taken out and put back."""
+
+    def __init__(self) -> None:
+        before = _names()
+        begin = time.perf_counter()
+        import zmon
+        from zmon import probe
+
+        self.import_seconds = time.perf_counter() - begin
+        if not zmon.attach():
+            raise SystemExit("zmon did not attach")
+        self.attach_seconds = time.perf_counter() - begin - self.import_seconds
+        self._probe, self._timeline = probe, probe.timeline()
+        after = _names()
+        self._changed = [(*at, before[at], new) for at, new in after.items() if at in before and before[at] is not new]
+        self._hooks = [hooks.copy() for hooks in _HOOKS]
+
+    def to(self, mode: str) -> None:
+        """From the next step on."""
+        for owner, name, plain, watching in self._changed:
+            setattr(owner, name, plain if mode == "absent" else watching)
+        for hooks, installed in zip(_HOOKS, self._hooks, strict=True):
+            hooks.clear()
+            hooks.update({} if mode == "absent" else installed)
+        self._probe._timeline = self._timeline if mode == "watched" else None
+        if mode == "watched":
+            self._timeline.turn_to(1)  # to training: the time without zmon belongs to no step
+
+    def told(self) -> float:
+        """Seconds that zmon says it has taken so far."""
+        return self._timeline.ledger.overhead_ns * 1e-9
+
+
+def _names() -> dict[tuple[Any, str], object]:
+    owners = (*(module for module in sys.modules.values() if hasattr(module, "__dict__")), *_CLASSES)
+    return {(owner, name): value for owner in owners for name, value in list(vars(owner).items())}
+
+
+def training_step(pause: float) -> Callable[[], None]:
+    """Makes the model; returns what runs one step."""
+    model = DistributedDataParallel(nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 1)))
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    batch, rows, mean, counter = torch.ones(16, 32), torch.ones(256), torch.ones(1), torch.ones(8)
+
+    def step() -> None:
+        work = dist.all_reduce(counter, async_op=True)
+        dist.all_to_all_single(torch.empty_like(rows), rows)
+        loss = model(batch).square().mean()
+        work.wait()
+        optimizer.zero_grad()
+        loss.backward()
+        dist.all_to_all_single(torch.empty_like(rows), rows)
+        optimizer.step()
+        dist.all_reduce(mean.fill_(loss.item()))
+        counter.fill_(1)
+        time.sleep(pause)
+
+    return step
+
+
+def measure(step: Callable[[], None], switch: Switch | None, mode: str) -> Block:
+    """One block in one mode."""
+    if switch is not None:
+        switch.to(mode)
+    step()
+    told = switch.told() if switch else 0.0
+    begin, processor = time.perf_counter(), time.thread_time()
+    for _ in range(BLOCK - 1):
+        step()
+    steps = BLOCK - 1
+    return Block(
+        mode,
+        (time.perf_counter() - begin) / steps,
+        (time.thread_time() - processor) / steps,
+        ((switch.told() if switch else 0.0) - told) / steps,
+    )
+
+
+def main(out: str, steps: str, pause: str, *modes: str) -> None:
+    """Run the modes in turn, forth and back, so that whoever stands in the middle is next to both others."""
+    switch = None if modes == ("never",) else Switch()
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo")
+    step = training_step(float(pause))
+    if switch is not None:
+        switch.to("watched")
+    for _ in range(WARM_UP):
+        step()
+    gc.collect()
+    gc.freeze()  # a collection of all that torch has imported is no cost of a step
+    there_and_back = cycle((*modes, *reversed(modes)))
+    blocks = [measure(step, switch, next(there_and_back)) for _ in range(int(steps) // BLOCK)]
+    memory = psutil.Process().memory_full_info()
+    told = {
+        "blocks": [asdict(block) for block in blocks],
+        "memory": {"rss": memory.rss, "pss": memory.pss, "private": memory.uss},
+        "import_seconds": switch.import_seconds if switch else 0.0,
+        "attach_seconds": switch.attach_seconds if switch else 0.0,
+    }
+    (Path(out) / f"{os.environ['RANK']}.json").write_text(json.dumps(told))
+    if switch is not None:
+        switch.to("watched")
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,116 @@
+"""DDP on two real ranks: what the box says of each way to train is what torch's flight recorder saw of it."""
+
+import json
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from zmon.box import BoxReader
+
+SAME = (
+    "plain", "buffers", "two_types", "accumulated", "find_unused", "static_graph", "bucket_view", "built_in_hook",
+    "own_hook", "own_hook_static_graph", "gan", "sub_group", "checkpointed", "graph_kept", "several_roots",
+    "gradients_asked_for", "second_derivatives", "joined", "joined_with_unused", "raising", "late_peer", "copied",
+    "unpickled", "compiled",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def ranks(tmp_path_factory, torch_zygote):
+    """By rank and scenario: what the script noted, and the record of its step."""
+    from tests.conftest import Rank
+
+    room = tmp_path_factory.mktemp("ddp")
+    script = shutil.copy(Path(__file__).with_name("ddp_job.py"), room)
+    started = []
+    for number in range(2):
+        env = {
+            "ZMON_BOX_DIR": str(room / "boxes"), "ZMON_JOB_ID": "job", "RANK": str(number), "LOCAL_RANK": str(number),
+            "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "GLOO_SOCKET_IFNAME": "lo", "TORCH_FR_BUFFER_SIZE": "5000",
+        }  # fmt: skip
+        log = room / f"log-{number}"
+        log.touch()
+        pid = torch_zygote.ask(run=str(script), env=env, log=str(log))["pid"]
+        started.append(Rank(torch_zygote, pid, log, room / "boxes", number))
+    found = []
+    try:
+        for rank in started:
+            assert rank.wait(120) == 0, rank.output
+            noted = json.loads((room / f"noted-{rank.number}.json").read_text())
+            reader = BoxReader(rank.box)
+            records = [record for _, record in reader.records(0)]
+            reader.close()
+            assert len(records) == len(noted)
+            found.append({
+                name: SimpleNamespace(record=record, **told)
+                for (name, told), record in zip(noted.items(), records, strict=True)
+            } | {"output": rank.output})  # fmt: skip
+    finally:
+        for rank in started:
+            if rank.status is None:
+                rank.signal(9)
+                rank.wait()
+    return found
+
+
+def counted(scenario):
+    """By op, how many and how many bytes; of a broadcast a rank sends or receives."""
+    return {
+        op: [moved.count, (sum if op == "broadcast" else max)([moved.sent_bytes, moved.received_bytes])]
+        for op, moved in scenario.record.measures.ops.items()
+        if moved.count and op != "barrier"  # the one between the scenarios
+    }
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.parametrize("name", SAME)
+def test_counts_and_bytes_are_what_went_over_the_group(ranks, rank, name):
+    scenario = ranks[rank][name]
+    assert scenario.went
+    assert counted(scenario) == scenario.went
+    assert scenario.dropped == 0
+
+
+@pytest.mark.parametrize("name", ["sparse", "in_two_parts"])
+def test_counts_are_right_where_bytes_are_not_known(ranks, name):
+    for rank in ranks:
+        scenario = rank[name]
+        assert {op: count for op, (count, _) in counted(scenario).items()} == {
+            op: count for op, (count, _) in scenario.went.items()
+        }
+
+
+def test_bytes_of_sparse_gradients_are_unknown_and_said_once(ranks):
+    for rank in ranks:
+        assert rank["sparse"].dropped == 4
+        assert rank["output"].count("bytes of some gradients are unknown") == 1
+
+
+def test_rank_waits_in_backward_for_the_late_one(ranks):
+    waited, late = (rank["late_peer"].record.measures.ops["all_reduce"].exposed_seconds for rank in ranks)
+    assert waited > 0.25
+    assert late < waited / 2
+
+
+def test_box_says_that_a_rank_waits_in_backward_while_it_waits(ranks):
+    assert ranks[1]["late_peer"].peer == ["all_reduce", 2 * 951 * 4]
+
+
+def test_backward_that_raised_leaves_the_wait(ranks):
+    for rank in ranks:
+        assert rank["raising"].errors == ["in backward", "in a callback"]
+        assert not vars(rank["raising"])["in op"]
+
+
+def test_modules_are_not_kept_alive(ranks):
+    for rank in ranks:
+        assert vars(rank["copied"])["kept alive"] == [False, False]
+        assert rank["copied"].reducers == 0
+
+
+def test_compiler_breaks_where_it_breaks_without_us(ranks):
+    """At what DDP itself keeps from it: its forward, and the reducer's methods."""
+    for rank in ranks:
+        assert vars(rank["compiled"])["graph breaks"] <= 4

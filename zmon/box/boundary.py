@@ -1,0 +1,123 @@
+"""What stands in a box at each boundary, and the steps between them.
+
+A boundary holds everything so far; a step is the difference between its own and the one before. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from zmon.box import layout
+from zmon.records import OPS, PHASES, Measures, Memory, OpTotals, StepRecord
+
+_NS = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Everything so far."""
+
+    steps: int
+    step_seconds: float
+    last_step_time: float | None
+    last_checkpoint_time: float | None
+    memory: Memory | None
+    overhead_seconds: float
+    dropped_records: int
+    measures: Measures
+
+
+class Boundary(NamedTuple):
+    """Everything up to one moment; see the layout. Nanoseconds and bytes, -1: unknown."""
+
+    number: int
+    kind: int
+    step: int
+    time: int
+    steps: int
+    step_ns: int
+    last_step: int
+    last_checkpoint: int
+    memory: tuple[int, ...]
+    overhead: int
+    dropped: int
+    network: tuple[int, ...]
+    step_amounts: tuple[int, ...]
+    amounts: tuple[int, ...]
+    times: tuple[int, ...]
+    counts: tuple[int, ...]
+
+    @classmethod
+    def of(cls, v: tuple[int, ...]) -> Boundary:
+        """From the numbers as they stand in the ring."""
+        at = layout.HEAD + 2 * layout.NUM_AMOUNTS
+        times, counts = v[at : at + layout.NUM_TIMES], v[at + layout.NUM_TIMES :]
+        own, so_far = v[layout.HEAD : layout.HEAD + layout.NUM_AMOUNTS], v[layout.HEAD + layout.NUM_AMOUNTS : at]
+        number, kind, step, time, steps, step_ns, last_step, last_checkpoint = v[:8]
+        return cls(
+            number, kind, step, time, steps, step_ns, last_step, last_checkpoint,
+            v[8:11], v[11], v[12], v[13:15], own, so_far, times, counts,
+        )  # fmt: skip
+
+
+def totals(last: Boundary) -> Totals:
+    """Everything up to the last boundary."""
+    return Totals(
+        last.steps,
+        last.step_ns * _NS,
+        None if last.last_step < 0 else last.last_step * _NS,
+        None if last.last_checkpoint < 0 else last.last_checkpoint * _NS,
+        None if last.memory[0] < 0 else Memory(*last.memory),
+        last.overhead * _NS,
+        last.dropped,
+        _measures(last.times, last.counts, last.amounts, last.network),
+    )
+
+
+def step_record(before: Boundary, end: Boundary) -> StepRecord:
+    """The step that ended at `end`."""
+    duration = end.step_ns - before.step_ns
+    return StepRecord(
+        end.step,
+        (end.time - duration) * _NS,
+        duration * _NS,
+        _measures(
+            [b - a for a, b in zip(before.times, end.times, strict=True)],
+            [b - a for a, b in zip(before.counts, end.counts, strict=True)],
+            end.step_amounts,
+            [b - max(a, 0) if b >= 0 else b for a, b in zip(before.network, end.network, strict=True)],
+        ),
+        _known(end.memory[2]),
+    )
+
+
+def _known(value: int) -> int | None:
+    return None if value < 0 else value
+
+
+def _measures(times: Sequence[int], counts: Sequence[int], amounts: Sequence[int], network: Sequence[int]) -> Measures:
+    ops = {
+        op: OpTotals(
+            counts[layout.COUNT + n],
+            times[layout.EXPOSED + n] * _NS,
+            times[layout.INFLIGHT + n] * _NS,
+            counts[layout.SENT + n],
+            counts[layout.RECEIVED + n],
+        )
+        for n, op in enumerate(OPS)
+        if counts[layout.COUNT + n] or times[layout.EXPOSED + n]
+    }
+    samples, lookups, nic_sent, nic_received = map(_known, amounts)
+    network_sent, network_received = map(_known, network)
+    return Measures(
+        {phase: times[layout.PHASE + n] * _NS for n, phase in enumerate(PHASES) if times[layout.PHASE + n]},
+        ops,
+        samples,
+        lookups,
+        network_sent,
+        network_received,
+        nic_sent,
+        nic_received,
+    )

@@ -1,0 +1,110 @@
+"""Is what should watch this node armed, or silently inert? Each check says what it tried and what to do.
+
+Nothing is taken on trust: a box is really allocated in the box directory, the boxes that are there are really read.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import aiohttp
+
+from zmon import client
+from zmon.box import BoxReader, layout
+from zmon.errors import BoxError, Unreachable
+
+_TIMEOUT_SECONDS = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that was tried. `armed` None: it has nothing to watch on this machine."""
+
+    name: str
+    armed: bool | None
+    found: str
+    next_step: str = ""
+
+
+async def examine(box_dir: Path, agent: str, hub: str) -> list[Check]:
+    """Every check, in the order in which things depend on each other."""
+    checks = [room_for_boxes(box_dir), *boxes(box_dir)]
+    async with aiohttp.ClientSession() as session:
+        checks += await sources(session, agent)
+        checks.append(await judge(session, hub))
+    return checks
+
+
+def room_for_boxes(box_dir: Path) -> Check:
+    """Can a rank started now by this user make its box? Tried with a file of that size."""
+    attempt = box_dir / f".doctor-{os.getpid()}"
+    existed = box_dir.exists()
+    try:
+        box_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        fd = os.open(attempt, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        return Check(
+            "box directory",
+            False,
+            f"cannot write to {box_dir}: {error.strerror}",
+            "Ranks train on unwatched until it is writable by the job's user, or ZMON_BOX_DIR names another.",
+        )
+    try:
+        os.posix_fallocate(fd, 0, layout.FILE_SIZE)
+    except OSError as error:
+        return Check(
+            "box directory",
+            False,
+            f"no box fits into {box_dir} ({layout.FILE_SIZE / 2**20:.1f} MiB each): {error.strerror}",
+            "Ranks that start now train on unwatched. Free some room there, or point ZMON_BOX_DIR elsewhere.",
+        )
+    finally:
+        os.close(fd)
+        attempt.unlink()
+        if not existed:
+            box_dir.rmdir()
+    return Check("box directory", True, f"{box_dir} takes a rank's box")
+
+
+def boxes(box_dir: Path) -> Iterator[Check]:
+    """Can the boxes that are there be read?"""
+    readable = 0
+    for path in sorted(box_dir.glob("*/*/rank-*.box")):
+        try:
+            reader = BoxReader(path)
+            try:
+                reader.now(), reader.identity(), reader.totals()
+            finally:
+                reader.close()
+            readable += 1
+        except (BoxError, OSError) as error:
+            yield Check("box", False, str(error), "Its rank is not watched: start the job again with this zmon.")
+    yield Check("boxes", True if readable else None, f"{readable} can be read" if readable else "no job has run here")
+
+
+async def sources(session: aiohttp.ClientSession, agent: str) -> list[Check]:
+    """Does the agent answer, and what does it read?"""
+    try:
+        report = await client.snapshot(session, agent, None, _TIMEOUT_SECONDS)
+    except Unreachable as error:
+        return [Check("agent", False, str(error), "Nobody looks at the ranks of this node: zmon agent, or zmon up.")]
+    found = [Check("agent", True, f"{agent} sees {len(report.ranks)} ranks on {report.host}")]
+    for source in report.sources:
+        armed = None if source.absent else source.up
+        why = "nothing to read on this machine" if source.absent else source.error or "reads"
+        found.append(Check(f"source {source.name}", armed, why, "" if armed is not False else "See the agent's log."))
+    return found
+
+
+async def judge(session: aiohttp.ClientSession, hub: str) -> Check:
+    """Does the hub answer, and does it see anybody?"""
+    try:
+        jobs = await client.get(session, f"{hub}/api/v1/jobs", client.JobList, _TIMEOUT_SECONDS)
+    except Unreachable as error:
+        return Check("hub", False, str(error), "Nobody judges and nobody is paged: zmon hub, or zmon up.")
+    if jobs.blind:
+        return Check("hub", False, f"{hub} reaches no agent", "Give it the agents' URLs with --agents.")
+    return Check("hub", True, f"{hub} watches {len(jobs.jobs)} jobs")

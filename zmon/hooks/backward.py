@@ -1,0 +1,53 @@
+"""When the rank computes gradients: everything that runs autograd's engine (torch/autograd/graph.py).
+
+Gradients on a GPU are computed by a thread of the engine while the rank's own waits for it
+(torch/csrc/autograd/engine.cpp), so the engine's threads speak for the rank meanwhile: what FSDP
+gathers there, the rank waits for.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.autograd import graph
+
+from zmon import probe
+from zmon.hooks.replacing import replace
+from zmon.probe.rank import PHASE_NUMBER
+
+_BACKWARD = PHASE_NUMBER["backward"]
+
+
+_installed = False
+
+
+def install() -> None:
+    """Watch the engine, once."""
+    global _installed
+    if not _installed:
+        _installed = True
+        replace({graph._engine_run_backward: _watched(graph._engine_run_backward)})
+
+
+def _watched(engine: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(engine)
+    def run_backward(*args: Any, **kwargs: Any) -> Any:
+        if torch.compiler.is_compiling():
+            return engine(*args, **kwargs)
+        # autograd.grad accumulates nothing: forces of a molecule are such a gradient, in evaluation too.
+        timeline = probe.training() if kwargs.get("accumulate_grad") else probe.timeline()
+        if timeline is None:
+            return engine(*args, **kwargs)
+        before = None if timeline.told_phases else timeline.swap_phase(_BACKWARD)
+        timeline.lent += 1
+        try:
+            return engine(*args, **kwargs)
+        finally:
+            timeline.lent -= 1
+            if before is not None:
+                timeline.phase(before)
+
+    return run_backward

@@ -1,0 +1,120 @@
+"""What the rank has done so far, written into its box at each boundary.
+
+Everything only grows: a step is the difference between two boundaries, so a boundary costs one packing and nothing is
+added up twice.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from zmon.box import BoxWriter, layout
+from zmon.interface import JobInterface
+from zmon.probe.device_time import DeviceTime
+
+_MEMORY_INTERVAL_NS = 1_000_000_000  # the allocator's statistics are a slow call
+_UNKNOWN = [layout.UNKNOWN] * layout.NUM_AMOUNTS
+
+MemoryReader = Callable[[], tuple[int, int, int] | None]
+
+
+class Ledger:
+    """Totals of one rank. `times` and `counts` are added to by its timeline, in the order of the layout."""
+
+    def __init__(self, box: BoxWriter, interface: JobInterface | None = None, network_known: bool = False) -> None:
+        self.memory_reader: MemoryReader | None = None
+        self.device: DeviceTime | None = None  # where the device tells the times, they are known later
+        self.times = [0] * layout.NUM_TIMES
+        self.counts = [0] * layout.NUM_COUNTS
+        self.overhead_ns = self.dropped = 0
+        self.boundaries = 0
+        self._box, self._interface = box, interface
+        self._times_at_boundary = self.times.copy()
+        self._step_amounts, self._amounts = _UNKNOWN.copy(), _UNKNOWN.copy()
+        # All ranks on this host: what goes to other hosts is known to be nothing.
+        self._network = (0, 0) if network_known else (layout.UNKNOWN,) * 2
+        self._steps = self._step_ns = 0
+        self._last_step = self._last_checkpoint = layout.UNKNOWN
+        self._memory = (layout.UNKNOWN,) * 3
+        self._memory_read = 0
+        self._report: dict[str, float] = {}
+        box.words(0, 0, b"", b"")
+        box.report(*[b"", 0.0] * layout.MAX_REPORT_KEYS)
+
+    def step(self, number: int, now: int, duration: int) -> None:
+        """A step has ended."""
+        own = self._step_amounts
+        if self._interface is not None and (moved := self._interface.since_last()) is not None:
+            own[layout.NIC_SENT], own[layout.NIC_RECEIVED] = moved
+        if self.memory_reader is not None and now - self._memory_read > _MEMORY_INTERVAL_NS:
+            self._memory = self.memory_reader() or self._memory
+            self._memory_read = now
+        if own != _UNKNOWN:
+            for at, amount in enumerate(own):
+                if amount >= 0:
+                    self._amounts[at] = max(self._amounts[at], 0) + amount
+        self._last_step = time.time_ns()
+        self._close(layout.STEP, number, now, duration)
+
+    def turn(self, number: int, now: int, leaving: bool = False) -> None:
+        """The rank turns to another activity: the times since the last boundary belong to no step, the counts stay."""
+        self.times[:] = self._times_at_boundary
+        self._step_amounts[:] = _UNKNOWN
+        if self._interface is not None:
+            self._interface.since_last()
+        self._close(layout.TURN, number, now, 0, leaving)
+
+    def saved(self) -> None:
+        """A checkpoint is complete."""
+        self._last_checkpoint = time.time_ns()
+
+    def work(self, samples: int | None, lookups: int | None) -> None:
+        """How much this rank has on its plate in this step."""
+        for at, amount in ((layout.SAMPLES, samples), (layout.LOOKUPS, lookups)):
+            if amount is not None:
+                self._step_amounts[at] = max(self._step_amounts[at], 0) + count(amount)
+
+    def report(self, values: dict[str, float]) -> None:
+        """Gauges for the dashboard; the first four names stay, others are dropped and counted."""
+        for key, value in values.items():
+            if key in self._report or len(self._report) < layout.MAX_REPORT_KEYS:
+                self._report[key] = float(value)
+            else:
+                self.dropped += 1
+        flat: list[bytes | float] = []
+        for key, number in self._report.items():
+            flat += (layout.field(key, 32), number)
+        self._box.report(*flat, *[b"", 0.0] * (layout.MAX_REPORT_KEYS - len(self._report)))
+
+    def _close(self, kind: int, number: int, now: int, duration: int, leaving: bool = False) -> None:
+        head = kind, number, now
+        rest = (
+            self._last_step, self._last_checkpoint, *self._memory, self.overhead_ns, self.dropped, *self._network,
+            *self._step_amounts, *self._amounts,
+        )  # fmt: skip
+        if self.device is None:
+            self._write(head, duration, rest, self.counts)
+        else:
+            self.device.close(head, rest, self.counts.copy())
+            for closed in self.device.finished(leaving):
+                for at, ns in closed.times:
+                    self.times[at] += ns
+                self.dropped += closed.dropped
+                self._write(closed.head, closed.duration, closed.rest, closed.counts)
+        self._step_amounts[:] = _UNKNOWN
+
+    def _write(self, head: tuple[int, ...], duration: int, rest: tuple[int, ...], counts: list[int]) -> None:
+        if head[0] == layout.STEP:
+            self._steps += 1
+            self._step_ns += duration
+        self.boundaries = self._box.boundary((*head, self._steps, self._step_ns, *rest), self.times, counts)
+        self._times_at_boundary[:] = self.times
+
+
+def count(number: int) -> int:
+    """A count as the box can hold it; raises ValueError for what is none."""
+    whole = int(number)
+    if not 0 <= whole < 1 << 62:
+        raise ValueError(f"{number!r} is no count")
+    return whole
