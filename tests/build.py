@@ -13,6 +13,7 @@ from typing import Any
 
 from zmon.box import BoxWriter, box_path, layout
 from zmon.hardware import HostSample
+from zmon.probe.ledger import Ledger
 from zmon.probe.rank import OP_NUMBER, PHASE_NUMBER, RankTimeline
 from zmon.records import (
     AgentReport,
@@ -179,11 +180,13 @@ def finding(**changes: Any) -> Finding:
 
 @dataclass
 class Clock:
-    """Nanoseconds that pass only when told to."""
+    """Nanoseconds that pass only when told to, but that no two readings find the same: as in life, which a box needs."""
 
     ns: int = 1_000_000_000_000
+    _read: int = 0
 
     def __call__(self) -> int:
+        self._read = self.ns = max(self.ns, self._read + 1)
         return self.ns
 
     def sleep(self, seconds: float) -> None:
@@ -211,11 +214,12 @@ class Box:
     identity: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        who = {**IDENTITY, "pid": os.getpid(), **self.identity}
+        who = self.who = {**IDENTITY, "pid": os.getpid(), **self.identity}
         self.path = box_path(self.root, who["job_id"].decode(), who["attempt"], who["rank"])
         self.writer = BoxWriter(self.path)
         self.writer.identity(*who.values())
-        self.timeline = RankTimeline(self.writer, clock=self.clock)
+        self.ledger = Ledger(self.writer)
+        self.timeline = RankTimeline(self.writer, self.ledger, clock=self.clock)
         self.writer.publish()
         self.release()
 

@@ -1,6 +1,6 @@
 """What stands where in a black box: the one layout that writer and reader share.
 
-    prefix      magic, version, ring capacity, file size          (never changes)
+    prefix      magic, version, ring capacity, file size, seed    (never changes)
     cells       identity · place · report · words · groups         (each twice, by turns)
     live        what the rank is doing this moment, sequence per process group: plain 64-bit words
     ring        the last 4,096 boundaries
@@ -15,7 +15,8 @@ complement. They are stored whole (aligned 64-bit stores), numbers first, the st
 
 A **boundary** is written where a step ends and where the rank turns to another activity. It holds everything so far;
 a step is the difference between its own boundary and the one before, so nothing is added up twice. It carries its own
-number and a crc32, so a torn or damaged one is never mistaken for a whole one on any processor.
+number and a crc32, so a torn or damaged one is never mistaken for a whole one on any processor. Every crc32 begins at
+the box's own random seed: what strayed in from another box does not check.
 
 Integers are little-endian; times CLOCK_MONOTONIC nanoseconds unless called unix; -1 is "unknown".
 """
@@ -36,9 +37,10 @@ MAX_REPORT_KEYS = 4
 TAIL_READ_BYTES = 16384  # of what a terminated rank left behind its box
 NONE = 15  # "no op", "no group"
 UNKNOWN = -1
-STATE_KEY = int.from_bytes(b"zmon\0\0", "little") << 14  # what a state's second word adds up to, and the state
-STATE_LIMIT = 1 << 14
-PHASE_SHIFT, OP_SHIFT, GROUP_SHIFT = 3, 6, 10  # of a state; the activity stands below
+# A state's two words add up to the state and, below it, this key. It has 48 bits, so that a new time beside an old
+# second word, which is off by the time between them, checks only if that is a multiple of 78 hours to the nanosecond.
+STATE_KEY = int.from_bytes(b"zmonbx", "little")
+ACTIVITY_SHIFT, PHASE_SHIFT, OP_SHIFT, GROUP_SHIFT = 48, 51, 54, 58  # of a state
 
 # Times of a boundary, nanoseconds so far: by phase, then by op exposed, then by op in flight.
 PHASE, EXPOSED, INFLIGHT = 0, len(PHASES), len(PHASES) + len(OPS)
@@ -53,7 +55,7 @@ NUM_AMOUNTS = 4
 TURN, STEP = range(2)  # kinds of boundary
 
 CRC = struct.Struct("<I")
-PREFIX = struct.Struct("<8sIIQ")
+PREFIX = struct.Struct("<8sIIQI")
 # number, kind | step, time, steps, step ns, last step unix, last checkpoint unix, memory (allocated, reserved, peak),
 # overhead, dropped, bytes to and from other hosts so far | amounts of the step, amounts so far | times | counts
 HEAD = 15
@@ -111,13 +113,14 @@ WORDS_KINDS = ("", "exception", "exit", "signal")
 
 
 def state(activity: int, phase: int, op: int = NONE, group: int = NONE) -> int:
-    """What the rank is doing, in 14 bits."""
-    return activity | phase << PHASE_SHIFT | op << OP_SHIFT | group << GROUP_SHIFT
+    """What the rank is doing, in the 14 bits above the key."""
+    return activity << ACTIVITY_SHIFT | phase << PHASE_SHIFT | op << OP_SHIFT | group << GROUP_SHIFT
 
 
 def unpacked(packed: int) -> tuple[int, int, int, int]:
     """Activity, phase, op and group of a state."""
-    return packed & 7, packed >> PHASE_SHIFT & 7, packed >> OP_SHIFT & 15, packed >> GROUP_SHIFT
+    fields = (packed >> ACTIVITY_SHIFT & 7, packed >> PHASE_SHIFT & 7, packed >> OP_SHIFT & 15)
+    return *fields, packed >> GROUP_SHIFT
 
 
 def text(raw: bytes) -> str:

@@ -23,6 +23,7 @@ from zmon.records import ACTIVITIES, OPS, PHASES, LastWords, StepRecord
 
 JOB_ID = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,64}")  # a directory of its own
 _NS = 1e-9
+_TRIES = 50  # of a reading that the writer overtook, before it is called damaged
 _TRACE = b"Stack (most recent call first):"  # how faulthandler begins
 _LIVE = struct.Struct(f"<{layout.NUM_LIVE}q")
 
@@ -89,20 +90,19 @@ class BoxReader:
 
     def now(self) -> Now:
         """What the rank is doing this moment."""
-        for _ in range(3):  # it may change its state while we read it
-            _, activity_since, step_since, step = self._place()
-            live = self._live()
+        for _ in range(_TRIES):  # it may change its state while we read it
+            live, again = self._live(), self._live()
             state = _state(live)
             if state is None:
                 continue
             since, activity, phase, op, group = state
-            if activity >= len(ACTIVITIES) or phase >= len(PHASES) or (op >= len(OPS) and op != layout.NONE):
-                raise self._corrupt("a state outside the vocabulary")
             num_bytes, sequence = (0, 0) if op == layout.NONE else (
                 _number(live, layout.NUM_BYTES), self._sequence(live, group)
             )  # fmt: skip
-            if num_bytes is None or sequence is None or (op != layout.NONE and _state(self._live()) != state):
+            if num_bytes is None or sequence is None or (op != layout.NONE and _state(again) != state):
                 continue
+            # After the state, for the rank writes it before: else a new activity would seem as old as the last one.
+            _, activity_since, step_since, step = self._place()
             training = ACTIVITIES[activity] == "train"
             return Now(
                 since,
@@ -149,7 +149,7 @@ class BoxReader:
     def _labels(self, encoded: str) -> dict[str, str]:
         try:
             labels = json.loads(encoded or "{}")
-        except ValueError:
+        except (ValueError, RecursionError):
             labels = None
         if not isinstance(labels, dict) or not all(isinstance(value, str) for value in labels.values()):
             raise self._corrupt("labels that are none")
@@ -218,10 +218,11 @@ class BoxReader:
         boundary = self._boundary(latest)
         for number in range(latest, max(latest - layout.RING_CAPACITY + 1, 0), -1):
             before = self._boundary(number - 1)
-            if before is None or boundary is None or boundary.time <= after_ns or len(found) == most:
-                break
-            if boundary.kind == layout.STEP and boundary.time <= until_ns:
-                found.append(step_record(before, boundary))
+            if boundary is not None:
+                if boundary.time <= after_ns or len(found) == most:
+                    break
+                if before is not None and boundary.kind == layout.STEP and boundary.time <= until_ns:
+                    found.append(step_record(before, boundary))
             boundary = before
         return tuple(reversed(found))
 
@@ -229,7 +230,7 @@ class BoxReader:
         if number < 1:
             return None
         at = layout.RING + number % layout.RING_CAPACITY * layout.BOUNDARY_SIZE
-        values = _checked(layout.BOUNDARY, os.pread(self._fd, layout.BOUNDARY_SIZE, at))
+        values = self._checked(layout.BOUNDARY, os.pread(self._fd, layout.BOUNDARY_SIZE, at))
         return None if values is None or values[0] != number else Boundary.of(values)
 
     def _place(self) -> tuple[int, int, int, int]:
@@ -246,19 +247,25 @@ class BoxReader:
         return _number(live, layout.SEQUENCE + 2 * group) if group < layout.MAX_GROUPS else 0
 
     def _cell(self, cell: layout.Cell) -> tuple[Any, ...]:
-        for _ in range(3):  # a fast writer may be in one slot as we read it and in the other as we read that
+        for _ in range(_TRIES):  # a fast writer may be in one slot as we read it and in the other as we read that
             raw = os.pread(self._fd, 2 * cell.slot_size, cell.offset)
-            slots = (_checked(cell.struct, raw[at : at + cell.slot_size]) for at in (0, cell.slot_size))
+            slots = (self._checked(cell.struct, raw[at : at + cell.slot_size]) for at in (0, cell.slot_size))
             whole = [values for values in slots if values is not None]
             if whole:
                 return max(whole, key=lambda values: values[0])
         raise self._corrupt("a checksum is wrong in both copies")
 
+    def _checked(self, layout_of: struct.Struct, raw: bytes) -> tuple[Any, ...] | None:
+        size = layout_of.size
+        if len(raw) < size + layout.CRC.size or layout.CRC.unpack_from(raw, size)[0] != crc32(raw[:size], self._seed):
+            return None
+        return layout_of.unpack_from(raw)
+
     def _check_prefix(self) -> None:
         raw = os.pread(self._fd, layout.PREFIX.size, 0)
         if len(raw) < layout.PREFIX.size or raw[:8] != layout.MAGIC:
             raise self._corrupt("it is not one")
-        _, version, capacity, size = layout.PREFIX.unpack(raw)
+        _, version, capacity, size, self._seed = layout.PREFIX.unpack(raw)
         if version != layout.VERSION:
             raise BoxVersion(
                 f"cannot read the black box {self.path}",
@@ -274,20 +281,18 @@ class BoxReader:
         return BoxCorrupt(f"cannot use the black box {self.path}", why, "it is skipped; delete it if its job is over")
 
 
-def _checked(layout_of: Any, raw: bytes) -> tuple[Any, ...] | None:
-    size = layout_of.size
-    if len(raw) < size + layout.CRC.size or layout.CRC.unpack_from(raw, size)[0] != crc32(raw[:size]):
-        return None
-    values: tuple[Any, ...] = layout_of.unpack_from(raw)
-    return values
-
-
 def _state(live: tuple[int, ...]) -> tuple[int, int, int, int, int] | None:
     """Since when the rank is in which activity, phase, op and group: the newer slot of those that check."""
-    slots = ((live[at], live[at] + live[at + 1] - layout.STATE_KEY) for at in layout.STATE_SLOTS)
-    since, state = max((slot for slot in slots if 0 <= slot[1] < layout.STATE_LIMIT), default=(0, None))
-    return None if state is None else (since, *layout.unpacked(state))
+    newest = None
+    for at in layout.STATE_SLOTS:
+        since, packed = live[at], live[at] + live[at + 1] - layout.STATE_KEY
+        if since >= 0 and packed >= 0 and layout.state(*(fields := layout.unpacked(packed))) == packed:
+            activity, phase, op, group = fields
+            known = activity < len(ACTIVITIES) and phase < len(PHASES) and (op < len(OPS) or op == layout.NONE)
+            if known and (group < layout.MAX_GROUPS or group == layout.NONE) and (newest is None or since > newest[0]):
+                newest = since, *fields
+    return newest
 
 
 def _number(live: tuple[int, ...], at: int) -> int | None:
-    return live[at] if live[at] == ~live[at + 1] else None
+    return live[at] if live[at] == ~live[at + 1] and live[at] >= 0 else None

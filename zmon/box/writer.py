@@ -36,14 +36,13 @@ class BoxWriter:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        # A name of its own until it is published: in two containers the same pid may be at work on the same box.
+        self._unpublished = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
         try:
-            self._fd = _create(path)
+            self._fd = _create(path, self._unpublished)
         except OSError as error:
-            raise BoxUnavailable(
-                f"cannot make the black box {path}",
-                f"{error.strerror or error}",
-                "free some room there or point ZMON_BOX_DIR at another directory; the job runs on unwatched",
-            ) from error
+            raise _unavailable(path, error) from error
+        self._seed = int.from_bytes(os.urandom(4), "little")
         self._map = mmap.mmap(self._fd, layout.FILE_SIZE)
         self._view = memoryview(self._map)
         self.identity = self._cell(layout.IDENTITY)
@@ -55,24 +54,29 @@ class BoxWriter:
         self.boundary = self._ring()
         for number in (layout.NUM_BYTES, *range(layout.SEQUENCE, layout.NUM_LIVE, 2)):
             self.number(number, 0)
-        layout.PREFIX.pack_into(self._view, 0, layout.MAGIC, layout.VERSION, layout.RING_CAPACITY, layout.FILE_SIZE)
+        layout.PREFIX.pack_into(
+            self._view, 0, layout.MAGIC, layout.VERSION, layout.RING_CAPACITY, layout.FILE_SIZE, self._seed
+        )
 
     def publish(self) -> None:
         """Put the box under its name; call once identity and state are in it. Raises BoxUnavailable.
 
         Two starts with the same job id at the same moment: a lock on the directory makes one of them the second.
         """
-        folder = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            _lock(folder, self.path)
-            _refuse_if_held(self.path)
-            _unpublished(self.path).rename(self.path)
-        finally:
-            os.close(folder)
+            folder = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                _lock(folder, self.path)
+                _refuse_if_held(self.path)
+                self._unpublished.rename(self.path)
+            finally:
+                os.close(folder)
+        except OSError as error:
+            raise _unavailable(self.path, error) from error
 
     def discard(self) -> None:
         """Take back a box that was not published."""
-        _unpublished(self.path).unlink(missing_ok=True)
+        self._unpublished.unlink(missing_ok=True)
         os.close(self._fd)
 
     def tail(self) -> int:
@@ -80,7 +84,7 @@ class BoxWriter:
         return os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
 
     def _cell(self, cell: layout.Cell) -> Write:
-        pack, crc_pack = cell.struct.pack_into, layout.CRC.pack_into
+        pack, crc_pack, seed = cell.struct.pack_into, layout.CRC.pack_into, self._seed
         size = cell.struct.size
         slots = tuple(self._view[at : at + size] for at in (cell.offset, cell.offset + cell.slot_size))
         ends = tuple(self._view[at : at + 4] for at in (cell.offset + size, cell.offset + cell.slot_size + size))
@@ -91,7 +95,7 @@ class BoxWriter:
             turn = (counter + 1) & 1
             slot = slots[turn]
             pack(slot, 0, counter + 1, *values)  # values that do not fit raise: the other slot stays as it is
-            crc_pack(ends[turn], 0, crc32(slot))
+            crc_pack(ends[turn], 0, crc32(slot, seed))
             counter += 1
 
         return write
@@ -102,27 +106,31 @@ class BoxWriter:
 
     def _ring(self) -> Callable[[Sequence[int], Sequence[int], Sequence[int]], int]:
         pack, crc_pack, view = layout.BOUNDARY.pack_into, layout.CRC.pack_into, self._view
-        size = layout.BOUNDARY.size
+        size, seed = layout.BOUNDARY.size, self._seed
         number = 0
 
         def append(head: Sequence[int], times: Sequence[int], counts: Sequence[int]) -> int:
             nonlocal number
             at = layout.RING + (number + 1) % layout.RING_CAPACITY * layout.BOUNDARY_SIZE
             pack(view, at, number + 1, *head, *times, *counts)
-            crc_pack(view, at + size, crc32(view[at : at + size]))
+            crc_pack(view, at + size, crc32(view[at : at + size], seed))
             number += 1
             return number
 
         return append
 
 
-def _unpublished(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{os.getpid()}")
+def _unavailable(path: Path, error: OSError) -> BoxUnavailable:
+    return BoxUnavailable(
+        f"cannot make the black box {path}",
+        f"{error.strerror or error}",
+        "free some room there or point ZMON_BOX_DIR at another directory; the job runs on unwatched",
+    )
 
 
 def _refuse_if_held(path: Path) -> None:
     try:
-        old = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        old = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return
     pid = holder(old)
@@ -150,12 +158,11 @@ def _lock(folder: int, path: Path) -> None:
             time.sleep(0.01)
 
 
-def _create(path: Path) -> int:
+def _create(path: Path, new: Path) -> int:
     for directory in (path.parents[2], path.parents[1], path.parent):
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     _refuse_if_held(path)
-    new = _unpublished(path)
-    fd = os.open(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    fd = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         os.posix_fallocate(fd, 0, layout.FILE_SIZE)
         fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

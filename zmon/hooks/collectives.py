@@ -26,7 +26,7 @@ from zmon.probe.rank import OP_NUMBER, RankTimeline
 _RENAMED = {"all_gather_into_tensor": "all_gather_single", "reduce_scatter_tensor": "reduce_scatter_single"}
 
 issued: Counter[str] = Counter()  # by group: calls passed on, to be held against the group's own sequence number
-_numbers: dict[str, int] = {}  # by group: its number in the box
+_groups: dict[int, tuple[int, str]] = {}  # by identity, None being the default group: number in the box, and name
 
 
 def install() -> None:
@@ -46,11 +46,11 @@ def install() -> None:
 
 
 def _sending(group: Any, tensors: Any, *_: Any, **__: Any) -> Call:
-    return Call(size(tensors), 0, group, True)
+    return size(tensors), 0, group, True
 
 
 def _receiving(group: Any, tensors: Any, *_: Any, **__: Any) -> Call:
-    return Call(0, size(tensors), group, True)
+    return 0, size(tensors), group, True
 
 
 _POINT_TO_POINT = {  # methods of the process group, which isend, irecv and batch_isend_irecv call
@@ -62,13 +62,16 @@ _POINT_TO_POINT = {  # methods of the process group, which isend, irecv and batc
 
 def group_number(group: Any) -> int:
     """The number of a process group in the box of this rank."""
-    name = (group or dist.group.WORLD).group_name
-    number = _numbers.get(name)
-    if number is None:
-        timeline = probe.timeline()
-        assert timeline is not None
-        number = _numbers[name] = timeline.group(name, (group or dist.group.WORLD).size())
-    return number
+    return (_groups.get(id(group)) or _group(group))[0]
+
+
+def _group(group: Any) -> tuple[int, str]:
+    timeline = probe.timeline()
+    assert timeline is not None
+    named = group or dist.group.WORLD
+    name = named.group_name
+    _groups[id(group)] = known = timeline.group(name, named.size()), name
+    return known
 
 
 def _watched(original: Callable[..., Any], op: int, describe: Callable[..., Call]) -> Callable[..., Any]:
@@ -106,11 +109,10 @@ def _watched(original: Callable[..., Any], op: int, describe: Callable[..., Call
 
 def enter(timeline: RankTimeline, op: int, group: Any, sent: int, received: int) -> bool:
     """A collective begins, in any thread. False: it is part of another and must not be left."""
-    group = group or dist.group.WORLD
-    number = group_number(group)
+    number, name = _groups.get(id(group)) or _group(group)
     entered = timeline.enter_op(op, number, sent, received) or timeline.enter_elsewhere(op, number, sent, received)
     if entered:
-        issued[group.group_name] += 1
+        issued[name] += 1
     return entered
 
 
@@ -124,5 +126,5 @@ def leave(timeline: RankTimeline, flying: bool = False) -> None:
 
 def forget_groups() -> None:
     """The process groups are others now."""
-    _numbers.clear()
+    _groups.clear()
     issued.clear()

@@ -6,7 +6,7 @@ Each describer has the signature of the function it describes, so that any way o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 import torch.distributed as dist
@@ -14,13 +14,8 @@ import torch.distributed as dist
 Tensors: TypeAlias = "torch.Tensor | Sequence[torch.Tensor] | None"
 
 
-class Call(NamedTuple):
-    """One call of a collective: bytes handed in and out, its group, and whether the caller goes on at once."""
-
-    sent: int
-    received: int
-    group: Any
-    is_async: bool
+# Bytes handed in, bytes out, the group, whether the caller goes on at once. A plain tuple: one is made at each call.
+Call: TypeAlias = tuple[int, int, Any, bool]
 
 
 def size(tensors: Tensors) -> int:
@@ -28,47 +23,48 @@ def size(tensors: Tensors) -> int:
     if tensors is None:
         return 0
     if isinstance(tensors, torch.Tensor):
-        return int(tensors.numel() * tensors.element_size())
+        return int(tensors._indices().nbytes + tensors._values().nbytes if tensors.is_sparse else tensors.nbytes)
     return sum(map(size, tensors))
 
 
 def _all_to_all(
     output_tensor_list: Tensors, input_tensor_list: Tensors, group: Any = None, async_op: bool = False
 ) -> Call:
-    return Call(size(input_tensor_list), size(output_tensor_list), group, async_op)
+    return size(input_tensor_list), size(output_tensor_list), group, async_op
 
 
 def _all_to_all_single(
     output: Tensors, input: Tensors, output_split_sizes: Any = None, input_split_sizes: Any = None,
     group: Any = None, async_op: bool = False,
 ) -> Call:  # fmt: skip
-    return Call(size(input), size(output), group, async_op)
+    return size(input), size(output), group, async_op
 
 
 def _all_reduce(tensor: Tensors, op: Any = None, group: Any = None, async_op: bool = False) -> Call:
-    return Call(size(tensor), size(tensor), group, async_op)
+    num_bytes = size(tensor)
+    return num_bytes, num_bytes, group, async_op
 
 
 def _all_gather(tensor_list: Tensors, tensor: Tensors, group: Any = None, async_op: bool = False) -> Call:
-    return Call(size(tensor), size(tensor_list), group, async_op)
+    return size(tensor), size(tensor_list), group, async_op
 
 
 def _all_gather_single(
     output_tensor: Tensors, input_tensor: Tensors, group: Any = None, async_op: bool = False
 ) -> Call:
-    return Call(size(input_tensor), size(output_tensor), group, async_op)
+    return size(input_tensor), size(output_tensor), group, async_op
 
 
 def _reduce_scatter(
     output: Tensors, input_list: Tensors, op: Any = None, group: Any = None, async_op: bool = False
 ) -> Call:
-    return Call(size(input_list), size(output), group, async_op)
+    return size(input_list), size(output), group, async_op
 
 
 def _reduce_scatter_single(
     output: Tensors, input: Tensors, op: Any = None, group: Any = None, async_op: bool = False
 ) -> Call:
-    return Call(size(input), size(output), group, async_op)
+    return size(input), size(output), group, async_op
 
 
 def _broadcast(
@@ -79,44 +75,44 @@ def _broadcast(
     group_src: int | None = None,
 ) -> Call:
     mine = _is_me(src, group_src, group)
-    return Call(size(tensor) if mine else 0, 0 if mine else size(tensor), group, async_op)
+    return size(tensor) if mine else 0, 0 if mine else size(tensor), group, async_op
 
 
 def _reduce(
     tensor: Tensors, dst: int | None = None, op: Any = None, group: Any = None, async_op: bool = False,
     group_dst: int | None = None,
 ) -> Call:  # fmt: skip
-    return Call(size(tensor), size(tensor) if _is_me(dst, group_dst, group) else 0, group, async_op)
+    return size(tensor), size(tensor) if _is_me(dst, group_dst, group) else 0, group, async_op
 
 
 def _gather(
     tensor: Tensors, gather_list: Tensors = None, dst: int | None = None, group: Any = None,
     async_op: bool = False, group_dst: int | None = None,
 ) -> Call:  # fmt: skip
-    return Call(size(tensor), size(gather_list), group, async_op)
+    return size(tensor), size(gather_list), group, async_op
 
 
 def _scatter(
     tensor: Tensors, scatter_list: Tensors = None, src: int | None = None, group: Any = None,
     async_op: bool = False, group_src: int | None = None,
 ) -> Call:  # fmt: skip
-    return Call(size(scatter_list), size(tensor), group, async_op)
+    return size(scatter_list), size(tensor), group, async_op
 
 
 def _barrier(group: Any = None, async_op: bool = False, device_ids: Any = None, timeout: Any = None) -> Call:
-    return Call(0, 0, group, async_op)
+    return 0, 0, group, async_op
 
 
 def _monitored_barrier(group: Any = None, timeout: Any = None, wait_all_ranks: bool = False) -> Call:
-    return Call(0, 0, group, False)
+    return 0, 0, group, False
 
 
 def _send(tensor: Tensors, dst: Any = None, group: Any = None, tag: int = 0, group_dst: Any = None) -> Call:
-    return Call(size(tensor), 0, group, False)
+    return size(tensor), 0, group, False
 
 
 def _recv(tensor: Tensors, src: Any = None, group: Any = None, tag: int = 0, group_src: Any = None) -> Call:
-    return Call(0, size(tensor), group, False)
+    return 0, size(tensor), group, False
 
 
 DESCRIBERS: dict[str, tuple[str, Callable[..., Call]]] = {

@@ -30,6 +30,8 @@ def install() -> None:
     """Watch models change their mode, once."""
     if not hasattr(nn.Module.train, "__zmon__"):
         nn.Module.train = unseen(_watched(nn.Module.train))
+        recursive = torch.jit._recursive  # TorchScript compiles a module with its hooks
+        recursive.create_script_module = _disarmed(recursive.create_script_module)
 
 
 def disarm() -> None:
@@ -63,7 +65,26 @@ def _arm(model: nn.Module, mode: bool, timeline: RankTimeline) -> None:
     disarm()
     waits_for = TRAIN if mode else EVAL
     if timeline.activity not in (INIT, waits_for) and not timeline.told_activity:
-        _hooks.extend(part.register_forward_pre_hook(_forward) for part in _shells(model))
+        _hooks.extend(part.register_forward_pre_hook(_Hook()) for part in _shells(model))
+
+
+class _Hook:
+    """Notices one forward. What the job copies or saves meanwhile holds a hook that does nothing and is not zmon's."""
+
+    def __call__(self, model: nn.Module, _: Any) -> None:
+        _forward(model)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return functools.partial, (dict.get, {})  # {}.get(model, arguments): the arguments as they are
+
+
+def _disarmed(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        disarm()
+        return original(*args, **kwargs)
+
+    return call
 
 
 def _shells(model: Any) -> Iterator[nn.Module]:
@@ -76,7 +97,7 @@ def _shells(model: Any) -> Iterator[nn.Module]:
 
 
 @probe.guarded
-def _forward(model: nn.Module, _: Any) -> None:
+def _forward(model: nn.Module) -> None:
     if torch.compiler.is_compiling():
         return
     timeline = probe.timeline()

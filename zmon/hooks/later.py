@@ -8,6 +8,8 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
+from zmon import probe
+
 _waiting: dict[str, Callable[[Any], None]] = {}
 
 
@@ -37,7 +39,7 @@ class _Finder:
             del loader.exec_module  # the loader is again as it was
             execute(module)
             if (then := _waiting.pop(name, None)) is not None:
-                then(module)
+                probe.guarded(then)(module)
 
         loader.exec_module = exec_module  # type: ignore[method-assign]
         return spec

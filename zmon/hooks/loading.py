@@ -36,7 +36,7 @@ def _watched(original: Callable[[Any], Any], then: int | None) -> Callable[[Any]
         after = before = timeline.swap_phase(_DATA)
         try:
             result = original(self)
-            after = before if then is None else then
+            after = before if then is None or before == _DATA else then  # a loader within a loader
             return result
         finally:
             timeline.phase(after)

@@ -24,7 +24,10 @@ def replace(wrappers: dict[Function, Function]) -> None:
     """Put each wrapper in the place of the function it belongs to."""
     by_id = {id(original): unseen(wrapper) for original, wrapper in wrappers.items()}
     for module in list(sys.modules.values()):
-        names: dict[str, object] = getattr(module, "__dict__", {})
+        try:  # not by getattr: a module that loads itself when first used would do so
+            names: dict[str, object] = object.__getattribute__(module, "__dict__")
+        except AttributeError:
+            continue
         for name, value in list(names.items()):
             if (wrapper := by_id.get(id(value))) is not None:
                 names[name] = wrapper

@@ -25,7 +25,7 @@ class _Flight(NamedTuple):
     group: int
     num_bytes: int
     issued: Issued
-    handle: weakref.ref[Any]
+    handles: list[weakref.ref[Any]]  # the work, and its futures: whichever is waited for first
 
 
 _flights: dict[int, _Flight] = {}  # by id of what is waited for
@@ -40,10 +40,26 @@ def install() -> None:
     torch._C.Future.wait = unseen(watched_wait(torch._C.Future.wait))
 
 
+@probe.guarded
 def watch(handle: Any, op: int, group: int, num_bytes: int, issued: Issued) -> None:
     """Whoever waits for this waits for that collective."""
+    _add(handle, _Flight(op, group, num_bytes, issued, []))
+
+
+def _add(handle: Any, flight: _Flight) -> None:
     key = id(handle)
-    _flights[key] = _Flight(op, group, num_bytes, issued, weakref.ref(handle, lambda _: _flights.pop(key, None)))
+    flight.handles.append(weakref.ref(handle, lambda _: _flights.pop(key, None)))
+    _flights[key] = flight
+
+
+def _landed(awaited: Any) -> _Flight | None:
+    """What is waited for, which nobody need wait for again."""
+    flight = _flights.pop(id(awaited), None)
+    if flight is not None:
+        for handle in flight.handles:
+            _flights.pop(id(handle()), None)
+        flight.handles.clear()
+    return flight
 
 
 def watched_wait(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -53,7 +69,7 @@ def watched_wait(original: Callable[..., Any]) -> Callable[..., Any]:
     def wait(awaited: Any, *args: Any, **kwargs: Any) -> Any:
         if torch.compiler.is_compiling():
             return original(awaited, *args, **kwargs)
-        flight = _flights.pop(id(awaited), None)
+        flight = _landed(awaited)
         timeline = probe.timeline()
         if flight is None or timeline is None or not timeline.wait_op(flight.op, flight.group, flight.num_bytes):
             return original(awaited, *args, **kwargs)
@@ -71,7 +87,7 @@ def _future(original: Callable[..., Any]) -> Callable[..., Any]:
     def get_future(work: Any) -> Any:
         future = original(work)
         if (flight := _flights.get(id(work))) is not None:
-            watch(future, *flight[:4])
+            probe.guarded(_add)(future, flight)
         return future
 
     return get_future

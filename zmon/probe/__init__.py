@@ -120,7 +120,7 @@ class _Step:
     def __enter__(self) -> None:
         if _timeline is not None:
             try:
-                _timeline.told_steps = True
+                _timeline.told_steps |= _timeline.mine()
                 _timeline.begin_step(self.number)
             except Exception as error:
                 _failed(error)
@@ -148,8 +148,8 @@ def phase(name: str) -> None:
     """From now on this rank's own time goes into `name`: data, h2d, embedding, forward, backward, …"""
     if _timeline is not None:
         try:
-            _timeline.told_phases = True
             _timeline.phase(PHASE_NUMBER[name])
+            _timeline.told_phases |= _timeline.mine()  # a prefetching thread tells nothing of the rank's own
         except Exception as error:
             _failed(error, f"zmon.phase({name!r}): the phases are {', '.join(PHASE_NUMBER)}")
 
@@ -169,7 +169,7 @@ class activity:
             try:
                 self._told = _timeline.told_activity
                 self._before = _timeline.turn_to(ACTIVITY_NUMBER[self._name])
-                _timeline.told_activity = True
+                _timeline.told_activity |= _timeline.mine()
             except Exception as error:
                 _failed(error, f"zmon.activity({self._name!r}): it is one of {', '.join(ACTIVITY_NUMBER)}")
 
@@ -180,8 +180,9 @@ class activity:
             try:
                 if self._name == "checkpoint" and kind is None:
                     _timeline.ledger.saved()
-                _timeline.turn_to(self._before)
-                _timeline.told_activity = self._told
+                if _timeline.mine():
+                    _timeline.turn_to(self._before)
+                    _timeline.told_activity = self._told
             except Exception as failure:
                 _failed(failure)
 

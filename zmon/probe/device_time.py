@@ -55,6 +55,7 @@ class _Waiting(NamedTuple):
     counts: list[int]
     marks: list[_Mark]
     start: Event | None  # None where there are no marks
+    spent: list[Event]  # of no more use once the device has come so far
 
 
 class DeviceTime:
@@ -87,16 +88,21 @@ class DeviceTime:
         """A boundary: of a step, or a turn to another activity, whose times belong to no step."""
         marks, self._marks = self._marks, []
         if head[0] == layout.STEP and marks and self._start is not None:
-            self._waiting.append(_Waiting(head, rest, counts, marks, self._start))
+            spent = [self._start, *_events(marks)]
+            spent.remove(marks[-1].event)  # it starts the next step
+            self._waiting.append(_Waiting(head, rest, counts, marks, self._start, spent))
             self._start = marks[-1].event
         else:
-            self._waiting.append(_Waiting(head, rest, counts, [], None))
-            self._start = self.mark() or self._start
+            spent = _events(marks)
+            if (start := self.mark()) is not None:
+                spent += [] if self._start is None else [self._start]
+                self._start = start
+            self._waiting.append(_Waiting(head, rest, counts, [], None, spent))
 
     def finished(self, leaving: bool = False) -> Iterator[Closed]:
         """Boundaries in order, as far as the device has come; all of them when the rank leaves."""
         while self._waiting:
-            head, rest, counts, marks, start = self._waiting[0]
+            head, rest, counts, marks, start, spent = self._waiting[0]
             try:
                 done = not marks or marks[-1].event.query()
                 times = list(_times(start, marks)) if done and start is not None else []
@@ -105,20 +111,28 @@ class DeviceTime:
             if not done and not leaving and len(self._waiting) <= _MAX_STEPS_BEHIND:
                 return
             self._waiting.popleft()
+            self._free += spent  # recorded anew, even where the device has not passed them
             yield Closed(head, rest, counts, times, sum(ns for slot, ns in times if slot < layout.INFLIGHT), not done)
-            if done and start is not None:
-                self._free += (start, *(mark.event for mark in marks[:-1]))  # the last one starts the next step
 
     def _event(self) -> Event:
-        event = self._free.pop() if self._free else self._make_event()
+        try:
+            event = self._free.pop()  # in any thread that issues a collective
+        except IndexError:
+            event = self._make_event()
         event.record()
         return event
 
 
+def _events(marks: list[_Mark]) -> list[Event]:
+    return [event for mark in marks for event in (mark.event, mark.issued) if event is not None]
+
+
 def _times(start: Event, marks: list[_Mark]) -> Iterator[tuple[int, int]]:
     for mark in marks:
-        yield mark.slot, int(start.elapsed_time(mark.event) * _NS_PER_MS)
+        taken = start.elapsed_time(mark.event)
+        yield mark.slot, int(max(taken, 0) * _NS_PER_MS)
         if mark.slot >= layout.EXPOSED and not mark.flying:
             in_flight = (mark.issued or start).elapsed_time(mark.event)
-            yield mark.slot - layout.EXPOSED + layout.INFLIGHT, int(in_flight * _NS_PER_MS)
-        start = mark.event
+            yield mark.slot - layout.EXPOSED + layout.INFLIGHT, int(max(in_flight, 0) * _NS_PER_MS)
+        if taken >= 0:  # else it was recorded on a stream that is ahead: nothing counts twice or backwards
+            start = mark.event

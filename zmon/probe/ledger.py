@@ -15,6 +15,7 @@ from zmon.probe.device_time import DeviceTime
 
 _MEMORY_INTERVAL_NS = 1_000_000_000  # the allocator's statistics are a slow call
 _UNKNOWN = [layout.UNKNOWN] * layout.NUM_AMOUNTS
+_MOST = (1 << 62) - 1  # an amount stays there: a boundary that does not fit would be lost, and each after it
 
 MemoryReader = Callable[[], tuple[int, int, int] | None]
 
@@ -53,7 +54,7 @@ class Ledger:
         if own != _UNKNOWN:
             for at, amount in enumerate(own):
                 if amount >= 0:
-                    self._amounts[at] = max(self._amounts[at], 0) + amount
+                    self._amounts[at] = min(max(self._amounts[at], 0) + amount, _MOST)
         self._last_step = time.time_ns()
         self._close(layout.STEP, number, now, duration)
 
@@ -73,7 +74,7 @@ class Ledger:
         """How much this rank has on its plate in this step."""
         for at, amount in ((layout.SAMPLES, samples), (layout.LOOKUPS, lookups)):
             if amount is not None:
-                self._step_amounts[at] = max(self._step_amounts[at], 0) + count(amount)
+                self._step_amounts[at] = min(max(self._step_amounts[at], 0) + count(amount), _MOST)
 
     def report(self, values: dict[str, float]) -> None:
         """Gauges for the dashboard; the first four names stay, others are dropped and counted."""
@@ -115,6 +116,6 @@ class Ledger:
 def count(number: int) -> int:
     """A count as the box can hold it; raises ValueError for what is none."""
     whole = int(number)
-    if not 0 <= whole < 1 << 62:
+    if not 0 <= whole <= _MOST:
         raise ValueError(f"{number!r} is no count")
     return whole

@@ -207,6 +207,8 @@ class RankTimeline:
         """
         if get_ident() != self._thread and not self.mine():
             return self._busy_elsewhere.discard(get_ident())
+        if not self._in_op:
+            return None  # the end of a step, or a turn, inside of it has left it already
         now = self._clock()
         op, times = self._op, self._times
         if self.device is not None:

@@ -1,0 +1,82 @@
+"""`zmon doctor`: what is inert is said, with what to do; what is armed was really tried."""
+
+import json
+import os
+import subprocess
+
+import pytest
+from click.testing import CliRunner
+
+from tests.build import Box
+from zmon.box import layout
+from zmon.cli import cli
+from zmon.doctor import boxes, room_for_boxes
+
+NOBODY = "http://127.0.0.1:1"  # tcpmux: nobody serves it
+
+
+@pytest.fixture
+def small_tmpfs(tmp_path):
+    """A file system on which no box fits."""
+    where = tmp_path / "small"
+    where.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", where], check=True)
+    yield where
+    subprocess.run(["umount", where], check=True)
+
+
+def test_directory_that_takes_a_box_is_armed_and_left_as_it_was(tmp_path):
+    check = room_for_boxes(tmp_path / "boxes")
+    assert check.armed
+    assert not (tmp_path / "boxes").exists()
+
+
+def test_full_box_directory_is_inert(small_tmpfs):
+    check = room_for_boxes(small_tmpfs)
+    assert check.armed is False
+    assert "No space left" in check.found
+    assert "Free some room" in check.next_step
+    assert list(small_tmpfs.iterdir()) == []
+
+
+def test_read_only_box_directory_is_inert(small_tmpfs):
+    subprocess.run(["mount", "-o", "remount,ro", small_tmpfs], check=True)
+    check = room_for_boxes(small_tmpfs)
+    assert check.armed is False
+    assert "Read-only" in check.found
+
+
+def test_directory_without_boxes_is_no_fault(tmp_path):
+    assert [check.armed for check in boxes(tmp_path)] == [None]
+
+
+def test_damaged_box_is_named(tmp_path):
+    path = tmp_path / "job/0/rank-3.box"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(os.urandom(layout.FILE_SIZE))
+    damaged, rest = boxes(tmp_path)
+    assert damaged.armed is False
+    assert str(path) in damaged.found
+    assert rest.armed is None
+
+
+def test_box_of_a_rank_is_read(tmp_path):
+    box = Box(tmp_path)
+    assert [(check.name, check.armed) for check in boxes(tmp_path)] == [("boxes", True)]
+    box.release()
+
+
+def test_node_without_daemons_is_said_to_be_unwatched(tmp_path):
+    answer = CliRunner().invoke(
+        cli, ["doctor", "--json", "--box-dir", str(tmp_path), "--agent", NOBODY, "--hub", NOBODY]
+    )
+    found = {check["name"]: check for check in json.loads(answer.output)["checks"]}
+    assert answer.exit_code == 1
+    assert found["agent"]["armed"] is found["hub"]["armed"] is False
+    assert "zmon up" in found["agent"]["next_step"]
+
+
+def test_words_for_people_say_what_is_inert(tmp_path):
+    answer = CliRunner().invoke(cli, ["doctor", "--box-dir", str(tmp_path), "--agent", NOBODY, "--hub", NOBODY])
+    assert "INERT" in answer.output
+    assert "armed" in answer.output
