@@ -180,7 +180,7 @@ def finding(**changes: Any) -> Finding:
 
 @dataclass
 class Clock:
-    """Nanoseconds that pass only when told to, but that no two readings find the same: as in life, which a box needs."""
+    """Nanoseconds that pass only when told to, but no two readings are the same: as in life, which a box needs."""
 
     ns: int = 1_000_000_000_000
     _read: int = 0

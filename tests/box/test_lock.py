@@ -2,6 +2,7 @@
 
 import os
 import signal
+from pathlib import Path
 
 from tests.build import eventually
 from zmon.box import BoxReader
@@ -50,6 +51,40 @@ def test_forked_worker_does_not_keep_its_rank_alive(start_rank):
     rank.signal(signal.SIGKILL)
     rank.wait()
     os.kill(worker, 0)  # it lives
+    assert holder(rank) is None
+
+
+def test_workers_of_workers_that_outlive_a_rank_do_not_make_it_look_alive(start_rank):
+    """As DataLoader workers do: they have its descriptors, its memory and its pages, and they work on."""
+    rank = start_rank("""
+        import os, time
+        from zmon import probe
+        assert probe.attach_box()
+        box = probe.timeline().box
+        workers = []
+        for _ in range(4):
+            read, write = os.pipe()
+            worker = os.fork()
+            if not worker:
+                grandchild = os.fork()
+                if grandchild:
+                    os.write(write, f"{grandchild}".encode())
+                while True:
+                    os.fstat(box._fd)  # they hold the file open
+                    time.sleep(0.01)
+            workers += [worker, int(os.read(read, 20))]
+        print("workers", *workers, flush=True)
+        time.sleep(60)
+    """)
+    workers = [int(pid) for pid in rank.says("workers").split()]
+    assert len(workers) == 8
+    assert holder(rank) == rank.pid
+    rank.signal(signal.SIGKILL)
+    rank.wait()
+    for worker in workers:
+        os.kill(worker, 0)
+        assert Path(f"/proc/{worker}/stat").read_text().split(") ")[1][0] in "RSD"
+        assert any(rank.box.name in str(fd.readlink()) for fd in Path(f"/proc/{worker}/fd").iterdir())
     assert holder(rank) is None
 
 

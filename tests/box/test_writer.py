@@ -2,6 +2,9 @@
 
 import errno
 import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -73,3 +76,91 @@ def test_full_file_system_is_an_error_at_once_and_leaves_nothing(tmp_path, monke
     with pytest.raises(BoxUnavailable, match=r"No space left on device.*free some room"):
         BoxWriter(path)
     assert list(path.parent.iterdir()) == []
+
+
+def test_directory_that_went_away_before_the_box_was_published_is_one_line(tmp_path):
+    path = box_path(tmp_path, JOB, 0, 0)
+    writer = BoxWriter(path)
+    for file in path.parent.iterdir():
+        file.unlink()
+    path.parent.rmdir()
+    with pytest.raises(BoxUnavailable, match="No such file") as caught:
+        writer.publish()
+    assert "\n" not in str(caught.value)
+    writer.discard()
+
+
+def test_box_that_was_not_published_is_taken_back(tmp_path):
+    path = box_path(tmp_path, JOB, 0, 0)
+    BoxWriter(path).discard()
+    assert list(path.parent.iterdir()) == []
+
+
+def test_pipe_under_the_name_of_the_box_does_not_block_and_is_replaced(tmp_path):
+    path = box_path(tmp_path, JOB, 0, 0)
+    path.parent.mkdir(parents=True)
+    os.mkfifo(path)
+    BoxWriter(path).publish()
+    assert path.is_file()
+
+
+def test_two_writers_with_the_same_pid_do_not_write_into_the_same_file(tmp_path):
+    """In two containers that share /dev/shm the same pid may be at work on the same box."""
+    path = box_path(tmp_path, JOB, 0, 0)
+    first, second = BoxWriter(path), BoxWriter(path)
+    assert len(list(path.parent.iterdir())) == 2
+    second.discard()
+    first.publish()
+    assert list(path.parent.iterdir()) == [path]
+
+
+_RACER = """
+import sys
+from pathlib import Path
+from tests.build import IDENTITY
+from zmon.box import BoxWriter
+from zmon.errors import BoxUnavailable
+from zmon.probe.ledger import Ledger
+from zmon.probe.rank import RankTimeline
+import os
+
+print("ready", flush=True)
+sys.stdin.readline()
+try:
+    box = BoxWriter(Path(sys.argv[1]))
+    box.identity(*{**IDENTITY, "pid": os.getpid()}.values())
+    RankTimeline(box, Ledger(box))
+    try:
+        box.publish()
+    except BoxUnavailable:
+        box.discard()
+        raise
+    print("won", flush=True)
+except BoxUnavailable as error:
+    print("lost", error, flush=True)
+sys.stdin.readline()  # the winner lives on until all have tried
+"""
+
+
+@pytest.mark.parametrize("attempt", range(3))
+def test_of_many_starts_with_one_job_id_at_the_same_moment_exactly_one_has_the_box(tmp_path, attempt):
+    path = box_path(tmp_path, JOB, attempt, 0)
+    command = [sys.executable, "-c", _RACER, str(path)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "cwd": Path(__file__).parents[2]}
+    racers = [subprocess.Popen(command, **pipes) for _ in range(12)]
+    try:
+        assert [racer.stdout.readline() for racer in racers] == ["ready\n"] * 12
+        for racer in racers:
+            print("go", file=racer.stdin, flush=True)
+        told = {racer.pid: racer.stdout.readline() for racer in racers}
+        won = [pid for pid, line in told.items() if line == "won\n"]
+        assert len(won) == 1
+        assert all(f"held by process {won[0]}" in line for pid, line in told.items() if pid not in won)
+        reader = BoxReader(path)
+        assert (reader.holder(), reader.identity().pid) == (won[0], won[0])
+        reader.close()
+        assert list(path.parent.iterdir()) == [path]
+    finally:
+        for racer in racers:
+            racer.kill()
+            racer.communicate(timeout=10)

@@ -37,10 +37,12 @@ MAX_REPORT_KEYS = 4
 TAIL_READ_BYTES = 16384  # of what a terminated rank left behind its box
 NONE = 15  # "no op", "no group"
 UNKNOWN = -1
-# A state's two words add up to the state and, below it, this key. It has 48 bits, so that a new time beside an old
-# second word, which is off by the time between them, checks only if that is a multiple of 78 hours to the nanosecond.
+# A state's two words add up to a key and so many times a prime as the state has for a number. A damaged bit, or a new
+# time beside an old second word, adds no multiple of the prime (but a time that is off by 78 hours to the nanosecond).
 STATE_KEY = int.from_bytes(b"zmonbx", "little")
-ACTIVITY_SHIFT, PHASE_SHIFT, OP_SHIFT, GROUP_SHIFT = 48, 51, 54, 58  # of a state
+STATE_PRIME = 2**48 - 59
+STATE_LIMIT = 1 << 14
+PHASE_SHIFT, OP_SHIFT, GROUP_SHIFT = 3, 6, 10  # of a state; the activity stands below
 
 # Times of a boundary, nanoseconds so far: by phase, then by op exposed, then by op in flight.
 PHASE, EXPOSED, INFLIGHT = 0, len(PHASES), len(PHASES) + len(OPS)
@@ -100,7 +102,7 @@ WORDS = Cell("qB64s1024s", REPORT.end)  # unix time, kind, type, message
 GROUPS = Cell("48si" * MAX_GROUPS, WORDS.end)  # name, size
 
 LIVE = GROUPS.end
-# As indices of signed words: two slots of (since, STATE_KEY + state - since), then numbers with their complements.
+# As indices of signed words: two slots of (since, key + prime × state - since), then numbers with their complements.
 STATE_SLOTS = (0, 2)
 NUM_BYTES = 4  # of the op in flight
 SEQUENCE = 6  # of each group
@@ -113,14 +115,13 @@ WORDS_KINDS = ("", "exception", "exit", "signal")
 
 
 def state(activity: int, phase: int, op: int = NONE, group: int = NONE) -> int:
-    """What the rank is doing, in the 14 bits above the key."""
-    return activity << ACTIVITY_SHIFT | phase << PHASE_SHIFT | op << OP_SHIFT | group << GROUP_SHIFT
+    """What the rank is doing, in 14 bits."""
+    return activity | phase << PHASE_SHIFT | op << OP_SHIFT | group << GROUP_SHIFT
 
 
 def unpacked(packed: int) -> tuple[int, int, int, int]:
     """Activity, phase, op and group of a state."""
-    fields = (packed >> ACTIVITY_SHIFT & 7, packed >> PHASE_SHIFT & 7, packed >> OP_SHIFT & 15)
-    return *fields, packed >> GROUP_SHIFT
+    return packed & 7, packed >> PHASE_SHIFT & 7, packed >> OP_SHIFT & 15, packed >> GROUP_SHIFT
 
 
 def text(raw: bytes) -> str:

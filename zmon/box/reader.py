@@ -285,12 +285,14 @@ def _state(live: tuple[int, ...]) -> tuple[int, int, int, int, int] | None:
     """Since when the rank is in which activity, phase, op and group: the newer slot of those that check."""
     newest = None
     for at in layout.STATE_SLOTS:
-        since, packed = live[at], live[at] + live[at + 1] - layout.STATE_KEY
-        if since >= 0 and packed >= 0 and layout.state(*(fields := layout.unpacked(packed))) == packed:
-            activity, phase, op, group = fields
-            known = activity < len(ACTIVITIES) and phase < len(PHASES) and (op < len(OPS) or op == layout.NONE)
-            if known and (group < layout.MAX_GROUPS or group == layout.NONE) and (newest is None or since > newest[0]):
-                newest = since, *fields
+        since = live[at]
+        packed, rest = divmod(since + live[at + 1] - layout.STATE_KEY, layout.STATE_PRIME)
+        if since < 0 or rest or not 0 <= packed < layout.STATE_LIMIT:
+            continue
+        activity, phase, op, group = layout.unpacked(packed)
+        known = activity < len(ACTIVITIES) and phase < len(PHASES) and (op < len(OPS) or op == layout.NONE)
+        if known and (group < layout.MAX_GROUPS or group == layout.NONE) and (newest is None or since > newest[0]):
+            newest = since, activity, phase, op, group
     return newest
 
 

@@ -89,6 +89,8 @@ def _disarmed(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _shells(model: Any) -> Iterator[nn.Module]:
     """The model and what it wraps, down to the user's own."""
+    if isinstance(model, torch.jit.ScriptModule):
+        return  # takes no hooks
     yield model
     for name in _WRAPPED:
         inner = model.__dict__.get("_modules", {}).get(name)

@@ -17,6 +17,7 @@ from zmon.probe.rank import OTHER, PHASE_NUMBER
 
 _OPTIMIZER = PHASE_NUMBER["optimizer"]
 _rounds = Rounds()
+_begun: set[int] = set()  # a step that calls that of its base class is one
 _installed = False
 
 
@@ -34,6 +35,7 @@ def _before(optimizer: Any, *_: Any) -> None:
     timeline = probe.training()
     if timeline is None or not timeline.mine():
         return
+    _begun.add(id(optimizer))
     if not timeline.told_steps:
         if _rounds.open and not timeline.step_pending:
             _rounds.end()
@@ -50,6 +52,9 @@ def _after(optimizer: Any, *_: Any) -> None:
         return
     if not timeline.told_phases:
         timeline.phase(OTHER)
+    if id(optimizer) not in _begun:
+        return
+    _begun.discard(id(optimizer))
     if not timeline.told_steps and not _skipped(optimizer):
         if _rounds.after(id(optimizer)):
             timeline.end_step()

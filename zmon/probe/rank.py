@@ -31,7 +31,9 @@ POINT_TO_POINT = (OP_NUMBER["send"], OP_NUMBER["recv"])
 
 _MAX_ELSEWHERE = 4096  # collectives issued by other threads that wait to be counted
 _CALIBRATION_ROUNDS = 64
-_NO_OP = layout.state(0, 0)
+_KEY, _PRIME = layout.STATE_KEY, layout.STATE_PRIME
+# By activity and phase, outside of ops: what the second word of a state and its time add up to.
+_CODES = [[_KEY + _PRIME * layout.state(a, p) for p in range(len(PHASES))] for a in range(len(ACTIVITIES))]
 _SEQUENCE, _NUM_BYTES = layout.SEQUENCE, layout.NUM_BYTES
 _PHASE_SHIFT, _OP_SHIFT, _GROUP_SHIFT = layout.PHASE_SHIFT, layout.OP_SHIFT, layout.GROUP_SHIFT
 _EXPOSED, _INFLIGHT = layout.EXPOSED, layout.INFLIGHT
@@ -57,7 +59,7 @@ class RankTimeline:
         self._times, self._counts = ledger.times, ledger.counts
         self._phase, self._op = OTHER, 0
         self._in_op = False  # collectives made of collectives count once, as the outermost
-        self._code = _code(INIT)
+        self._codes = _CODES[INIT]
         self._marks = self._marks_accounted = self._ops_waited = 0
         self._groups: list[tuple[str, int]] = []
         self._sequences = [0] * layout.MAX_GROUPS
@@ -88,7 +90,7 @@ class RankTimeline:
         marks = self._marks = self._marks + 1
         slot, live = (marks & 1) << 1, self._live  # here and below as in _write_state: a call would cost as much again
         live[slot] = now
-        live[slot + 1] = self._code + (number << _PHASE_SHIFT) - now
+        live[slot + 1] = self._codes[number] - now
         return None
 
     def _phase_elsewhere(self, number: int) -> None:
@@ -149,7 +151,7 @@ class RankTimeline:
         if self.step_pending:
             self.end_step()
         now = self._clock()
-        self.activity, self._code = activity, _code(activity)
+        self.activity, self._codes = activity, _CODES[activity]
         self._since = self._activity_since = self._step_since = now
         self._phase = OTHER
         self._count_elsewhere()
@@ -193,7 +195,8 @@ class RankTimeline:
         live[_NUM_BYTES] = num_bytes
         live[_NUM_BYTES + 1] = ~num_bytes
         live[slot] = now
-        live[slot + 1] = self._code - _NO_OP + (phase << _PHASE_SHIFT | op << _OP_SHIFT | group << _GROUP_SHIFT) - now
+        state = self.activity | phase << _PHASE_SHIFT | op << _OP_SHIFT | group << _GROUP_SHIFT
+        live[slot + 1] = _KEY + _PRIME * state - now
         return True
 
     def wait_op(self, op: int, group: int, num_bytes: int) -> bool:
@@ -222,7 +225,7 @@ class RankTimeline:
         marks = self._marks = self._marks + 1
         slot, live = (marks & 1) << 1, self._live
         live[slot] = now
-        live[slot + 1] = self._code + (self._phase << _PHASE_SHIFT) - now
+        live[slot + 1] = self._codes[self._phase] - now
         return None
 
     def enter_elsewhere(self, op: int, group: int, sent: int, received: int) -> bool:
@@ -294,7 +297,7 @@ class RankTimeline:
         self._marks += 1
         slot = (self._marks & 1) << 1
         self._live[slot] = self._since
-        self._live[slot + 1] = self._code + (self._phase << _PHASE_SHIFT) - self._since
+        self._live[slot + 1] = self._codes[self._phase] - self._since
 
     def _write_place(self) -> None:
         self.box.place(self.ledger.boundaries, self._activity_since, self._step_since, self._step)
@@ -318,8 +321,3 @@ class RankTimeline:
         self._counts[:] = [0] * layout.NUM_COUNTS
         self._marks_accounted, self._ops_waited = self._marks, 0
         return (between - begin) // _CALIBRATION_ROUNDS, (end - between) // _CALIBRATION_ROUNDS
-
-
-def _code(activity: int) -> int:
-    """What stands in the live words for an activity in phase 0 and no op, before the time is taken from it."""
-    return layout.STATE_KEY + layout.state(activity, 0)

@@ -83,9 +83,9 @@ class RankBox:
         if self._exit is not None and self._gone_at is not None and self._exit_status is None:
             self._exit_status = self._exit.exit_status()
         for number, record in self._reader.records(self._seen_record):
-            self._seen_record = number
-            if number > 1:  # the first step connects and compiles: nothing to learn the others from
+            if self._seen_record:  # the first step connects and compiles: nothing to learn the others from
                 self._recent.append(record.duration)
+            self._seen_record = number
         self.lease_seconds = self._leases.seconds(self.now.activity, self._recent)
         renewed = self.now.step_since if self.now.activity == "train" else self.now.activity_since
         if self.lease_seconds is None or self._gone_at is not None:
@@ -251,8 +251,8 @@ class Boxes:
                 del self._open[path]
                 with contextlib.suppress(OSError, BoxError):
                     path.unlink()
-                    for left in (box.socket, path.with_suffix(".sock"), *path.parent.glob(".rank-*.box.*")):
-                        left.unlink(missing_ok=True)  # the last are of ranks that died while they made their box
+                    for left in (box.socket, path.with_suffix(".sock"), *_unfinished(path.parent)):
+                        left.unlink(missing_ok=True)
                     path.parent.rmdir()  # fails while another rank's box is in it
                     path.parent.parent.rmdir()
                 box.close()
@@ -281,6 +281,13 @@ class Boxes:
                     for entry in entries:
                         if entry.name.startswith("rank-") and entry.name.endswith(".box"):
                             yield Path(entry.path), entry.inode()
+
+
+def _unfinished(folder: Path) -> Iterator[Path]:
+    """Boxes of ranks that died while they made them; one that starts just now takes less than a minute."""
+    for path in folder.glob(".rank-*.box.*"):
+        if time.time() - path.stat().st_mtime > LEFT_BEHIND_SECONDS:
+            yield path
 
 
 def _folders(parent: Path) -> list[Path]:

@@ -1,0 +1,205 @@
+"""A boundary holds everything so far, a step is the difference of two: what happened between steps is in none."""
+
+import struct
+
+import pytest
+
+from tests.box.test_reader import read
+from tests.build import Box
+from zmon.box import BoxReader, layout
+from zmon.probe.rank import CHECKPOINT, EVAL, OP_NUMBER, PHASE_NUMBER, TRAIN
+from zmon.records import Memory
+
+
+@pytest.fixture
+def box(tmp_path):
+    return Box(tmp_path)
+
+
+def numbers(box):
+    """Of the boundaries that are steps."""
+    return [number for number, _ in read(box)["records"]]
+
+
+def records(box):
+    """Of every step in the ring."""
+    return [record for _, record in read(box)["records"]]
+
+
+def wide(number):
+    """Times or counts that are all this number."""
+    return [number] * layout.NUM_TIMES, [number] * layout.NUM_COUNTS
+
+
+# -- turns -------------------------------------------------------------------------------------------------
+
+
+def test_turns_are_no_records(box):
+    box.steps(2)
+    for activity in (EVAL, TRAIN, CHECKPOINT, TRAIN):
+        box.timeline.turn_to(activity)
+    box.steps(2)
+    assert [record.step for record in records(box)] == [1, 2, 3, 4]
+    assert box.ledger.boundaries == 10  # with the one at the start and the one where it turned to training
+    assert read(box)["totals"].steps == 4
+
+
+def test_step_after_a_turn_does_not_include_what_happened_between(box):
+    box.steps(1)
+    box.timeline.turn_to(EVAL)
+    box.timeline.phase(PHASE_NUMBER["forward"])
+    box.clock.sleep(100)
+    box.timeline.enter_op(OP_NUMBER["all_to_all"], 0, 1_000_000, 1_000_000)
+    box.clock.sleep(100)
+    box.timeline.leave_op()
+    box.clock.sleep(100)
+    box.timeline.turn_to(TRAIN)
+    box.steps(1)
+    before, after = records(box)
+    assert after.duration == pytest.approx(0.020, abs=1e-6)
+    assert after.start > before.start + 300
+    assert after.measures.ops["all_to_all"].count == 1
+    assert (after.measures.ops["all_to_all"].sent_bytes, after.measures.ops["all_to_all"].received_bytes) == (100, 60)
+    assert after.measures.self_seconds + after.measures.exposed_seconds == pytest.approx(after.duration)
+    totals = read(box)["totals"]
+    assert totals.step_seconds == pytest.approx(0.040, abs=1e-6)
+    assert totals.measures.ops["all_to_all"].count == 3  # it counts, its time does not
+    assert totals.measures.exposed_seconds == pytest.approx(0.020, abs=1e-6)
+
+
+def test_what_gathered_since_the_last_step_when_the_rank_turns_belongs_to_no_step(box):
+    box.steps(1)
+    box.timeline.phase(PHASE_NUMBER["data"])
+    box.clock.sleep(50)
+    box.timeline.turn_to(EVAL)
+    box.timeline.turn_to(TRAIN)
+    box.steps(1)
+    assert all("data" not in record.measures.phases for record in records(box))
+    assert "data" not in read(box)["totals"].measures.phases
+
+
+# -- totals ------------------------------------------------------------------------------------------------
+
+
+def test_totals_are_those_of_the_last_boundary(box):
+    box.steps(3)
+    told = read(box)["totals"]
+    box.timeline.begin_step(None)
+    box.timeline.phase(PHASE_NUMBER["backward"])
+    box.clock.sleep(5)
+    assert read(box)["totals"] == told
+    box.timeline.end_step()
+    assert read(box)["totals"].measures.phases["backward"] == pytest.approx(5)
+
+
+def test_totals_are_the_sum_of_the_records(box):
+    box.timeline.turn_to(TRAIN)
+    for number in range(20):
+        box.ledger.work(samples=number, lookups=None)
+        box.steps(1, seconds=0.001 * number)
+    told, each = read(box)["totals"], records(box)
+    assert told.steps == len(each) == 20
+    assert told.step_seconds == pytest.approx(sum(record.duration for record in each))
+    assert told.measures.samples == sum(record.measures.samples for record in each) == 190
+    assert told.measures.lookups is None
+    sent = [record.measures.ops["all_to_all"].sent_bytes for record in each]
+    assert told.measures.ops["all_to_all"].sent_bytes == sum(sent) == 2000
+
+
+def test_what_is_unknown_is_not_zero(box):
+    box.timeline.begin_step(None)
+    box.timeline.end_step()
+    totals, (record,) = read(box)["totals"], records(box)
+    assert (totals.memory, totals.last_checkpoint_time, record.device_memory_peak_bytes) == (None,) * 3
+    for measured in (totals.measures, record.measures):
+        amounts = (measured.samples, measured.lookups, measured.network_sent_bytes, measured.network_received_bytes)
+        assert (*amounts, measured.nic_sent_bytes, measured.nic_received_bytes) == (None,) * 6
+        assert measured.ops == {}
+
+
+def test_amount_that_one_step_did_not_know_is_unknown_there_and_stays_in_the_totals(box):
+    box.timeline.turn_to(TRAIN)
+    box.ledger.work(samples=32, lookups=None)
+    box.steps(2)
+    box.ledger.work(samples=0, lookups=7)
+    box.steps(1)
+    assert [record.measures.samples for record in records(box)] == [32, None, 0]
+    assert [record.measures.lookups for record in records(box)] == [None, None, 7]
+    assert (read(box)["totals"].measures.samples, read(box)["totals"].measures.lookups) == (32, 7)
+
+
+def test_memory_and_its_peak_come_with_the_step_that_read_them(box):
+    box.steps(1)
+    box.ledger.memory_reader = lambda: (100, 200, 300)
+    box.clock.sleep(2)
+    box.steps(1)
+    assert [record.device_memory_peak_bytes for record in records(box)] == [None, 300]
+    assert read(box)["totals"].memory == Memory(100, 200, 300)
+
+
+def test_network_bytes_that_become_known_begin_at_nothing(box):
+    unknown = (-1,) * 8
+    ends = [(-1, -1), (500, 600), (700, 900), (-1, -1)]
+    for step, network in enumerate(ends, box.ledger.boundaries + 1):
+        box.writer.boundary((layout.STEP, step, 0, 0, 0, -1, -1, -1, -1, -1, 0, 0, *network, *unknown), *wide(0))
+    box.writer.place(5, 0, 0, 1)
+    seen = [(r.measures.network_sent_bytes, r.measures.network_received_bytes) for r in records(box)]
+    assert seen == [(None, None), (500, 600), (200, 300), (None, None)]
+
+
+# -- the ring ----------------------------------------------------------------------------------------------
+
+
+def test_ring_holds_the_steps_between_the_last_4096_boundaries(box):
+    box.steps(layout.RING_CAPACITY + 904)
+    found = read(box)["records"]
+    latest = box.ledger.boundaries
+    assert [number for number, _ in found] == list(range(latest - layout.RING_CAPACITY + 2, latest + 1))
+    assert [record.step for _, record in found] == list(range(906, 5001))
+
+
+def test_records_are_read_on_from_where_the_last_reading_ended(box):
+    box.steps(5)
+    latest = box.ledger.boundaries
+    reader = BoxReader(box.path)
+    assert [record.step for _, record in reader.records(latest - 2)] == [4, 5]
+    assert reader.records(latest) == []
+    assert reader.records(latest + 1000) == []
+    box.steps(1)
+    assert [(number, record.step) for number, record in reader.records(latest)] == [(latest + 1, 6)]
+    reader.close()
+
+
+def test_boundary_that_the_writer_is_overwriting_is_not_read_as_a_whole_one(box):
+    box.steps(layout.RING_CAPACITY + 1)
+    latest = box.ledger.boundaries
+    at = layout.RING + (latest + 1) % layout.RING_CAPACITY * layout.BOUNDARY_SIZE
+    box.overwrite(at, struct.pack("<Q", latest + 1))  # its number is new, its body still the old one
+    assert numbers(box) == list(range(latest - layout.RING_CAPACITY + 3, latest + 1))
+
+
+def test_whole_boundary_of_another_number_is_not_taken_for_the_one_that_was_asked_for(box):
+    """The writer lapped the reader: the boundary is whole, and it is 4,096 newer."""
+    box.steps(4)
+    told = numbers(box)
+    data = box.path.read_bytes()
+    at = layout.RING + told[3] * layout.BOUNDARY_SIZE
+    box.overwrite(layout.RING + told[1] * layout.BOUNDARY_SIZE, data[at : at + layout.BOUNDARY_SIZE])
+    assert numbers(box) == [told[0], told[3]]
+
+
+def test_records_ended_are_the_last_ones_in_that_time_oldest_first(box):
+    box.steps(10, seconds=1.0)
+    reader = BoxReader(box.path)
+    ends = [round((record.start + record.duration) * 1e9) for _, record in reader.records(0)]
+
+    def steps(after, until, most=100):
+        return [record.step for record in reader.records_ended(after, until, most)]
+
+    half = 500_000_000
+    assert steps(ends[2] - half, ends[5] + half) == [3, 4, 5, 6]
+    assert steps(ends[2] - half, ends[5] + half, most=2) == [5, 6]
+    assert steps(ends[9] + half, ends[9] + 2 * half) == []
+    assert steps(0, ends[9] + half) == list(range(1, 11))
+    assert steps(0, ends[0] - half) == []
+    reader.close()

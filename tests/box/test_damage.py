@@ -1,0 +1,259 @@
+"""A writer that was stopped, or a file that was damaged, anywhere: what is read was written, or it is not read."""
+
+import struct
+
+import pytest
+
+from tests.box.test_reader import read
+from tests.build import JOB, Box
+from zmon.box import BoxReader, layout
+from zmon.errors import BoxCorrupt
+from zmon.probe.rank import EVAL, OP_NUMBER, PHASE_NUMBER
+
+CELLS = ("identity", "place", "report", "words", "groups")
+
+
+@pytest.fixture
+def box(tmp_path):
+    return Box(tmp_path)
+
+
+def part(box, name):
+    """One answer of a reader."""
+    reader = BoxReader(box.path)
+    try:
+        return getattr(reader, name)()
+    finally:
+        reader.close()
+
+
+def read_records(box):
+    """Numbers and records of every step in the ring."""
+    reader = BoxReader(box.path)
+    try:
+        return reader.records(0)
+    finally:
+        reader.close()
+
+
+# -- the live words ----------------------------------------------------------------------------------------
+
+
+class Stopped(BaseException):
+    """The writer goes no further."""
+
+
+class StoppingLive:
+    """The live words of a writer that is stopped after so many stores."""
+
+    def __init__(self, live, stores):
+        self.live, self.left = live, stores
+
+    def __setitem__(self, at, value):
+        if not self.left:
+            raise Stopped
+        self.left -= 1
+        self.live[at] = value
+
+
+def work(box, nanoseconds):
+    """Phases and collectives of a rank that turns from one to the next so fast, one a time."""
+    line = box.timeline
+    acts = (
+        lambda: line.phase(PHASE_NUMBER["data"]),
+        lambda: line.phase(PHASE_NUMBER["embedding"]),
+        lambda: line.enter_op(OP_NUMBER["all_to_all"], line.group("0", 2), 1000, 24),
+        lambda: line.leave_op(),
+        lambda: line.enter_op(OP_NUMBER["send"], line.group("1", 2), 7, 0),
+        lambda: line.leave_op(),
+        lambda: line.phase(PHASE_NUMBER["backward"]),
+    )
+    for act in acts:
+        box.clock.ns += nanoseconds
+        act()
+        yield
+
+
+@pytest.mark.parametrize("nanoseconds", [1, 100, 1023, 1024, 9000, 1_000_000])
+def test_writer_stopped_after_any_store_leaves_a_state_that_it_was_in(tmp_path, nanoseconds):
+    """The nearer the times of a torn state, the more it could look like a whole one of another activity."""
+    undisturbed = Box(tmp_path)
+    written = {part(undisturbed, "now")} | {part(undisturbed, "now") for _ in work(undisturbed, nanoseconds)}
+    for stores in range(20):
+        box = Box(tmp_path)
+        live = box.timeline._live = StoppingLive(box.writer.live, stores)
+        with pytest.raises(Stopped):
+            list(work(box, nanoseconds))
+        assert live.left == 0
+        assert part(box, "now") in written
+
+
+def test_states_go_to_two_slots_by_turns_and_a_torn_one_leaves_the_one_before(box):
+    box.timeline.phase(PHASE_NUMBER["data"])
+    before = part(box, "now")
+    box.clock.sleep(0.001)
+    box.timeline.phase(PHASE_NUMBER["forward"])
+    newest = max(layout.STATE_SLOTS, key=lambda at: box.writer.live[at])
+    box.writer.live[newest + 1] -= 5
+    assert part(box, "now") == before
+
+
+def test_both_states_damaged_is_corrupt_and_the_rest_of_the_box_is_not(box):
+    box.steps(2)
+    for slot in layout.STATE_SLOTS:
+        box.flip(layout.LIVE + 8 * slot)
+    with pytest.raises(BoxCorrupt, match="state"):
+        part(box, "now")
+    assert part(box, "identity").job_id == JOB
+    assert len(read_records(box)) == 2
+
+
+def test_collective_whose_numbers_do_not_check_is_never_shown(box):
+    box.timeline.begin_step(None)
+    box.timeline.enter_op(OP_NUMBER["all_to_all"], box.timeline.group("0", 2), 1000, 0)
+    for number in (layout.NUM_BYTES, layout.SEQUENCE):
+        box.flip(layout.LIVE + 8 * number)
+        with pytest.raises(BoxCorrupt):
+            part(box, "now")
+        box.flip(layout.LIVE + 8 * number)
+    assert part(box, "now").num_bytes == 1000
+
+
+def test_numbers_stand_there_before_the_state_that_speaks_of_them(box):
+    order = []
+
+    class Noting(StoppingLive):
+        def __setitem__(self, at, value):
+            order.append(at)
+            self.live[at] = value
+
+    box.timeline._live = Noting(box.writer.live, 0)
+    box.timeline.enter_op(OP_NUMBER["all_to_all"], box.timeline.group("0", 2), 1000, 0)
+    assert sorted(order[:4]) == [layout.NUM_BYTES, layout.NUM_BYTES + 1, layout.SEQUENCE, layout.SEQUENCE + 1]
+    assert order[4:] in ([slot, slot + 1] for slot in layout.STATE_SLOTS)
+
+
+def test_state_is_read_before_its_place_so_that_no_activity_seems_as_old_as_the_one_before(box, monkeypatch):
+    """A rank turns to evaluation while it is read: training for an hour is not evaluating for an hour."""
+    box.steps(1)
+    box.clock.sleep(3600)
+    trains = part(box, "now")
+    reader = BoxReader(box.path)
+    read_place = reader._place
+
+    def turns_meanwhile():
+        place = read_place()
+        box.timeline.turn_to(EVAL)
+        return place
+
+    monkeypatch.setattr(reader, "_place", turns_meanwhile)
+    assert reader.now() == trains
+    monkeypatch.undo()
+    assert (reader.now().activity, reader.now().activity_since) == ("eval", reader.now().since)
+    reader.close()
+
+
+def test_sequence_caught_in_the_middle_of_a_write_is_left_out(box):
+    box.steps(2)
+    box.flip(layout.LIVE + 8 * layout.SEQUENCE + 2)
+    found = part(box, "sequences")
+    assert 0 not in found
+    assert found[1] == 0
+
+
+# -- the cells ---------------------------------------------------------------------------------------------
+
+
+def rewritten(box, number):
+    """Every cell is written once more, with the n-th values."""
+    box.clock.sleep(1)
+    box.ledger.report({"loss": float(number)})
+    box.timeline.group(f"group-{number}", 2)
+    box.timeline.last_words("exception", "builtins.ValueError", f"bad batch {number}")
+    box.writer.place(box.ledger.boundaries, number, number, number)
+    box.writer.identity(*{**box.who, "device": f"cuda:{number}".encode()}.values())
+
+
+def answer(box, cell):
+    """What a reader reads from this cell."""
+    return part(box, "now" if cell == "place" else cell)
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_writer_stopped_in_the_middle_of_a_cell_leaves_the_values_before(box, cell):
+    """The slots are written by turns: the damaged one is the newest each time."""
+    where = getattr(layout, cell.upper())
+    seen, slots = [], []
+    for number in range(1, 5):
+        rewritten(box, number)
+        seen.append(answer(box, cell))
+        slots.append(box.newest_slot(where))
+        if number > 1:
+            whole = box.path.read_bytes()[slots[-1] :][: where.slot_size]
+            box.overwrite(slots[-1] + 8, b"\xaa" * 7)
+            assert answer(box, cell) == seen[-2] != seen[-1]
+            box.overwrite(slots[-1], whole)
+    assert slots[0] == slots[2] != slots[1] == slots[3]
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_cell_with_both_copies_damaged_is_corrupt_and_the_others_are_not(box, cell):
+    where = getattr(layout, cell.upper())
+    rewritten(box, 1)
+    for at in (where.offset, where.offset + where.slot_size):
+        box.flip(at + 9)
+    with pytest.raises(BoxCorrupt, match="checksum"):
+        answer(box, cell)
+    for other in set(CELLS) - {cell}:
+        answer(box, other)
+
+
+def test_values_that_do_not_fit_raise_and_leave_what_was_there(box):
+    box.steps(3)
+    before = read(box)
+    with pytest.raises(struct.error):
+        box.writer.place(box.ledger.boundaries, 1 << 70, 0, 0)
+    with pytest.raises(struct.error):
+        box.writer.boundary((1, 2, 1 << 70), (), ())
+    box.ledger.counts[3] = 1 << 70
+    with pytest.raises(struct.error):
+        box.ledger.turn(4, box.clock())
+    assert read(box) == before
+    box.ledger.counts[3] = 0
+    box.steps(1)
+    assert read(box)["totals"].steps == 4
+
+
+# -- the boundaries ----------------------------------------------------------------------------------------
+
+
+def test_damaged_boundary_loses_the_steps_on_both_sides_and_no_other(box):
+    box.steps(5)
+    numbers = [number for number, _ in read_records(box)]
+    middle = numbers[2]
+    box.flip(layout.RING + middle * layout.BOUNDARY_SIZE + 40)
+    assert [number for number, _ in read_records(box)] == [n for n in numbers if n not in (middle, middle + 1)]
+    reader = BoxReader(box.path)
+    assert [record.step for record in reader.records_ended(0, box.clock.ns, 100)] == [1, 2, 5]
+    reader.close()
+
+
+def test_last_boundary_damaged_leaves_no_totals_and_the_steps_before_it(box):
+    box.steps(3)
+    box.flip(layout.RING + box.ledger.boundaries * layout.BOUNDARY_SIZE + 8)
+    with pytest.raises(BoxCorrupt, match="last boundary"):
+        part(box, "totals")
+    reader = BoxReader(box.path)
+    assert [record.step for _, record in reader.records(0)] == [1, 2]
+    assert [record.step for record in reader.records_ended(0, box.clock.ns, 100)] == [1, 2]
+    reader.close()
+
+
+def test_boundary_of_another_box_is_not_taken_for_one_of_this(tmp_path):
+    """A step is the difference of two boundaries: one of another box would make a step that never was."""
+    mine, other = Box(tmp_path / "a"), Box(tmp_path / "b")
+    mine.steps(3)
+    other.steps(3, seconds=5.0)
+    at = layout.RING + 3 * layout.BOUNDARY_SIZE
+    mine.overwrite(at, other.path.read_bytes()[at : at + layout.BOUNDARY_SIZE])
+    assert 3 not in [number for number, _ in read_records(mine)]

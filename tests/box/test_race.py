@@ -1,0 +1,103 @@
+"""A reader that races the writer, or finds it stopped anywhere, sees nothing that was not written.
+
+The race takes ZMON_RACE_SECONDS, 3 unless that says otherwise (60 before a release).
+"""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from tests.box.racing import Model, check_told
+from zmon.box import BoxReader, box_path
+
+RACE_SECONDS = float(os.environ.get("ZMON_RACE_SECONDS", 3))
+STOPS = 200
+
+
+@pytest.fixture
+def model(tmp_path):
+    return Model(tmp_path)
+
+
+@pytest.fixture
+def racer(tmp_path):
+    """A process that writes as fast as it can."""
+    path = box_path(tmp_path, "job", 0, 0)
+    command = [sys.executable, "-m", "tests.box.racing", str(path)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2])
+    process.box = path
+    assert process.stdout.readline() == "ready\n"
+    yield process
+    process.kill()
+    process.communicate(timeout=10)
+
+
+def check(reader, model):
+    """Every answer of a reader but the records."""
+    model.check_sequences(reader.sequences(), reader.now())
+    model.check_totals(reader.totals())
+    check_told(reader.report(), reader.words())
+    identity = reader.identity()
+    assert identity.device == f"cuda:{identity.start_ns}"
+    assert reader.groups() == {0: ("0", 8), 1: ("tables", 4)}
+
+
+@pytest.mark.timeout(RACE_SECONDS + 60)
+def test_reader_that_races_the_writer_sees_no_torn_value(racer, model, capsys):
+    reader = BoxReader(racer.box)
+    num_now = num_records = rounds = 0
+    last_since = 0
+    end = time.monotonic() + RACE_SECONDS
+    while time.monotonic() < end:
+        for _ in range(20):
+            now = reader.now()
+            assert now.since >= last_since
+            last_since = now.since
+            model.check_now(now)
+        num_now += 20
+        check(reader, model)
+        # The whole ring now and then: the writer is around before that is read.
+        newer = reader.records(model.first + model.per_cycle * (model.cycle(last_since)[0] - 3) if rounds % 200 else 0)
+        for number, record in newer[:: 1 + len(newer) // 50]:
+            model.check_record(number, record)
+            num_records += 1
+        assert [number for number, _ in newer] == sorted({number for number, _ in newer})
+        ended = reader.records_ended(0, last_since, 20)
+        assert [b.step - a.step for a, b in pairwise(ended)] == [1] * (len(ended) - 1)
+        rounds += 1
+    assert racer.poll() is None
+    assert reader.totals().steps > 1000 * RACE_SECONDS
+    reader.close()
+    with capsys.disabled():
+        if RACE_SECONDS >= 60:
+            steps = model.cycle(last_since)[0] * 3
+            print(f"\n{rounds} rounds, {num_now} states and {num_records} records checked over {steps} steps")
+
+
+def test_writer_stopped_at_any_moment_can_be_read(racer, model):
+    chance = random.Random(1)
+    reader = BoxReader(racer.box)
+    seen = 0
+    for _ in range(STOPS):
+        time.sleep(chance.random() * 0.002)  # not to wait for anything: to stop it anywhere
+        os.kill(racer.pid, signal.SIGSTOP)
+        assert os.WIFSTOPPED(os.waitpid(racer.pid, os.WUNTRACED)[1])
+        now = reader.now()
+        model.check_now(now)
+        check(reader, model)
+        assert reader.now() == now
+        newer = reader.records(seen)
+        for number, record in newer[-10:]:
+            model.check_record(number, record)
+        assert not newer or newer[-1][1].step == reader.totals().steps
+        seen = newer[-1][0] if newer else seen
+        assert reader.holder() == racer.pid
+        os.kill(racer.pid, signal.SIGCONT)
+    reader.close()
