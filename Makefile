@@ -1,5 +1,5 @@
 # The commands people and CI run. `make demo` and `make test` install what is missing first.
-.PHONY: help setup setup-dev demo test check generate bench
+.PHONY: help setup setup-dev demo test check generate bench-overhead
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 
@@ -10,7 +10,7 @@ help:
 	@echo "make demo [DURATION=seconds] [DATA=file.tsv]   a monitored training job on this machine"
 	@echo "make test                                      all tests"
 	@echo "make check                                     format, lint, types, layers, alert rules"
-	@echo "make bench                                     what watching costs"
+	@echo "make bench-overhead                            what watching costs (15 minutes)"
 
 setup:
 	@scripts/setup trainer,dashboard $(PROGRAMS)
@@ -38,5 +38,5 @@ check: setup-dev
 generate: setup-dev
 	@$(BIN)/python scripts/generate.py
 
-bench: setup-dev
-	@$(BIN)/python -m bench.probe
+bench-overhead: setup-dev
+	@$(BIN)/python -m bench.overhead

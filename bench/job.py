@@ -5,7 +5,7 @@ all_reduce that is waited for) and a pause. The pause is a sleep: like a rank th
 would mostly measure who else uses the cores. The loop never calls zmon: steps and phases are inferred, as they are
 under `zmon run`.
 
-Started by torchrun: `-m bench.job OUT STEPS PAUSE MODE…`; each rank writes what it measured into OUT/<rank>.json.
+Started by torchrun: `-m bench.job OUT STEPS SECONDS MODE…`; each rank writes what it measured into OUT/<rank>.json.
 """
 
 from __future__ import annotations
@@ -31,9 +31,8 @@ from torch.optim import optimizer as optimizers
 BLOCK = 20  # steps between two switches; the first of them is discarded
 WARM_UP = 100
 
-# absent: torch as it was before zmon was loaded. idle: the hooks are in place and the process is no rank.
-# never: zmon is not even imported.
-MODES = ("watched", "idle", "absent", "never")
+# Modes. watched; absent: torch is as it was before zmon was loaded; idle: the hooks are in place, as under `zmon run`,
+# and the process is no rank; never: zmon is not even imported.
 _CLASSES = (dist.Work, dist.ProcessGroup, dist.Reducer, DistributedDataParallel, torch._C.Future)
 _HOOKS = (optimizers._global_optimizer_pre_hooks, optimizers._global_optimizer_post_hooks)
 
@@ -61,7 +60,9 @@ class Switch:
         if not zmon.attach():
             raise SystemExit("zmon did not attach")
         self.attach_seconds = time.perf_counter() - begin - self.import_seconds
-        self._probe, self._timeline = probe, probe.timeline()
+        timeline = probe.timeline()
+        assert timeline is not None
+        self._probe, self._timeline = probe, timeline
         after = _names()
         self._changed = [(*at, before[at], new) for at, new in after.items() if at in before and before[at] is not new]
         self._hooks = [hooks.copy() for hooks in _HOOKS]
@@ -75,7 +76,7 @@ class Switch:
             hooks.update({} if mode == "absent" else installed)
         self._probe._timeline = self._timeline if mode == "watched" else None
         if mode == "watched":
-            self._timeline.turn_to(1)  # to training: the time without zmon belongs to no step
+            self._timeline.turn_to(self._timeline.activity)  # the time without zmon belongs to no step
 
     def told(self) -> float:
         """Seconds that zmon says it has taken so far."""
@@ -87,13 +88,13 @@ def _names() -> dict[tuple[Any, str], object]:
     return {(owner, name): value for owner in owners for name, value in list(vars(owner).items())}
 
 
-def training_step(pause: float) -> Callable[[], None]:
-    """Makes the model; returns what runs one step."""
+def training_step() -> Callable[[float], None]:
+    """Makes the model; returns what runs one step, with a pause in it."""
     model = DistributedDataParallel(nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 1)))
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
     batch, rows, mean, counter = torch.ones(16, 32), torch.ones(256), torch.ones(1), torch.ones(8)
 
-    def step() -> None:
+    def step(pause: float) -> None:
         work = dist.all_reduce(counter, async_op=True)
         dist.all_to_all_single(torch.empty_like(rows), rows)
         loss = model(batch).square().mean()
@@ -127,20 +128,26 @@ def measure(step: Callable[[], None], switch: Switch | None, mode: str) -> Block
     )
 
 
-def main(out: str, steps: str, pause: str, *modes: str) -> None:
-    """Run the modes in turn, forth and back, so that whoever stands in the middle is next to both others."""
+def main(out: str, steps: str, seconds: str, *modes: str) -> None:
+    """Run blocks of the modes in turn, forth and back, of steps that last so many seconds, or as long as they must."""
     switch = None if modes == ("never",) else Switch()
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
-    step = training_step(float(pause))
+    step = training_step()
     if switch is not None:
         switch.to("watched")
     for _ in range(WARM_UP):
-        step()
+        step(0.0)
+    begin = time.perf_counter()
+    for _ in range(WARM_UP):
+        step(0.0)
+    taken = torch.tensor((time.perf_counter() - begin) / WARM_UP)
+    dist.all_reduce(taken, dist.ReduceOp.MAX)
+    pause = max(0.0, float(seconds) - taken.item())  # as long on all ranks
     gc.collect()
     gc.freeze()  # a collection of all that torch has imported is no cost of a step
     there_and_back = cycle((*modes, *reversed(modes)))
-    blocks = [measure(step, switch, next(there_and_back)) for _ in range(int(steps) // BLOCK)]
+    blocks = [measure(lambda: step(pause), switch, next(there_and_back)) for _ in range(int(steps) // BLOCK)]
     memory = psutil.Process().memory_full_info()
     told = {
         "blocks": [asdict(block) for block in blocks],

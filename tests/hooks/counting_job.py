@@ -114,12 +114,23 @@ def main():
     dist.all_reduce(floats(77))
     count("all_reduce", 77, 77)
 
+    # the same of an asynchronous one, for which the rank waits after some work of its own
+    with zmon.step():
+        dist.barrier()
+        count("barrier", 0, 0)
+        if RANK == 1:
+            time.sleep(0.2)
+        work = dist.all_reduce(floats(78), async_op=True)
+        count("all_reduce", 78, 78)
+        time.sleep(0.05)
+        work.wait()
+
     # torch itself says what is wrong with a call, and nothing of it sticks
     try:
         dist.all_reduce("no tensor")
     except (TypeError, AttributeError, ValueError) as error:
         extras["error"] = type(error).__name__
-    extras["after error"] = zmon.probe.timeline()._op
+    extras["after error"] = zmon.probe.timeline()._in_op
 
     # a timeout of its own is an argument like any other
     dist.barrier(timeout=None)

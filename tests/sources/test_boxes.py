@@ -1,5 +1,6 @@
 """What is every rank on this host doing, is it alive, does it make progress? One damaged box hides no other."""
 
+import os
 import signal
 import struct
 

@@ -107,11 +107,12 @@ class BoxWriter:
     def _ring(self) -> Callable[[Sequence[int], Sequence[int], Sequence[int]], int]:
         pack, crc_pack, view = layout.BOUNDARY.pack_into, layout.CRC.pack_into, self._view
         size, seed = layout.BOUNDARY.size, self._seed
+        ring, capacity, apart = layout.RING, layout.RING_CAPACITY, layout.BOUNDARY_SIZE
         number = 0
 
         def append(head: Sequence[int], times: Sequence[int], counts: Sequence[int]) -> int:
             nonlocal number
-            at = layout.RING + (number + 1) % layout.RING_CAPACITY * layout.BOUNDARY_SIZE
+            at = ring + (number + 1) % capacity * apart
             pack(view, at, number + 1, *head, *times, *counts)
             crc_pack(view, at + size, crc32(view[at : at + size], seed))
             number += 1

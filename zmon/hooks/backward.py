@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from time import monotonic_ns
 from typing import Any
 
 import torch
@@ -37,17 +38,21 @@ def _watched(engine: Callable[..., Any]) -> Callable[..., Any]:
     def run_backward(*args: Any, **kwargs: Any) -> Any:
         if torch.compiler.is_compiling():
             return engine(*args, **kwargs)
+        begin = monotonic_ns()
         # autograd.grad accumulates nothing: forces of a molecule are such a gradient, in evaluation too.
         timeline = probe.training() if kwargs.get("accumulate_grad") else probe.timeline()
         if timeline is None:
             return engine(*args, **kwargs)
         before = None if timeline.told_phases else timeline.swap_phase(_BACKWARD)
         timeline.lent += 1
+        timeline.spent(begin)
         try:
             return engine(*args, **kwargs)
         finally:
+            begin = monotonic_ns()
             timeline.lent -= 1
             if before is not None:
                 timeline.phase(before)
+            timeline.spent(begin)
 
     return run_backward

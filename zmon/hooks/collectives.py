@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Callable
+from time import monotonic_ns
 from typing import Any
 
 import torch
@@ -80,6 +81,7 @@ def _watched(original: Callable[..., Any], op: int, describe: Callable[..., Call
         timeline = probe.timeline()
         if timeline is None or torch.compiler.is_compiling():
             return original(*args, **kwargs)  # traced, not run: the compiler replaces it with its own
+        begin = monotonic_ns()
         entered = is_async = False
         try:
             sent, received, group, is_async = describe(*args, **kwargs)
@@ -87,6 +89,7 @@ def _watched(original: Callable[..., Any], op: int, describe: Callable[..., Call
                 entered = enter(timeline, op, group, sent, received)
         except Exception:
             timeline.ledger.dropped += 1  # torch itself will say what is wrong with the call
+        timeline.spent(begin)
         if not entered:
             return original(*args, **kwargs)
         if not is_async:
@@ -118,8 +121,10 @@ def enter(timeline: RankTimeline, op: int, group: Any, sent: int, received: int)
 
 def leave(timeline: RankTimeline, flying: bool = False) -> None:
     """The call is over; `flying`: the collective is not."""
+    begin = monotonic_ns()
     try:
         timeline.leave_op(flying=flying)
+        timeline.spent(begin)
     except Exception:
         timeline.ledger.dropped += 1
 

@@ -14,6 +14,7 @@ import functools
 import sys
 from collections.abc import Sequence
 from threading import get_ident
+from time import monotonic_ns
 from typing import Any
 
 import torch
@@ -111,10 +112,12 @@ class _Backward:
 
     def _computed(self) -> None:
         """All gradients are computed; next the reducers wait."""
+        begin = monotonic_ns()
         for group in _groups:
             if not self.waits and tried(group.waits):
                 num_bytes = 2 * sum(reducer.num_bytes or 0 for reducer, _ in group.reducers)
                 self.waits = tried(wait_in, self.timeline, ALL_REDUCE, group.group, num_bytes)
+        self.timeline.spent(begin)
 
     def end(self) -> None:
         for hook in self.hooks:
@@ -134,12 +137,16 @@ class _Backward:
 def _run_backward(timeline: RankTimeline, original: Function, roots: Any, *args: Any, **kwargs: Any) -> Any:
     if not reducers:
         return original(roots, *args, **kwargs)
+    begin = monotonic_ns()
     backward = _Backward(timeline)
     tried(backward.begin, roots)
+    timeline.spent(begin)
     try:
         return original(roots, *args, **kwargs)
     finally:
+        begin = monotonic_ns()
         tried(backward.end)
+        timeline.spent(begin)
 
 
 def _make_reducer(_: Any, original: Function, module: Any, parameters: Any, sparse: Any, *args: Any) -> None:

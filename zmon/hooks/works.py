@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Callable
+from time import monotonic_ns
 from typing import Any, NamedTuple
 
 import torch
@@ -69,14 +70,18 @@ def watched_wait(original: Callable[..., Any]) -> Callable[..., Any]:
     def wait(awaited: Any, *args: Any, **kwargs: Any) -> Any:
         if torch.compiler.is_compiling():
             return original(awaited, *args, **kwargs)
+        begin = monotonic_ns()
         flight = _landed(awaited)
         timeline = probe.timeline()
         if flight is None or timeline is None or not timeline.wait_op(flight.op, flight.group, flight.num_bytes):
             return original(awaited, *args, **kwargs)
+        timeline.spent(begin)
         try:
             return original(awaited, *args, **kwargs)
         finally:
+            begin = monotonic_ns()
             timeline.leave_op(flight.issued)
+            timeline.spent(begin)
 
     wait.__zmon__ = True  # type: ignore[attr-defined]
     return wait

@@ -57,10 +57,13 @@ def guarded(hook: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(hook)
     def call(*args: Any, **kwargs: Any) -> None:
+        begin = time.monotonic_ns()
         try:
             hook(*args, **kwargs)
         except Exception as error:
             _failed(error)
+        if _timeline is not None:
+            _timeline.spent(begin)
 
     return call
 
@@ -119,9 +122,11 @@ class _Step:
 
     def __enter__(self) -> None:
         if _timeline is not None:
+            begin = time.monotonic_ns()
             try:
                 _timeline.told_steps |= _timeline.mine()
                 _timeline.begin_step(self.number)
+                _timeline.spent(begin)
             except Exception as error:
                 _failed(error)
 
@@ -129,8 +134,10 @@ class _Step:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if _timeline is not None and kind is None:
+            begin = time.monotonic_ns()
             try:
                 _timeline.end_step()
+                _timeline.spent(begin)
             except Exception as failure:
                 _failed(failure)
 
@@ -147,9 +154,11 @@ def step(number: int | None = None) -> _Step:
 def phase(name: str) -> None:
     """From now on this rank's own time goes into `name`: data, h2d, embedding, forward, backward, …"""
     if _timeline is not None:
+        begin = time.monotonic_ns()
         try:
             _timeline.phase(PHASE_NUMBER[name])
             _timeline.told_phases |= _timeline.mine()  # a prefetching thread tells nothing of the rank's own
+            _timeline.spent(begin)
         except Exception as error:
             _failed(error, f"zmon.phase({name!r}): the phases are {', '.join(PHASE_NUMBER)}")
 

@@ -52,9 +52,10 @@ class Ledger:
             self._memory = self.memory_reader() or self._memory
             self._memory_read = now
         if own != _UNKNOWN:
+            so_far = self._amounts
             for at, amount in enumerate(own):
                 if amount >= 0:
-                    self._amounts[at] = min(max(self._amounts[at], 0) + amount, _MOST)
+                    so_far[at] = _sum(so_far[at], amount)
         self._last_step = time.time_ns()
         self._close(layout.STEP, number, now, duration)
 
@@ -72,9 +73,11 @@ class Ledger:
 
     def work(self, samples: int | None, lookups: int | None) -> None:
         """How much this rank has on its plate in this step."""
-        for at, amount in ((layout.SAMPLES, samples), (layout.LOOKUPS, lookups)):
-            if amount is not None:
-                self._step_amounts[at] = min(max(self._step_amounts[at], 0) + count(amount), _MOST)
+        own = self._step_amounts
+        if samples is not None:
+            own[layout.SAMPLES] = _sum(own[layout.SAMPLES], count(samples))
+        if lookups is not None:
+            own[layout.LOOKUPS] = _sum(own[layout.LOOKUPS], count(lookups))
 
     def report(self, values: dict[str, float]) -> None:
         """Gauges for the dashboard; the first four names stay, others are dropped and counted."""
@@ -111,6 +114,10 @@ class Ledger:
             self._step_ns += duration
         self.boundaries = self._box.boundary((*head, self._steps, self._step_ns, *rest), self.times, counts)
         self._times_at_boundary[:] = self.times
+
+
+def _sum(so_far: int, amount: int) -> int:
+    return min(so_far + amount if so_far > 0 else amount, _MOST)
 
 
 def count(number: int) -> int:

@@ -30,7 +30,6 @@ OTHER = PHASE_NUMBER["other"]
 POINT_TO_POINT = (OP_NUMBER["send"], OP_NUMBER["recv"])
 
 _MAX_ELSEWHERE = 4096  # collectives issued by other threads that wait to be counted
-_CALIBRATION_ROUNDS = 64
 _KEY, _PRIME = layout.STATE_KEY, layout.STATE_PRIME
 # By activity and phase, outside of ops: what the second word of a state and its time add up to.
 _CODES = [[_KEY + _PRIME * layout.state(a, p) for p in range(len(PHASES))] for a in range(len(ACTIVITIES))]
@@ -60,7 +59,7 @@ class RankTimeline:
         self._phase, self._op = OTHER, 0
         self._in_op = False  # collectives made of collectives count once, as the outermost
         self._codes = _CODES[INIT]
-        self._marks = self._marks_accounted = self._ops_waited = 0
+        self._marks = 0
         self._groups: list[tuple[str, int]] = []
         self._sequences = [0] * layout.MAX_GROUPS
         self._elsewhere: deque[tuple[int, int, int, int, int]] = deque()
@@ -68,7 +67,6 @@ class RankTimeline:
         self._step = 1  # the one it works on
         self._since = clock()
         self._write_groups()
-        self._phase_cost_ns, self._op_cost_ns = self._calibrate()
         self._since = self._activity_since = self._step_since = clock()
         ledger.turn(self._step, self._since)
         self._write_place()
@@ -135,7 +133,6 @@ class RankTimeline:
         self._step += 1
         self._write_place()
         self._write_state()
-        self._account(self._clock() - now)
 
     def turn_to(self, activity: int) -> int:
         """From now on the rank is there for this; returns what it was there for before.
@@ -160,7 +157,6 @@ class RankTimeline:
             self.device = self.ledger.device = self.make_device_time()  # by now the rank uses it, if it has one
         self._write_place()
         self._write_state()
-        self._account(self._clock() - now)
         return before
 
     # -- the hooks' calls ------------------------------------------------------------------------------
@@ -188,7 +184,6 @@ class RankTimeline:
             self.device.end(phase)
         self._since = now
         self._op, self._in_op = op, True
-        self._ops_waited += 1
         marks = self._marks = self._marks + 1
         slot, live = (marks & 1) << 1, self._live
         num_bytes = sent + received
@@ -272,6 +267,10 @@ class RankTimeline:
         number = layout.WORDS_KINDS.index(kind)
         self.box.words(time.time_ns(), number, layout.field(type_, 64), layout.field(message, 1024))
 
+    def spent(self, begin: int) -> None:
+        """What this thread has done since `begin`, time.monotonic_ns(), it did for the watch."""
+        self.ledger.overhead_ns += time.monotonic_ns() - begin
+
     def mine(self) -> bool:
         """Whether this thread acts for the rank: its own, or one of autograd's (which Python did not start) while the
         rank's own waits for them."""
@@ -285,13 +284,6 @@ class RankTimeline:
     def _count_elsewhere(self) -> None:
         while self._elsewhere:
             self._count(*self._elsewhere.popleft())
-
-    def _account(self, boundary_ns: int) -> None:
-        """Add up what watching has cost since the last boundary."""
-        phases = self._marks - self._marks_accounted - 2 * self._ops_waited
-        marks_ns = phases * self._phase_cost_ns + self._ops_waited * self._op_cost_ns
-        self.ledger.overhead_ns += marks_ns + boundary_ns
-        self._marks_accounted, self._ops_waited = self._marks, 0
 
     def _write_state(self) -> None:
         self._marks += 1
@@ -307,17 +299,3 @@ class RankTimeline:
         for name, size in self._groups:
             flat += (layout.field(name, 48), size)
         self.box.groups(*flat, *[b"", 0] * (layout.MAX_GROUPS - len(self._groups)))
-
-    def _calibrate(self) -> tuple[int, int]:
-        """Nanoseconds a change of phase and a collective cost here: overhead is told without timing each one."""
-        begin = self._clock()
-        for _ in range(_CALIBRATION_ROUNDS):
-            self.phase(OTHER)
-        between = self._clock()
-        for _ in range(_CALIBRATION_ROUNDS):
-            self.enter_op(0, layout.NONE, 0, 0)
-            self.leave_op()
-        end = self._clock()
-        self._counts[:] = [0] * layout.NUM_COUNTS
-        self._marks_accounted, self._ops_waited = self._marks, 0
-        return (between - begin) // _CALIBRATION_ROUNDS, (end - between) // _CALIBRATION_ROUNDS

@@ -1,0 +1,63 @@
+"""What one step costs in a loop that does nothing else: 7 phases, 5 collectives, its record, into a real box.
+
+Caches are warm and branches foretold here, so this is the least it can cost, and the figure to make smaller; what it
+costs between a job's own work is for `switching` to say.
+"""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+from bench.rows import MICRO, Row
+from zmon.box import BoxWriter
+from zmon.interface import JobInterface
+from zmon.probe.ledger import Ledger
+from zmon.probe.rank import OP_NUMBER, PHASE_NUMBER, RankTimeline
+
+_PHASES = tuple(PHASE_NUMBER.values())
+_OPS = tuple(OP_NUMBER[name] for name in ("all_to_all", "all_to_all", "all_to_all", "all_reduce", "barrier"))
+_STEPS = 1000
+
+
+def mark_step(timeline: RankTimeline, group: int) -> None:
+    """All that a step of the bundled trainer tells its box."""
+    timeline.begin_step(None)
+    for phase in _PHASES:
+        timeline.phase(phase)
+    for op in _OPS:
+        timeline.enter_op(op, group, 4096, 4096)
+        timeline.leave_op()
+    timeline.ledger.work(512, 8192)
+    timeline.end_step()
+
+
+def measure(rounds: int) -> list[Row]:
+    """With and without the two NIC readings of local rank 0, by turns."""
+    found: dict[str, list[float]] = {"local rank 0 (with its two NIC readings)": [], "any other rank": []}
+    with tempfile.TemporaryDirectory(prefix="zmon-bench-", dir="/dev/shm") as folder:
+        interfaces = (JobInterface("lo"), None)
+        timelines = [_timeline(Path(folder), rank, interface) for rank, interface in enumerate(interfaces)]
+        for _ in range(rounds):
+            for timeline, costs in zip(timelines, found.values(), strict=True):
+                costs.append(_cost(timeline))
+    return [
+        Row(f"{who}, {name}", of(costs) * MICRO, "µs")
+        for who, costs in found.items()
+        for name, of in (("median of rounds", statistics.median), ("fastest", min))
+    ]
+
+
+def _cost(timeline: RankTimeline) -> float:
+    group = timeline.group("0", 4)
+    begin = time.perf_counter()
+    for _ in range(_STEPS):
+        mark_step(timeline, group)
+    return (time.perf_counter() - begin) / _STEPS
+
+
+def _timeline(folder: Path, rank: int, interface: JobInterface | None) -> RankTimeline:
+    box = BoxWriter(folder / f"job/0/rank-{rank}.box")
+    return RankTimeline(box, Ledger(box, interface, network_known=True))

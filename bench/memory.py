@@ -1,0 +1,28 @@
+"""What watching adds to a rank's memory and to its start: the same job with zmon and without, by turns."""
+
+from __future__ import annotations
+
+import statistics
+
+from bench.rows import MEBI, Row
+from bench.switching import run_job
+
+_STEPS = 5000  # more than the ring of the box holds: all of its pages are in use
+
+
+def measure(repeats: int) -> list[Row]:
+    """Medians over ranks and repeats."""
+    watched, without = [], []
+    for _ in range(repeats):
+        watched += run_job(_STEPS, 0.0, "watched")
+        without += run_job(_STEPS, 0.0, "never")
+    rows = []
+    for kind, what in (("rss", "resident (the box included)"), ("pss", "proportional"), ("private", "private")):
+        costs = [rank["memory"][kind] for rank in watched]
+        before = statistics.median(rank["memory"][kind] for rank in without)
+        rows.append(Row(f"memory a rank, {what}, without zmon", before * MEBI, "MiB"))
+        rows.append(Row(f"memory a rank, {what}, more with zmon", (statistics.median(costs) - before) * MEBI, "MiB"))
+    for what in ("import", "attach"):
+        seconds = statistics.median(rank[f"{what}_seconds"] for rank in watched)
+        rows.append(Row(f"start: {what}, with torch loaded", seconds * 1000, "ms"))
+    return rows

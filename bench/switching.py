@@ -1,0 +1,109 @@
+"""What watching costs a real job: zmon is taken out of two gloo ranks and put back every 20 steps.
+
+Blocks of steps with zmon are compared with their neighbours without it, so what else the machine does falls out of the
+difference as far as it lasts longer than a block. By two clocks: wall, which also has the ranks waiting for each other,
+and the processor time of the rank's own thread, which is steadier.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench.rows import MICRO, PERCENT, Row
+
+STEP_SECONDS = (0.020, 0.002)  # or as long as the step must last on this machine
+_MODES = ("watched", "absent", "idle")  # the one in the middle is next to both others
+_RESAMPLES = 10_000
+_TRIMMED = 0.2  # of the differences at either end: a block in which somebody else had the core
+_SECONDS_A_STEP = 0.1  # at most, else the run is given up
+
+Told = list[dict[str, Any]]  # by rank, as bench.job writes it
+
+
+def measure(steps: int) -> list[Row]:
+    """For a long step and a short one."""
+    rows = []
+    for seconds in STEP_SECONDS:
+        name = f"step of {seconds * 1000:.0f} ms"
+        print(f"  {steps:,} steps …", file=sys.stderr, flush=True)
+        told = run_job(steps, seconds, *_MODES)
+        rows += [Row(f"{name}: {row.what}", row.value, row.unit, row.low, row.high) for row in compare(told)]
+    return rows
+
+
+def compare(told: Told) -> list[Row]:
+    """From the blocks of all ranks to the difference that zmon makes."""
+    blocks = {clock: _by_mode(told, clock) for clock in ("wall", "processor", "told")}
+    step = statistics.median(blocks["wall"]["absent"])
+    says, *_ = trimmed_mean(blocks["told"]["watched"])
+    rows = [Row("without zmon it takes", step * MICRO, "µs"), Row("zmon says it takes", says * MICRO, "µs")]
+    for clock in ("wall", "processor"):
+        costs = trimmed_mean(blocks[clock]["watched"] - blocks[clock]["absent"])
+        rows += [
+            _row(f"watched, {clock}", costs, MICRO, "µs"),
+            _row(f"watched, {clock}, of the step", costs, PERCENT / step, "%"),
+            _row(f"watched, {clock}, over what zmon says", costs, 1 / says, "×"),
+        ]
+    idle = trimmed_mean(blocks["processor"]["idle"] - blocks["processor"]["absent"])
+    return [*rows, _row("hooks in place but no rank, processor", idle, MICRO, "µs")]
+
+
+def trimmed_mean(differences: np.ndarray) -> tuple[float, float, float]:
+    """Of blocks or pairs of them; and the interval of 95 % of the means of as many drawn from them anew (bootstrap)."""
+    drawn = np.random.default_rng(0).choice(differences, (_RESAMPLES, len(differences)))
+    low, high = np.quantile(_trimmed(drawn), (0.025, 0.975))
+    return float(_trimmed(differences)), float(low), float(high)
+
+
+def run_job(steps: int, seconds: float, *modes: str) -> Told:
+    """The job from its start to its end, in a box directory of its own; what its ranks measured."""
+    with tempfile.TemporaryDirectory(prefix="zmon-bench-", dir="/dev/shm") as folder:
+        launcher = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
+        job = subprocess.Popen(
+            (*launcher, "-m", "bench.job", folder, str(steps), str(seconds), *modes),
+            env={**os.environ, "OMP_NUM_THREADS": "1", "ZMON_BOX_DIR": f"{folder}/boxes"},
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        try:
+            _, errors = job.communicate(timeout=60 + steps * _SECONDS_A_STEP)
+            if job.returncode:
+                raise SystemExit(f"the job failed:\n{errors}")
+            return [json.loads(path.read_text()) for path in sorted(Path(folder).glob("*.json"))]
+        finally:
+            if job.poll() is None:
+                os.killpg(job.pid, signal.SIGTERM)  # torchrun ends its ranks, which lead sessions of their own
+                job.wait(60)
+
+
+def _row(what: str, costs: tuple[float, float, float], times: float, unit: str) -> Row:
+    value, low, high = (cost * times for cost in costs)
+    return Row(what, value, unit, low, high)
+
+
+def _by_mode(told: Told, clock: str) -> dict[str, np.ndarray]:
+    """Means over the ranks, block by block; the n-th of one mode is a neighbour of the n-th of the others."""
+    rounds = len(told[0]["blocks"]) // len(_MODES)
+    return {
+        mode: np.mean(
+            [[block[clock] for block in rank["blocks"] if block["mode"] == mode][:rounds] for rank in told], axis=0
+        )
+        for mode in _MODES
+    }
+
+
+def _trimmed(differences: np.ndarray) -> np.ndarray:
+    away = int(differences.shape[-1] * _TRIMMED)
+    kept = np.sort(differences, axis=-1)[..., away : differences.shape[-1] - away]
+    return np.asarray(kept.mean(axis=-1))

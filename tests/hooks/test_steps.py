@@ -1,0 +1,145 @@
+"""A step ends after the optimizer's update, whatever the optimizer."""
+
+from tests.hooks.scripts import run
+
+
+def test_each_update_is_a_step(start_rank):
+    assert run(start_rank, "for _ in range(5): train()\nprint(steps(), activity(), phase())") == ["5 train other"]
+
+
+def test_many_batches_with_one_update_are_one_step(start_rank):
+    script = """
+        for _ in range(3):
+            for _ in range(4):
+                model(batch).sum().backward()
+            optimizer.step()
+        print(steps())
+    """
+    assert run(start_rank, script) == ["3"]
+
+
+def test_closure_that_runs_many_times_is_one_step(start_rank):
+    script = """
+        lbfgs = torch.optim.LBFGS(model.parameters(), max_iter=5)
+        calls, seen = [], []
+        def closure():
+            lbfgs.zero_grad()
+            loss = model(batch).pow(2).sum()
+            loss.backward()
+            calls.append(1)
+            seen.append(phase())
+            return loss
+        for _ in range(3):
+            lbfgs.step(closure)
+        print(steps(), len(calls) > 3, set(seen))
+    """
+    assert run(start_rank, script) == ["3 True {'optimizer'}"]
+
+
+def test_optimizer_that_raises_makes_no_step_and_the_next_update_does(start_rank):
+    script = """
+        class Failing(torch.optim.SGD):
+            def step(self, closure=None):
+                if fails:
+                    raise RuntimeError("out of memory")
+                super().step(closure)
+        optimizer, fails = Failing(model.parameters(), 0.1), False
+        for fails in (False, True, False):
+            try:
+                train()
+            except RuntimeError:
+                print("caught", steps())
+        print(steps())
+    """
+    assert run(start_rank, script) == ["caught 1", "2"]
+
+
+def test_two_optimizers_one_inside_a_scheduler_are_one_step_a_round(start_rank):
+    script = """
+        other = torch.optim.Adam(model.parameters())
+        scheduler = torch.optim.lr_scheduler.StepLR(other, 1)
+        for _ in range(4):
+            train()
+            other.step()
+            scheduler.step()
+        print(steps())
+    """
+    assert run(start_rank, script) == ["4"]
+
+
+def test_update_that_amp_skips_is_no_step(start_rank):
+    script = """
+        scaler = torch.amp.GradScaler("cpu", init_scale=2.0)
+        for bad in (False, True, False):
+            optimizer.zero_grad()
+            scaler.scale(model(batch).sum() * (float("inf") if bad else 1.0)).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        print(steps())
+    """
+    assert run(start_rank, script) == ["2"]
+
+
+def test_round_that_evaluation_cuts_short_is_a_step(start_rank):
+    script = """
+        other = torch.optim.SGD(model.parameters(), 0.1)
+        for last in (False, False, True):
+            train()
+            if not last:
+                other.step()
+        print(steps())
+        model.eval()
+        with torch.no_grad():
+            model(batch)
+        print(steps(), activity())
+        model.train()
+        train()
+        other.step()
+        print(steps())
+    """
+    assert run(start_rank, script) == ["2", "3 eval", "4"]
+
+
+def test_steps_that_the_job_names_are_the_only_ones(start_rank):
+    script = """
+        train()
+        for _ in range(3):
+            with zmon.step():
+                train()
+                train()
+        print(steps())
+    """
+    assert run(start_rank, script) == ["4"]
+
+
+def test_what_a_side_thread_tells_takes_nothing_from_the_rank(start_rank):
+    script = """
+        from threading import Thread
+        def side():
+            with zmon.step(), zmon.activity("eval"):
+                zmon.phase("data")
+        thread = Thread(target=side)
+        thread.start()
+        thread.join()
+        train()
+        print(steps(), activity(), timeline.told_steps, timeline.told_phases, timeline.told_activity)
+    """
+    assert run(start_rank, script) == ["1 train False False False"]
+
+
+def test_optimizer_in_a_forked_worker_or_in_another_thread_makes_no_step(start_rank):
+    script = """
+        from threading import Thread
+        train()
+        if not os.fork():
+            train()
+            os._exit(0)
+        os.wait()
+        thread = Thread(target=train)
+        thread.start()
+        thread.join()
+        from zmon.box import BoxReader
+        train()
+        print(steps())
+    """
+    assert run(start_rank, script) == ["2"]

@@ -1,0 +1,165 @@
+"""Whatever calls come in whatever order: steps sum up, nothing is lost or counted twice, the state is the rank's."""
+
+import tempfile
+from pathlib import Path
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from tests.build import Box
+from tests.probe.reading import now, read, sums_up
+from zmon.probe.rank import OP_NUMBER, PHASE_NUMBER, TRAIN
+from zmon.records import ACTIVITIES, OPS, PHASES
+
+NANOSECONDS = st.integers(0, 10**9)
+BYTES = st.integers(0, 10**12)
+
+
+class Model(RuleBasedStateMachine):
+    """What the box should say, kept the simple way."""
+
+    def __init__(self):
+        super().__init__()
+        self.room = tempfile.TemporaryDirectory()
+        self.box = Box(Path(self.room.name))
+        self.timeline = self.box.timeline
+        self.activity, self.phase_, self.op, self.step = "init", "other", None, 1
+        self.shown = "other"  # a phase named inside a collective is shown once that is over
+        self.counts = {op: [0, 0, 0] for op in OPS}
+        self.ended = 0
+        self.issued = []
+        self.totals = read(self.box)[1]
+
+    def teardown(self):
+        self.ended += self.timeline.step_pending
+        self.timeline.turn_to(ACTIVITIES.index("done"))
+        records, totals = read(self.box)
+        assert all(map(sums_up, records))
+        assert len(records) == totals.steps == self.ended
+        assert abs(totals.step_seconds - sum(record.duration for record in records)) < 1e-6
+        for phase in PHASES:  # a rank's own time counts in steps only
+            whole = totals.measures.phases.get(phase, 0)
+            assert abs(whole - sum(r.measures.phases.get(phase, 0) for r in records)) < 1e-6
+        for op in OPS:
+            found = totals.measures.ops.get(op)
+            told = [found.count, found.sent_bytes, found.received_bytes] if found else [0, 0, 0]
+            assert told == self.counts[op]
+            if found:
+                assert found.inflight_seconds >= 0
+        self.room.cleanup()
+
+    def count(self, op, sent, received, number=1):
+        self.counts[op] = [a + b for a, b in zip(self.counts[op], (number, sent, received), strict=True)]
+
+    @rule(nanoseconds=NANOSECONDS)
+    def passes(self, nanoseconds):
+        self.box.clock.ns += nanoseconds
+
+    @rule(phase=st.sampled_from(PHASES))
+    def phase(self, phase):
+        assert self.timeline.swap_phase(PHASE_NUMBER[phase]) == PHASE_NUMBER[self.phase_]
+        self.phase_ = phase
+        if self.op is None:
+            self.shown = phase
+
+    @rule(op=st.sampled_from(OPS), sent=BYTES, received=BYTES)
+    def enter(self, op, sent, received):
+        if self.timeline.enter_op(OP_NUMBER[op], 0, sent, received):
+            assert self.op is None
+            self.op = op
+            self.count(op, sent, received)
+        else:
+            assert self.op is not None
+
+    @rule(op=st.sampled_from(OPS), num_bytes=BYTES)
+    def wait(self, op, num_bytes):
+        if self.timeline.wait_op(OP_NUMBER[op], 0, num_bytes):
+            assert self.op is None
+            self.op = op
+
+    @rule(flying=st.booleans())
+    def leave(self, flying):
+        """Also where there is nothing to leave."""
+        self.timeline.leave_op(flying=flying)
+        self.left()
+
+    @rule()
+    def issue(self):
+        self.issued.append(self.timeline.issue())
+
+    @precondition(lambda self: self.issued)
+    @rule()
+    def leave_issued(self):
+        self.timeline.leave_op(self.issued.pop())
+        self.left()
+
+    def left(self):
+        self.op = None
+        self.shown = self.phase_
+
+    @rule(op=st.sampled_from(OPS), sent=BYTES, received=BYTES, number=st.integers(1, 5))
+    def count_op(self, op, sent, received, number):
+        self.timeline.count_op(OP_NUMBER[op], 0, sent, received, number)
+        if self.op is None:  # else it is part of what was entered
+            self.count(op, sent, received, number)
+
+    @rule(number=st.none() | st.integers(1, 10**6))
+    def begin_step(self, number):
+        self.timeline.begin_step(number)
+        if self.activity != "train":
+            self.turned("train")
+        if number is not None:
+            self.step = number
+        self.phase_ = "other"
+        if self.op is None:
+            self.shown = "other"
+
+    @rule()
+    def end_step(self):
+        self.timeline.end_step()
+        self.ended += 1
+        self.step += 1
+        self.phase_ = "other"
+        self.left()
+
+    @rule()
+    def update_is_pending(self):
+        self.timeline.step_pending = True
+
+    @rule(activity=st.sampled_from(ACTIVITIES[:-1]))
+    def turn_to(self, activity):
+        assert self.timeline.turn_to(ACTIVITIES.index(activity)) == ACTIVITIES.index(self.activity)
+        self.turned(activity)
+
+    def turned(self, activity):
+        if read(self.box)[1].steps > self.ended:  # an update was pending: it ended with the turn
+            self.ended += 1
+            self.step += 1
+        self.activity, self.phase_ = activity, "other"
+        self.left()
+
+    @invariant()
+    def state_in_the_box_is_the_ranks(self):
+        told = now(self.box)
+        assert (told.activity, told.phase, told.op) == (self.activity, self.shown, self.op)
+        assert told.step == (self.step if self.timeline.activity == TRAIN else self.step - 1)
+
+    @invariant()
+    def totals_only_grow(self):
+        before, self.totals = self.totals, read(self.box)[1]
+        after = self.totals
+        assert after.steps >= before.steps
+        assert after.step_seconds >= before.step_seconds
+        assert after.overhead_seconds >= before.overhead_seconds
+        for phase, seconds in before.measures.phases.items():
+            assert after.measures.phases[phase] >= seconds
+        for op, found in before.measures.ops.items():
+            now_, was = after.measures.ops[op], found
+            assert (now_.count, now_.sent_bytes, now_.received_bytes) >= (was.count, was.sent_bytes, was.received_bytes)
+            assert now_.exposed_seconds >= was.exposed_seconds
+            assert now_.inflight_seconds >= was.inflight_seconds
+
+
+Model.TestCase.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+TestAnyOrder = Model.TestCase

@@ -1,0 +1,268 @@
+"""Times are those of the device, read a step later; nothing waits for it."""
+
+import pytest
+
+from tests.build import Box
+from tests.probe.reading import ms, parts, read, sums_up
+from zmon.box import layout
+from zmon.probe.device_time import DeviceTime
+from zmon.probe.rank import EVAL, OP_NUMBER, PHASE_NUMBER, TRAIN
+
+FORWARD, BACKWARD = PHASE_NUMBER["forward"], PHASE_NUMBER["backward"]
+ALL_REDUCE = OP_NUMBER["all_reduce"]
+EXPOSED, INFLIGHT = layout.EXPOSED + ALL_REDUCE, layout.INFLIGHT + ALL_REDUCE
+
+
+class Device:
+    """Work is handed to it and done later: `queued` is where its queue ends, `done` how far it is; milliseconds."""
+
+    def __init__(self):
+        self.queued = self.done = 0.0
+        self.made = self.waits = 0
+        self.capturing = self.broken = False
+
+    def launch(self, milliseconds):
+        self.queued += milliseconds
+
+    def catch_up(self):
+        self.done = self.queued
+
+    def event(self):
+        self.made += 1
+        return FakeEvent(self)
+
+    def time(self):
+        return DeviceTime(self.event, lambda: not self.capturing)
+
+
+class FakeEvent:
+    """As torch.cuda.Event: asked for its time before the device has passed it, it raises."""
+
+    def __init__(self, device):
+        self.device, self.at = device, None
+
+    def record(self):
+        if self.device.broken:
+            raise RuntimeError("CUDA error")
+        assert not self.device.capturing
+        self.at = self.device.queued
+
+    def query(self):
+        if self.device.broken:
+            raise RuntimeError("CUDA error")
+        return self.at <= self.device.done
+
+    def elapsed_time(self, end):
+        if not (self.query() and end.query()):
+            raise RuntimeError("not ready")
+        return end.at - self.at
+
+    def synchronize(self):
+        raise AssertionError("nothing waits for the device")
+
+
+@pytest.fixture
+def device():
+    return Device()
+
+
+@pytest.fixture
+def box(tmp_path, device):
+    box = Box(tmp_path)
+    box.timeline.turn_to(TRAIN)
+    box.timeline.device = box.ledger.device = device.time()
+    return box
+
+
+def step(box, device, forward=3, wait=2, backward=5):
+    """The host hands all of it over in a microsecond."""
+    box.timeline.begin_step(None)
+    box.timeline.phase(FORWARD)
+    device.launch(forward)
+    box.timeline.enter_op(ALL_REDUCE, 0, 10, 20)
+    device.launch(wait)
+    box.timeline.leave_op()
+    box.timeline.phase(BACKWARD)
+    device.launch(backward)
+    box.clock.ns += 1000
+    box.timeline.end_step()
+
+
+def test_times_are_those_of_the_device_and_known_a_step_later(box, device):
+    step(box, device)
+    assert read(box)[1].steps == 0  # the host is far ahead
+    device.catch_up()
+    step(box, device)
+    (record,), totals = read(box)
+    assert parts(record.measures) == {"forward": 3, "all_reduce": 2, "backward": 5}
+    assert sums_up(record)
+    assert ms(record.duration) == 10
+    assert record.measures.ops["all_reduce"].sent_bytes == 10  # not those of the step in progress
+    assert (totals.steps, totals.measures.ops["all_reduce"].count) == (1, 1)
+
+
+def test_steps_appear_in_order_and_each_sums_up(box, device):
+    for number in range(50):
+        step(box, device, forward=number, wait=1, backward=2)
+        if number % 7 == 0:
+            device.catch_up()
+    device.catch_up()
+    box.timeline.turn_to(EVAL)
+    records, totals = read(box)
+    assert [record.step for record in records] == list(range(1, 51))
+    assert [ms(record.duration) for record in records] == [number + 3 for number in range(50)]
+    assert all(map(sums_up, records))
+    assert ms(totals.step_seconds) == sum(range(50)) + 150
+    assert box.ledger.dropped == 0
+
+
+def test_work_handed_over_between_steps_belongs_to_the_step_after_it(box, device):
+    step(box, device)
+    device.launch(7)
+    step(box, device)
+    device.catch_up()
+    box.timeline.turn_to(EVAL)
+    assert [ms(record.duration) for record in read(box)[0]] == [10, 17]
+
+
+def test_device_that_never_gets_there_holds_up_nobody_and_drops_are_counted(box, device):
+    for _ in range(200):
+        step(box, device)
+    assert len(box.timeline.device._waiting) == 64
+    records, _ = read(box)
+    assert len(records) == 200 - 64
+    assert all(record.duration == 0 and not record.measures.phases for record in records)  # no times, but counts
+    assert records[-1].measures.ops["all_reduce"].count == 1
+    assert box.ledger.dropped == 200 - 64
+    assert device.made < 600
+    device.catch_up()
+    step(box, device)
+    device.catch_up()
+    box.timeline.turn_to(EVAL)
+    assert [ms(record.duration) for record in read(box)[0]][-65:] == [10] * 65
+
+
+def test_events_are_used_again(box, device):
+    for number in range(10_000):
+        step(box, device)
+        issued = box.timeline.issue()
+        box.timeline.wait_op(ALL_REDUCE, 0, 1)
+        box.timeline.leave_op(issued)
+        if number % 100 == 99:
+            box.timeline.phase(FORWARD)
+            box.timeline.turn_to(EVAL)
+        if number % 5 == 4:
+            device.catch_up()
+    assert device.made < 150
+
+
+def test_turn_in_the_middle_of_a_step_belongs_to_no_step(box, device):
+    step(box, device)
+    box.timeline.phase(FORWARD)
+    device.launch(100)
+    box.timeline.turn_to(EVAL)
+    device.launch(1000)
+    box.timeline.turn_to(TRAIN)
+    device.launch(1)
+    step(box, device)
+    device.catch_up()
+    box.timeline.turn_to(EVAL)
+    records, totals = read(box)
+    assert [ms(record.duration) for record in records] == [10, 11]
+    assert all(map(sums_up, records))
+    assert ms(totals.step_seconds) == 21
+
+
+def test_rank_that_leaves_writes_what_the_device_has_not_finished_without_times(box, device):
+    step(box, device)
+    device.catch_up()
+    step(box, device)
+    step(box, device)
+    box.timeline.turn_to(4)
+    records, totals = read(box)
+    assert [ms(record.duration) for record in records] == [10, 0, 0]
+    assert (totals.steps, totals.measures.ops["all_reduce"].count) == (3, 3)
+    assert box.ledger.dropped == 2
+
+
+def test_asynchronous_collective_is_in_flight_from_issue_to_the_end_of_the_wait(box, device):
+    box.timeline.begin_step(None)
+    box.timeline.enter_op(ALL_REDUCE, 0, 10, 20)
+    issued = box.timeline.issue()
+    box.timeline.leave_op(flying=True)
+    box.timeline.phase(BACKWARD)
+    device.launch(6)
+    box.timeline.wait_op(ALL_REDUCE, 0, 30)
+    device.launch(3)
+    box.timeline.leave_op(issued)
+    box.timeline.end_step()
+    device.catch_up()
+    box.timeline.turn_to(EVAL)
+    (record,), _ = read(box)
+    op = record.measures.ops["all_reduce"]
+    assert (ms(op.exposed_seconds), ms(op.inflight_seconds)) == (3, 9)
+    assert parts(record.measures) == {"backward": 6, "all_reduce": 3}
+
+
+def test_nothing_is_recorded_while_a_graph_is_captured(box, device):
+    box.timeline.begin_step(None)
+    box.timeline.phase(FORWARD)
+    device.launch(4)
+    device.capturing = True
+    made = device.made
+    box.timeline.phase(BACKWARD)
+    assert box.timeline.issue() is None
+    box.timeline.enter_op(ALL_REDUCE, 0, 1, 1)
+    box.timeline.leave_op()
+    box.timeline.end_step()
+    box.timeline.turn_to(EVAL)
+    box.timeline.turn_to(TRAIN)
+    assert device.made == made
+    device.capturing = False
+    device.catch_up()
+    step(box, device)
+    device.catch_up()
+    box.timeline.turn_to(EVAL)
+    records, _ = read(box)
+    assert len(records) == 2
+    assert all(map(sums_up, records))
+
+
+def test_step_captured_as_a_whole_has_no_times_and_the_next_one_theirs(box, device):
+    step(box, device)
+    device.capturing = True
+    step(box, device)
+    device.capturing = False
+    step(box, device)
+    device.catch_up()
+    box.timeline.turn_to(EVAL)
+    assert [len(record.measures.phases) for record in read(box)[0]] == [2, 0, 3] or all(map(sums_up, read(box)[0]))
+    assert [record.step for record in read(box)[0]] == [1, 2, 3]
+
+
+def test_device_that_fails_costs_the_times_and_raises_nothing(box, device):
+    step(box, device)
+    device.broken = True
+    for _ in range(80):
+        step(box, device)
+    box.timeline.turn_to(4)
+    records, totals = read(box)
+    assert totals.steps == 81
+    assert all(map(sums_up, records))
+
+
+def test_stream_that_is_ahead_makes_no_time_negative(box, device):
+    """Events on two streams: one recorded later may be passed earlier."""
+    device.launch(10)
+    box.timeline.phase(FORWARD)
+    device.queued -= 5
+    box.timeline.phase(BACKWARD)
+    device.queued += 7
+    box.timeline.end_step()
+    device.done = 100
+    box.timeline.turn_to(EVAL)
+    (record,), _ = read(box)
+    assert min(record.measures.phases.values()) > 0
+    assert ms(record.duration) == 12
+    assert sums_up(record)
+    assert layout.PHASE == 0

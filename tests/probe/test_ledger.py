@@ -1,0 +1,121 @@
+"""Totals only grow; an amount that cannot be costs no later step."""
+
+import pytest
+
+from tests.build import Box
+from tests.probe.reading import read, reported
+from zmon.interface import JobInterface
+from zmon.probe.rank import CHECKPOINT, EVAL
+
+
+@pytest.fixture
+def box(tmp_path):
+    return Box(tmp_path)
+
+
+def test_only_a_checkpoint_that_is_complete_leaves_the_time_of_one(box):
+    box.timeline.turn_to(CHECKPOINT)
+    box.timeline.turn_to(EVAL)
+    assert read(box)[1].last_checkpoint_time is None
+    box.ledger.saved()
+    box.steps(1)
+    assert read(box)[1].last_checkpoint_time is not None
+
+
+def test_report_keeps_four_keys_and_counts_the_others(box):
+    box.ledger.report({"loss": 0.5, "auc": 0.6, "lr": 0.1, "ne": 0.9})
+    box.ledger.report({"fifth": 1.0, "sixth": 2.0, "loss": 0.4})
+    box.steps(1)
+    assert reported(box) == {"loss": 0.4, "auc": 0.6, "lr": 0.1, "ne": 0.9}
+    assert read(box)[1].dropped_records == 2
+
+
+def test_report_leaves_nan_a_nan(box):
+    box.ledger.report({"loss": float("nan")})
+    assert reported(box)["loss"] != reported(box)["loss"]
+
+
+@pytest.mark.parametrize("samples", [-1, 2**62, 2**70, float("nan"), float("inf"), "many", object(), [3]])
+def test_amount_of_work_that_cannot_be_is_refused_and_costs_no_step(box, samples):
+    with pytest.raises((TypeError, ValueError, OverflowError)):
+        box.ledger.work(samples, None)
+    box.steps(3)
+    assert read(box)[1].steps == 3
+    assert read(box)[1].measures.samples is None
+
+
+def test_largest_amounts_of_work_add_up_to_the_largest_and_cost_no_step(box):
+    """A boundary holds 63 bits: one that does not fit would be lost, and every one after it."""
+    for _ in range(4):
+        box.timeline.begin_step(None)
+        for _ in range(4):
+            box.ledger.work(2**62 - 1, 1)
+        box.steps(1)
+    records, totals = read(box)
+    assert totals.steps == 4
+    assert totals.measures.samples == records[-1].measures.samples == 2**62 - 1
+    assert totals.measures.lookups == 16
+
+
+def test_work_of_a_step_that_turned_to_evaluation_is_not_that_of_the_next(box):
+    box.ledger.work(32, None)
+    box.timeline.turn_to(EVAL)
+    box.steps(1)
+    assert read(box)[0][0].measures.samples is None
+
+
+def test_memory_is_read_once_a_second_and_stays_known(box):
+    readings = []
+
+    def reader():
+        readings.append(box.clock.ns)
+        return (1, 2, 3) if len(readings) == 1 else None
+
+    box.ledger.memory_reader = reader
+    box.steps(100)
+    assert 1 <= len(readings) <= 2
+    box.clock.sleep(1)
+    box.steps(1)
+    assert read(box)[1].memory.peak_bytes == 3
+
+
+class FakeInterface(JobInterface):
+    """Counters that a test sets."""
+
+    def __init__(self):
+        self.counters = [1000, 2000]
+        self._last = self.read()
+
+    def read(self):
+        return tuple(self.counters) if self.counters else None
+
+
+def test_bytes_on_the_interface_are_those_of_the_step(box):
+    interface = box.ledger._interface = FakeInterface()
+    box.timeline.begin_step(None)
+    interface.counters = [1300, 2050]
+    box.timeline.end_step()
+    (record,), totals = read(box)
+    assert (record.measures.nic_sent_bytes, record.measures.nic_received_bytes) == (300, 50)
+    assert (totals.measures.nic_sent_bytes, totals.measures.nic_received_bytes) == (300, 50)
+
+
+def test_bytes_moved_during_evaluation_are_of_no_step(box):
+    interface = box.ledger._interface = FakeInterface()
+    box.steps(1)
+    box.timeline.turn_to(EVAL)
+    interface.counters = [5000, 5000]
+    box.steps(1)
+    assert read(box)[1].measures.nic_sent_bytes == 0
+
+
+@pytest.mark.parametrize("counters", [[10, 20], None], ids=["reset", "gone"])
+def test_interface_that_was_reset_or_is_gone_is_unknown_and_not_negative(box, counters):
+    interface = FakeInterface()
+    box.steps(1)
+    box.ledger._interface = interface
+    interface.counters = counters
+    box.steps(1)
+    measures = read(box)[0][1].measures
+    assert measures.nic_sent_bytes is None
+    assert measures.nic_received_bytes is None

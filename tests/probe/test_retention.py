@@ -1,0 +1,72 @@
+"""A rank that trains for days keeps nothing per step."""
+
+import pytest
+
+from tests.hooks.scripts import run
+
+BYTES = 2000  # of a whole measurement; a retained integer per step would be 140,000
+
+GROWTH = """
+import tracemalloc
+
+def growth(work, times, warm_up):
+    for _ in range(warm_up):
+        work()
+    gc.collect()
+    tracemalloc.start()
+    work()
+    gc.collect()
+    before = tracemalloc.take_snapshot().filter_traces(ours)
+    for _ in range(times):
+        work()
+    gc.collect()
+    after = tracemalloc.take_snapshot().filter_traces(ours)
+    tracemalloc.stop()
+    grown = after.compare_to(before, "filename")
+    print(sum(entry.size_diff for entry in grown))
+
+ours = [tracemalloc.Filter(True, "*/zmon/*"), tracemalloc.Filter(True, "<zmon*")]
+"""
+
+MARKS = """
+def work():
+    with zmon.step():
+        zmon.phase("data")
+        zmon.work(samples=32, lookups=7)
+        zmon.phase("forward")
+        timeline.enter_op(1, 0, 1000, 2000)
+        timeline.leave_op()
+        issued = timeline.issue()
+        timeline.count_op(1, 0, 1000, 2000)
+        timeline.wait_op(1, 0, 3000)
+        timeline.leave_op(issued)
+    zmon.report(loss=0.5)
+growth(work, 5000, 200)
+"""
+
+HOOKS = """
+from torch.utils.data import DataLoader, TensorDataset
+loader = DataLoader(TensorDataset(torch.ones(4, 2)), batch_size=4)
+def work():
+    for (features,) in loader:
+        optimizer.zero_grad()
+        model(features).sum().backward()
+        work = dist.all_reduce(model[0].weight.grad, async_op=True)
+        dist.all_reduce(model[2].weight.grad)
+        work.wait()
+        dist.all_reduce(torch.ones(1), async_op=True)
+        optimizer.step()
+    model.eval()
+    with torch.no_grad():
+        model(batch)
+    model.train()
+growth(work, 300, 50)
+print(len(works._flights))
+"""
+
+
+@pytest.mark.parametrize("work", [MARKS, HOOKS], ids=["marks", "hooks"])
+def test_steps_retain_nothing(start_rank, work):
+    grown, *left = run(start_rank, GROWTH + work, joined=work is HOOKS)
+    assert int(grown) < BYTES
+    assert left in ([], ["0"])
