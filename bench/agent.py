@@ -77,7 +77,7 @@ def _live(folder: Path, rank: int) -> None:
         ZMON_JOB_ID="bench", ZMON_BOX_DIR=str(folder),
     )  # fmt: skip
     probe.attach_box()
-    timeline = probe.timeline()
+    timeline = probe.current
     assert timeline is not None
     group = timeline.group("0", RANKS)
     while True:

@@ -60,7 +60,7 @@ class Switch:
         if not zmon.attach():
             raise SystemExit("zmon did not attach")
         self.attach_seconds = time.perf_counter() - begin - self.import_seconds
-        timeline = probe.timeline()
+        timeline = probe.current
         assert timeline is not None
         self._probe, self._timeline = probe, timeline
         after = _names()
@@ -74,7 +74,7 @@ class Switch:
         for hooks, installed in zip(_HOOKS, self._hooks, strict=True):
             hooks.clear()
             hooks.update({} if mode == "absent" else installed)
-        self._probe._timeline = self._timeline if mode == "watched" else None
+        self._probe.current = self._timeline if mode == "watched" else None
         if mode == "watched":
             self._timeline.turn_to(self._timeline.activity)  # the time without zmon belongs to no step
 

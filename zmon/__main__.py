@@ -1,5 +1,20 @@
-"""`python -m zmon` is the `zmon` command."""
+"""The `zmon` command, kept apart from what the environment would put into its Python.
 
-from zmon.cli import main
+PYTHONPATH belongs to the job that zmon runs or watches, and may hold other versions of what zmon itself needs.
+"""
 
-main()
+import os
+import sys
+
+
+def main() -> None:
+    """Start anew without the PYTHON… variables, unless that is so already. The environment stays as it is."""
+    if not sys.flags.ignore_environment:
+        os.execv(sys.executable, [sys.executable, "-E", "-P", "-m", "zmon", *sys.argv[1:]])
+    from zmon.cli import main as cli
+
+    cli()
+
+
+if __name__ == "__main__":
+    main()

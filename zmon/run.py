@@ -48,7 +48,12 @@ def refusal(command: str, error: OSError) -> tuple[int, ZmonError]:
     """The exit code that shells have for a command that cannot be started, and what to say of it."""
     why = os.strerror(error.errno or 0).lower()
     if isinstance(error, FileNotFoundError):
-        return 127, ZmonError(f"cannot run {command!r}", why, "Is the name right, and its directory in PATH?")
+        hint = "Is the name right, and its directory in PATH?"
+        if " " in command:
+            hint = "It is one word: leave the quotes out, or run it by a shell: zmon run -- bash -c '…'"
+        elif "=" in command:
+            hint = "To set a variable: zmon run -- env NAME=VALUE command"
+        return 127, ZmonError(f"cannot run {command!r}", why, hint)
     return 126, ZmonError(f"cannot run {command!r}", why, "Is it executable, and does it name its interpreter?")
 
 

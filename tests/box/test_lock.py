@@ -60,7 +60,7 @@ def test_workers_of_workers_that_outlive_a_rank_do_not_make_it_look_alive(start_
         import os, time
         from zmon import probe
         assert probe.attach_box()
-        box = probe.timeline().box
+        box = probe.current.box
         workers = []
         for _ in range(4):
             read, write = os.pipe()

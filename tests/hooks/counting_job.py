@@ -130,7 +130,7 @@ def main():
         dist.all_reduce("no tensor")
     except (TypeError, AttributeError, ValueError) as error:
         extras["error"] = type(error).__name__
-    extras["after error"] = zmon.probe.timeline()._in_op
+    extras["after error"] = zmon.probe.current._in_op
 
     # a timeout of its own is an argument like any other
     dist.barrier(timeout=None)

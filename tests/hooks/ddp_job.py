@@ -38,7 +38,7 @@ def flights():
 
 def scenario(work):
     """Run it as a step, and note what the flight recorder saw of it."""
-    before, dropped = len(flights()), probe.timeline().ledger.dropped
+    before, dropped = len(flights()), probe.current.ledger.dropped
     with zmon.step():
         extra = work() or {}
     went = {}
@@ -48,7 +48,7 @@ def scenario(work):
             entry["input_sizes"], entry["input_dtypes"], strict=True))  # fmt: skip
         count, total = went.get(op, (0, 0))
         went[op] = [count + 1, total + num_bytes * (2 if op == "all_gather" else 1)]  # received from two ranks
-    results[work.__name__] = {"went": went, "dropped": probe.timeline().ledger.dropped - dropped, **extra}
+    results[work.__name__] = {"went": went, "dropped": probe.current.ledger.dropped - dropped, **extra}
     assert not ddp._groups
 
 
@@ -246,7 +246,7 @@ def raising():
             loss.backward()
         except ArithmeticError as error:
             errors.append(str(error))
-    return {"errors": errors, "in op": probe.timeline()._in_op}
+    return {"errors": errors, "in op": probe.current._in_op}
 
 
 def late_peer():

@@ -10,13 +10,13 @@ from zmon import probe
 from zmon.records import ACTIVITIES, PHASES
 torch.set_num_threads(1)
 assert zmon.attach()
-timeline = probe.timeline()
+timeline = probe.current
 
 def activity():
     return ACTIVITIES[timeline.activity]
 
 def phase():
-    return PHASES[timeline._phase]
+    return PHASES[timeline.current_phase]
 
 def steps():
     return timeline.ledger._steps

@@ -21,7 +21,7 @@ def test_hook_that_fails_is_said_and_the_others_are_in_place(start_rank):
         from zmon.hooks import device
         device.install = lambda: 1 / 0
         import torch.distributed as dist
-        print(zmon.attach(), hasattr(dist.all_reduce, "__zmon__"), bool(probe.timeline()))
+        print(zmon.attach(), hasattr(dist.all_reduce, "__zmon__"), bool(probe.current))
     """)
     assert rank.wait() == 0
     assert "zmon: device cannot be watched in this job: ZeroDivisionError" in rank.output
@@ -36,7 +36,7 @@ def test_memory_of_a_rank_without_a_gpu_is_unknown(start_rank):
         zmon.attach()
         with zmon.step():
             pass
-        print("memory", probe.timeline().memory_reader())
+        print("memory", probe.current.memory_reader())
     """)
     assert rank.wait() == 0
     assert rank.says("memory") == "None"

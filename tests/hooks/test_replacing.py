@@ -37,9 +37,9 @@ def blamed():
         torch.optim.lr_scheduler.StepLR(optimizer, 1).step()
     return [(os.path.basename(warning.filename), warning.category.__name__) for warning in caught]
 watched = blamed()
-probe._timeline, kept = None, probe._timeline
+probe.current, kept = None, probe.current
 print(watched == blamed(), len(watched) > 0, not any("zmon" in file for file, _ in watched))
-probe._timeline = kept
+probe.current = kept
 """
     assert run(start_rank, script, joined=True) == ["True True True"]
 

@@ -177,7 +177,7 @@ def test_exception_leaves_an_activity_as_it_was_before(start_rank):
                 raise ValueError
         except ValueError:
             pass
-        print(json.dumps(probe.timeline().activity))
+        print(json.dumps(probe.current.activity))
     """)
     assert rank.wait() == 0
     assert json.loads(rank.output) == 1

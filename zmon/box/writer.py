@@ -8,6 +8,7 @@ and closes it.)
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import mmap
 import os
@@ -122,10 +123,12 @@ class BoxWriter:
 
 
 def _unavailable(path: Path, error: OSError) -> BoxUnavailable:
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
     return BoxUnavailable(
         f"cannot make the black box {path}",
         f"{error.strerror or error}",
-        "free some room there or point ZMON_BOX_DIR at another directory; the job runs on unwatched",
+        f"{'Free some room there or p' if full else 'P'}oint ZMON_BOX_DIR at "
+        f"{'another directory' if full else 'a directory that this user may write'}; the job runs on unwatched",
     )
 
 

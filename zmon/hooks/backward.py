@@ -17,7 +17,7 @@ from torch.autograd import graph
 
 from zmon import probe
 from zmon.hooks.replacing import replace
-from zmon.probe.rank import PHASE_NUMBER
+from zmon.probe.rank import PHASE_NUMBER, TRAIN
 
 _BACKWARD = PHASE_NUMBER["backward"]
 
@@ -34,25 +34,31 @@ def install() -> None:
 
 
 def _watched(engine: Callable[..., Any]) -> Callable[..., Any]:
+    is_compiling = torch.compiler.is_dynamo_compiling
+
     @functools.wraps(engine)
     def run_backward(*args: Any, **kwargs: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return engine(*args, **kwargs)
         begin = monotonic_ns()
+        timeline = probe.current
         # autograd.grad accumulates nothing: forces of a molecule are such a gradient, in evaluation too.
-        timeline = probe.training() if kwargs.get("accumulate_grad") else probe.timeline()
+        if (timeline is None or timeline.activity != TRAIN) and kwargs.get("accumulate_grad"):
+            timeline = probe.training()
         if timeline is None:
             return engine(*args, **kwargs)
-        before = None if timeline.told_phases else timeline.swap_phase(_BACKWARD)
+        before, named = timeline.current_phase, timeline.told_phases
+        if not named:
+            timeline.phase(_BACKWARD)
         timeline.lent += 1
-        timeline.spent(begin)
+        timeline.overhead_ns += monotonic_ns() - begin
         try:
             return engine(*args, **kwargs)
         finally:
             begin = monotonic_ns()
             timeline.lent -= 1
-            if before is not None:
+            if not named:
                 timeline.phase(before)
-            timeline.spent(begin)
+            timeline.overhead_ns += monotonic_ns() - begin
 
     return run_backward

@@ -18,6 +18,7 @@ import torch.distributed as dist
 from torch.distributed import distributed_c10d
 
 from zmon import probe
+from zmon.box import layout
 from zmon.hooks import works
 from zmon.hooks.describe import DESCRIBERS, Call, size
 from zmon.hooks.replacing import replace, unseen
@@ -63,12 +64,15 @@ _POINT_TO_POINT = {  # methods of the process group, which isend, irecv and batc
 
 def group_number(group: Any) -> int:
     """The number of a process group in the box of this rank."""
-    return (_groups.get(id(group)) or _group(group))[0]
+    known = _groups.get(id(group)) or _group(group)
+    return known[0] if known else layout.NONE
 
 
-def _group(group: Any) -> tuple[int, str]:
-    timeline = probe.timeline()
-    assert timeline is not None
+def _group(group: Any) -> tuple[int, str] | None:
+    """Its number and name; None where this rank is not in it."""
+    timeline = probe.current
+    if timeline is None or group is dist.GroupMember.NON_GROUP_MEMBER:
+        return None
     named = group or dist.group.WORLD
     name = named.group_name
     _groups[id(group)] = known = timeline.group(name, named.size()), name
@@ -76,34 +80,39 @@ def _group(group: Any) -> tuple[int, str]:
 
 
 def _watched(original: Callable[..., Any], op: int, describe: Callable[..., Call]) -> Callable[..., Any]:
+    # Few and flat calls: after a wait the caches are cold, and each Python function costs microseconds.
+    is_compiling = torch.compiler.is_dynamo_compiling
+
     @functools.wraps(original)
     def collective(*args: Any, **kwargs: Any) -> Any:
-        timeline = probe.timeline()
-        if timeline is None or torch.compiler.is_compiling():
+        timeline = probe.current
+        if timeline is None or is_compiling():
             return original(*args, **kwargs)  # traced, not run: the compiler replaces it with its own
         begin = monotonic_ns()
-        entered = is_async = False
+        entered, known = False, None
         try:
             sent, received, group, is_async = describe(*args, **kwargs)
-            if group is not dist.GroupMember.NON_GROUP_MEMBER:  # else torch does nothing either
-                entered = enter(timeline, op, group, sent, received)
+            known = _groups.get(id(group)) or _group(group)
+            if known:  # else the rank is not in the group, and torch does nothing either
+                entered = timeline.enter_op(op, known[0], sent, received) or timeline.enter_elsewhere(
+                    op, known[0], sent, received
+                )
         except Exception:
             timeline.ledger.dropped += 1  # torch itself will say what is wrong with the call
-        timeline.spent(begin)
-        if not entered:
+        timeline.overhead_ns += monotonic_ns() - begin
+        if not entered or known is None:
             return original(*args, **kwargs)
-        if not is_async:
-            try:
-                return original(*args, **kwargs)
-            finally:
-                leave(timeline)
-        began = timeline.issue()
+        issued[known[1]] += 1
+        work = None
         try:
             work = original(*args, **kwargs)
         finally:
-            leave(timeline, flying=True)
-        if work is not None:
-            works.watch(work, op, group_number(group), sent + received, began)
+            end = monotonic_ns()
+            timeline.leave_op(flying=is_async)
+            if is_async and work is not None:
+                issue = begin if timeline.device is None else timeline.device.mark()
+                works.watch(work, op, known[0], sent + received, issue)
+            timeline.overhead_ns += monotonic_ns() - end
         return work
 
     collective.__zmon__ = True  # type: ignore[attr-defined]
@@ -112,21 +121,14 @@ def _watched(original: Callable[..., Any], op: int, describe: Callable[..., Call
 
 def enter(timeline: RankTimeline, op: int, group: Any, sent: int, received: int) -> bool:
     """A collective begins, in any thread. False: it is part of another and must not be left."""
-    number, name = _groups.get(id(group)) or _group(group)
+    known = _groups.get(id(group)) or _group(group)
+    if not known:
+        return False
+    number, name = known
     entered = timeline.enter_op(op, number, sent, received) or timeline.enter_elsewhere(op, number, sent, received)
     if entered:
         issued[name] += 1
     return entered
-
-
-def leave(timeline: RankTimeline, flying: bool = False) -> None:
-    """The call is over; `flying`: the collective is not."""
-    begin = monotonic_ns()
-    try:
-        timeline.leave_op(flying=flying)
-        timeline.spent(begin)
-    except Exception:
-        timeline.ledger.dropped += 1
 
 
 def forget_groups() -> None:

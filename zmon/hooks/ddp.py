@@ -13,7 +13,6 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Sequence
-from threading import get_ident
 from time import monotonic_ns
 from typing import Any
 
@@ -37,24 +36,21 @@ from zmon.hooks.reducer import (
     count_broadcast,
     count_hidden,
     groups_of_reducers,
+    lost,
     reducer_of,
     reducers,
     tried,
-    wait_in,
 )  # fmt: skip
-from zmon.hooks.replacing import unseen
+from zmon.hooks.replacing import replace, unseen
 from zmon.probe.rank import RankTimeline
 
 _groups: list[Group] = []  # while a backward runs
-_thread = 0  # the rank's own
 
 
 def install() -> None:
     """Wrap what DDP looks up at each call; its modules, gradients and hooks stay as they are."""
-    global _thread
     if not hasattr(dist, "Reducer") or hasattr(DistributedDataParallel._ddp_init_helper, "__zmon__"):
         return
-    _thread = get_ident()
     for owner, name, watch in (
         (dist, "_broadcast_coalesced", _broadcast_coalesced),
         (dist, "_verify_params_across_processes", _verify_params),
@@ -64,19 +60,18 @@ def install() -> None:
         (DistributedDataParallel, "register_comm_hook", _register_hook),
         (DistributedDataParallel, "_match_all_reduce_for_bwd_pass", _match_buckets),
         (DistributedDataParallel, "_match_unused_params_allreduce", _match_bitmap),
-        (torch.autograd.graph, "_engine_run_backward", _run_backward),
     ):
         original = getattr(owner, name, None)  # an older torch may lack one: what that one sends is not counted
         if original is not None:
             setattr(owner, name, _watched(original, watch))
-    if hasattr(torch.autograd, "_engine_run_backward"):  # it knows the same function by the same name
-        torch.autograd._engine_run_backward = torch.autograd.graph._engine_run_backward
+    engine = torch.autograd.graph._engine_run_backward
+    replace({engine: _watched_engine(engine)})
 
 
 def _watched(original: Function, watch: Function) -> Function:
     @functools.wraps(original)
     def call(*args: Any, **kwargs: Any) -> Any:
-        timeline = None if torch.compiler.is_compiling() else probe.timeline()
+        timeline = None if torch.compiler.is_compiling() else probe.current
         if timeline is None and watch is not _make_reducer:  # a module may be older than the watch
             return original(*args, **kwargs)
         return watch(timeline, original, *args, **kwargs)
@@ -88,13 +83,11 @@ def _watched(original: Function, watch: Function) -> Function:
 class _Backward:
     """One call of the autograd engine. Activation checkpoints call it again while it runs."""
 
-    def __init__(self, timeline: RankTimeline) -> None:
+    def __init__(self, timeline: RankTimeline, roots: Sequence[Any]) -> None:
         self.timeline = timeline
         self.queued = self.waits = False
-        self.outermost = not _groups and get_ident() == _thread
+        self.outermost = not _groups and timeline.mine()
         self.hooks: list[Any] = []
-
-    def begin(self, roots: Sequence[Any]) -> None:
         if self.outermost:
             _groups.extend(groups_of_reducers())
         compiled = sys.modules.get("torch._dynamo.compiled_autograd")
@@ -113,11 +106,13 @@ class _Backward:
     def _computed(self) -> None:
         """All gradients are computed; next the reducers wait."""
         begin = monotonic_ns()
-        for group in _groups:
-            if not self.waits and tried(group.waits):
-                num_bytes = 2 * sum(reducer.num_bytes or 0 for reducer, _ in group.reducers)
-                self.waits = tried(wait_in, self.timeline, ALL_REDUCE, group.group, num_bytes)
-        self.timeline.spent(begin)
+        try:
+            for group in _groups:
+                if not self.waits and group.waits():
+                    self.waits = self.timeline.wait_op(ALL_REDUCE, group.number, group.num_bytes())
+        except Exception as error:
+            lost(f"the wait for gradients is not known: {error!r}")
+        self.timeline.overhead_ns += monotonic_ns() - begin
 
     def end(self) -> None:
         for hook in self.hooks:
@@ -128,25 +123,33 @@ class _Backward:
             groups = _groups.copy()
             _groups.clear()
             for group in groups:
-                group.count()
+                group.count(self.timeline)
+
+
+def _watched_engine(engine: Function) -> Function:
+    # Flat, for the caches are cold after the forward pass.
+    is_compiling = torch.compiler.is_dynamo_compiling
+
+    @functools.wraps(engine)
+    def run_backward(roots: Any, *args: Any, **kwargs: Any) -> Any:
+        timeline = probe.current
+        if timeline is None or not reducers or is_compiling():
+            return engine(roots, *args, **kwargs)
+        begin = monotonic_ns()
+        backward = tried(_Backward, timeline, roots)
+        timeline.overhead_ns += monotonic_ns() - begin
+        try:
+            return engine(roots, *args, **kwargs)
+        finally:
+            begin = monotonic_ns()
+            if backward is not None:
+                tried(backward.end)
+            timeline.overhead_ns += monotonic_ns() - begin
+
+    return unseen(run_backward)
 
 
 # Each has the signature of what it watches, behind the timeline and the original.
-
-
-def _run_backward(timeline: RankTimeline, original: Function, roots: Any, *args: Any, **kwargs: Any) -> Any:
-    if not reducers:
-        return original(roots, *args, **kwargs)
-    begin = monotonic_ns()
-    backward = _Backward(timeline)
-    tried(backward.begin, roots)
-    timeline.spent(begin)
-    try:
-        return original(roots, *args, **kwargs)
-    finally:
-        begin = monotonic_ns()
-        tried(backward.end)
-        timeline.spent(begin)
 
 
 def _make_reducer(_: Any, original: Function, module: Any, parameters: Any, sparse: Any, *args: Any) -> None:
@@ -217,8 +220,8 @@ def _match_buckets(timeline: RankTimeline, original: Function, module: Any) -> A
     with Wait(timeline, ALL_REDUCE, module.process_group, 2 * (found[0].num_bytes or 0)) as group:
         original(module)
     if group is not None:
-        group.reducers = [found]
-        tried(group.count, False)
+        group.reducers = [found[0]]
+        tried(group.count, timeline, False)
     return None
 
 

@@ -18,12 +18,19 @@ Tensors: TypeAlias = "torch.Tensor | Sequence[torch.Tensor] | None"
 Call: TypeAlias = tuple[int, int, Any, bool]
 
 
-def size(tensors: Tensors) -> int:
+def size(tensors: Any) -> int:
     """Bytes of a tensor, or of a list of them."""
+    try:
+        return tensors.nbytes  # type: ignore[no-any-return]
+    except (AttributeError, RuntimeError):  # no tensor, or a sparse one
+        return _size(tensors)
+
+
+def _size(tensors: Any) -> int:
     if tensors is None:
         return 0
     if isinstance(tensors, torch.Tensor):
-        return int(tensors._indices().nbytes + tensors._values().nbytes if tensors.is_sparse else tensors.nbytes)
+        return int(tensors._indices().nbytes + tensors._values().nbytes)
     return sum(map(size, tensors))
 
 

@@ -10,7 +10,7 @@ from zmon.probe.device_time import DeviceTime
 
 def install() -> None:
     """Let the probe read the device's memory now and then, and its times, where there is a GPU."""
-    timeline = probe.timeline()
+    timeline = probe.current
     if timeline is not None:
         timeline.make_device_time = make_device_time
         timeline.ledger.memory_reader = read_memory

@@ -51,7 +51,7 @@ def _watched(original: Callable[..., Any]) -> Callable[..., Any]:
             result = original(self, mode)
         finally:
             _depth -= 1
-        timeline = probe.timeline()
+        timeline = probe.current
         if _depth == 0 and timeline is not None and timeline.mine() and not isinstance(self, _PARTS):
             _arm(self, mode, timeline)
         return result
@@ -102,7 +102,7 @@ def _shells(model: Any) -> Iterator[nn.Module]:
 def _forward(model: nn.Module) -> None:
     if torch.compiler.is_compiling():
         return
-    timeline = probe.timeline()
+    timeline = probe.current
     if timeline is None or timeline.told_activity or model.training != torch.is_grad_enabled():
         return  # a frozen part in training, or a sanity check in training mode
     activity = TRAIN if model.training else EVAL

@@ -11,17 +11,18 @@ import functools
 import importlib
 import inspect
 from collections.abc import Callable
+from time import monotonic_ns
 from typing import Any
 
 import torch
 
 from zmon import probe
 from zmon.hooks import works
-from zmon.hooks.collectives import enter, group_number, leave
+from zmon.hooks.collectives import enter, group_number
 from zmon.hooks.describe import size
 from zmon.hooks.later import when_imported
 from zmon.hooks.replacing import replace
-from zmon.probe.rank import OP_NUMBER
+from zmon.probe.rank import OP_NUMBER, Issued, RankTimeline
 
 _MODULE = "torch.distributed._functional_collectives"
 _OPS = {
@@ -78,9 +79,10 @@ def _watched(original: Callable[..., Any], functional: Any, op: int) -> Callable
 
     @functools.wraps(original)
     def collective(*args: Any, **kwargs: Any) -> Any:
-        timeline = probe.timeline()
+        timeline = probe.current
         if timeline is None or functional._are_we_tracing():
             return original(*args, **kwargs)
+        begin = monotonic_ns()
         entered = False
         sent = 0
         try:
@@ -90,20 +92,25 @@ def _watched(original: Callable[..., Any], functional: Any, op: int) -> Callable
             entered = enter(timeline, op, group, sent, 0)
         except Exception:
             timeline.ledger.dropped += 1  # torch itself will say what is wrong with the call
+        issued = timeline.issue()
+        timeline.overhead_ns += monotonic_ns() - begin
         if not entered:
             return original(*args, **kwargs)
-        began = timeline.issue()
         try:
             result = original(*args, **kwargs)
         finally:
-            leave(timeline, flying=True)
-        received = 0 if is_broadcast and sent else size(result)
-        timeline.count_op(op, group_number(group), 0, received, count=0)
-        first = result[0] if isinstance(result, list | tuple) else result
-        works.watch(getattr(first, "elem", first), op, group_number(group), sent + received, began)
+            timeline.leave_op(flying=True)
+        _watch(timeline, op, group, sent, 0 if is_broadcast and sent else size(result), result, issued)
         return result
 
     return collective
+
+
+@probe.guarded
+def _watch(timeline: RankTimeline, op: int, group: Any, sent: int, received: int, result: Any, issued: Issued) -> None:
+    timeline.count_op(op, group_number(group), 0, received, count=0)
+    first = result[0] if isinstance(result, list | tuple) else result
+    works.watch(getattr(first, "elem", first), op, group_number(group), sent + received, issued)
 
 
 def _shard_dim_all_to_all(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -111,7 +118,7 @@ def _shard_dim_all_to_all(original: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(original)
     def collective(input: Any, gather_dim: int, shard_dim: int, mesh: Any, mesh_dim: int) -> Any:
-        timeline = probe.timeline()
+        timeline = probe.current
         entered = False
         if timeline is not None and not torch.compiler.is_compiling():
             moved = size(input)
@@ -120,7 +127,7 @@ def _shard_dim_all_to_all(original: Callable[..., Any]) -> Callable[..., Any]:
             return original(input, gather_dim, shard_dim, mesh, mesh_dim)
         finally:
             if timeline is not None and entered:
-                leave(timeline)
+                timeline.leave_op()
 
     return collective
 

@@ -30,7 +30,7 @@ def install() -> None:
 def _watched(original: Callable[[Any], Any], then: int | None) -> Callable[[Any], Any]:
     @functools.wraps(original)
     def loading(self: Any) -> Any:
-        timeline = probe.timeline()
+        timeline = probe.current
         if timeline is None or timeline.told_phases:
             return original(self)
         after = before = timeline.swap_phase(_DATA)

@@ -23,6 +23,8 @@ INT, LONG, HALF = 4, 8, 2  # bytes of the numbers that the reducer sends beside 
 
 Function = Callable[..., Any]
 reducers: list[Reducer] = []  # of the modules that live
+_groups: dict[str, Group] = {}  # by name, those of _groups_of
+_groups_of: list[Reducer] = []
 
 
 class Reducer:
@@ -76,13 +78,17 @@ class Reducer:
 
 
 class Group:
-    """What C++ issues on a process group from now on. Lives no longer than the call that is watched."""
+    """What C++ issues on a process group from `begin` on."""
 
     def __init__(self, group: Any) -> None:
         self.group = group
         self.name = group.group_name
-        self.reducers: list[tuple[Reducer, Any]] = []
-        self.before = group._get_sequence_number_for_group()
+        self.number = group_number(group)
+        self.reducers: list[Reducer] = []
+        self.begin()
+
+    def begin(self) -> None:
+        self.before = self.group._get_sequence_number_for_group()
         self.issued_before = issued[self.name]
 
     def num_issued(self) -> int:
@@ -93,33 +99,45 @@ class Group:
 
     def waits(self) -> bool:
         """Whether a reducer has something to wait for."""
-        return self.num_issued() > 0 or any(
-            reducer.delays(module) and not module._comm_hooks for reducer, module in self.reducers
-        )
+        if self.num_issued() > 0:
+            return True
+        modules = ((reducer, reducer.module()) for reducer in self.reducers)
+        return any(module and reducer.delays(module) and not module._comm_hooks for reducer, module in modules)
 
-    def count(self, bitmaps: bool = True) -> None:
+    def num_bytes(self) -> int:
+        """What the reducers send and receive in a synced backward, as far as it is known."""
+        if len(self.reducers) == 1:
+            return 2 * (self.reducers[0].num_bytes or 0)
+        return 2 * sum(reducer.num_bytes or 0 for reducer in self.reducers)
+
+    def count(self, timeline: RankTimeline, bitmaps: bool = True) -> None:
         """Count what came from C++: its number always, its bytes if it is what the reducers must have sent."""
         hidden = self.num_hidden()
-        if len(self.reducers) > 1:
-            self.reducers = [(reducer, module) for reducer, module in self.reducers if reducer.synced(module)]
-        if hidden <= 0:
-            return
-        expected = num_bytes = 0
-        early = sum(reducer.num_early for reducer, _ in self.reducers)
-        known = all(reducer.full_bytes is not None for reducer, _ in self.reducers)
-        for reducer, module in self.reducers:
+        several, last = len(self.reducers) > 1, None
+        expected = num_bytes = early = 0
+        known = True
+        for reducer in self.reducers:
+            module = reducer.module()
+            if module is None or (several and not reducer.synced(module)) or hidden <= 0:
+                continue
+            last = reducer
             bitmap = bitmaps and reducer.sends_bitmap(module)
             reducer.delayed |= reducer.delays(module)
+            early += reducer.num_early
+            known &= reducer.full_bytes is not None
             # None only in the backward after a rebuild: it is taken to be whole
             expected += hidden if reducer.num_buckets is None else reducer.num_buckets + bitmap
             num_bytes += (reducer.num_bytes or 0) + bitmap * INT * reducer.num_parameters
             reducer.num_early = 0
-        if early + hidden < expected and len(self.reducers) == 1:
-            self.reducers[0][0].num_early, num_bytes = early + hidden, 0
+        if hidden <= 0:
+            return
+        if early + hidden < expected and last is not None and not several:
+            last.num_early, num_bytes = early + hidden, 0
         elif not known or early + hidden > expected:
             num_bytes = 0
             lost("bytes of some gradients are unknown: sparse, compressed by the job, or reduced in parts")
-        count_hidden(ALL_REDUCE, self.group, num_bytes, num_bytes, hidden)
+        timeline.count_op(ALL_REDUCE, self.number, num_bytes, num_bytes, hidden)
+        issued[self.name] += hidden
 
 
 class Wait:
@@ -139,15 +157,26 @@ class Wait:
 
 
 def groups_of_reducers() -> list[Group]:
-    groups: dict[str, Group] = {}
-    for reducer in tuple(reducers):
-        module = reducer.module()
-        if module is not None:
-            name = module.process_group.group_name
-            if name not in groups:
-                groups[name] = Group(module.process_group)
-            groups[name].reducers.append((reducer, module))
-    return list(groups.values())
+    """The process groups on which reducers live, each from now on."""
+    if _groups_of != reducers:
+        _groups_of[:] = reducers
+        _groups.clear()
+        for reducer in reducers:
+            module = reducer.module()
+            if module is not None:
+                name = module.process_group.group_name
+                if name not in _groups:
+                    _groups[name] = Group(module.process_group)
+                _groups[name].reducers.append(reducer)
+    for group in _groups.values():
+        group.begin()
+    return list(_groups.values())
+
+
+def forget_groups() -> None:
+    """The process groups are others now."""
+    _groups_of.clear()
+    _groups.clear()
 
 
 def reducer_of(owner: Any) -> tuple[Reducer, Any] | None:
@@ -165,7 +194,7 @@ def wait_in(timeline: RankTimeline, op: int, group: Any, num_bytes: int) -> bool
 
 def count_hidden(op: int, group: Any, sent: int, received: int, count: int) -> None:
     """Count collectives that C++ issued, and no group that is watched meanwhile counts them again."""
-    timeline = probe.timeline()
+    timeline = probe.current
     if timeline is not None:
         timeline.count_op(op, group_number(group), sent, received, count)
         issued[group.group_name] += count
@@ -177,7 +206,7 @@ def count_broadcast(group: Any, num_bytes: int, count: int, src: int = 0) -> Non
 
 
 def lost(line: str) -> None:
-    timeline = probe.timeline()
+    timeline = probe.current
     if timeline is not None:
         timeline.ledger.dropped += 1
     probe.complain(line)

@@ -32,7 +32,7 @@ def _distributed(saver: Any) -> None:
 def _watched(save: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(save)
     def saving(*args: Any, **kwargs: Any) -> Any:
-        timeline = probe.timeline()
+        timeline = probe.current
         to = kwargs.get("f", args[1] if len(args) > 1 else None)
         quiet = timeline is None or timeline.told_activity or not timeline.mine() or timeline.activity == INIT
         if timeline is None or quiet or isinstance(to, io.BytesIO):

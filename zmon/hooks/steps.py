@@ -17,7 +17,7 @@ from zmon.probe.rank import OTHER, PHASE_NUMBER
 
 _OPTIMIZER = PHASE_NUMBER["optimizer"]
 _rounds = Rounds()
-_begun: set[int] = set()  # a step that calls that of its base class is one
+_running: list[int] = []  # optimizers in their step: what one calls of others, or of its base class, is part of it
 _installed = False
 
 
@@ -35,7 +35,11 @@ def _before(optimizer: Any, *_: Any) -> None:
     timeline = probe.training()
     if timeline is None or not timeline.mine():
         return
-    _begun.add(id(optimizer))
+    if id(optimizer) in _running:  # it raised the last time, or calls the step of its base class
+        del _running[_running.index(id(optimizer)) :]
+    _running.append(id(optimizer))
+    if len(_running) > 1:
+        return
     if not timeline.told_steps:
         if _rounds.open and not timeline.step_pending:
             _rounds.end()
@@ -47,14 +51,14 @@ def _before(optimizer: Any, *_: Any) -> None:
 
 @probe.guarded
 def _after(optimizer: Any, *_: Any) -> None:
-    timeline = probe.timeline()
-    if timeline is None or not timeline.mine():
+    timeline = probe.current
+    if timeline is None or id(optimizer) not in _running or not timeline.mine():
+        return
+    del _running[_running.index(id(optimizer)) :]
+    if _running:
         return
     if not timeline.told_phases:
         timeline.phase(OTHER)
-    if id(optimizer) not in _begun:
-        return
-    _begun.discard(id(optimizer))
     if not timeline.told_steps and not _skipped(optimizer):
         if _rounds.after(id(optimizer)):
             timeline.end_step()

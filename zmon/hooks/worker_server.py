@@ -26,7 +26,7 @@ _started = False
 def install() -> None:
     """Start the server; without it findings have neither stacks nor what is in flight."""
     global _started
-    timeline = probe.timeline()
+    timeline = probe.current
     if timeline is None or _started:
         return
     from torch._C._distributed_c10d import _WorkerServer

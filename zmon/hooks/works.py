@@ -11,7 +11,7 @@ import functools
 import weakref
 from collections.abc import Callable
 from time import monotonic_ns
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 import torch
 import torch.distributed as dist
@@ -20,14 +20,8 @@ from zmon import probe
 from zmon.hooks.replacing import unseen
 from zmon.probe.rank import Issued
 
-
-class _Flight(NamedTuple):
-    op: int
-    group: int
-    num_bytes: int
-    issued: Issued
-    handles: list[weakref.ref[Any]]  # the work, and its futures: whichever is waited for first
-
+# op, group, bytes, when it was issued, and what is waited for: the work, and its futures, whichever comes first
+_Flight: TypeAlias = "tuple[int, int, int, Issued, list[weakref.ref[Any]]]"
 
 _flights: dict[int, _Flight] = {}  # by id of what is waited for
 
@@ -44,44 +38,40 @@ def install() -> None:
 @probe.guarded
 def watch(handle: Any, op: int, group: int, num_bytes: int, issued: Issued) -> None:
     """Whoever waits for this waits for that collective."""
-    _add(handle, _Flight(op, group, num_bytes, issued, []))
+    _add(handle, (op, group, num_bytes, issued, []))
 
 
 def _add(handle: Any, flight: _Flight) -> None:
     key = id(handle)
-    flight.handles.append(weakref.ref(handle, lambda _: _flights.pop(key, None)))
+    flight[4].append(weakref.ref(handle, lambda _: _flights.pop(key, None)))
     _flights[key] = flight
-
-
-def _landed(awaited: Any) -> _Flight | None:
-    """What is waited for, which nobody need wait for again."""
-    flight = _flights.pop(id(awaited), None)
-    if flight is not None:
-        for handle in flight.handles:
-            _flights.pop(id(handle()), None)
-        flight.handles.clear()
-    return flight
 
 
 def watched_wait(original: Callable[..., Any]) -> Callable[..., Any]:
     """A way to wait for something, its first argument."""
+    is_compiling = torch.compiler.is_dynamo_compiling
 
     @functools.wraps(original)
     def wait(awaited: Any, *args: Any, **kwargs: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_compiling():
             return original(awaited, *args, **kwargs)
         begin = monotonic_ns()
-        flight = _landed(awaited)
-        timeline = probe.timeline()
-        if flight is None or timeline is None or not timeline.wait_op(flight.op, flight.group, flight.num_bytes):
+        timeline, flight = probe.current, _flights.pop(id(awaited), None)
+        if flight is None or timeline is None:
             return original(awaited, *args, **kwargs)
-        timeline.spent(begin)
+        op, group, num_bytes, issued, handles = flight
+        for handle in handles:  # nobody need wait for it again
+            _flights.pop(id(handle()), None)
+        waits = timeline.enter_op(op, group, num_bytes, 0, 0)
+        timeline.overhead_ns += monotonic_ns() - begin
+        if not waits:
+            return original(awaited, *args, **kwargs)
         try:
             return original(awaited, *args, **kwargs)
         finally:
             begin = monotonic_ns()
-            timeline.leave_op(flight.issued)
-            timeline.spent(begin)
+            timeline.leave_op(issued)
+            timeline.overhead_ns += monotonic_ns() - begin
 
     wait.__zmon__ = True  # type: ignore[attr-defined]
     return wait

@@ -10,7 +10,7 @@ import torch.distributed as dist
 from torch.distributed import distributed_c10d
 
 from zmon import probe
-from zmon.hooks.collectives import forget_groups
+from zmon.hooks import collectives, reducer
 from zmon.hooks.device import identify_device
 from zmon.hooks.replacing import replace
 
@@ -19,15 +19,20 @@ def install() -> None:
     """Watch process groups come and go, once."""
     init, destroy = distributed_c10d.init_process_group, distributed_c10d.destroy_process_group
     if not hasattr(init, "__zmon__"):
-        replace({init: _after(init, _joined), destroy: _after(destroy, lambda *_, **__: forget_groups())})
+        replace({init: _after(init, _joined), destroy: _after(destroy, lambda *_, **__: _forget())})
 
 
 def _joined(*args: Any, **kwargs: Any) -> None:
-    forget_groups()
+    _forget()
     init_method = kwargs.get("init_method", args[1] if len(args) > 1 else None)
     probe.turn_out(dist.get_rank(), dist.get_world_size(), init_method)
     probe.identify(backend=dist.get_backend())
     identify_device()
+
+
+def _forget() -> None:
+    collectives.forget_groups()
+    reducer.forget_groups()
 
 
 def _after(original: Callable[..., Any], then: Callable[..., None]) -> Callable[..., Any]:

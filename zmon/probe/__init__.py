@@ -30,26 +30,24 @@ from zmon.interface import job_interface
 from zmon.launch import Launch, read_launch
 from zmon.probe.last_words import forget_last_words, record_last_words
 from zmon.probe.ledger import Ledger
-from zmon.probe.rank import ACTIVITY_NUMBER, PHASE_NUMBER, TRAIN, RankTimeline
+from zmon.probe.rank import ACTIVITY_NUMBER, INIT, PHASE_NUMBER, TRAIN, RankTimeline
 
-_timeline: RankTimeline | None = None
+current: RankTimeline | None = None  # the timeline of this rank, for the hooks; None while it is not watched
 _identity: dict[str, object] = {}
 _complaints: set[str] = set()
 _expected: Callable[[], None] | None = None
 
 
-def timeline() -> RankTimeline | None:
-    """The timeline of this rank, for the hooks; None while not attached."""
-    return _timeline
-
-
 def training() -> RankTimeline | None:
     """The timeline of this rank, which trains from now on; for the hooks that see it do so."""
-    if _timeline is None:
+    if current is None:
         turn_out()
-    if _timeline is not None and _timeline.activity != TRAIN and not _timeline.told_activity:
-        _timeline.turn_to(TRAIN)
-    return _timeline
+    if current is None or current.activity == TRAIN or current.told_activity:
+        return current
+    if current.activity == INIT and not current.told_steps and not current.mine():
+        current.adopt()  # a framework that trains in a thread of its own
+    current.turn_to(TRAIN)
+    return current
 
 
 def guarded(hook: Callable[..., None]) -> Callable[..., None]:
@@ -62,8 +60,8 @@ def guarded(hook: Callable[..., None]) -> Callable[..., None]:
             hook(*args, **kwargs)
         except Exception as error:
             _failed(error)
-        if _timeline is not None:
-            _timeline.spent(begin)
+        if current is not None:
+            current.overhead_ns += time.monotonic_ns() - begin
 
     return call
 
@@ -78,7 +76,8 @@ def turn_out(rank: int | None = None, world_size: int | None = None, init_method
     """This process is a rank: watch it from now on, if that was expected. Tried once."""
     global _expected
     then, _expected = _expected, None
-    if then is not None and _timeline is None and attach_box(rank=rank, world_size=world_size, init_method=init_method):
+    if then is not None and current is None:
+        attach_box(rank=rank, world_size=world_size, init_method=init_method)
         then()
 
 
@@ -90,15 +89,15 @@ def attach_box(
     init_method: str | None = None,
 ) -> bool:
     """Begin to watch this rank. False, after one line on stderr, where that cannot be."""
-    global _timeline
-    if _timeline is not None:
+    global current
+    if current is not None:
         return True
     if os.environ.get("ZMON_DISABLED", "") not in ("", "0"):
         return False
     try:
         launch = read_launch(os.environ, job_id, rank, world_size, init_method)
-        _timeline = _open(launch, labels or _labels(os.environ.get("ZMON_LABELS", "")))
-        record_last_words(_timeline)
+        current = _open(launch, labels or _labels(os.environ.get("ZMON_LABELS", "")))
+        record_last_words(current)
     except Exception as error:
         complain(str(error) if isinstance(error, ZmonError) else f"cannot watch this rank: {error!r}")
         return False
@@ -110,8 +109,8 @@ def identify(*, device: str | None = None, backend: str | None = None, socket: s
     """Add to the box what became known about the rank after it attached."""
     told = {"device": device, "backend": backend, "socket": socket}
     _identity.update({name: value for name, value in told.items() if value is not None})
-    if _timeline is not None:
-        _write_identity(_timeline.box)
+    if current is not None:
+        _write_identity(current.box)
 
 
 class _Step:
@@ -121,23 +120,23 @@ class _Step:
     number: int | None
 
     def __enter__(self) -> None:
-        if _timeline is not None:
+        if current is not None:
             begin = time.monotonic_ns()
             try:
-                _timeline.told_steps |= _timeline.mine()
-                _timeline.begin_step(self.number)
-                _timeline.spent(begin)
+                current.told_steps |= current.mine()
+                current.begin_step(self.number)
+                current.overhead_ns += time.monotonic_ns() - begin
             except Exception as error:
                 _failed(error)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if _timeline is not None and kind is None:
+        if current is not None and kind is None:
             begin = time.monotonic_ns()
             try:
-                _timeline.end_step()
-                _timeline.spent(begin)
+                current.end_step()
+                current.overhead_ns += time.monotonic_ns() - begin
             except Exception as failure:
                 _failed(failure)
 
@@ -153,12 +152,12 @@ def step(number: int | None = None) -> _Step:
 
 def phase(name: str) -> None:
     """From now on this rank's own time goes into `name`: data, h2d, embedding, forward, backward, …"""
-    if _timeline is not None:
+    if current is not None:
         begin = time.monotonic_ns()
         try:
-            _timeline.phase(PHASE_NUMBER[name])
-            _timeline.told_phases |= _timeline.mine()  # a prefetching thread tells nothing of the rank's own
-            _timeline.spent(begin)
+            current.phase(PHASE_NUMBER[name])
+            current.told_phases |= current.mine()  # a prefetching thread tells nothing of the rank's own
+            current.overhead_ns += time.monotonic_ns() - begin
         except Exception as error:
             _failed(error, f"zmon.phase({name!r}): the phases are {', '.join(PHASE_NUMBER)}")
 
@@ -174,42 +173,42 @@ class activity:
         self._told = False
 
     def __enter__(self) -> None:
-        if _timeline is not None:
+        if current is not None:
             try:
-                self._told = _timeline.told_activity
-                self._before = _timeline.turn_to(ACTIVITY_NUMBER[self._name])
-                _timeline.told_activity |= _timeline.mine()
+                self._told = current.told_activity
+                self._before = current.turn_to(ACTIVITY_NUMBER[self._name])
+                current.told_activity |= current.mine()
             except Exception as error:
                 _failed(error, f"zmon.activity({self._name!r}): it is one of {', '.join(ACTIVITY_NUMBER)}")
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if _timeline is not None and self._before is not None:
+        if current is not None and self._before is not None:
             try:
                 if self._name == "checkpoint" and kind is None:
-                    _timeline.ledger.saved()
-                if _timeline.mine():
-                    _timeline.turn_to(self._before)
-                    _timeline.told_activity = self._told
+                    current.ledger.saved()
+                if current.mine():
+                    current.turn_to(self._before)
+                    current.told_activity = self._told
             except Exception as failure:
                 _failed(failure)
 
 
 def work(samples: int | None = None, lookups: int | None = None) -> None:
     """How much work this rank has in this step, so that uneven work is not taken for a slow rank."""
-    if _timeline is not None:
+    if current is not None:
         try:
-            _timeline.ledger.work(samples, lookups)
+            current.ledger.work(samples, lookups)
         except Exception as error:
             _failed(error)
 
 
 def report(**values: float) -> None:
     """Gauges such as loss or normalized_entropy; four names a rank."""
-    if _timeline is not None:
+    if current is not None:
         try:
-            _timeline.ledger.report(values)
+            current.ledger.report(values)
         except Exception as error:
             _failed(error)
 
@@ -267,15 +266,15 @@ def _labels(pairs: str) -> dict[str, str]:
 
 def _forget() -> None:
     """After a fork: a worker is not the rank."""
-    global _timeline
-    if _timeline is not None:
-        _timeline = None
+    global current
+    if current is not None:
+        current = None
         forget_last_words()
 
 
 def _failed(error: Exception, hint: str = "") -> None:
-    if _timeline is not None:
-        _timeline.ledger.dropped += 1
+    if current is not None:
+        current.ledger.dropped += 1
     complain(hint or f"the probe lost a mark: {error!r}")
 
 

@@ -11,18 +11,21 @@ from __future__ import annotations
 import atexit
 import contextlib
 import faulthandler
+import functools
 import signal
 import sys
 from multiprocessing.util import Finalize
 from types import TracebackType
+from typing import NoReturn
 
 from zmon.probe.rank import DONE, RankTimeline
 
 
 def record_last_words(timeline: RankTimeline) -> None:
     """Note how this process ends. Handlers that the job installed before, or installs later, keep working."""
-    before = sys.excepthook
+    before, leave = sys.excepthook, sys.exit
     spoken = False
+    leaving: tuple[SystemExit, int] | None = None  # by sys.exit, and the rank's last mark before
 
     def note(kind: str, error: BaseException | None) -> None:
         nonlocal spoken
@@ -40,16 +43,25 @@ def record_last_words(timeline: RankTimeline) -> None:
         note("exception", error)
         before(kind, error, trace)
 
+    @functools.wraps(leave)
+    def exit(status: str | int | None = None, /) -> NoReturn:
+        nonlocal leaving
+        leaving = SystemExit(status), timeline.since
+        leave(status)
+
     def on_exit() -> None:
         # In a child of multiprocessing the exception is still on its way; elsewhere Python keeps it, should an
-        # excepthook of the job's own have replaced ours.
+        # excepthook of the job's own have replaced ours. It keeps no SystemExit: one that somebody caught, and the rank
+        # went on, was none.
         error = sys.exc_info()[1] or getattr(sys, "last_value", None)
+        if error is None and leaving is not None and leaving[1] == timeline.since:
+            error = leaving[0]
         if error is None or (isinstance(error, SystemExit) and not error.code):
             note("exit", None)
         else:
             note("exception", error)
 
-    sys.excepthook = on_exception
+    sys.excepthook, sys.exit = on_exception, exit
     atexit.register(on_exit)
     Finalize(None, on_exit, exitpriority=0)  # a child of multiprocessing runs these and no atexit
     if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:

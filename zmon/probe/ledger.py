@@ -51,13 +51,16 @@ class Ledger:
         if self.memory_reader is not None and now - self._memory_read > _MEMORY_INTERVAL_NS:
             self._memory = self.memory_reader() or self._memory
             self._memory_read = now
-        if own != _UNKNOWN:
+        known = own != _UNKNOWN
+        if known:
             so_far = self._amounts
             for at, amount in enumerate(own):
                 if amount >= 0:
                     so_far[at] = _sum(so_far[at], amount)
         self._last_step = time.time_ns()
         self._close(layout.STEP, number, now, duration)
+        if known:
+            own[:] = _UNKNOWN
 
     def turn(self, number: int, now: int, leaving: bool = False) -> None:
         """The rank turns to another activity: the times since the last boundary belong to no step, the counts stay."""
@@ -106,7 +109,6 @@ class Ledger:
                     self.times[at] += ns
                 self.dropped += closed.dropped
                 self._write(closed.head, closed.duration, closed.rest, closed.counts)
-        self._step_amounts[:] = _UNKNOWN
 
     def _write(self, head: tuple[int, ...], duration: int, rest: tuple[int, ...], counts: list[int]) -> None:
         if head[0] == layout.STEP:

@@ -35,7 +35,8 @@ _KEY, _PRIME = layout.STATE_KEY, layout.STATE_PRIME
 _CODES = [[_KEY + _PRIME * layout.state(a, p) for p in range(len(PHASES))] for a in range(len(ACTIVITIES))]
 _SEQUENCE, _NUM_BYTES = layout.SEQUENCE, layout.NUM_BYTES
 _PHASE_SHIFT, _OP_SHIFT, _GROUP_SHIFT = layout.PHASE_SHIFT, layout.OP_SHIFT, layout.GROUP_SHIFT
-_EXPOSED, _INFLIGHT = layout.EXPOSED, layout.INFLIGHT
+_NO_GROUP = layout.NONE
+_EXPOSED, _BETWEEN = layout.EXPOSED, layout.INFLIGHT - layout.EXPOSED
 _SENT, _RECEIVED = layout.SENT, layout.RECEIVED
 
 Issued = int | Event | None  # a moment on the host's clock, or on the device
@@ -51,24 +52,24 @@ class RankTimeline:
         self.step_pending = False  # an update was made and the step goes on: it ends when the rank turns away
         self.make_device_time: Callable[[], DeviceTime | None] | None = None
         self.device: DeviceTime | None = None
+        self.overhead_ns = 0  # what watching has taken so far, as those tell who call
         self.activity = INIT
         self._live = box.live
         self._clock = clock
         self._pid, self._thread = os.getpid(), get_ident()
         self._times, self._counts = ledger.times, ledger.counts
-        self._phase, self._op = OTHER, 0
+        self.current_phase, self._op = OTHER, 0
         self._in_op = False  # collectives made of collectives count once, as the outermost
         self._codes = _CODES[INIT]
-        self._marks = 0
+        self._slot = 0  # of the live state, by turns 0 and 2
         self._groups: list[tuple[str, int]] = []
         self._sequences = [0] * layout.MAX_GROUPS
         self._elsewhere: deque[tuple[int, int, int, int, int]] = deque()
         self._busy_elsewhere: set[int] = set()  # threads that are in a collective
         self._step = 1  # the one it works on
-        self._since = clock()
         self._write_groups()
-        self._since = self._activity_since = self._step_since = clock()
-        ledger.turn(self._step, self._since)
+        self.since = self._activity_since = self._step_since = clock()
+        ledger.turn(self._step, self.since)
         self._write_place()
         self._write_state()
 
@@ -80,24 +81,24 @@ class RankTimeline:
             return self._phase_elsewhere(number)
         now = self._clock()
         if self.device is None:
-            self._times[self._phase] += now - self._since
+            self._times[self.current_phase] += now - self.since
         else:
-            self.device.end(self._phase)
-        self._since = now
-        self._phase = number
-        marks = self._marks = self._marks + 1
-        slot, live = (marks & 1) << 1, self._live  # here and below as in _write_state: a call would cost as much again
+            self.device.end(self.current_phase)
+        self.since = now
+        self.current_phase = number
+        slot = self._slot = 2 - self._slot
+        live = self._live  # here and below as in _write_state: a call would cost as much again
         live[slot] = now
         live[slot + 1] = self._codes[number] - now
         return None
 
     def _phase_elsewhere(self, number: int) -> None:
         if get_ident() == self._thread:  # else a prefetching thread, which has no part in the rank's timeline
-            self._phase = number  # it goes on there once the wait is over
+            self.current_phase = number  # it goes on there once the wait is over
 
     def swap_phase(self, number: int) -> int:
         """Turn to a phase and say which one it was before, to be turned back to."""
-        before = self._phase
+        before = self.current_phase
         self.phase(number)
         return before
 
@@ -110,7 +111,8 @@ class RankTimeline:
         if number is not None and number != self._step:
             self._step = count(number)
             self._write_place()
-        self.phase(OTHER)
+        if self.current_phase != OTHER:
+            self.phase(OTHER)
 
     def end_step(self) -> None:
         """The update is done: write the step down and begin the next one."""
@@ -120,15 +122,15 @@ class RankTimeline:
             self.leave_op()
         now = self._clock()
         if self.device is None:
-            self._times[self._phase] += now - self._since
+            self._times[self.current_phase] += now - self.since
         else:
-            self.device.end(self._phase)
-        self.lent = 0  # above 0: the rank's thread waits in autograd, whose own threads act for it
+            self.device.end(self.current_phase)
         self.step_pending = False
         duration = now - self._step_since
-        self._since = self._step_since = now
-        self._phase = OTHER
+        self.since = self._step_since = now
+        self.current_phase = OTHER
         self._count_elsewhere()
+        self.ledger.overhead_ns = self.overhead_ns
         self.ledger.step(self._step, now, duration)
         self._step += 1
         self._write_place()
@@ -149,9 +151,10 @@ class RankTimeline:
             self.end_step()
         now = self._clock()
         self.activity, self._codes = activity, _CODES[activity]
-        self._since = self._activity_since = self._step_since = now
-        self._phase = OTHER
+        self.since = self._activity_since = self._step_since = now
+        self.current_phase = OTHER
         self._count_elsewhere()
+        self.ledger.overhead_ns = self.overhead_ns
         self.ledger.turn(self._step, now, leaving=activity == DONE)
         if activity == TRAIN and self.device is None and self.make_device_time is not None:
             self.device = self.ledger.device = self.make_device_time()  # by now the rank uses it, if it has one
@@ -175,17 +178,25 @@ class RankTimeline:
         """A collective begins and the rank waits in it. False: it is part of another and must not be left."""
         if self._in_op or (get_ident() != self._thread and not self.mine()):
             return False
-        if count:
-            self._count(op, group, sent, received, count)
-        now, phase = self._clock(), self._phase
+        live = self._live
+        if count:  # as in _count
+            counts = self._counts
+            counts[op] += count
+            counts[_SENT + op] += sent
+            counts[_RECEIVED + op] += received
+            if group != _NO_GROUP and op not in POINT_TO_POINT:
+                sequence = self._sequences[group] = self._sequences[group] + count
+                at = _SEQUENCE + 2 * group
+                live[at] = sequence
+                live[at + 1] = ~sequence
+        now, phase = self._clock(), self.current_phase
         if self.device is None:
-            self._times[phase] += now - self._since
+            self._times[phase] += now - self.since
         else:
             self.device.end(phase)
-        self._since = now
+        self.since = now
         self._op, self._in_op = op, True
-        marks = self._marks = self._marks + 1
-        slot, live = (marks & 1) << 1, self._live
+        slot = self._slot = 2 - self._slot
         num_bytes = sent + received
         live[_NUM_BYTES] = num_bytes
         live[_NUM_BYTES + 1] = ~num_bytes
@@ -207,20 +218,20 @@ class RankTimeline:
             return self._busy_elsewhere.discard(get_ident())
         if not self._in_op:
             return None  # the end of a step, or a turn, inside of it has left it already
-        now = self._clock()
-        op, times = self._op, self._times
+        now, at = self._clock(), _EXPOSED + self._op
         if self.device is not None:
-            self.device.end(_EXPOSED + op, None if isinstance(issued, int) else issued, flying)
+            self.device.end(at, None if isinstance(issued, int) else issued, flying)
         else:
-            times[_EXPOSED + op] += now - self._since
+            waited = now - self.since
+            self._times[at] += waited
             if not flying:
-                times[_INFLIGHT + op] += now - (issued if isinstance(issued, int) else self._since)
-        self._since = now
+                self._times[at + _BETWEEN] += now - issued if isinstance(issued, int) else waited
+        self.since = now
         self._in_op = False
-        marks = self._marks = self._marks + 1
-        slot, live = (marks & 1) << 1, self._live
+        slot, live = 2 - self._slot, self._live
+        self._slot = slot
         live[slot] = now
-        live[slot + 1] = self._codes[self._phase] - now
+        live[slot + 1] = self._codes[self.current_phase] - now
         return None
 
     def enter_elsewhere(self, op: int, group: int, sent: int, received: int) -> bool:
@@ -267,15 +278,16 @@ class RankTimeline:
         number = layout.WORDS_KINDS.index(kind)
         self.box.words(time.time_ns(), number, layout.field(type_, 64), layout.field(message, 1024))
 
-    def spent(self, begin: int) -> None:
-        """What this thread has done since `begin`, time.monotonic_ns(), it did for the watch."""
-        self.ledger.overhead_ns += time.monotonic_ns() - begin
-
     def mine(self) -> bool:
         """Whether this thread acts for the rank: its own, or one of autograd's (which Python did not start) while the
         rank's own waits for them."""
         ident = get_ident()
         return ident == self._thread or (self.lent > 0 and ident not in threading._active)  # type: ignore[attr-defined]
+
+    def adopt(self) -> None:
+        """This thread is the one that trains: the rank's own from now on."""
+        if not self._in_op:
+            self._thread = get_ident()
 
     def owned(self) -> bool:
         """Whether this process is the rank, and not a worker forked from it."""
@@ -286,10 +298,9 @@ class RankTimeline:
             self._count(*self._elsewhere.popleft())
 
     def _write_state(self) -> None:
-        self._marks += 1
-        slot = (self._marks & 1) << 1
-        self._live[slot] = self._since
-        self._live[slot + 1] = self._codes[self._phase] - self._since
+        slot = self._slot = 2 - self._slot
+        self._live[slot] = self.since
+        self._live[slot + 1] = self._codes[self.current_phase] - self.since
 
     def _write_place(self) -> None:
         self.box.place(self.ledger.boundaries, self._activity_since, self._step_since, self._step)
