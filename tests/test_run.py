@@ -358,6 +358,8 @@ ZMON_RUN = [sys.executable, "-m", "zmon", "run"]
         (["--job-id", "a/b", "--", "true"], 2, ["'a/b'"]),
         (["--label", "owner", "--", "true"], 2, ["'owner'", "KEY=VALUE"]),
         (["--", "no-such-command"], 127, ["no-such-command", "no such file"]),
+        (["--", "python train.py"], 127, ["leave the quotes out"]),
+        (["--", "SEED=1", "python"], 127, ["env NAME=VALUE"]),
         (["--", "/"], 126, ["'/'", "permission denied"]),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -366,6 +368,34 @@ def test_what_cannot_run_is_one_line(job, arguments, code, parts):
     done = job.run(*arguments, prefix=ZMON_RUN)
     assert (done.returncode, done.stdout) == (code, "")
     assert_one_line(done.stderr, *parts)
+
+
+@pytest.mark.parametrize("name", ["click", "yaml", "msgspec", "aiohttp", "rich"])
+def test_what_the_job_has_on_its_path_is_not_what_zmon_imports(job, name):
+    job.write(job.path / f"{name}.py", "raise RuntimeError('the job has its own')")
+    done = job.run(*python("print('runs')"), prefix=[Path(sys.executable).with_name("zmon"), "run", "--"])
+    assert (done.returncode, done.stdout, done.stderr) == (0, "runs\n", "")
+
+
+@pytest.mark.parametrize(("told", "lines"), [({}, []), ({"LC_CTYPE": "C"}, ["LC_CTYPE=C"])])
+def test_command_is_not_given_what_python_added_for_zmon(job, told, lines):
+    """PEP 538 puts LC_CTYPE into the environment of a Python under the C locale."""
+    job.env.pop("LC_CTYPE", None)
+    done = job.run("env", prefix=[Path(sys.executable).with_name("zmon"), "run", "--"], LC_ALL="", LANG="C", **told)
+    assert [line for line in done.stdout.splitlines() if line.startswith("LC_CTYPE")] == lines
+
+
+def test_environment_is_restored_where_no_box_can_be_made(real_torch):
+    script = """
+        import os, torch
+        x = torch.ones(1, requires_grad=True)
+        (x * 2).sum().backward()
+        print("autoload" in os.environ.get("PYTHONPATH", ""), "ZMON_RUN_PID" in os.environ)
+    """
+    real = [Path(sys.executable).with_name("zmon"), "run", "--job-id", "j", "--"]
+    done = real_torch.run(*python(script), prefix=real, ZMON_BOX_DIR="/proc/nowhere")
+    assert (done.returncode, done.stdout) == (0, "False False\n")
+    assert_one_line(done.stderr, "cannot make the black box", "may write")
 
 
 @pytest.mark.parametrize("dashes", [["--"], []])

@@ -10,7 +10,9 @@ import sys
 def main() -> None:
     """Start anew without the PYTHON… variables, unless that is so already. The environment stays as it is."""
     if not sys.flags.ignore_environment:
-        os.execv(sys.executable, [sys.executable, "-E", "-P", "-m", "zmon", *sys.argv[1:]])
+        from zmon.run import inherited
+
+        os.execve(sys.executable, [sys.executable, "-E", "-P", "-m", "zmon", *sys.argv[1:]], inherited())
     from zmon.cli import main as cli
 
     cli()

@@ -59,7 +59,8 @@ def refusal(command: str, error: OSError) -> tuple[int, ZmonError]:
 
 def inherited() -> dict[str, str]:
     """The environment zmon was started with: Python may have added LC_CTYPE to it (PEP 538)."""
-    env = dict(os.environ)
-    if not any(variable.startswith(b"LC_CTYPE=") for variable in Path("/proc/self/environ").read_bytes().split(b"\0")):
-        env.pop("LC_CTYPE", None)
+    env = {name: value for name, value in os.environ.items() if name != "LC_CTYPE"}
+    for variable in Path("/proc/self/environ").read_bytes().split(b"\0"):
+        if variable.startswith(b"LC_CTYPE="):
+            env["LC_CTYPE"] = os.fsdecode(variable.partition(b"=")[2])
     return env

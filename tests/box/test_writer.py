@@ -73,7 +73,7 @@ def test_full_file_system_is_an_error_at_once_and_leaves_nothing(tmp_path, monke
 
     monkeypatch.setattr(os, "posix_fallocate", no_room)
     path = box_path(tmp_path, JOB, 0, 0)
-    with pytest.raises(BoxUnavailable, match=r"No space left on device.*free some room"):
+    with pytest.raises(BoxUnavailable, match=r"No space left on device.*Free some room"):
         BoxWriter(path)
     assert list(path.parent.iterdir()) == []
 

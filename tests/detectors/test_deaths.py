@@ -34,6 +34,8 @@ def said(kind, type_="", message="", status=None):
         (killed(0), Death.KILLED),
         (dead(0, exit_status="signal SIGSEGV"), Death.KILLED),
         (dead(0, exit_status="exit code 1"), Death.KILLED),  # os._exit(1): it said nothing
+        (said("exception", "builtins.SystemExit", "143"), Death.CANCELLED),
+        (said("exception", "builtins.SystemExit", "3"), Death.RAISED),
         (dead(0, exit_status="signal SIGTERM"), Death.CANCELLED),
         (dead(0, exit_status="signal SIGINT"), Death.CANCELLED),
         (raised(0), Death.RAISED),

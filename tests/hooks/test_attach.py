@@ -36,7 +36,7 @@ def test_memory_of_a_rank_without_a_gpu_is_unknown(start_rank):
         zmon.attach()
         with zmon.step():
             pass
-        print("memory", probe.current.memory_reader())
+        print("memory", probe.current.ledger.memory_reader())
     """)
     assert rank.wait() == 0
     assert rank.says("memory") == "None"

@@ -49,7 +49,7 @@ def test_backward_that_raises_gives_the_phase_back(start_rank):
 
 
 def test_phases_that_the_job_names_stay(start_rank):
-    script = SEEN + "train()\nzmon.phase('embedding')\nNote.apply(x).sum().backward()\ntrain()\nprint(seen, phase())"
+    script = SEEN + "train()\nzmon.phase('embedding')\nNote.apply(x).sum().backward()\nprint(seen, phase())"
     assert run(start_rank, script) == ["['embedding'] embedding"]
 
 

@@ -143,3 +143,72 @@ def test_optimizer_in_a_forked_worker_or_in_another_thread_makes_no_step(start_r
         print(steps())
     """
     assert run(start_rank, script) == ["2"]
+
+
+def test_optimizer_that_steps_others_is_one_step(start_rank):
+    """ZeroRedundancyOptimizer, TorchRec's CombinedOptimizer, sharpness-aware ones."""
+    script = """
+        class Outer(torch.optim.Optimizer):
+            def __init__(self, inner):
+                self.inner = inner
+                super().__init__(inner[0].param_groups, {})
+            def step(self, closure=None):
+                for optimizer in self.inner:
+                    optimizer.step()
+        outer = Outer([optimizer, torch.optim.Adam(model.parameters())])
+        for _ in range(10):
+            outer.zero_grad()
+            model(batch).sum().backward()
+            outer.step()
+        print(steps(), phase())
+    """
+    assert run(start_rank, script) == ["10 other"]
+
+
+def test_optimizer_that_failed_inside_another_does_not_hide_the_next_steps(start_rank):
+    script = """
+        class Failing(torch.optim.SGD):
+            fails = True
+            def step(self, closure=None):
+                if self.fails:
+                    raise RuntimeError("no")
+                return super().step(closure)
+        failing = Failing(model.parameters(), 0.1)
+        try:
+            failing.step()
+        except RuntimeError:
+            failing.fails = False
+        for _ in range(5):
+            failing.step()
+        print(steps())
+    """
+    assert run(start_rank, script) == ["5"]
+
+
+def test_job_that_trains_in_a_thread_of_its_own_is_watched(start_rank):
+    script = """
+        import threading
+        thread = threading.Thread(target=lambda: [train() for _ in range(10)])
+        thread.start()
+        thread.join()
+        print(steps(), activity())
+    """
+    assert run(start_rank, script) == ["10 train"]
+
+
+def test_thread_that_trains_beside_the_rank_is_not_the_rank(start_rank):
+    script = """
+        import threading
+        train()
+        other = nn.Linear(2, 1)
+        def beside():
+            optimizer = torch.optim.SGD(other.parameters(), 0.1)
+            other(batch).sum().backward()
+            optimizer.step()
+        thread = threading.Thread(target=beside)
+        thread.start()
+        thread.join()
+        train()
+        print(steps())
+    """
+    assert run(start_rank, script) == ["2"]

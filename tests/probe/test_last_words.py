@@ -39,12 +39,28 @@ def test_exception_leaves_its_type_and_message_and_its_traceback_on_stderr(start
     assert rank.output.endswith("ValueError: bad batch 17\n")
 
 
-def test_exit_with_a_code_and_the_end_of_the_script_are_plain_exits(start_rank):
-    leaves, ends = start_rank(ATTACH + "sys.exit(3)\n"), start_rank(ATTACH, number=1, world_size=2)
-    assert (leaves.wait(), ends.wait()) == (3, 0)
-    for rank in (leaves, ends):
-        assert rank.words().kind == "exit"
-        assert activity(rank) == "done"
+@pytest.mark.parametrize("ending", ["", "sys.exit()", "sys.exit(0)", "sys.exit(None)"])
+def test_end_of_the_script_is_a_plain_exit(start_rank, ending):
+    rank = start_rank(ATTACH + ending + "\n")
+    assert rank.wait() == 0
+    assert (rank.words().kind, activity(rank)) == ("exit", "done")
+
+
+@pytest.mark.parametrize(("ending", "code"), [("sys.exit(3)", 3), ("sys.exit('bad data')", 1)])
+def test_exit_with_a_code_is_no_plain_exit(start_rank, ending, code):
+    """Else its peers, which die of broken connections, would look guilty."""
+    rank = start_rank(ATTACH + ending + "\n")
+    assert rank.wait() == code
+    words = rank.words()
+    assert (words.kind, words.type, words.message) == ("exception", "builtins.SystemExit", ending[9:-1].strip("'"))
+    assert activity(rank) == "init"
+
+
+def test_exit_that_somebody_caught_is_forgotten_once_the_rank_goes_on(start_rank):
+    script = "try:\n    sys.exit(2)\nexcept SystemExit:\n    pass\nprobe.phase('forward')\n"
+    rank = start_rank(ATTACH + script)
+    assert rank.wait() == 0
+    assert rank.words().kind == "exit"
 
 
 def test_killed_rank_leaves_nothing(start_rank):

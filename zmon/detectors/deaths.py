@@ -34,7 +34,8 @@ DISCONNECT = re.compile(
 
 
 CANCELLED_STATUS = ("signal SIGTERM", "signal SIGINT")
-CANCELLED_EXIT = ("exit code 143", "exit code 130")  # 128 + the signal's number: by a handler of the job's own
+CANCELLED_CODES = ("143", "130")  # 128 + the signal's number: by a handler of the job's own
+CANCELLED_EXIT = tuple(f"exit code {code}" for code in CANCELLED_CODES)
 
 
 def death(state: RankState) -> Death | None:
@@ -50,7 +51,7 @@ def death(state: RankState) -> Death | None:
         if status is None or status in CANCELLED_STATUS:
             return None  # it had finished, and its launcher ended the teardown
         return Death.CANCELLED if status in CANCELLED_EXIT else Death.RAISED
-    if words.type in CANCELLED_TYPES:
+    if words.type in CANCELLED_TYPES or (words.type == "builtins.SystemExit" and words.message in CANCELLED_CODES):
         return Death.CANCELLED
     return Death.VICTIM if _says_disconnected(words) else Death.RAISED
 
