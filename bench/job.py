@@ -1,11 +1,12 @@
 """A two-rank training loop like a user's, in which zmon can be taken out and put back between two steps.
 
 A step is forward, backward and update of a DDP model, four collectives (two all_to_all, an all_reduce, an asynchronous
-all_reduce that is waited for) and a pause. The pause is a sleep: like a rank that waits for its GPU, and computing
-would mostly measure who else uses the cores. The loop never calls zmon: steps and phases are inferred, as they are
-under `zmon run`.
+all_reduce that is waited for) and as much computing as makes it last so long. Or as much sleep: after a sleep the
+caches are cold and whatever runs then costs a multiple, on a shared machine most of all, with zmon or without. The loop
+never calls zmon: steps and phases are inferred, as they are under `zmon run`.
 
-Started by torchrun: `-m bench.job OUT STEPS SECONDS MODE…`; each rank writes what it measured into OUT/<rank>.json.
+Started by torchrun: `-m bench.job OUT STEPS SECONDS computes|sleeps MODE…`; each rank writes what it measured into
+OUT/<rank>.json.
 """
 
 from __future__ import annotations
@@ -88,8 +89,20 @@ def _names() -> dict[tuple[Any, str], object]:
     return {(owner, name): value for owner in owners for name, value in list(vars(owner).items())}
 
 
-def training_step() -> Callable[[float], None]:
-    """Makes the model; returns what runs one step, with a pause in it."""
+def filler(how: str) -> Callable[[float], object]:
+    """What takes so many seconds."""
+    if how == "sleeps":
+        return time.sleep
+    numbers = torch.ones(250_000)  # a megabyte: what the rank had in its nearer caches goes
+    begin = time.perf_counter()
+    for _ in range(WARM_UP):
+        numbers.mul_(1.0)
+    each = (time.perf_counter() - begin) / WARM_UP
+    return lambda seconds: [numbers.mul_(1.0) for _ in range(round(seconds / each))]
+
+
+def training_step(fill: Callable[[float], object]) -> Callable[[float], None]:
+    """Makes the model; returns what runs one step, filled up to its length."""
     model = DistributedDataParallel(nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 1)))
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
     batch, rows, mean, counter = torch.ones(16, 32), torch.ones(256), torch.ones(1), torch.ones(8)
@@ -105,7 +118,7 @@ def training_step() -> Callable[[float], None]:
         optimizer.step()
         dist.all_reduce(mean.fill_(loss.item()))
         counter.fill_(1)
-        time.sleep(pause)
+        fill(pause)
 
     return step
 
@@ -128,12 +141,12 @@ def measure(step: Callable[[], None], switch: Switch | None, mode: str) -> Block
     )
 
 
-def main(out: str, steps: str, seconds: str, *modes: str) -> None:
+def main(out: str, steps: str, seconds: str, how: str, *modes: str) -> None:
     """Run blocks of the modes in turn, forth and back, of steps that last so many seconds, or as long as they must."""
     switch = None if modes == ("never",) else Switch()
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
-    step = training_step()
+    step = training_step(filler(how))
     if switch is not None:
         switch.to("watched")
     for _ in range(WARM_UP):

@@ -14,8 +14,8 @@ def measure(repeats: int) -> list[Row]:
     """Medians over ranks and repeats."""
     watched, without = [], []
     for _ in range(repeats):
-        watched += run_job(_STEPS, 0.0, "watched")
-        without += run_job(_STEPS, 0.0, "never")
+        watched += run_job(_STEPS, 0.0, "computes", "watched")
+        without += run_job(_STEPS, 0.0, "computes", "never")
     rows = []
     for kind, what in (("rss", "resident (the box included)"), ("pss", "proportional"), ("private", "private")):
         costs = [rank["memory"][kind] for rank in watched]

@@ -33,7 +33,9 @@ def parts(steps: int, quick: bool) -> dict[str, tuple[str, Part]]:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=20_000, help="of each job (20,000: ten minutes for the two)")
+    parser.add_argument(
+        "--steps", type=int, default=20_000, help="of each job (20,000: a quarter of an hour for the three)"
+    )
     parser.add_argument("--quick", action="store_true", help="few rounds of all else: to see that it works")
     parser.add_argument("--only", nargs="+", choices=tuple(parts(0, True)), help="these parts, not all")
     parser.add_argument("--json", type=Path, metavar="FILE", help="the numbers, too")

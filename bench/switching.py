@@ -21,7 +21,8 @@ import numpy as np
 
 from bench.rows import MICRO, PERCENT, Row
 
-STEP_SECONDS = (0.020, 0.002)  # or as long as the step must last on this machine
+# Of a step, or as long as it must last on this machine, and how it spends them.
+STEPS = ((0.020, "computes"), (0.002, "computes"), (0.020, "sleeps"))
 _MODES = ("watched", "absent", "idle")  # the one in the middle is next to both others
 _RESAMPLES = 10_000
 _TRIMMED = 0.2  # of the differences at either end: a block in which somebody else had the core
@@ -31,12 +32,12 @@ Told = list[dict[str, Any]]  # by rank, as bench.job writes it
 
 
 def measure(steps: int) -> list[Row]:
-    """For a long step and a short one."""
+    """For a long step and a short one, and one that mostly sleeps."""
     rows = []
-    for seconds in STEP_SECONDS:
-        name = f"step of {seconds * 1000:.0f} ms"
+    for seconds, how in STEPS:
+        name = f"step of {seconds * 1000:.0f} ms that {how}"
         print(f"  {steps:,} steps …", file=sys.stderr, flush=True)
-        told = run_job(steps, seconds, *_MODES)
+        told = run_job(steps, seconds, how, *_MODES)
         rows += [Row(f"{name}: {row.what}", row.value, row.unit, row.low, row.high) for row in compare(told)]
     return rows
 
@@ -65,12 +66,12 @@ def trimmed_mean(differences: np.ndarray) -> tuple[float, float, float]:
     return float(_trimmed(differences)), float(low), float(high)
 
 
-def run_job(steps: int, seconds: float, *modes: str) -> Told:
+def run_job(steps: int, seconds: float, how: str, *modes: str) -> Told:
     """The job from its start to its end, in a box directory of its own; what its ranks measured."""
     with tempfile.TemporaryDirectory(prefix="zmon-bench-", dir="/dev/shm") as folder:
         launcher = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
         job = subprocess.Popen(
-            (*launcher, "-m", "bench.job", folder, str(steps), str(seconds), *modes),
+            (*launcher, "-m", "bench.job", folder, str(steps), str(seconds), how, *modes),
             env={**os.environ, "OMP_NUM_THREADS": "1", "ZMON_BOX_DIR": f"{folder}/boxes"},
             stderr=subprocess.PIPE,
             text=True,

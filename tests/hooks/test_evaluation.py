@@ -130,3 +130,21 @@ print(activity(), timeline.ledger.dropped)
 """
     )
     assert run(start_rank, script) == ["RecursiveScriptModule 0", "train 0"]
+
+
+def test_several_models_put_into_eval_mode_one_after_the_other(start_rank):
+    script = """
+        train()
+        second = nn.Linear(2, 1)
+        model.eval()
+        second.eval()
+        with torch.no_grad():
+            model(batch)
+            print(activity())
+            second(batch)
+        print(activity(), len(model._forward_pre_hooks) + len(second._forward_pre_hooks))
+        model.train(), second.train()
+        train()
+        print(activity(), len(model._forward_pre_hooks) + len(second._forward_pre_hooks))
+    """
+    assert run(start_rank, script) == ["eval", "eval 0", "train 0"]

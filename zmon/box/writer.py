@@ -44,7 +44,8 @@ class BoxWriter:
         except OSError as error:
             raise _unavailable(path, error) from error
         self._seed = int.from_bytes(os.urandom(4), "little")
-        self._map = mmap.mmap(self._fd, layout.FILE_SIZE)
+        # Populated at once, so that no page faults in the middle of training.
+        self._map = mmap.mmap(self._fd, layout.FILE_SIZE, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE)
         self._view = memoryview(self._map)
         self.identity = self._cell(layout.IDENTITY)
         self.place = self._cell(layout.PLACE)

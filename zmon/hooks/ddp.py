@@ -176,7 +176,7 @@ def _rebuild_buckets(timeline: RankTimeline, original: Function, cpp_reducer: An
     reducer, module = found
     if not reducer.asked:
         tried(reducer.ask, module)
-    if reducer.rebuilt and getattr(module, "_has_rebuilt_buckets", True):
+    if reducer.rebuilt and module.__dict__.get("_has_rebuilt_buckets", True):
         return original(cpp_reducer)
     num_bytes = (reducer.num_parameters + 1) * INT
     with Wait(timeline, BROADCAST, module.process_group, num_bytes) as group:

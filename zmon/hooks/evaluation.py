@@ -22,7 +22,8 @@ from zmon.probe.rank import EVAL, INIT, TRAIN, RankTimeline
 _PARTS = (nn.modules.batchnorm._NormBase, nn.LayerNorm, nn.GroupNorm, nn.modules.dropout._DropoutNd)
 _WRAPPED = ("module", "_fsdp_wrapped_module", "_orig_mod")  # of DDP, FSDP1, torch.compile
 
-_hooks: list[Any] = []
+_hooks: dict[int, Any] = {}  # by model: one wait for each
+_waits_for = TRAIN
 _depth = 0  # Module.train calls itself for each part
 
 
@@ -37,7 +38,7 @@ def install() -> None:
 def disarm() -> None:
     """The rank trains: nothing is waited for any more."""
     while _hooks:
-        _hooks.pop().remove()
+        _hooks.popitem()[1].remove()
 
 
 def _watched(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -62,10 +63,15 @@ def _watched(original: Callable[..., Any]) -> Callable[..., Any]:
 
 @probe.guarded
 def _arm(model: nn.Module, mode: bool, timeline: RankTimeline) -> None:
-    disarm()
+    global _waits_for
     waits_for = TRAIN if mode else EVAL
+    if waits_for != _waits_for:
+        disarm()
+        _waits_for = waits_for
     if timeline.activity not in (INIT, waits_for) and not timeline.told_activity:
-        _hooks.extend(part.register_forward_pre_hook(_Hook()) for part in _shells(model))
+        for part in _shells(model):
+            if id(part) not in _hooks:
+                _hooks[id(part)] = part.register_forward_pre_hook(_Hook())
 
 
 class _Hook:

@@ -65,7 +65,8 @@ class Reducer:
 
     def delays(self, module: Any) -> bool:
         """Whether this backward issues all reductions at its end."""
-        return not self.delayed and getattr(module, "_static_graph_delay_allreduce_enqueued", False)
+        # Not getattr: what a module lacks it looks for everywhere, and says so at length.
+        return not self.delayed and bool(module.__dict__.get("_static_graph_delay_allreduce_enqueued"))
 
     def sends_bitmap(self, module: Any) -> bool:
         """Whether the ranks also tell each other which parameters this backward used."""

@@ -31,6 +31,8 @@ class Rounds:
 
     def after(self, optimizer: int) -> bool:
         """It has stepped. True: that ends the training step."""
+        if not self._current and not self._joined and self._order == [optimizer]:
+            return True  # alone, as most are
         if not self._current and self._order and optimizer not in self._order:
             self._order.append(optimizer)
             self._joined.append(optimizer)

@@ -13,7 +13,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 
 from zmon import probe
 from zmon.hooks.rounds import Rounds
-from zmon.probe.rank import OTHER, PHASE_NUMBER
+from zmon.probe.rank import OTHER, PHASE_NUMBER, TRAIN
 
 _OPTIMIZER = PHASE_NUMBER["optimizer"]
 _rounds = Rounds()
@@ -32,7 +32,9 @@ def install() -> None:
 
 @probe.guarded
 def _before(optimizer: Any, *_: Any) -> None:
-    timeline = probe.training()
+    timeline = probe.current
+    if timeline is None or timeline.activity != TRAIN:
+        timeline = probe.training()
     if timeline is None or not timeline.mine():
         return
     if id(optimizer) in _running:  # it raised the last time, or calls the step of its base class
@@ -53,16 +55,17 @@ def _before(optimizer: Any, *_: Any) -> None:
 def _after(optimizer: Any, *_: Any) -> None:
     timeline = probe.current
     if timeline is None or id(optimizer) not in _running or not timeline.mine():
-        return
+        return None
     del _running[_running.index(id(optimizer)) :]
     if _running:
-        return
-    if not timeline.told_phases:
-        timeline.phase(OTHER)
+        return None
     if not timeline.told_steps and not _skipped(optimizer):
         if _rounds.after(id(optimizer)):
-            timeline.end_step()
+            return timeline.end_step()
         timeline.step_pending = _rounds.open
+    if not timeline.told_phases:
+        timeline.phase(OTHER)
+    return None
 
 
 def _skipped(optimizer: Any) -> bool:
