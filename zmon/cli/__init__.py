@@ -1,0 +1,69 @@
+"""The `zmon` command: one short function per subcommand, errors in one line, exit 2 for misuse."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+import yaml
+
+import zmon
+from zmon.cli.asking import doctor, status
+from zmon.cli.daemons import agent, dashboard, hub
+from zmon.cli.machine import demo, up
+from zmon.cli.running import run_command
+from zmon.errors import UsageError, ZmonError
+
+COMMANDS = (run_command, demo, up, agent, hub, dashboard, status, doctor)
+
+
+def _load_config(context: click.Context, _: click.Parameter, path: Path | None) -> None:
+    """A YAML file: subcommand → flag → value."""
+    if path is None:
+        return
+    try:
+        loaded = yaml.safe_load(path.read_text()) or {}
+    except (OSError, yaml.YAMLError) as error:
+        raise UsageError(f"cannot read {path}", str(error).splitlines()[0]) from error
+    if not isinstance(loaded, dict):
+        raise UsageError(f"cannot use {path}", "it holds no mapping", "write e.g. `hub: {port: 9999}`")
+    context.default_map = loaded
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(zmon.__version__, prog_name="zmon")
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path, dir_okay=False),
+    envvar="ZMON_CONFIG",
+    callback=_load_config,
+    expose_value=False,
+    help="YAML file with flags by subcommand.",
+)
+def cli() -> None:
+    """Watches synchronous distributed training: who stalled the job, why, and what it costs."""
+
+
+for command in COMMANDS:
+    cli.add_command(command)
+
+
+def main() -> None:
+    """The way in: what goes wrong is one line on stderr."""
+    try:
+        cli(prog_name="zmon", standalone_mode=False)
+    except click.exceptions.Exit as leave:
+        sys.exit(leave.exit_code)
+    except click.Abort:
+        sys.exit(130)
+    except click.ClickException as error:
+        context = getattr(error, "ctx", None)
+        click.echo(f"zmon: {error.format_message()} See {context.command_path if context else 'zmon'} --help", err=True)
+        sys.exit(2)
+    except UsageError as error:
+        click.echo(f"zmon: {error}", err=True)
+        sys.exit(2)
+    except ZmonError as error:
+        click.echo(f"zmon: {error}", err=True)
+        sys.exit(1)

@@ -1,0 +1,66 @@
+"""`zmon status` and `zmon doctor`: how the jobs are, and whether anybody would notice if they were not."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+import aiohttp
+import click
+import msgspec
+from rich.console import Console
+
+from zmon import client
+from zmon.cli.options import AGENT_URL, HUB_URL, box_dir_option, data_dir_option, stack_url
+from zmon.doctor import examine
+from zmon.errors import Unreachable
+from zmon.terminal import doctor_table, status_table
+
+BLIND = 3  # exit code of `zmon status` when nobody can tell
+
+
+@click.command()
+@data_dir_option
+@click.option("--hub", envvar="ZMON_HUB_URL", help="Base URL of the hub.")
+@click.option("--json", "as_json", is_flag=True)
+def status(data_dir: Path, hub: str | None, as_json: bool) -> None:
+    """Jobs and what is wrong with them. Exit code 0: healthy, 1: findings, 3: nobody can tell."""
+    base = (hub or stack_url(data_dir, "hub") or HUB_URL).rstrip("/")
+
+    async def ask() -> tuple[client.JobList, client.FindingList]:
+        async with aiohttp.ClientSession() as session:
+            return (
+                await client.get(session, f"{base}/api/v1/jobs", client.JobList, 3.0),
+                await client.get(session, f"{base}/api/v1/findings", client.FindingList, 3.0, active=1),
+            )
+
+    try:
+        jobs, found = asyncio.run(ask())
+    except Unreachable as error:
+        click.echo(f"zmon: {error}. Is the hub running? Name it with --hub", err=True)
+        sys.exit(BLIND)
+    if as_json:
+        answer = {"schema": 1, "blind": jobs.blind, "jobs": jobs.jobs, "findings": found.findings}
+        click.echo(msgspec.json.encode(answer).decode())
+    else:
+        Console().print(status_table(jobs.jobs, found.findings, jobs.blind))
+    sys.exit(BLIND if jobs.blind else 1 if found.findings else 0)
+
+
+@click.command()
+@data_dir_option
+@box_dir_option
+@click.option("--agent", envvar="ZMON_AGENT_URL", help="Base URL of this node's agent.")
+@click.option("--hub", envvar="ZMON_HUB_URL", help="Base URL of the hub.")
+@click.option("--json", "as_json", is_flag=True)
+def doctor(data_dir: Path, box_dir: Path, agent: str | None, hub: str | None, as_json: bool) -> None:
+    """Is what should watch this node armed? Exit code 0: all of it, 1: something is inert."""
+    agent = agent or stack_url(data_dir, "agent") or AGENT_URL
+    hub = hub or stack_url(data_dir, "hub") or HUB_URL
+    checks = asyncio.run(examine(box_dir, agent.rstrip("/"), hub.rstrip("/")))
+    if as_json:
+        click.echo(msgspec.json.encode({"schema": 1, "checks": checks}).decode())
+    else:
+        Console().print(doctor_table(checks))
+    sys.exit(1 if any(check.armed is False for check in checks) else 0)
