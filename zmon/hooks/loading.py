@@ -33,7 +33,8 @@ def _watched(original: Callable[[Any], Any], then: int | None) -> Callable[[Any]
         timeline = probe.current
         if timeline is None or timeline.told_phases:
             return original(self)
-        after = before = timeline.swap_phase(_DATA)
+        after = before = timeline.current_phase
+        timeline.phase(_DATA)
         try:
             result = original(self)
             after = before if then is None or before == _DATA else then  # a loader within a loader

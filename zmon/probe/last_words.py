@@ -12,6 +12,7 @@ import atexit
 import contextlib
 import faulthandler
 import functools
+import os
 import signal
 import sys
 from multiprocessing.util import Finalize
@@ -24,12 +25,12 @@ from zmon.probe.rank import DONE, RankTimeline
 def record_last_words(timeline: RankTimeline) -> None:
     """Note how this process ends. Handlers that the job installed before, or installs later, keep working."""
     before, leave = sys.excepthook, sys.exit
-    spoken = False
+    spoken, rank = False, os.getpid()
     leaving: tuple[SystemExit, int] | None = None  # by sys.exit, and the rank's last mark before
 
     def note(kind: str, error: BaseException | None) -> None:
         nonlocal spoken
-        if spoken or not timeline.owned():
+        if spoken or os.getpid() != rank:  # a worker forked from the rank is not the rank
             return
         with contextlib.suppress(Exception):
             cls = type(error)

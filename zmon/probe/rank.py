@@ -10,7 +10,6 @@ and two words of mapped memory; everything else is written at the boundary of th
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections import deque
@@ -56,7 +55,7 @@ class RankTimeline:
         self.activity = INIT
         self._live = box.live
         self._clock = clock
-        self._pid, self._thread = os.getpid(), get_ident()
+        self._thread = get_ident()
         self._times, self._counts = ledger.times, ledger.counts
         self.current_phase, self._op = OTHER, 0
         self._in_op = False  # collectives made of collectives count once, as the outermost
@@ -78,7 +77,9 @@ class RankTimeline:
     def phase(self, number: int) -> None:
         """From now on the rank's own time goes into this phase."""
         if self._in_op or get_ident() != self._thread:
-            return self._phase_elsewhere(number)
+            if get_ident() == self._thread:  # else a prefetching thread, which has no part in the rank's timeline
+                self.current_phase = number  # it goes on there once the wait is over
+            return
         now = self._clock()
         if self.device is None:
             self._times[self.current_phase] += now - self.since
@@ -90,17 +91,6 @@ class RankTimeline:
         live = self._live  # here and below as in _write_state: a call would cost as much again
         live[slot] = now
         live[slot + 1] = self._codes[number] - now
-        return None
-
-    def _phase_elsewhere(self, number: int) -> None:
-        if get_ident() == self._thread:  # else a prefetching thread, which has no part in the rank's timeline
-            self.current_phase = number  # it goes on there once the wait is over
-
-    def swap_phase(self, number: int) -> int:
-        """Turn to a phase and say which one it was before, to be turned back to."""
-        before = self.current_phase
-        self.phase(number)
-        return before
 
     def begin_step(self, number: int | None) -> None:
         """The rank works towards the next optimizer update."""
@@ -288,10 +278,6 @@ class RankTimeline:
         """This thread is the one that trains: the rank's own from now on."""
         if not self._in_op:
             self._thread = get_ident()
-
-    def owned(self) -> bool:
-        """Whether this process is the rank, and not a worker forked from it."""
-        return os.getpid() == self._pid
 
     def _count_elsewhere(self) -> None:
         while self._elsewhere:
