@@ -140,7 +140,8 @@ def look_at(boxes: Path, ranks: int, readers: dict[int, BoxReader]) -> Iterator[
         try:
             if rank not in readers:
                 readers[rank] = BoxReader(box_path(boxes, "job", 0, rank))
-            yield Look(rank, before, time.monotonic(), readers[rank].now().activity)
+            activity = readers[rank].now().activity
+            yield Look(rank, before, time.monotonic(), activity)
         except (OSError, ZmonError):
             continue  # not there yet, or not whole
 

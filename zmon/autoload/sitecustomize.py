@@ -67,8 +67,9 @@ class TorchFinder:
             self._may_speak = False
             os.environ.pop(RUN_PID, None)
             try:  # noqa: SIM105 - contextlib takes long to import
-                print("zmon: " + line, file=sys.stderr, flush=True)
-            except (OSError, ValueError):  # a stderr that is closed or broken is no reason to fail
+                # Past Python's buffer: what that cannot get rid of at the end changes the exit code.
+                os.write(sys.stderr.fileno(), ("zmon: " + line + "\n").encode("utf-8", "replace"))
+            except (OSError, ValueError, AttributeError):  # a stderr that is closed or broken is no reason to fail
                 pass
 
     def _ask_others(self, path: "Any", target: "Any") -> "Any":
