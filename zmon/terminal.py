@@ -18,7 +18,7 @@ def status_table(jobs: Sequence[JobView], findings: Sequence[Finding], blind: bo
     parts: list[RenderableType] = []
     if blind:
         parts.append(Text("BLIND: the hub reaches no agent; what follows is what it saw last", style="bold red"))
-    parts.append(_jobs(jobs) if jobs else Text("no job: start one with zmon.attach() in it, or zmon demo"))
+    parts.append(_jobs(jobs) if jobs else Text("no job: start one with zmon run -- CMD, or zmon demo"))
     order = ("critical", "warning", "info")
     for finding in sorted(findings, key=lambda f: order.index(f.severity)):
         parts.append(Text(f"\n{finding.severity.upper()} {finding.cause}: {finding.summary}", style="bold"))

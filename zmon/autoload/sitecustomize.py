@@ -19,6 +19,16 @@ OLDEST_TORCH = (2, 9)
 RANK_VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE")  # all of them are set: a rank, and no launcher of ranks
 
 
+def switched_off() -> bool:
+    """Whether ZMON_DISABLED says so."""
+    return os.environ.get("ZMON_DISABLED", "") not in ("", "0")
+
+
+def launched() -> bool:
+    """Whether torchrun or its like started this process as a rank; they set these for ranks, and for nobody else."""
+    return all(name in os.environ for name in RANK_VARIABLES)
+
+
 def restore_environment() -> None:
     """Make os.environ what it was before `zmon run`: children of this process are not watched."""
     os.environ.pop(RUN_PID, None)
@@ -115,11 +125,10 @@ class TorchFinder:
 
 def begin() -> None:
     """Wait for torch, unless zmon is switched off; a rank looks as it would without `zmon run`."""
-    disabled = os.environ.get("ZMON_DISABLED", "") not in ("", "0")
     run_pid = os.environ.get(RUN_PID)
-    if disabled or all(name in os.environ for name in RANK_VARIABLES):
+    if switched_off() or launched():
         restore_environment()
-    if not disabled:
+    if not switched_off():
         finder = TorchFinder(may_speak=run_pid is not None)
         sys.meta_path.insert(0, finder)
         if run_pid == str(os.getpid()):  # the command itself: say at once if it has no torch

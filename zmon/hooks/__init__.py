@@ -8,15 +8,13 @@ daemons do not.
 from __future__ import annotations
 
 import importlib
-import os
 
 from zmon import probe
-from zmon.autoload import restore_environment
+from zmon.autoload import launched, restore_environment
 
 # Put in place once, before or after the rank begins; `backward` outside of what it encloses.
 HOOKS = ("world", "collectives", "functional", "ddp", "backward", "steps", "loading", "evaluation", "saving")
 AT_RANK = ("device", "worker_server")  # need the rank's box
-LAUNCHED = ("RANK", "LOCAL_RANK", "WORLD_SIZE")  # torchrun and its like set them for ranks, and for nobody else
 
 
 def attach(job_id: str | None = None, labels: dict[str, str] | None = None) -> bool:
@@ -36,7 +34,7 @@ def watch() -> None:
     """Under `zmon run`: be ready, and begin once this process turns out to be a rank."""
     _install(HOOKS)
     probe.expect(_begin)
-    if all(name in os.environ for name in LAUNCHED):
+    if launched():
         probe.turn_out()
 
 

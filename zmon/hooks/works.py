@@ -35,7 +35,6 @@ def install() -> None:
     torch._C.Future.wait = unseen(watched_wait(torch._C.Future.wait))
 
 
-@probe.guarded
 def watch(handle: Any, op: int, group: int, num_bytes: int, issued: Issued) -> None:
     """Whoever waits for this waits for that collective."""
     _add(handle, (op, group, num_bytes, issued, []))
@@ -43,7 +42,12 @@ def watch(handle: Any, op: int, group: int, num_bytes: int, issued: Issued) -> N
 
 def _add(handle: Any, flight: _Flight) -> None:
     key = id(handle)
-    flight[4].append(weakref.ref(handle, lambda _: _flights.pop(key, None)))
+    try:
+        flight[4].append(weakref.ref(handle, lambda _: _flights.pop(key, None)))
+    except TypeError:  # a backend's own kind of work that cannot be held weakly: the wait for it is not known
+        if probe.current is not None:
+            probe.current.ledger.dropped += 1
+        return
     _flights[key] = flight
 
 
@@ -82,7 +86,7 @@ def _future(original: Callable[..., Any]) -> Callable[..., Any]:
     def get_future(work: Any) -> Any:
         future = original(work)
         if (flight := _flights.get(id(work))) is not None:
-            probe.guarded(_add)(future, flight)
+            _add(future, flight)
         return future
 
     return get_future

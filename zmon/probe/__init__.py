@@ -24,6 +24,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from zmon.autoload import switched_off
 from zmon.box import DEFAULT_ROOT, BoxWriter, box_path, layout
 from zmon.errors import ZmonError
 from zmon.interface import job_interface
@@ -92,7 +93,7 @@ def attach_box(
     global current
     if current is not None:
         return True
-    if os.environ.get("ZMON_DISABLED", "") not in ("", "0"):
+    if switched_off():
         return False
     try:
         launch = read_launch(os.environ, job_id, rank, world_size, init_method)
