@@ -19,7 +19,8 @@ def metrics_page() -> str:
     head = [
         "# Metrics",
         "",
-        "Generated from `zmon/metrics.py` by `make generate`. Base units only. What is unknown has no series, not a 0.",
+        "Generated from `zmon/metrics/names.py` by `make generate`. Base units only.",
+        "What is unknown has no series, not a 0.",
         "The agent exports the newest attempt of a job, until 30 s after its end; jobs and findings come from the hub.",
         "",
         "| metric | type | labels | what it tells |",

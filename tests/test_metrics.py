@@ -31,7 +31,7 @@ FULL_RANK = rank_state(
 )  # fmt: skip
 FULL_HOST = HostSample(
     nics=(NicSample("eth0", "tcp", True, 1.25e9, 1000, 2000, {"rx_errors": 0}),),
-    gpus=(GpuSample(0, "GPU-1", 1, 2, 0.5, 300.0, 61.0, (77,)),),
+    gpus=(GpuSample("0", "GPU-1", memory_used_bytes=1, memory_total_bytes=2, utilization_ratio=0.5),),
     load=HostLoad({"user": 1.0, "idle": 2.0}, 1, 2, 0),
 )
 SOURCES = (

@@ -1,48 +1,185 @@
 """What a host's hardware showed, and how the sources that read it are doing.
 
-Frozen data only. Counters count since boot; `None` means the host does not tell, and is never written as 0.
+Frozen data only. Counters count since boot unless said otherwise; `None` means the host does not tell, and is never
+written as 0.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
 class NicSample:
-    """One network interface; counters since boot."""
+    """One network interface or RDMA port."""
 
-    device: str
-    transport: str
+    device: str  # eth0, or mlx5_0:1 for a port of an RDMA device
+    transport: str  # tcp · infiniband · roce · iwarp · efa
     up: bool | None
     speed_bytes_per_second: float | None
     received_bytes: int | None
     transmitted_bytes: int | None
-    errors: dict[str, int]
+    errors: dict[str, int]  # by the kernel's own name of the counter
+    bond: str | None = None  # the bond it is part of
+    pci: str | None = None  # address of the card, 0000:3b:00.0
 
 
 @dataclass(frozen=True, slots=True)
 class GpuSample:
-    """One GPU; what the card does not tell is None."""
+    """One GPU, or one MIG instance of it."""
 
-    index: int
+    gpu: str  # its index; 0:1 for instance 1 of GPU 0
     uuid: str
-    memory_used_bytes: int | None
-    memory_total_bytes: int | None
-    utilization_ratio: float | None
-    power_watts: float | None
-    temperature_celsius: float | None
-    pids: tuple[int, ...]
+    name: str | None = None
+    pci: str | None = None  # 0000:3b:00.0, as sysfs writes it
+    lost: bool = False  # it fell off the bus: all else is unknown
+    memory_used_bytes: int | None = None
+    memory_total_bytes: int | None = None
+    utilization_ratio: float | None = None
+    power_watts: float | None = None
+    power_limit_watts: float | None = None
+    temperature_celsius: float | None = None
+    memory_temperature_celsius: float | None = None
+    clocks_hertz: dict[str, float] = field(default_factory=dict)  # by domain: graphics, sm, memory, video
+    max_clocks_hertz: dict[str, float] = field(default_factory=dict)
+    throttled: dict[str, bool] = field(default_factory=dict)  # by reason: hw_thermal, sw_power_cap, …
+    ecc_errors: dict[str, int] = field(default_factory=dict)  # volatile_uncorrected, remapped_uncorrectable, …
+    repair_pending: bool | None = None  # pages or rows wait for a reset to be retired or remapped
+    xid_errors: dict[int, int] = field(default_factory=dict)  # by number, since the agent started
+    pcie_received_bytes: int | None = None
+    pcie_sent_bytes: int | None = None
+    nvlink_received_bytes: int | None = None
+    nvlink_sent_bytes: int | None = None
+    nvlink_errors: int | None = None
+    mig: bool | None = None  # whether it is split into instances
+    pids: tuple[int, ...] = ()
+    nics: tuple[str, ...] = ()  # the nearest by PCI: RDMA ports where there are any, else interfaces
 
 
 @dataclass(frozen=True, slots=True)
 class HostLoad:
-    """CPU time by mode since boot, and memory now."""
+    """Processor, memory and who waits for them."""
 
-    cpu_seconds: dict[str, float]
+    cpu_seconds: dict[str, float]  # by mode, all cores
     memory_available_bytes: int
     memory_total_bytes: int
     swap_used_bytes: int
+    runnable: int | None = None  # processes that run or wait for a core
+    blocked: int | None = None  # processes that wait for a disk or a file system
+    major_faults: int | None = None
+    oom_kills: int | None = None
+    pressure_seconds: dict[str, float] = field(default_factory=dict)  # PSI "some" by resource: cpu, memory, io
+    full_pressure_seconds: dict[str, float] = field(default_factory=dict)  # PSI "full"
+
+
+@dataclass(frozen=True, slots=True)
+class DiskSample:
+    """One disk."""
+
+    device: str
+    read_bytes: int
+    written_bytes: int
+    busy_seconds: float
+    in_progress: int
+
+
+@dataclass(frozen=True, slots=True)
+class MountSample:
+    """One network file system."""
+
+    mount: str
+    kind: str  # nfs, nfs4, …
+    operations: int
+    wait_seconds: float  # of all operations together, from request to answer
+    timeouts: int
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """Disks and network file systems."""
+
+    disks: tuple[DiskSample, ...]
+    mounts: tuple[MountSample, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CgroupSample:
+    """One control group that ranks live in, with what it allows them."""
+
+    path: str
+    ranks: tuple[tuple[str, int], ...]  # job id and rank
+    memory_used_bytes: int | None
+    memory_limit_bytes: int | None  # None: no limit, or unknown
+    cpu_limit_cores: float | None
+    throttled_seconds: float | None  # it had used up its share of processor time
+    oom_kills: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ClockSample:
+    """The host's clock against the time servers it follows."""
+
+    offset_seconds: float | None  # None: it follows none
+    synchronized: bool
+
+
+@dataclass(frozen=True, slots=True)
+class KernelEvent:
+    """A line of the kernel's log that matters to a job."""
+
+    time: float  # unix seconds
+    kind: str  # xid · oom · link
+    device: str | None  # PCI address or interface
+    text: str
+    xid: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KernelLog:
+    """Since the agent started: how many lines of each kind, and the last ones."""
+
+    counts: dict[str, int]
+    events: tuple[KernelEvent, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessSample:
+    """The process of one rank."""
+
+    job_id: str
+    rank: int
+    pid: int
+    state: str  # one letter, proc(5)
+    resident_bytes: int
+    num_threads: int
+    cpu_seconds: float
+    voluntary_switches: int | None
+    involuntary_switches: int | None
+    major_faults: int
+    wait_channel: str | None  # kernel function the main thread sleeps in
+
+
+@dataclass(frozen=True, slots=True)
+class TcpPeer:
+    """All TCP connections of one rank to one address."""
+
+    job_id: str
+    rank: int
+    peer: str
+    num_sockets: int
+    send_queue_bytes: int
+    receive_queue_bytes: int
+    retransmitted_segments: int  # of the connections that are open
+    delivery_bytes_per_second: float | None  # of the fastest connection, as the kernel last measured it
+    round_trip_seconds: float | None  # smoothed, the slowest connection's
+
+
+@dataclass(frozen=True, slots=True)
+class TcpSample:
+    """The host's TCP, and the connections of its ranks."""
+
+    retransmitted_segments: int | None  # of all connections, since boot
+    peers: tuple[TcpPeer, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +193,21 @@ class SourceStatus:
     last_success_time: float | None
     num_errors: int
     error: str | None
+    num_dropped: int = 0  # things left out of its readings so far
+    dropped: tuple[str, ...] = ()  # what the last reading left out, and why
 
 
 @dataclass(frozen=True, slots=True)
 class HostSample:
-    """One host: what each source last read; None where the source is down or absent."""
+    """One host: what each source last read; None where the source is down, absent or switched off."""
 
     nics: tuple[NicSample, ...] | None = None
+    rdma: tuple[NicSample, ...] | None = None
     gpus: tuple[GpuSample, ...] | None = None
+    tcp: TcpSample | None = None
     load: HostLoad | None = None
+    storage: Storage | None = None
+    cgroups: tuple[CgroupSample, ...] | None = None
+    clock: ClockSample | None = None
+    kernel: KernelLog | None = None
+    processes: tuple[ProcessSample, ...] | None = None

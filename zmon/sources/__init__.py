@@ -1,17 +1,19 @@
 """What the agent reads: one source per file, one line here to register it.
 
 A source has a name, an interval in seconds and a `read()` that returns what it saw, raises SourceUnavailable where the
-machine has nothing of the kind, and anything else when it failed.
+machine has nothing of the kind, and anything else when it failed. One odd device is left out, and said, while the
+rest goes on.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from zmon.sources.gpu import GpuSource
 from zmon.sources.host import HostSource
 from zmon.sources.nic import NicSource
+from zmon.sources.reading import Ranks, Reading
 
 
 class Source(Protocol):
@@ -21,10 +23,17 @@ class Source(Protocol):
     field: str  # of HostSample, where its reading goes
     interval_seconds: float
 
-    def read(self) -> Any:
+    def read(self) -> Reading:
         """The reading."""
 
 
-def all_sources(sys: Path = Path("/sys")) -> tuple[Source, ...]:
+def all_sources(ranks: Ranks, sys: Path = Path("/sys"), proc: Path = Path("/proc")) -> tuple[Source, ...]:
     """Every hardware source. Black boxes are read apart, ten times a second."""
-    return (NicSource(sys), GpuSource(), HostSource())
+    return (
+        NicSource(sys),
+        GpuSource(sys),
+        HostSource(proc),
+    )
+
+
+__all__ = ["Ranks", "Reading", "Source", "all_sources"]

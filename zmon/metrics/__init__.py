@@ -1,0 +1,17 @@
+"""The pages of /metrics. The only room that spells the name of a metric."""
+
+from zmon.metrics.agent import agent_page
+from zmon.metrics.hub import free_labels, hub_page
+from zmon.metrics.names import SPECS, STEP_HISTOGRAM, STEP_SECONDS_BOUNDS
+from zmon.metrics.page import CONTENT_TYPE, Page
+
+__all__ = [
+    "CONTENT_TYPE",
+    "SPECS",
+    "STEP_HISTOGRAM",
+    "STEP_SECONDS_BOUNDS",
+    "Page",
+    "agent_page",
+    "free_labels",
+    "hub_page",
+]

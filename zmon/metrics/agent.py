@@ -1,0 +1,48 @@
+"""The agent's /metrics: its ranks, its host, itself."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from zmon.hardware import SourceStatus
+from zmon.metrics.hosts import add_host
+from zmon.metrics.page import Page
+from zmon.metrics.ranks import add_rank
+from zmon.records import AgentReport
+
+
+def agent_page(report: AgentReport, cpu_seconds: float, resident_bytes: int | None) -> bytes:
+    """As of its last look."""
+    page = Page()
+    for state in report.ranks:
+        add_rank(page, state)
+    add_host(page, report.host, report.sample)
+    _add_send_queues(page, report)
+    _add_sources(page, report.host, report.sources)
+    page.add("zmon_agent_cpu_seconds_total", cpu_seconds, report.host)
+    page.add("zmon_agent_resident_bytes", resident_bytes, report.host)
+    page.add("zmon_build_info", 1, report.version)
+    return page.render()
+
+
+def _add_send_queues(page: Page, report: AgentReport) -> None:
+    """Of the ranks whose connections were seen; one that has none is not at 0."""
+    shown = {(state.job_id, state.rank) for state in report.ranks}
+    queued: Counter[tuple[str, int]] = Counter()
+    for peer in report.sample.tcp.peers if report.sample.tcp else ():
+        queued[peer.job_id, peer.rank] += peer.send_queue_bytes
+    for (job_id, rank), num_bytes in queued.items():
+        if (job_id, rank) in shown:
+            page.add("zmon_tcp_send_queue_bytes", num_bytes, report.host, job_id, rank)
+
+
+def _add_sources(page: Page, host: str, sources: Iterable[SourceStatus]) -> None:
+    for source in sources:
+        if source.absent:
+            continue  # nothing to read here: not a failure, and not a 0 to page on
+        page.add("zmon_source_up", float(source.up), host, source.name)
+        page.add("zmon_source_duration_seconds", source.duration_seconds, host, source.name)
+        page.add("zmon_source_last_success_timestamp_seconds", source.last_success_time, host, source.name)
+        page.add("zmon_source_errors_total", source.num_errors, host, source.name)
+        page.add("zmon_source_dropped_total", source.num_dropped, host, source.name)

@@ -1,0 +1,55 @@
+"""The hub's /metrics: its jobs, its findings, itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from zmon.metrics.names import STEP_HISTOGRAM
+from zmon.metrics.page import Page
+from zmon.records import Finding, JobView
+
+_LABEL_NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_]*")
+
+
+def hub_page(
+    jobs: Iterable[JobView],
+    histograms: Mapping[str, tuple[Sequence[int], float]],
+    findings: Iterable[Finding],
+    pass_seconds: float,
+    last_pass_time: float | None,
+    version: str,
+) -> bytes:
+    """Blind, it leaves its heartbeat where it was."""
+    page = Page()
+    for job in jobs:
+        page.add("zmon_job_info", 1, job.job_id, job.world_size, extra=free_labels(job.labels))
+        page.add("zmon_job_throughput_samples_per_second", job.samples_per_second, job.job_id)
+        page.add("zmon_hub_coverage_ratio", job.ranks_seen / job.world_size, job.job_id)
+        for cause, seconds in job.time.items():
+            page.add("zmon_job_time_seconds_total", seconds, job.job_id, cause)
+    for job_id, (counts, total) in histograms.items():
+        page.add_histogram(STEP_HISTOGRAM, "Duration of the job's steps.", ("job_id", job_id), counts, total)
+    for finding in findings:
+        pairs: list[tuple[int | str, str]] = list(zip(finding.ranks, finding.hosts, strict=False))
+        pairs = pairs or [("", "".join(finding.hosts[:1]))]
+        for rank, host in pairs:
+            page.add(
+                "zmon_finding",
+                1,
+                finding.job_id,
+                finding.detector,
+                finding.cause,
+                finding.severity,
+                rank,
+                host,
+            )
+    page.add("zmon_hub_pass_seconds", pass_seconds)
+    page.add("zmon_hub_last_pass_timestamp_seconds", last_pass_time)
+    page.add("zmon_build_info", 1, version)
+    return page.render()
+
+
+def free_labels(labels: Mapping[str, str]) -> dict[str, str]:
+    """The labels a job was started with, as far as Prometheus takes their names and its own stay untouched."""
+    return {k: v for k, v in labels.items() if _LABEL_NAME.fullmatch(k) and k not in ("job", "instance")}

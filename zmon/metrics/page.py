@@ -1,0 +1,60 @@
+"""A page of /metrics in the making. A value of None is left out: unknown is not zero."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+from prometheus_client.exposition import generate_latest
+from prometheus_client.registry import CollectorRegistry
+
+from zmon.metrics.names import SPECS, STEP_SECONDS_BOUNDS
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class Page:
+    """A page of /metrics in the making."""
+
+    def __init__(self) -> None:
+        self._families: dict[str, Metric] = {}
+
+    def add(self, name: str, value: float | None, *labels: object, extra: dict[str, str] | None = None) -> None:
+        """One series; label values in the order of the spec. A value of None is left out."""
+        if value is None:
+            return
+        spec = SPECS[name]
+        family = self._families.get(name)
+        if family is None:
+            make = CounterMetricFamily if spec.kind == "counter" else GaugeMetricFamily
+            family = self._families[name] = make(name, spec.help)
+        assert len(labels) == len(spec.labels), name
+        suffixed = name if spec.kind == "gauge" else family.name + "_total"
+        values = dict(zip(spec.labels, map(str, labels), strict=True))
+        family.add_sample(suffixed, {**(extra or {}), **values}, value)
+
+    def add_histogram(self, name: str, help_: str, label: tuple[str, str], counts: Sequence[int], total: float) -> None:
+        """A histogram over STEP_SECONDS_BOUNDS; `counts` per bucket, not cumulative, the last one above all bounds."""
+        family = self._families.get(name)
+        if not isinstance(family, HistogramMetricFamily):
+            family = self._families[name] = HistogramMetricFamily(name, help_, labels=[label[0]])
+        running, buckets = 0, []
+        for bound, count in zip((*STEP_SECONDS_BOUNDS, float("inf")), counts, strict=True):
+            running += count
+            buckets.append(("+Inf" if bound == float("inf") else f"{bound:g}", running))
+        family.add_metric([label[1]], buckets, total)
+
+    def collect(self) -> Iterator[Metric]:
+        """What prometheus_client asks for."""
+        yield from self._families.values()
+
+    def render(self) -> bytes:
+        """The page in the text exposition format."""
+        registry = CollectorRegistry()
+        registry.register(self)
+        return generate_latest(registry)
