@@ -42,8 +42,8 @@ class FakeNvml:
 
 
 def test_card_shows_what_it_has(monkeypatch):
-    (card,) = FakeNvml({}).install(monkeypatch).read()
-    assert (card.index, card.uuid, card.pids) == (0, "GPU-0", (7,))
+    (card,) = FakeNvml({}).install(monkeypatch).read().value
+    assert (card.gpu, card.uuid, card.pids) == ("0", "GPU-0", (7,))
     assert (card.memory_used_bytes, card.memory_total_bytes, card.utilization_ratio) == (10, 100, 0.5)
     assert (card.power_watts, card.temperature_celsius) == (300.0, 61)
 
@@ -51,7 +51,7 @@ def test_card_shows_what_it_has(monkeypatch):
 def test_what_a_card_does_not_tell_is_unknown(monkeypatch):
     none = pynvml.NVMLError_NotSupported()
     silent = dict.fromkeys(("memory", "rates", "power", "temperature", "pids"), none)
-    first, second = FakeNvml(silent, {}).install(monkeypatch).read()
+    first, second = FakeNvml(silent, {}).install(monkeypatch).read().value
     assert (first.memory_used_bytes, first.utilization_ratio, first.power_watts) == (None, None, None)
     assert (first.temperature_celsius, first.pids) == (None, ())
     assert second.power_watts == 300.0
@@ -59,7 +59,7 @@ def test_what_a_card_does_not_tell_is_unknown(monkeypatch):
 
 def test_idle_card_is_zero_and_not_unknown(monkeypatch):
     idle = {"memory": SimpleNamespace(used=0, total=100), "rates": SimpleNamespace(gpu=0), "power": 0}
-    (card,) = FakeNvml(idle).install(monkeypatch).read()
+    (card,) = FakeNvml(idle).install(monkeypatch).read().value
     assert (card.memory_used_bytes, card.utilization_ratio, card.power_watts) == (0, 0.0, 0.0)
 
 
@@ -67,7 +67,7 @@ def test_idle_card_is_zero_and_not_unknown(monkeypatch):
 def test_card_that_fell_off_the_bus_hides_no_other(monkeypatch, what):
     """It is when one card is lost that the others matter."""
     lost = {what: pynvml.NVMLError_GpuIsLost()}
-    cards = {card.index: card for card in FakeNvml({}, lost, {}).install(monkeypatch).read()}
+    cards = {int(card.gpu): card for card in FakeNvml({}, lost, {}).install(monkeypatch).read().value}
     assert cards[0].power_watts == cards[2].power_watts == 300.0
 
 
@@ -81,16 +81,16 @@ def test_host_without_the_driver_has_no_such_source(monkeypatch, error):
 
     monkeypatch.setattr(pynvml, "nvmlInit", fail)
     with pytest.raises(SourceUnavailable, match="install the NVIDIA driver"):
-        source.read()
+        source.read().value
 
 
 def test_driver_that_was_reloaded_is_begun_anew(monkeypatch):
     nvml = FakeNvml({})
     source = nvml.install(monkeypatch)
-    source.read()
+    source.read().value
     monkeypatch.setattr(pynvml, "nvmlDeviceGetCount", lambda: (_ for _ in ()).throw(pynvml.NVMLError_Uninitialized()))
     with pytest.raises(pynvml.NVMLError):
-        source.read()
+        source.read().value
     monkeypatch.setattr(pynvml, "nvmlDeviceGetCount", lambda: 1)
-    source.read()
+    source.read().value
     assert nvml.started == 2

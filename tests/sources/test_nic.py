@@ -25,7 +25,7 @@ def add(tmp_path):
 
 
 def test_interface_shows_link_speed_bytes_and_errors(add):
-    (nic,) = add("eth0", rx_errors="3").read()
+    (nic,) = add("eth0", rx_errors="3").read().value
     assert (nic.device, nic.transport, nic.up) == ("eth0", "tcp", True)
     assert nic.speed_bytes_per_second == 1.25e9
     assert (nic.received_bytes, nic.transmitted_bytes) == (1000, 2000)
@@ -33,29 +33,29 @@ def test_interface_shows_link_speed_bytes_and_errors(add):
 
 
 def test_interface_without_a_carrier_that_has_carried_something_is_down(add):
-    assert add("eth0", carrier="0", operstate="down").read()[0].up is False
+    assert add("eth0", carrier="0", operstate="down").read().value[0].up is False
 
 
 def test_interface_that_is_switched_off_is_told_by_its_state(add):
     """Reading `carrier` fails then."""
-    assert add("eth0", carrier=None, operstate="down").read()[0].up is False
+    assert add("eth0", carrier=None, operstate="down").read().value[0].up is False
 
 
 @pytest.mark.parametrize("speed", ["-1", "0", None, "unknown"])
 def test_speed_that_nobody_knows_is_unknown(add, speed):
-    assert add("lo", speed=speed).read()[0].speed_bytes_per_second is None
+    assert add("lo", speed=speed).read().value[0].speed_bytes_per_second is None
 
 
 def test_interface_that_never_carried_anything_and_is_down_is_left_out(add):
     add("eth0")
     source = add("sit0", carrier=None, operstate="down", rx_bytes="0", tx_bytes="0")
-    assert [nic.device for nic in source.read()] == ["eth0"]
+    assert [nic.device for nic in source.read().value] == ["eth0"]
 
 
 def test_odd_interface_hides_no_other_and_shows_what_it_has(add):
     add("eth0")
     source = add("odd0", carrier="x", operstate=None, speed="", tx_bytes=None, rx_errors="many")
-    odd = source.read()[1]
+    odd = source.read().value[1]
     assert (odd.device, odd.up, odd.received_bytes, odd.transmitted_bytes) == ("odd0", None, 1000, None)
     assert "rx_errors" not in odd.errors
 
@@ -64,7 +64,7 @@ def test_file_among_the_interfaces_is_none(add, tmp_path):
     """`bonding_masters` lies there."""
     source = add("eth0")
     (tmp_path / "class/net/bonding_masters").write_text("bond0\n")
-    assert [nic.device for nic in source.read()] == ["eth0"]
+    assert [nic.device for nic in source.read().value] == ["eth0"]
 
 
 def test_host_without_sys_has_no_such_source(tmp_path):
@@ -73,5 +73,5 @@ def test_host_without_sys_has_no_such_source(tmp_path):
 
 
 def test_this_machine_has_a_loopback():
-    lo = next(nic for nic in NicSource().read() if nic.device == "lo")
+    lo = next(nic for nic in NicSource().read().value if nic.device == "lo")
     assert lo.received_bytes is not None

@@ -1,102 +1,32 @@
-"""The page of /metrics: names of the contract, nothing promtool minds, nothing unknown shown as zero."""
+"""The pages of /metrics: nothing promtool minds, nothing unknown shown as zero.
+
+`tests/golden/agent_page.txt` is the whole page of the scripted scene. A change of it is a change of what people see:
+look at the difference, then write it anew with `python -m tests.metrics.test_pages`.
+"""
 
 import subprocess
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
-from tests.build import agent_report, finding, measures, rank_state
-from zmon.hardware import GpuSample, HostLoad, HostSample, NicSample, SourceStatus
-from zmon.metrics import SPECS, STEP_HISTOGRAM, STEP_SECONDS_BOUNDS, agent_page, free_labels, hub_page
-from zmon.records import OPS, PHASES, InFlight, JobView, Memory
+from tests.build import finding, rank_state
+from tests.metrics.scene import FULL_HOST, FULL_RANK, JOB_VIEW, SOURCES, hub, page, series, value
+from zmon.hardware import HostSample, NicSample
+from zmon.metrics import SPECS, STEP_HISTOGRAM, free_labels
 
-GOLDEN = dict(
-    line.split(" ", 1) if " " in line else (line, "")
-    for line in (Path(__file__).parent / "golden/metric_names.txt").read_text().splitlines()
-    if not line.startswith("#")
-)
-
-FULL_RANK = rank_state(
-    1,
-    measures=measures(
-        dict.fromkeys(PHASES, 1.0), dict.fromkeys(OPS[:6], 1.0), samples=320, lookups=8000, network_sent_bytes=10,
-        network_received_bytes=11, nic_sent_bytes=12, nic_received_bytes=13,
-    ),
-    memory=Memory(1, 2, 3),
-    report={"loss": float("nan"), "auc": 0.7, "ne": 0.9, "lr": 0.1},
-    in_flight=InFlight("all_to_all", "0", 7, 100, 0.25),
-    last_checkpoint_time=1.8e9,
-)  # fmt: skip
-FULL_HOST = HostSample(
-    nics=(NicSample("eth0", "tcp", True, 1.25e9, 1000, 2000, {"rx_errors": 0}),),
-    gpus=(GpuSample("0", "GPU-1", memory_used_bytes=1, memory_total_bytes=2, utilization_ratio=0.5),),
-    load=HostLoad({"user": 1.0, "idle": 2.0}, 1, 2, 0),
-)
-SOURCES = (
-    SourceStatus("boxes", True, False, 0.001, 1.8e9, 0, None),
-    SourceStatus("gpu", False, True, 0.001, None, 0, "no NVML"),
-    SourceStatus("nic", False, False, 5.0, 1.8e9, 3, "it hangs"),
-)
-JOB_VIEW = JobView(
-    "job", 0, 4, 3, "train", 100, 0.02, 0.03, 1600.0, {"loss": None}, {"forward": 1.0, "imbalance": 0.5}, ("node-a",),
-    {"owner": "ann", "model": 'dl"rm\n', "job": "no", "instance": "no", "__name__": "no", "1st": "no"}, ("f1",),
-)  # fmt: skip
+GOLDEN_PAGE = Path(__file__).parents[1] / "golden/agent_page.txt"
+SCENE = page(FULL_RANK, rank_state(2), sample=FULL_HOST, sources=SOURCES)
 
 
-def page(*ranks, sample=HostSample(), sources=()):  # noqa: B008 - frozen
-    """The agent's page as text."""
-    return agent_page(agent_report(*ranks, sample=sample, sources=sources), 1.0, 2).decode()
+def test_whole_page_of_the_scene_is_as_it_was():
+    assert GOLDEN_PAGE.read_text() == SCENE
 
 
-def hub(findings=(), jobs=(JOB_VIEW,), last_pass=1.8e9):
-    """The hub's page as text."""
-    counts = [0] * (len(STEP_SECONDS_BOUNDS) + 1)
-    counts[4], counts[-1] = 3, 1
-    return hub_page(jobs, {"job": (counts, 123.5)}, findings, 0.01, last_pass, "0.1.0").decode()
-
-
-def series(text, name):
-    """Value by labels of one metric."""
-    return {
-        tuple(sorted(sample.labels.items())): sample.value
-        for family in text_string_to_metric_families(text)
-        for sample in family.samples
-        if sample.name == name
-    }
-
-
-def value(text, name, **labels):
-    """The value of the one series with these labels; None where there is none."""
-    found = [v for have, v in series(text, name).items() if set(labels.items()) <= set(have)]
-    assert len(found) < 2
-    return found[0] if found else None
-
-
-# -- names -------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", SPECS)
-def test_metric_is_of_the_contract_with_its_labels(name):
-    """To add one: contract.md first, then tests/golden/metric_names.txt."""
-    assert name in GOLDEN
-    labels = GOLDEN[name].removesuffix(",…")
-    assert ",".join(SPECS[name].labels) == labels
-
-
-def test_histogram_is_of_the_contract_with_its_bounds():
-    assert STEP_HISTOGRAM in GOLDEN
-    assert tuple(0.001 * 2**k for k in range(17)) == STEP_SECONDS_BOUNDS
-
-
-def test_counters_end_in_total_and_gauges_do_not():
-    for name, spec in SPECS.items():
-        assert name.endswith("_total") == (spec.kind == "counter"), name
-
-
-def test_no_label_is_one_that_prometheus_sets_itself():
-    assert not {"job", "instance"} & {label for spec in SPECS.values() for label in spec.labels}
+def test_scene_shows_every_metric_of_ranks_and_hosts():
+    shown = {line.split()[2] for line in SCENE.splitlines() if line.startswith("# TYPE")}
+    of_the_hub = {name for name in SPECS if name.startswith(("zmon_job_", "zmon_hub_", "zmon_finding"))}
+    assert SPECS.keys() - of_the_hub == shown
 
 
 @pytest.mark.parametrize(
@@ -113,7 +43,7 @@ def test_promtool_has_nothing_to_say_and_every_name_is_of_the_contract(text):
     done = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     names = {line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")}
-    assert names <= GOLDEN.keys()
+    assert names <= SPECS.keys() | {STEP_HISTOGRAM}
 
 
 def test_rank_with_six_ops_has_64_series_at_most():
@@ -167,6 +97,28 @@ def test_interface_of_which_little_is_known_shows_little():
     assert series(text, "zmon_nic_up") == series(text, "zmon_nic_speed_bytes_per_second") == {}
 
 
+def test_lost_card_is_lost_and_shows_no_value():
+    assert value(SCENE, "zmon_gpu_lost", uuid="GPU-2") == 1
+    assert value(SCENE, "zmon_gpu_lost", uuid="GPU-1") == 0
+    assert value(SCENE, "zmon_gpu_memory_used_bytes", uuid="GPU-2") is None
+
+
+def test_send_queue_of_a_rank_sums_its_peers_and_that_of_a_rank_that_is_gone_is_not_shown():
+    assert value(SCENE, "zmon_tcp_send_queue_bytes", rank="1") == 65_100
+    assert value(SCENE, "zmon_tcp_send_queue_bytes", job_id="old") is None
+
+
+def test_rank_that_has_no_connection_has_no_queue():
+    assert value(SCENE, "zmon_tcp_send_queue_bytes", rank="2") is None
+
+
+def test_init_is_shown_until_the_first_step():
+    """It never comes again, and a rank has room for 64 series."""
+    assert value(page(rank_state(0, steps=0, activity="init")), "zmon_activity", activity="init") == 1
+    assert value(page(rank_state(0, steps=0, activity="eval")), "zmon_activity", activity="init") == 0
+    assert value(page(rank_state(0)), "zmon_activity", activity="init") is None
+
+
 def test_source_that_is_absent_is_not_down():
     text = page(sources=SOURCES)
     assert value(text, "zmon_source_up", source="boxes") == 1
@@ -211,3 +163,7 @@ def test_hub_that_never_passed_has_no_heartbeat():
     assert value(hub(last_pass=None), "zmon_hub_last_pass_timestamp_seconds") is None
     assert value(hub(), "zmon_hub_last_pass_timestamp_seconds") == 1.8e9
     assert value(hub(), "zmon_hub_coverage_ratio", job_id="job") == 0.75
+
+
+if __name__ == "__main__":
+    GOLDEN_PAGE.write_text(SCENE)

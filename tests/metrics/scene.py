@@ -1,0 +1,107 @@
+"""A scripted scene: one host with everything zmon can read, and the pages it makes."""
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.build import agent_report, measures, rank_state
+from zmon.hardware import (
+    CgroupSample,
+    ClockSample,
+    DiskSample,
+    GpuSample,
+    HostLoad,
+    HostSample,
+    KernelEvent,
+    KernelLog,
+    MountSample,
+    NicSample,
+    ProcessSample,
+    SourceStatus,
+    Storage,
+    TcpPeer,
+    TcpSample,
+)
+from zmon.metrics import STEP_SECONDS_BOUNDS, agent_page, hub_page
+from zmon.records import OPS, PHASES, InFlight, JobView, Memory
+
+FULL_RANK = rank_state(
+    1,
+    measures=measures(
+        dict.fromkeys(PHASES, 1.0), dict.fromkeys(OPS[:6], 1.0), samples=320, lookups=8000, network_sent_bytes=10,
+        network_received_bytes=11, nic_sent_bytes=12, nic_received_bytes=13,
+    ),
+    memory=Memory(1, 2, 3),
+    report={"loss": float("nan"), "auc": 0.7, "ne": 0.9, "lr": 0.1},
+    in_flight=InFlight("all_to_all", "0", 7, 100, 0.25),
+    last_checkpoint_time=1.8e9,
+)  # fmt: skip
+GOOD_GPU = GpuSample(
+    "0", "GPU-1", "NVIDIA H200", "0000:3b:00.0",
+    memory_used_bytes=1_000, memory_total_bytes=2_000, utilization_ratio=0.5, power_watts=300.0,
+    power_limit_watts=700.0, temperature_celsius=61.0, memory_temperature_celsius=70.0,
+    clocks_hertz={"sm": 1.2e9, "memory": 3.2e9}, max_clocks_hertz={"sm": 1.98e9, "memory": 3.2e9},
+    throttled={"hw_thermal": True, "sw_power_cap": False},
+    ecc_errors={"volatile_uncorrected": 0, "remapped_uncorrectable": 1}, repair_pending=True, xid_errors={79: 1},
+    pcie_received_bytes=10, pcie_sent_bytes=11, nvlink_received_bytes=12, nvlink_sent_bytes=13, nvlink_errors=0,
+    mig=False, pids=(1001,), nics=("mlx5_0:1",),
+)  # fmt: skip
+LOST_GPU = GpuSample("1", "GPU-2", pci="0000:5e:00.0", lost=True)
+FULL_HOST = HostSample(
+    nics=(
+        NicSample("eth0", "tcp", True, 1.25e9, 1000, 2000, {"rx_errors": 0}, "bond0", "0000:04:00.0"),
+        NicSample("odd0", "tcp", None, None, 7, None, {}),
+    ),
+    rdma=(NicSample("mlx5_0:1", "roce", True, 2.5e10, 4000, 8000, {"link_downed": 1, "out_of_sequence": 3}),),
+    gpus=(GOOD_GPU, LOST_GPU),
+    tcp=TcpSample(17, (
+        TcpPeer("job", 1, "10.0.0.2", 2, 65_000, 0, 3, 4.5e6, 0.004),
+        TcpPeer("job", 1, "10.0.0.3", 2, 100, 0, 0, None, None),
+        TcpPeer("old", 9, "10.0.0.3", 2, 100, 0, 0, None, None),
+    )),
+    load=HostLoad(
+        {"user": 1.0, "idle": 2.0}, 1, 2, 0, 3, 0, 5, 0, {"cpu": 1.5, "io": 0.0}, {"io": 0.0}
+    ),
+    storage=Storage((DiskSample("nvme0n1", 4096, 512, 0.5, 2),), (MountSample("/data", "nfs4", 100, 2.5, 1),)),
+    cgroups=(CgroupSample("/pod", (("job", 1),), 100, 200, 8.0, 0.25, 0),),
+    clock=ClockSample(-0.0005, True),
+    kernel=KernelLog({"xid": 1, "oom": 0, "link": 0}, (KernelEvent(1.8e9, "xid", "0000:3b:00.0", "Xid 79", 79),)),
+    processes=(ProcessSample("job", 1, 1001, "S", 10, 4, 1.0, 5, 6, 0, "poll_schedule_timeout"),),
+)  # fmt: skip
+SOURCES = (
+    SourceStatus("boxes", True, False, 0.001, 1.8e9, 0, None),
+    SourceStatus("gpu", False, True, 0.001, None, 0, "no NVML"),
+    SourceStatus("nic", False, False, 5.0, 1.8e9, 3, "it hangs"),
+    SourceStatus("rdma", True, False, 0.002, 1.8e9, 0, None, 2, ("mlx5_3:1: cannot read state",)),
+)
+JOB_VIEW = JobView(
+    "job", 0, 4, 3, "train", 100, 0.02, 0.03, 1600.0, {"loss": None}, {"forward": 1.0, "imbalance": 0.5}, ("node-a",),
+    {"owner": "ann", "model": 'dl"rm\n', "job": "no", "instance": "no", "__name__": "no", "1st": "no"}, ("f1",),
+)  # fmt: skip
+
+
+def page(*ranks, sample=HostSample(), sources=()):  # noqa: B008 - frozen
+    """The agent's page as text."""
+    return agent_page(agent_report(*ranks, sample=sample, sources=sources), 1.0, 2).decode()
+
+
+def hub(findings=(), jobs=(JOB_VIEW,), last_pass=1.8e9):
+    """The hub's page as text."""
+    counts = [0] * (len(STEP_SECONDS_BOUNDS) + 1)
+    counts[4], counts[-1] = 3, 1
+    return hub_page(jobs, {"job": (counts, 123.5)}, findings, 0.01, last_pass, "0.1.0").decode()
+
+
+def series(text, name):
+    """Value by labels of one metric."""
+    return {
+        tuple(sorted(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if sample.name == name
+    }
+
+
+def value(text, name, **labels):
+    """The value of the one series with these labels; None where there is none."""
+    found = [v for have, v in series(text, name).items() if set(labels.items()) <= set(have)]
+    assert len(found) < 2
+    return found[0] if found else None

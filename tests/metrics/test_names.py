@@ -1,0 +1,41 @@
+"""The names of metrics are the contract's, with its labels."""
+
+from pathlib import Path
+
+import pytest
+
+from zmon.metrics import SPECS, STEP_HISTOGRAM, STEP_SECONDS_BOUNDS
+
+GOLDEN = dict(
+    line.split(" ", 1) if " " in line else (line, "")
+    for line in (Path(__file__).parents[1] / "golden/metric_names.txt").read_text().splitlines()
+    if not line.startswith("#")
+)
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_metric_is_of_the_contract_with_its_labels(name):
+    """To add one: contract.md first, then tests/golden/metric_names.txt."""
+    assert name in GOLDEN
+    labels = GOLDEN[name].removesuffix(",…")
+    assert ",".join(SPECS[name].labels) == labels
+
+
+def test_histogram_is_of_the_contract_with_its_bounds():
+    assert STEP_HISTOGRAM in GOLDEN
+    assert tuple(0.001 * 2**k for k in range(17)) == STEP_SECONDS_BOUNDS
+
+
+def test_counters_end_in_total_and_gauges_do_not():
+    for name, spec in SPECS.items():
+        assert name.endswith("_total") == (spec.kind == "counter"), name
+
+
+def test_no_label_is_one_that_prometheus_sets_itself():
+    assert not {"job", "instance"} & {label for spec in SPECS.values() for label in spec.labels}
+
+
+def test_contract_has_no_metric_that_nobody_exports_but_those_of_efficiency():
+    """Which is not there yet."""
+    missing = GOLDEN.keys() - SPECS.keys() - {STEP_HISTOGRAM}
+    assert missing == {"zmon_job_efficiency_ratio", "zmon_job_goodput_ratio"}
