@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from zmon.box import BoxWriter, box_path, layout
-from zmon.hardware import HostSample
+from zmon.hardware import HostSample, HostWindow
 from zmon.probe.ledger import Ledger
 from zmon.probe.rank import OP_NUMBER, PHASE_NUMBER, RankTimeline
 from zmon.records import (
@@ -143,6 +143,7 @@ def snapshot(
     time: float = NOW,
     unwatched: Iterable[RankState] = (),
     agents: Iterable[AgentStatus] | None = None,
+    hardware: Iterable[HostWindow] = (),
 ) -> Snapshot:
     """One job, of these ranks; all of its hosts have an agent that answers."""
     unwatched = tuple(unwatched)
@@ -157,6 +158,7 @@ def snapshot(
         missing=tuple(rank for rank in range(known[0].world_size) if rank not in seen),
         unwatched=unwatched,
         agents=tuple(agents) if agents is not None else tuple(agent_status(h) for h in {r.host for r in ranks}),
+        hardware=tuple(hardware),
     )
 
 

@@ -1,6 +1,7 @@
 """The hub's end of the line to one agent: what it said last, and since when it is silent."""
 
 from tests.build import agent_report, rank_state
+from zmon.hardware import HostSample, NicSample
 from zmon.link import FORGET_SECONDS, AgentLink
 
 
@@ -46,3 +47,30 @@ def test_suspicions_of_an_agent_that_falls_silent_do_not_keep_the_hub_awake():
 def test_agent_that_is_silent_for_an_hour_is_forgotten():
     assert silent(FORGET_SECONDS - 60).report is not None
     assert silent(FORGET_SECONDS + 1).report is None
+
+
+def seen(monkeypatch, *seconds):
+    """A link whose agent answered at these moments, each time with another count of the eth0 of its host."""
+    link = AgentLink("http://node-a:9780")
+    for second in seconds:
+        monkeypatch.setattr("zmon.link.time.monotonic", lambda second=second: float(second))
+        nic = NicSample("eth0", "tcp", True, None, second, 0, {})
+        link.heard(agent_report(rank_state(0), sample=HostSample(nics=(nic,))))
+    return link
+
+
+def test_hardware_is_compared_with_what_it_was_about_a_minute_ago(monkeypatch):
+    window = seen(monkeypatch, *range(0, 202, 2)).window()
+    assert (window.host, window.now.nics[0].received_bytes) == ("node-a", 200)
+    assert 60 <= window.seconds <= 70
+    assert window.before.nics[0].received_bytes == 200 - window.seconds
+
+
+def test_hardware_just_seen_for_the_first_time_has_done_nothing_yet(monkeypatch):
+    window = seen(monkeypatch, 5).window()
+    assert (window.seconds, window.before) == (0.0, window.now)
+
+
+def test_hardware_of_a_silent_agent_is_not_known():
+    assert silent(3).window() is None
+    assert AgentLink("http://node-a:9780").window() is None

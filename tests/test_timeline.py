@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.build import NOW, agent_report, agent_status, dead, killed, rank_state
+from zmon.hardware import HostSample, HostWindow
 from zmon.timeline import newest_attempt, snapshots
 
 
@@ -145,3 +146,9 @@ def test_start_that_died_whole_is_still_shown(order):
     ranks = [dead(rank) for rank in range(4)]
     (found,) = snapshots([agent_report(*ranks[::order])], [], [], NOW)
     assert [r.alive for r in found.ranks] == [False] * 4
+
+
+def test_job_sees_the_hardware_of_its_own_hosts_only():
+    windows = [HostWindow(host, 60.0, HostSample(), HostSample()) for host in ("node-a", "node-z")]
+    (found,) = snapshots([agent_report(rank_state(0))], [], [], NOW, windows)
+    assert [window.host for window in found.hardware] == ["node-a"]

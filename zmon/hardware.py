@@ -211,3 +211,13 @@ class HostSample:
     clock: ClockSample | None = None
     kernel: KernelLog | None = None
     processes: tuple[ProcessSample, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HostWindow:
+    """The same host at two moments, for what counters did in between."""
+
+    host: str
+    seconds: float
+    before: HostSample
+    now: HostSample

@@ -129,7 +129,8 @@ class Hub:
         now = time.time()
         reports = [link.report for link in self._links if link.report and link.reachable]
         silent = [link.report for link in self._links if link.report and not link.reachable]
-        self._snapshots = snapshots(reports, silent, [link.status() for link in self._links], now)
+        hardware = [window for link in self._links if (window := link.window())]
+        self._snapshots = snapshots(reports, silent, [link.status() for link in self._links], now, hardware)
         for snapshot in self._snapshots:
             self._add_time(snapshot, reports)
             for detector in detectors.ALL:
@@ -245,13 +246,9 @@ class Hub:
         for snapshot in self._snapshots:
             book = self._time(snapshot)
             histograms[snapshot.job_id] = (book.histogram, book.total_seconds)
+        published = self._journal.published()
         page = metrics.hub_page(
-            self.jobs(),
-            histograms,
-            self._journal.published(),
-            self._pass_seconds,
-            self._last_pass_time,
-            zmon.__version__,
+            self.jobs(), histograms, published, self._pass_seconds, self._last_pass_time, zmon.__version__
         )
         return web.Response(body=page, headers={"Content-Type": metrics.CONTENT_TYPE})
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from typing import Any
 
+from zmon.hardware import HostSample, HostWindow
 from zmon.records import AgentReport, AgentStatus
 
 FORGET_SECONDS = 3600.0
+WINDOW_SECONDS = 60.0  # over which counters of the hardware are compared
+_BETWEEN_SAMPLES_SECONDS = 5.0
 
 
 class AgentLink:
@@ -20,6 +24,7 @@ class AgentLink:
         self.suspects: tuple[Any, ...] = ()
         self.error: str | None = "it has not answered yet"
         self._heard = time.monotonic()
+        self._samples: deque[tuple[float, HostSample]] = deque()
 
     @property
     def reachable(self) -> bool:
@@ -41,6 +46,17 @@ class AgentLink:
         """It answered."""
         self.report, self.cursor, self.error = report, report.cursor, None
         self._heard = time.monotonic()
+        if not self._samples or self._heard - self._samples[-1][0] >= _BETWEEN_SAMPLES_SECONDS:
+            self._samples.append((self._heard, report.sample))
+        while len(self._samples) > 1 and self._heard - self._samples[1][0] >= WINDOW_SECONDS:
+            self._samples.popleft()
+
+    def window(self) -> HostWindow | None:
+        """The host's hardware now and about a minute ago, or as long ago as it is known; None: it is not known now."""
+        if self.report is None or not self.reachable:
+            return None
+        at, before = self._samples[0]
+        return HostWindow(self.report.host, self._heard - at, before, self.report.sample)
 
     def status(self) -> AgentStatus:
         """For the detectors."""

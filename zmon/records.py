@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from zmon.hardware import HostSample, SourceStatus
+from zmon.hardware import HostSample, HostWindow, SourceStatus
 
 SCHEMA = 1
 
@@ -196,6 +196,7 @@ class Snapshot:
     missing: tuple[int, ...]  # ranks nobody ever reported
     unwatched: tuple[RankState, ...]  # as their agent last said, which is silent now
     agents: tuple[AgentStatus, ...]
+    hardware: tuple[HostWindow, ...] = ()  # of its watched hosts, over about the last minute
 
     @property
     def known(self) -> tuple[RankState, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
+from zmon.hardware import HostWindow
 from zmon.records import AgentReport, AgentStatus, RankState, Snapshot
 
 TOGETHER_SECONDS = 60.0  # ranks of one start appear within the time of its rendezvous
@@ -40,10 +41,12 @@ def snapshots(
     silent: Sequence[AgentReport],
     agents: Sequence[AgentStatus],
     time: float,
+    hardware: Sequence[HostWindow] = (),
 ) -> tuple[Snapshot, ...]:
     """One Snapshot per job that any agent reports, by job id; `time` is the hub's unix time.
 
-    `silent` are the last reports of agents that do not answer now: their ranks are known, but not watched.
+    `silent` are the last reports of agents that do not answer now: their ranks are known, but not watched. `hardware`
+    is of agents that do answer.
     """
     jobs: defaultdict[str, list[RankState]] = defaultdict(list)
     for report in (*reports, *silent):
@@ -51,14 +54,20 @@ def snapshots(
             jobs[state.job_id].append(state)
     unwatched = {state.run_uid for report in silent for state in report.ranks}
     unwatched -= {state.run_uid for report in reports for state in report.ranks}
-    return tuple(_snapshot(job_id, jobs[job_id], unwatched, agents, time) for job_id in sorted(jobs))
+    return tuple(_snapshot(job_id, jobs[job_id], unwatched, agents, time, hardware) for job_id in sorted(jobs))
 
 
 def _snapshot(
-    job_id: str, states: Sequence[RankState], unwatched: set[str], agents: Sequence[AgentStatus], time: float
+    job_id: str,
+    states: Sequence[RankState],
+    unwatched: set[str],
+    agents: Sequence[AgentStatus],
+    time: float,
+    hardware: Sequence[HostWindow],
 ) -> Snapshot:
     known = newest_attempt(states)
     seen = {r.rank for r in known}
+    hosts = {r.host for r in known}
     return Snapshot(
         job_id=job_id,
         time=time,
@@ -68,4 +77,5 @@ def _snapshot(
         missing=tuple(rank for rank in range(known[0].world_size) if rank not in seen),
         unwatched=tuple(r for r in known if r.run_uid in unwatched),
         agents=tuple(agents),
+        hardware=tuple(window for window in hardware if window.host in hosts),
     )

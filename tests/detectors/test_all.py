@@ -13,20 +13,20 @@ HEADINGS = set(re.findall(r"^## (.+)$", (PROJECT / "docs/runbooks.md").read_text
 
 
 def test_detectors_are_the_golden_list():
-    assert [detector.name for detector in ALL] == ["stall", "coverage"]
+    assert [detector.name for detector in ALL] == ["stall", "coverage", "hardware"]
 
 
 @pytest.mark.parametrize("detector", ALL, ids=lambda detector: detector.name)
 def test_thresholds_are_numbers_with_their_unit(detector):
     assert fields(detector)
     for threshold in fields(detector):
-        assert threshold.name.endswith("_seconds")
+        assert threshold.name.endswith(("_seconds", "_per_second"))
         assert isinstance(threshold.default, float)
 
 
 @pytest.mark.parametrize("detector", ALL, ids=lambda detector: detector.name)
 def test_causes_that_a_detector_gives_are_those_it_lists_and_each_has_a_runbook(detector):
     source = (PROJECT / f"zmon/detectors/{detector.name}.py").read_text()
-    given = {cause for line in re.findall(r"cause=(.+),", source) for cause in re.findall(r'"(\w+)"', line)}
+    given = {cause for line in re.findall(r"(?:cause=|yield )(.+),", source) for cause in re.findall(r'"(\w+)"', line)}
     assert given == set(detector.causes)
     assert given <= HEADINGS

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from zmon.detectors.coverage import Coverage
+from zmon.detectors.hardware import Hardware
 from zmon.detectors.stall import Stall
 from zmon.records import Finding, Snapshot
 
@@ -27,4 +28,4 @@ class Detector(Protocol):
         """The conclusion, or None: nothing to say."""
 
 
-ALL: tuple[Detector, ...] = (Stall(), Coverage())
+ALL: tuple[Detector, ...] = (Stall(), Coverage(), Hardware())

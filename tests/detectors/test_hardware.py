@@ -1,0 +1,130 @@
+"""Is a card or a link failing? Thresholds are NVSentinel's; what a job itself breaks is no hardware's fault."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.build import rank_state, snapshot
+from zmon.detectors.hardware import Hardware
+from zmon.hardware import GpuSample, HostSample, HostWindow, NicSample
+
+CARD = GpuSample("0", "GPU-a", ecc_errors={"volatile_uncorrected": 0}, repair_pending=False)
+PORT = NicSample("mlx5_0:1", "roce", True, 5e10, 0, 0, {
+    "link_downed": 2, "symbol_error": 0, "link_error_recovery": 0, "roce_slow_restart": 0,
+})  # fmt: skip
+ETH = NicSample("eth0", "tcp", True, 1e9, 0, 0, {"carrier_down_count": 1, "rx_errors": 0}, pci="0000:04:00.0")
+
+
+def detect(before, now, seconds=60.0):
+    """What is concluded about one host of a job of four."""
+    window = HostWindow("node-a", seconds, before, now)
+    return Hardware().detect(snapshot(*map(rank_state, range(4)), hardware=[window]))
+
+
+def cards(now, before=CARD, **times):
+    return detect(HostSample(gpus=(before,)), HostSample(gpus=(now,)), **times)
+
+
+def ports(now, before=PORT, **times):
+    return detect(HostSample(rdma=(before,)), HostSample(rdma=(now,)), **times)
+
+
+def interfaces(now, before=ETH, **times):
+    return detect(HostSample(nics=(before,)), HostSample(nics=(now,)), **times)
+
+
+def counting(nic, **errors):
+    """The same device, with other counts."""
+    return replace(nic, errors={**nic.errors, **errors})
+
+
+def test_lost_card_is_named_with_its_host_and_what_to_do():
+    found = cards(GpuSample("0", "GPU-a", lost=True))
+    assert (found.detector, found.cause, found.severity) == ("hardware", "gpu_lost", "warning")
+    assert (found.ranks, found.hosts) == ((), ("node-a",))
+    assert "GPU 0 on node-a" in found.summary
+    assert "kubectl cordon node-a" in found.detail
+
+
+@pytest.mark.parametrize(
+    ("change", "cause", "says"),
+    [
+        ({"ecc_errors": {"volatile_uncorrected": 2}}, "gpu_memory", "2 uncorrectable"),
+        ({"repair_pending": True}, "gpu_memory", "reset"),
+        ({"xid_errors": {79: 1}}, "gpu_xid", "XID 79"),
+    ],
+)
+def test_failing_card_is_named_with_what_it_did(change, cause, says):
+    found = cards(replace(CARD, **change))
+    assert (found.cause, found.hosts) == (cause, ("node-a",))
+    assert says in found.summary
+
+
+@pytest.mark.parametrize("xid", [13, 31, 43, 45])
+def test_error_that_a_jobs_own_mistake_raises_is_no_hardwares(xid):
+    assert cards(replace(CARD, xid_errors={xid: 3})) is None
+
+
+def test_any_loss_of_a_link_is_told():
+    found = ports(counting(PORT, link_downed=3))
+    assert (found.cause, found.hosts) == ("link_down", ("node-a",))
+    assert "mlx5_0:1 on node-a: the link went down 1 ×" in found.summary
+
+
+def test_interface_that_lost_its_carrier_is_told_and_one_that_had_none_is_not():
+    assert interfaces(replace(ETH, up=False)).cause == "link_down"
+    assert interfaces(counting(ETH, carrier_down_count=2)).cause == "link_down"
+    assert interfaces(replace(ETH, up=False), before=replace(ETH, up=False)) is None
+
+
+@pytest.mark.parametrize(
+    ("counter", "quiet", "loud"),
+    [("symbol_error", 600, 601), ("link_error_recovery", 5, 6), ("roce_slow_restart", 600, 601)],
+)
+def test_link_is_degraded_above_its_threshold_and_not_at_it(counter, quiet, loud):
+    assert ports(counting(PORT, **{counter: quiet})) is None
+    assert ports(counting(PORT, **{counter: loud})).cause == "link_degraded"
+
+
+def test_few_errors_right_after_the_start_are_no_rate():
+    assert ports(counting(PORT, link_error_recovery=2), seconds=5.0) is None
+
+
+def test_healthy_host_is_quiet():
+    assert cards(CARD) is ports(PORT) is interfaces(ETH) is None
+
+
+def test_host_that_shows_nothing_is_quiet():
+    assert detect(HostSample(), HostSample()) is None
+
+
+def test_device_that_was_not_known_before_did_nothing_yet():
+    now = HostSample(gpus=(replace(CARD, xid_errors={79: 1}),), rdma=(PORT,), nics=(ETH,))
+    assert detect(HostSample(), now) is None
+
+
+def test_counter_that_was_not_known_before_did_not_rise():
+    assert ports(PORT, before=replace(PORT, errors={})) is None
+
+
+def test_counter_that_began_anew_counts_from_zero():
+    assert ports(counting(PORT, link_downed=0)) is None
+    assert ports(counting(PORT, link_downed=1)).cause == "link_down"
+
+
+def test_ends_of_containers_come_and_go_without_a_word():
+    veth = replace(ETH, device="veth1", pci=None)
+    assert interfaces(replace(veth, up=False), before=veth) is None
+
+
+def test_gravest_fault_speaks_and_the_others_are_in_the_evidence():
+    before = HostSample(gpus=(CARD,), rdma=(PORT,))
+    found = detect(before, HostSample(gpus=(replace(CARD, lost=True),), rdma=(counting(PORT, link_downed=3),)))
+    assert found.cause == "gpu_lost"
+    assert [fault["cause"] for fault in found.evidence["faults"]] == ["gpu_lost", "link_down"]
+    assert "1 more" in found.summary
+
+
+def test_hosts_of_another_job_are_not_this_ones():
+    """The timeline leaves them out."""
+    assert Hardware().detect(snapshot(rank_state(0))) is None

@@ -1,0 +1,127 @@
+"""Is a card or a link of this job's hosts failing, whether or not the job feels it yet?
+
+Everything is judged by what happened in the last minute or by a state that lasts; a host of which little is known is
+judged by that little. Thresholds of links: NVIDIA's NVSentinel (`link_downed`, `symbol_error`, `link_error_recovery`,
+`roce_slow_restart`). XIDs that a job's own mistake raises are no hardware's (NVIDIA, "XID Errors"); those that are
+come with what the finding says to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
+
+from zmon.detectors.verdict import verdict
+from zmon.hardware import GpuSample, HostWindow, NicSample
+from zmon.records import Finding, Snapshot
+
+_JOBS_OWN_XIDS = frozenset((13, 31, 43, 45, 68))  # illegal access, page fault, stopped or killed process, video
+_Key = TypeVar("_Key", int, str)
+_DOWN = ("link_downed", "carrier_down_count")
+
+
+class _Fault(NamedTuple):
+    cause: str
+    host: str
+    device: str
+    says: str
+    seconds: float  # since when, at most
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """Thresholds: events a second, judged over at least so many seconds."""
+
+    symbol_errors_per_second: float = 10.0
+    link_recoveries_per_second: float = 5.0 / 60
+    slow_restarts_per_second: float = 10.0
+    rate_seconds: float = 60.0  # one error soon after the start is no rate
+    name = "hardware"
+    causes = ("gpu_lost", "gpu_memory", "gpu_xid", "link_down", "link_degraded")
+
+    def detect(self, snapshot: Snapshot) -> Finding | None:
+        """The gravest fault of all hosts; the others stand in the evidence."""
+        faults = [fault for window in snapshot.hardware for fault in self._faults(window)]
+        if not faults:
+            return None
+        worst = min(faults, key=lambda fault: (self.causes.index(fault.cause), fault.host))
+        same = sorted({fault.host for fault in faults if fault.cause == worst.cause})
+        more = f", and {len(faults) - 1} more (in the evidence)" if len(faults) > 1 else ""
+        return verdict(
+            snapshot,
+            detector=self.name,
+            cause=worst.cause,
+            severity="warning",  # should the job stand still for it, `stall` pages
+            culprits=(),
+            hosts=same,
+            seconds_ago=worst.seconds,
+            confidence=1.0,
+            stalled=False,
+            summary=f"{worst.device} on {worst.host}: {worst.says}{more}",
+            detail=_NEXT[worst.cause].format(host=worst.host, device=worst.device),
+            evidence={"faults": [fault._asdict() for fault in faults]},
+        )
+
+    def _faults(self, window: HostWindow) -> Iterator[_Fault]:
+        before = {gpu.uuid: gpu for gpu in window.before.gpus or ()}
+        for gpu in window.now.gpus or ():
+            for cause, says in self._of_card(before.get(gpu.uuid, gpu), gpu):
+                yield _Fault(cause, window.host, f"GPU {gpu.gpu}", says, window.seconds)
+        for then, now in ((window.before.nics, window.now.nics), (window.before.rdma, window.now.rdma)):
+            ports = {nic.device: nic for nic in then or ()}
+            for nic in now or ():
+                if nic.transport == "tcp" and nic.pci is None:
+                    continue  # a bridge, a tunnel, a container's end: they come and go
+                for cause, says in self._of_link(ports.get(nic.device, nic), nic, window.seconds):
+                    yield _Fault(cause, window.host, nic.device, says, window.seconds)
+
+    def _of_card(self, before: GpuSample, now: GpuSample) -> Iterator[tuple[str, str]]:
+        if now.lost:
+            yield "gpu_lost", "it fell off the bus; its rank cannot go on"
+        errors = _risen(before.ecc_errors, now.ecc_errors)
+        if uncorrected := errors.get("volatile_uncorrected", 0):
+            yield "gpu_memory", f"{uncorrected} uncorrectable memory errors"
+        elif now.repair_pending:
+            yield "gpu_memory", "memory waits for a reset to be repaired"
+        for xid, count in _risen(before.xid_errors, now.xid_errors, begins_at=0).items():
+            if xid not in _JOBS_OWN_XIDS:
+                yield "gpu_xid", f"XID {xid}, {count} ×"
+
+    def _of_link(self, before: NicSample, now: NicSample, seconds: float) -> Iterator[tuple[str, str]]:
+        risen = _risen(before.errors, now.errors)
+        for counter in _DOWN:
+            if count := risen.get(counter, 0):
+                yield "link_down", f"the link went down {count} × in {seconds:.0f} s"
+        if before.up and now.up is False:
+            yield "link_down", "the link is down"
+        for counter, limit in (
+            ("symbol_error", self.symbol_errors_per_second),
+            ("link_error_recovery", self.link_recoveries_per_second),
+            ("roce_slow_restart", self.slow_restarts_per_second),
+        ):
+            count = risen.get(counter, 0)
+            if count > limit * max(seconds, self.rate_seconds):
+                yield "link_degraded", f"{count} {counter} in {seconds:.0f} s (threshold {limit * 60:g} a minute)"
+
+
+def _risen(before: Mapping[_Key, int], now: Mapping[_Key, int], begins_at: int | None = None) -> dict[_Key, int]:
+    """By how much each counter rose. One that fell counts anew from 0; one not known before rose from `begins_at`."""
+    known = {key: (before.get(key, begins_at), count) for key, count in now.items()}
+    rises = {key: n - last if n >= last else n for key, (last, n) in known.items() if last is not None}
+    return {key: rise for key, rise in rises.items() if rise}
+
+
+_DRAIN = (
+    "take the host out before the next start "
+    "(`kubectl cordon {host}`, or `scontrol update nodename={host} state=drain reason=zmon`)."
+)
+_NEXT = {
+    "gpu_lost": "On {host}: `nvidia-smi`, `dmesg | grep -i xid`. A reboot brings the card back at best: " + _DRAIN,
+    "gpu_memory": "On {host}: `nvidia-smi -q -d ECC,ROW_REMAPPER`. A repair needs a reset of the card: " + _DRAIN,
+    "gpu_xid": "On {host}: `dmesg | grep -i xid`, and NVIDIA's table of XIDs. If it comes again, " + _DRAIN,
+    "link_down": "On {host}: `dmesg | grep -i link`, `ethtool {device}` or `ibstat`; look at cable and switch port. "
+    "If it comes again, " + _DRAIN,
+    "link_degraded": "On {host}: `ethtool -S {device}` or `perfquery`; clean or change cable and optics. "
+    "If it goes on, " + _DRAIN,
+}
