@@ -1,5 +1,5 @@
 # The commands people and CI run. `make demo` and `make test` install what is missing first.
-.PHONY: help setup setup-dev demo test check generate bench-overhead
+.PHONY: help setup setup-dev demo test check generate bench bench-overhead
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 
@@ -10,13 +10,14 @@ help:
 	@echo "make demo [DURATION=seconds] [DATA=file.tsv]   a monitored training job on this machine"
 	@echo "make test                                      all tests"
 	@echo "make check                                     format, lint, types, layers, alert rules"
+	@echo "make bench                                     what the agent costs (4 minutes)"
 	@echo "make bench-overhead                            what watching costs (15 minutes)"
 
 setup:
 	@scripts/setup trainer,dashboard $(PROGRAMS)
 
 setup-dev:
-	@scripts/setup dev $(PROGRAMS) chromium
+	@scripts/setup dev $(PROGRAMS) chromium gcc libc6-dev
 
 demo: setup
 	@$(BIN)/zmon demo $(if $(DURATION),--seconds $(DURATION)) $(if $(DATA),--data "$(DATA)")
@@ -29,14 +30,17 @@ check: setup-dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	promtool check rules dashboards/rules/zmon.yaml
-	promtool test rules dashboards/rules/zmon_test.yaml
+	promtool check rules dashboards/rules/zmon.yaml dashboards/rules/hardware.yaml
+	promtool test rules dashboards/rules/zmon_test.yaml dashboards/rules/hardware_test.yaml
 
 	$(MAKE) -s generate
 	git diff --exit-code --stat docs
 
 generate: setup-dev
 	@$(BIN)/python scripts/generate.py
+
+bench: setup-dev
+	@$(BIN)/python -m bench
 
 bench-overhead: setup-dev
 	@$(BIN)/python -m bench.overhead

@@ -1,0 +1,162 @@
+"""What does the kernel know of each open TCP connection of this network namespace?
+
+One question per address family to netlink's socket monitor (sock_diag(7)), answered by one message per connection: a
+struct inet_diag_msg, then attributes, of which INET_DIAG_INFO holds a struct tcp_info. Layout: linux/inet_diag.h and
+linux/tcp.h, numbers in the host's byte order, addresses in the network's. Needs no privilege.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import struct
+from collections.abc import Container, Iterator
+from typing import NamedTuple
+
+from zmon.errors import SourceUnavailable
+
+TIMEOUT_SECONDS = 1.0  # for each part of an answer
+MAX_OTHERS = 30_000  # 20,000 cost 5.5 MiB and 46 ms a read
+
+_NETLINK_SOCK_DIAG = 4
+_NLMSG_ERROR, _NLMSG_DONE, _SOCK_DIAG_BY_FAMILY = 2, 3, 20
+_NLM_F_REQUEST, _NLM_F_DUMP, _NLM_F_DUMP_INTR = 0x1, 0x300, 0x10
+_INET_DIAG_INFO = 2
+# ESTABLISHED, SYN_SENT, FIN_WAIT1, FIN_WAIT2, CLOSE_WAIT, LAST_ACK and CLOSING: the others have no peer (LISTEN, CLOSE)
+# or belong to no process (SYN_RECV, TIME_WAIT).
+_STATES = sum(1 << state for state in (1, 2, 4, 5, 8, 9, 11))
+_MAX_PART_BYTES = 65536  # the kernel makes none larger than 32 KiB
+
+_HEADER = struct.Struct("=IHHII")  # struct nlmsghdr: length, type, flags, sequence number, port
+_CODE = struct.Struct("=i")  # what NLMSG_ERROR and NLMSG_DONE begin with: 0, or errno below zero
+_REQUEST = struct.Struct("=BBBxI48x")  # struct inet_diag_req_v2: family, protocol, attributes, states; of any address
+_ANSWER = struct.Struct("=B23x16s16xIIII")  # struct inet_diag_msg: family, peer, receive and send queue, uid, inode
+_INODE = struct.Struct("=68xI")  # the same, inode alone
+_ATTRIBUTE = struct.Struct("=HH")  # struct nlattr: length, type
+_TCP_INFO = struct.Struct("=68xI28xI")  # struct tcp_info: tcpi_rtt in µs, tcpi_total_retrans
+_DELIVERY_RATE = struct.Struct("=160xQ")  # the same since Linux 4.9: tcpi_delivery_rate in bytes per second
+_IPV4_MAPPED = bytes(10) + b"\xff\xff"
+
+_REFUSALS = {  # likely cause and next step
+    errno.EPERM: ("netlink is not permitted", "allow AF_NETLINK in the container's seccomp profile"),
+    errno.EACCES: ("netlink is not permitted", "allow netlink sockets in the host's security policy"),
+    errno.EAFNOSUPPORT: ("there is no netlink here", "run the agent where AF_NETLINK is allowed"),
+    errno.EPROTONOSUPPORT: ("the kernel has no socket monitor", "load it on the host: modprobe inet_diag"),
+    errno.ENOENT: ("the kernel's socket monitor knows no TCP", "load it on the host: modprobe tcp_diag"),
+}
+
+
+class Connection(NamedTuple):
+    """One connection of a process."""
+
+    inode: int  # of its socket, as /proc/PID/fd shows it
+    peer: str
+    send_queue_bytes: int  # written and not acknowledged
+    receive_queue_bytes: int  # arrived and not read
+    retransmitted_segments: int
+    round_trip_seconds: float | None  # None: not measured yet
+    delivery_bytes_per_second: float | None  # None: not measured yet, or a kernel that does not
+
+
+class Dump(NamedTuple):
+    """The connections asked for, and the inodes of all others."""
+
+    connections: list[Connection]
+    others: set[int]
+
+
+def dump(wanted: Container[int]) -> Dump:
+    """The connections whose inode is wanted. Raises OSError where the kernel does not answer, or not in full."""
+    connections: list[Connection] = []
+    others: set[int] = set()
+    try:
+        with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG) as netlink:
+            netlink.settimeout(TIMEOUT_SECONDS)
+            for message in _messages(netlink):
+                (inode,) = _INODE.unpack_from(message)
+                if inode in wanted:
+                    connections.append(connection(message))
+                elif inode:  # 0: no process has accepted it yet, or any longer
+                    others.add(inode)
+                    if len(others) > MAX_OTHERS:
+                        raise OSError(errno.EOVERFLOW, f"more than {MAX_OTHERS} TCP connections of other processes")
+    except OSError as error:
+        if error.errno not in _REFUSALS:
+            raise
+        raise SourceUnavailable("cannot ask the kernel for TCP connections", *_REFUSALS[error.errno]) from error
+    return Dump(connections, others)
+
+
+def _messages(netlink: socket.socket) -> Iterator[bytes]:
+    for family in (socket.AF_INET, socket.AF_INET6):
+        netlink.send(question(family))
+        more = True
+        while more:
+            messages, more = split(netlink.recv(_MAX_PART_BYTES))
+            yield from messages
+
+
+def question(family: int) -> bytes:
+    """The request for all open TCP connections of an address family."""
+    request = _REQUEST.pack(family, socket.IPPROTO_TCP, 1 << (_INET_DIAG_INFO - 1), _STATES)
+    flags = _NLM_F_REQUEST | _NLM_F_DUMP
+    return _HEADER.pack(_HEADER.size + len(request), _SOCK_DIAG_BY_FAMILY, flags, 0, 0) + request
+
+
+def split(part: bytes) -> tuple[list[bytes], bool]:
+    """The messages in a part of an answer, and whether there is more to come. Raises OSError where it is no answer."""
+    messages: list[bytes] = []
+    at = 0
+    while at < len(part):
+        length, kind, flags, *_ = _HEADER.unpack_from(part, at)
+        begin, end = at + _HEADER.size, at + length
+        if not begin <= end <= len(part):
+            raise OSError(errno.EBADMSG, "the kernel's answer is cut short")
+        if flags & _NLM_F_DUMP_INTR:
+            raise OSError(errno.EINTR, "the connections changed while the kernel told them")
+        if kind in (_NLMSG_DONE, _NLMSG_ERROR):
+            (code,) = _CODE.unpack_from(part, begin)
+            if code:
+                raise OSError(-code, os.strerror(-code))
+            return messages, False
+        messages.append(part[begin:end])
+        at += (length + 3) & ~3  # messages are aligned to 4 bytes
+    return messages, True
+
+
+def connection(message: bytes) -> Connection:
+    """One connection from a message's struct inet_diag_msg and attributes."""
+    family, peer, receive_queue, send_queue, _, inode = _ANSWER.unpack_from(message)
+    info = _attribute(message, _INET_DIAG_INFO)
+    if len(info) < _TCP_INFO.size:
+        raise OSError(errno.EBADMSG, "the kernel tells too little of a connection")
+    round_trip, retransmitted = _TCP_INFO.unpack_from(info)
+    (delivery,) = _DELIVERY_RATE.unpack_from(info) if len(info) >= _DELIVERY_RATE.size else (0,)
+    return Connection(
+        inode,
+        _address(family, peer),
+        send_queue,
+        receive_queue,
+        retransmitted,
+        round_trip / 1e6 or None,
+        delivery or None,
+    )
+
+
+def _attribute(message: bytes, wanted: int) -> bytes:
+    at = _ANSWER.size
+    while at + _ATTRIBUTE.size <= len(message):
+        length, kind = _ATTRIBUTE.unpack_from(message, at)
+        if kind == wanted:
+            return message[at + _ATTRIBUTE.size : at + length]
+        at += max((length + 3) & ~3, _ATTRIBUTE.size)
+    return b""
+
+
+def _address(family: int, packed: bytes) -> str:
+    if family == socket.AF_INET:
+        return socket.inet_ntop(socket.AF_INET, packed[:4])
+    if packed.startswith(_IPV4_MAPPED):
+        return socket.inet_ntop(socket.AF_INET, packed[12:])
+    return socket.inet_ntop(socket.AF_INET6, packed)
