@@ -6,14 +6,15 @@ from pathlib import Path
 import pytest
 import yaml
 
+from zmon.stack import RULES
 from zmon.stack.config import alertmanager_yaml, prometheus_yaml
 
-RULES = Path(__file__).parents[2] / "dashboards/rules/zmon.yaml"
+FOLDER = Path(__file__).parents[2] / "dashboards/rules"
 
 
-def prometheus(rules=RULES):
+def prometheus(rules=tuple(FOLDER / name for name in RULES)):
     return prometheus_yaml(
-        ["127.0.0.1:9780", "node-b:9780"], "127.0.0.1:9781", "127.0.0.1:9093", str(rules), "http://127.0.0.1:8501",
+        ["127.0.0.1:9780", "node-b:9780"], "127.0.0.1:9781", "127.0.0.1:9093", [str(r) for r in rules], "http://127.0.0.1:8501",
         "/home/ann/zm on/docs",
     )  # fmt: skip
 
@@ -33,8 +34,14 @@ def test_promtool_takes_the_configuration_of_prometheus(tmp_path):
     assert "rules found" in said
 
 
+def test_all_rules_are_loaded():
+    """Rules that lie there and are not loaded look the same as rules that are quiet."""
+    there = {file.name for file in FOLDER.glob("*.yaml") if not file.stem.endswith("_test")}
+    assert set(RULES) == there
+
+
 def test_promtool_would_mind_rules_that_are_not_there(tmp_path):
-    assert check(tmp_path, prometheus(tmp_path / "none.yaml"), "promtool", "check", "config")[0] != 0
+    assert check(tmp_path, prometheus([tmp_path / "none.yaml"]), "promtool", "check", "config")[0] != 0
 
 
 @pytest.mark.parametrize("webhook", [None, "http://127.0.0.1:5001/"])
@@ -83,7 +90,7 @@ def test_alerts_that_are_named_in_the_configuration_exist():
     """An inhibition of an alert that was renamed inhibits nothing, and says nothing."""
     import re
 
-    rules = yaml.safe_load(RULES.read_text())
+    rules = yaml.safe_load((FOLDER / "zmon.yaml").read_text())
     alerts = {rule["alert"] for group in rules["groups"] for rule in group["rules"] if "alert" in rule}
     named = set(re.findall(r"Zmon\w+", alertmanager_yaml("http://x/")))
     assert named <= alerts

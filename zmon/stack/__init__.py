@@ -21,6 +21,7 @@ from zmon.stack.config import alertmanager_yaml, prometheus_yaml
 from zmon.stack.part import Part, become_subreaper, end_all, free_port
 
 START_TIMEOUT_SECONDS = 60.0
+RULES = ("zmon.yaml", "hardware.yaml")  # of dashboards/rules
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,8 @@ class Stack:
         for folder in ("logs", "prometheus", "alertmanager"):
             (data / folder).mkdir(parents=True, exist_ok=True)
         package = importlib.resources.files("dashboards")
-        rules, app = str(package / "rules" / "zmon.yaml"), str(package / "app.py")
+        rules = [str(package / "rules" / name) for name in RULES]
+        app = str(package / "app.py")
         docs = str(Path(str(package)).parent)
         at = {name: url.removeprefix("http://") for name, url in asdict(urls).items()}
         (data / "prometheus.yml").write_text(

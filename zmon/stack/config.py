@@ -9,7 +9,9 @@ import yaml
 INTERVAL = "2s"  # one machine, a handful of series: a finding becomes a page within seconds
 
 
-def prometheus_yaml(agents: Sequence[str], hub: str, alertmanager: str, rules: str, dashboard: str, docs: str) -> str:
+def prometheus_yaml(
+    agents: Sequence[str], hub: str, alertmanager: str, rules: Sequence[str], dashboard: str, docs: str
+) -> str:
     """prometheus.yml: scrape agents and hub (host:port each), load the rules, send alerts on.
 
     The external labels are where links in alerts point to; they are dropped from the alerts themselves.
@@ -21,7 +23,7 @@ def prometheus_yaml(agents: Sequence[str], hub: str, alertmanager: str, rules: s
                 "evaluation_interval": INTERVAL,
                 "external_labels": {"zmon_dashboard": dashboard, "zmon_docs": docs},
             },
-            "rule_files": [rules],
+            "rule_files": list(rules),
             "scrape_configs": [
                 {"job_name": "zmon-agent", "static_configs": [{"targets": list(agents)}]},
                 {"job_name": "zmon-hub", "static_configs": [{"targets": [hub]}]},

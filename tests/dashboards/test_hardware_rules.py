@@ -1,0 +1,56 @@
+"""Do the recording rules of hardware hold what docs/ecosystem.md promises? Prometheus' own checker, and names."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from zmon import metrics
+
+PROJECT = Path(__file__).parents[2]
+RULES = PROJECT / "dashboards" / "rules" / "hardware.yaml"
+TESTS = PROJECT / "dashboards" / "rules" / "hardware_test.yaml"
+MAPPING = (PROJECT / "docs" / "ecosystem.md").read_text(encoding="utf-8")
+
+RECORDED = {
+    rule["record"]: rule["expr"]
+    for group in yaml.safe_load(RULES.read_text(encoding="utf-8"))["groups"]
+    for rule in group["rules"]
+}
+VALUES = {name: expr for name, expr in RECORDED.items() if re.match("zmon:(gpu|nic|host)_", name)}
+TRANSLATIONS = set(RECORDED) - set(VALUES)
+
+
+@pytest.mark.parametrize("command", [("check", "rules", RULES), ("test", "rules", TESTS)], ids=["check", "test"])
+def test_promtool_finds_nothing_to_say(command):
+    done = subprocess.run(["promtool", *command], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_a_value_is_zmons_where_there_is_one_and_an_exporters_else(name):
+    read = set(re.findall(r"\bzmon_\w+", VALUES[name]))
+    assert len(read) == 1
+    assert read <= set(metrics.SPECS)
+    assert any(translation in VALUES[name] for translation in TRANSLATIONS)
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_a_value_has_labels_that_zmon_gives_it(name):
+    (read,) = set(re.findall(r"\bzmon_\w+", VALUES[name]))
+    kept = re.findall(r"(?:max|group) by \(([^)]*)\) \(zmon_", VALUES[name])
+    assert len(kept) == 1
+    assert set(kept[0].split(", ")) <= set(metrics.SPECS[read].labels)
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_a_value_stands_in_the_table(name):
+    (read,) = set(re.findall(r"\bzmon_\w+", VALUES[name]))
+    assert any(f"`{name}`" in line and f"`{read}`" in line for line in MAPPING.splitlines())
+
+
+def test_every_value_is_tested():
+    tested = TESTS.read_text(encoding="utf-8")
+    assert [name for name in VALUES if f"{name}{{" not in tested] == []

@@ -1,0 +1,120 @@
+"""All rules in a real Prometheus, beside exporters: they load, none fails, and what they record is there, once."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+
+from zmon.stack import RULES, find_program
+from zmon.stack.config import prometheus_yaml
+from zmon.stack.part import free_port
+
+FOLDER = Path(__file__).parents[2] / "dashboards/rules"
+DCGM = 'gpu="0",UUID="GPU-a",pci_bus_id="00000000:1B:00.0",device="nvidia0",modelName="NVIDIA H100 80GB HBM3"'
+PAGE = f"""
+zmon_gpu_temperature_celsius{{host="n1",gpu="0",uuid="GPU-a"}} 60
+DCGM_FI_DEV_GPU_TEMP{{{DCGM},Hostname="n1"}} 61
+DCGM_FI_DEV_GPU_UTIL{{{DCGM},Hostname="n1",pod="train-0",namespace="ml"}} 50
+DCGM_FI_DEV_GPU_UTIL{{{DCGM},hostname="n1"}} 50
+DCGM_FI_DEV_XID_ERRORS{{{DCGM},Hostname="n1",err_code="79",err_msg="GPU has fallen off the bus"}} 79
+DCGM_FI_DEV_FB_USED{{{DCGM},GPU_I_PROFILE="1g.10gb",GPU_I_ID="7",Hostname="n1"}} 3
+node_uname_info{{nodename="n1",machine="x86_64",release="6.1.0",sysname="Linux"}} 1
+node_network_receive_bytes_total{{device="eth0"}} 1000
+node_infiniband_port_data_received_bytes_total{{device="mlx5_0",port="1"}} 2000
+node_cpu_seconds_total{{cpu="0",mode="idle"}} 10
+node_cpu_seconds_total{{cpu="1",mode="idle"}} 20
+"""
+RECORDED = {
+    ("zmon:gpu_temperature:celsius", "n1", "0", None): 60,
+    ("zmon:gpu_utilization:ratio", "n1", "0", None): 0.5,
+    ("zmon:gpu_xid:seen", "n1", "0", None): 1,
+    ("zmon:gpu_memory_used:bytes", "n1", "0:7", None): 3 * 2**20,
+    ("zmon:nic_receive_bytes:total", "n1", None, "eth0"): 1000,
+    ("zmon:nic_receive_bytes:total", "n1", None, "mlx5_0:1"): 2000,
+    ("zmon:host_cpu_seconds:total", "n1", None, None): 30,
+}
+
+
+@pytest.fixture
+def exporter() -> Iterator[str]:
+    """Where one page answers as zmon, dcgm-exporter and node_exporter would."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/plain; version=0.0.4")
+            self.end_headers()
+            self.wfile.write(PAGE.encode())
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def prometheus(exporter: str, tmp_path: Path) -> Iterator[str]:
+    """A Prometheus with the stack's configuration, whose agent and hub are that page: it is scraped by two jobs."""
+    nobody = f"127.0.0.1:{free_port(0)}"
+    rules = [str(FOLDER / name) for name in RULES]
+    (tmp_path / "prometheus.yml").write_text(prometheus_yaml([exporter], exporter, nobody, rules, "http://d", "docs"))
+    where = f"127.0.0.1:{free_port(0)}"
+    command = [find_program("prometheus"), f"--config.file={tmp_path / 'prometheus.yml'}"]
+    command += [f"--storage.tsdb.path={tmp_path / 'data'}", f"--web.listen-address={where}"]
+    with (tmp_path / "log").open("wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log)
+    yield f"http://{where}/api/v1"
+    process.terminate()
+    process.wait(timeout=10)
+
+
+def ask(prometheus: str, path: str, **params: str) -> Any:
+    """What Prometheus answers; None while it starts."""
+    try:
+        return requests.get(f"{prometheus}/{path}", params=params, timeout=5).json()["data"]
+    except (requests.RequestException, ValueError):
+        return None
+
+
+def all_rules(prometheus: str) -> list[dict[str, Any]]:
+    """Every rule that Prometheus loaded, with its health."""
+    return [rule for group in (ask(prometheus, "rules") or {"groups": []})["groups"] for rule in group["rules"]]
+
+
+def under_way(prometheus: str) -> bool:
+    """Whether both jobs were scraped, and each rule was evaluated."""
+    up = ask(prometheus, "query", query="up == 1")
+    rules = all_rules(prometheus)
+    return bool(up and len(up["result"]) == 2 and rules and all(rule["health"] != "unknown" for rule in rules))
+
+
+def test_rules_beside_exporters_load_and_record_each_value_once(prometheus: str, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    deadline = time.monotonic() + 30
+    while not under_way(prometheus):
+        assert time.monotonic() < deadline, log.read_text()
+        time.sleep(0.1)
+    time.sleep(2.5)  # each rule once more, now with the series of both jobs
+
+    rules = all_rules(prometheus)
+    assert len(rules) > len(RECORDED)
+    assert [(rule["name"], rule.get("lastError")) for rule in rules if rule["health"] != "ok"] == []
+    said = [line for line in log.read_text().splitlines() if 'component="rule manager"' in line]
+    assert [line for line in said if "level=info" not in line] == []
+
+    found = ask(prometheus, "query", query='{__name__=~"zmon:(gpu|nic|host)_.+"}')["result"]
+    keys = ("__name__", "host", "gpu", "device")
+    values = [(tuple(one["metric"].get(key) for key in keys), float(one["value"][1])) for one in found]
+    assert sorted(values, key=str) == sorted(RECORDED.items(), key=str)
