@@ -80,7 +80,7 @@ NIC = Panel(
     grows=True,
     promql="""
 sum by (host, device) (
-  rate(zmon_nic_receive_bytes_total[$window]) and on (host) zmon_rank_info{job_id=$job})
+  rate(zmon:nic_receive_bytes:total[$window]) and on (host) zmon_rank_info{job_id=$job})
 """,
 )
 

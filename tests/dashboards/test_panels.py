@@ -10,7 +10,7 @@ from dashboards import glance
 from dashboards.panels import MANY_RANKS, PANELS
 from zmon import metrics
 
-RULES = Path(__file__).parents[2] / "dashboards" / "rules" / "zmon.yaml"
+RULES = Path(__file__).parents[2] / "dashboards" / "rules"
 
 
 def questions() -> list[str]:
@@ -29,11 +29,17 @@ def test_prometheus_understands_every_question(tmp_path):
 
 
 def test_every_metric_asked_for_or_alerted_on_is_one_that_zmon_exports():
-    text = "\n".join([*questions(), *(str(rule["expr"]) for rule in _rules())])
+    text = "\n".join([*questions(), *(str(rule["expr"]) for rule in _rules("zmon.yaml"))])
     short = {f"zmon_{name}" for group in re.findall(r"zmon_\(([^)]*)\)", text) for name in group.split("|")}
     named = short | set(re.findall(r"\bzmon_[a-z_]+[a-z]\b", text))
     assert named
     assert named <= set(metrics.SPECS)
+
+
+def test_every_recorded_value_asked_for_is_one_that_a_rule_records():
+    named = set(re.findall(r"\bzmon:\w+:\w+", "\n".join(questions())))
+    assert named
+    assert named <= {rule.get("record") for rule in _rules("hardware.yaml")}
 
 
 def test_many_ranks_are_summed_up_in_three_lines():
@@ -43,5 +49,5 @@ def test_many_ranks_are_summed_up_in_three_lines():
     assert re.findall(r'"spread", "(\w+)"', many) == ["largest", "median", "smallest"]
 
 
-def _rules() -> list[dict]:
-    return [rule for group in yaml.safe_load(RULES.read_text(encoding="utf-8"))["groups"] for rule in group["rules"]]
+def _rules(file: str) -> list[dict]:
+    return [rule for group in yaml.safe_load((RULES / file).read_text())["groups"] for rule in group["rules"]]
