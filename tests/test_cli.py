@@ -16,7 +16,7 @@ from aiohttp.test_utils import unused_port
 
 import zmon
 from tests.build import finding
-from tests.test_metrics import JOB_VIEW
+from tests.metrics.scene import JOB_VIEW
 from zmon.cli import cli, main
 
 PROJECT = Path(__file__).parents[1]

@@ -5,7 +5,7 @@ from io import StringIO
 from rich.console import Console
 
 from tests.build import finding
-from tests.test_metrics import JOB_VIEW
+from tests.metrics.scene import JOB_VIEW
 from zmon.records import JobView
 from zmon.terminal import number, status_table
 

@@ -80,7 +80,7 @@ def test_box_that_is_cut_replaced_or_deleted_while_it_is_read_tells_only_what_wa
                 continue
             num_opened += 1
             for _ in range(5):
-                num_told += judged(reader, written[reader._seed])
+                num_told += judged(reader, written[reader.seed])
             reader.close()
     finally:
         vandal.enough.set()

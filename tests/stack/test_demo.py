@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from tests.build import finding
-from tests.test_metrics import JOB_VIEW
+from tests.metrics.scene import JOB_VIEW
 from zmon.stack.demo import DemoConfig, Relay, progress_line, summary, trainer_part
 
 

@@ -13,11 +13,11 @@ import struct
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
-from zlib import crc32
 
-from zmon.box import layout
+from zmon.box import layout, ring
 from zmon.box.boundary import Boundary, Totals, step_record, totals
 from zmon.box.lock import holder
+from zmon.box.ring import checked
 from zmon.errors import BoxCorrupt, BoxVersion
 from zmon.records import ACTIVITIES, OPS, PHASES, LastWords, StepRecord
 
@@ -201,10 +201,10 @@ class BoxReader:
         One that the writer overwrote meanwhile is left out.
         """
         latest = self._place()[0]
-        first = max(after + 1, latest - layout.RING_CAPACITY + 2)
+        numbers = ring.kept(after, latest)
         found: list[tuple[int, StepRecord]] = []
-        before = self._boundary(first - 1)
-        for number in range(first, latest + 1):
+        before = self._boundary(numbers.start - 1)
+        for number in numbers:
             boundary = self._boundary(number)
             if before is not None and boundary is not None and boundary.kind == layout.STEP:
                 found.append((number, step_record(before, boundary)))
@@ -226,12 +226,18 @@ class BoxReader:
             boundary = before
         return tuple(reversed(found))
 
+    def boundaries_after(self, after: int, most: int) -> tuple[int, bytes]:
+        """The oldest `most` boundaries numbered above `after`: the first one's number, and their bytes, unchecked."""
+        numbers = ring.kept(after, self._place()[0])[:most]
+        raw = ring.read(self._fd, numbers)
+        if len(raw) != len(numbers) * layout.BOUNDARY_SIZE:
+            raise self._corrupt("it was cut short")
+        return numbers.start, raw
+
     def _boundary(self, number: int) -> Boundary | None:
         if number < 1:
             return None
-        at = layout.RING + number % layout.RING_CAPACITY * layout.BOUNDARY_SIZE
-        values = self._checked(layout.BOUNDARY, os.pread(self._fd, layout.BOUNDARY_SIZE, at))
-        return None if values is None or values[0] != number else Boundary.of(values)
+        return ring.boundary(ring.read(self._fd, range(number, number + 1)), number, self.seed)
 
     def _place(self) -> tuple[int, int, int, int]:
         _, boundaries, activity_since, step_since, step = self._cell(layout.PLACE)
@@ -249,23 +255,17 @@ class BoxReader:
     def _cell(self, cell: layout.Cell) -> tuple[Any, ...]:
         for _ in range(_TRIES):  # a fast writer may be in one slot as we read it and in the other as we read that
             raw = os.pread(self._fd, 2 * cell.slot_size, cell.offset)
-            slots = (self._checked(cell.struct, raw[at : at + cell.slot_size]) for at in (0, cell.slot_size))
+            slots = (checked(cell.struct, raw, self.seed, at) for at in (0, cell.slot_size))
             whole = [values for values in slots if values is not None]
             if whole:
                 return max(whole, key=lambda values: values[0])
         raise self._corrupt("a checksum is wrong in both copies")
 
-    def _checked(self, layout_of: struct.Struct, raw: bytes) -> tuple[Any, ...] | None:
-        size = layout_of.size
-        if len(raw) < size + layout.CRC.size or layout.CRC.unpack_from(raw, size)[0] != crc32(raw[:size], self._seed):
-            return None
-        return layout_of.unpack_from(raw)
-
     def _check_prefix(self) -> None:
         raw = os.pread(self._fd, layout.PREFIX.size, 0)
         if len(raw) < layout.PREFIX.size or raw[:8] != layout.MAGIC:
             raise self._corrupt("it is not one")
-        _, version, capacity, size, self._seed = layout.PREFIX.unpack(raw)
+        _, version, capacity, size, self.seed = layout.PREFIX.unpack(raw)
         if version != layout.VERSION:
             raise BoxVersion(
                 f"cannot read the black box {self.path}",

@@ -11,11 +11,12 @@ import yaml
 import zmon
 from zmon.cli.asking import doctor, status
 from zmon.cli.daemons import agent, dashboard, hub
+from zmon.cli.exporting import steps
 from zmon.cli.machine import demo, up
 from zmon.cli.running import run_command
 from zmon.errors import UsageError, ZmonError
 
-COMMANDS = (run_command, demo, up, agent, hub, dashboard, status, doctor)
+COMMANDS = (run_command, demo, up, agent, hub, dashboard, status, doctor, steps)
 
 
 def _load_config(context: click.Context, _: click.Parameter, path: Path | None) -> None:

@@ -1,0 +1,182 @@
+"""What comes out of a log is what went in: damage costs the steps it hit, is told, and never invents one."""
+
+import random
+import struct
+
+import pytest
+
+from tests.steplog.build import append_once, inodes, logged, rank_box, segments, step_numbers
+from zmon.box import layout
+from zmon.errors import ZmonError
+from zmon.steplog import StepLog, format, read_runs
+
+
+@pytest.fixture
+def root(tmp_path):
+    return tmp_path / "data/steps"
+
+
+@pytest.fixture
+def path(tmp_path, root):
+    """A segment of ten blocks of ten steps."""
+    box, log = rank_box(tmp_path / "boxes"), StepLog(root, "node-a")
+    for _ in range(10):
+        box.steps(10)
+        log.append(inodes(box))
+    log.close()
+    return segments(root)[0]
+
+
+def spans(path):
+    """Where the blocks of a segment begin and end."""
+    data = path.read_bytes()
+    at = format.read_header(data)[1]
+    ends = [block.end for block in format.blocks(data, at)]
+    return list(zip([at, *ends], ends, strict=False))
+
+
+def overwrite(path, at, data):
+    content = bytearray(path.read_bytes())
+    content[at : at + len(data)] = data
+    path.write_bytes(content)
+
+
+# -- what is there -----------------------------------------------------------------------------------------
+
+
+def test_start_of_a_step_is_unix_time_and_its_end_the_start_of_the_next(tmp_path, root, monkeypatch):
+    box = rank_box(tmp_path / "boxes")
+    offset = 1_800_000_000_000_000_000
+    monkeypatch.setattr("zmon.probe.ledger.time.time_ns", lambda: offset + box.clock.ns)
+    begin = (offset + box.clock.ns) * 1e-9
+    box.steps(3, seconds=0.5)
+    append_once(root, box)
+    (run,) = logged(root)
+    starts = [start for start, _ in run.steps()]
+    assert starts == pytest.approx([begin, begin + 0.5, begin + 1.0], abs=1e-3)
+
+
+def test_runs_come_by_attempt_rank_and_start(tmp_path, root):
+    for attempt, rank, run in ((1, 0, 0), (0, 10, 0), (0, 2, 1), (0, 2, 0)):
+        box = rank_box(tmp_path / "boxes", rank, run, attempt=attempt)
+        box.steps(2)
+        append_once(root, box)
+    order = [(steps.run.attempt, steps.run.rank, steps.run.run_uid[:2]) for steps in logged(root)]
+    assert order == [(0, 2, "00"), (0, 2, "01"), (0, 10, "00"), (1, 0, "00")]
+
+
+def test_turns_are_no_steps_and_none_is_missing_around_them(tmp_path, root):
+    from zmon.probe.rank import EVAL, TRAIN
+
+    box = rank_box(tmp_path / "boxes")
+    box.steps(2)
+    box.timeline.turn_to(EVAL)
+    box.clock.sleep(100)
+    box.timeline.turn_to(TRAIN)
+    box.steps(2)
+    append_once(root, box)
+    (run,) = logged(root)
+    assert [record.duration for _, record in run.steps()] == pytest.approx([0.020] * 4, abs=1e-6)
+    assert (run.missing, run.before) == (0, 0)
+
+
+def test_what_the_agent_writes_while_it_is_read_is_no_damage(tmp_path, root):
+    box, log = rank_box(tmp_path / "boxes"), StepLog(root, "node-a")
+    box.steps(10)
+    log.append(inodes(box))
+    (run,) = logged(root)
+    box.steps(10)
+    log.append(inodes(box))
+    log.close()
+    assert (len(step_numbers(run)), run.damaged) == (10, [])
+
+
+def test_segment_that_is_deleted_while_it_is_read_is_a_gap(path, root):
+    (run,) = logged(root)
+    path.unlink()
+    assert step_numbers(run) == []
+    assert run.so_far().phases == {}
+
+
+# -- damage ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("hit", [0, 4, 9])
+@pytest.mark.parametrize("byte", ["first", "size", "count", "body", "last"])
+def test_damaged_block_costs_its_steps_and_the_one_after_and_is_told(path, root, hit, byte):
+    begin, end = spans(path)[hit]
+    at = {"first": begin, "size": begin + 7, "count": begin + 18, "body": begin + 40, "last": end - 1}[byte]
+    overwrite(path, at, bytes([path.read_bytes()[at] ^ 0x55]))
+    (run,) = logged(root)
+    numbers = step_numbers(run)
+    cut_off = hit == 9 and byte == "size"  # a last block that says it is longer looks like one half written
+    assert [str(path) in line and "damaged in 1 place" in line for line in run.damaged] == [True] * (not cut_off)
+    lost = 10 if hit == 9 else 11
+    assert len(numbers) == 100 - lost
+    assert run.missing + run.before == (0 if hit == 9 else lost)
+
+
+def test_stretch_of_foreign_bytes_costs_what_it_hit(path, root):
+    (_, begin), (end, _) = spans(path)[2], spans(path)[5]
+    overwrite(path, begin - 5, b"ZBLK" * ((end - begin + 10) // 4))
+    (run,) = logged(root)
+    numbers = step_numbers(run)
+    assert 100 > len(numbers) >= 100 - 10 * 4 - 1
+    assert run.missing == 100 - len(numbers)
+
+
+def test_nothing_that_strikes_a_file_invents_a_step_or_raises(path, root):
+    (run,) = logged(root)
+    true = {record.step: record for _, record in run.steps()}
+    content = path.read_bytes()
+    dice = random.Random(4)
+    for _ in range(300):
+        struck = bytearray(content)
+        for _ in range(dice.choice([1, 3, 30])):
+            struck[dice.randrange(len(struck))] = dice.randrange(256)
+        if dice.random() < 0.3:
+            at = dice.randrange(len(struck))
+            del struck[at : at + dice.randrange(1, 500)]
+        path.write_bytes(struck)
+        for run in read_runs(root / "job")[0]:
+            seen = [record for _, record in run.steps()]
+            assert all(true[record.step] == record for record in seen)
+            assert len({record.step for record in seen}) == len(seen)
+            run.so_far()
+
+
+# -- the header --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("at", "data", "why"),
+    [
+        (0, b"PARQUET!", "it is no step log"),
+        (8, struct.pack("<I", 99), "another version"),
+        (12, struct.pack("<I", layout.VERSION + 1), "another version"),
+        (30, b"\xff", "its header is damaged"),
+        (16, struct.pack("<I", 1 << 31), "its header is damaged"),
+    ],
+)
+def test_segment_with_a_header_that_cannot_be_used_is_told_and_hides_no_other(tmp_path, path, root, at, data, why):
+    box = rank_box(tmp_path / "boxes", rank=1)
+    box.steps(3)
+    append_once(root, box)
+    overwrite(path, at, data)
+    runs, unusable = read_runs(root / "job")
+    assert [step_numbers(run) for run in runs] == [[1, 2, 3]]
+    (line,) = unusable
+    assert str(path) in line
+    assert why in line
+
+
+def test_header_comes_back_in_every_field():
+    run = format.Run("dlrm-17", 2, 5, "ab" * 16, "node-a", 1_700_000_000.5, 12345)
+    told, end = format.read_header(format.pack_header(run) + b"rest")
+    assert told == run
+    assert end == len(format.pack_header(run))
+
+
+def test_empty_file_is_no_step_log():
+    with pytest.raises(ZmonError, match="no step log"):
+        format.read_header(b"")

@@ -1,0 +1,180 @@
+"""The log is bounded in size and age: the oldest whole segments go first, none that a rank here writes to."""
+
+import os
+import shutil
+import time
+
+import pytest
+
+from tests.steplog.build import inodes, logged, rank_box, segments, step_numbers
+from zmon.steplog import StepLog
+from zmon.steplog.writer import PRUNE_SECONDS, SMALLEST_BYTES
+
+
+class Wall:
+    """A wall clock that the test moves."""
+
+    def __init__(self):
+        self.now = time.time()
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def wall():
+    return Wall()
+
+
+@pytest.fixture
+def root(tmp_path):
+    return tmp_path / "data/steps"
+
+
+@pytest.fixture
+def new_log(root, wall):
+    """A log of these bounds; closed at the end."""
+    logs = []
+
+    def make(**bounds):
+        logs.append(StepLog(root, "node-a", clock=wall, **bounds))
+        return logs[-1]
+
+    yield make
+    for log in logs:
+        log.close()
+
+
+def last_written(path, time):
+    os.utime(path, (time, time))
+
+
+def old_segment(root, job, age, wall, size=10):
+    """Of a run that ended so many seconds ago; nobody looks into it."""
+    path = root / job / f"0-rank-0-{age:08x}.000000000001.steps"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(bytes(size))
+    last_written(path, wall.now - age)
+    return path
+
+
+# -- segments ----------------------------------------------------------------------------------------------
+
+
+def test_full_segment_is_followed_by_another_and_no_step_is_lost_between(tmp_path, root, new_log):
+    log, box = new_log(segment_bytes=2000), rank_box(tmp_path)
+    for _ in range(10):
+        box.steps(50)
+        log.append(inodes(box))
+    assert len(segments(root)) > 3
+    (run,) = logged(root)
+    assert step_numbers(run) == list(range(1, 501))
+
+
+def test_segment_is_whole_without_the_one_before(tmp_path, root, new_log):
+    log, box = new_log(segment_bytes=2000), rank_box(tmp_path)
+    for _ in range(10):
+        box.steps(50)
+        log.append(inodes(box))
+    segments(root)[0].unlink()
+    (run,) = logged(root)
+    numbers = step_numbers(run)
+    assert numbers == list(range(500 - len(numbers) + 1, 501))
+    assert (run.before, run.missing) == (500 - len(numbers), 0)
+    segments(root)[1].unlink()
+    (run,) = logged(root)
+    between = step_numbers(run)
+    assert run.missing + run.before + len(between) == 500
+    assert run.missing > 0
+
+
+def test_agent_that_starts_again_goes_on_in_the_last_segment(tmp_path, root, new_log):
+    box = rank_box(tmp_path)
+    for _ in range(10):
+        box.steps(50)
+        new_log(segment_bytes=2000).append(inodes(box))
+    (run,) = logged(root)
+    assert step_numbers(run) == list(range(1, 501))
+
+
+# -- size --------------------------------------------------------------------------------------------------
+
+
+def test_beyond_the_limit_what_was_written_longest_ago_goes_first_whichever_job_it_is_of(tmp_path, root, new_log, wall):
+    paths = {age: old_segment(root, f"job-{age % 2}", age, wall, SMALLEST_BYTES) for age in (50, 300, 201, 100, 401)}
+    new_log(limit_bytes=3 * SMALLEST_BYTES).append({})
+    assert sorted(age for age, path in paths.items() if path.exists()) == [50, 100, 201]
+
+
+def test_within_the_limit_nothing_is_deleted(root, new_log, wall):
+    paths = [old_segment(root, "job", age, wall, SMALLEST_BYTES) for age in (1, 2, 3)]
+    new_log(limit_bytes=3 * SMALLEST_BYTES).append({})
+    assert all(path.exists() for path in paths)
+
+
+def test_many_small_segments_are_bounded_too(root, new_log, wall):
+    paths = [old_segment(root, f"job-{age}", age, wall) for age in range(1, 101)]
+    new_log(limit_bytes=10 * SMALLEST_BYTES).append({})
+    assert [path.exists() for path in paths] == [True] * 10 + [False] * 90
+
+
+def test_segment_that_a_rank_writes_to_stays_even_where_others_are_newer(tmp_path, root, new_log, wall):
+    log, box = new_log(limit_bytes=2 * SMALLEST_BYTES), rank_box(tmp_path)
+    box.steps(5)
+    log.append(inodes(box))
+    (own,) = segments(root)
+    last_written(own, wall.now - 1000)  # it has been in an evaluation since
+    others = [old_segment(root, "greedy", age, wall, 10 * SMALLEST_BYTES) for age in (1, 2)]
+    wall.now += PRUNE_SECONDS + 1
+    log.append(inodes(box))
+    assert [own.exists(), *(path.exists() for path in others)] == [True, False, False]
+
+
+# -- age ---------------------------------------------------------------------------------------------------
+
+
+def test_segment_that_is_too_old_goes_and_its_folder_with_it(root, new_log, wall):
+    old, young = old_segment(root, "old", 101, wall), old_segment(root, "young", 99, wall)
+    new_log(max_age_seconds=100).append({})
+    assert not old.parent.exists()
+    assert young.exists()
+
+
+def test_what_becomes_too_old_goes_while_the_agent_runs(root, new_log, wall):
+    path = old_segment(root, "job", 1, wall)
+    log = new_log(max_age_seconds=100)
+    log.append({})
+    wall.now += 98
+    log.append({})
+    assert path.exists()
+    wall.now += PRUNE_SECONDS + 1
+    log.append({})
+    assert not path.exists()
+
+
+def test_what_is_no_segment_is_left_alone(root, new_log, wall):
+    old_segment(root, "job", 1000, wall)
+    for name in ("job/notes.txt", "stray.steps"):
+        (root / name).write_text("mine")
+        last_written(root / name, 0)
+    elsewhere = old_segment(root.parent / "elsewhere", "job", 1000, wall)
+    (root / "link").symlink_to(elsewhere.parent)
+    new_log(max_age_seconds=100).append({})
+    assert sorted(path.name for path in root.rglob("*")) == ["job", "link", "notes.txt", "stray.steps"]
+    assert elsewhere.exists()
+
+
+def test_log_without_a_folder_has_nothing_to_delete(root, new_log):
+    assert new_log().append({}) == ()
+    assert not root.exists()
+
+
+def test_folder_that_vanishes_while_it_writes_is_no_end(tmp_path, root, new_log, wall):
+    log, box = new_log(max_age_seconds=100), rank_box(tmp_path)
+    box.steps(5)
+    log.append(inodes(box))
+    shutil.rmtree(root.parent)
+    wall.now += 1000
+    box.steps(5)
+    log.append(inodes(box))
+    assert [step_numbers(run) for run in logged(root)] == [[6, 7, 8, 9, 10]]

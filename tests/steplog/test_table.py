@@ -1,0 +1,120 @@
+"""A row per rank and step: what did not run is 0, what is unknown is null, and only a few rows are in memory."""
+
+import io
+import json
+
+import pytest
+
+from tests.steplog.build import append_once, logged, rank_box, segments
+from zmon.probe.rank import OP_NUMBER, PHASE_NUMBER, TRAIN
+from zmon.steplog import table
+from zmon.steplog.table import Table, write_json_lines, write_parquet
+
+
+@pytest.fixture
+def root(tmp_path):
+    return tmp_path / "data/steps"
+
+
+def rows(root):
+    """All rows as JSON lines tell them."""
+    file = io.BytesIO()
+    told = Table.of(logged(root))
+    assert write_json_lines(told, file) == file.getvalue().count(b"\n")
+    return [json.loads(line) for line in file.getvalue().splitlines()]
+
+
+def test_row_has_the_columns_of_the_contract_in_their_order(tmp_path, root):
+    box = rank_box(tmp_path / "boxes", rank=3, attempt=2)
+    box.ledger.memory_reader = lambda: (100, 200, 300)
+    box.clock.sleep(2)
+    box.timeline.turn_to(TRAIN)
+    box.ledger.work(samples=32, lookups=64)
+    box.steps(1)
+    append_once(root, box)
+    (row,) = rows(root)
+    start = row.pop("start")
+    assert start > 1_700_000_000
+    assert list(row.items()) == [
+        ("job_id", "job"), ("attempt", 2), ("rank", 3), ("host", "node-a"), ("step", 1),
+        ("duration", pytest.approx(0.020, abs=1e-6)), ("samples", 32), ("lookups", 64),
+        ("phase_forward", pytest.approx(0.010, abs=1e-6)), ("phase_other", pytest.approx(0, abs=1e-6)),
+        ("exposed_all_to_all", pytest.approx(0.010, abs=1e-6)),
+        ("inflight_all_to_all", pytest.approx(0.010, abs=1e-6)),
+        ("bytes_sent_all_to_all", 100), ("bytes_received_all_to_all", 60),
+        ("nic_sent", None), ("nic_received", None), ("device_memory_peak", 300),
+    ]  # fmt: skip
+
+
+def test_what_is_unknown_is_null(tmp_path, root):
+    box = rank_box(tmp_path / "boxes")
+    box.steps(1)
+    append_once(root, box)
+    (row,) = rows(root)
+    unknown = [name for name, value in row.items() if value is None]
+    assert unknown == ["samples", "lookups", "nic_sent", "nic_received", "device_memory_peak"]
+
+
+def test_what_ran_in_other_steps_or_other_ranks_is_0_where_it_did_not_run(tmp_path, root):
+    for rank in range(2):
+        box = rank_box(tmp_path / "boxes", rank)
+        box.steps(1)
+        if rank == 1:
+            box.timeline.begin_step(None)
+            box.timeline.phase(PHASE_NUMBER["optimizer"])
+            box.clock.sleep(0.5)
+            box.timeline.enter_op(OP_NUMBER["all_reduce"], 0, 8, 8)
+            box.clock.sleep(0.25)
+            box.timeline.leave_op()
+            box.timeline.end_step()
+        append_once(root, box)
+    told = [(row["rank"], row["phase_optimizer"], row["exposed_all_reduce"], row["bytes_sent_all_reduce"],
+             row["bytes_sent_all_to_all"]) for row in rows(root)]  # fmt: skip
+    about = pytest.approx
+    assert told == [(0, 0, 0, 0, 100), (1, 0, 0, 0, 100), (1, about(0.5, abs=1e-6), about(0.25, abs=1e-6), 8, 0)]
+
+
+def test_what_never_ran_has_no_column(tmp_path, root):
+    box = rank_box(tmp_path / "boxes")
+    box.steps(1)
+    append_once(root, box)
+    columns = Table.of(logged(root)).columns()
+    assert [name for name in columns if name.startswith(("phase_", "exposed_"))] == [
+        "phase_forward",
+        "phase_other",
+        "exposed_all_to_all",
+    ]
+
+
+def test_parquet_holds_the_same_rows_with_types_also_where_all_is_unknown(tmp_path, root, monkeypatch):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    monkeypatch.setattr(table, "ROW_GROUP", 10)
+    for rank in range(2):
+        box = rank_box(tmp_path / "boxes", rank)
+        box.steps(17)
+        append_once(root, box)
+    with (tmp_path / "out.parquet").open("wb") as file:
+        assert write_parquet(Table.of(logged(root)), file) == 34
+    read = parquet.ParquetFile(tmp_path / "out.parquet")
+    assert read.num_row_groups == 4
+    assert read.read().to_pylist() == rows(root)
+    types = {field.name: str(field.type) for field in read.schema_arrow}
+    assert (types["host"], types["samples"], types["start"]) == ("string", "int64", "double")
+
+
+def test_parquet_without_steps_is_a_table_without_rows(tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    with (tmp_path / "out.parquet").open("wb") as file:
+        assert write_parquet(Table.of([]), file) == 0
+    assert parquet.read_table(tmp_path / "out.parquet").num_rows == 0
+
+
+def test_rows_are_handed_on_before_all_are_read(tmp_path, root):
+    box = rank_box(tmp_path / "boxes")
+    box.steps(100)
+    append_once(root, box)
+    (run,) = logged(root)
+    told = Table.of([run]).rows()
+    assert next(told)[4] == 1
+    segments(root)[0].unlink()
+    assert len([*told]) == 99  # of the segment that is being read

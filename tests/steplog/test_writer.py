@@ -1,0 +1,269 @@
+"""What a rank did is on disk once, whatever happens to the rank, the agent or the disk."""
+
+import resource
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.steplog.build import append_once, inodes, logged, rank_box, segments, step_numbers, told_by
+from zmon.box import layout
+from zmon.errors import ZmonError
+from zmon.steplog import StepLog
+
+
+@pytest.fixture
+def root(tmp_path):
+    """Where the log is."""
+    return tmp_path / "data/steps"
+
+
+@pytest.fixture
+def log(root):
+    log = StepLog(root, "node-a")
+    yield log
+    log.close()
+
+
+def steps_of(root, *ranks):
+    """Step numbers in the log by run."""
+    return [step_numbers(run) for run in logged(root) if not ranks or run.run.rank in ranks]
+
+
+def up_to(last):
+    return list(range(1, last + 1))
+
+
+# -- the way through ---------------------------------------------------------------------------------------
+
+
+def test_steps_in_the_log_are_those_of_the_box(tmp_path, root, log):
+    boxes = [rank_box(tmp_path / "boxes", rank) for rank in range(3)]
+    for number in range(5):
+        for box in boxes:
+            box.steps(7 + number, seconds=0.003 * (number + 1))
+        assert log.append(inodes(*boxes)) == ()
+    for box, run in zip(boxes, logged(root), strict=True):
+        assert [record for _, record in run.steps()] == told_by(box)
+        assert len(told_by(box)) == 45
+        assert (run.missing, run.before, run.damaged) == (0, 0, [])
+        assert run.run.host == "node-a"
+
+
+def test_nothing_new_writes_nothing(tmp_path, root, log):
+    box = rank_box(tmp_path / "boxes")
+    box.steps(3)
+    log.append(inodes(box))
+    content = segments(root)[0].read_bytes()
+    log.append(inodes(box))
+    log.append(inodes(box))
+    assert [path.read_bytes() for path in segments(root)] == [content]
+
+
+def test_more_steps_than_a_block_takes_are_all_there(tmp_path, root, log):
+    box = rank_box(tmp_path / "boxes")
+    box.steps(1300)
+    log.append(inodes(box))
+    assert steps_of(root) == [up_to(1300)]
+
+
+def test_steps_that_were_overwritten_before_they_were_read_are_counted_and_not_made_up(tmp_path, root, log):
+    box = rank_box(tmp_path / "boxes")
+    box.steps(10)
+    log.append(inodes(box))
+    box.steps(layout.RING_CAPACITY + 100)
+    log.append(inodes(box))
+    (run,) = logged(root)
+    numbers = step_numbers(run)
+    assert numbers[:10] == up_to(10)
+    assert numbers[10:] == list(range(4206 - len(numbers) + 11, 4207))
+    assert run.missing == 4206 - len(numbers)
+    assert all(record.duration == pytest.approx(0.020, abs=1e-6) for _, record in run.steps())
+
+
+def test_agent_that_comes_late_says_how_many_steps_were_before(tmp_path, root):
+    box = rank_box(tmp_path / "boxes")
+    box.steps(layout.RING_CAPACITY + 100)
+    append_once(root, box)
+    (run,) = logged(root)
+    numbers = step_numbers(run)
+    assert (numbers[-1], run.before, run.missing) == (4196, 4196 - len(numbers), 0)
+
+
+def test_boundary_that_is_damaged_in_the_ring_costs_its_step_and_the_next(tmp_path, root, log):
+    box = rank_box(tmp_path / "boxes")
+    box.steps(10)
+    box.flip(layout.RING + 6 * layout.BOUNDARY_SIZE + 200)
+    log.append(inodes(box))
+    (run,) = logged(root)
+    numbers = step_numbers(run)
+    assert len(numbers) == 8
+    assert run.missing == 2
+
+
+# -- ranks come and go -------------------------------------------------------------------------------------
+
+
+def test_rank_whose_box_is_gone_has_not_lost_its_last_steps(tmp_path, root, log):
+    box = rank_box(tmp_path / "boxes")
+    box.steps(5)
+    log.append(inodes(box))
+    box.steps(5)
+    box.path.unlink()
+    log.append({})
+    assert steps_of(root) == [up_to(10)]
+
+
+def test_new_run_in_the_place_of_the_old_one_is_a_new_file_and_both_are_whole(tmp_path, root, log):
+    old = rank_box(tmp_path / "boxes")
+    old.steps(5)
+    log.append(inodes(old))
+    old.steps(5)
+    new = rank_box(tmp_path / "boxes", run=1)
+    new.steps(3)
+    log.append(inodes(new))
+    assert steps_of(root) == [up_to(10), up_to(3)]
+    assert len(segments(root)) == 2
+
+
+def test_rank_that_died_while_no_agent_was_there_is_written(tmp_path, root):
+    box = rank_box(tmp_path / "boxes")
+    box.steps(8)
+    append_once(root, box)
+    assert steps_of(root) == [up_to(8)]
+
+
+def test_damaged_box_is_told_and_hides_no_other(tmp_path, root, log):
+    boxes = [rank_box(tmp_path / "boxes", rank) for rank in range(3)]
+    for box in boxes:
+        box.steps(4)
+    boxes[1].overwrite(0, b"no box at all")
+    told = log.append(inodes(*boxes))
+    assert [str(boxes[1].path) in line for line in told] == [True]
+    assert steps_of(root, 0, 2) == [up_to(4), up_to(4)]
+
+
+def test_box_that_vanished_since_the_agent_looked_is_no_trouble(tmp_path, root, log):
+    boxes = [rank_box(tmp_path / "boxes", rank) for rank in range(2)]
+    for box in boxes:
+        box.steps(4)
+    seen = inodes(*boxes)
+    boxes[0].path.unlink()
+    assert log.append(seen) == ()
+    assert steps_of(root) == [up_to(4)]
+
+
+# -- the agent comes and goes ------------------------------------------------------------------------------
+
+
+def test_agent_that_starts_again_writes_no_step_twice_and_loses_none(tmp_path, root):
+    box = rank_box(tmp_path / "boxes")
+    for _ in range(3):
+        box.steps(600)
+        append_once(root, box)
+    assert steps_of(root) == [up_to(1800)]
+    assert len(segments(root)) == 1
+
+
+def test_agent_killed_in_the_middle_of_a_write_leaves_whole_blocks_and_the_next_goes_on(tmp_path, root):
+    box = rank_box(tmp_path / "boxes")
+    box.steps(5)
+    append_once(root, box)
+    (path,) = segments(root)
+    whole = path.stat().st_size
+    box.steps(5)
+    append_once(root, box)
+    content = path.read_bytes()
+    for end in range(whole, len(content)):
+        path.write_bytes(content[:end])
+        (run,) = logged(root)
+        assert (step_numbers(run), run.damaged) == (up_to(5), [])
+    for end in range(whole, len(content), 50):
+        path.write_bytes(content[:end])
+        append_once(root, box)
+        assert path.read_bytes() == content
+
+
+def test_agent_killed_while_it_began_a_file_begins_it_again(tmp_path, root):
+    box = rank_box(tmp_path / "boxes")
+    box.steps(5)
+    append_once(root, box)
+    (path,) = segments(root)
+    content = path.read_bytes()
+    for end in range(0, len(content), 50):
+        path.write_bytes(content[:end])
+        append_once(root, box)
+        assert path.read_bytes() == content
+
+
+# -- the disk ----------------------------------------------------------------------------------------------
+
+
+class Full:
+    """No file may grow beyond so many bytes: the kernel writes what fits and then refuses, as a full disk does."""
+
+    def __init__(self, num_bytes):
+        self._limit = num_bytes
+
+    def __enter__(self):
+        self._before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (self._limit, self._before[1]))
+
+    def __exit__(self, *_):
+        resource.setrlimit(resource.RLIMIT_FSIZE, self._before)
+
+
+@pytest.mark.parametrize("room", [0, 30, 100])
+def test_full_disk_is_one_line_keeps_what_was_written_and_goes_on_when_there_is_room(tmp_path, root, log, room):
+    box = rank_box(tmp_path / "boxes")
+    box.steps(20)
+    log.append(inodes(box))
+    (path,) = segments(root)
+    content = path.read_bytes()
+    box.steps(20)
+    for _ in range(2):
+        with Full(len(content) + room), pytest.raises(ZmonError, match=f"cannot write the step log {root}") as refused:
+            log.append(inodes(box))
+        assert "\n" not in str(refused.value)
+        assert path.read_bytes() == content
+    log.append(inodes(box))
+    assert steps_of(root) == [up_to(40)]
+
+
+def test_full_disk_leaves_no_pieces_of_new_files(tmp_path, root, log):
+    box = rank_box(tmp_path / "boxes")
+    box.steps(20)
+    for _ in range(3):
+        with Full(300), pytest.raises(ZmonError):
+            log.append(inodes(box))
+        box.steps(5)
+    assert segments(root) == []
+    log.append(inodes(box))
+    assert steps_of(root) == [up_to(35)]
+
+
+def test_folder_that_cannot_be_made_is_one_line(tmp_path):
+    (tmp_path / "data").write_text("a file")
+    box = rank_box(tmp_path / "boxes")
+    with pytest.raises(ZmonError, match="Not a directory"):
+        append_once(tmp_path / "data/steps", box)
+
+
+def test_log_that_somebody_deleted_is_begun_again(tmp_path, root, log):
+    box = rank_box(tmp_path / "boxes")
+    box.steps(5)
+    log.append(inodes(box))
+    shutil.rmtree(root)
+    box.steps(5)
+    log.append(inodes(box))
+    (run,) = logged(root)
+    assert step_numbers(run) == [6, 7, 8, 9, 10]
+    assert run.before == 5
+
+
+def test_log_keeps_no_box_open_after_its_end(tmp_path, root):
+    box = rank_box(tmp_path / "boxes")
+    box.steps(5)
+    before = len([*Path("/proc/self/fd").iterdir()])
+    append_once(root, box)
+    assert len([*Path("/proc/self/fd").iterdir()]) == before

@@ -1,0 +1,10 @@
+"""The step log: every step of every rank on disk, so that it is there when Prometheus is not.
+
+`writer` is the agent's end, `reader` takes steps out again, `table` puts them into rows and files, `format` is what
+they agree on.
+"""
+
+from zmon.steplog.reader import RunSteps, read_runs
+from zmon.steplog.writer import StepLog
+
+__all__ = ["RunSteps", "StepLog", "read_runs"]
