@@ -10,10 +10,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Protocol
 
+from zmon.sources.cgroups import CgroupSource
+from zmon.sources.clock import ClockSource
 from zmon.sources.gpu import GpuSource
 from zmon.sources.host import HostSource
+from zmon.sources.kernel_log import KernelLogSource
 from zmon.sources.nic import NicSource
+from zmon.sources.processes import ProcessSource
+from zmon.sources.rdma import RdmaSource
 from zmon.sources.reading import Ranks, Reading
+from zmon.sources.storage import StorageSource
+from zmon.sources.tcp import TcpSource
 
 
 class Source(Protocol):
@@ -30,9 +37,16 @@ class Source(Protocol):
 def all_sources(ranks: Ranks, sys: Path = Path("/sys"), proc: Path = Path("/proc")) -> tuple[Source, ...]:
     """Every hardware source. Black boxes are read apart, ten times a second."""
     return (
-        NicSource(sys),
         GpuSource(sys),
+        NicSource(sys),
+        RdmaSource(sys),
+        TcpSource(ranks, proc),
         HostSource(proc),
+        StorageSource(proc, sys),
+        CgroupSource(ranks, proc, sys / "fs/cgroup"),
+        ClockSource(),
+        KernelLogSource(),
+        ProcessSource(ranks, proc),
     )
 
 

@@ -1,0 +1,150 @@
+"""A /sys of network cards and GPUs, laid out as the kernel lays it out: classes and buses are links into devices.
+
+A file whose content is None is not there; UNREADABLE is there and cannot be read, not even by root.
+"""
+
+import os.path
+from pathlib import Path
+
+UNREADABLE = object()
+
+NIC_FILES = {
+    "carrier": 1,
+    "operstate": "up",
+    "speed": 10000,
+    "carrier_down_count": 0,
+    "statistics/rx_bytes": 1000,
+    "statistics/tx_bytes": 2000,
+    "statistics/rx_errors": 0,
+    "statistics/tx_errors": 0,
+    "statistics/rx_dropped": 0,
+    "statistics/tx_dropped": 0,
+}
+PORT_COUNTERS = {
+    "symbol_error": 0,
+    "link_error_recovery": 0,
+    "link_downed": 0,
+    "port_rcv_errors": 0,
+    "port_rcv_remote_physical_errors": 0,
+    "port_rcv_switch_relay_errors": 0,
+    "port_xmit_discards": 0,
+    "port_xmit_constraint_errors": 0,
+    "port_rcv_constraint_errors": 0,
+    "local_link_integrity_errors": 0,
+    "excessive_buffer_overrun_errors": 0,
+    "VL15_dropped": 0,
+    "port_xmit_data": 2000,
+    "port_rcv_data": 1000,
+    "port_xmit_packets": 20,
+    "port_rcv_packets": 10,
+    "unicast_rcv_packets": 10,
+    "multicast_rcv_packets": 0,
+    "port_xmit_wait": 0,
+}
+MLX5_ROCE = {
+    "lifespan": 10,
+    "rx_write_requests": 5,
+    "out_of_buffer": 0,
+    "out_of_sequence": 0,
+    "duplicate_request": 0,
+    "rnr_nak_retry_err": 0,
+    "packet_seq_err": 0,
+    "implied_nak_seq_err": 0,
+    "local_ack_timeout_err": 0,
+    "req_cqe_error": 0,
+    "rp_cnp_handled": 0,
+    "rp_cnp_ignored": 0,
+    "np_ecn_marked_roce_packets": 0,
+    "np_cnp_sent": 0,
+    "roce_adp_retrans": 0,
+    "roce_adp_retrans_to": 0,
+    "roce_slow_restart": 0,
+    "roce_slow_restart_cnps": 0,
+    "roce_slow_restart_trans": 0,
+    "rx_icrc_encapsulated": 0,
+}
+BNXT_RE = {"active_qps": 4, "rx_pkts": 3, "rx_bytes": 300, "tx_bytes": 400, "to_retransmits": 2, "rx_roce_discards": 0}
+EFA = {"tx_bytes": 600, "rx_bytes": 500, "tx_pkts": 6, "rx_drops": 1, "rdma_read_wr_err": 0, "retrans_pkts": 7}
+IRDMA = {
+    "ip4InOctets": 10,
+    "ip6InOctets": 1,
+    "ip4OutOctets": 20,
+    "ip6OutOctets": 2,
+    "ip4InPkts": 3,
+    "tcpRetransSegs": 4,
+    "cnpHandled": 0,
+}
+NO_PMA = dict.fromkeys(PORT_COUNTERS, "N/A (no PMA)")  # the `counters` of a driver without any, on kernels before 5.14
+
+
+def write(folder, files):
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if content is UNREADABLE:
+            path.mkdir()
+        elif content is not None:
+            path.write_text(f"{content}\n")
+
+
+class Sys:
+    """A /sys under construction. `where` is the place below /sys/devices: pci0000:3a/0000:3a:00.0/0000:3b:00.0."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def interface(self, name, where="virtual", files=None, **changed):
+        """A network interface; `changed` are files of `statistics` or of the folder itself."""
+        folder = self._device(where) / "net" / name
+        base = NIC_FILES if files is None else files
+        write(folder, base | {f"statistics/{k}" if f"statistics/{k}" in base else k: v for k, v in changed.items()})
+        if where != "virtual":
+            (folder / "device").symlink_to("../..")
+        self._link(self.root / "class/net" / name, folder)
+        return folder
+
+    def bond(self, name, *members):
+        """Make it the bond of its members."""
+        (self.root / "class/net/bonding_masters").write_text(f"{name}\n")
+        write(self.root / "class/net" / name, {"bonding/mode": "802.3ad 4"})
+        for member in members:
+            folder = self.root / "class/net" / member
+            (folder / "master").symlink_to(f"../{name}")
+            write(folder, {"bonding_slave/state": "active"})
+
+    def rdma(self, name, where, driver, link_layer="Ethernet", node_type="1: CA", ports=1, **files):
+        """An RDMA device. `files` by folder: counters, hw_counters, device_hw_counters; the others of the port."""
+        device = self._device(where)
+        folder = device / "infiniband" / name
+        write(folder, {"node_type": node_type})
+        write(folder / "hw_counters", files.pop("device_hw_counters", {}))
+        for port in range(1, ports + 1):
+            at = folder / "ports" / str(port)
+            for group in ("counters", "hw_counters"):
+                write(at / group, files.get(group) or {})
+            base = {"state": "4: ACTIVE", "phys_state": "5: LinkUp", "rate": "200 Gb/sec (4X HDR)"}
+            port_files = {k: v for k, v in files.items() if k not in ("counters", "hw_counters")}
+            write(at, base | {"link_layer": link_layer} | port_files)
+        (folder / "device").symlink_to("../..")
+        self._link(device / "driver", self.root / "bus/pci/drivers" / driver)
+        self._link(self.root / "class/infiniband" / name, folder)
+        return folder
+
+    def pci(self, where, numa_node=None):
+        """A PCI function, a GPU say."""
+        write(self._device(where), {"numa_node": numa_node})
+
+    def _device(self, where):
+        folder = self.root / "devices" / where
+        folder.mkdir(parents=True, exist_ok=True)
+        if where != "virtual":
+            link = self.root / "bus/pci/devices" / folder.name
+            self._link(link, folder)
+        return folder
+
+    @staticmethod
+    def _link(link, target):
+        """A relative one, as all of the kernel's."""
+        link.parent.mkdir(parents=True, exist_ok=True)
+        if not link.is_symlink():
+            link.symlink_to(os.path.relpath(target, link.parent))
