@@ -16,9 +16,10 @@ from pathlib import Path
 
 from zmon.errors import SourceUnavailable
 from zmon.hardware import NicSample
-from zmon.sources.counters import Attributes, Totals, link_target, names_in
+from zmon.sources.counters import Totals
 from zmon.sources.pci import pci_address
 from zmon.sources.reading import Reading
+from zmon.sources.sysfs import Attributes, link_target, names_in
 
 MAX_INTERFACES = 64
 LISTING_READS = 10  # a listing of more than that is looked at anew every so many reads: 10,000 names take 5 ms

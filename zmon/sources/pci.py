@@ -13,7 +13,7 @@ from itertools import takewhile
 from operator import eq
 from pathlib import Path
 
-from zmon.sources.counters import Attributes, link_target, names_in
+from zmon.sources.sysfs import Attributes, link_target, names_in
 
 MAX_NEAREST = 8  # a card may show as hundreds of virtual functions, all equally near
 

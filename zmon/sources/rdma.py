@@ -14,9 +14,10 @@ from pathlib import Path
 
 from zmon.errors import SourceUnavailable
 from zmon.hardware import NicSample
-from zmon.sources.counters import Attributes, Totals, link_target, names_in
+from zmon.sources.counters import Totals
 from zmon.sources.pci import pci_address
 from zmon.sources.reading import Reading
+from zmon.sources.sysfs import Attributes, link_target, names_in
 
 MAX_PORTS = 64
 ACTIVE, LINK_UP = 4, 5  # of `state` and of `phys_state`
