@@ -122,7 +122,7 @@ class Stack:
         )
         (data / "alertmanager.yml").write_text(alertmanager_yaml(config.webhook))
         port = {name: where.rsplit(":", 1)[1] for name, where in at.items()}
-        zmon = [sys.executable, "-m", "zmon"]
+        zmon, state = [sys.executable, "-m", "zmon"], ["--data-dir", str(data)]
         commands: dict[str, tuple[list[str], str, str]] = {
             "prometheus": (
                 [
@@ -148,12 +148,22 @@ class Stack:
                 "/-/ready",
             ),
             "agent": (
-                [*zmon, "agent", "--port", port["agent"], "--box-dir", str(config.box_dir), "--host", config.host],
+                [
+                    *zmon,
+                    "agent",
+                    "--port",
+                    port["agent"],
+                    "--box-dir",
+                    str(config.box_dir),
+                    "--host",
+                    config.host,
+                    *state,
+                ],
                 urls.agent,
                 "/healthz",
             ),
             "hub": (
-                [*zmon, "hub", "--port", port["hub"], "--agents", urls.agent, "--data-dir", str(data)],
+                [*zmon, "hub", "--port", port["hub"], "--agents", urls.agent, *state],
                 urls.hub,
                 "/healthz",
             ),
