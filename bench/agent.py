@@ -1,6 +1,6 @@
-"""What the agent takes of a node: processor and memory, with four live ranks that step every 20 ms.
+"""What the agent takes of a node: processor, memory and time to answer, with live ranks that step every 20 ms.
 
-First nobody asks it; then a hub does, as in a cluster.
+First Prometheus alone asks, every two seconds; then a hub does too. Boxes are real, ranks without torch.
 """
 
 from __future__ import annotations
@@ -9,11 +9,14 @@ import contextlib
 import multiprocessing
 import os
 import socket
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
@@ -21,31 +24,66 @@ import psutil
 from bench.hot_path import mark_step
 from bench.rows import MEBI, PERCENT, Row
 
-RANKS = 4
+RANKS = 8
+SCRAPE_SECONDS = 2.0
 _STEP_SECONDS = 0.020
 _SETTLE_SECONDS = 5.0
 
 
-def measure(seconds: float) -> list[Row]:
+@dataclass(frozen=True)
+class Cost:
+    """Of an agent over some time."""
+
+    core: float  # share of one
+    resident_bytes: int
+    scrape_seconds: tuple[float, ...]
+    num_series: int
+    num_rank_series: int  # of one rank
+
+
+def measure(seconds: float, ranks: int = RANKS) -> list[Row]:
     """For so many seconds each."""
-    with tempfile.TemporaryDirectory(prefix="zmon-bench-", dir="/dev/shm") as folder, _ranks(Path(folder)):
+    rows = []
+    for who, cost in zip(("scraped", "and a hub asks"), costs(seconds, ranks), strict=True):
+        rows += [
+            Row(f"agent, {who}: of a core", cost.core * PERCENT, "%"),
+            Row(f"agent, {who}: resident", cost.resident_bytes * MEBI, "MiB"),
+            Row(f"agent, {who}: a scrape, median", statistics.median(cost.scrape_seconds) * 1000, "ms"),
+        ]
+    return rows
+
+
+def costs(seconds: float, ranks: int) -> tuple[Cost, Cost]:
+    """Scraped only; with a hub as well."""
+    with tempfile.TemporaryDirectory(prefix="zmon-bench-", dir="/dev/shm") as folder, _ranks(Path(folder), ranks):
         port = _free_port()
-        with _daemon("agent", "--box-dir", folder, "--port", str(port)) as agent:
-            alone = _watch(agent, seconds, "agent, nobody asks")
-            hub = ("hub", "--agents", f"http://127.0.0.1:{port}", "--data-dir", folder, "--port", str(_free_port()))
+        data = f"{folder}/data"
+        with _daemon("agent", "--box-dir", f"{folder}/boxes", "--data-dir", data, "--port", str(port)) as agent:
+            scraped = _watch(agent, port, seconds)
+            hub = ("hub", "--agents", f"http://127.0.0.1:{port}", "--data-dir", data, "--port", str(_free_port()))
             with _daemon(*hub):
-                return [*alone, *_watch(agent, seconds, "agent, a hub asks")]
+                return scraped, _watch(agent, port, seconds)
 
 
-def _watch(process: psutil.Process, seconds: float, what: str) -> list[Row]:
+def _watch(process: psutil.Process, port: int, seconds: float) -> Cost:
     time.sleep(_SETTLE_SECONDS)
+    scrapes, page = [], ""
     before, begin = _processor(process), time.monotonic()
-    time.sleep(seconds)
+    while (spent := time.monotonic() - begin) < seconds:
+        asked = time.perf_counter()
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+            page = answer.read().decode()
+        scrapes.append(time.perf_counter() - asked)
+        time.sleep(min(SCRAPE_SECONDS, max(seconds - spent, 0.0)))
     share = (_processor(process) - before) / (time.monotonic() - begin)
-    return [
-        Row(f"{what}: of a core", share * PERCENT, "%"),
-        Row(f"{what}: resident", process.memory_info().rss * MEBI, "MiB"),
-    ]
+    series = [line for line in page.splitlines() if line[0] != "#"]
+    return Cost(
+        share,
+        process.memory_info().rss,
+        tuple(scrapes),
+        len(series),
+        sum('job_id="bench",' in line and 'rank="0"' in line for line in series),
+    )
 
 
 def _processor(process: psutil.Process) -> float:
@@ -54,9 +92,9 @@ def _processor(process: psutil.Process) -> float:
 
 
 @contextlib.contextmanager
-def _ranks(folder: Path) -> Iterator[None]:
+def _ranks(folder: Path, number: int) -> Iterator[None]:
     spawn = multiprocessing.get_context("spawn")
-    ranks = [spawn.Process(target=_live, args=(folder, rank), daemon=True) for rank in range(RANKS)]
+    ranks = [spawn.Process(target=_live, args=(folder / "boxes", rank, number), daemon=True) for rank in range(number)]
     for rank in ranks:
         rank.start()
     try:
@@ -68,18 +106,18 @@ def _ranks(folder: Path) -> Iterator[None]:
             rank.join()
 
 
-def _live(folder: Path, rank: int) -> None:
+def _live(boxes: Path, rank: int, number: int) -> None:
     """A rank without torch, which would only take memory."""
     from zmon import probe
 
     os.environ.update(
-        RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(RANKS), LOCAL_WORLD_SIZE=str(RANKS),
-        ZMON_JOB_ID="bench", ZMON_BOX_DIR=str(folder),
+        RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(number), LOCAL_WORLD_SIZE=str(number),
+        ZMON_JOB_ID="bench", ZMON_BOX_DIR=str(boxes),
     )  # fmt: skip
     probe.attach_box()
     timeline = probe.current
     assert timeline is not None
-    group = timeline.group("0", RANKS)
+    group = timeline.group("0", number)
     while True:
         mark_step(timeline, group)
         time.sleep(_STEP_SECONDS)

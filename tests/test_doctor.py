@@ -1,5 +1,6 @@
 """`zmon doctor`: what is inert is said, with what to do; what is armed was really tried."""
 
+import asyncio
 import json
 import os
 import subprocess
@@ -7,10 +8,12 @@ import subprocess
 import pytest
 from click.testing import CliRunner
 
-from tests.build import Box
+from tests.build import Box, agent_report
+from zmon import client
 from zmon.box import layout
 from zmon.cli import cli
-from zmon.doctor import boxes, room_for_boxes
+from zmon.doctor import boxes, room_for_boxes, sources
+from zmon.hardware import SourceStatus
 
 NOBODY = "http://127.0.0.1:1"  # tcpmux: nobody serves it
 
@@ -80,3 +83,25 @@ def test_words_for_people_say_what_is_inert(tmp_path):
     answer = CliRunner().invoke(cli, ["doctor", "--box-dir", str(tmp_path), "--agent", NOBODY, "--hub", NOBODY])
     assert "INERT" in answer.output
     assert "armed" in answer.output
+
+
+@pytest.mark.parametrize(
+    ("status", "armed", "found"),
+    [
+        (SourceStatus("nic", True, False, 0.1, 1.0, 0, None), True, "reads"),
+        (SourceStatus("gpu", False, True, 0.1, None, 0, "no driver"), None, "nothing to read on this machine"),
+        (SourceStatus("host", False, False, 5.0, 1.0, 3, "it does not answer"), False, "it does not answer"),
+        (
+            SourceStatus("rdma", True, False, 0.1, 1.0, 0, None, 2, ("mlx5_3:1: cannot read state",)),
+            True,
+            "reads, but leaves out mlx5_3:1: cannot read state",
+        ),
+    ],
+)
+def test_each_source_of_the_agent_is_told(monkeypatch, status, armed, found):
+    async def answer(*_):
+        return agent_report(sources=(status,))
+
+    monkeypatch.setattr(client, "snapshot", answer)
+    _, check = asyncio.run(sources(None, "http://node-a:9780"))
+    assert (check.name, check.armed, check.found) == (f"source {status.name}", armed, found)

@@ -15,8 +15,10 @@ import aiohttp
 from zmon import client
 from zmon.box import BoxReader, layout
 from zmon.errors import BoxError, Unreachable
+from zmon.hardware import SourceStatus
 
 _TIMEOUT_SECONDS = 3.0
+_UNWATCHED = "Nobody looks at the ranks of this node: zmon agent, or zmon up; where it runs, see its /healthz."
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,13 +92,17 @@ async def sources(session: aiohttp.ClientSession, agent: str) -> list[Check]:
     try:
         report = await client.snapshot(session, agent, None, _TIMEOUT_SECONDS)
     except Unreachable as error:
-        return [Check("agent", False, str(error), "Nobody looks at the ranks of this node: zmon agent, or zmon up.")]
+        return [Check("agent", False, str(error), _UNWATCHED)]
     found = [Check("agent", True, f"{agent} sees {len(report.ranks)} ranks on {report.host}")]
     for source in report.sources:
         armed = None if source.absent else source.up
-        why = "nothing to read on this machine" if source.absent else source.error or "reads"
+        why = "nothing to read on this machine" if source.absent else source.error or _reads(source)
         found.append(Check(f"source {source.name}", armed, why, "" if armed is not False else "See the agent's log."))
     return found
+
+
+def _reads(source: SourceStatus) -> str:
+    return f"reads, but leaves out {'; '.join(source.dropped)}" if source.dropped else "reads"
 
 
 async def judge(session: aiohttp.ClientSession, hub: str) -> Check:

@@ -36,9 +36,12 @@ from zmon.stack import StackConfig
 @click.option("--port", type=PORT, default=StackConfig.agent_port, show_default=True)
 @box_dir_option
 @host_option
-def agent(bind: str, public: bool, port: int, box_dir: Path, host: str) -> None:
+@data_dir_option
+@click.option("--without", envvar="ZMON_WITHOUT", default="", help="Sources to leave off, e.g. gpu,nic,steps.")
+def agent(bind: str, public: bool, port: int, box_dir: Path, host: str, data_dir: Path, without: str) -> None:
     """Watch the ranks and the hardware of this node."""
-    _serve("agent", bind, public, port, lambda: Agent(AgentConfig(box_dir, host)).app())
+    left_off = frozenset(name.strip() for name in without.split(",") if name.strip())
+    _serve("agent", bind, public, port, lambda: Agent(AgentConfig(box_dir, host, data_dir, left_off)).app())
 
 
 @click.command()

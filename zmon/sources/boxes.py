@@ -1,7 +1,7 @@
 """What is every rank on this host doing, is it alive, and does it make progress?
 
-Looked at ten times a second, so a look is cheap: a few `pread`s and one line of /proc per rank. A damaged box is
-reported and left aside; it never hides the others.
+Looked at ten times a second, so a look is cheap: a listing of the directories and a few `pread`s per rank. A damaged
+box is reported and left aside; it never hides the others. Not for several threads: whoever looks also asks.
 """
 
 from __future__ import annotations
@@ -10,193 +10,27 @@ import contextlib
 import logging
 import os
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
-from zmon.box import BoxReader, Identity, Now, Totals
 from zmon.errors import BoxError
 from zmon.lease import Leases
-from zmon.process import ExitWatch, ProcessStat, process_stat
-from zmon.records import InFlight, LastWords, RankState, StepRecord
+from zmon.records import RankState
+from zmon.sources.rank_box import LEFT_BEHIND_SECONDS, RankBox, Suspicion
+from zmon.sources.reading import Reading
 
 log = logging.getLogger("zmon.boxes")
 
-STOPPED_STATES = ("T", "t")  # by a signal, by a tracer: proc(5)
-LEFT_BEHIND_SECONDS = 60.0
 GRACE_SECONDS = 900.0  # how long a dead rank's box stays for whoever comes to look
-NEWS_SECONDS = 60.0  # how long a death is called to the hub's attention
 RETRY_NS = 5_000_000_000  # a box that could not be read is tried again
-_RECENT_STEPS = 512  # that the lease is learned from
-_NS = 1e-9
-
-
-@dataclass(frozen=True, slots=True)
-class Suspicion:
-    """A rank that the hub should look at, and why."""
-
-    job_id: str
-    rank: int
-    reason: str  # exited · stopped · overdue
-
-
-class RankBox:
-    """One rank's box and what was learned by watching it."""
-
-    def __init__(self, path: Path, host: str, leases: Leases, clock: Callable[[], int], proc: Path) -> None:
-        self._reader = BoxReader(path)
-        self._host, self._leases, self._clock, self._proc = host, leases, clock, proc
-        self.path = path
-        self.inode = self._reader.inode
-        self.identity = self._reader.identity()
-        self._recent: deque[float] = deque(maxlen=_RECENT_STEPS)
-        self._seen_record = 0
-        self._gone_at: int | None = None
-        self._stopped_at: int | None = None
-        self._stat: ProcessStat | None = None
-        self._exit: ExitWatch | None = None
-        self._exit_status: str | None = None
-        holder = self._reader.holder()
-        if holder:  # 0: in another PID namespace, where nothing can be asked about it
-            with contextlib.suppress(OSError):
-                self._exit = ExitWatch(holder)
-        self.look()
-        if self._gone_at is not None:
-            self._gone_at = self.now.since  # it died before we came: at its last sign of life, or soon after
-        # Long dead when first seen, or from before a reboot, which set the clock back: no news, unless peers live.
-        gone = self.gone_seconds
-        self.long_dead = gone is not None and not 0 <= gone <= LEFT_BEHIND_SECONDS
-
-    def look(self) -> None:
-        """Look again: state, life, new steps. Raises BoxCorrupt."""
-        at = self._clock()
-        self.now: Now = self._reader.now()
-        holder = self._reader.holder()
-        if holder is None:
-            self._gone_at = self._gone_at if self._gone_at is not None else at
-            self._stat = None
-        else:
-            self._stat = process_stat(holder, self._proc) if holder else None
-        stopped = self._stat is not None and self._stat.state in STOPPED_STATES
-        self._stopped_at = (self._stopped_at or at) if stopped else None
-        if self._exit is not None and self._gone_at is not None and self._exit_status is None:
-            self._exit_status = self._exit.exit_status()
-        for number, record in self._reader.records(self._seen_record):
-            if self._seen_record:  # the first step connects and compiles: nothing to learn the others from
-                self._recent.append(record.duration)
-            self._seen_record = number
-        self.lease_seconds = self._leases.seconds(self.now.activity, self._recent)
-        renewed = self.now.step_since if self.now.activity == "train" else self.now.activity_since
-        if self.lease_seconds is None or self._gone_at is not None:
-            self.overdue_seconds = 0.0
-        else:
-            self.overdue_seconds = max(0.0, (at - renewed) * _NS - self.lease_seconds)
-        self._looked_at = at
-
-    @property
-    def gone_seconds(self) -> float | None:
-        """Since the rank was first seen dead."""
-        return None if self._gone_at is None else (self._clock() - self._gone_at) * _NS
-
-    def suspicion(self) -> Suspicion | None:
-        """Why the hub should look at this rank, if it should."""
-        reason = None
-        if self._gone_at is not None:
-            fresh = (self.gone_seconds or 0.0) < NEWS_SECONDS
-            reason = "exited" if fresh and self.now.activity != "done" else None
-        elif self._stopped_at is not None:
-            reason = "stopped"
-        elif self.overdue_seconds > 0:
-            reason = "overdue"
-        return Suspicion(self.identity.job_id, self.identity.rank, reason) if reason else None
-
-    @property
-    def start(self) -> tuple[str, int, int]:
-        """What this rank shares with those that were started together with it on this host."""
-        return self.identity.job_id, self.identity.launcher_pid, self.identity.launcher_start
-
-    @property
-    def alive(self) -> bool:
-        """Whether the rank lived when last looked at."""
-        return self._gone_at is None
-
-    def records_ended(self, after_ns: int, until_ns: int, most: int) -> tuple[StepRecord, ...]:
-        """The last records of steps that ended in that time on the host's monotonic clock."""
-        return self._reader.records_ended(after_ns, until_ns, most)
-
-    @property
-    def socket(self) -> Path:
-        """Where the rank can be asked for its stacks; the box itself where it cannot."""
-        return Path(self._reader.identity().socket or self.path)  # it is added after the start
-
-    def state(self) -> RankState:
-        """Everything about the rank, as of the last look. Raises BoxCorrupt."""
-        identity: Identity = self._reader.identity()  # device and backend are added after the start
-        totals: Totals = self._reader.totals()
-        words: LastWords | None = self._reader.words()
-        now, at = self.now, self._looked_at
-        groups = self._reader.groups()
-        sequences = self._reader.sequences()
-        return RankState(
-            job_id=identity.job_id,
-            attempt=identity.attempt,
-            run_uid=identity.run_uid,
-            start=identity.start_unix,
-            rank=identity.rank,
-            local_rank=identity.local_rank,
-            world_size=identity.world_size,
-            host=self._host,
-            pid=identity.pid,
-            device=identity.device,
-            backend=identity.backend,
-            launcher=f"{identity.launcher_pid}@{identity.launcher_start}",
-            restart_count=identity.restart_count,
-            max_restarts=identity.max_restarts,
-            labels=identity.labels,
-            alive=self._gone_at is None,
-            process_state=self._stat.state if self._stat else None,
-            exit_status=self._exit_status,
-            gone_seconds=None if self._gone_at is None else (at - self._gone_at) * _NS,
-            stopped_seconds=None if self._stopped_at is None else (at - self._stopped_at) * _NS,
-            activity=now.activity,
-            activity_seconds=(at - now.activity_since) * _NS,
-            phase=now.phase,
-            step=now.step,
-            step_seconds=(at - now.step_since) * _NS,
-            state_seconds=(at - now.since) * _NS,
-            in_flight=None if now.op is None else InFlight(
-                now.op,
-                groups[now.group][0] if now.group in groups else "",
-                now.sequence,
-                now.num_bytes,
-                (at - now.since) * _NS,
-            ),
-            sequences={name: sequences[number] for number, (name, _) in groups.items() if number in sequences},
-            lease_seconds=self.lease_seconds,
-            overdue_seconds=self.overdue_seconds,
-            steps=totals.steps,
-            step_seconds_total=totals.step_seconds,
-            measures=totals.measures,
-            memory=totals.memory,
-            report=dict(self._reader.report()),
-            last_words=words,
-            last_step_time=totals.last_step_time,
-            last_checkpoint_time=totals.last_checkpoint_time,
-            overhead_seconds=totals.overhead_seconds,
-            dropped_records=totals.dropped_records,
-            resident_bytes=self._stat.resident_bytes if self._stat else None,
-        )  # fmt: skip
-
-    def close(self) -> None:
-        """Let the box and the process go."""
-        self._reader.close()
-        if self._exit is not None:
-            self._exit.close()
+PRUNE_NS = 60_000_000_000
 
 
 class Boxes:
     """Every box under one directory."""
+
+    name = "boxes"
+    interval_seconds = 0.1
 
     def __init__(
         self,
@@ -208,30 +42,54 @@ class Boxes:
     ) -> None:
         self._root, self._host, self._clock, self._proc = root, host, clock, proc
         self._leases = leases or Leases()
-        self._open: dict[Path, RankBox] = {}
-        self._aside: dict[Path, tuple[int, int, str]] = {}  # damaged boxes: inode, when seen, what is wrong
+        self._open: dict[str, RankBox] = {}
+        self._aside: dict[str, tuple[int, int, str]] = {}  # damaged boxes: inode, when seen, what is wrong
+        self._closed: dict[str, str] = {}  # folders that may not be listed: why
+        self._pruned_at: int | None = None
+        self._pids: dict[int, tuple[str, int]] = {}
+        self._files: dict[Path, int] = {}
 
     @property
     def damaged(self) -> dict[Path, str]:
-        """What is wrong with each box that had to be left aside."""
-        return {path: why for path, (_, _, why) in self._aside.items()}
+        """What is wrong with each box, or folder of boxes, that had to be left aside."""
+        return {
+            **{Path(path): why for path, (_, _, why) in self._aside.items()},
+            **{Path(path): why for path, why in self._closed.items()},
+        }
+
+    def read(self) -> Reading:
+        """A look, as a source: whom to suspect. Once a minute what long dead ranks left is deleted."""
+        suspects = self.look()
+        now = self._clock()
+        if self._pruned_at is None or now - self._pruned_at > PRUNE_NS:
+            self._pruned_at = now
+            self.prune()
+        return Reading(suspects, tuple(self.damaged.values()))
 
     def look(self) -> frozenset[Suspicion]:
         """Look at every box once; returns whom to suspect."""
         found = dict(self._scan())
-        for path in [p for p in self._open if found.get(p) != self._open[p].inode]:
-            self._open.pop(path).close()
+        for path, box in list(self._open.items()):
+            # One whose file was deleted under a rank that lives is open still, and shows how the rank ends.
+            if found.get(path, box.inode) != box.inode or (path not in found and box.over):
+                self._open.pop(path).close()
         self._aside = {p: aside for p, aside in self._aside.items() if found.get(p) == aside[0]}
         now = self._clock()
-        for path in [p for p in found if p not in self._aside or now - self._aside[p][1] > RETRY_NS]:
+        for path in {**self._open, **found}:
+            if path in self._aside and now - self._aside[path][1] <= RETRY_NS:
+                continue
             try:
                 if path in self._open:
                     self._open[path].look()
                 else:
-                    self._open[path] = RankBox(path, self._host, self._leases, self._clock, self._proc)
+                    self._open[path] = RankBox(Path(path), self._host, self._leases, self._clock, self._proc)
                     self._aside.pop(path, None)
             except (BoxError, OSError, ValueError) as error:
-                self._leave_aside(path, found[path], error)
+                self._leave_aside(path, found.get(path, 0), error)
+        self._files = {box.path: box.inode for box in self._open.values() if box.reader is not None}
+        self._pids = {
+            box.pid: (box.identity.job_id, box.identity.rank) for box in self._open.values() if box.alive and box.pid
+        }
         return frozenset(s for box in self._news() if (s := box.suspicion()))
 
     def ranks(self) -> Iterator[tuple[RankBox, RankState]]:
@@ -240,7 +98,15 @@ class Boxes:
             try:
                 yield box, box.state()
             except (BoxError, OSError, ValueError) as error:
-                self._leave_aside(box.path, box.inode, error)
+                self._leave_aside(str(box.path), box.inode, error)
+
+    def pids(self) -> dict[int, tuple[str, int]]:
+        """Job id and rank by pid, of the ranks that lived in this PID namespace at the last look. From any thread."""
+        return self._pids
+
+    def files(self) -> dict[Path, int]:
+        """Boxes and their inodes, of ranks that live or died a moment ago, as of the last look. From any thread."""
+        return self._files
 
     def prune(self) -> None:
         """Delete what dead ranks left, after the grace period and once none of their peers here lives."""
@@ -250,11 +116,11 @@ class Boxes:
             if gone is not None and not 0 <= gone <= GRACE_SECONDS and box.start not in living:
                 del self._open[path]
                 with contextlib.suppress(OSError, BoxError):
-                    path.unlink()
-                    for left in (box.socket, path.with_suffix(".sock"), *_unfinished(path.parent)):
+                    box.path.unlink()
+                    for left in (box.socket, box.path.with_suffix(".sock"), *_unfinished(box.path.parent)):
                         left.unlink(missing_ok=True)
-                    path.parent.rmdir()  # fails while another rank's box is in it
-                    path.parent.parent.rmdir()
+                    box.path.parent.rmdir()  # fails while another rank's box is in it
+                    box.path.parent.parent.rmdir()
                 box.close()
 
     def _news(self) -> list[RankBox]:
@@ -265,22 +131,46 @@ class Boxes:
     def _living(self) -> set[tuple[str, int, int]]:
         return {box.start for box in self._open.values() if box.alive}
 
-    def _leave_aside(self, path: Path, inode: int, error: Exception) -> None:
-        why = f"cannot read {path}: {error.strerror}" if isinstance(error, OSError) else str(error)
+    def _leave_aside(self, path: str, inode: int, error: Exception) -> None:
+        why = _why(path, error)
         if path not in self._aside:
             log.warning("%s", why)
         self._aside[path] = (inode, self._clock(), why)
         if path in self._open:
             self._open.pop(path).close()
 
-    def _scan(self) -> Iterator[tuple[Path, int]]:
-        """Boxes and their inodes, `<job>/<attempt>/rank-<n>.box`; links are not followed out of the directory."""
-        for job in _folders(self._root):
-            for attempt in _folders(job):
-                with contextlib.suppress(OSError), os.scandir(attempt) as entries:
-                    for entry in entries:
-                        if entry.name.startswith("rank-") and entry.name.endswith(".box"):
-                            yield Path(entry.path), entry.inode()
+    def _scan(self) -> Iterator[tuple[str, int]]:
+        """Boxes and their inodes, `<job>/<attempt>/rank-<n>.box`; links are not followed out of the directory.
+
+        Raises OSError where the directory itself may not be listed; one that is not there (yet) is empty.
+        """
+        closed: dict[str, str] = {}
+        for job in _listed(self._root):
+            if job.is_dir(follow_symlinks=False):
+                for attempt in _listed(job.path, closed):
+                    if attempt.is_dir(follow_symlinks=False):
+                        for entry in _listed(attempt.path, closed):
+                            if entry.name.startswith("rank-") and entry.name.endswith(".box"):
+                                yield entry.path, entry.inode()
+        self._closed = closed
+
+
+def _listed(folder: str | Path, closed: dict[str, str] | None = None) -> list[os.DirEntry[str]]:
+    """What is in a folder; with `closed`, one that may not be listed is noted there and is no error."""
+    try:
+        with os.scandir(folder) as entries:
+            return list(entries)
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        if closed is None:
+            raise
+        closed[str(folder)] = _why(folder, error)
+        return []
+
+
+def _why(path: str | Path, error: Exception) -> str:
+    return f"cannot read {path}: {error.strerror}" if isinstance(error, OSError) else str(error)
 
 
 def _unfinished(folder: Path) -> Iterator[Path]:
@@ -288,12 +178,3 @@ def _unfinished(folder: Path) -> Iterator[Path]:
     for path in folder.glob(".rank-*.box.*"):
         if time.time() - path.stat().st_mtime > LEFT_BEHIND_SECONDS:
             yield path
-
-
-def _folders(parent: Path) -> list[Path]:
-    """The directories in a directory; none where it is not there (yet). One that may not be read is an error."""
-    try:
-        with os.scandir(parent) as entries:
-            return [Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False)]
-    except FileNotFoundError:
-        return []

@@ -1,0 +1,66 @@
+"""How the tests ask an agent, and sources that do what they are told."""
+
+import asyncio
+import time
+
+import msgspec
+
+from zmon.errors import SourceUnavailable
+from zmon.records import AgentReport
+from zmon.sources import Reading
+
+PATIENCE = 5.0  # seconds; a busy machine is not a failure
+
+
+async def get(client, path, status=200):
+    async with client.get(path) as answer:
+        assert answer.status == status, await answer.text()
+        return await answer.json()
+
+
+async def metrics(client):
+    """The page."""
+    async with client.get("/metrics") as answer:
+        assert answer.status == 200
+        return await answer.text()
+
+
+async def snapshot(client, query=""):
+    async with client.get(f"/api/v1/snapshot{query}") as answer:
+        assert answer.status == 200, await answer.text()
+        return msgspec.json.decode(await answer.read(), type=AgentReport)
+
+
+async def sources(client):
+    """How each source is doing, by name."""
+    async with client.get("/healthz") as answer:
+        return {source["name"]: source for source in (await answer.json())["sources"]}
+
+
+async def until(probe, seconds=PATIENCE):
+    """The first true answer of a coroutine function."""
+    deadline = time.monotonic() + seconds
+    while not (answer := await probe()) and time.monotonic() < deadline:
+        await asyncio.sleep(0.02)
+    return answer
+
+
+class FakeSource:
+    """A source that does what it is told."""
+
+    def __init__(self, name, field, do):
+        self.name, self.field, self.do = name, field, do
+        self.interval_seconds = 0.01
+        self.num_reads = 0
+
+    def read(self):
+        self.num_reads += 1
+        return Reading(self.do())
+
+
+def fail():
+    raise RuntimeError("the driver is gone")
+
+
+def absent():
+    raise SourceUnavailable("cannot read GPUs", "no driver")

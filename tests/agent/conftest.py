@@ -1,0 +1,51 @@
+"""One node's agent over real HTTP, with boxes that other processes hold or write."""
+
+import asyncio
+import time
+
+import pytest
+from aiohttp.test_utils import TestClient, TestServer
+
+from tests.build import Box, Clock
+from zmon.agent import Agent, AgentConfig
+
+
+class RealClock(Clock):
+    """The host's, as the agent reads it, plus what the test lets pass in advance."""
+
+    def __init__(self):
+        super().__init__(0)
+
+    def __call__(self):
+        return time.monotonic_ns() + self.ns
+
+
+@pytest.fixture
+def live(tmp_path, stand_in):
+    """Make a box on the real clock, held by another process."""
+
+    def make(rank=0, world_size=8, **identity):
+        process = stand_in()
+        box = Box(tmp_path, RealClock(), {"rank": rank, "world_size": world_size, "pid": process.pid, **identity})
+        process.hold(box.path)
+        box.process = process
+        return box
+
+    return make
+
+
+@pytest.fixture
+def ask(tmp_path):
+    """Run a scenario against an agent's HTTP door."""
+
+    def run(scenario, sources=(), **config):
+        async def main():
+            config.setdefault("look_interval_seconds", 0.02)
+            agent = Agent(AgentConfig(config.pop("box_dir", tmp_path), "node-a", **config), tuple(sources))
+            async with TestClient(TestServer(agent.app())) as client:
+                client.agent = agent
+                await asyncio.wait_for(scenario(client), 20)
+
+        asyncio.run(main())
+
+    return run

@@ -1,0 +1,163 @@
+"""When the boxes cannot be looked at, no rank is shown as it was, and the rest of the agent goes on."""
+
+import os
+import shutil
+import threading
+import time
+
+import pytest
+
+from tests.agent.asking import FakeSource, get, metrics, snapshot, until
+from tests.build import JOB
+from zmon.sources.boxes import Boxes
+
+
+@pytest.fixture
+def blind(monkeypatch):
+    """Looks that hang, or raise, once told to."""
+    look, state = Boxes.look, {"hangs": threading.Event(), "raises": None}
+    state["hangs"].set()
+
+    def looking(boxes):
+        state["hangs"].wait(30)
+        if state["raises"] is not None:
+            raise state["raises"]
+        return look(boxes)
+
+    monkeypatch.setattr(Boxes, "look", looking)
+    yield state
+    state["hangs"].set()
+
+
+async def goes_dark(client, blind, how):
+    async def down():
+        async with client.get("/healthz") as answer:
+            return answer.status == 503 and await answer.json()
+
+    blind["hangs"].clear() if how == "hangs" else blind.update(raises=PermissionError(13, "Permission denied"))
+    return await until(down)
+
+
+@pytest.mark.parametrize("how", ["hangs", "raises"])
+def test_no_rank_is_shown_while_nobody_looks_and_all_are_back_after(live, ask, blind, how):
+    live().steps(3)
+    nic = FakeSource("nic", "nics", lambda: ())
+
+    async def scenario(client):
+        assert 'zmon_steps_total{host="node-a",job_id="job",rank="0"} 3.0' in await metrics(client)
+        health = await goes_dark(client, blind, how)
+        assert (health["healthy"], [down["source"] for down in health["down"]]) == (False, ["boxes"])
+        assert health["down"][0]["since"] > time.time() - 10
+        begin = time.monotonic()
+        page = await metrics(client)
+        assert time.monotonic() - begin < 2  # the door is open
+        assert f'job_id="{JOB}"' not in page
+        assert 'zmon_source_up{host="node-a",source="boxes"} 0.0' in page
+        assert 'zmon_source_up{host="node-a",source="nic"} 1.0' in page
+        # The hub takes a refusal for ranks that are unwatched; an empty answer it would take for a job that is over.
+        refused = await get(client, "/api/v1/snapshot", 503)
+        assert refused["error"].startswith("cannot look at the boxes in ")
+        assert (await get(client, "/api/v1/evidence/job/0", 503))["error"] == refused["error"]
+        assert (await get(client, "/api/v1/suspects?wait=30", 503))["error"] == refused["error"]
+        reads = nic.num_reads
+
+        async def others_go_on():
+            return nic.num_reads > reads + 5
+
+        assert await until(others_go_on)
+        blind["raises"] = None
+        blind["hangs"].set()
+
+        async def back():
+            return 'rank="0"' in await metrics(client)
+
+        assert await until(back)
+        assert len((await snapshot(client)).ranks) == 1
+        assert (await get(client, "/healthz"))["down"] == []
+
+    ask(scenario, [nic], look_timeout_seconds=0.3, answer_seconds=0.5)
+
+
+def test_answer_does_not_wait_for_a_look_that_hangs(live, ask, blind):
+    """Before the look is called hanging nobody knows whether what it would tell is still so."""
+    live().steps(3)
+
+    async def scenario(client):
+        assert 'rank="0"' in await metrics(client)
+        blind["hangs"].clear()
+
+        async def shown_no_more():
+            return 'rank="0"' not in await metrics(client)
+
+        assert await until(shown_no_more)
+        await get(client, "/api/v1/snapshot", 503)
+
+    ask(scenario, look_timeout_seconds=30.0, answer_seconds=0.1)
+
+
+def test_sources_see_no_pids_while_nobody_looks_whether_they_live(live, ask, blind):
+    box, seen = live(), []
+
+    async def scenario(client):
+        assert (await snapshot(client)).ranks
+        agent = client.agent
+        assert agent._pids() == {box.process.pid: (JOB, 0)}
+        await goes_dark(client, blind, "hangs")
+        seen.append(agent._pids())
+
+    ask(scenario, look_timeout_seconds=0.2)
+    assert seen == [{}]
+
+
+def test_box_directory_may_go_and_come_back(live, ask, tmp_path):
+    """`rm -rf` in /dev/shm, or systemd's RemoveIPC at a logout: the ranks train on, and their boxes are open."""
+    before = live(0)
+    before.steps(3)
+
+    async def scenario(client):
+        async def ranks():
+            return {state.rank: state.alive for state in (await snapshot(client)).ranks}
+
+        assert await ranks() == {0: True}
+        shutil.rmtree(tmp_path)
+        before.steps(2)
+
+        async def five():
+            return [state.steps for state in (await snapshot(client)).ranks] == [5]
+
+        assert await until(five)
+        assert (await get(client, "/healthz"))["healthy"]
+        before.process.end()
+
+        async def seen_dead():
+            return await ranks() == {0: False}
+
+        assert await until(seen_dead)
+        live(1)
+
+        async def new_one():
+            return (await ranks()).get(1)
+
+        assert await until(new_one)
+
+    ask(scenario)
+
+
+def test_folder_that_may_not_be_listed_is_told_and_hides_no_other(live, ask, tmp_path, monkeypatch):
+    live(0)
+    (tmp_path / "foreign/0").mkdir(parents=True)
+    scandir = os.scandir
+
+    def guarded(path):
+        if str(path).endswith("foreign"):
+            raise PermissionError(13, "Permission denied")
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", guarded)
+
+    async def scenario(client):
+        assert len((await snapshot(client)).ranks) == 1
+        health = await get(client, "/healthz")
+        assert health["damaged_boxes"] == [f"cannot read {tmp_path}/foreign: Permission denied"]
+
+    ask(scenario)

@@ -1,0 +1,73 @@
+"""The agent's page: clean, of the newest attempt, and never of a rank that nobody looks at."""
+
+import subprocess
+
+from tests.agent.asking import snapshot
+
+
+def test_metrics_of_a_real_rank_are_clean_and_nan_stays_nan(start_rank, tmp_path, ask):
+    rank = start_rank(
+        """
+        import time, zmon
+        from zmon import probe
+        probe.attach_box()
+        for _ in range(10):
+            with zmon.step():
+                zmon.phase("forward")
+                zmon.work(samples=32)
+        zmon.report(loss=float("nan"), auc=0.7)
+        print("trained", flush=True)
+        time.sleep(60)
+        """,
+        ZMON_BOX_DIR=str(tmp_path),
+    )
+    rank.says("trained")
+
+    async def scenario(client):
+        async with client.get("/metrics") as answer:
+            assert answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
+            page = await answer.text()
+        checked = subprocess.run(
+            ["promtool", "check", "metrics"], input=page, capture_output=True, text=True, check=False
+        )
+        assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
+        me = 'host="node-a",job_id="job",rank="0"'
+        lines = {line.replace("{key=", "{").split()[0]: line.split()[1] for line in page.splitlines() if line[0] != "#"}
+        assert lines[f"zmon_steps_total{{{me}}}"] == "10.0"
+        assert lines[f"zmon_samples_total{{{me}}}"] == "320.0"
+        assert 'key="loss"' in page
+        assert [line.split()[1] for line in page.splitlines() if 'key="loss"' in line] == ["NaN"]
+        assert [line.split()[1] for line in page.splitlines() if 'key="auc"' in line] == ["0.7"]
+        (seen,) = (await snapshot(client)).ranks
+        assert seen.report == {"loss": None, "auc": 0.7}  # JSON knows no NaN
+        assert seen.pid == rank.pid
+
+    ask(scenario)
+
+
+def test_metrics_are_of_the_newest_attempt_only(live, ask):
+    live(0, attempt=0, start_unix=1_000 * 10**9).steps(3)
+    live(0, attempt=1, start_unix=2_000 * 10**9).steps(5)
+
+    async def scenario(client):
+        page = await (await client.get("/metrics")).text()
+        assert [line.split()[1] for line in page.splitlines() if line.startswith("zmon_steps_total")] == ["5.0"]
+
+    ask(scenario)
+
+
+def test_metrics_of_a_dead_rank_end_after_half_a_minute(live, ask):
+    fresh, old = live(0), live(1)
+    old.clock.ns = -40_000_000_000
+    for phase in (0, 1):  # both slots: a rank's clock does not go back
+        old.timeline.phase(phase)
+    for box in (fresh, old):
+        box.process.end()
+
+    async def scenario(client):
+        page = await (await client.get("/metrics")).text()
+        assert 'rank="0"' in page
+        assert 'rank="1"' not in page
+        assert {r.rank for r in (await snapshot(client)).ranks} == {0, 1}  # the hub still wants to know
+
+    ask(scenario)

@@ -1,0 +1,115 @@
+"""Everything, for the hub: records once each and only for who asks."""
+
+import os
+
+import aiohttp
+import pytest
+
+from tests.agent.asking import snapshot, until
+from tests.build import IDENTITY, JOB
+
+UID = IDENTITY["uid"].hex()
+
+
+def test_snapshot_has_records_only_for_who_asks_and_each_once(live, ask):
+    box = live()
+    box.clock.ns = -10_000_000_000  # these steps ended some seconds ago
+    box.steps(10)
+
+    async def scenario(client):
+        assert (await snapshot(client)).records == {}
+        first = await snapshot(client, "?since=0")
+        assert [r.step for r in first.records[JOB][UID]] == list(range(1, 11))
+        second = await snapshot(client, f"?since={first.cursor}")
+        assert second.records[JOB][UID] == ()
+        box.steps(3)
+        box.clock.ns = 0
+        box.timeline.begin_step(None)
+        box.timeline.end_step()
+        numbers = []
+
+        async def all_there():
+            nonlocal second
+            second = await snapshot(client, f"?since={second.cursor}")
+            numbers.extend(r.step for r in second.records[JOB][UID])
+            return 14 in numbers
+
+        assert await until(all_there)
+        # steps 11 to 13 are on the clock of the past: they ended before the cursor, as no real step does
+        assert numbers == [14]
+
+    ask(scenario)
+
+
+def test_snapshot_is_of_one_job_where_that_is_asked_for(live, ask):
+    live()
+    live(job_id=b"other")
+
+    async def scenario(client):
+        assert {r.job_id for r in (await snapshot(client)).ranks} == {JOB, "other"}
+        assert {r.job_id for r in (await snapshot(client, "?job_id=other")).ranks} == {"other"}
+        assert (await snapshot(client, "?job_id=none")).ranks == ()
+
+    ask(scenario)
+
+
+@pytest.mark.parametrize("first", ["old", "new"])
+def test_records_of_a_restarted_rank_are_those_of_its_newest_start(live, ask, tmp_path_factory, first):
+    """An agent that is started after the restart finds the boxes of both, in any order."""
+    made, elsewhere = {}, tmp_path_factory.mktemp("elsewhere")
+    for name in (first, "new" if first == "old" else "old"):
+        start = {"attempt": 0, "start_unix": 10**18} if name == "old" else {"attempt": 1, "start_unix": 2 * 10**18}
+        made[name] = live(**start, uid=name.encode() * 5)
+        made[name].clock.ns = -10_000_000_000
+        made[name].steps(4 if name == "old" else 7)
+        made[name].path.parent.rename(elsewhere / name)
+    made["old"].process.end()
+
+    async def scenario(client):
+        for number, name in enumerate(made):  # one after the other: so the agent finds them in this order
+            (elsewhere / name).rename(made[name].path.parent)
+
+            async def appeared(number=number):
+                return len((await snapshot(client)).ranks) > number
+
+            assert await until(appeared)
+        report = await snapshot(client, "?since=0")
+        assert {len(report.records[JOB][state.run_uid]) for state in report.ranks if state.attempt == 1} == {7}
+
+    ask(scenario)
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/api/v1/snapshot?since=x", "/api/v1/snapshot?since=nan", "/api/v1/snapshot?since=inf", "/api/v1/suspects?wait=x",
+     "/api/v1/suspects?wait=nan"],
+)  # fmt: skip
+def test_number_that_is_none_is_a_bad_request_in_one_line(ask, path):
+    async def scenario(client):
+        async with client.get(path, timeout=aiohttp.ClientTimeout(total=2)) as answer:
+            assert answer.status == 400
+            assert len((await answer.text()).splitlines()) == 1
+
+    ask(scenario)
+
+
+def test_asking_for_what_is_new_does_not_read_what_is_old(live, ask, monkeypatch):
+    """The hub asks up to four times a second; reading a thousand records of every rank each time takes a core."""
+    box = live()
+    box.clock.ns = -60_000_000_000
+    box.steps(1500)
+    reads = []
+    pread = os.pread
+
+    def counting(*arguments):
+        reads.append(arguments)
+        return pread(*arguments)
+
+    async def scenario(client):
+        first = await snapshot(client, "?since=0")
+        assert len(first.records[JOB][UID]) == 1024
+        monkeypatch.setattr(os, "pread", counting)
+        await snapshot(client, f"?since={first.cursor}")
+        assert len(reads) < 100
+
+    ask(scenario, look_interval_seconds=10.0)

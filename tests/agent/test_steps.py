@@ -1,0 +1,68 @@
+"""The step log is a source like others: it writes, fails and recovers by itself."""
+
+import shutil
+
+from tests.agent.asking import get, metrics, snapshot, sources, until
+from tests.build import JOB
+from zmon.steplog import read_runs
+
+
+def steps_of(data):
+    """Step numbers by rank, as they are on disk."""
+    runs, _ = read_runs(data / "steps" / JOB)
+    return {run.run.rank: [record.step for _, record in run.steps()] for run in runs}
+
+
+def test_steps_of_a_rank_are_on_disk_even_if_it_ended_just_now(live, ask, tmp_path_factory):
+    data = tmp_path_factory.mktemp("data")
+    box = live()
+    box.steps(3)
+
+    async def scenario(client):
+        async def written(number):
+            return (data / "steps").exists() and len(steps_of(data).get(0, ())) == number
+
+        assert await until(lambda: written(3))
+        box.steps(4)
+        box.process.end()
+        shutil.rmtree(box.path.parent)
+        assert await until(lambda: written(7))
+        assert (await sources(client))["steps"]["up"]
+
+    ask(scenario, data_dir=data, log_interval_seconds=0.05)
+
+
+def test_log_that_cannot_be_written_is_down_and_stops_nothing_else(live, ask, tmp_path_factory):
+    data = tmp_path_factory.mktemp("data")
+    (data / "steps").write_text("in the way")
+    live().steps(3)
+
+    async def scenario(client):
+        async def is_up(wanted):
+            found = await sources(client)
+            return "steps" in found and found["steps"]["up"] is wanted
+
+        assert (await snapshot(client)).ranks
+        assert await until(lambda: is_up(False))
+        health = await get(client, "/healthz")
+        assert health["healthy"]
+        assert health["down"][0]["error"].startswith(f"cannot write the step log {data}/steps")
+        assert 'zmon_source_up{host="node-a",source="steps"} 0.0' in await metrics(client)
+        assert len((await snapshot(client)).ranks) == 1
+        (data / "steps").unlink()
+        assert await until(lambda: is_up(True))
+        assert steps_of(data) == {0: [1, 2, 3]}
+
+    ask(scenario, data_dir=data, log_interval_seconds=0.05)
+
+
+def test_log_that_is_left_off_writes_nothing(live, ask, tmp_path_factory):
+    data = tmp_path_factory.mktemp("data")
+    live().steps(3)
+
+    async def scenario(client):
+        assert (await snapshot(client)).ranks
+        assert set(await sources(client)) == {"boxes"}
+
+    ask(scenario, data_dir=data, without=frozenset({"steps"}))
+    assert list(data.iterdir()) == []

@@ -1,0 +1,84 @@
+"""The long poll: at once on a suspicion, at its timeout when all is well."""
+
+import asyncio
+import os
+import signal
+import time
+
+from tests.agent.asking import get, until
+from tests.build import JOB
+
+
+def test_long_poll_returns_at_once_on_a_suspicion(live, ask):
+    box = live()
+    box.steps(3)
+
+    async def scenario(client):
+        quiet = await get(client, "/api/v1/suspects")
+        assert quiet["suspects"] == []
+        waiting = asyncio.create_task(get(client, f"/api/v1/suspects?wait=30&since={quiet['version']}"))
+        await asyncio.sleep(0.2)
+        assert not waiting.done()
+        struck = time.monotonic()
+        os.kill(box.process.pid, signal.SIGSTOP)
+        answer = await waiting
+        assert time.monotonic() - struck < 2.0
+        assert answer["suspects"] == [{"job_id": JOB, "rank": 0, "reason": "stopped"}]
+        assert answer["version"] != quiet["version"]
+
+    ask(scenario)
+
+
+def test_long_poll_without_a_version_returns_a_suspicion_that_stands(live, ask):
+    box = live()
+    os.kill(box.process.pid, signal.SIGSTOP)
+
+    async def scenario(client):
+        async def suspected():
+            return (await get(client, "/api/v1/suspects?wait=0"))["suspects"]
+
+        assert await until(suspected)
+        begin = time.monotonic()
+        assert (await get(client, "/api/v1/suspects?wait=30"))["suspects"]
+        assert time.monotonic() - begin < 2.0
+
+    ask(scenario)
+
+
+def test_long_poll_returns_at_its_timeout_when_all_is_well(live, ask):
+    live().steps(3)
+
+    async def scenario(client):
+        begin = time.monotonic()
+        answer = await get(client, "/api/v1/suspects?wait=0.4")
+        assert 0.35 < time.monotonic() - begin < 3.0
+        assert answer["suspects"] == []
+
+    ask(scenario)
+
+
+def test_long_poll_waits_no_longer_than_the_agent_allows(ask):
+    async def scenario(client):
+        begin = time.monotonic()
+        await get(client, "/api/v1/suspects?wait=3600")
+        assert time.monotonic() - begin < 3.0
+
+    ask(scenario, max_wait_seconds=0.2)
+
+
+def test_long_poll_tells_a_suspicion_that_is_lifted(live, ask):
+    box = live()
+    box.steps(3)
+    os.kill(box.process.pid, signal.SIGSTOP)
+
+    async def scenario(client):
+        async def suspected():
+            answer = await get(client, "/api/v1/suspects?wait=0")
+            return answer if answer["suspects"] else None
+
+        seen = await until(suspected)
+        os.kill(box.process.pid, signal.SIGCONT)
+        lifted = await get(client, f"/api/v1/suspects?wait=10&since={seen['version']}")
+        assert lifted["suspects"] == []
+
+    ask(scenario)

@@ -1,0 +1,290 @@
+"""What goes on on this node: reads the boxes and the hardware, suspects at once, answers whoever asks.
+
+It needs nothing from the job's code, lives on when a source dies, and never reports a guess: what a source said is
+shown while it answers, and nothing in its place when it does not. While the boxes themselves cannot be looked at the
+snapshot is refused: the hub then knows that these ranks are unwatched, instead of taking them for gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeVar
+
+import psutil
+from aiohttp import web
+
+import zmon
+from zmon import evidence, metrics
+from zmon.agent.config import AgentConfig
+from zmon.agent.devices import with_device
+from zmon.agent.watch import Watch, news
+from zmon.errors import Unreachable
+from zmon.hardware import HostSample, SourceStatus
+from zmon.records import AgentReport, RankState, StepRecord
+from zmon.server import json_response, number_argument, problem
+from zmon.sources import Reading, Source, all_sources
+from zmon.sources.boxes import Boxes
+from zmon.sources.rank_box import RankBox, Suspicion
+from zmon.steplog import StepLog
+from zmon.timeline import newest_attempt
+
+log = logging.getLogger("zmon.agent")
+
+T = TypeVar("T")
+_SETTLED_NS = 50_000_000  # a record is written microseconds after its step's end: what is older is all there
+_STEPS = "steps"
+EXPORT_AFTER_END_SECONDS = 30.0  # how long a rank's series outlive it
+
+
+class _Seen(NamedTuple):
+    """The ranks as of the last look."""
+
+    cursor: int
+    ranks: tuple[tuple[RankState, int], ...] = ()  # with its pid as seen from here
+    records: Mapping[str, dict[str, tuple[StepRecord, ...]]] = MappingProxyType({})
+
+
+class Agent:
+    """The state of one node's agent."""
+
+    def __init__(self, config: AgentConfig, sources: tuple[Source, ...] | None = None) -> None:
+        self._config = config
+        self._boxes = Boxes(config.box_dir, config.host)
+        self._looks = Watch(
+            "boxes", self._boxes.read, config.look_interval_seconds, config.look_timeout_seconds, self._heard
+        )
+        found = all_sources(self._pids) if sources is None else sources
+        config.check_names([*(source.name for source in found), _STEPS])
+        self._sources = {
+            source.field: Watch(source.name, source.read, source.interval_seconds, config.source_timeout_seconds)
+            for source in found
+            if source.name not in config.without
+        }
+        self._watches = [self._looks, *self._sources.values()]
+        if config.data_dir is not None and _STEPS not in config.without:
+            steps = StepLog(config.data_dir / _STEPS, config.host)
+
+            def append() -> Reading:
+                return Reading(None, steps.append(self._boxes.files()))
+
+            self._watches.append(Watch(_STEPS, append, config.log_interval_seconds, config.source_timeout_seconds))
+        self._suspects: frozenset[Suspicion] = frozenset()
+        self._suspects_version = 0
+        self._suspects_changed = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._process = psutil.Process()
+
+    # -- what the sources say --------------------------------------------------------------------------
+
+    def _heard(self, suspects: frozenset[Suspicion]) -> None:
+        """Called by the thread that looks."""
+        if suspects != self._suspects and self._loop is not None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+                self._loop.call_soon_threadsafe(self._suspect, suspects)
+
+    def _suspect(self, suspects: frozenset[Suspicion]) -> None:
+        if suspects != self._suspects:
+            self._suspects = suspects
+            self._suspects_version += 1
+            self._suspects_changed.set()
+            self._suspects_changed = asyncio.Event()
+
+    def _pids(self) -> dict[int, tuple[str, int]]:
+        """Of the ranks, for the sources; none while nobody looks whether they live, for a pid may be another's then."""
+        return {} if self._blindness() else self._boxes.pids()
+
+    def statuses(self) -> tuple[SourceStatus, ...]:
+        """How each source is doing that has been read, or should have been by now."""
+        return tuple(status for watch in self._watches if (status := watch.status))
+
+    def _blindness(self) -> Unreachable | None:
+        """Why the boxes cannot be looked at, if they cannot."""
+        status = self._looks.status
+        return None if status is None or status.up else self._unreachable(status.error or "")
+
+    def _unreachable(self, why: str) -> Unreachable:
+        return Unreachable(f"cannot look at the boxes in {self._config.box_dir}", why)
+
+    async def _ask_boxes(self, question: Callable[[], T]) -> T:
+        """Have a question answered by the thread that looks. Raises Unreachable while the boxes cannot be looked at."""
+        if blindness := self._blindness():
+            raise blindness
+        answer = asyncio.wrap_future(self._looks.ask(question))
+        try:
+            async with asyncio.timeout(self._config.answer_seconds):
+                return await answer
+        except TimeoutError as error:
+            raise self._unreachable(f"no answer within {self._config.answer_seconds:g} s") from error
+
+    def _see(self, since: int | None, job_id: str | None) -> _Seen:
+        """Called by the thread that looks."""
+        cursor = time.monotonic_ns() - _SETTLED_NS
+        ranks: list[tuple[RankState, int]] = []
+        records: defaultdict[str, dict[str, tuple[StepRecord, ...]]] = defaultdict(dict)
+        for box, state in self._boxes.ranks():
+            if job_id is not None and state.job_id != job_id:
+                continue
+            ranks.append((state, box.pid))
+            if since is not None:
+                fresh = box.records_ended(since, cursor, self._config.max_records_per_rank)
+                records[state.job_id][state.run_uid] = fresh
+        return _Seen(cursor, tuple(ranks), records)
+
+    # -- answers ---------------------------------------------------------------------------------------
+
+    def _report(self, seen: _Seen) -> AgentReport:
+        sample = HostSample(**{field: watch.value for field, watch in self._sources.items()})
+        return AgentReport(
+            host=self._config.host,
+            time=time.time(),
+            version=zmon.__version__,
+            ranks=tuple(with_device(state, pid, sample.gpus or ()) for state, pid in seen.ranks),
+            sample=sample,
+            sources=self.statuses(),
+            records=dict(seen.records),
+            cursor=seen.cursor,
+        )
+
+    async def report(self, since: int | None = None, job_id: str | None = None) -> AgentReport:
+        """Everything as of the last look; step records only for those who hand a cursor in.
+
+        The cursor is the host's monotonic clock in nanoseconds: records of steps that ended after it.
+        Raises Unreachable while the boxes cannot be looked at.
+        """
+        return self._report(await self._ask_boxes(lambda: self._see(since, job_id)))
+
+    async def page(self) -> bytes:
+        """/metrics: the newest attempt of each job, until a little after its end; no rank that nobody looks at."""
+        try:
+            report = await self.report()
+        except Unreachable:
+            report = self._report(_Seen(0))
+        cpu = self._process.cpu_times()
+        return metrics.agent_page(
+            replace(report, ranks=tuple(exported(report.ranks))),
+            cpu.user + cpu.system,
+            self._process.memory_info().rss,
+        )
+
+    async def get_suspects(self, request: web.Request) -> web.Response:
+        """Long poll: answers when the suspects differ from those of version `since`, or after `wait` seconds."""
+        wait = min(number_argument(request.query, "wait", 0), self._config.max_wait_seconds)
+        since = number_argument(request.query, "since", -1)
+        if blindness := self._blindness():
+            return problem(str(blindness), 503)
+        if since < 0 and self._suspects:
+            wait = 0
+        known = self._suspects_version if since < 0 else since
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(wait):
+                while self._suspects_version == known:
+                    await self._suspects_changed.wait()
+        suspects = sorted((asdict(s) for s in self._suspects), key=lambda s: (s["job_id"], s["rank"]))
+        return json_response({"schema": 1, "version": self._suspects_version, "suspects": suspects})
+
+    async def get_snapshot(self, request: web.Request) -> web.Response:
+        """Everything, for the hub."""
+        since = int(number_argument(request.query, "since", -1))
+        try:
+            return json_response(await self.report(since if since >= 0 else None, request.query.get("job_id")))
+        except Unreachable as error:
+            return problem(str(error), 503)
+
+    async def get_evidence(self, request: web.Request) -> web.Response:
+        """What one rank of this node is stuck in: its stacks (not with `stacks=0`), its operations in flight."""
+        job_id, rank = request.match_info["job_id"], request.match_info["rank"]
+        stacks = request.query.get("stacks", "1") not in ("", "0")
+
+        def find() -> tuple[int, Path] | None:
+            boxes: Iterator[tuple[RankBox, RankState]] = self._boxes.ranks()
+            found = (box for box, state in boxes if state.job_id == job_id and str(state.rank) == rank)
+            return next(((box.identity.pid, box.socket) for box in found), None)
+
+        try:
+            where = await self._ask_boxes(find)
+        except Unreachable as error:
+            return problem(str(error), 503)
+        if where is None:
+            return problem(f"no rank {rank} of job {job_id} on this node: zmon status lists what is there", 404)
+        gathered: dict[str, Any] = await evidence.gather(*where, stacks=stacks)
+        return json_response({"schema": 1, "job_id": job_id, "rank": int(rank), **gathered})
+
+    async def get_metrics(self, request: web.Request) -> web.Response:
+        """For Prometheus."""
+        return web.Response(body=await self.page(), headers={"Content-Type": metrics.CONTENT_TYPE})
+
+    async def get_health(self, request: web.Request) -> web.Response:
+        """200 while the boxes are looked at; what is wrong otherwise: who is down and since when, damaged boxes."""
+        boxes = self._looks.status
+        healthy = boxes is not None and boxes.up
+        down = [
+            {"source": watch.name, "since": watch.down_since, "error": status.error}
+            for watch in self._watches
+            if watch.down_since and (status := watch.status)
+        ]
+        body = {
+            "schema": 1,
+            "healthy": healthy,
+            "host": self._config.host,
+            "down": down,
+            "sources": self.statuses(),
+            "damaged_boxes": boxes.dropped if boxes else (),
+        }
+        return json_response(body, 200 if healthy else 503)
+
+    def app(self) -> web.Application:
+        """The HTTP door, with the sources being read behind it."""
+        app = web.Application()
+        app.add_routes(
+            [
+                web.get("/metrics", self.get_metrics),
+                web.get("/healthz", self.get_health),
+                web.get("/api/v1/snapshot", self.get_snapshot),
+                web.get("/api/v1/suspects", self.get_suspects),
+                web.get("/api/v1/evidence/{job_id}/{rank}", self.get_evidence),
+            ]
+        )
+        app.cleanup_ctx.append(self._run)
+        return app
+
+    async def _run(self, app: web.Application) -> Any:
+        self._loop = asyncio.get_running_loop()
+        for watch in self._watches:
+            watch.start()
+        telling = asyncio.create_task(self._tell())
+        yield
+        telling.cancel()
+        for watch in self._watches:
+            watch.stop()
+
+    async def _tell(self) -> None:
+        """Say in the log what changes."""
+        told: dict[str, SourceStatus] = {}
+        while True:
+            for status in self.statuses():
+                if line := news(told.get(status.name), status):
+                    log.log(logging.INFO if status.absent else logging.WARNING, "%s", line)
+                told[status.name] = status
+            await asyncio.sleep(1)
+
+
+def exported(ranks: Iterable[RankState]) -> Iterator[RankState]:
+    """Those that /metrics shows: of each job the newest attempt, until a little after its end."""
+    by_job: defaultdict[str, list[RankState]] = defaultdict(list)
+    for state in ranks:
+        by_job[state.job_id].append(state)
+    for states in by_job.values():
+        for state in newest_attempt(states):
+            if state.gone_seconds is None or state.gone_seconds < EXPORT_AFTER_END_SECONDS:
+                yield state
+
+
+__all__ = ["EXPORT_AFTER_END_SECONDS", "Agent", "AgentConfig", "exported"]
