@@ -33,9 +33,9 @@ class Host:
     """A /proc tree, the ranks that live there, and the source that reads them."""
 
     def __init__(self, proc):
-        self.proc, self.kernel, self.ranks, self.clock = proc, Kernel(), {}, iter(lambda: 0.0, None)
+        self.proc, self.kernel, self.ranks = proc, Kernel(), {}
         self._link("self/ns/net", "net:[4026531840]")
-        self.source = TcpSource(lambda: self.ranks, proc, self.kernel.dump, lambda: next(self.clock))
+        self.source = TcpSource(lambda: self.ranks, proc, self.kernel.dump)
 
     def _link(self, path, target):
         (self.proc / path).parent.mkdir(parents=True, exist_ok=True)
@@ -132,25 +132,6 @@ def test_sockets_of_others_do_not_make_it_search_each_time(host, monkeypatch):
     for _ in range(5):
         host.peers()
     assert len(searched) == 2  # when the rank was new, and when the other's socket was
-
-
-def test_reading_that_costs_much_is_done_less_often(host):
-    host.clock = iter([0.0, 0.002, 5.0, 5.04])
-    host.peers()
-    assert host.source.interval_seconds == 1.0
-    host.peers()
-    assert host.source.interval_seconds == pytest.approx(4.0)
-
-
-def test_reading_that_fails_is_not_tried_more_often_than_it_may_cost(host):
-    def dump(wanted):
-        raise TimeoutError
-
-    host.start(100, 0)
-    source = TcpSource(lambda: host.ranks, host.proc, dump, iter([0.0, 0.05]).__next__)
-    with pytest.raises(TimeoutError):
-        source.read()
-    assert source.interval_seconds == pytest.approx(5.0)
 
 
 def test_rank_in_another_network_namespace_is_said_and_not_shown_as_quiet(host):

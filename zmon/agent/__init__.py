@@ -64,7 +64,13 @@ class Agent:
         found = all_sources(self._pids) if sources is None else sources
         config.check_names([*(source.name for source in found), _STEPS])
         self._sources = {
-            source.field: Watch(source.name, source.read, source.interval_seconds, config.source_timeout_seconds)
+            source.field: Watch(
+                source.name,
+                source.read,
+                source.interval_seconds,
+                config.source_timeout_seconds,
+                core_ratio=config.source_core_ratio,
+            )
             for source in found
             if source.name not in config.without
         }

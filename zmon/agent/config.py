@@ -20,6 +20,7 @@ class AgentConfig:
     look_interval_seconds: float = 0.1
     look_timeout_seconds: float = 2.0
     source_timeout_seconds: float = 5.0  # a source that hangs is marked down and left alone
+    source_core_ratio: float = 0.01  # with tens of thousands of connections or devices it is read less often
     log_interval_seconds: float = 2.0
     answer_seconds: float = 1.0  # how long who asks waits for a look that goes on
     max_wait_seconds: float = 60.0  # of a long poll

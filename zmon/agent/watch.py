@@ -40,8 +40,11 @@ class Watch:
         interval_seconds: float,
         timeout_seconds: float,
         heard: Callable[[Any], None] = lambda value: None,
+        core_ratio: float = 1.0,
     ) -> None:
+        """It is read every `interval_seconds`, less often where it would take more than `core_ratio` of a core."""
         self.name = name
+        self._core_ratio = core_ratio
         self._read, self._heard = read, heard
         self._interval_seconds, self._timeout_seconds = interval_seconds, timeout_seconds
         self._begun: float | None = None  # the reading that goes on, monotonic seconds
@@ -99,7 +102,8 @@ class Watch:
     def _run(self) -> None:
         going = True
         while going:
-            begun = self._begun = time.monotonic()
+            begun, used = time.monotonic(), time.thread_time()
+            self._begun = begun
             value, dropped, error = self._outcome()
             seconds = time.monotonic() - begun
             if error is None and seconds > self._timeout_seconds:
@@ -109,7 +113,8 @@ class Watch:
             if error is None:
                 self._heard(value)
             pause = ABSENT_SECONDS if self._last.status.absent else self._interval_seconds
-            going = self._answer(time.monotonic() + pause)
+            affordable = (time.thread_time() - used) / self._core_ratio
+            going = self._answer(time.monotonic() + max(pause, affordable))
 
     def _outcome(self) -> tuple[Any, tuple[str, ...], BaseException | None]:
         try:

@@ -8,7 +8,6 @@ are, /proc/net/snmp for the host (RFC 4022, tcpRetransSegs).
 from __future__ import annotations
 
 import os
-import time
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from operator import attrgetter
@@ -19,8 +18,6 @@ from zmon.sources import sock_diag
 from zmon.sources.reading import Ranks, Reading
 from zmon.sources.sock_diag import Connection, Dump
 
-INTERVAL_SECONDS = 1.0
-MAX_CORE_RATIO = 0.01  # of a core: with tens of thousands of connections on the host it reads less often
 MAX_PEERS = 512
 
 _Rank = tuple[str, int]  # job id and rank
@@ -31,16 +28,15 @@ class TcpSource:
 
     name = "tcp"
     field = "tcp"
+    interval_seconds = 1.0
 
     def __init__(
         self,
         ranks: Ranks,
         proc: Path = Path("/proc"),
         dump: Callable[[Container[int]], Dump] = sock_diag.dump,
-        clock: Callable[[], float] = time.thread_time,
     ) -> None:
-        self.interval_seconds = INTERVAL_SECONDS
-        self._ranks, self._proc, self._dump, self._clock = ranks, proc, dump, clock
+        self._ranks, self._proc, self._dump = ranks, proc, dump
         self._searched: Mapping[int, _Rank] = {}  # the ranks whose descriptors were searched for sockets
         self._visible = False  # whether the connections of one of them can be seen from here
         self._owners: dict[int, _Rank] = {}  # by inode of the socket
@@ -50,13 +46,7 @@ class TcpSource:
 
     def read(self) -> Reading:
         """The host's retransmissions, and one peer per rank and address. A new socket counts from the next read on."""
-        begin = self._clock()
-        try:
-            return self._read(dict(self._ranks()))
-        finally:
-            self.interval_seconds = max(INTERVAL_SECONDS, (self._clock() - begin) / MAX_CORE_RATIO)
-
-    def _read(self, ranks: Mapping[int, _Rank]) -> Reading:
+        ranks = dict(self._ranks())
         if self._outdated or ranks != self._searched:
             self._search(ranks)
         found = self._connections() if self._visible else ()
