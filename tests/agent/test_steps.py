@@ -66,3 +66,19 @@ def test_log_that_is_left_off_writes_nothing(live, ask, tmp_path_factory):
 
     ask(scenario, data_dir=data, without=frozenset({"steps"}))
     assert list(data.iterdir()) == []
+
+
+def test_steps_done_since_it_last_wrote_are_written_when_the_agent_ends(live, ask, tmp_path_factory):
+    data = tmp_path_factory.mktemp("data")
+    box = live()
+    box.steps(3)
+
+    async def scenario(client):
+        async def begun():
+            return "steps" in await sources(client) and (await snapshot(client)).ranks
+
+        assert await until(begun)
+        box.steps(4)
+
+    ask(scenario, data_dir=data, log_interval_seconds=1000.0)
+    assert steps_of(data) == {0: [1, 2, 3, 4, 5, 6, 7]}

@@ -12,7 +12,7 @@ import contextlib
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -25,6 +25,7 @@ import zmon
 from zmon import evidence, metrics
 from zmon.agent.config import AgentConfig
 from zmon.agent.devices import with_device
+from zmon.agent.exported import exported
 from zmon.agent.watch import Watch, news
 from zmon.errors import Unreachable
 from zmon.hardware import HostSample, SourceStatus
@@ -34,14 +35,13 @@ from zmon.sources import Reading, Source, all_sources
 from zmon.sources.boxes import Boxes
 from zmon.sources.rank_box import RankBox, Suspicion
 from zmon.steplog import StepLog
-from zmon.timeline import newest_attempt
 
 log = logging.getLogger("zmon.agent")
 
 T = TypeVar("T")
 _SETTLED_NS = 50_000_000  # a record is written microseconds after its step's end: what is older is all there
 _STEPS = "steps"
-EXPORT_AFTER_END_SECONDS = 30.0  # how long a rank's series outlive it
+_LAST_WORDS_SECONDS = 1.0
 
 
 class _Seen(NamedTuple):
@@ -75,13 +75,15 @@ class Agent:
             if source.name not in config.without
         }
         self._watches = [self._looks, *self._sources.values()]
+        self._logging: Watch | None = None
         if config.data_dir is not None and _STEPS not in config.without:
             steps = StepLog(config.data_dir / _STEPS, config.host)
 
             def append() -> Reading:
                 return Reading(None, steps.append(self._boxes.files()))
 
-            self._watches.append(Watch(_STEPS, append, config.log_interval_seconds, config.source_timeout_seconds))
+            self._logging = Watch(_STEPS, append, config.log_interval_seconds, config.source_timeout_seconds)
+            self._watches.append(self._logging)
         self._suspects: frozenset[Suspicion] = frozenset()
         self._suspects_version = 0
         self._suspects_changed = asyncio.Event()
@@ -268,6 +270,10 @@ class Agent:
         telling = asyncio.create_task(self._tell())
         yield
         telling.cancel()
+        if self._logging is not None:  # what was done since it last wrote; not for long, a disk may hang
+            with contextlib.suppress(Exception):
+                async with asyncio.timeout(_LAST_WORDS_SECONDS):
+                    await asyncio.wrap_future(self._logging.ask(self._logging.read))
         for watch in self._watches:
             watch.stop()
 
@@ -282,15 +288,4 @@ class Agent:
             await asyncio.sleep(1)
 
 
-def exported(ranks: Iterable[RankState]) -> Iterator[RankState]:
-    """Those that /metrics shows: of each job the newest attempt, until a little after its end."""
-    by_job: defaultdict[str, list[RankState]] = defaultdict(list)
-    for state in ranks:
-        by_job[state.job_id].append(state)
-    for states in by_job.values():
-        for state in newest_attempt(states):
-            if state.gone_seconds is None or state.gone_seconds < EXPORT_AFTER_END_SECONDS:
-                yield state
-
-
-__all__ = ["EXPORT_AFTER_END_SECONDS", "Agent", "AgentConfig", "exported"]
+__all__ = ["Agent", "AgentConfig"]

@@ -45,7 +45,7 @@ class Watch:
         """It is read every `interval_seconds`, less often where it would take more than `core_ratio` of a core."""
         self.name = name
         self._core_ratio = core_ratio
-        self._read, self._heard = read, heard
+        self.read, self._heard = read, heard
         self._interval_seconds, self._timeout_seconds = interval_seconds, timeout_seconds
         self._begun: float | None = None  # the reading that goes on, monotonic seconds
         self._last: _Outcome | None = None
@@ -118,7 +118,7 @@ class Watch:
 
     def _outcome(self) -> tuple[Any, tuple[str, ...], BaseException | None]:
         try:
-            value, dropped = self._read()
+            value, dropped = self.read()
         except BaseException as error:  # a library that calls sys.exit() must not end the thread unseen
             return None, (), error
         return value, dropped, None
