@@ -52,6 +52,13 @@ def test_process_that_is_gone_is_none():
     assert process_stat(2**22 + 1) is None
 
 
+def test_name_that_is_no_text_is_not_read(tmp_path):
+    folder = tmp_path / "77"
+    folder.mkdir()
+    (folder / "stat").write_bytes(b"77 (\xff) S 12 " + b"0 " * 17 + b"4242 0 3 " + b"0 " * 28)
+    assert process_stat(77, tmp_path).state == "S"
+
+
 def test_name_with_spaces_and_parentheses_is_not_mistaken_for_fields(tmp_path):
     folder = tmp_path / "77"
     folder.mkdir()

@@ -13,6 +13,8 @@ import struct
 from dataclasses import dataclass
 from pathlib import Path
 
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _PIDFD_GET_INFO = 0xC040FF0B  # _IOWR(0xFF, 11, 64 bytes)
 _PIDFD_INFO_EXIT = 1 << 3
 _PIDFD_INFO = struct.Struct("<QQ11Ii")  # mask, cgroup, pid … fsgid, exit code as wait(2) gives it
@@ -20,23 +22,38 @@ _PIDFD_INFO = struct.Struct("<QQ11Ii")  # mask, cgroup, pid … fsgid, exit code
 
 @dataclass(frozen=True, slots=True)
 class ProcessStat:
-    """A line of /proc/<pid>/stat, the part that matters here."""
+    """A line of /proc/<pid>/stat, the part that matters here; all threads together."""
 
     state: str  # R S D Z T t X, as in proc(5)
     parent: int
     start_ticks: int  # after boot: with the pid, the identity of a process
     resident_bytes: int
+    num_threads: int = 1
+    cpu_seconds: float = 0.0
+    major_faults: int = 0
+
+
+def parse_stat(line: bytes) -> ProcessStat:
+    """The line as the kernel writes it. Raises ValueError or IndexError where it is no such line."""
+    after_name = line[line.rindex(b")") + 2 :].split()  # the name may hold anything; this begins with field 3
+    ticks = int(after_name[11]) + int(after_name[12])
+    return ProcessStat(
+        state=after_name[0].decode("ascii"),
+        parent=int(after_name[1]),
+        start_ticks=int(after_name[19]),
+        resident_bytes=int(after_name[21]) * _PAGE_BYTES,
+        num_threads=int(after_name[17]),
+        cpu_seconds=ticks / _TICKS_PER_SECOND,
+        major_faults=int(after_name[9]),
+    )
 
 
 def process_stat(pid: int, proc: Path = Path("/proc")) -> ProcessStat | None:
     """The state of a process; None if it is gone or cannot be seen from here."""
     try:
-        line = (proc / str(pid) / "stat").read_text()
+        return parse_stat((proc / str(pid) / "stat").read_bytes())
     except OSError:
         return None
-    after_name = line[line.rindex(")") + 2 :].split()  # the name may hold spaces and parentheses
-    pages = int(after_name[21])
-    return ProcessStat(after_name[0], int(after_name[1]), int(after_name[19]), pages * os.sysconf("SC_PAGE_SIZE"))
 
 
 class ExitWatch:

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.build import eventually
-from zmon.sources.processes import MAX_PROCESSES, PAGE_BYTES, TICKS_PER_SECOND, ProcessSource
+from zmon.sources.processes import MAX_PROCESSES, ProcessSource
 
+PAGE_BYTES, TICKS_PER_SECOND = os.sysconf("SC_PAGE_SIZE"), os.sysconf("SC_CLK_TCK")
 STATUS = "Name:\tpython\nThreads:\t9\nvoluntary_ctxt_switches:\t150\nnonvoluntary_ctxt_switches:\t545\n"
 
 

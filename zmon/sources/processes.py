@@ -1,22 +1,20 @@
 """What is the process of each rank doing: running, sleeping, where, and how much memory and time did it take?
 
-Layout: proc(5). `stat` counts for all threads together, in pages and clock ticks. Context switches (`status`) and the
+Layout: proc(5). `stat` counts for all threads together. Context switches (`status`) and the
 wait channel are the main thread's alone: the one that runs the training loop, as a rule. `wchan` has no answer while
 that thread runs, and none for a reader who may not trace the process.
 """
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 
 from zmon.hardware import ProcessSample
+from zmon.process import parse_stat
 from zmon.sources.reading import Ranks, Reading
 
 MAX_PROCESSES = 256
-TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
-PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 class ProcessSource:
@@ -55,19 +53,18 @@ class ProcessSource:
 
 def process_sample(job_id: str, rank: int, pid: int, stat: bytes, status: bytes, wchan: bytes) -> ProcessSample:
     """A process by its files. Raises ValueError or IndexError where `stat` is odd; the others may be empty."""
-    after_name = stat[stat.rindex(b")") + 2 :].split()  # the name may hold anything: this begins with field 3
-    ticks = int(after_name[11]) + int(after_name[12])
+    process = parse_stat(stat)
     return ProcessSample(
         job_id=job_id,
         rank=rank,
         pid=pid,
-        state=after_name[0].decode("ascii"),
-        resident_bytes=int(after_name[21]) * PAGE_BYTES,
-        num_threads=int(after_name[17]),
-        cpu_seconds=ticks / TICKS_PER_SECOND,
+        state=process.state,
+        resident_bytes=process.resident_bytes,
+        num_threads=process.num_threads,
+        cpu_seconds=process.cpu_seconds,
         voluntary_switches=_switches(status, b"voluntary"),
         involuntary_switches=_switches(status, b"nonvoluntary"),
-        major_faults=int(after_name[9]),
+        major_faults=process.major_faults,
         wait_channel=wchan.decode("ascii", "replace") if wchan not in (b"", b"0") else None,
     )
 
