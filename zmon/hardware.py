@@ -180,6 +180,7 @@ class TcpSample:
 
     retransmitted_segments: int | None  # of all connections, since boot
     peers: tuple[TcpPeer, ...]
+    addresses: tuple[str, ...] = ()  # this host's ends of those connections
 
 
 @dataclass(frozen=True, slots=True)

@@ -238,12 +238,13 @@ def test_dead_rank_is_named_before_a_stopped_one():
 
 
 def test_job_in_which_nothing_moves_is_unknown_with_the_evidence():
-    found = detect(waiting(0, 6.0), waiting(1, 6.0), waiting(2, 6.0), waiting(3, 5.0, in_flight=None, phase="data"))
+    nowhere = {"in_flight": None, "phase": "backward"}
+    found = detect(waiting(0, 6.0, **nowhere), *(waiting(rank, 5.0, **nowhere) for rank in (1, 2, 3)))
     assert (found.cause, found.ranks, found.severity) == ("unknown", (), "critical")
     assert found.confidence < 0.5
     assert "6.0 s" in found.summary
     assert "lease 1.5 s" in found.summary
-    assert "rank 3 (data)" in found.summary
+    assert "rank 3 (backward)" in found.summary
     assert found.onset == NOW - 6.0
 
 
@@ -296,7 +297,7 @@ SCENES = {
     "raised": [terminated(0), raised(1, 1.25), terminated(2), disconnected(3, 1.1)],
     "stopped": [waiting(0), waiting(1), stopped(2), waiting(3)],
     "blocked": [waiting(0, process_state="D"), waiting(1), waiting(2), waiting(3)],
-    "silent": [waiting(0), waiting(1, in_flight=None), waiting(2), waiting(3)],
+    "silent": [waiting(0), waiting(1), waiting(2), waiting(3, in_flight=None)],
     "cancelled": [terminated(0), interrupted(1), disconnected(2), terminated(3)],
     "healthy": [rank_state(rank) for rank in range(4)],
 }

@@ -133,7 +133,7 @@ DONE = message(3, struct.pack("=i", 0))
 
 def test_connection_is_read_by_the_kernels_layout():
     info = tcp_info(round_trip_us=4500, retransmitted=12, delivery_rate=5_000_000)
-    assert connection(answer(info)) == Connection(4711, "10.0.0.7", 70_000, 300, 12, 0.0045, 5e6)
+    assert connection(answer(info)) == Connection(4711, "10.0.0.1", "10.0.0.7", 70_000, 300, 12, 0.0045, 5e6)
 
 
 def test_what_the_kernel_has_not_measured_is_unknown():

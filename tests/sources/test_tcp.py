@@ -21,7 +21,7 @@ class Kernel:
         self.num_asked = 0
 
     def has(self, inode, peer="10.0.0.2", sent=0, unread=0, retransmitted=0, round_trip=None, delivery=None):
-        self.connections.append(Connection(inode, peer, sent, unread, retransmitted, round_trip, delivery))
+        self.connections.append(Connection(inode, "10.0.0.1", peer, sent, unread, retransmitted, round_trip, delivery))
 
     def dump(self, wanted):
         self.num_asked += 1
@@ -67,6 +67,12 @@ def test_connections_of_a_rank_to_one_address_are_taken_together(host):
     assert (peer.job_id, peer.rank, peer.peer, peer.num_sockets) == ("dlrm", 3, "10.0.0.2", 2)
     assert (peer.send_queue_bytes, peer.receive_queue_bytes, peer.retransmitted_segments) == (71_000, 11, 5)
     assert (peer.round_trip_seconds, peer.delivery_bytes_per_second) == (0.009, 5e6)
+
+
+def test_hosts_own_ends_of_the_connections_are_told(host):
+    host.start(100, 0, 11)
+    host.kernel.has(11, "10.0.0.2")
+    assert host.source.read().value.addresses == ("10.0.0.1",)
 
 
 def test_what_was_measured_on_no_connection_is_unknown(host):

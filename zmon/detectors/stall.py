@@ -1,7 +1,7 @@
 """Has the job stopped moving, and because of whom?
 
 First what a lock or a process state proves (a rank gone, a rank stopped), then silence past the lease, which proves
-only that nothing moves: that is `unknown`, with the evidence.
+only that nothing moves: why, is inferred from who waits for whom.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from zmon.detectors.deaths import Death, culprits, death
+from zmon.detectors.silence import blame
 from zmon.detectors.verdict import verdict
 from zmon.records import Finding, RankState, Severity, Snapshot
 
@@ -21,8 +22,19 @@ class Stall:
     settle_seconds: float = 0.5  # peers die of a death within 50 ms, the launcher ends the rest within 200
     together_seconds: float = 0.3  # deaths this close have no order: three looks of the agent
     restart_seconds: float = 30.0  # a launcher that restarts has the job back by then
+    silent_seconds: float = 2.0  # of an agent before its host counts as lost: one that restarts is back by then
     name = "stall"
-    causes = ("rank_exited", "rank_frozen", "unknown")
+    causes = (
+        "rank_exited",
+        "rank_frozen",
+        "collective_mismatch",
+        "host_lost",
+        "lease_overrun",
+        "input_stall",
+        "compute_hang",
+        "network_stall",
+        "unknown",
+    )
 
     def detect(self, snapshot: Snapshot) -> Finding | None:
         """The first of: a rank went, a rank is stopped, nothing moves."""
@@ -115,26 +127,24 @@ class Stall:
         overdue = [r for r in alive if r.overdue_seconds > 0]
         if not overdue or len(overdue) < len(alive):
             return None  # somebody is within its lease: it moves, or evaluates or saves while the others wait for it
+        silent = {a.host: a.silent_seconds for a in snapshot.agents}
+        if any(silent.get(r.host, 0.0) < self.silent_seconds for r in snapshot.unwatched):
+            return None  # an agent that just fell silent: what its ranks do will be known in a moment, or never
         first = max(overdue, key=lambda r: r.overdue_seconds)
-        outside = [r for r in overdue if r.in_flight is None]
-        where = (
-            "in no collective that zmon sees: " + ", ".join(f"rank {r.rank} ({r.phase})" for r in outside)
-            if outside
-            else "every rank is inside a collective"
-        )
+        found = blame(snapshot)
         return verdict(
             snapshot,
             detector=self.name,
-            cause="unknown",
+            cause=found.cause,
             severity="critical",
-            culprits=(),
+            culprits=found.culprits,
+            hosts=found.hosts,
             seconds_ago=first.step_seconds,
-            confidence=0.3,
+            confidence=found.confidence,
             summary=f"no rank has finished a step for {first.step_seconds:.1f} s, since step {first.step} "
-            f"(lease {first.lease_seconds or 0.0:.1f} s); {where}",
-            detail="`zmon status --json` has each rank's op, sequence and stack; a rank in no collective while the "
-            "others wait is the first to look at, unless it waits for an asynchronous one: `py-spy dump --pid PID`.",
-            evidence={},
+            f"(lease {first.lease_seconds or 0.0:.1f} s); {found.says}",
+            detail=found.detail,
+            evidence=found.evidence,
         )
 
 

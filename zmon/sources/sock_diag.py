@@ -31,7 +31,7 @@ _MAX_PART_BYTES = 65536  # the kernel makes none larger than 32 KiB
 _HEADER = struct.Struct("=IHHII")  # struct nlmsghdr: length, type, flags, sequence number, port
 _CODE = struct.Struct("=i")  # what NLMSG_ERROR and NLMSG_DONE begin with: 0, or errno below zero
 _REQUEST = struct.Struct("=BBBxI48x")  # struct inet_diag_req_v2: family, protocol, attributes, states; of any address
-_ANSWER = struct.Struct("=B23x16s16xIIII")  # struct inet_diag_msg: family, peer, receive and send queue, uid, inode
+_ANSWER = struct.Struct("=B7x16s16s16xIIII")  # struct inet_diag_msg: family, own, peer, both queues, uid, inode
 _INODE = struct.Struct("=68xI")  # the same, inode alone
 _ATTRIBUTE = struct.Struct("=HH")  # struct nlattr: length, type
 _TCP_INFO = struct.Struct("=68xI28xI")  # struct tcp_info: tcpi_rtt in µs, tcpi_total_retrans
@@ -51,6 +51,7 @@ class Connection(NamedTuple):
     """One connection of a process."""
 
     inode: int  # of its socket, as /proc/PID/fd shows it
+    address: str
     peer: str
     send_queue_bytes: int  # written and not acknowledged
     receive_queue_bytes: int  # arrived and not read
@@ -127,7 +128,7 @@ def split(part: bytes) -> tuple[list[bytes], bool]:
 
 def connection(message: bytes) -> Connection:
     """One connection from a message's struct inet_diag_msg and attributes."""
-    family, peer, receive_queue, send_queue, _, inode = _ANSWER.unpack_from(message)
+    family, own, peer, receive_queue, send_queue, _, inode = _ANSWER.unpack_from(message)
     info = _attribute(message, _INET_DIAG_INFO)
     if len(info) < _TCP_INFO.size:
         raise OSError(errno.EBADMSG, "the kernel tells too little of a connection")
@@ -135,6 +136,7 @@ def connection(message: bytes) -> Connection:
     (delivery,) = _DELIVERY_RATE.unpack_from(info) if len(info) >= _DELIVERY_RATE.size else (0,)
     return Connection(
         inode,
+        _address(family, own),
         _address(family, peer),
         send_queue,
         receive_queue,

@@ -51,7 +51,8 @@ class TcpSource:
             self._search(ranks)
         found = self._connections() if self._visible else ()
         peers, left_out = fullest(by_peer(found, self._owners))
-        sample = TcpSample(retransmitted_segments(self._proc / "net/snmp"), peers)
+        addresses = tuple(sorted({connection.address for connection in found}))
+        sample = TcpSample(retransmitted_segments(self._proc / "net/snmp"), peers, addresses)
         return Reading(sample, (*self._hidden, *left_out))
 
     def _search(self, ranks: Mapping[int, _Rank]) -> None:

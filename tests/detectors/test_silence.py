@@ -1,0 +1,203 @@
+"""Nothing moves and all live: the causes that are inferred, and the cases in which nobody is named."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.build import agent_status, finished, rank_state, snapshot, waiting
+from zmon.detectors.stall import Stall
+from zmon.hardware import HostSample, HostWindow, NicSample, TcpPeer, TcpSample
+from zmon.records import InFlight
+
+
+def detect(*ranks, **changes):
+    return Stall().detect(snapshot(*ranks, **changes))
+
+
+def outside(rank, phase="forward", **changes):
+    """A rank in no collective, five seconds after its last step."""
+    return waiting(rank, in_flight=None, phase=phase, **changes)
+
+
+def inside(rank, op="all_reduce", sequence=301, num_bytes=4096, group="0", **changes):
+    """A rank in this collective for five seconds."""
+    return waiting(rank, in_flight=InFlight(op, group, sequence, num_bytes, 5.0), **changes)
+
+
+# -- a rank in no collective -------------------------------------------------------------------------------
+
+
+def test_rank_that_waits_for_data_while_the_others_wait_for_it_is_an_input_stall():
+    found = detect(waiting(0), waiting(1), outside(2, "data"), waiting(3))
+    assert (found.cause, found.ranks, found.severity) == ("input_stall", (2,), "critical")
+    assert "3 of 4 ranks wait" in found.summary
+
+
+@pytest.mark.parametrize("phase", ["forward", "backward", "optimizer", "other"])
+def test_rank_that_is_elsewhere_while_the_others_wait_for_it_hangs(phase):
+    found = detect(outside(0, phase), waiting(1), waiting(2), waiting(3))
+    assert (found.cause, found.ranks) == ("compute_hang", (0,))
+    assert f"in {phase} since 5.0 s" in found.summary
+
+
+def test_rank_that_is_behind_is_to_blame_and_not_one_that_has_done_as_much_as_the_others():
+    """Rank 3 computes what comes after the collective that the others are in."""
+    ahead = outside(3, sequences={"0": 301})
+    assert detect(waiting(0), outside(1), waiting(2), ahead).ranks == (1,)
+
+
+def test_rank_that_a_subgroup_waits_for_is_to_blame():
+    """Ranks 0 and 1 are in a group of two; 2 and 3 wait in the job's own for both."""
+    waits = inside(0, group="tp", sequence=41, sequences={"0": 300, "tp": 41})
+    found = detect(waits, outside(1, sequences={"0": 300, "tp": 40}), inside(2), inside(3))
+    assert (found.cause, found.ranks) == ("compute_hang", (1,))
+
+
+def test_whole_job_that_waits_for_data_is_an_input_stall_of_all():
+    found = detect(*(outside(rank, "data") for rank in range(4)))
+    assert (found.cause, found.ranks) == ("input_stall", (0, 1, 2, 3))
+
+
+def test_nobody_is_named_where_some_read_and_some_compute():
+    assert detect(waiting(0), outside(1, "data"), outside(2), waiting(3)).cause == "unknown"
+
+
+def test_nobody_is_named_where_no_rank_is_in_a_collective_that_zmon_sees():
+    """They may wait in C++."""
+    assert detect(*(outside(rank, "backward") for rank in range(4))).cause == "unknown"
+
+
+def test_nobody_is_named_on_gpus_where_a_rank_does_not_stand_where_it_hangs():
+    ranks = (waiting(0), waiting(1), outside(2), waiting(3))
+    assert detect(*(replace(r, device=f"GPU-{r.rank}") for r in ranks)).cause == "unknown"
+
+
+def test_nobody_is_named_while_a_rank_is_in_no_agents_sight():
+    """It may be the one."""
+    found = detect(waiting(0), waiting(1), outside(2))
+    assert (found.cause, found.ranks) == ("unknown", ())
+
+
+def test_ranks_that_wait_for_one_that_is_through_are_told_of_it():
+    found = detect(finished(3, 60.0), *map(waiting, (0, 1, 2)))
+    assert found.cause == "unknown"
+    assert "rank 3 on node-a has finished" in found.summary
+
+
+# -- disagreement ------------------------------------------------------------------------------------------
+
+
+def test_rank_in_another_collective_at_the_same_place_is_the_mismatch():
+    found = detect(inside(0), inside(1), inside(2, op="all_to_all"), inside(3))
+    assert (found.cause, found.ranks) == ("collective_mismatch", (2,))
+    assert "all_to_all: ranks 2" in found.summary
+    assert "all_reduce of 4096 bytes: ranks 0, 1, 3" in found.summary
+    assert (found.evidence["group"], found.evidence["sequence"]) == ("0", 301)
+
+
+def test_rank_with_tensors_of_another_size_is_the_mismatch():
+    assert detect(inside(0), inside(1, num_bytes=8), inside(2), inside(3)).ranks == (1,)
+
+
+@pytest.mark.parametrize("op", ["all_to_all", "broadcast", "gather", "scatter", "send"])
+def test_sizes_that_may_differ_are_no_mismatch(op):
+    assert detect(*(inside(rank, op=op, num_bytes=rank) for rank in range(4))).cause == "unknown"
+
+
+def test_ranks_at_different_places_are_no_mismatch():
+    """One is an operation ahead, which is how collectives end."""
+    assert detect(inside(0, "barrier", 302), inside(1), inside(2), inside(3)).cause == "unknown"
+
+
+def test_two_against_two_are_both_told_and_nobody_is_named():
+    found = detect(inside(0), inside(1), inside(2, op="barrier"), inside(3, op="barrier"))
+    assert (found.cause, found.ranks) == ("unknown", ())
+    assert "ranks 0, 1" in found.summary
+    assert "ranks 2, 3" in found.summary
+
+
+# -- hosts -------------------------------------------------------------------------------------------------
+
+AWAY = [waiting(rank, host="node-b", in_flight=None) for rank in (2, 3)]
+
+
+def agents(silent):
+    return [agent_status("node-a"), agent_status("node-b", silent)]
+
+
+def test_silent_host_that_the_others_wait_for_is_lost():
+    found = detect(waiting(0), waiting(1), unwatched=AWAY, agents=agents(3.0))
+    assert (found.cause, found.ranks, found.hosts) == ("host_lost", (2, 3), ("node-b", "node-b"))
+    assert "3.0 s" in found.summary
+
+
+def test_stall_is_quiet_about_a_host_whose_agent_just_fell_silent():
+    """What its ranks do will be known in a moment: an agent restarts within two seconds."""
+    assert detect(waiting(0), waiting(1), unwatched=AWAY, agents=agents(1.0)) is None
+
+
+def test_silent_agent_of_a_job_that_moves_is_no_lost_host():
+    assert detect(rank_state(0), rank_state(1), unwatched=AWAY, agents=agents(60.0)) is None
+
+
+# -- leases ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("activity", ["init", "eval", "checkpoint"])
+def test_rank_whose_activity_outlasts_its_lease_is_named(activity):
+    away = outside(1, activity=activity, activity_seconds=905.0, lease_seconds=900.0, overdue_seconds=5.0)
+    found = detect(waiting(0, 905.0), away, waiting(2, 905.0), waiting(3, 905.0))
+    assert (found.cause, found.ranks) == ("lease_overrun", (1,))
+    assert f"in {activity} for 905.0 s (lease 900 s)" in found.summary
+
+
+# -- the network -------------------------------------------------------------------------------------------
+
+
+def host(name, link=True, stuck=(), fine=(), own="10.0.0.1"):
+    """A host whose rank sends to some peers that take nothing any more, and to some that do."""
+    peers = [TcpPeer("job", 0, peer, 1, 70_000, 0, 9, None, None) for peer in stuck]
+    peers += [TcpPeer("job", 0, peer, 1, 0, 0, 2, None, None) for peer in (*fine, own)]
+    now = HostSample(
+        nics=(NicSample("eth1", "tcp", link, None, 0, 0, {}),), tcp=TcpSample(0, tuple(peers), (own,))
+    )  # fmt: skip
+    before = HostSample(
+        nics=(NicSample("eth1", "tcp", True, None, 0, 0, {}),),
+        tcp=TcpSample(0, tuple(replace(peer, retransmitted_segments=2) for peer in peers), (own,)),
+    )
+    return HostWindow(name, 60.0, before, now)
+
+
+def test_host_whose_link_went_down_is_the_network_stall():
+    windows = [host("node-a"), host("node-b", link=False)]
+    found = detect(*map(waiting, range(4)), hardware=windows)
+    assert (found.cause, found.ranks, found.hosts) == ("network_stall", (), ("node-b",))
+    assert "eth1 is down" in found.summary
+
+
+def test_host_that_nobody_hears_is_the_network_stall():
+    windows = [
+        host("node-a", stuck=["10.0.0.3"], fine=["10.0.0.2"]),
+        host("node-b", stuck=["10.0.0.3"], fine=["10.0.0.1"], own="10.0.0.2"),
+        host("node-c", stuck=["10.0.0.1", "10.0.0.2"], own="10.0.0.3"),
+    ]
+    assert detect(*map(waiting, range(4)), hardware=windows).hosts == ("node-c",)
+
+
+@pytest.mark.parametrize(
+    "windows",
+    [
+        [host("node-a"), host("node-b"), host("node-c")],
+        [host("node-a", stuck=["10.0.0.2"]), host("node-b", stuck=["10.0.0.1"], own="10.0.0.2")],
+        [host("node-a", link=False), host("node-b", link=False)],
+        [],
+    ],
+    ids=["all well", "two hosts", "two links", "nothing known"],
+)
+def test_no_host_is_named_where_the_network_points_at_none(windows):
+    assert detect(*map(waiting, range(4)), hardware=windows).cause == "unknown"
+
+
+def test_link_that_is_down_is_no_network_stall_while_a_rank_is_outside():
+    found = detect(waiting(0), waiting(1), outside(2), waiting(3), hardware=[host("node-b", link=False)])
+    assert (found.cause, found.ranks) == ("compute_hang", (2,))

@@ -1,0 +1,152 @@
+"""No rank moves any more and all live: who is to blame for it, as far as that can be told?
+
+What is left once no lock and no process state proves anything: inferences from who waits for whom, in this order. Where
+that is not known the answer is `unknown`, with all there is as evidence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from zmon.detectors.network import accused
+from zmon.detectors.waiting import mismatch, waited_for
+from zmon.records import RankState, Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Blame:
+    """Who, why, and what to do."""
+
+    cause: str
+    says: str
+    detail: str
+    confidence: float
+    culprits: Sequence[RankState] = ()
+    hosts: Sequence[str] = ()
+    evidence: dict[str, Any] = field(default_factory=dict)
+
+
+def blame(snapshot: Snapshot) -> Blame:
+    """The first row that holds; `unknown` where none does."""
+    alive = [r for r in snapshot.ranks if r.alive and r.activity != "done"]
+    rows = (_mismatch, _lost_host, _overrun, _outside, _network)
+    return next((found for row in rows if (found := row(snapshot, alive))), None) or _unknown(snapshot, alive)
+
+
+def _mismatch(snapshot: Snapshot, alive: list[RankState]) -> Blame | None:
+    found = mismatch(alive)
+    if found is None:
+        return None
+    names = _names(found.minority) if found.minority else "no majority, so nobody is named"
+    return Blame(
+        cause="collective_mismatch" if found.minority else "unknown",
+        says=f"ranks disagree about collective {found.sequence} of group {found.group}: {found.said} ({names})",
+        detail="The ranks have taken different ways through the code; it never heals. The stacks in the finding show "
+        "where: look for a branch on the rank, an uneven number of batches, an exception that was swallowed. End the "
+        "job and start it from its last checkpoint.",
+        confidence=0.9 if found.minority else 0.3,
+        culprits=found.minority,
+        evidence={"group": found.group, "sequence": found.sequence},
+    )
+
+
+def _lost_host(snapshot: Snapshot, alive: list[RankState]) -> Blame | None:
+    lost = [r for r in snapshot.unwatched if r.activity != "done"]
+    if not lost or not any(r.in_flight for r in alive):
+        return None
+    hosts = sorted({r.host for r in lost})
+    silent = max((a.silent_seconds for a in snapshot.agents if a.host in hosts), default=0.0)
+    return Blame(
+        cause="host_lost",
+        says=f"{', '.join(hosts)} has not answered for {silent:.1f} s and the others wait for its {len(lost)} ranks",
+        detail=f"Is the host up (`ping {hosts[0]}`, its console or BMC)? Take it out (`kubectl cordon {hosts[0]}`, "
+        f"`scontrol update nodename={hosts[0]} state=drain reason=zmon`) and start the job elsewhere.",
+        confidence=0.8,
+        culprits=lost,
+    )
+
+
+def _overrun(snapshot: Snapshot, alive: list[RankState]) -> Blame | None:
+    away = [r for r in alive if r.activity != "train" and not r.in_flight]
+    if not away:
+        return None
+    first = max(away, key=lambda r: r.overdue_seconds)
+    return Blame(
+        cause="lease_overrun",
+        says=f"{_names(away)} in {first.activity} for {first.activity_seconds:.1f} s "
+        f"(lease {first.lease_seconds or 0.0:.0f} s), the others wait",
+        detail=f"`zmon status --json` has its stack. In a checkpoint: is the storage there (on {first.host}: `df`, "
+        f"`cat /proc/{first.pid}/wchan`)? In init: does it load data or compile, or wait for a rank that never came?",
+        confidence=0.8,
+        culprits=away,
+    )
+
+
+def _outside(snapshot: Snapshot, alive: list[RankState]) -> Blame | None:
+    if snapshot.missing or any(r.device != "cpu" for r in alive):
+        return None  # on a GPU the rank issues a collective and goes on: where it stands is not what hangs
+    culprits = waited_for(alive)
+    if not culprits and all(r.phase == "data" and not r.in_flight for r in alive):
+        culprits = alive
+    reading = [r for r in culprits if r.phase == "data"]
+    if not culprits or len(reading) not in (0, len(culprits)):
+        return None
+    first = culprits[0]
+    waiting = f"{sum(1 for r in alive if r.in_flight)} of {snapshot.world_size} ranks wait in a collective for it"
+    if reading:
+        return Blame(
+            cause="input_stall",
+            says=f"{_names(culprits)} waits for its data loader since {first.state_seconds:.1f} s; {waiting}",
+            detail=f"Its stack is in the finding. On {first.host}: do the loader's workers live (`ps --ppid "
+            f"{first.pid}`), is the storage they read from there (`cat /proc/{first.pid}/wchan`, `dmesg -T | tail`)?",
+            confidence=0.8,
+            culprits=culprits,
+        )
+    return Blame(
+        cause="compute_hang",
+        says=f"{_names(culprits)} is in no collective, in {first.phase} since {first.state_seconds:.1f} s; {waiting}",
+        detail=f"Its stack is in the finding, or `py-spy dump --native --pid {first.pid}` on {first.host}: a lock, a "
+        "sleep, native code that does not return, or a rank that has left the training loop.",
+        confidence=0.8,
+        culprits=culprits,
+    )
+
+
+def _network(snapshot: Snapshot, alive: list[RankState]) -> Blame | None:
+    if not alive or any(not r.in_flight for r in alive):
+        return None
+    found = accused(snapshot)
+    if found is None:
+        return None
+    return Blame(
+        cause="network_stall",
+        says=f"every rank is inside a collective, and on {found.host} {found.says}",
+        detail=f"On {found.host}: `ip -s link`, `ss -tni state established`, `ethtool IFACE`; then cable, switch port "
+        "and the switch's own log. TCP goes on by itself when the link is back; RDMA does not.",
+        confidence=found.confidence,
+        hosts=(found.host,),
+    )
+
+
+def _unknown(snapshot: Snapshot, alive: list[RankState]) -> Blame:
+    outside = [r for r in alive if not r.in_flight]
+    through = [r for r in snapshot.ranks if r.activity == "done"]
+    where = (
+        "in no collective that zmon sees: " + ", ".join(f"rank {r.rank} ({r.phase})" for r in outside[:8])
+        if outside
+        else "every rank is inside a collective"
+    )
+    return Blame(
+        cause="unknown",
+        says=f"{where}; {_names(through)} has finished" if through else where,
+        detail="`zmon status --json` has each rank's op, sequence and stack; a rank in no collective while the "
+        "others wait is the first to look at, unless it waits for an asynchronous one: `py-spy dump --pid PID`.",
+        confidence=0.3,
+    )
+
+
+def _names(ranks: Sequence[RankState]) -> str:
+    named = ", ".join(f"rank {r.rank} on {r.host}" for r in ranks[:4])
+    return named if len(ranks) <= 4 else f"{named} and {len(ranks) - 4} more"
