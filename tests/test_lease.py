@@ -31,6 +31,24 @@ def test_tail_of_the_steps_counts_and_not_their_median():
     assert LEASES.seconds("train", [0.02] * 98 + [1.0] * 2) == pytest.approx(15.0)
 
 
+@pytest.mark.parametrize("activity", ["eval", "checkpoint"])
+def test_evaluations_and_checkpoints_are_judged_by_those_before_them(activity):
+    assert LEASES.seconds(activity, [], [30.0, 40.0, 20.0]) == 200.0
+
+
+@pytest.mark.parametrize("activity", ["eval", "checkpoint"])
+def test_two_of_them_teach_nothing_yet(activity):
+    assert LEASES.seconds(activity, [], [30.0, 40.0]) >= 900.0
+
+
+def test_short_ones_do_not_make_a_long_one_at_the_end_a_stall():
+    assert LEASES.seconds("eval", [], [0.2] * 8) == 60.0
+
+
+def test_long_ones_never_have_more_than_the_contract_allows():
+    assert LEASES.seconds("checkpoint", [], [600.0] * 3) == 900.0
+
+
 def test_thresholds_can_be_set():
     assert Leases(train_floor_seconds=5.0).seconds("train", [0.02] * 10) == 5.0
     assert Leases(eval_seconds=60.0).seconds("eval", []) == 60.0

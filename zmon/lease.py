@@ -1,7 +1,8 @@
 """How long may a rank go without a sign of progress before that is a stall?
 
 An activity is a lease. Training renews it at every step boundary, the others when they begin. In training the
-lease follows the job's own recent steps, so a 20 ms job is suspected after 1.5 s and a 2 s job after half a minute.
+lease follows the job's own recent steps, so a 20 ms job is suspected after 1.5 s and a 2 s job after half a minute; an
+evaluation or a checkpoint follows those before it, once there were three.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from zmon.stats import quantile
 
 @dataclass(frozen=True)
 class Leases:
-    """Seconds by activity, and how the training lease is learned."""
+    """Seconds by activity, and how a lease is learned from the job."""
 
     init_seconds: float = 1800.0  # loading data, compiling, rendezvous of a large job
     eval_seconds: float = 1800.0
@@ -22,15 +23,20 @@ class Leases:
     train_floor_seconds: float = 1.5  # below it a garbage collection or a page fault would count
     train_multiple: float = 15.0  # × p99 step: a pause of 10 steps is ordinary
     learned_after_steps: int = 5  # before that a training step is judged like initialization
+    stay_floor_seconds: float = 60.0  # a job with many short evaluations may do a long one at the end
+    stay_multiple: float = 5.0  # × the longest evaluation, or checkpoint, so far
+    learned_after_stays: int = 3
 
-    def seconds(self, activity: str, recent_steps: Sequence[float]) -> float | None:
-        """The lease of an activity, given durations of the rank's recent steps in seconds; None: it has all time."""
+    def seconds(self, activity: str, recent_steps: Sequence[float], stays: Sequence[float] = ()) -> float | None:
+        """The lease of an activity; None: it has all time. Given in seconds what the rank's recent steps took, and its
+        earlier stays in that activity."""
         if activity == "done":
             return None
-        if activity == "eval":
-            return self.eval_seconds
-        if activity == "checkpoint":
-            return self.checkpoint_seconds
+        if activity in ("eval", "checkpoint"):
+            longest = self.eval_seconds if activity == "eval" else self.checkpoint_seconds
+            if len(stays) < self.learned_after_stays:
+                return longest
+            return min(longest, max(self.stay_floor_seconds, self.stay_multiple * max(stays)))
         p99 = quantile(recent_steps, 0.99)
         if activity == "init" or p99 is None or len(recent_steps) < self.learned_after_steps:
             return self.init_seconds

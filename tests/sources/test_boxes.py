@@ -5,7 +5,7 @@ import signal
 import pytest
 
 from tests.build import JOB, Box, Clock, eventually
-from zmon.probe.rank import DONE, EVAL, OP_NUMBER
+from zmon.probe.rank import DONE, EVAL, OP_NUMBER, TRAIN
 from zmon.sources.boxes import Boxes
 from zmon.sources.rank_box import Suspicion
 
@@ -27,6 +27,22 @@ def test_state_of_a_rank_that_lives(boxes, live, clock, states):
     assert (state.gone_seconds, state.stopped_seconds, state.exit_status, state.last_words) == (None,) * 4
     assert (state.launcher, state.max_restarts, state.labels) == ("900@1", 3, {"owner": "ann"})
     assert state.resident_bytes > 1_000_000
+
+
+def test_evaluation_is_held_against_those_before_it(live, clock, states):
+    box = live()
+    box.steps(3)
+    for _ in range(3):
+        assert states()[0].lease_seconds == 1800.0  # of a training that has not been learned yet, too
+        box.timeline.turn_to(EVAL)
+        assert states()[0].lease_seconds == 1800.0
+        clock.sleep(40)
+        box.timeline.turn_to(TRAIN)
+    states()
+    box.timeline.turn_to(EVAL)
+    assert states()[0].lease_seconds == pytest.approx(200.0)
+    clock.sleep(201)
+    assert states()[0].overdue_seconds == pytest.approx(1.0)
 
 
 def test_killed_rank_is_gone_with_its_signal_since_it_was_first_seen_so(boxes, live, clock, states):

@@ -23,6 +23,7 @@ STOPPED_STATES = ("T", "t")  # by a signal, by a tracer: proc(5)
 LEFT_BEHIND_SECONDS = 60.0
 NEWS_SECONDS = 60.0  # how long a death is called to the hub's attention
 _RECENT_STEPS = 512  # that the lease is learned from
+_RECENT_STAYS = 8
 _SELDOM_NS = 1_000_000_000  # how often the lease is learned, and a rank that moves is asked of the kernel
 _NS = 1e-9
 
@@ -57,6 +58,7 @@ class RankBox:
         self.inode = self.reader.inode
         self.pid = 0  # as seen from here; 0: gone, or in another PID namespace
         self._recent: deque[float] = deque(maxlen=_RECENT_STEPS)
+        self._stays: dict[str, deque[float]] = {}  # how long the last ones took, by activity
         self._read_up_to = 0  # number of a boundary
         self._mark: Mark | None = None
         self._began = False  # its first step was seen
@@ -104,6 +106,9 @@ class RankBox:
 
     def _look_at_the_living(self, reader: BoxReader, at: int) -> None:
         before, self.now = self.now, reader.now()
+        if before.activity != self.now.activity:
+            stay = (self.now.activity_since - before.activity_since) * _NS
+            self._stays.setdefault(before.activity, deque(maxlen=_RECENT_STAYS)).append(stay)
         holder = reader.holder()
         self.pid = holder or 0
         if holder is None:
@@ -120,7 +125,7 @@ class RankBox:
         if self._learned_at is None or at - self._learned_at >= _SELDOM_NS:
             self._learn(reader, at)
         elif self._lease is None or self._lease[0] != self.now.activity:
-            self._lease = self.now.activity, self._leases.seconds(self.now.activity, self._recent)
+            self._lease = self._leased()
         renewed = self.now.step_since if self.now.activity == "train" else self.now.activity_since
         lease = self.lease_seconds
         self.overdue_seconds = 0.0 if lease is None else max(0.0, (at - renewed) * _NS - lease)
@@ -137,7 +142,11 @@ class RankBox:
             self._recent.extend(found if self._began else found[1:])
             self._began = self._began or bool(found)
         self._learned_at = at
-        self._lease = self.now.activity, self._leases.seconds(self.now.activity, self._recent)
+        self._lease = self._leased()
+
+    def _leased(self) -> tuple[str, float | None]:
+        activity = self.now.activity
+        return activity, self._leases.seconds(activity, self._recent, self._stays.get(activity, ()))
 
     @property
     def lease_seconds(self) -> float | None:
