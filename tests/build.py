@@ -208,12 +208,14 @@ IDENTITY = {
 class Box:
     """A box that this test writes, by the same code as a rank, on a clock of its own.
 
-    Its lock is the test's own, which a reader in the test does not see: the rank looks dead unless somebody `hold`s it.
+    Its lock is the test's own, which a reader in the test does not see: the rank looks dead unless a `holder` locks it,
+    from before it has its name, as a rank does.
     """
 
     root: Path
     clock: Clock = field(default_factory=Clock)
     identity: dict[str, Any] = field(default_factory=dict)
+    holder: StandIn | None = None
 
     def __post_init__(self) -> None:
         who = self.who = {**IDENTITY, "pid": os.getpid(), **self.identity}
@@ -222,12 +224,17 @@ class Box:
         self.writer.identity(*who.values())
         self.ledger = Ledger(self.writer)
         self.timeline = RankTimeline(self.writer, self.ledger, clock=self.clock)
+        if self.holder is not None:
+            (unpublished,) = self.path.parent.glob(f".{self.path.name}.*")
+            self.release(unpublished)
+            self.holder.hold(unpublished)
         self.writer.publish()
-        self.release()
+        if self.holder is None:
+            self.release(self.path)
 
-    def release(self) -> None:
+    def release(self, path: Path) -> None:
         """Drop the test's own lock, as a process that ends does: closing any descriptor of the file is enough."""
-        os.close(os.open(self.path, os.O_RDONLY))
+        os.close(os.open(path, os.O_RDONLY))
 
     def steps(self, number: int, seconds: float = 0.020) -> None:
         """So many steps, half of each in forward and half waiting in an all-to-all of 100 bytes out and 60 in."""

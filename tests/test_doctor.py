@@ -66,7 +66,7 @@ def test_damaged_box_is_named(tmp_path):
 def test_box_of_a_rank_is_read(tmp_path):
     box = Box(tmp_path)
     assert [(check.name, check.armed) for check in boxes(tmp_path)] == [("boxes", True)]
-    box.release()
+    box.release(box.path)
 
 
 def test_node_without_daemons_is_said_to_be_unwatched(tmp_path):

@@ -190,3 +190,30 @@ def test_every_change_is_a_line_of_json(journal, path):
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     assert [line["resolved"] for line in lines] == [None, NOW + 7]
     assert {line["schema"] for line in lines} == {1}
+
+
+def of_hardware(**changes):
+    return finding(**{"detector": "hardware", "cause": "link_down", "ranks": (), **changes})
+
+
+def test_separate_faults_of_a_detector_are_findings_of_their_own(journal):
+    assert journal.conclude(of_hardware(id="a"), NOW, separate=True)
+    assert journal.conclude(of_hardware(id="b", cause="gpu_lost"), NOW, separate=True)
+    assert not journal.conclude(of_hardware(id="a"), NOW + 1, separate=True)
+    assert {(f.id, f.cause) for f in journal.published()} == {("a", "link_down"), ("b", "gpu_lost")}
+
+
+def test_separate_fault_resolves_while_another_goes_on(journal):
+    for id_ in ("a", "b"):
+        journal.conclude(of_hardware(id=id_), NOW, separate=True)
+    for seconds in (0, RESOLVE_AFTER_SECONDS):
+        journal.settle("job", "hardware", NOW + seconds, but=["b"])
+    assert [f.id for f in journal.active()] == ["b"]
+
+
+def test_fault_that_comes_again_does_not_take_the_place_of_the_one_before(journal):
+    for again in range(3):
+        assert journal.conclude(of_hardware(id="a", onset=NOW + 100 * again), NOW, separate=True)
+        for seconds in (0, RESOLVE_AFTER_SECONDS):
+            journal.settle("job", "hardware", NOW + seconds)
+    assert {(f.id, f.onset) for f in journal.all()} == {("a", NOW), ("a-2", NOW + 100), ("a-3", NOW + 200)}

@@ -1,8 +1,8 @@
 """The hub's end of the line to one agent: what it said last, and since when it is silent."""
 
 from tests.build import agent_report, rank_state
-from zmon.hardware import HostSample, NicSample
-from zmon.link import FORGET_SECONDS, AgentLink
+from zmon.hardware import GpuSample, HostSample, NicSample
+from zmon.link import FORGET_SECONDS, AgentLink, working
 
 
 def silent(seconds):
@@ -74,3 +74,22 @@ def test_hardware_just_seen_for_the_first_time_has_done_nothing_yet(monkeypatch)
 def test_hardware_of_a_silent_agent_is_not_known():
     assert silent(3).window() is None
     assert AgentLink("http://node-a:9780").window() is None
+
+
+def test_hardware_is_not_compared_across_a_long_silence_or_with_another_host(monkeypatch):
+    """It may have been started again meanwhile, with links that flap and counters that begin anew."""
+    window = seen(monkeypatch, 0, 10, 200).window()
+    assert (window.seconds, window.before.nics) == (0.0, window.now.nics)
+    link = seen(monkeypatch, 0, 10)
+    link.heard(agent_report(rank_state(0), host="node-b", sample=HostSample()))
+    assert (link.window().host, link.window().before) == ("node-b", HostSample())
+
+
+def test_devices_that_worked_are_remembered(monkeypatch):
+    link = seen(monkeypatch, *range(0, 300, 10))
+    down = HostSample(
+        nics=(NicSample("eth0", "tcp", False, None, 0, 0, {}),), gpus=(GpuSample("0", "GPU-a", lost=True),)
+    )
+    link.heard(agent_report(rank_state(0), sample=down))
+    assert link.window().worked == {"eth0"}
+    assert working(HostSample(gpus=(GpuSample("0", "GPU-a"),))) == {"GPU-a"}

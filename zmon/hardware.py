@@ -222,3 +222,4 @@ class HostWindow:
     seconds: float
     before: HostSample
     now: HostSample
+    worked: frozenset[str] = frozenset()  # links that were up, and GPUs (by UUID) that were there, since it is watched

@@ -100,7 +100,8 @@ class Hub:
             except Exception:
                 log.exception("a pass failed")  # the heartbeat stops with it: that pages
             self._pass_seconds = time.monotonic() - begin
-            alert = self._journal.active() or any(link.suspects for link in self._links)
+            stalled = any(finding.detector == "stall" for finding in self._journal.active())
+            alert = stalled or any(link.suspects for link in self._links)
             self._wake.clear()
             interval = self._config.alert_interval_seconds if alert else self._config.interval_seconds
             with contextlib.suppress(TimeoutError):
@@ -134,12 +135,13 @@ class Hub:
         for snapshot in self._snapshots:
             self._add_time(snapshot, reports)
             for detector in detectors.ALL:
-                finding = detector.detect(snapshot)
-                if finding is not None:
-                    if self._journal.conclude(finding, now):
+                found = detector.detect(snapshot)
+                for finding in found:
+                    if self._journal.conclude(finding, now, detector.separate):
                         log.warning("%s %s: %s", finding.severity, finding.cause, finding.summary)
-                elif not snapshot.unwatched or detector.name == "coverage":
-                    self._journal.settle(snapshot.job_id, detector.name, now)  # else: the trouble may be out of sight
+                in_sight = not snapshot.unwatched or detector.name == "coverage"
+                if in_sight and (detector.separate or not found):
+                    self._journal.settle(snapshot.job_id, detector.name, now, [finding.id for finding in found])
             self._gather_what_is_new(session, snapshot)
         if all(link.report or link.silent_seconds > FORGET_SECONDS for link in self._links):
             self._forget_gone_jobs(now)
@@ -168,8 +170,11 @@ class Hub:
         return account[1]
 
     def _gather_what_is_new(self, session: aiohttp.ClientSession, snapshot: Snapshot) -> None:
-        """Ask the ranks, behind the pass's back, for each finding that is new or says something else than before."""
-        active = self._journal.active()
+        """Ask the ranks of a stalled job, behind the pass's back, when the finding is new or says another thing.
+
+        Of other findings the ranks go on: their stacks say nothing, and asking costs them.
+        """
+        active = [finding for finding in self._journal.active() if finding.detector == "stall"]
         self._gathered = {f.id: self._gathered[f.id] for f in active if f.id in self._gathered}
         for finding in active:
             verdict = (finding.cause, finding.ranks)
@@ -178,20 +183,18 @@ class Hub:
                 self._start(self._gather_evidence(session, snapshot, finding))
 
     async def _gather_evidence(self, session: aiohttp.ClientSession, snapshot: Snapshot, finding: Finding) -> None:
-        """Stacks of the culprits, or of everybody where nobody is named; in a stall what every rank has in flight."""
+        """Stacks of the culprits, or of everybody where nobody is named, and what every rank has in flight."""
         urls = {link.report.host: link.url for link in self._links if link.report}
         alive = [r for r in snapshot.ranks if r.alive]
         named = [r for r in alive if r.rank in finding.ranks or not finding.ranks][: self._config.max_stacks]
-        stall = finding.detector == "stall"
-        asked = [(r, urls[r.host]) for r in (alive if stall else named)]
+        asked = [(r, urls[r.host]) for r in alive]
         ranks = [r.rank for r in named]
         config = self._config
         answers = await client.evidence(session, asked, ranks, config.evidence_seconds, config.max_asked)
-        gathered: dict[str, Any] = {"in_flight": flight.table(snapshot, answers)} if stall else {}
+        gathered: dict[str, Any] = {"in_flight": flight.table(snapshot, answers)}
         if named:
             gathered["stacks"] = {str(rank): flight.without(answers[rank]) for rank in ranks}
-        if gathered:
-            self._journal.attach(finding.id, gathered)
+        self._journal.attach(finding.id, gathered)
 
     def _start(self, work: Any) -> None:
         task = asyncio.create_task(work)

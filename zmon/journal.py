@@ -1,13 +1,15 @@
 """Findings from the first sight to the end: one fault is one finding, and a restart of the hub loses none.
 
-Every change is a line in `findings.jsonl`; the last line of an id is what holds. A job has at most one active finding a
-detector: what a later pass concludes about the same trouble refines its text and evidence, while id, onset and
-the labels on the metric stay as published, so that one fault is one alert. Only the severity may still rise.
+Every change is a line in `findings.jsonl`; the last line of an id is what holds. What a
+later pass concludes about the same trouble refines its text and evidence, while id, onset and the labels on the metric
+stay as published, so that one fault is one alert. Only the severity may still rise. Of most detectors a job has one
+active finding at a time; of those whose faults are separate, one a fault.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -58,10 +60,14 @@ class Journal:
         """Every finding that is remembered, newest first."""
         return sorted(self._findings.values(), key=lambda f: f.detected, reverse=True)
 
-    def conclude(self, finding: Finding, now: float) -> bool:
-        """Take in a verdict; True where it is a new finding."""
-        known = self._of(finding.job_id, finding.detector)
+    def conclude(self, finding: Finding, now: float, separate: bool = False) -> bool:
+        """Take in a verdict; True where it is a new finding. `separate`: it refines none but that of its own id."""
+        known = next(
+            (f for f in self._of(finding.job_id, finding.detector) if not separate or _same(f, finding.id)), None
+        )
         if known is None:
+            earlier = sum(_same(f, finding.id) for f in self._findings.values())
+            finding = replace(finding, id=f"{finding.id}-{earlier + 1}") if earlier else finding
             self._labels[finding.id] = Labels(finding.cause, finding.ranks, finding.hosts)
             self._keep(finding)
             return True
@@ -86,15 +92,17 @@ class Journal:
         if known is not None:
             self._keep(replace(known, evidence={**known.evidence, **evidence}))
 
-    def settle(self, job_id: str, detector: str, now: float) -> None:
-        """The detector sees nothing wrong with the job any more: resolve, once that lasts."""
-        known = self._of(job_id, detector)
-        if known is not None and now - self._clear_since.setdefault(known.id, now) >= RESOLVE_AFTER_SECONDS:
-            del self._clear_since[known.id]
-            self._keep(replace(known, resolved=now))
+    def settle(self, job_id: str, detector: str, now: float, but: Collection[str] = ()) -> None:
+        """The detector sees nothing wrong with the job any more, `but` these: resolve, once that lasts."""
+        for known in self._of(job_id, detector):
+            if any(_same(known, other) for other in but):
+                continue
+            if now - self._clear_since.setdefault(known.id, now) >= RESOLVE_AFTER_SECONDS:
+                del self._clear_since[known.id]
+                self._keep(replace(known, resolved=now))
 
-    def _of(self, job_id: str, detector: str) -> Finding | None:
-        return next((f for f in self.active() if (f.job_id, f.detector) == (job_id, detector)), None)
+    def _of(self, job_id: str, detector: str) -> list[Finding]:
+        return [f for f in self.active() if (f.job_id, f.detector) == (job_id, detector)]
 
     def _keep(self, finding: Finding) -> None:
         self._findings[finding.id] = finding
@@ -126,3 +134,8 @@ class Journal:
         partial = self._path.with_suffix(".partial")
         partial.write_bytes(b"".join(self._line(f) for f in self._findings.values()))
         partial.replace(self._path)
+
+
+def _same(finding: Finding, verdict_id: str) -> bool:
+    """Whether it is about that fault: the second time it is called <id>-2."""
+    return finding.id.partition("-")[0] == verdict_id

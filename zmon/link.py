@@ -25,6 +25,7 @@ class AgentLink:
         self.error: str | None = "it has not answered yet"
         self._heard = time.monotonic()
         self._samples: deque[tuple[float, HostSample]] = deque()
+        self._worked: frozenset[str] = frozenset()
 
     @property
     def reachable(self) -> bool:
@@ -44,10 +45,20 @@ class AgentLink:
 
     def heard(self, report: AgentReport) -> None:
         """It answered."""
+        another = self.report is not None and self.report.host != report.host
         self.report, self.cursor, self.error = report, report.cursor, None
-        self._heard = time.monotonic()
+        before, self._heard = self._heard, time.monotonic()
+        self._keep(report.sample, anew=another or self._heard - before > WINDOW_SECONDS)
+
+    def _keep(self, sample: HostSample, anew: bool) -> None:
+        """What the hardware shows, for comparison with what it shows later. `anew`: it may be another, or booted again."""
+        if anew:
+            self._samples.clear()
+            self._worked = frozenset()
+        self._worked |= working(sample)
         if not self._samples or self._heard - self._samples[-1][0] >= _BETWEEN_SAMPLES_SECONDS:
-            self._samples.append((self._heard, report.sample))
+            compared = HostSample(nics=sample.nics, rdma=sample.rdma, gpus=sample.gpus, tcp=sample.tcp)
+            self._samples.append((self._heard, compared))
         while len(self._samples) > 1 and self._heard - self._samples[1][0] >= WINDOW_SECONDS:
             self._samples.popleft()
 
@@ -56,7 +67,7 @@ class AgentLink:
         if self.report is None or not self.reachable:
             return None
         at, before = self._samples[0]
-        return HostWindow(self.report.host, self._heard - at, before, self.report.sample)
+        return HostWindow(self.report.host, self._heard - at, before, self.report.sample, self._worked)
 
     def status(self) -> AgentStatus:
         """For the detectors."""
@@ -68,3 +79,10 @@ class AgentLink:
             error=self.error,
             sources=self.report.sources if self.report else (),
         )
+
+
+def working(sample: HostSample) -> frozenset[str]:
+    """The links that are up and the GPUs that are there, by device and UUID."""
+    up = (nic.device for nic in (*(sample.nics or ()), *(sample.rdma or ())) if nic.up)
+    there = (gpu.uuid for gpu in sample.gpus or () if not gpu.lost)
+    return frozenset((*up, *there))

@@ -52,7 +52,7 @@ def process_stat(pid: int, proc: Path = Path("/proc")) -> ProcessStat | None:
     """The state of a process; None if it is gone or cannot be seen from here."""
     try:
         return parse_stat((proc / str(pid) / "stat").read_bytes())
-    except OSError:
+    except (OSError, ValueError, IndexError):
         return None
 
 

@@ -26,8 +26,8 @@ def live(tmp_path, stand_in):
 
     def make(rank=0, world_size=8, **identity):
         process = stand_in()
-        box = Box(tmp_path, RealClock(), {"rank": rank, "world_size": world_size, "pid": process.pid, **identity})
-        process.hold(box.path)
+        who = {"rank": rank, "world_size": world_size, "pid": process.pid, **identity}
+        box = Box(tmp_path, RealClock(), who, process)
         box.process = process
         return box
 

@@ -31,3 +31,9 @@ def test_rank_of_another_pid_namespace_has_no_pid_here_and_no_card():
 def test_card_is_the_same_once_it_is_known():
     state = rank_state(device="cpu")
     assert with_device(state, 8, ()) is state
+
+
+def test_process_on_an_instance_of_a_split_card_is_on_the_instance():
+    """The card tells the processes of its instances, too."""
+    split = (GpuSample("0", "GPU-a", mig=True, pids=(77,)), GpuSample("0:1", "MIG-b", pids=(77,)))
+    assert with_device(rank_state(0, device="cuda:0"), 77, split).device == "MIG-b"

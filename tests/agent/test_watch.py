@@ -40,3 +40,31 @@ def test_dear_source_is_read_less_often_be_it_up_or_down(start, do):
     assert eventually(lambda: source.num_reads, 5)
     time.sleep(0.2)  # twenty times its interval
     assert source.num_reads == 1
+
+
+def test_dear_source_is_read_every_ten_seconds_at_least(start, monkeypatch):
+    """What it says must not grow old."""
+    monkeypatch.setattr(watch, "LONGEST_PAUSE_SECONDS", 0.05)
+    source = start(lambda: (), cpu_seconds=1.0)
+    assert eventually(lambda: source.num_reads > 3, 5)
+
+
+def test_question_that_hangs_is_a_source_that_hangs():
+    asked = watch.Watch("boxes", FakeSource("boxes", "boxes", lambda: ()).read, 60.0, 0.05)
+    asked.start()
+    assert eventually(lambda: asked.status, 5)
+    asked.ask(lambda: time.sleep(1.0))
+    assert eventually(lambda: not asked.status.up, 5)
+    asked.stop()
+
+
+def test_question_that_ends_in_something_odd_ends_no_source():
+    def odd():
+        raise SystemExit(3)
+
+    asked = watch.Watch("boxes", FakeSource("boxes", "boxes", lambda: ()).read, 60.0, 5.0)
+    asked.start()
+    with pytest.raises(SystemExit):
+        asked.ask(odd).result(5)
+    assert asked.ask(lambda: 7).result(5) == 7
+    asked.stop()

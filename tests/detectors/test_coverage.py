@@ -12,7 +12,7 @@ HERE = agent_status("node-a")
 
 
 def detect(*ranks, **changes):
-    return COVERAGE.detect(snapshot(*ranks, **changes))
+    return next(iter(COVERAGE.detect(snapshot(*ranks, **changes))), None)
 
 
 def here(**changes):

@@ -7,6 +7,7 @@ import pytest
 from tests.build import rank_state, snapshot
 from zmon.detectors.hardware import Hardware
 from zmon.hardware import GpuSample, HostSample, HostWindow, NicSample
+from zmon.link import working
 
 CARD = GpuSample("0", "GPU-a", ecc_errors={"volatile_uncorrected": 0}, repair_pending=False)
 PORT = NicSample("mlx5_0:1", "roce", True, 5e10, 0, 0, {
@@ -15,10 +16,16 @@ PORT = NicSample("mlx5_0:1", "roce", True, 5e10, 0, 0, {
 ETH = NicSample("eth0", "tcp", True, 1e9, 0, 0, {"carrier_down_count": 1, "rx_errors": 0}, pci="0000:04:00.0")
 
 
+def all_found(*windows):
+    """What is concluded about the hosts of a job of four."""
+    return Hardware().detect(snapshot(*map(rank_state, range(4)), hardware=windows))
+
+
 def detect(before, now, seconds=60.0):
-    """What is concluded about one host of a job of four."""
-    window = HostWindow("node-a", seconds, before, now)
-    return Hardware().detect(snapshot(*map(rank_state, range(4)), hardware=[window]))
+    """The one thing that is concluded about one host, of which the hub saw all that it saw a minute ago."""
+    found = all_found(HostWindow("node-a", seconds, before, now, working(before)))
+    assert len(found) < 2
+    return found[0] if found else None
 
 
 def cards(now, before=CARD, **times):
@@ -107,9 +114,25 @@ def test_counter_that_was_not_known_before_did_not_rise():
     assert ports(PORT, before=replace(PORT, errors={})) is None
 
 
-def test_counter_that_began_anew_counts_from_zero():
-    assert ports(counting(PORT, link_downed=0)) is None
-    assert ports(counting(PORT, link_downed=1)).cause == "link_down"
+def test_counter_that_fell_is_another_agents_and_no_rise():
+    """The agent's counts only grow: it was started again, or the host was."""
+    assert ports(counting(PORT, link_downed=1)) is None
+    assert ports(counting(PORT, symbol_error=900), before=counting(PORT, symbol_error=20_000)) is None
+
+
+def test_link_is_down_for_as_long_as_it_is():
+    window = HostWindow("node-a", 60.0, *[HostSample(rdma=(replace(PORT, up=False),))] * 2, frozenset(["mlx5_0:1"]))
+    assert all_found(window)[0].cause == "link_down"
+
+
+def test_card_that_the_driver_lists_no_more_is_lost():
+    window = HostWindow("node-a", 60.0, *[HostSample(gpus=())] * 2, frozenset(["GPU-a", "MIG-7"]))
+    (found,) = all_found(window)
+    assert (found.cause, found.summary) == ("gpu_lost", "GPU GPU-a on node-a: the driver lists it no more")
+
+
+def test_cards_are_not_lost_while_the_source_is_down():
+    assert all_found(HostWindow("node-a", 60.0, HostSample(), HostSample(), frozenset(["GPU-a"]))) == ()
 
 
 def test_ends_of_containers_come_and_go_without_a_word():
@@ -117,14 +140,27 @@ def test_ends_of_containers_come_and_go_without_a_word():
     assert interfaces(replace(veth, up=False), before=veth) is None
 
 
-def test_gravest_fault_speaks_and_the_others_are_in_the_evidence():
-    before = HostSample(gpus=(CARD,), rdma=(PORT,))
-    found = detect(before, HostSample(gpus=(replace(CARD, lost=True),), rdma=(counting(PORT, link_downed=3),)))
-    assert found.cause == "gpu_lost"
-    assert [fault["cause"] for fault in found.evidence["faults"]] == ["gpu_lost", "link_down"]
-    assert "1 more" in found.summary
+def test_each_host_and_cause_is_a_finding_of_its_own():
+    """A repair that is pending for days must not hide what happens next."""
+    pending = HostSample(gpus=(replace(CARD, repair_pending=True),))
+    windows = [
+        HostWindow("node-a", 60.0, pending, pending),
+        HostWindow("node-b", 60.0, HostSample(gpus=(CARD,)), HostSample(gpus=(replace(CARD, lost=True),))),
+    ]
+    found = all_found(*windows)
+    assert [(f.cause, f.hosts) for f in found] == [("gpu_memory", ("node-a",)), ("gpu_lost", ("node-b",))]
+    assert len({f.id for f in found}) == 2
+    assert [f.id for f in all_found(*windows)] == [f.id for f in found]
+
+
+def test_devices_of_a_host_that_fail_alike_are_one_finding():
+    ports = [replace(PORT, device=f"mlx5_{n}:1") for n in range(3)]
+    before, now = HostSample(rdma=tuple(ports)), HostSample(rdma=tuple(counting(p, link_downed=3) for p in ports))
+    (found,) = all_found(HostWindow("node-a", 60.0, before, now))
+    assert "2 more" in found.summary
+    assert [fault["device"] for fault in found.evidence["faults"]] == ["mlx5_0:1", "mlx5_1:1", "mlx5_2:1"]
 
 
 def test_hosts_of_another_job_are_not_this_ones():
     """The timeline leaves them out."""
-    assert Hardware().detect(snapshot(rank_state(0))) is None
+    assert Hardware().detect(snapshot(rank_state(0))) == ()

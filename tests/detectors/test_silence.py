@@ -11,7 +11,7 @@ from zmon.records import InFlight
 
 
 def detect(*ranks, **changes):
-    return Stall().detect(snapshot(*ranks, **changes))
+    return next(iter(Stall().detect(snapshot(*ranks, **changes))), None)
 
 
 def outside(rank, phase="forward", **changes):

@@ -29,7 +29,7 @@ STALL = Stall()
 
 
 def detect(*ranks, **changes):
-    return STALL.detect(snapshot(*ranks, **changes))
+    return next(iter(STALL.detect(snapshot(*ranks, **changes))), None)
 
 
 def others(but, state=waiting):
@@ -183,7 +183,7 @@ def test_stall_is_quiet_once_the_launcher_has_restarted_the_job():
     before = [replace(r, start=NOW - 60) for r in (killed(2, 5.0), *others(2, terminated))]
     again = [rank_state(r, attempt=1, restart_count=1, start=NOW - 3, activity="init") for r in range(4)]
     (found,) = snapshots([agent_report(*before, *again)], [], [], NOW)
-    assert STALL.detect(found) is None
+    assert STALL.detect(found) == ()
 
 
 # -- rank_frozen -------------------------------------------------------------------------------------------

@@ -17,8 +17,7 @@ def live(tmp_path, clock, stand_in):
 
     def make(rank=0, **identity):
         process = stand_in()
-        box = Box(tmp_path, clock, {"rank": rank, "world_size": 8, "pid": process.pid, **identity})
-        process.hold(box.path)
+        box = Box(tmp_path, clock, {"rank": rank, "world_size": 8, "pid": process.pid, **identity}, process)
         box.process = process
         return box
 

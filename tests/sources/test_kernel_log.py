@@ -2,7 +2,9 @@
 
 import errno
 import itertools
+import os
 import time
+from pathlib import Path
 
 import pytest
 
@@ -218,6 +220,26 @@ def test_log_that_is_not_there_is_no_such_source_until_it_is(tmp_path, log):
         source.read()
     (tmp_path / "kmsg").touch()
     assert source.read().value.events == ()
+
+
+def test_log_that_is_a_console_is_none_and_leaves_no_file_open(tmp_path):
+    """Containers are given one in its place; it cannot seek."""
+    os.mkfifo(tmp_path / "kmsg")
+    source = KernelLogSource(tmp_path / "kmsg")
+    for _ in range(3):
+        with pytest.raises(SourceUnavailable, match="seek"):
+            source.read()
+    opened = [os.path.realpath(link) for link in Path("/proc/self/fd").iterdir()]
+    assert str(tmp_path / "kmsg") not in opened
+
+
+def test_log_that_cannot_be_opened_for_another_reason_is_a_failure(tmp_path, monkeypatch):
+    def no_room(*_):
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(os, "open", no_room)
+    with pytest.raises(OSError, match="Too many"):
+        KernelLogSource(tmp_path / "kmsg").read()
 
 
 def test_this_machines_log_is_read_or_refused_with_what_to_do():

@@ -64,6 +64,12 @@ def test_address_of_a_card_is_the_last_on_its_path(path, address):
     assert pci_address(path) == address
 
 
+def test_network_device_on_usb_is_no_card():
+    """A management controller's: what is on the path is the USB controller."""
+    usb = "../../devices/pci0000:00/0000:00:14.0/usb1/1-14/1-14:2.0/net/enx1"
+    assert pci_address(usb) is None
+
+
 def test_farther_is_what_shares_less_and_then_what_is_more_hops_away():
     chains = [pci_chain(path) for path in CARDS.values()]
     found = [distance(pci_chain(GPU), chain, NODES[name] == 0) for name, chain in zip(CARDS, chains, strict=True)]

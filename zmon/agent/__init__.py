@@ -27,7 +27,7 @@ from zmon.agent.config import AgentConfig
 from zmon.agent.devices import with_device
 from zmon.agent.exported import exported
 from zmon.agent.watch import Watch, news
-from zmon.errors import Unreachable
+from zmon.errors import BoxError, Unreachable
 from zmon.hardware import HostSample, SourceStatus
 from zmon.records import AgentReport, RankState, StepRecord
 from zmon.server import json_response, number_argument, problem
@@ -142,8 +142,9 @@ class Agent:
                 continue
             ranks.append((state, box.pid))
             if since is not None:
-                fresh = box.records_ended(since, cursor, self._config.max_records_per_rank)
-                records[state.job_id][state.run_uid] = fresh
+                with contextlib.suppress(BoxError, OSError):  # damaged since it was looked at: the next look says so
+                    fresh = box.records_ended(since, cursor, self._config.max_records_per_rank)
+                    records[state.job_id][state.run_uid] = fresh
         return _Seen(cursor, tuple(ranks), records)
 
     # -- answers ---------------------------------------------------------------------------------------

@@ -18,5 +18,5 @@ def with_device(state: RankState, pid: int, gpus: Iterable[GpuSample]) -> RankSt
     """The rank with the UUID of the one card that its process is on; on several, or on none, it is as it was."""
     if state.device.startswith(_UUIDS) or not pid:
         return state
-    uuids = {gpu.uuid for gpu in gpus if pid in gpu.pids}
+    uuids = {gpu.uuid for gpu in gpus if pid in gpu.pids and not gpu.mig}  # a split card tells its instances' too
     return replace(state, device=uuids.pop()) if len(uuids) == 1 else state

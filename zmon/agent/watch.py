@@ -22,6 +22,7 @@ T = TypeVar("T")
 _DROPPED_SAID = 8  # things a source left out that are told by name
 _LINE = 300  # characters of an error
 ABSENT_SECONDS = 10.0  # how often it is looked whether there is something to read now
+LONGEST_PAUSE_SECONDS = 10.0
 
 
 class _Outcome(NamedTuple):
@@ -42,7 +43,10 @@ class Watch:
         heard: Callable[[Any], None] = lambda value: None,
         core_ratio: float = 1.0,
     ) -> None:
-        """It is read every `interval_seconds`, less often where it would take more than `core_ratio` of a core."""
+        """It is read every `interval_seconds`, less often where it would take more than `core_ratio` of a core.
+
+        At the longest every ten seconds: what it says must not grow old.
+        """
         self.name = name
         self._core_ratio = core_ratio
         self.read, self._heard = read, heard
@@ -67,7 +71,7 @@ class Watch:
             if answer.set_running_or_notify_cancel():
                 try:
                     answer.set_result(question())
-                except Exception as error:
+                except BaseException as error:  # it must not end the thread that looks
                     answer.set_exception(error)
 
         self._asked.put(run)
@@ -114,7 +118,7 @@ class Watch:
                 self._heard(value)
             pause = ABSENT_SECONDS if self._last.status.absent else self._interval_seconds
             affordable = (time.thread_time() - used) / self._core_ratio
-            going = self._answer(time.monotonic() + max(pause, affordable))
+            going = self._answer(time.monotonic() + max(pause, min(affordable, LONGEST_PAUSE_SECONDS)))
 
     def _outcome(self) -> tuple[Any, tuple[str, ...], BaseException | None]:
         try:
@@ -130,7 +134,9 @@ class Watch:
                 question = self._asked.get(timeout=seconds)
                 if question is None:
                     return False
+                self._begun = time.monotonic()
                 question()
+                self._begun = None
         return True
 
     def _after(

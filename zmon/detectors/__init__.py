@@ -24,8 +24,12 @@ class Detector(Protocol):
     def causes(self) -> tuple[str, ...]:
         """All it can conclude; each has a heading in docs/runbooks.md."""
 
-    def detect(self, snapshot: Snapshot) -> Finding | None:
-        """The conclusion, or None: nothing to say."""
+    @property
+    def separate(self) -> bool:
+        """Whether what it concludes of one job are faults of their own: else a later one refines the one before."""
+
+    def detect(self, snapshot: Snapshot) -> tuple[Finding, ...]:
+        """The conclusions; none: nothing to say. At most one, unless they are `separate`."""
 
 
 ALL: tuple[Detector, ...] = (Stall(), Coverage(), Hardware())

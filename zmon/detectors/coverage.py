@@ -17,11 +17,13 @@ class Coverage:
         20.0  # ranks of one start appear within seconds of each other; training shows all are there
     )
     name = "coverage"
+    separate = False
     causes = ("agent_unreachable", "ranks_missing")
 
-    def detect(self, snapshot: Snapshot) -> Finding | None:
+    def detect(self, snapshot: Snapshot) -> tuple[Finding, ...]:
         """An agent that had ranks of this job is silent, or ranks of it were never seen."""
-        return self._silent_agent(snapshot) or self._missing_ranks(snapshot)
+        found = self._silent_agent(snapshot) or self._missing_ranks(snapshot)
+        return (found,) if found else ()
 
     def _silent_agent(self, snapshot: Snapshot) -> Finding | None:
         hosts = {r.host for r in snapshot.unwatched}

@@ -8,6 +8,7 @@ come with what the finding says to do.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
@@ -38,33 +39,41 @@ class Hardware:
     slow_restarts_per_second: float = 10.0
     rate_seconds: float = 60.0  # one error soon after the start is no rate
     name = "hardware"
+    separate = True
     causes = ("gpu_lost", "gpu_memory", "gpu_xid", "link_down", "link_degraded")
 
-    def detect(self, snapshot: Snapshot) -> Finding | None:
-        """The gravest fault of all hosts; the others stand in the evidence."""
-        faults = [fault for window in snapshot.hardware for fault in self._faults(window)]
-        if not faults:
-            return None
-        worst = min(faults, key=lambda fault: (self.causes.index(fault.cause), fault.host))
-        same = sorted({fault.host for fault in faults if fault.cause == worst.cause})
+    def detect(self, snapshot: Snapshot) -> tuple[Finding, ...]:
+        """A finding for each host and cause; what several devices of a host have in common is one."""
+        faults: defaultdict[tuple[str, str], list[_Fault]] = defaultdict(list)
+        for window in snapshot.hardware:
+            for fault in self._faults(window):
+                faults[fault.cause, fault.host].append(fault)
+        return tuple(self._finding(snapshot, alike) for alike in faults.values())
+
+    def _finding(self, snapshot: Snapshot, faults: list[_Fault]) -> Finding:
+        first = faults[0]
         more = f", and {len(faults) - 1} more (in the evidence)" if len(faults) > 1 else ""
         return verdict(
             snapshot,
             detector=self.name,
-            cause=worst.cause,
+            cause=first.cause,
             severity="warning",  # should the job stand still for it, `stall` pages
             culprits=(),
-            hosts=same,
-            seconds_ago=worst.seconds,
+            hosts=(first.host,),
+            seconds_ago=first.seconds,
             confidence=1.0,
             stalled=False,
-            summary=f"{worst.device} on {worst.host}: {worst.says}{more}",
-            detail=_NEXT[worst.cause].format(host=worst.host, device=worst.device),
+            summary=f"{first.device} on {first.host}: {first.says}{more}",
+            detail=_NEXT[first.cause].format(host=first.host, device=first.device),
             evidence={"faults": [fault._asdict() for fault in faults]},
         )
 
     def _faults(self, window: HostWindow) -> Iterator[_Fault]:
         before = {gpu.uuid: gpu for gpu in window.before.gpus or ()}
+        if window.now.gpus is not None:
+            for uuid in sorted(window.worked - {gpu.uuid for gpu in window.now.gpus}):
+                if uuid.startswith("GPU-"):  # instances of a split card come and go
+                    yield _Fault("gpu_lost", window.host, f"GPU {uuid}", "the driver lists it no more", window.seconds)
         for gpu in window.now.gpus or ():
             for cause, says in self._of_card(before.get(gpu.uuid, gpu), gpu):
                 yield _Fault(cause, window.host, f"GPU {gpu.gpu}", says, window.seconds)
@@ -73,27 +82,27 @@ class Hardware:
             for nic in now or ():
                 if nic.transport == "tcp" and nic.pci is None:
                     continue  # a bridge, a tunnel, a container's end: they come and go
-                for cause, says in self._of_link(ports.get(nic.device, nic), nic, window.seconds):
+                was_up = nic.device in window.worked
+                for cause, says in self._of_link(ports.get(nic.device, nic), nic, window.seconds, was_up):
                     yield _Fault(cause, window.host, nic.device, says, window.seconds)
 
     def _of_card(self, before: GpuSample, now: GpuSample) -> Iterator[tuple[str, str]]:
         if now.lost:
             yield "gpu_lost", "it fell off the bus; its rank cannot go on"
-        errors = _risen(before.ecc_errors, now.ecc_errors)
-        if uncorrected := errors.get("volatile_uncorrected", 0):
+        if uncorrected := _risen(before.ecc_errors, now.ecc_errors).get("volatile_uncorrected", 0):
             yield "gpu_memory", f"{uncorrected} uncorrectable memory errors"
         elif now.repair_pending:
             yield "gpu_memory", "memory waits for a reset to be repaired"
-        for xid, count in _risen(before.xid_errors, now.xid_errors, begins_at=0).items():
+        for xid, count in _risen({**dict.fromkeys(now.xid_errors, 0), **before.xid_errors}, now.xid_errors).items():
             if xid not in _JOBS_OWN_XIDS:
                 yield "gpu_xid", f"XID {xid}, {count} ×"
 
-    def _of_link(self, before: NicSample, now: NicSample, seconds: float) -> Iterator[tuple[str, str]]:
+    def _of_link(self, before: NicSample, now: NicSample, seconds: float, was_up: bool) -> Iterator[tuple[str, str]]:
         risen = _risen(before.errors, now.errors)
         for counter in _DOWN:
             if count := risen.get(counter, 0):
                 yield "link_down", f"the link went down {count} × in {seconds:.0f} s"
-        if before.up and now.up is False:
+        if was_up and now.up is False:
             yield "link_down", "the link is down"
         for counter, limit in (
             ("symbol_error", self.symbol_errors_per_second),
@@ -105,11 +114,12 @@ class Hardware:
                 yield "link_degraded", f"{count} {counter} in {seconds:.0f} s (threshold {limit * 60:g} a minute)"
 
 
-def _risen(before: Mapping[_Key, int], now: Mapping[_Key, int], begins_at: int | None = None) -> dict[_Key, int]:
-    """By how much each counter rose. One that fell counts anew from 0; one not known before rose from `begins_at`."""
-    known = {key: (before.get(key, begins_at), count) for key, count in now.items()}
-    rises = {key: n - last if n >= last else n for key, (last, n) in known.items() if last is not None}
-    return {key: rise for key, rise in rises.items() if rise}
+def _risen(before: Mapping[_Key, int], now: Mapping[_Key, int]) -> dict[_Key, int]:
+    """By how much each counter rose. One that fell, or was not known before, is not known to have risen.
+
+    The agent's counts only grow: a fall is a new agent, a reboot or another device.
+    """
+    return {key: count - before[key] for key, count in now.items() if count > before.get(key, count)}
 
 
 _DRAIN = (

@@ -24,6 +24,7 @@ class Stall:
     restart_seconds: float = 30.0  # a launcher that restarts has the job back by then
     silent_seconds: float = 2.0  # of an agent before its host counts as lost: one that restarts is back by then
     name = "stall"
+    separate = False
     causes = (
         "rank_exited",
         "rank_frozen",
@@ -36,9 +37,10 @@ class Stall:
         "unknown",
     )
 
-    def detect(self, snapshot: Snapshot) -> Finding | None:
+    def detect(self, snapshot: Snapshot) -> tuple[Finding, ...]:
         """The first of: a rank went, a rank is stopped, nothing moves."""
-        return self._exited(snapshot) or self._frozen(snapshot) or self._silent(snapshot)
+        found = self._exited(snapshot) or self._frozen(snapshot) or self._silent(snapshot)
+        return (found,) if found else ()
 
     def _exited(self, snapshot: Snapshot) -> Finding | None:
         dead = [(r, how) for r in snapshot.ranks if not r.alive and (how := death(r))]

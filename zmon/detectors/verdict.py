@@ -32,7 +32,8 @@ def verdict(
     op = next((r.in_flight for r in snapshot.ranks if r.in_flight), None)
     on_gpus = [r for r in snapshot.known if r.device != "cpu"]
     onset_step = step if stalled else None  # a job that goes on has another step at each look
-    key = "|".join(map(str, (snapshot.job_id, uid, detector, ranks or named, onset_step)))
+    fault = cause if onset_step is None else ""  # a stall may change its cause, and is the same stall
+    key = "|".join(map(str, (snapshot.job_id, uid, detector, fault, ranks or named, onset_step)))
     return Finding(
         id=hashlib.blake2b(key.encode(), digest_size=8).hexdigest(),
         job_id=snapshot.job_id,

@@ -113,7 +113,8 @@ class Boxes:
         living = self._living()
         for path, box in list(self._open.items()):
             gone = box.gone_seconds
-            if gone is not None and not 0 <= gone <= GRACE_SECONDS and box.start not in living:
+            long_known = self._clock() - box.met_at > GRACE_SECONDS * 1e9
+            if gone is not None and not 0 <= gone <= GRACE_SECONDS and long_known and box.start not in living:
                 del self._open[path]
                 with contextlib.suppress(OSError, BoxError):
                     box.path.unlink()
@@ -128,7 +129,7 @@ class Boxes:
         living = self._living()
         return [box for box in self._open.values() if not box.long_dead or box.start in living]
 
-    def _living(self) -> set[tuple[str, int, int]]:
+    def _living(self) -> set[tuple[str, int, int, int]]:
         return {box.start for box in self._open.values() if box.alive}
 
     def _leave_aside(self, path: str, inode: int, error: Exception) -> None:

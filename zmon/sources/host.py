@@ -36,7 +36,7 @@ class HostSource:
         """The load of this host."""
         try:
             meminfo = (self._proc / "meminfo").read_text(errors="replace")
-        except OSError as error:
+        except (FileNotFoundError, PermissionError) as error:
             raise SourceUnavailable(
                 f"cannot read {self._proc}/meminfo", f"{error.strerror}", "mount /proc where the agent runs"
             ) from error

@@ -17,6 +17,7 @@ emptied the log nor after the one that found it.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import time
@@ -33,6 +34,7 @@ KINDS = ("xid", "oom", "link")
 MAX_EVENTS = 64
 MAX_RECORDS = 1000  # of one reading; the next goes on
 MAX_TEXT = 256
+_NO_LOG = (errno.ENOENT, errno.EACCES, errno.EPERM, errno.ESPIPE, errno.ENXIO)  # none, or not for us
 RECORD_BYTES = 8192  # no record is longer
 
 _XID = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F]+:[0-9a-fA-F]+:[0-9a-fA-F]+)[^)]*\): (\d+)")
@@ -103,11 +105,16 @@ def kernel_event(record: str, boot: float) -> KernelEvent | None:
 
 
 def _open_at_end(kmsg: Path) -> int:
+    fd = None
     try:
         fd = os.open(kmsg, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        os.lseek(fd, 0, os.SEEK_END)
     except OSError as error:
+        if fd is not None:  # a container's /dev/kmsg may be a console, which cannot seek
+            os.close(fd)
+        if error.errno not in _NO_LOG:
+            raise
         raise SourceUnavailable(
             f"cannot read {kmsg}", f"{error.strerror}", "run the agent with CAP_SYSLOG, and /dev/kmsg in its container"
         ) from error
-    os.lseek(fd, 0, os.SEEK_END)
     return fd

@@ -83,7 +83,7 @@ class NicSource:
         try:
             listing = frozenset(names_in(self._root))
             bonds = (self._root / BONDS).read_text().split() if BONDS in listing else ()
-        except OSError as error:
+        except (FileNotFoundError, NotADirectoryError, PermissionError) as error:
             raise SourceUnavailable(
                 f"cannot read {self._root}", f"{error.strerror}", "mount /sys where the agent runs"
             ) from error

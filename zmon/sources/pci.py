@@ -24,7 +24,12 @@ _HOST_BRIDGE = re.compile(r"pci[0-9a-f]{4,}:[0-9a-f]{2}")
 
 
 def pci_chain(path: str) -> tuple[str, ...]:
-    """The host bridge and every PCI address on the path, the device's own last; empty for a virtual device."""
+    """The host bridge and every PCI address on the path, the device's own last; empty for a virtual device.
+
+    And for one on USB, a management controller's network for instance: the card on the path is not its own.
+    """
+    if "/usb" in path:
+        return ()
     return tuple(part for part in path.split("/") if _FUNCTION.fullmatch(part) or _HOST_BRIDGE.fullmatch(part))
 
 

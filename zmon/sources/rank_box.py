@@ -7,6 +7,7 @@ Once the rank is dead nothing changes any more: what its box says is kept, and t
 from __future__ import annotations
 
 import contextlib
+import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -64,6 +65,7 @@ class RankBox:
         self._began = False  # its first step was seen
         self._learned_at: int | None = None
         self._lease: tuple[str, float | None] | None = None  # the activity it is for, seconds
+        self.met_at = clock()
         self._gone_at: int | None = None
         self._stopped_at: int | None = None
         self._stat: ProcessStat | None = None
@@ -86,12 +88,18 @@ class RankBox:
                 self._exit = ExitWatch(holder)
         self.look()
         if self._gone_at is not None:
-            self._gone_at = self.now.since  # it died before we came: at its last sign of life, or soon after
+            self._gone_at = self._last_sign(reader)  # it died before we came
         # Long dead when first seen, or from before a reboot, which set the clock back: no news, unless peers live.
         gone = self.gone_seconds
         self.long_dead = gone is not None and not 0 <= gone <= LEFT_BEHIND_SECONDS
         if self.long_dead:
             self._let_go(reader)
+
+    def _last_sign(self, reader: BoxReader) -> int:
+        """When the rank last did something, or spoke its last words; it died soon after."""
+        words = reader.words()
+        spoke = 0 if words is None else self._clock() - max(0, int((time.time() - words.time) / _NS))
+        return max(self.now.since, spoke)
 
     def look(self) -> None:
         """Look again: state, life, new steps. Raises BoxCorrupt."""
@@ -177,9 +185,10 @@ class RankBox:
         return Suspicion(self.identity.job_id, self.identity.rank, reason) if reason else None
 
     @property
-    def start(self) -> tuple[str, int, int]:
+    def start(self) -> tuple[str, int, int, int]:
         """What this rank shares with those that were started together with it on this host."""
-        return self.identity.job_id, self.identity.launcher_pid, self.identity.launcher_start
+        who = self.identity
+        return who.job_id, who.attempt, who.launcher_pid, who.launcher_start
 
     @property
     def alive(self) -> bool:
@@ -265,6 +274,9 @@ class RankBox:
         self.identity = self._kept.identity
         self.reader = None
         reader.close()
+        if self._exit is not None:
+            self._exit.close()
+            self._exit = None
 
     def close(self) -> None:
         """Let the box and the process go."""
