@@ -227,11 +227,21 @@ def test_status_finds_the_stack_that_runs_on_this_machine(run, hub, tmp_path):
 def test_flag_wins_over_variable_and_variable_over_config_file(run, hub, tmp_path, monkeypatch):
     nobody = f"http://127.0.0.1:{unused_port()}"
     config = tmp_path / "zmon.yaml"
-    config.write_text(json.dumps({"status": {"hub": hub.url, "hub_url": hub.url}}))
+    config.write_text(json.dumps({"status": {"hub": hub.url}}))
     assert run("--config", config, "status")[0] == 0
     monkeypatch.setenv("ZMON_HUB_URL", nobody)
     assert run("--config", config, "status")[0] == 3
     assert run("--config", config, "status", "--hub", hub.url)[0] == 0
+
+
+@pytest.mark.parametrize("content", [{"agent": {"withuot": "gpu"}}, {"agnet": {"port": 1}}])
+def test_misspelt_key_of_the_config_file_is_misuse(run, tmp_path, content):
+    """It would be a flag that does nothing."""
+    config = tmp_path / "zmon.yaml"
+    config.write_text(json.dumps(content))
+    code, _, err = run("--config", config, "status")
+    assert code == 2
+    assert "'withuot', and there is" in err or "'agnet', and there is" in err
 
 
 def test_key_of_the_config_file_is_the_flag(run, hub, tmp_path):

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import subprocess
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -89,7 +90,7 @@ def test_words_for_people_say_what_is_inert(tmp_path):
     ("status", "armed", "found"),
     [
         (SourceStatus("nic", True, False, 0.1, 1.0, 0, None), True, "reads"),
-        (SourceStatus("gpu", False, True, 0.1, None, 0, "no driver"), None, "nothing to read on this machine"),
+        (SourceStatus("gpu", False, True, 0.1, None, 0, "no driver"), None, "no driver"),
         (SourceStatus("host", False, False, 5.0, 1.0, 3, "it does not answer"), False, "it does not answer"),
         (
             SourceStatus("rdma", True, False, 0.1, 1.0, 0, None, 2, ("mlx5_3:1: cannot read state",)),
@@ -103,5 +104,17 @@ def test_each_source_of_the_agent_is_told(monkeypatch, status, armed, found):
         return agent_report(sources=(status,))
 
     monkeypatch.setattr(client, "snapshot", answer)
-    _, check = asyncio.run(sources(None, "http://node-a:9780"))
+    _, check = asyncio.run(sources(None, "http://node-a:9780", Path("/boxes")))
     assert (check.name, check.armed, check.found) == (f"source {status.name}", armed, found)
+
+
+def test_agent_that_looks_elsewhere_is_told(monkeypatch):
+    """Ranks started here would train on unseen."""
+
+    async def answer(*_):
+        return agent_report(box_dir="/other")
+
+    monkeypatch.setattr(client, "snapshot", answer)
+    (check,) = asyncio.run(sources(None, "http://node-a:9780", Path("/boxes")))
+    assert check.armed is False
+    assert "looks at /other, and ranks started here write to /boxes" in check.found

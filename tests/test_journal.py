@@ -217,3 +217,16 @@ def test_fault_that_comes_again_does_not_take_the_place_of_the_one_before(journa
         for seconds in (0, RESOLVE_AFTER_SECONDS):
             journal.settle("job", "hardware", NOW + seconds)
     assert {(f.id, f.onset) for f in journal.all()} == {("a", NOW), ("a-2", NOW + 100), ("a-3", NOW + 200)}
+
+
+def test_finding_that_cannot_be_written_down_is_published_all_the_same(tmp_path, caplog):
+    (tmp_path / "findings.jsonl").mkdir()
+    journal = Journal(tmp_path / "findings.jsonl")
+    assert journal.conclude(finding(), NOW)
+    assert [f.id for f in journal.active()] == ["f1"]
+    assert "directory" in journal.error
+    assert len(caplog.records) == 1
+    (tmp_path / "findings.jsonl").rmdir()
+    journal.attach("f1", {"seen": 1})
+    assert journal.error is None
+    assert [f.id for f in Journal(tmp_path / "findings.jsonl").active()] == ["f1"]

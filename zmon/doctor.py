@@ -35,7 +35,7 @@ async def examine(box_dir: Path, agent: str, hub: str) -> list[Check]:
     """Every check, in the order in which things depend on each other."""
     checks = [room_for_boxes(box_dir), *boxes(box_dir)]
     async with aiohttp.ClientSession() as session:
-        checks += await sources(session, agent)
+        checks += await sources(session, agent, box_dir)
         checks.append(await judge(session, hub))
     return checks
 
@@ -83,20 +83,30 @@ def boxes(box_dir: Path) -> Iterator[Check]:
                 reader.close()
             readable += 1
         except (BoxError, OSError) as error:
-            yield Check("box", False, str(error), "Its rank is not watched: start the job again with this zmon.")
+            said = str(error) if isinstance(error, BoxError) else f"cannot read {path}: {error.strerror}"
+            yield Check("box", False, said, "Its rank is not watched: start the job again with this zmon.")
     yield Check("boxes", True if readable else None, f"{readable} can be read" if readable else "no job has run here")
 
 
-async def sources(session: aiohttp.ClientSession, agent: str) -> list[Check]:
+async def sources(session: aiohttp.ClientSession, agent: str, box_dir: Path) -> list[Check]:
     """Does the agent answer, and what does it read?"""
     try:
         report = await client.snapshot(session, agent, None, _TIMEOUT_SECONDS)
     except Unreachable as error:
         return [Check("agent", False, str(error), _UNWATCHED)]
     found = [Check("agent", True, f"{agent} sees {len(report.ranks)} ranks on {report.host}")]
+    if report.box_dir and Path(report.box_dir).absolute() != box_dir.absolute():
+        found = [
+            Check(
+                "agent",
+                False,
+                f"{agent} looks at {report.box_dir}, and ranks started here write to {box_dir}",
+                "Give both the same ZMON_BOX_DIR.",
+            )
+        ]
     for source in report.sources:
         armed = None if source.absent else source.up
-        why = "nothing to read on this machine" if source.absent else source.error or _reads(source)
+        why = source.error or "nothing to read on this machine" if source.absent else source.error or _reads(source)
         found.append(Check(f"source {source.name}", armed, why, "" if armed is not False else "See the agent's log."))
     return found
 

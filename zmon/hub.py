@@ -139,9 +139,10 @@ class Hub:
                 for finding in found:
                     if self._journal.conclude(finding, now, detector.separate):
                         log.warning("%s %s: %s", finding.severity, finding.cause, finding.summary)
-                in_sight = not snapshot.unwatched or detector.name == "coverage"
-                if in_sight and (detector.separate or not found):
-                    self._journal.settle(snapshot.job_id, detector.name, now, [finding.id for finding in found])
+                if detector.separate or not found:
+                    known = self._journal.of(snapshot.job_id, detector.name)
+                    unseen = [finding for finding in known if not detector.sees(snapshot, finding)]
+                    self._journal.settle(snapshot.job_id, detector.name, now, [f.id for f in (*found, *unseen)])
             self._gather_what_is_new(session, snapshot)
         if all(link.report or link.silent_seconds > FORGET_SECONDS for link in self._links):
             self._forget_gone_jobs(now)
@@ -184,15 +185,13 @@ class Hub:
 
     async def _gather_evidence(self, session: aiohttp.ClientSession, snapshot: Snapshot, finding: Finding) -> None:
         """Stacks of the culprits, or of everybody where nobody is named, and what every rank has in flight."""
-        urls = {link.report.host: link.url for link in self._links if link.report}
+        config, urls = self._config, {link.report.host: link.url for link in self._links if link.report}
         alive = [r for r in snapshot.ranks if r.alive]
-        named = [r for r in alive if r.rank in finding.ranks or not finding.ranks][: self._config.max_stacks]
+        ranks = [r.rank for r in alive if r.rank in finding.ranks or not finding.ranks][: config.max_stacks]
         asked = [(r, urls[r.host]) for r in alive]
-        ranks = [r.rank for r in named]
-        config = self._config
         answers = await client.evidence(session, asked, ranks, config.evidence_seconds, config.max_asked)
         gathered: dict[str, Any] = {"in_flight": flight.table(snapshot, answers)}
-        if named:
+        if ranks:
             gathered["stacks"] = {str(rank): flight.without(answers[rank]) for rank in ranks}
         self._journal.attach(finding.id, gathered)
 
@@ -258,7 +257,8 @@ class Hub:
     async def get_health(self, request: web.Request) -> web.Response:
         """200 while it sees at least one agent and passes go through."""
         late = self._last_pass_time is None or time.time() - self._last_pass_time > 10
-        body = {"schema": 1, "healthy": not (self.blind or late), "agents": [link.status() for link in self._links]}
+        healthy, agents = not (self.blind or late), [link.status() for link in self._links]
+        body = {"schema": 1, "healthy": healthy, "findings_unwritten": self._journal.error, "agents": agents}
         return json_response(body, 503 if self.blind or late else 200)
 
     def app(self) -> web.Application:

@@ -8,6 +8,7 @@ active finding at a time; of those whose faults are separate, one a fault.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Collection
 from dataclasses import asdict, dataclass, replace
@@ -17,6 +18,8 @@ from typing import Any
 import msgspec
 
 from zmon.records import Finding
+
+log = logging.getLogger("zmon.journal")
 
 RESOLVE_AFTER_SECONDS = 2.0  # a verdict that is gone for one pass may be a look at the wrong moment
 KEPT_FINDINGS = 1000
@@ -45,8 +48,13 @@ class Journal:
         self._findings: dict[str, Finding] = {}
         self._labels: dict[str, Labels] = {}
         self._clear_since: dict[str, float] = {}
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._read()
+        self.error: str | None = None  # why findings are not written down
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._read()
+            path.touch()
+        except OSError as error:
+            self._complain(error)
 
     def active(self) -> list[Finding]:
         """What is wrong now."""
@@ -63,7 +71,7 @@ class Journal:
     def conclude(self, finding: Finding, now: float, separate: bool = False) -> bool:
         """Take in a verdict; True where it is a new finding. `separate`: it refines none but that of its own id."""
         known = next(
-            (f for f in self._of(finding.job_id, finding.detector) if not separate or _same(f, finding.id)), None
+            (f for f in self.of(finding.job_id, finding.detector) if not separate or _same(f, finding.id)), None
         )
         if known is None:
             earlier = sum(_same(f, finding.id) for f in self._findings.values())
@@ -94,22 +102,39 @@ class Journal:
 
     def settle(self, job_id: str, detector: str, now: float, but: Collection[str] = ()) -> None:
         """The detector sees nothing wrong with the job any more, `but` these: resolve, once that lasts."""
-        for known in self._of(job_id, detector):
-            if any(_same(known, other) for other in but):
+        for known in self.of(job_id, detector):
+            if known.id in but or any(_same(known, other) for other in but):
                 continue
             if now - self._clear_since.setdefault(known.id, now) >= RESOLVE_AFTER_SECONDS:
                 del self._clear_since[known.id]
                 self._keep(replace(known, resolved=now))
 
-    def _of(self, job_id: str, detector: str) -> list[Finding]:
+    def of(self, job_id: str, detector: str) -> list[Finding]:
+        """What that detector finds wrong with the job now."""
         return [f for f in self.active() if (f.job_id, f.detector) == (job_id, detector)]
 
     def _keep(self, finding: Finding) -> None:
         self._findings[finding.id] = finding
-        with self._path.open("ab") as file:
-            file.write(self._line(finding))
-            file.flush()
-            os.fsync(file.fileno())
+        try:
+            with self._path.open("ab") as file:
+                file.write(self._line(finding))
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            self._complain(error)
+        else:
+            self.error = None
+
+    def _complain(self, error: OSError) -> None:
+        """A finding that cannot be written down is published all the same."""
+        if self.error is None:
+            log.warning(
+                "cannot write %s: %s. Findings are published, and forgotten when the hub ends: make room there, or "
+                "give it another --data-dir",
+                self._path,
+                error.strerror,
+            )
+        self.error = str(error)
 
     def _line(self, finding: Finding) -> bytes:
         return msgspec.json.encode({**asdict(finding), "published": self._labels[finding.id]}) + b"\n"

@@ -51,7 +51,7 @@ class AgentLink:
         self._keep(report.sample, anew=another or self._heard - before > WINDOW_SECONDS)
 
     def _keep(self, sample: HostSample, anew: bool) -> None:
-        """What the hardware shows, for comparison with what it shows later. `anew`: it may be another, or booted again."""
+        """What the hardware shows, to compare with what it shows later. `anew`: it may be another, or booted again."""
         if anew:
             self._samples.clear()
             self._worked = frozenset()

@@ -169,6 +169,7 @@ class AgentReport:
     # job_id → run uid of a rank's start → records newer than `since`; filled only when `since` was asked for
     records: dict[str, dict[str, tuple[StepRecord, ...]]] = field(default_factory=dict)
     cursor: int = 0  # hand it back as `since`
+    box_dir: str = ""  # where it looks for ranks
     schema: int = SCHEMA
 
 

@@ -164,3 +164,25 @@ def test_devices_of_a_host_that_fail_alike_are_one_finding():
 def test_hosts_of_another_job_are_not_this_ones():
     """The timeline leaves them out."""
     assert Hardware().detect(snapshot(rank_state(0))) == ()
+
+
+def test_rank_of_the_card_is_named():
+    lost = HostWindow("node-a", 60.0, HostSample(), HostSample(gpus=(GpuSample("1", "GPU-b", lost=True),)))
+    ranks = [rank_state(0, device="GPU-a"), rank_state(1, device="GPU-b")]
+    (found,) = Hardware().detect(snapshot(*ranks, hardware=[lost]))
+    assert "GPU 1 on node-a (rank 1)" in found.summary
+
+
+def test_fault_is_not_over_because_the_source_that_told_of_it_is_down():
+    """A card may take the driver with it."""
+
+    def sees(found, **now):
+        window = HostWindow("node-a", 60.0, HostSample(), HostSample(**now))
+        return Hardware().sees(snapshot(rank_state(0), hardware=[window]), found)
+
+    lost, down = cards(GpuSample("0", "GPU-a", lost=True)), ports(counting(PORT, link_downed=3))
+    assert sees(lost, gpus=())
+    assert not sees(lost, nics=(ETH,))
+    assert sees(down, rdma=(PORT,))
+    assert not sees(down, gpus=(CARD,))
+    assert not Hardware().sees(snapshot(rank_state(0)), lost)

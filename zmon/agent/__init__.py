@@ -24,7 +24,7 @@ from aiohttp import web
 import zmon
 from zmon import evidence, metrics
 from zmon.agent.config import AgentConfig
-from zmon.agent.devices import with_device
+from zmon.agent.devices import Devices
 from zmon.agent.exported import exported
 from zmon.agent.watch import Watch, news
 from zmon.errors import BoxError, Unreachable
@@ -84,6 +84,7 @@ class Agent:
 
             self._logging = Watch(_STEPS, append, config.log_interval_seconds, config.source_timeout_seconds)
             self._watches.append(self._logging)
+        self._devices = Devices()
         self._suspects: frozenset[Suspicion] = frozenset()
         self._suspects_version = 0
         self._suspects_changed = asyncio.Event()
@@ -155,7 +156,8 @@ class Agent:
             host=self._config.host,
             time=time.time(),
             version=zmon.__version__,
-            ranks=tuple(with_device(state, pid, sample.gpus or ()) for state, pid in seen.ranks),
+            box_dir=str(self._config.box_dir),
+            ranks=self._devices.add(seen.ranks, sample.gpus or ()),
             sample=sample,
             sources=self.statuses(),
             records=dict(seen.records),
@@ -174,6 +176,7 @@ class Agent:
         """/metrics: the newest attempt of each job, until a little after its end; no rank that nobody looks at."""
         try:
             report = await self.report()
+            self._devices.keep(state.run_uid for state in report.ranks)
         except Unreachable:
             report = self._report(_Seen(0))
         cpu = self._process.cpu_times()

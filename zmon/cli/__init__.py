@@ -29,6 +29,12 @@ def _load_config(context: click.Context, _: click.Parameter, path: Path | None) 
         raise UsageError(f"cannot read {path}", str(error).splitlines()[0]) from error
     if not isinstance(loaded, dict):
         raise UsageError(f"cannot use {path}", "it holds no mapping", "write e.g. `hub: {port: 9999}`")
+    known = {command.name: {param.name for param in command.params} for command in COMMANDS}
+    for name, flags in loaded.items():
+        unknown = [name] if name not in known else sorted(set(flags or ()) - {str(flag) for flag in known[name]})
+        if unknown:
+            there_are = ", ".join(sorted(map(str, known.get(name, known))))
+            raise UsageError(f"cannot use {path}", f"it has {unknown[0]!r}, and there is {there_are}")
     context.default_map = loaded
 
 

@@ -28,6 +28,9 @@ class Detector(Protocol):
     def separate(self) -> bool:
         """Whether what it concludes of one job are faults of their own: else a later one refines the one before."""
 
+    def sees(self, snapshot: Snapshot, finding: Finding) -> bool:
+        """Whether it would see the fault if it still were: else its silence resolves nothing."""
+
     def detect(self, snapshot: Snapshot) -> tuple[Finding, ...]:
         """The conclusions; none: nothing to say. At most one, unless they are `separate`."""
 

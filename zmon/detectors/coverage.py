@@ -20,6 +20,10 @@ class Coverage:
     separate = False
     causes = ("agent_unreachable", "ranks_missing")
 
+    def sees(self, snapshot: Snapshot, finding: Finding) -> bool:
+        """Always: it is about what is not seen."""
+        return True
+
     def detect(self, snapshot: Snapshot) -> tuple[Finding, ...]:
         """An agent that had ranks of this job is silent, or ranks of it were never seen."""
         found = self._silent_agent(snapshot) or self._missing_ranks(snapshot)

@@ -27,7 +27,7 @@ class _Fault(NamedTuple):
     host: str
     device: str
     says: str
-    seconds: float  # since when, at most
+    uuid: str = ""  # of a GPU
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,13 @@ class Hardware:
     separate = True
     causes = ("gpu_lost", "gpu_memory", "gpu_xid", "link_down", "link_degraded")
 
+    def sees(self, snapshot: Snapshot, finding: Finding) -> bool:
+        """While the source that told of it does: a card may have taken the driver with it."""
+        now = [window.now for window in snapshot.hardware if window.host in finding.hosts]
+        if finding.cause.startswith("gpu"):
+            return any(sample.gpus is not None for sample in now)
+        return any(sample.nics is not None or sample.rdma is not None for sample in now)
+
     def detect(self, snapshot: Snapshot) -> tuple[Finding, ...]:
         """A finding for each host and cause; what several devices of a host have in common is one."""
         faults: defaultdict[tuple[str, str], list[_Fault]] = defaultdict(list)
@@ -52,6 +59,9 @@ class Hardware:
 
     def _finding(self, snapshot: Snapshot, faults: list[_Fault]) -> Finding:
         first = faults[0]
+        cards = {fault.uuid for fault in faults if fault.uuid}
+        ranks = sorted(r.rank for r in snapshot.known if r.host == first.host and r.device in cards)
+        whose = f" (rank {', '.join(map(str, ranks))})" if ranks else ""
         more = f", and {len(faults) - 1} more (in the evidence)" if len(faults) > 1 else ""
         return verdict(
             snapshot,
@@ -60,10 +70,10 @@ class Hardware:
             severity="warning",  # should the job stand still for it, `stall` pages
             culprits=(),
             hosts=(first.host,),
-            seconds_ago=first.seconds,
+            seconds_ago=0.0,  # it came since the hub last asked
             confidence=1.0,
             stalled=False,
-            summary=f"{first.device} on {first.host}: {first.says}{more}",
+            summary=f"{first.device} on {first.host}{whose}: {first.says}{more}",
             detail=_NEXT[first.cause].format(host=first.host, device=first.device),
             evidence={"faults": [fault._asdict() for fault in faults]},
         )
@@ -73,10 +83,10 @@ class Hardware:
         if window.now.gpus is not None:
             for uuid in sorted(window.worked - {gpu.uuid for gpu in window.now.gpus}):
                 if uuid.startswith("GPU-"):  # instances of a split card come and go
-                    yield _Fault("gpu_lost", window.host, f"GPU {uuid}", "the driver lists it no more", window.seconds)
+                    yield _Fault("gpu_lost", window.host, f"GPU {uuid}", "the driver lists it no more", uuid)
         for gpu in window.now.gpus or ():
             for cause, says in self._of_card(before.get(gpu.uuid, gpu), gpu):
-                yield _Fault(cause, window.host, f"GPU {gpu.gpu}", says, window.seconds)
+                yield _Fault(cause, window.host, f"GPU {gpu.gpu}", says, gpu.uuid)
         for then, now in ((window.before.nics, window.now.nics), (window.before.rdma, window.now.rdma)):
             ports = {nic.device: nic for nic in then or ()}
             for nic in now or ():
@@ -84,7 +94,7 @@ class Hardware:
                     continue  # a bridge, a tunnel, a container's end: they come and go
                 was_up = nic.device in window.worked
                 for cause, says in self._of_link(ports.get(nic.device, nic), nic, window.seconds, was_up):
-                    yield _Fault(cause, window.host, nic.device, says, window.seconds)
+                    yield _Fault(cause, window.host, nic.device, says)
 
     def _of_card(self, before: GpuSample, now: GpuSample) -> Iterator[tuple[str, str]]:
         if now.lost:

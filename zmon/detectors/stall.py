@@ -37,6 +37,10 @@ class Stall:
         "unknown",
     )
 
+    def sees(self, snapshot: Snapshot, finding: Finding) -> bool:
+        """While all ranks are watched."""
+        return not snapshot.unwatched
+
     def detect(self, snapshot: Snapshot) -> tuple[Finding, ...]:
         """The first of: a rank went, a rank is stopped, nothing moves."""
         found = self._exited(snapshot) or self._frozen(snapshot) or self._silent(snapshot)
