@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.build import NOW, agent_report, agent_status, dead, killed, rank_state
+from tests.build import NOW, agent_report, agent_status, dead, finished, killed, rank_state
 from zmon.hardware import HostSample, HostWindow
 from zmon.timeline import newest_attempt, snapshots
 
@@ -152,3 +152,14 @@ def test_job_sees_the_hardware_of_its_own_hosts_only():
     windows = [HostWindow(host, 60.0, HostSample(), HostSample()) for host in ("node-a", "node-z")]
     (found,) = snapshots([agent_report(rank_state(0))], [], [], NOW, windows)
     assert [window.host for window in found.hardware] == ["node-a"]
+
+
+@pytest.mark.parametrize(
+    ("state", "seen"),
+    [(rank_state(0), True), (dead(0, 5.0), True), (dead(0, 61.0), False), (finished(0), False)],
+    ids=["lives", "just died", "long dead", "done"],
+)
+def test_host_is_no_concern_of_a_job_that_has_left_it(state, seen):
+    window = HostWindow("node-a", 60.0, HostSample(), HostSample())
+    (found,) = snapshots([agent_report(state)], [], [], NOW, [window])
+    assert bool(found.hardware) is seen

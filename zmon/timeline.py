@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from zmon.hardware import HostWindow
 from zmon.records import AgentReport, AgentStatus, RankState, Snapshot
 
+NEWS_SECONDS = 60.0  # after a rank's death its host is no concern of the job's
 TOGETHER_SECONDS = 60.0  # ranks of one start appear within the time of its rendezvous
 
 
@@ -67,7 +68,7 @@ def _snapshot(
 ) -> Snapshot:
     known = newest_attempt(states)
     seen = {r.rank for r in known}
-    hosts = {r.host for r in known}
+    hosts = {r.host for r in known if r.activity != "done" and (r.gone_seconds or 0.0) < NEWS_SECONDS}
     return Snapshot(
         job_id=job_id,
         time=time,

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.build import rank_state, snapshot
+from tests.build import finished, rank_state, snapshot
 from zmon.detectors.hardware import Hardware
 from zmon.hardware import GpuSample, HostSample, HostWindow, NicSample
 from zmon.link import working
@@ -186,3 +186,8 @@ def test_fault_is_not_over_because_the_source_that_told_of_it_is_down():
     assert sees(down, rdma=(PORT,))
     assert not sees(down, gpus=(CARD,))
     assert not Hardware().sees(snapshot(rank_state(0)), lost)
+
+
+def test_fault_of_a_host_that_the_job_has_left_is_over():
+    lost = cards(GpuSample("0", "GPU-a", lost=True))
+    assert Hardware().sees(snapshot(finished(0), rank_state(1, host="node-b")), lost)

@@ -220,3 +220,28 @@ def test_box_that_is_deleted_under_a_rank_is_watched_on_and_forgotten_after_its_
     assert boxes.look() == {Suspicion(JOB, 0, "exited")}
     clock.sleep(70)
     assert states() == {}
+
+
+def test_box_of_a_rank_that_died_while_no_agent_looked_is_kept_for_whoever_comes_to_look(tmp_path, live, clock):
+    """It had hung for half an hour before; its last words are the only ones."""
+    box = live()
+    box.steps(3)
+    clock.sleep(1800)
+    box.process.end()
+    boxes = Boxes(tmp_path, "node-a", clock=clock)
+    boxes.read()
+    assert box.path.exists()
+    clock.sleep(901)
+    boxes.look()
+    boxes.prune()
+    assert not box.path.exists()
+
+
+def test_boxes_of_earlier_attempts_go_while_the_launchers_last_one_lives(boxes, live, clock):
+    before, now = live(attempt=0), live(attempt=1)
+    before.process.end()
+    boxes.look()
+    clock.sleep(901)
+    boxes.look()
+    boxes.prune()
+    assert (before.path.exists(), now.path.exists()) == (False, True)

@@ -43,7 +43,12 @@ class Hardware:
     causes = ("gpu_lost", "gpu_memory", "gpu_xid", "link_down", "link_degraded")
 
     def sees(self, snapshot: Snapshot, finding: Finding) -> bool:
-        """While the source that told of it does: a card may have taken the driver with it."""
+        """While the source that told of it does: a card may have taken the driver with it.
+
+        And once none of the job's ranks lives there: then it is the job's no more.
+        """
+        if not any(r.alive and r.host in finding.hosts for r in snapshot.known):
+            return True
         now = [window.now for window in snapshot.hardware if window.host in finding.hosts]
         if finding.cause.startswith("gpu"):
             return any(sample.gpus is not None for sample in now)
