@@ -58,3 +58,8 @@ def test_device_that_went_is_forgotten():
     totals.keep({"eth0"})
     assert totals.total("veth0", "rx_bytes", 10) == 10
     assert totals.total("eth0", "rx_bytes", 10) == 1010
+
+
+def test_counter_that_dips_has_neither_wrapped_nor_begun_anew():
+    """The kernel sums up what processors count, while they count."""
+    assert totals_of(1_000_000, 999_999, 1_000_000, 1_000_001) == [1_000_000, 1_000_000, 1_000_000, 1_000_001]

@@ -27,8 +27,12 @@ class Totals:
         """The total, now that the counter says `value`."""
         counters = self._seen.setdefault(device, {})
         last, before = counters.get(counter, (value, 0))
-        if value < last:
-            before += WRAP if wrapped(last, value) else last
+        if wrapped(last, value):
+            before += WRAP
+        elif value < last // 2:
+            before += last
+        elif value < last:
+            value = last  # summed up over processors while they count, it can dip
         counters[counter] = value, before
         return before + value
 
@@ -39,5 +43,5 @@ class Totals:
 
 
 def wrapped(last: int, value: int) -> bool:
-    """Whether a counter that fell ran over 32 bits: it was near their end, and has not come far since."""
-    return last < WRAP and value + WRAP - last < WRAP // 4
+    """Whether a counter fell because it ran over 32 bits: it was near their end, and has not come far since."""
+    return value < last < WRAP and value + WRAP - last < WRAP // 4
