@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from tests.agent.asking import FakeSource, get, metrics, snapshot, until
+from tests.agent.asking import FakeSource, get, metrics, snapshot, sources, until
 from tests.build import JOB
 from zmon.sources.boxes import Boxes
 
@@ -157,7 +157,6 @@ def test_folder_that_may_not_be_listed_is_told_and_hides_no_other(live, ask, tmp
 
     async def scenario(client):
         assert len((await snapshot(client)).ranks) == 1
-        health = await get(client, "/healthz")
-        assert health["damaged_boxes"] == [f"cannot read {tmp_path}/foreign: Permission denied"]
+        assert (await sources(client))["boxes"]["dropped"] == [f"cannot read {tmp_path}/foreign: Permission denied"]
 
     ask(scenario)

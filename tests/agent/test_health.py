@@ -26,7 +26,7 @@ def test_damaged_box_is_reported_and_hides_no_other(live, ask):
         assert [r.rank for r in (await snapshot(client)).ranks] == [0]
         health = await get(client, "/healthz")
         assert health["healthy"] is True
-        (line,) = health["damaged_boxes"]
+        (line,) = (await sources(client))["boxes"]["dropped"]
         assert str(bad.path) in line
 
     ask(scenario)

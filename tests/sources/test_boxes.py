@@ -5,6 +5,7 @@ import signal
 import pytest
 
 from tests.build import JOB, Box, Clock, eventually
+from zmon.box import BoxReader
 from zmon.probe.rank import DONE, EVAL, OP_NUMBER, TRAIN
 from zmon.sources.boxes import Boxes
 from zmon.sources.rank_box import Suspicion
@@ -109,6 +110,15 @@ def test_nobody_is_suspected_during_evaluation_or_initialization_or_when_done(bo
     assert begins.path.exists()
     ends.process.end()
     assert boxes.look() == frozenset()
+
+
+def test_ranks_of_a_pid_namespace_that_is_not_seen_are_told(boxes, live, monkeypatch):
+    """They are watched, and the kernel shows nothing of them but their locks."""
+    live(0), live(1)
+    assert boxes.read().dropped == ()
+    monkeypatch.setattr(BoxReader, "holder", lambda self: 0)
+    (line,) = boxes.read().dropped
+    assert line.startswith("2 ranks of job live in another PID namespace")
 
 
 def test_rank_of_another_pid_namespace_is_read_by_the_pid_it_has_here(tmp_path, clock, boxes, stand_in, states):

@@ -264,3 +264,10 @@ def test_this_machine_has_a_loopback_without_a_card():
     assert lo.received_bytes is not None
     assert lo.pci is None
     assert reading.dropped == ()
+
+
+def test_host_without_any_interface_is_a_container_without_its_hosts_sys(tmp_path):
+    """Even loopback is missing."""
+    (tmp_path / "class/net").mkdir(parents=True)
+    with pytest.raises(SourceUnavailable, match="mount the host's /sys"):
+        NicSource(tmp_path).read()

@@ -234,7 +234,8 @@ class Agent:
         return web.Response(body=await self.page(), headers={"Content-Type": metrics.CONTENT_TYPE})
 
     async def get_health(self, request: web.Request) -> web.Response:
-        """200 while the boxes are looked at; what is wrong otherwise: who is down and since when, damaged boxes."""
+        """200 while the boxes are looked at; what is wrong otherwise: who is down and since when, and what
+        each source leaves out, damaged boxes for instance."""
         boxes = self._looks.status
         healthy = boxes is not None and boxes.up
         down = [
@@ -248,7 +249,6 @@ class Agent:
             "host": self._config.host,
             "down": down,
             "sources": self.statuses(),
-            "damaged_boxes": boxes.dropped if boxes else (),
         }
         return json_response(body, 200 if healthy else 503)
 

@@ -10,6 +10,7 @@ import contextlib
 import logging
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -64,7 +65,16 @@ class Boxes:
         if self._pruned_at is None or now - self._pruned_at > PRUNE_NS:
             self._pruned_at = now
             self.prune()
-        return Reading(suspects, tuple(self.damaged.values()))
+        return Reading(suspects, (*self.damaged.values(), *self._hidden()))
+
+    def _hidden(self) -> Iterator[str]:
+        """A line for each job whose ranks live where the kernel shows this process nothing of them but their boxes."""
+        jobs = Counter(box.identity.job_id for box in self._open.values() if box.alive and not box.pid)
+        for job_id, number in sorted(jobs.items()):
+            yield (
+                f"{number} ranks of {job_id} live in another PID namespace: their processes, connections and control "
+                "groups are not seen. Run the agent in the host's (hostPID)"
+            )
 
     def look(self) -> frozenset[Suspicion]:
         """Look at every box once; returns whom to suspect."""

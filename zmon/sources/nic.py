@@ -88,6 +88,10 @@ class NicSource:
                 f"cannot read {self._root}", f"{error.strerror}", "mount /sys where the agent runs"
             ) from error
         listing -= {BONDS}
+        if not listing:
+            raise SourceUnavailable(
+                "no network interface", f"{self._root} is empty", "mount the host's /sys where the agent runs"
+            )
         if listing == self._listing:
             return
         links = {name: link_target(f"{self._root}/{name}") for name in listing - self._listing}
