@@ -234,6 +234,16 @@ def test_dead_rank_is_named_before_a_stopped_one():
     assert detect(killed(1), stopped(2), waiting(0), waiting(3)).ranks == (1,)
 
 
+def test_rank_that_aborts_once_all_are_through_is_no_page():
+    """A thread of gloo's that outlives the interpreter aborts the process now and then, the exit code is not 0."""
+    said = finished(1).last_words
+    ends = [finished(rank) for rank in (0, 2, 3)]
+    found = detect(finished(1, exit_status="signal SIGABRT", last_words=said), *ends)
+    assert (found.cause, found.severity, found.ranks) == ("rank_exited", "warning", (1,))
+    assert "the training was through" in found.summary
+    assert detect(finished(1, exit_status="signal SIGABRT"), *map(waiting, (0, 2, 3))).severity == "critical"
+
+
 # -- nothing moves -----------------------------------------------------------------------------------------
 
 

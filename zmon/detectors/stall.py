@@ -58,7 +58,8 @@ class Stall:
         named = guilty[0] if guilty else None
         left = None if dead[0][0].max_restarts is None else dead[0][0].max_restarts - dead[0][0].restart_count
         coming_back = left is not None and left > 0 and first_gone < self.restart_seconds
-        severity: Severity = "warning" if coming_back else "critical"
+        through = all(r.activity == "done" for r in snapshot.ranks)  # torch's teardown aborts a rank now and then
+        severity: Severity = "warning" if coming_back or through else "critical"
         restarts = (
             f"the launcher has {left} restarts left and may start it again"
             if left is not None and left > 0
@@ -72,7 +73,7 @@ class Stall:
         else:
             summary = (
                 f"rank {named.rank} on {named.host} exited at step {named.step} during {named.activity}: "
-                f"{_ending(named)}; {restarts}"
+                f"{_ending(named)}; {'the training was through' if through else restarts}"
             )
         return verdict(
             snapshot,
@@ -83,12 +84,7 @@ class Stall:
             seconds_ago=first_gone,
             confidence=0.95 if guilty else 0.3,
             summary=summary,
-            detail=(
-                f"Read the end of rank {named.rank}'s log, then the kernel's on {named.host}: `dmesg -T | tail -50` "
-                "(out of memory? GPU error?). Start the job again from its last checkpoint."
-                if named
-                else "Look at the job's log for the first error, and for a host of the job that has no agent."
-            ),
+            detail=_after_death(named, through),
             evidence={"last_words": named.last_words if named else None, "exit_status": named and named.exit_status},
         )
 
@@ -152,6 +148,17 @@ class Stall:
             detail=found.detail,
             evidence=found.evidence,
         )
+
+
+def _after_death(named: RankState | None, through: bool) -> str:
+    if named is None:
+        return "Look at the job's log for the first error, and for a host of the job that has no agent."
+    if through:
+        return f"All ranks had come to their end. Is the last checkpoint whole? The job's log on {named.host} has more."
+    return (
+        f"Read the end of rank {named.rank}'s log, then the kernel's on {named.host}: `dmesg -T | tail -50` "
+        "(out of memory? GPU error?). Start the job again from its last checkpoint."
+    )
 
 
 def _ending(state: RankState) -> str:
