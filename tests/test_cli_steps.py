@@ -9,6 +9,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from pyarrow import parquet
 
 from tests.build import eventually
 from tests.steplog.build import append_once, rank_box, segments
@@ -65,7 +66,6 @@ def test_steps_go_to_a_file_of_json_lines(steps, tmp_path):
 
 
 def test_steps_go_to_parquet(steps, tmp_path):
-    parquet = pytest.importorskip("pyarrow.parquet")
     out = tmp_path / "x.parquet"
     assert steps("job", "--out", out)[0] == 0
     table = parquet.read_table(out)

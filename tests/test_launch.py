@@ -211,6 +211,6 @@ def test_ranks_of_one_start_agree_on_the_id_of_a_job_that_has_none(monkeypatch):
     ticks = round((60 - middle % 60) * hertz)  # a launcher that started at the turn of a minute
     ids = set()
     for near in range(ticks - 2, ticks + 3):
-        monkeypatch.setattr(launch, "process_stat", lambda _, near=near: ProcessStat("S", 1, near, 0))
+        monkeypatch.setattr(launch, "process_stat", lambda _, near=near: ProcessStat("S", 1, near, 0, 1, 0.0, 0))
         ids.add(frozenset(read_launch({}).job_id for _ in range(1000)))
     assert all(len(of_one_start) == 1 for of_one_start in ids)

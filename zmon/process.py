@@ -28,9 +28,9 @@ class ProcessStat:
     parent: int
     start_ticks: int  # after boot: with the pid, the identity of a process
     resident_bytes: int
-    num_threads: int = 1
-    cpu_seconds: float = 0.0
-    major_faults: int = 0
+    num_threads: int
+    cpu_seconds: float
+    major_faults: int
 
 
 def parse_stat(line: bytes) -> ProcessStat:

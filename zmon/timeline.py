@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from zmon.hardware import HostWindow
 from zmon.records import AgentReport, AgentStatus, RankState, Snapshot
 
-NEWS_SECONDS = 60.0  # after a rank's death its host is no concern of the job's
+NEWS_SECONDS = 60.0  # how long a rank's death is news, and its host of concern to the job
 TOGETHER_SECONDS = 60.0  # ranks of one start appear within the time of its rendezvous
 
 

@@ -78,6 +78,12 @@ def test_nobody_is_named_while_a_rank_is_in_no_agents_sight():
     assert (found.cause, found.ranks) == ("unknown", ())
 
 
+def test_nobody_is_named_while_the_agent_of_a_rank_is_silent():
+    """All that are seen wait for data, and the one that is not seen may be why."""
+    reading = [outside(rank, "data") for rank in (0, 1)]
+    assert detect(*reading, unwatched=AWAY, agents=agents(5.0)).cause == "unknown"
+
+
 def test_ranks_that_wait_for_one_that_is_through_are_told_of_it():
     found = detect(finished(3, 60.0), *map(waiting, (0, 1, 2)))
     assert found.cause == "unknown"

@@ -4,6 +4,7 @@ import io
 import json
 
 import pytest
+from pyarrow import parquet
 
 from tests.steplog.build import append_once, logged, rank_box, segments
 from zmon.probe.rank import OP_NUMBER, PHASE_NUMBER, TRAIN
@@ -87,7 +88,6 @@ def test_what_never_ran_has_no_column(tmp_path, root):
 
 
 def test_parquet_holds_the_same_rows_with_types_also_where_all_is_unknown(tmp_path, root, monkeypatch):
-    parquet = pytest.importorskip("pyarrow.parquet")
     monkeypatch.setattr(table, "ROW_GROUP", 10)
     for rank in range(2):
         box = rank_box(tmp_path / "boxes", rank)
@@ -103,7 +103,6 @@ def test_parquet_holds_the_same_rows_with_types_also_where_all_is_unknown(tmp_pa
 
 
 def test_parquet_without_steps_is_a_table_without_rows(tmp_path):
-    parquet = pytest.importorskip("pyarrow.parquet")
     with (tmp_path / "out.parquet").open("wb") as file:
         assert write_parquet(Table.of([]), file) == 0
     assert parquet.read_table(tmp_path / "out.parquet").num_rows == 0

@@ -34,7 +34,7 @@ from zmon.server import json_response, number_argument, problem
 from zmon.sources import Reading, Source, all_sources
 from zmon.sources.boxes import Boxes
 from zmon.sources.rank_box import RankBox, Suspicion
-from zmon.steplog import StepLog
+from zmon.steplog import FOLDER, StepLog
 
 log = logging.getLogger("zmon.agent")
 
@@ -77,7 +77,7 @@ class Agent:
         self._watches = [self._looks, *self._sources.values()]
         self._logging: Watch | None = None
         if config.data_dir is not None and _STEPS not in config.without:
-            steps = StepLog(config.data_dir / _STEPS, config.host)
+            steps = StepLog(config.data_dir / FOLDER, config.host)
 
             def append() -> Reading:
                 return Reading(None, steps.append(self._boxes.files()))

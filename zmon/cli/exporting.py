@@ -13,7 +13,7 @@ import click
 
 from zmon.cli.options import data_dir_option
 from zmon.errors import UsageError, ZmonError
-from zmon.steplog import RunSteps, read_runs
+from zmon.steplog import FOLDER, RunSteps, read_runs
 from zmon.steplog.table import Table, write_json_lines, write_parquet
 
 WRITERS = {".jsonl": write_json_lines, ".parquet": write_parquet}
@@ -37,7 +37,7 @@ def steps(job: str, out: Path, attempt: int | None, rank: int | None, data_dir: 
     write = WRITERS.get(".jsonl" if to_stdout else out.suffix)
     if write is None:
         raise UsageError(f"cannot write {out}", "its name says no known format", "End it in .parquet or .jsonl")
-    runs = _runs(data_dir / "steps", job, attempt, rank)
+    runs = _runs(data_dir / FOLDER, job, attempt, rank)
     try:
         with open(sys.stdout.fileno(), "wb", closefd=False) if to_stdout else _replacing(out) as file:
             written = write(Table.of(runs), file)

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
-from zmon.detectors.verdict import verdict
+from zmon.detectors.verdict import drain, verdict
 from zmon.hardware import GpuSample, HostWindow, NicSample
 from zmon.records import Finding, Snapshot
 
@@ -79,7 +79,7 @@ class Hardware:
             confidence=1.0,
             stalled=False,
             summary=f"{first.device} on {first.host}{whose}: {first.says}{more}",
-            detail=_NEXT[first.cause].format(host=first.host, device=first.device),
+            detail=_NEXT[first.cause].format(host=first.host, device=first.device, drain=drain(first.host)),
             evidence={"faults": [fault._asdict() for fault in faults]},
         )
 
@@ -137,10 +137,7 @@ def _risen(before: Mapping[_Key, int], now: Mapping[_Key, int]) -> dict[_Key, in
     return {key: count - before[key] for key, count in now.items() if count > before.get(key, count)}
 
 
-_DRAIN = (
-    "take the host out before the next start "
-    "(`kubectl cordon {host}`, or `scontrol update nodename={host} state=drain reason=zmon`)."
-)
+_DRAIN = "take the host out before the next start ({drain})."
 _NEXT = {
     "gpu_lost": "On {host}: `nvidia-smi`, `dmesg | grep -i xid`. A reboot brings the card back at best: " + _DRAIN,
     "gpu_memory": "On {host}: `nvidia-smi -q -d ECC,ROW_REMAPPER`. A repair needs a reset of the card: " + _DRAIN,

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from zmon.detectors.network import accused
+from zmon.detectors.verdict import drain
 from zmon.detectors.waiting import mismatch, waited_for
 from zmon.records import RankState, Snapshot
 
@@ -61,8 +62,8 @@ def _lost_host(snapshot: Snapshot, alive: list[RankState]) -> Blame | None:
     return Blame(
         cause="host_lost",
         says=f"{', '.join(hosts)} has not answered for {silent:.1f} s and the others wait for its {len(lost)} ranks",
-        detail=f"Is the host up (`ping {hosts[0]}`, its console or BMC)? Take it out (`kubectl cordon {hosts[0]}`, "
-        f"`scontrol update nodename={hosts[0]} state=drain reason=zmon`) and start the job elsewhere.",
+        detail=f"Is the host up (`ping {hosts[0]}`, its console or BMC)? Take it out ({drain(hosts[0])}) and "
+        "start the job elsewhere.",
         confidence=0.8,
         culprits=lost,
     )
@@ -85,7 +86,9 @@ def _overrun(snapshot: Snapshot, alive: list[RankState]) -> Blame | None:
 
 
 def _outside(snapshot: Snapshot, alive: list[RankState]) -> Blame | None:
-    if snapshot.missing or any(r.device != "cpu" for r in alive):
+    if snapshot.missing or snapshot.unwatched:
+        return None  # it may be one of those that nobody sees
+    if any(r.device != "cpu" for r in alive):
         return None  # on a GPU the rank issues a collective and goes on: where it stands is not what hangs
     culprits = waited_for(alive)
     if not culprits and all(r.phase == "data" and not r.in_flight for r in alive):
@@ -115,7 +118,7 @@ def _outside(snapshot: Snapshot, alive: list[RankState]) -> Blame | None:
 
 
 def _network(snapshot: Snapshot, alive: list[RankState]) -> Blame | None:
-    if not alive or any(not r.in_flight for r in alive):
+    if not alive or snapshot.missing or snapshot.unwatched or any(not r.in_flight for r in alive):
         return None
     found = accused(snapshot)
     if found is None:

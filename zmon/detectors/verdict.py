@@ -9,6 +9,11 @@ from typing import Any
 from zmon.records import Finding, RankState, Severity, Snapshot
 
 
+def drain(host: str) -> str:
+    """What takes a host out of the pool; never run by zmon."""
+    return f"`kubectl cordon {host}`, or `scontrol update nodename={host} state=drain reason=zmon`"
+
+
 def verdict(
     snapshot: Snapshot,
     *,

@@ -30,9 +30,6 @@ PRUNE_NS = 60_000_000_000
 class Boxes:
     """Every box under one directory."""
 
-    name = "boxes"
-    interval_seconds = 0.1
-
     def __init__(
         self,
         root: Path,

@@ -19,10 +19,10 @@ from zmon.box.durations import Mark, durations
 from zmon.lease import Leases
 from zmon.process import ExitWatch, ProcessStat, process_stat
 from zmon.records import InFlight, LastWords, RankState, StepRecord
+from zmon.timeline import NEWS_SECONDS
 
 STOPPED_STATES = ("T", "t")  # by a signal, by a tracer: proc(5)
 LEFT_BEHIND_SECONDS = 60.0
-NEWS_SECONDS = 60.0  # how long a death is called to the hub's attention
 _RECENT_STEPS = 512  # that the lease is learned from
 _RECENT_STAYS = 8
 _SELDOM_NS = 1_000_000_000  # how often the lease is learned, and a rank that moves is asked of the kernel

@@ -7,4 +7,6 @@ they agree on.
 from zmon.steplog.reader import RunSteps, read_runs
 from zmon.steplog.writer import StepLog
 
-__all__ = ["RunSteps", "StepLog", "read_runs"]
+FOLDER = "steps"  # in the data directory
+
+__all__ = ["FOLDER", "RunSteps", "StepLog", "read_runs"]
