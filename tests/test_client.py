@@ -20,7 +20,7 @@ def ask(handler, timeout=0.3):
         app = web.Application()
         app.router.add_get("/api/v1/snapshot", handler)
         async with TestServer(app) as server, aiohttp.ClientSession() as session:
-            return await client.snapshot(session, str(server.make_url("")).rstrip("/"), 7, timeout)
+            return await client.snapshot(session, str(server.make_url("")).rstrip("/"), 7, 8, timeout)
 
     return asyncio.run(main())
 
@@ -58,7 +58,7 @@ def test_answer_that_is_none_is_one_line(handler, line):
 def test_nobody_there_is_one_line():
     async def main():
         async with aiohttp.ClientSession() as session:
-            await client.snapshot(session, f"http://127.0.0.1:{unused_port()}", None, 1.0)
+            await client.snapshot(session, f"http://127.0.0.1:{unused_port()}", None, None, 1.0)
 
     with pytest.raises(Unreachable, match="cannot reach"):
         asyncio.run(main())

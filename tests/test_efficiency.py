@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from tests.build import step_record
 from zmon.efficiency import JobTime, step_causes
+from zmon.history import align
 from zmon.metrics import STEP_SECONDS_BOUNDS
 from zmon.records import OPS, PHASES
 
@@ -24,7 +25,7 @@ RECORDS = st.lists(
 @settings(max_examples=60, deadline=None)
 @given(RECORDS)
 def test_causes_sum_to_the_step_of_the_last_arriver(records):
-    causes = step_causes(records)
+    causes = step_causes(align(1, records))
     largest = max(r.measures.self_seconds for r in records)
     last = [r.duration for r in records if r.measures.self_seconds == largest]
     assert any(sum(causes.values()) == pytest.approx(duration) for duration in last)
@@ -35,7 +36,8 @@ def test_causes_sum_to_the_step_of_the_last_arriver(records):
 @given(RECORDS)
 def test_causes_of_a_job_sum_to_the_time_of_its_steps(records):
     job = book()
-    job.add({rank: [record] for rank, record in enumerate(records)}, len(records))
+    job.add([align(1, records), align(5, records, stands_for=4)])
+    assert job.num_steps == 5
     assert sum(job.causes.values()) == pytest.approx(job.total_seconds)
 
 
@@ -43,16 +45,18 @@ def test_straggler_shows_as_imbalance_and_not_as_communication():
     """Three ranks wait 30 ms for the fourth; it waits 2 ms for nobody: the network is well."""
     quick = [step_record(1, {"forward": 0.010}, {"all_to_all": 0.032}) for _ in range(3)]
     slow = step_record(1, {"forward": 0.040}, {"all_to_all": 0.002})
-    assert step_causes([*quick, slow]) == pytest.approx({"forward": 0.010, "imbalance": 0.030, "all_to_all": 0.002})
+    assert step_causes(align(1, [*quick, slow])) == pytest.approx(
+        {"forward": 0.010, "imbalance": 0.030, "all_to_all": 0.002}
+    )
 
 
 def test_imbalance_is_what_the_median_rank_did_not_need():
     ranks = [step_record(1, {"forward": seconds}, {"all_to_all": 0.050 - seconds}) for seconds in (0.001, 0.012, 0.040)]
-    assert step_causes(ranks) == pytest.approx({"forward": 0.012, "imbalance": 0.028, "all_to_all": 0.010})
+    assert step_causes(align(1, ranks)) == pytest.approx({"forward": 0.012, "imbalance": 0.028, "all_to_all": 0.010})
 
 
 def test_ranks_that_agree_have_no_imbalance():
-    causes = step_causes([step_record() for _ in range(4)])
+    causes = step_causes(align(1, [step_record() for _ in range(4)]))
     assert causes == pytest.approx({"forward": 0.010, "imbalance": 0.0, "all_to_all": 0.010})
 
 
@@ -60,59 +64,30 @@ def book():
     return JobTime(STEP_SECONDS_BOUNDS)
 
 
-def test_step_counts_once_every_rank_has_reported_it_in_whatever_order():
+def test_step_counts_for_those_that_were_not_asked_for():
     job = book()
-    job.add({0: [step_record(1), step_record(2)]}, world_size=2)
-    assert job.num_steps == 0
-    job.add({1: [step_record(2)]}, world_size=2)
-    assert job.num_steps == 1
-    job.add({1: [step_record(1)]}, world_size=2)
-    assert job.num_steps == 2
-    assert job.total_seconds == pytest.approx(0.040)
-    assert sum(job.causes.values()) == pytest.approx(job.total_seconds)
-    assert sum(job.histogram) == 2
-
-
-def test_record_that_comes_twice_while_its_step_is_open_counts_once():
-    job = book()
-    for _ in range(2):
-        job.add({0: [step_record(1)]}, world_size=2)
-    job.add({1: [step_record(1)]}, world_size=2)
-    assert job.num_steps == 1
-
-
-def test_record_of_a_single_rank_that_comes_again_later_counts_no_step():
-    job = book()
-    job.add({0: [step_record(1)], 1: [step_record(1)]}, world_size=2)
-    job.add({0: [step_record(1)]}, world_size=2)
-    assert job.num_steps == 1
-
-
-def test_steps_of_which_a_record_was_lost_are_forgotten_in_the_end():
-    job = book()
-    job.add({0: [step_record(step) for step in range(5000)]}, world_size=2)
-    assert len(job._pending) == 2048
-    job.add({1: [step_record(4999)]}, world_size=2)
-    assert job.num_steps == 1
+    job.add([align(8, [step_record(8)]), align(16, [step_record(16)], stands_for=8)])
+    assert job.num_steps == sum(job.histogram) == 9
+    assert job.total_seconds == pytest.approx(9 * 0.020)
 
 
 def test_histogram_counts_a_step_in_the_bucket_whose_bound_it_does_not_pass():
     job = book()
     for step, seconds in enumerate((0.0005, 0.001, 0.0011, 100.0)):
-        job.add({0: [step_record(step, {"forward": seconds}, {})]}, world_size=1)
+        job.add([align(step, [step_record(step, {"forward": seconds}, {})])])
     assert (job.histogram[0], job.histogram[1], job.histogram[-1]) == (2, 1, 1)
 
 
 def test_throughput_is_of_all_ranks_over_the_recent_steps():
     job = book()
     for step in range(300):
-        job.add({0: [step_record(step, samples=32)], 1: [step_record(step, samples=64)]}, world_size=2)
+        job.add([align(step, [step_record(step, samples=32), step_record(step, samples=64)])])
     assert job.samples_per_second == pytest.approx(96 / 0.020)
     assert len(job.recent_seconds) == 256
 
 
 def test_throughput_is_unknown_where_a_rank_does_not_tell_its_samples():
     job = book()
-    job.add({0: [step_record(1, samples=32)], 1: [step_record(1, samples=None)]}, world_size=2)
+    job.add([align(1, [step_record(1, samples=32), step_record(1, samples=None)])])
     assert job.samples_per_second is None
     assert book().samples_per_second is None

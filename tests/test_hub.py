@@ -11,7 +11,8 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
 from tests.build import JOB, agent_report, killed, rank_state, snapshot, step_record, waiting
-from zmon.hub import Hub, HubConfig, job_state
+from zmon.hub import Hub, HubConfig
+from zmon.hub.view import job_state
 from zmon.records import Finding
 
 PATIENCE = 5.0  # seconds; a busy machine is not a failure
@@ -299,7 +300,7 @@ def test_finding_that_is_no_stall_asks_nobody_what_is_in_flight(play):
     async def scenario(door):
         await door.passes()
         there.down = True
-        door.hub._links[1]._heard -= 11  # as if eleven seconds had passed
+        door.hub.links[1]._heard -= 11  # as if eleven seconds had passed
         (found,) = await until(door.findings)
         await door.passes()
         assert "in_flight" not in found["evidence"]
@@ -550,7 +551,7 @@ def test_host_whose_agent_is_silent_is_a_finding(play):
     async def scenario(door):
         await door.passes()
         there.down = True
-        door.hub._links[1]._heard -= 11  # as if eleven seconds had passed
+        door.hub.links[1]._heard -= 11  # as if eleven seconds had passed
         (found,) = await until(door.findings)
         assert (found["cause"], found["hosts"]) == ("agent_unreachable", ["node-b"])
         assert "ranks 2, 3" in found["summary"]
@@ -565,7 +566,7 @@ def test_job_whose_only_agent_is_silent_is_a_finding_while_others_answer(play):
     async def scenario(door):
         await door.passes()
         here.down = True
-        door.hub._links[0]._heard -= 11  # as if eleven seconds had passed
+        door.hub.links[0]._heard -= 11  # as if eleven seconds had passed
         assert await until(door.findings, 2.0)
         assert [(f["job_id"], f["cause"]) for f in await door.findings()] == [(JOB, "agent_unreachable")]
 
@@ -605,8 +606,8 @@ def test_hub_asks_only_for_what_is_new_since_it_came(play):
 
     async def scenario(door):
         await door.passes(4)
-        asked = [path.partition("since=")[2] for path in agent.asked if "snapshot" in path]
-        assert asked[:4] == ["", "1", "2", "3"]
+        asked = [path.partition("?")[2] for path in agent.asked if "snapshot" in path]
+        assert asked[:4] == ["about=8", "since=1&about=8", "since=2&about=8", "since=3&about=8"]
 
     play(scenario, agent)
 

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 import aiohttp
 import msgspec
 
-from zmon.errors import Unreachable
-from zmon.records import AgentReport, Finding, JobView, RankState
+from zmon.errors import NotServed, Unreachable
+from zmon.records import AgentReport, AgentStatus, Finding, JobView, RankState
 
 T = TypeVar("T")
 
@@ -29,6 +29,56 @@ class FindingList(msgspec.Struct):
     findings: list[Finding]
 
 
+class RankRow(msgspec.Struct):
+    """One rank of a job as the hub last saw it. What the last whole step took is None where none is known."""
+
+    rank: int
+    host: str
+    pid: int
+    alive: bool
+    process_state: str | None
+    exit_status: str | None
+    activity: str
+    phase: str
+    step: int
+    op: str | None
+    sequence: int | None
+    state_seconds: float  # since the last change of phase or op
+    overdue_seconds: float
+    watched: bool = True  # its agent answers
+    self_seconds: float | None = None
+    exposed_seconds: float | None = None
+
+
+class RankList(msgspec.Struct):
+    """`GET /api/v1/jobs/<job_id>/ranks` of the hub."""
+
+    ranks: list[RankRow]
+
+
+class DetectorState(msgspec.Struct):
+    """A detector: by job why it cannot speak of it, None where it can; and the last error where it fails."""
+
+    name: str
+    jobs: dict[str, str | None]
+    failed: str | None = None
+
+
+class DetectorList(msgspec.Struct):
+    """`GET /api/v1/detectors` of the hub."""
+
+    detectors: list[DetectorState]
+
+
+class HubHealth(msgspec.Struct):
+    """`GET /healthz` of the hub."""
+
+    healthy: bool
+    agents: list[AgentStatus]
+    findings_unwritten: str | None = None
+    version: str | None = None
+
+
 class Suspects(msgspec.Struct):
     """`GET /api/v1/suspects` of an agent: whom it suspects, and a number that changes with that."""
 
@@ -36,15 +86,23 @@ class Suspects(msgspec.Struct):
     suspects: list[dict[str, Any]]
 
 
-async def get(session: aiohttp.ClientSession, url: str, answer: type[T], timeout: float, **query: object) -> T:
-    """GET a URL and decode the JSON. Raises Unreachable."""
+async def get(
+    session: aiohttp.ClientSession,
+    url: str,
+    answer: type[T],
+    timeout: float,
+    taken: Collection[int] = (200,),
+    **query: object,
+) -> T:
+    """GET a URL and decode the JSON of an answer whose status is `taken`. Raises Unreachable, NotServed for 404."""
     params = {name: str(value) for name, value in query.items() if value is not None}
     try:
         limit = aiohttp.ClientTimeout(total=timeout)
         async with session.get(url, params=params, timeout=limit) as response:
             body = await response.read()
-            if response.status != 200:
-                raise Unreachable(f"{url} answered {response.status}", body[:200].decode("utf-8", "replace"))
+            if response.status not in taken:
+                refused = NotServed if response.status == 404 else Unreachable
+                raise refused(f"{url} answered {response.status}", body[:200].decode("utf-8", "replace"))
             return msgspec.json.decode(body, type=answer)
     except TimeoutError as error:
         raise Unreachable(f"{url} did not answer within {timeout:g} s") from error
@@ -56,9 +114,11 @@ async def get(session: aiohttp.ClientSession, url: str, answer: type[T], timeout
         ) from error
 
 
-async def snapshot(session: aiohttp.ClientSession, agent: str, since: int | None, timeout: float) -> AgentReport:
-    """What one agent sees; with `since`, also the step records newer than that cursor."""
-    return await get(session, f"{agent}/api/v1/snapshot", AgentReport, timeout, since=since)
+async def snapshot(
+    session: aiohttp.ClientSession, agent: str, since: int | None, about: int | None, timeout: float
+) -> AgentReport:
+    """What one agent sees; with `since`, also step records newer than that cursor, `about` so many of each rank."""
+    return await get(session, f"{agent}/api/v1/snapshot", AgentReport, timeout, since=since, about=about)
 
 
 async def evidence(

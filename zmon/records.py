@@ -6,9 +6,11 @@ as 0. What crosses the wire is these dataclasses as JSON (field names are the co
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from zmon.aligned import AlignedStep, Baseline
 from zmon.hardware import HostSample, HostWindow, SourceStatus
 
 SCHEMA = 1
@@ -110,6 +112,30 @@ class InFlight:
 
 
 @dataclass(frozen=True, slots=True)
+class Pending:
+    """One operation that was issued and is not done."""
+
+    group: str  # backend:name of the process group: each backend of a group counts for itself
+    sequence: int  # in that group, the same on every rank; of send and recv the one of their own
+    op: str  # one of OPS, or torch's own word
+    name: str  # as torch calls it
+    num_bytes: int | None  # of the tensors handed in; where there are none, of those handed out
+    sizes: tuple[tuple[int, ...], ...]  # of the same tensors, the first few
+    dtypes: tuple[str, ...]
+    age_seconds: float | None  # since it was issued; None: the host's clock was set meanwhile
+    state: str  # scheduled, started (NCCL with timing only), timed_out
+
+
+@dataclass(frozen=True, slots=True)
+class Flight:
+    """A rank's flight record: the oldest and the newest of what is pending, in the order it was issued, and the last sequence that is done."""
+
+    pending: tuple[Pending, ...]
+    num_pending: int
+    last: dict[str, int]  # by group
+
+
+@dataclass(frozen=True, slots=True)
 class RankState:
     """One rank as its agent sees it now. `*_seconds` that are ages end at the moment of looking."""
 
@@ -183,6 +209,7 @@ class AgentStatus:
     silent_seconds: float
     error: str | None = None
     sources: tuple[SourceStatus, ...] = ()
+    version: str | None = None  # of zmon; None: it never answered
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +225,10 @@ class Snapshot:
     unwatched: tuple[RankState, ...]  # as their agent last said, which is silent now
     agents: tuple[AgentStatus, ...]
     hardware: tuple[HostWindow, ...] = ()  # of its watched hosts, over about the last minute
+    steps: tuple[AlignedStep, ...] = ()  # the recent ones, oldest first; not each of them where they are short
+    baseline: Baseline | None = None
+    not_finite: Mapping[str, int] = field(default_factory=dict)  # report key → for how many steps NaN on some rank
+    flights: Mapping[int, Flight] = field(default_factory=dict)  # by rank; asked for when nothing moves
 
     @property
     def known(self) -> tuple[RankState, ...]:

@@ -133,7 +133,7 @@ class Agent:
         except TimeoutError as error:
             raise self._unreachable(f"no answer within {self._config.answer_seconds:g} s") from error
 
-    def _see(self, since: int | None, job_id: str | None) -> _Seen:
+    def _see(self, since: int | None, about: int | None, job_id: str | None) -> _Seen:
         """Called by the thread that looks."""
         cursor = time.monotonic_ns() - _SETTLED_NS
         ranks: list[tuple[RankState, int]] = []
@@ -144,7 +144,8 @@ class Agent:
             ranks.append((state, box.pid))
             if since is not None:
                 with contextlib.suppress(BoxError, OSError):  # damaged since it was looked at: the next look says so
-                    fresh = box.records_ended(since, cursor, self._config.max_records_per_rank)
+                    read = box.records_ended if about is None else box.records_spread
+                    fresh = read(since, cursor, about or self._config.max_records_per_rank)
                     records[state.job_id][state.run_uid] = fresh
         return _Seen(cursor, tuple(ranks), records)
 
@@ -164,13 +165,16 @@ class Agent:
             cursor=seen.cursor,
         )
 
-    async def report(self, since: int | None = None, job_id: str | None = None) -> AgentReport:
+    async def report(
+        self, since: int | None = None, job_id: str | None = None, about: int | None = None
+    ) -> AgentReport:
         """Everything as of the last look; step records only for those who hand a cursor in.
 
-        The cursor is the host's monotonic clock in nanoseconds: records of steps that ended after it.
+        The cursor is the host's monotonic clock in nanoseconds: records of steps that ended after it, `about` so many of
+        each rank if that is given.
         Raises Unreachable while the boxes cannot be looked at.
         """
-        return self._report(await self._ask_boxes(lambda: self._see(since, job_id)))
+        return self._report(await self._ask_boxes(lambda: self._see(since, about, job_id)))
 
     async def page(self) -> bytes:
         """/metrics: the newest attempt of each job, until a little after its end; no rank that nobody looks at."""
@@ -204,9 +208,10 @@ class Agent:
 
     async def get_snapshot(self, request: web.Request) -> web.Response:
         """Everything, for the hub."""
-        since = int(number_argument(request.query, "since", -1))
+        since, about = (int(number_argument(request.query, name, -1)) for name in ("since", "about"))
         try:
-            return json_response(await self.report(since if since >= 0 else None, request.query.get("job_id")))
+            asked = (since if since >= 0 else None, request.query.get("job_id"), about if about > 0 else None)
+            return json_response(await self.report(*asked))
         except Unreachable as error:
             return problem(str(error), 503)
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from zmon.box import layout, ring
+from zmon.box import layout, recent, ring
 from zmon.box.boundary import Boundary, Totals, step_record, totals
 from zmon.box.lock import holder
 from zmon.box.ring import checked
@@ -213,18 +213,11 @@ class BoxReader:
 
     def records_ended(self, after_ns: int, until_ns: int, most: int) -> tuple[StepRecord, ...]:
         """The last records whose step ended in that time, oldest first, `most` of them; reads no older ones."""
-        latest = self._place()[0]
-        found: list[StepRecord] = []
-        boundary = self._boundary(latest)
-        for number in range(latest, max(latest - layout.RING_CAPACITY + 1, 0), -1):
-            before = self._boundary(number - 1)
-            if boundary is not None:
-                if boundary.time <= after_ns or len(found) == most:
-                    break
-                if before is not None and boundary.kind == layout.STEP and boundary.time <= until_ns:
-                    found.append(step_record(before, boundary))
-            boundary = before
-        return tuple(reversed(found))
+        return recent.ended(self._boundary, self._place()[0], after_ns, until_ns, most)
+
+    def records_spread(self, after_ns: int, until_ns: int, about: int) -> tuple[StepRecord, ...]:
+        """Some records of that time, the same steps on every rank; see `recent.spread`."""
+        return recent.spread(self._boundary, self._place()[0], after_ns, until_ns, about)
 
     def boundaries_after(self, after: int, most: int) -> tuple[int, bytes]:
         """The oldest `most` boundaries numbered above `after`: the first one's number, and their bytes, unchecked."""

@@ -31,6 +31,9 @@ class Detector(Protocol):
     def sees(self, snapshot: Snapshot, finding: Finding) -> bool:
         """Whether it would see the fault if it still were: else its silence resolves nothing."""
 
+    def inert(self, snapshot: Snapshot) -> str | None:
+        """Why it can say nothing about this job, whatever happens; None: it can."""
+
     def detect(self, snapshot: Snapshot) -> tuple[Finding, ...]:
         """The conclusions; none: nothing to say. At most one, unless they are `separate`."""
 

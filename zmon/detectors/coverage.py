@@ -24,6 +24,10 @@ class Coverage:
         """Always: it is about what is not seen."""
         return True
 
+    def inert(self, snapshot: Snapshot) -> str | None:
+        """Never."""
+        return None
+
     def detect(self, snapshot: Snapshot) -> tuple[Finding, ...]:
         """An agent that had ranks of this job is silent, or ranks of it were never seen."""
         found = self._silent_agent(snapshot) or self._missing_ranks(snapshot)

@@ -54,6 +54,12 @@ class Hardware:
             return any(sample.gpus is not None for sample in now)
         return any(sample.nics is not None or sample.rdma is not None for sample in now)
 
+    def inert(self, snapshot: Snapshot) -> str | None:
+        """Where no agent reads a card or a link of its hosts."""
+        now = [window.now for window in snapshot.hardware]
+        known = any(part is not None for sample in now for part in (sample.gpus, sample.nics, sample.rdma))
+        return None if known else "no agent of its hosts reads GPUs or links"
+
     def detect(self, snapshot: Snapshot) -> tuple[Finding, ...]:
         """A finding for each host and cause; what several devices of a host have in common is one."""
         faults: defaultdict[tuple[str, str], list[_Fault]] = defaultdict(list)

@@ -41,6 +41,10 @@ class Stall:
         """While all ranks are watched."""
         return not snapshot.unwatched
 
+    def inert(self, snapshot: Snapshot) -> str | None:
+        """While nobody sees its ranks."""
+        return None if snapshot.ranks else "no agent that answers sees a rank of it"
+
     def detect(self, snapshot: Snapshot) -> tuple[Finding, ...]:
         """The first of: a rank went, a rank is stopped, nothing moves."""
         found = self._exited(snapshot) or self._frozen(snapshot) or self._silent(snapshot)

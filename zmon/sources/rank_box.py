@@ -199,6 +199,10 @@ class RankBox:
         """The last records of steps that ended in that time on the host's monotonic clock."""
         return () if self.reader is None else self.reader.records_ended(after_ns, until_ns, most)
 
+    def records_spread(self, after_ns: int, until_ns: int, about: int) -> tuple[StepRecord, ...]:
+        """About so many of them, the same steps on every rank."""
+        return () if self.reader is None else self.reader.records_spread(after_ns, until_ns, about)
+
     @property
     def socket(self) -> Path:
         """Where the rank can be asked for its stacks; the box itself where it cannot."""

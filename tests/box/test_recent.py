@@ -1,0 +1,80 @@
+"""Some steps instead of all: the same ones on every rank, however many lie between two questions."""
+
+import pytest
+
+from tests.build import Box
+from zmon.box import BoxReader, layout
+from zmon.records import ACTIVITIES
+
+SECOND = 1_000_000_000
+TRAIN, EVAL = ACTIVITIES.index("train"), ACTIVITIES.index("eval")
+
+
+@pytest.fixture
+def box(tmp_path):
+    return Box(tmp_path)
+
+
+def spread(box, seconds, about, until=None):
+    reader = BoxReader(box.path)
+    until = box.clock.ns if until is None else until
+    found = reader.records_spread(until - round(seconds * SECOND), until, about)
+    reader.close()
+    return [record.step for record in found]
+
+
+def test_every_step_is_given_where_there_are_few(box):
+    box.steps(20, seconds=0.25)
+    assert spread(box, 0.9, about=8) == [17, 18, 19, 20]
+
+
+def test_of_many_steps_those_are_given_whose_number_divides_by_a_power_of_two(box):
+    box.steps(500, seconds=0.02)
+    assert spread(box, 1.0, about=8) == [456, 464, 472, 480, 488, 496]
+
+
+def test_ranks_that_choose_another_power_have_steps_in_common(box):
+    box.steps(500, seconds=0.02)
+    often, seldom = spread(box, 1.0, about=8), spread(box, 1.0, about=4)
+    assert 1 < len(seldom) < len(often)
+    assert set(seldom) <= set(often)
+
+
+def test_boundaries_between_steps_shift_nothing(box):
+    """An evaluation every ten steps has boundaries of its own."""
+    for _ in range(40):
+        box.steps(10, seconds=0.02)
+        for activity in (EVAL, TRAIN):
+            box.timeline.turn_to(activity)
+            box.clock.sleep(0.001)
+    found = spread(box, 2.0, about=8)
+    assert len(found) >= 5
+    assert all(step % 16 == 0 for step in found)
+
+
+def test_record_spread_is_the_record_of_that_step(box):
+    box.steps(100, seconds=0.02)
+    reader = BoxReader(box.path)
+    whole = {record.step: record for record in reader.records_ended(0, box.clock.ns, 1000)}
+    for record in reader.records_spread(0, box.clock.ns, 4):
+        assert record == whole[record.step]
+    reader.close()
+
+
+def test_steps_that_became_much_shorter_do_not_make_the_answer_grow(box):
+    box.steps(100, seconds=1.0)
+    box.steps(1000, seconds=0.001)
+    assert 0 < len(spread(box, 60.0, about=4)) <= 8
+
+
+def test_nothing_is_given_of_a_box_without_steps(box):
+    assert spread(box, 10.0, about=8) == []
+
+
+def test_damaged_boundary_is_left_out(box):
+    box.steps(16, seconds=0.25)
+    before = spread(box, 4.0, about=16)
+    box.overwrite(layout.RING + 10 % layout.RING_CAPACITY * layout.BOUNDARY_SIZE, b"\0" * 8)
+    after = spread(box, 4.0, about=16)
+    assert set(after) < set(before)
+    assert len(before) - len(after) == 2  # the step that ended there and the one that began

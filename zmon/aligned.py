@@ -1,0 +1,36 @@
+"""One step of the whole job, its ranks side by side, and what a step is like while the job is well.
+
+Frozen data only. Seconds and bytes; a column has a place for each rank, 0 … world_size − 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class AlignedStep:
+    """What every rank did in one step. A phase or op that a rank did not have is 0 in its column; other ops are absent."""
+
+    step: int
+    stands_for: int  # steps since the aligned one before it: where steps are short not each is asked for
+    seconds: float  # as the last arriver saw it, who waited for nobody
+    self_seconds: tuple[float, ...]
+    phases: dict[str, tuple[float, ...]]
+    exposed: dict[str, tuple[float, ...]]  # by op
+    sent_bytes: dict[str, tuple[int, ...]]
+    received_bytes: dict[str, tuple[int, ...]]
+    samples: tuple[int | None, ...]
+    lookups: tuple[int | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """What a step of this job is like when it is well, medians over `num_steps` steps."""
+
+    num_steps: int
+    seconds: float
+    self_seconds: float  # of the median rank
+    data_seconds: float  # of the median rank
+    exposed_seconds: float  # as the last arriver saw it
+    samples: int | None  # of all ranks in a step: another number of them is another kind of step

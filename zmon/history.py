@@ -1,0 +1,81 @@
+"""What the hub remembers of a job from look to look: its recent steps, all ranks side by side.
+
+Pure. Steps are matched by their number, never by a clock.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from zmon.aligned import AlignedStep
+from zmon.records import RankState, StepRecord
+
+KEPT_STEPS = 64
+_KEPT_PENDING = 512  # steps that wait for a rank's record; older ones were lost
+
+
+def align(step: int, ranks: Sequence[StepRecord], stands_for: int = 1) -> AlignedStep:
+    """One step, given every rank's record of it, rank 0 first."""
+    measures = [r.measures for r in ranks]
+    own = tuple(m.self_seconds for m in measures)
+    last = measures[own.index(max(own))]
+    phases = {phase for m in measures for phase in m.phases}
+    ops = {op for m in measures for op in m.ops}
+    of = {op: [m.ops.get(op) for m in measures] for op in ops}
+    return AlignedStep(
+        step=step,
+        stands_for=stands_for,
+        seconds=last.self_seconds + last.exposed_seconds,
+        self_seconds=own,
+        phases={phase: tuple(m.phases.get(phase, 0.0) for m in measures) for phase in phases},
+        exposed={op: tuple(t.exposed_seconds if t else 0.0 for t in of[op]) for op in ops},
+        sent_bytes={op: tuple(t.sent_bytes if t else 0 for t in of[op]) for op in ops},
+        received_bytes={op: tuple(t.received_bytes if t else 0 for t in of[op]) for op in ops},
+        samples=tuple(m.samples for m in measures),
+        lookups=tuple(m.lookups for m in measures),
+    )
+
+
+@dataclass
+class History:
+    """The recent steps of one start of a job."""
+
+    steps: deque[AlignedStep] = field(default_factory=lambda: deque(maxlen=KEPT_STEPS))
+    _pending: dict[int, dict[int, StepRecord]] = field(default_factory=dict)
+    _finite_at: dict[tuple[int, str], int] = field(default_factory=dict)  # step at which it was a number last
+
+    def add(self, records: Mapping[int, Sequence[StepRecord]], world_size: int) -> list[AlignedStep]:
+        """Records by rank, in any order; gives the steps of which every rank's record is there now, oldest first."""
+        whole: list[int] = []
+        for rank, steps in records.items():
+            for record in steps:
+                ranks = self._pending.setdefault(record.step, {})
+                ranks[rank] = record
+                if len(ranks) == world_size:
+                    whole.append(record.step)
+        added = [self._keep(step, world_size) for step in sorted(whole)]
+        for step in sorted(self._pending)[:-_KEPT_PENDING]:
+            del self._pending[step]
+        return added
+
+    def _keep(self, step: int, world_size: int) -> AlignedStep:
+        ranks = self._pending.pop(step)
+        before = self.steps[-1].step if self.steps else step - 1
+        aligned = align(step, [ranks[rank] for rank in range(world_size)], max(step - before, 1))
+        self.steps.append(aligned)
+        return aligned
+
+    def not_finite(self, ranks: Iterable[RankState]) -> dict[str, int]:
+        """By report key: for how many steps some rank has said that it is not a number; what was never one counts from
+        when it was first seen so."""
+        lasts: dict[str, int] = {}
+        for r in ranks:
+            for key, value in r.report.items():
+                finite_at = self._finite_at.setdefault((r.rank, key), r.step)
+                if value is None:
+                    lasts[key] = max(lasts.get(key, 0), r.step - finite_at)
+                else:
+                    self._finite_at[r.rank, key] = r.step
+        return lasts

@@ -1,0 +1,179 @@
+"""What goes on in the cluster: asks the agents, lines the ranks up, judges, publishes.
+
+While all is well it asks every second; a long poll held open to every agent wakes it at once when one suspects
+a rank. It holds no history but the findings: that is Prometheus' business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from typing import Any
+
+import aiohttp
+from aiohttp import web
+
+from zmon import client, detectors
+from zmon.errors import Unreachable
+from zmon.hub.answers import Answers
+from zmon.hub.book import Books
+from zmon.hub.config import HubConfig
+from zmon.hub.gathering import Gathering
+from zmon.hub.view import view
+from zmon.journal import Journal
+from zmon.link import FORGET_SECONDS, AgentLink
+from zmon.records import JobView, Snapshot
+from zmon.timeline import snapshots
+
+log = logging.getLogger("zmon.hub")
+
+
+class Hub:
+    """The state of the cluster's hub."""
+
+    def __init__(self, config: HubConfig) -> None:
+        self._config = config
+        self.links = [AgentLink(url) for url in config.agents]
+        self.journal = Journal(config.data_dir / "findings.jsonl")
+        self.books = Books()
+        self.snapshots: tuple[Snapshot, ...] = ()
+        self.failed: dict[str, str] = {}  # detectors by name, and their last error
+        self.pass_seconds = 0.0
+        self.last_pass_time: float | None = None
+        self._gathering = Gathering(config, self.links, self.journal, self.books)
+        self._wake = asyncio.Event()
+
+    @property
+    def blind(self) -> bool:
+        """Whether no agent answers: then nothing here is news, good or bad."""
+        return not any(link.reachable for link in self.links)
+
+    # -- loops -----------------------------------------------------------------------------------------
+
+    async def listen(self, session: aiohttp.ClientSession, link: AgentLink) -> None:
+        """Hold a long poll open to one agent for ever."""
+        version = None
+        while True:
+            try:
+                answer = await client.get(
+                    session,
+                    f"{link.url}/api/v1/suspects",
+                    client.Suspects,
+                    self._config.wait_seconds + 5,
+                    wait=self._config.wait_seconds,
+                    since=version,
+                )
+            except Unreachable:
+                version = None
+                await asyncio.sleep(0.5)
+                continue
+            version, link.suspects = answer.version, tuple(answer.suspects)
+            if link.suspects:
+                self._wake.set()
+
+    async def judge_for_ever(self, session: aiohttp.ClientSession) -> None:
+        """Ask, judge, publish; at once when woken."""
+        while True:
+            begin = time.monotonic()
+            try:
+                await self._ask(session)
+                self._judge(session)
+            except Exception:
+                log.exception("a pass failed")  # the heartbeat stops with it: that pages
+            self.pass_seconds = time.monotonic() - begin
+            stalled = any(finding.detector == "stall" for finding in self.journal.active())
+            alert = stalled or any(link.suspects for link in self.links)
+            self._wake.clear()
+            interval = self._config.alert_interval_seconds if alert else self._config.interval_seconds
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(interval):  # not wait_for, which may lose a cancellation (gh-86296)
+                    await self._wake.wait()
+            if alert:
+                await asyncio.sleep(self._config.alert_interval_seconds / 2)  # suspects that flicker must not spin it
+
+    async def _ask(self, session: aiohttp.ClientSession) -> None:
+        await asyncio.gather(*(self._ask_one(session, link) for link in self.links))
+
+    async def _ask_one(self, session: aiohttp.ClientSession, link: AgentLink) -> None:
+        try:
+            report = await client.snapshot(
+                session, link.url, link.cursor, self._config.about_records, self._config.agent_timeout_seconds
+            )
+        except Unreachable as error:
+            if link.reachable:
+                log.warning("%s", error)
+            link.failed(str(error))
+        else:
+            link.heard(report)
+
+    def _judge(self, session: aiohttp.ClientSession) -> None:
+        """One pass over what the agents said last."""
+        if self.blind:
+            return
+        now = time.time()
+        reports = [link.report for link in self.links if link.report and link.reachable]
+        silent = [link.report for link in self.links if link.report and not link.reachable]
+        hardware = [window for link in self.links if (window := link.window())]
+        lined_up = snapshots(reports, silent, [link.status() for link in self.links], now, hardware)
+        self.snapshots = tuple(self.books.of(snapshot).add(snapshot, reports) for snapshot in lined_up)
+        for snapshot in self.snapshots:
+            for detector in detectors.ALL:
+                try:
+                    self._take(snapshot, detector, now)
+                except Exception as error:  # one that fails keeps no other from speaking
+                    if detector.name not in self.failed:
+                        log.exception("detector %s fails on job %s", detector.name, snapshot.job_id)
+                    self.failed[detector.name] = f"{type(error).__name__}: {error}"
+            self._gathering.what_is_new(session, snapshot)
+        if all(link.report or link.silent_seconds > FORGET_SECONDS for link in self.links):
+            self._forget_gone_jobs(now)
+        self.last_pass_time = now
+
+    def _take(self, snapshot: Snapshot, detector: detectors.Detector, now: float) -> None:
+        """What one detector says of one job goes to the journal, and what it no longer says."""
+        found = detector.detect(snapshot)
+        for finding in found:
+            if self.journal.conclude(finding, now, detector.separate):
+                log.warning("%s %s: %s", finding.severity, finding.cause, finding.summary)
+        if detector.separate or not found:
+            known = self.journal.of(snapshot.job_id, detector.name)
+            unseen = [finding for finding in known if not detector.sees(snapshot, finding)]
+            self.journal.settle(snapshot.job_id, detector.name, now, [f.id for f in (*found, *unseen)])
+
+    def _forget_gone_jobs(self, now: float) -> None:
+        """Every agent was heard: a job that none of them knows has been pruned, and nothing is left to be wrong."""
+        known = {snapshot.job_id for snapshot in self.snapshots}
+        for finding in self.journal.active():
+            if finding.job_id not in known:
+                self.journal.settle(finding.job_id, finding.detector, now)
+        self.books.keep(known)
+
+    def jobs(self) -> list[JobView]:
+        """Every job that an agent reports."""
+        active = self.journal.active()
+        return [
+            view(snapshot, self.books.of(snapshot).time, [f for f in active if f.job_id == snapshot.job_id])
+            for snapshot in self.snapshots
+        ]
+
+    def app(self) -> web.Application:
+        """The HTTP door, with the loops running behind it."""
+        app = web.Application()
+        app.add_routes(Answers(self).routes())
+        app.cleanup_ctx.append(self._run)
+        return app
+
+    async def _run(self, app: web.Application) -> Any:
+        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
+            tasks = [asyncio.create_task(self.judge_for_ever(session))]
+            tasks += [asyncio.create_task(self.listen(session, link)) for link in self.links]
+            yield
+            self._gathering.cancel()
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+
+__all__ = ["Hub", "HubConfig"]

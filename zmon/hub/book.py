@@ -1,0 +1,54 @@
+"""What the hub keeps of one start of a job: its recent steps, where its time went, what its ranks had in flight."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from zmon import metrics
+from zmon.efficiency import JobTime
+from zmon.history import History
+from zmon.records import AgentReport, Flight, Snapshot
+
+
+@dataclass
+class Book:
+    """Of the ranks with these run uids."""
+
+    uids: set[str]
+    history: History = field(default_factory=History)
+    time: JobTime = field(default_factory=lambda: JobTime(metrics.STEP_SECONDS_BOUNDS))
+    flights: dict[int, Flight] = field(default_factory=dict)  # gathered for the stall that goes on
+
+    def add(self, snapshot: Snapshot, reports: Iterable[AgentReport]) -> Snapshot:
+        """Take in what the agents newly told of the job's steps; the Snapshot with all that is known of them."""
+        told = {uid: steps for report in reports for uid, steps in report.records.pop(snapshot.job_id, {}).items()}
+        fresh = {r.rank: told[r.run_uid] for r in snapshot.ranks if r.run_uid in told}
+        self.time.add(self.history.add(fresh, snapshot.world_size))
+        return replace(
+            snapshot,
+            steps=tuple(self.history.steps),
+            not_finite=self.history.not_finite(snapshot.ranks),
+            flights=self.flights,
+        )
+
+
+class Books:
+    """By job."""
+
+    def __init__(self) -> None:
+        self._books: dict[str, Book] = {}
+
+    def of(self, snapshot: Snapshot) -> Book:
+        """That of this start of the job: a new one when none of its ranks is of the start before."""
+        uids = {r.run_uid for r in snapshot.known}
+        book = self._books.get(snapshot.job_id)
+        if book is None or not book.uids & uids:
+            book = self._books[snapshot.job_id] = Book(uids)
+        book.uids |= uids
+        return book
+
+    def keep(self, job_ids: Iterable[str]) -> None:
+        """Forget all others."""
+        known = set(job_ids)
+        self._books = {job_id: book for job_id, book in self._books.items() if job_id in known}

@@ -1,0 +1,46 @@
+"""One job as people see it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from zmon.efficiency import JobTime
+from zmon.records import Finding, JobView, Snapshot
+from zmon.stats import quantile
+
+
+def view(snapshot: Snapshot, account: JobTime, active: Sequence[Finding]) -> JobView:
+    """A job, given where its time went and what is wrong with it."""
+    lead = snapshot.known[0]
+    return JobView(
+        job_id=snapshot.job_id,
+        attempt=snapshot.attempt,
+        world_size=snapshot.world_size,
+        ranks_seen=len(snapshot.ranks),
+        state=job_state(snapshot, active),
+        step=max(r.step for r in snapshot.known),
+        step_seconds=quantile(account.recent_seconds, 0.5),
+        step_seconds_p95=quantile(account.recent_seconds, 0.95),
+        samples_per_second=account.samples_per_second,
+        report=lead.report,
+        time=account.causes,
+        hosts=tuple(sorted({r.host for r in snapshot.known})),
+        labels=lead.labels,
+        findings=tuple(f.id for f in active),
+    )
+
+
+def job_state(snapshot: Snapshot, active: Sequence[Finding]) -> str:
+    """One word for a job: what most of its ranks do, unless it stalled or is over."""
+    if not snapshot.ranks:
+        return "unknown"
+    stalls = [f.cause for f in active if f.detector == "stall"]
+    alive = [r.activity for r in snapshot.ranks if r.alive and r.activity != "done"]
+    if alive and any(cause != "rank_exited" for cause in stalls):
+        return "stalled"
+    if all(r.activity == "done" for r in snapshot.ranks) and not stalls:
+        return "done"
+    if not alive:
+        return "exited"
+    return Counter(alive).most_common(1)[0][0]
