@@ -10,7 +10,7 @@ help:
 	@echo "make demo [DURATION=seconds] [DATA=file.tsv]   a monitored training job on this machine"
 	@echo "make test                                      all tests"
 	@echo "make check                                     format, lint, types, layers, alert rules"
-	@echo "make bench                                     what the agent costs (4 minutes)"
+	@echo "make bench                                     what agent and hub cost (6 minutes)"
 	@echo "make bench-overhead                            what watching costs (15 minutes)"
 
 setup:
@@ -41,6 +41,7 @@ generate: setup-dev
 
 bench: setup-dev
 	@$(BIN)/python -m bench
+	@$(BIN)/python -m bench.hub
 
 bench-overhead: setup-dev
 	@$(BIN)/python -m bench.overhead

@@ -12,7 +12,7 @@ import os
 import statistics
 
 from bench.agent import SCRAPE_SECONDS, Cost, costs
-from bench.rows import MEBI, PERCENT
+from bench.rows import MEBI, PERCENT, table_line
 
 _HEADS = ("ranks", "asked by", "of a core", "÷ first", "resident", "scrape, median", "slowest", "series", "a rank's")
 
@@ -24,12 +24,12 @@ def main() -> None:
     parser.add_argument("--ranks", type=int, nargs="+", default=[1, 8, 16], help="on the node (1 8 16)")
     told = parser.parse_args()
     print(f"ranks step every 20 ms, boxes are looked at every 100 ms, a scrape every {SCRAPE_SECONDS:g} s")
-    print(_line(_HEADS), flush=True)
+    print(table_line(_HEADS, _HEADS), flush=True)
     first = None
     for ranks in told.ranks:
         for who, cost in zip(("Prometheus", "and a hub"), costs(told.seconds, ranks), strict=True):
             first = first or cost
-            print(_line(_cells(ranks, who, cost, first)), flush=True)
+            print(table_line(_cells(ranks, who, cost, first), _HEADS), flush=True)
     print(f"(load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores at the end)")
 
 
@@ -45,10 +45,6 @@ def _cells(ranks: int, who: str, cost: Cost, first: Cost) -> tuple[str, ...]:
         str(cost.num_series),
         str(cost.num_rank_series),
     )
-
-
-def _line(cells: tuple[str, ...]) -> str:
-    return "".join(f"{cell:>{max(len(head), 10) + 2}}" for cell, head in zip(cells, _HEADS, strict=True))
 
 
 if __name__ == "__main__":

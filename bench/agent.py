@@ -56,12 +56,12 @@ def measure(seconds: float, ranks: int = RANKS) -> list[Row]:
 def costs(seconds: float, ranks: int) -> tuple[Cost, Cost]:
     """Scraped only; with a hub as well."""
     with tempfile.TemporaryDirectory(prefix="zmon-bench-", dir="/dev/shm") as folder, _ranks(Path(folder), ranks):
-        port = _free_port()
+        port = free_port()
         data = f"{folder}/data"
-        with _daemon("agent", "--box-dir", f"{folder}/boxes", "--data-dir", data, "--port", str(port)) as agent:
+        with daemon("agent", "--box-dir", f"{folder}/boxes", "--data-dir", data, "--port", str(port)) as agent:
             scraped = _watch(agent, port, seconds)
-            hub = ("hub", "--agents", f"http://127.0.0.1:{port}", "--data-dir", data, "--port", str(_free_port()))
-            with _daemon(*hub):
+            hub = ("hub", "--agents", f"http://127.0.0.1:{port}", "--data-dir", data, "--port", str(free_port()))
+            with daemon(*hub):
                 return scraped, _watch(agent, port, seconds)
 
 
@@ -124,7 +124,7 @@ def _live(boxes: Path, rank: int, number: int) -> None:
 
 
 @contextlib.contextmanager
-def _daemon(*arguments: str) -> Iterator[psutil.Process]:
+def daemon(*arguments: str) -> Iterator[psutil.Process]:
     command = (sys.executable, "-m", "zmon", *arguments)
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
@@ -138,7 +138,7 @@ def _daemon(*arguments: str) -> Iterator[psutil.Process]:
             process.wait()
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         return int(taken.getsockname()[1])

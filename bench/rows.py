@@ -24,3 +24,8 @@ def lines(rows: Iterable[Row]) -> Iterable[str]:
     for row in rows:
         between = "" if row.low is None else f"   95 %: {row.low:.2f} … {row.high:.2f}"
         yield f"  {row.what:<64}{row.value:>9.2f} {row.unit:<4}{between}".rstrip()
+
+
+def table_line(cells: Iterable[str], heads: Iterable[str]) -> str:
+    """One line of a table with these heads, to the right."""
+    return "".join(f"{cell:>{max(len(head), 10) + 2}}" for cell, head in zip(cells, heads, strict=True))

@@ -94,13 +94,16 @@ class Hub:
                 await asyncio.sleep(self._config.alert_interval_seconds / 2)  # suspects that flicker must not spin it
 
     async def _ask(self, session: aiohttp.ClientSession) -> None:
-        await asyncio.gather(*(self._ask_one(session, link) for link in self.links))
+        room = asyncio.Semaphore(self._config.max_asked)  # an answer that waits for us to read it is not late
+        await asyncio.gather(*(self._ask_one(session, link, room) for link in self.links))
 
-    async def _ask_one(self, session: aiohttp.ClientSession, link: AgentLink) -> None:
+    async def _ask_one(self, session: aiohttp.ClientSession, link: AgentLink, room: asyncio.Semaphore) -> None:
+        config = self._config
         try:
-            report = await client.snapshot(
-                session, link.url, link.cursor, self._config.about_records, self._config.agent_timeout_seconds
-            )
+            async with room:
+                report = await client.snapshot(
+                    session, link.url, link.cursor, config.about_records, config.agent_timeout_seconds
+                )
         except Unreachable as error:
             if link.reachable:
                 log.warning("%s", error)

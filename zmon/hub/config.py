@@ -19,4 +19,4 @@ class HubConfig:
     wait_seconds: float = 30.0  # of a long poll
     max_stacks: int = 8  # ranks asked for their stacks per finding
     evidence_seconds: float = 5.0  # for all ranks of a job together
-    max_asked: int = 64  # ranks at the same time
+    max_asked: int = 64  # agents, or ranks for evidence, at the same time

@@ -1,0 +1,129 @@
+"""A cluster that is not there: agents that answer over HTTP as real ones do, of ranks that step every 250 ms.
+
+One process plays them all, each under a path of its own. A word to `/strike/<rank>` stops that rank.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from dataclasses import replace
+
+from aiohttp import web
+
+from zmon.hardware import HostLoad, HostSample, NicSample, SourceStatus
+from zmon.records import AgentReport, InFlight, Measures, OpTotals, RankState, StepRecord
+from zmon.server import json_response
+
+RANKS_PER_AGENT = 8
+_STEP_SECONDS = 0.25
+_PHASES = ("data", "h2d", "embedding", "forward", "backward", "optimizer", "other")
+_OPS = ("all_to_all", "all_reduce", "all_gather", "reduce_scatter")
+_SOURCES = ("boxes", "gpu", "nic", "rdma", "tcp", "host", "storage", "cgroup", "clock", "kernel", "processes")
+
+
+class Cluster:
+    """So many ranks of one job, eight to an agent."""
+
+    def __init__(self, num_ranks: int) -> None:
+        self._num_ranks = num_ranks
+        self._begin = time.monotonic()
+        self._struck: tuple[int, float] | None = None  # a rank, and since when
+        self._changed = asyncio.Event()
+
+    def app(self) -> web.Application:
+        """All agents, and the way to strike."""
+        app = web.Application()
+        app.add_routes(
+            [
+                web.get("/agent/{agent}/api/v1/snapshot", self.get_snapshot),
+                web.get("/agent/{agent}/api/v1/suspects", self.get_suspects),
+                web.get("/agent/{agent}/api/v1/evidence/{job_id}/{rank}", self.get_evidence),
+                web.post("/strike/{rank}", self.strike),
+            ]
+        )
+        return app
+
+    async def strike(self, request: web.Request) -> web.Response:
+        """That rank is stopped from now on."""
+        self._struck = int(request.match_info["rank"]), time.monotonic()
+        self._changed.set()
+        return web.Response()
+
+    async def get_snapshot(self, request: web.Request) -> web.Response:
+        """As an agent answers: its ranks, its host, and the steps since it was asked last."""
+        agent = int(request.match_info["agent"])
+        since = int(request.query.get("since", -1))
+        done = self._steps_done()
+        ranks = tuple(self._rank(agent * RANKS_PER_AGENT + place, done) for place in range(RANKS_PER_AGENT))
+        fresh = range(max(since, done - 8) + 1, done + 1) if since >= 0 else range(0)
+        records = {r.run_uid: tuple(_step(number) for number in fresh) for r in ranks}
+        report = AgentReport(f"node-{agent}", time.time(), "bench", ranks, _SAMPLE, _STATUSES, {"bench": records}, done)
+        return json_response(report)
+
+    async def get_suspects(self, request: web.Request) -> web.Response:
+        """Long poll."""
+        agent, since = int(request.match_info["agent"]), int(request.query.get("since", 0))
+        if since == 0 or self._struck is None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(float(request.query.get("wait", 0))):
+                    await self._changed.wait()
+        elif since == 1:
+            await asyncio.sleep(float(request.query.get("wait", 0)))
+        mine = self._struck is not None and self._struck[0] // RANKS_PER_AGENT == agent
+        suspects = [{"job_id": "bench", "rank": self._struck[0]}] if mine and self._struck else []
+        return json_response({"schema": 1, "version": int(self._struck is not None), "suspects": suspects})
+
+    async def get_evidence(self, request: web.Request) -> web.Response:
+        """A stack of usual length."""
+        return json_response({"stack": 'File "train.py", line 12 in step\n' * 60, "stack_error": None, "flight": None})
+
+    def _steps_done(self) -> int:
+        until = self._struck[1] if self._struck else time.monotonic()
+        return int((until - self._begin) / _STEP_SECONDS)
+
+    def _rank(self, rank: int, done: int) -> RankState:
+        state = replace(_RANK, rank=rank, run_uid=f"uid-{rank}", host=f"node-{rank // RANKS_PER_AGENT}", step=done,
+                        steps=done, local_rank=rank % RANKS_PER_AGENT, world_size=self._num_ranks)  # fmt: skip
+        if self._struck is None:
+            return state
+        ago = time.monotonic() - self._struck[1]
+        if rank == self._struck[0]:
+            return replace(state, process_state="T", stopped_seconds=ago, step_seconds=ago, state_seconds=ago)
+        waits = InFlight("all_to_all", "0", 301, 4096, ago)
+        return replace(state, in_flight=waits, step_seconds=ago, state_seconds=ago)
+
+
+def _step(number: int) -> StepRecord:
+    own = dict.fromkeys(_PHASES, 0.030)
+    ops = {op: OpTotals(2, 0.010, 0.020, 10_000_000, 10_000_000) for op in _OPS}
+    measures = Measures(own, ops, 32, 26_000, 80_000_000, 80_000_000, 90_000_000, 90_000_000)
+    return StepRecord(number, number * _STEP_SECONDS, _STEP_SECONDS, measures, 60_000_000_000)
+
+
+_RANK = RankState(
+    job_id="bench", attempt=0, run_uid="", start=1.8e9, rank=0, local_rank=0, world_size=0, host="", pid=4242,
+    device="GPU-5f2d0c8a-7a51-3d55-8a4b-0a6f2b6d0c11", backend="nccl", launcher="900@1", restart_count=0,
+    max_restarts=0, labels={"name": "bench", "model": "dlrm"}, alive=True, process_state="S", exit_status=None,
+    gone_seconds=None, stopped_seconds=None, activity="train", activity_seconds=50.0, phase="forward", step=0,
+    step_seconds=0.1, state_seconds=0.05, in_flight=None, sequences={"0": 300, "1": 600}, lease_seconds=3.75,
+    overdue_seconds=0.0, steps=0, step_seconds_total=2.0, measures=_step(1).measures, memory=None,
+    report={"loss": 0.5, "normalized_entropy": 0.81}, last_words=None, last_step_time=1.8e9,
+    last_checkpoint_time=1.8e9, overhead_seconds=0.1, dropped_records=0, resident_bytes=4_000_000_000,
+)  # fmt: skip
+_NICS = tuple(NicSample(f"eth{n}", "tcp", True, 25e9, 10**12, 10**12, {"rx_errors": 0, "tx_errors": 0}) for n in (0, 1))
+_SAMPLE = HostSample(nics=_NICS, load=HostLoad({"user": 1e5, "idle": 1e6}, 10**12, 2 * 10**12, 0))
+_STATUSES = tuple(SourceStatus(name, True, False, 0.002, 1.8e9, 0, None) for name in _SOURCES)
+
+
+def play(num_ranks: int, port: int) -> None:
+    """Answer until ended."""
+
+    async def run() -> None:
+        runner = web.AppRunner(Cluster(num_ranks).app(), access_log=None)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", port, backlog=4096).start()
+        await asyncio.Event().wait()
+
+    asyncio.run(run())

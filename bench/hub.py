@@ -1,0 +1,117 @@
+"""How long a hub's pass takes, and how soon it names a rank that stops: `python -m bench.hub`, two minutes.
+
+    python -m bench.hub [--ranks N …] [--seconds N]
+
+Agents are played by one process, over real HTTP, with answers of real size (eight ranks each). On a small machine that
+process takes as much of it as the hub does; `of a core` is the hub's alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import multiprocessing
+import os
+import statistics
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import psutil
+
+from bench.agent import daemon, free_port
+from bench.cluster import RANKS_PER_AGENT, play
+from bench.rows import MEBI, PERCENT, table_line
+
+_HEADS = ("ranks", "agents", "pass, median", "slowest", "÷ first", "of a core", "resident", "stop → finding")
+_SETTLE_SECONDS = 5.0
+_FINDING_SECONDS = 30.0
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Of a hub over some time."""
+
+    passes: tuple[float, ...]
+    core: float
+    resident_bytes: int
+    finding_seconds: float | None  # None: it named nobody
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=15.0, help="of each measurement (15)")
+    parser.add_argument("--ranks", type=int, nargs="+", default=[64, 256, 1024, 4096])
+    told = parser.parse_args()
+    print("ranks step every 250 ms, the hub asks every second")
+    print(table_line(_HEADS, _HEADS), flush=True)
+    first = None
+    for num_ranks in told.ranks:
+        cost = measure(num_ranks, told.seconds)
+        median = statistics.median(cost.passes)
+        first = first or median
+        found = "not found" if cost.finding_seconds is None else f"{cost.finding_seconds:.2f} s"
+        cells = (
+            str(num_ranks), str(num_ranks // RANKS_PER_AGENT), f"{median * 1000:.0f} ms",
+            f"{max(cost.passes) * 1000:.0f} ms", f"{median / first:.1f} ×", f"{cost.core * PERCENT:.0f} %",
+            f"{cost.resident_bytes * MEBI:.0f} MiB", found,
+        )  # fmt: skip
+        print(table_line(cells, _HEADS), flush=True)
+    print(f"(load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores at the end)")
+
+
+def measure(num_ranks: int, seconds: float) -> Cost:
+    """A hub and its cluster: first all is well, then a rank in the middle stops."""
+    with tempfile.TemporaryDirectory(prefix="zmon-bench-") as data, _cluster(num_ranks) as cluster:
+        agents = ",".join(f"{cluster}/agent/{agent}" for agent in range(num_ranks // RANKS_PER_AGENT))
+        port = free_port()
+        with daemon("hub", "--agents", agents, "--data-dir", data, "--port", str(port)) as hub:
+            time.sleep(_SETTLE_SECONDS)
+            url = f"http://127.0.0.1:{port}"
+            passes, core = _watch(hub, url, seconds)
+            resident = hub.memory_info().rss
+            struck = time.monotonic()
+            urllib.request.urlopen(f"{cluster}/strike/{num_ranks // 2}", data=b"", timeout=10).close()
+            found = None
+            while found is None and time.monotonic() - struck < _FINDING_SECONDS:
+                if any(f["ranks"] == [num_ranks // 2] for f in _get(f"{url}/api/v1/findings?active=1")["findings"]):
+                    found = time.monotonic() - struck
+                time.sleep(0.05)
+            return Cost(passes, core, resident, found)
+
+
+def _watch(hub: psutil.Process, url: str, seconds: float) -> tuple[tuple[float, ...], float]:
+    passes: list[float] = []
+    before, begin = sum(hub.cpu_times()[:2]), time.monotonic()
+    while time.monotonic() - begin < seconds:
+        with urllib.request.urlopen(f"{url}/metrics", timeout=10) as answer:
+            lines = answer.read().decode().splitlines()
+        passes += [float(line.split()[-1]) for line in lines if line.startswith("zmon_hub_pass_seconds ")]
+        time.sleep(0.7)
+    return tuple(passes), (sum(hub.cpu_times()[:2]) - before) / (time.monotonic() - begin)
+
+
+def _get(url: str) -> dict[str, list[dict[str, object]]]:
+    with urllib.request.urlopen(url, timeout=10) as answer:
+        told: dict[str, list[dict[str, object]]] = json.load(answer)
+        return told
+
+
+@contextlib.contextmanager
+def _cluster(num_ranks: int) -> Iterator[str]:
+    port = free_port()
+    process = multiprocessing.get_context("spawn").Process(target=play, args=(num_ranks, port), daemon=True)
+    process.start()
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.join()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,167 @@
+"""A step log of whatever origin, read back: a row per rank and step, Parquet or JSON lines (format in the contract).
+
+What a log does not tell is unknown. A row that cannot be used is left out and counted by its reason. Of a log too long
+for memory every second step is read, or every fourth, …: the same ones of every rank.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from zmon.errors import UsageError
+from zmon.records import OPS, PHASES, Measures, OpTotals, StepRecord
+
+MAX_RECORDS = 500_000  # about 1 GB of them
+UNTOLD = "unknown"  # the op that a rank waited in, where the log has phases only
+_SLACK = 0.01  # of a step, that its parts may miss by rounding
+
+Key = tuple[int, int]  # attempt, rank
+
+
+@dataclass
+class StepLog:
+    """The steps of one job. `start` of a record is unix seconds on its rank's host."""
+
+    job_id: str
+    records: defaultdict[Key, dict[int, StepRecord]] = field(default_factory=lambda: defaultdict(dict))
+    hosts: dict[Key, str] = field(default_factory=dict)
+    left_out: Counter[str] = field(default_factory=Counter)  # rows, by reason
+    every: int = 1  # only steps whose number divides by it were read
+    blames: bool = False  # it tells waiting from working, for one rank at least
+
+    def attempts(self) -> list[int]:
+        """In their order."""
+        return sorted({attempt for attempt, _ in self.records})
+
+
+def read(paths: Sequence[Path], job_id: str | None = None) -> StepLog:
+    """The log of one job, which may lie in several files, one from each node.
+
+    Raises UsageError where a file cannot be read, or they hold several jobs and none was named.
+    """
+    opened = [(path, *_rows(path)) for path in paths]
+    number = sum(rows for _, rows, _ in opened)
+    log = StepLog(job_id or "", every=1 << max(0, math.ceil(math.log2(max(number, 1) / MAX_RECORDS))))
+    jobs: set[str] = set()
+    for path, _, rows in opened:
+        try:
+            for row in rows:
+                job = row.get("job_id") if row else None  # a row that names none is of the job that is read
+                jobs |= {str(job)} if job else set()
+                if job_id is None or job in (None, job_id):
+                    _take(log, row)
+        except OSError as error:
+            raise UsageError(f"cannot read {path}", error.strerror or str(error)) from error
+    names = ", ".join(sorted(jobs)[:8])
+    if job_id is None and len(jobs) > 1:
+        raise UsageError(f"there are the steps of {len(jobs)} jobs", names, "Choose one with --job")
+    if not log.records:
+        why = "; ".join(f"{count} rows left out: {reason}" for reason, count in log.left_out.most_common(3))
+        of = f" of job {job_id}" if job_id else ""
+        raise UsageError(f"no steps{of}", why or (f"there are those of {names}" if jobs else "the log is empty"))
+    log.job_id = job_id or next(iter(jobs), "unnamed")
+    return log
+
+
+def _rows(path: Path) -> tuple[int, Iterator[Mapping[str, Any] | None]]:
+    """How many there are about, and each of them; None for one that is no row. Raises UsageError."""
+    if path.suffix == ".parquet":
+        return _parquet(path)
+    if path.suffix not in (".jsonl", ".json", ".ndjson"):
+        raise UsageError(f"cannot read {path}", "its name says no known format", "It should end in .parquet or .jsonl")
+    try:
+        with path.open("rb") as file:
+            number = sum(chunk.count(b"\n") for chunk in iter(lambda: file.read(1 << 20), b""))
+    except OSError as error:
+        raise UsageError(f"cannot read {path}", error.strerror or str(error)) from error
+    return number, _json_lines(path)
+
+
+def _json_lines(path: Path) -> Iterator[Mapping[str, Any] | None]:
+    with path.open("rb") as file:
+        for line in file:
+            if line.strip():
+                try:
+                    row = msgspec.json.decode(line)
+                except (msgspec.DecodeError, UnicodeDecodeError):
+                    row = None
+                yield row if isinstance(row, dict) else None
+
+
+def _parquet(path: Path) -> tuple[int, Iterator[Mapping[str, Any] | None]]:
+    try:
+        import pyarrow  # type: ignore[import-untyped]
+        from pyarrow import parquet
+    except ImportError as error:
+        install = "pip install 'zmon[parquet]', or export .jsonl"
+        raise UsageError(f"cannot read {path}", "pyarrow is not installed", install) from error
+    try:
+        file = parquet.ParquetFile(path)
+    except (pyarrow.ArrowInvalid, OSError) as error:
+        raise UsageError(f"cannot read {path}", str(error).splitlines()[0]) from error
+    return file.metadata.num_rows, (row for batch in file.iter_batches() for row in batch.to_pylist())
+
+
+def _take(log: StepLog, row: Mapping[str, Any] | None) -> None:
+    if row is None:
+        log.left_out["not a row"] += 1
+        return
+    try:
+        rank, step, duration = int(row["rank"]), int(row["step"]), float(row["duration"])
+        attempt, start = int(row.get("attempt") or 0), float(row.get("start") or 0.0)
+    except (KeyError, TypeError, ValueError) as error:
+        named = f"no {error}" if isinstance(error, KeyError) else "rank, step, start or duration is not a number"
+        log.left_out[named] += 1
+        return
+    if not (math.isfinite(duration) and duration > 0 and math.isfinite(start) and rank >= 0):
+        log.left_out["rank or duration is not positive"] += 1
+        return
+    if step % log.every == 0:
+        key = attempt, rank
+        log.hosts.setdefault(key, str(row.get("host") or "unknown"))
+        measures, blames = _measures(row, duration)
+        log.blames |= blames
+        log.records[key][step] = StepRecord(step, start, duration, measures, _count(row, "device_memory_peak"))
+
+
+def _measures(row: Mapping[str, Any], duration: float) -> tuple[Measures, bool]:
+    """What the row tells; phases and exposed ops sum to the step, so the rest of it is known as well."""
+    phases = {name: seconds for name in PHASES if (seconds := _seconds(row, f"phase_{name}")) is not None}
+    ops = {op: _op(row, op) for op in OPS if row.get(f"exposed_{op}") is not None}
+    rest = duration - sum(phases.values()) - sum(op.exposed_seconds for op in ops.values())
+    if rest > _SLACK * duration:
+        if ops or not phases:
+            phases["other"] = phases.get("other", 0.0) + rest
+        else:
+            ops[UNTOLD] = OpTotals(1, rest)
+    measures = Measures(
+        phases,
+        ops,
+        samples=_count(row, "samples"),
+        lookups=_count(row, "lookups"),
+        nic_sent_bytes=_count(row, "nic_sent"),
+        nic_received_bytes=_count(row, "nic_received"),
+    )
+    return measures, bool(ops)
+
+
+def _op(row: Mapping[str, Any], op: str) -> OpTotals:
+    sent, received = (_count(row, f"bytes_{way}_{op}") or 0 for way in ("sent", "received"))
+    return OpTotals(1, _seconds(row, f"exposed_{op}") or 0.0, _seconds(row, f"inflight_{op}") or 0.0, sent, received)
+
+
+def _seconds(row: Mapping[str, Any], name: str) -> float | None:
+    value = row.get(name)
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) and value >= 0 else None
+
+
+def _count(row: Mapping[str, Any], name: str) -> int | None:
+    value = row.get(name)
+    return int(value) if isinstance(value, int | float) and math.isfinite(value) and value >= 0 else None
