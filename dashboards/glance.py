@@ -14,7 +14,7 @@ from dashboards.queries import Hub, Prometheus, Sample, Unreachable, quoted
 RANKS = """{job_id=$job, __name__=~"zmon_(rank_info|steps_total|activity|lease_overdue_seconds\
 |last_step_timestamp_seconds|collective_inflight_seconds)"}"""
 JOBS = "count by (job_id) (zmon_rank_info)"
-AGENTS = 'up{job="zmon-agent"} == 1'
+AGENTS = 'up{job=~".*zmon-agent"} == 1'
 HEARTBEAT = "changes(zmon_hub_last_pass_timestamp_seconds[10s]) > 0"  # does it move, whatever the hub's clock says
 FIRING = """count by (alertname) (ALERTS{alertname!="ZmonWatchdog", alertstate="firing", job_id=$job}
 or ALERTS{alertname!="ZmonWatchdog", alertstate="firing", job_id=""})"""

@@ -1,5 +1,6 @@
 """The generated configuration: what Prometheus' own checkers say of it, and who is paged."""
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -75,21 +76,41 @@ def route(tmp_path, webhook, **labels):
     return done.stdout.strip()
 
 
-def test_stall_pages_and_the_dead_mans_switch_does_not(tmp_path):
-    assert route(tmp_path, "http://127.0.0.1:5001/", alertname="ZmonStall", severity="critical") == "pager"
-    assert route(tmp_path, "http://127.0.0.1:5001/", alertname="ZmonWatchdog", severity="info") == "nobody"
+@pytest.mark.parametrize(
+    ("alert", "severity", "receiver"),
+    [
+        ("ZmonStall", "critical", "pager"),
+        ("ZmonAgentsAbsent", "critical", "pager"),
+        ("ZmonFindingWarning", "warning", "desk"),
+        ("ZmonWatchdog", "info", "nobody"),
+    ],
+)
+def test_pager_is_quiet_on_what_is_not_critical(tmp_path, alert, severity, receiver):
+    assert route(tmp_path, "http://127.0.0.1:5001/", alertname=alert, severity=severity) == receiver
 
 
-def test_pager_hears_of_the_end_as_well():
-    receivers = {r["name"]: r for r in yaml.safe_load(alertmanager_yaml("http://x/"))["receivers"]}
+@pytest.mark.parametrize(("warnings", "desk"), [(None, "http://x/"), ("http://y/", "http://y/")])
+def test_pager_and_desk_hear_of_the_end_as_well(warnings, desk):
+    receivers = {r["name"]: r for r in yaml.safe_load(alertmanager_yaml("http://x/", warnings))["receivers"]}
     assert receivers["pager"]["webhook_configs"] == [{"url": "http://x/", "send_resolved": True}]
+    assert receivers["desk"]["webhook_configs"] == [{"url": desk, "send_resolved": True}]
     assert "webhook_configs" not in receivers["nobody"]
+
+
+def test_a_page_and_a_warning_never_share_a_notification():
+    assert "severity" in yaml.safe_load(alertmanager_yaml("http://x/"))["route"]["group_by"]
+
+
+def test_scrape_jobs_have_names_that_the_rules_look_for():
+    asked = set(re.findall(r'job=~?"([^"]+)"', (FOLDER / "zmon.yaml").read_text()))
+    jobs = [job["job_name"] for job in yaml.safe_load(prometheus())["scrape_configs"]]
+    assert asked == {".*zmon-agent"}
+    for name in (*jobs[:1], "monitoring/zmon-agent", "train-zmon-agent"):  # a PodMonitor's and a ServiceMonitor's
+        assert re.fullmatch(*asked, name)
 
 
 def test_alerts_that_are_named_in_the_configuration_exist():
     """An inhibition of an alert that was renamed inhibits nothing, and says nothing."""
-    import re
-
     rules = yaml.safe_load((FOLDER / "zmon.yaml").read_text())
     alerts = {rule["alert"] for group in rules["groups"] for rule in group["rules"] if "alert" in rule}
     named = set(re.findall(r"Zmon\w+", alertmanager_yaml("http://x/")))

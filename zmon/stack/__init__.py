@@ -32,6 +32,7 @@ class StackConfig:
     box_dir: Path
     host: str
     webhook: str | None = None
+    webhook_warnings: str | None = None
     agent_port: int = 9780
     hub_port: int = 9781
     prometheus_port: int = 9090
@@ -106,6 +107,18 @@ class Stack:
             self._say(f"port {preferred} is taken: {name} gets {port}")
         return f"http://127.0.0.1:{port}"
 
+    def _agents(self) -> list[Part]:
+        """The one of this machine."""
+        config, url = self._config, self.urls.agent
+        command = [
+            *(sys.executable, "-m", "zmon", "agent"),
+            *("--port", url.rsplit(":", 1)[1]),
+            *("--box-dir", str(config.box_dir)),
+            *("--host", config.host),
+            *("--data-dir", str(config.data_dir)),
+        ]
+        return [Part("agent", command, url, f"{url}/healthz", config.data_dir / "logs" / "agent.log")]
+
     def _make_parts(self) -> list[Part]:
         config, urls = self._config, self.urls
         data = config.data_dir
@@ -117,10 +130,12 @@ class Stack:
         app = str(package / "app.py")
         docs = str(Path(str(package)).parent)
         at = {name: url.removeprefix("http://") for name, url in asdict(urls).items()}
+        agents = self._agents()
+        targets = [agent.url.removeprefix("http://") for agent in agents]
         (data / "prometheus.yml").write_text(
-            prometheus_yaml([at["agent"]], at["hub"], at["alertmanager"], rules, urls.dashboard, docs)
+            prometheus_yaml(targets, at["hub"], at["alertmanager"], rules, urls.dashboard, docs)
         )
-        (data / "alertmanager.yml").write_text(alertmanager_yaml(config.webhook))
+        (data / "alertmanager.yml").write_text(alertmanager_yaml(config.webhook, config.webhook_warnings))
         port = {name: where.rsplit(":", 1)[1] for name, where in at.items()}
         zmon, state = [sys.executable, "-m", "zmon"], ["--data-dir", str(data)]
         commands: dict[str, tuple[list[str], str, str]] = {
@@ -147,23 +162,8 @@ class Stack:
                 urls.alertmanager,
                 "/-/ready",
             ),
-            "agent": (
-                [
-                    *zmon,
-                    "agent",
-                    "--port",
-                    port["agent"],
-                    "--box-dir",
-                    str(config.box_dir),
-                    "--host",
-                    config.host,
-                    *state,
-                ],
-                urls.agent,
-                "/healthz",
-            ),
             "hub": (
-                [*zmon, "hub", "--port", port["hub"], "--agents", urls.agent, *state],
+                [*zmon, "hub", "--port", port["hub"], "--agents", ",".join(a.url for a in agents), *state],
                 urls.hub,
                 "/healthz",
             ),
@@ -174,10 +174,11 @@ class Stack:
             ),
         }
         assert Path(app).exists()
-        return [
+        prometheus, alertmanager, hub, dashboard = (
             Part(name, command, url, url + health, logs / f"{name}.log")
             for name, (command, url, health) in commands.items()
-        ]
+        )
+        return [prometheus, alertmanager, *agents, hub, dashboard]
 
 
 def find_program(*names: str) -> str:

@@ -37,25 +37,30 @@ def prometheus_yaml(
     )
 
 
-def alertmanager_yaml(webhook: str | None) -> str:
-    """alertmanager.yml: one page a job and fault, to a webhook, or to nobody where none is given."""
-    receiver: dict[str, object] = {"name": "pager"}
-    if webhook is not None:
-        receiver["webhook_configs"] = [{"url": webhook, "send_resolved": True}]
+def alertmanager_yaml(webhook: str | None, warnings: str | None = None) -> str:
+    """alertmanager.yml: a page is what the receiver `pager` gets, one a job and fault; warnings go to `desk`.
+
+    Both post to `webhook`, or to nobody where none is given; `warnings` has those go elsewhere. Never is a page and a
+    warning in one notification: its `receiver`, and `severity` among its `groupLabels`, say which it is.
+    """
+    urls = {"pager": webhook, "desk": warnings or webhook, "nobody": None}
     return yaml.safe_dump(
         {
             "route": {
                 "receiver": "pager",
-                "group_by": ["job_id"],
-                "group_wait": "1s",
+                "group_by": ["job_id", "severity"],  # so that a warning before a page delays it by no group_interval
+                "group_wait": "200ms",  # what one evaluation finds comes within that
                 "group_interval": "5s",
                 "repeat_interval": "4h",
-                "routes": [{"receiver": "nobody", "matchers": ['alertname="ZmonWatchdog"']}],
+                "routes": [
+                    {"receiver": "nobody", "matchers": ['alertname="ZmonWatchdog"']},
+                    {"receiver": "desk", "matchers": ['severity="warning"']},
+                ],
             },
             "inhibit_rules": [
-                {  # the finding names the culprit; the others only repeat that the job is not well
+                {  # the finding names the culprit; the backstop only repeats that the job does not move
                     "source_matchers": ['alertname="ZmonStall"'],
-                    "target_matchers": ['alertname=~"ZmonLeaseOverdue|ZmonFindingWarning"'],
+                    "target_matchers": ['alertname="ZmonLeaseOverdue"'],
                     "equal": ["job_id"],
                 },
                 {  # nobody answers at all: one page, not one for each
@@ -63,7 +68,10 @@ def alertmanager_yaml(webhook: str | None) -> str:
                     "target_matchers": ['alertname=~"ZmonAgentDown|ZmonHubDown"'],
                 },
             ],
-            "receivers": [receiver, {"name": "nobody"}],
+            "receivers": [
+                {"name": name} | ({"webhook_configs": [{"url": url, "send_resolved": True}]} if url else {})
+                for name, url in urls.items()
+            ],
         },
         sort_keys=False,
     )

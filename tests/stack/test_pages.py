@@ -1,0 +1,244 @@
+"""One fault is one page, whatever happens to verdict and watchers: real Prometheus, real Alertmanager, a webhook.
+
+The hub is its journal and its page behind a door that can be shut; the agent is a page with nothing to say.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+
+from tests import build
+from zmon import metrics
+from zmon.journal import Journal
+from zmon.records import Finding
+from zmon.stack import RULES, find_program
+from zmon.stack.config import alertmanager_yaml, prometheus_yaml
+from zmon.stack.part import free_port
+
+FOLDER = Path(__file__).parents[2] / "dashboards/rules"
+SETTLED_SECONDS = 16.0  # scrape, evaluation, what keeps an alert firing, its group's next notification: 15 at most
+STALLED, RESOLVED = "firing: ZmonStall", "resolved: ZmonStall"
+
+
+class Door(ThreadingHTTPServer):
+    """Answers GET with a page, or 503 while it is shut; keeps what is posted."""
+
+    daemon_threads = True
+
+    def __init__(self, page: Callable[[], bytes] = lambda: b"") -> None:
+        door = self
+        self.shut = False
+        self.posted: list[dict[str, Any]] = []
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                self.send_response(503 if door.shut else 200)
+                self.send_header("Content-Type", metrics.CONTENT_TYPE)
+                self.end_headers()
+                self.wfile.write(b"" if door.shut else page())
+
+            def do_POST(self) -> None:
+                door.posted.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+                self.send_response(200)
+                self.end_headers()
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        super().__init__(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.server_address[1]}"
+
+
+class Watchers:
+    """Prometheus and Alertmanager as zmon configures them, a hub whose findings the test makes up, and who is told."""
+
+    def __init__(self, room: Path) -> None:
+        self._room = room
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._told = {"pager": Door(), "desk": Door()}
+        self._marks: dict[str, dict[str, int]] = {}
+        self._hub, self._agent = Door(self._hub_page), Door(lambda: b"zmon_build_info 1\n")
+        self._journal = Journal(room / "findings.jsonl")
+        self._at = {name: f"127.0.0.1:{free_port(0)}" for name in ("prometheus", "alertmanager")}
+        (room / "prometheus.yml").write_text(
+            prometheus_yaml(
+                [self._agent.address], self._hub.address, self._at["alertmanager"],
+                [str(FOLDER / name) for name in RULES], "", "",
+            )
+        )  # fmt: skip
+        (room / "alertmanager.yml").write_text(
+            alertmanager_yaml(*(f"http://{self._told[name].address}/" for name in ("pager", "desk")))
+        )
+        self._commands = {
+            "prometheus": [
+                find_program("prometheus"),
+                f"--storage.tsdb.path={room}/history",
+                "--rules.alert.resend-delay=5s",  # a minute by default: all that depends on it is how long this takes
+            ],
+            "alertmanager": [
+                find_program("prometheus-alertmanager", "alertmanager"),
+                f"--storage.path={room}/notified",
+                "--cluster.listen-address=",
+            ],
+        }
+        for name in ("alertmanager", "prometheus"):
+            self.start(name)
+
+    def _hub_page(self) -> bytes:
+        return metrics.hub_page([], {}, self._journal.published(), 0.0, time.time(), "test")
+
+    def find(self, job_id: str, **changes: Any) -> Finding:
+        """The hub comes to a conclusion about a job."""
+        finding = build.finding(id=f"{job_id}_{changes.get('detector', 'stall')}", job_id=job_id, **changes)
+        self._journal.conclude(finding, time.time())
+        return finding
+
+    def lift(self, finding: Finding) -> None:
+        """The hub has seen nothing of it for a while."""
+        self._journal.settle(finding.job_id, finding.detector, 0.0)
+        self._journal.settle(finding.job_id, finding.detector, time.time())
+
+    def start(self, name: str) -> None:
+        """Start Prometheus, Alertmanager or the hub, and wait until it answers."""
+        if name == "hub":
+            self._journal = Journal(self._room / "findings.jsonl")
+            self._hub.shut = False
+            return
+        where = [f"--config.file={self._room}/{name}.yml", f"--web.listen-address={self._at[name]}"]
+        with (self._room / f"{name}.log").open("ab") as log:
+            self._running[name] = subprocess.Popen([*self._commands[name], *where], stdout=log, stderr=log)
+        assert build.eventually(lambda: self._ready(name), 20), (self._room / f"{name}.log").read_text()
+
+    def kill(self, name: str) -> None:
+        """As by the kernel's out-of-memory killer."""
+        if name == "hub":
+            self._hub.shut = True
+            return
+        self._running[name].send_signal(signal.SIGKILL)
+        self._running[name].wait(timeout=10)
+
+    def mark(self, moment: str) -> None:
+        """Remember what has been told until now."""
+        self._marks[moment] = {name: len(door.posted) for name, door in self._told.items()}
+
+    def told(self, receiver: str, job_id: str, until: str | None = None) -> list[str]:
+        """How each notification about a job to that receiver read, until a moment or now: its status and its alerts."""
+        posted = self._told[receiver].posted
+        return [
+            f"{call['status']}: {', '.join(sorted(alert['labels']['alertname'] for alert in call['alerts']))}"
+            for call in posted[: self._marks[until][receiver] if until else None]
+            if call["groupLabels"].get("job_id") == job_id
+        ]
+
+    def wait_for(self, receiver: str, *job_ids: str) -> None:
+        """Until that receiver has been told of each job."""
+        for job_id in job_ids:
+            assert build.eventually(lambda job_id=job_id: self.told(receiver, job_id), SETTLED_SECONDS), job_id
+
+    def close(self) -> None:
+        """End what was started."""
+        for name in self._running:
+            self.kill(name)
+        for door in (self._hub, self._agent, *self._told.values()):
+            door.shutdown()
+
+    def _ready(self, name: str) -> bool:
+        try:
+            return requests.get(f"http://{self._at[name]}/-/ready", timeout=2).ok
+        except requests.RequestException:
+            return False
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., list[str]]]:
+    """A minute of a bad night, all jobs at once; then what who was told of each, and what until the hub came back."""
+    watchers = Watchers(tmp_path_factory.mktemp("pages"))
+    try:
+        play(watchers)
+        yield watchers.told
+    finally:
+        watchers.close()
+
+
+def play(watchers: Watchers) -> None:
+    """Faults come and go, and the watchers with them."""
+    watchers.find("refined", cause="unknown", ranks=(), hosts=())
+    watched, over = watchers.find("watched"), watchers.find("over")
+    watchers.find("restarting", cause="rank_exited", severity="warning")
+    watchers.find("apart", detector="divergence", cause="divergence", ranks=(), hosts=())
+    watchers.find("slow", detector="straggler", cause="compute_straggler", severity="warning")
+    watchers.find("uneven", detector="imbalance", cause="lookup_skew", severity="info")
+    watchers.wait_for("pager", "refined", "watched", "over", "apart")
+    watchers.wait_for("desk", "restarting", "slow")
+    watchers.find("refined", cause="rank_frozen")
+    for detector, cause in (("straggler", "unknown"), ("hardware", "link_down"), ("coverage", "agent_unreachable")):
+        watchers.find("refined", detector=detector, cause=cause, severity="warning")
+    exited = watchers.find("restarting", cause="rank_exited", severity="critical")
+    watchers.lift(over)
+    watchers.wait_for("pager", "restarting")
+    watchers.kill("hub")
+    time.sleep(SETTLED_SECONDS)
+    watchers.mark("the hub is back")
+    watchers.start("hub")
+    watchers.kill("prometheus")
+    watchers.start("prometheus")
+    time.sleep(SETTLED_SECONDS / 2)
+    watchers.lift(watched)
+    watchers.lift(exited)
+    time.sleep(SETTLED_SECONDS)
+    watchers.mark("Alertmanager is killed")
+    watchers.kill("alertmanager")
+    watchers.start("alertmanager")
+    time.sleep(SETTLED_SECONDS)
+
+
+def test_refined_verdict_and_warnings_beside_it_are_no_second_page(told):
+    assert told("pager", "refined", "Alertmanager is killed") == [STALLED]
+    assert told("desk", "refined") == []
+
+
+def test_page_is_neither_resolved_nor_repeated_when_hub_and_prometheus_go_and_come_back(told):
+    assert told("pager", "watched", "the hub is back") == [STALLED]
+    assert told("pager", "watched") == [STALLED, RESOLVED]
+
+
+def test_death_that_the_launcher_does_not_repair_is_a_warning_then_one_page(told):
+    assert told("desk", "restarting") == ["firing: ZmonFindingWarning", "resolved: ZmonFindingWarning"]
+    assert told("pager", "restarting") == [STALLED, RESOLVED]
+
+
+def test_stall_that_was_over_is_not_held_against_the_job_while_no_hub_answers(told):
+    assert told("pager", "over", "the hub is back") == [STALLED, RESOLVED]
+    assert told("pager", "over") == [STALLED, RESOLVED]
+
+
+def test_divergence_pages(told):
+    assert told("pager", "apart", "Alertmanager is killed") == ["firing: ZmonFindingCritical"]
+
+
+def test_pager_is_quiet_when_a_job_is_slow_and_the_desk_hears_of_it(told):
+    assert told("pager", "slow") == []
+    assert told("desk", "slow", "Alertmanager is killed") == ["firing: ZmonFindingWarning"]
+
+
+def test_everybody_is_quiet_when_a_finding_only_informs(told):
+    assert told("pager", "uneven") == told("desk", "uneven") == []
+
+
+def test_alertmanager_that_is_killed_forgets_whom_it_told_and_pages_once_more(told):
+    assert told("pager", "refined") == [STALLED, STALLED]
