@@ -11,18 +11,24 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from zmon.aligned import AlignedStep
 from zmon.box import BoxWriter, box_path, layout
 from zmon.hardware import HostSample, HostWindow
+from zmon.history import align
 from zmon.probe.ledger import Ledger
 from zmon.probe.rank import OP_NUMBER, PHASE_NUMBER, RankTimeline
 from zmon.records import (
+    OPS,
     AgentReport,
     AgentStatus,
+    Entered,
     Finding,
+    Flight,
     InFlight,
     LastWords,
     Measures,
     OpTotals,
+    Pending,
     RankState,
     Snapshot,
     StepRecord,
@@ -127,6 +133,18 @@ def finished(rank: int, gone: float = 1.0, **changes: Any) -> RankState:
     return dead(rank, gone, **{**ended, **changes})
 
 
+def pending(sequence: int, name: str = "nccl:all_reduce", group: str = "nccl:0", **changes: Any) -> Pending:
+    """One operation as a flight record tells it: of NCCL, issued and not begun, where nothing else is said."""
+    word = name.rpartition(":")[2].lstrip("_")
+    op = next((op for op in OPS if word.startswith(op)), word)
+    return replace(Pending(group, sequence, op, name, 4096, ((1024,),), ("Float",), 5.0, "scheduled"), **changes)
+
+
+def flight(*open_: Pending, **last: int) -> Flight:
+    """A rank's flight record: what it has pending, and the last sequence that is done, by group of NCCL."""
+    return Flight(open_, len(open_), {f"nccl:{group}": sequence for group, sequence in last.items()} or {"nccl:0": 300})
+
+
 def agent_status(host: str = "node-a", silent: float = 0.0) -> AgentStatus:
     """The hub's view of an agent; silent for so many seconds, or answering."""
     return AgentStatus(
@@ -144,6 +162,7 @@ def snapshot(
     unwatched: Iterable[RankState] = (),
     agents: Iterable[AgentStatus] | None = None,
     hardware: Iterable[HostWindow] = (),
+    flights: dict[int, Flight] | None = None,
 ) -> Snapshot:
     """One job, of these ranks; all of its hosts have an agent that answers."""
     unwatched = tuple(unwatched)
@@ -159,6 +178,18 @@ def snapshot(
         unwatched=unwatched,
         agents=tuple(agents) if agents is not None else tuple(agent_status(h) for h in {r.host for r in ranks}),
         hardware=tuple(hardware),
+        flights=flights or {},
+    )
+
+
+def job_steps(
+    number: int = 64, *ranks: dict[str, Any], first: int = 1, stands_for: int = 1, **others: Any
+) -> tuple[AlignedStep, ...]:
+    """So many steps of one job, each like the other: what `step_record` takes, by rank; four alike where none is named."""
+    told = ranks or ({},) * 4
+    return tuple(
+        align(step, [step_record(step, **{**others, **rank}) for rank in told], stands_for)
+        for step in range(first, first + number * stands_for, stands_for)
     )
 
 

@@ -1,7 +1,7 @@
 """The hub's end of the line to one agent: what it said last, and since when it is silent."""
 
 from tests.build import agent_report, rank_state
-from zmon.hardware import GpuSample, HostSample, NicSample
+from zmon.hardware import CgroupSample, GpuSample, HostSample, NicSample, TcpSample
 from zmon.link import FORGET_SECONDS, AgentLink, working
 
 
@@ -66,9 +66,27 @@ def test_hardware_is_compared_with_what_it_was_about_a_minute_ago(monkeypatch):
     assert window.before.nics[0].received_bytes == 200 - window.seconds
 
 
+def test_connections_are_compared_also_with_what_they_were_some_seconds_ago(monkeypatch):
+    link = AgentLink("http://node-a:9780")
+    for tenth in range(0, 101, 3):
+        monkeypatch.setattr("zmon.link.time.monotonic", lambda tenth=tenth: tenth / 10)
+        link.heard(agent_report(rank_state(0), sample=HostSample(tcp=TcpSample(tenth, ()))))
+    assert 40 <= 99 - link.window().recent.retransmitted_segments <= 50
+
+
 def test_hardware_just_seen_for_the_first_time_has_done_nothing_yet(monkeypatch):
     window = seen(monkeypatch, 5).window()
     assert (window.seconds, window.before) == (0.0, window.now)
+
+
+def test_control_group_is_compared_with_when_it_was_first_seen(monkeypatch):
+    """A rank that runs out of memory soon after its start: its group was not there a minute ago."""
+    link = AgentLink("http://node-a:9780")
+    for second in range(0, 40, 5):
+        monkeypatch.setattr("zmon.link.time.monotonic", lambda second=second: float(second))
+        group = CgroupSample("/job", (), None, None, None, None, second)
+        link.heard(agent_report(sample=HostSample(cgroups=(group,) if second >= 20 else ())))
+    assert [group.oom_kills for group in link.window().before.cgroups] == [20]
 
 
 def test_hardware_of_a_silent_agent_is_not_known():

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class AlignedStep:
-    """What every rank did in one step. A phase or op that a rank did not have is 0 in its column; other ops are absent."""
+    """What every rank did in one step. A phase or op that a rank did not have is 0 in its column; others are absent."""
 
     step: int
     stands_for: int  # steps since the aligned one before it: where steps are short not each is asked for
@@ -25,12 +25,15 @@ class AlignedStep:
 
 
 @dataclass(frozen=True, slots=True)
-class Baseline:
-    """What a step of this job is like when it is well, medians over `num_steps` steps."""
+class Stretch:
+    """What a step was like over some seconds of the job: medians over its steps."""
 
-    num_steps: int
+    num_steps: int  # those that were not asked for included
     seconds: float
     self_seconds: float  # of the median rank
     data_seconds: float  # of the median rank
     exposed_seconds: float  # as the last arriver saw it
     samples: int | None  # of all ranks in a step: another number of them is another kind of step
+
+
+Baseline = Stretch  # one of when the job was well

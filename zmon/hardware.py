@@ -172,6 +172,8 @@ class TcpPeer:
     retransmitted_segments: int  # of the connections that are open
     delivery_bytes_per_second: float | None  # of the fastest connection, as the kernel last measured it
     round_trip_seconds: float | None  # smoothed, the slowest connection's
+    acked_bytes: int | None = None  # over the connections that are open
+    busy_seconds: float | None = None  # the same: time in which something was under way and the peer had room for it
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +183,7 @@ class TcpSample:
     retransmitted_segments: int | None  # of all connections, since boot
     peers: tuple[TcpPeer, ...]
     addresses: tuple[str, ...] = ()  # this host's ends of those connections
+    devices: tuple[str, ...] = ()  # the interfaces that have these addresses
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,3 +226,4 @@ class HostWindow:
     before: HostSample
     now: HostSample
     worked: frozenset[str] = frozenset()  # links that were up, and GPUs (by UUID) that were there, since it is watched
+    recent: TcpSample | None = None  # its connections a few seconds ago: what began just now shows against that

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from zmon.aligned import AlignedStep
 from zmon.records import RankState, StepRecord
@@ -44,17 +44,17 @@ class History:
 
     steps: deque[AlignedStep] = field(default_factory=lambda: deque(maxlen=KEPT_STEPS))
     _pending: dict[int, dict[int, StepRecord]] = field(default_factory=dict)
-    _finite_at: dict[tuple[int, str], int] = field(default_factory=dict)  # step at which it was a number last
+    _told: dict[tuple[int, str], _Told] = field(default_factory=dict)  # by rank and report key
 
     def add(self, records: Mapping[int, Sequence[StepRecord]], world_size: int) -> list[AlignedStep]:
         """Records by rank, in any order; gives the steps of which every rank's record is there now, oldest first."""
-        whole: list[int] = []
+        whole: set[int] = set()
         for rank, steps in records.items():
             for record in steps:
                 ranks = self._pending.setdefault(record.step, {})
                 ranks[rank] = record
                 if len(ranks) == world_size:
-                    whole.append(record.step)
+                    whole.add(record.step)
         added = [self._keep(step, world_size) for step in sorted(whole)]
         for step in sorted(self._pending)[:-_KEPT_PENDING]:
             del self._pending[step]
@@ -68,14 +68,34 @@ class History:
         return aligned
 
     def not_finite(self, ranks: Iterable[RankState]) -> dict[str, int]:
-        """By report key: for how many steps some rank has said that it is not a number; what was never one counts from
-        when it was first seen so."""
+        """By report key: for how many steps some rank has said that it is not a number.
+
+        Left out until the rank must have told it twice: of a job that reports every hundred steps, a single odd value
+        stays for a hundred. What was never a number counts from when it was first seen.
+        """
         lasts: dict[str, int] = {}
+        told: dict[tuple[int, str], _Told] = {}
         for r in ranks:
             for key, value in r.report.items():
-                finite_at = self._finite_at.setdefault((r.rank, key), r.step)
+                last = self._told.get((r.rank, key), _Told(None, r.step, r.step))
                 if value is None:
-                    lasts[key] = max(lasts.get(key, 0), r.step - finite_at)
+                    told[r.rank, key] = last
+                    count = r.step - last.finite_at
+                    if count >= 2 * last.every:
+                        lasts[key] = max(lasts.get(key, 0), count)
+                elif value == last.value:
+                    told[r.rank, key] = replace(last, finite_at=r.step)
                 else:
-                    self._finite_at[r.rank, key] = r.step
+                    told[r.rank, key] = _Told(value, r.step, r.step, r.step - last.changed_at)
+        self._told = told
         return lasts
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """A value that a rank reports, as the hub has seen it."""
+
+    value: float | None
+    changed_at: int  # step
+    finite_at: int  # step at which it was a number last
+    every: int = 0  # steps between its last two changes

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from dataclasses import replace
 from typing import Any
 
-from zmon.hardware import HostSample, HostWindow
+from zmon.hardware import HostSample, HostWindow, TcpSample
 from zmon.records import AgentReport, AgentStatus
 
 FORGET_SECONDS = 3600.0
 WINDOW_SECONDS = 60.0  # over which counters of the hardware are compared
 _BETWEEN_SAMPLES_SECONDS = 5.0
+RECENT_SECONDS = 4.0  # the same of connections: some steps, and four readings of the agent's
+_BETWEEN_RECENT_SECONDS = 0.9
 
 
 class AgentLink:
@@ -25,6 +28,7 @@ class AgentLink:
         self.error: str | None = "it has not answered yet"
         self._heard = time.monotonic()
         self._samples: deque[tuple[float, HostSample]] = deque()
+        self._recent: deque[tuple[float, TcpSample | None]] = deque()
         self._worked: frozenset[str] = frozenset()
 
     @property
@@ -54,20 +58,36 @@ class AgentLink:
         """What the hardware shows, to compare with what it shows later. `anew`: it may be another, or booted again."""
         if anew:
             self._samples.clear()
+            self._recent.clear()
             self._worked = frozenset()
         self._worked |= working(sample)
         if not self._samples or self._heard - self._samples[-1][0] >= _BETWEEN_SAMPLES_SECONDS:
-            compared = HostSample(nics=sample.nics, rdma=sample.rdma, gpus=sample.gpus, tcp=sample.tcp)
+            compared = HostSample(
+                nics=sample.nics,
+                rdma=sample.rdma,
+                gpus=sample.gpus,
+                tcp=sample.tcp,
+                load=sample.load,
+                cgroups=sample.cgroups,
+            )
             self._samples.append((self._heard, compared))
         while len(self._samples) > 1 and self._heard - self._samples[1][0] >= WINDOW_SECONDS:
             self._samples.popleft()
+        if not self._recent or self._heard - self._recent[-1][0] >= _BETWEEN_RECENT_SECONDS:
+            self._recent.append((self._heard, sample.tcp))
+        while len(self._recent) > 1 and self._heard - self._recent[1][0] >= RECENT_SECONDS:
+            self._recent.popleft()
 
     def window(self) -> HostWindow | None:
         """The host's hardware now and about a minute ago, or as long ago as it is known; None: it is not known now."""
         if self.report is None or not self.reachable:
             return None
         at, before = self._samples[0]
-        return HostWindow(self.report.host, self._heard - at, before, self.report.sample, self._worked)
+        # A group is there with its first rank, which may be later: counted is from then on.
+        groups = {group.path: group for _, sample in reversed(self._samples) for group in sample.cgroups or ()}
+        before = replace(before, cgroups=tuple(groups.values()) or before.cgroups)
+        recent = self._recent[0][1]
+        return HostWindow(self.report.host, self._heard - at, before, self.report.sample, self._worked, recent)
 
     def status(self) -> AgentStatus:
         """For the detectors."""
@@ -78,6 +98,7 @@ class AgentLink:
             silent_seconds=self.silent_seconds,
             error=self.error,
             sources=self.report.sources if self.report else (),
+            version=self.report.version if self.report else None,
         )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from zmon.aligned import AlignedStep, Baseline
+from zmon.aligned import AlignedStep, Baseline, Stretch
 from zmon.hardware import HostSample, HostWindow, SourceStatus
 
 SCHEMA = 1
@@ -106,9 +106,19 @@ class InFlight:
 
     op: str
     group: str
-    sequence: int
+    sequence: int  # 0: it has none (send, recv), or it is not known
     num_bytes: int
     seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Entered:
+    """A collective that a rank is in, or was in not long ago."""
+
+    op: str
+    group: str
+    sequence: int  # in that group, the same on every rank; of an operation that C++ issued the next one by count
+    num_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +190,8 @@ class RankState:
     overhead_seconds: float
     dropped_records: int
     resident_bytes: int | None
+    entered: tuple[Entered, ...] = ()  # its last two collectives that have a sequence, the latest first
+    leaving_seconds: float | None = None  # since it left an exception as its last words, and its process lives on
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +207,7 @@ class AgentReport:
     # job_id → run uid of a rank's start → records newer than `since`; filled only when `since` was asked for
     records: dict[str, dict[str, tuple[StepRecord, ...]]] = field(default_factory=dict)
     cursor: int = 0  # hand it back as `since`
+    monotonic: float | None = None  # at `time`, seconds on the host's monotonic clock: what steps start by
     box_dir: str = ""  # where it looks for ranks
     schema: int = SCHEMA
 
@@ -226,7 +239,8 @@ class Snapshot:
     agents: tuple[AgentStatus, ...]
     hardware: tuple[HostWindow, ...] = ()  # of its watched hosts, over about the last minute
     steps: tuple[AlignedStep, ...] = ()  # the recent ones, oldest first; not each of them where they are short
-    baseline: Baseline | None = None
+    stretches: tuple[Stretch, ...] = ()  # of about 5 s each, or 10 steps; the last minutes, oldest first
+    baseline: Baseline | None = None  # what a step is like when the job is well; None: not learned yet
     not_finite: Mapping[str, int] = field(default_factory=dict)  # report key → for how many steps NaN on some rank
     flights: Mapping[int, Flight] = field(default_factory=dict)  # by rank; asked for when nothing moves
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from zmon import metrics
+from zmon.baseline import Learning
 from zmon.efficiency import JobTime
 from zmon.history import History
 from zmon.records import AgentReport, Flight, Snapshot
@@ -17,6 +18,7 @@ class Book:
 
     uids: set[str]
     history: History = field(default_factory=History)
+    learning: Learning = field(default_factory=Learning)
     time: JobTime = field(default_factory=lambda: JobTime(metrics.STEP_SECONDS_BOUNDS))
     flights: dict[int, Flight] = field(default_factory=dict)  # gathered for the stall that goes on
 
@@ -24,10 +26,14 @@ class Book:
         """Take in what the agents newly told of the job's steps; the Snapshot with all that is known of them."""
         told = {uid: steps for report in reports for uid, steps in report.records.pop(snapshot.job_id, {}).items()}
         fresh = {r.rank: told[r.run_uid] for r in snapshot.ranks if r.run_uid in told}
-        self.time.add(self.history.add(fresh, snapshot.world_size))
+        steps = self.history.add(fresh, snapshot.world_size)
+        self.time.add(steps)
+        self.learning.add(steps)
         return replace(
             snapshot,
             steps=tuple(self.history.steps),
+            stretches=tuple(self.learning.stretches),
+            baseline=self.learning.baseline,
             not_finite=self.history.not_finite(snapshot.ranks),
             flights=self.flights,
         )

@@ -1,0 +1,157 @@
+"""Does one rank always have more of the work, at a cost? Chance and what costs nothing are no imbalance."""
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from tests.build import dead, job_steps, rank_state, snapshot
+from zmon.detectors.imbalance import Imbalance
+
+EVEN = 60_000  # bytes
+MEAN = 1000  # lookups
+
+
+def ranks(number=4):
+    return [rank_state(rank, world_size=number, host=f"node-{rank}") for rank in range(number)]
+
+
+def detect(steps, states=None):
+    """The one thing that is concluded, if anything."""
+    states = states or ranks(len(steps[0].self_seconds))
+    return next(iter(Imbalance().detect(replace(snapshot(*states), steps=tuple(steps)))), None)
+
+
+def working(seconds, step=0.030):
+    """A rank that computes for so long and exchanges for the rest of the step."""
+    return {"phases": {"embedding": seconds}, "ops": {"all_to_all": step - seconds}}
+
+
+def uneven(*shares, seconds=None, number=64, op="all_to_all", direction="received_bytes"):
+    """Steps of ranks with these multiples of the even share; who has more computes for longer, of 30 ms."""
+    seconds = seconds or [0.010 * share for share in shares]
+    column = {op: tuple(round(EVEN * share) for share in shares)}
+    steps = job_steps(number, *({**working(s), "ops": {op: 0.030 - s}} for s in seconds))
+    other = {op: (EVEN,) * len(shares)}
+    both = {"sent_bytes": other, "received_bytes": other, direction: column}
+    return [replace(step, **both) for step in steps]
+
+
+HOT = uneven(0.33, 0.33, 3.0, 0.33, seconds=[0.008, 0.008, 0.024, 0.008])
+
+
+def looking_up(*lookups, seconds=(0.008, 0.008, 0.024, 0.008)):
+    return [replace(s, lookups=lookups) for s in job_steps(64, *map(working, seconds))]
+
+
+def test_shard_that_receives_three_times_the_mean_is_named():
+    found = detect(HOT)
+    assert (found.detector, found.cause, found.severity) == ("imbalance", "all_to_all_skew", "warning")
+    assert (found.ranks, found.hosts, found.op) == ((2,), ("node-2",), "all_to_all")
+    assert "rank 2 on node-2 receives in all_to_all 9.1 × what the others do (threshold 2 ×)" in found.summary
+    assert "180,000 bytes a step against 19,800" in found.summary
+    assert found.runbook == "docs/runbooks.md#all_to_all_skew"
+
+
+def test_shard_that_sends_more_is_named():
+    found = detect(uneven(1.0, 3.0, 1.0, 1.0, seconds=[0.010, 0.020, 0.010, 0.010], direction="sent_bytes"))
+    assert (found.cause, found.ranks) == ("all_to_all_skew", (1,))
+    assert "sends in all_to_all 3.0 ×" in found.summary
+
+
+def test_rank_whose_tables_are_asked_for_most_is_named():
+    found = detect(looking_up(MEAN, MEAN, 3 * MEAN, MEAN))
+    assert (found.cause, found.ranks, found.op) == ("lookup_skew", (2,), None)
+    assert "looks up in its tables 3.0 × what the others do" in found.summary
+
+
+def test_one_of_two_ranks_is_named():
+    """It cannot have three times the mean of both; of the other it can."""
+    assert detect(uneven(0.5, 1.5, seconds=[0.010, 0.020])).ranks == (1,)
+
+
+def test_exchange_that_is_slow_for_one_ranks_share_is_named():
+    """All compute alike; the step waits for what one rank must receive."""
+    assert detect(uneven(0.5, 0.5, 2.5, 0.5, seconds=[0.010] * 4)).ranks == (2,)
+
+
+def test_imbalance_is_quiet_when_work_is_even():
+    assert detect(uneven(1.0, 1.0, 1.0, 1.0)) is None
+    assert detect(looking_up(MEAN, MEAN, MEAN, MEAN)) is None
+
+
+def test_imbalance_is_quiet_when_tables_do_not_divide_evenly():
+    assert detect(uneven(0.8, 0.8, 1.4, 1.0)) is None
+
+
+def test_imbalance_is_quiet_when_uneven_work_costs_nothing():
+    """Compute hides it: all arrive together, and hardly anything is exposed."""
+    assert detect(uneven(0.5, 0.5, 2.5, 0.5, seconds=[0.029] * 4)) is None
+
+
+@pytest.mark.parametrize("number", [2, 4, 8])
+@pytest.mark.parametrize("seed", range(20))
+def test_imbalance_is_quiet_when_pooling_factors_vary_five_times_at_random(seed, number):
+    chance = random.Random(seed)
+    steps = []
+    for _ in range(24):
+        factors = [chance.choice((1, 5)) for _ in range(number)]
+        (step,) = uneven(*factors, seconds=[0.006 * f for f in factors], number=1)
+        steps.append(replace(step, lookups=tuple(round(MEAN * f) for f in factors)))
+    assert detect(steps) is None
+
+
+def test_imbalance_is_quiet_about_a_single_heavy_batch():
+    assert (
+        detect([*uneven(1, 1, 1, 1, number=60), *uneven(1, 1, 90, 1, seconds=[0.01, 0.01, 0.02, 0.01], number=4)])
+        is None
+    )
+
+
+def test_imbalance_is_quiet_about_a_slow_rank_with_an_even_share():
+    assert detect(uneven(1.0, 1.0, 1.0, 1.0, seconds=[0.010, 0.010, 0.028, 0.010])) is None
+
+
+@pytest.mark.parametrize("op", ["all_reduce", "all_gather", "broadcast"])
+def test_imbalance_is_quiet_about_other_collectives(op):
+    assert detect(uneven(0.33, 0.33, 3.0, 0.33, seconds=[0.008, 0.008, 0.024, 0.008], op=op)) is None
+
+
+def test_imbalance_is_quiet_about_ranks_that_take_no_part_in_the_exchange():
+    """Tables on half of the ranks, dense layers on the others."""
+    steps = uneven(1.0, 1.0, 0.0, 0.0, seconds=[0.020, 0.020, 0.010, 0.010])
+    assert detect([replace(s, sent_bytes=s.received_bytes) for s in steps]) is None
+
+
+@pytest.mark.parametrize("number", [0, 5, 23])
+def test_imbalance_is_quiet_before_it_has_seen_steps_enough(number):
+    assert detect(HOT[:number], ranks()) is None
+
+
+def test_imbalance_is_quiet_about_a_job_that_is_over():
+    assert detect(HOT, [dead(rank) for rank in range(4)]) is None
+
+
+def test_imbalance_is_quiet_about_lookups_that_some_rank_does_not_tell():
+    assert detect(looking_up(None, MEAN, 3 * MEAN, MEAN)) is None
+
+
+def test_permuting_the_ranks_permutes_the_verdict():
+    assert [detect(uneven(*shares)).ranks for shares in ((3.0, 0.5, 0.5), (0.5, 3.0, 0.5), (0.5, 0.5, 3.0))] == [
+        (0,),
+        (1,),
+        (2,),
+    ]
+
+
+def test_fault_is_not_over_while_too_few_steps_are_seen():
+    found, job = detect(HOT), snapshot(*ranks())
+    assert not Imbalance().sees(job, found)
+    assert Imbalance().sees(replace(job, steps=tuple(HOT)), found)
+
+
+def test_imbalance_says_of_whom_it_can_say_nothing():
+    job = snapshot(*ranks())
+    inert = [Imbalance().inert(replace(job, steps=tuple(steps))) for steps in (HOT, uneven(1, 1, op="all_reduce"))]
+    assert inert == [None, "its steps tell of no all_to_all and of no lookups"]
+    assert Imbalance().inert(snapshot(*ranks(1))) == "it has one rank"

@@ -1,0 +1,198 @@
+"""Is the whole job slower than it was, for a while, and which part of a step is it?"""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.build import dead, job_steps, rank_state, snapshot
+from zmon.baseline import Learning
+from zmon.detectors.slowdown import Slowdown
+from zmon.hardware import HostLoad, HostSample, HostWindow
+
+RANKS = [rank_state(rank) for rank in range(4)]
+GIB = 2**30
+
+
+def part(seconds, data=0.010, own=0.040, exchange=0.050, times=1.0, **others):
+    """So many seconds of steps of 100 ms, of four ranks alike."""
+    step = times * (data + own + exchange)
+    rank = {"phases": {"data": times * data, "forward": times * own}, "ops": {"all_to_all": times * exchange}}
+    return job_steps(round(seconds / step), **{**rank, **others})
+
+
+WELL = part(60)
+
+
+def seen(*parts, hardware=(), world_size=4):
+    """What the hub knows after these steps."""
+    learning, steps = Learning(), []
+    for steps_of_part in parts:
+        learning.add(steps_of_part)
+        steps = [*steps, *steps_of_part]
+    known = [replace(r, world_size=world_size) for r in RANKS[:world_size]]
+    job = snapshot(*known, hardware=hardware)
+    return replace(job, steps=tuple(steps[-64:]), stretches=tuple(learning.stretches), baseline=learning.baseline)
+
+
+def detect(*parts, **others):
+    return next(iter(Slowdown().detect(seen(*parts, **others))), None)
+
+
+def window(pressure=(), swapped=0):
+    """A host that waited for so many of the last sixty seconds, by resource."""
+
+    def load(seconds, swap):
+        waits = dict.fromkeys(("cpu", "memory", "io"), 100.0)
+        return HostSample(load=HostLoad({}, 8 * GIB, 16 * GIB, swap, pressure_seconds={**waits, **seconds}))
+
+    waited = {resource: 100.0 + seconds for resource, seconds in dict(pressure).items()}
+    return HostWindow("node-a", 60.0, load({}, 0), load(waited, swapped))
+
+
+# -- causes ------------------------------------------------------------------------------------------------
+
+
+def test_exchange_that_takes_longer_while_ranks_stay_as_quick_is_the_network():
+    found = detect(WELL, part(60, exchange=0.150))
+    assert (found.detector, found.cause, found.severity) == ("slowdown", "network", "warning")
+    assert (found.ranks, found.hosts) == ((), ())
+    assert "a step takes 2.00 × what it did while the job was well (threshold 1.3 ×): 200.0 ms" in found.summary
+    assert "nothing hides grew most, by 100.0 ms" in found.summary
+
+
+def test_longer_wait_for_data_is_the_input():
+    found = detect(WELL, part(60, data=0.100))
+    assert found.cause == "input"
+    assert "the wait for data grew most, by 90.0 ms" in found.summary
+
+
+def test_slow_batches_that_strike_another_rank_in_each_step_are_the_inputs():
+    quick = {"phases": {"data": 0.010, "forward": 0.040}, "ops": {"all_to_all": 0.150}}
+    slow = {"phases": {"data": 0.110, "forward": 0.040}, "ops": {"all_to_all": 0.050}}
+    turns = [job_steps(1, *(slow if rank == step % 4 else quick for rank in range(4))) for step in range(300)]
+    assert detect(WELL, [step for (step,) in turns]).cause == "input"
+
+
+@pytest.mark.parametrize(
+    ("of_data", "host"),
+    [(0.0, window({"memory": 12.0})), (0.0, window(swapped=GIB)), (0.1, window({"memory": 12.0}))],
+)
+def test_hosts_that_swap_are_short_of_memory(of_data, host):
+    found = detect(WELL, part(60, data=0.010 + of_data, own=0.140 - of_data), hardware=[host])
+    assert found.cause == "memory"
+    assert "node-a is short of memory" in found.summary
+
+
+@pytest.mark.parametrize("hardware", [[], [window()], [window({"memory": 3.0}, 1000)]])
+def test_ranks_that_compute_for_longer_are_slow_for_no_reason_known(hardware):
+    found = detect(WELL, part(60, own=0.140), hardware=hardware)
+    assert found.cause == "unknown"
+    assert "the ranks' own time grew most" in found.summary
+
+
+def test_network_is_not_blamed_where_processes_wait_for_cores():
+    found = detect(WELL, part(60, exchange=0.150), hardware=[window({"cpu": 30.0})])
+    assert found.cause == "unknown"
+    assert "processes wait for a core on node-a" in found.summary
+
+
+def test_network_is_not_blamed_where_ranks_are_slower_too():
+    assert detect(WELL, part(60, own=0.060, exchange=0.150)).cause == "unknown"
+
+
+def test_onset_is_where_it_began():
+    found = detect(WELL, part(60, exchange=0.150))
+    assert found.detected - found.onset == pytest.approx(60, abs=6)
+
+
+# -- quiet -------------------------------------------------------------------------------------------------
+
+
+def test_slowdown_is_quiet_while_the_job_is_as_quick_as_it_was():
+    assert detect(WELL, part(120)) is None
+
+
+def test_slowdown_is_quiet_when_steps_are_a_fifth_slower():
+    assert detect(WELL, part(120, times=1.2)) is None
+
+
+@pytest.mark.parametrize("seconds", [2.0, 10.0, 25.0])
+def test_slowdown_is_quiet_during_contention_that_passes(seconds):
+    assert detect(WELL, part(seconds, times=2.0)) is None
+
+
+def test_slowdown_is_quiet_about_steps_that_nobody_saw():
+    """An agent was away for a minute, and the host is busy while it starts."""
+    first, *others = part(4, times=2.0)
+    assert detect(WELL, [replace(first, stands_for=300), *others]) is None
+
+
+@pytest.mark.parametrize("pause", [1.0, 40.0])
+def test_slowdown_is_quiet_after_one_pause(pause):
+    assert detect(WELL, job_steps(1, phases={"forward": pause}), part(20)) is None
+
+
+def test_slowdown_is_quiet_when_every_tenth_step_writes_a_log():
+    tenth = [*part(0.9), *part(0.5, own=0.440)]
+    assert detect(WELL, [step for _ in range(60) for step in tenth]) is None
+
+
+@pytest.mark.parametrize("samples", [64, 16])
+def test_slowdown_is_quiet_when_the_batch_size_changes(samples):
+    assert detect(WELL, part(10, times=2.0, samples=samples)) is None
+    assert detect(WELL, part(120, times=2.0, samples=samples)) is None
+
+
+@pytest.mark.parametrize("seconds", [5, 15])
+def test_slowdown_is_quiet_while_a_job_warms_up(seconds):
+    assert detect(part(seconds, times=3.0)) is None
+    assert detect(part(seconds, times=3.0), part(60)) is None
+
+
+def test_slowdown_is_quiet_after_a_restart():
+    """It learns anew: fewer ranks take longer."""
+    assert detect(part(120, times=2.0), world_size=2) is None
+
+
+def test_slowdown_is_quiet_when_it_is_over():
+    assert detect(WELL, part(60, exchange=0.150), part(10)) is None
+    assert detect(WELL, part(60, exchange=0.150), part(2)) is None
+
+
+def test_slowdown_is_quiet_about_a_job_that_is_over():
+    over = replace(seen(WELL, part(60, exchange=0.150)), ranks=tuple(dead(rank) for rank in range(4)))
+    assert Slowdown().detect(over) == ()
+
+
+def test_slowdown_is_quiet_when_uneven_work_explains_it():
+    hot = {"phases": {"embedding": 0.150}, "ops": {"all_to_all": 0.050}}
+    quick = {"phases": {"embedding": 0.050}, "ops": {"all_to_all": 0.150}}
+    steps = job_steps(300, quick, quick, hot, quick)
+    assert detect(WELL, [replace(step, lookups=(100, 100, 300, 100)) for step in steps]) is None
+
+
+def test_slowdown_is_quiet_when_one_rank_explains_it():
+    quick = {"phases": {"forward": 0.050}, "ops": {"all_to_all": 0.150}}
+    slow = {"phases": {"forward": 0.150}, "ops": {"all_to_all": 0.050}}
+    assert detect(WELL, job_steps(300, quick, quick, slow, quick)) is None
+
+
+# -- the end -----------------------------------------------------------------------------------------------
+
+
+def test_fault_is_not_over_before_a_baseline_is_known():
+    found = detect(WELL, part(60, exchange=0.150))
+    assert not Slowdown().sees(seen(part(10, exchange=0.150)), found)
+    assert Slowdown().sees(seen(WELL), found)
+
+
+def test_fault_is_not_over_when_a_hub_that_began_anew_has_seen_nothing_else():
+    found = detect(WELL, part(60, exchange=0.150))
+    assert not Slowdown().sees(seen(part(60, exchange=0.150)), found)
+    assert Slowdown().sees(seen(part(60, exchange=0.150, samples=64)), found)
+    assert Slowdown().sees(seen(part(60, exchange=0.150), world_size=2), found)
+
+
+def test_slowdown_says_of_whom_it_can_say_nothing():
+    assert Slowdown().inert(seen(WELL)) is None
+    assert "what a good one is like" in Slowdown().inert(seen(part(10)))

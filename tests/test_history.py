@@ -1,0 +1,158 @@
+"""Ranks are lined up by the number of their step, whenever and in whatever order their records come."""
+
+import random
+
+import pytest
+
+from tests.build import rank_state, step_record
+from zmon.history import KEPT_STEPS, History, align
+
+
+def records(*steps, **others):
+    return [step_record(step, **others) for step in steps]
+
+
+def numbers(aligned):
+    return [(a.step, a.stands_for) for a in aligned]
+
+
+# -- alignment ---------------------------------------------------------------------------------------------
+
+
+def test_ranks_stand_side_by_side():
+    quick = step_record(7, {"forward": 0.010, "data": 0.001}, {"all_to_all": 0.020}, samples=8)
+    slow = step_record(7, {"forward": 0.029}, {"all_to_all": 0.001, "all_reduce": 0.001}, samples=None)
+    step = align(7, [quick, slow])
+    assert step.self_seconds == pytest.approx((0.011, 0.029))
+    assert step.phases == {"forward": (0.010, 0.029), "data": (0.001, 0.0)}
+    assert step.exposed == {"all_to_all": (0.020, 0.001), "all_reduce": (0.0, 0.001)}
+    assert step.sent_bytes == step.received_bytes == {"all_to_all": (8, 8), "all_reduce": (0, 8)}
+    assert step.samples == (8, None)
+    assert step.lookups == (None, None)
+
+
+def test_step_lasts_as_long_as_the_last_arriver_says():
+    """Who waits for others may count their lateness twice: as their end and as its own wait."""
+    early = step_record(1, {"forward": 0.010}, {"all_to_all": 0.080})
+    last = step_record(1, {"forward": 0.040}, {"all_to_all": 0.005})
+    assert align(1, [early, last]).seconds == pytest.approx(0.045)
+
+
+def test_step_is_whole_when_every_rank_has_told_of_it():
+    history = History()
+    assert history.add({0: records(1, 2, 3), 1: records(1)}, 2) != []
+    assert numbers(history.add({1: records(2)}, 2)) == [(2, 1)]
+    assert history.add({0: records(4)}, 2) == []
+    assert numbers(history.add({1: records(3, 4)}, 2)) == [(3, 1), (4, 1)]
+    assert numbers(history.steps) == [(1, 1), (2, 1), (3, 1), (4, 1)]
+
+
+def test_order_of_records_changes_nothing():
+    history, chance = History(), random.Random(2)
+    told = {rank: records(*range(1, 30)) for rank in range(4)}
+    for steps in told.values():
+        chance.shuffle(steps)
+    assert numbers(history.add(told, 4)) == [(step, 1) for step in range(1, 30)]
+
+
+def test_record_that_comes_twice_counts_once():
+    history = History()
+    assert numbers(history.add({0: records(1, 1), 1: records(1, 1)}, 2)) == [(1, 1)]
+
+
+def test_rank_that_never_told_of_a_step_leaves_it_out():
+    history = History()
+    assert history.add({0: records(1, 2), 1: records(1, 2)}, 3) == []
+
+
+# -- gaps --------------------------------------------------------------------------------------------------
+
+
+def test_step_stands_for_those_that_were_not_asked_for():
+    history = History()
+    assert numbers(history.add({0: records(8, 16, 24), 1: records(8, 16, 24)}, 2)) == [(8, 1), (16, 8), (24, 8)]
+
+
+def test_ranks_that_were_asked_for_other_steps_have_the_rarer_ones_in_common():
+    history = History()
+    assert numbers(history.add({0: records(*range(4, 36, 4)), 1: records(16, 32)}, 2)) == [(16, 1), (32, 16)]
+
+
+def test_step_after_lost_records_stands_for_the_lost_ones():
+    history = History()
+    history.add({0: records(1, 2, 3, 4), 1: records(1, 2, 3, 4)}, 2)
+    assert numbers(history.add({0: records(5, 6, 7), 1: records(7)}, 2)) == [(7, 3)]
+
+
+def test_what_waits_for_a_lost_record_is_dropped_in_the_end():
+    history = History()
+    for step in range(1, 2000):
+        history.add({0: records(step)}, 2)
+    assert len(history._pending) <= 512
+    assert numbers(history.add({1: records(1, 1999)}, 2)) == [(1999, 1)]
+
+
+def test_only_the_recent_steps_are_kept():
+    history = History()
+    assert len(history.add({0: records(*range(1, 201))}, 1)) == 200
+    assert numbers(history.steps) == [(step, 1) for step in range(201 - KEPT_STEPS, 201)]
+
+
+# -- what is not a number ----------------------------------------------------------------------------------
+
+
+def says(step, rank=0, **report):
+    return rank_state(rank, step=step, report=report)
+
+
+def counted(*passes):
+    """After these looks of the hub, each a list of ranks."""
+    history, lasts = History(), {}
+    for ranks in passes:
+        lasts = history.not_finite(ranks)
+    return lasts
+
+
+def test_numbers_are_not_counted():
+    assert counted([says(1, loss=0.7)], [says(9, loss=0.6)]) == {}
+
+
+def test_steps_are_counted_and_not_looks():
+    well = [[says(step, loss=1 / step)] for step in (98, 99, 100)]
+    assert counted(*well, [says(140, loss=None)], *[[says(150, loss=None)]] * 20) == {"loss": 50}
+
+
+def test_rank_that_says_it_for_longest_counts():
+    ranks = [[says(step, 0, loss=1 / step), says(step, 1, loss=1 / step)] for step in (98, 99)]
+    split = [[says(step, 0, loss=None), says(step, 1, loss=1 / step)] for step in (104, 105)]
+    assert counted(*ranks, *split, [says(110, 0, loss=None), says(110, 1, loss=None)]) == {"loss": 11}
+
+
+def test_number_in_between_ends_the_count():
+    assert counted([says(1, loss=0.7)], [says(9, loss=None)], [says(10, loss=0.6)]) == {}
+
+
+def test_what_was_never_a_number_counts_from_when_it_was_seen():
+    assert counted([says(100, auc=None)], [says(120, auc=None)]) == {"auc": 20}
+
+
+def test_single_odd_value_of_a_job_that_reports_rarely_is_left_out():
+    """Every hundred steps: it stays until the next report, and no rank has said it twice."""
+    told = [[says(step, loss=1 / (step // 100))] for step in range(100, 400, 4)]
+    odd = [[says(step, loss=None)] for step in range(400, 500, 4)]
+    assert counted(*told, *odd) == {}
+    assert counted(*told, *odd, [says(600, loss=None)]) == {"loss": 204}
+
+
+def test_value_that_stands_still_is_a_number():
+    assert counted(*[[says(step, loss=0.0)] for step in range(100)], [says(110, loss=None)]) == {"loss": 11}
+
+
+def test_key_that_vanishes_is_forgotten():
+    well = [[says(step, loss=1 / step)] for step in (98, 99)]
+    assert counted(*well, [says(200)], [says(300, loss=None)]) == {"loss": 0}
+
+
+def test_new_start_of_a_job_begins_anew():
+    """It has a History of its own; what a rank that went back to a checkpoint says is not counted from the future."""
+    assert counted([says(500, loss=0.5)], [says(100, loss=None)]) == {}

@@ -1,0 +1,57 @@
+"""Did the kernel kill this rank, or what belongs to it, for want of memory?
+
+Three tell of it, the surest first: the kernel's log names the process; the rank's control group counts those that were
+killed in it; the host counts them all. The last alone is no proof, and is said as what it is.
+"""
+
+from __future__ import annotations
+
+import re
+
+from zmon.hardware import CgroupSample, HostWindow
+from zmon.records import RankState, Snapshot
+
+GIBIBYTE = 1 << 30
+_KILLED = re.compile(r"Killed process (\d+) ", re.IGNORECASE)  # mm/oom_kill.c, __oom_kill_process
+
+
+def out_of_memory(snapshot: Snapshot, state: RankState) -> str | None:
+    """What says so, in words; None: nothing does."""
+    window = next((window for window in snapshot.hardware if window.host == state.host), None)
+    if window is None:
+        return None
+    return _by_log(window, state) or _by_group(window, state) or _by_host(window, state)
+
+
+def _by_log(window: HostWindow, state: RankState) -> str | None:
+    for event in reversed(window.now.kernel.events if window.now.kernel else ()):
+        killed = _KILLED.search(event.text) if event.kind == "oom" else None
+        if killed and int(killed[1]) == state.pid and event.time >= state.start:  # both by the host's own clock
+            return f"out of memory, by the kernel's log: {event.text}"
+    return None
+
+
+def _by_group(window: HostWindow, state: RankState) -> str | None:
+    before = {group.path: group for group in window.before.cgroups or ()}
+    for group in window.now.cgroups or ():
+        if (state.job_id, state.rank) in group.ranks and (killed := _risen(before.get(group.path), group)):
+            limit = group.memory_limit_bytes
+            of = "" if limit is None else f" (limit {limit / GIBIBYTE:.2f} GiB)"
+            return f"out of memory: {killed} processes were killed for it in its control group {group.path}{of}"
+    return None
+
+
+def _by_host(window: HostWindow, state: RankState) -> str | None:
+    before, now = window.before.load, window.now.load
+    if state.exit_status not in (None, "signal SIGKILL") or state.last_words is not None or not before or not now:
+        return None
+    killed = (now.oom_kills or 0) - (before.oom_kills or 0) if before.oom_kills is not None else 0
+    if killed <= 0:
+        return None
+    return f"probably out of memory: the kernel killed {killed} processes for it on {state.host} in the last minute"
+
+
+def _risen(before: CgroupSample | None, now: CgroupSample) -> int:
+    if before is None or before.oom_kills is None or now.oom_kills is None:
+        return 0
+    return now.oom_kills - before.oom_kills
