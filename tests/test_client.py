@@ -9,7 +9,7 @@ from aiohttp.test_utils import TestServer, unused_port
 
 from tests.build import agent_report, rank_state
 from zmon import client
-from zmon.errors import Unreachable
+from zmon.errors import NotServed, Unreachable
 from zmon.server import json_response
 
 
@@ -72,3 +72,14 @@ def test_report_comes_back_as_it_was_sent():
         return json_response(sent)
 
     assert ask(handler) == sent
+
+
+def test_page_that_a_daemon_does_not_have_is_told_from_a_daemon_that_fails():
+    async def nothing(request):
+        raise web.HTTPNotFound
+
+    with pytest.raises(NotServed):
+        ask(nothing)
+    with pytest.raises(Unreachable) as caught:
+        ask(broken)
+    assert not isinstance(caught.value, NotServed)

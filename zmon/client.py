@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Collection, Sequence
+import os
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypeVar
 
 import aiohttp
@@ -86,28 +87,40 @@ class Suspects(msgspec.Struct):
     suspects: list[dict[str, Any]]
 
 
-async def get(
-    session: aiohttp.ClientSession,
-    url: str,
-    answer: type[T],
-    timeout: float,
-    taken: Collection[int] = (200,),
-    **query: object,
-) -> T:
-    """GET a URL and decode the JSON of an answer whose status is `taken`. Raises Unreachable, NotServed for 404."""
+async def get(session: aiohttp.ClientSession, url: str, answer: type[T], timeout: float, **query: object) -> T:
+    """GET a URL and decode the JSON. Raises Unreachable; NotServed for 404."""
+    status, body = await _answer(session, url, timeout, query)
+    if status != 200:
+        refused = NotServed if status == 404 else Unreachable
+        raise refused(f"{url} answered {status}", body[:200].decode("utf-8", "replace"))
+    return _decoded(url, body, answer)
+
+
+async def hub_health(session: aiohttp.ClientSession, hub: str, timeout: float) -> HubHealth:
+    """How the hub does, also where it says 503 because it does badly. Raises Unreachable."""
+    url = f"{hub}/healthz"
+    return _decoded(url, (await _answer(session, url, timeout, {}))[1], HubHealth)
+
+
+async def _answer(
+    session: aiohttp.ClientSession, url: str, timeout: float, query: Mapping[str, object]
+) -> tuple[int, bytes]:
     params = {name: str(value) for name, value in query.items() if value is not None}
     try:
-        limit = aiohttp.ClientTimeout(total=timeout)
-        async with session.get(url, params=params, timeout=limit) as response:
-            body = await response.read()
-            if response.status not in taken:
-                refused = NotServed if response.status == 404 else Unreachable
-                raise refused(f"{url} answered {response.status}", body[:200].decode("utf-8", "replace"))
-            return msgspec.json.decode(body, type=answer)
+        async with session.get(url, params=params, timeout=aiohttp.ClientTimeout(total=timeout)) as response:
+            return response.status, await response.read()
     except TimeoutError as error:
         raise Unreachable(f"{url} did not answer within {timeout:g} s") from error
+    except aiohttp.ClientConnectorError as error:
+        number = error.errno or 0  # negative: a name that was not found
+        raise Unreachable(f"cannot reach {url}", os.strerror(number) if number > 0 else str(error)) from error
     except (aiohttp.ClientError, OSError) as error:
         raise Unreachable(f"cannot reach {url}", str(error) or type(error).__name__) from error
+
+
+def _decoded(url: str, body: bytes, answer: type[T]) -> T:
+    try:
+        return msgspec.json.decode(body, type=answer)
     except msgspec.DecodeError as error:
         raise Unreachable(
             f"cannot understand the answer of {url}", str(error), "is it a zmon daemon of this version?"
@@ -140,7 +153,8 @@ async def evidence(
         url = f"{agent}/api/v1/evidence/{rank.job_id}/{rank.rank}"
         async with room:
             try:
-                answers[rank.rank] = await get(session, url, dict, seconds, stacks=int(rank.rank in stacks))
+                stacked = int(rank.rank in stacks)
+                answers[rank.rank] = await get(session, url, dict, seconds, stacks=stacked, run=rank.run_uid)
             except Unreachable as error:
                 answers[rank.rank] = {"stack_error": str(error), "flight_error": str(error)}
 

@@ -8,6 +8,7 @@
     │   └── BoxCorrupt     not a box, or damaged
     ├── SourceUnavailable  a source of the agent has nothing to read on this machine
     ├── Unreachable        an agent, hub or Prometheus did not answer
+    │   └── NotServed      it answers, and has no such page
     └── PartFailed         a part of the stack did not start or died
 
 They are caught once, at the edge (command line, agent loop, probe door).
@@ -54,6 +55,10 @@ class SourceUnavailable(ZmonError):
 
 class Unreachable(ZmonError):
     """A daemon did not answer in time."""
+
+
+class NotServed(Unreachable):
+    """A daemon answers and has no such page: it is of another version, or what is asked about is gone."""
 
 
 class PartFailed(ZmonError):

@@ -1,40 +1,100 @@
-"""What a person reads at the terminal."""
+"""What a person reads at the terminal: the verdict first, then who, what to run, and what it costs."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from zmon.doctor import Check
+from zmon.doctor.check import listed
 from zmon.records import Finding, JobView
 
+UNKNOWN = "unknown"
+BLIND = "BLIND: the hub reaches no agent; what follows is what it saw last"
+NO_JOB = "no job: start one with zmon run -- CMD, or zmon demo"
+_IN_FULL = 3  # findings; more do not fit on the first screen
+_QUIET_JOBS = 8  # shown beside those that something is wrong with
+SEVERITIES = ("critical", "warning", "info")
 
-def status_table(jobs: Sequence[JobView], findings: Sequence[Finding], blind: bool) -> RenderableType:
-    """Jobs, then what is wrong, worst first."""
+
+def status_table(jobs: Sequence[JobView], findings: Sequence[Finding], blind: bool, now: float) -> RenderableType:
+    """What is wrong, worst first, then the jobs. `now`: unix seconds."""
     parts: list[RenderableType] = []
     if blind:
-        parts.append(Text("BLIND: the hub reaches no agent; what follows is what it saw last", style="bold red"))
-    parts.append(_jobs(jobs) if jobs else Text("no job: start one with zmon run -- CMD, or zmon demo"))
-    order = ("critical", "warning", "info")
-    for finding in sorted(findings, key=lambda f: order.index(f.severity)):
-        parts.append(Text(f"\n{finding.severity.upper()} {finding.cause}: {finding.summary}", style="bold"))
-        parts.append(Text(f"  since {time.time() - finding.onset:.0f} s; {finding.detail}\n  {finding.runbook}"))
+        parts.append(Text(BLIND, style="bold red"))
+    if findings:
+        parts += [findings_table(findings, jobs, now, _IN_FULL), Text()]
+    parts.append(_jobs(jobs) if jobs else Text(NO_JOB))
     if jobs and not findings and not blind:
         parts.append(Text("no findings"))
     return Group(*parts)
 
 
+def findings_table(
+    findings: Sequence[Finding], jobs: Sequence[JobView], now: float, in_full: int | None = None
+) -> RenderableType:
+    """Each with who, what, since when, cost and next step, worst first; after `in_full` of them a line each."""
+    worst = sorted(findings, key=lambda f: (SEVERITIES.index(f.severity), f.onset))  # what began first may be the cause
+    sizes = {job.job_id: job.world_size for job in jobs}
+    parts: list[RenderableType] = []
+    for at, finding in enumerate(worst):
+        if in_full is None or at < in_full:
+            parts += [Text(headline(finding, now), style=_style(finding)), _finding(finding, sizes, now)]
+        else:
+            parts.append(Text(f"{headline(finding, now)}: {finding.summary}", style=_style(finding)))
+    return Group(*parts)
+
+
+def headline(finding: Finding, now: float) -> str:
+    """The verdict in one line."""
+    return f"{finding.severity.upper()} {finding.cause}, job {finding.job_id}, for {duration(now - finding.onset)}"
+
+
+def culprit(finding: Finding) -> str:
+    """Who is to blame, in words."""
+    hosts = list(dict.fromkeys(finding.hosts))
+    where = f" on {listed(hosts, 4)}" if hosts else ""
+    if finding.ranks:
+        return f"rank{'s' if len(finding.ranks) > 1 else ''} {listed([str(rank) for rank in finding.ranks])}{where}"
+    return listed(hosts, 4) or "nobody is named"
+
+
 def doctor_table(checks: Sequence[Check]) -> RenderableType:
     """What was tried, what is inert first to be seen."""
     table = Table(show_header=False, box=None)
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True, max_width=30)
+    table.add_column()
     for check in checks:
-        word, style = {True: ("armed", "green"), False: ("INERT", "bold red"), None: ("absent", "dim")}[check.armed]
-        table.add_row(Text(word, style=style), check.name, Text(f"{check.found}. {check.next_step}".rstrip(". ") + "."))
-    return table
+        word, colour = {True: ("armed", "green"), False: ("INERT", "bold red"), None: ("absent", "dim")}[check.armed]
+        said = " ".join(
+            part if part.endswith((".", "?", "`")) else f"{part}." for part in (check.found, check.next_step) if part
+        )
+        table.add_row(Text(word, style=colour), Text(check.name), Text(said))
+    words = {True: "armed", False: "INERT", None: "absent"}
+    counted = [f"{sum(check.armed is kind for check in checks)} {word}" for kind, word in words.items()]
+    return Group(table, Text(", ".join(counted), style="bold"))
+
+
+def duration(seconds: float | None) -> str:
+    """0.0832 → 83 ms, 4.06 → 4.1 s, 192 → 3 min 12 s, 7260 → 2 h 1 min, 200000 → 2 d 7 h."""
+    if seconds is None:
+        return UNKNOWN
+    seconds = max(0.0, seconds)  # another host's clock may be a little ahead
+    if seconds < 0.9995:
+        return f"{seconds * 1000:.3g} ms"
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    for limit, size, names in ((60, 1, ("s", "")), (3600, 60, ("min", "s")), (86400, 3600, ("h", "min"))):
+        if whole < limit:
+            rest = whole % size * 60 // size
+            return f"{whole // size} {names[0]}" + (f" {rest} {names[1]}" if rest and names[1] else "")
+    return f"{whole // 86400} d {whole % 86400 // 3600} h"
 
 
 def number(value: float | None) -> str:
@@ -42,19 +102,70 @@ def number(value: float | None) -> str:
     return "NaN" if value is None else f"{value:.4g}"
 
 
-def _jobs(jobs: Sequence[JobView]) -> Table:
+def job_columns(job: JobView) -> tuple[str, ...]:
+    """State, ranks, step, step time, samples a second: as words."""
+    return (
+        job.state,
+        f"{job.ranks_seen}/{job.world_size}",
+        UNKNOWN if job.step is None else f"{job.step:,}",
+        duration(job.step_seconds),
+        UNKNOWN if job.samples_per_second is None else f"{job.samples_per_second:,.0f}",
+    )
+
+
+def _style(finding: Finding) -> str:
+    """Its colour; the word beside it says the same without."""
+    return {"critical": "bold red", "warning": "bold yellow"}.get(finding.severity, "bold")
+
+
+def _rows(finding: Finding, sizes: Mapping[str, int], now: float) -> list[tuple[str, str]]:
+    """Who, what, since when, what it costs, what to do. `sizes`: ranks by job."""
+    began = datetime.fromtimestamp(finding.onset, UTC)
+    since = f"{began:%H:%M:%S} UTC" if now - finding.onset < 86400 else f"{began:%d %b %H:%M:%S} UTC"
+    rows = [
+        ("who", f"{culprit(finding)} ({finding.confidence:.0%} sure)"),
+        ("what", finding.summary),
+        ("since", since + ("" if finding.step is None else f", step {finding.step:,}")),
+    ]
+    if cost := _cost(finding, sizes, now):
+        rows.append(("cost", cost))
+    rows += [("do", finding.detail), ("more", finding.runbook)]
+    if finding.capsule is not None:
+        rows.append(("", f"zmon incident {finding.id}: all that was gathered, in {finding.capsule}"))
+    return rows
+
+
+def _finding(finding: Finding, sizes: Mapping[str, int], now: float) -> Table:
+    table = Table.grid(padding=(0, 1))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, text in _rows(finding, sizes, now):
+        told = Text(text)
+        told.highlight_regex(r"`[^`]+`", "bold")  # commands to copy
+        table.add_row(Text(f"  {name}", style="dim"), told)
+    return table
+
+
+def _cost(finding: Finding, sizes: Mapping[str, int], now: float) -> str:
+    """What the fault has cost so far; empty where that is not known. What a restart would cost is in the next step."""
+    if (hours := finding.lost_gpu_hours) is not None:
+        return f"{hours:,.1f} GPU hours so far" if hours >= 1 else f"{hours * 60:.1f} GPU minutes so far"
+    if finding.detector == "stall" and finding.job_id in sizes:
+        return f"{sizes[finding.job_id]} ranks idle for {duration(now - finding.onset)}"
+    return ""
+
+
+def _jobs(jobs: Sequence[JobView]) -> RenderableType:
+    """Those that something is wrong with first; where there are any, not all of the others."""
+    sick = [job for job in jobs if job.findings]
+    well = [job for job in jobs if not job.findings]
+    left_out = max(0, len(well) - _QUIET_JOBS) if sick else 0
     table = Table()
-    table.add_column("job", no_wrap=True)
+    table.add_column("job", overflow="fold")
     for column in ("state", "ranks", "step", "step time", "samples/s", "report"):
         table.add_column(column)
-    for job in jobs:
-        table.add_row(
-            job.job_id,
-            job.state,
-            f"{job.ranks_seen}/{job.world_size}",
-            "unknown" if job.step is None else f"{job.step:,}",
-            "unknown" if job.step_seconds is None else f"{job.step_seconds * 1000:.1f} ms",
-            "unknown" if job.samples_per_second is None else f"{job.samples_per_second:,.0f}",
-            "  ".join(f"{key} {number(value)}" for key, value in job.report.items()),
-        )
-    return table
+    for job in [*sick, *well[: len(well) - left_out]]:
+        reported = "  ".join(f"{key} {number(value)}" for key, value in job.report.items())
+        table.add_row(Text(job.job_id), *job_columns(job), Text(reported))
+    more = Text(f"and {left_out} jobs without findings: zmon top, or zmon status --json") if left_out else ""
+    return Group(table, more) if left_out else table

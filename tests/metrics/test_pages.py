@@ -159,6 +159,12 @@ def test_finding_that_names_nobody_is_one_series():
     assert value(text, "zmon_finding", rank="", host="", cause="unknown") == 1
 
 
+def test_series_that_alerts_look_at_are_declared_where_there_are_none():
+    """So that Prometheus' metadata tells "no finding now" from "no hub is scraped"."""
+    assert "# TYPE zmon_finding gauge" in hub(())
+    assert "# TYPE zmon_lease_overdue_seconds gauge" in page()
+
+
 def test_hub_that_never_passed_has_no_heartbeat():
     assert value(hub(last_pass=None), "zmon_hub_last_pass_timestamp_seconds") is None
     assert value(hub(), "zmon_hub_last_pass_timestamp_seconds") == 1.8e9

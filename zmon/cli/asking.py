@@ -1,9 +1,11 @@
-"""`zmon status` and `zmon doctor`: how the jobs are, and whether anybody would notice if they were not."""
+"""`zmon status`, `top` and `doctor`: how the jobs are, and whether anybody would notice if they were not."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
+import time
 from pathlib import Path
 
 import aiohttp
@@ -12,9 +14,9 @@ import msgspec
 from rich.console import Console
 
 from zmon import client
-from zmon.cli.options import AGENT_URL, HUB_URL, box_dir_option, data_dir_option, stack_url
+from zmon.cli.options import AGENT_URL, HUB_URL, PROMETHEUS_URL, box_dir_option, data_dir_option, stack_url
 from zmon.doctor import examine
-from zmon.errors import Unreachable
+from zmon.errors import Unreachable, UsageError, ZmonError
 from zmon.terminal import doctor_table, status_table
 
 BLIND = 3  # exit code of `zmon status` when nobody can tell
@@ -44,8 +46,23 @@ def status(data_dir: Path, hub: str | None, as_json: bool) -> None:
         answer = {"schema": 1, "blind": jobs.blind, "jobs": jobs.jobs, "findings": found.findings}
         click.echo(msgspec.json.encode(answer).decode())
     else:
-        Console().print(status_table(jobs.jobs, found.findings, jobs.blind))
+        Console().print(status_table(jobs.jobs, found.findings, jobs.blind, time.time()))
     sys.exit(BLIND if jobs.blind else 1 if found.findings else 0)
+
+
+@click.command()
+@data_dir_option
+@click.option("--hub", envvar="ZMON_HUB_URL", help="Base URL of the hub.")
+def top(data_dir: Path, hub: str | None) -> None:
+    """Jobs, what is wrong with them, and their ranks, as they are now; until q."""
+    if not sys.stdout.isatty() or os.environ.get("TERM") == "dumb":
+        raise UsageError("zmon top needs a terminal", "it redraws the whole of it", "zmon status prints the same once")
+    try:
+        from zmon.top import Top  # nobody else needs textual: training nodes do without
+    except ModuleNotFoundError as error:
+        missing = f"{error.name} is not installed"
+        raise ZmonError("zmon top cannot run", missing, "pip install 'zmon[top]', or use zmon status") from error
+    Top((hub or stack_url(data_dir, "hub") or HUB_URL).rstrip("/")).run()
 
 
 @click.command()
@@ -53,12 +70,16 @@ def status(data_dir: Path, hub: str | None, as_json: bool) -> None:
 @box_dir_option
 @click.option("--agent", envvar="ZMON_AGENT_URL", help="Base URL of this node's agent.")
 @click.option("--hub", envvar="ZMON_HUB_URL", help="Base URL of the hub.")
+@click.option("--prometheus", envvar="ZMON_PROMETHEUS_URL", help="Base URL of Prometheus.")
 @click.option("--json", "as_json", is_flag=True)
-def doctor(data_dir: Path, box_dir: Path, agent: str | None, hub: str | None, as_json: bool) -> None:
-    """Is what should watch this node armed? Exit code 0: all of it, 1: something is inert."""
+def doctor(
+    data_dir: Path, box_dir: Path, agent: str | None, hub: str | None, prometheus: str | None, as_json: bool
+) -> None:
+    """Would anybody notice, and be told? Sources, detectors, rules, routes. Exit code 0: all armed, 1: some inert."""
     agent = agent or stack_url(data_dir, "agent") or AGENT_URL
     hub = hub or stack_url(data_dir, "hub") or HUB_URL
-    checks = asyncio.run(examine(box_dir, agent.rstrip("/"), hub.rstrip("/")))
+    prometheus = prometheus or stack_url(data_dir, "prometheus") or PROMETHEUS_URL
+    checks = asyncio.run(examine(box_dir, agent.rstrip("/"), hub.rstrip("/"), prometheus.rstrip("/")))
     if as_json:
         click.echo(msgspec.json.encode({"schema": 1, "checks": checks}).decode())
     else:

@@ -17,6 +17,7 @@ def agent_page(report: AgentReport, cpu_seconds: float, resident_bytes: int | No
     page = Page()
     for state in report.ranks:
         add_rank(page, state)
+    page.declare("zmon_lease_overdue_seconds")
     add_host(page, report.host, report.sample)
     _add_send_queues(page, report)
     _add_sources(page, report.host, report.sources)

@@ -30,6 +30,7 @@ def hub_page(
             page.add("zmon_job_time_seconds_total", seconds, job.job_id, cause)
     for job_id, (counts, total) in histograms.items():
         page.add_histogram(STEP_HISTOGRAM, "Duration of the job's steps.", ("job_id", job_id), counts, total)
+    page.declare("zmon_finding")
     for finding in findings:
         pairs: list[tuple[int | str, str]] = list(zip(finding.ranks, finding.hosts, strict=False))
         pairs = pairs or [("", "".join(finding.hosts[:1]))]

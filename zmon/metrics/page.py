@@ -28,15 +28,19 @@ class Page:
         """One series; label values in the order of the spec. A value of None is left out."""
         if value is None:
             return
-        spec = SPECS[name]
-        family = self._families.get(name)
-        if family is None:
-            make = CounterMetricFamily if spec.kind == "counter" else GaugeMetricFamily
-            family = self._families[name] = make(name, spec.help)
+        spec, family = SPECS[name], self.declare(name)
         assert len(labels) == len(spec.labels), name
         suffixed = name if spec.kind == "gauge" else family.name + "_total"
         values = dict(zip(spec.labels, map(str, labels), strict=True))
         family.add_sample(suffixed, {**(extra or {}), **values}, value)
+
+    def declare(self, name: str) -> Metric:
+        """Its help and type, even without a series: whoever scrapes it can tell "none now" from "not from here"."""
+        family = self._families.get(name)
+        if family is None:
+            make = CounterMetricFamily if SPECS[name].kind == "counter" else GaugeMetricFamily
+            family = self._families[name] = make(name, SPECS[name].help)
+        return family
 
     def add_histogram(self, name: str, help_: str, label: tuple[str, str], counts: Sequence[int], total: float) -> None:
         """A histogram over STEP_SECONDS_BOUNDS; `counts` per bucket, not cumulative, the last one above all bounds."""

@@ -1,43 +1,21 @@
-"""Is what should watch this node armed, or silently inert? Each check says what it tried and what to do.
-
-Nothing is taken on trust: a box is really allocated in the box directory, the boxes that are there are really read.
-"""
+"""This node: would a rank's box fit, can those there be read, does the agent look and what does it read?"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import aiohttp
 
+import zmon
 from zmon import client
 from zmon.box import BoxReader, layout
+from zmon.doctor.check import TIMEOUT_SECONDS, Check, counted
 from zmon.errors import BoxError, Unreachable
 from zmon.hardware import SourceStatus
 
-_TIMEOUT_SECONDS = 3.0
 _UNWATCHED = "Nobody looks at the ranks of this node: zmon agent, or zmon up; where it runs, see its /healthz."
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One thing that was tried. `armed` None: it has nothing to watch on this machine."""
-
-    name: str
-    armed: bool | None
-    found: str
-    next_step: str = ""
-
-
-async def examine(box_dir: Path, agent: str, hub: str) -> list[Check]:
-    """Every check, in the order in which things depend on each other."""
-    checks = [room_for_boxes(box_dir), *boxes(box_dir)]
-    async with aiohttp.ClientSession() as session:
-        checks += await sources(session, agent, box_dir)
-        checks.append(await judge(session, hub))
-    return checks
 
 
 def room_for_boxes(box_dir: Path) -> Check:
@@ -91,10 +69,10 @@ def boxes(box_dir: Path) -> Iterator[Check]:
 async def sources(session: aiohttp.ClientSession, agent: str, box_dir: Path) -> list[Check]:
     """Does the agent answer, and what does it read?"""
     try:
-        report = await client.snapshot(session, agent, None, _TIMEOUT_SECONDS)
+        report = await client.snapshot(session, agent, None, None, TIMEOUT_SECONDS)
     except Unreachable as error:
         return [Check("agent", False, str(error), _UNWATCHED)]
-    found = [Check("agent", True, f"{agent} sees {len(report.ranks)} ranks on {report.host}")]
+    found = [Check("agent", True, f"{agent} sees {counted(len(report.ranks), 'rank')} on {report.host}")]
     if report.box_dir and Path(report.box_dir).absolute() != box_dir.absolute():
         found = [
             Check(
@@ -104,6 +82,15 @@ async def sources(session: aiohttp.ClientSession, agent: str, box_dir: Path) -> 
                 "Give both the same ZMON_BOX_DIR.",
             )
         ]
+    if report.version != zmon.__version__:
+        found.append(
+            Check(
+                "agent version",
+                False,
+                f"{agent} is zmon {report.version}, and this is {zmon.__version__}",
+                "It may not read the boxes of ranks started here: start the agent again with this zmon.",
+            )
+        )
     for source in report.sources:
         armed = None if source.absent else source.up
         why = source.error or "nothing to read on this machine" if source.absent else source.error or _reads(source)
@@ -113,14 +100,3 @@ async def sources(session: aiohttp.ClientSession, agent: str, box_dir: Path) -> 
 
 def _reads(source: SourceStatus) -> str:
     return f"reads, but leaves out {'; '.join(source.dropped)}" if source.dropped else "reads"
-
-
-async def judge(session: aiohttp.ClientSession, hub: str) -> Check:
-    """Does the hub answer, and does it see anybody?"""
-    try:
-        jobs = await client.get(session, f"{hub}/api/v1/jobs", client.JobList, _TIMEOUT_SECONDS)
-    except Unreachable as error:
-        return Check("hub", False, str(error), "Nobody judges and nobody is paged: zmon hub, or zmon up.")
-    if jobs.blind:
-        return Check("hub", False, f"{hub} reaches no agent", "Give it the agents' URLs with --agents.")
-    return Check("hub", True, f"{hub} watches {len(jobs.jobs)} jobs")

@@ -1,4 +1,4 @@
-"""`zmon doctor`: what is inert is said, with what to do; what is armed was really tried."""
+"""A node: what is inert is said, with what to do; what is armed was really tried."""
 
 import asyncio
 import json
@@ -13,10 +13,11 @@ from tests.build import Box, agent_report
 from zmon import client
 from zmon.box import layout
 from zmon.cli import cli
-from zmon.doctor import boxes, room_for_boxes, sources
+from zmon.doctor.node import boxes, room_for_boxes, sources
 from zmon.hardware import SourceStatus
 
 NOBODY = "http://127.0.0.1:1"  # tcpmux: nobody serves it
+ASK_NOBODY = ["--agent", NOBODY, "--hub", NOBODY, "--prometheus", NOBODY]
 
 
 @pytest.fixture
@@ -71,17 +72,15 @@ def test_box_of_a_rank_is_read(tmp_path):
 
 
 def test_node_without_daemons_is_said_to_be_unwatched(tmp_path):
-    answer = CliRunner().invoke(
-        cli, ["doctor", "--json", "--box-dir", str(tmp_path), "--agent", NOBODY, "--hub", NOBODY]
-    )
+    answer = CliRunner().invoke(cli, ["doctor", "--json", "--box-dir", str(tmp_path), *ASK_NOBODY])
     found = {check["name"]: check for check in json.loads(answer.output)["checks"]}
     assert answer.exit_code == 1
-    assert found["agent"]["armed"] is found["hub"]["armed"] is False
+    assert found["agent"]["armed"] is found["hub"]["armed"] is found["Prometheus"]["armed"] is False
     assert "zmon up" in found["agent"]["next_step"]
 
 
 def test_words_for_people_say_what_is_inert(tmp_path):
-    answer = CliRunner().invoke(cli, ["doctor", "--box-dir", str(tmp_path), "--agent", NOBODY, "--hub", NOBODY])
+    answer = CliRunner().invoke(cli, ["doctor", "--box-dir", str(tmp_path), *ASK_NOBODY])
     assert "INERT" in answer.output
     assert "armed" in answer.output
 
@@ -118,3 +117,13 @@ def test_agent_that_looks_elsewhere_is_told(monkeypatch):
     (check,) = asyncio.run(sources(None, "http://node-a:9780", Path("/boxes")))
     assert check.armed is False
     assert "looks at /other, and ranks started here write to /boxes" in check.found
+
+
+def test_agent_of_another_version_is_told(monkeypatch):
+    async def answer(*_):
+        return agent_report(version="0.0.9")
+
+    monkeypatch.setattr(client, "snapshot", answer)
+    _, check = asyncio.run(sources(None, "http://node-a:9780", Path("/boxes")))
+    assert check.armed is False
+    assert "is zmon 0.0.9, and this is" in check.found

@@ -1,0 +1,201 @@
+"""Prometheus: each way in which it keeps or judges nothing, by name."""
+
+import asyncio
+from datetime import UTC, datetime
+
+import aiohttp
+import pytest
+
+from tests.build import NOW
+from tests.doctor.scene import inert, rules, serving, target, told
+from zmon.doctor import Check
+from zmon.doctor.prometheus import ask, checks
+
+HOSTS = ["node-a"]
+
+
+def vector(*labels):
+    return {"data": {"resultType": "vector", "result": [{"metric": one, "value": [NOW, "1"]} for one in labels]}}
+
+
+def answers(query):
+    """What the scripted Prometheus has series of."""
+    asked = query["query"]
+    known = {
+        "time()": {"data": {"resultType": "scalar", "result": [NOW, str(NOW)]}},
+        "group by (host) (zmon_source_up)": vector({"host": "node-a"}),
+        "group by (job, instance) (zmon_hub_pass_seconds)": vector({"job": "zmon-hub", "instance": "hub:9781"}),
+        'group(up{job=~".*zmon-agent"})': vector({}),
+    }
+    return known.get(asked, vector())
+
+
+ALERT = {
+    "name": "ZmonStall", "type": "alerting", "health": "ok", "state": "inactive", "labels": {}, "annotations": {},
+    "query": "max(zmon:finding:standing) > 0", "duration": 0, "alerts": [], "evaluationTime": 0.0003,
+    "lastEvaluation": "2026-11-21T17:12:32.760368097Z",
+}  # fmt: skip
+GONE = ALERT | {"name": "ZmonAgentsAbsent", "query": 'absent(up{job=~".*zmon-agent"} == 1)'}
+RECORD = {
+    "name": "zmon:finding:standing", "type": "recording", "health": "ok", "query": "zmon_finding > 0",
+    "evaluationTime": 0.0003, "lastEvaluation": "2026-11-21T17:12:32.760368097Z",
+}  # fmt: skip
+GROUP = {
+    "name": "zmon-findings", "file": "zmon.yaml", "interval": 2, "limit": 0, "rules": [RECORD, ALERT, GONE],
+    "evaluationTime": 0.0004, "lastEvaluation": "2026-11-21T17:12:32.760368097Z",
+}  # fmt: skip
+TARGET = {
+    "labels": {"job": "zmon-agent", "instance": "node-a:9780"}, "scrapeUrl": "http://node-a:9780/metrics",
+    "health": "up", "lastError": "", "scrapeInterval": "2s", "scrapePool": "zmon-agent",
+}  # fmt: skip
+CONFIG = "global:\n  external_labels: {zmon_docs: http://docs}\nscrape_configs: []\n"
+ANSWERS = {
+    "/api/v1/query": answers,
+    "/api/v1/status/runtimeinfo": {"data": {"startTime": "2027-01-15T07:59:50Z", "reloadConfigSuccess": True}},
+    "/api/v1/targets": {"data": {"activeTargets": [TARGET], "droppedTargets": []}},
+    "/api/v1/rules": {"data": {"groups": [GROUP]}},
+    "/api/v1/status/config": {"data": {"yaml": CONFIG}},
+    "/api/v1/alertmanagers": {"data": {"activeAlertmanagers": [{"url": "http://am:9093/x/api/v2/alerts"}]}},
+    "/api/v1/metadata": lambda query: {"data": {"zmon_finding": [{}]} if query["metric"] == "zmon_finding" else {}},
+}
+
+
+def asked(**changes):
+    """What doctor reads of a Prometheus that answers so."""
+
+    async def main():
+        given = ANSWERS | {f"/api/v1/{path.replace('_', '/')}": answer for path, answer in changes.items()}
+        async with serving(given) as url, aiohttp.ClientSession() as session:
+            return await ask(session, url)
+
+    return asyncio.run(main())
+
+
+def group(**changes):
+    """All rules, the first group changed."""
+    groups = rules()
+    for name, value in changes.items():
+        setattr(groups[0], name, value)
+    return groups
+
+
+def test_prometheus_that_is_well_is_armed():
+    found = checks(told(), HOSTS)
+    assert all(check.armed for check in found)
+    assert "1 agent and 1 hub, every 2s" in [check.found for check in found]
+
+
+def test_configuration_that_could_not_be_loaded_again_is_inert():
+    assert "runs on with the one before" in inert(checks(told(config_loaded=False), HOSTS))["Prometheus"]
+
+
+def test_target_that_is_down_is_inert_with_its_error():
+    down = target(health="down", last_error="connection refused", scrape_url="http://node-b:9780/metrics")
+    found = checks(told(targets=(target(), target("zmon-hub"), down)), HOSTS)
+    assert list(inert(found).values()) == ["zmon-agent is down: connection refused"]
+    assert any("curl -s http://node-b:9780/metrics" in check.next_step for check in found)
+
+
+def test_target_before_its_first_scrape_is_neither():
+    found = checks(told(targets=(target(), target("zmon-hub", health="unknown"))), HOSTS)
+    assert inert(found) == {}
+    assert any(check.armed is None for check in found)
+
+
+def test_targets_of_others_are_none_of_its_business():
+    assert inert(checks(told(targets=(target(), target("zmon-hub"), target("node", health="down"))), HOSTS)) == {}
+
+
+def test_agents_under_another_job_name_are_inert():
+    """The alert rules look for them by that."""
+    assert (
+        "no target's job ends in zmon-agent" in inert(checks(told(targets=(target("zmon"),)), HOSTS))["scrape agents"]
+    )
+
+
+def test_job_name_may_begin_with_anything():
+    assert inert(checks(told(targets=(target("train/zmon-agent"), target("zmon-hub"))), HOSTS)) == {}
+
+
+def test_hub_that_is_not_scraped_is_inert():
+    assert "no finding can reach a pager" in inert(checks(told(num_hubs=0), HOSTS))["scrape hub"]
+
+
+def test_host_that_the_hub_hears_and_prometheus_does_not_is_named():
+    assert "node-b" in inert(checks(told(), ["node-a", "node-b"]))["scrape hosts"]
+
+
+def test_scrapes_too_far_apart_are_inert():
+    slow = (target(scrape_interval="1m"), target("zmon-hub", scrape_interval="1m"))
+    assert "every 1m" in inert(checks(told(targets=slow), HOSTS))["scrape interval"]
+
+
+@pytest.mark.parametrize("interval", ["2s", "500ms", "5s"])
+def test_scrapes_close_enough_are_quiet(interval):
+    assert inert(checks(told(targets=(target(scrape_interval=interval),)), HOSTS)) == {}
+
+
+def test_prometheus_without_the_rules_is_inert():
+    assert "nothing pages" in inert(checks(told(groups=()), HOSTS))["rule evaluation"]
+
+
+def test_rules_that_are_evaluated_late_are_inert():
+    late = group(last_evaluation=datetime.fromtimestamp(NOW - 31, UTC))
+    assert "due every 2 s and was evaluated last 31 s ago" in inert(checks(told(groups=late), HOSTS))["rule evaluation"]
+
+
+def test_rules_that_were_never_evaluated_are_inert():
+    never = group(last_evaluation=datetime(1, 1, 1, tzinfo=UTC))
+    assert "never" in inert(checks(told(groups=never), HOSTS))["rule evaluation"]
+    assert inert(checks(told(groups=never, up_seconds=1.0), HOSTS)) == {}
+
+
+def test_rules_that_take_longer_than_their_interval_are_inert():
+    assert "takes 2.5 s" in inert(checks(told(groups=group(evaluation_time=2.5)), HOSTS))["rule evaluation"]
+
+
+def test_links_without_their_external_labels_are_inert():
+    found = inert(checks(told(external_labels={"zmon_docs": "http://docs"}), HOSTS))
+    assert found["links in pages"].endswith("links to dashboard in pages lead nowhere")
+
+
+def test_prometheus_is_read():
+    found = asked()
+    assert (found.now, found.up_seconds, found.config_loaded) == (NOW, 10.0, True)
+    assert found.targets[0].scrape_url == "http://node-a:9780/metrics"
+    assert found.groups[0].rules[1].name == "ZmonStall"
+    assert found.external_labels == {"zmon_docs": "http://docs"}
+    assert found.alertmanagers == ("http://am:9093/x",)
+    assert found.present == {'up{job=~".*zmon-agent"}'}
+    assert found.declared == {"zmon_finding"}
+    assert (found.agent_hosts, found.num_hubs) == ({"node-a"}, 1)
+
+
+def test_prometheus_that_is_not_there_is_inert():
+    async def main():
+        async with aiohttp.ClientSession() as session:
+            return await ask(session, "http://127.0.0.1:1")
+
+    found = asyncio.run(main())
+    assert (found.name, found.armed) == ("Prometheus", False)
+    assert "Connection refused" in found.found
+    assert "--prometheus" in found.next_step
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"rules": 500}, "answered 500"),
+        ({"targets": 404}, "answered 404"),
+        ({"rules": {"status": "success"}}, "not Prometheus"),
+        ({"targets": {"data": {"activeTargets": [{"odd": 1}]}}}, "not Prometheus"),
+        ({"status_config": {"data": {"yaml": "a: [\n"}}}, "not Prometheus"),
+        ({"alertmanagers": "<html>"}, "cannot understand"),
+    ],
+)
+def test_what_answers_oddly_is_inert(changes, said):
+    found = asked(**changes)
+    assert isinstance(found, Check)
+    assert found.armed is False
+    assert said in found.found
+    assert len(found.found.splitlines()) == 1

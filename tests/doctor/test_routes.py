@@ -1,0 +1,114 @@
+"""Which receiver an alert ends in: as Alertmanager itself would say."""
+
+import subprocess
+
+import pytest
+import yaml
+
+from zmon.doctor.routes import endings, holds, integrations, parse, silenced
+
+CONFIG = """
+route:
+  receiver: top
+  routes:
+    - receiver: dead
+      matchers: ['alertname="ZmonWatchdog"']
+    - match: {team: vision}
+      receiver: vision
+      continue: true
+      routes:
+        - match_re: {job_id: 'prod-.*|live'}
+          receiver: vision-pager
+    - matchers: ['severity=~"critical|page"', 'quiet!~"yes|1"']
+      routes:
+        - {receiver: night, matchers: ['cluster="west"'], mute_time_intervals: [weekend]}
+        - {receiver: east, matchers: ['cluster="e,a}st"']}
+    - matchers: ['owner=""', 'kind!=""']
+      receiver: orphans
+receivers:
+  - {name: top}
+  - {name: dead}
+  - {name: vision, slack_configs: [{channel: x, api_url: 'http://127.0.0.1/'}]}
+  - {name: vision-pager}
+  - {name: night}
+  - {name: east}
+  - {name: orphans, webhook_configs: []}
+time_intervals:
+  - name: weekend
+    time_intervals: [{weekdays: ['saturday']}]
+"""
+LABELS = [
+    {"alertname": "ZmonWatchdog", "severity": "critical"},
+    {"alertname": "ZmonStall"},
+    {"alertname": "ZmonStall", "severity": "critical"},
+    {"alertname": "ZmonStall", "severity": "critically"},
+    {"alertname": "ZmonStall", "severity": "critical", "quiet": "yes"},
+    {"alertname": "ZmonStall", "severity": "critical", "team": "vision"},
+    {"alertname": "ZmonStall", "severity": "info", "team": "vision", "job_id": "prod-7"},
+    {"alertname": "ZmonStall", "severity": "page", "team": "vision", "job_id": "no-prod-7"},
+    {"alertname": "ZmonStall", "severity": "critical", "cluster": "west"},
+    {"alertname": "ZmonStall", "severity": "critical", "cluster": "e,a}st"},
+    {"alertname": "ZmonStall", "kind": "x"},
+    {"alertname": "ZmonStall", "kind": "x", "owner": "ann"},
+]
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory):
+    path = tmp_path_factory.mktemp("routes") / "alertmanager.yml"
+    path.write_text(CONFIG)
+    return path
+
+
+@pytest.mark.parametrize("labels", LABELS, ids=lambda labels: ",".join(labels.values()))
+def test_receivers_are_those_that_alertmanager_names(config, labels):
+    said = subprocess.run(
+        ["amtool", "config", "routes", "test", f"--config.file={config}", *(f"{k}={v}" for k, v in labels.items())],
+        capture_output=True, text=True, check=True, timeout=20,
+    ).stdout.strip()  # fmt: skip
+    assert ",".join(end.receiver for end in endings(yaml.safe_load(CONFIG), labels)) == said
+
+
+def test_route_that_is_muted_at_times_says_so():
+    (end,) = endings(yaml.safe_load(CONFIG), {"severity": "critical", "cluster": "west"})
+    assert end == ("night", ("weekend",))
+
+
+def test_receiver_is_known_by_its_integrations():
+    ways = integrations(yaml.safe_load(CONFIG))
+    assert ways["vision"] == ["slack"]
+    assert ways["orphans"] == ways["top"] == []
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ('alertname="ZmonStall"', [("alertname", "=", "ZmonStall")]),
+        ("alertname=ZmonStall", [("alertname", "=", "ZmonStall")]),
+        ('{a=~"b|c", d!="e,f}"}', [("a", "=~", "b|c"), ("d", "!=", "e,f}")]),
+        ('"a.b" !~ "x\\\\.y\\"z"', [("a.b", "!~", 'x\\.y"z')]),
+        ("{a=b,c=d}", [("a", "=", "b"), ("c", "=", "d")]),
+        ('a=""', [("a", "=", "")]),
+    ],
+)
+def test_matchers_are_read_as_they_are_written(line, expected):
+    assert list(parse(line)) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "sign", "against", "expected"),
+    [
+        ("a", "=", "a", True), ("a", "!=", "a", False), ("ab", "=~", "a", False), ("ab", "=~", "a.", True),
+        ("ab", "!~", "a.", False), ("", "=~", ".*", True), ("", "=", "", True),
+    ],
+)  # fmt: skip
+def test_expressions_match_the_whole_value(value, sign, against, expected):
+    assert holds(value, sign, against) is expected
+
+
+@pytest.mark.parametrize(
+    ("is_regex", "is_equal", "expected"), [(True, True, True), (True, False, False), (False, True, False)]
+)
+def test_silence_is_about_what_all_its_matchers_hold_of(is_regex, is_equal, expected):
+    matchers = [{"name": "alertname", "value": "Zmon.*", "isRegex": is_regex, "isEqual": is_equal}]
+    assert silenced(matchers, {"alertname": "ZmonStall"}) is expected

@@ -1,0 +1,86 @@
+"""An alert that is loaded and can never fire looks well; doctor says which and for want of what."""
+
+import pytest
+
+from tests.doctor.scene import inert, rules, told
+from zmon.doctor.rules import checks, inputs, shipped
+
+
+def loaded(name, **changes):
+    """All that is shipped, with one rule changed; without it if `None`."""
+    groups = rules()
+    for group in groups:
+        for rule in list(group.rules):
+            if rule.name == name:
+                group.rules.remove(rule) if changes == {"gone": True} else [
+                    setattr(rule, key, value) for key, value in changes.items()
+                ]
+    return groups
+
+
+def test_rules_that_are_all_there_are_armed():
+    assert all(check.armed for check in checks(shipped(), told()))
+
+
+def test_every_alert_and_every_group_of_records_has_its_line():
+    names = {check.name for check in checks(shipped(), told())}
+    assert {"alert ZmonStall", "alert ZmonAgentsAbsent", "alert ZmonWatchdog", "rules zmon-gpus"} <= names
+
+
+def test_alert_that_is_not_loaded_is_inert():
+    found = checks(shipped(), told(groups=loaded("ZmonStall", gone=True)))
+    assert inert(found) == {"alert ZmonStall": "is not loaded: it cannot fire"}
+
+
+def test_alert_that_cannot_be_evaluated_is_inert_with_the_reason():
+    groups = loaded("ZmonStall", health="err", last_error="many-to-many matching not allowed")
+    assert "many-to-many" in inert(checks(shipped(), told(groups=groups)))["alert ZmonStall"]
+
+
+def test_alert_before_its_first_evaluation_is_neither():
+    groups = loaded("ZmonStall", health="unknown")
+    (check,) = (c for c in checks(shipped(), told(groups=groups)) if c.name == "alert ZmonStall")
+    assert check.armed is None
+
+
+def test_alert_over_series_that_nobody_exports_is_inert_and_names_them():
+    groups = loaded("ZmonStall", query="max(zmon_findings_of_old) > 0")
+    found = inert(checks(shipped(), told(groups=groups)))
+    assert list(found) == ["alert ZmonStall"]
+    assert "zmon_findings_of_old, which no scraped page has" in found["alert ZmonStall"]
+
+
+def test_alert_over_series_that_a_page_declares_and_has_none_of_is_armed():
+    """No finding now is how it should be."""
+    found = checks(shipped(), told(present=frozenset(), declared=frozenset({"zmon_finding"})))
+    assert inert(found) == {}
+    assert any("none of zmon_finding now" in check.found for check in found)
+
+
+def test_alert_that_fires_for_want_of_series_is_armed():
+    groups = loaded("ZmonAgentsAbsent", query='absent(up{job="zmon-agent"} == 1)', state="firing")
+    assert inert(checks(shipped(), told(groups=groups))) == {}
+
+
+def test_recording_rules_that_are_missing_or_fail_are_named():
+    groups = loaded("zmon:gpu_power:watts", gone=True)
+    assert "zmon:gpu_power:watts" in inert(checks(shipped(), told(groups=groups)))["rules zmon-gpus"]
+    groups = loaded("zmon:gpu_power:watts", health="err", last_error="duplicate series")
+    assert "duplicate series" in inert(checks(shipped(), told(groups=groups)))["rules zmon-gpus"]
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("vector(1)", ()),
+        ('max by (zmon_label) (zmon_finding{cause="zmon_y"})', ("zmon_finding",)),
+        ('absent(up{job=~".*zmon-agent"} == 1)', ('up{job=~".*zmon-agent"}',)),
+        ("changes(zmon_beat[20s]) or group_up", ("zmon_beat",)),
+        ("max(zmon:made:of) > 0", ("zmon_finding", "zmon_beat")),
+        ("a / on (job_id) group_left (zmon_label) zmon_b", ("zmon_b",)),
+    ],
+)
+def test_series_that_an_expression_looks_at(query, expected):
+    """What a rule records stands for what it is made of, also where it is made of itself."""
+    recorded = {"zmon:made:of": "zmon_finding > 0 or zmon:made:of unless on () zmon:beat", "zmon:beat": "zmon_beat"}
+    assert inputs(query, recorded) == expected
