@@ -133,4 +133,4 @@ def _detector(told: client.DetectorState) -> Check:
     if not why:
         return Check(name, True, f"can speak of {counted(len(told.jobs), 'job')}")
     silent = "; ".join(f"{reason} (job {listed(job_ids, 4)})" for reason, job_ids in why.items())
-    return Check(name, False, silent, "Until then it can find nothing there.")
+    return Check(name, None, silent, "It finds nothing there.")  # which jobs may well be: one rank, no loss, young
