@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from tests.build import eventually
+from tests.build import eventually, snapshot, waiting
 from zmon import evidence
 from zmon.box import BoxReader
+from zmon.detectors.stall import Stall
+from zmon.stacks import PY_SPY
 
 SCRIPT = """
     import time, zmon
@@ -33,8 +35,9 @@ def rank(start_rank):
     return started
 
 
-def gather(pid, socket):
-    return asyncio.run(evidence.gather(pid, Path(socket)))
+def gather(pid, socket, py_spy=None):
+    """By default what torch's worker server alone can tell."""
+    return asyncio.run(evidence.gather(pid, Path(socket), py_spy=py_spy))
 
 
 def test_stack_names_the_line(rank):
@@ -64,6 +67,13 @@ def test_stopped_rank_has_no_stack_and_that_is_said(rank, monkeypatch):
     assert "did not answer within 0.2 s" in found["flight_error"]
 
 
+def test_stack_of_a_stopped_rank_is_read_from_outside(rank):
+    rank.signal(signal.SIGSTOP)
+    found = gather(rank.pid, rank.socket, PY_SPY)
+    assert "guilty_line" in found["stack"]
+    assert "did not answer" in found["flight_error"]
+
+
 def test_dead_rank_has_no_stack_and_that_is_said(rank):
     rank.signal(signal.SIGKILL)
     rank.wait()
@@ -78,7 +88,8 @@ def test_dead_rank_has_no_stack_and_that_is_said(rank):
 def test_rank_without_a_server_says_so():
     found = gather(os.getpid(), Path())
     assert "no worker server" in found["stack_error"]
-    assert (found["flight"], found["flight_error"]) == (None, found["stack_error"])
+    assert "py-spy is not installed" in found["stack_error"]
+    assert (found["flight"], found["flight_error"]) == (None, "the job has no worker server (torch < 2.9?)")
 
 
 # -- what is in flight -------------------------------------------------------------------------------------
@@ -146,6 +157,17 @@ def test_all_reduce_that_cpp_issued_is_seen_with_its_bytes_and_the_rank_behind_h
     assert "in backward" in behind["stack"]
 
 
+def test_flight_records_alone_name_the_rank_that_others_wait_for(ddp):
+    """As if the boxes saw no collective, which is so in a compiled graph."""
+    eventually(lambda: gather(ddp[0].pid, ddp[0].socket)["flight"].pending)
+    flights = {number: gather(rank.pid, rank.socket)["flight"] for number, rank in enumerate(ddp)}
+    states = [waiting(number, in_flight=None, phase="backward", world_size=2) for number in range(2)]
+    (blind,) = Stall().detect(snapshot(*states))
+    assert (blind.cause, blind.ranks) == ("unknown", ())
+    (found,) = Stall().detect(snapshot(*states, flights=flights))
+    assert (found.cause, found.ranks) == ("compute_hang", (1,))
+
+
 def test_rank_whose_native_call_holds_the_interpreter_lock_still_tells_what_is_in_flight(start_rank, monkeypatch):
     """Its stack needs that lock (PythonHandlers.cpp), the flight record does not."""
     monkeypatch.setattr(evidence, "TIMEOUT_SECONDS", 0.5)
@@ -167,9 +189,11 @@ def test_rank_whose_native_call_holds_the_interpreter_lock_still_tells_what_is_i
         return found if found["stack"] is None else None  # it printed a moment before it got there
 
     found = eventually(told)
-    reader.close()
     assert "holds the interpreter lock" in found["stack_error"]
     assert found["flight"].last == {"gloo:0": 1}
+    found = gather(rank.pid, reader.identity().socket, PY_SPY)
+    reader.close()
+    assert ("<module>" in found["stack"], found["stack_error"]) == (True, None)
 
 
 class FakeServer:
@@ -190,7 +214,7 @@ class FakeServer:
             await runner.setup()
             await web.UnixSite(runner, str(socket)).start()
             try:
-                return await evidence.gather(os.getpid(), socket)
+                return await evidence.gather(os.getpid(), socket, py_spy=None)
             finally:
                 await runner.cleanup()
 

@@ -25,7 +25,7 @@ class FakeAgent:
         self.host, self.ranks = host, ranks
         self.suspects, self.version = [], 0
         self.records = {}
-        self.down = False
+        self.down = self.hangs = False
         self.asked = []
         self.cursor = 0
         self.behind, self.mute = 2, ()  # the rank that did not enter; ranks whose evidence never comes
@@ -52,6 +52,8 @@ class FakeAgent:
 
     async def snapshot(self, request):
         self.check(request)
+        while self.hangs:
+            await asyncio.sleep(0.02)
         self.cursor += 1
         report = agent_report(*self.ranks, host=self.host, records=self.records, cursor=self.cursor)
         self.records = {}
@@ -79,7 +81,7 @@ class FakeAgent:
 
     def evidence_asked(self):
         """The ranks that were asked for evidence, in that order."""
-        return [path.rpartition("/")[2] for path in self.asked if "evidence" in path]
+        return [path.rpartition("/")[2].partition("&run=")[0] for path in self.asked if "evidence" in path]
 
 
 def stopped(rank, **changes):
@@ -555,6 +557,30 @@ def test_host_whose_agent_is_silent_is_a_finding(play):
         (found,) = await until(door.findings)
         assert (found["cause"], found["hosts"]) == ("agent_unreachable", ["node-b"])
         assert "ranks 2, 3" in found["summary"]
+
+    play(scenario, here, there)
+
+
+def test_agent_that_hangs_holds_up_no_pass(play):
+    here, there = halves()
+
+    async def scenario(door):
+        await door.passes()
+        there.hangs = True
+
+        async def unreachable():
+            return not door.hub.links[1].reachable
+
+        assert await until(unreachable)
+        asked = len(there.asked)
+        await door.passes(6)
+        assert len([path for path in there.asked[asked:] if "snapshot" in path]) < 4
+        there.hangs = False
+
+        async def reachable():
+            return door.hub.links[1].reachable
+
+        assert await until(reachable)
 
     play(scenario, here, there)
 

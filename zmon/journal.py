@@ -86,13 +86,24 @@ class Journal:
         else:
             evidence = {**known.evidence, **finding.evidence}
             refined = replace(
-                finding, id=known.id, onset=known.onset, detected=known.detected, severity=severity, evidence=evidence
-            )
+                finding, id=known.id, onset=known.onset, detected=known.detected, severity=severity, evidence=evidence,
+                capsule=known.capsule,
+            )  # fmt: skip
         if (refined.cause, refined.severity, refined.ranks) != (known.cause, known.severity, known.ranks):
             self._keep(refined)
         else:
             self._findings[known.id] = refined
         return False
+
+    def find(self, finding_id: str) -> Finding | None:
+        """As it is now."""
+        return self._findings.get(finding_id)
+
+    def file(self, finding_id: str, capsule: str) -> None:
+        """Where all that is known of it lies."""
+        known = self._findings.get(finding_id)
+        if known is not None and known.capsule != capsule:
+            self._keep(replace(known, capsule=capsule))
 
     def attach(self, finding_id: str, evidence: dict[str, Any]) -> None:
         """Evidence that came in after the finding was published."""

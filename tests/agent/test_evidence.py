@@ -59,9 +59,7 @@ def test_evidence_of_a_rank_without_a_server_says_so(live, ask):
 
     async def scenario(client):
         found = await get(client, "/api/v1/evidence/job/0")
-        assert found["stack"] is None
-        assert "no worker server" in found["stack_error"]
-        assert (found["flight"], found["flight_error"]) == (None, found["stack_error"])
+        assert (found["flight"], found["flight_error"]) == (None, "the job has no worker server (torch < 2.9?)")
 
     ask(scenario)
 
@@ -75,3 +73,61 @@ def test_evidence_of_nobody_is_not_found_in_one_line(live, ask):
             assert "zmon status" in found["error"]
 
     ask(scenario)
+
+
+def test_dead_rank_has_no_stack_but_its_last_lines(start_rank, tmp_path, ask):
+    """What it wrote where it may be read by nobody but us: the log of the test."""
+    rank = start_rank(
+        """
+        import sys, time, zmon.probe
+        assert zmon.probe.attach_box()
+        print("attached", flush=True)
+        print("ValueError: bad batch 17", file=sys.stderr, flush=True)
+        time.sleep(60)
+        """,
+        ZMON_BOX_DIR=str(tmp_path),
+    )
+    rank.says("ValueError")
+
+    async def scenario(client):
+        async def said():
+            return (await get(client, "/api/v1/evidence/job/0"))["stderr_tail"]
+
+        assert "bad batch 17" in await until(said)
+        rank.signal(9)
+        rank.wait()
+
+        async def dead():
+            found = await get(client, "/api/v1/evidence/job/0")
+            return found if not found["alive"] else None
+
+        found = await until(dead)
+        assert "bad batch 17" in found["stderr_tail"]
+        assert (found["stack"], found["stack_error"], found["flight_error"], found["pid"]) == (
+            None, "its process is gone", "its process is gone", None,
+        )  # fmt: skip
+
+    ask(scenario)
+
+
+def test_evidence_is_of_the_newest_start_unless_another_is_asked_for(live, ask):
+    live(attempt=0, uid=b"a" * 16, start_unix=10**18)
+    live(attempt=1, uid=b"b" * 16, start_unix=2 * 10**18)
+
+    async def scenario(client):
+        newest = await get(client, "/api/v1/evidence/job/0?stacks=0")
+        assert newest["run_uid"] == (b"b" * 16).hex()
+        earlier = await get(client, f"/api/v1/evidence/job/0?stacks=0&run={(b'a' * 16).hex()}")
+        assert earlier["run_uid"] == (b"a" * 16).hex()
+
+    ask(scenario)
+
+
+def test_last_lines_can_be_left_off(live, ask):
+    live()
+
+    async def scenario(client):
+        found = await get(client, "/api/v1/evidence/job/0")
+        assert (found["stderr_tail"], found["stderr_error"]) == (None, "the agent runs --without stderr")
+
+    ask(scenario, without=frozenset({"stderr"}))

@@ -212,7 +212,7 @@ def test_source_left_off_is_neither_read_nor_exported(ask):
             return nic.num_reads > 2
 
         assert await until(read)
-        assert set(await sources(client)) == {"boxes", "nic"}
+        assert set(await sources(client)) == {"boxes", "nic", "stderr"}
         assert 'source="gpu"' not in await metrics(client)
         assert gpu.num_reads == 0
 

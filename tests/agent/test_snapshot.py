@@ -53,6 +53,23 @@ def test_snapshot_is_of_one_job_where_that_is_asked_for(live, ask):
     ask(scenario)
 
 
+def test_last_steps_of_a_rank_are_no_more_than_asked_for_nor_than_the_agent_gives(live, ask):
+    box = live()
+    box.clock.ns = -10_000_000_000  # these steps ended some seconds ago
+    box.steps(10)
+
+    async def scenario(client):
+        report = await snapshot(client, "?since=0&last=3")
+        assert [r.step for r in report.records[JOB][UID]] == [8, 9, 10]
+        assert len((await snapshot(client, "?since=0&last=1000000")).records[JOB][UID]) == 5
+        # the last step began so long ago as its record says: both clocks are of one moment
+        (record,) = report.records[JOB][UID][-1:]
+        began = report.time - (report.monotonic - record.start)
+        assert 9.0 < report.time - began < 20.0
+
+    ask(scenario, max_records_per_rank=5)
+
+
 @pytest.mark.parametrize("first", ["old", "new"])
 def test_records_of_a_restarted_rank_are_those_of_its_newest_start(live, ask, tmp_path_factory, first):
     """An agent that is started after the restart finds the boxes of both, in any order."""

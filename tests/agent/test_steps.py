@@ -62,7 +62,7 @@ def test_log_that_is_left_off_writes_nothing(live, ask, tmp_path_factory):
 
     async def scenario(client):
         assert (await snapshot(client)).ranks
-        assert set(await sources(client)) == {"boxes"}
+        assert set(await sources(client)) == {"boxes", "stderr"}
 
     ask(scenario, data_dir=data, without=frozenset({"steps"}))
     assert list(data.iterdir()) == []

@@ -11,45 +11,36 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, replace
-from pathlib import Path
-from types import MappingProxyType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import psutil
 from aiohttp import web
 
 import zmon
-from zmon import evidence, metrics
+from zmon import metrics
 from zmon.agent.config import AgentConfig
 from zmon.agent.devices import Devices
 from zmon.agent.exported import exported
+from zmon.agent.rank_evidence import LastLines, rank_evidence, whereabouts
+from zmon.agent.seen import Asked, Seen, see
 from zmon.agent.watch import Watch, news
-from zmon.errors import BoxError, Unreachable
+from zmon.errors import Unreachable
 from zmon.hardware import HostSample, SourceStatus
-from zmon.records import AgentReport, RankState, StepRecord
+from zmon.records import AgentReport
 from zmon.server import json_response, number_argument, problem
 from zmon.sources import Reading, Source, all_sources
 from zmon.sources.boxes import Boxes
-from zmon.sources.rank_box import RankBox, Suspicion
+from zmon.sources.rank_box import Suspicion
+from zmon.sources.stderr import StderrSource
 from zmon.steplog import FOLDER, StepLog
 
 log = logging.getLogger("zmon.agent")
 
 T = TypeVar("T")
-_SETTLED_NS = 50_000_000  # a record is written microseconds after its step's end: what is older is all there
 _STEPS = "steps"
 _LAST_WORDS_SECONDS = 1.0
-
-
-class _Seen(NamedTuple):
-    """The ranks as of the last look."""
-
-    cursor: int
-    ranks: tuple[tuple[RankState, int], ...] = ()  # with its pid as seen from here
-    records: Mapping[str, dict[str, tuple[StepRecord, ...]]] = MappingProxyType({})
 
 
 class Agent:
@@ -62,7 +53,7 @@ class Agent:
             "boxes", self._boxes.read, config.look_interval_seconds, config.look_timeout_seconds, self._heard
         )
         found = all_sources(self._pids) if sources is None else sources
-        config.check_names([*(source.name for source in found), _STEPS])
+        config.check_names([*(source.name for source in found), StderrSource.name, _STEPS])
         self._sources = {
             source.field: Watch(
                 source.name,
@@ -75,6 +66,10 @@ class Agent:
             if source.name not in config.without
         }
         self._watches = [self._looks, *self._sources.values()]
+        self._last_lines: LastLines | None = None
+        if StderrSource.name not in config.without:
+            self._last_lines = LastLines(self._boxes.runs, config.source_timeout_seconds)
+            self._watches.append(self._last_lines.watch)
         self._logging: Watch | None = None
         if config.data_dir is not None and _STEPS not in config.without:
             steps = StepLog(config.data_dir / FOLDER, config.host)
@@ -133,29 +128,14 @@ class Agent:
         except TimeoutError as error:
             raise self._unreachable(f"no answer within {self._config.answer_seconds:g} s") from error
 
-    def _see(self, since: int | None, about: int | None, job_id: str | None) -> _Seen:
-        """Called by the thread that looks."""
-        cursor = time.monotonic_ns() - _SETTLED_NS
-        ranks: list[tuple[RankState, int]] = []
-        records: defaultdict[str, dict[str, tuple[StepRecord, ...]]] = defaultdict(dict)
-        for box, state in self._boxes.ranks():
-            if job_id is not None and state.job_id != job_id:
-                continue
-            ranks.append((state, box.pid))
-            if since is not None:
-                with contextlib.suppress(BoxError, OSError):  # damaged since it was looked at: the next look says so
-                    read = box.records_ended if about is None else box.records_spread
-                    fresh = read(since, cursor, about or self._config.max_records_per_rank)
-                    records[state.job_id][state.run_uid] = fresh
-        return _Seen(cursor, tuple(ranks), records)
-
     # -- answers ---------------------------------------------------------------------------------------
 
-    def _report(self, seen: _Seen) -> AgentReport:
+    def _report(self, seen: Seen) -> AgentReport:
         sample = HostSample(**{field: watch.value for field, watch in self._sources.items()})
         return AgentReport(
             host=self._config.host,
             time=time.time(),
+            monotonic=time.monotonic(),
             version=zmon.__version__,
             box_dir=str(self._config.box_dir),
             ranks=self._devices.add(seen.ranks, sample.gpus or ()),
@@ -165,24 +145,17 @@ class Agent:
             cursor=seen.cursor,
         )
 
-    async def report(
-        self, since: int | None = None, job_id: str | None = None, about: int | None = None
-    ) -> AgentReport:
-        """Everything as of the last look; step records only for those who hand a cursor in.
-
-        The cursor is the host's monotonic clock in nanoseconds: records of steps that ended after it, `about` so many of
-        each rank if that is given.
-        Raises Unreachable while the boxes cannot be looked at.
-        """
-        return self._report(await self._ask_boxes(lambda: self._see(since, about, job_id)))
+    async def report(self, asked: Asked) -> AgentReport:
+        """Everything as of the last look, steps only for those who ask. Raises Unreachable while nobody can look."""
+        return self._report(await self._ask_boxes(lambda: see(self._boxes, asked, self._config.max_records_per_rank)))
 
     async def page(self) -> bytes:
         """/metrics: the newest attempt of each job, until a little after its end; no rank that nobody looks at."""
         try:
-            report = await self.report()
+            report = await self.report(Asked())
             self._devices.keep(state.run_uid for state in report.ranks)
         except Unreachable:
-            report = self._report(_Seen(0))
+            report = self._report(Seen(0))
         cpu = self._process.cpu_times()
         return metrics.agent_page(
             replace(report, ranks=tuple(exported(report.ranks))),
@@ -208,30 +181,25 @@ class Agent:
 
     async def get_snapshot(self, request: web.Request) -> web.Response:
         """Everything, for the hub."""
-        since, about = (int(number_argument(request.query, name, -1)) for name in ("since", "about"))
+        numbers = (int(number_argument(request.query, name, -1)) for name in ("since", "about", "last"))
+        since, about, last = (None if number < 0 else number for number in numbers)
+        asked = Asked(since, request.query.get("job_id"), about or None, last or None)
         try:
-            asked = (since if since >= 0 else None, request.query.get("job_id"), about if about > 0 else None)
-            return json_response(await self.report(*asked))
+            return json_response(await self.report(asked))
         except Unreachable as error:
             return problem(str(error), 503)
 
     async def get_evidence(self, request: web.Request) -> web.Response:
-        """What one rank of this node is stuck in: its stacks (not with `stacks=0`), its operations in flight."""
-        job_id, rank = request.match_info["job_id"], request.match_info["rank"]
+        """What one rank of this node is stuck in, dead or alive; `stacks=0`: without them, `run`: that start of it."""
+        job_id, rank, run_uid = request.match_info["job_id"], request.match_info["rank"], request.query.get("run")
         stacks = request.query.get("stacks", "1") not in ("", "0")
-
-        def find() -> tuple[int, Path] | None:
-            boxes: Iterator[tuple[RankBox, RankState]] = self._boxes.ranks()
-            found = (box for box, state in boxes if state.job_id == job_id and str(state.rank) == rank)
-            return next(((box.identity.pid, box.socket) for box in found), None)
-
         try:
-            where = await self._ask_boxes(find)
+            where = await self._ask_boxes(lambda: whereabouts(self._boxes, job_id, rank, run_uid))
         except Unreachable as error:
             return problem(str(error), 503)
         if where is None:
             return problem(f"no rank {rank} of job {job_id} on this node: zmon status lists what is there", 404)
-        gathered: dict[str, Any] = await evidence.gather(*where, stacks=stacks)
+        gathered = await rank_evidence(where, self._last_lines, stacks)
         return json_response({"schema": 1, "job_id": job_id, "rank": int(rank), **gathered})
 
     async def get_metrics(self, request: web.Request) -> web.Response:

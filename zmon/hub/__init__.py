@@ -21,6 +21,8 @@ from zmon.hub.answers import Answers
 from zmon.hub.book import Books
 from zmon.hub.config import HubConfig
 from zmon.hub.gathering import Gathering
+from zmon.hub.incident_answers import IncidentAnswers
+from zmon.hub.incidents import Incidents
 from zmon.hub.view import view
 from zmon.journal import Journal
 from zmon.link import FORGET_SECONDS, AgentLink
@@ -43,6 +45,8 @@ class Hub:
         self.pass_seconds = 0.0
         self.last_pass_time: float | None = None
         self._gathering = Gathering(config, self.links, self.journal, self.books)
+        self.incidents = Incidents(config, self.links, self.journal, self._gathering)
+        self._asked: dict[AgentLink, asyncio.Task[None]] = {}  # and not answered yet
         self._wake = asyncio.Event()
 
     @property
@@ -94,8 +98,17 @@ class Hub:
                 await asyncio.sleep(self._config.alert_interval_seconds / 2)  # suspects that flicker must not spin it
 
     async def _ask(self, session: aiohttp.ClientSession) -> None:
+        """Ask all of them; the pass does not wait for one that fell silent, so that silence slows down no verdict."""
         room = asyncio.Semaphore(self._config.max_asked)  # an answer that waits for us to read it is not late
-        await asyncio.gather(*(self._ask_one(session, link, room) for link in self.links))
+        for link in self.links:
+            if link not in self._asked:
+                self._asked[link] = asyncio.create_task(self._ask_one(session, link, room))
+        if waited := [task for link, task in self._asked.items() if link.reachable or link.report is None]:
+            await asyncio.wait(waited)
+        done = {link: task for link, task in self._asked.items() if task.done()}
+        for link, task in done.items():
+            del self._asked[link]
+            task.result()
 
     async def _ask_one(self, session: aiohttp.ClientSession, link: AgentLink, room: asyncio.Semaphore) -> None:
         config = self._config
@@ -132,6 +145,7 @@ class Hub:
             self._gathering.what_is_new(session, snapshot)
         if all(link.report or link.silent_seconds > FORGET_SECONDS for link in self.links):
             self._forget_gone_jobs(now)
+        self.incidents.follow(session, self.snapshots, now)
         self.last_pass_time = now
 
     def _take(self, snapshot: Snapshot, detector: detectors.Detector, now: float) -> None:
@@ -164,7 +178,7 @@ class Hub:
     def app(self) -> web.Application:
         """The HTTP door, with the loops running behind it."""
         app = web.Application()
-        app.add_routes(Answers(self).routes())
+        app.add_routes([*Answers(self).routes(), *IncidentAnswers(self.incidents.folder).routes()])
         app.cleanup_ctx.append(self._run)
         return app
 
@@ -173,10 +187,11 @@ class Hub:
             tasks = [asyncio.create_task(self.judge_for_ever(session))]
             tasks += [asyncio.create_task(self.listen(session, link)) for link in self.links]
             yield
+            self.incidents.cancel()
             self._gathering.cancel()
-            for task in tasks:
+            for task in (*tasks, *self._asked.values()):
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await asyncio.gather(*tasks, *self._asked.values(), return_exceptions=True)
 
 
 __all__ = ["Hub", "HubConfig"]

@@ -86,6 +86,7 @@ class Answers:
         healthy, agents = not (hub.blind or late), [link.status() for link in hub.links]
         body = {
             "schema": 1, "version": zmon.__version__, "healthy": healthy, "findings_unwritten": hub.journal.error,
+            "incidents_unwritten": hub.incidents.error,
             "agents": agents,
         }  # fmt: skip
         return json_response(body, 200 if healthy else 503)

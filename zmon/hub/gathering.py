@@ -1,12 +1,13 @@
-"""When a job stalls: what its ranks are stuck in, asked of their agents behind the pass's back.
+"""When a job stalls: what its ranks are stuck in, and what the culprits said last, asked behind the pass's back.
 
-Of other findings the ranks go on: their stacks say nothing, and asking costs them.
+Of other findings the ranks go on: their stacks say nothing, and asking costs them. A dead rank is asked for if it is
+to blame: its agent has the end of its stderr.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import aiohttp
@@ -19,6 +20,8 @@ from zmon.journal import Journal
 from zmon.link import AgentLink
 from zmon.records import Finding, Flight, Snapshot
 
+_STDERR = "stderr_"
+
 
 class Gathering:
     """Asks once for each verdict about a stall, and again when it says another thing."""
@@ -26,46 +29,64 @@ class Gathering:
     def __init__(self, config: HubConfig, links: Sequence[AgentLink], journal: Journal, books: Books) -> None:
         self._config, self._links, self._journal, self._books = config, links, journal, books
         self._asked: dict[str, tuple[Any, ...]] = {}  # by finding: the verdict that evidence was gathered for
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[str, asyncio.Task[None]] = {}  # by finding: the last one
 
     def what_is_new(self, session: aiohttp.ClientSession, snapshot: Snapshot) -> None:
         """Start asking about this job where its verdict is new."""
         active = [finding for finding in self._journal.active() if finding.detector == "stall"]
         self._asked = {f.id: self._asked[f.id] for f in active if f.id in self._asked}
+        self._tasks = {finding_id: task for finding_id, task in self._tasks.items() if not task.done()}
         of_job = [finding for finding in active if finding.job_id == snapshot.job_id]
         if not of_job:
             self._books.of(snapshot).flights = {}
         for finding in of_job:
-            verdict = (finding.cause, finding.ranks)
+            verdict = (finding.cause, finding.ranks, finding.step)
             if self._asked.get(finding.id) != verdict:
                 self._asked[finding.id] = verdict
-                self._start(self._gather(session, snapshot, finding))
+                self._tasks[finding.id] = asyncio.create_task(self._gather(session, snapshot, finding))
+
+    async def done(self, finding_id: str) -> None:
+        """Return once nobody is being asked about that finding."""
+        while task := self._tasks.get(finding_id):
+            await asyncio.wait([task])
+            if self._tasks.get(finding_id) is task:
+                del self._tasks[finding_id]
 
     def cancel(self) -> None:
         """The hub ends."""
-        for task in self._tasks:
+        for task in self._tasks.values():
             task.cancel()
 
     async def _gather(self, session: aiohttp.ClientSession, snapshot: Snapshot, finding: Finding) -> None:
         """Stacks of the culprits, or of everybody where nobody is named, and what every rank has in flight."""
         config, urls = self._config, {link.report.host: link.url for link in self._links if link.report}
         alive = [r for r in snapshot.ranks if r.alive]
-        ranks = [r.rank for r in alive if r.rank in finding.ranks or not finding.ranks][: config.max_stacks]
-        asked = [(r, urls[r.host]) for r in alive]
-        answers = await client.evidence(session, asked, ranks, config.evidence_seconds, config.max_asked)
-        self._books.of(snapshot).flights = flights(answers)
-        gathered: dict[str, Any] = {"in_flight": flight.table(snapshot, answers)}
-        if ranks:
-            gathered["stacks"] = {str(rank): flight.without(answers[rank]) for rank in ranks}
+        ranks = [r for r in snapshot.ranks if r.rank in finding.ranks or (r.alive and not finding.ranks)]
+        chosen = {r.rank for r in ranks[: config.max_stacks]}
+        asked = [(r, urls[r.host]) for r in snapshot.ranks if r.alive or r.rank in chosen]
+        answers = await client.evidence(session, asked, chosen, config.evidence_seconds, config.max_asked)
+        of_alive = {r.rank: answers[r.rank] for r in alive}
+        self._books.of(snapshot).flights = flights(of_alive)
+        gathered: dict[str, Any] = {"in_flight": flight.table(snapshot, of_alive)}
+        if chosen:
+            gathered["stacks"] = {str(rank): _stack(answers[rank]) for rank in sorted(chosen)}
+        if finding.ranks:
+            gathered["stderr_tail"] = {str(rank): _said(answers[rank]) for rank in sorted(chosen)}
         self._journal.attach(finding.id, gathered)
-
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
 
 def flights(answers: dict[int, dict[str, Any]]) -> dict[int, Flight]:
     """The flight records out of the agents' answers, by rank; a rank that told none is left out."""
     told = {rank: answer.get("flight") for rank, answer in answers.items()}
     return {rank: msgspec.convert(record, Flight) for rank, record in told.items() if isinstance(record, dict)}
+
+
+def _stack(answer: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in flight.without(answer).items() if not name.startswith(_STDERR)}
+
+
+def _said(answer: dict[str, Any]) -> dict[str, Any]:
+    """The end of a rank's stderr: `text`, or `error` why there is none; `path`, and whether it is `shared`."""
+    told = {name.removeprefix(_STDERR): value for name, value in answer.items() if name.startswith(_STDERR)}
+    error = told.get("error", None if "tail" in told else answer.get("stack_error"))
+    return {"text": told.get("tail"), "error": error, "path": told.get("path"), "shared": told.get("shared", False)}

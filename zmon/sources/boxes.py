@@ -45,6 +45,7 @@ class Boxes:
         self._closed: dict[str, str] = {}  # folders that may not be listed: why
         self._pruned_at: int | None = None
         self._pids: dict[int, tuple[str, int]] = {}
+        self._runs: dict[str, int] = {}
         self._files: dict[Path, int] = {}
 
     @property
@@ -97,6 +98,7 @@ class Boxes:
         self._pids = {
             box.pid: (box.identity.job_id, box.identity.rank) for box in self._open.values() if box.alive and box.pid
         }
+        self._runs = {box.identity.run_uid: box.pid for box in self._open.values() if box.alive and box.pid}
         return frozenset(s for box in self._news() if (s := box.suspicion()))
 
     def ranks(self) -> Iterator[tuple[RankBox, RankState]]:
@@ -110,6 +112,10 @@ class Boxes:
     def pids(self) -> dict[int, tuple[str, int]]:
         """Job id and rank by pid, of the ranks that lived in this PID namespace at the last look. From any thread."""
         return self._pids
+
+    def runs(self) -> dict[str, int]:
+        """Pid by run uid, of the same ranks. From any thread."""
+        return self._runs
 
     def files(self) -> dict[Path, int]:
         """Boxes and their inodes, of ranks that live or died a moment ago, as of the last look. From any thread."""

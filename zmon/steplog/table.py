@@ -6,16 +6,16 @@ known; what is not known is null. Seconds and bytes; `start` is unix time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import BinaryIO
+from typing import BinaryIO, Protocol
 
 import msgspec
 
 from zmon.errors import UsageError
-from zmon.records import OPS, PHASES, OpTotals
-from zmon.steplog.reader import RunSteps
+from zmon.records import OPS, PHASES, Measures, OpTotals, StepRecord
+from zmon.steplog.format import Run
 
 ROW_GROUP = 32_768  # rows of a Parquet file that are in memory at a time
 _DID_NOT_RUN = OpTotals()
@@ -23,16 +23,30 @@ _DID_NOT_RUN = OpTotals()
 Row = tuple[str | int | float | None, ...]
 
 
+class Steps(Protocol):
+    """The steps of one run of a rank, from wherever they are."""
+
+    @property
+    def run(self) -> Run:
+        """Whose."""
+
+    def steps(self) -> Iterator[tuple[float, StepRecord]]:
+        """Oldest first, with their starts in unix seconds."""
+
+    def so_far(self) -> Measures:
+        """What it ever did: for a column each."""
+
+
 @dataclass(frozen=True)
 class Table:
     """What is exported: these runs, with the columns that they need."""
 
-    runs: list[RunSteps]
+    runs: Sequence[Steps]
     phases: tuple[str, ...]
     ops: tuple[str, ...]
 
     @classmethod
-    def of(cls, runs: list[RunSteps]) -> Table:
+    def of(cls, runs: Sequence[Steps]) -> Table:
         """All steps of these runs."""
         ran = [run.so_far() for run in runs]
         return cls(
