@@ -111,7 +111,7 @@ def test_both_states_damaged_is_corrupt_and_the_rest_of_the_box_is_not(box):
 def test_collective_whose_numbers_do_not_check_is_never_shown(box):
     box.timeline.begin_step(None)
     box.timeline.enter_op(OP_NUMBER["all_to_all"], box.timeline.group("0", 2), 1000, 0)
-    for number in (layout.NUM_BYTES, layout.SEQUENCE):
+    for number in (layout.ENTERED, layout.SEQUENCE):
         box.flip(layout.LIVE + 8 * number)
         with pytest.raises(BoxCorrupt):
             part(box, "now")
@@ -129,8 +129,9 @@ def test_numbers_stand_there_before_the_state_that_speaks_of_them(box):
 
     box.timeline._live = Noting(box.writer.live, 0)
     box.timeline.enter_op(OP_NUMBER["all_to_all"], box.timeline.group("0", 2), 1000, 0)
-    assert sorted(order[:4]) == [layout.NUM_BYTES, layout.NUM_BYTES + 1, layout.SEQUENCE, layout.SEQUENCE + 1]
-    assert order[4:] in ([slot, slot + 1] for slot in layout.STATE_SLOTS)
+    numbers = (layout.ENTERED, layout.BEFORE, layout.SEQUENCE)
+    assert sorted(order[:6]) == sorted(at + half for at in numbers for half in (0, 1))
+    assert order[6:] in ([slot, slot + 1] for slot in layout.STATE_SLOTS)
 
 
 def test_state_is_read_before_its_place_so_that_no_activity_seems_as_old_as_the_one_before(box, monkeypatch):

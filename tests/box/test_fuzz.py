@@ -35,6 +35,7 @@ class Written:
     states: set = field(default_factory=set)
     places: set = field(default_factory=set)
     numbers: set = field(default_factory=set)
+    entered: set = field(default_factory=set)
     told: dict = field(default_factory=dict)  # by part: what it was, as text
 
 
@@ -81,6 +82,7 @@ def look(path, written):
     written.states.add((now.since, now.activity, now.phase, now.op, now.group))
     written.places.add(place(now))
     written.numbers |= {0, now.num_bytes, now.sequence, *reader.sequences().values()}
+    written.entered |= set(reader.entered())
     for part in ("identity", "totals", "report", "words", "groups"):
         written.told[part].add(repr(getattr(reader, part)()))
     records = reader.records(0)
@@ -107,6 +109,8 @@ def judged(reader, written):
         sequences = reader.sequences()
         assert set(sequences.values()) <= written.numbers
         num_told += len(sequences) == layout.MAX_GROUPS
+    with contextlib.suppress(BoxError):
+        assert set(reader.entered()) <= written.entered
     for part in ("identity", "totals", "report", "words", "groups"):
         with contextlib.suppress(BoxError):
             assert repr(getattr(reader, part)()) in written.told[part]

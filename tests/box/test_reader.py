@@ -32,6 +32,15 @@ def read(box):
 # -- the round trip ----------------------------------------------------------------------------------------
 
 
+def entered(box):
+    """The last two collectives."""
+    reader = BoxReader(box.path)
+    try:
+        return reader.entered()
+    finally:
+        reader.close()
+
+
 def test_identity_comes_back_in_every_field(tmp_path):
     box = Box(
         tmp_path,
@@ -87,6 +96,45 @@ def test_collective_of_a_group_that_has_no_number_has_no_sequence(box):
     box.timeline.enter_op(OP_NUMBER["reduce"], layout.NONE, 8, 8)
     found = read(box)["now"]
     assert (found.op, found.group, found.sequence, found.num_bytes) == ("reduce", None, 0, 16)
+
+
+def test_last_two_collectives_come_back_after_they_are_over(box):
+    """One that broke off an error, or the process, may be the one before: its peers found out first."""
+    group = box.timeline.group("0", 2)
+    assert entered(box) == []
+    for num_bytes in (10, 20, 30):
+        box.timeline.enter_op(OP_NUMBER["all_reduce"], group, num_bytes, num_bytes)
+        box.timeline.leave_op()
+    all_reduce = OP_NUMBER["all_reduce"]
+    assert entered(box) == [(all_reduce, group, 3, 60), (all_reduce, group, 2, 40)]
+
+
+def test_send_and_recv_have_no_sequence_and_are_not_among_the_last_collectives(box):
+    group = box.timeline.group("0", 2)
+    box.timeline.enter_op(OP_NUMBER["all_reduce"], group, 8, 8)
+    box.timeline.leave_op()
+    box.timeline.enter_op(OP_NUMBER["send"], group, 7, 0)
+    assert (read(box)["now"].op, read(box)["now"].sequence) == ("send", 0)
+    assert entered(box) == [(OP_NUMBER["all_reduce"], group, 1, 16)]
+
+
+@pytest.mark.parametrize("count", [1, 1023, 1024, 1025, 2048, 10**9])
+def test_sequence_is_whole_again_whatever_remainder_it_was_kept_by(box, count):
+    group = box.timeline.group("0", 2)
+    box.timeline.count_op(OP_NUMBER["all_reduce"], group, 8, 8, count - 1)
+    box.timeline.enter_op(OP_NUMBER["all_reduce"], group, 8, 8)
+    assert read(box)["now"].sequence == count
+    box.timeline.leave_op()
+    box.timeline.count_op(OP_NUMBER["all_reduce"], group, 8, 8, 400)
+    assert entered(box)[0][2] == count
+    box.timeline.wait_op(OP_NUMBER["all_reduce"], group, 16)
+    assert read(box)["now"].sequence == count + 401
+
+
+def test_collective_larger_than_can_be_told_is_told_as_the_largest(box):
+    box.timeline.enter_op(OP_NUMBER["all_reduce"], box.timeline.group("0", 2), 1 << 50, 1 << 50)
+    found = read(box)["now"]
+    assert (found.op, found.num_bytes, found.sequence) == ("all_reduce", layout.MOST_BYTES, 1)
 
 
 @pytest.mark.parametrize("activity", ACTIVITIES)

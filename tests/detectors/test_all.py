@@ -9,26 +9,39 @@ import pytest
 from zmon.detectors import ALL
 
 PROJECT = Path(__file__).parents[2]
-FILES = {"stall": ("stall", "silence")}  # by detector, where its causes are given
+FILES = {"stall": ("stall", "exits", "silence")}  # by detector, where its causes are given
 HEADINGS = set(re.findall(r"^## (.+)$", (PROJECT / "docs/runbooks.md").read_text(), re.MULTILINE))
 
 
 def test_detectors_are_the_golden_list():
-    assert [detector.name for detector in ALL] == ["stall", "coverage", "hardware"]
+    assert [detector.name for detector in ALL] == [
+        "stall",
+        "straggler",
+        "imbalance",
+        "slowdown",
+        "input_bound",
+        "divergence",
+        "coverage",
+        "hardware",
+    ]
 
 
 @pytest.mark.parametrize("detector", ALL, ids=lambda detector: detector.name)
 def test_thresholds_are_numbers_with_their_unit(detector):
     assert fields(detector)
     for threshold in fields(detector):
-        assert threshold.name.endswith(("_seconds", "_per_second"))
-        assert isinstance(threshold.default, float)
+        if threshold.name.startswith("num_"):
+            assert isinstance(threshold.default, int)
+        else:
+            assert threshold.name.endswith(("_seconds", "_per_second", "_ratio"))
+            assert isinstance(threshold.default, float)
 
 
 @pytest.mark.parametrize("detector", ALL, ids=lambda detector: detector.name)
 def test_causes_that_a_detector_gives_are_those_it_lists_and_each_has_a_runbook(detector):
     files = FILES.get(detector.name, (detector.name,))
     source = "\n".join((PROJECT / f"zmon/detectors/{file}.py").read_text() for file in files)
-    given = {cause for line in re.findall(r"(?:cause=|yield )(.+),", source) for cause in re.findall(r'"(\w+)"', line)}
+    lines = re.findall(r"(?:cause=|yield |return )(.+),", source)
+    given = {cause for line in lines for cause in re.findall(r'"(\w+)"', line)}
     assert given == set(detector.causes)
     assert given <= HEADINGS

@@ -14,10 +14,14 @@ from tests.build import (
     interrupted,
     killed,
     raised,
+    rank_state,
+    snapshot,
     terminated,
+    waiting,
     words,
 )
 from zmon.detectors.deaths import Death, culprits, death
+from zmon.detectors.stall import Stall
 
 TOGETHER = 0.3
 
@@ -161,3 +165,38 @@ def test_exception_on_a_host_whose_clock_is_ahead_is_named():
     ahead = words("exception", "builtins.ValueError", "bad batch 17", NOW - 1.2 + 30)
     states = [replace(raised(1, 1.2), host="node-b", last_words=ahead), terminated(0, 1.0), terminated(2, 1.0)]
     assert named(*states) == [1]
+
+
+# -- on their way out --------------------------------------------------------------------------------------
+
+
+def leaving(rank, seconds=1.0, message="bad batch 17", type_="builtins.ValueError", **changes):
+    """It has raised, and its process takes its time to end."""
+    said = words("exception", type_, message, NOW - seconds)
+    times = {"step_seconds": 5.0, "overdue_seconds": 3.5, "leaving_seconds": seconds}
+    return rank_state(rank, **{"last_words": said, **times, **changes})
+
+
+def detect(*ranks):
+    return next(iter(Stall().detect(snapshot(*ranks))), None)
+
+
+def test_rank_that_raised_is_named_although_its_process_hangs_on_its_way_out():
+    found = detect(leaving(1, 2.0), *(disconnected(rank) for rank in (0, 2, 3)))
+    assert (found.cause, found.ranks, found.severity) == ("rank_exited", (1,), "critical")
+    assert "ValueError: bad batch 17 (process 1001 has not ended yet)" in found.summary
+    assert detect(leaving(1, 2.0), *map(waiting, (0, 2, 3))).ranks == (1,)
+
+
+def test_victim_that_is_on_its_way_out_is_not_the_one_to_blame():
+    lost = leaving(1, 2.0, DISCONNECT, "builtins.RuntimeError")
+    assert detect(lost, killed(0), terminated(2), terminated(3)).ranks == (0,)
+
+
+def test_rank_that_told_its_excepthook_of_an_error_and_trains_on_is_not_leaving():
+    survived = leaving(1, 60.0, step_seconds=5.0)
+    assert detect(survived, *map(waiting, (0, 2, 3))).cause != "rank_exited"
+
+
+def test_stall_is_quiet_about_an_error_while_the_others_still_move():
+    assert detect(leaving(1, overdue_seconds=0.0), *map(rank_state, (0, 2, 3))) is None

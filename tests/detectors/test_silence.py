@@ -90,6 +90,83 @@ def test_ranks_that_wait_for_one_that_is_through_are_told_of_it():
     assert "rank 3 on node-a has finished" in found.summary
 
 
+def test_two_ranks_that_hang_at_once_are_both_named():
+    found = detect(outside(0), waiting(1), waiting(2), outside(3, "optimizer"))
+    assert (found.cause, found.ranks) == ("compute_hang", (0, 3))
+
+
+def test_rank_of_a_pipeline_that_its_neighbours_wait_for_is_to_blame():
+    """Send and recv have no common count; the one that is in neither is the only one left."""
+    found = detect(inside(0, "send", 0), outside(1), inside(2, "recv", 0), inside(3, "recv", 0))
+    assert (found.cause, found.ranks) == ("compute_hang", (1,))
+
+
+def test_nobody_is_named_in_a_pipeline_where_two_ranks_are_in_no_operation():
+    found = detect(inside(0, "send", 0), outside(1), outside(2), inside(3, "recv", 0))
+    assert (found.cause, found.ranks) == ("unknown", ())
+
+
+def test_ranks_of_a_pipeline_that_send_and_receive_do_not_disagree():
+    assert detect(inside(0, "send", 0), inside(1, "recv", 0), inside(2, "send", 0), inside(3, "recv", 0)).ranks == ()
+
+
+def test_rank_that_has_issued_all_that_others_wait_in_is_not_to_blame():
+    """It issued the collective asynchronously and computes: the others do not wait for it."""
+    ahead = outside(3, sequences={"0": 301})
+    assert detect(waiting(0), waiting(1), waiting(2), ahead).ranks == ()
+
+
+def test_rank_that_is_in_no_collective_and_not_in_the_group_that_waits_is_not_to_blame():
+    pair = [inside(rank, group="tp", sequence=41, sequences={"0": 300, "tp": 41}) for rank in (0, 1)]
+    assert detect(*pair, outside(2), outside(3)).ranks == ()
+
+
+def test_first_of_a_nested_chain_is_to_blame_and_not_those_that_wait_in_between():
+    """Ranks 2 and 3 wait in the job's own group for 0 and 1; 0 waits in its pair for 1; 1 reads."""
+    waits = inside(0, group="tp", sequence=41, sequences={"0": 300, "tp": 41})
+    found = detect(waits, outside(1, "data", sequences={"0": 300, "tp": 40}), inside(2), inside(3))
+    assert (found.cause, found.ranks) == ("input_stall", (1,))
+
+
+def test_ranks_that_wait_for_different_collectives_issued_at_once_do_not_disagree():
+    """Each issued 300 and 301; some have 300 behind them, which is how a network that stalls leaves them."""
+    assert detect(inside(0, "all_reduce", 300), inside(1, "all_to_all", 301), inside(2), inside(3)).ranks != (0,)
+    mixed = [inside(0, "all_reduce", 300), *(inside(rank, "all_to_all", 301) for rank in (1, 2, 3))]
+    assert (detect(*mixed).cause, detect(*mixed).ranks) == ("unknown", ())
+
+
+def test_root_of_a_reduce_is_not_the_odd_one():
+    """It alone gets something back."""
+    found = detect(inside(0, "reduce", num_bytes=8192), *(inside(rank, "reduce") for rank in (1, 2, 3)))
+    assert (found.cause, found.ranks) == ("unknown", ())
+
+
+def test_lists_of_tensors_that_differ_are_no_mismatch_on_gpus():
+    ranks = [inside(rank, "all_gather", num_bytes=100 + rank, device=f"GPU-{rank}") for rank in range(4)]
+    assert detect(*ranks).cause == "unknown"
+
+
+def test_ranks_at_a_barrier_wait_for_the_one_that_is_not():
+    found = detect(*(inside(rank, "barrier", num_bytes=0) for rank in (0, 1, 3)), outside(2))
+    assert (found.cause, found.ranks) == ("compute_hang", (2,))
+
+
+def test_rank_that_loads_its_data_itself_and_hangs_there_is_an_input_stall():
+    """A loader without workers reads in the rank's own process: the same phase."""
+    assert detect(waiting(0), outside(1, "data"), waiting(2), waiting(3)).cause == "input_stall"
+
+
+def test_stall_is_quiet_while_ranks_compile_their_first_step():
+    compiles = {"phase": "forward", "step": 1, "lease_seconds": 1800.0, "overdue_seconds": 0.0}
+    assert detect(*(outside(rank, **compiles) for rank in range(4))) is None
+    assert detect(outside(0, **compiles), *(waiting(rank, 60.0) for rank in (1, 2, 3))) is None
+
+
+def test_stall_is_quiet_while_rank_0_alone_evaluates():
+    away = outside(0, activity="eval", lease_seconds=1800.0, overdue_seconds=0.0)
+    assert detect(away, *(inside(rank, "barrier") for rank in (1, 2, 3))) is None
+
+
 # -- disagreement ------------------------------------------------------------------------------------------
 
 

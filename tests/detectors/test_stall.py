@@ -88,6 +88,11 @@ def test_stall_is_quiet_until_the_deaths_have_settled():
     assert detect(killed(0, 0.5), *peers) is not None
 
 
+def test_stall_is_quiet_about_ranks_that_do_not_move_until_a_fresh_death_has_settled():
+    assert detect(raised(2, 0.2), *others(2)) is None
+    assert detect(raised(2, 0.6), *others(2)).cause == "rank_exited"
+
+
 def test_exception_is_named_with_its_first_line():
     found = detect(raised(1, 1.2, "bad batch 17\nin shard 3"), *others(1, terminated))
     assert (found.cause, found.ranks) == ("rank_exited", (1,))
@@ -184,6 +189,36 @@ def test_stall_is_quiet_once_the_launcher_has_restarted_the_job():
     again = [rank_state(r, attempt=1, restart_count=1, start=NOW - 3, activity="init") for r in range(4)]
     (found,) = snapshots([agent_report(*before, *again)], [], [], NOW)
     assert STALL.detect(found) == ()
+
+
+# -- what it costs, and what a new start costs -------------------------------------------------------------
+
+
+def test_gpu_hours_grow_while_the_job_stands_and_are_unknown_of_processors():
+    on_gpus = [replace(state, device=f"GPU-{state.rank}") for state in (stopped(2, 900.0), *others(2))]
+    assert detect(*on_gpus).lost_gpu_hours == pytest.approx(1.0)
+    assert detect(*(later(state, 900.0) for state in on_gpus)).lost_gpu_hours == pytest.approx(2.0)
+    assert detect(stopped(2), *others(2)).lost_gpu_hours is None
+
+
+def test_age_of_the_last_checkpoint_is_told_by_the_clock_of_its_own_host():
+    """Rank 0 wrote it 700 s before its last step, which was 20 s ago; the clock of its host is an hour off."""
+    saves = waiting(0, 20.0, last_step_time=NOW + 3600, last_checkpoint_time=NOW + 2900)
+    found = detect(saves, stopped(2), waiting(1), waiting(3))
+    assert found.evidence["last_checkpoint"] == {"seconds_ago": 720.0}
+    assert "The last checkpoint was written 12 min ago: that much is lost by a new start." in found.detail
+
+
+def test_newest_checkpoint_counts_and_one_after_the_last_step_is_as_old_as_the_step_is():
+    old = waiting(1, 20.0, last_checkpoint_time=NOW - 5000)
+    fresh = waiting(0, 20.0, last_step_time=NOW - 40, last_checkpoint_time=NOW - 20)
+    assert detect(old, fresh, stopped(2), waiting(3)).evidence["last_checkpoint"] == {"seconds_ago": 20.0}
+
+
+def test_job_of_which_no_checkpoint_was_seen_is_told_so():
+    found = detect(stopped(2), *others(2))
+    assert found.evidence["last_checkpoint"] is None
+    assert "No checkpoint was seen" in found.detail
 
 
 # -- rank_frozen -------------------------------------------------------------------------------------------

@@ -39,6 +39,19 @@ print(exposed / 1e9, in_flight / 1e9, counts("all_reduce")[0], len(works._flight
     assert float(late.split()[0]) < exposed / 2
 
 
+def test_rank_waits_in_the_collective_it_issued_and_not_in_the_last_one(start_rank):
+    """Else ranks that wait for different ones of the same seem to disagree about the last."""
+    script = """
+from zmon.box import layout
+tensors = [torch.ones(n) for n in (3, 4)]
+pending = [dist.all_reduce(tensor, async_op=True) for tensor in tensors]
+for work in pending:
+    work.wait()
+    print(*layout.entered(timeline._entered, timeline._sequences)[2:])
+"""
+    assert run(start_rank, script, joined=True) == ["1 24", "2 32"]
+
+
 def test_work_that_nobody_waits_for_leaks_nothing(start_rank):
     script = """
 for _ in range(20):

@@ -330,7 +330,7 @@ def test_sequence_counts_per_group(box):
 def test_waiting_for_a_collective_counts_none(box):
     group = box.timeline.group("0", 4)
     box.timeline.wait_op(ALL_REDUCE, group, 8)
-    assert (now(box).op, now(box).num_bytes, now(box).sequence) == ("all_reduce", 8, 0)
+    assert (now(box).op, now(box).num_bytes, now(box).sequence) == ("all_reduce", 8, 1)  # the one that is next
     box.timeline.leave_op()
     assert sequences(box)[group] == 0
 

@@ -7,6 +7,7 @@ import pytest
 from tests.build import JOB, Box, Clock, eventually
 from zmon.box import BoxReader
 from zmon.probe.rank import DONE, EVAL, OP_NUMBER, TRAIN
+from zmon.records import Entered
 from zmon.sources.boxes import Boxes
 from zmon.sources.rank_box import Suspicion
 
@@ -28,6 +29,26 @@ def test_state_of_a_rank_that_lives(boxes, live, clock, states):
     assert (state.gone_seconds, state.stopped_seconds, state.exit_status, state.last_words) == (None,) * 4
     assert (state.launcher, state.max_restarts, state.labels) == ("900@1", 3, {"owner": "ann"})
     assert state.resident_bytes > 1_000_000
+
+
+def test_last_two_collectives_are_told_of_the_living_and_the_dead(boxes, live, states):
+    box = live()
+    box.steps(2)
+    last = (Entered("all_to_all", "0", 2, 160), Entered("all_to_all", "0", 1, 160))
+    assert states()[0].entered == last
+    box.process.end(signal.SIGKILL)
+    boxes.look()
+    assert states()[0].entered == last
+
+
+def test_rank_that_left_an_exception_and_lives_on_is_leaving(boxes, live, states):
+    box = live()
+    assert states()[0].leaving_seconds is None
+    box.timeline.last_words("exception", "builtins.ValueError", "bad batch 17")
+    assert 0 <= states()[0].leaving_seconds < 30
+    box.process.end(signal.SIGKILL)
+    boxes.look()
+    assert states()[0].leaving_seconds is None
 
 
 def test_evaluation_is_held_against_those_before_it(live, clock, states):

@@ -1,6 +1,7 @@
 """How much may the ranks take, and did they run into it?"""
 
 import os
+import shutil
 
 import pytest
 
@@ -120,6 +121,26 @@ def test_ranks_of_one_group_are_told_together_and_of_two_apart(v2):
         ("/a", (("job", 1), ("job", 3))),
         ("/b", (("job", 2),)),
     ]
+
+
+def test_group_of_a_rank_that_died_a_moment_ago_still_tells_of_its_kills(v2):
+    now = [100.0]
+    v2.source = CgroupSource(lambda: v2.ranks, v2.proc, v2.cgroup, lambda: now[0])
+    for rank, path in ((0, "/a"), (1, "/b"), (2, "/b"), (3, "/gone")):
+        v2.rank(rank, f"0::{path}\n")
+        v2.v2(path)
+    v2.read()
+    for rank in (0, 2, 3):
+        del v2.ranks[1000 + rank]
+    shutil.rmtree(v2.cgroup / "gone")
+    v2.v2("/a", kills=1)
+    now[0] += 30
+    reading = v2.read()
+    assert [(group.path, group.oom_kills) for group in reading.value] == [("/a", 1), ("/b", 0)]
+    assert reading.value[1].ranks == (("job", 1), ("job", 2))
+    assert reading.dropped == ()
+    now[0] += 31
+    assert [(group.path, group.ranks) for group in v2.read().value] == [("/b", (("job", 1),))]
 
 
 def test_container_with_a_namespace_of_its_own_finds_its_limits_at_the_root(v2):

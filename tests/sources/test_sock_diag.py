@@ -1,5 +1,6 @@
 """What does the kernel know of each TCP connection? Real ones over loopback, and answers in its layout."""
 
+import contextlib
 import errno
 import os
 import socket
@@ -105,12 +106,13 @@ def test_connection_without_a_process_is_nobodys(connect):
     assert 0 not in dump({inode(near)}).others
 
 
-def tcp_info(length=248, round_trip_us=0, retransmitted=0, delivery_rate=0):
+def tcp_info(length=248, round_trip_us=0, retransmitted=0, delivery_rate=0, acked=0, busy_us=0, no_room_us=0):
     """A struct tcp_info; kernels differ in its length only."""
     info = bytearray(248)
     struct.pack_into("=I", info, 68, round_trip_us)
     struct.pack_into("=I", info, 100, retransmitted)
-    struct.pack_into("=Q", info, 160, delivery_rate)
+    struct.pack_into("=Q", info, 120, acked)
+    struct.pack_into("=QQQ", info, 160, delivery_rate, busy_us, no_room_us)
     return bytes(info[:length])
 
 
@@ -132,8 +134,37 @@ DONE = message(3, struct.pack("=i", 0))
 
 
 def test_connection_is_read_by_the_kernels_layout():
-    info = tcp_info(round_trip_us=4500, retransmitted=12, delivery_rate=5_000_000)
-    assert connection(answer(info)) == Connection(4711, "10.0.0.1", "10.0.0.7", 70_000, 300, 12, 0.0045, 5e6)
+    info = tcp_info(round_trip_us=4500, retransmitted=12, delivery_rate=5_000_000, acked=80_000, busy_us=900_000)
+    assert connection(answer(info)) == Connection(
+        4711, "10.0.0.1", "10.0.0.7", 70_000, 300, 12, 0.0045, 5e6, 80_000, 0.9
+    )
+
+
+def test_time_in_which_the_peer_had_no_room_is_not_busy():
+    assert connection(answer(tcp_info(busy_us=900_000, no_room_us=300_000))).busy_seconds == 0.6
+
+
+def test_older_kernel_tells_not_how_long_it_was_busy():
+    found = connection(answer(tcp_info(length=168, acked=80_000, delivery_rate=5_000_000)))
+    assert (found.acked_bytes, found.busy_seconds, found.delivery_bytes_per_second) == (None, None, 5e6)
+
+
+def test_what_arrives_counts(connect):
+    near, far = connect()
+    before = look(near)
+    near.sendall(bytes(100_000))
+    far.recv(100_000, socket.MSG_WAITALL)
+    assert look(near).acked_bytes - before.acked_bytes == 100_000
+
+
+def test_peer_that_does_not_read_keeps_no_connection_busy(connect):
+    near, _ = connect()
+    near.setblocking(False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            near.send(bytes(65536))
+    before = look(near).busy_seconds
+    assert look(near).busy_seconds - before < 0.05  # of 0.1 s
 
 
 def test_what_the_kernel_has_not_measured_is_unknown():

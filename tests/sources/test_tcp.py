@@ -20,8 +20,9 @@ class Kernel:
         self.connections = []
         self.num_asked = 0
 
-    def has(self, inode, peer="10.0.0.2", sent=0, unread=0, retransmitted=0, round_trip=None, delivery=None):
-        self.connections.append(Connection(inode, "10.0.0.1", peer, sent, unread, retransmitted, round_trip, delivery))
+    def has(self, inode, peer="10.0.0.2", sent=0, unread=0, retransmitted=0, round_trip=None, delivery=None, **more):
+        told = Connection(inode, "10.0.0.1", peer, sent, unread, retransmitted, round_trip, delivery, **more)
+        self.connections.append(told)
 
     def dump(self, wanted):
         self.num_asked += 1
@@ -35,7 +36,8 @@ class Host:
     def __init__(self, proc):
         self.proc, self.kernel, self.ranks = proc, Kernel(), {}
         self._link("self/ns/net", "net:[4026531840]")
-        self.source = TcpSource(lambda: self.ranks, proc, self.kernel.dump)
+        self.interfaces = {"10.0.0.1": "eth1", "192.168.0.1": "eth0"}
+        self.source = TcpSource(lambda: self.ranks, proc, self.kernel.dump, lambda: self.interfaces)
 
     def _link(self, path, target):
         (self.proc / path).parent.mkdir(parents=True, exist_ok=True)
@@ -69,10 +71,34 @@ def test_connections_of_a_rank_to_one_address_are_taken_together(host):
     assert (peer.round_trip_seconds, peer.delivery_bytes_per_second) == (0.009, 5e6)
 
 
-def test_hosts_own_ends_of_the_connections_are_told(host):
+def test_hosts_own_ends_of_the_connections_are_told_and_whose_addresses_they_are(host):
     host.start(100, 0, 11)
     host.kernel.has(11, "10.0.0.2")
-    assert host.source.read().value.addresses == ("10.0.0.1",)
+    sample = host.source.read().value
+    assert (sample.addresses, sample.devices) == (("10.0.0.1",), ("eth1",))
+
+
+def test_address_that_no_interface_has_is_no_devices(host):
+    host.interfaces = {}
+    host.start(100, 0, 11)
+    host.kernel.has(11, "10.0.0.2")
+    assert host.source.read().value.devices == ()
+
+
+def test_interfaces_are_looked_up_when_an_address_is_new_and_not_each_time(host):
+    host.start(100, 0, 11)
+    host.kernel.has(11)
+    host.peers()
+    host.interfaces = {}
+    assert host.source.read().value.devices == ("eth1",)
+
+
+def test_what_has_arrived_and_how_long_it_took_adds_up(host):
+    host.start(100, 0, 11, 12)
+    host.kernel.has(11, acked_bytes=1_000, busy_seconds=0.5)
+    host.kernel.has(12, acked_bytes=3_000, busy_seconds=0.25)
+    (peer,) = host.peers()
+    assert (peer.acked_bytes, peer.busy_seconds) == (4_000, 0.75)
 
 
 def test_what_was_measured_on_no_connection_is_unknown(host):
@@ -81,6 +107,7 @@ def test_what_was_measured_on_no_connection_is_unknown(host):
     (peer,) = host.peers()
     assert (peer.round_trip_seconds, peer.delivery_bytes_per_second) == (None, None)
     assert (peer.send_queue_bytes, peer.retransmitted_segments) == (0, 0)
+    assert (peer.acked_bytes, peer.busy_seconds) == (None, None)
 
 
 def test_each_rank_has_its_own_peers(host):

@@ -2,7 +2,7 @@
 
     prefix      magic, version, ring capacity, file size, seed    (never changes)
     cells       identity · place · report · words · groups         (each twice, by turns)
-    live        what the rank is doing this moment, sequence per process group: plain 64-bit words
+    live        what the rank is doing this moment, the last two collectives, sequence per group: plain 64-bit words
     ring        the last 4,096 boundaries
     tail        what the signal handler appends when the rank is terminated
 
@@ -24,13 +24,14 @@ Integers are little-endian; times CLOCK_MONOTONIC nanoseconds unless called unix
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from zmon.records import OPS, PHASES
 
 MAGIC = b"ZMONBOX\0"
-VERSION = 2
+VERSION = 3
 RING_CAPACITY = 4096  # boundaries; a few minutes of 20 ms steps
 MAX_GROUPS = 8
 MAX_REPORT_KEYS = 4
@@ -104,14 +105,21 @@ GROUPS = Cell("48si" * MAX_GROUPS, WORDS.end)  # name, size
 LIVE = GROUPS.end
 # As indices of signed words: two slots of (since, key + prime × state - since), then numbers with their complements.
 STATE_SLOTS = (0, 2)
-NUM_BYTES = 4  # of the op in flight
-SEQUENCE = 6  # of each group
+ENTERED = 4  # the collective that it is in, or was in last
+BEFORE = 6  # the one before: who brings another size than its peers may be through before they find out
+SEQUENCE = 8  # of each group
 NUM_LIVE = SEQUENCE + 2 * MAX_GROUPS
 RING = LIVE + 8 * NUM_LIVE
 BOUNDARY_SIZE = aligned(BOUNDARY.size + CRC.size)
 FILE_SIZE = RING + RING_CAPACITY * BOUNDARY_SIZE
 
 WORDS_KINDS = ("", "exception", "exit", "signal")
+
+# A collective in one word: its bytes, and above them op, group, the low bits of its sequence, and whether it has one.
+LABEL_SHIFT = 44
+MOST_BYTES = (1 << LABEL_SHIFT) - 1
+LABEL_GROUP_SHIFT, LABEL_SEQUENCE_SHIFT = 4, 8
+SEQUENCES = 1024  # the low bits; as a bit: it has one
 
 
 def state(activity: int, phase: int, op: int = NONE, group: int = NONE) -> int:
@@ -122,6 +130,20 @@ def state(activity: int, phase: int, op: int = NONE, group: int = NONE) -> int:
 def unpacked(packed: int) -> tuple[int, int, int, int]:
     """Activity, phase, op and group of a state."""
     return packed & 7, packed >> PHASE_SHIFT & 7, packed >> OP_SHIFT & 15, packed >> GROUP_SHIFT
+
+
+def entered(word: int, counts: Sequence[int | None]) -> tuple[int, int, int, int]:
+    """Op, group, sequence and bytes; `counts`: what each group has come to by now, which tells the sequence's rest.
+
+    Sequence 0: it has none, or that is not known.
+    """
+    label = word >> LABEL_SHIFT
+    op, group, low = label & 15, label >> LABEL_GROUP_SHIFT & 15, label >> LABEL_SEQUENCE_SHIFT
+    count = counts[group] if group < len(counts) else None
+    if not low & SEQUENCES or count is None:
+        return op, group, 0, word & MOST_BYTES
+    latest = count + SEQUENCES // 2  # one that C++ issued is entered before it is counted
+    return op, group, max(0, latest - (latest - low) % SEQUENCES), word & MOST_BYTES
 
 
 def text(raw: bytes) -> str:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from zmon.box import layout, recent, ring
+from zmon.box import layout, live, recent, ring
 from zmon.box.boundary import Boundary, Totals, step_record, totals
 from zmon.box.lock import holder
 from zmon.box.ring import checked
@@ -91,16 +91,17 @@ class BoxReader:
     def now(self) -> Now:
         """What the rank is doing this moment."""
         for _ in range(_TRIES):  # it may change its state while we read it
-            live, again = self._live(), self._live()
-            state = _state(live)
+            words, again = self._live(), self._live()
+            state = live.state(words)
             if state is None:
                 continue
             since, activity, phase, op, group = state
-            num_bytes, sequence = (0, 0) if op == layout.NONE else (
-                _number(live, layout.NUM_BYTES), self._sequence(live, group)
-            )  # fmt: skip
-            if num_bytes is None or sequence is None or (op != layout.NONE and _state(again) != state):
-                continue
+            sequence = num_bytes = 0
+            if op != layout.NONE:
+                entered = live.entered(words, layout.ENTERED)
+                if entered is None or entered[:2] != (op, group) or live.state(again) != state:
+                    continue
+                _, _, sequence, num_bytes = entered
             # After the state, for the rank writes it before: else a new activity would seem as old as the last one.
             _, activity_since, step_since, step = self._place()
             training = ACTIVITIES[activity] == "train"
@@ -185,9 +186,14 @@ class BoxReader:
 
     def sequences(self) -> dict[int, int]:
         """Collectives entered so far by group number; a counter caught in the middle of a write is left out."""
-        live = self._live()
-        pairs = ((group, self._sequence(live, group)) for group in range(layout.MAX_GROUPS))
-        return {group: sequence for group, sequence in pairs if sequence is not None}
+        counts = live.counts(self._live())
+        return {group: count for group, count in enumerate(counts) if count is not None}
+
+    def entered(self) -> list[tuple[int, int, int, int]]:
+        """The last two collectives that have a sequence, the latest first: op, group, sequence, bytes."""
+        words = self._live()
+        found = (live.entered(words, at) for at in (layout.ENTERED, layout.BEFORE))
+        return [entered for entered in found if entered is not None and entered[2]]
 
     def groups(self) -> dict[int, tuple[str, int]]:
         """Process groups by number: name and size."""
@@ -242,9 +248,6 @@ class BoxReader:
             raise self._corrupt("it was cut short")
         return _LIVE.unpack(raw)
 
-    def _sequence(self, live: tuple[int, ...], group: int) -> int | None:
-        return _number(live, layout.SEQUENCE + 2 * group) if group < layout.MAX_GROUPS else 0
-
     def _cell(self, cell: layout.Cell) -> tuple[Any, ...]:
         for _ in range(_TRIES):  # a fast writer may be in one slot as we read it and in the other as we read that
             raw = os.pread(self._fd, 2 * cell.slot_size, cell.offset)
@@ -272,22 +275,3 @@ class BoxReader:
 
     def _corrupt(self, why: str) -> BoxCorrupt:
         return BoxCorrupt(f"cannot use the black box {self.path}", why, "it is skipped; delete it if its job is over")
-
-
-def _state(live: tuple[int, ...]) -> tuple[int, int, int, int, int] | None:
-    """Since when the rank is in which activity, phase, op and group: the newer slot of those that check."""
-    newest = None
-    for at in layout.STATE_SLOTS:
-        since = live[at]
-        packed, rest = divmod(since + live[at + 1] - layout.STATE_KEY, layout.STATE_PRIME)
-        if since < 0 or rest or not 0 <= packed < layout.STATE_LIMIT:
-            continue
-        activity, phase, op, group = layout.unpacked(packed)
-        known = activity < len(ACTIVITIES) and phase < len(PHASES) and (op < len(OPS) or op == layout.NONE)
-        if known and (group < layout.MAX_GROUPS or group == layout.NONE) and (newest is None or since > newest[0]):
-            newest = since, activity, phase, op, group
-    return newest
-
-
-def _number(live: tuple[int, ...], at: int) -> int | None:
-    return live[at] if live[at] == ~live[at + 1] and live[at] >= 0 else None

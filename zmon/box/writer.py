@@ -54,7 +54,7 @@ class BoxWriter:
         self.groups = self._cell(layout.GROUPS)
         self.live = self._view[layout.LIVE : layout.RING].cast("q")  # written in place: a call each would cost too much
         self.boundary = self._ring()
-        for number in (layout.NUM_BYTES, *range(layout.SEQUENCE, layout.NUM_LIVE, 2)):
+        for number in range(layout.ENTERED, layout.NUM_LIVE, 2):
             self.number(number, 0)
         layout.PREFIX.pack_into(
             self._view, 0, layout.MAGIC, layout.VERSION, layout.RING_CAPACITY, layout.FILE_SIZE, self._seed

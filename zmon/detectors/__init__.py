@@ -8,8 +8,13 @@ from __future__ import annotations
 from typing import Protocol
 
 from zmon.detectors.coverage import Coverage
+from zmon.detectors.divergence import Divergence
 from zmon.detectors.hardware import Hardware
+from zmon.detectors.imbalance import Imbalance
+from zmon.detectors.input_bound import InputBound
+from zmon.detectors.slowdown import Slowdown
 from zmon.detectors.stall import Stall
+from zmon.detectors.straggler import Straggler
 from zmon.records import Finding, Snapshot
 
 
@@ -38,4 +43,13 @@ class Detector(Protocol):
         """The conclusions; none: nothing to say. At most one, unless they are `separate`."""
 
 
-ALL: tuple[Detector, ...] = (Stall(), Coverage(), Hardware())
+ALL: tuple[Detector, ...] = (
+    Stall(),
+    Straggler(),
+    Imbalance(),
+    Slowdown(),
+    InputBound(),
+    Divergence(),
+    Coverage(),
+    Hardware(),
+)

@@ -56,6 +56,24 @@ def death(state: RankState) -> Death | None:
     return Death.VICTIM if _says_disconnected(words) else Death.RAISED
 
 
+def gone(state: RankState) -> float:
+    """Since when it is gone, or on its way out."""
+    return (state.leaving_seconds if state.alive else state.gone_seconds) or 0.0
+
+
+def ended(ranks: Sequence[RankState]) -> list[RankState]:
+    """The dead, and those that have raised and are on their way out: some take seconds for that, or hang in it.
+
+    A job may survive what it told its excepthook. So those still alive count only if they have finished no step since
+    then, and if a rank is dead indeed, or nothing moves.
+    """
+    dead = [r for r in ranks if not r.alive]
+    leaving = [r for r in ranks if r.alive and r.leaving_seconds is not None and r.step_seconds >= r.leaving_seconds]
+    if dead or all(r.overdue_seconds > 0 for r in ranks if r.alive and r.activity != "done"):
+        return [*dead, *leaving]
+    return []
+
+
 def culprits(dead: Sequence[tuple[RankState, Death]], together_seconds: float) -> list[RankState]:
     """Those that went first and of their own accord; nobody if the job was cancelled or only victims are seen.
 
@@ -63,8 +81,8 @@ def culprits(dead: Sequence[tuple[RankState, Death]], together_seconds: float) -
     last words decide, being stamped by the rank itself; those of different hosts are not compared.
     """
     own = [(state, how) for state, how in dead if how is not Death.VICTIM]  # a victim may be gone before its culprit
-    first = max((state.gone_seconds or 0.0 for state, _ in own), default=0.0)
-    together = [(s, how) for s, how in own if (s.gone_seconds or 0.0) >= first - together_seconds]
+    first = max((gone(state) for state, _ in own), default=0.0)
+    together = [(s, how) for s, how in own if gone(s) >= first - together_seconds]
     killed = [s for s, how in together if how is Death.KILLED]
     if killed:
         return killed

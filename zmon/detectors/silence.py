@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from zmon.detectors.network import accused
+from zmon.detectors import recorded
+from zmon.detectors.network import Accused, accused
 from zmon.detectors.verdict import drain
 from zmon.detectors.waiting import mismatch, waited_for
 from zmon.records import RankState, Snapshot
@@ -32,12 +33,12 @@ class Blame:
 def blame(snapshot: Snapshot) -> Blame:
     """The first row that holds; `unknown` where none does."""
     alive = [r for r in snapshot.ranks if r.alive and r.activity != "done"]
-    rows = (_mismatch, _lost_host, _overrun, _outside, _network)
+    rows = (_mismatch, _lost_host, _overrun, _unissued, _outside, _network)
     return next((found for row in rows if (found := row(snapshot, alive))), None) or _unknown(snapshot, alive)
 
 
 def _mismatch(snapshot: Snapshot, alive: list[RankState]) -> Blame | None:
-    found = mismatch(alive)
+    found = mismatch(alive) or recorded.mismatch(snapshot)
     if found is None:
         return None
     names = _names(found.minority) if found.minority else "no majority, so nobody is named"
@@ -85,6 +86,15 @@ def _overrun(snapshot: Snapshot, alive: list[RankState]) -> Blame | None:
     )
 
 
+def _unissued(snapshot: Snapshot, alive: list[RankState]) -> Blame | None:
+    if culprits := recorded.roots(snapshot):
+        waiting = "by the flight records it has not issued what others wait in"
+        return _hang(culprits, waiting, 0.8 if len(culprits) == 1 else 0.6)
+    if culprits := recorded.behind_on_device(snapshot):
+        return _hang(culprits, "by the flight records its GPU has not come to what the others' GPUs are in", 0.7)
+    return None
+
+
 def _outside(snapshot: Snapshot, alive: list[RankState]) -> Blame | None:
     if snapshot.missing or snapshot.unwatched:
         return None  # it may be one of those that nobody sees
@@ -93,43 +103,59 @@ def _outside(snapshot: Snapshot, alive: list[RankState]) -> Blame | None:
     culprits = waited_for(alive)
     if not culprits and all(r.phase == "data" and not r.in_flight for r in alive):
         culprits = alive
-    reading = [r for r in culprits if r.phase == "data"]
+    if any(r.rank in snapshot.flights and snapshot.flights[r.rank].num_pending for r in culprits):
+        return None  # it waits itself, in a collective that C++ issued
+    waiting = f"{sum(1 for r in alive if r.in_flight)} of {snapshot.world_size} ranks wait in a collective for it"
+    return _hang(culprits, waiting, 0.8)
+
+
+def _hang(culprits: Sequence[RankState], waiting: str, confidence: float) -> Blame | None:
+    """Of ranks that are waited for; None where some of them read and some compute, or there are none."""
+    reading = [r for r in culprits if r.phase == "data" and r.activity != "done"]
     if not culprits or len(reading) not in (0, len(culprits)):
         return None
     first = culprits[0]
-    waiting = f"{sum(1 for r in alive if r.in_flight)} of {snapshot.world_size} ranks wait in a collective for it"
     if reading:
         return Blame(
             cause="input_stall",
             says=f"{_names(culprits)} waits for its data loader since {first.state_seconds:.1f} s; {waiting}",
             detail=f"Its stack is in the finding. On {first.host}: do the loader's workers live (`ps --ppid "
             f"{first.pid}`), is the storage they read from there (`cat /proc/{first.pid}/wchan`, `dmesg -T | tail`)?",
-            confidence=0.8,
+            confidence=confidence,
             culprits=culprits,
         )
+    where = "has finished" if first.activity == "done" else f"is in no collective, in {first.phase}"
     return Blame(
         cause="compute_hang",
-        says=f"{_names(culprits)} is in no collective, in {first.phase} since {first.state_seconds:.1f} s; {waiting}",
+        says=f"{_names(culprits)} {where} since {first.state_seconds:.1f} s; {waiting}",
         detail=f"Its stack is in the finding, or `py-spy dump --native --pid {first.pid}` on {first.host}: a lock, a "
         "sleep, native code that does not return, or a rank that has left the training loop.",
-        confidence=0.8,
+        confidence=confidence,
         culprits=culprits,
     )
 
 
+def _all_wait(snapshot: Snapshot, alive: list[RankState]) -> bool:
+    return all(r.in_flight for r in alive) or recorded.all_wait(snapshot)
+
+
 def _network(snapshot: Snapshot, alive: list[RankState]) -> Blame | None:
-    if not alive or snapshot.missing or snapshot.unwatched or any(not r.in_flight for r in alive):
+    if not alive or snapshot.missing or snapshot.unwatched or not _all_wait(snapshot, alive):
         return None
     found = accused(snapshot)
-    if found is None:
-        return None
+    return None if found is None else network_stall(found)
+
+
+def network_stall(found: Accused) -> Blame:
+    """Every rank waits, and the network of one host is why."""
     return Blame(
         cause="network_stall",
         says=f"every rank is inside a collective, and on {found.host} {found.says}",
-        detail=f"On {found.host}: `ip -s link`, `ss -tni state established`, `ethtool IFACE`; then cable, switch port "
-        "and the switch's own log. TCP goes on by itself when the link is back; RDMA does not.",
+        detail=f"On {found.host}: `ip -s link`, `ss -tni state established`, `ethtool {found.device or 'IFACE'}`; then "
+        "cable, switch port and the switch's own log. TCP goes on by itself when the link is back; RDMA does not.",
         confidence=found.confidence,
         hosts=(found.host,),
+        evidence={"device": found.device},
     )
 
 
@@ -141,9 +167,13 @@ def _unknown(snapshot: Snapshot, alive: list[RankState]) -> Blame:
         if outside
         else "every rank is inside a collective"
     )
+    if through:
+        where += f"; {_names(through)} has finished"
+    if awaited := recorded.awaited(snapshot):
+        where += f"; by the flight records the others wait for {_names(awaited)}, who wait themselves"
     return Blame(
         cause="unknown",
-        says=f"{where}; {_names(through)} has finished" if through else where,
+        says=where,
         detail="`zmon status --json` has each rank's op, sequence and stack; a rank in no collective while the "
         "others wait is the first to look at, unless it waits for an asynchronous one: `py-spy dump --pid PID`.",
         confidence=0.3,

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from zmon.detectors.deaths import Death, culprits, death
-from zmon.detectors.silence import blame
-from zmon.detectors.verdict import verdict
-from zmon.records import Finding, RankState, Severity, Snapshot
+from zmon.detectors.deaths import gone
+from zmon.detectors.exits import Limits, exited
+from zmon.detectors.network import cut_off
+from zmon.detectors.silence import blame, network_stall
+from zmon.detectors.verdict import drain, verdict
+from zmon.records import Finding, RankState, Snapshot
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,8 @@ class Stall:
     together_seconds: float = 0.3  # deaths this close have no order: three looks of the agent
     restart_seconds: float = 30.0  # a launcher that restarts has the job back by then
     silent_seconds: float = 2.0  # of an agent before its host counts as lost: one that restarts is back by then
+    lost_seconds: float = 5.0  # the same where the others are dead already, of its ranks' connections
+    cut_seconds: float = 1.0  # of all ranks inside a collective, while a link of the job is down
     name = "stall"
     separate = False
     causes = (
@@ -47,50 +51,12 @@ class Stall:
 
     def detect(self, snapshot: Snapshot) -> tuple[Finding, ...]:
         """The first of: a rank went, a rank is stopped, nothing moves."""
-        found = self._exited(snapshot) or self._frozen(snapshot) or self._silent(snapshot)
+        found = self._exited(snapshot) or self._frozen(snapshot) or self._cut(snapshot) or self._silent(snapshot)
         return (found,) if found else ()
 
     def _exited(self, snapshot: Snapshot) -> Finding | None:
-        dead = [(r, how) for r in snapshot.ranks if not r.alive and (how := death(r))]
-        first_gone = max((r.gone_seconds or 0.0 for r, _ in dead), default=0.0)
-        if not dead or first_gone < self.settle_seconds:
-            return None
-        guilty = culprits(dead, self.together_seconds)
-        watched_out = snapshot.unwatched or any(r.alive for r in snapshot.ranks)
-        if not guilty and (any(how is Death.CANCELLED for _, how in dead) or watched_out):
-            return None  # ended by its owner; or only victims so far, and the one they died of is not seen yet
-        named = guilty[0] if guilty else None
-        left = None if dead[0][0].max_restarts is None else dead[0][0].max_restarts - dead[0][0].restart_count
-        coming_back = left is not None and left > 0 and first_gone < self.restart_seconds
-        through = all(r.activity == "done" for r in snapshot.ranks)  # torch's teardown aborts a rank now and then
-        severity: Severity = "warning" if coming_back or through else "critical"
-        restarts = (
-            f"the launcher has {left} restarts left and may start it again"
-            if left is not None and left > 0
-            else "nothing will start it again"
-        )
-        if named is None:
-            summary = f"all {len(snapshot.ranks)} ranks died of broken connections at step {snapshot.ranks[0].step}"
-            summary += (
-                ", and one that nobody sees went first" if snapshot.missing else ", whose end broke them is not known"
-            )
-        else:
-            summary = (
-                f"rank {named.rank} on {named.host} exited at step {named.step} during {named.activity}: "
-                f"{_ending(named)}; {'the training was through' if through else restarts}"
-            )
-        return verdict(
-            snapshot,
-            detector=self.name,
-            cause="rank_exited" if guilty else "unknown",
-            severity=severity,
-            culprits=guilty,
-            seconds_ago=first_gone,
-            confidence=0.95 if guilty else 0.3,
-            summary=summary,
-            detail=_after_death(named, through),
-            evidence={"last_words": named.last_words if named else None, "exit_status": named and named.exit_status},
-        )
+        limits = Limits(self.settle_seconds, self.together_seconds, self.restart_seconds, self.lost_seconds)
+        return exited(snapshot, self.name, limits)
 
     def _frozen(self, snapshot: Snapshot) -> Finding | None:
         stopped = [r for r in snapshot.ranks if (r.stopped_seconds or 0.0) >= self.stopped_seconds]
@@ -111,7 +77,8 @@ class Stall:
             summary = f"process {first.pid} is in uninterruptible sleep (state D), no step for {ago:.1f} s"
             detail = (
                 f"On {first.host}: `cat /proc/{first.pid}/wchan /proc/{first.pid}/stack; dmesg -T | tail -50`. Storage "
-                "or a driver holds it; if it does not come back within a minute, drain the host and restart the job."
+                "or a driver holds it; if it does not come back within a minute, take the host out "
+                f"({drain(first.host)}) and start the job elsewhere."
             )
         names = ", ".join(f"rank {r.rank} on {r.host}" for r in frozen)
         return verdict(
@@ -128,11 +95,37 @@ class Stall:
             evidence={"pids": [r.pid for r in frozen]},
         )
 
+    def _cut(self, snapshot: Snapshot) -> Finding | None:
+        """The carrier is proof: nobody has to wait for a lease."""
+        alive = [r for r in snapshot.ranks if r.alive and r.activity != "done"]
+        inside = [r.state_seconds for r in alive if r.in_flight]
+        if not inside or len(inside) < len(alive) or snapshot.unwatched or min(inside) < self.cut_seconds:
+            return None
+        accused = cut_off(snapshot)
+        if accused is None:
+            return None
+        found = network_stall(accused)
+        return verdict(
+            snapshot,
+            detector=self.name,
+            cause=found.cause,
+            severity="critical",
+            culprits=(),
+            hosts=found.hosts,
+            seconds_ago=min(inside),
+            confidence=found.confidence,
+            summary=f"nothing has moved for {min(inside):.1f} s; {found.says}",
+            detail=found.detail,
+            evidence=found.evidence,
+        )
+
     def _silent(self, snapshot: Snapshot) -> Finding | None:
         alive = [r for r in snapshot.ranks if r.alive and r.activity != "done"]
         overdue = [r for r in alive if r.overdue_seconds > 0]
         if not overdue or len(overdue) < len(alive):
             return None  # somebody is within its lease: it moves, or evaluates or saves while the others wait for it
+        if any(not r.alive and gone(r) < self.settle_seconds for r in snapshot.ranks):
+            return None  # who went is known in a moment, and says more
         silent = {a.host: a.silent_seconds for a in snapshot.agents}
         if any(silent.get(r.host, 0.0) < self.silent_seconds for r in snapshot.unwatched):
             return None  # an agent that just fell silent: what its ranks do will be known in a moment, or never
@@ -152,24 +145,6 @@ class Stall:
             detail=found.detail,
             evidence=found.evidence,
         )
-
-
-def _after_death(named: RankState | None, through: bool) -> str:
-    if named is None:
-        return "Look at the job's log for the first error, and for a host of the job that has no agent."
-    if through:
-        return f"All ranks had come to their end. Is the last checkpoint whole? The job's log on {named.host} has more."
-    return (
-        f"Read the end of rank {named.rank}'s log, then the kernel's on {named.host}: `dmesg -T | tail -50` "
-        "(out of memory? GPU error?). Start the job again from its last checkpoint."
-    )
-
-
-def _ending(state: RankState) -> str:
-    words = state.last_words
-    if words and words.kind == "exception":
-        return f"{words.type.removeprefix('builtins.')}: {words.message.splitlines()[0] if words.message else ''}"
-    return state.exit_status or "killed without a word"
 
 
 def _waiting(snapshot: Snapshot, frozen: list[RankState]) -> str:

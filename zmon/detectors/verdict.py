@@ -38,6 +38,10 @@ def verdict(
     on_gpus = [r for r in snapshot.known if r.device != "cpu"]
     onset_step = step if stalled else None  # a job that goes on has another step at each look
     fault = cause if onset_step is None else ""  # a stall may change its cause, and is the same stall
+    saved = checkpoint_seconds(snapshot.known) if stalled else None
+    if stalled:
+        detail = f"{detail} {_would_be_lost(saved)}"
+        evidence = {**evidence, "last_checkpoint": None if saved is None else {"seconds_ago": round(saved, 1)}}
     key = "|".join(map(str, (snapshot.job_id, uid, detector, fault, ranks or named, onset_step)))
     return Finding(
         id=hashlib.blake2b(key.encode(), digest_size=8).hexdigest(),
@@ -59,6 +63,23 @@ def verdict(
         lost_gpu_hours=seconds_ago * len(on_gpus) / 3600 if on_gpus else None,
         evidence={**evidence, "ranks": [rank_row(r) for r in snapshot.ranks]},
     )
+
+
+def checkpoint_seconds(ranks: Sequence[RankState]) -> float | None:
+    """How long ago the newest checkpoint was written, by the clock of the host that wrote it; None: none was seen."""
+    ages = [
+        r.step_seconds + max(0.0, r.last_step_time - r.last_checkpoint_time)  # a step ends, or a checkpoint does
+        for r in ranks
+        if r.last_checkpoint_time is not None and r.last_step_time is not None
+    ]
+    return min(ages, default=None)
+
+
+def _would_be_lost(seconds: float | None) -> str:
+    if seconds is None:
+        return "No checkpoint was seen: a new start may begin at the beginning."
+    ago = f"{seconds / 60:.0f} min" if seconds >= 120 else f"{seconds:.0f} s"
+    return f"The last checkpoint was written {ago} ago: that much is lost by a new start."
 
 
 def rank_row(state: RankState) -> dict[str, Any]:

@@ -12,8 +12,25 @@ from typing import NamedTuple
 
 from zmon.records import InFlight, RankState
 
-# The tensors of these are as large on every rank. Splits of the others may differ, and only one rank sends a broadcast.
-SAME_SIZE = ("all_reduce", "all_gather", "reduce_scatter", "reduce")
+# What is handed in and out of these is as large on every rank; splits of an all-to-all may differ, and of the others
+# one rank has all. Lists of tensors may differ with NCCL, and not with gloo.
+SAME_SIZE = ("all_reduce", "all_gather", "reduce_scatter")
+SAME_SIZE_ON_GPUS = ("all_reduce",)
+
+
+class Brought(NamedTuple):
+    """What one rank brought to one place of a group's sequence; `num_bytes` None where sizes may differ."""
+
+    rank: RankState
+    group: str
+    sequence: int
+    op: str
+    num_bytes: int | None
+
+    @property
+    def kind(self) -> tuple[str, int | None]:
+        """What all ranks there must have in common."""
+        return self.op, self.num_bytes
 
 
 class Mismatch(NamedTuple):
@@ -26,35 +43,45 @@ class Mismatch(NamedTuple):
 
 
 def waited_for(ranks: Sequence[RankState]) -> list[RankState]:
-    """Those in no collective that others wait for; all in none, where nobody's count tells them apart."""
+    """Those in no collective that others wait for.
+
+    Where nobody's count tells that (send and recv have none), the one that is in none, if it is the only one.
+    """
     inside = [r.in_flight for r in ranks if r.in_flight]
     outside = [r for r in ranks if not r.in_flight]
     furthest: dict[str, int] = {}
     for op in inside:
         furthest[op.group] = max(op.sequence, furthest.get(op.group, 0))
     behind = [r for r in outside if any(count < furthest.get(group, 0) for group, count in r.sequences.items())]
-    return (behind or outside) if inside else []
+    uncounted = any(not op.sequence for op in inside)
+    return behind or (outside if uncounted and len(outside) == 1 else [])
 
 
 def mismatch(ranks: Iterable[RankState]) -> Mismatch | None:
-    """The first place at which ranks disagree about the collective, or about the size of its tensors."""
-    places: defaultdict[tuple[str, int], list[RankState]] = defaultdict(list)
-    for r in ranks:
-        if r.in_flight and r.in_flight.group:
-            places[r.in_flight.group, r.in_flight.sequence].append(r)
-    for (group, sequence), there in sorted(places.items()):
-        kinds = Counter(_kind(r.in_flight) for r in there if r.in_flight)
+    """The first place at which ranks wait for different collectives, or for other sizes of the same."""
+    return disagreement(_waits(r, r.in_flight) for r in ranks if r.in_flight)
+
+
+def _waits(rank: RankState, op: InFlight) -> Brought:
+    same = op.op in (SAME_SIZE if rank.device == "cpu" else SAME_SIZE_ON_GPUS)
+    return Brought(rank, op.group, op.sequence, op.op, op.num_bytes if same else None)
+
+
+def disagreement(brought: Iterable[Brought]) -> Mismatch | None:
+    """The first place at which ranks did not bring the same. Operations without a sequence have no place."""
+    places: defaultdict[tuple[str, int], list[Brought]] = defaultdict(list)
+    for one in brought:
+        if one.group and one.sequence:
+            places[one.group, one.sequence].append(one)
+    for (group, sequence), there in sorted(places.items(), key=lambda place: place[0]):
+        kinds = Counter(one.kind for one in there)
         if len(kinds) < 2:
             continue
         (usual, count), *_ = kinds.most_common()
-        minority = [r for r in there if r.in_flight and _kind(r.in_flight) != usual]
+        minority = [one.rank for one in there if one.kind != usual] if 2 * count > len(there) else []
         said = "; ".join(f"{_named(kind)}: ranks {_listed(there, kind)}" for kind, _ in kinds.most_common())
-        return Mismatch(group, sequence, minority if 2 * count > len(there) else [], said)
+        return Mismatch(group, sequence, minority, said)
     return None
-
-
-def _kind(op: InFlight) -> tuple[str, int | None]:
-    return op.op, op.num_bytes if op.op in SAME_SIZE else None
 
 
 def _named(kind: tuple[str, int | None]) -> str:
@@ -62,7 +89,7 @@ def _named(kind: tuple[str, int | None]) -> str:
     return op if num_bytes is None else f"{op} of {num_bytes} bytes"
 
 
-def _listed(ranks: list[RankState], kind: tuple[str, int | None]) -> str:
-    numbers = sorted(r.rank for r in ranks if r.in_flight and _kind(r.in_flight) == kind)
+def _listed(there: Sequence[Brought], kind: tuple[str, int | None]) -> str:
+    numbers = sorted(one.rank.rank for one in there if one.kind == kind)
     more = f" and {len(numbers) - 8} more" if len(numbers) > 8 else ""
     return ", ".join(map(str, numbers[:8])) + more

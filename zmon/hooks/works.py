@@ -20,8 +20,8 @@ from zmon import probe
 from zmon.hooks.replacing import unseen
 from zmon.probe.rank import Issued
 
-# op, group, bytes, when it was issued, and what is waited for: the work, and its futures, whichever comes first
-_Flight: TypeAlias = "tuple[int, int, int, Issued, list[weakref.ref[Any]]]"
+# op, group, bytes, sequence, when it was issued, and what is waited for: the work and its futures, the first to come
+_Flight: TypeAlias = "tuple[int, int, int, int, Issued, list[weakref.ref[Any]]]"
 
 _flights: dict[int, _Flight] = {}  # by id of what is waited for
 
@@ -37,13 +37,14 @@ def install() -> None:
 
 def watch(handle: Any, op: int, group: int, num_bytes: int, issued: Issued) -> None:
     """Whoever waits for this waits for that collective."""
-    _add(handle, (op, group, num_bytes, issued, []))
+    sequence = 0 if probe.current is None else probe.current.sequence(op, group)
+    _add(handle, (op, group, num_bytes, sequence, issued, []))
 
 
 def _add(handle: Any, flight: _Flight) -> None:
     key = id(handle)
     try:
-        flight[4].append(weakref.ref(handle, lambda _: _flights.pop(key, None)))
+        flight[5].append(weakref.ref(handle, lambda _: _flights.pop(key, None)))
     except TypeError:  # a backend's own kind of work that cannot be held weakly: the wait for it is not known
         if probe.current is not None:
             probe.current.ledger.dropped += 1
@@ -63,10 +64,10 @@ def watched_wait(original: Callable[..., Any]) -> Callable[..., Any]:
         timeline, flight = probe.current, _flights.pop(id(awaited), None)
         if flight is None or timeline is None:
             return original(awaited, *args, **kwargs)
-        op, group, num_bytes, issued, handles = flight
+        op, group, num_bytes, sequence, issued, handles = flight
         for handle in handles:  # nobody need wait for it again
             _flights.pop(id(handle()), None)
-        waits = timeline.enter_op(op, group, num_bytes, 0, 0)
+        waits = timeline.enter_op(op, group, num_bytes, 0, 0, sequence)
         timeline.overhead_ns += monotonic_ns() - begin
         if not waits:
             return original(awaited, *args, **kwargs)

@@ -18,6 +18,7 @@ from threading import get_ident
 
 from zmon.box import BoxWriter, layout
 from zmon.probe.device_time import DeviceTime, Event
+from zmon.probe.groups import Groups
 from zmon.probe.ledger import Ledger, count
 from zmon.records import ACTIVITIES, OPS, PHASES
 
@@ -32,7 +33,9 @@ _MAX_ELSEWHERE = 4096  # collectives issued by other threads that wait to be cou
 _KEY, _PRIME = layout.STATE_KEY, layout.STATE_PRIME
 # By activity and phase, outside of ops: what the second word of a state and its time add up to.
 _CODES = [[_KEY + _PRIME * layout.state(a, p) for p in range(len(PHASES))] for a in range(len(ACTIVITIES))]
-_SEQUENCE, _NUM_BYTES = layout.SEQUENCE, layout.NUM_BYTES
+_SEQUENCE, _ENTERED, _BEFORE = layout.SEQUENCE, layout.ENTERED, layout.BEFORE
+_LABEL, _LABEL_GROUP, _LABEL_SEQUENCE = layout.LABEL_SHIFT, layout.LABEL_GROUP_SHIFT, layout.LABEL_SEQUENCE_SHIFT
+_SEQUENCES, _LOW, _MOST_BYTES = layout.SEQUENCES, layout.SEQUENCES - 1, layout.MOST_BYTES
 _PHASE_SHIFT, _OP_SHIFT, _GROUP_SHIFT = layout.PHASE_SHIFT, layout.OP_SHIFT, layout.GROUP_SHIFT
 _NO_GROUP = layout.NONE
 _EXPOSED, _BETWEEN = layout.EXPOSED, layout.INFLIGHT - layout.EXPOSED
@@ -61,12 +64,12 @@ class RankTimeline:
         self._in_op = False  # collectives made of collectives count once, as the outermost
         self._codes = _CODES[INIT]
         self._slot = 0  # of the live state, by turns 0 and 2
-        self._groups: list[tuple[str, int]] = []
+        self.group = Groups(box).number  # of a process group, by name and size
         self._sequences = [0] * layout.MAX_GROUPS
+        self._entered = 0
         self._elsewhere: deque[tuple[int, int, int, int, int]] = deque()
         self._busy_elsewhere: set[int] = set()  # threads that are in a collective
         self._step = 1  # the one it works on
-        self._write_groups()
         self.since = self._activity_since = self._step_since = clock()
         ledger.turn(self._step, self.since)
         self._write_place()
@@ -154,18 +157,10 @@ class RankTimeline:
 
     # -- the hooks' calls ------------------------------------------------------------------------------
 
-    def group(self, name: str, size: int) -> int:
-        """The number of a process group in the box; the ninth and later ones have none."""
-        if (name, size) in self._groups:
-            return self._groups.index((name, size))
-        if len(self._groups) == layout.MAX_GROUPS:
-            return layout.NONE
-        self._groups.append((name, size))
-        self._write_groups()
-        return len(self._groups) - 1
+    def enter_op(self, op: int, group: int, sent: int, received: int, count: int = 1, sequence: int = 0) -> bool:
+        """A collective begins and the rank waits in it. False: it is part of another and must not be left.
 
-    def enter_op(self, op: int, group: int, sent: int, received: int, count: int = 1) -> bool:
-        """A collective begins and the rank waits in it. False: it is part of another and must not be left."""
+        `sequence`: of one that is not counted now; 0: not known."""
         if self._in_op or (get_ident() != self._thread and not self.mine()):
             return False
         live = self._live
@@ -188,16 +183,29 @@ class RankTimeline:
         self._op, self._in_op = op, True
         slot = self._slot = 2 - self._slot
         num_bytes = sent + received
-        live[_NUM_BYTES] = num_bytes
-        live[_NUM_BYTES + 1] = ~num_bytes
+        known = (sequence & _LOW | _SEQUENCES) << _LABEL_SEQUENCE if sequence else 0
+        label = op | group << _LABEL_GROUP | known
+        entered = (num_bytes if num_bytes < _MOST_BYTES else _MOST_BYTES) | label << _LABEL
+        before = self._entered
+        if entered != before:  # else it waits for what it issued last
+            self._entered = entered
+            live[_BEFORE] = before
+            live[_BEFORE + 1] = ~before
+            live[_ENTERED] = entered
+            live[_ENTERED + 1] = ~entered
         live[slot] = now
         state = self.activity | phase << _PHASE_SHIFT | op << _OP_SHIFT | group << _GROUP_SHIFT
         live[slot + 1] = _KEY + _PRIME * state - now
         return True
 
     def wait_op(self, op: int, group: int, num_bytes: int) -> bool:
-        """From now on the rank waits in a collective that is counted elsewhere. False: nothing to leave."""
-        return self.enter_op(op, group, num_bytes, 0, 0)
+        """From now on it waits in the group's next collectives, counted elsewhere. False: nothing to leave."""
+        sequence = self._sequences[group] + 1 if group != _NO_GROUP else 0
+        return self.enter_op(op, group, num_bytes, 0, 0, sequence)
+
+    def sequence(self, op: int, group: int) -> int:
+        """Of the collective that this thread has just issued; 0 where it has none, or it is not known."""
+        return 0 if group == _NO_GROUP or op in POINT_TO_POINT or not self.mine() else self._sequences[group]
 
     def leave_op(self, issued: Issued = None, flying: bool = False) -> None:
         """The rank waits no more; the suspended phase goes on.
@@ -290,9 +298,3 @@ class RankTimeline:
 
     def _write_place(self) -> None:
         self.box.place(self.ledger.boundaries, self._activity_since, self._step_since, self._step)
-
-    def _write_groups(self) -> None:
-        flat: list[bytes | int] = []
-        for name, size in self._groups:
-            flat += (layout.field(name, 48), size)
-        self.box.groups(*flat, *[b"", 0] * (layout.MAX_GROUPS - len(self._groups)))

@@ -12,8 +12,9 @@ cgroup namespace. What it cannot see is unknown, and said.
 from __future__ import annotations
 
 import re
+import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import inf
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
@@ -22,8 +23,17 @@ from zmon.hardware import CgroupSample
 from zmon.sources.reading import Ranks, Reading
 
 MAX_CGROUPS = 64
+KEPT_SECONDS = 60.0  # a dead rank in its group
 V2 = ""  # /proc/<pid>/cgroup names no controllers on the line of v2
 V1_UNLIMITED = 1 << 62  # v1 writes "no limit" as the largest number of whole pages
+
+
+class _Seen(NamedTuple):
+    """A rank in its group, when last looked at."""
+
+    time: float
+    path: str
+    controllers: dict[str, str]
 
 
 class Memory(NamedTuple):
@@ -42,27 +52,39 @@ class Cpu(NamedTuple):
 
 
 class CgroupSource:
-    """The control groups that the ranks of this host live in."""
+    """The control groups that the ranks of this host live in, or died in a moment ago: of want of memory, maybe."""
 
     name = "cgroups"
     field = "cgroups"
     interval_seconds = 2.0
 
-    def __init__(self, ranks: Ranks, proc: Path = Path("/proc"), cgroup: Path = Path("/sys/fs/cgroup")) -> None:
+    def __init__(
+        self,
+        ranks: Ranks,
+        proc: Path = Path("/proc"),
+        cgroup: Path = Path("/sys/fs/cgroup"),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._ranks = ranks
         self._proc = proc
         self._root = cgroup
+        self._clock = clock
+        self._seen: dict[tuple[str, int], _Seen] = {}
 
     def read(self) -> Reading:
-        """One sample per group, by path; none while no rank lives here."""
-        members: defaultdict[str, list[tuple[str, int]]] = defaultdict(list)
-        controllers: dict[str, dict[str, str]] = {}
+        """One sample per group, by path; none while no rank lives here, or lately did."""
+        now = self._clock()
         for pid, rank in self._ranks().items():
             paths = controller_paths(_text(self._proc / str(pid) / "cgroup"))
             if paths:  # else the rank has ended meanwhile
-                path = cgroup_path(paths)
-                members[path].append(rank)
-                controllers[path] = paths
+                self._seen[rank] = _Seen(now, cgroup_path(paths), paths)
+        self._seen = {rank: seen for rank, seen in self._seen.items() if now - seen.time <= KEPT_SECONDS}
+        members: defaultdict[str, list[tuple[str, int]]] = defaultdict(list)
+        controllers: dict[str, dict[str, str]] = {}
+        for rank, seen in self._seen.items():
+            if seen.time == now or _levels(self._root / "memory", seen.path) or _levels(self._v2(), seen.path):
+                members[seen.path].append(rank)
+                controllers[seen.path] = seen.controllers
         samples = []
         dropped = []
         for path, ranks in sorted(members.items())[:MAX_CGROUPS]:

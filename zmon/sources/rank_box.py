@@ -18,7 +18,7 @@ from zmon.box import BoxReader, Identity, Now, Totals, layout
 from zmon.box.durations import Mark, durations
 from zmon.lease import Leases
 from zmon.process import ExitWatch, ProcessStat, process_stat
-from zmon.records import InFlight, LastWords, RankState, StepRecord
+from zmon.records import OPS, Entered, InFlight, LastWords, RankState, StepRecord
 from zmon.timeline import NEWS_SECONDS
 
 STOPPED_STATES = ("T", "t")  # by a signal, by a tracer: proc(5)
@@ -47,6 +47,7 @@ class _Contents(NamedTuple):
     report: dict[str, float]
     groups: dict[int, tuple[str, int]]
     sequences: dict[int, int]
+    entered: list[tuple[int, int, int, int]]
 
 
 class RankBox:
@@ -211,8 +212,9 @@ class RankBox:
 
     def state(self) -> RankState:
         """Everything about the rank, as of the last look. Raises BoxCorrupt."""
-        identity, totals, words, report, groups, sequences = self._contents()
+        identity, totals, words, report, groups, sequences, entered = self._contents()
         now, at = self.now, self._looked_at
+        seen = time.time() - (self._clock() - at) * _NS
         return RankState(
             job_id=identity.job_id,
             attempt=identity.attempt,
@@ -261,6 +263,8 @@ class RankBox:
             overhead_seconds=totals.overhead_seconds,
             dropped_records=totals.dropped_records,
             resident_bytes=self._stat.resident_bytes if self._stat else None,
+            leaving_seconds=max(0.0, seen - words.time) if self.alive and words and words.kind == "exception" else None,
+            entered=tuple(Entered(OPS[op], groups[g][0], s, size) for op, g, s, size in entered if g in groups),
         )  # fmt: skip
 
     def _contents(self) -> _Contents:
@@ -269,7 +273,13 @@ class RankBox:
         reader = self.reader
         assert reader is not None  # what it said is kept before it is let go
         return _Contents(
-            reader.identity(), reader.totals(), reader.words(), reader.report(), reader.groups(), reader.sequences()
+            reader.identity(),
+            reader.totals(),
+            reader.words(),
+            reader.report(),
+            reader.groups(),
+            reader.sequences(),
+            reader.entered(),
         )
 
     def _let_go(self, reader: BoxReader) -> None:

@@ -36,6 +36,7 @@ _INODE = struct.Struct("=68xI")  # the same, inode alone
 _ATTRIBUTE = struct.Struct("=HH")  # struct nlattr: length, type
 _TCP_INFO = struct.Struct("=68xI28xI")  # struct tcp_info: tcpi_rtt in µs, tcpi_total_retrans
 _DELIVERY_RATE = struct.Struct("=160xQ")  # the same since Linux 4.9: tcpi_delivery_rate in bytes per second
+_BUSY = struct.Struct("=120xQ40xQQ")  # since Linux 4.10: tcpi_bytes_acked, tcpi_busy_time, tcpi_rwnd_limited, in µs
 _IPV4_MAPPED = bytes(10) + b"\xff\xff"
 
 _REFUSALS = {  # likely cause and next step
@@ -58,6 +59,8 @@ class Connection(NamedTuple):
     retransmitted_segments: int
     round_trip_seconds: float | None  # None: not measured yet
     delivery_bytes_per_second: float | None  # None: not measured yet, or a kernel that does not
+    acked_bytes: int | None = None  # so far; None: a kernel that does not tell
+    busy_seconds: float | None = None  # so far, in which something was under way and the peer had room for it
 
 
 class Dump(NamedTuple):
@@ -134,6 +137,7 @@ def connection(message: bytes) -> Connection:
         raise OSError(errno.EBADMSG, "the kernel tells too little of a connection")
     round_trip, retransmitted = _TCP_INFO.unpack_from(info)
     (delivery,) = _DELIVERY_RATE.unpack_from(info) if len(info) >= _DELIVERY_RATE.size else (0,)
+    acked, busy, no_room = _BUSY.unpack_from(info) if len(info) >= _BUSY.size else (None, 0, 0)
     return Connection(
         inode,
         _address(family, own),
@@ -143,6 +147,8 @@ def connection(message: bytes) -> Connection:
         retransmitted,
         round_trip / 1e6 or None,
         delivery or None,
+        acked,
+        None if acked is None else (busy - no_room) / 1e6,
     )
 
 

@@ -13,6 +13,8 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from operator import attrgetter
 from pathlib import Path
 
+import psutil
+
 from zmon.hardware import TcpPeer, TcpSample
 from zmon.sources import sock_diag
 from zmon.sources.reading import Ranks, Reading
@@ -21,6 +23,11 @@ from zmon.sources.sock_diag import Connection, Dump
 MAX_PEERS = 512
 
 _Rank = tuple[str, int]  # job id and rank
+
+
+def interface_by_address() -> dict[str, str]:
+    """Which interface of this host has which address."""
+    return {address.address: name for name, all_of_it in psutil.net_if_addrs().items() for address in all_of_it}
 
 
 class TcpSource:
@@ -35,14 +42,17 @@ class TcpSource:
         ranks: Ranks,
         proc: Path = Path("/proc"),
         dump: Callable[[Container[int]], Dump] = sock_diag.dump,
+        interfaces: Callable[[], Mapping[str, str]] = interface_by_address,
     ) -> None:
-        self._ranks, self._proc, self._dump = ranks, proc, dump
+        self._ranks, self._proc, self._dump, self._interfaces = ranks, proc, dump, interfaces
         self._searched: Mapping[int, _Rank] = {}  # the ranks whose descriptors were searched for sockets
         self._visible = False  # whether the connections of one of them can be seen from here
         self._owners: dict[int, _Rank] = {}  # by inode of the socket
         self._others: set[int] = set()  # inodes of the other sockets that the kernel told of
         self._outdated = False
         self._hidden: list[str] = []  # a line for each rank whose connections cannot be seen
+        self._addresses: tuple[str, ...] = ()
+        self._devices: tuple[str, ...] = ()  # that have these addresses
 
     def read(self) -> Reading:
         """The host's retransmissions, and one peer per rank and address. A new socket counts from the next read on."""
@@ -52,7 +62,10 @@ class TcpSource:
         found = self._connections() if self._visible else ()
         peers, left_out = fullest(by_peer(found, self._owners))
         addresses = tuple(sorted({connection.address for connection in found}))
-        sample = TcpSample(retransmitted_segments(self._proc / "net/snmp"), peers, addresses)
+        if addresses != self._addresses:
+            at = self._interfaces()
+            self._addresses, self._devices = addresses, tuple(sorted({at[a] for a in addresses if a in at}))
+        sample = TcpSample(retransmitted_segments(self._proc / "net/snmp"), peers, addresses, self._devices)
         return Reading(sample, (*self._hidden, *left_out))
 
     def _search(self, ranks: Mapping[int, _Rank]) -> None:
@@ -112,6 +125,8 @@ def by_peer(connections: Iterable[Connection], owners: Mapping[int, _Rank]) -> l
             retransmitted_segments=sum(c.retransmitted_segments for c in group),
             delivery_bytes_per_second=max(c.delivery_bytes_per_second or 0 for c in group) or None,
             round_trip_seconds=max(c.round_trip_seconds or 0 for c in group) or None,
+            acked_bytes=None if group[0].acked_bytes is None else sum(c.acked_bytes or 0 for c in group),
+            busy_seconds=None if group[0].busy_seconds is None else sum(c.busy_seconds or 0.0 for c in group),
         )
         for (rank, peer), group in sorted(groups.items())
     ]

@@ -1,0 +1,100 @@
+"""Jobs whose ranks have a little jitter, one of which may be slow; and what their hosts show meanwhile."""
+
+from dataclasses import replace
+from itertools import cycle, islice
+
+from tests.build import job_steps, rank_state, snapshot
+from zmon.aligned import Baseline
+from zmon.detectors.straggler import Straggler
+from zmon.hardware import CgroupSample, GpuSample, HostLoad, HostSample, HostWindow, TcpPeer, TcpSample
+
+GIB = 2**30
+GOOD = Baseline(64, 0.100, 0.070, 0.010, 0.030, 128)
+
+
+HOSTS = ("node-a", "node-b", "node-c", "node-d")
+JITTER = (1.0, 1.04, 0.97, 1.01, 0.95, 1.06, 1.0)  # of a rank's own time, another one in each step
+
+
+def rank(own=0.060, data=0.010, exchange=0.030, **others):
+    """What one rank does in a step of 100 ms."""
+    return {"phases": {"data": data, "forward": own}, "ops": {"all_to_all": exchange}, **others}
+
+
+def steps(number, *ranks, first=1, stands_for=1):
+    """Steps of these ranks; with others than named the four are alike."""
+    told = ranks or (rank(),) * 4
+    jittered = []
+    for at in range(number):
+        factors = islice(cycle(JITTER), at, None)
+        row = [{**r, "phases": {p: s * f for p, s in r["phases"].items()}} for r, f in zip(told, factors, strict=False)]
+        jittered += job_steps(1, *row, first=first + at * stands_for, stands_for=stands_for)
+    return tuple(jittered)
+
+
+def slow(which, size=4, **changes):
+    """All alike but one."""
+    return [rank(**(changes if at == which else {})) for at in range(size)]
+
+
+def job(*parts, size=4, hardware=(), baseline=None, **changes):
+    """What the hub knows of a job, one rank a host, after these steps: the last 64, of 10 a second each second one."""
+    ranks = [
+        rank_state(at, world_size=size, host=HOSTS[at] if size == 4 else "node-a", device=f"GPU-{at}", **changes)
+        for at in range(size)
+    ]
+    taken = [step for part in parts for step in part][-64:]
+    return replace(snapshot(*ranks, hardware=hardware), steps=tuple(taken), baseline=baseline)
+
+
+def detect(*parts, **others):
+    return next(iter(Straggler().detect(job(*parts, **others))), None)
+
+
+def well(number=48, size=4):
+    return steps(number, *[rank()] * size, stands_for=2)
+
+
+def then(number, *ranks):
+    return steps(number, *ranks, first=201, stands_for=2)
+
+
+def host(name, seconds=60.0, pressure=(), gpus=None, held_back=0.0, ranks=()):
+    """A host that waited so long within the last minute, by resource, with the cards and the group of its ranks."""
+
+    def sample(waited, throttled_seconds):
+        load = HostLoad({}, 8 * GIB, 16 * GIB, 0, pressure_seconds={r: 100 + waited.get(r, 0.0) for r in ("cpu", "io")})
+        group = CgroupSample("/job", tuple(("job", r) for r in ranks), None, None, 2.0, throttled_seconds, None)
+        return HostSample(load=load, cgroups=(group,) if ranks else (), gpus=gpus)
+
+    return HostWindow(name, seconds, sample({}, 5.0), sample(dict(pressure), 5.0 + held_back))
+
+
+def card(at, *reasons):
+    return GpuSample(f"{at}", f"GPU-{at}", throttled=dict.fromkeys(reasons, True), temperature_celsius=91.0)
+
+
+def cards(*throttled):
+    """One on each host, with the reasons for which it is throttled."""
+    return [host(name, gpus=(card(at, *why),)) for at, (name, why) in enumerate(zip(HOSTS, throttled, strict=True))]
+
+
+def connected(slow_host="node-c", busy=2.0):
+    """Four hosts that send each other 5 MB in 0.1 s of having something under way, to and from one of them in more."""
+    address = {name: f"10.0.0.{at}" for at, name in enumerate(HOSTS)}
+
+    def sample(name, past):
+        peers = [
+            TcpPeer(
+                "job", HOSTS.index(name), address[other], 1, 0, 0, 0, None, None,
+                acked_bytes=5_000_000 * past,
+                busy_seconds=past * (busy if slow_host in (name, other) else 0.1),
+            )
+            for other in HOSTS
+            if other != name
+        ]  # fmt: skip
+        return TcpSample(0, tuple(peers), (address[name],), ("eth1",))
+
+    return [
+        HostWindow(name, 60.0, HostSample(), HostSample(tcp=sample(name, 2)), recent=sample(name, 1)) for name in HOSTS
+    ]

@@ -1,0 +1,159 @@
+"""The network of one host: a link that went down is proof at once; a slow one shows by how long its bytes take."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.build import agent_status, disconnected, rank_state, snapshot, waiting
+from zmon.detectors.network import slow_host
+from zmon.detectors.stall import Stall
+from zmon.hardware import HostSample, HostWindow, NicSample, TcpPeer, TcpSample
+
+NODES = ("node-a", "node-b", "node-c", "node-d")
+MB = 1e6
+
+
+def address(host):
+    return f"10.0.0.{NODES.index(host) + 1}"
+
+
+def sent(rank, peer, rate):
+    """What a rank sent to a peer in a few seconds, two megabytes, and how long it took: before and after."""
+    before = TcpPeer("job", rank, peer, 2, 0, 0, 0, None, None, 1_000_000, 3.0)
+    return before, replace(before, acked_bytes=3_000_000, busy_seconds=3.0 + 2 * MB / rate)
+
+
+def window(host, sends, up=True, before_up=True, worked=frozenset({"eth1"})):
+    """A host that sent to its peers."""
+    pairs = [sent(NODES.index(host), address(peer), rate) for peer, rate in sends.items()]
+    now = TcpSample(0, tuple(after for _, after in pairs), (address(host),), ("eth1",))
+    nic = NicSample("eth1", "tcp", up, None, 0, 0, {})
+    return HostWindow(
+        host, 60.0, HostSample(nics=(replace(nic, up=before_up),)), HostSample(nics=(nic,), tcp=now), worked,
+        recent=replace(now, peers=tuple(before for before, _ in pairs)),
+    )  # fmt: skip
+
+
+def cluster(hosts=NODES, slow=(), rate=40 * MB, slow_rate=4 * MB):
+    """Each sends to each other; to and from some of them slowly."""
+    return [
+        window(h, {p: slow_rate if {h, p} & set(slow) else rate for p in hosts if p != h})
+        for h in hosts
+    ]  # fmt: skip
+
+
+def job(windows):
+    return snapshot(*(rank_state(i, host=w.host) for i, w in enumerate(windows)), hardware=windows)
+
+
+@pytest.mark.parametrize("host", NODES)
+def test_host_behind_a_slow_link_is_named_with_its_device(host):
+    found = slow_host(job(cluster(slow=[host])), 2.5)
+    assert (found.host, found.device) == (host, "eth1")
+    assert "4.0 MB/s, between the other hosts at 40.0 MB/s (10.0 times as fast)" in found.says
+
+
+def test_host_whose_sending_alone_is_slow_is_named():
+    windows = cluster()
+    windows[2] = window("node-c", dict.fromkeys(("node-a", "node-b", "node-d"), 2 * MB))
+    assert slow_host(job(windows), 2.5).host == "node-c"
+
+
+def test_host_is_named_in_a_ring_where_each_sends_to_one_other():
+    rates = {"node-a": 40, "node-b": 4, "node-c": 4, "node-d": 40}  # c is slow: to it, and from it
+    windows = [window(h, {NODES[(i + 1) % 4]: rates[h] * MB}) for i, h in enumerate(NODES)]
+    assert slow_host(job(windows), 2.5).host == "node-c"
+
+
+@pytest.mark.parametrize(
+    "windows",
+    [
+        cluster(),
+        cluster(rate=4 * MB),
+        cluster(hosts=NODES[:2], slow=["node-b"]),
+        [replace(w, recent=None) for w in cluster(slow=["node-b"])],
+        [replace(w, now=replace(w.now, tcp=None)) for w in cluster(slow=["node-b"])],
+        [],
+    ],
+    ids=["all well", "all slow", "two hosts", "just seen", "source down", "nothing known"],
+)
+def test_no_host_is_named_when(windows):
+    assert slow_host(snapshot(rank_state(0), hardware=windows), 2.5) is None
+
+
+def test_links_so_fast_that_the_kernel_counts_no_time_are_not_slower_than_others():
+    assert slow_host(job(cluster(rate=1e12)), 2.5) is None
+    assert slow_host(job(cluster(slow=["node-b"], rate=1e12)), 2.5).host == "node-b"
+
+
+def test_connections_that_were_opened_anew_are_not_compared():
+    windows = cluster(slow=["node-b"])
+    reopened = replace(windows[1].now.tcp, peers=tuple(replace(p, num_sockets=3) for p in windows[1].now.tcp.peers))
+    windows[1] = replace(windows[1], now=replace(windows[1].now, tcp=reopened))
+    assert slow_host(job(windows), 2.5).host == "node-b"  # by what the others send to it
+
+
+def test_other_jobs_connections_say_nothing():
+    assert slow_host(replace(job(cluster(slow=["node-b"])), job_id="another"), 2.5) is None
+
+
+# -- a host that is gone ---------------------------------------------------------------------------------------
+
+
+def broken(silent):
+    """The ranks of two hosts have died of broken connections, and the third host's agent says nothing."""
+    return snapshot(
+        disconnected(0, host="node-a"), disconnected(1, host="node-b"),
+        unwatched=[rank_state(2, host="node-c"), rank_state(3, host="node-c")],
+        agents=[agent_status("node-a"), agent_status("node-b"), agent_status("node-c", silent)],
+    )  # fmt: skip
+
+
+def test_host_that_is_silent_when_all_others_died_of_its_connections_is_lost():
+    (found,) = Stall().detect(broken(silent=6.0))
+    assert (found.cause, found.ranks, found.hosts) == ("host_lost", (2, 3), ("node-c", "node-c"))
+
+
+def test_stall_is_quiet_while_the_agent_of_the_host_that_all_died_of_may_be_back():
+    assert Stall().detect(broken(silent=3.0)) == ()
+
+
+# -- a link that went down -----------------------------------------------------------------------------------
+
+
+def inside(seconds=1.2, **changes):
+    """Four ranks in a collective, within their leases."""
+    return [waiting(i, seconds, host=h, overdue_seconds=0.0, **changes) for i, h in enumerate(NODES)]
+
+
+def down(host="node-b", **changes):
+    return [window(h, {}, up=h != host, **(changes if h == host else {})) for h in NODES]
+
+
+def stall(ranks, windows):
+    return next(iter(Stall().detect(snapshot(*ranks, hardware=windows))), None)
+
+
+def test_link_of_the_job_that_is_down_is_a_network_stall_before_any_lease_ends():
+    found = stall(inside(), down())
+    assert (found.cause, found.hosts, found.ranks, found.severity) == ("network_stall", ("node-b",), (), "critical")
+    assert found.evidence["device"] == "eth1"
+
+
+def test_it_stays_one_when_the_link_has_been_down_for_more_than_a_minute():
+    assert stall(inside(70.0), down(before_up=False)).cause == "network_stall"
+
+
+@pytest.mark.parametrize(
+    ("ranks", "windows"),
+    [
+        (inside(0.4), down()),
+        ([*inside()[:3], rank_state(3, host="node-d")], down()),
+        (inside(), down("nobody")),
+        (inside(), down(before_up=False, worked=frozenset())),
+        (inside(), [replace(w, now=replace(w.now, tcp=TcpSample(0, ()))) for w in down()]),
+    ],
+    ids=["just entered", "a rank computes", "links up", "never was up", "not the job's"],
+)
+def test_stall_is_quiet_while_leases_last_and(ranks, windows):
+    assert stall(ranks, windows) is None

@@ -1,0 +1,276 @@
+"""What holds of every detector, whatever the job: who is named does not hang on numbering, clocks or luck."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.build import JOB, NOW, job_steps, killed, raised, rank_state, snapshot, waiting
+from zmon.aligned import AlignedStep, Baseline
+from zmon.baseline import stretch
+from zmon.detectors import ALL
+from zmon.hardware import GpuSample, HostLoad, HostSample, HostWindow, NicSample, TcpPeer, TcpSample
+from zmon.records import Snapshot
+
+SEEDS = range(4)
+DRAWS = 2_500  # a seed
+HOSTS = ("node-a", "node-b", "node-c", "node-d")
+GIB = 2**30
+
+
+def conclude(job):
+    """Cause, severity, ranks and hosts of all findings, by detector."""
+    return {
+        detector.name: sorted((f.cause, f.severity, sorted(f.ranks), sorted(f.hosts)) for f in detector.detect(job))
+        for detector in ALL
+    }
+
+
+# -- healthy -----------------------------------------------------------------------------------------------
+
+
+def noise(draw, shape):
+    """Factors of a rank's own time, by rank and step: some depend on the step before, some have a heavy tail."""
+    kind = draw.integers(4)
+    scale = draw.choice([0.02, 0.05, 0.1])
+    if kind == 0:
+        wild = draw.standard_t(2, shape).clip(-3, 30)
+    elif kind == 1:
+        wild = draw.pareto(1.5, shape).clip(0, 30)
+    else:
+        hangs_on = draw.choice([0.3, 0.6, 0.8])
+        wild = draw.standard_normal(shape) if kind == 2 else draw.standard_t(4, shape) / 1.4
+        wild *= (1 - hangs_on**2) ** 0.5
+        for at in range(1, shape[1]):
+            wild[:, at] += hangs_on * wild[:, at - 1]
+    return np.maximum(1 + scale * wild, 0.2)
+
+
+def healthy(draw):
+    """The steps of a job that is well: its own rhythm, noise and pauses, and 5 × as many lookups here as there."""
+    size, number = int(draw.choice([2, 4, 8])), int(draw.integers(24, 65))
+    step, part = draw.choice([0.020, 0.100, 0.250, 2.0]), draw.uniform(0.3, 0.9)  # seconds, and how much is own time
+    lookups = draw.integers(100, 501, (size, number)) if draw.random() < 0.5 else np.full((size, number), 300)
+    by_work = draw.uniform(0, 1)  # of the own time: it grows with the lookups
+    own = step * part * (1 - by_work + by_work * lookups / 300) * noise(draw, (size, number))
+    own *= draw.uniform(0.98, 1.03, (size, 1))  # no two hosts are the same
+    for _ in range(draw.integers(3)):  # a rank pauses: garbage collection
+        own[draw.integers(size), draw.integers(number)] += 10 * step
+    data = own * draw.uniform(0.0, 0.2)
+    exposed = step * (1 - part) * noise(draw, (1, number))[0] + own.max(0) - own
+    stands_for = max(1, round(0.2 / step))
+    moved = tuple((lookups * 64).T.tolist())
+    columns = zip(own.T.tolist(), data.T.tolist(), exposed.T.tolist(), lookups.T.tolist(), moved, strict=True)
+    return tuple(
+        AlignedStep(
+            step=1 + at * stands_for,
+            stands_for=stands_for,
+            seconds=max(o) + min(e),
+            self_seconds=tuple(o),
+            phases={"data": tuple(d), "forward": tuple(a - b for a, b in zip(o, d, strict=True))},
+            exposed={"all_to_all": tuple(e)},
+            sent_bytes={"all_to_all": tuple(m)},
+            received_bytes={"all_to_all": tuple(m)},
+            samples=(32,) * size,
+            lookups=tuple(w),
+        )
+        for at, (o, d, e, w, m) in enumerate(columns)
+    )
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_healthy_job_yields_no_finding_in_ten_thousand_draws(seed):
+    draw = np.random.default_rng(seed)
+    jobs = {n: snapshot(*(rank_state(r, world_size=n) for r in range(n))) for n in (2, 4, 8)}
+    for _ in range(DRAWS):
+        steps = healthy(draw)
+        good = stretch(steps)
+        job = replace(jobs[len(steps[0].self_seconds)], steps=steps, baseline=good, stretches=(good,) * 8)
+        found = [f.summary for detector in ALL for f in detector.detect(job)]
+        assert not found, found
+
+
+# -- ill ---------------------------------------------------------------------------------------------------
+
+
+def rank(own=0.060, exchange=0.030):
+    return {"phases": {"data": 0.010, "forward": own}, "ops": {"all_to_all": exchange}}
+
+
+def hardware(hot=None, slow=None, pressed=None):
+    """Four hosts, a GPU, an interface and connections to all others each."""
+    address = {name: f"10.0.0.{at}" for at, name in enumerate(HOSTS)}
+
+    def connections(name, past):
+        return TcpSample(
+            0,
+            tuple(
+                TcpPeer(
+                    JOB, HOSTS.index(name), address[other], 1, 0, 0, 0, None, None,
+                    acked_bytes=5_000_000 * past,
+                    busy_seconds=past * (2.0 if slow in (name, other) else 0.1),
+                )
+                for other in HOSTS
+                if other != name
+            ),
+            (address[name],),
+            ("eth1",),
+        )  # fmt: skip
+
+    def window(at, name):
+        gpus = (GpuSample(str(at), f"GPU-{at}", throttled={"hw_thermal": name == hot}),)
+        nics = (NicSample("eth1", "tcp", True, 1e9, 0, 0, {}, pci="0000:04:00.0"),)
+        loads = (HostLoad({}, 8 * GIB, 16 * GIB, 0, pressure_seconds={"cpu": s}) for s in (0, 20 * (name == pressed)))
+        then, now = (
+            HostSample(nics=nics, gpus=gpus, tcp=connections(name, p), load=load)
+            for p, load in zip((1, 2), loads, strict=True)
+        )
+        return HostWindow(name, 60.0, then, now, frozenset(("eth1", f"GPU-{at}")), connections(name, 1))
+
+    return tuple(window(at, name) for at, name in enumerate(HOSTS))
+
+
+def job(*told, ranks=None, hot=None, slow=None, pressed=None):
+    """One rank a host; the last twenty steps as told."""
+    here = [rank_state(at, host=name, device=f"GPU-{at}") for at, name in enumerate(HOSTS)]
+    well, now = (rank(),) * 4, told or (rank(),) * 4
+    steps = (*job_steps(44, *well, stands_for=2), *job_steps(20, *now, first=101, stands_for=2))
+    good = Baseline(64, 0.100, 0.070, 0.010, 0.030, 128)
+    found = snapshot(*(ranks or here), hardware=hardware(hot, slow, pressed))
+    return replace(found, steps=steps, baseline=good, stretches=(good,) * 8)
+
+
+def at_host(make, at, *args, **changes):
+    return make(at, *args, host=HOSTS[at], **changes)
+
+
+SLOW = [rank(own=0.100 if at == 1 else 0.060) for at in range(4)]
+ILL = {
+    "slow rank": job(*SLOW),
+    "slow rank, hot": job(*SLOW, hot="node-b"),
+    "slow rank, starved": job(*SLOW, pressed="node-b"),
+    "slow host": job(*[rank(exchange=0.120)] * 4, slow="node-c"),
+    "hot": job(hot="node-d"),
+    "killed": job(ranks=[at_host(waiting, 0), at_host(waiting, 1), at_host(killed, 2), at_host(waiting, 3)]),
+    "raised": job(ranks=[at_host(raised, 0), *(at_host(waiting, at) for at in (1, 2, 3))]),
+    "hangs": job(ranks=[*(at_host(waiting, at) for at in range(3)), at_host(rank_state, 3, overdue_seconds=4.0)]),
+    "well": job(),
+}
+
+
+def permuted(job, order):
+    """The same job, were its ranks numbered otherwise: the one that was `order[n]` is n."""
+    new = {old: number for number, old in enumerate(order)}
+
+    def column(values):
+        return tuple(values[old] for old in order)
+
+    def columns(by_name):
+        return {name: column(values) for name, values in by_name.items()}
+
+    def window(one):
+        def sample(tcp):
+            return tcp and replace(tcp, peers=tuple(replace(p, rank=new[p.rank]) for p in tcp.peers))
+
+        then, now = (replace(s, tcp=sample(s.tcp)) for s in (one.before, one.now))
+        return replace(one, before=then, now=now, recent=sample(one.recent))
+
+    return replace(
+        job,
+        ranks=tuple(sorted((replace(r, rank=new[r.rank]) for r in job.ranks), key=lambda r: r.rank)),
+        hardware=tuple(map(window, job.hardware)),
+        steps=tuple(
+            replace(
+                step,
+                self_seconds=column(step.self_seconds),
+                phases=columns(step.phases),
+                exposed=columns(step.exposed),
+                sent_bytes=columns(step.sent_bytes),
+                received_bytes=columns(step.received_bytes),
+                samples=column(step.samples),
+                lookups=column(step.lookups),
+            )
+            for step in job.steps
+        ),
+    )
+
+
+def test_ill_jobs_are_told_from_each_other():
+    told = {name: {cause for found in conclude(job).values() for cause, *_ in found} for name, job in ILL.items()}
+    assert told == {
+        "slow rank": {"compute_straggler"},
+        "slow rank, hot": {"thermal_throttle"},
+        "slow rank, starved": {"host_pressure"},
+        "slow host": {"network_slow"},
+        "hot": {"thermal_throttle"},
+        "killed": {"rank_exited"},
+        "raised": {"rank_exited"},
+        "hangs": {"compute_hang"},
+        "well": set(),
+    }
+
+
+@pytest.mark.parametrize("order", [(3, 2, 1, 0), (1, 2, 3, 0), (2, 0, 3, 1)], ids=str)
+@pytest.mark.parametrize("name", ILL)
+def test_verdict_goes_with_the_rank_whatever_its_number(name, order):
+    expected = {
+        detector: sorted(
+            (cause, severity, sorted(order.index(r) for r in ranks), hosts) for cause, severity, ranks, hosts in found
+        )
+        for detector, found in conclude(ILL[name]).items()
+    }
+    assert conclude(permuted(ILL[name], order)) == expected
+
+
+WITHOUT = {
+    "gpus": lambda job: _blind(job, gpus=None),
+    "nics": lambda job: _blind(job, nics=None),
+    "tcp": lambda job: _blind(job, tcp=None),
+    "load": lambda job: _blind(job, load=None),
+    "hardware": lambda job: replace(job, hardware=()),
+    "one host": lambda job: replace(job, hardware=job.hardware[1:]),
+    "steps": lambda job: replace(job, steps=(), stretches=(), baseline=None),
+    "baseline": lambda job: replace(job, baseline=None),
+    "flights": lambda job: replace(job, flights={}),
+    "agents": lambda job: replace(job, agents=()),
+}
+
+
+def _blind(job: Snapshot, **gone) -> Snapshot:
+    windows = (replace(w, before=replace(w.before, **gone), now=replace(w.now, **gone)) for w in job.hardware)
+    return replace(job, hardware=tuple(replace(w, recent=None) if "tcp" in gone else w for w in windows))
+
+
+@pytest.mark.parametrize("source", WITHOUT)
+@pytest.mark.parametrize("name", ILL)
+def test_less_to_go_by_names_nobody_else(name, source):
+    """Another cause of the same culprit, an unknown one or nobody: never somebody who was not named before."""
+    before = {
+        culprit for found in conclude(ILL[name]).values() for _, _, *culprit in found for culprit in _each(*culprit)
+    }
+    for found in conclude(WITHOUT[source](ILL[name])).values():
+        for _, _, ranks, hosts in found:
+            assert set(_each(ranks, hosts)) <= before
+
+
+def _each(ranks, hosts):
+    return [*(("rank", r) for r in ranks), *(("host", h) for h in hosts)]
+
+
+@pytest.mark.parametrize("seconds", [-60.0, -30.0, 30.0, 60.0])
+@pytest.mark.parametrize("host", HOSTS[:3])
+@pytest.mark.parametrize("name", ILL)
+def test_clock_of_a_host_that_is_off_changes_nothing(name, host, seconds):
+    def off(state):
+        if state.host != host:
+            return state
+        words = state.last_words and replace(state.last_words, time=state.last_words.time + seconds)
+        return replace(
+            state,
+            start=state.start + seconds,
+            last_step_time=(state.last_step_time or NOW) + seconds,
+            last_words=words,
+        )
+
+    shifted = replace(ILL[name], ranks=tuple(map(off, ILL[name].ranks)))
+    assert conclude(shifted) == conclude(ILL[name])

@@ -1,0 +1,188 @@
+"""The job moves: is it one rank that holds all the others back?"""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.build import finding, waiting
+from tests.detectors.slow_jobs import GOOD, HOSTS, cards, connected, detect, job, rank, slow, steps, then, well
+from zmon.detectors.straggler import Straggler
+
+# -- a rank ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [2, 4, 8])
+@pytest.mark.parametrize("guilty", [0, 1])
+def test_rank_whose_compute_takes_half_as_long_again_is_named_with_what_it_costs(size, guilty):
+    found = detect(well(size=size), then(20, *slow(guilty, size, own=0.095)), size=size)
+    assert (found.detector, found.cause, found.severity) == ("straggler", "compute_straggler", "warning")
+    assert found.ranks == (guilty,)
+    assert f"rank {guilty} on node-" in found.summary
+    assert "% more than the median of the others (threshold 20%)" in found.summary
+    assert "mostly in forward" in found.summary
+    assert "for 36 steps" in found.summary
+    assert f"kubectl cordon {found.hosts[0]}" in found.detail
+    assert (found.op, found.sequence) == (None, None)
+    assert len(found.evidence["own_seconds"]) <= 9
+    assert found.evidence["saved_seconds"] == pytest.approx(0.035, rel=0.2)
+
+
+def test_rank_that_waits_longer_for_its_data_is_the_inputs():
+    found = detect(well(), then(20, *slow(2, data=0.060)))
+    assert (found.cause, found.ranks, found.hosts) == ("input_straggler", (2,), ("node-c",))
+    assert "mostly in data" in found.summary
+
+
+def test_rank_that_is_slow_in_all_it_does_is_named_without_a_cause():
+    found = detect(well(), then(20, *slow(2, own=0.085, data=0.035)))
+    assert (found.cause, found.ranks) == ("unknown", (2,))
+
+
+def test_rank_is_named_after_three_and_a_half_seconds_and_not_before():
+    guilty = slow(1, own=0.100)
+    assert detect(well(), then(13, *guilty)) is None
+    assert detect(well(), then(16, *guilty)).ranks == (1,)
+
+
+def test_rank_of_a_job_of_long_steps_is_named_within_a_dozen_steps():
+    guilty = [rank(own=1.2), rank(own=1.2), rank(own=2.0), rank(own=1.2)]
+    found = detect(steps(48, *[rank(own=1.2)] * 4), steps(12, *guilty, first=49))
+    assert (found.cause, found.ranks) == ("compute_straggler", (2,))
+
+
+def test_rank_that_is_slow_from_the_first_step_is_named_once_there_are_steps_enough():
+    found = detect(steps(36, *slow(3, own=0.085), stands_for=2))
+    assert (found.cause, found.ranks) == ("compute_straggler", (3,))
+
+
+def test_all_ranks_of_a_slow_host_are_named():
+    sick = [rank(own=0.100 if at in (2, 3) else 0.060) for at in range(8)]
+    assert detect(well(size=8), then(20, *sick), size=8).ranks == (2, 3)
+
+
+def test_the_longer_it_lasts_the_surer_it_is():
+    guilty = slow(1, own=0.100)
+    just, long = detect(well(), then(16, *guilty)), detect(then(64, *guilty))
+    assert just.confidence < long.confidence <= 0.95
+    assert long.onset < just.onset
+
+
+# -- quiet -------------------------------------------------------------------------------------------------
+
+
+def test_straggler_is_quiet_when_all_are_alike():
+    assert detect(well(64)) is None
+
+
+def test_straggler_is_quiet_when_a_rank_is_five_percent_slower():
+    assert detect(steps(64, *slow(1, own=0.0635, data=0.0105), stands_for=2)) is None
+
+
+def test_straggler_is_quiet_when_one_rank_pauses_for_ten_steps():
+    assert detect(well(), then(1, *slow(1, own=1.0)), then(15)) is None
+
+
+def test_straggler_is_quiet_when_a_core_is_contended_for_two_seconds():
+    contended = then(10, *slow(1, own=0.120))
+    for after in range(16):
+        assert detect(well(), contended, then(after)) is None
+
+
+def test_straggler_is_quiet_when_the_slow_one_moves():
+    moving = [step for at in range(64) for step in then(1, *slow(at % 4, own=0.120))]
+    assert detect(moving) is None
+
+
+def test_straggler_is_quiet_when_a_rank_has_more_to_do():
+    """It is late because of how the work is split."""
+    more = [rank(own=0.060 * times, lookups=1000 * times) for times in (1, 1, 2, 1)]
+    assert detect(_working(more)) is None
+
+
+def test_rank_with_a_little_more_to_do_is_not_excused_for_twice_the_time():
+    more = [rank(own=0.060 * times, lookups=lookups) for times, lookups in ((1, 1000), (1, 1000), (2, 1050), (1, 1000))]
+    assert detect(_working(more)).ranks == (2,)
+
+
+def _working(ranks):
+    """Steps whose ranks tell how many lookups they had."""
+    bare = [{key: value for key, value in r.items() if key != "lookups"} for r in ranks]
+    return [replace(step, lookups=tuple(r["lookups"] for r in ranks)) for step in steps(64, *bare, stands_for=2)]
+
+
+def test_straggler_is_quiet_when_half_of_the_ranks_are_slower():
+    """Stages of a pipeline."""
+    stages = [rank(own=0.100 if at >= 2 else 0.060) for at in range(4)]
+    assert detect(steps(64, *stages, stands_for=2)) is None
+
+
+def test_straggler_is_quiet_when_few_steps_are_known():
+    guilty = slow(1, own=0.120)
+    assert detect(steps(20, *guilty, stands_for=2)) is None
+    assert detect() is None
+
+
+def test_straggler_is_quiet_when_the_job_is_over():
+    assert detect(well(), then(20, *slow(1, own=0.100)), activity="done") is None
+
+
+def test_why_it_can_say_nothing():
+    assert Straggler().inert(job(well())) is None
+    assert "one rank" in Straggler().inert(replace(job(well()), world_size=1))
+    assert "sight" in Straggler().inert(replace(job(well()), missing=(3,)))
+    assert "no step" in Straggler().inert(job())
+
+
+# -- over --------------------------------------------------------------------------------------------------
+
+ABOUT_ONE = finding(detector="straggler", cause="compute_straggler", ranks=(1,), hosts=("node-b",))
+
+
+@pytest.mark.parametrize(
+    ("own", "over"),
+    [(0.060, True), (0.066, True), (0.076, False), (0.075, False)],
+    ids=["well", "near", "less", "slow"],
+)
+def test_it_is_over_well_below_the_threshold_only(own, over):
+    now = job(well(), then(20, *slow(1, own=own)))
+    assert Straggler().detect(now) == ()
+    assert Straggler().sees(now, ABOUT_ONE) is over
+
+
+def test_it_is_over_soon_after_the_rank_is_as_quick_as_the_others():
+    now = job(then(40, *slow(1, own=0.100)), then(12))
+    assert Straggler().detect(now) == ()
+    assert Straggler().sees(now, ABOUT_ONE)
+
+
+def test_nothing_is_over_while_the_job_is_stalled_or_out_of_sight():
+    now = job(well())
+    stalled = replace(now, ranks=tuple(waiting(at, device="cpu", host=HOSTS[at]) for at in range(4)))
+    assert not Straggler().sees(stalled, ABOUT_ONE)
+    assert not Straggler().sees(replace(now, unwatched=now.ranks[:1]), ABOUT_ONE)
+    assert not Straggler().sees(job(steps(4, stands_for=2)), ABOUT_ONE)
+
+
+def test_it_is_over_when_the_job_is():
+    assert Straggler().sees(job(then(20, *slow(1, own=0.100)), activity="done"), ABOUT_ONE)
+
+
+def test_slow_network_is_over_when_collectives_take_what_they_did():
+    about = finding(detector="straggler", cause="network_slow", ranks=(), hosts=("node-c",))
+    assert not Straggler().sees(job(well(), then(20, *[rank(exchange=0.060)] * 4), baseline=GOOD), about)
+    assert Straggler().sees(job(well(), baseline=GOOD), about)
+
+
+def test_slow_network_is_over_when_its_links_are_as_quick_as_the_others():
+    """Collectives may be most of the step by design."""
+    about = finding(detector="straggler", cause="network_slow", ranks=(), hosts=("node-c",))
+    now = steps(40, *[rank(exchange=0.090)] * 4, stands_for=2)
+    assert Straggler().sees(job(now, hardware=connected(busy=0.1)), about)
+    assert not Straggler().sees(job(now, hardware=connected()), about)
+    assert not Straggler().sees(job(now), about)
+
+
+def test_hot_gpu_is_not_over_because_its_driver_is_silent():
+    about = finding(detector="straggler", cause="thermal_throttle", ranks=(1,), hosts=("node-b",))
+    assert not Straggler().sees(job(well()), about)
+    assert Straggler().sees(job(well(), hardware=cards((), (), (), ())), about)

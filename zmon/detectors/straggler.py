@@ -1,0 +1,230 @@
+"""The job moves: is it one rank, or one host's link, that holds all the others back?
+
+In a synchronous step everybody waits for the rank whose own part takes longest. One that is late again and again points
+at its host, one that changes from step to step at the data; of the latter nothing is said here. Where all are as quick
+as each other and wait longer in collectives it is the network, and connections name the host. Where a rank has more of
+the work than others its time is no lag: that is `imbalance`. Ranks that are slower by design (a longer pipeline stage,
+logging on rank 0) cost as much as a slow GPU does, and are told alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+
+from zmon.aligned import AlignedStep
+from zmon.detectors.burdens import THERMAL, starved, throttled
+from zmon.detectors.network import slow_host
+from zmon.detectors.selves import Lag, Selves
+from zmon.detectors.slow import NEXT, held_up, late_by_phase, ms, saved_seconds, slowest, took
+from zmon.detectors.verdict import drain, verdict
+from zmon.records import Finding, RankState, Snapshot
+
+_SHOWN = 8  # ranks in the evidence
+
+
+@dataclass(frozen=True)
+class Straggler:
+    """Thresholds."""
+
+    slower_ratio: float = 0.2  # of what the others take: 5 % is what two healthy hosts may differ by
+    cost_ratio: float = 0.15  # of the step: less is seldom worth a restart
+    over_ratio: float = 0.5  # of both: below it, it is over
+    num_steps: int = 12  # four for each third, whose median one odd step leaves alone
+    lasting_seconds: float = 3.5  # in each third of it: two seconds of contention reach into all three only if longer
+    chance_ratio: float = 3.75  # deviations beyond chance, of two ranks: once in 10,000 looks, were it alone to decide
+    input_ratio: float = 0.67  # of the lag is waiting for data: then the cause is input; a third or less: compute
+    grown_ratio: float = 0.2  # of a good step, by which the collectives take longer
+    exposed_ratio: float = 0.5  # of the step in collectives, where no good one is known or good ones are no better
+    quicker_ratio: float = 2.5  # links among others to those of one host; quiet trials 1.4 at most, at a tenth 4.6
+    alike_ratio: float = 1.6  # below it links are as quick as each other again
+    name = "straggler"
+    separate = False
+    causes = (
+        "compute_straggler",
+        "input_straggler",
+        "network_slow",
+        "thermal_throttle",
+        "host_pressure",
+        "unknown",
+    )
+
+    def sees(self, snapshot: Snapshot, finding: Finding) -> bool:
+        """While steps arrive; and it is over well below the thresholds only, so that it does not come and go."""
+        running = _running(snapshot)
+        if not running:
+            return True
+        if self.inert(snapshot) or any(r.overdue_seconds > 0 for r in running):
+            return False
+        selves = Selves.of(snapshot.steps)
+        taken = selves.covering(self.num_steps, self.lasting_seconds)
+        if taken is None:
+            return False
+        if finding.cause == "network_slow":
+            told = [w.host for w in snapshot.hardware if w.recent and w.now.tcp]
+            if len(told) > 2 and slow_host(snapshot, self.alike_ratio) is None:
+                return True
+            steps, part = snapshot.steps[-taken:], self.over_ratio
+            return not held_up(steps, snapshot.baseline, part * self.grown_ratio, self.exposed_ratio)
+        if finding.cause == "thermal_throttle" and not any(w.now.gpus for w in snapshot.hardware):
+            return False
+        least = self.over_ratio * self._least(selves, taken)
+        return all(selves.lag(rank, taken) < least for rank in finding.ranks if rank < snapshot.world_size)
+
+    def inert(self, snapshot: Snapshot) -> str | None:
+        """Where ranks cannot be compared."""
+        if snapshot.world_size < 2:
+            return "it has one rank"
+        if snapshot.missing or snapshot.unwatched:
+            return "some of its ranks are in nobody's sight"
+        return None if snapshot.steps else "no step is known of all its ranks yet"
+
+    def detect(self, snapshot: Snapshot) -> tuple[Finding, ...]:
+        """The ranks that are late; else the host whose link is slow; else the GPU that holds its clock down."""
+        if self.inert(snapshot) or not _running(snapshot):
+            return ()
+        selves = Selves.of(snapshot.steps)
+        taken = selves.covering(self.num_steps, self.lasting_seconds)
+        found = None
+        if taken is not None:
+            found = self._late(snapshot, selves, taken) or self._network(snapshot, snapshot.steps[-taken:])
+        found = found or self._hot(snapshot)
+        return (replace(found, op=None, sequence=None),) if found else ()  # whatever they are in just now
+
+    # -- a rank ----------------------------------------------------------------------------------------
+
+    def _least(self, selves: Selves, taken: int) -> float:
+        """What a rank must be behind."""
+        step = median(step.seconds for step in selves.steps[-taken:])
+        return max(self.slower_ratio * selves.typical(taken), self.cost_ratio * step)
+
+    def _late(self, snapshot: Snapshot, selves: Selves, taken: int) -> Finding | None:
+        for looked_at in (taken, 2 * taken):  # the longer one sees through more noise
+            if len(snapshot.steps) < 2 * looked_at:  # too few to know what chance does
+                return None
+            lags = selves.lags(looked_at, self._least(selves, looked_at), self.chance_ratio)
+            alike = [lag for lag in lags if lag.seconds >= lags[0].seconds / 2]
+            by_design = len(alike) > 1 and 2 * len(alike) >= snapshot.world_size  # stages of a pipeline
+            if alike and not by_design:
+                return self._finding(snapshot, selves, alike, looked_at)
+        return None
+
+    def _finding(self, snapshot: Snapshot, selves: Selves, lags: list[Lag], taken: int) -> Finding:
+        worst, steps = lags[0], snapshot.steps
+        lasting = selves.lasting(worst, taken)
+        seconds = median(step.seconds for step in steps[-taken:])
+        since = sum(step.stands_for * step.seconds for step in steps[-lasting:])
+        ranks = {lag.rank for lag in lags}
+        culprits = [r for r in snapshot.ranks if r.rank in ranks]
+        first = next((r for r in culprits if r.rank == worst.rank), culprits[0])
+        phases = late_by_phase(steps[-taken:], worst.rank)
+        cause, says, detail = self._cause(snapshot, culprits, first, phases, worst.seconds / seconds * since)
+        saved = median(saved_seconds(step, ranks) for step in steps[-taken:])
+        num_steps = sum(step.stands_for for step in steps[-lasting:])
+        phase = max(phases, key=lambda p: phases[p])
+        slower = worst.seconds / max(worst.others_seconds, 1e-6)
+        return verdict(
+            snapshot,
+            detector=self.name,
+            cause=cause,
+            severity="warning",
+            culprits=culprits,
+            seconds_ago=since,
+            confidence=round(0.7 + 0.25 * lasting / len(steps), 2),
+            stalled=False,
+            summary=f"{_names(culprits)} holds the others back: {ms(worst.others_seconds + worst.seconds)} of its own "
+            f"a step against {ms(worst.others_seconds)}, {slower:.0%} more than the "
+            f"median of the others (threshold {self.slower_ratio:.0%}) and {worst.seconds / seconds:.0%} of the step "
+            f"(threshold {self.cost_ratio:.0%}), mostly in {phase} (+{ms(phases[phase])}), for {num_steps} steps"
+            f"{says}; as quick as the others it would save {ms(saved)} of {ms(seconds)} a step",
+            detail=detail,
+            evidence={
+                "own_seconds": slowest(steps[-taken:]),
+                "lag_seconds": {str(lag.rank): round(lag.seconds, 6) for lag in lags[:_SHOWN]},
+                "lag_by_phase_seconds": {name: round(late, 6) for name, late in phases.items()},
+                "step_seconds": seconds,
+                "saved_seconds": saved,
+                "num_steps": num_steps,
+            },
+        )
+
+    def _cause(
+        self, snapshot: Snapshot, culprits: list[RankState], first: RankState, phases: dict[str, float], lost: float
+    ) -> tuple[str, str, str]:
+        """In one word, in many, and what to do."""
+        hot = next((one for one in throttled(snapshot) if one.state.rank == first.rank), None)
+        if hot is not None:
+            return "thermal_throttle", f"; {hot.says}", hot.advice
+        pressed = starved(snapshot, culprits, lost)
+        if pressed is not None:
+            return "host_pressure", f"; {pressed.says}", NEXT["host_pressure"].format(first.host, first.pid)
+        late = sum(seconds for seconds in phases.values() if seconds > 0)
+        of_data = phases.get("data", 0.0) / late if late else 0.0
+        if of_data >= self.input_ratio:
+            return "input_straggler", "", NEXT["input_straggler"].format(first.host, first.pid)
+        if of_data <= 1 - self.input_ratio:
+            detail = NEXT["compute_straggler"].format(first.host, first.pid)
+            return "compute_straggler", "", f"{detail} If it is the host: {drain(first.host)}."
+        return "unknown", "", NEXT["unknown"].format(first.host, first.pid)
+
+    def _hot(self, snapshot: Snapshot) -> Finding | None:
+        """A GPU that is too hot, before it costs as much as is worth a warning."""
+        hot = [one for one in throttled(snapshot) if THERMAL & set(one.reasons)]
+        if not hot:
+            return None
+        return verdict(
+            snapshot,
+            detector=self.name,
+            cause="thermal_throttle",
+            severity="info",
+            culprits=[one.state for one in hot],
+            seconds_ago=0.0,
+            confidence=0.6,
+            stalled=False,
+            summary=f"{_names([one.state for one in hot])}: {hot[0].says}; it does not hold the others back by as "
+            f"much as {self.cost_ratio:.0%} of a step yet",
+            detail=hot[0].advice,
+            evidence={"throttled": {one.gpu.uuid: list(one.reasons) for one in hot[:_SHOWN]}},
+        )
+
+    def _network(self, snapshot: Snapshot, steps: Sequence[AlignedStep]) -> Finding | None:
+        """The host whose link is slow."""
+        if not held_up(steps, snapshot.baseline, self.grown_ratio, self.exposed_ratio):
+            return None
+        accused = slow_host(snapshot, self.quicker_ratio)
+        if accused is None:
+            return None
+        exposed, seconds, good = took(steps, snapshot.baseline)
+        was = "" if good is None else f" ({ms(good)} while the job was well)"
+        return verdict(
+            snapshot,
+            detector=self.name,
+            cause="network_slow",
+            severity="warning",
+            culprits=(),
+            hosts=(accused.host,),
+            seconds_ago=sum(step.stands_for * step.seconds for step in steps),
+            confidence=accused.confidence,
+            stalled=False,
+            summary=f"the network of {accused.host} holds the others back: {accused.says} (threshold "
+            f"{self.quicker_ratio:g} times); {ms(exposed)} of a step's {ms(seconds)} go by in collectives{was}, and no "
+            "rank is late for them",
+            detail=NEXT["network_slow"].format(accused.host, accused.device or "IFACE")
+            + f" If it does not get better: {drain(accused.host)}.",
+            evidence={
+                "device": accused.device,
+                "step_seconds": seconds,
+                "exposed_seconds": exposed,
+                "good_exposed_seconds": good,
+            },
+        )
+
+
+def _running(snapshot: Snapshot) -> list[RankState]:
+    return [r for r in snapshot.ranks if r.alive and r.activity != "done"]
+
+
+def _names(ranks: Sequence[RankState]) -> str:
+    named = ", ".join(f"rank {r.rank} on {r.host}" for r in ranks[:4])
+    return named if len(ranks) <= 4 else f"{named} and {len(ranks) - 4} more"
