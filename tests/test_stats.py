@@ -1,11 +1,11 @@
-"""Nothing has no quantile; the rest is numpy's default."""
+"""Nothing has no quantile and no slope; the rest is as in the books."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zmon.stats import quantile
+from zmon.stats import quantile, slope, student
 
 
 def test_nothing_has_no_quantile():
@@ -15,3 +15,18 @@ def test_nothing_has_no_quantile():
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=50), st.floats(0, 1))
 def test_quantile_is_numpys(values, q):
     assert quantile(values, q) == pytest.approx(float(np.quantile(values, q)), rel=1e-9, abs=1e-6)
+
+
+def test_slope_is_that_of_most_points_however_far_off_the_others_are():
+    assert slope([(1, 2.0), (2, 4.0), (-3, -6.0), (1, 900.0)]) == 2.0
+    assert slope([(0, 1.0)]) is slope([]) is None
+
+
+@pytest.mark.parametrize(("freedom", "published"), [(10, 5.69), (20, 4.54), (60, 3.96), (1000, 3.73)])
+def test_threshold_grows_where_the_deviation_is_estimated_from_little(freedom, published):
+    """Student's t that is exceeded once in ten thousand times; of normal deviates it is 3.719."""
+    assert student(3.719, freedom) == pytest.approx(published, rel=0.03)
+
+
+def test_threshold_is_infinite_where_no_deviation_is_known():
+    assert student(4.0, 0.0) == float("inf")

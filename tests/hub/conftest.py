@@ -1,0 +1,21 @@
+"""A scenario is played over HTTP."""
+
+import asyncio
+
+import pytest
+
+from tests.hub.fakes import contexts, hub_over
+
+
+@pytest.fixture
+def play(tmp_path):
+    """Run a scenario with a hub over these agents."""
+
+    def run(scenario, *agents, **config):
+        async def main():
+            async with contexts(agents), hub_over(tmp_path, *agents, **config) as door:
+                await asyncio.wait_for(scenario(door), 20)
+
+        asyncio.run(main())
+
+    return run

@@ -1,0 +1,159 @@
+"""Agents that say what a test wants, and a hub that asks them."""
+
+import asyncio
+import time
+from contextlib import asynccontextmanager
+
+import msgspec
+from aiohttp import web
+from aiohttp.test_utils import TestClient, TestServer
+
+from tests.build import agent_report, rank_state, waiting
+from zmon.hub import Hub, HubConfig
+
+PATIENCE = 5.0  # seconds; a busy machine is not a failure
+
+
+class FakeAgent:
+    """An agent that reports these ranks."""
+
+    def __init__(self, *ranks, host="node-a"):
+        self.host, self.ranks = host, ranks
+        self.suspects, self.version = [], 0
+        self.records = {}
+        self.down = self.hangs = False
+        self.asked = []
+        self.cursor = 0
+        self.behind, self.mute = 2, ()  # the rank that did not enter; ranks whose evidence never comes
+
+    @asynccontextmanager
+    async def serve(self):
+        app = web.Application()
+        app.add_routes(
+            [
+                web.get("/api/v1/snapshot", self.snapshot),
+                web.get("/api/v1/suspects", self.poll),
+                web.get("/api/v1/evidence/{job_id}/{rank}", self.evidence),
+            ]
+        )
+        async with TestServer(app) as server:
+            self.url = str(server.make_url("")).rstrip("/")
+            yield self
+
+    def check(self, request):
+        self.asked.append(request.path_qs)
+        if self.down:
+            request.transport.abort()
+            raise web.HTTPServiceUnavailable
+
+    async def snapshot(self, request):
+        self.check(request)
+        while self.hangs:
+            await asyncio.sleep(0.02)
+        self.cursor += 1
+        report = agent_report(*self.ranks, host=self.host, records=self.records, cursor=self.cursor)
+        self.records = {}
+        return web.json_response(body=msgspec.json.encode(report))
+
+    async def poll(self, request):
+        self.check(request)
+        deadline = time.monotonic() + float(request.query["wait"])
+        while str(self.version) == request.query.get("since") and time.monotonic() < deadline and not self.down:
+            await asyncio.sleep(0.01)
+        self.check(request)
+        return web.json_response({"schema": 1, "version": self.version, "suspects": self.suspects})
+
+    async def evidence(self, request):
+        self.check(request)
+        rank = int(request.match_info["rank"])
+        if rank in self.mute:
+            await asyncio.sleep(60)
+        told = f"stack of rank {rank}" if request.query["stacks"] == "1" else None
+        one = {"group": "gloo:0", "sequence": 301, "op": "all_reduce", "name": "gloo:all_reduce", "num_bytes": 288,
+               "sizes": [[72]], "dtypes": ["Float"], "age_seconds": 1.5, "state": "scheduled"}  # fmt: skip
+        pending = [] if rank == self.behind else [one]
+        flight = {"pending": pending, "num_pending": len(pending), "last": {"gloo:0": 300}}
+        return web.json_response({"schema": 1, "stack": told, "flight": flight, "flight_error": None})
+
+    def evidence_asked(self):
+        """The ranks that were asked for evidence, in that order."""
+        return [path.rpartition("/")[2].partition("&run=")[0] for path in self.asked if "evidence" in path]
+
+
+def stopped(rank, **changes):
+    return rank_state(rank, process_state="T", stopped_seconds=2.0, step_seconds=2.0, **changes)
+
+
+def frozen():
+    """Rank 2 is stopped, the others wait for it."""
+    return [stopped(2), *(waiting(rank, 1.0) for rank in (0, 1, 3))]
+
+
+def healthy():
+    return [rank_state(rank) for rank in range(4)]
+
+
+class Door:
+    """The hub's HTTP door, and the hub behind it."""
+
+    def __init__(self, client, hub):
+        self.client, self.hub = client, hub
+
+    async def get(self, path, status=200):
+        async with self.client.get(path) as answer:
+            assert answer.status == status
+            return await answer.json()
+
+    async def findings(self, query="?active=1"):
+        return (await self.get(f"/api/v1/findings{query}"))["findings"]
+
+    async def metric(self, start):
+        """Values of the lines of /metrics that begin so."""
+        async with self.client.get("/metrics") as answer:
+            lines = (await answer.text()).splitlines()
+        return [float(line.split()[-1]) for line in lines if line.startswith(start)]
+
+    async def heartbeat(self):
+        return await self.metric("zmon_hub_last_pass_timestamp_seconds")
+
+    async def passes(self, number=3):
+        """Wait for some more passes."""
+        for _ in range(number):
+            before = await self.heartbeat()
+
+            async def beat(before=before):
+                return await self.heartbeat() != before
+
+            assert await until(beat)
+
+
+async def until(probe, seconds=PATIENCE):
+    """The first true answer of a coroutine function."""
+    deadline = time.monotonic() + seconds
+    while not (answer := await probe()) and time.monotonic() < deadline:
+        await asyncio.sleep(0.02)
+    return answer
+
+
+@asynccontextmanager
+async def hub_over(tmp_path, *agents, **config):
+    quick = {"interval_seconds": 0.05, "alert_interval_seconds": 0.03, "wait_seconds": 0.3, **config}
+    hub = Hub(HubConfig(tuple(agent.url for agent in agents), tmp_path, **quick))
+    async with TestClient(TestServer(hub.app())) as client:
+        yield Door(client, hub)
+
+
+@asynccontextmanager
+async def contexts(agents):
+    if not agents:
+        yield
+        return
+    async with agents[0].serve(), contexts(agents[1:]):
+        yield
+
+
+def halves():
+    """Two hosts of two ranks, which have been training for a minute."""
+    a = [rank_state(rank, activity_seconds=60.0) for rank in (0, 1)]
+    b = [rank_state(rank, activity_seconds=60.0, host="node-b") for rank in (2, 3)]
+    return FakeAgent(*a), FakeAgent(*b, host="node-b")

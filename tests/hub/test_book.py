@@ -1,0 +1,84 @@
+"""Where a job's time went, by the steps that the agents tell."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.build import JOB, rank_state, step_record
+from tests.hub.fakes import FakeAgent, halves, healthy
+
+
+def steps(first, last, ranks=range(4), uid="uid-{}"):
+    """Records of 20 ms steps by the run uid of each rank."""
+    return {JOB: {uid.format(rank): tuple(map(step_record, range(first, last + 1))) for rank in ranks}}
+
+
+COUNT, SUM = "zmon_job_step_duration_seconds_count", "zmon_job_step_duration_seconds_sum"
+
+
+def test_steps_of_all_ranks_are_counted_once_and_their_time_is_accounted_for(play):
+    agent = FakeAgent(*healthy())
+
+    async def scenario(door):
+        await door.passes(1)
+        agent.records = steps(1, 50)
+        await door.passes()
+        assert await door.metric(COUNT) == [50.0]
+        assert await door.metric(SUM) == [pytest.approx(1.0)]
+        assert sum(await door.metric("zmon_job_time_seconds_total")) == pytest.approx(1.0)
+        (job,) = (await door.get("/api/v1/jobs"))["jobs"]
+        assert job["step_seconds"] == pytest.approx(0.020)
+        assert job["samples_per_second"] == pytest.approx(4 * 32 / 0.020)
+
+    play(scenario, agent)
+
+
+def test_hub_asks_only_for_what_is_new_since_it_came(play):
+    agent = FakeAgent(*healthy())
+
+    async def scenario(door):
+        await door.passes(4)
+        asked = [path.partition("?")[2] for path in agent.asked if "snapshot" in path]
+        assert asked[:4] == ["about=8", "since=1&about=8", "since=2&about=8", "since=3&about=8"]
+
+    play(scenario, agent)
+
+
+def test_restarted_job_begins_a_new_account(play):
+    agent = FakeAgent(*healthy())
+
+    async def scenario(door):
+        agent.records = steps(1, 50)
+        await door.passes()
+        agent.ranks = [rank_state(r, attempt=1, run_uid=f"again-{r}", start=1.9e9) for r in range(4)]
+        agent.records = steps(41, 45, uid="again-{}")
+        await door.passes()
+        assert await door.metric(COUNT) == [5.0]
+
+    play(scenario, agent)
+
+
+def test_account_does_not_fall_while_the_host_of_rank_0_is_out_of_sight(play):
+    """A counter that drops to nothing and comes back counts twice in every `rate`."""
+    here, there = halves()
+
+    async def scenario(door):
+        await door.passes(1)
+        here.records, there.records = steps(1, 50, (0, 1)), steps(1, 50, (2, 3))
+        await door.passes()
+        assert await door.metric(COUNT) == [50.0]
+        here.down = True
+        await door.passes()
+        assert await door.metric(COUNT) in ([50.0], [])
+
+    play(scenario, here, there)
+
+
+def test_report_that_is_not_a_number_is_null(play):
+    agent = FakeAgent(*(replace(rank, report={"loss": float("nan")}) for rank in healthy()))
+
+    async def scenario(door):
+        await door.passes(1)
+        assert (await door.get("/api/v1/jobs"))["jobs"][0]["report"] == {"loss": None}
+
+    play(scenario, agent)

@@ -1,0 +1,157 @@
+"""What the hub publishes, wakes for, and resolves."""
+
+import asyncio
+import time
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+from tests.build import JOB, killed, waiting
+from tests.hub.fakes import FakeAgent, frozen, healthy, until
+from zmon.hub import Hub, HubConfig
+from zmon.records import Finding
+
+
+def test_hub_is_quiet_and_healthy_while_the_job_trains(play):
+    async def scenario(door):
+        await door.passes()
+        assert await door.findings("") == []
+        assert (await door.get("/healthz"))["healthy"] is True
+        (job,) = (await door.get("/api/v1/jobs"))["jobs"]
+        assert (job["job_id"], job["state"], job["ranks_seen"], job["world_size"]) == (JOB, "train", 4, 4)
+        assert await door.metric("zmon_finding{") == []
+        assert await door.metric("zmon_hub_coverage_ratio") == [1.0]
+
+    play(scenario, FakeAgent(*healthy()))
+
+
+def test_finding_is_published_everywhere_with_its_stack(play):
+    agent = FakeAgent(*frozen())
+
+    async def scenario(door):
+        async def with_stack():
+            found = await door.findings()
+            return found[0] if found and "stacks" in found[0]["evidence"] else None
+
+        found = await until(with_stack)
+        assert msgspec.convert(found, Finding).cause == "rank_frozen"
+        assert (found["schema"], found["ranks"], found["hosts"]) == (1, [2], ["node-a"])
+        assert found["evidence"]["stacks"]["2"]["stack"] == "stack of rank 2"
+        assert list(found["evidence"]["stacks"]) == ["2"]
+        labels = 'cause="rank_frozen",detector="stall",host="node-a",job_id="job",rank="2",severity="critical"'
+        assert await door.metric(f"zmon_finding{{{labels}}}") == [1.0]
+        (job,) = (await door.get("/api/v1/jobs"))["jobs"]
+        assert (job["state"], job["findings"]) == ("stalled", [found["id"]])
+
+    play(scenario, agent)
+
+
+def test_suspicion_wakes_the_hub_at_once(play):
+    agent = FakeAgent(*healthy())
+
+    async def scenario(door):
+        assert await until(door.heartbeat)
+        await asyncio.sleep(0.2)
+        agent.ranks = frozen()
+        agent.suspects, agent.version = [{"job_id": JOB, "rank": 2, "reason": "stopped"}], 1
+        struck = time.monotonic()
+        assert await until(door.findings)
+        assert time.monotonic() - struck < 2.0
+
+    play(scenario, agent, interval_seconds=30.0)
+
+
+def test_suspicion_that_stands_does_not_spin_the_hub(play):
+    agent = FakeAgent(*healthy())
+    agent.suspects, agent.version = [{"job_id": JOB, "rank": 2, "reason": "overdue"}], 1
+
+    async def scenario(door):
+        await asyncio.sleep(1.0)
+        assert len([path for path in agent.asked if "snapshot" in path]) < 10
+
+    play(scenario, agent, alert_interval_seconds=0.25)
+
+
+def test_finding_resolves_when_the_rank_goes_on_and_keeps_its_id(play):
+    agent = FakeAgent(*frozen())
+
+    async def scenario(door):
+        (found,) = await until(door.findings)
+        agent.ranks = healthy()
+
+        async def resolved():
+            return not await door.findings()
+
+        assert await until(resolved)
+        (after,) = await door.findings("")
+        assert after["id"] == found["id"]
+        assert 2.0 <= after["resolved"] - found["detected"] < 6.0
+        assert await door.metric("zmon_finding{") == []
+
+    play(scenario, agent)
+
+
+def test_finding_resolves_when_the_boxes_of_its_job_are_pruned(play):
+    agent = FakeAgent(*frozen())
+
+    async def scenario(door):
+        assert await until(door.findings)
+        agent.ranks = ()
+
+        async def resolved():
+            return not await door.findings()
+
+        assert await until(resolved)
+
+    play(scenario, agent)
+
+
+def test_findings_are_asked_for_by_job_and_by_whether_they_last(play):
+    other = [replace(rank, job_id="other") for rank in frozen()]
+    agent = FakeAgent(*frozen(), *other)
+
+    async def scenario(door):
+        async def both():
+            return len(await door.findings()) == 2
+
+        assert await until(both)
+        assert [f["job_id"] for f in await door.findings("?job_id=other")] == ["other"]
+        assert await door.findings("?job_id=none&active=1") == []
+        times = [f["detected"] for f in await door.findings("")]
+        assert times == sorted(times, reverse=True)
+
+    play(scenario, agent)
+
+
+def test_death_stays_one_finding_while_the_launcher_ends_the_others(play):
+    agent = FakeAgent(killed(2), *(waiting(rank, 1.0) for rank in (0, 1, 3)))
+
+    async def scenario(door):
+        (first,) = await until(door.findings)
+        agent.ranks = [killed(2, 5.0), *(killed(rank, 1.0, exit_status="signal SIGTERM") for rank in (0, 1, 3))]
+        await door.passes(5)
+        (second,) = await door.findings("")
+        assert (second["id"], second["ranks"], second["onset"]) == (first["id"], [2], first["onset"])
+
+    play(scenario, agent)
+
+
+@pytest.mark.parametrize("moment", range(5))
+def test_hub_can_be_ended_at_the_moment_it_is_woken(tmp_path, moment):
+    """Before Python 3.12 `asyncio.wait_for` swallows a cancellation then, and the hub hangs at its end."""
+
+    async def main():
+        hub = Hub(HubConfig((), tmp_path))
+        task = asyncio.create_task(hub.judge_for_ever(None))
+        await asyncio.sleep(0.05)
+        hub._wake.set()
+        for _ in range(moment):
+            await asyncio.sleep(0)
+        task.cancel()
+        done, _ = await asyncio.wait([task], timeout=0.3)
+        if not done:
+            task.cancel()
+            pytest.fail("the hub judges on")
+
+    asyncio.run(main())
