@@ -118,6 +118,14 @@ def test_what_was_known_once_is_not_unlearned(journal):
     assert (found.cause, found.ranks) == ("rank_frozen", (2,))
 
 
+def test_why_it_is_worse_now_is_what_is_read(journal):
+    """A death that the launcher was to repair; what it started again does not come up."""
+    journal.conclude(finding(cause="rank_exited", severity="warning", summary="may start again"), NOW)
+    journal.conclude(finding(cause="unknown", ranks=(), hosts=(), summary="it did not come back"), NOW + 1)
+    (found,) = journal.active()
+    assert (found.cause, found.severity, found.summary) == ("rank_exited", "critical", "it did not come back")
+
+
 # -- restart -----------------------------------------------------------------------------------------------
 
 

@@ -81,8 +81,9 @@ class Journal:
             return True
         self._clear_since.pop(known.id, None)
         severity = max(known.severity, finding.severity, key=_SEVERITIES.index)
-        if finding.cause == "unknown" != known.cause:
-            refined = replace(known, severity=severity)  # what was known once is not unlearned
+        if finding.cause == "unknown" != known.cause:  # what was known once is not unlearned
+            said = finding if severity != known.severity else known  # why it is worse now has to be read
+            refined = replace(known, severity=severity, summary=said.summary, detail=said.detail)
         else:
             evidence = {**known.evidence, **finding.evidence}
             refined = replace(
