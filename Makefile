@@ -1,5 +1,5 @@
 # The commands people and CI run. `make demo` and `make test` install what is missing first.
-.PHONY: help setup setup-dev demo test check generate bench bench-overhead
+.PHONY: help setup setup-dev demo test check drills generate bench bench-overhead
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 
@@ -10,6 +10,7 @@ help:
 	@echo "make demo [DURATION=seconds] [DATA=file.tsv]   a monitored training job on this machine"
 	@echo "make test                                      all tests"
 	@echo "make check                                     format, lint, types, layers, alert rules"
+	@echo "make drills                                    faults in real jobs: who is blamed, and how fast (hours)"
 	@echo "make bench                                     what agent and hub cost (6 minutes)"
 	@echo "make bench-overhead                            what watching costs (15 minutes)"
 
@@ -17,13 +18,16 @@ setup:
 	@scripts/setup trainer,dashboard $(PROGRAMS)
 
 setup-dev:
-	@scripts/setup dev $(PROGRAMS) chromium gcc libc6-dev
+	@scripts/setup dev $(PROGRAMS) chromium gcc libc6-dev iproute2
 
 demo: setup
 	@$(BIN)/zmon demo $(if $(DURATION),--seconds $(DURATION)) $(if $(DATA),--data "$(DATA)")
 
 test: setup-dev
 	@$(BIN)/python -m pytest
+
+drills: setup-dev
+	@$(BIN)/zmon drill --all --repeats 3
 
 check: setup-dev
 	$(BIN)/ruff format --check .

@@ -138,7 +138,8 @@ class Pending:
 
 @dataclass(frozen=True, slots=True)
 class Flight:
-    """A rank's flight record: the oldest and the newest of what is pending, in the order it was issued, and the last sequence that is done."""
+    """A rank's flight record: the oldest and the newest of what is pending, in the order it was issued, and the last
+    sequence that is done."""
 
     pending: tuple[Pending, ...]
     num_pending: int

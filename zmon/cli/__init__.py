@@ -9,14 +9,17 @@ import click
 import yaml
 
 import zmon
-from zmon.cli.asking import doctor, status
+from zmon.cli.analyzing import analyze
+from zmon.cli.asking import doctor, status, top
 from zmon.cli.daemons import agent, dashboard, hub
+from zmon.cli.drilling import drill
 from zmon.cli.exporting import steps
+from zmon.cli.incidents import incident
 from zmon.cli.machine import demo, up
 from zmon.cli.running import run_command
 from zmon.errors import UsageError, ZmonError
 
-COMMANDS = (run_command, demo, up, agent, hub, dashboard, status, doctor, steps)
+COMMANDS = (run_command, demo, up, agent, hub, dashboard, status, top, incident, doctor, steps, analyze, drill)
 
 
 def _load_config(context: click.Context, _: click.Parameter, path: Path | None) -> None:

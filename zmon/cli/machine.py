@@ -16,7 +16,7 @@ from typing import Any
 import click
 from rich.console import Console
 
-from zmon.cli.options import box_dir_option, data_dir_option, host_option, webhook_option
+from zmon.cli.options import box_dir_option, data_dir_option, host_option, warnings_option, webhook_option
 from zmon.errors import PartFailed, UsageError
 from zmon.stack import Stack, StackConfig
 from zmon.stack.demo import DemoConfig, follow, summary, trainer_part, url_table
@@ -27,14 +27,17 @@ from zmon.stack.demo import DemoConfig, follow, summary, trainer_part, url_table
 @box_dir_option
 @host_option
 @webhook_option
+@warnings_option
 @click.option("--ready-file", type=click.Path(path_type=Path, dir_okay=False), help="Receives the URLs as JSON.")
-def up(data_dir: Path, box_dir: Path, host: str, webhook: str | None, ready_file: Path | None) -> None:
+def up(
+    data_dir: Path, box_dir: Path, host: str, webhook: str | None, webhook_warnings: str | None, ready_file: Path | None
+) -> None:
     """Prometheus, Alertmanager, agent, hub and dashboard on this machine, until Ctrl-C."""
     console = Console()
 
     async def run() -> None:
         stop = _stop_event()
-        stack = Stack(StackConfig(data_dir, box_dir, host, webhook), _say(console))
+        stack = Stack(StackConfig(data_dir, box_dir, host, webhook, webhook_warnings), _say(console))
         try:
             await stack.start()
             await _unless_stopped(stack.ready(), stop)
@@ -57,11 +60,19 @@ def up(data_dir: Path, box_dir: Path, host: str, webhook: str | None, ready_file
 @box_dir_option
 @host_option
 @webhook_option
+@warnings_option
 @click.option("--seconds", type=click.FloatRange(min=1), help="End by itself after that long, with a summary.")
 @click.option("--ranks", type=click.IntRange(1, 64), default=4, show_default=True)
 @click.option("--data", type=click.Path(path_type=Path), help="A Criteo-Kaggle TSV to train on.")
 def demo(
-    data_dir: Path, box_dir: Path, host: str, webhook: str | None, seconds: float | None, ranks: int, data: Path | None
+    data_dir: Path,
+    box_dir: Path,
+    host: str,
+    webhook: str | None,
+    webhook_warnings: str | None,
+    seconds: float | None,
+    ranks: int,
+    data: Path | None,
 ) -> None:
     """Everything on this machine, and a synchronous DLRM training for it to watch."""
     if data is not None and not data.is_file():
@@ -72,7 +83,7 @@ def demo(
 
     async def run() -> bool:
         begin, stop = time.monotonic(), _stop_event()
-        stack = Stack(StackConfig(data_dir, box_dir, host, webhook), _say(console))
+        stack = Stack(StackConfig(data_dir, box_dir, host, webhook, webhook_warnings), _say(console))
         trainer = trainer_part(config, data_dir / "logs" / "trainer.log", box_dir, host)
         try:
             await stack.start()

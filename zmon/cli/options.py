@@ -15,6 +15,7 @@ from zmon.stack import StackConfig
 PORT = click.IntRange(1, 65535)
 AGENT_URL = f"http://127.0.0.1:{StackConfig.agent_port}"
 HUB_URL = f"http://127.0.0.1:{StackConfig.hub_port}"
+PROMETHEUS_URL = f"http://127.0.0.1:{StackConfig.prometheus_port}"
 
 data_dir_option = click.option(
     "--data-dir",
@@ -42,6 +43,11 @@ host_option = click.option(
 bind_option = click.option("--bind", default="127.0.0.1", show_default=True, help="Address to listen on.")
 public_option = click.option("--public", is_flag=True, help="Allow an address that others on the network can reach.")
 webhook_option = click.option("--webhook", envvar="ZMON_WEBHOOK", help="URL that Alertmanager sends alerts to.")
+warnings_option = click.option(
+    "--webhook-warnings",
+    envvar="ZMON_WEBHOOK_WARNINGS",
+    help="URL for those that need not wake anybody; without it they go to --webhook as well.",
+)
 
 
 def stack_url(data_dir: Path, name: str) -> str | None:

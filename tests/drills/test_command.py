@@ -1,0 +1,118 @@
+"""`zmon drill`: misuse is one line and exit code 2; what cannot be played here is said and never counted as right."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from tests.drills.test_score import ROW
+from zmon import drills
+from zmon.cli import drilling, main
+from zmon.drills import session
+from zmon.drills.casting import cast
+from zmon.drills.play import play
+
+
+@pytest.fixture
+def run(monkeypatch, capsys, tmp_path):
+    """Run `zmon drill …` in this process: exit code, stdout, stderr."""
+    monkeypatch.setenv("ZMON_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr(drilling.signal, "signal", lambda *_: None)
+
+    def drill(*arguments):
+        monkeypatch.setattr("sys.argv", ["zmon", "drill", *arguments])
+        with pytest.raises(SystemExit) as left:
+            main()
+        out, err = capsys.readouterr()
+        return left.value.code or 0, out, err
+
+    return drill
+
+
+@pytest.fixture
+def rows(monkeypatch):
+    """What a session plays instead: these rows."""
+    rows = []
+
+    def play_all(drills, repeats, seed, pinned, done, folder, played):
+        for row in rows:
+            if (row.drill, row.repeat) not in done:
+                played(row)
+
+    monkeypatch.setattr(drilling, "play_all", play_all)
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        ((), "what is to be played?"),
+        (("--all", "rank-killed"), "what is to be played?"),
+        (("no-such",), "there is no drill 'no-such'"),
+        (("--resume",), "there is no session to resume"),
+        (("--all", "--repeats", "0"), "--repeats"),
+    ],
+)
+def test_misuse_is_one_line_and_exit_code_2(run, arguments, part):
+    code, _, err = run(*arguments)
+    assert code == 2
+    assert part in err
+    assert len(err.strip().splitlines()) == 1
+
+
+def test_list_names_every_drill(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["zmon", "drill", "--list"])
+    main()
+    out = capsys.readouterr().out
+    assert all(drill.name in out for drill in drills.ALL)
+
+
+def test_missing_program_is_one_line(run, monkeypatch):
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setattr("zmon.stack.shutil.which", lambda *_, **__: None)
+    code, _, err = run("rank-killed")
+    assert code == 1
+    assert "prometheus is not installed" in err.splitlines()[-1]
+
+
+def test_all_as_expected_is_exit_code_0(run, rows):
+    rows.append(ROW)
+    code, out, err = run("rank-killed")
+    assert code == 0
+    assert "seed" in err
+    assert "rank_exited rank 2 on a" in out
+
+
+@pytest.mark.parametrize("change", [{"told": None}, {"paged": ()}, {"broken": "the job does not train"}])
+def test_anything_else_is_exit_code_1(run, rows, change):
+    rows.append(replace(ROW, **change))
+    assert run("rank-killed")[0] == 1
+
+
+def test_skipped_is_said_and_is_no_failure(run, rows):
+    rows.append(replace(ROW, told=None, skipped="it takes root"))
+    code, out, _ = run("rank-killed")
+    assert code == 0
+    assert "1 skipped" in out
+
+
+def test_json_goes_to_stdout_and_nothing_else_does(run, rows):
+    rows.append(ROW)
+    code, out, _ = run("rank-killed", "--json", "--seed", "7")
+    told = json.loads(out)
+    assert (code, told["schema"], told["seed"]) == (0, 1, 7)
+
+
+def test_resume_plays_what_is_left_with_the_same_seed(run, rows):
+    rows.append(ROW)
+    run("rank-killed", "--seed", "7", "--repeats", "2")
+    rows.append(replace(ROW, repeat=1))
+    told = json.loads(run("--resume", "--json")[1])
+    assert told["seed"] == 7
+    assert [row["repeat"] for row in told["rows"]] == [0, 1]
+
+
+def test_what_cannot_be_played_here_needs_no_stage():
+    drill = replace(session.named(drills.ALL, ["rank-oom"])[0], unavailable=lambda: "it takes root")
+    assert play(drill, None, cast(drill, 0, 1)).verdict == "skipped"

@@ -1,0 +1,155 @@
+"""Four hosts in network namespaces: what a pulled plug does to them, what zmon says of it, and that nothing is left."""
+
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.build import eventually
+from zmon.drills.clock import Clock, library
+from zmon.drills.hosts import four_hosts
+from zmon.drills.network import check_possible, make_hosts, remove_hosts, remove_leftovers, why_not
+from zmon.drills.stage import JobSpec
+from zmon.errors import UsageError
+
+CONNECT = "import socket, sys; socket.create_connection((sys.argv[1], 1), timeout=0.3)"
+
+needs_hosts = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+
+
+def namespaces():
+    return os.listdir("/run/netns") if os.path.isdir("/run/netns") else []  # noqa: PTH112, PTH208
+
+
+@pytest.fixture
+def hosts():
+    made = make_hosts(["a", "b", "c"])
+    yield made
+    remove_hosts(made.values())
+
+
+def reaches(host, other):
+    """Whether the other one refuses a connection, which it can only do where it hears of it."""
+    done = subprocess.run(
+        host.inside([sys.executable, "-c", CONNECT, other.data_address]), capture_output=True, text=True, check=False
+    )
+    return "ConnectionRefusedError" in done.stderr
+
+
+def state(host, device):
+    return subprocess.run(
+        host.inside(["cat", f"/sys/class/net/{device}/operstate"]), capture_output=True, text=True, check=True
+    ).stdout.strip()
+
+
+@needs_hosts
+def test_hosts_hear_each_other_until_the_plug_of_one_is_pulled(hosts):
+    a, b, c = hosts.values()
+    assert eventually(lambda: reaches(a, b) and reaches(a, c), 5)
+    b.cut()
+    assert not reaches(a, b)
+    assert reaches(a, c)
+    assert (state(b, "eth0"), state(b, "mgmt0")) == ("down", "up")
+    b.join()
+    assert eventually(lambda: reaches(a, b), 5)
+
+
+@needs_hosts
+def test_lost_host_has_no_link_at_all(hosts):
+    a, b, _ = hosts.values()
+    assert eventually(lambda: reaches(a, b), 5)
+    b.lose()
+    assert (state(b, "eth0"), state(b, "mgmt0")) == ("down", "down")
+    b.find()
+    assert eventually(lambda: reaches(a, b), 5)
+
+
+@needs_hosts
+def test_slow_link_takes_longer(hosts):
+    a, b, _ = hosts.values()
+    assert eventually(lambda: reaches(a, b), 5)
+    seconds = [transfer(a, b)]
+    b.carry(2e6)
+    seconds.append(transfer(a, b))
+    assert seconds[1] > 0.4 > seconds[0]  # a megabyte at 2 MB/s, and at 50
+
+
+def transfer(sender, receiver):
+    """How long a megabyte takes."""
+    listen = (
+        "import socket; s = socket.create_server(('', 7)); print(flush=True); c = s.accept()[0]\n"
+        "while c.recv(1 << 20): pass"
+    )
+    send = (
+        "import socket, sys, time; c = socket.create_connection((sys.argv[1], 7)); begin = time.monotonic()\n"
+        "c.sendall(bytes(1 << 20)); c.shutdown(1); c.recv(1); print(time.monotonic() - begin)"
+    )
+    with subprocess.Popen(receiver.inside([sys.executable, "-c", listen]), stdout=subprocess.PIPE) as other:
+        other.stdout.readline()
+        done = subprocess.run(
+            sender.inside([sys.executable, "-c", send, receiver.data_address]), capture_output=True, check=True
+        )
+    return float(done.stdout)
+
+
+@needs_hosts
+def test_hosts_of_a_process_that_died_are_removed_with_what_runs_there():
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    name = f"zmon-{gone.pid}-0"
+    subprocess.run(["ip", "netns", "add", name], check=True)
+    left = subprocess.Popen(["ip", "netns", "exec", name, "sleep", "100"])
+    assert eventually(lambda: str(left.pid) in subprocess.getoutput(f"ip netns pids {name}"), 5)
+    remove_leftovers()
+    assert left.wait(5) == -9
+    assert name not in namespaces()
+
+
+def test_without_root_one_line_says_so():
+    with pytest.raises(UsageError, match=r"drills on several hosts need root.*run as root, or leave them out"):
+        check_possible(uid=lambda: 1000)
+
+
+def test_missing_program_is_named_with_its_package():
+    with pytest.raises(UsageError, match=r"tc not found.*install iproute2"):
+        check_possible(find=lambda name: None if name == "tc" else f"/usr/sbin/{name}")
+
+
+def test_clock_of_a_process_is_set_while_it_runs(tmp_path):
+    clock = Clock(tmp_path / "clock", library(tmp_path))
+    script = "import time\nwhile True: input(); print(time.time(), flush=True)"
+    with subprocess.Popen(
+        [sys.executable, "-c", script], env=os.environ | clock.environment, text=True, stdin=-1, stdout=-1
+    ) as process:
+
+        def off():
+            process.stdin.write("\n")
+            process.stdin.flush()
+            return float(process.stdout.readline()) - time.time()
+
+        assert abs(off()) < 5
+        clock.set(30)
+        assert abs(off() - 30) < 5
+        process.kill()
+
+
+@needs_hosts
+@pytest.mark.timeout(180)
+def test_host_whose_plug_is_pulled_is_blamed_with_its_device_and_nothing_is_left(tmp_path):
+    before = set(namespaces())
+    with four_hosts(tmp_path) as stage:
+        job = stage.start(JobSpec("cut", "ddp", ranks=4, step_seconds=0.02))
+        assert eventually(lambda: (view := stage.job("cut")) and (view.step or 0) > 60, 90), (
+            job.folder / "log"
+        ).read_text()
+        assert {rank.host for rank in stage.ranks("cut").values()} == set(stage.hosts)
+        assert not stage.findings("cut")
+        stage.hosts["node-2"].cut()
+        found = eventually(lambda: stage.findings("cut"), 10)
+        assert [(f.cause, f.hosts, f.ranks, f.severity) for f in found] == [
+            ("network_stall", ("node-2",), (), "critical")
+        ]
+        assert "eth0 is down" in found[0].summary
+    assert set(namespaces()) == before

@@ -1,0 +1,74 @@
+"""A few drills for real, several at a time on one stack: the rest is `make drills`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import pytest
+
+from zmon.drills import ALL
+from zmon.drills.casting import cast
+from zmon.drills.host import OneHost
+from zmon.drills.play import play
+from zmon.drills.score import Row
+from zmon.drills.session import named, standing
+
+pytestmark = pytest.mark.timeout(400)  # the first of them waits for all
+SEED = 1
+AT_ONCE = 4  # they mostly sleep
+STEP_SECONDS = 0.1  # long enough that a loaded machine changes it little
+PLAYED = {  # drill → kind of job, ranks, whom it strikes
+    "loader-hang": ("ddp", 2, 1),
+    "lock-deadlock": ("plain", 2, 0),
+    "gil-held": ("trainer", 2, 1),
+    "loop-left": ("plain", 2, 1),
+    "collective-skipped": ("ddp", 3, 2),
+    "rank-oom": ("ddp", 2, 0),
+    "finish": ("plain", 2, 0),
+}
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OneHost]:
+    """One host, as `zmon drill` makes it."""
+    with standing("host", tmp_path_factory.mktemp("drills")) as stage:
+        assert isinstance(stage, OneHost)
+        yield stage
+
+
+@pytest.fixture(scope="module")
+def rows(stage: OneHost) -> Iterator[dict[str, Row]]:
+    """Every one of them, played."""
+
+    def played(name: str) -> Row:
+        kind, ranks, rank = PLAYED[name]
+        drill = replace(named(ALL, [name])[0], **({"job": {"steps": 80}} if name == "finish" else {}))
+        part = replace(cast(drill, 0, SEED), kind=kind, ranks=ranks, rank=rank, step_seconds=STEP_SECONDS)
+        return play(drill, stage, part)
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        yield dict(zip(PLAYED, pool.map(played, PLAYED), strict=True))
+
+
+@pytest.mark.parametrize("name", [name for name in PLAYED if name != "finish"])
+def test_the_right_rank_is_blamed_for_the_right_cause_and_one_page_is_sent(rows: dict[str, Row], name: str) -> None:
+    row = rows[name]
+    if row.skipped:
+        pytest.skip(row.skipped)
+    print(f"{name}: {row.finding_seconds} s, page {row.page_seconds} s")
+    assert row.broken is None
+    assert row.told in row.expected
+    assert (row.told_ranks, row.told_hosts) == ((PLAYED[name][2],), (row.host,))
+    assert row.paged == ("ZmonStall",)
+
+
+def test_nobody_is_woken_when_the_job_finishes(rows: dict[str, Row]) -> None:
+    assert rows["finish"].verdict == "quiet"
+
+
+def test_what_was_held_and_is_let_go_resolves(rows: dict[str, Row]) -> None:
+    lifted = [row for row in rows.values() if row.lifted]
+    assert {row.drill for row in lifted} == {"loader-hang", "lock-deadlock", "gil-held"}
+    assert all(row.resolved_seconds is not None for row in lifted)

@@ -1,0 +1,90 @@
+"""Many drills on one standing stack: each stage is built once, when it is needed, and always taken down."""
+
+import itertools
+from dataclasses import replace
+
+import pytest
+
+from tests.drills.test_score import ROW
+from zmon.drills import session
+from zmon.drills.casting import Pinned
+from zmon.drills.drill import Drill, Strike
+
+
+class Fake:
+    """A stage that is only built and closed."""
+
+    def __init__(self, folder):
+        self.folder, self.closed = folder, False
+        built.append(self)
+
+    def close(self):
+        self.closed = True
+
+
+built = []
+
+
+def fault(scene):
+    return Strike(0.0)
+
+
+DRILLS = (
+    Drill("one", "", fault, ("rank_exited",)),
+    Drill("two", "", fault, ("rank_exited",), unavailable=lambda: "it takes root"),
+    Drill("far", "", fault, ("host_lost",), stage="hosts"),
+    Drill("calm", "", fault),
+)
+
+
+@pytest.fixture
+def played(monkeypatch):
+    """What was played, as (drill, repeat, stage)."""
+    built.clear()
+    calls = []
+
+    def play(drill, stage, part):
+        calls.append((drill.name, part.repeat, stage))
+        return replace(ROW, drill=drill.name, repeat=part.repeat, quiet=drill.quiet)
+
+    monkeypatch.setattr(session, "play", play)
+    monkeypatch.setattr(session, "STAGES", {"host": Fake, "hosts": Fake})
+    return calls
+
+
+def test_each_stage_is_built_once_and_closed(played, tmp_path):
+    session.play_all(DRILLS, 2, 7, Pinned(), set(), tmp_path, lambda row: None)
+    assert [(name, repeat) for name, repeat, _ in played] == [
+        ("one", 0), ("two", 0), ("calm", 0), ("one", 1), ("two", 1), ("calm", 1), ("far", 0), ("far", 1),
+    ]  # fmt: skip
+    assert [stage.folder.name for stage in built] == ["host", "hosts"]
+    assert all(stage.closed for stage in built)
+
+
+def test_what_is_done_is_not_played_again(played, tmp_path):
+    done = {("one", 0), ("far", 0)}
+    session.play_all(DRILLS[:1] + DRILLS[2:3], 2, 7, Pinned(), done, tmp_path, lambda row: None)
+    assert [(name, repeat) for name, repeat, _ in played] == [("one", 1), ("far", 1)]
+
+
+def test_no_stage_is_built_for_what_cannot_be_played(played, tmp_path):
+    session.play_all(DRILLS[1:2], 1, 7, Pinned(), set(), tmp_path, lambda row: None)
+    assert played == [("two", 0, None)]
+    assert not built
+
+
+def test_stage_is_closed_when_a_drill_is_interrupted(played, tmp_path):
+    def interrupted(row):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        session.play_all(DRILLS, 1, 7, Pinned(), set(), tmp_path, interrupted)
+    assert [stage.closed for stage in built] == [True]
+
+
+def test_soak_plays_quiet_ones_until_the_time_is_over(played, tmp_path, monkeypatch):
+    monkeypatch.setattr(session.time, "monotonic", itertools.count(0, 10).__next__)
+    took = session.soak(DRILLS, 35, 7, Pinned(), tmp_path, lambda row: None)
+    assert [name for name, _, _ in played] == ["calm"] * 3
+    assert took == 50
+    assert built[0].closed

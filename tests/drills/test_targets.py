@@ -1,0 +1,22 @@
+"""How soon zmon has to know follows from the kind of proof and the length of the job's steps, and from nothing else."""
+
+import pytest
+
+from zmon.drills.targets import TARGETS
+
+
+@pytest.mark.parametrize(
+    ("proof", "p99_seconds", "lease_seconds", "limit"),
+    [
+        ("state", 0.02, 0.0, 4.0),
+        ("state", 2.0, 0.0, 4.0),  # a lock does not wait for a step
+        ("silence", 0.02, 0.0, 2.5),  # the floor
+        ("silence", 0.25, 0.0, 15 * 0.25 + 1),
+        ("lease", 0.25, 60.0, 62.0),
+        ("steps", 0.02, 0.0, 5.0),
+        ("steps", 2.0, 0.0, 40.0),
+        ("watcher", 2.0, 0.0, 45.0),
+    ],
+)
+def test_limit_by_proof(proof, p99_seconds, lease_seconds, limit):
+    assert TARGETS.finding_seconds(proof, p99_seconds, lease_seconds) == pytest.approx(limit)

@@ -1,0 +1,41 @@
+"""A clock for each host, which a drill can set: a library compiled from clock.c, loaded before all others."""
+
+from __future__ import annotations
+
+import shutil
+import struct
+import subprocess
+from pathlib import Path
+
+from zmon.errors import PartFailed
+
+_NANOSECONDS = struct.Struct("=q")
+
+
+def library(folder: Path) -> Path:
+    """Compile it. Raises PartFailed without a C compiler."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        raise PartFailed("cannot build a clock to set", "there is no C compiler", "apt-get install gcc libc6-dev")
+    path = folder / "clock.so"
+    source = Path(__file__).with_name("clock.c")
+    subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", path, source, "-ldl"], check=True)
+    return path
+
+
+class Clock:
+    """One host's, right at first."""
+
+    def __init__(self, path: Path, library: Path) -> None:
+        self._path, self._library = path, library
+        self._path.write_bytes(_NANOSECONDS.pack(0))
+
+    def set(self, seconds: float) -> None:
+        """From now on it is off by so many seconds, for all that has its environment."""
+        with self._path.open("r+b") as file:  # the same inode: it is mapped
+            file.write(_NANOSECONDS.pack(round(seconds * 1e9)))
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a process of the host is started with."""
+        return {"LD_PRELOAD": str(self._library), "DRILL_CLOCK": str(self._path)}

@@ -1,0 +1,37 @@
+"""A GPU gets too hot: its driver, a stub, says that it throttles, and its rank computes more slowly."""
+
+from __future__ import annotations
+
+import time
+
+from zmon.drills.drill import Scene, Strike
+from zmon.drills.faults.sabotage import one_rank
+from zmon.drills.host import OneHost
+from zmon.errors import ZmonError
+
+HW_THERMAL_SLOWDOWN = 0x40  # nvml.h: nvmlClocksEventReasonHwThermalSlowdown
+REASONS = "nvmlDeviceGetCurrentClocksEventReasons"
+LOOKED_SECONDS = 3.0  # an agent reads its GPUs every second, and has to know whose they are
+SLOWER = 1.5
+
+
+def throttled(scene: Scene) -> Strike:
+    """Card n is rank n's; the one of the struck rank throttles."""
+    gpus = scene.stage.gpus if isinstance(scene.stage, OneHost) else None
+    if gpus is None:
+        raise ZmonError("no GPU to play with", "the stub of NVML could not be built", "apt-get install gcc libc6-dev")
+    ranks = scene.stage.ranks(scene.job.spec.job_id).values()
+    told = [(str(state.rank), "pids", state.pid) for state in ranks]
+    gpus.tell(*told)
+    time.sleep(LOOKED_SECONDS)
+    card = str(scene.rank)
+    onset = time.time()
+    gpus.tell((card, REASONS, HW_THERMAL_SLOWDOWN))
+    slowed = one_rank("slow", SLOWER)(scene)
+
+    def lift() -> None:
+        gpus.untell((card, REASONS))
+        if slowed.lift is not None:
+            slowed.lift()
+
+    return Strike(max(onset, slowed.onset), lift)

@@ -1,0 +1,31 @@
+"""The jobs that drills strike: three kinds, the same seams. Here is how they are started; the scripts are beside."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from pathlib import Path
+
+from zmon.drills.stage import JobSpec
+
+HERE = Path(__file__).parent
+SCRIPTS = {"trainer": "bundled.py", "ddp": "ddp.py", "plain": "plain.py"}
+
+
+def command(spec: JobSpec, *launcher: str) -> list[str]:
+    """The torchrun of a job; `launcher` says how its nodes and ranks meet. What does not know zmon is run by it."""
+    torchrun = [sys.executable, "-m", "torch.distributed.run", f"--max-restarts={spec.max_restarts}", *launcher]
+    watched = [sys.executable, "-m", "zmon", "run", "--"] if spec.kind == "plain" else []
+    return [*watched, *torchrun, str(HERE / SCRIPTS[spec.kind])]
+
+
+def environment(spec: JobSpec, folder: Path) -> dict[str, str]:
+    """What its ranks are told, beside where the boxes lie."""
+    return {
+        "ZMON_JOB_ID": spec.job_id,
+        "DRILL": json.dumps({**dataclasses.asdict(spec), "folder": str(folder)}),
+        "OMP_NUM_THREADS": "1",
+        "PYTHONUNBUFFERED": "1",
+        "PYTHONPATH": str(HERE.parents[2]),
+    }

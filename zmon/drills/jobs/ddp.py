@@ -1,0 +1,82 @@
+"""A small DDP job as somebody might write it, with zmon.attach(); `saboteur` spends its time and strikes it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from saboteur import Saboteur, linger  # type: ignore[import-not-found]
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, IterableDataset
+
+import zmon
+
+WIDTH = 64
+
+
+class Samples(IterableDataset):  # type: ignore[misc]
+    """Random samples, made when they are asked for."""
+
+    def __init__(self, saboteur: Any) -> None:
+        self.saboteur = saboteur
+
+    def __iter__(self) -> Iterator[Tensor]:
+        while True:
+            self.saboteur.load()
+            yield torch.randn(8, WIDTH)
+
+
+def evaluate(model: Any, seconds: float) -> None:
+    """Forward only, for so long."""
+    model.eval()
+    end = time.monotonic() + seconds
+    with torch.no_grad():
+        while time.monotonic() < end:
+            model.module(torch.randn(8, WIDTH))
+            time.sleep(0.05)
+    model.train()
+
+
+def main() -> None:
+    """Train until stopped."""
+    zmon.attach()
+    saboteur = Saboteur()
+    dist.init_process_group("gloo")
+    model = DistributedDataParallel(nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.ReLU(), nn.Linear(WIDTH, 1)))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.001)
+    ranks, chunk = dist.get_world_size(), max(1, saboteur.exchange_bytes // 4)
+    saboteur.begin_step()
+    for batch in DataLoader(Samples(saboteur), batch_size=None):
+        if saboteur.order("batch"):
+            batch, optimizer.param_groups[0]["lr"] = torch.cat([batch, batch]), 0.0005
+        if saboteur.spoilt():
+            batch = batch * float("nan")
+        optimizer.zero_grad()
+        with saboteur.compute():
+            loss = model(batch).square().mean()
+        loss.backward()
+        if not saboteur.skips():
+            dist.all_reduce(torch.ones(saboteur.brings(16)))  # the step's metrics, say
+        dist.all_to_all_single(torch.empty(ranks * chunk), torch.ones(ranks * chunk))
+        optimizer.step()
+        zmon.report(loss=float(loss.detach()))
+        if (seconds := saboteur.evaluates()) is not None:
+            if seconds:
+                evaluate(model, seconds)
+            dist.barrier()
+        if (seconds := saboteur.saves()) is not None:
+            torch.save(model.state_dict(), saboteur.checkpoint(seconds))
+            dist.barrier()
+        if saboteur.leaves():
+            break
+        saboteur.begin_step()
+    if not saboteur.last_step:
+        linger()
+    dist.destroy_process_group()
+
+
+main()

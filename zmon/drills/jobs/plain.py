@@ -1,0 +1,93 @@
+"""A synchronous job that never heard of zmon: its own loop, its own collectives; `saboteur` strikes it."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from saboteur import Saboteur, linger  # type: ignore[import-not-found]
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, Dataset
+
+WIDTH = 64
+CHUNK = 256  # numbers that a rank sends to each other one, at least
+
+
+class Samples(Dataset):  # type: ignore[misc]
+    """As many random samples as anybody wants."""
+
+    def __init__(self, saboteur: Any) -> None:
+        self.saboteur = saboteur
+
+    def __len__(self) -> int:
+        return 1 << 30
+
+    def __getitem__(self, _: int) -> Tensor:
+        self.saboteur.load()
+        return torch.randn(8, WIDTH)
+
+
+def shuffle(chunk: int, hot: int | None) -> float:
+    """Send every rank its share; one gets three times the mean of what all get, if it is hot. × the usual received."""
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    factor = 1 if hot is None else 3 * (ranks - 1) / (ranks - 3)
+    to_send = [int(chunk * factor) if to == hot else chunk for to in range(ranks)]
+    to_receive = [to_send[rank]] * ranks
+    dist.all_to_all_single(torch.empty(sum(to_receive)), torch.ones(sum(to_send)), to_receive, to_send)
+    ratio: float = to_send[rank] / chunk
+    return ratio
+
+
+def train_step(model: Any, optimizer: Any, batch: Tensor, saboteur: Any) -> None:
+    """One update, gradients averaged by hand."""
+    optimizer.zero_grad()
+    with saboteur.compute():
+        loss = model(batch).square().mean()
+    loss.backward()
+    received = shuffle(max(CHUNK, saboteur.exchange_bytes // 4), saboteur.hot())
+    saboteur.serve(received)
+    gradients = torch.cat([p.grad.flatten() for p in model.parameters()])
+    if not saboteur.skips():
+        whole = len(gradients)
+        brought = saboteur.brings(whole)
+        gradients = gradients if brought == whole else torch.cat([gradients, gradients])
+        dist.all_reduce(gradients)
+    optimizer.step()
+
+
+def main() -> None:
+    """Train until stopped."""
+    saboteur = Saboteur()
+    dist.init_process_group("gloo")
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.ReLU(), nn.Linear(WIDTH, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.001)
+    saboteur.begin_step()
+    for batch in DataLoader(Samples(saboteur), batch_size=None, sampler=range(1 << 30)):
+        if saboteur.order("batch"):
+            batch, optimizer.param_groups[0]["lr"] = torch.cat([batch, batch]), 0.0005
+        train_step(model, optimizer, batch, saboteur)
+        if (seconds := saboteur.evaluates()) is not None:
+            if seconds:
+                model.eval()
+                end = time.monotonic() + seconds
+                with torch.no_grad():
+                    while time.monotonic() < end:
+                        model(batch)
+                        time.sleep(0.05)
+                model.train()
+            dist.barrier()
+        if (seconds := saboteur.saves()) is not None:
+            torch.save(model.state_dict(), saboteur.checkpoint(seconds))
+            dist.barrier()
+        if saboteur.leaves():
+            break
+        saboteur.begin_step()
+    if not saboteur.last_step:
+        linger()
+    dist.destroy_process_group()
+
+
+main()

@@ -1,0 +1,20 @@
+"""The drills of four hosts: what happens to the network between them, and to their clocks."""
+
+from __future__ import annotations
+
+from zmon.drills.drill import Drill
+from zmon.drills.faults import network
+from zmon.drills.network import DATA
+
+HOSTS = (
+    Drill("link-down", "the data link of one host is cut", network.link_down, ("network_stall",), "stall",
+          culprit="host", proof="state", stage="hosts", ranks=(4, 8), evidence=(DATA,),
+          unavailable=network.unavailable),
+    Drill("host-lost", "data and management links of one host are cut", network.host_lost, ("host_lost",), "stall",
+          culprit="host", stage="hosts", ranks=(4, 8), unavailable=network.unavailable),
+    Drill("link-slow", "the data link of one host carries a tenth", network.link_slow, ("network_slow",), "straggler",
+          culprit="host", proof="steps", stage="hosts", ranks=(4, 8), step_seconds=(0.02, 0.25),
+          job={"exchange_rate": 3e6}, evidence=(DATA,), unavailable=network.unavailable),
+    Drill("clock-off", "the clock of one host is 30 s off", network.clock_off, stage="hosts", ranks=(4, 8),
+          unavailable=network.no_clocks),
+)  # fmt: skip

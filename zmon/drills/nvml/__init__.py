@@ -1,0 +1,53 @@
+"""A host with GPUs, as NVML's users see one: libnvidia-ml.so.1 is a stub compiled from nvml.c, told by a script."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+from zmon.errors import PartFailed
+
+
+def library(folder: Path, *flags: str) -> Path:
+    """Compile the stub as libnvidia-ml.so.1 in a folder of its own. Raises PartFailed without a C compiler."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        raise PartFailed("cannot build a GPU to play with", "there is no C compiler", "apt-get install gcc libc6-dev")
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "libnvidia-ml.so.1"
+    source = Path(__file__).with_name("nvml.c")
+    subprocess.run([compiler, "-shared", "-fPIC", "-O1", *flags, "-o", path, source], check=True)
+    return path
+
+
+class Script:
+    """What the stub tells: at once, also to a process that runs."""
+
+    def __init__(self, path: Path, library: Path) -> None:
+        self.path = path
+        self.library = library
+        self._answers: dict[tuple[str, str], str] = {}
+        self.tell()
+
+    def tell(self, *lines: tuple[str, str, object]) -> None:
+        """Lines `who what answer`; what is not told has its usual value."""
+        self._answers |= {(who, what): str(answer) for who, what, answer in lines}
+        self._write()
+
+    def untell(self, *questions: tuple[str, str]) -> None:
+        """Back to the usual."""
+        for question in questions:
+            del self._answers[question]
+        self._write()
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a process is given whose pynvml is to find the stub by itself."""
+        return {"LD_LIBRARY_PATH": str(self.library.parent), "ZMON_NVML_SCRIPT": str(self.path)}
+
+    def _write(self) -> None:
+        text = "".join(f"{who} {what} {answer}\n" for (who, what), answer in self._answers.items())
+        new = self.path.with_suffix(".new")
+        new.write_text(text)
+        new.replace(self.path)  # whole, and with an inode of its own: the stub sees that it changed

@@ -1,0 +1,274 @@
+/* libnvidia-ml.so.1 of a host that has no GPU: as much of it as zmon asks, answered from a script.
+ *
+ * The script is the file that $ZMON_NVML_SCRIPT names, looked at again in every call; one `who what answer` a line:
+ *     driver error 9                     every call fails with this code, and must begin with nvmlInit afterwards
+ *     driver cards 2
+ *     driver xids 0:79,1:48              each is delivered once; add to the end
+ *     driver nvmlEventSetWait_v2 !15     this function fails with this code
+ *     0 lost 1                           every call for this card fails with "GPU is lost"
+ *     0 nvmlDeviceGetPowerUsage 300000   what it answers; !3: the code it fails with
+ *     0 nvmlDeviceGetClockInfo.1 1980    with its argument
+ *     0 field.82 45                      a field value; 82@4294967295 with a scope that is not 0; `type.82 1`: its type
+ *     0 pids 7,8
+ *     0:1 nvmlDeviceGetUUID MIG-1        MIG instance 1 of card 0 is there if it has a UUID
+ * What is not in the script has its usual value. Built with -DOLD it lacks what drivers before R510 lacked.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { SUCCESS, UNINITIALIZED, INVALID, NOT_SUPPORTED, NOT_FOUND = 6, TOO_SMALL, TIMEOUT = 10, LOST = 15 };
+enum { CARDS = 16, INSTANCES = 7, LINES = 256, FUNCTIONS = 1024 };
+
+typedef struct { char name[16]; int registered; } Device;
+typedef struct { unsigned field, scope; long long timestamp, latency; unsigned type, code; long long value; } FieldValue;
+typedef struct { unsigned pid; unsigned long long memory; unsigned gpu_instance, compute_instance; } Process;
+typedef struct { Device *device; unsigned long long type, data; unsigned gpu_instance, compute_instance; } Event;
+typedef struct { char legacy[16]; unsigned domain, bus, device, id, subsystem; char bus_id[32]; } Pci;
+typedef struct { unsigned version, sensor; int celsius; } Temperature;
+
+static Device devices[CARDS][1 + INSTANCES];
+static struct { char who[16], what[64], answer[256]; } lines[LINES];
+static struct { char who[16], what[64]; unsigned calls; } counts[FUNCTIONS];
+static int num_lines, initialized, delivered;
+static char sets[CARDS]; /* event sets are told apart by their address; the last one made is good */
+static int num_sets;
+static struct stat seen;
+
+static void look(void) {
+    const char *path = getenv("ZMON_NVML_SCRIPT");
+    struct stat now;
+    if (!path || stat(path, &now)) { num_lines = 0; return; }
+    if (now.st_ino == seen.st_ino && now.st_mtim.tv_sec == seen.st_mtim.tv_sec &&
+        now.st_mtim.tv_nsec == seen.st_mtim.tv_nsec && now.st_size == seen.st_size) return;
+    seen = now;
+    FILE *file = fopen(path, "r");
+    for (num_lines = 0; file && num_lines < LINES; num_lines++)
+        if (fscanf(file, "%15s %63s %255[^\n]", lines[num_lines].who, lines[num_lines].what, lines[num_lines].answer) != 3)
+            break;
+    if (file) fclose(file);
+}
+
+static const char *scripted(const char *who, const char *what) {
+    for (int i = 0; i < num_lines; i++)
+        if (!strcmp(lines[i].who, who) && !strcmp(lines[i].what, what)) return lines[i].answer;
+    return NULL;
+}
+
+static long long number(const char *who, const char *what, long long usual) {
+    const char *answer = scripted(who, what);
+    return answer && *answer != '!' ? atoll(answer) : usual;
+}
+
+static int failure(const char *who, const char *what) {
+    const char *answer = scripted(who, what);
+    return answer && *answer == '!' ? atoi(answer + 1) : SUCCESS;
+}
+
+static void count(const char *who, const char *what) {
+    int i = 0;
+    while (i < FUNCTIONS - 1 && *counts[i].who && (strcmp(counts[i].who, who) || strcmp(counts[i].what, what))) i++;
+    snprintf(counts[i].who, sizeof counts[i].who, "%s", who);
+    snprintf(counts[i].what, sizeof counts[i].what, "%s", what);
+    counts[i].calls++;
+}
+
+unsigned calls(const char *who, const char *what) { /* for the tests; no `what`: of all functions together */
+    unsigned sum = 0;
+    for (int i = 0; i < FUNCTIONS; i++)
+        if (!strcmp(counts[i].who, who) && (!what || !strcmp(counts[i].what, what))) sum += counts[i].calls;
+    return sum;
+}
+
+static int begin(const char *who, const char *what) {
+    look();
+    count(who, what);
+    int error = number("driver", "error", 0);
+    if (error) { initialized = 0; return error; }
+    if (!initialized) return UNINITIALIZED;
+    char card[16];
+    snprintf(card, sizeof card, "%.*s", (int)strcspn(who, ":"), who);
+    if (number(card, "lost", 0)) return LOST;
+    return failure(who, what);
+}
+
+static Device *device(int card, int instance) {
+    Device *it = &devices[card][instance];
+    snprintf(it->name, sizeof it->name, instance ? "%d:%d" : "%d", card, instance - 1);
+    return it;
+}
+
+static int card_of(const Device *it) { return atoi(it->name); }
+
+/* A function of a device that answers with one number. */
+#define NUMBER(function, type, usual) \
+    int function(Device *it, type *answer) { \
+        int error = begin(it->name, #function); \
+        *answer = number(it->name, #function, usual); \
+        return error; \
+    }
+#define NUMBER_OF(function, type, usual) \
+    int function(Device *it, unsigned argument, type *answer) { \
+        char what[64]; \
+        snprintf(what, sizeof what, #function ".%u", argument); \
+        int error = begin(it->name, what); \
+        *answer = number(it->name, what, usual); \
+        return error; \
+    }
+#define TEXT(function, ...) \
+    int function(Device *it, char *answer, unsigned size) { \
+        int error = begin(it->name, #function); \
+        const char *text = scripted(it->name, #function); \
+        if (text) snprintf(answer, size, "%s", text); \
+        else snprintf(answer, size, __VA_ARGS__); \
+        return error; \
+    }
+
+int nvmlInitWithFlags(unsigned flags) {
+    initialized = 1;
+    int error = begin("driver", "nvmlInitWithFlags");
+    if (error) initialized = 0;
+    return error;
+}
+
+int nvmlShutdown(void) {
+    int error = begin("driver", "nvmlShutdown");
+    initialized = 0;
+    num_sets = (num_sets + 1) % CARDS; /* what was made before is good no more */
+    return error;
+}
+
+const char *nvmlErrorString(int code) { return "an error of this stub"; }
+
+int nvmlDeviceGetCount_v2(unsigned *answer) {
+    int error = begin("driver", "nvmlDeviceGetCount_v2");
+    *answer = number("driver", "cards", 1);
+    return error;
+}
+
+int nvmlDeviceGetHandleByIndex_v2(unsigned index, Device **answer) {
+    *answer = device(index, 0);
+    return begin((*answer)->name, "nvmlDeviceGetHandleByIndex_v2");
+}
+
+TEXT(nvmlDeviceGetUUID, "GPU-%s", it->name)
+TEXT(nvmlDeviceGetName, "NVIDIA H200")
+
+int nvmlDeviceGetPciInfo_v3(Device *it, Pci *answer) {
+    memset(answer, 0, sizeof *answer);
+    snprintf(answer->bus_id, sizeof answer->bus_id, "00000000:%02X:00.0", 0x3b + card_of(it));
+    return begin(it->name, "nvmlDeviceGetPciInfo_v3");
+}
+
+int nvmlDeviceGetMemoryInfo(Device *it, unsigned long long answer[3]) { /* total, free, used */
+    int error = begin(it->name, "nvmlDeviceGetMemoryInfo");
+    answer[0] = 1000;
+    answer[2] = number(it->name, "nvmlDeviceGetMemoryInfo", 600);
+    answer[1] = answer[0] - answer[2];
+    return error;
+}
+
+int nvmlDeviceGetUtilizationRates(Device *it, unsigned answer[2]) { /* of the card, of its memory; percent */
+    int error = begin(it->name, "nvmlDeviceGetUtilizationRates");
+    answer[0] = number(it->name, "nvmlDeviceGetUtilizationRates", 50);
+    answer[1] = 10;
+    return error;
+}
+
+NUMBER(nvmlDeviceGetPowerUsage, unsigned, 300000)
+NUMBER(nvmlDeviceGetEnforcedPowerLimit, unsigned, 700000)
+NUMBER_OF(nvmlDeviceGetTemperature, unsigned, 61)
+NUMBER_OF(nvmlDeviceGetClockInfo, unsigned, 1000 + argument)
+NUMBER_OF(nvmlDeviceGetMaxClockInfo, unsigned, 2000 + argument)
+NUMBER(nvmlDeviceGetCurrentClocksThrottleReasons, unsigned long long, 0)
+
+int nvmlEventSetCreate(void **answer) {
+    for (int card = 0; card < CARDS; card++) devices[card][0].registered = 0;
+    num_sets = (num_sets + 1) % CARDS;
+    *answer = &sets[num_sets];
+    return begin("driver", "nvmlEventSetCreate");
+}
+
+int nvmlEventSetFree(void *set) { return begin("driver", "nvmlEventSetFree"); }
+
+int nvmlDeviceRegisterEvents(Device *it, unsigned long long types, void *set) {
+    int error = begin(it->name, "nvmlDeviceRegisterEvents");
+    if (set != &sets[num_sets]) return INVALID;
+    it->registered = !error && types == 8;
+    return error;
+}
+
+#ifndef OLD
+NUMBER(nvmlDeviceGetCurrentClocksEventReasons, unsigned long long, 0)
+NUMBER(nvmlDeviceGetMaxMigDeviceCount, unsigned, INSTANCES)
+
+int nvmlDeviceGetTemperatureV(Device *it, Temperature *answer) {
+    int error = begin(it->name, "nvmlDeviceGetTemperatureV");
+    answer->celsius = number(it->name, "nvmlDeviceGetTemperatureV", 61);
+    return answer->version == 0x100000C && answer->sensor == 0 ? error : INVALID;
+}
+
+int nvmlDeviceGetMigMode(Device *it, unsigned *current, unsigned *pending) {
+    int error = begin(it->name, "nvmlDeviceGetMigMode");
+    *current = *pending = number(it->name, "nvmlDeviceGetMigMode", 0);
+    return error;
+}
+
+int nvmlDeviceGetMigDeviceHandleByIndex(Device *it, unsigned index, Device **answer) {
+    *answer = device(card_of(it), 1 + index);
+    int error = begin(it->name, "nvmlDeviceGetMigDeviceHandleByIndex");
+    return error ? error : scripted((*answer)->name, "nvmlDeviceGetUUID") ? SUCCESS : NOT_FOUND;
+}
+
+int nvmlDeviceGetComputeRunningProcesses_v3(Device *it, unsigned *size, Process *answer) {
+    int error = begin(it->name, "nvmlDeviceGetComputeRunningProcesses_v3");
+    if (error) return error;
+    unsigned found = 0;
+    for (const char *text = scripted(it->name, "pids"); text && *text; found++) {
+        char *end;
+        unsigned pid = strtoul(text, &end, 10);
+        if (found < *size) answer[found].pid = pid;
+        text = *end ? end + 1 : NULL;
+    }
+    error = found > *size ? TOO_SMALL : SUCCESS;
+    *size = found;
+    return error;
+}
+
+int nvmlDeviceGetFieldValues(Device *it, int size, FieldValue *values) {
+    int error = begin(it->name, "nvmlDeviceGetFieldValues");
+    for (int i = 0; i < size; i++) {
+        FieldValue *one = &values[i];
+        char name[32], what[64];
+        snprintf(name, sizeof name, one->scope ? "%u@%u" : "%u", one->field, one->scope);
+        snprintf(what, sizeof what, "field.%s", name);
+        count(it->name, what);
+        one->code = scripted(it->name, what) ? failure(it->name, what) : NOT_SUPPORTED;
+        one->value = number(it->name, what, 0);
+        snprintf(what, sizeof what, "type.%s", name);
+        one->type = number(it->name, what, 3);
+    }
+    return error;
+}
+
+int nvmlEventSetWait_v2(void *set, Event *answer, unsigned milliseconds) {
+    int error = begin("driver", "nvmlEventSetWait_v2");
+    if (error) return error;
+    if (milliseconds || set != &sets[num_sets]) return INVALID; /* nobody may wait here */
+    const char *text = scripted("driver", "xids");
+    for (int i = 0; text && *text; i++) {
+        char *end;
+        int card = strtol(text, &end, 10);
+        unsigned long long xid = strtoull(end + 1, &end, 10);
+        text = *end ? end + 1 : NULL;
+        if (i < delivered) continue;
+        delivered = i + 1;
+        if (!devices[card][0].registered) continue;
+        *answer = (Event){device(card, 0), 8, xid, -1, -1};
+        return SUCCESS;
+    }
+    return TIMEOUT;
+}
+#endif

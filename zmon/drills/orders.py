@@ -1,0 +1,81 @@
+"""How a drill speaks to the saboteur in a job, and how it knows that it was heard: files in the job's folder."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import quantiles
+
+RECENT_STEPS = 200
+
+
+@dataclass(frozen=True)
+class Order:
+    """`ranks` None: all. `at`: the first step it holds for. See saboteur.py for what there is."""
+
+    what: str
+    ranks: tuple[int, ...] | None = None
+    amount: float = 0.0
+    at: int = 0
+    id: str = "1"
+
+
+def place(folder: Path, *orders: Order) -> None:
+    """Leave these orders and no others."""
+    new = folder / ".orders.json"
+    new.write_text(json.dumps([vars(order) for order in orders]))
+    new.rename(folder / "orders.json")
+
+
+def begun(folder: Path, order: Order, rank: int, seconds: float) -> float | None:
+    """When a rank began to obey, in unix seconds; None: not within so many seconds."""
+    mark = folder / f"struck-{order.id}-{rank}"
+    deadline = time.monotonic() + seconds
+    while not mark.exists():
+        if time.monotonic() > deadline:
+            return None
+        time.sleep(0.01)
+    return float(mark.read_text())
+
+
+def make_hold(folder: Path, rank: int) -> None:
+    """Where a rank will be held."""
+    with contextlib.suppress(FileExistsError):
+        os.mkfifo(folder / f"hold-{rank}")
+
+
+def release(folder: Path, rank: int, seconds: float = 5.0) -> None:
+    """Let go of a rank that is held; nothing happens where none is."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        try:
+            os.close(os.open(folder / f"hold-{rank}", os.O_WRONLY | os.O_NONBLOCK))
+            return
+        except OSError:  # nobody reads from it yet
+            time.sleep(0.05)
+
+
+def steps_done(folder: Path, rank: int = 0) -> int:
+    """The steps that a rank has finished."""
+    last = _lines(folder, rank)[-1:]
+    return int(last[0].split()[0]) if last else 0
+
+
+def p99_seconds(folder: Path, rank: int = 0) -> float | None:
+    """The 99th percentile of the job's own recent steps, by its own clock; None: fewer than two."""
+    recent = [float(line.split()[1]) for line in _lines(folder, rank)[2:][-RECENT_STEPS:]]
+    return quantiles(recent, n=100, method="inclusive")[98] if len(recent) > 1 else None
+
+
+def _lines(folder: Path, rank: int) -> Sequence[str]:
+    """Whole lines: the last may be half written."""
+    try:
+        text = (folder / f"steps-{rank}").read_text()
+    except FileNotFoundError:
+        return ()
+    return text[: text.rfind("\n") + 1].splitlines()

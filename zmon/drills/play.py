@@ -1,0 +1,217 @@
+"""Play one drill: start a job, let it train, strike, and write down what zmon says of it, and when.
+
+Nothing here helps zmon: it is asked as people ask it, over HTTP, and by waiting for the page.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+import msgspec
+
+from zmon.drills.casting import Cast, job_spec
+from zmon.drills.drill import Drill, Scene, Strike
+from zmon.drills.faults.sabotage import wait_until
+from zmon.drills.orders import p99_seconds, steps_done
+from zmon.drills.score import Row
+from zmon.drills.stage import Job, Page, Stage
+from zmon.drills.targets import TARGETS
+from zmon.errors import ZmonError
+from zmon.records import Finding, RankState
+
+START_SECONDS = 120.0
+WARM_STEPS = 12  # leases are learned by then
+WARM_SECONDS = 6.0
+LEARNED_SECONDS = 600.0  # a lease longer than that is none of training
+RANDOM_SECONDS = 3.0  # the strike comes at any moment of these
+LOOK_SECONDS = 0.05
+PATIENCE_SECONDS = 5.0  # beyond twice the target, or the most; then it was missed
+MOST_SECONDS = 150.0
+PAGE_PATIENCE_SECONDS = 15.0
+SETTLE_SECONDS = 2.0  # for a second page, a refined verdict
+CLOCK_SECONDS = 0.2  # by which a finding may seem older than its fault
+
+
+def play(drill: Drill, stage: Stage | None, part: Cast) -> Row:
+    """One row. A fault that cannot be caused makes a row that says so; what cannot be played needs no stage."""
+    row = Row(
+        drill.name, part.repeat, part.seed, part.kind, part.ranks, part.step_seconds,
+        time=time.time(), stage=drill.stage, quiet=drill.quiet, proof=drill.proof, expected=drill.causes,
+    )  # fmt: skip
+    if why := drill.unavailable():
+        return replace(row, skipped=why)
+    assert stage is not None
+    job = stage.start(job_spec(drill, part, f"{drill.name}-{part.repeat}-{int(row.time * 10) % 10**8}"))
+    try:
+        scene = _set(drill, stage, job, part)
+        row = replace(row, rank=scene.rank, host=scene.host, p99_seconds=p99_seconds(job.folder))
+        return (_watch if drill.quiet else _strike)(drill, scene, row)
+    except (ZmonError, OSError) as error:
+        return replace(row, broken=str(error))
+    finally:
+        job.end()
+
+
+def _set(drill: Drill, stage: Stage, job: Job, part: Cast) -> Scene:
+    """Wait until the job is where it is to be struck. Raises ZmonError."""
+    ready = _starts if drill.begins == "starting" else _trains
+    if not wait_until(lambda: job.exit_code() is not None or ready(stage, job, part), START_SECONDS):
+        raise ZmonError("the job does not train", f"not within {START_SECONDS:g} s", f"see {job.folder}/log")
+    state = stage.ranks(job.spec.job_id).get(part.rank)
+    if state is None or (job.exit_code() is not None and not job.spec.steps):
+        raise ZmonError("the job ended before it was struck", "a rank failed", f"see {job.folder}/log")
+    draw = part.random
+    if drill.begins == "training":
+        time.sleep(draw.uniform(0, RANDOM_SECONDS))
+    return Scene(stage, job, part.rank, state.host, state.pid, draw)
+
+
+def _starts(stage: Stage, job: Job, part: Cast) -> bool:
+    state = stage.ranks(job.spec.job_id).get(part.rank)
+    return state is not None and state.activity == "init"
+
+
+def _trains(stage: Stage, job: Job, part: Cast) -> bool:
+    if steps_done(job.folder) < WARM_STEPS:
+        return False
+    states = stage.ranks(job.spec.job_id).values()
+    view = stage.job(job.spec.job_id)
+    return len(states) == job.spec.ranks and view is not None and all(map(_learned, states))
+
+
+def _learned(state: RankState) -> bool:
+    warm = state.step_seconds_total >= WARM_SECONDS and state.activity == "train"
+    return warm and state.lease_seconds is not None and state.lease_seconds < LEARNED_SECONDS
+
+
+def _strike(drill: Drill, scene: Scene, row: Row) -> Row:
+    """Cause the fault, wait for the finding and the page, lift it, wait for the end."""
+    before = tuple(sorted({finding.cause for finding in _findings(scene, row.time)}))
+    struck = drill.fault(scene)
+    try:
+        row = _hear(drill, scene, struck, replace(row, before=before, host=struck.host or scene.host))
+    finally:
+        if struck.lift is not None:
+            with contextlib.suppress(ProcessLookupError):
+                struck.lift()
+    if struck.lift is not None and row.told is not None:
+        row = replace(row, lifted=True, resolved_seconds=_until_resolved(scene))
+    row = replace(row, lost=drill.afterwards(scene))
+    return replace(row, paged=_alerts(scene, struck.onset, "critical"), warned=_alerts(scene, struck.onset, "warning"))
+
+
+def _hear(drill: Drill, scene: Scene, struck: Strike, row: Row) -> Row:
+    """What is found, what is paged, and when."""
+    target = TARGETS.finding_seconds(drill.proof, row.p99_seconds or row.step_seconds, struck.lease_seconds)
+    until = struck.onset + min(2 * target, MOST_SECONDS) + PATIENCE_SECONDS
+    found, seen = _await_finding(drill, scene, struck, until)
+    row = replace(row, target_seconds=target)
+    if found is None or seen is None:
+        return row
+    page = _await_page(scene, struck.onset, found.severity)
+    time.sleep(SETTLE_SECONDS)
+    row = replace(_told(drill, scene, struck, row, found), finding_seconds=seen - struck.onset)
+    if page is None or isinstance(found, Page):
+        return row
+    return replace(row, page_seconds=max(0.0, page.time - seen))
+
+
+def _until_resolved(scene: Scene) -> float | None:
+    """Seconds until nothing stands against the job any more; None: longer than anybody waits."""
+    begin, stage = time.monotonic(), scene.stage
+
+    def over() -> bool:
+        return stage.answers("hub") and not stage.findings(scene.job.spec.job_id)
+
+    return time.monotonic() - begin if wait_until(over, TARGETS.resolve_seconds + PATIENCE_SECONDS) else None
+
+
+def _await_finding(
+    drill: Drill, scene: Scene, struck: Strike, until: float
+) -> tuple[Finding | Page | None, float | None]:
+    """The first of the detector that should speak, or of any other if that says nothing; and when it was seen."""
+    others: tuple[Finding | None, float | None] = (None, None)
+    while time.time() < until:
+        if not drill.detector:
+            page = next((p for p in _pages(scene, struck.onset) if p.alert in drill.causes), None)
+            if page is not None:
+                return page, page.time
+        for finding in _findings(scene, struck.onset):
+            if finding.detector == drill.detector:
+                return finding, time.time()
+            others = others if others[0] else (finding, time.time())
+        time.sleep(LOOK_SECONDS)
+    return others
+
+
+def _await_page(scene: Scene, since: float, severity: str) -> Page | None:
+    """The first alert of that severity."""
+
+    def page() -> Page | None:
+        return next((p for p in _pages(scene, since) if p.severity == severity), None)
+
+    wait_until(page, PAGE_PATIENCE_SECONDS)
+    return page()
+
+
+def _told(drill: Drill, scene: Scene, struck: Strike, row: Row, found: Finding | Page) -> Row:
+    """Cause and culprit, as they stand now: a finding may have been refined."""
+    if isinstance(found, Page):
+        return replace(row, told=found.alert, severity=found.severity, culprit_right=True)
+    now = _findings(scene, struck.onset)
+    found = next((f for f in now if f.id == found.id), found)
+    rank, host = struck.rank if struck.rank is not None else scene.rank, struck.host or scene.host
+    right = {
+        "rank": found.ranks == (rank,) and found.hosts == (host,),
+        "host": set(found.hosts) == {host},
+        "none": True,
+    }[drill.culprit]
+    text = msgspec.json.encode((found.summary, found.detail, found.evidence)).decode()
+    return replace(
+        row,
+        told=found.cause,
+        severity=found.severity,
+        culprit_right=right,
+        told_ranks=found.ranks,
+        told_hosts=found.hosts,
+        evidence_missing=tuple(word for word in drill.evidence if word not in text),
+        beside=tuple(sorted({f.cause for f in now if f.id != found.id})),
+    )
+
+
+def _watch(drill: Drill, scene: Scene, row: Row) -> Row:
+    """Do what is ordinary, and see that nobody is woken, from the start of the job on."""
+    drill.fault(scene)
+    time.sleep(drill.watch_seconds)
+    said = {f.cause: f.severity for f in _findings(scene, row.time) if f.cause not in drill.may_warn}
+    return replace(
+        row,
+        paged=_alerts(scene, row.time, "critical"),
+        critical=tuple(sorted(cause for cause, severity in said.items() if severity == "critical")),
+        warned=tuple(sorted(cause for cause, severity in said.items() if severity == "warning")),
+    )
+
+
+def _findings(scene: Scene, since: float) -> list[Finding]:
+    """What was found about the job since then, oldest first; remarks that wake nobody are left out."""
+    every = scene.stage.findings(scene.job.spec.job_id, active=False)
+    news = [f for f in every if f.detected >= since - CLOCK_SECONDS and f.severity != "info"]
+    return sorted(news, key=lambda finding: finding.detected)
+
+
+def _pages(scene: Scene, since: float) -> Sequence[Page]:
+    """Whoever was woken since then about this job, or what belongs to it, or the monitor: each alert once."""
+    first: dict[tuple[str, str], Page] = {}
+    for page in scene.stage.pages():
+        mine = page.job_id is None or page.job_id.startswith(scene.job.spec.job_id)
+        if mine and page.status == "firing":
+            first.setdefault((page.fingerprint, page.began), page)
+    return [page for page in first.values() if page.time >= since]
+
+
+def _alerts(scene: Scene, since: float, severity: str) -> tuple[str, ...]:
+    """The names of those that rang."""
+    return tuple(sorted(page.alert for page in _pages(scene, since) if page.severity == severity))

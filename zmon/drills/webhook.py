@@ -1,0 +1,58 @@
+"""The pager of a stage: a webhook that keeps every alert Alertmanager delivers, with the time it came."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from zmon.drills.stage import Page
+
+
+class Webhook:
+    """Listens on loopback, or wherever it is told, from the start until `close`."""
+
+    def __init__(self, address: str = "127.0.0.1") -> None:
+        self._pages: list[Page] = []
+        keep = self._keep
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                keep(time.time(), json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+                self.send_response(200)
+                self.end_headers()
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer((address, 0), Handler)
+        self.url = f"http://{address}:{self._server.server_address[1]}/"
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def pages(self) -> list[Page]:
+        """All so far, oldest first."""
+        return list(self._pages)
+
+    def close(self) -> None:
+        """Listen no more."""
+        self._server.shutdown()
+        self._server.server_close()
+
+    def _keep(self, now: float, delivery: dict[str, Any]) -> None:
+        for alert in delivery["alerts"]:
+            labels, said = alert["labels"], alert["annotations"]
+            self._pages.append(
+                Page(
+                    time=now,
+                    alert=labels["alertname"],
+                    status=alert["status"],
+                    severity=labels.get("severity", ""),
+                    job_id=labels.get("job_id"),
+                    summary=said.get("summary", ""),
+                    labels=labels,
+                    fingerprint=alert.get("fingerprint", ""),
+                    began=alert.get("startsAt", ""),
+                )
+            )
