@@ -21,7 +21,6 @@ from zmon.records import (
     OPS,
     AgentReport,
     AgentStatus,
-    Entered,
     Finding,
     Flight,
     InFlight,
@@ -185,7 +184,7 @@ def snapshot(
 def job_steps(
     number: int = 64, *ranks: dict[str, Any], first: int = 1, stands_for: int = 1, **others: Any
 ) -> tuple[AlignedStep, ...]:
-    """So many steps of one job, each like the other: what `step_record` takes, by rank; four alike where none is named."""
+    """Steps of a job, each like the other: by rank what `step_record` takes; four alike where none is named."""
     told = ranks or ({},) * 4
     return tuple(
         align(step, [step_record(step, **{**others, **rank}) for rank in told], stands_for)

@@ -113,7 +113,7 @@ def train() -> None:
             linger()
         return result
 
-    trainer.train.Trainer.step = struck  # type: ignore[method-assign]
+    trainer.train.Trainer.step = struck
     vars(trainer.train)["dist"] = Collectives(saboteur)
     sys.argv = ["trainer", "--preset", "demo", "--steps", str(saboteur.last_step)]
     dim = min(max(8, saboteur.exchange_bytes // BYTES_PER_DIM), 256)
