@@ -10,7 +10,7 @@ import msgspec
 from aiohttp import web
 
 from tests.build import agent_report, step_record
-from tests.test_hub import FakeAgent, until
+from tests.hub.fakes import FakeAgent, until
 from zmon.hardware import HostSample, KernelLog
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.build import JOB, killed, rank_state, waiting
 from tests.capsule.playing import Agent, incident, resolved, whats
-from tests.test_hub import FakeAgent, frozen, healthy, hub_over, silent, stopped, until
+from tests.hub.fakes import FakeAgent, frozen, healthy, hub_over, silent, stopped, until
 from zmon.hardware import KernelEvent
 from zmon.hub.incidents import deserves
 from zmon.records import Finding

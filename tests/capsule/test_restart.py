@@ -4,7 +4,7 @@ import asyncio
 import shutil
 
 from tests.capsule.playing import Agent, incident, resolved, whats
-from tests.test_hub import frozen, healthy, hub_over, until
+from tests.hub.fakes import frozen, healthy, hub_over, until
 
 
 def test_restart_of_the_hub_goes_on_with_the_capsule(tmp_path):

@@ -200,3 +200,16 @@ def test_rank_that_told_its_excepthook_of_an_error_and_trains_on_is_not_leaving(
 
 def test_stall_is_quiet_about_an_error_while_the_others_still_move():
     assert detect(leaving(1, overdue_seconds=0.0), *map(rank_state, (0, 2, 3))) is None
+
+
+def test_stall_is_quiet_while_a_cancelled_job_comes_to_its_end():
+    """After Ctrl-C some ranks hang in their teardown, until the launcher kills them."""
+    cancelled = [leaving(rank, 4.0, "", "builtins.KeyboardInterrupt") for rank in (0, 1)]
+    others = [interrupted(2), waiting(3)]
+    assert detect(*cancelled, *others) is None
+    assert detect(*(leaving(rank, 4.0, "", "builtins.KeyboardInterrupt") for rank in range(4))) is None
+
+
+def test_cancelled_job_that_never_ends_is_a_stall():
+    hanging = [leaving(rank, 90.0, "", "builtins.KeyboardInterrupt", step_seconds=95.0) for rank in range(4)]
+    assert detect(*hanging).cause != "rank_exited"

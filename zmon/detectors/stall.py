@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from zmon.detectors.deaths import gone
+from zmon.detectors.deaths import Death, death, ended, gone
 from zmon.detectors.exits import Limits, exited
 from zmon.detectors.network import cut_off
 from zmon.detectors.silence import blame, network_stall
@@ -26,6 +26,7 @@ class Stall:
     restart_seconds: float = 30.0  # a launcher that restarts has the job back by then
     silent_seconds: float = 2.0  # of an agent before its host counts as lost: one that restarts is back by then
     lost_seconds: float = 5.0  # the same where the others are dead already, of its ranks' connections
+    ending_seconds: float = 60.0  # of a job that was cancelled: torchrun gives its ranks 30 before it kills them
     cut_seconds: float = 1.0  # of all ranks inside a collective, while a link of the job is down
     name = "stall"
     separate = False
@@ -126,6 +127,9 @@ class Stall:
             return None  # somebody is within its lease: it moves, or evaluates or saves while the others wait for it
         if any(not r.alive and gone(r) < self.settle_seconds for r in snapshot.ranks):
             return None  # who went is known in a moment, and says more
+        leaving = [r for r in ended(snapshot.ranks) if death(r) is Death.CANCELLED]
+        if any(gone(r) < self.ending_seconds for r in leaving):
+            return None  # its owner has ended it, and that takes a while
         silent = {a.host: a.silent_seconds for a in snapshot.agents}
         if any(silent.get(r.host, 0.0) < self.silent_seconds for r in snapshot.unwatched):
             return None  # an agent that just fell silent: what its ranks do will be known in a moment, or never
