@@ -157,3 +157,8 @@ def halves():
     a = [rank_state(rank, activity_seconds=60.0) for rank in (0, 1)]
     b = [rank_state(rank, activity_seconds=60.0, host="node-b") for rank in (2, 3)]
     return FakeAgent(*a), FakeAgent(*b, host="node-b")
+
+
+def silent():
+    """Nothing moves, nobody knows why: all ranks wait in the same collective."""
+    return [waiting(rank, 8.0) for rank in range(4)]

@@ -1,7 +1,7 @@
 """A stall is asked about: stacks, and what every rank has in flight."""
 
 from tests.build import killed, waiting
-from tests.hub.fakes import FakeAgent, frozen, halves, until
+from tests.hub.fakes import FakeAgent, frozen, halves, silent, until
 
 
 def evidence_of(door):
@@ -12,11 +12,6 @@ def evidence_of(door):
         return found[0]["evidence"].get("in_flight") if found else None
 
     return until(table)
-
-
-def silent():
-    """Nothing moves, nobody knows why: all ranks wait in the same collective."""
-    return [waiting(rank, 8.0) for rank in range(4)]
 
 
 def test_stall_tells_what_every_rank_has_in_flight(play):
