@@ -15,7 +15,7 @@ help:
 	@echo "make bench-overhead                            what watching costs (15 minutes)"
 
 setup:
-	@scripts/setup trainer,dashboard $(PROGRAMS)
+	@scripts/setup trainer,dashboard,top $(PROGRAMS)
 
 setup-dev:
 	@scripts/setup dev $(PROGRAMS) chromium gcc libc6-dev iproute2

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
+from zmon.detectors.pressure import waited, waited_ratio
 from zmon.detectors.verdict import drain
 from zmon.hardware import CgroupSample, GpuSample, HostWindow
 from zmon.records import RankState, Snapshot
@@ -83,8 +84,8 @@ def starved(snapshot: Snapshot, culprits: Sequence[RankState], lost_seconds: flo
     here = {r.rank for r in snapshot.known if r.host == window.host}
     waits: list[tuple[str, float, float]] = []  # for what, how long, and the most of the others in as much time
     if here == ranks and others:
-        for resource, seconds in _pressure(window).items():
-            rates = [_pressure(other).get(resource, 0.0) / other.seconds for other in others if other.seconds > 0]
+        for resource, seconds in waited(window).items():
+            rates = [waited_ratio(other).get(resource, 0.0) for other in others]
             waits.append((resource, seconds, max(rates, default=0.0) * window.seconds))
     elsewhere = [s for w in snapshot.hardware for s in _held_back(w, snapshot.job_id, outside=ranks)]
     waits += [
@@ -96,15 +97,6 @@ def starved(snapshot: Snapshot, culprits: Sequence[RankState], lost_seconds: flo
         return None
     longest, what = max(enough)
     return Starved(what, longest, window.seconds, window.host)
-
-
-def _pressure(window: HostWindow) -> dict[str, float]:
-    """By resource: for how long some process of the host waited for it; empty where the host does not tell."""
-    then, now = window.before.load, window.now.load
-    if then is None or now is None:
-        return {}
-    before = then.pressure_seconds
-    return {what: max(seconds - before[what], 0.0) for what, seconds in now.pressure_seconds.items() if what in before}
 
 
 def _held_back(

@@ -15,6 +15,7 @@ from statistics import median, median_low
 from zmon.aligned import AlignedStep, Baseline, Stretch
 from zmon.baseline import alike, stretch
 from zmon.detectors.imbalance import Imbalance
+from zmon.detectors.pressure import waited_ratio
 from zmon.detectors.straggler import Straggler
 from zmon.detectors.verdict import verdict
 from zmon.hardware import HostWindow
@@ -85,7 +86,7 @@ class Slowdown:
                 "samples": good.samples,
                 "world_size": snapshot.world_size,
                 "grew_seconds": {part: round(seconds, 6) for part, seconds in _grown(snapshot, now, good).items()},
-                "pressure": {w.host: pressure for w in snapshot.hardware if (pressure := _pressure(w))},
+                "pressure": {w.host: pressure for w in snapshot.hardware if (pressure := waited_ratio(w))},
             },
         )
         return (found,)
@@ -114,7 +115,7 @@ class Slowdown:
         grew = f"{_SAYS[part]} grew most, by {grown[part] * 1000:.1f} ms"
         if part != "exposed" and (short := [w.host for w in snapshot.hardware if self._short_of_memory(w)]):
             return "memory", f"{grew}, and {', '.join(short)} is short of memory"
-        busy = [w.host for w in snapshot.hardware if _pressure(w).get("cpu", 0.0) >= self.processor_ratio]
+        busy = [w.host for w in snapshot.hardware if waited_ratio(w).get("cpu", 0.0) >= self.processor_ratio]
         if part == "data":
             return "input", grew
         if part == "exposed" and not busy and now.self_seconds < self.over_ratio * good.self_seconds:
@@ -126,7 +127,7 @@ class Slowdown:
         if then is None or now is None:
             return False
         swapped = now.swap_used_bytes - then.swap_used_bytes
-        waits = _pressure(window).get("memory", 0.0)
+        waits = waited_ratio(window).get("memory", 0.0)
         return waits >= self.memory_ratio or swapped >= self.swapped_ratio * now.memory_total_bytes
 
 
@@ -155,18 +156,6 @@ def _late_for_data(step: AlignedStep) -> float:
     late = step.self_seconds[last] - median_low(step.self_seconds)
     data = step.phases.get("data")
     return (data[last] - median_low(data)) / late if data and late > 0 else 0.0
-
-
-def _pressure(window: HostWindow) -> dict[str, float]:
-    """By resource: in what part of the window some process waited for it; empty where the host does not tell."""
-    then, now = window.before.load, window.now.load
-    if then is None or now is None or window.seconds <= 0:
-        return {}
-    return {
-        resource: max(seconds - then.pressure_seconds[resource], 0.0) / window.seconds
-        for resource, seconds in now.pressure_seconds.items()
-        if resource in then.pressure_seconds
-    }
 
 
 _SAYS = {
