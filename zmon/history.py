@@ -50,7 +50,7 @@ class History:
         """Records by rank, in any order; gives the steps of which every rank's record is there now, oldest first."""
         whole: set[int] = set()
         for rank, steps in records.items():
-            for record in steps:
+            for record in steps if rank < world_size else ():
                 ranks = self._pending.setdefault(record.step, {})
                 ranks[rank] = record
                 if len(ranks) == world_size:

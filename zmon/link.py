@@ -26,10 +26,11 @@ class AgentLink:
         self.cursor: int | None = None  # what happened before this hub came is not counted again
         self.suspects: tuple[Any, ...] = ()
         self.error: str | None = "it has not answered yet"
-        self._heard = time.monotonic()
+        self._heard = self._steps_told = time.monotonic()
         self._samples: deque[tuple[float, HostSample]] = deque()
         self._recent: deque[tuple[float, TcpSample | None]] = deque()
         self._worked: frozenset[str] = frozenset()
+        self.failures = 0  # in a row
 
     @property
     def reachable(self) -> bool:
@@ -41,17 +42,26 @@ class AgentLink:
         """How long it has not answered; 0 while it does."""
         return 0.0 if self.reachable else time.monotonic() - self._heard
 
+    def steps_since(self, every_seconds: float) -> int | None:
+        """The cursor to ask for steps with, once it is time for them again: asked more often they are the same seconds
+        in more steps."""
+        due = time.monotonic() - self._steps_told >= every_seconds
+        return self.cursor if due else None
+
     def failed(self, error: str) -> None:
         """It did not answer; what it said last is forgotten after an hour, and with it its jobs."""
         self.error, self.suspects = error, ()
+        self.failures += 1
         if self.silent_seconds > FORGET_SECONDS:
             self.report = None
 
-    def heard(self, report: AgentReport) -> None:
-        """It answered."""
+    def heard(self, report: AgentReport, with_steps: bool = True) -> None:
+        """It answered, and told the steps since the cursor or did not."""
         another = self.report is not None and self.report.host != report.host
-        self.report, self.cursor, self.error = report, report.cursor, None
+        self.report, self.error, self.failures = report, None, 0
         before, self._heard = self._heard, time.monotonic()
+        if with_steps or self.cursor is None:
+            self.cursor, self._steps_told = report.cursor, self._heard
         self._keep(report.sample, anew=another or self._heard - before > WINDOW_SECONDS)
 
     def _keep(self, sample: HostSample, anew: bool) -> None:

@@ -26,7 +26,8 @@ def newest_attempt(ranks: Iterable[RankState]) -> tuple[RankState, ...]:
     if not by_start:
         return ()
     newest = by_start[-1]
-    candidates = [r for r in by_start if r.attempt == newest.attempt and r.rank < newest.world_size]
+    alike = newest.attempt, newest.world_size  # an earlier launch on another number of ranks may have that attempt too
+    candidates = [r for r in by_start if (r.attempt, r.world_size) == alike]
     newest_here = {r.host: r for r in candidates}  # the last one of each host
     chosen = {r.rank: r for r in candidates if not _left_behind(r, newest_here[r.host])}
     return tuple(chosen[rank] for rank in sorted(chosen))

@@ -4,8 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from tests.build import JOB, rank_state, step_record
-from tests.hub.fakes import FakeAgent, halves, healthy
+from tests.build import JOB, killed, rank_state, step_record
+from tests.hub.fakes import FakeAgent, frozen, halves, healthy
+from zmon.detectors.coverage import Coverage
+from zmon.hub.book import Book
 
 
 def steps(first, last, ranks=range(4), uid="uid-{}"):
@@ -82,3 +84,91 @@ def test_report_that_is_not_a_number_is_null(play):
         assert (await door.get("/api/v1/jobs"))["jobs"][0]["report"] == {"loss": None}
 
     play(scenario, agent)
+
+
+def test_relaunch_on_fewer_ranks_begins_a_new_account_though_old_boxes_lie_there(play):
+    """Under the same id and attempt: what is left of the first launch is not part of the second."""
+    agent = FakeAgent(*healthy())
+
+    async def scenario(door):
+        await door.passes(1)
+        agent.records = steps(1, 50)
+        await door.passes()
+        old = [killed(r, run_uid=f"uid-{r}") for r in range(4)]
+        agent.ranks = [*old, *(rank_state(r, world_size=2, run_uid=f"again-{r}", start=1.9e9) for r in range(2))]
+        agent.records = steps(1, 7, range(2), uid="again-{}")
+        await door.passes()
+        assert await door.metric(COUNT) == [7.0]
+        assert (await door.get("/api/v1/jobs"))["jobs"][0]["world_size"] == 2
+
+    play(scenario, agent)
+
+
+def test_what_goes_wrong_with_one_job_keeps_no_other_from_being_judged(play, monkeypatch):
+    agent = FakeAgent(*frozen(), *(rank_state(r, job_id="odd", run_uid=f"odd-{r}") for r in range(4)))
+    add = Book.add
+
+    def failing(book, snapshot, reports):
+        if snapshot.job_id == "odd":
+            raise RuntimeError("what is this?")
+        return add(book, snapshot, reports)
+
+    monkeypatch.setattr(Book, "add", failing)
+
+    async def scenario(door):
+        await door.passes()
+        assert [f["job_id"] for f in await door.findings()] == [JOB]
+
+    play(scenario, agent)
+
+
+def test_detector_that_failed_once_is_well_again_when_it_does_not(play, monkeypatch):
+    agent, broken = FakeAgent(*healthy()), [True]
+
+    def detect(self, snapshot):
+        if broken:
+            raise ZeroDivisionError("division by zero")
+        return ()
+
+    monkeypatch.setattr(Coverage, "detect", detect)
+
+    async def failed(door):
+        told = (await door.get("/api/v1/detectors"))["detectors"]
+        return {one["name"]: one["failed"] for one in told}["coverage"]
+
+    async def scenario(door):
+        await door.passes()
+        assert await failed(door) == "ZeroDivisionError: division by zero"
+        broken.clear()
+        await door.passes()
+        assert await failed(door) is None
+
+    play(scenario, agent)
+
+
+def test_ranks_of_a_job_are_told_with_what_their_last_step_took(play):
+    agent = FakeAgent(*healthy())
+
+    async def scenario(door):
+        await door.passes(1)
+        agent.records = steps(1, 5)
+        await door.passes()
+        rows = (await door.get(f"/api/v1/jobs/{JOB}/ranks"))["ranks"]
+        assert [(row["rank"], row["watched"], row["self_seconds"], row["exposed_seconds"]) for row in rows] == [
+            (rank, True, 0.01, 0.01) for rank in range(4)
+        ]
+        await door.get("/api/v1/jobs/nothing/ranks", status=404)
+
+    play(scenario, agent)
+
+
+def test_steps_are_asked_for_no_more_often_while_a_stall_is_looked_at_closely(play):
+    """Else the same few seconds are in more steps, and too few seconds in those that are kept."""
+    agent = FakeAgent(*frozen())
+
+    async def scenario(door):
+        await door.passes(6)
+        asked = [path for path in agent.asked if "snapshot" in path]
+        assert len([path for path in asked if "since" in path]) < len(asked) / 2
+
+    play(scenario, agent, interval_seconds=30.0)

@@ -47,7 +47,9 @@ def play(log: StepLog, attempt: int) -> Attempt:
     ranks = sorted(rank for number, rank in log.records if number == attempt)
     steps = sorted({step for rank in ranks for step in log.records[attempt, rank]})
     states = tuple(_state(log, attempt, rank, max(ranks) + 1) for rank in ranks)
-    played = Attempt(attempt, Book({s.run_uid for s in states}), len(ranks), max(ranks) + 1, len(steps), [])
+    played = Attempt(
+        attempt, Book({s.run_uid for s in states}, max(ranks) + 1), len(ranks), max(ranks) + 1, len(steps), []
+    )
     open_: dict[tuple[str, str, tuple[int, ...], tuple[str, ...]], Spell] = {}
     for snapshot in _looks(log, attempt, states, steps, played.book):
         said = {}

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import logging
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import aiohttp
@@ -26,7 +27,7 @@ from zmon.hub.incidents import Incidents
 from zmon.hub.view import view
 from zmon.journal import Journal
 from zmon.link import FORGET_SECONDS, AgentLink
-from zmon.records import JobView, Snapshot
+from zmon.records import AgentReport, JobView, Snapshot
 from zmon.timeline import snapshots
 
 log = logging.getLogger("zmon.hub")
@@ -41,7 +42,7 @@ class Hub:
         self.journal = Journal(config.data_dir / "findings.jsonl")
         self.books = Books()
         self.snapshots: tuple[Snapshot, ...] = ()
-        self.failed: dict[str, str] = {}  # detectors by name, and their last error
+        self.failed: dict[tuple[str, str], str] = {}  # what, on which job, with which error
         self.pass_seconds = 0.0
         self.last_pass_time: float | None = None
         self._gathering = Gathering(config, self.links, self.journal, self.books)
@@ -103,7 +104,7 @@ class Hub:
         for link in self.links:
             if link not in self._asked:
                 self._asked[link] = asyncio.create_task(self._ask_one(session, link, room))
-        if waited := [task for link, task in self._asked.items() if link.reachable or link.report is None]:
+        if waited := [task for link, task in self._asked.items() if link.reachable or not link.failures]:
             await asyncio.wait(waited)
         done = {link: task for link, task in self._asked.items() if task.done()}
         for link, task in done.items():
@@ -114,15 +115,16 @@ class Hub:
         config = self._config
         try:
             async with room:
+                since = link.steps_since(0.9 * config.interval_seconds)
                 report = await client.snapshot(
-                    session, link.url, link.cursor, config.about_records, config.agent_timeout_seconds
+                    session, link.url, since, config.about_records, config.agent_timeout_seconds
                 )
         except Unreachable as error:
             if link.reachable:
                 log.warning("%s", error)
             link.failed(str(error))
         else:
-            link.heard(report)
+            link.heard(report, with_steps=since is not None)
 
     def _judge(self, session: aiohttp.ClientSession) -> None:
         """One pass over what the agents said last."""
@@ -133,20 +135,34 @@ class Hub:
         silent = [link.report for link in self.links if link.report and not link.reachable]
         hardware = [window for link in self.links if (window := link.window())]
         lined_up = snapshots(reports, silent, [link.status() for link in self.links], now, hardware)
-        self.snapshots = tuple(self.books.of(snapshot).add(snapshot, reports) for snapshot in lined_up)
+        self.snapshots = tuple(self._with_steps(snapshot, reports) for snapshot in lined_up)
         for snapshot in self.snapshots:
             for detector in detectors.ALL:
-                try:
+                with self._apart(detector.name, snapshot.job_id):
                     self._take(snapshot, detector, now)
-                except Exception as error:  # one that fails keeps no other from speaking
-                    if detector.name not in self.failed:
-                        log.exception("detector %s fails on job %s", detector.name, snapshot.job_id)
-                    self.failed[detector.name] = f"{type(error).__name__}: {error}"
             self._gathering.what_is_new(session, snapshot)
         if all(link.report or link.silent_seconds > FORGET_SECONDS for link in self.links):
             self._forget_gone_jobs(now)
         self.incidents.follow(session, self.snapshots, now)
         self.last_pass_time = now
+
+    def _with_steps(self, snapshot: Snapshot, reports: list[AgentReport]) -> Snapshot:
+        with self._apart("history", snapshot.job_id):
+            return self.books.of(snapshot).add(snapshot, reports)
+        return snapshot
+
+    @contextlib.contextmanager
+    def _apart(self, what: str, job_id: str) -> Iterator[None]:
+        """What fails on one job keeps nothing else from being judged."""
+        try:
+            yield
+        except Exception as error:
+            said = f"{type(error).__name__}: {error}"
+            if self.failed.get((what, job_id)) != said:
+                log.exception("%s fails on job %s", what, job_id)
+            self.failed[what, job_id] = said
+        else:
+            self.failed.pop((what, job_id), None)
 
     def _take(self, snapshot: Snapshot, detector: detectors.Detector, now: float) -> None:
         """What one detector says of one job goes to the journal, and what it no longer says."""
@@ -166,6 +182,7 @@ class Hub:
             if finding.job_id not in known:
                 self.journal.settle(finding.job_id, finding.detector, now)
         self.books.keep(known)
+        self.failed = {key: said for key, said in self.failed.items() if key[1] in known}
 
     def jobs(self) -> list[JobView]:
         """Every job that an agent reports."""

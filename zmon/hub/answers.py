@@ -61,7 +61,7 @@ class Answers:
 
     async def get_detectors(self, request: web.Request) -> web.Response:
         """Which detector can speak of which job, or why not, and the last error of one that fails."""
-        failed = self._hub.failed
+        failed = {what: said for (what, _), said in self._hub.failed.items()}
         told = [
             {"name": d.name, "failed": failed.get(d.name), "jobs": {s.job_id: d.inert(s) for s in self._hub.snapshots}}
             for d in detectors.ALL

@@ -17,6 +17,7 @@ class Book:
     """Of the ranks with these run uids."""
 
     uids: set[str]
+    world_size: int
     history: History = field(default_factory=History)
     learning: Learning = field(default_factory=Learning)
     time: JobTime = field(default_factory=lambda: JobTime(metrics.STEP_SECONDS_BOUNDS))
@@ -46,11 +47,11 @@ class Books:
         self._books: dict[str, Book] = {}
 
     def of(self, snapshot: Snapshot) -> Book:
-        """That of this start of the job: a new one when none of its ranks is of the start before."""
+        """That of this start of the job: none of its ranks, or another number of them, is another start."""
         uids = {r.run_uid for r in snapshot.known}
         book = self._books.get(snapshot.job_id)
-        if book is None or not book.uids & uids:
-            book = self._books[snapshot.job_id] = Book(uids)
+        if book is None or not book.uids & uids or book.world_size != snapshot.world_size:
+            book = self._books[snapshot.job_id] = Book(uids, snapshot.world_size)
         book.uids |= uids
         return book
 

@@ -13,7 +13,7 @@ class HubConfig:
     agents: tuple[str, ...]
     data_dir: Path
     interval_seconds: float = 1.0
-    alert_interval_seconds: float = 0.25  # while a rank is suspected or a finding is active
+    alert_interval_seconds: float = 0.25  # while a rank is suspected or a stall goes on
     about_records: int = 8  # of a rank's steps since it was asked last: what a slow rank is told by
     agent_timeout_seconds: float = 1.0
     wait_seconds: float = 30.0  # of a long poll

@@ -60,13 +60,14 @@ class Gathering:
     async def _gather(self, session: aiohttp.ClientSession, snapshot: Snapshot, finding: Finding) -> None:
         """Stacks of the culprits, or of everybody where nobody is named, and what every rank has in flight."""
         config, urls = self._config, {link.report.host: link.url for link in self._links if link.report}
+        book = self._books.of(snapshot)  # of this start: another may have begun when the answers are there
         alive = [r for r in snapshot.ranks if r.alive]
         ranks = [r for r in snapshot.ranks if r.rank in finding.ranks or (r.alive and not finding.ranks)]
         chosen = {r.rank for r in ranks[: config.max_stacks]}
         asked = [(r, urls[r.host]) for r in snapshot.ranks if r.alive or r.rank in chosen]
         answers = await client.evidence(session, asked, chosen, config.evidence_seconds, config.max_asked)
         of_alive = {r.rank: answers[r.rank] for r in alive}
-        self._books.of(snapshot).flights = flights(of_alive)
+        book.flights = flights(of_alive)
         gathered: dict[str, Any] = {"in_flight": flight.table(snapshot, of_alive)}
         if chosen:
             gathered["stacks"] = {str(rank): _stack(answers[rank]) for rank in sorted(chosen)}
@@ -76,9 +77,18 @@ class Gathering:
 
 
 def flights(answers: dict[int, dict[str, Any]]) -> dict[int, Flight]:
-    """The flight records out of the agents' answers, by rank; a rank that told none is left out."""
-    told = {rank: answer.get("flight") for rank, answer in answers.items()}
-    return {rank: msgspec.convert(record, Flight) for rank, record in told.items() if isinstance(record, dict)}
+    """The flight records out of the agents' answers, by rank; a rank that told none is left out.
+
+    One that is laid out otherwise, by an agent of another version, gives way to an error in the answer.
+    """
+    told: dict[int, Flight] = {}
+    for rank, answer in answers.items():
+        if answer.get("flight") is not None:
+            try:
+                told[rank] = msgspec.convert(answer["flight"], Flight)
+            except msgspec.ValidationError as error:
+                answer |= {"flight": None, "flight_error": f"its agent tells it otherwise: {error}"}
+    return told
 
 
 def _stack(answer: dict[str, Any]) -> dict[str, Any]:
