@@ -3,7 +3,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 
-PROGRAMS := prometheus prometheus-alertmanager
+PROGRAMS := prometheus prometheus-alertmanager:alertmanager
 BIN := .venv/bin
 
 help:
@@ -18,7 +18,7 @@ setup:
 	@scripts/setup trainer,dashboard,top $(PROGRAMS)
 
 setup-dev:
-	@scripts/setup dev $(PROGRAMS) chromium gcc libc6-dev iproute2
+	@scripts/setup dev $(PROGRAMS) chromium gcc libc6-dev:/usr/include/stdio.h iproute2:ip
 
 demo: setup
 	@$(BIN)/zmon demo $(if $(DURATION),--seconds $(DURATION)) $(if $(DATA),--data "$(DATA)")
@@ -35,7 +35,7 @@ check: setup-dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	promtool check rules dashboards/rules/zmon.yaml dashboards/rules/hardware.yaml
-	promtool test rules dashboards/rules/zmon_test.yaml dashboards/rules/hardware_test.yaml
+	promtool test rules dashboards/rules/*_test.yaml
 
 	$(MAKE) -s generate
 	git diff --exit-code --stat docs

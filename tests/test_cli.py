@@ -69,6 +69,7 @@ def assert_one_line(err, *parts):
         (["demo", "--ranks", "0"], "0"),
         (["demo", "--seconds", "-3"], "-3"),
         (["--config", "no/such.yaml", "status"], "no/such.yaml"),
+        (["up", "--ready-file", "/no/such/dir/ready.json"], "no such directory"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -84,14 +85,6 @@ def test_demo_on_a_directory_is_misuse(run, tmp_path):
     assert_one_line(err, str(tmp_path))
 
 
-@pytest.mark.parametrize("content", ["hub: [", "- a list\n"])
-def test_config_file_that_is_none_is_misuse(run, tmp_path, content):
-    (tmp_path / "zmon.yaml").write_text(content)
-    code, _, err = run("--config", tmp_path / "zmon.yaml", "status")
-    assert code == 2
-    assert_one_line(err, "zmon.yaml")
-
-
 def test_second_stack_on_the_same_data_is_misuse(run, tmp_path):
     (tmp_path / "data").mkdir()
     with (tmp_path / "data/lock").open("w") as held:
@@ -99,6 +92,14 @@ def test_second_stack_on_the_same_data_is_misuse(run, tmp_path):
         code, _, err = run("up")
     assert code == 2
     assert_one_line(err, "is in use", "--data-dir")
+
+
+@pytest.mark.parametrize("arguments", [["up"], ["demo"], ["dashboard"]], ids=lambda value: value[0])
+def test_no_dashboard_without_streamlit(run, monkeypatch, arguments):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "streamlit" else name)
+    code, out, err = run(*arguments)
+    assert (code, out) == (1, "")
+    assert_one_line(err, "pip install 'zmon[dashboard]'")
 
 
 def spawn(tmp_path, *arguments):
@@ -232,23 +233,6 @@ def test_flag_wins_over_variable_and_variable_over_config_file(run, hub, tmp_pat
     monkeypatch.setenv("ZMON_HUB_URL", nobody)
     assert run("--config", config, "status")[0] == 3
     assert run("--config", config, "status", "--hub", hub.url)[0] == 0
-
-
-@pytest.mark.parametrize("content", [{"agent": {"withuot": "gpu"}}, {"agnet": {"port": 1}}])
-def test_misspelt_key_of_the_config_file_is_misuse(run, tmp_path, content):
-    """It would be a flag that does nothing."""
-    config = tmp_path / "zmon.yaml"
-    config.write_text(json.dumps(content))
-    code, _, err = run("--config", config, "status")
-    assert code == 2
-    assert "'withuot', and there is" in err or "'agnet', and there is" in err
-
-
-def test_key_of_the_config_file_is_the_flag(run, hub, tmp_path):
-    """flag = YAML key = variable: `--hub` is `hub:`."""
-    config = tmp_path / "zmon.yaml"
-    config.write_text(f"status: {{hub: '{hub.url}'}}")
-    assert run("--config", config, "status")[0] == 0
 
 
 # -- the list ----------------------------------------------------------------------------------------------

@@ -14,7 +14,8 @@ from dashboards.charts import GREEN, GREY, ORANGE, PURPLE, VERMILLION
 from dashboards.glance import Glance
 from dashboards.words import UNKNOWN, clock, count, duration
 
-RUNBOOKS = Path(__file__).parents[2] / "docs" / "runbooks.md"
+_PACKAGE = Path(__file__).parents[1]  # a wheel has docs/ within it, a checkout beside it
+RUNBOOKS = (_PACKAGE if (_PACKAGE / "docs").is_dir() else _PACKAGE.parent) / "docs" / "runbooks.md"
 
 STATES = {  # the hub's state of a job without a finding
     "init": ("HEALTHY", "✔", GREEN, "starting up"),

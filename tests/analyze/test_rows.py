@@ -99,6 +99,30 @@ def test_what_is_no_log_is_refused_in_a_line(tmp_path, name, text, says):
     assert "\n" not in str(refused.value)
 
 
+def test_damaged_parquet_is_refused_in_a_line(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    path = tmp_path / "a.parquet"
+    parquet.write_table(pyarrow.Table.from_pylist(list(rows(steps=2000))), path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:1000] + bytes(len(whole) // 2) + whole[1000 + len(whole) // 2 :])
+    with pytest.raises(UsageError, match="cannot read") as refused:
+        read([path])
+    assert "\n" not in str(refused.value)
+
+
+def test_numbers_beyond_reason_are_left_out_or_unknown(tmp_path):
+    (row, *_) = rows(steps=1)
+    beyond = [{**row, "rank": 2_000_000_000}, {**row, "duration": 10**400}, {**row, "samples": 10**400}]
+    log = read([written(tmp_path / "a.jsonl", beyond)])
+    assert dict(log.left_out) == {
+        "rank is beyond 1,048,576": 1,
+        "rank, step, start or duration is not a number": 1,
+    }
+    assert measures(log).samples is None
+
+
 def test_missing_file_and_directory_are_refused(tmp_path):
     for path in (tmp_path / "none.jsonl", tmp_path):
         with pytest.raises(UsageError, match="cannot read"):

@@ -159,6 +159,15 @@ def test_links_without_their_external_labels_are_inert():
     assert found["links in pages"].endswith("links to dashboard in pages lead nowhere")
 
 
+def test_link_to_a_directory_without_the_runbooks_is_inert(tmp_path):
+    labels = {"zmon_dashboard": "http://dashboard", "zmon_docs": str(tmp_path)}
+    found = inert(checks(told(external_labels=labels), HOSTS))
+    assert "no " + str(tmp_path / "docs/runbooks.md") in found["links in pages"]
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs/runbooks.md").write_text("# Runbooks")
+    assert inert(checks(told(external_labels=labels), HOSTS)) == {}
+
+
 def test_prometheus_is_read():
     found = asked()
     assert (found.now, found.up_seconds, found.config_loaded) == (NOW, 10.0, True)

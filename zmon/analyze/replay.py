@@ -77,12 +77,12 @@ def _looks(
     while between / every > _ABOUT:
         every *= 2
     agents = tuple(AgentStatus(host, host, True, 0.0) for host in sorted({s.host for s in states}))
+    missing = tuple(sorted(set(range(states[0].world_size)) - {s.rank for s in states}))
     for begin in range(0, len(steps), between):
         looked = [step for step in steps[begin : begin + between] if step % (every * log.every) == 0]
         told = {s.run_uid: _of(log, attempt, s.rank, looked) for s in states}
         at = next((record.start for records in told.values() for record in records), some.start)
         now = tuple(replace(s, step=steps[min(begin + between, len(steps)) - 1]) for s in states)
-        missing = tuple(sorted(set(range(states[0].world_size)) - {s.rank for s in states}))
         snapshot = Snapshot(log.job_id, at, attempt, states[0].world_size, now, missing, (), agents)
         report = AgentReport("log", at, "", now, HostSample(), (), {log.job_id: told})
         if (full := book.add(snapshot, [report])).steps:

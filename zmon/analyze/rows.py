@@ -19,6 +19,8 @@ from zmon.errors import UsageError
 from zmon.records import OPS, PHASES, Measures, OpTotals, StepRecord
 
 MAX_RECORDS = 500_000  # about 1 GB of them
+MAX_RANKS = 1 << 20  # more than the largest jobs have; beyond is damage, and each rank below it costs memory
+_MOST = 1 << 63  # bytes or seconds; more, and what is no number, is unknown
 UNTOLD = "unknown"  # the op that a rank waited in, where the log has phases only
 _SLACK = 0.01  # of a step, that its parts may miss by rounding
 
@@ -104,9 +106,17 @@ def _parquet(path: Path) -> tuple[int, Iterator[Mapping[str, Any] | None]]:
         raise UsageError(f"cannot read {path}", "pyarrow is not installed", install) from error
     try:
         file = parquet.ParquetFile(path)
-    except (pyarrow.ArrowInvalid, OSError) as error:
+    except (pyarrow.ArrowException, OSError) as error:
         raise UsageError(f"cannot read {path}", str(error).splitlines()[0]) from error
-    return file.metadata.num_rows, (row for batch in file.iter_batches() for row in batch.to_pylist())
+
+    def rows() -> Iterator[Mapping[str, Any]]:
+        try:
+            for batch in file.iter_batches():
+                yield from batch.to_pylist()
+        except (pyarrow.ArrowException, ValueError) as error:
+            raise UsageError(f"cannot read {path}", str(error).splitlines()[0]) from error
+
+    return file.metadata.num_rows, rows()
 
 
 def _take(log: StepLog, row: Mapping[str, Any] | None) -> None:
@@ -116,12 +126,15 @@ def _take(log: StepLog, row: Mapping[str, Any] | None) -> None:
     try:
         rank, step, duration = int(row["rank"]), int(row["step"]), float(row["duration"])
         attempt, start = int(row.get("attempt") or 0), float(row.get("start") or 0.0)
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         named = f"no {error}" if isinstance(error, KeyError) else "rank, step, start or duration is not a number"
         log.left_out[named] += 1
         return
     if not (math.isfinite(duration) and duration > 0 and math.isfinite(start) and rank >= 0):
         log.left_out["rank or duration is not positive"] += 1
+        return
+    if rank >= MAX_RANKS:
+        log.left_out[f"rank is beyond {MAX_RANKS:,}"] += 1
         return
     if step % log.every == 0:
         key = attempt, rank
@@ -159,9 +172,9 @@ def _op(row: Mapping[str, Any], op: str) -> OpTotals:
 
 def _seconds(row: Mapping[str, Any], name: str) -> float | None:
     value = row.get(name)
-    return float(value) if isinstance(value, int | float) and math.isfinite(value) and value >= 0 else None
+    return float(value) if isinstance(value, int | float) and 0 <= value < _MOST else None
 
 
 def _count(row: Mapping[str, Any], name: str) -> int | None:
     value = row.get(name)
-    return int(value) if isinstance(value, int | float) and math.isfinite(value) and value >= 0 else None
+    return int(value) if isinstance(value, int | float) and 0 <= value < _MOST else None

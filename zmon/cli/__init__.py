@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 import click
-import yaml
 
 import zmon
+from zmon.cli import config
 from zmon.cli.analyzing import analyze
 from zmon.cli.asking import doctor, status, top
 from zmon.cli.daemons import agent, dashboard, hub
@@ -23,22 +23,8 @@ COMMANDS = (run_command, demo, up, agent, hub, dashboard, status, top, incident,
 
 
 def _load_config(context: click.Context, _: click.Parameter, path: Path | None) -> None:
-    """A YAML file: subcommand → flag → value."""
-    if path is None:
-        return
-    try:
-        loaded = yaml.safe_load(path.read_text()) or {}
-    except (OSError, yaml.YAMLError) as error:
-        raise UsageError(f"cannot read {path}", str(error).splitlines()[0]) from error
-    if not isinstance(loaded, dict):
-        raise UsageError(f"cannot use {path}", "it holds no mapping", "write e.g. `hub: {port: 9999}`")
-    known = {command.name: {param.name for param in command.params} for command in COMMANDS}
-    for name, flags in loaded.items():
-        unknown = [name] if name not in known else sorted(set(flags or ()) - {str(flag) for flag in known[name]})
-        if unknown:
-            there_are = ", ".join(sorted(map(str, known.get(name, known))))
-            raise UsageError(f"cannot use {path}", f"it has {unknown[0]!r}, and there is {there_are}")
-    context.default_map = loaded
+    if path is not None:
+        context.default_map = config.read(path, COMMANDS)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})

@@ -27,7 +27,7 @@ from zmon.cli.options import (
 )
 from zmon.errors import UsageError
 from zmon.hub import Hub, HubConfig
-from zmon.stack import StackConfig
+from zmon.stack import StackConfig, need
 
 
 @click.command()
@@ -75,6 +75,7 @@ def hub(bind: str, public: bool, port: int, agents: str, data_dir: Path) -> None
 )
 def dashboard(port: int, hub: str, prometheus: str) -> None:
     """Show it to people."""
+    need("streamlit", "the dashboard", "dashboard")
     app = str(importlib.resources.files("dashboards") / "app.py")
     os.environ.update(ZMON_HUB_URL=hub, ZMON_PROMETHEUS_URL=prometheus)
     flags = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shutil
 import signal
 import time
@@ -18,7 +19,7 @@ from rich.console import Console
 
 from zmon.cli.options import box_dir_option, data_dir_option, host_option, warnings_option, webhook_option
 from zmon.errors import PartFailed, UsageError
-from zmon.stack import Stack, StackConfig
+from zmon.stack import Stack, StackConfig, need
 from zmon.stack.demo import DemoConfig, follow, summary, trainer_part, url_table
 
 
@@ -33,6 +34,9 @@ def up(
     data_dir: Path, box_dir: Path, host: str, webhook: str | None, webhook_warnings: str | None, ready_file: Path | None
 ) -> None:
     """Prometheus, Alertmanager, agent, hub and dashboard on this machine, until Ctrl-C."""
+    if ready_file is not None and not os.access(ready_file.parent, os.W_OK | os.X_OK):
+        why = "that directory cannot be written to" if ready_file.parent.is_dir() else "there is no such directory"
+        raise UsageError(f"cannot write {ready_file}", why, "Choose another --ready-file")
     console = Console()
 
     async def run() -> None:
@@ -78,6 +82,7 @@ def demo(
     if data is not None and not data.is_file():
         why = "it is no regular file" if data.exists() else "there is no such file"
         raise UsageError(f"cannot train on {data}", why, "name a Criteo-Kaggle TSV")
+    need("torch", "the trainer", "trainer")
     console = Console()
     config = DemoConfig(f"demo-{datetime.now(UTC):%Y%m%dT%H%M%S}", ranks, seconds, data)
 

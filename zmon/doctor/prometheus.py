@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import re
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -155,6 +156,10 @@ def _links(told: Told) -> list[Check]:
         what = " and ".join(_LABELS[label] for label in missing)
         said = f"external label {' and '.join(missing)} is not set: links to {what} in pages lead nowhere"
         return [Check("links in pages", False, said, "Set it under global: external_labels: in prometheus.yml.")]
+    docs = told.external_labels["zmon_docs"]
+    if docs.startswith("/") and not Path(docs, "docs", "runbooks.md").is_file():
+        said = f"there is no {docs}/docs/runbooks.md on this machine: links to runbooks in pages lead nowhere"
+        return [Check("links in pages", False, said, "Set external label zmon_docs to where docs/ is served.")]
     return [Check("links in pages", True, " and ".join(told.external_labels[label] for label in _LABELS))]
 
 

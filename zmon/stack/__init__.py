@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import importlib.resources
+import importlib.util
 import json
 import os
 import shutil
@@ -54,7 +55,11 @@ class Urls:
 class Stack:
     """The parts of a monitored machine, from start to end."""
 
+    has_dashboard = True
+
     def __init__(self, config: StackConfig, say: Callable[[str], None]) -> None:
+        if self.has_dashboard:
+            need("streamlit", "the dashboard", "dashboard")
         self._config, self._say = config, say
         self._lock = _lock(config.data_dir)
         self.urls = Urls(
@@ -125,15 +130,14 @@ class Stack:
         logs = data / "logs"
         for folder in ("logs", "prometheus", "alertmanager"):
             (data / folder).mkdir(parents=True, exist_ok=True)
-        package = importlib.resources.files("dashboards")
+        package = Path(str(importlib.resources.files("dashboards")))
         rules = [str(package / "rules" / name) for name in RULES]
-        app = str(package / "app.py")
-        docs = str(Path(str(package)).parent)
+        docs = package if (package / "docs").is_dir() else package.parent  # a wheel has docs/ within the package
         at = {name: url.removeprefix("http://") for name, url in asdict(urls).items()}
         agents = self._agents()
         targets = [agent.url.removeprefix("http://") for agent in agents]
         (data / "prometheus.yml").write_text(
-            prometheus_yaml(targets, at["hub"], at["alertmanager"], rules, urls.dashboard, docs)
+            prometheus_yaml(targets, at["hub"], at["alertmanager"], rules, urls.dashboard, str(docs))
         )
         (data / "alertmanager.yml").write_text(alertmanager_yaml(config.webhook, config.webhook_warnings))
         port = {name: where.rsplit(":", 1)[1] for name, where in at.items()}
@@ -173,12 +177,11 @@ class Stack:
                 "/_stcore/health",
             ),
         }
-        assert Path(app).exists()
         prometheus, alertmanager, hub, dashboard = (
             Part(name, command, url, url + health, logs / f"{name}.log")
             for name, (command, url, health) in commands.items()
         )
-        return [prometheus, alertmanager, *agents, hub, dashboard]
+        return [prometheus, alertmanager, *agents, hub, *([dashboard] if self.has_dashboard else [])]
 
 
 def find_program(*names: str) -> str:
@@ -191,6 +194,12 @@ def find_program(*names: str) -> str:
         "it is needed to keep and alert on what zmon sees",
         "apt-get install prometheus prometheus-alertmanager (as root), then try again",
     )
+
+
+def need(module: str, part: str, extra: str) -> None:
+    """Raise PartFailed with what to install where that part could not start."""
+    if importlib.util.find_spec(module) is None:
+        raise PartFailed(f"{part} cannot run", f"{module} is not installed", f"pip install 'zmon[{extra}]'")
 
 
 def _lock(data_dir: Path) -> int:
