@@ -1,12 +1,26 @@
 """What a host's hardware showed, and how the sources that read it are doing.
 
-Frozen data only. Counters count since boot unless said otherwise; `None` means the host does not tell, and is never
-written as 0.
+Frozen data, and by how much its counters rose. Counters count since boot unless said otherwise; `None` means the host
+does not tell, and is never written as 0.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
+
+_Key = TypeVar("_Key", int, str)
+
+
+def rise(before: int | None, now: int | None) -> int | None:
+    """By how much a counter rose; None: not known, as of one that fell (a new agent, a reboot, another device)."""
+    return None if before is None or now is None or now < before else now - before
+
+
+def risen(before: Mapping[_Key, int], now: Mapping[_Key, int], absent: int | None = None) -> dict[_Key, int]:
+    """Those that are known to have risen, and by how much; `absent` is what one counted that was not there before."""
+    return {key: more for key, count in now.items() if (more := rise(before.get(key, absent), count))}
 
 
 @dataclass(frozen=True, slots=True)

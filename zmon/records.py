@@ -192,6 +192,7 @@ class RankState:
     dropped_records: int
     resident_bytes: int | None
     entered: tuple[Entered, ...] = ()  # its last two collectives that have a sequence, the latest first
+    blocked_seconds: float | None = None  # since the process was first seen in state D; None: it is not
     leaving_seconds: float | None = None  # since it left an exception as its last words, and its process lives on
 
 

@@ -31,7 +31,7 @@ def test_refinement_is_told_and_a_new_wording_is_not(change, said):
 
 
 def test_severity_that_rises_to_critical_says_that_it_pages():
-    (told,) = moments.refined(finding(severity="warning"), finding(), NOW + 30)
+    (told,) = moments.worse(finding(severity="warning"), finding(), NOW + 30)
     assert told.what == "severity: warning → critical; it pages from now on"
 
 
@@ -85,3 +85,21 @@ def test_resolution_counts_from_the_first_sign():
 def test_timeline_is_in_order_and_tells_nothing_twice():
     told = [*moments.begun(finding())]
     assert moments.in_order([*reversed(told), *told]) == tuple(told)
+
+
+def test_moment_told_by_a_clock_that_was_asked_twice_is_told_once():
+    event = KernelEvent(NOW - 5, "xid", None, "NVRM: Xid 79")
+    told = [m for ahead in (30.0, 30.1, 29.9) for m in moments.kernel_events([event], Clock("node-a", ahead), NOW)]
+    assert len(moments.in_order(told)) == 1
+    later = replace(event, time=NOW - 4)
+    assert len(moments.in_order([*told, *moments.kernel_events([later], Clock("node-a", 30.0), NOW)])) == 2
+
+
+def test_timeline_that_is_full_says_so_once_and_takes_no_more():
+    told = [*moments.begun(finding())]
+    for number in range(1000):
+        told = moments.extended(told, moments.refined(finding(), finding(ranks=(number + 3,)), NOW + number))
+    assert len(told) == moments.MAX_MOMENTS + 1
+    assert [m.what for m in told[:2]] == ["first sign of it, at step 100", "found: rank_frozen, critical"]
+    assert told[-1].what.startswith("it goes on so")
+    assert sum(m.what.startswith("it goes on so") for m in told) == 1

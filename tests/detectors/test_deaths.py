@@ -20,7 +20,7 @@ from tests.build import (
     waiting,
     words,
 )
-from zmon.detectors.deaths import Death, culprits, death
+from zmon.detectors.deaths import Death, culprits, death, hung
 from zmon.detectors.stall import Stall
 
 TOGETHER = 0.3
@@ -213,3 +213,79 @@ def test_stall_is_quiet_while_a_cancelled_job_comes_to_its_end():
 def test_cancelled_job_that_never_ends_is_a_stall():
     hanging = [leaving(rank, 90.0, "", "builtins.KeyboardInterrupt", step_seconds=95.0) for rank in range(4)]
     assert detect(*hanging).cause != "rank_exited"
+
+
+# -- aborted by NCCL's watchdog ----------------------------------------------------------------------------
+
+STOOD = {"step_seconds": 605.0, "state_seconds": 605.0}
+
+
+def aborted(rank, gone=4.0, **changes):
+    """It had issued all it could and waited for its GPU until the watchdog ended it, without a word."""
+    issued = {"exit_status": "signal SIGABRT", "sequences": {"0": 301}, "device": f"GPU-{rank}"}
+    return dead(rank, gone, **{**STOOD, **issued, **changes})
+
+
+def hangs(rank, **changes):
+    """It lives, and has not issued what the others waited in."""
+    return rank_state(rank, **{**STOOD, "overdue_seconds": 603.5, "device": f"GPU-{rank}", **changes})
+
+
+@pytest.mark.parametrize("status", ["signal SIGABRT", None], ids=["aborted", "unknown"])
+def test_ranks_that_nccl_aborts_are_the_victims_of_the_one_that_hangs(status):
+    found = detect(*(aborted(rank, exit_status=status) for rank in (0, 1, 2)), hangs(3))
+    assert (found.cause, found.ranks) == ("compute_hang", (3,))
+    assert "3 of 4 ranks are gone that waited for it" in found.summary
+
+
+def test_one_that_reads_while_nccl_aborts_the_others_stalls_in_its_input():
+    found = detect(*map(aborted, (0, 1, 2)), hangs(3, phase="data"))
+    assert (found.cause, found.ranks) == ("input_stall", (3,))
+
+
+def test_rank_that_is_aborted_inside_a_collective_is_a_victim_too():
+    inside = waiting(0).in_flight
+    victims = [aborted(rank, in_flight=inside, sequences={"0": 300}) for rank in (0, 1, 2)]
+    assert detect(*victims, hangs(3)).ranks == (3,)
+
+
+def test_one_that_hung_is_named_once_the_launcher_has_ended_it_as_well():
+    """torchrun sends SIGTERM as soon as it sees the first of them gone, and SIGKILL half a minute later."""
+    for how in (terminated, killed):
+        last = how(3, 1.0, device="GPU-3", **STOOD)
+        found = detect(*map(aborted, (0, 1, 2)), last)
+        assert (found.cause, found.ranks) == ("rank_exited", (3,))
+        assert "the others had waited for it, and ended first" in found.summary
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        [hangs(rank, sequences={"0": 301}) for rank in (1, 2, 3)],
+        [hangs(rank, step_seconds=3.0, overdue_seconds=1.5) for rank in (1, 2, 3)],
+        [hangs(rank, device="cpu") for rank in (1, 2)],
+    ],
+    ids=["nobody behind", "stopped after it", "finished"],
+)
+def test_rank_that_aborts_of_its_own_accord_is_named(others):
+    own = aborted(0, step_seconds=4.01, sequences={"0": 300})
+    assert detect(own, *others).ranks == (0,)
+
+
+@pytest.mark.parametrize("status", ["signal SIGKILL", "signal SIGSEGV", "exit code 1"])
+def test_rank_that_ends_otherwise_is_named_although_another_is_behind(status):
+    assert detect(aborted(0, exit_status=status), *map(hangs, (1, 2, 3))).ranks == (0,)
+
+
+def test_rank_that_aborts_on_cpus_is_named_although_another_is_behind():
+    """No watchdog there."""
+    assert detect(aborted(0, device="cpu"), *(hangs(rank, device="cpu") for rank in (1, 2, 3))).ranks == (0,)
+
+
+def test_stall_is_quiet_when_the_owner_ends_a_job_that_hung():
+    """The one that hangs in Python goes at once, the others once the launcher kills them, and nobody knows how."""
+    ranks = [
+        terminated(3, 31.0, device="GPU-3", **STOOD),
+        *(aborted(rank, 1.0, exit_status=None) for rank in (0, 1, 2)),
+    ]
+    assert hung(ranks) == []

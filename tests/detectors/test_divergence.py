@@ -98,3 +98,13 @@ def test_finding_keeps_its_id_while_the_job_goes_on():
 def test_divergence_says_of_whom_it_can_say_nothing():
     assert Divergence().inert(job()) is None
     assert "reports a loss" in Divergence().inert(job(report={"auc": NUMBER}))
+
+
+def test_age_of_a_checkpoint_that_was_written_after_the_last_step_is_not_negative():
+    found = detect(job(last_step_time=NOW - 30, last_checkpoint_time=NOW, step_seconds=1.0))
+    assert "The last checkpoint was saved 1 s ago, after it" in found.detail
+
+
+def test_all_that_is_trained_since_is_lost():
+    assert detect(job(device="GPU-0")).lost_gpu_hours == pytest.approx(2.0 * 2 / 3600)
+    assert detect(job()).lost_gpu_hours is None

@@ -72,6 +72,13 @@ def test_error_that_a_jobs_own_mistake_raises_is_no_hardwares(xid):
     assert cards(replace(CARD, xid_errors={xid: 3})) is None
 
 
+def test_cost_of_what_the_job_may_not_feel_is_not_known():
+    before, now = HostSample(gpus=(CARD,)), HostSample(gpus=(GpuSample("0", "GPU-a", lost=True),))
+    ranks = [rank_state(rank, device=f"GPU-{rank}") for rank in range(4)]
+    (found,) = Hardware().detect(snapshot(*ranks, hardware=[HostWindow("node-a", 60.0, before, now)]))
+    assert found.lost_gpu_hours is None
+
+
 def test_any_loss_of_a_link_is_told():
     found = ports(counting(PORT, link_downed=3))
     assert (found.cause, found.hosts) == ("link_down", ("node-a",))

@@ -65,6 +65,23 @@ def test_rank_whose_tables_are_asked_for_most_is_named():
     assert "looks up in its tables 3.0 × what the others do" in found.summary
 
 
+def test_rank_that_has_all_of_the_work_is_named_without_a_ratio():
+    found = detect(looking_up(0, 0, MEAN, 0))
+    assert (
+        "rank 2 on node-2 looks up in its tables what no other does (threshold 2 ×): 1,000 ids a step against 0;"
+        in found.summary
+    )
+    assert found.evidence["uneven_ratio"] is None
+
+
+def test_cost_is_the_part_of_a_step_that_an_even_split_would_save():
+    on_gpus = [replace(state, device=f"GPU-{state.rank}") for state in ranks()]
+    found = detect(HOT, on_gpus)
+    seconds = found.detected - found.onset
+    assert found.lost_gpu_hours == pytest.approx(4 * seconds / 3600 * found.evidence["cost_ratio"])
+    assert found.evidence["cost_ratio"] < 1
+
+
 def test_one_of_two_ranks_is_named():
     """It cannot have three times the mean of both; of the other it can."""
     assert detect(uneven(0.5, 1.5, seconds=[0.010, 0.020])).ranks == (1,)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.build import agent_status, disconnected, rank_state, snapshot, waiting
-from zmon.detectors.network import slow_host
+from zmon.detectors.network import accused, slow_host
 from zmon.detectors.stall import Stall
 from zmon.hardware import HostSample, HostWindow, NicSample, TcpPeer, TcpSample
 
@@ -43,6 +43,7 @@ def cluster(hosts=NODES, slow=(), rate=40 * MB, slow_rate=4 * MB):
 
 
 def job(windows):
+    windows = list(windows)
     return snapshot(*(rank_state(i, host=w.host) for i, w in enumerate(windows)), hardware=windows)
 
 
@@ -95,6 +96,35 @@ def test_connections_that_were_opened_anew_are_not_compared():
 
 def test_other_jobs_connections_say_nothing():
     assert slow_host(replace(job(cluster(slow=["node-b"])), job_id="another"), 2.5) is None
+
+
+def spare(up=True, **changes):
+    return replace(NicSample("eno1", "tcp", up, None, 0, 0, {}, pci="0000:05:00.0"), **changes)
+
+
+def with_spare(nic):
+    """All hosts have another interface; the one of `node-b` is down now."""
+    for one in cluster():
+        here = nic if one.host == "node-b" else replace(nic, up=True)
+        before = replace(one.before, nics=(*one.before.nics, replace(nic, up=True)))
+        yield replace(one, before=before, now=replace(one.now, nics=(*one.now.nics, here)))
+
+
+@pytest.mark.parametrize("nic", [spare(up=False), spare(up=False, device="docker0", pci=None)], ids=["idle", "bridge"])
+def test_interface_that_the_jobs_ranks_do_not_use_is_no_proof_when_it_goes_down(nic):
+    assert accused(job(with_spare(nic))) is None
+
+
+def test_port_of_rdma_that_goes_down_is_proof_though_no_socket_tells_of_it():
+    found = accused(job(with_spare(spare(up=False, device="mlx5_0:1", transport="infiniband"))))
+    assert (found.host, found.device) == ("node-b", "mlx5_0:1")
+
+
+def test_card_that_goes_down_is_proof_where_it_is_not_known_what_the_ranks_use_and_a_bridge_is_not():
+    blind = [replace(w, now=replace(w.now, tcp=None)) for w in with_spare(spare(up=False))]
+    assert accused(job(blind)).device == "eno1"
+    bridge = with_spare(spare(up=False, device="docker0", pci=None))
+    assert accused(job([replace(w, now=replace(w.now, tcp=None)) for w in bridge])) is None
 
 
 # -- a host that is gone ---------------------------------------------------------------------------------------

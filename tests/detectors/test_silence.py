@@ -19,9 +19,9 @@ def outside(rank, phase="forward", **changes):
     return waiting(rank, in_flight=None, phase=phase, **changes)
 
 
-def inside(rank, op="all_reduce", sequence=301, num_bytes=4096, group="0", **changes):
+def inside(rank, op="all_reduce", sequence=301, num_bytes=4096, group="0", seconds=5.0, **changes):
     """A rank in this collective for five seconds."""
-    return waiting(rank, in_flight=InFlight(op, group, sequence, num_bytes, 5.0), **changes)
+    return waiting(rank, seconds, in_flight=InFlight(op, group, sequence, num_bytes, seconds), **changes)
 
 
 # -- a rank in no collective -------------------------------------------------------------------------------
@@ -219,6 +219,31 @@ def test_stall_is_quiet_about_a_host_whose_agent_just_fell_silent():
     assert detect(waiting(0), waiting(1), unwatched=AWAY, agents=agents(1.0)) is None
 
 
+def test_host_is_lost_as_it_is_cut_off_in_the_middle_of_a_step():
+    """Its last answer and the last step are a second apart at most; both links are cut, and all others wait."""
+    for silent, step in ((5.0, 5.2), (5.0, 4.1), (600.0, 599.0)):
+        here = [inside(0, "all_to_all", seconds=step), inside(1, "all_to_all", seconds=step)]
+        assert detect(*here, unwatched=AWAY, agents=agents(silent)).cause == "host_lost"
+
+
+def test_silent_agent_is_not_to_blame_for_one_that_all_see_is_behind():
+    """Rank 1 hangs, and the agent of the others' host happens to be dead."""
+    found = detect(waiting(0), outside(1), unwatched=AWAY, agents=agents(5.0))
+    assert (found.cause, found.ranks) == ("unknown", ())
+
+
+def test_silent_agent_whose_ranks_went_on_without_it_is_not_to_blame():
+    """It died an hour ago; the job has trained since, until seven seconds ago."""
+    found = detect(waiting(0, 7.0), waiting(1, 7.0), unwatched=AWAY, agents=agents(3600.0))
+    assert (found.cause, found.ranks) == ("unknown", ())
+
+
+def test_host_is_lost_that_went_as_the_others_had_a_long_end_of_their_step_to_do():
+    long = {"lease_seconds": 60.0, "overdue_seconds": 40.0}
+    here = [waiting(rank, 100.0, **long) for rank in (0, 1)]
+    assert detect(*here, unwatched=AWAY, agents=agents(120.0)).cause == "host_lost"
+
+
 def test_silent_agent_of_a_job_that_moves_is_no_lost_host():
     assert detect(rank_state(0), rank_state(1), unwatched=AWAY, agents=agents(60.0)) is None
 
@@ -234,7 +259,23 @@ def test_rank_whose_activity_outlasts_its_lease_is_named(activity):
     assert f"in {activity} for 905.0 s (lease 900 s)" in found.summary
 
 
+def test_nobody_is_named_where_all_wait_in_init_for_ranks_that_never_came():
+    init = {"activity": "init", "activity_seconds": 1805.0, "lease_seconds": 1800.0, "step": 0}
+    found = detect(*(outside(rank, **init) for rank in (0, 1, 2)))
+    assert (found.cause, found.ranks, found.hosts) == ("lease_overrun", (), ())
+    assert "ranks 3 never came; all others are in init for 1805.0 s (lease 1800 s)" in found.summary
+    assert found.confidence < 0.8
+
+
+def test_rank_that_saves_for_too_long_is_named_although_another_was_never_seen():
+    saves = outside(1, activity="checkpoint", activity_seconds=905.0, lease_seconds=900.0)
+    found = detect(waiting(0, 905.0), saves, waiting(2, 905.0))
+    assert (found.cause, found.ranks) == ("lease_overrun", (1,))
+
+
 # -- the network -------------------------------------------------------------------------------------------
+
+PCI = "0000:04:00.0"
 
 
 def host(name, link=True, stuck=(), fine=(), own="10.0.0.1"):
@@ -242,10 +283,10 @@ def host(name, link=True, stuck=(), fine=(), own="10.0.0.1"):
     peers = [TcpPeer("job", 0, peer, 1, 70_000, 0, 9, None, None) for peer in stuck]
     peers += [TcpPeer("job", 0, peer, 1, 0, 0, 2, None, None) for peer in (*fine, own)]
     now = HostSample(
-        nics=(NicSample("eth1", "tcp", link, None, 0, 0, {}),), tcp=TcpSample(0, tuple(peers), (own,))
+        nics=(NicSample("eth1", "tcp", link, None, 0, 0, {}, pci=PCI),), tcp=TcpSample(0, tuple(peers), (own,))
     )  # fmt: skip
     before = HostSample(
-        nics=(NicSample("eth1", "tcp", True, None, 0, 0, {}),),
+        nics=(NicSample("eth1", "tcp", True, None, 0, 0, {}, pci=PCI),),
         tcp=TcpSample(0, tuple(replace(peer, retransmitted_segments=2) for peer in peers), (own,)),
     )
     return HostWindow(name, 60.0, before, now)

@@ -193,6 +193,27 @@ def test_fault_is_not_over_when_a_hub_that_began_anew_has_seen_nothing_else():
     assert Slowdown().sees(seen(part(60, exchange=0.150), world_size=2), found)
 
 
+def test_fault_is_over_when_a_new_start_is_as_slow_from_its_first_step():
+    """What it is well with is another matter, and nobody knows it."""
+    found = detect(WELL, part(60, exchange=0.150))
+    now = seen(part(60, exchange=0.150))
+    again = replace(now, ranks=tuple(replace(r, run_uid=f"again-{r.rank}") for r in now.ranks))
+    assert Slowdown().sees(again, found)
+
+
+def test_fault_is_not_over_when_a_hub_that_began_anew_does_not_see_all_ranks_yet():
+    found = detect(WELL, part(60, exchange=0.150))
+    now = seen(part(60, exchange=0.150))
+    assert not Slowdown().sees(replace(now, ranks=now.ranks[:2], missing=(2, 3)), found)
+
+
+def test_cost_is_the_part_of_the_time_that_is_beyond_the_baseline():
+    on_gpus = seen(WELL, part(60, exchange=0.150))
+    on_gpus = replace(on_gpus, ranks=tuple(replace(r, device=f"GPU-{r.rank}") for r in on_gpus.ranks))
+    (found,) = Slowdown().detect(on_gpus)
+    assert found.lost_gpu_hours == pytest.approx(0.5 * 4 * (found.detected - found.onset) / 3600)
+
+
 def test_slowdown_says_of_whom_it_can_say_nothing():
     assert Slowdown().inert(seen(WELL)) is None
     assert "what a good one is like" in Slowdown().inert(seen(part(10)))

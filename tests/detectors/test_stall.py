@@ -254,7 +254,7 @@ def test_stall_is_quiet_when_a_rank_is_stopped_after_it_was_done():
 
 
 def test_rank_in_uninterruptible_sleep_past_its_lease_is_named():
-    found = detect(waiting(1, 5.0, process_state="D", in_flight=None), *others(1))
+    found = detect(waiting(1, 5.0, process_state="D", blocked_seconds=4.0, in_flight=None), *others(1))
     assert (found.cause, found.ranks) == ("rank_frozen", (1,))
     assert "state D" in found.summary
     assert "kill -CONT" not in found.detail
@@ -262,7 +262,14 @@ def test_rank_in_uninterruptible_sleep_past_its_lease_is_named():
 
 def test_stall_is_quiet_while_a_rank_sleeps_uninterruptibly_within_its_lease():
     """Every read from a busy file system looks so for a moment."""
-    assert detect(rank_state(1, process_state="D"), *map(rank_state, (0, 2, 3))) is None
+    assert detect(rank_state(1, process_state="D", blocked_seconds=9.0), *map(rank_state, (0, 2, 3))) is None
+
+
+def test_rank_that_is_seen_asleep_once_is_not_the_frozen_one():
+    """All are past their leases because of rank 2; rank 1 reads from a busy file system."""
+    reads = waiting(1, process_state="D", blocked_seconds=0.1)
+    found = detect(reads, waiting(0), waiting(2, in_flight=None), waiting(3))
+    assert (found.cause, found.ranks) == ("compute_hang", (2,))
 
 
 def test_dead_rank_is_named_before_a_stopped_one():
@@ -341,7 +348,7 @@ SCENES = {
     "killed": [disconnected(0, 1.1), disconnected(1, 1.05), killed(2, 1.0), disconnected(3, 1.02)],
     "raised": [terminated(0), raised(1, 1.25), terminated(2), disconnected(3, 1.1)],
     "stopped": [waiting(0), waiting(1), stopped(2), waiting(3)],
-    "blocked": [waiting(0, process_state="D"), waiting(1), waiting(2), waiting(3)],
+    "blocked": [waiting(0, process_state="D", blocked_seconds=3.0), waiting(1), waiting(2), waiting(3)],
     "silent": [waiting(0), waiting(1), waiting(2), waiting(3, in_flight=None)],
     "cancelled": [terminated(0), interrupted(1), disconnected(2), terminated(3)],
     "healthy": [rank_state(rank) for rank in range(4)],

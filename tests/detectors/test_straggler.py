@@ -186,3 +186,25 @@ def test_hot_gpu_is_not_over_because_its_driver_is_silent():
     about = finding(detector="straggler", cause="thermal_throttle", ranks=(1,), hosts=("node-b",))
     assert not Straggler().sees(job(well()), about)
     assert Straggler().sees(job(well(), hardware=cards((), (), (), ())), about)
+
+
+def test_it_is_over_once_the_rank_is_gone_or_there_is_nobody_to_compare_it_with():
+    now = job(well(), then(20, *slow(1, own=0.100)))
+    assert Straggler().sees(replace(now, world_size=1, ranks=now.ranks[:1]), ABOUT_ONE)
+    without = tuple(r for r in now.ranks if r.rank != 1)
+    assert Straggler().sees(replace(now, ranks=without, missing=(1,)), ABOUT_ONE)
+
+
+def test_it_is_not_over_while_the_agent_of_the_rank_or_of_another_is_silent():
+    now = job(well(), then(20, *slow(1, own=0.060)))
+    for unseen in (1, 2):
+        away = tuple(r for r in now.ranks if r.rank == unseen)
+        rest = tuple(r for r in now.ranks if r.rank != unseen)
+        assert not Straggler().sees(replace(now, ranks=rest, unwatched=away), ABOUT_ONE)
+
+
+def test_cost_is_the_part_of_a_step_that_would_be_saved_and_a_hot_gpu_costs_nothing_yet():
+    found = detect(well(), then(20, *slow(1, own=0.095)))
+    saved, seconds = found.evidence["saved_seconds"], found.evidence["step_seconds"]
+    assert found.lost_gpu_hours == pytest.approx(4 * (found.detected - found.onset) / 3600 * saved / seconds)
+    assert detect(well(), hardware=cards((), ("sw_thermal",), (), ())).lost_gpu_hours is None

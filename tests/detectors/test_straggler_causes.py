@@ -19,6 +19,19 @@ def test_what_all_gpus_show_explains_no_slow_rank():
     assert detect(well(), then(20, *slow(2, own=0.100)), hardware=capped).cause == "compute_straggler"
 
 
+def test_slow_rank_whose_gpu_is_capped_is_told_of_it_and_not_called_hot():
+    capped = cards((), (), ("sw_power_cap",), ())
+    found = detect(well(), then(20, *slow(2, own=0.100)), hardware=capped)
+    assert (found.cause, found.ranks) == ("compute_straggler", (2,))
+    assert "holds its clock down at 91 °C: sw_power_cap" in found.summary
+
+
+def test_slow_loader_on_a_capped_gpu_is_the_inputs_and_the_cap_is_not_told():
+    found = detect(well(), then(20, *slow(2, data=0.060)), hardware=cards((), (), ("sw_power_cap",), ()))
+    assert found.cause == "input_straggler"
+    assert "holds its clock" not in found.summary
+
+
 def test_gpu_that_is_too_hot_is_told_before_it_costs_anything():
     found = detect(well(), hardware=cards((), ("sw_thermal",), (), ()))
     assert (found.cause, found.ranks, found.severity) == ("thermal_throttle", (1,), "info")

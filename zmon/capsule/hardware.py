@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from zmon.capsule.record import GpuRow, HostRow, NicRow
-from zmon.hardware import GpuSample, HostWindow, NicSample
+from zmon.hardware import GpuSample, HostWindow, NicSample, rise, risen
 
 
 def host_row(window: HostWindow) -> HostRow:
@@ -20,7 +18,7 @@ def host_row(window: HostWindow) -> HostRow:
         seconds=seconds,
         nics=tuple(_nic(nics_before.get(nic.device), nic, seconds) for nic in (*(now.nics or ()), *(now.rdma or ()))),
         gpus=tuple(_gpu(gpus_before.get(gpu.uuid), gpu) for gpu in now.gpus or ()),
-        retransmitted_segments=_grown(retransmitted[0], retransmitted[1]),
+        retransmitted_segments=rise(retransmitted[0], retransmitted[1]),
         memory_available_bytes=load.memory_available_bytes if load else None,
         memory_total_bytes=load.memory_total_bytes if load else None,
         runnable=load.runnable if load else None,
@@ -37,14 +35,13 @@ def _nic(before: NicSample | None, now: NicSample, seconds: float) -> NicRow:
             before.transmitted_bytes if before else None, now.transmitted_bytes, seconds
         ),
         speed_bytes_per_second=now.speed_bytes_per_second,
-        errors=_growth(before.errors if before else {}, now.errors),
+        errors=risen(before.errors if before else {}, now.errors),
     )
 
 
 def _gpu(before: GpuSample | None, now: GpuSample) -> GpuRow:
-    xids_before = before.xid_errors if before else now.xid_errors
-    xids = {f"xid_{xid}": n - xids_before.get(xid, 0) for xid, n in now.xid_errors.items()}  # absent: none so far
-    ecc = _growth(before.ecc_errors if before else {}, now.ecc_errors)
+    xids = risen(before.xid_errors if before else now.xid_errors, now.xid_errors, absent=0)
+    ecc = risen(before.ecc_errors if before else {}, now.ecc_errors)
     return GpuRow(
         gpu=now.gpu,
         uuid=now.uuid,
@@ -55,18 +52,10 @@ def _gpu(before: GpuSample | None, now: GpuSample) -> GpuRow:
         sm_clock_hertz=now.clocks_hertz.get("sm"),
         throttled=tuple(reason for reason, on in now.throttled.items() if on),
         memory_used_bytes=now.memory_used_bytes,
-        errors={**ecc, **{name: more for name, more in xids.items() if more > 0}},
+        errors={**ecc, **{f"xid_{xid}": more for xid, more in xids.items()}},
     )
 
 
-def _growth(before: Mapping[str, int], now: Mapping[str, int]) -> dict[str, int]:
-    return {name: more for name, count in now.items() if (more := _grown(before.get(name), count))}
-
-
-def _grown(before: int | None, now: int | None) -> int | None:
-    return None if before is None or now is None or now < before else now - before
-
-
 def _rate(before: int | None, now: int | None, seconds: float) -> float | None:
-    more = _grown(before, now)
+    more = rise(before, now)
     return None if more is None or seconds <= 0 else more / seconds

@@ -6,7 +6,8 @@ and said to be another's.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from zmon.capsule.record import Brief, Moment
@@ -16,6 +17,7 @@ from zmon.records import Finding, RankState
 BEFORE_SECONDS = 600.0  # of the first sign: what the kernel said earlier concerns another trouble
 _NOTABLE_SECONDS = 0.5  # a clock off by less is not spoken of: the question itself takes some time
 _MAX_TEXT = 300
+MAX_MOMENTS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +68,13 @@ def suspicions(heard: Iterable[Suspected], finding: Finding) -> Iterator[Moment]
 
 
 def refined(before: Finding, now: Finding, time: float) -> Iterator[Moment]:
-    """A later look knew more, or took it more seriously."""
+    """A later look knew more."""
     if (before.cause, before.ranks, before.hosts) != (now.cause, now.ranks, now.hosts):
         yield Moment(time, f"refined: {before.cause} → {now.cause}", named(now))
+
+
+def worse(before: Finding, now: Finding, time: float) -> Iterator[Moment]:
+    """A later look took it more seriously."""
     if before.severity != now.severity:
         pages = "; it pages from now on" if now.severity == "critical" else ""
         yield Moment(time, f"severity: {before.severity} → {now.severity}{pages}", named(now))
@@ -118,5 +124,23 @@ def named(finding: Finding | Brief) -> str:
 
 
 def in_order(moments: Iterable[Moment]) -> tuple[Moment, ...]:
-    """Each once, by time."""
-    return tuple(sorted(dict.fromkeys(moments), key=lambda moment: moment.time))
+    """Each once, by time; a clock that was asked twice is off a little differently each time."""
+    last: dict[tuple[str, str], float] = {}
+    told = []
+    for moment in sorted(moments, key=lambda moment: moment.time):
+        key = moment.what, moment.who
+        if moment.time - last.get(key, -math.inf) > _NOTABLE_SECONDS:
+            told.append(moment)
+            last[key] = moment.time
+    return tuple(told)
+
+
+def extended(told: Sequence[Moment], more: Iterable[Moment]) -> list[Moment]:
+    """With what is new, in order. Of a trouble that flickers for hours how it began is told, and that it went on."""
+    if len(told) >= MAX_MOMENTS:
+        return [*told]
+    moments = [*in_order([*told, *more])]
+    if len(moments) >= MAX_MOMENTS:
+        full = "it goes on so: from here only how bad it gets and its end are told"
+        moments.append(Moment(moments[-1].time, full, "the hub"))
+    return moments

@@ -15,7 +15,7 @@ from zmon.detectors.verdict import drain
 from zmon.hardware import CgroupSample, GpuSample, HostWindow
 from zmon.records import RankState, Snapshot
 
-THERMAL = frozenset(("hw_thermal", "sw_thermal"))
+_THERMAL = frozenset(("hw_thermal", "sw_thermal"))
 _EXPLAINED_RATIO = 0.5  # of what was lost: some of it is hidden behind what the process did meanwhile
 _TIMES_OTHERS = 2.0
 
@@ -26,6 +26,11 @@ class Throttled(NamedTuple):
     state: RankState
     gpu: GpuSample
     reasons: tuple[str, ...]
+
+    @property
+    def hot(self) -> bool:
+        """Whether it does for heat; a power cap may be wanted."""
+        return not _THERMAL.isdisjoint(self.reasons)
 
     @property
     def says(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from zmon.detectors.verdict import verdict
+from zmon.detectors.wording import numbers
 from zmon.records import Finding, Snapshot
 
 
@@ -13,9 +14,7 @@ class Coverage:
     """Thresholds in seconds."""
 
     silent_seconds: float = 10.0  # an agent that restarts is back within three
-    missing_seconds: float = (
-        20.0  # ranks of one start appear within seconds of each other; training shows all are there
-    )
+    missing_seconds: float = 20.0  # of training: ranks of one start appear within seconds of each other
     name = "coverage"
     separate = False
     causes = ("agent_unreachable", "ranks_missing")
@@ -51,7 +50,7 @@ class Coverage:
             confidence=1.0,
             stalled=False,
             summary=f"the agent on {first.host or first.url} has not answered for {first.silent_seconds:.0f} s "
-            f"(threshold {self.silent_seconds:.0f} s); ranks {_list(ranks)} are not watched: {first.error}",
+            f"(threshold {self.silent_seconds:.0f} s); ranks {numbers(ranks)} are not watched: {first.error}",
             detail=f"Is the host up (`ping {first.host}`)? Does the agent run (`curl {first.url}/healthz`)? "
             "Start it again.",
             evidence={"agents": [agent.url for agent in silent]},
@@ -70,15 +69,10 @@ class Coverage:
             seconds_ago=min(training),
             confidence=1.0,
             stalled=False,
-            summary=f"ranks {_list(snapshot.missing)} of {snapshot.world_size} are in no agent's sight "
+            summary=f"ranks {numbers(snapshot.missing)} of {snapshot.world_size} are in no agent's sight "
             f"although the job has been training for {min(training):.0f} s (threshold {self.missing_seconds:.0f} s)",
             detail="Start a zmon agent on every host of the job, with the job's ZMON_BOX_DIR, and name it in the hub's "
             "--agents. On the host, `ls $ZMON_BOX_DIR/<job>/*` shows which ranks have a box; "
             "the agent's log names a box that is damaged.",
             evidence={"missing": list(snapshot.missing)},
         )
-
-
-def _list(ranks: tuple[int, ...] | list[int]) -> str:
-    shown = ", ".join(map(str, ranks[:8]))
-    return shown if len(ranks) <= 8 else f"{shown}, … ({len(ranks)} in all)"

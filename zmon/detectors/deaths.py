@@ -2,6 +2,7 @@
 
 A rank that is killed says nothing; one that raises leaves its exception; a peer that dies of the broken connection
 leaves a network error; one that its launcher ends leaves a signal. On one host the times of last words can be compared.
+NCCL's watchdog aborts those that wait, without a word, and not the one that they wait for.
 """
 
 from __future__ import annotations
@@ -54,6 +55,50 @@ def death(state: RankState) -> Death | None:
     if words.type in CANCELLED_TYPES or (words.type == "builtins.SystemExit" and words.message in CANCELLED_CODES):
         return Death.CANCELLED
     return Death.VICTIM if _says_disconnected(words) else Death.RAISED
+
+
+def deaths(ranks: Sequence[RankState]) -> list[tuple[RankState, Death]]:
+    """How each that has ended came to it, seen together with the others."""
+    found = [(r, how) for r in ended(ranks) if (how := death(r))]
+    behind = hung(ranks)
+    if not behind:
+        return found
+    aborted = [(r, Death.VICTIM if _aborted(r) and r not in behind else how) for r, how in found]
+    # One that hung until its launcher ended it was not cancelled with the others.
+    return [(r, Death.KILLED if not r.alive and r in behind else how) for r, how in aborted]
+
+
+def hung(ranks: Sequence[RankState]) -> list[RankState]:
+    """Those that had stopped moving before ranks on GPUs that waited for them were aborted by NCCL, and outlived these.
+
+    Once nothing moves, whoever could enter another collective has done so: those have entered fewer of a group.
+    """
+    victims = [r for r in ranks if _aborted(r)]
+    first = max((gone(r) for r in victims), default=0.0)
+    furthest: dict[str, int] = {}
+    for victim in victims:
+        for group, count in _entered(victim).items():
+            furthest[group] = max(count, furthest.get(group, 0))
+    late = [r for r in ranks if not r.in_flight and _overdue(r, first) and (r.alive or gone(r) < first)]
+    return [r for r in late if any(count < furthest.get(group, 0) for group, count in r.sequences.items())]
+
+
+def _aborted(state: RankState) -> bool:
+    """Whether the watchdog may have ended it, as it waited (ProcessGroupNCCL.cpp). Older kernels tell no status."""
+    wordless = not state.alive and state.last_words is None and state.exit_status in (None, "signal SIGABRT")
+    return wordless and state.device != "cpu" and (state.in_flight is not None or _overdue(state, gone(state)))
+
+
+def _overdue(state: RankState, ago: float) -> bool:
+    """Whether it was past its lease so many seconds ago."""
+    since = state.step_seconds if state.activity == "train" else state.activity_seconds
+    return state.lease_seconds is not None and since - ago > state.lease_seconds
+
+
+def _entered(state: RankState) -> dict[str, int]:
+    """By group: how many collectives it has entered, with the one it is in."""
+    inside = {state.in_flight.group: state.in_flight.sequence} if state.in_flight else {}
+    return {**state.sequences, **inside}
 
 
 def gone(state: RankState) -> float:

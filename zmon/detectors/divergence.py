@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from zmon.detectors.verdict import verdict
+from zmon.detectors.verdict import checkpoint_seconds, verdict
 from zmon.records import Finding, Snapshot
 
 _LOSS = re.compile(r"(?<![a-z])loss(?![a-z])|normalized_entropy", re.IGNORECASE)  # train_loss, loss/main, log_loss
@@ -54,6 +54,7 @@ class Divergence:
             seconds_ago=ago,
             confidence=0.95,
             stalled=False,
+            lost_ratio=1.0,
             summary=f"{key} has been NaN or infinite for {lasts[key]} steps (threshold {self.num_steps}) on "
             f"{len(saying)} of {snapshot.world_size} ranks, and was a number last at step {step}: what is trained "
             "since is lost",
@@ -65,14 +66,10 @@ class Divergence:
 
 
 def _checkpoint(snapshot: Snapshot, ago: float) -> str:
-    """What to start from again, if it is known; both times are of the rank's own host."""
-    ages = [
-        r.last_step_time - r.last_checkpoint_time
-        for r in snapshot.ranks
-        if r.last_checkpoint_time is not None and r.last_step_time is not None
-    ]
-    if not ages:
+    """What to start from again, if it is known."""
+    age = checkpoint_seconds(snapshot.known)
+    if age is None:
         return "No checkpoint of it was seen; if there is one, start again from the last before that step."
-    if min(ages) < ago:
-        return f"The last checkpoint was saved {min(ages):.0f} s ago, after it: start again from the one before."
-    return f"Start again from the last checkpoint, of {min(ages):.0f} s ago: all since then is lost."
+    if age < ago:
+        return f"The last checkpoint was saved {age:.0f} s ago, after it: start again from the one before."
+    return f"Start again from the last checkpoint, of {age:.0f} s ago: all since then is lost."

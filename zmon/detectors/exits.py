@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
-from zmon.detectors.deaths import Death, culprits, death, ended, gone
+from zmon.detectors.deaths import Death, culprits, deaths, ended, gone, hung
 from zmon.detectors.memory import out_of_memory
 from zmon.detectors.sizes import quarrel
 from zmon.detectors.verdict import drain, verdict
 from zmon.detectors.waiting import Mismatch
+from zmon.detectors.wording import ranks_on
 from zmon.records import Finding, RankState, Severity, Snapshot
 
 
-class Limits(NamedTuple):
-    """Thresholds of the stall detector, in seconds."""
+@dataclass(frozen=True)
+class Limits:
+    """Thresholds in seconds."""
 
-    settle_seconds: float
-    together_seconds: float
-    restart_seconds: float
-    lost_seconds: float
+    settle_seconds: float = 0.5  # peers die of a death within 50 ms, the launcher ends the rest within 200
+    together_seconds: float = 0.3  # deaths this close have no order: three looks of the agent
+    restart_seconds: float = 30.0  # a launcher that restarts has the job back by then
+    lost_seconds: float = 5.0  # of an agent before its host counts as lost, where all others died of its connections
 
 
 def exited(snapshot: Snapshot, detector: str, limits: Limits) -> Finding | None:
     """The death that ended the job, if one did."""
     over = ended(snapshot.ranks)
-    dead = [(r, how) for r in over if (how := death(r))]
+    dead = deaths(snapshot.ranks)
     first_gone = max((gone(r) for r, _ in dead), default=0.0)
     if not dead or first_gone < limits.settle_seconds:
         return None
@@ -45,6 +47,8 @@ def exited(snapshot: Snapshot, detector: str, limits: Limits) -> Finding | None:
     severity, restarts = _next_start(dead[0][0], first_gone, limits)
     memory = out_of_memory(snapshot, named)
     lives = f" (process {named.pid} has not ended yet)" if named.alive else ""
+    if named in hung(snapshot.ranks):
+        lives = " (the others had waited for it, and ended first)"
     return verdict(
         snapshot,
         detector=detector,
@@ -62,7 +66,6 @@ def exited(snapshot: Snapshot, detector: str, limits: Limits) -> Finding | None:
 
 def _quarrelled(snapshot: Snapshot, detector: str, limits: Limits, found: Mismatch, ago: float) -> Finding:
     severity, restarts = _next_start(snapshot.ranks[0], ago, limits)
-    names = ", ".join(f"rank {r.rank} on {r.host}" for r in found.minority)
     return verdict(
         snapshot,
         detector=detector,
@@ -72,7 +75,7 @@ def _quarrelled(snapshot: Snapshot, detector: str, limits: Limits, found: Mismat
         seconds_ago=ago,
         confidence=0.9 if found.minority else 0.3,
         summary=f"ranks died because they disagree about collective {found.sequence} of group {found.group}: "
-        f"{found.said} ({names or 'no majority, so nobody is named'}); {restarts}",
+        f"{found.said} ({ranks_on(found.minority) or 'no majority, so nobody is named'}); {restarts}",
         detail="One rank brought another size or another collective than the rest, and the library aborted those that "
         "noticed. Look at what makes the size on that rank: a last, smaller batch, its share of a table, its split "
         "sizes. Starting again will end the same way.",

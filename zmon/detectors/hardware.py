@@ -9,16 +9,16 @@ come with what the finding says to do.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
+from zmon.detectors.network import of_a_card
 from zmon.detectors.verdict import drain, verdict
-from zmon.hardware import GpuSample, HostWindow, NicSample
+from zmon.hardware import GpuSample, HostWindow, NicSample, risen
 from zmon.records import Finding, Snapshot
 
 _JOBS_OWN_XIDS = frozenset((13, 31, 43, 45, 68))  # illegal access, page fault, stopped or killed process, video
-_Key = TypeVar("_Key", int, str)
 _DOWN = ("link_downed", "carrier_down_count")
 
 
@@ -101,8 +101,8 @@ class Hardware:
         for then, now in ((window.before.nics, window.now.nics), (window.before.rdma, window.now.rdma)):
             ports = {nic.device: nic for nic in then or ()}
             for nic in now or ():
-                if nic.transport == "tcp" and nic.pci is None:
-                    continue  # a bridge, a tunnel, a container's end: they come and go
+                if not of_a_card(nic):
+                    continue
                 was_up = nic.device in window.worked
                 for cause, says in self._of_link(ports.get(nic.device, nic), nic, window.seconds, was_up):
                     yield _Fault(cause, window.host, nic.device, says)
@@ -110,18 +110,18 @@ class Hardware:
     def _of_card(self, before: GpuSample, now: GpuSample) -> Iterator[tuple[str, str]]:
         if now.lost:
             yield "gpu_lost", "it fell off the bus; its rank cannot go on"
-        if uncorrected := _risen(before.ecc_errors, now.ecc_errors).get("volatile_uncorrected", 0):
+        if uncorrected := risen(before.ecc_errors, now.ecc_errors).get("volatile_uncorrected", 0):
             yield "gpu_memory", f"{uncorrected} uncorrectable memory errors"
         elif now.repair_pending:
             yield "gpu_memory", "memory waits for a reset to be repaired"
-        for xid, count in _risen({**dict.fromkeys(now.xid_errors, 0), **before.xid_errors}, now.xid_errors).items():
+        for xid, count in risen(before.xid_errors, now.xid_errors, absent=0).items():
             if xid not in _JOBS_OWN_XIDS:
                 yield "gpu_xid", f"XID {xid}, {count} ×"
 
     def _of_link(self, before: NicSample, now: NicSample, seconds: float, was_up: bool) -> Iterator[tuple[str, str]]:
-        risen = _risen(before.errors, now.errors)
+        errors = risen(before.errors, now.errors)
         for counter in _DOWN:
-            if count := risen.get(counter, 0):
+            if count := errors.get(counter, 0):
                 yield "link_down", f"the link went down {count} × in {seconds:.0f} s"
         if was_up and now.up is False:
             yield "link_down", "the link is down"
@@ -130,17 +130,9 @@ class Hardware:
             ("link_error_recovery", self.link_recoveries_per_second),
             ("roce_slow_restart", self.slow_restarts_per_second),
         ):
-            count = risen.get(counter, 0)
+            count = errors.get(counter, 0)
             if count > limit * max(seconds, self.rate_seconds):
                 yield "link_degraded", f"{count} {counter} in {seconds:.0f} s (threshold {limit * 60:g} a minute)"
-
-
-def _risen(before: Mapping[_Key, int], now: Mapping[_Key, int]) -> dict[_Key, int]:
-    """By how much each counter rose. One that fell, or was not known before, is not known to have risen.
-
-    The agent's counts only grow: a fall is a new agent, a reboot or another device.
-    """
-    return {key: count - before[key] for key, count in now.items() if count > before.get(key, count)}
 
 
 _DRAIN = "take the host out before the next start ({drain})."

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import isfinite
 from operator import or_
 from statistics import median, median_low
 from typing import cast
@@ -114,6 +115,7 @@ class Imbalance:
         culprits = [r for r in snapshot.known if r.rank == rank]
         uneven, seconds = median(s.uneven for s in shares), median(s.step.seconds for s in shares)
         amount, others = median(s.amount for s in shares), median(s.others for s in shares)
+        times = f"{uneven:.1f} × what the others do" if isfinite(uneven) else "what no other does"
         found = verdict(
             snapshot,
             detector=self.name,
@@ -123,14 +125,15 @@ class Imbalance:
             seconds_ago=sum(share.step.seconds * share.step.stands_for for share in shares),
             confidence=0.9,
             stalled=False,
-            summary=f"rank {rank} on {culprits[0].host if culprits else 'unknown'} {work.does} {uneven:.1f} × what the "
-            f"others do (threshold {self.uneven_ratio:g} ×): {amount:,.0f} {work.unit} a step against {others:,.0f}; "
+            lost_ratio=cost_seconds / seconds,
+            summary=f"rank {rank} on {culprits[0].host if culprits else 'unknown'} {work.does} {times} "
+            f"(threshold {self.uneven_ratio:g} ×): {amount:,.0f} {work.unit} a step against {others:,.0f}; "
             f"up to {cost_seconds * 1000:.1f} ms of the step's {seconds * 1000:.1f} ms are due to it "
             f"(threshold {self.cost_ratio:.0%})",
             detail=f"Which tables or experts live on rank {rank}? Move some to other ranks, or split the hot one by "
             "rows or columns; then compare samples/s. It is the plan, not the host: do not drain it.",
             evidence={
-                "uneven_ratio": uneven,
+                "uneven_ratio": uneven if isfinite(uneven) else None,
                 "cost_ratio": cost_seconds / seconds,
                 "num_steps": len(shares),
             },

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from zmon.hardware import CgroupSample, HostWindow
+from zmon.hardware import HostWindow, rise
 from zmon.records import RankState, Snapshot
 
 GIBIBYTE = 1 << 30
@@ -34,7 +34,9 @@ def _by_log(window: HostWindow, state: RankState) -> str | None:
 def _by_group(window: HostWindow, state: RankState) -> str | None:
     before = {group.path: group for group in window.before.cgroups or ()}
     for group in window.now.cgroups or ():
-        if (state.job_id, state.rank) in group.ranks and (killed := _risen(before.get(group.path), group)):
+        then = before.get(group.path)
+        killed = rise(then.oom_kills if then else None, group.oom_kills)
+        if killed and (state.job_id, state.rank) in group.ranks:
             limit = group.memory_limit_bytes
             of = "" if limit is None else f" (limit {limit / GIBIBYTE:.2f} GiB)"
             return f"out of memory: {killed} processes were killed for it in its control group {group.path}{of}"
@@ -45,13 +47,7 @@ def _by_host(window: HostWindow, state: RankState) -> str | None:
     before, now = window.before.load, window.now.load
     if state.exit_status not in (None, "signal SIGKILL") or state.last_words is not None or not before or not now:
         return None
-    killed = (now.oom_kills or 0) - (before.oom_kills or 0) if before.oom_kills is not None else 0
-    if killed <= 0:
+    killed = rise(before.oom_kills, now.oom_kills)
+    if not killed:
         return None
     return f"probably out of memory: the kernel killed {killed} processes for it on {state.host} in the last minute"
-
-
-def _risen(before: CgroupSample | None, now: CgroupSample) -> int:
-    if before is None or before.oom_kills is None or now.oom_kills is None:
-        return 0
-    return now.oom_kills - before.oom_kills

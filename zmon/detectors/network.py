@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from zmon.hardware import HostWindow, TcpPeer, TcpSample
+from zmon.hardware import HostWindow, NicSample, TcpPeer, TcpSample
 from zmon.records import Snapshot
 
 _TICK_SECONDS = 0.01  # in which the kernel counts how long a connection was busy; of fast ones it may count none
@@ -130,12 +130,24 @@ def _sum(traffic: Iterable[_Traffic]) -> _Traffic:
     return _Traffic(sum(t.acked_bytes for t in every), sum(t.busy_seconds for t in every))
 
 
+def of_a_card(nic: NicSample) -> bool:
+    """Whether it is a port of some hardware, and no bridge, tunnel or container's end: those come and go."""
+    return nic.transport != "tcp" or nic.pci is not None
+
+
+def _may_carry(window: HostWindow, nic: NicSample) -> bool:
+    """Whether the job's traffic may go over it: a port of RDMA, which no socket tells of, or what its sockets use."""
+    devices = window.now.tcp.devices if window.now.tcp else ()
+    return nic.device in devices if devices and nic.transport == "tcp" else of_a_card(nic)
+
+
 def _lost_links(window: HostWindow) -> list[str]:
-    """Those that are down and were up a minute ago; the job's own also if it went earlier."""
+    """Those of the job that are down and were up a minute ago; the one its ranks talk over also if it went earlier."""
     were_up = {nic.device for nic in (*(window.before.nics or ()), *(window.before.rdma or ())) if nic.up}
     now = (*(window.now.nics or ()), *(window.now.rdma or ()))
     own = window.worked & frozenset(window.now.tcp.devices if window.now.tcp else ())
-    return [nic.device for nic in now if nic.up is False and nic.device in were_up | own]
+    lost = (nic for nic in now if nic.up is False and nic.device in were_up | own)
+    return [nic.device for nic in lost if _may_carry(window, nic)]
 
 
 def _device(window: HostWindow) -> str | None:

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from zmon.detectors import recorded
+from zmon.detectors.deaths import hung
 from zmon.detectors.network import Accused, accused
 from zmon.detectors.verdict import drain
 from zmon.detectors.waiting import mismatch, waited_for
+from zmon.detectors.wording import numbers, ranks_on
 from zmon.records import RankState, Snapshot
 
 
@@ -30,10 +33,10 @@ class Blame:
     evidence: dict[str, Any] = field(default_factory=dict)
 
 
-def blame(snapshot: Snapshot) -> Blame:
-    """The first row that holds; `unknown` where none does."""
+def blame(snapshot: Snapshot, unseen_seconds: float) -> Blame:
+    """The first row that holds; `unknown` where none does. `unseen_seconds` are those of the stall detector."""
     alive = [r for r in snapshot.ranks if r.alive and r.activity != "done"]
-    rows = (_mismatch, _lost_host, _overrun, _unissued, _outside, _network)
+    rows = (_mismatch, partial(_lost_host, unseen_seconds), _overrun, _unissued, _outside, _network)
     return next((found for row in rows if (found := row(snapshot, alive))), None) or _unknown(snapshot, alive)
 
 
@@ -41,7 +44,7 @@ def _mismatch(snapshot: Snapshot, alive: list[RankState]) -> Blame | None:
     found = mismatch(alive) or recorded.mismatch(snapshot)
     if found is None:
         return None
-    names = _names(found.minority) if found.minority else "no majority, so nobody is named"
+    names = ranks_on(found.minority) if found.minority else "no majority, so nobody is named"
     return Blame(
         cause="collective_mismatch" if found.minority else "unknown",
         says=f"ranks disagree about collective {found.sequence} of group {found.group}: {found.said} ({names})",
@@ -54,12 +57,15 @@ def _mismatch(snapshot: Snapshot, alive: list[RankState]) -> Blame | None:
     )
 
 
-def _lost_host(snapshot: Snapshot, alive: list[RankState]) -> Blame | None:
+def _lost_host(unseen_seconds: float, snapshot: Snapshot, alive: list[RankState]) -> Blame | None:
     lost = [r for r in snapshot.unwatched if r.activity != "done"]
-    if not lost or not any(r.in_flight for r in alive):
-        return None
+    if not lost or not any(r.in_flight for r in alive) or waited_for(alive):
+        return None  # nobody waits, or somebody who is seen is behind
     hosts = sorted({r.host for r in lost})
     silent = max((a.silent_seconds for a in snapshot.agents if a.host in hosts), default=0.0)
+    went_on = silent - min(r.step_seconds for r in alive)  # steps that its ranks had a part in, and nobody saw
+    if went_on > max(unseen_seconds, *(r.lease_seconds or 0.0 for r in alive)):
+        return None
     return Blame(
         cause="host_lost",
         says=f"{', '.join(hosts)} has not answered for {silent:.1f} s and the others wait for its {len(lost)} ranks",
@@ -75,9 +81,20 @@ def _overrun(snapshot: Snapshot, alive: list[RankState]) -> Blame | None:
     if not away:
         return None
     first = max(away, key=lambda r: r.overdue_seconds)
+    if snapshot.missing and len(away) == len(alive):
+        never = numbers(snapshot.missing)
+        return Blame(
+            cause="lease_overrun",
+            says=f"ranks {never} never came; all others are in {first.activity} for {first.activity_seconds:.1f} s "
+            f"(lease {first.lease_seconds or 0.0:.0f} s)",
+            detail=f"Did the launcher start ranks {never}, and on which host? The job's log has more. A host "
+            "without an agent would look the same.",
+            confidence=0.5,
+            evidence={"missing": list(snapshot.missing)},
+        )
     return Blame(
         cause="lease_overrun",
-        says=f"{_names(away)} in {first.activity} for {first.activity_seconds:.1f} s "
+        says=f"{ranks_on(away)} in {first.activity} for {first.activity_seconds:.1f} s "
         f"(lease {first.lease_seconds or 0.0:.0f} s), the others wait",
         detail=f"`zmon status --json` has its stack. In a checkpoint: is the storage there (on {first.host}: `df`, "
         f"`cat /proc/{first.pid}/wchan`)? In init: does it load data or compile, or wait for a rank that never came?",
@@ -98,14 +115,17 @@ def _unissued(snapshot: Snapshot, alive: list[RankState]) -> Blame | None:
 def _outside(snapshot: Snapshot, alive: list[RankState]) -> Blame | None:
     if snapshot.missing or snapshot.unwatched:
         return None  # it may be one of those that nobody sees
-    if any(r.device != "cpu" for r in alive):
+    outlived = [r for r in hung(snapshot.ranks) if r.alive]
+    if not outlived and any(r.device != "cpu" for r in alive):
         return None  # on a GPU the rank issues a collective and goes on: where it stands is not what hangs
-    culprits = waited_for(alive)
+    culprits = outlived or waited_for(alive)
     if not culprits and all(r.phase == "data" and not r.in_flight for r in alive):
         culprits = alive
     if any(r.rank in snapshot.flights and snapshot.flights[r.rank].num_pending for r in culprits):
         return None  # it waits itself, in a collective that C++ issued
     waiting = f"{sum(1 for r in alive if r.in_flight)} of {snapshot.world_size} ranks wait in a collective for it"
+    if outlived:
+        waiting = f"{len(snapshot.ranks) - len(alive)} of {snapshot.world_size} ranks are gone that waited for it"
     return _hang(culprits, waiting, 0.8)
 
 
@@ -118,7 +138,7 @@ def _hang(culprits: Sequence[RankState], waiting: str, confidence: float) -> Bla
     if reading:
         return Blame(
             cause="input_stall",
-            says=f"{_names(culprits)} waits for its data loader since {first.state_seconds:.1f} s; {waiting}",
+            says=f"{ranks_on(culprits)} waits for its data loader since {first.state_seconds:.1f} s; {waiting}",
             detail=f"Its stack is in the finding. On {first.host}: do the loader's workers live (`ps --ppid "
             f"{first.pid}`), is the storage they read from there (`cat /proc/{first.pid}/wchan`, `dmesg -T | tail`)?",
             confidence=confidence,
@@ -127,7 +147,7 @@ def _hang(culprits: Sequence[RankState], waiting: str, confidence: float) -> Bla
     where = "has finished" if first.activity == "done" else f"is in no collective, in {first.phase}"
     return Blame(
         cause="compute_hang",
-        says=f"{_names(culprits)} {where} since {first.state_seconds:.1f} s; {waiting}",
+        says=f"{ranks_on(culprits)} {where} since {first.state_seconds:.1f} s; {waiting}",
         detail=f"Its stack is in the finding, or `py-spy dump --native --pid {first.pid}` on {first.host}: a lock, a "
         "sleep, native code that does not return, or a rank that has left the training loop.",
         confidence=confidence,
@@ -168,9 +188,9 @@ def _unknown(snapshot: Snapshot, alive: list[RankState]) -> Blame:
         else "every rank is inside a collective"
     )
     if through:
-        where += f"; {_names(through)} has finished"
+        where += f"; {ranks_on(through)} has finished"
     if awaited := recorded.awaited(snapshot):
-        where += f"; by the flight records the others wait for {_names(awaited)}, who wait themselves"
+        where += f"; by the flight records the others wait for {ranks_on(awaited)}, who wait themselves"
     return Blame(
         cause="unknown",
         says=where,
@@ -178,8 +198,3 @@ def _unknown(snapshot: Snapshot, alive: list[RankState]) -> Blame:
         "others wait is the first to look at, unless it waits for an asynchronous one: `py-spy dump --pid PID`.",
         confidence=0.3,
     )
-
-
-def _names(ranks: Sequence[RankState]) -> str:
-    named = ", ".join(f"rank {r.rank} on {r.host}" for r in ranks[:4])
-    return named if len(ranks) <= 4 else f"{named} and {len(ranks) - 4} more"

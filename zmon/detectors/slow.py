@@ -7,7 +7,7 @@ from statistics import median
 
 from zmon.aligned import AlignedStep, Baseline
 
-_SHOWN = 8  # ranks in the evidence
+SHOWN = 8  # ranks in the evidence
 
 
 def saved_seconds(step: AlignedStep, ranks: set[int]) -> float:
@@ -29,7 +29,7 @@ def late_by_phase(steps: Sequence[AlignedStep], rank: int) -> dict[str, float]:
 def slowest(steps: Sequence[AlignedStep]) -> dict[str, float]:
     """What the slowest ranks take, and the middle one."""
     own = [median(column) for column in zip(*(step.self_seconds for step in steps), strict=True)]
-    slowest = sorted(range(len(own)), key=lambda rank: -own[rank])[:_SHOWN]
+    slowest = sorted(range(len(own)), key=lambda rank: -own[rank])[:SHOWN]
     return {"median": round(median(own), 6), **{str(rank): round(own[rank], 6) for rank in slowest}}
 
 

@@ -41,10 +41,11 @@ class Slowdown:
     causes = ("network", "input", "memory", "unknown")
 
     def sees(self, snapshot: Snapshot, finding: Finding) -> bool:
-        """Once a baseline is known, unless a hub that began anew has taken the slowness for it."""
+        """Once a baseline is known, unless a hub that began anew has taken the slowness of this start for it."""
         known, now = finding.evidence.get("baseline_seconds"), snapshot.baseline
         began_anew = known is not None and now is not None and now.seconds >= self.over_ratio * known
-        same = finding.evidence.get("world_size") == snapshot.world_size
+        same = finding.evidence.get("run_uid") in {r.run_uid for r in snapshot.known}
+        same = same and finding.evidence.get("world_size") == snapshot.world_size
         same = same and now is not None and finding.evidence.get("samples") == now.samples
         return now is not None and not (began_anew and same)
 
@@ -77,6 +78,7 @@ class Slowdown:
             seconds_ago=lasted,
             confidence=0.4 if cause == "unknown" else 0.7,
             stalled=False,
+            lost_ratio=1 - good.seconds / now.seconds,
             summary=f"a step takes {now.seconds / good.seconds:.2f} × what it did while the job was well (threshold "
             f"{self.slow_ratio:g} ×): {now.seconds * 1000:.1f} ms against {good.seconds * 1000:.1f} ms, for "
             f"{lasted:.0f} s; {says}",
@@ -85,6 +87,7 @@ class Slowdown:
                 "baseline_seconds": good.seconds,
                 "samples": good.samples,
                 "world_size": snapshot.world_size,
+                "run_uid": min(r.run_uid for r in snapshot.known),
                 "grew_seconds": {part: round(seconds, 6) for part, seconds in _grown(snapshot, now, good).items()},
                 "pressure": {w.host: pressure for w in snapshot.hardware if (pressure := waited_ratio(w))},
             },

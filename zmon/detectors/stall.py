@@ -13,19 +13,18 @@ from zmon.detectors.exits import Limits, exited
 from zmon.detectors.network import cut_off
 from zmon.detectors.silence import blame, network_stall
 from zmon.detectors.verdict import drain, verdict
+from zmon.detectors.wording import ranks_on
 from zmon.records import Finding, RankState, Snapshot
 
 
 @dataclass(frozen=True)
-class Stall:
+class Stall(Limits):
     """Thresholds in seconds."""
 
     stopped_seconds: float = 0.3  # a tracer (py-spy, gdb attaching) stops a process for some milliseconds
-    settle_seconds: float = 0.5  # peers die of a death within 50 ms, the launcher ends the rest within 200
-    together_seconds: float = 0.3  # deaths this close have no order: three looks of the agent
-    restart_seconds: float = 30.0  # a launcher that restarts has the job back by then
+    blocked_seconds: float = 1.0  # in state D: a read from a busy file system is over by then
     silent_seconds: float = 2.0  # of an agent before its host counts as lost: one that restarts is back by then
-    lost_seconds: float = 5.0  # the same where the others are dead already, of its ranks' connections
+    unseen_seconds: float = 5.0  # or a lease: steps that went on so long after an agent fell silent clear its host
     ending_seconds: float = 60.0  # of a job that was cancelled: torchrun gives its ranks 30 before it kills them
     cut_seconds: float = 1.0  # of all ranks inside a collective, while a link of the job is down
     name = "stall"
@@ -56,12 +55,12 @@ class Stall:
         return (found,) if found else ()
 
     def _exited(self, snapshot: Snapshot) -> Finding | None:
-        limits = Limits(self.settle_seconds, self.together_seconds, self.restart_seconds, self.lost_seconds)
-        return exited(snapshot, self.name, limits)
+        return exited(snapshot, self.name, self)
 
     def _frozen(self, snapshot: Snapshot) -> Finding | None:
         stopped = [r for r in snapshot.ranks if (r.stopped_seconds or 0.0) >= self.stopped_seconds]
-        blocked = [r for r in snapshot.ranks if r.process_state == "D" and r.overdue_seconds > 0]
+        slept = [r for r in snapshot.ranks if (r.blocked_seconds or 0.0) >= self.blocked_seconds]
+        blocked = [r for r in slept if r.overdue_seconds > 0]
         frozen = [r for r in stopped or blocked if r.activity != "done"]
         if not frozen:
             return None
@@ -81,7 +80,6 @@ class Stall:
                 "or a driver holds it; if it does not come back within a minute, take the host out "
                 f"({drain(first.host)}) and start the job elsewhere."
             )
-        names = ", ".join(f"rank {r.rank} on {r.host}" for r in frozen)
         return verdict(
             snapshot,
             detector=self.name,
@@ -90,7 +88,7 @@ class Stall:
             culprits=frozen,
             seconds_ago=ago,
             confidence=0.97 if stopped else 0.8,
-            summary=f"{names} froze at step {first.step} during {first.activity}: {summary}; "
+            summary=f"{ranks_on(frozen)} froze at step {first.step} during {first.activity}: {summary}; "
             f"{_waiting(snapshot, frozen)}",
             detail=detail,
             evidence={"pids": [r.pid for r in frozen]},
@@ -134,7 +132,7 @@ class Stall:
         if any(silent.get(r.host, 0.0) < self.silent_seconds for r in snapshot.unwatched):
             return None  # an agent that just fell silent: what its ranks do will be known in a moment, or never
         first = max(overdue, key=lambda r: r.overdue_seconds)
-        found = blame(snapshot)
+        found = blame(snapshot, self.unseen_seconds)
         return verdict(
             snapshot,
             detector=self.name,
@@ -153,10 +151,7 @@ class Stall:
 
 def _waiting(snapshot: Snapshot, frozen: list[RankState]) -> str:
     names = {r.rank for r in frozen}
-    ops = {r.in_flight.op for r in snapshot.ranks if r.in_flight and r.rank not in names}
-    count = sum(1 for r in snapshot.ranks if r.in_flight and r.rank not in names)
-    return (
-        f"{count} of {snapshot.world_size - len(frozen)} others wait in {', '.join(sorted(ops))}"
-        if ops
-        else ("nobody waits for it yet")
-    )
+    ops = [r.in_flight.op for r in snapshot.ranks if r.in_flight and r.rank not in names]
+    if not ops:
+        return "nobody waits for it yet"
+    return f"{len(ops)} of {snapshot.world_size - len(frozen)} others wait in {', '.join(sorted(set(ops)))}"

@@ -14,14 +14,13 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from zmon.aligned import AlignedStep
-from zmon.detectors.burdens import THERMAL, starved, throttled
+from zmon.detectors.burdens import starved, throttled
 from zmon.detectors.network import slow_host
 from zmon.detectors.selves import Lag, Selves
-from zmon.detectors.slow import NEXT, held_up, late_by_phase, ms, saved_seconds, slowest, took
+from zmon.detectors.slow import NEXT, SHOWN, held_up, late_by_phase, ms, saved_seconds, slowest, took
 from zmon.detectors.verdict import drain, verdict
+from zmon.detectors.wording import ranks_on
 from zmon.records import Finding, RankState, Snapshot
-
-_SHOWN = 8  # ranks in the evidence
 
 
 @dataclass(frozen=True)
@@ -51,9 +50,13 @@ class Straggler:
     )
 
     def sees(self, snapshot: Snapshot, finding: Finding) -> bool:
-        """While steps arrive; and it is over well below the thresholds only, so that it does not come and go."""
+        """While steps arrive; and it is over well below the thresholds only, so that it does not come and go.
+
+        And once there is nobody to compare, or the rank that was named is gone.
+        """
         running = _running(snapshot)
-        if not running:
+        there = {r.rank for r in (*running, *snapshot.unwatched)}
+        if not running or snapshot.world_size < 2 or not there.issuperset(finding.ranks):
             return True
         if self.inert(snapshot) or any(r.overdue_seconds > 0 for r in running):
             return False
@@ -70,7 +73,7 @@ class Straggler:
         if finding.cause == "thermal_throttle" and not any(w.now.gpus for w in snapshot.hardware):
             return False
         least = self.over_ratio * self._least(selves, taken)
-        return all(selves.lag(rank, taken) < least for rank in finding.ranks if rank < snapshot.world_size)
+        return all(selves.lag(rank, taken) < least for rank in finding.ranks)
 
     def inert(self, snapshot: Snapshot) -> str | None:
         """Where ranks cannot be compared."""
@@ -133,15 +136,16 @@ class Straggler:
             seconds_ago=since,
             confidence=round(0.7 + 0.25 * lasting / len(steps), 2),
             stalled=False,
-            summary=f"{_names(culprits)} holds the others back: {ms(worst.others_seconds + worst.seconds)} of its own "
-            f"a step against {ms(worst.others_seconds)}, {slower:.0%} more than the "
+            lost_ratio=saved / seconds,
+            summary=f"{ranks_on(culprits)} holds the others back: {ms(worst.others_seconds + worst.seconds)} of its "
+            f"own a step against {ms(worst.others_seconds)}, {slower:.0%} more than the "
             f"median of the others (threshold {self.slower_ratio:.0%}) and {worst.seconds / seconds:.0%} of the step "
             f"(threshold {self.cost_ratio:.0%}), mostly in {phase} (+{ms(phases[phase])}), for {num_steps} steps"
             f"{says}; as quick as the others it would save {ms(saved)} of {ms(seconds)} a step",
             detail=detail,
             evidence={
                 "own_seconds": slowest(steps[-taken:]),
-                "lag_seconds": {str(lag.rank): round(lag.seconds, 6) for lag in lags[:_SHOWN]},
+                "lag_seconds": {str(lag.rank): round(lag.seconds, 6) for lag in lags[:SHOWN]},
                 "lag_by_phase_seconds": {name: round(late, 6) for name, late in phases.items()},
                 "step_seconds": seconds,
                 "saved_seconds": saved,
@@ -153,9 +157,9 @@ class Straggler:
         self, snapshot: Snapshot, culprits: list[RankState], first: RankState, phases: dict[str, float], lost: float
     ) -> tuple[str, str, str]:
         """In one word, in many, and what to do."""
-        hot = next((one for one in throttled(snapshot) if one.state.rank == first.rank), None)
-        if hot is not None:
-            return "thermal_throttle", f"; {hot.says}", hot.advice
+        held = next((one for one in throttled(snapshot) if one.state.rank == first.rank), None)
+        if held is not None and held.hot:
+            return "thermal_throttle", f"; {held.says}", held.advice
         pressed = starved(snapshot, culprits, lost)
         if pressed is not None:
             return "host_pressure", f"; {pressed.says}", NEXT["host_pressure"].format(first.host, first.pid)
@@ -165,12 +169,13 @@ class Straggler:
             return "input_straggler", "", NEXT["input_straggler"].format(first.host, first.pid)
         if of_data <= 1 - self.input_ratio:
             detail = NEXT["compute_straggler"].format(first.host, first.pid)
-            return "compute_straggler", "", f"{detail} If it is the host: {drain(first.host)}."
+            also = f"; {held.says}" if held else ""
+            return "compute_straggler", also, f"{detail} If it is the host: {drain(first.host)}."
         return "unknown", "", NEXT["unknown"].format(first.host, first.pid)
 
     def _hot(self, snapshot: Snapshot) -> Finding | None:
         """A GPU that is too hot, before it costs as much as is worth a warning."""
-        hot = [one for one in throttled(snapshot) if THERMAL & set(one.reasons)]
+        hot = [one for one in throttled(snapshot) if one.hot]
         if not hot:
             return None
         return verdict(
@@ -182,10 +187,10 @@ class Straggler:
             seconds_ago=0.0,
             confidence=0.6,
             stalled=False,
-            summary=f"{_names([one.state for one in hot])}: {hot[0].says}; it does not hold the others back by as "
+            summary=f"{ranks_on([one.state for one in hot])}: {hot[0].says}; it does not hold the others back by as "
             f"much as {self.cost_ratio:.0%} of a step yet",
             detail=hot[0].advice,
-            evidence={"throttled": {one.gpu.uuid: list(one.reasons) for one in hot[:_SHOWN]}},
+            evidence={"throttled": {one.gpu.uuid: list(one.reasons) for one in hot[:SHOWN]}},
         )
 
     def _network(self, snapshot: Snapshot, steps: Sequence[AlignedStep]) -> Finding | None:
@@ -207,6 +212,7 @@ class Straggler:
             seconds_ago=sum(step.stands_for * step.seconds for step in steps),
             confidence=accused.confidence,
             stalled=False,
+            lost_ratio=None if good is None else max(exposed - good, 0.0) / seconds,
             summary=f"the network of {accused.host} holds the others back: {accused.says} (threshold "
             f"{self.quicker_ratio:g} times); {ms(exposed)} of a step's {ms(seconds)} go by in collectives{was}, and no "
             "rank is late for them",
@@ -223,8 +229,3 @@ class Straggler:
 
 def _running(snapshot: Snapshot) -> list[RankState]:
     return [r for r in snapshot.ranks if r.alive and r.activity != "done"]
-
-
-def _names(ranks: Sequence[RankState]) -> str:
-    named = ", ".join(f"rank {r.rank} on {r.host}" for r in ranks[:4])
-    return named if len(ranks) <= 4 else f"{named} and {len(ranks) - 4} more"

@@ -28,14 +28,19 @@ def verdict(
     evidence: dict[str, Any],
     hosts: Sequence[str] = (),
     stalled: bool = True,
+    lost_ratio: float | None = None,
 ) -> Finding:
-    """A Finding about `culprits` (none: nobody is named) that began `seconds_ago`; `stalled`: the job stands still."""
+    """A Finding about `culprits` (none: nobody is named) that began `seconds_ago`; `stalled`: the job stands still.
+
+    `lost_ratio` is the part of the GPUs' time that is lost where it goes on; None: none of it, or it is not known.
+    """
     ranks = tuple(r.rank for r in culprits)
     named = tuple(r.host for r in culprits) or tuple(hosts)
     step = max(r.step for r in culprits or snapshot.known)
     uid = min(r.run_uid for r in culprits or snapshot.known)
     op = next((r.in_flight for r in snapshot.ranks if r.in_flight), None)
-    on_gpus = [r for r in snapshot.known if r.device != "cpu"]
+    num_gpus = sum(1 for r in snapshot.known if r.device != "cpu")
+    lost = 1.0 if stalled else lost_ratio
     onset_step = step if stalled else None  # a job that goes on has another step at each look
     fault = cause if onset_step is None else ""  # a stall may change its cause, and is the same stall
     saved = checkpoint_seconds(snapshot.known) if stalled else None
@@ -60,7 +65,7 @@ def verdict(
         runbook=f"docs/runbooks.md#{cause}",
         op=op.op if op else None,
         sequence=op.sequence if op else None,
-        lost_gpu_hours=seconds_ago * len(on_gpus) / 3600 if on_gpus else None,
+        lost_gpu_hours=seconds_ago * num_gpus * lost / 3600 if num_gpus and lost is not None else None,
         evidence={**evidence, "ranks": [rank_row(r) for r in snapshot.ranks]},
     )
 

@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from zmon.detectors.wording import numbers
 from zmon.records import InFlight, RankState
 
 # What is handed in and out of these is as large on every rank; splits of an all-to-all may differ, and of the others
@@ -90,6 +91,4 @@ def _named(kind: tuple[str, int | None]) -> str:
 
 
 def _listed(there: Sequence[Brought], kind: tuple[str, int | None]) -> str:
-    numbers = sorted(one.rank.rank for one in there if one.kind == kind)
-    more = f" and {len(numbers) - 8} more" if len(numbers) > 8 else ""
-    return ", ".join(map(str, numbers[:8])) + more
+    return numbers(sorted(one.rank.rank for one in there if one.kind == kind))

@@ -21,7 +21,7 @@ from zmon.process import ExitWatch, ProcessStat, process_stat
 from zmon.records import OPS, Entered, InFlight, LastWords, RankState, StepRecord
 from zmon.timeline import NEWS_SECONDS
 
-STOPPED_STATES = ("T", "t")  # by a signal, by a tracer: proc(5)
+_STOPPED_STATES = ("T", "t")  # by a signal, by a tracer: proc(5)
 LEFT_BEHIND_SECONDS = 60.0
 _RECENT_STEPS = 512  # that the lease is learned from
 _RECENT_STAYS = 8
@@ -69,6 +69,7 @@ class RankBox:
         self.met_at = clock()
         self._gone_at: int | None = None
         self._stopped_at: int | None = None
+        self._blocked_at: int | None = None
         self._stat: ProcessStat | None = None
         self._stat_at = 0
         self._exit: ExitWatch | None = None
@@ -121,16 +122,19 @@ class RankBox:
         holder = reader.holder()
         self.pid = holder or 0
         if holder is None:
-            self._gone_at, self._stopped_at, self._stat, self.overdue_seconds = at, None, None, 0.0
+            self._gone_at, self._stat, self.overdue_seconds = at, None, 0.0
+            self._stopped_at = self._blocked_at = None
             self.now = reader.now()  # as it left it
             self._learn(reader, at)
             return
         # A rank that moved since the last look is not stopped.
-        if self.now == before or self._stopped_at is not None or at - self._stat_at >= _SELDOM_NS:
+        still = self.now == before or self._stopped_at is not None or self._blocked_at is not None
+        if still or at - self._stat_at >= _SELDOM_NS:
             self._stat = process_stat(holder, self._proc) if holder else None
             self._stat_at = at
-        stopped = self._stat is not None and self._stat.state in STOPPED_STATES
-        self._stopped_at = (self._stopped_at or at) if stopped else None
+        state = self._stat.state if self._stat else None
+        self._stopped_at = (self._stopped_at or at) if state in _STOPPED_STATES else None
+        self._blocked_at = (self._blocked_at or at) if state == "D" else None
         if self._learned_at is None or at - self._learned_at >= _SELDOM_NS:
             self._learn(reader, at)
         elif self._lease is None or self._lease[0] != self.now.activity:
@@ -263,6 +267,7 @@ class RankBox:
             overhead_seconds=totals.overhead_seconds,
             dropped_records=totals.dropped_records,
             resident_bytes=self._stat.resident_bytes if self._stat else None,
+            blocked_seconds=None if self._blocked_at is None else (at - self._blocked_at) * _NS,
             leaving_seconds=max(0.0, seen - words.time) if self.alive and words and words.kind == "exception" else None,
             entered=tuple(Entered(OPS[op], groups[g][0], s, size) for op, g, s, size in entered if g in groups),
         )  # fmt: skip
@@ -272,14 +277,9 @@ class RankBox:
             return self._kept
         reader = self.reader
         assert reader is not None  # what it said is kept before it is let go
+        groups, sequences, entered = reader.groups(), reader.sequences(), reader.entered()
         return _Contents(
-            reader.identity(),
-            reader.totals(),
-            reader.words(),
-            reader.report(),
-            reader.groups(),
-            reader.sequences(),
-            reader.entered(),
+            reader.identity(), reader.totals(), reader.words(), reader.report(), groups, sequences, entered
         )
 
     def _let_go(self, reader: BoxReader) -> None:

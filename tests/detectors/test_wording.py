@@ -1,0 +1,13 @@
+"""Who is it, in few words? However many there are."""
+
+from tests.build import rank_state
+from zmon.detectors.wording import numbers, ranks_on
+
+
+def test_few_are_all_named_and_of_many_it_is_said_how_many_more():
+    ranks = [rank_state(rank) for rank in range(6)]
+    assert ranks_on(ranks[:1]) == "rank 0 on node-a"
+    assert ranks_on(ranks).endswith("rank 3 on node-a and 2 more")
+    assert numbers(range(8)) == "0, 1, 2, 3, 4, 5, 6, 7"
+    assert numbers(range(9)) == "0, 1, 2, 3, 4, 5, 6, 7 and 1 more"
+    assert numbers(()) == ranks_on([]) == ""
