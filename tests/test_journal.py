@@ -80,6 +80,17 @@ def test_finding_that_comes_back_within_two_seconds_does_not_resolve(journal):
     assert len(journal.active()) == 1
 
 
+def test_quiet_that_nobody_saw_through_to_the_end_begins_anew(journal):
+    journal.conclude(finding(), NOW)
+    journal.settle("job", "stall", NOW)
+    for seconds in range(1, 100):
+        journal.settle("job", "stall", NOW + seconds, but=["f1"])  # an agent is silent: its ranks are not seen
+    journal.settle("job", "stall", NOW + 100)
+    assert len(journal.active()) == 1
+    journal.settle("job", "stall", NOW + 102)
+    assert journal.active() == []
+
+
 def test_quiet_about_another_job_or_by_another_detector_resolves_nothing(journal):
     journal.conclude(finding(), NOW)
     for at in (NOW + 60, NOW + 90):

@@ -33,6 +33,23 @@ def test_line_of_a_process_that_holds_its_interpreter_lock_is_read(process):
     assert read(process.pid)[1] is None
 
 
+def test_command_line_stays_where_it_is(process, tmp_path):
+    """Tokens are passed on it, and findings are read by many. It may have any number of lines."""
+    told, _ = read(process.pid)
+    assert told.startswith("Python v3")
+    assert "ctypes" not in told
+    says = tmp_path / "py-spy"
+    says.write_text(
+        "#!/bin/sh\nprintf 'Process 7: python -c x\\nPython v3 --token=SECRET\\nPython v3.11.7 (/p)\\n\\nThread 7'\n"
+    )
+    says.chmod(0o755)
+    assert read(7, str(says)) == ("Python v3.11.7 (/p)\n\nThread 7", None)
+    says.write_text('#!/bin/sh\necho \'{"command": "python --token=SECRET"}\'\n')
+    told, why_not = read(7, str(says))
+    assert told is None
+    assert why_not.startswith("py-spy's answer is not understood")
+
+
 def test_process_goes_on_while_it_is_read(process):
     read(process.pid)
     with open(f"/proc/{process.pid}/stat") as stat:  # noqa: PTH123

@@ -1,19 +1,25 @@
 """Findings from the first sight to the end: one fault is one finding, and a restart of the hub loses none.
 
-Every change is a line in `findings.jsonl`; the last line of an id is what holds. What a
-later pass concludes about the same trouble refines its text and evidence, while id, onset and the labels on the metric
-stay as published, so that one fault is one alert. Only the severity may still rise. Of most detectors a job has one
-active finding at a time; of those whose faults are separate, one a fault.
+Every change is a line in `findings.jsonl`; the last line of an id is what holds. What a later pass concludes about the
+same trouble refines its text and evidence, while id, onset and the labels on the metric stay as published, so that one
+fault is one alert. Only the severity may still rise. Other culprits than those published are taken up once they have
+been named for some seconds. Of most detectors a job has one active finding at a time; of those whose faults are
+separate, one a fault.
+
+What is over is forgotten in time, the table of all ranks first: the hub lives for months, and the file is written anew
+when it has grown.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
-from collections.abc import Collection
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Collection, Iterator
+from dataclasses import asdict, dataclass, fields, replace
+from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 
@@ -22,7 +28,13 @@ from zmon.records import Finding
 log = logging.getLogger("zmon.journal")
 
 RESOLVE_AFTER_SECONDS = 2.0  # a verdict that is gone for one pass may be a look at the wrong moment
-KEPT_FINDINGS = 1000
+HOLD_SECONDS = 3.0  # ranks that wait for each other look guilty by turns
+KEPT_FINDINGS = 1000  # that are over
+WHOLE_FINDINGS = 50  # of those, with a row for each rank though they have no capsule: 232 kB of JSON at 1,024 ranks
+REWRITE_BYTES = 32 << 20  # of the file, if it was half of that when last written anew
+_BULKY = ("ranks", "in_flight", "stacks")
+_DROPPED = "dropped"  # in the evidence: what of it is kept no longer, or in the capsule alone
+_SINCE = "; of those that waited for it: "
 _SEVERITIES = ("info", "warning", "critical")
 
 
@@ -46,19 +58,22 @@ class Journal:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._findings: dict[str, Finding] = {}
+        self._active: dict[str, Finding] = {}
         self._labels: dict[str, Labels] = {}
         self._clear_since: dict[str, float] = {}
+        self._others: dict[str, tuple[tuple[int, ...], float, float]] = {}  # culprits not yet published: since, until
+        self._rewrite_at = REWRITE_BYTES
         self.error: str | None = None  # why findings are not written down
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # what jobs say is theirs
             self._read()
-            path.touch()
+            path.touch(mode=0o600)
         except OSError as error:
             self._complain(error)
 
     def active(self) -> list[Finding]:
         """What is wrong now."""
-        return [f for f in self._findings.values() if f.resolved is None]
+        return [*self._active.values()]
 
     def published(self) -> list[Finding]:
         """The active findings with the labels their alert was raised under."""
@@ -75,63 +90,107 @@ class Journal:
         )
         if known is None:
             earlier = sum(_same(f, finding.id) for f in self._findings.values())
-            finding = replace(finding, id=f"{finding.id}-{earlier + 1}") if earlier else finding
+            if earlier:
+                again = (f"{finding.id}-{number}" for number in count(earlier + 1))
+                finding = replace(finding, id=next(name for name in again if name not in self._findings))
             self._labels[finding.id] = Labels(finding.cause, finding.ranks, finding.hosts)
             self._keep(finding)
             return True
         self._clear_since.pop(known.id, None)
-        severity = max(known.severity, finding.severity, key=_SEVERITIES.index)
-        if finding.cause == "unknown" != known.cause:  # what was known once is not unlearned
-            said = finding if severity != known.severity else known  # why it is worse now has to be read
-            refined = replace(known, severity=severity, summary=said.summary, detail=said.detail)
-        else:
-            evidence = {**known.evidence, **finding.evidence}
-            refined = replace(
-                finding, id=known.id, onset=known.onset, detected=known.detected, severity=severity, evidence=evidence,
-                capsule=known.capsule,
-            )  # fmt: skip
-        if (refined.cause, refined.severity, refined.ranks) != (known.cause, known.severity, known.ranks):
+        refined = self._refined(known, finding, now)
+        if _says(refined) != _says(known):
             self._keep(refined)
         else:
-            self._findings[known.id] = refined
+            self._remember(refined)
         return False
+
+    def _refined(self, known: Finding, finding: Finding, now: float) -> Finding:
+        """What is known, with a later verdict about the same trouble."""
+        severity = max(known.severity, finding.severity, key=_SEVERITIES.index)
+        held = self._held(known, finding.ranks, now)
+        if finding.cause == "unknown" != known.cause:  # what was known once is not unlearned
+            said = finding if severity != known.severity else known  # why it is worse now has to be read
+            return replace(known, severity=severity, summary=said.summary, detail=said.detail)
+        if _waited(known, finding):
+            summary = known.summary.partition(_SINCE)[0] + _SINCE + finding.summary
+            return replace(known, severity=severity, summary=summary)
+        if severity == known.severity and not held:
+            return known
+        return replace(
+            finding, id=known.id, onset=known.onset, detected=known.detected, severity=severity,
+            evidence={**known.evidence, **finding.evidence}, capsule=known.capsule,
+        )  # fmt: skip
+
+    def _held(self, known: Finding, ranks: tuple[int, ...], now: float) -> bool:
+        """Whether these are the published culprits, or the first, or have been named for long enough."""
+        before, since, until = self._others.pop(known.id, (ranks, now, now))
+        if not known.ranks or ranks == known.ranks:
+            return True
+        if before != ranks or now - until > HOLD_SECONDS:
+            since = now
+        self._others[known.id] = ranks, since, now
+        return now - since >= HOLD_SECONDS
 
     def find(self, finding_id: str) -> Finding | None:
         """As it is now."""
         return self._findings.get(finding_id)
 
-    def file(self, finding_id: str, capsule: str) -> None:
-        """Where all that is known of it lies."""
-        known = self._findings.get(finding_id)
-        if known is not None and known.capsule != capsule:
-            self._keep(replace(known, capsule=capsule))
+    def file(self, written: Finding) -> None:
+        """It lies in `written.capsule`, as `written`: once it is over, its bulk lies nowhere else."""
+        known = self._findings.get(written.id)
+        if known is None:
+            return
+        filed = replace(known, capsule=written.capsule)
+        if written.resolved is not None and written.evidence == known.evidence:
+            filed = _light(filed)
+        if filed != known:
+            self._keep(filed)
 
     def attach(self, finding_id: str, evidence: dict[str, Any]) -> None:
         """Evidence that came in after the finding was published."""
         known = self._findings.get(finding_id)
-        if known is not None:
+        if known is not None and _DROPPED not in known.evidence:
             self._keep(replace(known, evidence={**known.evidence, **evidence}))
 
     def settle(self, job_id: str, detector: str, now: float, but: Collection[str] = ()) -> None:
         """The detector sees nothing wrong with the job any more, `but` these: resolve, once that lasts."""
         for known in self.of(job_id, detector):
             if known.id in but or any(_same(known, other) for other in but):
+                self._clear_since.pop(known.id, None)
                 continue
             if now - self._clear_since.setdefault(known.id, now) >= RESOLVE_AFTER_SECONDS:
                 del self._clear_since[known.id]
+                self._others.pop(known.id, None)
                 self._keep(replace(known, resolved=now))
 
     def of(self, job_id: str, detector: str) -> list[Finding]:
         """What that detector finds wrong with the job now."""
-        return [f for f in self.active() if (f.job_id, f.detector) == (job_id, detector)]
+        return [f for f in self._active.values() if (f.job_id, f.detector) == (job_id, detector)]
+
+    def _remember(self, finding: Finding) -> None:
+        self._findings[finding.id] = finding
+        if finding.resolved is None:
+            self._active[finding.id] = finding
+        elif self._active.pop(finding.id, None) is not None:
+            self._forget()
+
+    def _forget(self) -> None:
+        """Those that are over longest, and of those over long all but what is said of them."""
+        over = sorted((f for f in self._findings.values() if f.resolved is not None), key=lambda f: -(f.resolved or 0))
+        for finding in over[WHOLE_FINDINGS:KEPT_FINDINGS]:
+            self._findings[finding.id] = _light(finding)
+        for finding in over[KEPT_FINDINGS:]:
+            del self._findings[finding.id], self._labels[finding.id]
 
     def _keep(self, finding: Finding) -> None:
-        self._findings[finding.id] = finding
+        self._remember(finding)
         try:
-            with self._path.open("ab") as file:
+            with _appending(self._path) as file:
                 file.write(self._line(finding))
-                file.flush()
-                os.fsync(file.fileno())
+                size = file.tell()
+            if size > self._rewrite_at:
+                self._rewrite_at = 2 * size  # a disk that is full is not tried at every line
+                self._rewrite()
         except OSError as error:
             self._complain(error)
         else:
@@ -149,10 +208,11 @@ class Journal:
         self.error = str(error)
 
     def _line(self, finding: Finding) -> bytes:
-        return msgspec.json.encode({**asdict(finding), "published": self._labels[finding.id]}) + b"\n"
+        told = {field.name: getattr(finding, field.name) for field in fields(finding)}
+        return msgspec.json.encode({**told, "published": self._labels[finding.id]}) + b"\n"
 
     def _read(self) -> None:
-        """Take up the findings of earlier runs and write the file anew without what has been superseded.
+        """Take up the findings of earlier runs and write the file anew.
 
         A line that a crash cut off is left out.
         """
@@ -165,12 +225,63 @@ class Journal:
             except msgspec.DecodeError:
                 continue
             self._findings[finding.id] = finding
-        resolved = [f for f in self.all() if f.resolved is not None]
-        for finding in resolved[KEPT_FINDINGS:]:
-            del self._findings[finding.id]
+        self._active = {f.id: f for f in self._findings.values() if f.resolved is None}
+        self._forget()
+        self._rewrite()
+
+    def _rewrite(self) -> None:
+        """Write the file anew without what has been superseded. Raises OSError, and leaves the one that is there."""
         partial = self._path.with_suffix(".partial")
-        partial.write_bytes(b"".join(self._line(f) for f in self._findings.values()))
-        partial.replace(self._path)
+        partial.unlink(missing_ok=True)
+        try:
+            with _appending(partial) as file:
+                for finding in self._findings.values():
+                    file.write(self._line(finding))
+                self._rewrite_at = max(REWRITE_BYTES, 2 * file.tell())
+            partial.replace(self._path)
+        except OSError:
+            partial.unlink(missing_ok=True)
+            raise
+
+
+@contextlib.contextmanager
+def _appending(path: Path) -> Iterator[BinaryIO]:
+    """The end of a file that is nobody else's to read; what was written is on the disk afterwards."""
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "ab") as file:
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _says(finding: Finding) -> tuple[object, ...]:
+    """What is worth a line when it changes."""
+    return finding.cause, finding.severity, finding.ranks, _SINCE in finding.summary
+
+
+def _waited(known: Finding, finding: Finding) -> bool:
+    """Whether all who went are processes that waited for the named culprits.
+
+    NCCL's watchdog aborts them after ten minutes (ProcessGroupNCCL.cpp), which makes them no culprits.
+    """
+    if finding.cause != "rank_exited" or not known.ranks or set(finding.ranks) & set(known.ranks):
+        return False
+    gone = {row["rank"]: (row["host"], row["pid"]) for row in finding.evidence.get("ranks", ())}
+    flights = known.evidence.get("in_flight", {})
+    waiting = {
+        row["rank"]: (row["host"], row["pid"])
+        for row in known.evidence.get("ranks", ())
+        if row["op"] or flights.get(str(row["rank"]), {}).get("num_pending")
+    }
+    return all(rank in waiting and waiting[rank] == gone.get(rank) for rank in finding.ranks)
+
+
+def _light(finding: Finding) -> Finding:
+    """Without what grows with the job."""
+    bulky = [name for name in _BULKY if name in finding.evidence]
+    if not bulky:
+        return finding
+    rest = {name: value for name, value in finding.evidence.items() if name not in bulky}
+    return replace(finding, evidence={**rest, _DROPPED: bulky})
 
 
 def _same(finding: Finding, verdict_id: str) -> bool:

@@ -9,18 +9,23 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 from subprocess import DEVNULL
 
+_ABOVE = re.compile(rb"\AProcess \d+: .*^(?=Python v)", re.MULTILINE | re.DOTALL)
 TIMEOUT_SECONDS = 2.0  # it takes 20 ms
 PY_SPY = shutil.which("py-spy", path=os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", ""))))
 
 
 async def read(pid: int, command: str | None = PY_SPY) -> tuple[bytes | None, str | None]:
-    """The stacks of all threads, or None and one line why not."""
+    """The stacks of all threads, or None and one line why not.
+
+    py-spy begins with the command line, on as many lines as that has. It goes no further: tokens are passed on it.
+    """
     if command is None:
         return None, "py-spy is not installed beside the agent"
     if pid <= 0:
@@ -39,4 +44,5 @@ def _read(pid: int, command: str) -> tuple[bytes | None, str | None]:
     if ended.returncode != 0 or not ended.stdout:
         said = ended.stderr.decode("utf-8", "replace").strip().partition("\n")[0]
         return None, f"py-spy cannot read it: {said.removeprefix('Error: ')}"
-    return ended.stdout, None
+    told, found = _ABOVE.subn(b"", ended.stdout)
+    return (told, None) if found else (None, "py-spy's answer is not understood: `py-spy --version` on that host?")

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import struct
 
 import pytest
@@ -87,7 +88,7 @@ def test_box_directory_that_is_not_there_yet_is_empty(tmp_path):
 def test_box_stays_for_its_grace_period_and_then_nothing_stays(boxes, live, clock, tmp_path):
     ranks = [live(0), live(1)]
     for box in ranks:
-        box.path.with_suffix(".sock").touch()
+        bind(box.path.with_suffix(".sock"))
     boxes.look()
     for box in ranks:
         box.process.end()
@@ -131,16 +132,65 @@ def test_prune_leaves_nothing_of_a_rank_that_died_while_it_made_its_box(boxes, l
     assert list(tmp_path.iterdir()) == []
 
 
-def test_prune_removes_the_socket_that_the_box_names(boxes, live, clock, tmp_path_factory):
-    socket = tmp_path_factory.mktemp("short") / "zmon-1234.sock"
-    socket.touch()
-    box = live(socket=str(socket).encode())
-    boxes.look()
-    box.process.end()
-    boxes.look()
-    clock.sleep(1000)
-    boxes.prune()
-    assert not socket.exists()
+def bind(path):
+    """A socket that nobody listens on any more."""
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(path))
+    return path
+
+
+@pytest.fixture
+def prune(tmp_path, live, clock):
+    """Let a rank die whose box names that socket, and prune. Short paths lead to the directory `s`."""
+
+    def run(named):
+        boxes = Boxes(tmp_path, "node-a", clock=clock, short=tmp_path / "s")
+        box = live(socket=str(named).encode())
+        boxes.look()
+        box.process.end()
+        boxes.look()
+        clock.sleep(1000)
+        boxes.prune()
+        assert not box.path.exists()
+
+    (tmp_path / "s").mkdir()
+    return run
+
+
+SHORT = "zmon-0123456789abcdef.sock"
+
+
+def test_prune_removes_the_socket_that_the_box_names(prune, tmp_path):
+    path = bind(tmp_path / "s" / SHORT)
+    prune(path)
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("name", ["docker.sock", "zmon-1234.sock", f"deeper/{SHORT}"])
+def test_prune_spares_a_socket_that_is_no_ranks_whatever_the_box_says(prune, tmp_path, name):
+    (tmp_path / "s/deeper").mkdir()
+    path = bind(tmp_path / "s" / name)
+    prune(path)
+    prune(tmp_path / "s/deeper" / ".." / name)
+    assert path.exists()
+
+
+@pytest.mark.parametrize("kind", ["file", "link", "directory"])
+def test_prune_spares_what_is_no_socket(prune, tmp_path, kind):
+    path, precious = tmp_path / "s" / SHORT, tmp_path / "precious"
+    precious.write_text("mine")
+    {"file": path.touch, "link": lambda: path.symlink_to(precious), "directory": path.mkdir}[kind]()
+    prune(path)
+    assert path.is_symlink() or path.exists()
+    assert precious.read_text() == "mine"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+def test_prune_spares_a_socket_of_another_user(prune, tmp_path):
+    path = bind(tmp_path / "s" / SHORT)
+    os.chown(path, 1234, -1)
+    prune(path)
+    assert path.exists()
 
 
 # -- left behind -----------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 import os
 import pty
 import socket
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -138,6 +139,38 @@ def test_terminal_device_and_socket_are_not_kept(spawn, ranks):
         for to, kind in ((tty, "a terminal or device"), (null, "a terminal or device"), (theirs, "a socket")):
             ranks["a"] = spawn("x", to).pid
             assert read(ranks.source())["stderr_error"] == f"it goes to {kind}: not kept"
+
+
+@pytest.mark.parametrize("flags", [os.O_PATH, os.O_RDONLY])
+def test_file_that_the_rank_does_not_write_is_not_read_for_it(ranks, tmp_path, flags):
+    """As a place anybody may open what only root reads, and the agent may be root."""
+    secret = tmp_path / "shadow"
+    secret.write_text("root:$6$")
+    script = f"import os; os.dup2(os.open({str(secret)!r}, {flags}), 2); print(flush=True); input()"
+    command = [sys.executable, "-S", "-E", "-c", script]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        process.stdout.readline()
+        ranks["a"], before = process.pid, descriptors()
+        told = read(ranks.source())
+        assert told["stderr_tail"] is None
+        assert told["stderr_error"] == "it goes to a file that the rank does not write, or may not: not kept"
+        assert descriptors() == before
+
+
+@pytest.mark.parametrize(
+    ("uid", "groups", "mode", "read_for_it"),
+    [(1000, "", 0o600, False), (1000, "7", 0o640, False), (1000, "7", 0o660, True), (1000, "8", 0o660, False),
+     (1000, "", 0o622, True), (None, "", 0o400, True), (0, "", 0o600, True)],
+)  # fmt: skip
+def test_only_a_file_that_who_runs_the_rank_may_write_is_read_for_it(tmp_path, uid, groups, mode, read_for_it):
+    """It may have been handed the descriptor of another user's file."""
+    file = tmp_path / "err"
+    file.write_text("said")
+    owner = 501
+    found = os.stat_result((stat.S_IFREG | mode, 1, 1, 1, owner, 7, 4, 0, 0, 0))
+    uid = owner if uid is None else uid
+    (tmp_path / "status").write_text(f"Name:\tp\nUid:\t{uid}\t0\t0\t0\nGid:\t9\t7\t7\t7\nGroups:\t{groups} \n")
+    assert stderr._may_write(tmp_path, found) is read_for_it
 
 
 def test_process_of_another_user_is_said_to_be_closed(ranks, tmp_path):

@@ -29,6 +29,7 @@ log = logging.getLogger("zmon.hub")
 OF_WARNINGS = ("stall", "straggler", "imbalance", "hardware", "slowdown")  # what is gone when somebody comes to look
 _AT_A_TIME = 4  # capsules: the disk and the page's making are not for free
 _PRUNE_SECONDS = 3600.0
+AGAIN_SECONDS = 10.0  # from one collection of an incident to the next: agents are asked and the disk is written
 
 
 @dataclass
@@ -39,6 +40,7 @@ class _Incident:
     moments: list[Moment]
     snapshot: Snapshot | None = None  # to collect from: the verdict is new
     stale: bool = True  # what is on disk
+    due: float = 0.0  # unix seconds: not before
     ended: bool = False
     task: asyncio.Task[None] | None = None
 
@@ -83,10 +85,11 @@ class Incidents:
         for finding_id, incident in self._open.items():
             known = self._journal.find(finding_id)
             if finding_id not in active and not incident.ended and known is not None:
-                incident.finding, incident.ended, incident.stale = known, True, True
+                incident.finding, incident.ended, incident.stale, incident.due = known, True, True, now
                 incident.moments.append(moments.resolved(known))
         for incident in self._open.values():
-            if incident.stale and incident.task is None:
+            if incident.stale and incident.task is None and now >= incident.due:
+                incident.due = now + AGAIN_SECONDS
                 incident.task = asyncio.create_task(self._bring_up_to_date(session, incident))
         if self._pruned_at is None or now - self._pruned_at > _PRUNE_SECONDS:
             self._pruned_at = now
@@ -99,9 +102,12 @@ class Incidents:
                 return  # its job is in nobody's sight yet
             incident = self._open[finding.id] = self._begun(finding, snapshot)
         before, incident.finding = incident.finding, finding
-        if changes := [*moments.refined(before, finding, now)]:
-            incident.moments += changes
+        changes, worse = [*moments.refined(before, finding, now)], [*moments.worse(before, finding, now)]
+        if changes or worse:
+            incident.moments = [*moments.extended(incident.moments, changes), *worse]
             incident.stale = True
+        if worse or before.cause == "unknown" != finding.cause:
+            incident.due = now  # neither can happen often
         if (before.cause, before.ranks) != (finding.cause, finding.ranks):
             incident.snapshot = snapshot
 
@@ -130,18 +136,17 @@ class Incidents:
         self._suspected = heard
 
     async def _bring_up_to_date(self, session: aiohttp.ClientSession, incident: _Incident) -> None:
-        """Write what is known until nothing is new."""
+        """Write what is known. What is new meanwhile is written when that is due."""
         finding_id = incident.finding.id
         whole: Capsule | None = None
         try:
             async with self._room:
-                while incident.stale:
-                    incident.stale, rows = False, None
-                    if incident.snapshot is not None:
-                        whole, rows = await self._collect(session, incident, incident.snapshot)
-                    whole = whole or await asyncio.to_thread(self.folder.read, finding_id)
-                    if whole is not None:  # else nothing was ever written
-                        await self._write(whole, incident, rows)
+                incident.stale, rows = False, None
+                if incident.snapshot is not None:
+                    whole, rows = await self._collect(session, incident, incident.snapshot)
+                whole = whole or await asyncio.to_thread(self.folder.read, finding_id)
+                if whole is not None:  # else nothing was ever written
+                    await self._write(whole, incident, rows)
         except Exception:
             log.exception("the capsule of %s failed", finding_id)
         finally:
@@ -159,7 +164,7 @@ class Incidents:
             self._gathering.done(incident.finding.id),
         )
         finding, now = self._journal.find(incident.finding.id) or incident.finding, time.time()
-        incident.moments += [*collected.moments, moments.gathered(now, finding)]
+        incident.moments = moments.extended(incident.moments, [*collected.moments, moments.gathered(now, finding)])
 
         def make() -> tuple[Capsule, bytes]:
             rows, ranks = steps.lines(collected.runs)
@@ -179,7 +184,7 @@ class Incidents:
         finding = replace(finding, capsule=str(self.folder.place(finding.id)))
         whole = replace(whole, finding=finding, timeline=moments.in_order(incident.moments))
         try:
-            place = await asyncio.to_thread(self.folder.write, whole, rows)
+            await asyncio.to_thread(self.folder.write, whole, rows)
         except OSError as error:
             if self.error is None:
                 log.warning(
@@ -191,7 +196,7 @@ class Incidents:
             self.error = str(error)
         else:
             self.error = None
-            self._journal.file(finding.id, str(place))
+            self._journal.file(finding)
 
     def _prune(self, active: Collection[str]) -> None:
         if gone := self.folder.prune(active):

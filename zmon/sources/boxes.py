@@ -9,6 +9,8 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import re
+import stat
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -25,6 +27,7 @@ log = logging.getLogger("zmon.boxes")
 GRACE_SECONDS = 900.0  # how long a dead rank's box stays for whoever comes to look
 RETRY_NS = 5_000_000_000  # a box that could not be read is tried again
 PRUNE_NS = 60_000_000_000
+_SHORT_NAME = re.compile(r"zmon-[0-9a-f]{16}\.sock")
 
 
 class Boxes:
@@ -37,8 +40,9 @@ class Boxes:
         leases: Leases | None = None,
         clock: Callable[[], int] = time.monotonic_ns,
         proc: Path = Path("/proc"),
+        short: Path = Path("/tmp"),  # where sockets stand whose path would be too long beside the box
     ) -> None:
-        self._root, self._host, self._clock, self._proc = root, host, clock, proc
+        self._root, self._host, self._clock, self._proc, self._short = root, host, clock, proc, short
         self._leases = leases or Leases()
         self._open: dict[str, RankBox] = {}
         self._aside: dict[str, tuple[int, int, str]] = {}  # damaged boxes: inode, when seen, what is wrong
@@ -130,12 +134,23 @@ class Boxes:
             if gone is not None and not 0 <= gone <= GRACE_SECONDS and long_known and box.start not in living:
                 del self._open[path]
                 with contextlib.suppress(OSError, BoxError):
+                    owner = box.path.lstat().st_uid
                     box.path.unlink()
-                    for left in (box.socket, box.path.with_suffix(".sock"), *_unfinished(box.path.parent)):
+                    for left in (*self._sockets(box, owner), *_unfinished(box.path.parent)):
                         left.unlink(missing_ok=True)
                     box.path.parent.rmdir()  # fails while another rank's box is in it
                     box.path.parent.parent.rmdir()
                 box.close()
+
+    def _sockets(self, box: RankBox, owner: int) -> Iterator[Path]:
+        """Those that are its own: the path in a box is the job's word, and whoever prunes may be root."""
+        beside, named = box.path.with_suffix(".sock"), box.socket
+        for path in {beside, named}:
+            if path == beside or (path.parent == self._short and _SHORT_NAME.fullmatch(path.name)):
+                with contextlib.suppress(FileNotFoundError):
+                    found = path.lstat()
+                    if stat.S_ISSOCK(found.st_mode) and found.st_uid == owner:
+                        yield path
 
     def _news(self) -> list[RankBox]:
         """The boxes that matter: a rank that was long dead when first seen does only while its peers here live."""

@@ -205,7 +205,7 @@ def need(module: str, part: str, extra: str) -> None:
 def _lock(data_dir: Path) -> int:
     """Keep a second stack off the same data. Raises UsageError."""
     try:
-        data_dir.mkdir(parents=True, exist_ok=True)
+        data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         fd = os.open(data_dir / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise UsageError(
