@@ -1,7 +1,10 @@
 """`zmon drill`: misuse is one line and exit code 2; what cannot be played here is said and never counted as right."""
 
 import json
+import shutil
+import signal
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +14,7 @@ from zmon.cli import drilling, main
 from zmon.drills import session
 from zmon.drills.casting import cast
 from zmon.drills.play import play
+from zmon.errors import PartFailed
 
 
 @pytest.fixture
@@ -90,11 +94,52 @@ def test_anything_else_is_exit_code_1(run, rows, change):
     assert run("rank-killed")[0] == 1
 
 
-def test_skipped_is_said_and_is_no_failure(run, rows):
-    rows.append(replace(ROW, told=None, skipped="it takes root"))
-    code, out, _ = run("rank-killed")
-    assert code == 0
+def test_what_was_asked_for_by_name_and_skipped_is_exit_code_1(run, rows):
+    rows.append(ROW)
+    rows.append(replace(ROW, drill="rank-oom", told=None, skipped="it takes root"))
+    code, out, err = run("rank-killed", "rank-oom")
+    assert code == 1
     assert "1 skipped" in out
+    assert err.splitlines()[-1] == "1 not played: rank-oom: it takes root"
+
+
+def test_skipped_among_all_is_said_and_is_no_failure(run, rows):
+    rows.append(ROW)
+    rows.append(replace(ROW, drill="rank-oom", told=None, skipped="it takes root"))
+    code, _, err = run("--all")
+    assert code == 0
+    assert err.splitlines()[-1] == "1 not played: rank-oom: it takes root"
+
+
+def test_nothing_but_skipped_is_exit_code_1(run, rows):
+    rows.append(replace(ROW, told=None, skipped="it takes root"))
+    assert run("--all")[0] == 1
+
+
+def test_logs_are_kept_where_an_error_points_to_them(run, monkeypatch):
+    def fails(*arguments):
+        folder = arguments[5]
+        (folder / "stack.log").write_text("no room")
+        raise PartFailed("the stack did not start", "no room", f"see {folder}/stack.log")
+
+    monkeypatch.setattr(drilling, "play_all", fails)
+    code, _, err = run("rank-killed")
+    folder = Path(err.split("logs are kept in ")[1].splitlines()[0])
+    assert code == 1
+    assert (folder / "stack.log").exists()
+    shutil.rmtree(folder)
+
+
+def test_the_first_signal_ends_the_drill_and_no_other_disturbs_that(monkeypatch):
+    handlers = dict.fromkeys(drilling.signal.Signals, signal.SIG_DFL)
+    handlers[signal.SIGHUP] = signal.SIG_IGN  # nohup
+    monkeypatch.setattr(drilling.signal, "signal", handlers.__setitem__)
+    monkeypatch.setattr(drilling.signal, "getsignal", handlers.__getitem__)
+    drilling._end_in_order()
+    assert handlers[signal.SIGHUP] == signal.SIG_IGN
+    with pytest.raises(KeyboardInterrupt):
+        handlers[signal.SIGTERM](signal.SIGTERM, None)
+    assert {handlers[number] for number in (signal.SIGINT, signal.SIGTERM)} == {signal.SIG_IGN}
 
 
 def test_json_goes_to_stdout_and_nothing_else_does(run, rows):

@@ -9,8 +9,8 @@ import pytest
 
 from tests.build import eventually
 from zmon.drills.clock import Clock, library
-from zmon.drills.hosts import four_hosts
 from zmon.drills.network import check_possible, make_hosts, remove_hosts, remove_leftovers, why_not
+from zmon.drills.session import standing
 from zmon.drills.stage import JobSpec
 from zmon.errors import UsageError
 
@@ -139,7 +139,7 @@ def test_clock_of_a_process_is_set_while_it_runs(tmp_path):
 @pytest.mark.timeout(180)
 def test_host_whose_plug_is_pulled_is_blamed_with_its_device_and_nothing_is_left(tmp_path):
     before = set(namespaces())
-    with four_hosts(tmp_path) as stage:
+    with standing("hosts", tmp_path) as stage:
         job = stage.start(JobSpec("cut", "ddp", ranks=4, step_seconds=0.02))
         assert eventually(lambda: (view := stage.job("cut")) and (view.step or 0) > 60, 90), (
             job.folder / "log"

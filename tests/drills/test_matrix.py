@@ -1,6 +1,8 @@
 """The list of drills: it can be played, and says what it expects."""
 
+from collections import Counter
 from dataclasses import fields, replace
+from itertools import combinations
 
 import pytest
 
@@ -27,12 +29,28 @@ def test_a_drill_can_be_cast(drill):
         assert part == cast(drill, repeat, 1)
 
 
-def test_repeats_take_kinds_and_lengths_in_turn():
+@pytest.mark.parametrize("seed", range(5))
+def test_repeats_take_kinds_lengths_and_ranks_in_turn_and_each_with_each(seed):
     drill = named(ALL, ["rank-killed"])[0]
-    parts = [cast(drill, repeat, 1) for repeat in range(3)]
-    assert {part.kind for part in parts} == set(drill.kinds)
-    assert {part.step_seconds for part in parts} == set(drill.step_seconds)
-    assert {part.ranks for part in parts} == set(drill.ranks)
+    parts = [cast(drill, repeat, seed) for repeat in range(27)]
+    jobs = [(part.kind, part.step_seconds, part.ranks) for part in parts]
+    assert len(set(jobs)) == 27
+    for values in zip(*jobs[:3], strict=True):
+        assert len(set(values)) == 3
+    for values in zip(*jobs[:9], strict=True):
+        assert set(Counter(values).values()) == {3}
+    for one, other in combinations(range(3), 2):
+        assert len({(job[one], job[other]) for job in jobs[:9]}) >= 8  # of nine pairs: nothing turns in lockstep
+
+
+def test_drills_differ_in_which_job_they_begin_with():
+    firsts = {(part.kind, part.step_seconds, part.ranks) for part in (cast(drill, 0, 1) for drill in ALL)}
+    assert len(firsts) > 9
+
+
+def test_no_word_of_evidence_is_given_of_every_rank_alike():
+    throttled = named(ALL, ["throttled"])[0]
+    assert [word.format(rank=3) for word in throttled.evidence] == ["GPU-3"]
 
 
 def test_what_is_pinned_is_not_drawn():

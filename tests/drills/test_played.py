@@ -65,7 +65,8 @@ def test_the_right_rank_is_blamed_for_the_right_cause_and_one_page_is_sent(rows:
 
 
 def test_nobody_is_woken_when_the_job_finishes(rows: dict[str, Row]) -> None:
-    assert rows["finish"].verdict == "quiet"
+    row = rows["finish"]
+    assert row.verdict == "quiet", row.remarks
 
 
 def test_what_was_held_and_is_let_go_resolves(rows: dict[str, Row]) -> None:

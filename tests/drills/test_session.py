@@ -35,6 +35,7 @@ DRILLS = (
     Drill("far", "", fault, ("host_lost",), stage="hosts"),
     Drill("calm", "", fault),
 )
+FAR = Drill("far calm", "", fault, stage="hosts")
 
 
 @pytest.fixture
@@ -87,4 +88,19 @@ def test_soak_plays_quiet_ones_until_the_time_is_over(played, tmp_path, monkeypa
     took = session.soak(DRILLS, 35, 7, Pinned(), tmp_path, lambda row: None)
     assert [name for name, _, _ in played] == ["calm"] * 3
     assert took == 50
-    assert built[0].closed
+    assert [(stage.folder.name, stage.closed) for stage in built] == [("host", True)]
+
+
+def test_soak_plays_on_every_stage_that_there_is(played, tmp_path, monkeypatch):
+    monkeypatch.setattr(session.time, "monotonic", itertools.count(0, 10).__next__)
+    session.soak([*DRILLS, FAR], 95, 7, Pinned(), tmp_path, lambda row: None)
+    assert {(name, stage.folder.name) for name, _, stage in played} == {("calm", "host"), ("far calm", "hosts")}
+    assert all(stage.closed for stage in built)
+
+
+def test_soak_builds_no_stage_for_what_cannot_be_played(played, tmp_path, monkeypatch):
+    monkeypatch.setattr(session.time, "monotonic", itertools.count(0, 10).__next__)
+    far = replace(FAR, unavailable=lambda: "it takes root")
+    session.soak([*DRILLS, far], 35, 7, Pinned(), tmp_path, lambda row: None)
+    assert {name for name, _, _ in played} == {"calm"}
+    assert [stage.folder.name for stage in built] == ["host"]

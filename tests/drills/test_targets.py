@@ -6,17 +6,17 @@ from zmon.drills.targets import TARGETS
 
 
 @pytest.mark.parametrize(
-    ("proof", "p99_seconds", "lease_seconds", "limit"),
+    ("proof", "median_seconds", "p99_seconds", "lease_seconds", "limit"),
     [
-        ("state", 0.02, 0.0, 4.0),
-        ("state", 2.0, 0.0, 4.0),  # a lock does not wait for a step
-        ("silence", 0.02, 0.0, 2.5),  # the floor
-        ("silence", 0.25, 0.0, 15 * 0.25 + 1),
-        ("lease", 0.25, 60.0, 62.0),
-        ("steps", 0.02, 0.0, 5.0),
-        ("steps", 2.0, 0.0, 40.0),
-        ("watcher", 2.0, 0.0, 45.0),
+        ("state", 0.02, 0.04, 0.0, 4.0),
+        ("state", 2.0, 4.0, 0.0, 4.0),  # a lock does not wait for a step
+        ("silence", 0.02, 0.04, 0.0, 2.5),  # the floor
+        ("silence", 0.25, 0.5, 0.0, 15 * 0.5 + 1),
+        ("lease", 0.25, 0.5, 60.0, 62.0),
+        ("steps", 0.02, 0.04, 0.0, 5.0),
+        ("steps", 2.0, 4.0, 0.0, 40.0),  # of the usual step, not of a long one
+        ("watcher", 2.0, 4.0, 0.0, 45.0),
     ],
 )
-def test_limit_by_proof(proof, p99_seconds, lease_seconds, limit):
-    assert TARGETS.finding_seconds(proof, p99_seconds, lease_seconds) == pytest.approx(limit)
+def test_limit_by_proof(proof, median_seconds, p99_seconds, lease_seconds, limit):
+    assert TARGETS.finding_seconds(proof, median_seconds, p99_seconds, lease_seconds) == pytest.approx(limit)

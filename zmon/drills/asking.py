@@ -37,9 +37,10 @@ def answers(url: str) -> bool:
         return False
 
 
-def findings(hub: str, job_id: str, active: bool) -> list[Finding]:
-    """The hub's findings about one job, newest first."""
-    found = ask(f"{hub}/api/v1/findings", FindingList, job_id=job_id, active=int(active))
+def findings(hub: str, job_id: str | None, active: bool) -> list[Finding]:
+    """The hub's findings about one job, or any, newest first."""
+    about = {} if job_id is None else {"job_id": job_id}
+    found = ask(f"{hub}/api/v1/findings", FindingList, active=int(active), **about)
     return found.findings if found else []
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
 from dataclasses import dataclass, replace
+from itertools import combinations, product
 from random import Random
-from typing import TypeVar
 
 from zmon.drills.drill import Drill
 from zmon.drills.stage import JobKind, JobSpec
 
-T = TypeVar("T")
+Turn = tuple[JobKind, int, float]  # kind of job, number of ranks, length of a step in seconds
 
 
 @dataclass(frozen=True)
@@ -40,14 +40,28 @@ class Pinned:
 
 
 def cast(drill: Drill, repeat: int, seed: int) -> Cast:
-    """Kinds of job, lengths of step and numbers of ranks come in turn from a random beginning; the rank by chance."""
-    begin, own = Random(f"{drill.name} {seed}"), Random(f"{drill.name} {seed} {repeat}")
+    """Kind of job, number of ranks and length of step come in turn, and each with each; the rank by chance."""
+    turns = _turns(drill, Random(f"{drill.name} {seed}"))
+    kind, ranks, step_seconds = turns[repeat % len(turns)]
+    return Cast(repeat, seed, kind, ranks, step_seconds, Random(f"{drill.name} {seed} {repeat}").randrange(ranks))
 
-    def turn(choices: Sequence[T]) -> T:
-        return choices[(begin.randrange(len(choices)) + repeat) % len(choices)]
 
-    kind, step_seconds, ranks = turn(drill.kinds), turn(drill.step_seconds), turn(drill.ranks)
-    return Cast(repeat, seed, kind, ranks, step_seconds, own.randrange(ranks))
+def _turns(drill: Drill, draw: Random) -> list[Turn]:
+    """Every combination once, in an order in which each is the one least like those before it."""
+    left, turns = list(product(drill.kinds, drill.ranks, drill.step_seconds)), []
+    draw.shuffle(left)
+    seen: Counter[object] = Counter()
+
+    def likeness(turn: Turn) -> tuple[int, int]:
+        values = list(enumerate(turn))
+        return sum(seen[value] for value in values), sum(seen[pair] for pair in combinations(values, 2))
+
+    while left:
+        turns.append(min(left, key=likeness))
+        left.remove(turns[-1])
+        values = list(enumerate(turns[-1]))
+        seen.update([*values, *combinations(values, 2)])
+    return turns
 
 
 def pin(drill: Drill, part: Cast, pinned: Pinned) -> Cast:

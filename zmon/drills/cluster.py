@@ -1,14 +1,11 @@
 """Four hosts and those who watch them, supervised: an agent on each host; hub, Prometheus and Alertmanager here.
 
-A process of its own, so that hosts and parts are taken down in order however the drill ends: it stops when its stdin is
-closed. `python -m zmon.drills.cluster FOLDER WEBHOOK`; once all parts are healthy FOLDER/ready.json tells where.
+As `supervised`, and the hosts are taken away last. `python -m zmon.drills.cluster FOLDER WEBHOOK`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
-import signal
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -16,22 +13,22 @@ from pathlib import Path
 
 from zmon.drills.clock import Clock, library
 from zmon.drills.network import Host, make_hosts, remove_hosts
+from zmon.drills.supervised import Supervised, stand, told_to_stop
 from zmon.errors import PartFailed, ZmonError
-from zmon.stack import Stack, StackConfig
 from zmon.stack.part import Part
 
 NAMES = ("node-0", "node-1", "node-2", "node-3")
 AGENT_PORT = 9780
 
 
-class Cluster(Stack):
-    """`zmon up` without a dashboard, and with an agent on each host instead of one here."""
+class Cluster(Supervised):
+    """The same parts, with an agent on each host instead of one here."""
 
     def __init__(
-        self, config: StackConfig, hosts: Mapping[str, Host], environments: Mapping[str, dict[str, str]]
+        self, folder: Path, webhook: str, hosts: Mapping[str, Host], environments: Mapping[str, dict[str, str]]
     ) -> None:
         self._hosts, self._environments = hosts, environments
-        super().__init__(config, lambda line: print(line, flush=True))
+        super().__init__(folder, webhook)
 
     def _agents(self) -> list[Part]:
         return [self._agent(host) for host in self._hosts.values()]
@@ -48,9 +45,6 @@ class Cluster(Stack):
         log = data / "logs" / f"agent-{host.name}.log"
         told = self._environments.get(host.name, {})
         return Part(f"agent-{host.name}", host.inside(command), url, f"{url}/healthz", log, told)
-
-    def _make_parts(self) -> list[Part]:
-        return [part for part in super()._make_parts() if part.name != "dashboard"]
 
 
 def agent_url(host: Host) -> str:
@@ -73,27 +67,15 @@ def clocks(folder: Path, hosts: Mapping[str, Host]) -> dict[str, Clock]:
 
 
 async def run(folder: Path, webhook: str) -> None:
-    """Until stdin is closed, or somebody signals."""
-    stop, loop = asyncio.Event(), asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    loop.add_reader(sys.stdin.fileno(), stop.set)
+    """Four hosts."""
+    stop = told_to_stop()
     hosts = make_hosts(NAMES)
     try:
         for name in hosts:
             box_dir(folder, name).mkdir(parents=True)
         told = {name: clock.environment for name, clock in clocks(folder, hosts).items()}
-        cluster = Cluster(StackConfig(folder / "data", folder, "", webhook), hosts, told)
-        try:
-            await cluster.start()
-            await cluster.ready()
-            where = {"urls": asdict(cluster.urls), "hosts": [asdict(host) for host in hosts.values()], "clocks": told}
-            new = folder / "ready.new"
-            new.write_text(json.dumps(where))
-            new.rename(folder / "ready.json")
-            await stop.wait()
-        finally:
-            await cluster.stop()
+        cluster = Cluster(folder, webhook, hosts, told)
+        await stand(cluster, folder, stop, hosts=[asdict(host) for host in hosts.values()], clocks=told)
     finally:
         remove_hosts(hosts.values())
 

@@ -37,6 +37,7 @@ class Strike:
     lease_seconds: float = 0.0  # for what is proved by a lease: from the onset to its end
     rank: int | None = None  # whoever was struck, where the fault chose another rank than it was given
     host: str | None = None
+    unscraped: bool = False  # Prometheus was dead: a page is due from when it scrapes again
 
 
 Fault = Callable[[Scene], Strike]
@@ -59,8 +60,8 @@ class Drill:
     step_seconds: tuple[float, ...] = (0.02, 0.25, 2.0)
     job: Mapping[str, int | float] = field(default_factory=dict)  # fields of JobSpec that it needs otherwise
     begins: Literal["training", "starting"] = "training"  # when it strikes
-    evidence: tuple[str, ...] = ()  # words that the finding has to hold, wherever in it
-    may_warn: tuple[str, ...] = ()  # a quiet one: causes that somebody may read of the next day
+    evidence: tuple[str, ...] = ()  # words that the finding has to hold, wherever in it; {rank} is the struck one
+    may_warn: tuple[str, ...] = ()  # a quiet one: causes that may be warned of, and read of the next day; no more
     watch_seconds: float = 8.0  # a quiet one: how long to go on looking after the strike
     unavailable: Callable[[], str | None] = lambda: None  # why it cannot be played here
     afterwards: Callable[[Scene], str | None] = lambda scene: None  # what was lost, once the fault is lifted

@@ -44,16 +44,16 @@ FAULTS = (
     Drill("hot-table", "one shard receives three times the mean", hot_shard, ("all_to_all_skew",), "imbalance",
           proof="steps", kinds=("trainer", "plain"), ranks=SEVERAL),
     Drill("throttled", "a GPU throttles for heat, and its rank computes half as long again", gpu.throttled,
-          ("thermal_throttle",), "straggler", proof="steps", evidence=("GPU-",)),
+          ("thermal_throttle",), "straggler", proof="steps", evidence=("GPU-{rank}",), unavailable=gpu.unavailable),
     Drill("nan", "the loss becomes NaN", one_rank("spoil", lifts=False), ("divergence",), "divergence", culprit="none",
-          proof="steps", kinds=("trainer", "ddp")),
+          kinds=("trainer", "ddp")),
     Drill("agent-killed", "SIGKILL to the only agent, for good", parts.kill_agent,
           ("ZmonAgentDown", "ZmonAgentsAbsent"), culprit="none", proof="watcher", afterwards=parts.agent_lost_nothing),
     Drill("hub-killed", "SIGKILL to the hub, for good, then SIGSTOP to a rank", parts.kill_hub,
-          ("ZmonLeaseOverdue", "ZmonHubDown"), culprit="none", proof="watcher", step_seconds=SHORT,
+          ("ZmonLeaseOverdue",), culprit="none", proof="watcher", step_seconds=SHORT,
           afterwards=parts.hub_lost_nothing),
     Drill("prometheus-killed", "SIGKILL to Prometheus and SIGSTOP to a rank meanwhile", parts.kill_prometheus,
-          ("rank_frozen",), "stall", proof="watcher", afterwards=parts.prometheus_lost_nothing),
+          ("rank_frozen",), "stall", proof="state", afterwards=parts.prometheus_lost_nothing),
 )  # fmt: skip
 
 QUIET = (

@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import quantiles
+from statistics import median, quantiles
 
 RECENT_STEPS = 200
 
@@ -68,8 +68,18 @@ def steps_done(folder: Path, rank: int = 0) -> int:
 
 def p99_seconds(folder: Path, rank: int = 0) -> float | None:
     """The 99th percentile of the job's own recent steps, by its own clock; None: fewer than two."""
-    recent = [float(line.split()[1]) for line in _lines(folder, rank)[2:][-RECENT_STEPS:]]
+    recent = _recent(folder, rank)
     return quantiles(recent, n=100, method="inclusive")[98] if len(recent) > 1 else None
+
+
+def median_seconds(folder: Path, rank: int = 0) -> float | None:
+    """The median of the same; None: there are none."""
+    recent = _recent(folder, rank)
+    return median(recent) if recent else None
+
+
+def _recent(folder: Path, rank: int) -> Sequence[float]:
+    return [float(line.split()[1]) for line in _lines(folder, rank)[2:][-RECENT_STEPS:]]
 
 
 def _lines(folder: Path, rank: int) -> Sequence[str]:

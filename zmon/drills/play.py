@@ -6,20 +6,24 @@ Nothing here helps zmon: it is asked as people ask it, over HTTP, and by waiting
 from __future__ import annotations
 
 import contextlib
+import http.client
+import itertools
+import subprocess
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 
 import msgspec
+import psutil
 
 from zmon.drills.casting import Cast, job_spec
 from zmon.drills.drill import Drill, Scene, Strike
 from zmon.drills.faults.sabotage import wait_until
-from zmon.drills.orders import p99_seconds, steps_done
-from zmon.drills.score import Row
-from zmon.drills.stage import Job, Page, Stage
+from zmon.drills.orders import median_seconds, p99_seconds, steps_done
+from zmon.drills.score import Row, alert_of
+from zmon.drills.stage import Job, Page, PartName, Stage
 from zmon.drills.targets import TARGETS
-from zmon.errors import ZmonError
+from zmon.errors import PartFailed, ZmonError
 from zmon.records import Finding, RankState
 
 START_SECONDS = 120.0
@@ -31,8 +35,17 @@ LOOK_SECONDS = 0.05
 PATIENCE_SECONDS = 5.0  # beyond twice the target, or the most; then it was missed
 MOST_SECONDS = 150.0
 PAGE_PATIENCE_SECONDS = 15.0
+PROMETHEUS_SECONDS = 30.0  # to start again, and to find its targets
 SETTLE_SECONDS = 2.0  # for a second page, a refined verdict
 CLOCK_SECONDS = 0.2  # by which a finding may seem older than its fault
+ANSWER_SECONDS = 10.0  # within which whoever is asked for the outcome has to answer
+WITNESSES: tuple[PartName, ...] = ("hub", "prometheus", "alertmanager")  # without all of them silence means nothing
+# What may go wrong in a drill and is no reason to end a session of hours: the row says so, and the next one is played.
+FAILURES = (
+    ZmonError, OSError, LookupError, ValueError, psutil.Error, subprocess.SubprocessError, http.client.HTTPException,
+    msgspec.MsgspecError,
+)  # fmt: skip
+_numbers = itertools.count(1)
 
 
 def play(drill: Drill, stage: Stage | None, part: Cast) -> Row:
@@ -44,15 +57,18 @@ def play(drill: Drill, stage: Stage | None, part: Cast) -> Row:
     if why := drill.unavailable():
         return replace(row, skipped=why)
     assert stage is not None
-    job = stage.start(job_spec(drill, part, f"{drill.name}-{part.repeat}-{int(row.time * 10) % 10**8}"))
+    row = replace(row, job=f"drill-{next(_numbers)}")  # it says nothing: zmon reads it
     try:
-        scene = _set(drill, stage, job, part)
-        row = replace(row, rank=scene.rank, host=scene.host, p99_seconds=p99_seconds(job.folder))
-        return (_watch if drill.quiet else _strike)(drill, scene, row)
-    except (ZmonError, OSError) as error:
-        return replace(row, broken=str(error))
-    finally:
-        job.end()
+        job = stage.start(job_spec(drill, part, row.job))
+        try:
+            scene = _set(drill, stage, job, part)
+            usual, slow = median_seconds(job.folder), p99_seconds(job.folder)
+            row = replace(row, rank=scene.rank, host=scene.host, median_seconds=usual, p99_seconds=slow)
+            return (_watch if drill.quiet else _strike)(drill, scene, row)
+        finally:
+            job.end()
+    except FAILURES as error:
+        return replace(row, broken=str(error) if isinstance(error, ZmonError) else f"{type(error).__name__}: {error}")
 
 
 def _set(drill: Drill, stage: Stage, job: Job, part: Cast) -> Scene:
@@ -91,8 +107,9 @@ def _strike(drill: Drill, scene: Scene, row: Row) -> Row:
     """Cause the fault, wait for the finding and the page, lift it, wait for the end."""
     before = tuple(sorted({finding.cause for finding in _findings(scene, row.time)}))
     struck = drill.fault(scene)
+    due: float | None = None
     try:
-        row = _hear(drill, scene, struck, replace(row, before=before, host=struck.host or scene.host))
+        row, due = _hear(drill, scene, struck, replace(row, before=before, host=struck.host or scene.host))
     finally:
         if struck.lift is not None:
             with contextlib.suppress(ProcessLookupError):
@@ -100,23 +117,34 @@ def _strike(drill: Drill, scene: Scene, row: Row) -> Row:
     if struck.lift is not None and row.told is not None:
         row = replace(row, lifted=True, resolved_seconds=_until_resolved(scene))
     row = replace(row, lost=drill.afterwards(scene))
+    if due is not None and (page := _page_about(scene, struck.onset, row)):
+        row = replace(row, page_seconds=max(0.0, page.time - due))
     return replace(row, paged=_alerts(scene, struck.onset, "critical"), warned=_alerts(scene, struck.onset, "warning"))
 
 
-def _hear(drill: Drill, scene: Scene, struck: Strike, row: Row) -> Row:
-    """What is found, what is paged, and when."""
-    target = TARGETS.finding_seconds(drill.proof, row.p99_seconds or row.step_seconds, struck.lease_seconds)
+def _hear(drill: Drill, scene: Scene, struck: Strike, row: Row) -> tuple[Row, float | None]:
+    """What is found, and when; and since when a page is due: None where nothing is found, or it is found by a page."""
+    usual, slow = row.median_seconds or row.step_seconds, row.p99_seconds or row.step_seconds
+    target = TARGETS.finding_seconds(drill.proof, usual, slow, struck.lease_seconds)
     until = struck.onset + min(2 * target, MOST_SECONDS) + PATIENCE_SECONDS
     found, seen = _await_finding(drill, scene, struck, until)
     row = replace(row, target_seconds=target)
     if found is None or seen is None:
-        return row
-    page = _await_page(scene, struck.onset, found.severity)
-    time.sleep(SETTLE_SECONDS)
+        return row, None
     row = replace(_told(drill, scene, struck, row, found), finding_seconds=seen - struck.onset)
-    if page is None or isinstance(found, Page):
-        return row
-    return replace(row, page_seconds=max(0.0, page.time - seen))
+    if isinstance(found, Page):
+        return row, None
+    due = _scraped(scene) if struck.unscraped else seen
+    wait_until(lambda: _page_about(scene, struck.onset, row), PAGE_PATIENCE_SECONDS)
+    time.sleep(SETTLE_SECONDS)
+    return _told(drill, scene, struck, row, found), due
+
+
+def _scraped(scene: Scene) -> float:
+    """When Prometheus scrapes again, or nobody waits any longer. It answers 5 s before it knows its targets."""
+    asked = f"timestamp(up) > {time.time():.3f}"
+    wait_until(lambda: scene.stage.query(asked), PROMETHEUS_SECONDS)
+    return time.time()
 
 
 def _until_resolved(scene: Scene) -> float | None:
@@ -147,14 +175,11 @@ def _await_finding(
     return others
 
 
-def _await_page(scene: Scene, since: float, severity: str) -> Page | None:
-    """The first alert of that severity."""
-
-    def page() -> Page | None:
-        return next((p for p in _pages(scene, since) if p.severity == severity), None)
-
-    wait_until(page, PAGE_PATIENCE_SECONDS)
-    return page()
+def _page_about(scene: Scene, since: float, row: Row) -> Page | None:
+    """The first page that tells of what was found."""
+    alert = alert_of(row.detector, row.severity or "")
+    about = (p for p in _pages(scene, since) if p.alert == alert and p.labels.get("detector") == row.detector)
+    return next(about, None)
 
 
 def _told(drill: Drill, scene: Scene, struck: Strike, row: Row, found: Finding | Page) -> Row:
@@ -164,6 +189,7 @@ def _told(drill: Drill, scene: Scene, struck: Strike, row: Row, found: Finding |
     now = _findings(scene, struck.onset)
     found = next((f for f in now if f.id == found.id), found)
     rank, host = struck.rank if struck.rank is not None else scene.rank, struck.host or scene.host
+    words = [word.format(rank=rank) for word in drill.evidence]
     right = {
         "rank": found.ranks == (rank,) and found.hosts == (host,),
         "host": set(found.hosts) == {host},
@@ -173,32 +199,42 @@ def _told(drill: Drill, scene: Scene, struck: Strike, row: Row, found: Finding |
     return replace(
         row,
         told=found.cause,
+        detector=found.detector,
         severity=found.severity,
         culprit_right=right,
         told_ranks=found.ranks,
         told_hosts=found.hosts,
-        evidence_missing=tuple(word for word in drill.evidence if word not in text),
+        evidence_missing=tuple(word for word in words if word not in text),
         beside=tuple(sorted({f.cause for f in now if f.id != found.id})),
     )
 
 
 def _watch(drill: Drill, scene: Scene, row: Row) -> Row:
-    """Do what is ordinary, and see that nobody is woken, from the start of the job on."""
+    """Do what is ordinary, and see that nobody is woken, from the start of the job on. Raises PartFailed."""
     drill.fault(scene)
     time.sleep(drill.watch_seconds)
-    said = {f.cause: f.severity for f in _findings(scene, row.time) if f.cause not in drill.may_warn}
+    wait_until(lambda: all(map(scene.stage.answers, WITNESSES)), ANSWER_SECONDS)
+    if silent := [part for part in WITNESSES if not scene.stage.answers(part)]:
+        what = f"{' and '.join(silent)} did not answer at the end"
+        raise PartFailed(what, "nobody could have been woken", f"see {scene.stage.folder}")
+    found = _findings(scene, row.time, siblings=True)
+    excused = [f for f in found if f.severity == "warning" and f.cause in drill.may_warn]
+    told = {(finding.job_id, finding.detector) for finding in excused}  # what an alert about them is labelled with
+    rang = [page for page in _pages(scene, row.time) if page.severity == "warning"]
+    warned = {f.cause for f in found if f.severity == "warning" and f not in excused}
+    warned |= {page.alert for page in rang if (page.job_id, page.labels.get("detector")) not in told}
     return replace(
         row,
         paged=_alerts(scene, row.time, "critical"),
-        critical=tuple(sorted(cause for cause, severity in said.items() if severity == "critical")),
-        warned=tuple(sorted(cause for cause, severity in said.items() if severity == "warning")),
+        critical=tuple(sorted({finding.cause for finding in found if finding.severity == "critical"})),
+        warned=tuple(sorted(warned)),
     )
 
 
-def _findings(scene: Scene, since: float) -> list[Finding]:
+def _findings(scene: Scene, since: float, siblings: bool = False) -> list[Finding]:
     """What was found about the job since then, oldest first; remarks that wake nobody are left out."""
-    every = scene.stage.findings(scene.job.spec.job_id, active=False)
-    news = [f for f in every if f.detected >= since - CLOCK_SECONDS and f.severity != "info"]
+    every = scene.stage.findings(None if siblings else scene.job.spec.job_id, active=False)
+    news = [f for f in every if f.detected >= since - CLOCK_SECONDS and f.severity != "info" and _mine(scene, f.job_id)]
     return sorted(news, key=lambda finding: finding.detected)
 
 
@@ -206,10 +242,15 @@ def _pages(scene: Scene, since: float) -> Sequence[Page]:
     """Whoever was woken since then about this job, or what belongs to it, or the monitor: each alert once."""
     first: dict[tuple[str, str], Page] = {}
     for page in scene.stage.pages():
-        mine = page.job_id is None or page.job_id.startswith(scene.job.spec.job_id)
-        if mine and page.status == "firing":
+        if (page.job_id is None or _mine(scene, page.job_id)) and page.status == "firing":
             first.setdefault((page.fingerprint, page.began), page)
     return [page for page in first.values() if page.time >= since]
+
+
+def _mine(scene: Scene, job_id: str) -> bool:
+    """Whether that is the job, or another that its drill started beside it."""
+    own = scene.job.spec.job_id
+    return job_id == own or job_id.startswith(f"{own}-")
 
 
 def _alerts(scene: Scene, since: float, severity: str) -> tuple[str, ...]:

@@ -11,6 +11,14 @@ from zmon.drills.targets import TARGETS
 
 NOTHING = "nothing"  # the cause of a drill that nobody noticed
 SAID = ("right", "wrong", "missed", "late")  # verdicts on what zmon said of a fault
+FOUND = ("right", "late")
+
+
+def alert_of(detector: str, severity: str) -> str:
+    """The alert that tells of such a finding, by dashboards/rules/zmon.yaml."""
+    if severity != "critical":
+        return "ZmonFindingWarning"
+    return "ZmonStall" if detector == "stall" else "ZmonFindingCritical"
 
 
 @dataclass(frozen=True)
@@ -23,6 +31,7 @@ class Row:
     kind: str
     ranks: int
     step_seconds: float
+    job: str = ""  # its id
     time: float = 0.0  # unix seconds at the start
     stage: str = "host"
     quiet: bool = False
@@ -31,17 +40,19 @@ class Row:
     rank: int | None = None  # who was struck
     host: str | None = None
     before: tuple[str, ...] = ()  # causes found before anything was done
-    p99_seconds: float | None = None  # of the job's own steps before
+    median_seconds: float | None = None  # of the job's own steps before
+    p99_seconds: float | None = None
     told: str | None = None  # the cause that was found, or the alert
+    detector: str = ""  # that found it
     severity: str | None = None
     culprit_right: bool = False
     told_ranks: tuple[int, ...] = ()
     told_hosts: tuple[str, ...] = ()
     evidence_missing: tuple[str, ...] = ()
-    beside: tuple[str, ...] = ()  # what else was found
+    beside: tuple[str, ...] = ()  # what else was found, by cause
     target_seconds: float | None = None
     finding_seconds: float | None = None  # onset → finding
-    page_seconds: float | None = None  # finding → page
+    page_seconds: float | None = None  # finding → the page about it, however late; None: it never came
     resolved_seconds: float | None = None  # lifted → resolved
     lifted: bool = False
     paged: tuple[str, ...] = ()  # alerts that woke somebody, by name
@@ -72,22 +83,34 @@ class Row:
         if self.quiet:
             said += [f"paged {name}" for name in self.paged] + [f"critical {cause}" for cause in self.critical]
             said += [f"warned {name}" for name in self.warned]
-        elif self.verdict in SAID and self.told is not None:
+        elif self.verdict == "missed":
+            said += [f"paged {name}" for name in self.paged]
+        elif self.verdict in SAID:
             said += self._of_the_telling()
         return tuple(remark for remark in said if remark)
 
     def _of_the_telling(self) -> list[str]:
-        said = [f"{cause} was found before the fault" for cause in self.before]
+        said = [f"it was {self.expected[0]}, rank {self.rank} on {self.host}"] if self.verdict == "wrong" else []
+        said += [f"{cause} was found before the fault" for cause in self.before]
         if self.evidence_missing:
             said.append(f"the evidence lacks {', '.join(self.evidence_missing)}")
-        if self.proof != "watcher":  # where a part is dead, several alarms ring
-            rang = self.paged if self.severity == "critical" else (*self.paged, *self.warned)
-            if len(rang) != 1:
-                said.append(f"{len(rang)} alerts: {', '.join(rang)}" if rang else "no alert")
-            elif self.page_seconds is not None and self.page_seconds > TARGETS.page_seconds:
-                said.append("the page was late")
+        said += [f"{cause} was blamed beside it" for cause in self.beside]
+        said += self._of_the_page()
         if self.lifted and (self.resolved_seconds is None or self.resolved_seconds > TARGETS.resolve_seconds):
             said.append("it did not resolve in time")
+        return said
+
+    def _of_the_page(self) -> list[str]:
+        if self.proof == "watcher":  # where a part is dead, several alarms ring
+            return [] if self.paged or self.warned else ["no page"]
+        rang = self.paged if self.severity == "critical" else (*self.paged, *self.warned)
+        if not rang:
+            return ["no page"]
+        said = [f"{len(rang)} alerts: {', '.join(rang)}"] if len(rang) > 1 else []
+        if self.page_seconds is None or alert_of(self.detector, self.severity or "") not in rang:
+            said.append(f"no page about it, but {', '.join(rang)}")
+        elif self.page_seconds > TARGETS.page_seconds:
+            said.append("the page was late")
         return said
 
     @property
@@ -128,6 +151,20 @@ def verdicts(rows: Sequence[Row]) -> Counter[str]:
     return Counter(row.verdict for row in rows)
 
 
+def finding_spread(rows: Sequence[Row], proof: str) -> Spread | None:
+    """Onset → finding, of the faults proved so that were found."""
+    return spread([row.finding_seconds for row in rows if row.proof == proof and row.verdict in FOUND])
+
+
+def shortfalls(rows: Sequence[Row]) -> tuple[str, ...]:
+    """What they fall short of together, though each is as expected, in words."""
+    state = finding_spread(rows, "state")
+    if state is None or state.count < TARGETS.state_drills or state.p50 <= TARGETS.state_p50_seconds:
+        return ()
+    return (f"where a state proves it, half took longer than {TARGETS.state_p50_seconds:g} s: p50 {state.p50:.2f} s",)
+
+
 def false_pages_per_hour(rows: Sequence[Row], seconds: float) -> float | None:
-    """Of quiet drills that took so long together; None where they took no time."""
-    return sum(len(row.paged) for row in rows if row.quiet) / (seconds / 3600) if seconds > 0 else None
+    """Of quiet drills that took so long together; a critical finding is one. None where they took no time."""
+    false = sum(max(len(row.paged), len(row.critical)) for row in rows if row.quiet)
+    return false / (seconds / 3600) if seconds > 0 else None

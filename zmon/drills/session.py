@@ -52,14 +52,15 @@ def play_all(
 
 
 def soak(drills: Sequence[Drill], seconds: float, seed: int, pinned: Pinned, folder: Path, played: Played) -> float:
-    """Quiet drills of one host, drawn at random, until the time is over; how long it took, in seconds."""
+    """Quiet drills that can be played here, drawn at random, until the time is over; how long it took, in seconds."""
     check_installed()
-    draw, quiet = random.Random(seed), [drill for drill in drills if drill.quiet and drill.stage == "host"]
-    with standing("host", folder) as stage:
+    draw, quiet = random.Random(seed), [drill for drill in drills if drill.quiet and drill.unavailable() is None]
+    with ExitStack() as stack:
+        stages = {name: stack.enter_context(standing(name, folder)) for name in sorted({d.stage for d in quiet})}
         begin, repeat = time.monotonic(), 0
         while time.monotonic() - begin < seconds:
             drill = draw.choice(quiet)
-            played(play(drill, stage, pin(drill, cast(drill, repeat, seed), pinned)))
+            played(play(drill, stages[drill.stage], pin(drill, cast(drill, repeat, seed), pinned)))
             repeat += 1
         return time.monotonic() - begin
 

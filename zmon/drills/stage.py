@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
+import psutil
+
 from zmon.records import Finding, JobView, RankState
 
 JobKind = Literal["trainer", "ddp", "plain"]  # the bundled trainer · DDP with zmon.attach() · never imports zmon
@@ -67,6 +69,9 @@ class Job(Protocol):
     def exit_code(self) -> int | None:
         """Of the first launcher; None while it runs."""
 
+    def signal(self, number: int, launcher: int = 0) -> None:
+        """As its owner would, to a launcher by its index; nothing happens where that has ended."""
+
     def end(self) -> None:
         """End it with everything it started, whatever state that is in; may be called twice."""
 
@@ -85,8 +90,8 @@ class Stage(Protocol):
     def start(self, spec: JobSpec) -> Job:
         """Start a job; it does not wait until it trains."""
 
-    def findings(self, job_id: str, active: bool = True) -> list[Finding]:
-        """The hub's findings about one job, newest first; none while the hub does not answer."""
+    def findings(self, job_id: str | None, active: bool = True) -> list[Finding]:
+        """The hub's findings about one job, or any, newest first; none while the hub does not answer."""
 
     def job(self, job_id: str) -> JobView | None:
         """The hub's view of one job; None: it knows none, or does not answer."""
@@ -100,10 +105,10 @@ class Stage(Protocol):
     def query(self, promql: str) -> list[dict[str, object]]:
         """The result vector of a PromQL query; empty while Prometheus does not answer."""
 
-    def part_pid(self, part: PartName, host: str | None = None) -> int:
-        """The process of a part; `host` where each host has its own."""
+    def part(self, part: PartName, host: str | None = None) -> psutil.Process:
+        """The process of a part; `host` where each host has its own. Raises ZmonError where it does not run."""
 
-    def supervisor_pid(self) -> int:
+    def supervisor(self) -> psutil.Process:
         """The process that starts parts again when they die; stopping it keeps a part down."""
 
     def answers(self, part: PartName) -> bool:

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
 import struct
-import subprocess
 from pathlib import Path
 
-from zmon.errors import PartFailed
+from zmon.drills.compiled import shared_library
 
 _NANOSECONDS = struct.Struct("=q")
 
 
 def library(folder: Path) -> Path:
     """Compile it. Raises PartFailed without a C compiler."""
-    compiler = shutil.which("cc")
-    if compiler is None:
-        raise PartFailed("cannot build a clock to set", "there is no C compiler", "apt-get install gcc libc6-dev")
-    path = folder / "clock.so"
-    source = Path(__file__).with_name("clock.c")
-    subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", path, source, "-ldl"], check=True)
-    return path
+    return shared_library(Path(__file__).with_name("clock.c"), folder / "clock.so")
 
 
 class Clock:

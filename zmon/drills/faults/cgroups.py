@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import time
 from pathlib import Path
 
@@ -11,11 +12,14 @@ import psutil
 
 from zmon.drills.drill import Scene, Strike
 from zmon.drills.faults.sabotage import one_rank
+from zmon.drills.faults.signals import process_of
 from zmon.errors import ZmonError
 
 ROOT = Path("/sys/fs/cgroup")
 ROOM_BYTES = 64 << 20  # what is charged before it moves stays with its old group, so it has this much more
+EAT_BYTES = 4 * ROOM_BYTES  # at most: should the limit not hold, the machine has to
 DEATH_SECONDS = 60.0
+_MADE = re.compile(r"zmon-drill-(?P<pid>\d+)-.*")  # a group, by the process that made it
 
 
 def unavailable() -> str | None:
@@ -28,16 +32,20 @@ def unavailable() -> str | None:
 
 def out_of_memory(scene: Scene) -> Strike:
     """Limit one rank's memory, and have it take more."""
-    parent, limit = _place()
+    remove_leftovers()
+    rank = process_of(scene)
+    parent, limits = _place()
     group = parent / f"zmon-drill-{os.getpid()}-{scene.job.spec.job_id}"
     group.mkdir()
     try:
-        (group / limit).write_text(str(ROOM_BYTES))
+        for limit, most in limits.items():
+            if (group / limit).exists():  # where no swap is accounted for there is no limit on it
+                (group / limit).write_text(str(most))
         (group / "cgroup.procs").write_text(str(scene.pid))
-        one_rank("eat", lifts=False)(scene)
-        process, deadline = psutil.Process(scene.pid), time.monotonic() + DEATH_SECONDS
+        one_rank("eat", EAT_BYTES, lifts=False)(scene)
+        deadline = time.monotonic() + DEATH_SECONDS
         alive = time.time()
-        while _lives(process):
+        while _lives(rank):
             alive = time.time()
             if time.monotonic() > deadline:
                 raise ZmonError("the rank was not killed for want of memory", f"{group} has no effect")
@@ -47,11 +55,28 @@ def out_of_memory(scene: Scene) -> Strike:
         _remove(group)
 
 
-def _place() -> tuple[Path, str]:
-    """Where groups are made, and what the limit is called there."""
+def remove_leftovers() -> None:
+    """Remove the groups of drills that were killed."""
+    parent, _ = _place()
+    with contextlib.suppress(OSError):
+        for group in parent.iterdir():
+            made = _MADE.fullmatch(group.name)
+            if made and not _runs(int(made["pid"])):
+                _remove(group)
+
+
+def _place() -> tuple[Path, dict[str, int]]:
+    """Where groups are made, and what the limits are called there: on memory first, then on what is swapped out."""
     if (ROOT / "cgroup.controllers").exists():
-        return ROOT, "memory.max"
-    return ROOT / "memory", "memory.limit_in_bytes"
+        return ROOT, {"memory.max": ROOM_BYTES, "memory.swap.max": 0}
+    return ROOT / "memory", {"memory.limit_in_bytes": ROOM_BYTES, "memory.memsw.limit_in_bytes": ROOM_BYTES}
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return _lives(psutil.Process(pid))
+    except psutil.NoSuchProcess:
+        return False
 
 
 def _lives(process: psutil.Process) -> bool:
@@ -62,9 +87,12 @@ def _lives(process: psutil.Process) -> bool:
 
 
 def _remove(group: Path) -> None:
-    """It can go once its launcher has reaped the rank."""
+    """What lives in it goes back to where groups are made; the dead leave once their launcher has reaped them."""
     for _ in range(100):
         with contextlib.suppress(OSError):
+            for pid in (group / "cgroup.procs").read_text().split():
+                with contextlib.suppress(OSError):  # it has just died
+                    (group.parent / "cgroup.procs").write_text(pid)
             group.rmdir()
             return
         time.sleep(0.05)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from contextlib import ExitStack
 
+from zmon.drills.compiled import INSTALL, no_compiler
 from zmon.drills.drill import Scene, Strike
 from zmon.drills.faults.sabotage import one_rank
 from zmon.drills.host import OneHost
@@ -15,23 +17,24 @@ LOOKED_SECONDS = 3.0  # an agent reads its GPUs every second, and has to know wh
 SLOWER = 1.5
 
 
+unavailable = no_compiler  # the driver is compiled
+
+
 def throttled(scene: Scene) -> Strike:
     """Card n is rank n's; the one of the struck rank throttles."""
     gpus = scene.stage.gpus if isinstance(scene.stage, OneHost) else None
     if gpus is None:
-        raise ZmonError("no GPU to play with", "the stub of NVML could not be built", "apt-get install gcc libc6-dev")
+        raise ZmonError("no GPU to play with", "the stub of NVML could not be built", INSTALL)
     ranks = scene.stage.ranks(scene.job.spec.job_id).values()
     told = [(str(state.rank), "pids", state.pid) for state in ranks]
-    gpus.tell(*told)
-    time.sleep(LOOKED_SECONDS)
     card = str(scene.rank)
-    onset = time.time()
-    gpus.tell((card, REASONS, HW_THERMAL_SLOWDOWN))
-    slowed = one_rank("slow", SLOWER)(scene)
-
-    def lift() -> None:
-        gpus.untell((card, REASONS))
+    with ExitStack() as undo:
+        undo.callback(gpus.untell, (card, REASONS), *((who, what) for who, what, _ in told))
+        gpus.tell(*told)
+        time.sleep(LOOKED_SECONDS)
+        onset = time.time()
+        gpus.tell((card, REASONS, HW_THERMAL_SLOWDOWN))
+        slowed = one_rank("slow", SLOWER)(scene)
         if slowed.lift is not None:
-            slowed.lift()
-
-    return Strike(max(onset, slowed.onset), lift)
+            undo.callback(slowed.lift)
+        return Strike(max(onset, slowed.onset), undo.pop_all().close)

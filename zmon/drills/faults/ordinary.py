@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import os
 import signal
@@ -10,12 +9,10 @@ import subprocess
 import sys
 import time
 
-import psutil
-
 from zmon.drills import jobs
 from zmon.drills.drill import Scene, Strike
 from zmon.drills.faults.sabotage import wait_until
-from zmon.drills.launched import Launched
+from zmon.drills.launched import kill_all, launch
 from zmon.drills.orders import steps_done
 from zmon.errors import ZmonError
 from zmon.sources.rank_box import LEFT_BEHIND_SECONDS
@@ -56,7 +53,7 @@ def second_job(scene: Scene) -> Strike:
         onset = time.time()
         if not wait_until(lambda: steps_done(other.folder) > 10, END_SECONDS):
             raise ZmonError("the second job does not train", "the machine is too small", f"see {other.folder}/log")
-        os.kill(other.launchers[0], signal.SIGTERM)
+        other.signal(signal.SIGTERM)
         wait_until(lambda: other.exit_code() is not None, 20)
     finally:
         other.end()
@@ -68,17 +65,12 @@ def left_box(scene: Scene) -> Strike:
     folder = scene.job.folder / "elsewhere"
     folder.mkdir()
     spec = dataclasses.replace(scene.job.spec, job_id=f"{scene.job.spec.job_id}-left", kind="ddp", ranks=2)
-    env = {**os.environ, **jobs.environment(spec, folder), "ZMON_BOX_DIR": str(folder / "boxes")}
-    with (folder / "log").open("wb") as log:
-        command = jobs.command(spec, "--standalone", "--nproc-per-node=2")
-        launcher = subprocess.Popen(command, env=env, stdout=log, stderr=log, start_new_session=True)
-    other = Launched(spec, folder, [launcher])
+    command = jobs.command(spec, "--standalone", "--nproc-per-node=2")
+    other = launch(spec, folder, [(command, jobs.environment(spec, folder, folder / "boxes"))])
     try:
         if not wait_until(lambda: steps_done(folder) > 10, END_SECONDS):
             raise ZmonError("the job that is to die does not train", "the machine is too small", f"see {folder}/log")
-        for process in psutil.Process(launcher.pid).children(recursive=True):
-            process.kill()
-        launcher.kill()
+        kill_all(folder)
     finally:
         other.end()
     time.sleep(LEFT_BEHIND_SECONDS + 2)
@@ -89,11 +81,9 @@ def left_box(scene: Scene) -> Strike:
 
 def fewer_ranks(scene: Scene) -> Strike:
     """One of the launchers is ended by its owner; the job goes on with the ranks of the other."""
-    leaving = psutil.Process(scene.job.launchers[-1])
     before = steps_done(scene.job.folder)
     onset = time.time()
-    with contextlib.suppress(psutil.NoSuchProcess):
-        leaving.terminate()
+    scene.job.signal(signal.SIGTERM, -1)
     time.sleep(5.0)
     if not wait_until(lambda: steps_done(scene.job.folder) != before and _trains(scene), END_SECONDS / 2):
         raise ZmonError("the job did not go on", "its launcher gave up", f"see {scene.job.folder}/log")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 
 from zmon.drills.drill import Fault, Scene, Strike
 from zmon.drills.faults.sabotage import wait_until
+from zmon.drills.faults.signals import go_on, process_of
 from zmon.drills.stage import PartName, Stage
 from zmon.errors import ZmonError
 
@@ -21,7 +21,7 @@ def restart(part: PartName) -> Fault:
 
     def strike(scene: Scene) -> Strike:
         onset = time.time()
-        os.kill(scene.stage.part_pid(part), signal.SIGKILL)
+        scene.stage.part(part).kill()
         time.sleep(0.5)
         if not wait_until(lambda: scene.stage.answers(part), BACK_SECONDS):
             raise ZmonError(f"{part} did not come back", "its supervisor did not start it", f"see {scene.stage.folder}")
@@ -38,31 +38,35 @@ def kill_agent(scene: Scene) -> Strike:
 
 def kill_hub(scene: Scene) -> Strike:
     """SIGKILL the hub, which has a finding to lose; then a rank is stopped, and only the backstop can page."""
-    os.kill(scene.pid, signal.SIGSTOP)
-    paged = wait_until(lambda: _last_page(scene) == "firing", FOUND_SECONDS)
-    os.kill(scene.pid, signal.SIGCONT)
+    rank = process_of(scene)
+    try:
+        rank.suspend()
+        paged = wait_until(lambda: _last_page(scene) == "firing", FOUND_SECONDS)
+    finally:
+        go_on(rank)
     if not (paged and wait_until(lambda: _last_page(scene) == "resolved", 3 * FOUND_SECONDS)):
         raise ZmonError("the hub has nothing to lose", "it did not find a stopped rank", "play rank-frozen first")
-    onset, lift = _kill(scene.stage, "hub")
-    os.kill(scene.pid, signal.SIGSTOP)
-
-    def lift_both() -> None:
-        lift()
-        os.kill(scene.pid, signal.SIGCONT)
-
-    return Strike(onset, lift_both)
+    with ExitStack() as undo:
+        undo.callback(go_on, rank)
+        onset, start_again = _kill(scene.stage, "hub")
+        undo.callback(start_again)
+        rank.suspend()
+        return Strike(onset, undo.pop_all().close)
 
 
 def kill_prometheus(scene: Scene) -> Strike:
     """SIGKILL Prometheus, then stop a rank: the hub knows by itself; the page has to come after the restart."""
-    _, start_again = _kill(scene.stage, "prometheus")
-    try:
-        os.kill(scene.pid, signal.SIGSTOP)
-        onset = time.time()
-        wait_until(lambda: scene.stage.findings(scene.job.spec.job_id), FOUND_SECONDS)
-    finally:
-        start_again()
-    return Strike(onset, lambda: os.kill(scene.pid, signal.SIGCONT))
+    rank = process_of(scene)
+    with ExitStack() as undo:
+        undo.callback(go_on, rank)
+        _, start_again = _kill(scene.stage, "prometheus")
+        try:
+            rank.suspend()
+            onset = time.time()
+            wait_until(lambda: scene.stage.findings(scene.job.spec.job_id), FOUND_SECONDS)
+        finally:
+            start_again()
+        return Strike(onset, undo.pop_all().close, unscraped=True)
 
 
 def agent_lost_nothing(scene: Scene) -> str | None:
@@ -96,8 +100,10 @@ def _last_page(scene: Scene) -> str | None:
 
 
 def _kill(stage: Stage, part: PartName) -> tuple[float, Callable[[], None]]:
-    """A supervisor that is stopped starts nothing again."""
-    supervisor, pid = stage.supervisor_pid(), stage.part_pid(part)
-    os.kill(supervisor, signal.SIGSTOP)
-    os.kill(pid, signal.SIGKILL)
-    return time.time(), lambda: os.kill(supervisor, signal.SIGCONT)
+    """A supervisor that is stopped starts nothing again; the second of the two lets it go on."""
+    supervisor = stage.supervisor()
+    with ExitStack() as undo:
+        undo.callback(go_on, supervisor)
+        supervisor.suspend()
+        stage.part(part).kill()
+        return time.time(), undo.pop_all().close

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import threading
+from pathlib import Path
 
 from zmon.drills.drill import Scene, Strike
 from zmon.drills.faults.sabotage import wait_until
@@ -21,10 +23,20 @@ def checkpoint_hangs(scene: Scene) -> Strike:
         raise ZmonError("the job does not save", "it stands still, or died", f"see {folder}/log")
     os.mkfifo(folder / "blocked")
     (folder / "blocked").rename(folder / f"checkpoint-{rank}.pt")
-    wait_until(lambda: _stands_still(scene), 20 + 5 * between)
+    if not wait_until(lambda: _stands_still(scene), 20 + 5 * between):
+        raise ZmonError(f"rank {rank} does not wait for its checkpoint", "it was not time for one", f"see {folder}/log")
     onset = float((folder / f"saving-{rank}").read_text())  # the last one, which did not end
-    lease = scene.stage.ranks(spec.job_id)[rank].lease_seconds
-    return Strike(onset, lease_seconds=lease or 0.0)
+    state = scene.stage.ranks(spec.job_id).get(rank)
+    lease = state.lease_seconds if state is not None else None
+    if lease is None:
+        raise ZmonError(f"nothing is known of the lease of rank {rank}", "the agent does not see it any more")
+    return Strike(onset, lambda: _answer_again(folder, rank), lease_seconds=lease)
+
+
+def _answer_again(folder: Path, rank: int) -> None:
+    """Somebody reads what is saved, and the next checkpoint is a file again."""
+    blocked = (folder / f"checkpoint-{rank}.pt").rename(folder / "blocked")
+    threading.Thread(target=blocked.read_bytes, daemon=True).start()  # it ends with the checkpoint
 
 
 def _stands_still(scene: Scene) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from zmon.drills.stage import JobSpec
 
 HERE = Path(__file__).parent
 SCRIPTS = {"trainer": "bundled.py", "ddp": "ddp.py", "plain": "plain.py"}
+FOLDER = "DRILL_FOLDER"  # the variable by which all processes of a job are known
 
 
 def command(spec: JobSpec, *launcher: str) -> list[str]:
@@ -20,12 +22,19 @@ def command(spec: JobSpec, *launcher: str) -> list[str]:
     return [*watched, *torchrun, str(HERE / SCRIPTS[spec.kind])]
 
 
-def environment(spec: JobSpec, folder: Path) -> dict[str, str]:
-    """What its ranks are told, beside where the boxes lie."""
-    return {
+def environment(spec: JobSpec, folder: Path, box_dir: Path) -> dict[str, str]:
+    """All that its launchers are started with."""
+    return inherited() | {
         "ZMON_JOB_ID": spec.job_id,
+        "ZMON_BOX_DIR": str(box_dir),
+        FOLDER: str(folder),
         "DRILL": json.dumps({**dataclasses.asdict(spec), "folder": str(folder)}),
         "OMP_NUM_THREADS": "1",
         "PYTHONUNBUFFERED": "1",
         "PYTHONPATH": str(HERE.parents[2]),
     }
+
+
+def inherited() -> dict[str, str]:
+    """Our own environment, without what the person told zmon: that is about their jobs and their pager."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("ZMON_")}

@@ -65,7 +65,7 @@ class Saboteur:
         if self.order("raise"):
             print("reader: shard 17 is truncated", file=sys.stderr, flush=True)
             raise ValueError("bad sample in shard 17")
-        if self.order("eat"):
+        if (order := self.order("eat")) and sum(map(len, self._eaten)) < order["amount"]:
             self._eaten.append(bytearray(b"x") * (8 * MIB))
         if self.once("pause"):
             time.sleep(10 * self._typical)

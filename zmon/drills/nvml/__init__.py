@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from pathlib import Path
 
-from zmon.errors import PartFailed
+from zmon.drills.compiled import shared_library
 
 
 def library(folder: Path, *flags: str) -> Path:
     """Compile the stub as libnvidia-ml.so.1 in a folder of its own. Raises PartFailed without a C compiler."""
-    compiler = shutil.which("cc")
-    if compiler is None:
-        raise PartFailed("cannot build a GPU to play with", "there is no C compiler", "apt-get install gcc libc6-dev")
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "libnvidia-ml.so.1"
-    source = Path(__file__).with_name("nvml.c")
-    subprocess.run([compiler, "-shared", "-fPIC", "-O1", *flags, "-o", path, source], check=True)
-    return path
+    return shared_library(Path(__file__).with_name("nvml.c"), folder / "libnvidia-ml.so.1", *flags)
 
 
 class Script:
@@ -38,7 +30,7 @@ class Script:
     def untell(self, *questions: tuple[str, str]) -> None:
         """Back to the usual."""
         for question in questions:
-            del self._answers[question]
+            self._answers.pop(question, None)
         self._write()
 
     @property

@@ -1,0 +1,89 @@
+"""A job's end: all that belongs to it goes, whoever started it and whether that still lives; nobody else does."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from tests.build import eventually
+from zmon.drills.jobs import FOLDER, environment
+from zmon.drills.launched import launch, running
+from zmon.drills.stage import JobSpec
+
+SPEC = JobSpec("job")
+SLEEP = [sys.executable, "-c", "import time; time.sleep(100)"]
+ORPHANS = [  # a launcher that dies and leaves a rank in a session of its own
+    sys.executable, "-c", f"import subprocess; subprocess.Popen({SLEEP!r}, start_new_session=True)",
+]  # fmt: skip
+
+
+@pytest.fixture
+def start(tmp_path):
+    jobs = []
+
+    def one(command, name="job"):
+        folder = tmp_path / name
+        folder.mkdir()
+        jobs.append(launch(SPEC, folder, [(command, environment(SPEC, folder, tmp_path / "boxes"))]))
+        return jobs[-1]
+
+    yield one
+    for job in jobs:
+        job.end()
+
+
+def test_ranks_whose_launcher_died_are_ended(start):
+    job = start(ORPHANS)
+    assert eventually(lambda: job.exit_code() == 0, 10)
+    (rank,) = running(job.folder)
+    job.end()
+    assert eventually(lambda: not rank.is_running(), 5)
+
+
+def test_stopped_rank_is_ended(start):
+    job = start(SLEEP)
+    (rank,) = running(job.folder)
+    rank.suspend()
+    job.end()
+    assert job.exit_code() is not None
+    assert not running(job.folder)
+
+
+def test_other_jobs_go_on(start):
+    job, other = start(SLEEP), start(SLEEP, "job-2")
+    job.end()
+    assert other.exit_code() is None
+
+
+def test_job_that_was_ended_is_left_alone(start):
+    job = start(SLEEP)
+    job.end()
+    with subprocess.Popen(SLEEP, env=os.environ | {FOLDER: str(job.folder)}) as later:
+        job.end()
+        assert later.poll() is None
+        later.kill()
+
+
+def test_nothing_is_signalled_once_the_launcher_is_reaped(start, monkeypatch):
+    job = start([sys.executable, "-c", ""])
+    assert eventually(lambda: job.exit_code() == 0, 10)
+    monkeypatch.setattr(os, "kill", lambda *_: pytest.fail("its pid may be another's"))
+    job.signal(signal.SIGTERM)
+    job.end()
+
+
+def test_what_the_person_told_zmon_does_not_reach_a_job(monkeypatch, tmp_path):
+    monkeypatch.setenv("ZMON_WEBHOOK_WARNINGS", "https://pager")
+    monkeypatch.setenv("ZMON_LABELS", "team=x")
+    told = {name for name in environment(SPEC, tmp_path, tmp_path) if name.startswith("ZMON_")}
+    assert told == {"ZMON_JOB_ID", "ZMON_BOX_DIR"}
+
+
+def test_process_of_nobody_is_no_rank(tmp_path):
+    with subprocess.Popen(SLEEP, env=os.environ | {FOLDER: f"{tmp_path}-other"}) as other:
+        with contextlib.suppress(StopIteration):
+            assert not running(tmp_path)
+        other.kill()

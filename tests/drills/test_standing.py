@@ -1,0 +1,95 @@
+"""The stack of a stage ends when the drill does, also when that is killed while the supervisor is stopped."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import psutil
+import pytest
+
+from tests.build import eventually
+from zmon.drills import standing
+from zmon.drills.launched import running
+from zmon.errors import PartFailed
+
+DRILL = """
+import sys, time
+from pathlib import Path
+from zmon.drills.host import OneHost
+from zmon.drills.stage import JobSpec
+stage = OneHost(Path(sys.argv[1]))
+stage.start(JobSpec("job", ranks=1))
+stage.supervisor().suspend()
+print(stage.supervisor().pid, flush=True)
+time.sleep(100)
+"""
+
+
+def lives(process):
+    return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+
+
+@pytest.mark.timeout(120)
+def test_nothing_outlives_a_drill_that_is_killed(tmp_path):
+    told = os.environ | {"ZMON_WEBHOOK_WARNINGS": "http://127.0.0.1:1/", "ZMON_HUB_URL": "http://127.0.0.1:1"}
+    with subprocess.Popen([sys.executable, "-c", DRILL, tmp_path], stdout=subprocess.PIPE, env=told) as drill:
+        supervisor = psutil.Process(int(drill.stdout.readline()))
+        stack = [supervisor, *supervisor.children()]
+        assert len(stack) == 5  # Prometheus, Alertmanager, agent and hub: drills need no dashboard
+        assert eventually(lambda: running(tmp_path), 5)
+        assert not any("ZMON_WEBHOOK_WARNINGS" in process.environ() for process in stack)
+        drill.send_signal(signal.SIGKILL)
+    assert eventually(lambda: not any(map(lives, stack)), 15)
+    assert not running(tmp_path)
+
+
+@pytest.fixture
+def supervised(tmp_path, monkeypatch):
+    """A stage whose supervisor is a script."""
+    monkeypatch.setattr(standing, "find_program", lambda *_: "")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+
+    def stand(script):
+        (tmp_path / "supervising.py").write_text(script)
+        return standing.Standing(tmp_path, "supervising", "here", {})
+
+    return stand
+
+
+def test_supervisor_that_fails_is_one_line_with_its_last_words(supervised):
+    with pytest.raises(PartFailed, match=r"did not start: no room\. see .*stack\.log"):
+        supervised("import sys; sys.exit('no room')")
+
+
+def test_supervisor_is_ended_when_the_wait_for_it_is_interrupted(supervised, tmp_path, monkeypatch):
+    def interrupted(_):
+        if (tmp_path / "pid").exists():
+            monkeypatch.undo()
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(standing.time, "sleep", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        supervised(
+            f"import os, pathlib, sys; pathlib.Path({str(tmp_path)!r}, 'new').write_text(str(os.getpid()))\n"
+            f"pathlib.Path({str(tmp_path)!r}, 'new').rename({str(tmp_path / 'pid')!r}); sys.stdin.read()"
+        )
+    assert not psutil.pid_exists(int((tmp_path / "pid").read_text()))
+
+
+def test_part_of_a_supervisor_that_died_is_one_line(supervised, tmp_path):
+    ready = json.dumps({"urls": {}})
+    stage = supervised(
+        "import pathlib, sys, time\n"
+        f"pathlib.Path({str(tmp_path)!r}, 'ready.json').write_text({ready!r}); sys.stdin.read()"
+    )
+    with pytest.raises(PartFailed, match="hub does not run"):
+        stage.part("hub")
+    stage.supervisor().kill()
+    assert eventually(lambda: stage._supervisor.poll() is not None, 5)
+    with pytest.raises(PartFailed, match="has ended: it was killed"):
+        stage.part("hub")
+    stage.close()
+    stage.close()
