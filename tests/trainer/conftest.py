@@ -3,12 +3,14 @@
 import os
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import torch.distributed as dist
 
+from tests.jobs.conftest import ABORTED_AT_THE_END, TRIES
 from trainer.config import changed, demo
 from trainer.train import Config
 from trainer.world import World, join
@@ -51,7 +53,10 @@ def write_rows(tmp_path: Path) -> Callable[..., Path]:
 
 @pytest.fixture
 def start(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Start real ranks with torchrun, or without a launcher when `ranks` is 0, and wait for their end."""
+    """Start real ranks with torchrun, or without a launcher when `ranks` is 0, and wait for their end.
+
+    Again where torch itself aborted one that was through (see tests/jobs/conftest.py).
+    """
 
     def run(ranks: int, *arguments: str) -> subprocess.CompletedProcess[str]:
         launcher = [sys.executable]
@@ -62,14 +67,19 @@ def start(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
             "PYTHONPATH": str(REPOSITORY),
             "ZMON_BOX_DIR": str(tmp_path / "boxes"),
         }
-        return subprocess.run(
-            [*launcher, *arguments],
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=90,
-            cwd=REPOSITORY,
-            check=False,
-        )
+        for _ in range(TRIES):
+            ended = subprocess.run(
+                [*launcher, *arguments],
+                env=environment,
+                capture_output=True,
+                text=True,
+                timeout=90,
+                cwd=REPOSITORY,
+                check=False,
+            )
+            if ABORTED_AT_THE_END not in ended.stderr:
+                break
+            warnings.warn("torch aborted a rank at its very end", stacklevel=2)
+        return ended
 
     return run
