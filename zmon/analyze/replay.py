@@ -14,10 +14,8 @@ from zmon import detectors
 from zmon.analyze.rows import StepLog
 from zmon.hardware import HostSample
 from zmon.hub.book import Book
+from zmon.hub.config import HubConfig
 from zmon.records import AgentReport, AgentStatus, Finding, Measures, RankState, Snapshot, StepRecord
-
-_LOOK_SECONDS = 1.0  # between two looks, as the hub's
-_ABOUT = 8  # steps in between, as the hub asks for
 
 
 @dataclass
@@ -72,9 +70,9 @@ def _looks(
 ) -> Iterator[Snapshot]:
     some = next(iter(log.records[attempt, states[0].rank].values()))
     typical = statistics.median(r.duration for r in log.records[attempt, states[0].rank].values())
-    between = max(1, round(_LOOK_SECONDS / typical / log.every))
+    between = max(1, round(HubConfig.interval_seconds / typical / log.every))
     every = 1
-    while between / every > _ABOUT:
+    while between / every > HubConfig.about_records:
         every *= 2
     agents = tuple(AgentStatus(host, host, True, 0.0) for host in sorted({s.host for s in states}))
     missing = tuple(sorted(set(range(states[0].world_size)) - {s.rank for s in states}))
