@@ -39,63 +39,64 @@ def test_step_lasts_as_long_as_the_last_arriver_says():
 
 
 def test_step_is_whole_when_every_rank_has_told_of_it():
-    history = History()
-    assert history.add({0: records(1, 2, 3), 1: records(1)}, 2) != []
-    assert numbers(history.add({1: records(2)}, 2)) == [(2, 1)]
-    assert history.add({0: records(4)}, 2) == []
-    assert numbers(history.add({1: records(3, 4)}, 2)) == [(3, 1), (4, 1)]
+    history = History(2)
+    assert history.add({0: records(1, 2, 3), 1: records(1)}) != []
+    assert numbers(history.add({1: records(2)})) == [(2, 1)]
+    assert history.add({0: records(4)}) == []
+    assert numbers(history.add({1: records(3, 4)})) == [(3, 1), (4, 1)]
     assert numbers(history.steps) == [(1, 1), (2, 1), (3, 1), (4, 1)]
 
 
 def test_order_of_records_changes_nothing():
-    history, chance = History(), random.Random(2)
+    history, chance = History(4), random.Random(2)
     told = {rank: records(*range(1, 30)) for rank in range(4)}
     for steps in told.values():
         chance.shuffle(steps)
-    assert numbers(history.add(told, 4)) == [(step, 1) for step in range(1, 30)]
+    assert numbers(history.add(told)) == [(step, 1) for step in range(1, 30)]
 
 
 def test_record_that_comes_twice_counts_once():
-    history = History()
-    assert numbers(history.add({0: records(1, 1), 1: records(1, 1)}, 2)) == [(1, 1)]
+    history = History(2)
+    assert numbers(history.add({0: records(1, 1), 1: records(1, 1)})) == [(1, 1)]
 
 
 def test_rank_that_never_told_of_a_step_leaves_it_out():
-    history = History()
-    assert history.add({0: records(1, 2), 1: records(1, 2)}, 3) == []
+    history = History(3)
+    assert history.add({0: records(1, 2), 1: records(1, 2)}) == []
 
 
 # -- gaps --------------------------------------------------------------------------------------------------
 
 
 def test_step_stands_for_those_that_were_not_asked_for():
-    history = History()
-    assert numbers(history.add({0: records(8, 16, 24), 1: records(8, 16, 24)}, 2)) == [(8, 1), (16, 8), (24, 8)]
+    history = History(2)
+    assert numbers(history.add({0: records(8, 16, 24), 1: records(8, 16, 24)})) == [(8, 1), (16, 8), (24, 8)]
 
 
 def test_ranks_that_were_asked_for_other_steps_have_the_rarer_ones_in_common():
-    history = History()
-    assert numbers(history.add({0: records(*range(4, 36, 4)), 1: records(16, 32)}, 2)) == [(16, 1), (32, 16)]
+    history = History(2)
+    assert numbers(history.add({0: records(*range(4, 36, 4)), 1: records(16, 32)})) == [(16, 1), (32, 16)]
 
 
 def test_step_after_lost_records_stands_for_the_lost_ones():
-    history = History()
-    history.add({0: records(1, 2, 3, 4), 1: records(1, 2, 3, 4)}, 2)
-    assert numbers(history.add({0: records(5, 6, 7), 1: records(7)}, 2)) == [(7, 3)]
+    history = History(2)
+    history.add({0: records(1, 2, 3, 4), 1: records(1, 2, 3, 4)})
+    assert numbers(history.add({0: records(5, 6, 7), 1: records(7)})) == [(7, 3)]
 
 
 def test_what_waits_for_a_lost_record_is_dropped_in_the_end():
-    history = History()
+    history = History(2)
     for step in range(1, 2000):
-        history.add({0: records(step)}, 2)
+        history.add({0: records(step)})
     assert len(history._pending) <= 512
-    assert numbers(history.add({1: records(1, 1999)}, 2)) == [(1999, 1)]
+    assert numbers(history.add({1: records(1, 1999)})) == [(1999, 1)]
 
 
-def test_only_the_recent_steps_are_kept():
-    history = History()
-    assert len(history.add({0: records(*range(1, 201))}, 1)) == 200
-    assert numbers(history.steps) == [(step, 1) for step in range(201 - KEPT_STEPS, 201)]
+@pytest.mark.parametrize(("world_size", "kept"), [(1, 256), (8, 128), (64, KEPT_STEPS)])
+def test_only_the_recent_steps_are_kept_more_of_them_of_few_ranks(world_size, kept):
+    history = History(world_size)
+    assert len(history.add({rank: records(*range(1, 301)) for rank in range(world_size)})) == 300
+    assert numbers(history.steps) == [(step, 1) for step in range(301 - kept, 301)]
 
 
 # -- what is not a number ----------------------------------------------------------------------------------
@@ -107,7 +108,7 @@ def says(step, rank=0, **report):
 
 def counted(*passes):
     """After these looks of the hub, each a list of ranks."""
-    history, lasts = History(), {}
+    history, lasts = History(2), {}
     for ranks in passes:
         lasts = history.not_finite(ranks)
     return lasts

@@ -22,6 +22,7 @@ class AlignedStep:
     received_bytes: dict[str, tuple[int, ...]]
     samples: tuple[int | None, ...]
     lookups: tuple[int | None, ...]
+    mean: AlignedStep | None = None  # of the steps it stands for, so that chance has less of a part; None: itself
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,15 +10,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from zmon.aligned import AlignedStep
-from zmon.records import RankState, StepRecord
+from zmon.records import Measures, RankState, StepRecord
 
 KEPT_STEPS = 64
+_KEPT_RECORDS = 1024  # or so many steps more where ranks are few, which alone tell less of what chance does
+_MOST_STEPS = 256
 _KEPT_PENDING = 512  # steps that wait for a rank's record; older ones were lost
 
 
 def align(step: int, ranks: Sequence[StepRecord], stands_for: int = 1) -> AlignedStep:
     """One step, given every rank's record of it, rank 0 first."""
-    measures = [r.measures for r in ranks]
+    means = [r.mean for r in ranks if r.mean is not None]
+    mean = _side_by_side(step, means, stands_for, None) if len(means) == len(ranks) else None
+    return _side_by_side(step, [r.measures for r in ranks], stands_for, mean)
+
+
+def _side_by_side(step: int, measures: Sequence[Measures], stands_for: int, mean: AlignedStep | None) -> AlignedStep:
     own = tuple(m.self_seconds for m in measures)
     last = measures[own.index(max(own))]
     phases = {phase for m in measures for phase in m.phases}
@@ -35,6 +42,7 @@ def align(step: int, ranks: Sequence[StepRecord], stands_for: int = 1) -> Aligne
         received_bytes={op: tuple(t.received_bytes if t else 0 for t in of[op]) for op in ops},
         samples=tuple(m.samples for m in measures),
         lookups=tuple(m.lookups for m in measures),
+        mean=mean,
     )
 
 
@@ -42,28 +50,33 @@ def align(step: int, ranks: Sequence[StepRecord], stands_for: int = 1) -> Aligne
 class History:
     """The recent steps of one start of a job."""
 
-    steps: deque[AlignedStep] = field(default_factory=lambda: deque(maxlen=KEPT_STEPS))
+    world_size: int
+    steps: deque[AlignedStep] = field(default_factory=deque)
     _pending: dict[int, dict[int, StepRecord]] = field(default_factory=dict)
     _told: dict[tuple[int, str], _Told] = field(default_factory=dict)  # by rank and report key
 
-    def add(self, records: Mapping[int, Sequence[StepRecord]], world_size: int) -> list[AlignedStep]:
+    def __post_init__(self) -> None:
+        kept = min(max(KEPT_STEPS, _KEPT_RECORDS // self.world_size), _MOST_STEPS)
+        self.steps = deque(self.steps, maxlen=kept)
+
+    def add(self, records: Mapping[int, Sequence[StepRecord]]) -> list[AlignedStep]:
         """Records by rank, in any order; gives the steps of which every rank's record is there now, oldest first."""
         whole: set[int] = set()
         for rank, steps in records.items():
-            for record in steps if rank < world_size else ():
+            for record in steps if rank < self.world_size else ():
                 ranks = self._pending.setdefault(record.step, {})
                 ranks[rank] = record
-                if len(ranks) == world_size:
+                if len(ranks) == self.world_size:
                     whole.add(record.step)
-        added = [self._keep(step, world_size) for step in sorted(whole)]
+        added = [self._keep(step) for step in sorted(whole)]
         for step in sorted(self._pending)[:-_KEPT_PENDING]:
             del self._pending[step]
         return added
 
-    def _keep(self, step: int, world_size: int) -> AlignedStep:
+    def _keep(self, step: int) -> AlignedStep:
         ranks = self._pending.pop(step)
         before = self.steps[-1].step if self.steps else step - 1
-        aligned = align(step, [ranks[rank] for rank in range(world_size)], max(step - before, 1))
+        aligned = align(step, [ranks[rank] for rank in range(self.world_size)], max(step - before, 1))
         self.steps.append(aligned)
         return aligned
 

@@ -79,6 +79,7 @@ class StepRecord:
     duration: float
     measures: Measures
     device_memory_peak_bytes: int | None = None
+    mean: Measures | None = None  # a step of those since the one told before; None: it stands for itself
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,7 @@
 """Some steps instead of all: the same ones on every rank, however many lie between two questions."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.build import Box
@@ -57,8 +59,44 @@ def test_record_spread_is_the_record_of_that_step(box):
     reader = BoxReader(box.path)
     whole = {record.step: record for record in reader.records_ended(0, box.clock.ns, 1000)}
     for record in reader.records_spread(0, box.clock.ns, 4):
-        assert record == whole[record.step]
+        assert replace(record, mean=None) == whole[record.step]
     reader.close()
+
+
+def means(box, about):
+    reader = BoxReader(box.path)
+    found = reader.records_spread(0, box.clock.ns, about)
+    reader.close()
+    return {record.step: record.mean for record in found}
+
+
+def test_each_of_some_steps_says_what_those_since_the_last_took_on_average(box):
+    for _ in range(32):
+        box.steps(1, seconds=0.010)
+        box.steps(1, seconds=0.030)
+    told = means(box, about=8)
+    assert list(told) == [16, 32, 48, 64]
+    assert all(mean.self_seconds == pytest.approx(0.010) for mean in list(told.values())[1:])
+    assert all(mean.ops["all_to_all"].exposed_seconds == pytest.approx(0.010) for mean in list(told.values())[1:])
+    assert told[32].ops["all_to_all"].sent_bytes == 100
+    assert told[32].samples is None
+
+
+def test_step_that_stands_for_itself_says_no_mean(box):
+    box.steps(6)
+    assert list(means(box, about=8).values()) == [None] * 6
+
+
+def test_mean_over_an_evaluation_is_not_told(box):
+    """It would take in what lies between the steps."""
+    box.steps(40, seconds=0.02)
+    box.timeline.turn_to(EVAL)
+    box.clock.sleep(1.0)
+    box.timeline.turn_to(TRAIN)
+    box.steps(40, seconds=0.02)
+    told = means(box, about=8)
+    assert told[48] is None
+    assert told[64].self_seconds == pytest.approx(0.010)
 
 
 def test_steps_that_became_much_shorter_do_not_make_the_answer_grow(box):

@@ -157,7 +157,7 @@ def test_rank_that_loads_its_data_itself_and_hangs_there_is_an_input_stall():
 
 
 def test_stall_is_quiet_while_ranks_compile_their_first_step():
-    compiles = {"phase": "forward", "step": 1, "lease_seconds": 1800.0, "overdue_seconds": 0.0}
+    compiles = {"phase": "forward", "step": 1, "steps": 0, "lease_seconds": 1800.0, "overdue_seconds": 0.0}
     assert detect(*(outside(rank, **compiles) for rank in range(4))) is None
     assert detect(outside(0, **compiles), *(waiting(rank, 60.0) for rank in (1, 2, 3))) is None
 

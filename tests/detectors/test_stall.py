@@ -304,6 +304,17 @@ def test_job_in_which_all_wait_for_each_other_says_so():
     assert "every rank is inside a collective" in detect(*map(waiting, range(4))).summary
 
 
+def test_rank_with_the_oddest_steps_does_not_hold_up_the_verdict():
+    """Its own lease is not over yet; but all take the same steps."""
+    odd = waiting(3, 5.0, lease_seconds=9.0, overdue_seconds=0.0)
+    assert detect(*map(waiting, (0, 1, 2)), odd).cause == "unknown"
+
+
+def test_stall_is_quiet_within_the_lease_of_most_ranks():
+    odd = [waiting(rank, 5.0, lease_seconds=9.0, overdue_seconds=0.0) for rank in (1, 2, 3)]
+    assert detect(waiting(0), *odd) is None
+
+
 def test_stall_is_quiet_within_the_lease():
     assert detect(*(waiting(rank, 1.4) for rank in range(4))) is None
 

@@ -1,5 +1,6 @@
 """The job moves: is it one rank that holds all the others back?"""
 
+import random
 from dataclasses import replace
 
 import pytest
@@ -58,6 +59,39 @@ def test_rank_that_is_slow_from_the_first_step_is_named_once_there_are_steps_eno
 def test_all_ranks_of_a_slow_host_are_named():
     sick = [rank(own=0.100 if at in (2, 3) else 0.060) for at in range(8)]
     assert detect(well(size=8), then(20, *sick), size=8).ranks == (2, 3)
+
+
+def test_rank_that_is_slow_in_the_steps_between_those_told_is_named():
+    """It is not the steps whose number divides by eight that it is slow in."""
+    alike, told = then(20, *slow(2)), then(20, *slow(2, own=0.100))
+    assert detect(well(), [replace(step, mean=mean) for step, mean in zip(alike, told, strict=True)]).ranks == (2,)
+
+
+def test_straggler_is_quiet_when_a_rank_is_slow_in_the_steps_that_are_told_only():
+    alike, told = then(20, *slow(2)), then(20, *slow(2, own=0.100))
+    assert detect(well(), [replace(step, mean=mean) for step, mean in zip(told, alike, strict=True)]) is None
+
+
+def noisy(seed, data=0.0):
+    """Ranks whose own time varies by a third from step to step; one of them waits longer for its data."""
+    draw = random.Random(seed)
+    for step in then(20):
+        late = tuple(0.010 * draw.uniform(0.9, 1.1) + data * (rank == 2) for rank in range(4))
+        own = tuple(a + 0.060 * draw.lognormvariate(0, 0.3) for a in late)
+        forward = tuple(a - b for a, b in zip(own, late, strict=True))
+        yield replace(step, self_seconds=own, phases={"data": late, "forward": forward}, seconds=max(own) + 0.030)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_slow_loader_is_told_from_the_noise_of_computing(seed):
+    before = [step for other in (100, 200) for step in noisy(other + seed)]
+    found = detect(before, noisy(seed, data=0.035))
+    assert (found.cause, found.ranks) == ("input_straggler", (2,))
+
+
+def test_straggler_is_quiet_when_a_rank_makes_up_for_its_data_elsewhere():
+    """It reads what the others compute."""
+    assert detect(well(), then(20, *slow(2, data=0.040, own=0.030))) is None
 
 
 def test_the_longer_it_lasts_the_surer_it_is():

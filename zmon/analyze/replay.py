@@ -7,7 +7,7 @@ job shows (processes, sockets, cards) is not in a log: the detectors that need i
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from zmon import detectors
@@ -15,7 +15,7 @@ from zmon.analyze.rows import StepLog
 from zmon.hardware import HostSample
 from zmon.hub.book import Book
 from zmon.hub.config import HubConfig
-from zmon.records import AgentReport, AgentStatus, Finding, Measures, RankState, Snapshot, StepRecord
+from zmon.records import AgentReport, AgentStatus, Finding, Measures, OpTotals, RankState, Snapshot, StepRecord
 
 
 @dataclass
@@ -78,7 +78,7 @@ def _looks(
     missing = tuple(sorted(set(range(states[0].world_size)) - {s.rank for s in states}))
     for begin in range(0, len(steps), between):
         looked = [step for step in steps[begin : begin + between] if step % (every * log.every) == 0]
-        told = {s.run_uid: _of(log, attempt, s.rank, looked) for s in states}
+        told = {s.run_uid: _of(log, attempt, s.rank, looked, every) for s in states}
         at = next((record.start for records in told.values() for record in records), some.start)
         now = tuple(replace(s, step=steps[min(begin + between, len(steps)) - 1]) for s in states)
         snapshot = Snapshot(log.job_id, at, attempt, states[0].world_size, now, missing, (), agents)
@@ -87,9 +87,41 @@ def _looks(
             yield full
 
 
-def _of(log: StepLog, attempt: int, rank: int, steps: list[int]) -> tuple[StepRecord, ...]:
+def _of(log: StepLog, attempt: int, rank: int, steps: list[int], every: int) -> tuple[StepRecord, ...]:
+    """A rank's records of these steps, each with the mean of those since the one before it."""
     there = log.records[attempt, rank]
-    return tuple(there[step] for step in steps if step in there)
+    told = []
+    for step in steps:
+        since = [there.get(step - past * log.every) for past in range(every)]
+        whole = [record.measures for record in since if record is not None]
+        if step in there:
+            told.append(replace(there[step], mean=_mean(whole) if every > 1 and len(whole) == every else None))
+    return tuple(told)
+
+
+def _mean(steps: Sequence[Measures]) -> Measures:
+    """What a detector compares of it; of one step at least."""
+    number = len(steps)
+    phases, ops = {p for m in steps for p in m.phases}, {op for m in steps for op in m.ops}
+    totals = {op: [m.ops.get(op, OpTotals()) for m in steps] for op in ops}
+    return Measures(
+        {phase: sum(m.phases.get(phase, 0.0) for m in steps) / number for phase in phases},
+        {
+            op: OpTotals(
+                exposed_seconds=sum(t.exposed_seconds for t in of) / number,
+                sent_bytes=round(sum(t.sent_bytes for t in of) / number),
+                received_bytes=round(sum(t.received_bytes for t in of) / number),
+            )
+            for op, of in totals.items()
+        },
+        _known_mean([m.samples for m in steps]),
+        _known_mean([m.lookups for m in steps]),
+    )
+
+
+def _known_mean(amounts: Sequence[int | None]) -> int | None:
+    known = [amount for amount in amounts if amount is not None]
+    return round(sum(known) / len(known)) if len(known) == len(amounts) else None
 
 
 def _state(log: StepLog, attempt: int, rank: int, world_size: int) -> RankState:

@@ -93,6 +93,18 @@ def step_record(before: Boundary, end: Boundary) -> StepRecord:
     )
 
 
+def mean_measures(first: Boundary, end: Boundary) -> Measures:
+    """What a step took on average, of those that ended after `first`, up to `end`."""
+    num_steps = end.steps - first.steps
+
+    def each(firsts: Sequence[int], ends: Sequence[int]) -> list[int]:
+        pairs = zip(firsts, ends, strict=True)
+        return [layout.UNKNOWN if min(pair) < 0 else round((pair[1] - pair[0]) / num_steps) for pair in pairs]
+
+    times, counts = each(first.times, end.times), each(first.counts, end.counts)
+    return _measures(times, counts, each(first.amounts, end.amounts), each(first.network, end.network))
+
+
 def _known(value: int) -> int | None:
     return None if value < 0 else value
 

@@ -6,10 +6,11 @@ Read backwards from the newest boundary, so that what nobody asked for is not de
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from zmon.box import layout
-from zmon.box.boundary import Boundary, step_record
-from zmon.records import StepRecord
+from zmon.box.boundary import Boundary, mean_measures, step_record
+from zmon.records import Measures, StepRecord
 
 At = Callable[[int], Boundary | None]  # a boundary by its number; None: damaged, or overwritten
 
@@ -32,7 +33,8 @@ def ended(at: At, latest: int, after_ns: int, until_ns: int, most: int) -> tuple
 def spread(at: At, latest: int, after_ns: int, until_ns: int, about: int) -> tuple[StepRecord, ...]:
     """Of the steps that ended in that time `about` so many, or all where there are fewer; oldest first.
 
-    Their numbers divide by a power of two: ranks that choose different powers have the rarer steps in common.
+    Their numbers divide by a power of two: ranks that choose different powers have the rarer steps in common. Each says
+    what the steps since the one before it took on average.
     """
     every, found = _every(at, latest, after_ns, about), []
     number = latest
@@ -47,9 +49,16 @@ def spread(at: At, latest: int, after_ns: int, until_ns: int, about: int) -> tup
         else:
             before = at(number - 1)
             if before is not None and end.time <= until_ns:
-                found.append(step_record(before, end))
+                found.append(replace(step_record(before, end), mean=_mean(at(number - every), end, every)))
             number -= every
     return tuple(reversed(found))
+
+
+def _mean(first: Boundary | None, end: Boundary, every: int) -> Measures | None:
+    """Of the steps between two that are told; None where there is more between them than steps, or nothing."""
+    if every == 1 or first is None or first.kind != layout.STEP or first.step != end.step - every:
+        return None
+    return mean_measures(first, end)
 
 
 def _every(at: At, latest: int, after_ns: int, about: int) -> int:

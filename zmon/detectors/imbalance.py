@@ -70,7 +70,7 @@ class Imbalance:
 
     uneven_ratio: float = 2.0  # to the mean of the others: tables do not divide evenly, half as much again is usual
     cost_ratio: float = 0.1  # of the step: what a new plan would save at best must be worth its making
-    num_steps: int = 24  # of which three in four must be so: chance among two ranks makes it one in four at most
+    num_steps: int = 16  # of which seven in eight must be so: chance among two ranks makes it one in four at most
     lasting_seconds: float = 5.0  # a heavy stretch of one rank's data passes; where fewer are kept, all those
     name = "imbalance"
     separate = False
@@ -94,7 +94,7 @@ class Imbalance:
                 if len(work.columns) < self.num_steps:
                     continue
                 rank, shares = work.of_the_busiest()
-                if (quantile([share.uneven for share in shares], 0.25) or 0.0) < self.uneven_ratio:
+                if (quantile([share.uneven for share in shares], 0.125) or 0.0) < self.uneven_ratio:
                     continue
                 cost = median(_cost(share, rank, work.cause) for share in shares)
                 if cost >= self.cost_ratio * median(share.step.seconds for share in shares):

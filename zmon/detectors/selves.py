@@ -43,11 +43,19 @@ class Selves:
 
     @classmethod
     def of(cls, steps: Sequence[AlignedStep]) -> Selves:
-        """Of one step at least."""
+        """Of one step at least; of those that stand for others, what these took on average."""
+        steps = [step.mean or step for step in steps]
         own = [list(column) for column in zip(*(step.self_seconds for step in steps), strict=True)]
         for work in _works(steps):
             _without(own, work)
         return cls(steps, own)
+
+    def split(self, phase: str) -> tuple[Selves, Selves]:
+        """The same for one phase alone, and for all beside it."""
+        nothing = (0.0,) * len(self.own)
+        alone = list(zip(*(step.phases.get(phase, nothing) for step in self.steps), strict=True))
+        beside = [[a - b for a, b in zip(*of, strict=True)] for of in zip(self.own, alone, strict=True)]
+        return Selves(self.steps, alone), Selves(self.steps, beside)
 
     def covering(self, num_steps: int, seconds: float) -> int | None:
         """How many of the last steps, in thirds, are so many at least and last so long; None: more than are known."""
@@ -119,7 +127,7 @@ class Selves:
         chosen = [self.own[rank] for rank in others[:: len(others) // _MANY + 1]]
         spread = 1.0
         if len(chosen) > 2:  # what all have in common is nobody's chance
-            common = [median(row) for row in zip(*chosen, strict=True)]
+            common = [fmean(row) for row in zip(*chosen, strict=True)]
             chosen = [[own - middle for own, middle in zip(column, common, strict=True)] for column in chosen]
             spread = len(chosen) / (len(chosen) - 1)
         else:

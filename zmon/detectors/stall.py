@@ -6,7 +6,9 @@ only that nothing moves: why, is inferred from who waits for whom.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import median
 
 from zmon.detectors.deaths import Death, death, ended, gone
 from zmon.detectors.exits import Limits, exited
@@ -14,6 +16,7 @@ from zmon.detectors.network import cut_off
 from zmon.detectors.silence import blame, network_stall
 from zmon.detectors.verdict import drain, verdict
 from zmon.detectors.wording import ranks_on
+from zmon.lease import Leases
 from zmon.records import Finding, RankState, Snapshot
 
 
@@ -120,7 +123,7 @@ class Stall(Limits):
 
     def _silent(self, snapshot: Snapshot) -> Finding | None:
         alive = [r for r in snapshot.ranks if r.alive and r.activity != "done"]
-        overdue = [r for r in alive if r.overdue_seconds > 0]
+        overdue = _overdue(alive)
         if not overdue or len(overdue) < len(alive):
             return None  # somebody is within its lease: it moves, or evaluates or saves while the others wait for it
         if any(not r.alive and gone(r) < self.settle_seconds for r in snapshot.ranks):
@@ -147,6 +150,14 @@ class Stall(Limits):
             detail=found.detail,
             evidence=found.evidence,
         )
+
+
+def _overdue(alive: Sequence[RankState]) -> list[RankState]:
+    """Those past their lease. In training all take the same steps, so the middle lease is everybody's: the longest one
+    of many ranks is that of the one with the oddest steps."""
+    training = [r for r in alive if r.activity == "train" and r.steps >= Leases.learned_after_steps]
+    shared = median(r.lease_seconds or 0.0 for r in training) if training else 0.0
+    return [r for r in alive if r.overdue_seconds > 0 or (r in training and r.step_seconds > shared)]
 
 
 def _waiting(snapshot: Snapshot, frozen: list[RankState]) -> str:

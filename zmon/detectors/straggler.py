@@ -32,7 +32,7 @@ class Straggler:
     over_ratio: float = 0.5  # of both: below it, it is over
     num_steps: int = 12  # four for each third, whose median one odd step leaves alone
     lasting_seconds: float = 3.5  # in each third of it: two seconds of contention reach into all three only if longer
-    chance_ratio: float = 3.75  # deviations beyond chance, of two ranks: once in 10,000 looks, were it alone to decide
+    chance_ratio: float = 4.25  # deviations beyond chance, of two ranks
     input_ratio: float = 0.67  # of the lag is waiting for data: then the cause is input; a third or less: compute
     grown_ratio: float = 0.2  # of a good step, by which the collectives take longer
     exposed_ratio: float = 0.5  # of the step in collectives, where no good one is known or good ones are no better
@@ -103,10 +103,14 @@ class Straggler:
         return max(self.slower_ratio * selves.typical(taken), self.cost_ratio * step)
 
     def _late(self, snapshot: Snapshot, selves: Selves, taken: int) -> Finding | None:
-        for looked_at in (taken, 2 * taken):  # the longer one sees through more noise
+        for looked_at in (taken, 3 * taken // 2, 2 * taken):  # a longer one sees through more noise
             if len(snapshot.steps) < 2 * looked_at:  # too few to know what chance does
                 return None
-            lags = selves.lags(looked_at, self._least(selves, looked_at), self.chance_ratio)
+            least = self._least(selves, looked_at)
+            whole, *parts = (own.lags(looked_at, least, self.chance_ratio) for own in (selves, *selves.split("data")))
+            # A part of a step has less of chance than all of it; but it must not be made up for by the other.
+            told = {lag.rank for lags in parts for lag in lags}
+            lags = whole or [lag for lag in selves.lags(looked_at, least, 0.0) if lag.rank in told]
             alike = [lag for lag in lags if lag.seconds >= lags[0].seconds / 2]
             by_design = len(alike) > 1 and 2 * len(alike) >= snapshot.world_size  # stages of a pipeline
             if alike and not by_design:
@@ -121,8 +125,9 @@ class Straggler:
         ranks = {lag.rank for lag in lags}
         culprits = [r for r in snapshot.ranks if r.rank in ranks]
         first = next((r for r in culprits if r.rank == worst.rank), culprits[0])
-        phases = late_by_phase(steps[-taken:], worst.rank)
-        cause, says, detail = self._cause(snapshot, culprits, first, phases, worst.seconds / seconds * since)
+        phases = late_by_phase(selves.steps[-taken:], worst.rank)
+        of_data = self._of_data(selves, worst, taken, phases)
+        cause, says, detail = self._cause(snapshot, culprits, first, of_data, worst.seconds / seconds * since)
         saved = median(saved_seconds(step, ranks) for step in steps[-taken:])
         num_steps = sum(step.stands_for for step in steps[-lasting:])
         phase = max(phases, key=lambda p: phases[p])
@@ -144,7 +149,7 @@ class Straggler:
             f"{says}; as quick as the others it would save {ms(saved)} of {ms(seconds)} a step",
             detail=detail,
             evidence={
-                "own_seconds": slowest(steps[-taken:]),
+                "own_seconds": slowest(selves.steps[-taken:]),
                 "lag_seconds": {str(lag.rank): round(lag.seconds, 6) for lag in lags[:SHOWN]},
                 "lag_by_phase_seconds": {name: round(late, 6) for name, late in phases.items()},
                 "step_seconds": seconds,
@@ -153,8 +158,19 @@ class Straggler:
             },
         )
 
+    def _of_data(self, selves: Selves, lag: Lag, taken: int, phases: dict[str, float]) -> float:
+        """How much of a lag is waiting for data: what of it is beyond chance; by length where all of it is, or none."""
+        least = (1 - self.input_ratio) * lag.seconds
+        in_data, beside = (
+            any(part.rank == lag.rank for part in own.lags(taken, least, self.chance_ratio))
+            for own in selves.split("data")
+        )
+        late = sum(seconds for seconds in phases.values() if seconds > 0)
+        of_data = phases.get("data", 0.0) / late if late else 0.0
+        return of_data if in_data == beside else float(in_data)
+
     def _cause(
-        self, snapshot: Snapshot, culprits: list[RankState], first: RankState, phases: dict[str, float], lost: float
+        self, snapshot: Snapshot, culprits: list[RankState], first: RankState, of_data: float, lost: float
     ) -> tuple[str, str, str]:
         """In one word, in many, and what to do."""
         held = next((one for one in throttled(snapshot) if one.state.rank == first.rank), None)
@@ -163,8 +179,6 @@ class Straggler:
         pressed = starved(snapshot, culprits, lost)
         if pressed is not None:
             return "host_pressure", f"; {pressed.says}", NEXT["host_pressure"].format(first.host, first.pid)
-        late = sum(seconds for seconds in phases.values() if seconds > 0)
-        of_data = phases.get("data", 0.0) / late if late else 0.0
         if of_data >= self.input_ratio:
             return "input_straggler", "", NEXT["input_straggler"].format(first.host, first.pid)
         if of_data <= 1 - self.input_ratio:

@@ -18,16 +18,19 @@ class Book:
 
     uids: set[str]
     world_size: int
-    history: History = field(default_factory=History)
+    history: History = field(init=False)
     learning: Learning = field(default_factory=Learning)
     time: JobTime = field(default_factory=lambda: JobTime(metrics.STEP_SECONDS_BOUNDS))
     flights: dict[int, Flight] = field(default_factory=dict)  # gathered for the stall that goes on
+
+    def __post_init__(self) -> None:
+        self.history = History(self.world_size)
 
     def add(self, snapshot: Snapshot, reports: Iterable[AgentReport]) -> Snapshot:
         """Take in what the agents newly told of the job's steps; the Snapshot with all that is known of them."""
         told = {uid: steps for report in reports for uid, steps in report.records.pop(snapshot.job_id, {}).items()}
         fresh = {r.rank: told[r.run_uid] for r in snapshot.ranks if r.run_uid in told}
-        steps = self.history.add(fresh, snapshot.world_size)
+        steps = self.history.add(fresh)
         self.time.add(steps)
         self.learning.add(steps)
         return replace(
