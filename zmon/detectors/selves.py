@@ -36,7 +36,7 @@ class Lag(NamedTuple):
 
 @dataclass(frozen=True)
 class Selves:
-    """Own times of the ranks in the recent steps, with what more work explains taken out."""
+    """Own times of the ranks in the recent steps."""
 
     steps: Sequence[AlignedStep]
     own: Sequence[Sequence[float]]  # by rank, then by step
@@ -45,10 +45,14 @@ class Selves:
     def of(cls, steps: Sequence[AlignedStep]) -> Selves:
         """Of one step at least; of those that stand for others, what these took on average."""
         steps = [step.mean or step for step in steps]
-        own = [list(column) for column in zip(*(step.self_seconds for step in steps), strict=True)]
-        for work in _works(steps):
+        return cls(steps, list(zip(*(step.self_seconds for step in steps), strict=True)))
+
+    def without_work(self) -> Selves:
+        """The same with what more work explains taken out."""
+        own = [list(column) for column in self.own]
+        for work in _works(self.steps):
             _without(own, work)
-        return cls(steps, own)
+        return Selves(self.steps, own)
 
     def split(self, phase: str) -> tuple[Selves, Selves]:
         """The same for one phase alone, and for all beside it."""
@@ -69,16 +73,16 @@ class Selves:
 
     def typical(self, num_steps: int) -> float:
         """What the middle rank takes for its own part of a step, over the last so many."""
-        return median(median(row) for row in self._ordered[-num_steps:])
+        return median(map(median, zip(*(own[-num_steps:] for own in self.own), strict=True)))
 
     def lag(self, rank: int, num_steps: int) -> float:
         """By how much a rank was behind the others in most of the last so many steps."""
         return median(self._behind(rank, num_steps))
 
-    def lags(self, num_steps: int, least_seconds: float, deviations: float) -> list[Lag]:
+    def lags(self, num_steps: int, least_seconds: float, deviations: float | None = None) -> list[Lag]:
         """Of the ranks that were `least_seconds` behind in the last so many steps, the largest first.
 
-        `deviations` says how far beyond chance that must be, as if it were known and not estimated.
+        `deviations` says how far beyond chance that must be, as if it were known and not estimated; None: chance or not.
         """
         block = num_steps // _THIRDS
         newest = [median(column[-block:]) for column in self.own]
@@ -92,9 +96,11 @@ class Selves:
             lag = fmean(thirds)
             if lag >= least_seconds and min(thirds) >= lag / 2:
                 found.append(Lag(rank, lag, median(self._others(rank, num_steps))))
+        if deviations is None or not found:
+            return sorted(found, key=lambda lag: -lag.seconds)
         since = [(self.own[lag.rank], self.lasting(lag, num_steps)) for lag in found]
         late_ones = [part for own, lasting in since for part in (own[: -lasting - block], own[-lasting:])]
-        beyond = self._chance(others, late_ones, block, deviations) if found else 0.0
+        beyond = self._chance(others, late_ones, block, deviations)
         return sorted((lag for lag in found if lag.seconds >= beyond), key=lambda lag: -lag.seconds)
 
     def lasting(self, lag: Lag, num_steps: int) -> int:

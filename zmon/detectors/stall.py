@@ -155,9 +155,13 @@ class Stall(Limits):
 def _overdue(alive: Sequence[RankState]) -> list[RankState]:
     """Those past their lease. In training all take the same steps, so the middle lease is everybody's: the longest one
     of many ranks is that of the one with the oddest steps."""
-    training = [r for r in alive if r.activity == "train" and r.steps >= Leases.learned_after_steps]
-    shared = median(r.lease_seconds or 0.0 for r in training) if training else 0.0
-    return [r for r in alive if r.overdue_seconds > 0 or (r in training and r.step_seconds > shared)]
+    leases = [r.lease_seconds or 0.0 for r in alive if _trains(r)]
+    shared = median(leases) if leases else 0.0
+    return [r for r in alive if r.overdue_seconds > 0 or (_trains(r) and r.step_seconds > shared)]
+
+
+def _trains(state: RankState) -> bool:
+    return state.activity == "train" and state.steps >= Leases.learned_after_steps
 
 
 def _waiting(snapshot: Snapshot, frozen: list[RankState]) -> str:

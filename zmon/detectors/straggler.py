@@ -60,7 +60,7 @@ class Straggler:
             return True
         if self.inert(snapshot) or any(r.overdue_seconds > 0 for r in running):
             return False
-        selves = Selves.of(snapshot.steps)
+        selves = Selves.of(snapshot.steps).without_work()
         taken = selves.covering(self.num_steps, self.lasting_seconds)
         if taken is None:
             return False
@@ -103,19 +103,30 @@ class Straggler:
         return max(self.slower_ratio * selves.typical(taken), self.cost_ratio * step)
 
     def _late(self, snapshot: Snapshot, selves: Selves, taken: int) -> Finding | None:
+        alone: Selves | None = None  # without what more work explains
         for looked_at in (taken, 3 * taken // 2, 2 * taken):  # a longer one sees through more noise
             if len(snapshot.steps) < 2 * looked_at:  # too few to know what chance does
                 return None
-            least = self._least(selves, looked_at)
-            whole, *parts = (own.lags(looked_at, least, self.chance_ratio) for own in (selves, *selves.split("data")))
-            # A part of a step has less of chance than all of it; but it must not be made up for by the other.
-            told = {lag.rank for lags in parts for lag in lags}
-            lags = whole or [lag for lag in selves.lags(looked_at, least, 0.0) if lag.rank in told]
+            held = {lag.rank for lag in selves.lags(looked_at, self._least(selves, looked_at))}
+            if not held:
+                continue  # whatever the work, nobody waits for anybody
+            alone = alone or selves.without_work()
+            lags = [lag for lag in self._sure(alone, looked_at) if lag.rank in held]
             alike = [lag for lag in lags if lag.seconds >= lags[0].seconds / 2]
             by_design = len(alike) > 1 and 2 * len(alike) >= snapshot.world_size  # stages of a pipeline
             if alike and not by_design:
-                return self._finding(snapshot, selves, alike, looked_at)
+                return self._finding(snapshot, alone, alike, looked_at)
         return None
+
+    def _sure(self, selves: Selves, taken: int) -> list[Lag]:
+        """Lags beyond chance. A part of a step, waiting for data or the rest, has less of chance than all of it."""
+        least = self._least(selves, taken)
+        late = selves.lags(taken, least)
+        sure = selves.lags(taken, least, self.chance_ratio) if late else []
+        if sure or not late:
+            return sure
+        in_part = [lag.rank for own in selves.split("data") for lag in own.lags(taken, least, self.chance_ratio)]
+        return [lag for lag in late if lag.rank in in_part]
 
     def _finding(self, snapshot: Snapshot, selves: Selves, lags: list[Lag], taken: int) -> Finding:
         worst, steps = lags[0], snapshot.steps
