@@ -82,7 +82,8 @@ class Selves:
     def lags(self, num_steps: int, least_seconds: float, deviations: float | None = None) -> list[Lag]:
         """Of the ranks that were `least_seconds` behind in the last so many steps, the largest first.
 
-        `deviations` says how far beyond chance that must be, as if it were known and not estimated; None: chance or not.
+        `deviations` says how far beyond chance that must be, as if chance were known and not estimated; None: however
+        far.
         """
         block = num_steps // _THIRDS
         newest = [median(column[-block:]) for column in self.own]
