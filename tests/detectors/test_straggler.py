@@ -39,7 +39,7 @@ def test_rank_that_is_slow_in_all_it_does_is_named_without_a_cause():
     assert (found.cause, found.ranks) == ("unknown", (2,))
 
 
-def test_rank_is_named_after_three_and_a_half_seconds_and_not_before():
+def test_rank_is_named_after_three_seconds_and_a_quarter_and_not_before():
     guilty = slow(1, own=0.100)
     assert detect(well(), then(13, *guilty)) is None
     assert detect(well(), then(16, *guilty)).ranks == (1,)

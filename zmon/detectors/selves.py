@@ -73,7 +73,8 @@ class Selves:
 
     def typical(self, num_steps: int) -> float:
         """What the middle rank takes for its own part of a step, over the last so many."""
-        return median(map(median, zip(*(own[-num_steps:] for own in self.own), strict=True)))
+        middle: float = median(median(row) for row in zip(*(own[-num_steps:] for own in self.own), strict=True))
+        return middle
 
     def lag(self, rank: int, num_steps: int) -> float:
         """By how much a rank was behind the others in most of the last so many steps."""

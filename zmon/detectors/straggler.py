@@ -31,7 +31,7 @@ class Straggler:
     cost_ratio: float = 0.15  # of the step: less is seldom worth a restart
     over_ratio: float = 0.5  # of both: below it, it is over
     num_steps: int = 12  # four for each third, whose median one odd step leaves alone
-    lasting_seconds: float = 3.5  # in each third of it: two seconds of contention reach into all three only if longer
+    lasting_seconds: float = 3.25  # in each third of it: two seconds of contention reach into all three only if longer
     chance_ratio: float = 4.25  # deviations beyond chance, of two ranks
     input_ratio: float = 0.67  # of the lag is waiting for data: then the cause is input; a third or less: compute
     grown_ratio: float = 0.2  # of a good step, by which the collectives take longer
