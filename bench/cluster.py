@@ -89,7 +89,7 @@ class Cluster:
         return int((until - self._begin) / _STEP_SECONDS)
 
     def _rank(self, rank: int, done: int) -> RankState:
-        state = replace(_RANK, rank=rank, run_uid=f"uid-{rank}", host=f"node-{rank // RANKS_PER_AGENT}", step=done,
+        state = replace(RANK, rank=rank, run_uid=f"uid-{rank}", host=f"node-{rank // RANKS_PER_AGENT}", step=done,
                         steps=done, local_rank=rank % RANKS_PER_AGENT, world_size=self._num_ranks)  # fmt: skip
         if self._struck is None:
             return state
@@ -114,7 +114,7 @@ def _step(number: int, kind: int = 0) -> StepRecord:
     return StepRecord(number, number * _STEP_SECONDS, _STEP_SECONDS, measures, 60_000_000_000)
 
 
-_RANK = RankState(
+RANK = RankState(
     job_id="bench", attempt=0, run_uid="", start=1.8e9, rank=0, local_rank=0, world_size=0, host="", pid=4242,
     device="GPU-5f2d0c8a-7a51-3d55-8a4b-0a6f2b6d0c11", backend="nccl", launcher="900@1", restart_count=0,
     max_restarts=0, labels={"name": "bench", "model": "dlrm"}, alive=True, process_state="S", exit_status=None,
