@@ -159,8 +159,9 @@ def hub():
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):
-            body = msgspec.json.encode(answers[self.path.partition("?")[0]])
-            self.send_response(200)
+            answer = answers.get(self.path.partition("?")[0])
+            body = msgspec.json.encode(answer)
+            self.send_response(404 if answer is None else 200)
             self.end_headers()
             self.wfile.write(body)
 
@@ -217,6 +218,51 @@ def test_status_as_json_is_one_document_of_the_schema(run, hub):
     assert answer["blind"] is False
     assert [job["job_id"] for job in answer["jobs"]] == ["job"]
     assert [found["id"] for found in answer["findings"]] == ["f1"]
+
+
+PLAN = {
+    "schema": 1, "job_id": "job", "totals": {"samples_per_second": 1e5},
+    "ranks": [
+        {"rank": rank, "host": "node-a", "tables": [f"t{rank}"], "num_tables": 3,
+         "planned": {"lookups": 1000, "sent_bytes": 5e6, "seconds": 0.010},
+         "measured": {"lookups": 1000 + 2500 * (rank == 30), "sent_bytes": 4e6, "seconds": 0.012, "memory_bytes": 1e9}}
+        for rank in range(32)
+    ],
+}  # fmt: skip
+
+
+def test_status_of_one_job_shows_plan_and_reality_the_furthest_apart_first(run, hub):
+    hub.answers["/api/v1/jobs/job/plan"] = PLAN
+    code, out, _ = run("status", "--job", "job", "--hub", hub.url)
+    assert code == 0
+    planned = [line for line in out.splitlines() if " planned " in line]
+    assert len(planned) == 16
+    said = "30 planned 1,000 5 MB unknown 10 ms unknown 3.50 × t30 and 2 more"
+    assert planned[0].split() == said.split()
+    measured = out.splitlines()[out.splitlines().index(planned[0]) + 1]
+    assert measured.split() == ["node-a", "measured", "3,500", "4", "MB", "unknown", "12", "ms", "1", "GB"]
+    assert "and 16 more ranks" in out
+    assert "planned in all: samples_per_second 100,000" in out
+
+
+def test_status_of_one_job_as_json_has_its_plan(run, hub):
+    hub.answers["/api/v1/jobs/job/plan"] = PLAN
+    answer = json.loads(run("status", "--job", "job", "--json", "--hub", hub.url)[1])
+    assert answer["plan"]["ranks"][30]["measured"]["lookups"] == 3500
+    assert [job["job_id"] for job in answer["jobs"]] == ["job"]
+
+
+def test_status_of_one_job_says_where_no_plan_was_told(run, hub):
+    hub.answers["/api/v1/jobs/job/plan"] = {**PLAN, "totals": None}
+    code, out, _ = run("status", "--job", "job", "--hub", hub.url)
+    assert code == 0
+    assert "its trainer told no plan" in out
+
+
+def test_status_of_a_job_that_is_not_there_is_misuse(run, hub):
+    code, out, err = run("status", "--job", "nothing", "--hub", hub.url)
+    assert (code, out) == (2, "")
+    assert_one_line(err, "nothing", "zmon status lists")
 
 
 def test_status_finds_the_stack_that_runs_on_this_machine(run, hub, tmp_path):

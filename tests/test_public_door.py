@@ -8,7 +8,7 @@ import pytest
 
 import zmon
 
-DOOR = ["activity", "attach", "phase", "report", "step", "work"]
+DOOR = ["activity", "attach", "phase", "plan", "report", "step", "work"]
 
 
 def python(script):

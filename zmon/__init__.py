@@ -4,7 +4,7 @@ This is the door for trainers; everything else is a daemon or the `zmon` command
 """
 
 from zmon.hooks import attach
-from zmon.probe import activity, phase, report, step, work
+from zmon.probe import activity, phase, plan, report, step, work
 
-__all__ = ["activity", "attach", "phase", "report", "step", "work"]
+__all__ = ["activity", "attach", "phase", "plan", "report", "step", "work"]
 __version__ = "0.1.0"

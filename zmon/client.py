@@ -57,6 +57,34 @@ class RankList(msgspec.Struct):
     ranks: list[RankRow]
 
 
+class Amounts(msgspec.Struct):
+    """A step of one rank, in a plan or in reality. None: not told, or not known yet."""
+
+    lookups: float | None = None
+    sent_bytes: float | None = None  # in all-to-alls
+    received_bytes: float | None = None
+    seconds: float | None = None  # of its own, waiting for nobody
+    memory_bytes: float | None = None
+
+
+class PlanRow(msgspec.Struct):
+    """Plan and reality of one rank."""
+
+    rank: int
+    host: str
+    tables: list[str]  # the first ones
+    num_tables: int | None
+    planned: Amounts | None
+    measured: Amounts
+
+
+class PlanTable(msgspec.Struct):
+    """`GET /api/v1/jobs/<job_id>/plan` of the hub."""
+
+    ranks: list[PlanRow]
+    totals: dict[str, float] | None  # None: the trainer told no plan
+
+
 class DetectorState(msgspec.Struct):
     """A detector: by job why it cannot speak of it, None where it can; and the last error where it fails."""
 
@@ -128,10 +156,17 @@ def _decoded(url: str, body: bytes, answer: type[T]) -> T:
 
 
 async def snapshot(
-    session: aiohttp.ClientSession, agent: str, since: int | None, about: int | None, timeout: float
+    session: aiohttp.ClientSession,
+    agent: str,
+    since: int | None,
+    about: int | None,
+    timeout: float,
+    plans: str | None = None,
 ) -> AgentReport:
-    """What one agent sees; with `since`, also step records newer than that cursor, `about` so many of each rank."""
-    return await get(session, f"{agent}/api/v1/snapshot", AgentReport, timeout, since=since, about=about)
+    """What one agent sees; with `since`, also step records newer than that cursor, `about` so many of each rank.
+    Without its plans where they are those of version `plans` still."""
+    url = f"{agent}/api/v1/snapshot"
+    return await get(session, url, AgentReport, timeout, since=since, about=about, plans=plans)
 
 
 async def evidence(

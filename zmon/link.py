@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from zmon.hardware import HostSample, HostWindow, TcpSample
+from zmon.planned import Plan
 from zmon.records import AgentReport, AgentStatus
 
 FORGET_SECONDS = 3600.0
@@ -30,6 +31,8 @@ class AgentLink:
         self._samples: deque[tuple[float, HostSample]] = deque()
         self._recent: deque[tuple[float, TcpSample | None]] = deque()
         self._worked: frozenset[str] = frozenset()
+        self.plans_version = ""  # of those it told last
+        self._plans: dict[str, Plan] = {}
         self.failures = 0  # in a row
 
     @property
@@ -58,7 +61,9 @@ class AgentLink:
     def heard(self, report: AgentReport, with_steps: bool = True) -> None:
         """It answered, and told the steps since the cursor or did not."""
         another = self.report is not None and self.report.host != report.host
-        self.report, self.error, self.failures = report, None, 0
+        if report.plans_version != self.plans_version:
+            self._plans, self.plans_version = report.plans, report.plans_version
+        self.report, self.error, self.failures = replace(report, plans=self._plans), None, 0
         before, self._heard = self._heard, time.monotonic()
         if with_steps or self.cursor is None:
             self.cursor, self._steps_told = report.cursor, self._heard

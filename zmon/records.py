@@ -12,24 +12,16 @@ from typing import Any, Literal
 
 from zmon.aligned import AlignedStep, Baseline, Stretch
 from zmon.hardware import HostSample, HostWindow, SourceStatus
+from zmon.planned import Plan
 
 SCHEMA = 1
 
 ACTIVITIES = ("init", "train", "eval", "checkpoint", "done")
 PHASES = ("data", "h2d", "embedding", "forward", "backward", "optimizer", "other")
 OPS = (
-    "all_to_all",
-    "all_reduce",
-    "all_gather",
-    "reduce_scatter",
-    "broadcast",
-    "reduce",
-    "gather",
-    "scatter",
-    "barrier",
-    "send",
-    "recv",
-)
+    "all_to_all", "all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "gather", "scatter", "barrier",
+    "send", "recv",
+)  # fmt: skip
 
 WordsKind = Literal["exception", "exit", "signal"]
 Severity = Literal["info", "warning", "critical"]
@@ -212,6 +204,9 @@ class AgentReport:
     cursor: int = 0  # hand it back as `since`
     monotonic: float | None = None  # at `time`, seconds on the host's monotonic clock: what steps start by
     box_dir: str = ""  # where it looks for ranks
+    # run uid of the rank that told it → plan; left out where the asker has this version of them
+    plans: dict[str, Plan] = field(default_factory=dict)
+    plans_version: str = ""  # hand it back as `plans`; empty: there are none
     schema: int = SCHEMA
 
 
@@ -246,6 +241,7 @@ class Snapshot:
     baseline: Baseline | None = None  # what a step is like when the job is well; None: not learned yet
     not_finite: Mapping[str, int] = field(default_factory=dict)  # report key → for how many steps NaN on some rank
     flights: Mapping[int, Flight] = field(default_factory=dict)  # by rank; asked for when nothing moves
+    plan: Plan | None = None  # of this start, for as many ranks; None: its trainer told none
 
     @property
     def known(self) -> tuple[RankState, ...]:

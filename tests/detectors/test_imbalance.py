@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.build import dead, job_steps, rank_state, snapshot
+from tests.build import dead, job_steps, plan, rank_state, snapshot
 from zmon.detectors.imbalance import Imbalance
 
 EVEN = 60_000  # bytes
@@ -16,10 +16,10 @@ def ranks(number=4):
     return [rank_state(rank, world_size=number, host=f"node-{rank}") for rank in range(number)]
 
 
-def detect(steps, states=None):
+def detect(steps, states=None, plan=None):
     """The one thing that is concluded, if anything."""
     states = states or ranks(len(steps[0].self_seconds))
-    return next(iter(Imbalance().detect(replace(snapshot(*states), steps=tuple(steps)))), None)
+    return next(iter(Imbalance().detect(replace(snapshot(*states), steps=tuple(steps), plan=plan))), None)
 
 
 def working(seconds, step=0.030):
@@ -90,6 +90,43 @@ def test_one_of_two_ranks_is_named():
 def test_exchange_that_is_slow_for_one_ranks_share_is_named():
     """All compute alike; the step waits for what one rank must receive."""
     assert detect(uneven(0.5, 0.5, 2.5, 0.5, seconds=[0.010] * 4)).ranks == (2,)
+
+
+def test_tables_of_the_hot_rank_are_named_with_what_was_planned_and_what_is():
+    found = detect(HOT, plan=plan())
+    assert found.summary.endswith("; it holds t2; 60,000 bytes were planned, it has 3.0 × that")
+    assert found.detail.startswith("Rank 2 holds t2. Move some to other ranks")
+    assert "`zmon status --job job`" in found.detail
+    assert found.evidence["plan"] == {
+        "tables": ("t2",), "num_tables": 1, "planned": 60_000, "measured": 180_000, "unit": "bytes",
+    }  # fmt: skip
+
+
+def test_lookups_are_held_against_the_lookups_that_were_planned():
+    found = detect(looking_up(MEAN, MEAN, 3 * MEAN, MEAN), plan=plan(lookups=(1000, 1000, 2900, 1000)))
+    assert found.summary.endswith("; it holds t2; 2,900 ids were planned, it has 1.0 × that")
+
+
+def test_of_many_tables_a_few_are_named():
+    many = tuple(f"table-{number:03}" for number in range(400))
+    found = detect(HOT, plan=plan(("a",), ("b",), many, ("c",), num_tables=(1, 1, 2000, 1)))
+    assert "it holds table-000, table-001, table-002, table-003, table-004 and 1995 more;" in found.summary
+
+
+def test_plan_that_does_not_say_everything_is_said_as_far_as_it_goes():
+    silent = plan((), (), (), (), received_bytes=(None,) * 4, num_tables=(None,) * 4)
+    found = detect(HOT, plan=silent)
+    assert found.summary == detect(HOT).summary
+    assert found.detail.startswith("Which tables or experts live on rank 2?")
+    assert detect(HOT, plan=plan(received_bytes=(0,) * 4)).summary.endswith("it holds t2; 0 bytes were planned")
+
+
+def test_finding_is_the_same_one_whether_a_plan_is_known_or_not():
+    assert detect(HOT, plan=plan()).id == detect(HOT).id
+
+
+def test_imbalance_is_quiet_when_a_plan_is_missed_by_all_alike():
+    assert detect(uneven(1.0, 1.0, 1.0, 1.0), plan=plan(received_bytes=(1000,) * 4)) is None
 
 
 def test_imbalance_is_quiet_when_work_is_even():

@@ -21,6 +21,7 @@ class FakeAgent:
         self.host, self.ranks = host, ranks
         self.suspects, self.version = [], 0
         self.records = {}
+        self.plans, self.plans_version = {}, ""
         self.down = self.hangs = False
         self.asked = []
         self.cursor = 0
@@ -51,7 +52,15 @@ class FakeAgent:
         while self.hangs:
             await asyncio.sleep(0.02)
         self.cursor += 1
-        report = agent_report(*self.ranks, host=self.host, records=self.records, cursor=self.cursor)
+        news = self.plans if request.query.get("plans", "") != self.plans_version else {}
+        report = agent_report(
+            *self.ranks,
+            host=self.host,
+            records=self.records,
+            cursor=self.cursor,
+            plans=news,
+            plans_version=self.plans_version,
+        )
         self.records = {}
         return web.json_response(body=msgspec.json.encode(report))
 

@@ -143,6 +143,8 @@ class Agent:
             sources=self.statuses(),
             records=dict(seen.records),
             cursor=seen.cursor,
+            plans=dict(seen.plans),
+            plans_version=seen.plans_version,
         )
 
     async def report(self, asked: Asked) -> AgentReport:
@@ -183,7 +185,7 @@ class Agent:
         """Everything, for the hub."""
         numbers = (int(number_argument(request.query, name, -1)) for name in ("since", "about", "last"))
         since, about, last = (None if number < 0 else number for number in numbers)
-        asked = Asked(since, request.query.get("job_id"), about or None, last or None)
+        asked = Asked(since, request.query.get("job_id"), about or None, last or None, request.query.get("plans", ""))
         try:
             return json_response(await self.report(asked))
         except Unreachable as error:

@@ -17,6 +17,7 @@ from statistics import median, median_low
 from typing import cast
 
 from zmon.aligned import AlignedStep
+from zmon.detectors.placed import Column, placed
 from zmon.detectors.verdict import verdict
 from zmon.records import Finding, Snapshot
 from zmon.stats import quantile
@@ -55,6 +56,7 @@ class _Work:
 
     does: str
     unit: str
+    planned: Column  # what tells of it in a plan
     columns: Sequence[tuple[AlignedStep, Sequence[int], int]]  # step, by rank, ranks that take part
     cause: str
 
@@ -116,6 +118,9 @@ class Imbalance:
         uneven, seconds = median(s.uneven for s in shares), median(s.step.seconds for s in shares)
         amount, others = median(s.amount for s in shares), median(s.others for s in shares)
         times = f"{uneven:.1f} × what the others do" if isfinite(uneven) else "what no other does"
+        part = placed(snapshot.plan, rank, work.planned, work.unit, amount)
+        whose = f"Rank {rank} holds {part.holds}." if part.holds else f"Which tables or experts live on rank {rank}?"
+        see = f" `zmon status --job {snapshot.job_id}` shows what was planned and what is." if part.evidence else ""
         found = verdict(
             snapshot,
             detector=self.name,
@@ -129,13 +134,14 @@ class Imbalance:
             summary=f"rank {rank} on {culprits[0].host if culprits else 'unknown'} {work.does} {times} "
             f"(threshold {self.uneven_ratio:g} ×): {amount:,.0f} {work.unit} a step against {others:,.0f}; "
             f"up to {cost_seconds * 1000:.1f} ms of the step's {seconds * 1000:.1f} ms are due to it "
-            f"(threshold {self.cost_ratio:.0%})",
-            detail=f"Which tables or experts live on rank {rank}? Move some to other ranks, or split the hot one by "
-            "rows or columns; then compare samples/s. It is the plan, not the host: do not drain it.",
+            f"(threshold {self.cost_ratio:.0%}){part.says}",
+            detail=f"{whose} Move some to other ranks, or split the hot one by rows or columns; then compare "
+            f"samples/s.{see} It is the plan, not the host: do not drain it.",
             evidence={
                 "uneven_ratio": uneven if isfinite(uneven) else None,
                 "cost_ratio": cost_seconds / seconds,
                 "num_steps": len(shares),
+                **part.evidence,
             },
         )
         return replace(found, op=_OP if work.cause == "all_to_all_skew" else None, sequence=None)
@@ -149,9 +155,9 @@ def _works(steps: Sequence[AlignedStep]) -> tuple[_Work, ...]:
     told = [(step, cast(Sequence[int], step.lookups)) for step in steps if None not in step.lookups]
     lookups = [(step, column, len(column)) for step, column in told if len(column) > 1 and any(column)]
     return (
-        _Work(f"receives in {_OP}", "bytes", received, cause="all_to_all_skew"),
-        _Work(f"sends in {_OP}", "bytes", sent, cause="all_to_all_skew"),
-        _Work("looks up in its tables", "ids", lookups, cause="lookup_skew"),
+        _Work(f"receives in {_OP}", "bytes", "received_bytes", received, cause="all_to_all_skew"),
+        _Work(f"sends in {_OP}", "bytes", "sent_bytes", sent, cause="all_to_all_skew"),
+        _Work("looks up in its tables", "ids", "lookups", lookups, cause="lookup_skew"),
     )
 
 

@@ -117,7 +117,12 @@ class Hub:
             async with room:
                 since = link.steps_since(0.9 * config.interval_seconds)
                 report = await client.snapshot(
-                    session, link.url, since, config.about_records, config.agent_timeout_seconds
+                    session,
+                    link.url,
+                    since,
+                    config.about_records,
+                    config.agent_timeout_seconds,
+                    link.plans_version or None,
                 )
         except Unreachable as error:
             if link.reachable:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
@@ -10,6 +11,7 @@ from aiohttp import web
 import zmon
 from zmon import detectors, metrics
 from zmon.detectors.verdict import rank_row
+from zmon.hub.plan_answer import plan
 from zmon.records import RankState, Snapshot
 from zmon.server import json_response, problem
 
@@ -32,6 +34,7 @@ class Answers:
             web.get("/healthz", self.get_health),
             web.get("/api/v1/jobs", self.get_jobs),
             web.get("/api/v1/jobs/{job_id}/ranks", self.get_ranks),
+            web.get("/api/v1/jobs/{job_id}/plan", self.get_plan),
             web.get("/api/v1/findings", self.get_findings),
             web.get("/api/v1/detectors", self.get_detectors),
         ]
@@ -42,11 +45,18 @@ class Answers:
 
     async def get_ranks(self, request: web.Request) -> web.Response:
         """Every rank of one job as it was last seen, with what its last steps took it."""
+        return self._of_job(request, lambda snapshot: {"ranks": ranks(snapshot)})
+
+    async def get_plan(self, request: web.Request) -> web.Response:
+        """What was planned for every rank of one job, beside what it is."""
+        return self._of_job(request, plan)
+
+    def _of_job(self, request: web.Request, answer: Callable[[Snapshot], dict[str, Any]]) -> web.Response:
         job_id = request.match_info["job_id"]
         snapshot = next((s for s in self._hub.snapshots if s.job_id == job_id), None)
         if snapshot is None:
             return problem(f"no agent reports a job {job_id}", 404)
-        return json_response({"schema": 1, "job_id": job_id, "ranks": ranks(snapshot)})
+        return json_response({"schema": 1, "job_id": job_id, **answer(snapshot)})
 
     async def get_findings(self, request: web.Request) -> web.Response:
         """Newest first; `active=1` for what is wrong now, `job_id` for one job."""

@@ -1,14 +1,16 @@
-"""What the hub keeps of one start of a job: its recent steps, where its time went, what its ranks had in flight."""
+"""What the hub keeps of one start of a job: its recent steps, where its time went, what its ranks had in flight, what
+was planned for them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 
 from zmon import metrics
 from zmon.baseline import Learning
 from zmon.efficiency import JobTime
 from zmon.history import History
+from zmon.planned import Plan
 from zmon.records import AgentReport, Flight, Snapshot
 
 
@@ -22,17 +24,21 @@ class Book:
     learning: Learning = field(default_factory=Learning)
     time: JobTime = field(default_factory=lambda: JobTime(metrics.STEP_SECONDS_BOUNDS))
     flights: dict[int, Flight] = field(default_factory=dict)  # gathered for the stall that goes on
+    plan: Plan | None = None  # the last that was told
 
     def __post_init__(self) -> None:
         self.history = History(self.world_size)
 
-    def add(self, snapshot: Snapshot, reports: Iterable[AgentReport]) -> Snapshot:
+    def add(self, snapshot: Snapshot, reports: Collection[AgentReport]) -> Snapshot:
         """Take in what the agents newly told of the job's steps; the Snapshot with all that is known of them."""
         told = {uid: steps for report in reports for uid, steps in report.records.pop(snapshot.job_id, {}).items()}
         fresh = {r.rank: told[r.run_uid] for r in snapshot.ranks if r.run_uid in told}
         steps = self.history.add(fresh)
         self.time.add(steps)
         self.learning.add(steps)
+        for plan in (report.plans[uid] for report in reports for uid in report.plans.keys() & self.uids):
+            if len(plan.tables) == self.world_size:
+                self.plan = plan
         return replace(
             snapshot,
             steps=tuple(self.history.steps),
@@ -40,6 +46,7 @@ class Book:
             baseline=self.learning.baseline,
             not_finite=self.history.not_finite(snapshot.ranks),
             flights=self.flights,
+            plan=self.plan,
         )
 
 

@@ -12,14 +12,12 @@ Before `attach`, or where no box could be made, every call does nothing.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import json
 import os
-import sys
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -29,13 +27,14 @@ from zmon.box import DEFAULT_ROOT, BoxWriter, box_path, layout
 from zmon.errors import ZmonError
 from zmon.interface import job_interface
 from zmon.launch import Launch, read_launch
+from zmon.probe.complaints import complain as complain  # for the hooks, too
 from zmon.probe.last_words import forget_last_words, record_last_words
 from zmon.probe.ledger import Ledger
+from zmon.probe.plan_file import write_plan
 from zmon.probe.rank import ACTIVITY_NUMBER, INIT, PHASE_NUMBER, TRAIN, RankTimeline
 
 current: RankTimeline | None = None  # the timeline of this rank, for the hooks; None while it is not watched
-_identity: dict[str, object] = {}
-_complaints: set[str] = set()
+_identity: dict[str, Any] = {}
 _expected: Callable[[], None] | None = None
 
 
@@ -214,6 +213,24 @@ def report(**values: float) -> None:
             _failed(error)
 
 
+def plan(ranks: Sequence[Mapping[str, Any]], **totals: float) -> None:
+    """What a step is to be for each rank, as the trainer predicts it, so that plan and reality can be compared.
+
+    An entry a rank, rank 0 first: lookups, sent_bytes and received_bytes (in all-to-alls), seconds (of its own),
+    memory_bytes, and tables, the names of those it holds, the dearest first; each may be left out. `totals` are of the
+    whole job. Whoever calls it, rank 0's is taken; the last one counts.
+    """
+    if current is not None:
+        begin = time.monotonic_ns()
+        try:
+            launch, uid = _identity["launch"], _identity["uid"]
+            if launch.rank == 0:
+                write_plan(current.box.path, uid.hex(), launch.world_size, ranks, totals)
+        except Exception as error:
+            _failed(error, str(error) if isinstance(error, ZmonError) else "")
+        current.overhead_ns += time.monotonic_ns() - begin
+
+
 def _open(launch: Launch, labels: dict[str, str]) -> RankTimeline:
     root = Path(os.environ.get("ZMON_BOX_DIR", DEFAULT_ROOT))
     box = BoxWriter(box_path(root, launch.job_id, launch.attempt, launch.rank))
@@ -247,8 +264,7 @@ def _fill(box: BoxWriter, launch: Launch, labels: dict[str, str]) -> RankTimelin
 
 
 def _write_identity(box: BoxWriter) -> None:
-    launch = _identity["launch"]
-    assert isinstance(launch, Launch)
+    launch: Launch = _identity["launch"]
     box.identity(
         os.getpid(), _identity["uid"], _identity["start"], _identity["start_unix"],
         launch.launcher_pid, launch.launcher_start_ticks,
@@ -277,16 +293,3 @@ def _failed(error: Exception, hint: str = "") -> None:
     if current is not None:
         current.ledger.dropped += 1
     complain(hint or f"the probe lost a mark: {error!r}")
-
-
-def complain(line: str) -> None:
-    """One line on stderr, once; a stderr that is closed or broken is no reason to fail."""
-    if line not in _complaints and len(_complaints) < 20 and sys.stderr is not None:
-        _complaints.add(line)
-        with contextlib.suppress(Exception):
-            try:
-                descriptor = sys.stderr.fileno()
-            except (OSError, ValueError, AttributeError):  # the job put something of its own there
-                print(f"zmon: {line}", file=sys.stderr)
-            else:  # past Python's buffer: what that cannot get rid of at the end changes the exit code
-                os.write(descriptor, f"zmon: {line}\n".encode("utf-8", "replace"))

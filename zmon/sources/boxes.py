@@ -18,7 +18,9 @@ from pathlib import Path
 
 from zmon.errors import BoxError
 from zmon.lease import Leases
+from zmon.planned import PLAN_FILE
 from zmon.records import RankState
+from zmon.sources.plans import Plans, Told, left_behind
 from zmon.sources.rank_box import LEFT_BEHIND_SECONDS, RankBox, Suspicion
 from zmon.sources.reading import Reading
 
@@ -47,6 +49,7 @@ class Boxes:
         self._open: dict[str, RankBox] = {}
         self._aside: dict[str, tuple[int, int, str]] = {}  # damaged boxes: inode, when seen, what is wrong
         self._closed: dict[str, str] = {}  # folders that may not be listed: why
+        self._plans, self._plan_files = Plans(), list[str]()
         self._pruned_at: int | None = None
         self._pids: dict[int, tuple[str, int]] = {}
         self._runs: dict[str, int] = {}
@@ -54,8 +57,9 @@ class Boxes:
 
     @property
     def damaged(self) -> dict[Path, str]:
-        """What is wrong with each box, or folder of boxes, that had to be left aside."""
+        """What is wrong with each box or plan, or folder of them, that had to be left aside."""
         return {
+            **self._plans.damaged,
             **{Path(path): why for path, (_, _, why) in self._aside.items()},
             **{Path(path): why for path, why in self._closed.items()},
         }
@@ -81,6 +85,7 @@ class Boxes:
     def look(self) -> frozenset[Suspicion]:
         """Look at every box once; returns whom to suspect."""
         found = dict(self._scan())
+        self._plans.look(self._plan_files)
         for path, box in list(self._open.items()):
             # One whose file was deleted under a rank that lives is open still, and shows how the rank ends.
             if found.get(path, box.inode) != box.inode or (path not in found and box.over):
@@ -113,6 +118,10 @@ class Boxes:
             except (BoxError, OSError, ValueError) as error:
                 self._leave_aside(str(box.path), box.inode, error)
 
+    def plan(self, box: RankBox) -> Told | None:
+        """What that rank has told of the steps to come, if it has."""
+        return self._plans.of(box.path.parent, box.identity.run_uid)
+
     def pids(self) -> dict[int, tuple[str, int]]:
         """Job id and rank by pid, of the ranks that lived in this PID namespace at the last look. From any thread."""
         return self._pids
@@ -136,11 +145,16 @@ class Boxes:
                 with contextlib.suppress(OSError, BoxError):
                     owner = box.path.lstat().st_uid
                     box.path.unlink()
-                    for left in (*self._sockets(box, owner), *_unfinished(box.path.parent)):
+                    for left in self._left_by(box, owner):
                         left.unlink(missing_ok=True)
                     box.path.parent.rmdir()  # fails while another rank's box is in it
                     box.path.parent.parent.rmdir()
                 box.close()
+
+    def _left_by(self, box: RankBox, owner: int) -> Iterator[Path]:
+        yield from self._sockets(box, owner)
+        yield from _unfinished(box.path.parent)
+        yield from left_behind(box.path.parent)
 
     def _sockets(self, box: RankBox, owner: int) -> Iterator[Path]:
         """Those that are its own: the path in a box is the job's word, and whoever prunes may be root."""
@@ -169,11 +183,13 @@ class Boxes:
             self._open.pop(path).close()
 
     def _scan(self) -> Iterator[tuple[str, int]]:
-        """Boxes and their inodes, `<job>/<attempt>/rank-<n>.box`; links are not followed out of the directory.
+        """Boxes and their inodes, `<job>/<attempt>/rank-<n>.box`; links are not followed out of the directory. Plans
+        are noted.
 
         Raises OSError where the directory itself may not be listed; one that is not there (yet) is empty.
         """
         closed: dict[str, str] = {}
+        plans: list[str] = []
         for job in _listed(self._root):
             if job.is_dir(follow_symlinks=False):
                 for attempt in _listed(job.path, closed):
@@ -181,7 +197,9 @@ class Boxes:
                         for entry in _listed(attempt.path, closed):
                             if entry.name.startswith("rank-") and entry.name.endswith(".box"):
                                 yield entry.path, entry.inode()
-        self._closed = closed
+                            elif entry.name == PLAN_FILE:
+                                plans.append(entry.path)
+        self._closed, self._plan_files = closed, plans
 
 
 def _listed(folder: str | Path, closed: dict[str, str] | None = None) -> list[os.DirEntry[str]]:

@@ -1,0 +1,46 @@
+"""The trainer's plan on its way to the hub: told once, and again when it has changed."""
+
+from tests.agent.asking import snapshot, sources, until
+from tests.build import IDENTITY
+from zmon.probe.plan_file import write_plan
+
+UID = IDENTITY["uid"].hex()
+
+
+def test_plan_is_told_until_the_asker_has_it_and_again_when_it_changes(live, ask):
+    box = live(world_size=2)
+
+    async def scenario(client):
+        assert ((before := await snapshot(client)).plans, before.plans_version) == ({}, "")
+        write_plan(box.path, UID, 2, [{"lookups": 1}, {"lookups": 2}], {})
+
+        async def told():
+            return (await snapshot(client)).plans_version
+
+        version = await until(told)
+        assert (await snapshot(client)).plans[UID].lookups == (1, 2)
+        again = await snapshot(client, f"?plans={version}")
+        assert (again.plans, again.plans_version) == ({}, version)
+        write_plan(box.path, UID, 2, [{"lookups": 3}, {"lookups": 4}], {})
+
+        async def another():
+            return (await snapshot(client, f"?plans={version}")).plans
+
+        assert (await until(another))[UID].lookups == (3, 4)
+
+    ask(scenario)
+
+
+def test_plan_that_is_none_is_said_of_the_boxes_and_hides_no_rank(live, ask):
+    live().path.with_name("plan.json").write_text("to be done")
+
+    async def scenario(client):
+        async def said():
+            return (await sources(client)).get("boxes", {}).get("dropped")
+
+        (line,) = await until(said)
+        assert "plan.json is no plan" in line
+        report = await snapshot(client)
+        assert (len(report.ranks), report.plans) == (1, {})
+
+    ask(scenario)

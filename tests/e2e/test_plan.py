@@ -1,0 +1,48 @@
+"""A trainer tells its plan and a shard turns hot: its tables are named, plan and reality stand side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import requests
+
+from tests.e2e.conftest import Job, Running, wait_for
+
+HOT = 2
+SCRIPT = """
+import time, torch, torch.distributed as dist, zmon
+zmon.attach()
+dist.init_process_group("gloo")
+rank, ranks, rows, hot = dist.get_rank(), dist.get_world_size(), 2000, 2
+planned = {"lookups": rows * ranks, "sent_bytes": 4 * rows * ranks, "received_bytes": 4 * rows * ranks, "seconds": 0.01}
+zmon.plan(ranks=[{**planned, "tables": [f"users_{r}", f"items_{r}"]} for r in range(ranks)], samples_per_second=1e5)
+for step in range(10**6):
+    with zmon.step():
+        zmon.phase("embedding")
+        to_send = [rows * (5 if to == hot else 1) for to in range(ranks)]
+        to_receive = [to_send[rank]] * ranks
+        zmon.work(samples=32, lookups=sum(to_receive))
+        time.sleep(0.01 * to_send[rank] / rows)
+        dist.all_to_all_single(torch.empty(sum(to_receive)), torch.ones(sum(to_send)), to_receive, to_send)
+"""
+
+
+def test_tables_of_a_hot_shard_are_named(stack: Running, start_job: Callable[..., Job], tmp_path: Path) -> None:
+    script = tmp_path / "hot_shard.py"
+    script.write_text(SCRIPT)
+    job = start_job(str(script))
+
+    def uneven() -> list[dict[str, object]]:
+        return [found for found in stack.findings(job.job_id) if found["detector"] == "imbalance"]
+
+    found = wait_for(f"the imbalance is found, see {job.log}", uneven, 60)[0]
+    assert (found["cause"], found["ranks"]) == ("all_to_all_skew", [HOT])
+    assert "; it holds users_2, items_2; 32,000 bytes were planned, it has 5.0 × that" in found["summary"]
+    assert found["evidence"]["plan"]["tables"] == ["users_2", "items_2"]
+    rows = requests.get(f"{stack.urls['hub']}/api/v1/jobs/{job.job_id}/plan", timeout=5).json()["ranks"]
+    assert [row["planned"]["lookups"] for row in rows] == [8000] * 4
+    assert [row["measured"]["lookups"] for row in rows] == [8000, 8000, 40000, 8000]
+    shown = stack.zmon("status", "--job", job.job_id)
+    assert shown.returncode == 1
+    assert "users_2" in shown.stdout

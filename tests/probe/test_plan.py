@@ -1,0 +1,131 @@
+"""What the trainer predicts lies whole beside the boxes, whatever it says and however large the job is."""
+
+import json
+
+import pytest
+
+from tests.probe.test_door import complaints
+from zmon.box import BoxReader
+from zmon.errors import UsageError
+from zmon.planned import MOST_PLAN_BYTES
+from zmon.probe.plan_file import encoded
+
+LOAD = {"lookups": 20_000, "sent_bytes": 12_345_678, "received_bytes": 12_345_678, "memory_bytes": 12_345_678_901,
+        "seconds": 0.0123456789}  # fmt: skip
+
+TELL = """
+    import zmon
+    from zmon import probe
+    probe.attach_box()
+    zmon.plan(ranks=[{"lookups": 7, "tables": ["t3", 4]}, {"seconds": 0.5}], samples_per_second=1e6)
+    with zmon.step():
+        pass
+"""
+
+
+def told(rank):
+    """The content of the plan's file."""
+    return json.loads(rank.box.with_name("plan.json").read_text())
+
+
+def dropped(rank):
+    reader = BoxReader(rank.box)
+    try:
+        return reader.totals().dropped_records
+    finally:
+        reader.close()
+
+
+def test_plan_of_rank_0_lies_beside_its_box(start_rank):
+    rank = start_rank(TELL, world_size=2)
+    assert rank.wait() == 0
+    assert rank.output == ""
+    file, reader = told(rank), BoxReader(rank.box)
+    assert file["run_uid"] == reader.identity().run_uid
+    reader.close()
+    assert file["plan"]["lookups"] == [7, None]
+    assert file["plan"]["seconds"] == [None, 0.5]
+    assert (file["plan"]["tables"], file["plan"]["num_tables"]) == ([["t3", "4"], []], [2, None])
+    assert file["plan"]["totals"] == {"samples_per_second": 1e6}
+    path = rank.box.with_name("plan.json")
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert {entry.name for entry in path.parent.iterdir()} == {"plan.json", "rank-0.box"}
+
+
+def test_other_ranks_write_no_plan(start_rank):
+    rank = start_rank(TELL, number=1, world_size=2)
+    assert rank.wait() == 0
+    assert (rank.output, dropped(rank)) == ("", 0)
+    assert not rank.box.with_name("plan.json").exists()
+
+
+def test_plan_before_attach_does_nothing(start_rank):
+    rank = start_rank("import zmon\nzmon.plan(ranks=[{}])")
+    assert rank.wait() == 0
+    assert rank.output == ""
+    assert not rank.boxes.exists()
+
+
+MISUSE = {
+    "ranks=[{}, {}]": "ranks has 2 entries: the job has 1 ranks",
+    "ranks=7": "ranks is a int",
+    "ranks={0: {}}": "ranks is a dict",
+    "ranks=[None]": "ranks[0] is a NoneType",
+    "ranks=[{'look-ups': 1}]": "ranks[0] has an unknown key: there are lookups, sent_bytes",
+    "ranks=[{'lookups': -1}]": "ranks[0]['lookups'] is no amount",
+    "ranks=[{'seconds': float('nan')}]": "ranks[0]['seconds'] is no amount",
+    "ranks=[{'memory_bytes': 'many'}]": "ranks[0]['memory_bytes'] is no amount",
+    "ranks=[{'sent_bytes': 10**400}]": "ranks[0]['sent_bytes'] is no amount",
+    "ranks=[{'tables': 't3'}]": "ranks[0]['tables'] is a str: it must be a list of names",
+    "ranks=[{'tables': [None]}]": "a table is a NoneType",
+    "ranks=[{}], speed='high'": "speed is no amount",
+    "ranks=[{}], **{str(n): n for n in range(99)}": "there are 99 totals",
+}
+
+
+def test_what_is_no_plan_is_one_line_and_one_dropped_record_and_the_plan_before_stays(start_rank):
+    rank = start_rank(
+        "import zmon\nfrom zmon import probe\nprobe.attach_box()\nzmon.plan(ranks=[{'lookups': 7}])\n"
+        + "".join(f"zmon.plan({arguments})\n" for arguments in MISUSE)
+        + "with zmon.step():\n    pass\n"
+    )
+    assert rank.wait() == 0
+    for line, part in zip(complaints(rank), MISUSE.values(), strict=True):
+        assert line.startswith(f"zmon: zmon.plan(): {part}")
+    assert dropped(rank) == len(MISUSE)
+    assert told(rank)["plan"]["lookups"] == [7]
+
+
+def test_plan_that_finds_no_room_is_one_line_and_leaves_nothing(start_rank):
+    rank = start_rank("""
+        import resource, zmon
+        from zmon import probe
+        probe.attach_box()
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
+        zmon.plan(ranks=[{"tables": [f"t{number}" for number in range(1000)]}])
+        print("trains on")
+    """)
+    assert rank.wait() == 0
+    complaint, rest = rank.output.splitlines()
+    assert complaint.startswith(f"zmon: cannot write the plan {rank.box.with_name('plan.json')}")
+    assert rest == "trains on"
+    assert [entry.name for entry in rank.box.parent.iterdir()] == ["rank-0.box"]
+
+
+@pytest.mark.parametrize("name", ["table-of-a-long-name-", "\u8868", "\ud800\n"])
+@pytest.mark.parametrize("ranks", [8, 1024])
+def test_file_is_bounded_and_says_how_many_names_were_left_out(ranks, name):
+    tables = [f"{name}{number}" * 3 for number in range(2000)]
+    body = encoded("uid", ranks, [{**LOAD, "tables": tables}] * ranks, {})
+    assert len(body) <= MOST_PLAN_BYTES
+    plan = json.loads(body)["plan"]
+    assert plan["num_tables"] == [2000] * ranks
+    assert all(0 < len(names) < 2000 and all(one.isprintable() for one in names) for names in plan["tables"])
+    assert plan["lookups"] == [20_000] * ranks
+
+
+def test_amounts_of_a_very_large_job_are_kept_without_names_and_of_a_larger_one_not():
+    row = {**LOAD, "tables": ["\u8868" * 40]}
+    assert json.loads(encoded("uid", 1500, [row] * 1500, {}))["plan"]["tables"] == [[]] * 1500
+    with pytest.raises(UsageError, match="5000 ranks take"):
+        encoded("uid", 5000, [row] * 5000, {})
