@@ -1,85 +1,143 @@
-"""Samples out of a Criteo-Kaggle TSV: label, 13 integers, 26 hex categories, tab-separated, empty = missing.
+"""Samples out of Criteo-Kaggle TSVs, plain or .gz: label, 13 integers, 26 hex categories, empty = missing.
 
-The file is read into the memory of every rank when the run starts: 14 µs and 0.8 kB a row, of which
-160 bytes stay, so it suits files of some million rows. Its rows are taken in order, again and again; a
-global batch may reach over the end.
+A dense feature is log(1 + max(x, 0)), 0 when missing. Categories are kept as they are: only when a batch is made
+does an id become the category modulo the table's rows, and a missing category an empty bag.
 
-A dense feature is log(1 + max(x, 0)), 0 when missing. An id is the category modulo the table's rows, and a
-missing category is an empty bag.
+Rows are taken in order, again and again, without those held out for evaluation: every tenth one at a ratio of 0.1,
+spread over the whole file because Criteo's rows are in the order of time.
 """
 
-from __future__ import annotations
-
+import gzip
 import re
-from array import array
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from trainer.batch import Batch
-from trainer.errors import DataError
+from trainer.errors import DataError, require
 
 DENSE_FEATURES = 13
 SPARSE_FEATURES = 26
 COLUMNS = 1 + DENSE_FEATURES + SPARSE_FEATURES
-MISSING = -1  # in place of an id
+ROW = np.dtype(  # 164 bytes, in memory and in shards alike
+    [
+        ("label", "<f4"),
+        ("dense", "<f4", (DENSE_FEATURES,)),
+        ("categories", "<u4", (SPARSE_FEATURES,)),
+        ("present", "<u4"),  # bit f: category f is there
+    ]
+)
+BITS = np.arange(SPARSE_FEATURES, dtype=np.uint32)
+
+BLOCK_BYTES = 2**18  # of text parsed at a time: what is made of it stays in the processor's caches
+GZIP_MAGIC = b"\x1f\x8b"
 COMPLAINTS = 5  # bad rows that get a line of their own; the rest are only counted
 
-LABEL, INTEGER, CATEGORY = rb"[01]", rb"(?:-?\d{1,18})?", rb"[0-9a-fA-F]{0,8}"
-GOOD_ROW = re.compile(LABEL + (rb"\t" + INTEGER) * DENSE_FEATURES + (rb"\t" + CATEGORY) * SPARSE_FEATURES)
+INTEGER_DIGITS, CATEGORY_DIGITS = 18, 8  # at most
+PADDING = b"\0" * INTEGER_DIGITS + b"\n"  # so that there is something to the left of the first cell
+HEX_DIGITS = np.full(256, 255, np.uint8)  # of each character its value; 255: none
+HEX_DIGITS[np.frombuffer(b"0123456789abcdef", np.uint8)] = range(16)
+HEX_DIGITS[np.frombuffer(b"ABCDEF", np.uint8)] = range(10, 16)
+
 COLUMN_KINDS = (  # of each column: what it holds, its pattern
-    ("a label, 0 or 1", LABEL),
-    *[("an integer of up to 18 digits", INTEGER)] * DENSE_FEATURES,
-    *[("a category of up to 8 hexadecimal digits", CATEGORY)] * SPARSE_FEATURES,
+    ("a label, 0 or 1", rb"[01]"),
+    *[("an integer of up to 18 digits", rb"(?:-?\d{1,18})?")] * DENSE_FEATURES,
+    *[("a category of up to 8 hexadecimal digits", rb"[0-9a-fA-F]{0,8}")] * SPARSE_FEATURES,
 )
 
 
 @dataclass(frozen=True)
 class CriteoConfig:
-    file: str = ""  # empty: train on synthetic data
+    file: str = ""  # a TSV, or a directory made by trainer.prepare; empty: train on synthetic data
     strict: bool = False  # stop at a malformed row instead of skipping it
+    held_out: float = 0.0  # ratio of a TSV's rows to evaluate with; of a directory it was decided when preparing
+
+    def __post_init__(self) -> None:
+        require(0 <= self.held_out <= 0.5, "criteo.held_out", self.held_out, "from 0 to 0.5")
+
+
+class Rows(Protocol):
+    """Rows of dtype ROW, in memory or elsewhere."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, span: slice) -> NDArray[np.void]: ...
 
 
 class Criteo:
-    """A source that repeats the good rows of a file in their order."""
+    """A source that repeats rows in their order; a global batch may reach over their end."""
 
     def __init__(
-        self, config: CriteoConfig, rows: Sequence[int], global_batch: int, warn: Callable[[str], None]
+        self,
+        name: str,
+        rows: Rows,
+        held_out_rows: Rows,
+        table_rows: Sequence[int],
+        global_batch: int,
+        skipped: str = "",
     ) -> None:
-        """Raises DataError if the file is unreadable, has no good row, or a bad one while strict."""
-        labels, dense, categories, self.num_skipped = _read(config, warn)
-        self.file = config.file
+        self.name = name  # of the data, for messages
+        self.rows, self.held_out_rows = rows, held_out_rows
+        self.table_rows = np.array(table_rows)
         self.global_batch = global_batch
-        self.labels = np.array(labels, np.float32)  # (rows,)
-        counts = np.frombuffer(dense, np.int64).reshape(-1, DENSE_FEATURES)
-        self.dense = np.log1p(np.maximum(counts, 0)).astype(np.float32)
-        ids = np.frombuffer(categories, np.int64).reshape(-1, SPARSE_FEATURES)
-        self.ids = np.where(ids == MISSING, MISSING, ids % np.array(rows)).astype(np.int32)
-        if self.num_skipped:
-            warn(self.skipped())
-        if len(labels) < global_batch:
-            warn(f"{config.file}: {len(labels)} good rows, the global batch is {global_batch}: they repeat")
-
-    def skipped(self) -> str:
-        """How much of the file was left out."""
-        num_rows = self.num_skipped + len(self.labels)
-        return f"{self.file}: {self.num_skipped} malformed of {num_rows} rows skipped"
+        self.skipped = skipped  # a line for people: how much of the data was left out
+        self.num_samples: int | None = len(rows)
 
     def batch(self, step: int, start: int, size: int) -> Batch:
         """Samples `start` to `start + size` of the global batch of this step."""
-        first = step * self.global_batch + start
-        rows = np.arange(first, first + size) % len(self.labels)
-        ids = self.ids[rows].T.astype(np.int64)  # (F, B)
-        there = ids != MISSING
+        spans = _spans(step * self.global_batch + start, size, len(self.rows))
+        rows = np.concatenate([np.empty(0, ROW), *(self.rows[span] for span in spans)])
+        there = (rows["present"] >> BITS[:, None] & 1).astype(bool)  # (F, B)
+        ids = rows["categories"].astype(np.int64) % self.table_rows  # (B, F)
         return Batch(
-            dense=torch.from_numpy(self.dense[rows]),
-            ids=torch.from_numpy(ids[there]),
+            dense=torch.from_numpy(rows["dense"].copy()),
+            ids=torch.from_numpy(ids.T[there]),
             lengths=torch.from_numpy(there.astype(np.int64)),
-            labels=torch.from_numpy(self.labels[rows]),
+            labels=torch.from_numpy(rows["label"].copy()),
         )
+
+    def held_out(self) -> "Criteo":
+        """The rows that are never trained on. Raises DataError where there are none."""
+        if not len(self.held_out_rows):
+            next_step = "Set criteo.held_out for a TSV, or prepare it with a larger --held-out"
+            raise DataError(f"{self.name}: nothing to evaluate with", "none of its rows were held out", next_step)
+        return Criteo(self.name, self.held_out_rows, np.empty(0, ROW), self.table_rows, self.global_batch)
+
+
+def _spans(first: int, size: int, num_rows: int) -> Iterator[slice]:
+    """Where `size` rows from `first` on lie, if `num_rows` rows repeat for ever."""
+    while size:
+        start = first % num_rows
+        taken = min(size, num_rows - start)
+        yield slice(start, start + taken)
+        first, size = first + taken, size - taken
+
+
+def read_tsv(config: CriteoConfig, table_rows: Sequence[int], global_batch: int, warn: Callable[[str], None]) -> Criteo:
+    """A whole TSV in the memory of every rank: 164 bytes a row, so it suits files of some million rows.
+
+    Raises DataError if the file is unreadable, has no good row, or a bad one while strict.
+    """
+    check_file(config.file)
+    reader = TsvReader(config.strict, warn)
+    rows = np.concatenate([np.empty(0, ROW), *(rows for rows, _ in reader.read(config.file))])
+    skipped = reader.finish(config.file)
+    if skipped:
+        warn(skipped)
+    held_out = is_held_out(0, len(rows), config.held_out)
+    return Criteo(config.file, rows[~held_out], rows[held_out], table_rows, global_batch, skipped)
+
+
+def is_held_out(first: int, size: int, ratio: float) -> NDArray[np.bool_]:
+    """Which of the good rows `first` to `first + size` are held out, at a ratio up to 0.5: evenly spread. (size,)"""
+    before = np.floor(np.arange(first, first + size + 1) * ratio)
+    return before[1:] > before[:-1]
 
 
 def check_file(file: str) -> None:
@@ -87,43 +145,136 @@ def check_file(file: str) -> None:
     path = Path(file)
     if not path.is_file():
         cause = "it is not a regular file" if path.exists() else "there is no such file"
-        raise DataError(f"cannot read {file}", cause, "Give the path of a Criteo-Kaggle TSV with --data")
+        raise DataError(f"cannot read {file}", cause, "Give the path of a Criteo-Kaggle TSV")
 
 
-def _read(config: CriteoConfig, warn: Callable[[str], None]) -> tuple[array[int], array[int], array[int], int]:
-    """Labels, integers and categories of the good rows, and how many bad ones were skipped."""
-    labels, dense, categories, num_skipped = array("b"), array("q"), array("q"), 0
-    for number, line in enumerate(_lines(config.file), start=1):
-        row = line.rstrip(b"\r\n")
-        if GOOD_ROW.fullmatch(row):
-            label, *cells = row.split(b"\t")
-            labels.append(int(label))
-            dense.extend([int(cell or b"0") for cell in cells[:DENSE_FEATURES]])
-            categories.extend([int(cell, 16) if cell else MISSING for cell in cells[DENSE_FEATURES:]])
-            continue
-        fault = f"{config.file}:{number}: {_fault(row)}"
-        if config.strict:
+class TsvReader:
+    """The good rows of TSVs, one after the other, with a word about each of the first bad ones."""
+
+    def __init__(self, strict: bool, warn: Callable[[str], None]) -> None:
+        self.strict, self.warn = strict, warn
+        self.num_good = self.num_skipped = 0
+
+    def read(self, file: str) -> Iterator[tuple[NDArray[np.void], int]]:
+        """Rows of dtype ROW, some thousand at a time, and how many bytes of the file are behind them.
+
+        Raises DataError if the file is unreadable or damaged, or at a bad row while strict.
+        """
+        line = 1
+        for text, position in _blocks(file):
+            rows, bad, num_lines = parse(text)
+            for at, start, stop in bad:
+                self._skip(f"{file}:{line + at}", text[start:stop])
+            line += num_lines
+            self.num_good += len(rows)
+            yield rows, position
+
+    def finish(self, name: str) -> str:
+        """How much was left out; empty when nothing was. Raises DataError where nothing is left."""
+        if not self.num_good:
+            cause = f"all {self.num_skipped} rows are malformed" if self.num_skipped else "it is empty"
+            raise DataError(f"{name} has no good row", cause, "Give label, 13 integers and 26 hex categories")
+        if not self.num_skipped:
+            return ""
+        return f"{name}: {self.num_skipped} malformed of {self.num_skipped + self.num_good} rows skipped"
+
+    def _skip(self, place: str, row: bytes) -> None:
+        fault = f"{place}: {_fault(row)}"
+        if self.strict:
             raise DataError(fault, "a malformed row ends a strict run", "Mend the row, or leave out --strict")
-        num_skipped += 1
-        if num_skipped <= COMPLAINTS:
-            warn(f"{fault}: row skipped")
-    if not labels:
-        cause = f"all {num_skipped} rows are malformed" if num_skipped else "the file is empty"
-        raise DataError(f"{config.file} has no good row", cause, "Give label, 13 integers and 26 hex categories")
-    return labels, dense, categories, num_skipped
+        self.num_skipped += 1
+        if self.num_skipped <= COMPLAINTS:
+            self.warn(f"{fault}: row skipped")
 
 
-def _lines(file: str) -> Iterator[bytes]:
+def parse(text: bytes) -> tuple[NDArray[np.void], list[tuple[int, int, int]], int]:
+    """Whole lines → the good rows, of each bad one its line from 0 and where it starts and stops, number of lines.
+
+    Shapes: L lines with the right number of columns. What is good is what matches COLUMN_KINDS.
+    """
+    characters = np.frombuffer(PADDING + text, np.uint8)
+    ends = np.flatnonzero((characters == ord("\t")) | (characters == ord("\n")))  # of cells; the first is padding's
+    line_ends = np.flatnonzero(characters[ends] == ord("\n"))
+    good = np.diff(line_ends) == COLUMNS
+    edges = ends[line_ends[:-1][good][:, None] + np.arange(COLUMNS + 1)]
+    starts, stops = edges[:, :-1] + 1, edges[:, 1:]  # (L, 40)
+    stops[:, -1] -= characters[stops[:, -1] - 1] == ord("\r")
+
+    labels = characters[starts[:, 0]] - ord("0")
+    dense, dense_good = _integers(characters, starts[:, 1 : 1 + DENSE_FEATURES], stops[:, 1 : 1 + DENSE_FEATURES])
+    categories, categories_good = _categories(characters, starts[:, -SPARSE_FEATURES:], stops[:, -SPARSE_FEATURES:])
+    whole = (stops[:, 0] - starts[:, 0] == 1) & (labels <= 1) & dense_good.all(axis=1) & categories_good.all(axis=1)
+    good[good] = whole
+
+    rows = np.empty(np.count_nonzero(whole), ROW)
+    rows["label"] = labels[whole]
+    rows["dense"] = np.log1p(dense[whole])
+    rows["categories"] = categories[whole]
+    present = (stops > starts)[whole, -SPARSE_FEATURES:].astype(np.uint32)
+    rows["present"] = (present << BITS).sum(axis=1)
+
+    edge = ends[line_ends] + 1 - len(PADDING)  # of lines, in the text
+    bad = [(int(at), int(edge[at]), int(edge[at + 1])) for at in np.flatnonzero(~good)]
+    return rows, bad, len(good)
+
+
+def _integers(
+    characters: NDArray[np.uint8], starts: NDArray[np.intp], stops: NDArray[np.intp]
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Of each cell its value, 0 for a negative or missing one, and whether it holds an integer or nothing."""
+    lengths = stops - starts
+    negative = (characters[starts] == ord("-")) & (lengths > 1)
+    lengths -= negative
+    digits = _right_aligned(characters, stops, lengths, min(INTEGER_DIGITS, lengths.max(initial=1))) - ord("0")
+    values, good = np.zeros(starts.shape, np.int64), lengths <= INTEGER_DIGITS
+    for place in range(digits.shape[-1]):
+        values = values * 10 + digits[..., place]
+        good &= digits[..., place] <= 9
+    return np.where(negative, 0, values), good
+
+
+def _categories(
+    characters: NDArray[np.uint8], starts: NDArray[np.intp], stops: NDArray[np.intp]
+) -> tuple[NDArray[np.uint32], NDArray[np.bool_]]:
+    """Of each cell its value, 0 for a missing one, and whether it holds a category or nothing."""
+    lengths = stops - starts
+    digits = HEX_DIGITS.take(_right_aligned(characters, stops, lengths, CATEGORY_DIGITS))
+    high, low = digits[..., 0::2], digits[..., 1::2]
+    values = (high << 4 | low).view(">u4")[..., 0]  # four bytes, the highest first
+    beyond = (high | low).view(np.uint32)[..., 0] & 0xF0F0F0F0  # where a character was no digit
+    return values, (beyond == 0) & (lengths <= CATEGORY_DIGITS)
+
+
+def _right_aligned(
+    characters: NDArray[np.uint8], stops: NDArray[np.intp], lengths: NDArray[np.intp], width: int
+) -> NDArray[np.uint8]:
+    """The last `width` characters of each cell, with zeros in front of shorter ones. (…, width)"""
+    windows = np.lib.stride_tricks.sliding_window_view(characters, width)
+    return np.where(np.arange(width) >= width - lengths[..., None], windows[stops - width], np.uint8(ord("0")))
+
+
+def _blocks(file: str) -> Iterator[tuple[bytes, int]]:
+    """Whole lines of a file, some thousand at a time, and how far into the file they reach, in bytes."""
+    rest = b""
     try:
-        with Path(file).open("rb") as lines:
-            yield from lines
-    except OSError as error:
-        raise DataError(f"cannot read {file}", str(error.strerror), "Check the path and permissions") from error
+        with Path(file).open("rb") as raw:
+            zipped = raw.peek(len(GZIP_MAGIC)).startswith(GZIP_MAGIC)
+            stream = gzip.GzipFile(fileobj=raw) if zipped else raw
+            while block := stream.read(BLOCK_BYTES):
+                lines, newline, rest = (rest + block).rpartition(b"\n")
+                if len(rest) > BLOCK_BYTES:
+                    cause = f"it has a line of more than {BLOCK_BYTES:,} bytes"
+                    raise DataError(f"{file} is no TSV", cause, "Give the path of a Criteo-Kaggle TSV")
+                yield lines + newline, raw.tell()
+            yield rest + b"\n" if rest else b"", raw.tell()
+    except (OSError, EOFError, zlib.error) as error:
+        cause = getattr(error, "strerror", None) or str(error)
+        raise DataError(f"cannot read {file}", cause, "Check that it is whole, and its permissions") from error
 
 
 def _fault(row: bytes) -> str:
     """Which column of a malformed row is at fault, counted from 1, and why."""
-    cells = row.split(b"\t")
+    cells = row.removesuffix(b"\n").removesuffix(b"\r").split(b"\t")
     if len(cells) != COLUMNS:
         column = min(len(cells), COLUMNS) + 1  # the first that is missing, or the first too many
         return f"column {column}: the row has {len(cells)} columns instead of {COLUMNS}"

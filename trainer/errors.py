@@ -1,12 +1,14 @@
-"""What can go wrong before the first step, said in one line: what failed, the likely cause, the next step.
+"""What can go wrong, said in one line: what failed, the likely cause, the next step.
 
     TrainerError
-    ├── ConfigError   a key or a value of the configuration cannot be
-    ├── DataError     the training data cannot be used
-    └── WorldError    the ranks do not fit the job, or do not find each other
+    ├── ConfigError      a key or a value of the configuration cannot be
+    ├── DataError        the training data cannot be used
+    ├── WorldError       the ranks do not fit the job, or do not find each other
+    ├── CheckpointError  a checkpoint cannot be kept or brought back; the same on all ranks
+    └── TrainingError    what was trained is lost: its loss is no number
 
-They are caught once, in __main__, and end the process with exit code 2. What goes wrong later, a collective
-whose peer died for example, is no misuse: it is not caught at all.
+They are caught once, in __main__, and end the process with exit code 2. What is nobody's misuse, a collective whose
+peer died for example, is not caught at all.
 """
 
 
@@ -27,6 +29,14 @@ class DataError(TrainerError):
 
 class WorldError(TrainerError):
     """The ranks do not fit the job, or do not find each other."""
+
+
+class TrainingError(TrainerError):
+    """What was trained is lost."""
+
+
+class CheckpointError(TrainerError):
+    """A checkpoint cannot be kept or brought back; all ranks raise the same."""
 
 
 def require(holds: bool, key: str, value: object, must: str) -> None:

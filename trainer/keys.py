@@ -1,46 +1,22 @@
-"""Presets, and what people change in them: a YAML file, then --set a.b=c, each named by its dotted key.
+"""What people change in a preset: a YAML file, then --set a.b=c, each named by its dotted key.
 
-The dataclasses and their checks live beside their owners (train.py has the root); here values only find
-their field. Raises ConfigError.
+The dataclasses and their checks live beside their owners; here values only find their field. Raises ConfigError.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import is_dataclass, replace
+from dataclasses import fields, is_dataclass, replace
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, get_type_hints
+from types import UnionType
+from typing import Any, get_args, get_origin, get_type_hints
 
 import yaml
 
-from trainer.criteo import CriteoConfig
-from trainer.embedding import EmbeddingConfig
+from trainer.config import Config
 from trainer.errors import ConfigError, require
-from trainer.model import ModelConfig
-from trainer.synthetic import SyntheticConfig
-from trainer.train import Config, TrainConfig
 
-
-def demo() -> Config:
-    """Small enough that a step of 4 ranks on 2 cores takes some tens of milliseconds; shaped like Criteo."""
-    rows = (20_000, 15_000, 12_000, 10_000, 8_000, 6_000, 5_000, 4_000, 3_000, 2_500, 2_000, 2_000, 1_500)
-    return Config(
-        train=TrainConfig(),
-        model=ModelConfig(),
-        embedding=EmbeddingConfig(rows=rows + (1_000,) * 13),
-        synthetic=SyntheticConfig(),
-        criteo=CriteoConfig(),
-    )
-
-
-PRESETS: dict[str, Callable[[], Config]] = {"demo": demo}
-
-KINDS = {  # of fields, as people would call them
-    int: "a whole number",
-    float: "a number",
-    str: "text",
-    bool: "true or false",
-    tuple[int, ...]: "a list of whole numbers",
-}
+KINDS = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}  # as people would call them
 
 
 def read_file(path: str) -> dict[str, Any]:
@@ -86,10 +62,27 @@ def _change(section: Any, values: Mapping[str, Any], prefix: str) -> Any:
     for name, value in values.items():
         key = f"{prefix}{name}"
         if name not in kinds:
-            keys = ", ".join(prefix + known for known in kinds)
-            raise ConfigError(f"there is no key {key}", "it is misspelt", f"There are {keys}")
+            raise ConfigError(f"there is no key {key}", "it is misspelt", f"There is {_nearest(key, section, prefix)}")
         new[name] = _converted(value, getattr(section, name), kinds[name], key)
     return replace(section, **new)
+
+
+def _nearest(key: str, section: Any, prefix: str) -> str:
+    """The keys that look like one that there is not; where none does, all of its section."""
+    known = list(_keys(section, prefix))
+    name = key.removeprefix(prefix)
+    alike = [other for other in known if other.rpartition(".")[2] == name]
+    alike += get_close_matches(key, known, n=3)
+    return ", ".join(dict.fromkeys(alike)) or ", ".join(f"{prefix}{field.name}" for field in fields(section))
+
+
+def _keys(section: Any, prefix: str) -> Iterable[str]:
+    for field in fields(section):
+        value = getattr(section, field.name)
+        if is_dataclass(value):
+            yield from _keys(value, f"{prefix}{field.name}.")
+        else:
+            yield f"{prefix}{field.name}"
 
 
 def _converted(value: Any, old: Any, kind: Any, key: str) -> Any:
@@ -97,10 +90,29 @@ def _converted(value: Any, old: Any, kind: Any, key: str) -> Any:
     if is_dataclass(old):
         require(isinstance(value, Mapping), key, repr(value), "a section of keys")
         return _change(old, value, f"{key}.")
+    choices = get_args(kind) if isinstance(kind, UnionType) else (kind,)
+    for choice in choices:
+        with suppress(ValueError):
+            return _as(choice, value)
+    raise ConfigError(
+        f"{key} is {value!r}", f"it must be {' or '.join(map(_called, choices))}", f"Change it with --set {key}=…"
+    )
+
+
+def _as(kind: Any, value: Any) -> Any:
+    """Raises ValueError where it is none."""
+    if get_origin(kind) is tuple and isinstance(value, list):
+        return tuple(_as(get_args(kind)[0], item) for item in value)
     if kind is float and type(value) in (int, str):
-        with suppress(ValueError):  # YAML reads 1e-3 as text
-            return float(value)
-    if kind == tuple[int, ...] and isinstance(value, list) and all(type(item) is int for item in value):
-        return tuple(value)
-    require(type(value) is kind, key, repr(value), KINDS[kind])
+        return float(value)  # YAML reads 1e-3 as text
+    if kind is str and type(value) is int:
+        return str(value)  # the number of a step, for example
+    if type(value) is not kind:
+        raise ValueError
     return value
+
+
+def _called(kind: Any) -> str:
+    if get_origin(kind) is tuple:
+        return f"a list of {'whole ' if get_args(kind)[0] is int else ''}numbers"
+    return KINDS[kind]

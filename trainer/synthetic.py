@@ -6,6 +6,7 @@ any sample at once: a rank makes its own slice of the global batch and nothing e
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,70 +15,124 @@ from numpy.typing import NDArray
 from trainer.batch import Batch
 from trainer.errors import require
 
-HIDDEN_WEIGHTS = 1009  # per feature; ids equal modulo this share one, so memory does not grow with the tables
+HIDDEN_WEIGHTS = 1024  # per feature; ids equal modulo this share one, so memory does not grow with the tables
 DENSE_SIGNAL = 1.0  # standard deviation of the logit that the dense features explain
 SPARSE_SIGNAL = 1.5  # and of that which the ids explain
 BIAS = -1.0  # of the logit; what the popular ids add to it depends on the seed
+TRAIN, HELD_OUT = 0, 1  # the highest word of the generator's counter: what they draw never meets
 
 
 @dataclass(frozen=True)
 class SyntheticConfig:
-    zipf_exponent: float = 1.05  # of the ids' popularity
-    longest_bag: int = 4  # ids per feature and sample: uniform from 0 to this
+    """Each of them is one number for all tables, or a list of one for each."""
+
+    zipf_exponent: float | tuple[float, ...] = 1.05  # of the ids' popularity
+    shortest_bag: int | tuple[int, ...] = 0  # ids per sample: uniform from this
+    longest_bag: int | tuple[int, ...] = 4  # to this
 
     def __post_init__(self) -> None:
-        exponent = self.zipf_exponent
-        require(exponent > 0 and exponent != 1, "synthetic.zipf_exponent", exponent, "above 0 and not 1")
-        require(self.longest_bag > 0, "synthetic.longest_bag", self.longest_bag, "1 or more")
+        for exponent in np.atleast_1d(self.zipf_exponent).tolist():
+            require(exponent > 0 and exponent != 1, "synthetic.zipf_exponent", exponent, "above 0 and not 1")
+        for bag in np.atleast_1d(self.shortest_bag).tolist():
+            require(bag >= 0, "synthetic.shortest_bag", bag, "0 or more")
+        for bag in np.atleast_1d(self.longest_bag).tolist():
+            require(bag > 0, "synthetic.longest_bag", bag, "1 or more")
+
+    def of_tables(self, num_tables: int) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
+        """Exponent, shortest and longest bag of each table. Raises ConfigError where they do not fit."""
+        exponents = _of_tables("synthetic.zipf_exponent", self.zipf_exponent, num_tables)
+        shortest = _of_tables("synthetic.shortest_bag", self.shortest_bag, num_tables)
+        longest = _of_tables("synthetic.longest_bag", self.longest_bag, num_tables)
+        fits = bool((shortest <= longest).all())
+        require(fits, "synthetic.shortest_bag", self.shortest_bag, "synthetic.longest_bag or less in each table")
+        return exponents, shortest, longest
+
+    def pooling(self, num_tables: int) -> tuple[float, ...]:
+        """The mean number of ids of a sample in each table."""
+        _, shortest, longest = self.of_tables(num_tables)
+        return tuple(((shortest + longest) / 2).tolist())
+
+
+def _of_tables(key: str, value: Any, num_tables: int) -> NDArray[Any]:
+    values = np.array(value)
+    fits = values.shape in ((), (num_tables,))
+    require(fits, key, value, f"one number, or a list of {num_tables}, one for each table")
+    return np.broadcast_to(values, num_tables)
 
 
 class Synthetic:
-    """A source whose samples are a pure function of seed, step and place in the global batch."""
+    """A source whose samples are a pure function of seed, step and place in the global batch.
 
-    def __init__(self, config: SyntheticConfig, rows: tuple[int, ...], dense_features: int, seed: int) -> None:
-        self.longest_bag = config.longest_bag
-        self.exponent = config.zipf_exponent
-        self.rows = np.array(rows)[:, None]
-        self.seed = seed
-        self.parts = np.cumsum([dense_features, len(rows), len(rows) * config.longest_bag])
-        self.blocks = -(-(int(self.parts[-1]) + 1) // 4)  # of a sample: Philox counts blocks of four numbers
+    Shapes: B samples, F features.
+    """
+
+    num_samples: int | None = None
+
+    def __init__(
+        self, config: SyntheticConfig, rows: tuple[int, ...], dense_features: int, seed: int, stream: int = TRAIN
+    ) -> None:
+        exponents, self.shortest, longest = config.of_tables(len(rows))
+        self.arguments = config, rows, dense_features, seed
+        self.seed, self.stream = seed, stream
+        self.zipf = [  # of each feature what _zipf needs
+            (num_rows, (num_rows + 1.0) ** (1 - exponent) - 1, 1 / (1 - exponent))
+            for num_rows, exponent in zip(rows, exponents.tolist(), strict=True)
+        ]
+        self.choices = longest - self.shortest + 1  # of a bag's length
+        self.parts = np.cumsum([dense_features, len(rows), 1, longest.sum()])
+        self.bags = np.cumsum(longest)[:-1]  # where the words for a sample's ids part
+        self.blocks = -(-int(self.parts[-1]) // 8)  # of a sample: Philox counts blocks of eight words of 32 bits
 
         hidden = np.random.default_rng([seed, 3])  # 3: no other generator has this stream
         self.dense_weights = hidden.normal(0, DENSE_SIGNAL / dense_features**0.5, dense_features)
-        ids_per_sample = len(rows) * config.longest_bag / 2
+        ids_per_sample = sum(config.pooling(len(rows)))
         self.id_weights = hidden.normal(0, SPARSE_SIGNAL / ids_per_sample**0.5, (len(rows), HIDDEN_WEIGHTS))
+
+    def held_out(self) -> "Synthetic":
+        """The same hidden model asked about other samples."""
+        return Synthetic(*self.arguments, stream=HELD_OUT)
 
     def batch(self, step: int, start: int, size: int) -> Batch:
         """Samples `start` to `start + size` of the global batch of this step."""
-        for_dense, for_lengths, for_ids, for_label = np.split(self._uniform(step, start, size), self.parts, axis=1)
-        features = len(self.rows)
-        dense = (for_dense - 0.5) * 12**0.5  # mean 0, variance 1
-        lengths = (for_lengths * (self.longest_bag + 1)).astype(np.int64)
-        ids = self._zipf(for_ids.reshape(size, features, self.longest_bag))
-        there = np.arange(self.longest_bag) < lengths[:, :, None]
+        words = self._words(step, start, size)
+        for_dense, for_lengths, for_label, for_ids, _ = np.split(words, self.parts, axis=1)
+        dense = (_uniform(for_dense) - 0.5) * 12**0.5  # mean 0, variance 1
+        lengths = self.shortest[:, None] + (_uniform(for_lengths.T) * self.choices[:, None]).astype(np.int64)  # (F, B)
 
-        id_weights = self.id_weights[np.arange(features)[:, None], ids % HIDDEN_WEIGHTS]
-        logits = BIAS + dense @ self.dense_weights + (id_weights * there).sum(axis=(1, 2))
-        labels = for_label[:, 0] < 1 / (1 + np.exp(-logits))
+        ids, signals = [], []
+        for feature, slots in enumerate(np.split(for_ids, self.bags, axis=1)):
+            there = np.arange(slots.shape[1]) < lengths[feature, :, None]
+            ids.append(self._zipf(_uniform(slots[there]), feature))
+            signals.append(self.id_weights[feature].take(ids[-1] % HIDDEN_WEIGHTS))
+        sample = np.repeat(np.tile(np.arange(size), len(lengths)), lengths.reshape(-1))  # of each id
+        logits = BIAS + np.bincount(sample, np.concatenate(signals), minlength=size)
+        logits += (dense * self.dense_weights).sum(axis=1)
+        labels = _uniform(for_label[:, 0]) < 1 / (1 + np.exp(-logits))
         return Batch(
             dense=torch.from_numpy(dense.astype(np.float32)),
-            ids=torch.from_numpy(ids.swapaxes(0, 1)[there.swapaxes(0, 1)]),
-            lengths=torch.from_numpy(np.ascontiguousarray(lengths.T)),
+            ids=torch.from_numpy(np.concatenate(ids)),
+            lengths=torch.from_numpy(lengths),
             labels=torch.from_numpy(labels.astype(np.float32)),
         )
 
-    def _uniform(self, step: int, start: int, size: int) -> NDArray[np.float64]:
-        """The numbers in [0, 1) that these samples are made of, a row per sample."""
-        generator = np.random.Philox(key=np.array([self.seed, step], dtype=np.uint64))
+    def _words(self, step: int, start: int, size: int) -> NDArray[np.uint32]:
+        """The random words that these samples are made of, a row per sample."""
+        key = np.array([self.seed, step], dtype=np.uint64)
+        generator = np.random.Philox(counter=[0, 0, 0, self.stream], key=key)
         generator.advance(start * self.blocks)
-        words = generator.random_raw(size * self.blocks * 4).reshape(size, -1)
-        return (words[:, : self.parts[-1] + 1] >> 11) * 2.0**-53  # a double has 53 bits
+        words = generator.random_raw(size * self.blocks * 4)
+        return words.view(np.uint32).reshape(size, self.blocks * 8)
 
-    def _zipf(self, uniform: NDArray[np.float64]) -> NDArray[np.int64]:
+    def _zipf(self, uniform: NDArray[np.float64], feature: int) -> NDArray[np.int64]:
         """Ids in 0 … rows - 1, small ones popular: id k has the share ∫ x^-exponent dx from k + 1 to k + 2.
 
         The continuous form of Zipf's law, because its inverse is a formula and needs no table per feature.
         """
-        power = 1 - self.exponent
-        x = (1 + uniform * ((self.rows + 1.0) ** power - 1)) ** (1 / power)  # in [1, rows + 1)
-        return np.minimum(x.astype(np.int64), self.rows) - 1  # rounding can reach rows + 1
+        rows, scale, power = self.zipf[feature]
+        x = (1 + uniform * scale) ** power  # in [1, rows + 1)
+        return np.minimum(x.astype(np.int64), rows) - 1  # rounding can reach rows + 1
+
+
+def _uniform(words: NDArray[np.uint32]) -> NDArray[np.float64]:
+    """Numbers in [0, 1)."""
+    return words * 2.0**-32

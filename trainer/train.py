@@ -1,146 +1,155 @@
-"""One synchronous training step, top to bottom, and the loop around it.
+"""One synchronous training step, top to bottom.
 
-Every rank holds a slice of the global batch, a copy of the dense layers and some whole embedding tables.
-Loss and gradients are means over the global batch, so the result does not depend on the number of ranks,
-but for rounding.
+Every rank holds a slice of the global batch, a copy of the dense layers, the rows that the plan gives it, and a copy of
+the replicated tables. Loss and gradients are means over the global batch, so the result does not depend on the number
+of ranks, but for rounding.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from itertools import count
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import torch
-import torch.distributed as dist
 import torch.nn.functional as F
+from torch import Tensor
 
 import zmon
-from trainer import criteo
-from trainer.batch import Source
-from trainer.criteo import Criteo, CriteoConfig
-from trainer.embedding import EmbeddingConfig, Tables, place
-from trainer.errors import WorldError, require
-from trainer.exchange import Exchange
-from trainer.model import DenseModel, ModelConfig
-from trainer.progress import Progress
-from trainer.synthetic import Synthetic, SyntheticConfig
+from trainer.config import Config
+from trainer.embedding import Bags, Replicated, Tables
+from trainer.exchange import Exchange, Sent, Travelling
+from trainer.loader import Loaded
+from trainer.model import DenseModel, Flat
+from trainer.optimizers import DenseOptimizer
+from trainer.schedule import rate_factor
+from trainer.sharding import KINDS, Plan
+from trainer.sharding.plan import shards_of
 from trainer.world import World
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
+NUM_SUMS = 3  # that ride along: log-loss, labels, predictions
 
 
 @dataclass(frozen=True)
-class TrainConfig:
-    steps: int = 0  # 0: until stopped
-    global_batch: int = 512  # samples of a step over all ranks
-    dtype: str = "float32"
-    seed: int = 1  # of initial weights and synthetic samples
-    progress_every: int = 50  # steps between two lines
+class Stepped:
+    """What is known of a step that was made."""
 
-    def __post_init__(self) -> None:
-        require(self.steps >= 0, "train.steps", self.steps, "0 (until stopped) or more")
-        require(self.global_batch > 0, "train.global_batch", self.global_batch, "1 or more")
-        require(self.dtype in DTYPES, "train.dtype", self.dtype, " or ".join(DTYPES))
-        require(0 <= self.seed < 2**63, "train.seed", self.seed, "0 or more, and below 2^63")
-        require(self.progress_every > 0, "train.progress_every", self.progress_every, "1 or more")
-
-
-@dataclass(frozen=True)
-class Config:
-    """All that decides a run, but for the number of ranks."""
-
-    train: TrainConfig
-    model: ModelConfig
-    embedding: EmbeddingConfig
-    synthetic: SyntheticConfig
-    criteo: CriteoConfig
-
-    def __post_init__(self) -> None:
-        if self.criteo.file:
-            dense, tables = self.model.dense_features, len(self.embedding.rows)
-            require(dense == criteo.DENSE_FEATURES, "model.dense_features", dense, "13 to train on Criteo rows")
-            require(tables == criteo.SPARSE_FEATURES, "embedding.rows", f"{tables} tables", "26 for Criteo rows")
-
-
-def check(config: Config, world: World) -> None:
-    """Refuse what cannot train, on every rank alike and before any of them waits for another."""
-    if config.train.global_batch % world.size:
-        raise WorldError(
-            f"a global batch of {config.train.global_batch} does not divide by {world.size} ranks",
-            "every rank takes an equal share of the samples",
-            "Start another number of ranks, or change it with --set train.global_batch=…",
-        )
-    place(config.embedding.rows, world.size)
-    if config.criteo.file:
-        criteo.check_file(config.criteo.file)
+    step: int
+    samples: int  # over all ranks
+    sums: Tensor  # (3,) over all ranks: log-loss, labels, predictions; not waited for where a GPU computes
 
 
 class Trainer:
-    """What this rank trains: its source of samples, its copy of the dense layers, its tables."""
+    """What this rank trains, and how it steps."""
 
-    def __init__(self, config: Config, world: World) -> None:
-        self.config, self.world = config, world
-        self.local_batch = config.train.global_batch // world.size
-        self.placement = place(config.embedding.rows, world.size)
-        self.dtype, seed = DTYPES[config.train.dtype], config.train.seed
-        self.source = _open_source(config, world)
-        self.exchange = Exchange(self.placement, world.rank, self.local_batch)
-        self.tables = Tables(config.embedding, self.placement[world.rank], seed, self.dtype)
-        self.dense = DenseModel(config.model, len(config.embedding.rows), config.embedding.dim, seed, self.dtype)
-        self.optimizer = torch.optim.Adagrad(self.dense.parameters(), lr=config.model.learning_rate, eps=1e-8)
+    def __init__(self, config: Config, world: World, plan: Plan) -> None:
+        self.config, self.world, self.plan = config, world, plan
+        self.dtype = DTYPES[config.train.dtype]
+        rows, dim, seed = config.embedding.rows, config.embedding.dim, config.train.seed
+        shards = shards_of(plan, KINDS, rows)
+        here = [shard for shard in shards if shard.rank == world.rank]
+        copied = [table for table, placed in enumerate(plan.tables) if KINDS[placed.kind].replicated]
+        self.exchange = Exchange(shards, copied, len(rows), world, config.wire)
+        self.tables = Tables(config.embedding, config.optimizer, here, seed, self.dtype, world.device)
+        self.replicated = Replicated(config.embedding, config.optimizer, copied, seed, self.dtype, world.device)
+        self.model = DenseModel(config.model, len(rows), dim, seed, self.dtype).to(world.device)
+        self.flat = Flat(self.model, NUM_SUMS, self.replicated.weight.shape, config.overlap)
+        self.optimizer = DenseOptimizer(config.optimizer, self.flat.parameter)
+        self.next: Loaded | None = None  # the batch that the next step trains on
+        self.sent: Sent | None = None  # the same, if its ids are on their way
 
-    def step(self, number: int) -> tuple[float, float]:
-        """Train on the global batch of this number; returns its log-loss and its mean label.
+    def step(self, batches: Iterator[Loaded]) -> Stepped:
+        """Train on the batch taken before, and take the next one.
 
-        The group must have been joined. Shapes: B samples here, F features, D columns, R ranks, T tables here.
+        Shapes: B samples here, F features, D columns; G bags of all ranks in the rows here, S shards of all ranks.
         The phase `embedding` is the way to pooled vectors; the tables' update is `optimizer`, like any other.
         """
+        overlap, optimizer = self.config.overlap, self.config.optimizer
         with zmon.step():
             zmon.phase("data")
-            batch = self.source.batch(number, self.world.rank * self.local_batch, self.local_batch)
-            dense, labels = batch.dense.to(self.dtype), batch.labels.to(self.dtype)
+            now, sent = self.next, self.sent
+            assert now is not None
+            self.take(batches)
 
             zmon.phase("embedding")
-            ids, lengths = self.exchange.ids(batch)  # (N,) and (R, T, B): what all ranks look up in the tables here
-            rows = self.tables.rows_of(ids, lengths)
-            pooled_here = self.tables.lookup(rows, lengths)  # (R·T·B, D)
-            pooled = self.exchange.pooled(pooled_here).requires_grad_()  # (B, F, D): all tables for the samples here
+            sent = sent or self.exchange.begin(now)
+            here = sent.arrive()  # G bags
+            if overlap.ids:
+                self.send()  # the next batch's, which travel while this one is computed
+            travelling = self.exchange.pooled(self.tables.lookup(here), now)
+            copied = self.replicated.bags(now.batch)
+            vectors = self.replicated.lookup(copied)
+            if not overlap.pooled:
+                travelling.arrive()
 
             zmon.phase("forward")
-            logits = self.dense(dense, pooled)
-            loss = F.binary_cross_entropy_with_logits(logits, labels, reduction="sum")
-            loss = loss / self.config.train.global_batch  # this rank's part of the mean over the global batch
+            with self.world.autocast(self.config.train.autocast):
+                bottom = self.model.bottom(now.batch.dense.to(self.dtype))  # while the vectors travel
+                pooled = self.exchange.joined(travelling.arrive(), vectors).requires_grad_()  # (F, B, D)
+                logits = self.model.top(bottom, pooled.transpose(0, 1))
+            labels, logits = now.batch.labels.to(self.dtype), logits.to(self.dtype)
+            log_loss = F.binary_cross_entropy_with_logits(logits, labels, reduction="sum")
+            if self.sent is not None:
+                self.sent.send_rows()
 
             zmon.phase("backward")
-            self.dense.gradients.zero_()
-            loss.backward()  # into dense.gradients, and pooled.grad
-            self.dense.sums[0], self.dense.sums[1] = loss.detach(), labels.sum()  # they ride along
-            gradient_here = self.exchange.gradients(pooled.grad)  # (R·T·B, D)
-            dist.all_reduce(self.dense.gradients)
+            self.flat.begin(torch.stack([log_loss.detach(), labels.sum(), logits.detach().sigmoid().sum()]))
+            returning = Returning(self, pooled, copied, now)
+            (log_loss / now.global_batch).backward()  # what is made is sent off, layer by layer
 
             zmon.phase("optimizer")
-            self.tables.update(rows, lengths, gradient_here)  # merges duplicate rows first
-            self.optimizer.step()
+            rate = rate_factor(self.config.schedule, now.step)
+            self.tables.update(here, returning.arrive(), rate * optimizer.embedding_learning_rate)
+            self.flat.arrive()
+            self.replicated.update(self.flat.replicated, rate * optimizer.embedding_learning_rate)
+            self.optimizer.step(rate * optimizer.dense_learning_rate)
+            zmon.work(samples=len(labels), lookups=len(here.rows) + len(copied.rows))
+        return Stepped(now.step, now.global_batch, self.flat.sums.clone())
 
-            zmon.work(samples=self.local_batch, lookups=len(ids))
-        log_loss, clicks = self.dense.sums.tolist()
-        return log_loss, clicks / self.config.train.global_batch
+    def take(self, batches: Iterator[Loaded]) -> None:
+        """The batch that the next step trains on, if there is another."""
+        loaded = next(batches, None)
+        self.next = loaded and self._here(loaded)
+        self.sent = None
 
-    def run(self) -> None:
-        """Train for the configured number of steps, telling zmon and people how it goes."""
-        train = self.config.train
-        numbers: Iterable[int] = range(train.steps) if train.steps else count()
-        progress = Progress(train.progress_every, train.global_batch, self.world.say)
-        for number in numbers:
-            log_loss, mean_label = self.step(number)
-            entropy = progress.step(log_loss, mean_label)
-            zmon.report(loss=log_loss, normalized_entropy=entropy)
-        self.world.say(progress.summary())
-        if isinstance(self.source, Criteo) and self.source.num_skipped:
-            self.world.warn(self.source.skipped())
+    def send(self) -> None:
+        """Its ids, to where their rows are."""
+        self.sent = self.exchange.begin(self.next) if self.next else None
+
+    @torch.no_grad()
+    def predict(self, loaded: Loaded) -> Tensor:
+        """Logits (B,) of some samples; all ranks must ask."""
+        loaded = self._here(loaded)
+        here = self.exchange.begin(loaded).arrive()
+        travelling = self.exchange.pooled(self.tables.lookup(here), loaded)
+        vectors = self.replicated.lookup(self.replicated.bags(loaded.batch))
+        with self.world.autocast(self.config.train.autocast):
+            bottom = self.model.bottom(loaded.batch.dense.to(self.dtype))
+            pooled = self.exchange.joined(travelling.arrive(), vectors)
+            return self.model.top(bottom, pooled.transpose(0, 1)).to(self.dtype)
+
+    def _here(self, loaded: Loaded) -> Loaded:
+        return replace(loaded, batch=loaded.batch.to(self.world.device))
 
 
-def _open_source(config: Config, world: World) -> Source:
-    rows, train = config.embedding.rows, config.train
-    if config.criteo.file:
-        return Criteo(config.criteo, rows, train.global_batch, world.warn)
-    return Synthetic(config.synthetic, rows, config.model.dense_features, train.seed)
+class Returning:
+    """The gradients of the pooled vectors: back to the shards that the vectors came from, as soon as they are made."""
+
+    def __init__(self, trainer: Trainer, pooled: Tensor, copied: Bags, now: Loaded) -> None:
+        self._trainer, self._pooled, self._copied, self._now = trainer, pooled, copied, now
+        self._travelling: Travelling | None = None
+        if trainer.config.overlap.gradients:
+            pooled.register_post_accumulate_grad_hook(self._send)
+
+    def arrive(self) -> Tensor:
+        """(G, D) of the bags here."""
+        if self._travelling is None:
+            self._send(self._pooled)
+        assert self._travelling is not None
+        return self._travelling.arrive()
+
+    def _send(self, pooled: Tensor) -> None:
+        exchange, flat = self._trainer.exchange, self._trainer.flat
+        assert pooled.grad is not None
+        of_shards, of_copied = exchange.parted(pooled.grad)
+        self._travelling = exchange.gradients(of_shards, self._now)
+        self._trainer.replicated.gradient(self._copied, of_copied, flat.replicated)
+        flat.made_replicated()

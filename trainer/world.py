@@ -1,15 +1,18 @@
 """Who am I among the ranks, and how do we meet.
 
-A launcher such as torchrun says so in the environment: RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT. Without
-one there is a group of one, so that a single process runs the same code as a thousand.
+A launcher such as torchrun says so in the environment: RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR,
+MASTER_PORT. Without one there is a group of one, so that a single process runs the same code as a thousand. Each rank
+takes the GPU of its local rank where there is one, and the processor else.
 """
 
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
 
+import torch
 import torch.distributed as dist
 
 from trainer.errors import WorldError
@@ -23,6 +26,17 @@ class World:
 
     rank: int  # global
     size: int
+    local_rank: int = 0  # on its host
+    local_size: int = 1  # ranks on its host
+
+    @property
+    def device(self) -> torch.device:
+        """What this rank computes on."""
+        return torch.device("cuda", self.local_rank) if torch.cuda.is_available() else torch.device("cpu")
+
+    def autocast(self, wanted: bool) -> AbstractContextManager[object]:
+        """Matrix products in bfloat16 within, where a GPU computes them."""
+        return torch.autocast("cuda", torch.bfloat16) if wanted and self.device.type == "cuda" else nullcontext()
 
     def say(self, line: str) -> None:
         """Progress for people, on stdout: rank 0 speaks for all."""
@@ -53,7 +67,14 @@ def world_from(environ: Mapping[str, str]) -> World:
                     "Start them with torchrun --nproc-per-node R -m trainer",
                 )
         _number(environ, "MASTER_PORT", 0)
-    return World(rank, size)
+    local_rank, local_size = _number(environ, "LOCAL_RANK", rank), _number(environ, "LOCAL_WORLD_SIZE", size)
+    if torch.cuda.is_available() and local_rank >= torch.cuda.device_count():
+        raise WorldError(
+            f"local rank {local_rank} has no GPU",
+            f"this host has {torch.cuda.device_count()}",
+            "Start fewer ranks, or hide all GPUs with CUDA_VISIBLE_DEVICES= to train on processors",
+        )
+    return World(rank, size, local_rank, local_size)
 
 
 def join(world: World, timeout_seconds: float = MEETING_TIMEOUT_SECONDS) -> None:
@@ -62,8 +83,10 @@ def join(world: World, timeout_seconds: float = MEETING_TIMEOUT_SECONDS) -> None
     The timeout is that of the meeting alone: collectives keep torch's own, for a rank that is stopped and
     goes on later is a matter for the monitor and costs no run.
     """
+    on_gpu = {"device_id": world.device} if world.device.type == "cuda" else {}
+    backend = "nccl" if on_gpu else "gloo"
     if world.size == 1:
-        dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        dist.init_process_group(backend, store=dist.HashStore(), rank=0, world_size=1, **on_gpu)
         return
     try:
         store, _, _ = next(dist.rendezvous("env://", timeout=timedelta(seconds=timeout_seconds)))
@@ -74,7 +97,7 @@ def join(world: World, timeout_seconds: float = MEETING_TIMEOUT_SECONDS) -> None
             f"a rank was not started, the address is wrong or the port is taken ({_first_line(error)})",
             "Start all ranks with one torchrun and let it choose the port",
         ) from error
-    dist.init_process_group("gloo", store=store, rank=world.rank, world_size=world.size)
+    dist.init_process_group(backend, store=store, rank=world.rank, world_size=world.size, **on_gpu)
 
 
 def _number(environ: Mapping[str, str], name: str, default: int) -> int:

@@ -11,8 +11,9 @@ import pytest
 import torch.distributed as dist
 
 from tests.jobs.conftest import ABORTED_AT_THE_END, TRIES
-from trainer.config import changed, demo
-from trainer.train import Config
+from trainer.config import Config
+from trainer.keys import changed
+from trainer.presets import demo
 from trainer.world import World, join
 
 REPOSITORY = Path(__file__).parents[2]

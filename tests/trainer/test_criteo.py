@@ -1,13 +1,19 @@
 """Criteo rows: good ones, bad ones by file, line and column, and files too small to matter."""
 
+import gzip
 import math
 import os
+import random
+import re
 
+import numpy as np
 import pytest
 import torch
 
-from trainer.criteo import Criteo, CriteoConfig, check_file
-from trainer.errors import DataError
+from trainer import criteo
+from trainer.criteo import COLUMN_KINDS, Criteo, CriteoConfig, check_file, is_held_out, parse
+from trainer.errors import ConfigError, DataError
+from trainer.shards import open_criteo
 
 ROWS = (100,) * 26
 
@@ -20,10 +26,10 @@ def row(label: str = "1", integers: str = "3", category: str = "000000ff") -> li
 def read(write_rows):
     """A source over these rows, and the lines it warned with."""
 
-    def run(*rows: list[str], global_batch: int = 2, strict: bool = False) -> tuple[Criteo, list[str]]:
+    def run(*rows: list[str], global_batch: int = 2, **config) -> tuple[Criteo, list[str]]:
         warnings: list[str] = []
         file = str(write_rows(*rows))
-        return Criteo(CriteoConfig(file, strict), ROWS, global_batch, warnings.append), warnings
+        return open_criteo(CriteoConfig(file, **config), ROWS, global_batch, warnings.append), warnings
 
     return run
 
@@ -65,10 +71,11 @@ def test_a_malformed_row_is_named_skipped_and_counted(read, column: int, cell: s
     bad[column - 1] = cell
     source, warnings = read(row(), bad, row())
     assert warnings == [
-        f"{source.file}:2: {fault}: row skipped",
-        f"{source.file}: 1 malformed of 3 rows skipped",
+        f"{source.name}:2: {fault}: row skipped",
+        f"{source.name}: 1 malformed of 3 rows skipped",
     ]
-    assert len(source.labels) == 2
+    assert source.skipped == warnings[-1]
+    assert source.num_samples == 2
 
 
 def test_a_short_row_names_the_first_missing_column(read) -> None:
@@ -91,17 +98,17 @@ def test_rows_wrap_round_in_order(read) -> None:
     source, warnings = read(*[row(integers=str(number)) for number in range(3)], global_batch=8)
     seen = torch.cat([source.batch(1, start, 4).dense[:, 0] for start in (0, 4)]).expm1().round()
     assert seen.tolist() == [2, 0, 1, 2, 0, 1, 2, 0]  # the second global batch goes on where the first ended
-    assert warnings == [f"{source.file}: 3 good rows, the global batch is 8: they repeat"]
+    assert warnings == [f"{source.name}: 3 good rows, the global batch is 8: they repeat"]
 
 
 def test_windows_line_ends_are_fine(write_rows) -> None:
     file = write_rows(row(), row())
     file.write_bytes(file.read_bytes().replace(b"\n", b"\r\n"))
-    assert Criteo(CriteoConfig(str(file)), ROWS, 2, warn=pytest.fail).num_skipped == 0
+    assert open_criteo(CriteoConfig(str(file)), ROWS, 2, warn=pytest.fail).num_samples == 2
 
 
 def test_a_file_without_good_rows_is_refused(read) -> None:
-    with pytest.raises(DataError, match=r"has no good row: the file is empty"):
+    with pytest.raises(DataError, match=r"has no good row: it is empty"):
         read()
     with pytest.raises(DataError, match=r"has no good row: all 2 rows are malformed"):
         read(["junk"], ["more"])
@@ -113,3 +120,93 @@ def test_what_is_no_file_is_refused(tmp_path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(DataError, match="not a regular file"):
         check_file(str(tmp_path / "pipe"))
+
+
+def test_good_is_what_the_patterns_say() -> None:
+    """Cells of all sorts at all places, against regular expressions and Python's own int."""
+    odd = ["", "-", "--1", "-0", "0", "007", "-12", "1 ", "+1", "9" * 18, "9" * 19, "-" + "9" * 18, "-" + "9" * 19]
+    odd += ["a", "F" * 8, "f" * 9, "0x1", "g", ":", "/", "@", "`", "\r", "é", "\0", "2"]
+    pick = random.Random(1)
+    rows = []
+    for _ in range(1000):
+        cells = [pick.choice("01"), *(str(pick.randrange(-9, 10**6)) for _ in range(13))]
+        cells += [f"{pick.randrange(2**32):x}" for _ in range(26)]
+        for _ in range(pick.choice([0, 1, 1, 1, 2])):
+            cells[pick.randrange(40)] = pick.choice(odd)
+        rows.append(cells)
+    text = "".join("\t".join(cells) + "\n" for cells in rows).encode()
+    parsed, bad, num_lines = parse(text)
+
+    def is_good(cells: list[str]) -> bool:
+        cells = [*cells[:-1], cells[-1].removesuffix("\r")]
+        return all(re.fullmatch(kind[1], cell.encode()) for kind, cell in zip(COLUMN_KINDS, cells, strict=True))
+
+    good = [cells for cells in rows if is_good(cells)]
+    assert num_lines == 1000
+    assert 300 < len(good) < 800
+    assert [at for at, _, _ in bad] == [at for at, cells in enumerate(rows) if not is_good(cells)]
+    assert [text[start:stop] for _, start, stop in bad] == [text.split(b"\n")[at] + b"\n" for at, _, _ in bad]
+    for row_, cells in zip(parsed, good, strict=True):
+        assert row_["label"] == int(cells[0])
+        assert (
+            row_["dense"].tolist()
+            == np.log1p([float(max(int(cell or 0), 0)) for cell in cells[1:14]]).astype("f4").tolist()
+        )
+        assert row_["categories"].tolist() == [int(cell.strip() or "0", 16) for cell in cells[14:]]
+        assert row_["present"] == sum(1 << bit for bit, cell in enumerate(cells[14:]) if cell.strip())
+
+
+def test_lines_reach_over_blocks_and_the_last_needs_no_end(write_rows, monkeypatch) -> None:
+    monkeypatch.setattr(criteo, "BLOCK_BYTES", 300)  # a row has 287 bytes
+    file = write_rows(*[row(integers=str(number)) for number in range(10)])
+    file.write_bytes(file.read_bytes().removesuffix(b"\n"))
+    source = open_criteo(CriteoConfig(str(file)), ROWS, 10, warn=pytest.fail)
+    assert source.batch(0, 0, 10).dense[:, 0].expm1().round().tolist() == list(range(10))
+
+
+def test_gz_is_read_as_such_and_a_truncated_one_is_refused(write_rows, tmp_path) -> None:
+    zipped = tmp_path / "rows.gz"
+    zipped.write_bytes(gzip.compress(write_rows(*[row()] * 50).read_bytes()))
+    assert open_criteo(CriteoConfig(str(zipped)), ROWS, 10, warn=pytest.fail).num_samples == 50
+    zipped.write_bytes(zipped.read_bytes()[:-12])
+    with pytest.raises(DataError, match=r"cannot read .*rows\.gz: Compressed file ended before"):
+        open_criteo(CriteoConfig(str(zipped)), ROWS, 10, warn=pytest.fail)
+
+
+def test_what_has_no_lines_is_refused(tmp_path) -> None:
+    file = tmp_path / "zeros"
+    file.write_bytes(b"\0" * 10**6)
+    with pytest.raises(DataError, match="is no TSV: it has a line of more than"):
+        open_criteo(CriteoConfig(str(file)), ROWS, 10, warn=pytest.fail)
+
+
+def test_held_out_rows_are_spread_and_never_trained_on(read) -> None:
+    source, warnings = read(*[row(integers=str(number)) for number in range(10)], global_batch=3, held_out=0.3)
+    trained = source.batch(0, 0, 7).dense[:, 0].expm1().round().tolist()
+    evaluated = source.held_out().batch(0, 0, 3).dense[:, 0].expm1().round().tolist()
+    assert evaluated == [3, 6, 9]
+    assert trained == [0, 1, 2, 4, 5, 7, 8]
+    assert source.held_out().num_samples == 3
+    assert warnings == []
+
+
+def test_held_out_does_not_depend_on_how_the_rows_come() -> None:
+    whole = is_held_out(0, 10_000, 0.1)
+    assert whole.sum() == 1000
+    assert [*is_held_out(0, 1234, 0.1), *is_held_out(1234, 8766, 0.1)] == whole.tolist()
+    assert not is_held_out(0, 100, 0).any()
+
+
+def test_without_held_out_rows_there_is_no_evaluation(read) -> None:
+    with pytest.raises(DataError, match=r"rows.tsv: nothing to evaluate with: none of its rows were held out"):
+        read(row(), row())[0].held_out()
+    with pytest.raises(ConfigError, match=r"criteo.held_out is 0\.6: it must be from 0 to 0\.5"):
+        CriteoConfig(held_out=0.6)
+
+
+def test_no_samples_is_a_batch_too(read) -> None:
+    batch = read(row(), row())[0].batch(0, 1, 0)
+    assert batch.dense.shape == (0, 13)
+    assert batch.lengths.shape == (26, 0)
+    assert batch.ids.dtype == torch.int64
+    assert len(batch.ids) == len(batch.labels) == 0

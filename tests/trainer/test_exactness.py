@@ -1,4 +1,4 @@
-"""R ranks train the same model as one, to rounding: real processes, real collectives."""
+"""R ranks train the same model as one, to rounding, however tables are spread: real processes, real collectives."""
 
 import json
 from pathlib import Path
@@ -9,6 +9,32 @@ import torch
 from tests.trainer.conftest import SMALL
 
 STEPS = 50
+MIX = "table_wise,row_wise,data_parallel,row_wise,table_wise"
+OFF = {"overlap": {"ids": False, "pooled": False, "gradients": False}}
+
+
+def variant(dtype: str = "float64", **sections) -> list:
+    return [SMALL, {"train": {"dtype": dtype}}, sections]
+
+
+SPREAD = {
+    **{kind: variant(sharding={"kind": kind}) for kind in ("table_wise", "row_wise", "data_parallel")},
+    "mix": variant(sharding={"kind": MIX}),
+    "mix, nothing overlapped": variant(sharding={"kind": MIX}, **OFF),
+    "mix, small buckets": variant(sharding={"kind": MIX}, overlap={"bucket_bytes": 64}),
+    "planned": variant(),
+    "uneven batch": variant(train={"dtype": "float64", "global_batch": 31}),
+    "cross": variant(sharding={"kind": MIX}, model={"interaction": "cross", "cross_rank": 3}),
+}
+OPTIMIZERS = {
+    f"dense {dense}, tables {tables}": variant(
+        sharding={"kind": MIX}, optimizer={"dense": dense, "embedding": tables}, schedule={"warmup_steps": 10}
+    )
+    for dense in ("sgd", "adagrad", "adam")
+    for tables in ("sgd", "rowwise_adagrad")
+}
+FLOAT32 = {"float32": variant("float32", sharding={"kind": MIX}), "again": variant("float32", sharding={"kind": MIX})}
+ALL = SPREAD | OPTIMIZERS | FLOAT32
 
 
 @pytest.fixture(scope="module")
@@ -18,38 +44,47 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def train(start, folder: Path):
-    """What `ranks` ranks have learned, each number of ranks started once."""
+    """What `ranks` ranks have learned in a variant; each number of ranks is started once, for all variants."""
 
-    def run(ranks: int, dtype: str) -> dict:
+    def run(ranks: int, name: str) -> dict:
         out = folder / str(ranks)
         if not out.exists():
             out.mkdir()
             script = str(Path(__file__).with_name("train_and_keep.py"))
-            ended = start(ranks if ranks > 1 else 0, script, str(STEPS), str(out), json.dumps(SMALL))
+            ended = start(ranks if ranks > 1 else 0, script, str(STEPS), str(out), json.dumps(ALL))
             assert ended.returncode == 0, ended.stderr
-        kept = [torch.load(out / f"{dtype}-{rank}.pt") for rank in range(ranks)]
-        for other in kept[1:]:
-            assert other["losses"] == kept[0]["losses"]
-            assert all(torch.equal(other["dense"][name], kept[0]["dense"][name]) for name in other["dense"])
-        return kept[0] | {"tables": {table: kept for rank in kept for table, kept in rank["tables"].items()}}
+        of_ranks = [torch.load(out / f"{name}-{rank}.pt") for rank in range(ranks)]
+        assert all(other["losses"] == of_ranks[0]["losses"] for other in of_ranks)
+        return {"losses": of_ranks[0]["losses"], "kept": whole([rank["kept"] for rank in of_ranks])}
 
     return run
 
 
+def whole(of_ranks: list[dict]) -> dict[str, torch.Tensor]:
+    """Each tensor put together; what several ranks have must be equal to the bit."""
+    found = {}
+    for name in of_ranks[0]:
+        parts: dict[int, torch.Tensor] = {}
+        for first, part in (part for rank in of_ranks for part in rank[name]):
+            assert torch.equal(parts.setdefault(first, part), part), name
+        found[name] = torch.cat([parts[first] for first in sorted(parts)])
+    return found
+
+
 def relative_difference(one: torch.Tensor, other: torch.Tensor) -> float:
     """Largest difference, relative to the tensor's own scale."""
-    return float((one - other).abs().max() / one.abs().max())
+    one, other = one.double(), other.double()
+    return float((one - other).abs().max() / one.abs().max().clamp(min=1e-300))
 
 
 @pytest.mark.parametrize("ranks", [2, 4])
-def test_ranks_equal_one_rank_in_float64(train, ranks: int) -> None:
-    one, many = train(1, "float64"), train(ranks, "float64")
-    assert sorted(many["tables"]) == sorted(one["tables"]) == list(range(5))
-    for name in one["dense"]:
-        assert relative_difference(one["dense"][name], many["dense"][name]) < 1e-10, name
-    for table, parts in one["tables"].items():
-        for part, other in zip(parts, many["tables"][table], strict=True):
-            assert relative_difference(part, other) < 1e-10, table
+@pytest.mark.parametrize("name", [*SPREAD, *OPTIMIZERS])
+def test_ranks_equal_one_rank_in_float64(train, ranks: int, name: str) -> None:
+    one, many = train(1, name), train(ranks, name)
+    assert sorted(many["kept"]) == sorted(one["kept"])
+    for tensor, value in one["kept"].items():
+        assert value.shape == many["kept"][tensor].shape
+        assert relative_difference(value, many["kept"][tensor]) < 1e-10, tensor
     assert many["losses"] == pytest.approx(one["losses"], rel=1e-10)
 
 
@@ -58,6 +93,13 @@ def test_loss_curves_agree_in_float32(train, ranks: int) -> None:
     assert train(ranks, "float32")["losses"] == pytest.approx(train(1, "float32")["losses"], rel=1e-4)
 
 
+@pytest.mark.parametrize("ranks", [1, 2, 4])
+def test_repeats_are_equal_to_the_bit(train, ranks: int) -> None:
+    one, again = train(ranks, "float32"), train(ranks, "again")
+    assert one["losses"] == again["losses"]
+    assert all(torch.equal(one["kept"][name], again["kept"][name]) for name in one["kept"])
+
+
 def test_it_really_trained(train) -> None:
-    losses = train(1, "float64")["losses"]
+    losses = train(1, "planned")["losses"]
     assert sum(losses[-10:]) < 0.95 * sum(losses[:10])

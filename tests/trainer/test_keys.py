@@ -2,8 +2,9 @@
 
 import pytest
 
-from trainer.config import PRESETS, changed, demo, parse_assignment, read_file
 from trainer.errors import ConfigError
+from trainer.keys import changed, parse_assignment, read_file
+from trainer.presets import PRESETS, demo
 
 
 def set_keys(*assignments: str):
@@ -16,11 +17,16 @@ def test_presets_are_valid(name: str) -> None:
 
 
 def test_assignments_take_the_type_of_their_field() -> None:
-    config = set_keys("train.steps=7", "model.learning_rate=1e-3", "embedding.rows=[4, 5]", "criteo.strict=true")
+    config = set_keys(
+        "train.steps=7", "optimizer.dense_learning_rate=1e-3", "embedding.rows=[4, 5]", "criteo.strict=true",
+        "synthetic.longest_bag=[1, 2]", "checkpoint.resume=12",
+    )  # fmt: skip
     assert config.train.steps == 7
-    assert config.model.learning_rate == 0.001
+    assert config.optimizer.dense_learning_rate == 0.001
     assert config.embedding.rows == (4, 5)
     assert config.criteo.strict is True
+    assert config.synthetic.longest_bag == (1, 2)
+    assert config.checkpoint.resume == "12"
 
 
 def test_later_changes_win() -> None:
@@ -30,15 +36,21 @@ def test_later_changes_win() -> None:
 @pytest.mark.parametrize(
     ("assignment", "says"),
     [
-        ("train.stepz=1", "there is no key train.stepz"),
-        ("nothing=1", "there is no key nothing"),
+        ("train.stepz=1", "there is no key train.stepz: it is misspelt. There is train.steps"),
+        ("nothing=1", "there is no key nothing: it is misspelt. There is embedding, train, model"),
+        ("global_batch=1", "There is train.global_batch"),
+        ("model.learning_rate=1", "there is no key model.learning_rate"),
+        ("wire.forward=int8", "wire.forward is int8: it must be full or float16 or bfloat16"),
+        ("train.epochs=2", "train.epochs is 2: it must be 0 for synthetic samples"),
+        ("synthetic.longest_bag=[1, 2]", "synthetic.longest_bag is .*: it must be one number, or a list of 26"),
+        ("synthetic.longest_bag=few", "it must be a whole number or a list of whole numbers"),
         ("train.steps=many", "train.steps is 'many': it must be a whole number"),
         ("train.steps=1.5", "train.steps is 1.5: it must be a whole number"),
         ("train.steps=-1", "train.steps is -1: it must be 0"),
         ("train.global_batch=0", "train.global_batch is 0"),
         ("train.dtype=int8", "train.dtype is int8: it must be float32 or float64"),
-        ("model.learning_rate=fast", "model.learning_rate is 'fast': it must be a number"),
-        ("model.learning_rate=.nan", "model.learning_rate is nan: it must be above 0"),
+        ("optimizer.dense_learning_rate=fast", "optimizer.dense_learning_rate is 'fast': it must be a number"),
+        ("optimizer.dense_learning_rate=.nan", "optimizer.dense_learning_rate is nan: it must be above 0"),
         ("model.top=[8, x]", "model.top is .*: it must be a list of whole numbers"),
         ("model.top=[8, 0]", "model.top is .*: it must be 1 or more"),
         ("embedding.rows=[]", "embedding.rows is .*: it must be at least one table"),

@@ -1,36 +1,115 @@
-"""Normalized entropy, and the lines that people read."""
+"""What people read, on a terminal and in a log."""
 
+import io
 import math
+import re
+import sys
 
 import pytest
 
-from trainer.progress import WINDOW_STEPS, Progress, normalized_entropy
+from trainer.progress import REFRESH_SECONDS, Progress, terminal
+from trainer.quality import Quality
+
+GOOD = Quality(samples=100, log_loss=0.5, normalized_entropy=0.72134, calibration=1.0042, auc=0.74215)
+UNKNOWN = Quality(samples=0, log_loss=math.nan, normalized_entropy=math.nan, calibration=math.nan)
 
 
-def test_knowing_only_the_mean_is_one() -> None:
-    entropy = -(0.25 * math.log(0.25) + 0.75 * math.log(0.75))
-    assert normalized_entropy(entropy, 0.25) == pytest.approx(1)
-    assert normalized_entropy(entropy / 2, 0.25) == pytest.approx(0.5)
+class Clock:
+    """Time that passes when the test says so."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
 
 
-@pytest.mark.parametrize("mean_label", [0.0, 1.0])
-def test_one_sided_labels_are_unknown(mean_label: float) -> None:
-    assert math.isnan(normalized_entropy(0.1, mean_label))
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def train(progress: Progress, clock: Clock, steps: int, seconds: float) -> None:
+    for _ in range(steps):
+        clock.now += seconds
+        progress.step(100, GOOD)
 
 
 def test_lines_tell_quality_and_speed() -> None:
-    lines: list[str] = []
-    times = iter([0.0, 0.5, 0.5, 4.0])
-    progress = Progress(every=2, global_batch=100, say=lines.append, clock=lambda: next(times))
-    progress.step(0.6, 0.5)
-    progress.step(0.4, 0.5)
-    assert lines == ["step 2  loss 0.5000  normalized entropy 0.7213  400 samples/s  step 250.0 ms"]
-    assert progress.summary().startswith("finished 2 steps in 4.0 s: loss 0.5000")
+    lines, clock = list[str](), Clock()
+    progress = Progress(every=2, say=lines.append, clock=clock)
+    train(progress, clock, steps=3, seconds=0.25)
+    assert lines == ["step 2  loss 0.5000  normalized entropy 0.7213  400 samples/s  step 250.0 ms  calibration 1.004"]
 
 
-def test_old_steps_leave_the_window() -> None:
-    progress = Progress(every=1000, global_batch=1, say=pytest.fail)
-    progress.step(9.0, 0.5)
-    for _ in range(WINDOW_STEPS):
-        entropy = progress.step(math.log(2), 0.5)
-    assert entropy == pytest.approx(1)
+def test_a_known_end_tells_what_is_left() -> None:
+    lines, clock = list[str](), Clock()
+    train(Progress(every=2, say=lines.append, last_step=100, clock=clock), clock, steps=2, seconds=1.0)
+    assert lines[0].endswith("  0:01:38 left")
+
+
+def test_a_resumed_run_goes_on_counting() -> None:
+    lines, clock = list[str](), Clock()
+    progress = Progress(every=10, say=lines.append, first_step=8, clock=clock)
+    train(progress, clock, steps=2, seconds=0.5)
+    assert lines[0].startswith("step 10  ")
+    assert "step 500.0 ms" in lines[0]
+    assert progress.summary(GOOD).startswith("finished 2 steps in 1.0 s: loss 0.5000  normalized entropy 0.7213  200 ")
+
+
+def test_an_evaluation_has_a_line_and_does_not_slow_the_steps() -> None:
+    lines, clock = list[str](), Clock()
+    progress = Progress(every=2, say=lines.append, clock=clock)
+    train(progress, clock, steps=1, seconds=0.25)
+    clock.now += 8
+    progress.evaluated(GOOD, seconds=8)
+    train(progress, clock, steps=1, seconds=0.25)
+    found = "loss 0.5000  normalized entropy 0.7213  calibration 1.004  AUC 0.7421"
+    assert lines[0] == f"step 1  evaluation of 100 samples in 8.0 s  {found}"
+    assert "400 samples/s  step 250.0 ms" in lines[1]
+    assert "in 8.5 s" in progress.summary(GOOD)
+    assert "400 samples/s  step 250.0 ms" in progress.summary(GOOD)
+
+
+def test_what_is_unknown_is_called_so() -> None:
+    lines, clock = list[str](), Clock()
+    progress = Progress(every=1, say=lines.append, clock=clock)
+    progress.evaluated(UNKNOWN, seconds=1)
+    assert lines[0].endswith("loss unknown  normalized entropy unknown  calibration unknown  AUC unknown")
+
+
+def test_nothing_done_is_no_speed() -> None:
+    assert Progress(every=1, say=pytest.fail, clock=Clock()).summary(UNKNOWN) == "finished 0 steps in 0.0 s"
+
+
+def test_a_terminal_has_one_live_line_and_evaluations_above_it(monkeypatch) -> None:
+    monkeypatch.setenv("COLUMNS", "150")
+    screen, clock = Terminal(), Clock()
+    monkeypatch.setattr(sys, "stdout", screen)
+    with Progress(every=1, say=print, last_step=30, terminal=screen, clock=clock) as progress:
+        train(progress, clock, steps=10, seconds=REFRESH_SECONDS / 4)
+        progress.evaluated(GOOD, seconds=0)
+        train(progress, clock, steps=20, seconds=REFRESH_SECONDS / 4)
+    assert sys.stdout is screen
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.getvalue())
+    drawn = [line for line in re.split(r"[\r\n]+", text) if "samples/s" in line]
+    assert {int(line.split()[1]) for line in drawn} == {4, 8, 12, 16, 20, 24, 28, 30}
+    assert "loss 0.5000  normalized entropy 0.7213  400 samples/s  step 250.0 ms" in drawn[-1]
+    assert "\nstep 10  evaluation of 100 samples" in text.replace("\r", "\n")
+    assert screen.getvalue().rindex("\x1b[?25h") > screen.getvalue().rindex("\x1b[?25l")  # the cursor is there
+
+
+@pytest.mark.parametrize(
+    ("rank", "kind", "stream", "drawn"),
+    [
+        (0, "xterm", Terminal(), True),
+        (1, "xterm", Terminal(), False),
+        (0, "dumb", Terminal(), False),
+        (0, "xterm", io.StringIO(), False),
+    ],
+)
+def test_a_log_and_other_ranks_have_no_live_line(monkeypatch, rank, kind, stream, drawn) -> None:
+    monkeypatch.setenv("TERM", kind)
+    monkeypatch.setenv("FORCE_COLOR", "1")  # as in many CI systems, whose logs are no terminals
+    monkeypatch.setattr(sys, "stdout", stream)
+    assert (terminal(rank) is stream) is drawn

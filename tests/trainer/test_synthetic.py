@@ -1,31 +1,58 @@
 """Synthetic samples: the same from everywhere, popular ids popular, a signal that can be learned."""
 
+import numpy as np
 import pytest
 import torch
 
+from trainer.batch import shares
 from trainer.errors import ConfigError
-from trainer.synthetic import Synthetic, SyntheticConfig
+from trainer.synthetic import HIDDEN_WEIGHTS, Synthetic, SyntheticConfig
 
 ROWS = (1000, 50, 1)
 
 
-def source(seed: int = 1) -> Synthetic:
-    return Synthetic(SyntheticConfig(), ROWS, dense_features=3, seed=seed)
+def source(seed: int = 1, **config) -> Synthetic:
+    return Synthetic(SyntheticConfig(**config), ROWS, dense_features=3, seed=seed)
 
 
 def ids_by_bag(batch) -> list[list[int]]:
     return [bag.tolist() for bag in batch.ids.split(batch.lengths.reshape(-1).tolist())]
 
 
-def test_slices_are_parts_of_the_same_global_batch() -> None:
-    whole = source().batch(step=7, start=0, size=24)
-    parts = [source().batch(step=7, start=start, size=8) for start in (0, 8, 16)]
+@pytest.mark.parametrize("ranks", [1, 2, 3, 4, 24, 30])
+@pytest.mark.parametrize("config", [{}, {"longest_bag": (20, 1, 3), "shortest_bag": (0, 1, 2)}])
+def test_slices_are_parts_of_the_same_global_batch(ranks: int, config) -> None:
+    whole = source(**config).batch(step=7, start=0, size=24)
+    slices = shares(24, ranks)
+    parts = [source(**config).batch(step=7, start=share.start, size=share.size) for share in slices]
     assert torch.equal(whole.dense, torch.cat([part.dense for part in parts]))
     assert torch.equal(whole.labels, torch.cat([part.labels for part in parts]))
     assert torch.equal(whole.lengths, torch.cat([part.lengths for part in parts], dim=1))
     bags = [ids_by_bag(part) for part in parts]
-    by_feature = [bag for feature in range(3) for part in bags for bag in part[feature * 8 : feature * 8 + 8]]
+    by_feature = [
+        bag
+        for feature in range(3)
+        for share, part in zip(slices, bags, strict=True)
+        for bag in part[feature * share.size : (feature + 1) * share.size]
+    ]
     assert ids_by_bag(whole) == by_feature
+
+
+def test_no_samples_is_a_batch_too() -> None:
+    batch = source().batch(0, 4, 0)
+    assert batch.dense.shape == (0, 3)
+    assert batch.lengths.shape == (3, 0)
+    assert batch.ids.dtype == torch.int64
+    assert len(batch.ids) == len(batch.labels) == 0
+
+
+def test_held_out_samples_are_never_trained_on_and_follow_the_same_model() -> None:
+    held_out = source().held_out()
+    trained = torch.cat([source().batch(step, 0, 100).dense for step in range(5)])
+    evaluated = torch.cat([held_out.batch(step, 0, 100).dense for step in range(5)])
+    assert len(torch.cat([trained, evaluated]).unique(dim=0)) == 1000
+    assert (held_out.id_weights == source().id_weights).all()
+    assert held_out.num_samples is None
 
 
 def test_steps_and_seeds_differ() -> None:
@@ -50,6 +77,41 @@ def test_bags_vary_and_some_are_empty() -> None:
     assert lengths.double().mean() == pytest.approx(2, abs=0.1)
 
 
-def test_configuration_names_its_key() -> None:
-    with pytest.raises(ConfigError, match=r"synthetic.zipf_exponent is 1\.0"):
-        SyntheticConfig(zipf_exponent=1.0)
+def test_each_table_can_have_its_own() -> None:
+    config = SyntheticConfig(zipf_exponent=(0.2, 2.5, 1.05), shortest_bag=(0, 20, 1), longest_bag=(2, 20, 1))
+    batch = Synthetic(config, (1000, 1000, 1000), 3, seed=1).batch(0, 0, 3000)
+    assert [lengths.unique().tolist() for lengths in batch.lengths] == [[0, 1, 2], [20], [1]]
+    mild, steep, _ = batch.ids.split(batch.lengths.sum(dim=1).tolist())
+    assert (mild == 0).double().mean() < 0.01
+    assert (steep == 0).double().mean() > 0.6
+    assert config.pooling(3) == (1, 20, 1)
+
+
+@pytest.mark.parametrize("longest", [1, 4, 20])
+def test_the_planted_signal_is_there_whatever_the_bags(longest: int) -> None:
+    model = source(longest_bag=longest)
+    batch = model.batch(0, 0, 4000)
+    bag = torch.arange(3 * 4000).repeat_interleave(batch.lengths.reshape(-1))
+    feature, sample = (bag // 4000).numpy(), (bag % 4000).numpy()
+    of_ids = np.bincount(sample, model.id_weights[feature, batch.ids.numpy() % HIDDEN_WEIGHTS], minlength=4000)
+    of_dense = batch.dense.double().numpy() @ model.dense_weights
+    clicked = batch.labels.numpy() == 1
+    assert 0.1 < clicked.mean() < 0.6
+    for signal in (of_ids, of_dense):  # without one the means are within 0.1
+        assert signal[clicked].mean() - signal[~clicked].mean() > 0.3
+
+
+@pytest.mark.parametrize(
+    ("config", "fault"),
+    [
+        ({"zipf_exponent": 1.0}, r"synthetic.zipf_exponent is 1\.0"),
+        ({"zipf_exponent": (1.05, -1.0, 2.0)}, r"synthetic.zipf_exponent is -1\.0"),
+        ({"longest_bag": (4, 0, 4)}, "synthetic.longest_bag is 0"),
+        ({"longest_bag": (4, 4)}, "synthetic.longest_bag is .*: it must be one number, or a list of 3, one for each"),
+        ({"shortest_bag": 3, "longest_bag": (4, 2, 4)}, "synthetic.shortest_bag is 3: it must be synthetic.longest"),
+        ({"shortest_bag": -1}, "synthetic.shortest_bag is -1"),
+    ],
+)
+def test_configuration_names_its_key(config, fault: str) -> None:
+    with pytest.raises(ConfigError, match=fault):
+        source(**config)

@@ -4,49 +4,67 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from trainer.config import demo
-from trainer.progress import Progress
-from trainer.train import Trainer
+from trainer.loader import Extent, Loader
+from trainer.presets import demo
+from trainer.quality import Running
+from trainer.run import Run, open_source
 
 
-def test_a_step_equals_plain_autograd(small_config, alone) -> None:
-    config = small_config({"train": {"dtype": "float64"}})
-    trainer, reference = Trainer(config, alone), Trainer(config, alone)
-    batch = trainer.source.batch(0, 0, 32)
-    tables = list(reference.tables.weight.split(list(config.embedding.rows)))
-    tables = [table.clone().requires_grad_() for table in tables]
+@pytest.fixture
+def run(alone):
+    """A run of one rank."""
+    return lambda config: Run(config, alone, open_source(config, alone))
+
+
+def batches(run, steps=None):
+    return Loader(run.source, Extent.of_steps(steps, run.config.train.global_batch), 0, 1, depth=0)
+
+
+@pytest.mark.parametrize("kind", ["table_wise", "row_wise", "data_parallel"])
+def test_a_step_equals_plain_autograd(small_config, run, kind) -> None:
+    config = small_config({"train": {"dtype": "float64"}, "sharding": {"kind": kind}})
+    mine, plain = run(config), run(config)
+    batch = mine.source.batch(0, 0, 32)
+    tables = [plain.state()[f"table.{k}.weight"].parts[0][1].clone().requires_grad_() for k in range(5)]
     ids = batch.ids.split(batch.lengths.sum(dim=1).tolist())
     pooled = [
         F.embedding_bag(ids[k], tables[k], batch.lengths[k].cumsum(0) - batch.lengths[k], mode="sum") for k in range(5)
     ]
-    logits = reference.dense(batch.dense.double(), torch.stack(pooled, dim=1))
+    model = plain.trainer.model
+    logits = model.top(model.bottom(batch.dense.double()), torch.stack(pooled, dim=1))
     loss = F.binary_cross_entropy_with_logits(logits, batch.labels.double())
     loss.backward()
-    reference.optimizer.step()
+    torch.optim.Adagrad(model.parameters(), lr=config.optimizer.dense_learning_rate, eps=1e-8).step()
 
-    log_loss, mean_label = trainer.step(0)
+    mine.trainer.take(source := batches(mine))
+    stepped = mine.trainer.step(source)
 
-    assert log_loss == pytest.approx(loss.item(), rel=1e-12)
-    assert mean_label == batch.labels.mean()
-    for mine, plain in zip(trainer.dense.parameters(), reference.dense.parameters(), strict=True):
-        assert torch.allclose(mine, plain, rtol=1e-12, atol=1e-14)
-    gradient = torch.cat([table.grad for table in tables])
-    accumulator = gradient.square().mean(dim=1)
-    step = config.embedding.learning_rate * gradient / (accumulator.sqrt() + 1e-8)[:, None]
-    assert torch.allclose(trainer.tables.accumulator, accumulator, rtol=1e-10, atol=0)
-    assert torch.allclose(trainer.tables.weight, reference.tables.weight - step, rtol=1e-10, atol=1e-14)
+    assert stepped.sums[0] / 32 == pytest.approx(loss.item(), rel=1e-12)
+    assert stepped.sums[1] == batch.labels.sum()
+    assert stepped.sums[2] == pytest.approx(float(logits.detach().sigmoid().sum()), rel=1e-12)
+    for one, other in zip(mine.trainer.model.parameters(), model.parameters(), strict=True):
+        assert torch.allclose(one, other, rtol=1e-12, atol=1e-14)
+    for k, table in enumerate(tables):
+        state = table.grad.square().mean(dim=1)
+        change = config.optimizer.embedding_learning_rate * table.grad / (state.sqrt() + 1e-8)[:, None]
+        kept = mine.state()
+        assert torch.allclose(kept[f"table.{k}.state"].parts[0][1], state, rtol=1e-10, atol=0)
+        assert torch.allclose(kept[f"table.{k}.weight"].parts[0][1], table.detach() - change, rtol=1e-10, atol=1e-14)
 
 
-def test_normalized_entropy_falls_below_one(alone) -> None:
-    trainer = Trainer(demo(), alone)
-    progress = Progress(50, 512, say=lambda line: None)
-    entropies = [progress.step(*trainer.step(number)) for number in range(150)]
+def test_normalized_entropy_falls_below_one(run) -> None:
+    trained, quality, entropies = run(demo()), Running(), []
+    trained.trainer.take(source := batches(trained))
+    for _ in range(150):
+        stepped = trained.trainer.step(source)
+        quality.step(stepped.samples, *stepped.sums.tolist())
+        entropies.append(quality.windowed().normalized_entropy)
     assert entropies[0] > 1
-    assert entropies[-1] < 0.9  # of the last 50 steps; 0.86 was seen
+    assert entropies[-1] < 0.9  # of the last 50 steps
 
 
-def test_a_run_tells_its_progress(small_config, alone, capsys) -> None:
-    Trainer(small_config({"train": {"steps": 4, "progress_every": 2}}), alone).run()
-    lines = capsys.readouterr().out.splitlines()
-    assert [line[:6] for line in lines] == ["step 2", "step 4", "finish"]
-    assert lines[-1].startswith("finished 4 steps in ")
+def test_the_last_batch_may_leave_a_rank_without_samples(small_config, run) -> None:
+    """As the other ranks see it: nothing of theirs is missing."""
+    trained = run(small_config())
+    empty = trained.source.batch(0, 0, 0)
+    assert len(trained.trainer.model.bottom(empty.dense)) == 0

@@ -1,6 +1,6 @@
-"""Not a test: what each rank of test_exactness.py runs. Trains and keeps weights, accumulators and losses.
+"""Not a test: what each rank of test_exactness.py runs. Trains every variant and keeps weights, states and losses.
 
-torchrun … train_and_keep.py STEPS OUT CHANGES, the last as JSON for trainer.config.changed
+torchrun … train_and_keep.py STEPS OUT VARIANTS, the last a JSON object of changes by name, for trainer.keys.changed
 """
 
 import json
@@ -11,28 +11,30 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-from trainer.config import changed, demo
-from trainer.train import Trainer
-from trainer.world import join, world_from
+from trainer.keys import changed
+from trainer.loader import Loader
+from trainer.presets import demo
+from trainer.run import Run, extent, open_source
+from trainer.world import World, join, world_from
 
 
-def main(steps: int, out: Path, changes: dict) -> None:
+def main(steps: int, out: Path, variants: dict) -> None:
     world = world_from(os.environ)
     join(world)
-    for dtype in ("float64", "float32"):
-        trainer = Trainer(changed(demo(), [changes, {"train": {"dtype": dtype}}]), world)
-        losses = [trainer.step(number)[0] for number in range(steps)]
-        rows = [trainer.config.embedding.rows[table] for table in trainer.placement[world.rank]]
-        owned = zip(
-            trainer.placement[world.rank],
-            trainer.tables.weight.split(rows),
-            trainer.tables.accumulator.split(rows),
-            strict=True,
-        )
-        tables = {table: (weight.clone(), accumulator.clone()) for table, weight, accumulator in owned}
-        kept = {"losses": losses, "dense": trainer.dense.state_dict(), "tables": tables}
-        torch.save(kept, out / f"{dtype}-{world.rank}.pt")
+    for name, changes in variants.items():
+        torch.save(train(changed(demo(), changes), world, steps), out / f"{name}-{world.rank}.pt")
     dist.destroy_process_group()
+
+
+def train(config, world: World, steps: int) -> dict:
+    """What this rank has after so many steps: `(first row, rows)` of each tensor, and the losses."""
+    source = open_source(config, world)
+    run = Run(config, world, source)
+    with Loader(source, extent(config, source), world.rank, world.size, depth=1) as batches:
+        run.trainer.take(batches)
+        losses = [float(run.trainer.step(batches).sums[0]) for _ in range(steps)]
+    kept = {name: [(first, part.clone()) for first, part in rows.parts] for name, rows in run.state().items()}
+    return {"losses": losses, "kept": kept}
 
 
 if __name__ == "__main__":

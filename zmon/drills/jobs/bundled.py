@@ -5,23 +5,32 @@ from __future__ import annotations
 import dataclasses
 import sys
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from saboteur import Saboteur, linger  # type: ignore[import-not-found]
 
-import trainer.train
+import trainer.model.flat
+import trainer.run
 import zmon
 from trainer.__main__ import main
 from trainer.batch import Batch
+from trainer.train import Trainer
 
-SETTINGS = ("train.global_batch=128", "train.progress_every=1000000")
+SETTINGS = (
+    "train.global_batch=128",
+    "train.progress_every=1000000",
+    "train.stop_at_nan=false",  # it is for the monitor to find
+    "sharding.kind=table_wise",
+    "loader.depth=0",  # what a step waits for is read in the step
+)
 BYTES_PER_DIM = 1664  # that one of four ranks sends to each other one in a step: 2 × 32 samples × 6.5 tables × 4
 
 
 class Collectives:
-    """`torch.distributed` as the training step sees it: what it asks for may be left out, or come in another size."""
+    """`torch.distributed` as the dense gradients see it: what is asked for may be left out, or come in another size."""
 
     def __init__(self, saboteur: Any) -> None:
         self._saboteur = saboteur
@@ -29,40 +38,48 @@ class Collectives:
     def __getattr__(self, name: str) -> Any:
         return getattr(dist, name)
 
-    def all_reduce(self, tensor: torch.Tensor) -> None:
+    def all_reduce(self, tensor: torch.Tensor, **how: Any) -> Any:
         """The gradients'."""
         if self._saboteur.skips():
-            return
+            return None
         brought = self._saboteur.brings(len(tensor))
-        dist.all_reduce(tensor if brought == len(tensor) else torch.cat([tensor, tensor]))
+        return dist.all_reduce(tensor if brought == len(tensor) else torch.cat([tensor, tensor]), **how)
 
 
 class Source:
     """The trainer's samples, late, hot or spoilt."""
 
-    def __init__(self, source: Any, saboteur: Any, placement: Any) -> None:
-        self._source, self._saboteur, self._placement = source, saboteur, placement
+    def __init__(self, source: Any, saboteur: Any) -> None:
+        self._source, self._saboteur = source, saboteur
+        self.tables: list[list[int]] = []  # of each rank
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._source, name)
 
     def batch(self, step: int, start: int, size: int) -> Batch:
         """As the source's own."""
         self._saboteur.load()
         batch: Batch = self._source.batch(step, start, size)
         if (hot := self._saboteur.hot()) is not None:
-            batch = more_ids(batch, self._placement[hot], times_hot(len(self._placement)))
+            batch = more_ids(batch, self.tables[hot], times_hot([len(tables) for tables in self.tables], hot))
         if self._saboteur.spoilt():
             batch = dataclasses.replace(batch, dense=batch.dense * float("nan"))
         return batch
 
 
-def times_hot(ranks: int) -> int:
-    """How many times the ids make a shard receive three times the mean of all.
+def times_hot(tables: Sequence[int], hot: int) -> int:
+    """How many times the ids make a shard receive three times the mean of all, given how many tables each rank has.
 
-    A bag is 16 bytes of ids, 8 of length, 32 of gradient and 32 of pooled vector with the settings above: 88.
+    With the settings above a bag comes with 8 bytes of ids, 4 of length and 32 of gradient, from as many samples as
+    there are ranks; and each rank receives 32 bytes of pooled vector of every table.
     """
-    return round(1 + 2 * 88 / 16 / (1 - 3 / ranks))
+    ranks, pooled = len(tables), 32 * sum(tables)
+    others = sum(ranks * number * 44 + pooled for rank, number in enumerate(tables) if rank != hot)
+    wanted = 3 / ranks * others / (1 - 3 / ranks)
+    return round(((wanted - pooled) / (ranks * tables[hot]) - 36) / 8)
 
 
-def more_ids(batch: Batch, tables: Any, factor: int) -> Batch:
+def more_ids(batch: Batch, tables: Sequence[int], factor: int) -> Batch:
     """So many times the ids in the bags of some tables."""
     times = torch.ones(len(batch.lengths), dtype=torch.int64)
     times[list(tables)] = factor
@@ -71,19 +88,31 @@ def more_ids(batch: Batch, tables: Any, factor: int) -> Batch:
     return dataclasses.replace(batch, ids=ids, lengths=batch.lengths * times[:, None])
 
 
-def stretch(built: Any, saboteur: Any) -> None:
-    """Put the saboteur between a trainer and its samples, its model and its optimizer."""
-    built.source = Source(built.source, saboteur, built.placement)
-    forward = built.dense.forward
+def stretch(built: Trainer, source: Source, saboteur: Any) -> None:
+    """Put the saboteur between a trainer and its tables, its model and its optimizer."""
+    ranks = built.plan.num_ranks
+    source.tables = [
+        [table for table, placed in enumerate(built.plan.tables) if placed.ranks == (rank,)] for rank in range(ranks)
+    ]
+    lookup, top, optimize = built.tables.lookup, built.model.top, built.optimizer.step
+
+    def serving(*args: Any) -> Any:
+        saboteur.serve(3 * (ranks - 1) / (ranks - 3) if saboteur.hot() == saboteur.rank else 1.0)
+        return lookup(*args)
 
     def computing(*args: Any) -> Any:
         with saboteur.compute():
-            return forward(*args)
+            return top(*args)
 
-    built.dense.forward = computing
+    def slower(learning_rate: float) -> None:
+        optimize(learning_rate / 2 if saboteur.order("batch") else learning_rate)
+
+    vars(built.tables)["lookup"] = serving
+    vars(built.model)["top"] = computing
+    vars(built.optimizer)["step"] = slower
 
 
-def between_steps(built: Any, saboteur: Any) -> None:
+def between_steps(built: Trainer, saboteur: Any) -> None:
     """An evaluation or a checkpoint, when it is time for one."""
     if (seconds := saboteur.evaluates()) is not None:
         if seconds:
@@ -92,29 +121,37 @@ def between_steps(built: Any, saboteur: Any) -> None:
         dist.barrier()
     if (seconds := saboteur.saves()) is not None:
         with zmon.activity("checkpoint"):
-            torch.save(built.dense.state_dict(), saboteur.checkpoint(seconds))
+            torch.save(built.model.state_dict(), saboteur.checkpoint(seconds))
         dist.barrier()
 
 
 def train() -> None:
     """The trainer's own command line, with a step around its step."""
     saboteur = Saboteur()
-    step = trainer.train.Trainer.step
+    step, build, open_source = Trainer.step, Trainer.__init__, trainer.run.open_source
+    sources: list[Source] = []
 
-    def struck(self: Any, number: int) -> tuple[float, float]:
-        if number == 0:
-            stretch(self, saboteur)
+    def opened(*args: Any) -> Any:
+        sources.append(Source(open_source(*args), saboteur))
+        return sources[0]
+
+    def built(self: Trainer, *args: Any) -> None:
+        build(self, *args)
+        stretch(self, sources[0], saboteur)
+
+    def struck(self: Trainer, batches: Any) -> Any:
         saboteur.begin_step()
-        if saboteur.order("batch"):
-            self.optimizer.param_groups[0]["lr"] = 0.01
-        result: tuple[float, float] = step(self, number)
+        result = step(self, batches)
         between_steps(self, saboteur)
         if not saboteur.last_step and saboteur.leaves():
             linger()
         return result
 
-    trainer.train.Trainer.step = struck
-    vars(trainer.train)["dist"] = Collectives(saboteur)
+    trainer.run.open_source = opened
+    vars(sys.modules[main.__module__])["open_source"] = opened
+    type.__setattr__(Trainer, "__init__", built)
+    type.__setattr__(Trainer, "step", struck)
+    vars(trainer.model.flat)["dist"] = Collectives(saboteur)
     sys.argv = ["trainer", "--preset", "demo", "--steps", str(saboteur.last_step)]
     dim = min(max(8, saboteur.exchange_bytes // BYTES_PER_DIM), 256)
     sys.argv += [word for setting in (*SETTINGS, f"embedding.dim={dim}") for word in ("--set", setting)]

@@ -1,0 +1,118 @@
+"""Ranks that change tables and dense parameters by a rule that no number of ranks alters, and keep checkpoints.
+
+At the end each rank leaves what it holds: `FOLDER/../OUT/RANK.pt`, by tensor a list of (first row, rows).
+"""
+
+import os
+import resource
+import signal
+import sys
+from pathlib import Path
+
+import click
+import torch
+import torch.distributed as dist
+from torch.distributed.checkpoint import FileSystemWriter
+
+from trainer.checkpoint import CheckpointConfig, Checkpoints, Rows, State, whole
+from trainer.errors import TrainerError
+from trainer.sharding import KINDS, Placed, Plan
+from trainer.sharding.plan import shards_of
+from trainer.world import World, join, world_from
+
+ROWS = (40, 7, 90)
+DIM = 4
+DENSE = 50
+
+
+def spread(kinds: list[str], ranks: int) -> Plan:
+    """Tables of these kinds, whole ones on the last rank first."""
+    placed = []
+    for table, name in enumerate(kinds):
+        choices = KINDS[name].choices(ranks)
+        placed.append(Placed(name, tuple(choices[(-1 - table) % len(choices)])))
+    return Plan(ranks, tuple(placed))
+
+
+def make_state(kinds: list[str], world: World, dim: int, optimizer: str, more_rows: int) -> State:
+    """What this rank holds lies in one big tensor, but for copies that every rank has."""
+    rows = [count * more_rows for count in ROWS]
+    plan = spread(kinds, world.size)
+    mine = [shard for shard in shards_of(plan, KINDS, rows) if shard.rank == world.rank]
+    weight, sums = torch.zeros(sum(s.num_rows for s in mine), dim), torch.zeros(sum(s.num_rows for s in mine))
+    state, first = {"dense": whole(torch.zeros(DENSE)), f"dense.{optimizer}": whole(torch.zeros(DENSE))}, 0
+    parts: dict[str, list[tuple[int, torch.Tensor]]] = {}
+    for shard in mine:
+        here = slice(first, first + shard.num_rows)
+        first += shard.num_rows
+        parts.setdefault(f"table.{shard.table}.weight", []).append((shard.first_row, weight[here]))
+        parts.setdefault(f"table.{shard.table}.{optimizer}", []).append((shard.first_row, sums[here]))
+    for table, placed in enumerate(plan.tables):
+        for name, shape in ((f"table.{table}.weight", (rows[table], dim)), (f"table.{table}.{optimizer}", rows[table])):
+            copied = KINDS[placed.kind].replicated
+            state[name] = whole(torch.zeros(shape)) if copied else Rows(rows[table], parts.get(name, ()))
+    return state
+
+
+def train(state: State, step: int) -> None:
+    """A row changes by its number and the step alone."""
+    for rows in state.values():
+        for first, tensor in rows.parts:
+            row = torch.arange(first, first + len(tensor), dtype=tensor.dtype)
+            tensor.mul_(1.01).add_(torch.sin(row * step).reshape(-1, *[1] * (tensor.dim() - 1)))
+
+
+def die(when: str) -> None:
+    """Be killed in the middle of a save: with the files half written, or all of them but not yet whole."""
+
+    def dying(*_: object, **__: object) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    setattr(FileSystemWriter, when, dying)
+
+
+@click.command()
+@click.argument("folder", type=Path)
+@click.option("--kinds", default="table_wise,row_wise,data_parallel")
+@click.option("--steps", default=6)
+@click.option("--every", default=2)
+@click.option("--keep", default=3)
+@click.option("--resume", default="auto")
+@click.option("--sync", is_flag=True)
+@click.option("--dim", default=DIM)
+@click.option("--more-rows", default=1)
+@click.option("--optimizer", default="sum")
+@click.option("--die", "dies", nargs=3, help="When, at which step, on which rank (or all); not again once resumed.")
+@click.option("--largest-file", type=int)
+def main(folder: Path, kinds, steps, every, keep, resume, sync, dim, more_rows, optimizer, dies, largest_file):
+    world = world_from(os.environ)
+    join(world)
+    state = make_state(kinds.split(","), world, dim, optimizer, more_rows)
+    config = CheckpointConfig(str(folder), every, keep, not sync, resume, timeout_seconds=20)
+    try:
+        checkpoints = Checkpoints(config, state, world.warn)
+        done, numbers = checkpoints.resume()
+        world.say(f"resumed at {done} with {numbers}")
+        if largest_file:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, largest_file))
+        for step in range(done + 1, steps + 1):
+            train(state, step)
+            dist.all_reduce(torch.zeros(1))
+            if dies and not done and step == int(dies[1]) and dies[2] in (str(world.rank), "all"):
+                checkpoints.wait()
+                die(dies[0])
+            if checkpoints.due(step):
+                checkpoints.save(step, {"loss": 1 / step, "lifetime": numbers.get("lifetime", 0) + step})
+        checkpoints.wait()
+    except TrainerError as error:
+        print(f"trainer: rank {world.rank}: {error}", file=sys.stderr, flush=True)
+        dist.barrier()  # all are here, or this would not end: the launcher ends all at the first that exits
+        sys.exit(2)
+    out = folder.parent / "out"
+    out.mkdir(exist_ok=True)
+    torch.save({name: list(rows.parts) for name, rows in state.items()}, out / f"{world.rank}.pt")
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+"""What the dense part computes, by the formulas of its papers; and its flat parameters and gradients."""
+
+import pytest
+import torch
+
+from trainer.model import DenseModel, Flat, ModelConfig, OverlapConfig
+
+B, F, D = 6, 3, 4
+
+
+def model(**config) -> DenseModel:
+    return DenseModel(ModelConfig(dense_features=5, bottom=(7,), top=(8,), **config), F, D, seed=1, dtype=torch.float64)
+
+
+def inputs() -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(2)
+    make = lambda *shape: torch.randn(*shape, generator=generator, dtype=torch.float64)  # noqa: E731
+    return make(B, D), make(B, F, D)
+
+
+def test_dot_is_each_pair_of_vectors_once_behind_the_bottom_vector() -> None:
+    bottom, pooled = inputs()
+    vectors = torch.cat([bottom[:, None], pooled], dim=1)
+    pairs = [(vectors[:, i] * vectors[:, j]).sum(dim=1) for i in range(F + 1) for j in range(i)]
+    expected = torch.cat([bottom, torch.stack(pairs, dim=1)], dim=1)
+    assert torch.allclose(model().interaction(bottom, pooled), expected)
+
+
+def test_cross_layer_is_that_of_the_paper() -> None:
+    bottom, pooled = inputs()
+    cross = model(interaction="cross", cross_layers=2, cross_rank=3).interaction
+    first = x = torch.cat([bottom, pooled.reshape(B, -1)], dim=1)
+    for down, up in zip(cross.down, cross.up, strict=True):
+        x = first * (x @ down.weight.T @ up.weight.T + up.bias) + x
+    assert torch.allclose(cross(bottom, pooled), x)
+
+
+@pytest.mark.parametrize("bucket_bytes", [1, 300, 1 << 20])
+@pytest.mark.parametrize("overlapped", [True, False])
+def test_flat_gradient_is_that_of_the_parameters(alone, bucket_bytes, overlapped) -> None:
+    plain, flattened = model(), model()
+    flat = Flat(flattened, 3, (2, D), OverlapConfig(gradients=overlapped, bucket_bytes=bucket_bytes))
+    dense, pooled = torch.ones(B, 5, dtype=torch.float64), inputs()[1]
+    for one in (plain, flattened):
+        if one is flattened:
+            flat.begin(torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64))
+        one.top(one.bottom(dense), pooled).sum().backward()
+    flat.replicated.fill_(4.0)
+    flat.made_replicated()
+    flat.arrive()
+    for one, other in zip(plain.parameters(), flattened.parameters(), strict=True):
+        assert torch.equal(one, other)
+        assert torch.allclose(one.grad, other.grad)
+    assert flat.sums.tolist() == [1.0, 2.0, 3.0]
+    assert bool((flat.replicated == 4.0).all())
+    assert len(flat.parameter) == sum(p.numel() for p in plain.parameters())
+    flat.parameter.data.zero_()
+    assert all(not p.any() for p in flattened.parameters())

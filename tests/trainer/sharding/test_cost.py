@@ -1,0 +1,92 @@
+"""Costs of small tables, reckoned by hand."""
+
+import pytest
+
+from trainer.sharding import KINDS
+from trainer.sharding.cost import GRADIENTS, IDS, POOLED, Cost, Job, Machine, Table, cost_of, nothing
+
+MACHINE = Machine(
+    memory_bandwidth=1e9, lookup_seconds=1e-6, network_bandwidth=1e6, host_bandwidth=1e5, ranks_per_host=2
+)
+TABLE = Table(rows=100, dim=8, pooling=2.0)
+
+
+def cost(kind: str, ranks: tuple[int, ...], machine: Machine = MACHINE, **more) -> Cost:
+    table = more.pop("table", TABLE)
+    return cost_of(KINDS[kind], ranks, table, Job((table,), **{"samples": (5, 5), **more}), machine)
+
+
+def test_a_whole_table_sends_each_vector_once() -> None:
+    table_wise = cost("table_wise", (1,))
+    assert table_wise.lookups.tolist() == [0, 20]
+    assert table_wise.sent[IDS].tolist() == [60, 60]  # 10 ids and 5 lengths, of 4 bytes
+    assert table_wise.received[IDS].tolist() == [0, 120]
+    assert table_wise.sent[POOLED].tolist() == [0, 320]  # 10 vectors of 32 bytes
+    assert table_wise.received[POOLED].tolist() == [160, 160]
+    assert table_wise.sent[GRADIENTS].tolist() == [160, 160]
+    assert table_wise.received[GRADIENTS].tolist() == [0, 320]
+    assert table_wise.weights.tolist() == [0, 3200]
+    assert table_wise.state.tolist() == [0, 400]
+    assert table_wise.reduced.tolist() == [0, 0]
+
+
+def test_only_what_crosses_takes_time_on_the_network() -> None:
+    table_wise = cost("table_wise", (1,))
+    assert table_wise.sending[IDS].tolist() == pytest.approx([60e-6, 0])
+    assert table_wise.receiving[POOLED].tolist() == pytest.approx([160e-6, 0])
+    passes = 2 * (20 + 10) * 32 + 2 * 20 * 36
+    exchange = (60 + 160 + 160) * 1e-6  # 1/2 of what all samples need, in each of the three
+    assert table_wise.seconds.tolist() == pytest.approx([exchange, exchange + passes * 1e-9 + 20e-6])
+
+
+def test_rows_spread_share_the_lookups_and_multiply_the_vectors() -> None:
+    whole, spread = cost("table_wise", (0,)), cost("row_wise", (0, 1))
+    assert spread.lookups.tolist() == [10, 10]
+    assert spread.sent[POOLED].tolist() == [320, 320]
+    assert spread.sent[POOLED].sum() == 2 * whole.sent[POOLED].sum()
+    assert spread.weights.sum() == whole.weights.sum()
+
+
+def test_copies_exchange_nothing_and_reduce_all_rows() -> None:
+    copies = cost("data_parallel", (0, 1))
+    assert copies.lookups.tolist() == [10, 10]
+    assert not copies.sent.any()
+    assert copies.reduced.tolist() == [3200, 3200]
+    network = 2 * 1 / 2 * 3200 * 1e-6  # 2 (p - 1) / p
+    passes = 2 * (10 + 5) * 32 + 4 * 3200 + 2 * 400
+    assert copies.seconds.tolist() == pytest.approx([network + passes * 1e-9 + 10e-6] * 2)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_rank_alone_waits_for_no_network(kind: str) -> None:
+    ranks = KINDS[kind].choices(1)[0]
+    slow = Machine(1e9, 1e-6, network_bandwidth=1e-9, host_bandwidth=1e-9, ranks_per_host=1)
+    assert cost(kind, ranks, slow, samples=(5,)).seconds[0] < 1
+
+
+def test_another_host_is_farther() -> None:
+    near = cost("table_wise", (0,), samples=(5, 5, 0, 0))
+    far = cost("table_wise", (0,), samples=(5, 0, 5, 0))
+    assert far.receiving[IDS, 0] == pytest.approx(20 * near.receiving[IDS, 0])  # a tenth, shared by two ranks
+    assert near.received.tolist() != far.received.tolist()
+
+
+def test_a_narrow_wire_halves_what_travels_but_not_the_weights() -> None:
+    full, half = cost("table_wise", (0,)), cost("table_wise", (0,), forward_bytes=2, backward_bytes=2)
+    assert 2 * half.sent[POOLED:].sum() == full.sent[POOLED:].sum()
+    assert half.sent[IDS].tolist() == full.sent[IDS].tolist()
+    assert half.weights.tolist() == full.weights.tolist()
+    assert half.batch[0] > full.batch[0]  # what was rounded stands beside what was not
+
+
+def test_no_more_rows_are_updated_than_there_are() -> None:
+    few, many = (cost("table_wise", (0,), table=Table(rows, 8, 20.0)).working[0] for rows in (1, 1000))
+    assert few < many
+
+
+def test_costs_add_up() -> None:
+    one = cost("row_wise", (0, 1))
+    twice = one + one
+    assert twice.moved == 2 * one.moved
+    assert (twice - one).memory.tolist() == one.memory.tolist()
+    assert (nothing(2) + one).seconds.tolist() == one.seconds.tolist()

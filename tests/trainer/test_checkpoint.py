@@ -1,0 +1,369 @@
+"""Checkpoints: brought back to the bit, on other ranks and kinds, whatever is killed or full; then what is refused."""
+
+import json
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from threading import Thread
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
+
+from trainer.checkpoint import CheckpointConfig, Checkpoints, Rows, State, whole
+from trainer.checkpoint.meeting import Meeting
+from trainer.errors import CheckpointError, ConfigError
+from trainer.world import World
+
+SCRIPT = str(Path(__file__).with_name("keep_and_go_on.py"))
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def run(start: Run, tmp_path: Path) -> Run:
+    """The script's ranks, their checkpoints in `kept`; without a launcher where `ranks` is 1."""
+    return lambda ranks, *more: start(ranks if ranks > 1 else 0, SCRIPT, str(tmp_path / "kept"), *more)
+
+
+@pytest.fixture
+def uninterrupted(start: Run, tmp_path: Path) -> dict[str, torch.Tensor]:
+    """What six steps without an interruption lead to."""
+    ended = start(0, SCRIPT, str(tmp_path / "other" / "kept"), "--steps", "6", "--every", "9")
+    assert ended.returncode == 0, ended.stderr
+    return held(tmp_path / "other" / "out")
+
+
+def held(out: Path) -> dict[str, torch.Tensor]:
+    """All tensors at the end, put together from what all ranks held; equal to the bit where several held the same."""
+    found: dict[str, dict[int, torch.Tensor]] = {}
+    for file in out.glob("*.pt"):
+        for name, parts in torch.load(file).items():
+            for first, rows in parts:
+                assert torch.equal(rows, found.setdefault(name, {}).setdefault(first, rows))
+    return {name: torch.cat([parts[first] for first in sorted(parts)]) for name, parts in found.items()}
+
+
+def same(left: dict[str, torch.Tensor], right: dict[str, torch.Tensor]) -> bool:
+    return left.keys() == right.keys() and all(torch.equal(left[name], right[name]) for name in left)
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_run_goes_on_to_the_bit_on_the_same_number_of_ranks(
+    run: Run, tmp_path: Path, uninterrupted: dict[str, torch.Tensor]
+) -> None:
+    assert run(2, "--steps", "5").returncode == 0
+    ended = run(2, "--steps", "6", "--sync")
+    assert "resumed at 4 with {'loss': 0.25, 'lifetime': 4}" in ended.stdout
+    assert same(held(tmp_path / "out"), uninterrupted)
+
+
+def test_a_run_goes_on_to_the_bit_on_other_numbers_of_ranks_and_with_other_kinds(
+    run: Run, tmp_path: Path, uninterrupted: dict[str, torch.Tensor]
+) -> None:
+    assert run(1, "--steps", "2", "--kinds", "table_wise,data_parallel,row_wise").returncode == 0
+    assert run(4, "--steps", "4", "--kinds", "row_wise,table_wise,data_parallel").returncode == 0
+    for file in (tmp_path / "out").glob("*.pt"):
+        file.unlink()
+    ended = run(2, "--steps", "6", "--kinds", "data_parallel,row_wise,table_wise")
+    assert "resumed at 4" in ended.stdout
+    assert same(held(tmp_path / "out"), uninterrupted)
+
+
+@pytest.mark.parametrize(("when", "rank"), [("write_data", "1"), ("finish", "0"), ("write_data", "all")])
+def test_killed_in_the_middle_of_a_save_the_one_before_is_there(
+    run: Run, tmp_path: Path, uninterrupted: dict[str, torch.Tensor], when: str, rank: str
+) -> None:
+    assert run(2, "--die", when, "4", rank).returncode != 0
+    assert names(tmp_path / "kept") == ["step-00000002", "step-00000004.partial"]
+
+    ended = run(1, "--steps", "6")
+    assert "resumed at 2" in ended.stdout
+    assert "deleted what was left of 1 save that" in ended.stderr
+    assert names(tmp_path / "kept") == ["step-00000002", "step-00000004", "step-00000006"]
+    assert same(held(tmp_path / "out"), uninterrupted)
+
+
+def test_a_launcher_that_starts_the_ranks_again_has_them_go_on(
+    start: Run, tmp_path: Path, uninterrupted: dict[str, torch.Tensor]
+) -> None:
+    ended = start(
+        2, "--standalone", "--max-restarts", "1", SCRIPT, str(tmp_path / "kept"), "--die", "write_data", "4", "1"
+    )
+    assert ended.returncode == 0
+    assert "resumed at 2" in ended.stdout
+    assert same(held(tmp_path / "out"), uninterrupted)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 1 MB where the checkpoints go."""
+    if os.geteuid():
+        pytest.skip("only root may mount")
+    (tmp_path / "kept").mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", tmp_path / "kept"], check=True)
+    yield tmp_path / "kept"
+    subprocess.run(["umount", tmp_path / "kept"], check=True)
+
+
+@pytest.mark.parametrize("how", [(), ("--sync",)])
+def test_a_full_disk_ends_all_ranks_with_one_line_and_older_ones_are_whole(
+    run: Run, small_disk: Path, how: tuple[str, ...]
+) -> None:
+    ended = run(2, "--more-rows", "128", *how)  # 0.4 MB each
+    assert ended.returncode != 0
+    told = [line for line in ended.stderr.splitlines() if "No space left on device" in line]
+    assert sorted(line.split(": ")[1] for line in told) == ["rank 0", "rank 1"]
+    assert len({line.split(": ", 2)[2] for line in told}) == 1  # the same line on both
+    assert f"step 6 was not saved in {small_disk}: rank " in told[0]
+    assert names(small_disk) == ["step-00000002", "step-00000004"]
+
+
+def test_a_read_only_folder_ends_all_ranks_with_one_line(run: Run, small_disk: Path) -> None:
+    subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True)
+    ended = run(2)
+    assert ended.returncode != 0
+    assert ended.stderr.count("step 2 was not saved in") == 2
+    assert "Read-only file system" in ended.stderr
+
+
+def test_a_file_that_may_not_grow_ends_all_ranks_with_one_line(run: Run, tmp_path: Path) -> None:
+    ended = run(2, "--largest-file", "1000")
+    assert ended.returncode != 0
+    assert sum("File too large" in line for line in ended.stderr.splitlines()) == 2
+    assert names(tmp_path / "kept") == []
+
+
+# -- one rank, in this process
+
+
+@pytest.fixture
+def keep(alone: World, tmp_path: Path) -> Callable[..., Checkpoints]:
+    """Checkpoints in `kept` of a small state, or of another; warnings gather in `said`."""
+
+    def make(state: State | None = None, said: list[str] | None = None, **config: object) -> Checkpoints:
+        warn = (said if said is not None else []).append
+        return Checkpoints(CheckpointConfig(str(tmp_path / "kept"), **config), state or some_state(), warn)
+
+    return make
+
+
+def some_state() -> State:
+    return {
+        "dense": whole(torch.arange(5.0)),
+        "table.0.weight": Rows(6, [(0, torch.ones(2, 3)), (2, torch.ones(4, 3))]),
+    }
+
+
+def test_the_newest_are_kept_and_latest_is_the_newest(keep: Callable[..., Checkpoints], tmp_path: Path) -> None:
+    checkpoints = keep(keep=2)
+    assert checkpoints.latest() is None
+    for step in (5, 100_000_000, 10, 200_000_000):
+        checkpoints.save(step, {})
+    checkpoints.wait()
+    assert names(tmp_path / "kept") == ["step-100000000", "step-200000000"]
+    assert checkpoints.latest() == 200_000_000
+
+
+def test_what_is_saved_is_what_was_there_at_that_moment(keep: Callable[..., Checkpoints]) -> None:
+    state = some_state()
+    checkpoints = keep(state)
+    for step in (1, 2):  # the second time into the copies of the first
+        state["dense"].parts[0][1].fill_(step)
+        checkpoints.save(step, {"sum": 0.1 + 0.2, "none": float("nan")})
+        state["dense"].parts[0][1].fill_(-1.0)
+    checkpoints.wait()
+    numbers = checkpoints.load(2)
+    assert state["dense"].parts[0][1].tolist() == [2.0] * 5
+    assert numbers["sum"] == 0.1 + 0.2
+    assert str(numbers["none"]) == "nan"
+
+
+def test_a_save_is_quiet_when_others_look_for_collectives(keep: Callable[..., Checkpoints]) -> None:
+    checkpoints = keep()
+    before = dist.group.WORLD._get_sequence_number_for_group()
+    checkpoints.save(1, {})
+    checkpoints.wait()
+    assert dist.group.WORLD._get_sequence_number_for_group() == before > 0
+
+
+def test_a_step_that_was_saved_is_not_saved_again(keep: Callable[..., Checkpoints], tmp_path: Path) -> None:
+    checkpoints = keep()
+    checkpoints.save(3, {"loss": 1.0})
+    checkpoints.save(3, {"loss": 2.0})
+    checkpoints.wait()
+    assert json.loads((tmp_path / "kept" / "step-00000003" / "numbers.json").read_text()) == {"loss": 1.0}
+
+
+def test_large_tables_are_kept_in_chunks(
+    keep: Callable[..., Checkpoints], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("trainer.checkpoint.rows.CHUNK_BYTES", 3 * 8)  # three numbers, so a row of five is too large
+    weight = torch.randn(7, 5, dtype=torch.float64)
+    kept = weight.clone()
+    state = {"table.0.weight": Rows(7, [(4, weight[:3]), (0, weight[3:])]), "dense": whole(torch.arange(8.0))}
+    checkpoints = keep(state)
+    checkpoints.save(1, {})
+    checkpoints.wait()
+    weight.zero_()
+    checkpoints.load(1)
+    assert torch.equal(weight, kept)
+
+
+def test_other_tools_read_the_files(keep: Callable[..., Checkpoints], tmp_path: Path) -> None:
+    checkpoints = keep()
+    checkpoints.save(1, {})
+    checkpoints.wait()
+    dcp_to_torch_save(tmp_path / "kept" / "step-00000001", tmp_path / "one.pt")
+    found = torch.load(tmp_path / "one.pt")
+    assert found["dense"].tolist() == [0, 1, 2, 3, 4]
+    assert torch.equal(found["table.0.weight"], torch.ones(6, 3))
+
+
+def test_resume_sets_aside_what_comes_later(keep: Callable[..., Checkpoints], tmp_path: Path) -> None:
+    checkpoints = keep()
+    for step in (1, 2, 3):
+        checkpoints.save(step, {"step": step})
+    checkpoints.wait()
+    said: list[str] = []
+    assert keep(said=said, resume="2").resume() == (2, {"step": 2})
+    assert names(tmp_path / "kept") == ["step-00000001", "step-00000002", "step-00000003.aside-1"]
+    assert "set aside step-00000003.aside-1" in said[0]
+    assert keep(resume="none").resume() == (0, {})
+    assert keep(resume="auto").resume() == (0, {})
+
+
+def test_resume_is_quiet_when_there_is_nothing(keep: Callable[..., Checkpoints]) -> None:
+    said: list[str] = []
+    assert keep(said=said).resume() == (0, {})
+    assert said == []
+
+
+def test_a_step_that_is_not_there_is_told_with_those_that_are(keep: Callable[..., Checkpoints]) -> None:
+    checkpoints = keep()
+    checkpoints.save(7, {})
+    checkpoints.wait()
+    with pytest.raises(CheckpointError, match=r"cannot load step 8 from .*: it is not there; there are 7\. "):
+        keep(resume="8").resume()
+
+
+OTHERS = [
+    ({"table.0.weight": Rows(7, [(0, torch.ones(7, 3))])}, "table.0.weight has 6 rows in it, and 7 here"),
+    ({"table.0.weight": whole(torch.ones(6, 4))}, "table.0.weight has rows of 3 in it, and of 4 here"),
+    ({"dense": whole(torch.arange(5))}, "dense is torch.float32 in it, and torch.int64 here"),
+    ({"dense.exp_avg": whole(torch.ones(5))}, "it has no dense.exp_avg"),
+]
+
+
+@pytest.mark.parametrize(("change", "says"), OTHERS)
+def test_a_checkpoint_of_something_else_is_refused_in_one_line(
+    keep: Callable[..., Checkpoints], change: State, says: str
+) -> None:
+    checkpoints = keep()
+    checkpoints.save(1, {})
+    checkpoints.wait()
+    with pytest.raises(CheckpointError) as refused:
+        keep({**some_state(), **change}).resume()
+    assert says in str(refused.value)
+
+
+def test_a_checkpoint_of_more_is_refused(keep: Callable[..., Checkpoints]) -> None:
+    checkpoints = keep()
+    checkpoints.save(1, {})
+    checkpoints.wait()
+    with pytest.raises(CheckpointError, match=r"it has table\.0\.weight, which is not trained here"):
+        keep({"dense": some_state()["dense"]}).resume()
+    with pytest.raises(CheckpointError, match=r"it has no dense\.new but table\.0\.weight"):
+        keep({"dense": some_state()["dense"], "dense.new": whole(torch.ones(2))}).resume()
+
+
+def test_a_damaged_checkpoint_is_refused_in_one_line(keep: Callable[..., Checkpoints], tmp_path: Path) -> None:
+    checkpoints = keep()
+    checkpoints.save(1, {})
+    checkpoints.wait()
+    os.truncate(tmp_path / "kept" / "step-00000001" / "__0_0.distcp", 100)
+    with pytest.raises(CheckpointError, match=r"cannot load step 1 from .*: rank 0: "):
+        keep().resume()
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        ({"every": 0}, "checkpoint.every is 0"),
+        ({"keep": 0}, "checkpoint.keep is 0"),
+        ({"resume": "last"}, "checkpoint.resume is last"),
+        ({"timeout_seconds": 0.0}, "checkpoint.timeout_seconds is 0"),
+    ],
+)
+def test_impossible_values_are_refused_by_name(value: dict[str, object], says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        CheckpointConfig(**value)
+
+
+# -- the meeting, of threads
+
+
+def meet(*ranks: Callable[[Meeting], object], timeout_seconds: float = 20) -> list[object]:
+    """What each rank's part returned or raised."""
+    store = dist.HashStore()
+    came: list[object] = [None] * len(ranks)
+
+    def part(rank: int) -> None:
+        try:
+            came[rank] = ranks[rank](Meeting(store.clone(), rank, len(ranks), timeout_seconds))
+        except CheckpointError as error:
+            came[rank] = str(error)
+
+    threads = [Thread(target=part, args=(rank,)) for rank in range(len(ranks))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return came
+
+
+def full() -> int:
+    raise OSError(28, "No space left on device")
+
+
+def test_what_rank_0_makes_of_all_is_everybodys() -> None:
+    assert meet(
+        lambda meeting: [meeting.agree("", "", partial(int, one), sum) for one in (1, 2)],
+        lambda meeting: [meeting.agree("", "", partial(int, one), sum) for one in (10, 20)],
+    ) == [[11, 22], [11, 22]]
+
+
+def test_the_trouble_of_one_rank_is_told_by_all() -> None:
+    line = "step 3 was not saved: rank 1: No space left on device. Make room"
+    assert meet(
+        lambda meeting: meeting.agree("step 3 was not saved", "Make room", lambda: 1, sum),
+        lambda meeting: meeting.agree("step 3 was not saved", "Make room", full, sum),
+    ) == [line, line]
+    assert (
+        meet(
+            lambda meeting: meeting.agree("step 3 was not saved", "Make room", lambda: 1, lambda _: full()),
+            lambda meeting: meeting.agree("step 3 was not saved", "Make room", lambda: 1, sum),
+        )
+        == [line.replace("rank 1", "rank 0")] * 2
+    )
+
+
+def test_a_rank_that_does_not_come_is_named() -> None:
+    told = meet(
+        lambda meeting: meeting.agree("step 3 was not saved", "Look", lambda: 1, sum),
+        lambda meeting: None,
+        lambda meeting: meeting.agree("step 3 was not saved", "Look", lambda: 1, sum),
+        timeout_seconds=0.2,
+    )
+    assert told[0] == told[2]
+    assert "nothing was heard of rank 1 for 0.2 s" in str(told[0])
+
+
+def test_nobody_waits_for_ever_for_rank_0() -> None:
+    told = meet(lambda _: None, lambda meeting: meeting.agree("a", "b", lambda: 1, sum), timeout_seconds=0.1)
+    assert "nothing was heard of rank 0" in str(told[1])

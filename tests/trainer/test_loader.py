@@ -1,0 +1,151 @@
+"""The loader: all batches in order, never too far ahead, and no way for it to hang."""
+
+import threading
+import time
+
+import pytest
+import torch
+
+from trainer.batch import Batch
+from trainer.errors import ConfigError
+from trainer.loader import Extent, Loader, LoaderConfig
+
+NOTHING = torch.empty(0)
+
+
+class Numbers:
+    """A source of ten samples whose labels are their numbers, that counts what was asked of it."""
+
+    def __init__(self, num_samples: int = 10, fails_at: int | None = None) -> None:
+        self.num_samples = num_samples
+        self.fails_at = fails_at
+        self.steps: list[int] = []
+
+    def batch(self, step: int, start: int, size: int) -> Batch:
+        self.steps.append(step)
+        if step == self.fails_at:
+            raise OSError("the disk is gone")
+        first = step * 8 + start
+        labels = torch.arange(first, first + size) % self.num_samples
+        return Batch(NOTHING, NOTHING, NOTHING, labels)
+
+    def held_out(self) -> "Numbers":
+        raise NotImplementedError
+
+
+def read_steps(source: Numbers, number: int) -> list[int]:
+    """What was asked of the source, once it is so many steps and after some time for more."""
+    deadline = time.monotonic() + 10
+    while len(source.steps) < number and time.monotonic() < deadline:
+        time.sleep(0.001)
+    time.sleep(0.05)
+    return source.steps
+
+
+@pytest.mark.parametrize("depth", [0, 1, 2, 5])
+@pytest.mark.parametrize("ranks", [1, 2, 3, 4])
+@pytest.mark.parametrize("num_samples", [1, 3, 10, 33])
+@pytest.mark.parametrize("epochs", [1, 3])
+def test_uneven_ends(depth: int, ranks: int, num_samples: int, epochs: int) -> None:
+    """Every sample comes once an epoch, to one rank; all ranks take part in every step."""
+    extent = Extent.of_epochs(epochs, num_samples, global_batch=8)
+    seen: list[list[int]] = []
+    for rank in range(ranks):
+        with Loader(Numbers(num_samples), extent, rank, ranks, depth) as loader:
+            for at, loaded in enumerate(loader):
+                assert loaded.step == at
+                assert loaded.global_batch == (8 if at < extent.steps - 1 else extent.last_batch)
+                seen += [[]] if at == len(seen) else []
+                seen[at] += loaded.batch.labels.tolist()
+            assert at == extent.steps - 1
+    assert [len(labels) for labels in seen] == [8] * (extent.steps - 1) + [extent.last_batch]
+    assert [label for labels in seen for label in labels] == list(range(num_samples)) * epochs
+
+
+@pytest.mark.parametrize(
+    ("epochs", "num_samples", "steps", "last_batch"),
+    [(1, 1, 1, 1), (1, 8, 1, 8), (1, 9, 2, 1), (2, 12, 3, 8), (3, 3, 2, 1)],
+)
+def test_the_extent_of_epochs(epochs: int, num_samples: int, steps: int, last_batch: int) -> None:
+    assert Extent.of_epochs(epochs, num_samples, 8) == Extent(steps, 8, last_batch)
+
+
+@pytest.mark.parametrize("depth", [0, 2])
+def test_it_resumes_at_any_step(depth: int) -> None:
+    with Loader(Numbers(), Extent.of_steps(7, 8), 0, 1, depth, first=5) as loader:
+        assert [loaded.step for loaded in loader] == [5, 6]
+    with Loader(Numbers(), Extent.of_steps(7, 8), 0, 1, depth, first=7) as loader:
+        assert list(loader) == []
+
+
+@pytest.mark.parametrize("depth", [1, 2, 5])
+def test_it_is_never_more_than_depth_ahead(depth: int) -> None:
+    source = Numbers()
+    with Loader(source, Extent.of_steps(None, 8), 0, 1, depth) as loader:
+        assert read_steps(source, depth) == list(range(depth))
+        for step in range(3):
+            assert next(loader).step == step
+            assert read_steps(source, step + 1 + depth) == list(range(step + 1 + depth))
+
+
+def test_depth_0_reads_when_asked_and_in_the_same_thread() -> None:
+    source, threads = Numbers(), threading.active_count()
+    with Loader(source, Extent.of_steps(None, 8), 0, 1, depth=0) as loader:
+        assert threading.active_count() == threads
+        assert source.steps == []
+        next(loader)
+        assert source.steps == [0]
+
+
+@pytest.mark.parametrize("depth", [0, 1, 4])
+def test_an_exception_comes_where_its_batch_would_have(depth: int) -> None:
+    with Loader(Numbers(fails_at=2), Extent.of_steps(9, 8), 0, 1, depth) as loader:
+        assert [next(loader).step, next(loader).step] == [0, 1]
+        with pytest.raises(OSError, match=r"the disk is gone"):
+            next(loader)
+        with pytest.raises((OSError, StopIteration)):  # and it does not wait for what never comes
+            next(loader)
+
+
+def test_the_end_stays_the_end() -> None:
+    with Loader(Numbers(), Extent.of_steps(1, 8), 0, 1, depth=2) as loader:
+        assert len(list(loader)) == 1
+        assert list(loader) == list(loader) == []
+
+
+@pytest.mark.parametrize("taken", [0, 1, 2])
+def test_closing_early_ends_the_thread(taken: int) -> None:
+    source, threads = Numbers(), threading.active_count()
+    with Loader(source, Extent.of_steps(None, 8), 0, 1, depth=2) as loader:
+        for _ in range(taken):
+            next(loader)
+        read_steps(source, 2 + taken)  # there is no room for more
+    assert threading.active_count() == threads
+    assert list(loader) == []
+    loader.close()  # twice is fine
+
+
+def test_closing_wakes_who_waits_for_a_batch_and_a_source_that_hangs_holds_up_nobody(monkeypatch) -> None:
+    class Hangs(Numbers):
+        def batch(self, step: int, start: int, size: int) -> Batch:
+            self.steps.append(step)
+            let_go.wait(30)
+            return super().batch(step, start, size)
+
+    let_go, source = threading.Event(), Hangs()
+    monkeypatch.setattr("trainer.loader.CLOSE_SECONDS", 0.01)
+    loader = Loader(source, Extent.of_steps(None, 8), 0, 1, depth=1)
+    got: list[int] = []
+    waits = threading.Thread(target=lambda: got.extend(loaded.step for loaded in loader))
+    waits.start()
+    read_steps(source, 1)
+    loader.close()
+    let_go.set()
+    waits.join(10)
+    assert not waits.is_alive()
+    assert got in ([], [0])
+
+
+def test_configuration_names_its_key() -> None:
+    with pytest.raises(ConfigError, match=r"loader.depth is -1: it must be 0 or more"):
+        LoaderConfig(depth=-1)

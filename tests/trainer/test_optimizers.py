@@ -1,0 +1,146 @@
+"""Update rules against their formulas in float64, dense optimizers against torch's on separate parameters."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from trainer.errors import ConfigError
+from trainer.optimizers import DENSE, RULES, DenseOptimizer, OptimizerConfig
+
+ROWS, TOUCHED, DIM = 50, 12, 6
+TOLERANCE = {torch.float32: 3e-6, torch.float64: 1e-14}
+
+
+def example(dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Weight, state, touched rows and their gradient."""
+    generator = torch.Generator().manual_seed(1)
+    weight = torch.randn(ROWS, DIM, dtype=torch.float64, generator=generator)
+    state = torch.rand(ROWS, dtype=torch.float64, generator=generator)
+    rows = torch.randperm(ROWS, generator=generator)[:TOUCHED]
+    gradient = torch.randn(TOUCHED, DIM, dtype=torch.float64, generator=generator)
+    return weight.to(dtype), state.to(dtype), rows, gradient.to(dtype)
+
+
+def by_formula(name: str, weight: Tensor, state: Tensor, rows: Tensor, gradient: Tensor) -> tuple[Tensor, Tensor]:
+    weight, state, gradient = weight.double(), state.double(), gradient.double()
+    if name == "sgd":
+        weight[rows] -= 0.1 * gradient
+        return weight, state
+    state[rows] += (gradient**2).mean(dim=1)
+    weight[rows] -= 0.1 * gradient / (state[rows].sqrt() + 0.01)[:, None]
+    return weight, state
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("index", [torch.int32, torch.int64])
+@pytest.mark.parametrize("name", RULES)
+def test_touched_rows_follow_the_formula(name: str, index: torch.dtype, dtype: torch.dtype) -> None:
+    weight, state, rows, gradient = example(dtype)
+    formula = by_formula(name, weight, state, rows, gradient)
+    RULES[name](weight, state, rows.to(index), gradient, 0.1, 0.01)
+    for mine, exact in zip((weight, state), formula, strict=True):
+        torch.testing.assert_close(mine.double(), exact, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_rows_that_were_not_touched_stay_to_the_bit(name: str) -> None:
+    weight, state, rows, gradient = example(torch.float32)
+    others = torch.ones(ROWS, dtype=torch.bool)
+    others[rows] = False
+    kept = weight[others].clone(), state[others].clone()
+    RULES[name](weight, state, rows, gradient, 0.1, 0.01)
+    assert torch.equal(weight[others], kept[0])
+    assert torch.equal(state[others], kept[1])
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_a_dense_gradient_is_all_rows_and_zero_changes_nothing(name: str) -> None:
+    weight, state, rows, gradient = example(torch.float32)
+    state[7] = 0  # nor does a row that never had a gradient become NaN
+    dense = torch.zeros_like(weight).index_copy_(0, rows, gradient)
+    sparse_weight, sparse_state = weight.clone(), state.clone()
+    RULES[name](sparse_weight, sparse_state, rows, gradient, 0.1, 1e-8)
+    RULES[name](weight, state, None, dense, 0.1, 1e-8)
+    assert torch.equal(weight, sparse_weight)
+    assert torch.equal(state, sparse_state)
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_no_row_is_no_update(name: str) -> None:
+    weight, state, rows, gradient = example(torch.float32)
+    before = weight.clone()
+    RULES[name](weight, state, rows[:0], gradient[:0], 0.1, 0.01)
+    assert torch.equal(weight, before)
+
+
+PLAIN = {
+    "sgd": lambda parameters: torch.optim.SGD(parameters, lr=0.1),
+    "adagrad": lambda parameters: torch.optim.Adagrad(parameters, lr=0.1, eps=1e-3),
+    "adam": lambda parameters: torch.optim.Adam(parameters, lr=0.1, betas=(0.8, 0.9), eps=1e-3),
+}
+
+
+def flat_parameter(values: Tensor) -> nn.Parameter:
+    parameter = nn.Parameter(values.clone())
+    parameter.grad = torch.ones_like(parameter)
+    return parameter
+
+
+@pytest.mark.parametrize("name", DENSE)
+def test_one_flat_tensor_is_as_many_parameters(name: str) -> None:
+    values = torch.linspace(-1, 1, 103, dtype=torch.float64)
+    flat = flat_parameter(values)
+    config = OptimizerConfig(dense=name, dense_epsilon=1e-3, beta1=0.8, beta2=0.9)
+    optimizer = DenseOptimizer(config, flat)
+    assert torch.equal(flat, values)
+    layers = [nn.Parameter(piece.clone()) for piece in values.split([60, 43])]
+    plain = PLAIN[name](layers)
+    for step in range(1, 6):
+        gradient = torch.sin(step * values)
+        flat.grad.copy_(gradient)
+        for layer, piece in zip(layers, gradient.split([60, 43]), strict=True):
+            layer.grad = piece.clone()
+        plain.param_groups[0]["lr"] = 0.1 / step
+        optimizer.step(0.1 / step)
+        plain.step()
+    torch.testing.assert_close(flat.detach(), torch.cat([*layers]).detach(), rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("name", "keys"), [("sgd", set()), ("adagrad", {"step", "sum"}), ("adam", {"step", "exp_avg", "exp_avg_sq"})]
+)
+def test_state_is_there_before_the_first_step_and_goes_on_where_it_was(name: str, keys: set[str]) -> None:
+    values = torch.linspace(-1, 1, 31)
+    config = OptimizerConfig(dense=name)
+    first = flat_parameter(values)
+    optimizer = DenseOptimizer(config, first)
+    assert set(optimizer.state()) == keys
+    assert not any(tensor.any() for tensor in optimizer.state().values())
+    first.grad.copy_(values.cos())
+    optimizer.step(0.1)
+    second = flat_parameter(first.detach())
+    resumed = DenseOptimizer(config, second)
+    for key, tensor in resumed.state().items():
+        tensor.copy_(optimizer.state()[key])
+    for parameter, of_it in ((first, optimizer), (second, resumed)):
+        parameter.grad.copy_(values.sin())
+        of_it.step(0.1)
+    assert torch.equal(first, second)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("dense", "rprop"),
+        ("embedding", "adam"),
+        ("dense_learning_rate", 0.0),
+        ("embedding_learning_rate", -1.0),
+        ("dense_epsilon", 0.0),
+        ("embedding_epsilon", 1e-40),
+        ("beta1", 1.0),
+        ("beta2", -0.1),
+    ],
+)
+def test_impossible_values_are_refused_by_name(name: str, value: object) -> None:
+    with pytest.raises(ConfigError, match=f"optimizer.{name} is {value}"):
+        OptimizerConfig(**{name: value})

@@ -1,0 +1,182 @@
+"""Figures against their definitions, and the same on every rank however the samples are spread.
+
+Started by torchrun this file is what each rank of the last test runs.
+"""
+
+import json
+import math
+import os
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from trainer.quality import Predictions, Quality, Running, auc, calibration, normalized_entropy, quality, sums
+from trainer.world import join, world_from
+
+RANKS = 3
+SPREAD = {  # samples of each step of each rank
+    "uneven": [[], [200, 0, 199], [33, 1]],
+    "nobody": [[], [0], [0, 0]],
+    "one_sided": [[0], [8], [2]],
+    "diverged": [[5], [9], []],
+}
+
+
+def samples(case: str, rank: int, step: int, size: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Made-up logits with many ties, and labels that follow them a little."""
+    generator = torch.Generator().manual_seed(100 * rank + step)
+    logits = torch.randn(size, generator=generator).mul(8).round().div(8)  # also exact in bfloat16
+    labels = (torch.rand(size, generator=generator) < (logits - 1).sigmoid()).float()
+    if case == "one_sided":
+        labels.zero_()
+    if case == "diverged" and rank == 1:
+        logits[-1] = math.nan
+    return logits.to(dtype), labels
+
+
+def everyone(case: str, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    parts = [
+        samples(case, rank, step, size, dtype)
+        for rank, steps in enumerate(SPREAD[case])
+        for step, size in enumerate(steps)
+    ]
+    return torch.cat([logits for logits, _ in parts]), torch.cat([labels for _, labels in parts])
+
+
+def by_all_pairs(logits: Tensor, labels: Tensor) -> float:
+    positive, negative = logits[labels == 1].double()[:, None], logits[labels == 0].double()[None]
+    return ((positive > negative).double() + 0.5 * (positive == negative).double()).mean().item()
+
+
+def test_knowing_only_the_mean_is_one() -> None:
+    entropy = -(0.25 * math.log(0.25) + 0.75 * math.log(0.75))
+    assert normalized_entropy(entropy, 0.25) == pytest.approx(1)
+    assert normalized_entropy(entropy / 2, 0.25) == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("mean_label", [0.0, 1.0, math.nan])
+def test_normalized_entropy_of_equal_labels_is_unknown(mean_label: float) -> None:
+    assert math.isnan(normalized_entropy(0.1, mean_label))
+
+
+def test_calibration_is_expected_clicks_by_clicks() -> None:
+    assert calibration(0.3, 0.2) == pytest.approx(1.5)
+    assert math.isnan(calibration(0.3, 0.0))
+
+
+@pytest.mark.parametrize("decimals", [0, 1, 6])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_auc_counts_every_pair_and_half_of_the_ties(decimals: int, dtype: torch.dtype) -> None:
+    generator = torch.Generator().manual_seed(decimals)
+    labels = (torch.rand(700, generator=generator) < 0.2).float()
+    logits = (torch.randn(700, generator=generator, dtype=dtype) + labels).round(decimals=decimals)
+    assert auc(logits, labels) == pytest.approx(by_all_pairs(logits, labels), rel=1e-14)
+
+
+def test_auc_of_perfect_reversed_and_constant_order() -> None:
+    labels = torch.tensor([0.0, 1.0, 0.0, 1.0])
+    assert auc(torch.tensor([-1.0, 2.0, 0.0, 3.0]), labels) == 1
+    assert auc(torch.tensor([1.0, -2.0, 0.0, -3.0]), labels) == 0
+    assert auc(torch.tensor([0.0, 0.0, -0.0, -0.0]), labels) == 0.5
+
+
+@pytest.mark.parametrize(
+    ("logits", "labels"), [([1.0, 2.0], [1.0, 1.0]), ([1.0, 2.0], [0.0, 0.0]), ([math.nan, 2.0], [0.0, 1.0]), ([], [])]
+)
+def test_auc_is_unknown_without_pairs_or_order(logits: list[float], labels: list[float]) -> None:
+    assert math.isnan(auc(torch.tensor(logits), torch.tensor(labels)))
+
+
+def test_sums_are_those_of_the_definition() -> None:
+    logits, labels = torch.tensor([0.5, -2.0, 30.0]), torch.tensor([1.0, 0.0, 0.0])
+    chances = [1 / (1 + math.exp(-logit)) for logit in logits.tolist()]
+    log_loss = -math.log(chances[0]) - math.log(1 - chances[1]) + 30  # 1 - chance would round
+    assert sums(logits, labels).tolist() == pytest.approx([3, log_loss, 1, sum(chances)], rel=1e-12)
+
+
+def test_running_weighs_steps_by_their_samples_and_forgets_old_ones() -> None:
+    running = Running(window_steps=2)
+    steps = [(100, 90.0, 50.0, 60.0), (10, 8.0, 4.0, 5.0), (30, 12.0, 6.0, 5.0)]
+    for step in steps:
+        running.step(*step)
+    assert running.windowed() == Quality(40, 0.5, normalized_entropy(0.5, 0.25), 1.0)
+    assert running.lifetime() == quality(torch.tensor([140, 110, 60, 70]).double())
+
+
+def test_a_step_that_diverged_leaves_the_window_and_stays_in_the_lifetime() -> None:
+    running = Running(window_steps=2)
+    running.step(10, math.nan, 5.0, 5.0)
+    assert math.isnan(running.windowed().log_loss)
+    for _ in range(2):
+        running.step(10, 5.0, 5.0, 5.0)
+    assert running.windowed().log_loss == 0.5
+    assert math.isnan(running.lifetime().log_loss)
+
+
+def test_running_goes_on_where_it_was() -> None:
+    before, after, plain = (Running(window_steps=3) for _ in range(3))
+    for step in range(4):
+        before.step(step + 1, 0.5 * step, 1.0, 2.0)
+        plain.step(step + 1, 0.5 * step, 1.0, 2.0)
+    for name, tensor in after.state().items():
+        tensor.copy_(before.state()[name])
+    for running in (after, plain):
+        running.step(9, 1.0, 2.0, 3.0)
+    assert after.windowed() == plain.windowed()
+    assert after.lifetime() == plain.lifetime()
+
+
+def test_before_the_first_step_all_is_unknown() -> None:
+    nothing = Running().windowed()
+    assert nothing.samples == 0
+    assert all(map(math.isnan, (nothing.log_loss, nothing.normalized_entropy, nothing.calibration, nothing.auc)))
+
+
+def test_only_the_last_steps_count_in_a_window(alone) -> None:
+    predictions = Predictions(torch.float32, torch.device("cpu"), window_steps=2)
+    parts = [samples("uneven", 0, step, 50, torch.float32) for step in range(3)]
+    for logits, labels in parts:
+        predictions.add(logits.requires_grad_(), labels)
+    logits, labels = (torch.cat(some) for some in zip(*parts[1:], strict=True))
+    last = quality(sums(logits.detach(), labels), auc(logits.detach(), labels))
+    assert vars(predictions.quality()) == pytest.approx(vars(last), rel=1e-12)
+
+
+def test_every_rank_knows_the_quality_of_all(start, tmp_path: Path) -> None:
+    ended = start(RANKS, __file__, str(tmp_path))
+    assert ended.returncode == 0, ended.stderr
+    told = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(RANKS)]
+    assert all(str(of_rank) == str(told[0]) for of_rank in told)  # as text, for NaN is not equal to itself
+    for case in SPREAD:
+        for name in ("float32", "float64", "bfloat16"):
+            logits, labels = everyone(case, getattr(torch, name))
+            alone = quality(sums(logits, labels), auc(logits, labels))
+            assert told[0][f"{case} {name}"] == pytest.approx(vars(alone), rel=1e-12, nan_ok=True)
+    uneven = told[0]["uneven float32"]
+    assert uneven["auc"] == auc(*everyone("uneven", torch.float32)) == by_all_pairs(*everyone("uneven", torch.float32))
+    assert math.isnan(told[0]["one_sided float32"]["auc"])
+    assert told[0]["nobody float32"]["samples"] == 0
+
+
+def main(out: Path) -> None:
+    """Tell this rank's view of every case."""
+    world = world_from(os.environ)
+    join(world)
+    told = {}
+    for case, spread in SPREAD.items():
+        for name in ("float32", "float64", "bfloat16"):
+            dtype = getattr(torch, name)
+            predictions = Predictions(dtype, torch.device("cpu"))
+            for step, size in enumerate(spread[world.rank]):
+                predictions.add(*samples(case, world.rank, step, size, dtype))
+            told[f"{case} {name}"] = vars(predictions.quality())
+    (out / f"{world.rank}.json").write_text(json.dumps(told))
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

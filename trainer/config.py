@@ -1,0 +1,69 @@
+"""All that decides a run, but for the number of ranks: a section for each part, defined beside its owner."""
+
+from dataclasses import dataclass, field
+
+from trainer.checkpoint import CheckpointConfig
+from trainer.criteo import DENSE_FEATURES, SPARSE_FEATURES, CriteoConfig
+from trainer.embedding import EmbeddingConfig
+from trainer.errors import require
+from trainer.evaluate import EvaluationConfig
+from trainer.exchange import WireConfig
+from trainer.loader import LoaderConfig
+from trainer.model import ModelConfig, OverlapConfig
+from trainer.optimizers import OptimizerConfig
+from trainer.schedule import ScheduleConfig
+from trainer.sharding.planner import ShardingConfig
+from trainer.synthetic import SyntheticConfig
+
+DTYPES = ("float32", "float64")
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    steps: int = 0  # 0: as many as train.epochs says
+    epochs: int = 0  # over data that has an end; 0: again and again, until stopped
+    global_batch: int = 512  # samples of a step over all ranks
+    dtype: str = "float32"
+    autocast: bool = True  # matrix products of dense layers in bfloat16, on GPUs only
+    seed: int = 1  # of initial weights and synthetic samples
+    progress_every: int = 50  # steps between two lines
+    stop_at_nan: bool = True  # what is learned after it is lost
+
+    def __post_init__(self) -> None:
+        require(self.steps >= 0, "train.steps", self.steps, "0 (as long as train.epochs says) or more")
+        require(self.epochs >= 0, "train.epochs", self.epochs, "0 (again and again) or more")
+        require(not (self.steps and self.epochs), "train.epochs", self.epochs, "0 where train.steps is given")
+        require(self.global_batch > 0, "train.global_batch", self.global_batch, "1 or more")
+        require(self.dtype in DTYPES, "train.dtype", self.dtype, " or ".join(DTYPES))
+        require(0 <= self.seed < 2**63, "train.seed", self.seed, "0 or more, and below 2^63")
+        require(self.progress_every > 0, "train.progress_every", self.progress_every, "1 or more")
+
+
+@dataclass(frozen=True)
+class Config:
+    """The sections, by the names that people write before the dot."""
+
+    embedding: EmbeddingConfig
+    train: TrainConfig = field(default_factory=TrainConfig)
+    model: ModelConfig = field(default_factory=ModelConfig)
+    sharding: ShardingConfig = field(default_factory=ShardingConfig)
+    wire: WireConfig = field(default_factory=WireConfig)
+    overlap: OverlapConfig = field(default_factory=OverlapConfig)
+    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
+    schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
+    loader: LoaderConfig = field(default_factory=LoaderConfig)
+    synthetic: SyntheticConfig = field(default_factory=SyntheticConfig)
+    criteo: CriteoConfig = field(default_factory=CriteoConfig)
+    evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
+    checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
+
+    def __post_init__(self) -> None:
+        if self.criteo.file:
+            dense, tables = self.model.dense_features, len(self.embedding.rows)
+            require(dense == DENSE_FEATURES, "model.dense_features", dense, "13 to train on Criteo rows")
+            require(tables == SPARSE_FEATURES, "embedding.rows", f"{tables} tables", "26 for Criteo rows")
+        else:
+            require(
+                self.train.epochs == 0, "train.epochs", self.train.epochs, "0 for synthetic samples: they never end"
+            )
+            self.synthetic.of_tables(len(self.embedding.rows))

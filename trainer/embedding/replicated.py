@@ -1,0 +1,66 @@
+"""The tables that every rank has a copy of: looked up for its own samples, updated by the summed gradients of all.
+
+Such a table has few rows, and its gradient is as large as itself: it is summed over the ranks together with those of
+the dense layers. A row that nobody looked up has a gradient of zero, which changes nothing.
+
+Shapes: E replicated tables, B samples here, D columns.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from trainer.batch import Batch
+from trainer.embedding.bags import Bags
+from trainer.embedding.config import EmbeddingConfig
+from trainer.embedding.initial import fill
+from trainer.optimizers import RULES, OptimizerConfig
+
+
+class Replicated:
+    """All rows of some tables, in one weight."""
+
+    def __init__(
+        self,
+        config: EmbeddingConfig,
+        optimizer: OptimizerConfig,
+        tables: Sequence[int],
+        seed: int,
+        dtype: torch.dtype,
+        device: torch.device,
+    ) -> None:
+        self.tables, self._rows = tuple(tables), [config.rows[table] for table in tables]
+        self.weight = torch.empty(sum(self._rows), config.dim, dtype=dtype, device=device)
+        self.state = torch.zeros(len(self.weight), dtype=dtype, device=device)
+        self._rule, self._epsilon = RULES[optimizer.embedding], optimizer.embedding_epsilon
+        for table, weight, _ in self.parts():
+            fill(weight, seed, table, config.rows[table])
+
+    def bags(self, batch: Batch) -> Bags:
+        """What these samples look up here, by table, then by sample."""
+        ids = batch.ids.to(torch.int32).split(batch.lengths.sum(dim=1).tolist())
+        begins, begin = [], 0
+        for rows in self._rows:
+            begins.append(begin)
+            begin += rows
+        chosen = [ids[table] + first for table, first in zip(self.tables, begins, strict=True)]
+        lengths = batch.lengths[list(self.tables)].reshape(-1).to(torch.int32)
+        return Bags(torch.cat([batch.ids.new_empty(0, dtype=torch.int32), *chosen]), lengths)
+
+    def lookup(self, bags: Bags) -> Tensor:
+        """(E · B, D)."""
+        return F.embedding_bag(bags.rows, self.weight, bags.offsets, mode="sum", include_last_offset=True)
+
+    def gradient(self, bags: Bags, gradient: Tensor, into: Tensor) -> None:
+        """Of all rows, by these samples: (E · B, D) added up into (rows, D)."""
+        into.zero_().index_add_(0, bags.rows, gradient[bags.bag_of_row])
+
+    def update(self, gradient: Tensor, learning_rate: float) -> None:
+        """Given the gradient (rows, D) of the whole batch."""
+        self._rule(self.weight, self.state, None, gradient, learning_rate, self._epsilon)
+
+    def parts(self) -> Iterator[tuple[int, Tensor, Tensor]]:
+        """Each table with its weight (rows, D) and its optimizer's state (rows,), which live here."""
+        return zip(self.tables, self.weight.split(self._rows), self.state.split(self._rows), strict=True)

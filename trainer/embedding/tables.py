@@ -1,0 +1,49 @@
+"""The rows that lie on this rank: looked up for the samples of all ranks, updated by the gradients of all.
+
+All shards here lie below each other in one weight, so lookup and update are one call each however many tables there
+are (as in FBGEMM's table-batched embedding).
+"""
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from trainer.embedding.bags import Bags
+from trainer.embedding.config import EmbeddingConfig
+from trainer.embedding.initial import fill
+from trainer.embedding.kernel import open_kernel
+from trainer.optimizers import OptimizerConfig
+from trainer.sharding import Shard
+
+
+class Tables:
+    """The shards of one rank."""
+
+    def __init__(
+        self,
+        config: EmbeddingConfig,
+        optimizer: OptimizerConfig,
+        shards: Sequence[Shard],
+        seed: int,
+        dtype: torch.dtype,
+        device: torch.device,
+    ) -> None:
+        self.shards = tuple(shards)
+        self._num_rows = [shard.num_rows for shard in shards]
+        self._kernel = open_kernel(config, optimizer, sum(self._num_rows), dtype, device)
+        for shard, weight, _ in self.parts():
+            fill(weight, seed, shard.table, config.rows[shard.table], shard.first_row)
+
+    def lookup(self, bags: Bags) -> Tensor:
+        """(G, D): a sum for each of G bags of rows."""
+        return self._kernel.lookup(bags)
+
+    def update(self, bags: Bags, gradient: Tensor, learning_rate: float) -> None:
+        """What was looked up last, given the gradient (G, D) of its sums: one exact update of each row."""
+        self._kernel.update(bags, gradient, learning_rate)
+
+    def parts(self) -> Iterator[tuple[Shard, Tensor, Tensor]]:
+        """Each shard with its weight (rows, D) and its optimizer's state (rows,), which live here."""
+        weights, states = self._kernel.weight.split(self._num_rows), self._kernel.state.split(self._num_rows)
+        return zip(self.shards, weights, states, strict=True)

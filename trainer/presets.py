@@ -1,0 +1,57 @@
+"""Models that people know, as they would be written by hand."""
+
+from collections.abc import Callable
+
+from trainer.config import Config, TrainConfig
+from trainer.embedding import EmbeddingConfig
+from trainer.model import ModelConfig
+from trainer.optimizers import OptimizerConfig
+from trainer.synthetic import SyntheticConfig
+
+# Different values of each categorical feature in the Criteo Kaggle training set, as facebookresearch/dlrm counts them.
+KAGGLE_ROWS = (
+    1460, 583, 10131227, 2202608, 305, 24, 12517, 633, 3, 93145, 5683, 8351593, 3194, 27, 14992, 5461306, 10, 5652,
+    2173, 4, 7046547, 18, 15, 286181, 105, 142572,
+)  # fmt: skip
+
+# Rows and ids a sample of MLPerf's DLRM-DCNv2 (Criteo 1 TB, multi-hot), from mlcommons/training.
+MLPERF_ROWS = (
+    40000000, 39060, 17295, 7424, 20265, 3, 7122, 1543, 63, 40000000, 3067956, 405282, 10, 2209, 11938, 155, 4, 976, 14,
+    40000000, 40000000, 40000000, 590152, 12973, 108, 36,
+)  # fmt: skip
+MLPERF_BAGS = (3, 2, 1, 2, 6, 1, 1, 1, 1, 7, 3, 8, 1, 6, 9, 5, 1, 1, 1, 12, 100, 27, 10, 3, 1, 1)
+MLPERF_ROWS_SCALE = 1000  # 204 million rows become 205 thousand, which fit into 105 MB beside their optimizer's state
+MLPERF_BATCH_SCALE = 64  # of 65,536 samples
+
+
+def demo() -> Config:
+    """Small enough that a step of 4 ranks on 2 cores takes some tens of milliseconds; shaped like Criteo."""
+    rows = (20_000, 15_000, 12_000, 10_000, 8_000, 6_000, 5_000, 4_000, 3_000, 2_500, 2_000, 2_000, 1_500)
+    return Config(embedding=EmbeddingConfig(rows=rows + (1_000,) * 13))
+
+
+def criteo_kaggle() -> Config:
+    """The model of facebookresearch/dlrm's bench/dlrm_s_criteo_kaggle.sh: 33.8 million rows of 16, 2.2 GB."""
+    return Config(
+        embedding=EmbeddingConfig(rows=KAGGLE_ROWS, dim=16),
+        train=TrainConfig(global_batch=128),
+        model=ModelConfig(bottom=(512, 256, 64), top=(512, 256)),
+        optimizer=OptimizerConfig(dense="sgd", dense_learning_rate=0.1, embedding="sgd", embedding_learning_rate=0.1),
+        synthetic=SyntheticConfig(shortest_bag=1, longest_bag=1),
+    )
+
+
+def mlperf_dcnv2() -> Config:
+    """MLPerf's DLRM-DCNv2 with a thousandth of its rows and a sixty-fourth of its batch; all else as it is."""
+    return Config(
+        embedding=EmbeddingConfig(rows=tuple(max(3, rows // MLPERF_ROWS_SCALE) for rows in MLPERF_ROWS), dim=128),
+        train=TrainConfig(global_batch=65_536 // MLPERF_BATCH_SCALE),
+        model=ModelConfig(
+            bottom=(512, 256), top=(1024, 1024, 512, 256), interaction="cross", cross_layers=3, cross_rank=512
+        ),
+        optimizer=OptimizerConfig(dense_learning_rate=0.005, embedding_learning_rate=0.005),
+        synthetic=SyntheticConfig(shortest_bag=MLPERF_BAGS, longest_bag=MLPERF_BAGS),
+    )
+
+
+PRESETS: dict[str, Callable[[], Config]] = {preset.__name__: preset for preset in (demo, criteo_kaggle, mlperf_dcnv2)}

@@ -1,0 +1,197 @@
+"""Prepared Criteo rows on disk: the files that trainer.prepare writes and every rank reads.
+
+    DIR/manifest.json           what there is; it comes last
+    DIR/train-00000.bin …       rows of dtype ROW, back to back; all shards but the last have the same number
+    DIR/held_out-00000.bin …    rows that are never trained on
+
+Only the rows of a batch are mapped, while it is made: nothing of a shard stays in a rank's resident memory or among
+its descriptors, and a file that shrinks under a run is a message and no SIGBUS.
+"""
+
+import json
+import os
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from itertools import accumulate
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainer.criteo import BITS, DENSE_FEATURES, ROW, SPARSE_FEATURES, Criteo, CriteoConfig, read_tsv
+from trainer.errors import DataError, require
+
+FORMAT, VERSION = "criteo rows", 1
+MANIFEST = "manifest.json"
+TRAIN, HELD_OUT = "train", "held_out"
+DENSE_NAMES = tuple(f"I{feature}" for feature in range(1, DENSE_FEATURES + 1))
+SPARSE_NAMES = tuple(f"C{feature}" for feature in range(1, SPARSE_FEATURES + 1))
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a prepared directory says of itself."""
+
+    train: tuple[int, ...]  # rows of each shard
+    held_out: tuple[int, ...]
+    skipped: str  # a line for people: how much was left out; empty when nothing was
+    columns: dict[str, dict[str, float]]  # of each column: its maximum, and in how many rows a category is there
+
+
+def shard_name(part: str, number: int) -> str:
+    return f"{part}-{number:05d}.bin"
+
+
+class PartWriter:
+    """Writes rows of one part, a shard after the other."""
+
+    def __init__(self, directory: Path, part: str, rows_per_shard: int) -> None:
+        self.directory, self.part, self.rows_per_shard = directory, part, rows_per_shard
+        self.shards: list[int] = []  # rows of each
+        self.file: BinaryIO | None = None
+
+    def write(self, rows: NDArray[np.void]) -> None:
+        while len(rows):
+            if self.file is None or self.shards[-1] == self.rows_per_shard:
+                self.close()
+                self.file = (self.directory / shard_name(self.part, len(self.shards))).open("wb")
+                self.shards.append(0)
+            now, rows = np.split(rows, [self.rows_per_shard - self.shards[-1]])
+            self.file.write(now.tobytes())
+            self.shards[-1] += len(now)
+
+    def close(self) -> None:
+        """Have what was written on the disk."""
+        if self.file is not None:
+            _on_disk(self.file)
+            self.file.close()
+            self.file = None
+
+
+class Columns:
+    """The maximum of each column, and in how many rows each category is there."""
+
+    def __init__(self) -> None:
+        self.maxima = np.zeros(1 + DENSE_FEATURES + SPARSE_FEATURES)
+        self.present = np.zeros(SPARSE_FEATURES, np.int64)
+
+    def add(self, rows: NDArray[np.void]) -> None:
+        if len(rows):
+            values = [rows["label"][:, None], rows["dense"], rows["categories"]]
+            np.maximum(self.maxima, np.concatenate([part.max(axis=0) for part in values]), out=self.maxima)
+            self.present += (rows["present"][:, None] >> BITS & 1).sum(axis=0, dtype=np.int64)
+
+    def summary(self) -> dict[str, dict[str, float]]:
+        columns = {
+            name: {"maximum": value}
+            for name, value in zip(("label", *DENSE_NAMES, *SPARSE_NAMES), self.maxima.tolist(), strict=True)
+        }
+        for name, present in zip(SPARSE_NAMES, self.present.tolist(), strict=True):
+            columns[name]["present"] = present
+        return columns
+
+
+def write_manifest(directory: Path, manifest: Manifest) -> None:
+    """The last file of a directory: with it, it is whole."""
+    header = {"format": FORMAT, "version": VERSION, "row": ROW.descr, "rows": sum(manifest.train + manifest.held_out)}
+    with (directory / MANIFEST).open("wb") as file:
+        file.write(json.dumps(header | asdict(manifest), indent=1).encode())
+        _on_disk(file)
+
+
+def read_manifest(directory: Path) -> Manifest:
+    """Raises DataError unless all files are there and as long as the manifest says."""
+    again = "Prepare it again with  python -m trainer.prepare"
+    try:
+        content = json.loads((directory / MANIFEST).read_bytes())
+    except FileNotFoundError as error:
+        cause = f"there is no {MANIFEST} in it, so it is none or was not finished"
+        raise DataError(f"{directory} is no prepared directory", cause, again) from error
+    except (OSError, ValueError) as error:
+        raise DataError(f"cannot read {directory / MANIFEST}", str(error), again) from error
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise DataError(f"{directory} is no prepared directory", f"its {MANIFEST} is of something else", again)
+    if content.get("version") != VERSION:
+        cause = f"it is of version {content.get('version')}, this trainer reads version {VERSION}"
+        raise DataError(f"cannot read {directory}", cause, again)
+    try:
+        shards = {part: tuple(int(rows) for rows in content[part]) for part in (TRAIN, HELD_OUT)}
+        manifest = Manifest(shards[TRAIN], shards[HELD_OUT], str(content["skipped"]), content["columns"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise DataError(f"{directory / MANIFEST} is damaged", f"no valid {error}", again) from error
+    if not sum(manifest.train):
+        raise DataError(f"{directory / MANIFEST} is damaged", "there is no row to train on", again)
+    for part, counts in shards.items():
+        for number, rows in enumerate(counts):
+            _check_size(directory / shard_name(part, number), rows * ROW.itemsize, again)
+    return manifest
+
+
+def _check_size(file: Path, expected: int, again: str) -> None:
+    try:
+        size = file.stat().st_size
+    except OSError as error:
+        raise DataError(f"cannot read {file}", str(error.strerror), again) from error
+    if size != expected:
+        raise DataError(f"{file} is damaged", f"it has {size:,} bytes instead of {expected:,}", again)
+
+
+class MappedRows:
+    """The rows of one part: taking some maps just these, and copies them out."""
+
+    def __init__(self, directory: Path, part: str, shards: Sequence[int]) -> None:
+        self.directory, self.part = directory, part
+        self.first = [0, *accumulate(shards)]  # row of each shard, and their number at the end
+
+    def __len__(self) -> int:
+        return self.first[-1]
+
+    def __getitem__(self, span: slice) -> NDArray[np.void]:
+        """Rows `span.start` to `span.stop`, both within the part. Raises DataError if they are there no more."""
+        pieces, start = [np.empty(0, ROW)], span.start
+        while start < span.stop:
+            shard = bisect_right(self.first, start) - 1
+            stop = min(span.stop, self.first[shard + 1])
+            pieces.append(self._piece(shard, start - self.first[shard], stop - start))
+            start = stop
+        return np.concatenate(pieces)
+
+    def _piece(self, shard: int, first: int, size: int) -> NDArray[np.void]:
+        file = self.directory / shard_name(self.part, shard)
+        try:
+            return np.memmap(file, ROW, "r", offset=first * ROW.itemsize, shape=(size,))
+        except (OSError, ValueError) as error:
+            raise DataError(f"cannot read {file}", str(error), "It was whole when the run started") from error
+
+
+def open_shards(config: CriteoConfig, table_rows: Sequence[int], global_batch: int) -> Criteo:
+    """The source over a prepared directory. Raises DataError if it is not whole."""
+    directory = Path(config.file)
+    require(config.held_out == 0, "criteo.held_out", config.held_out, "0 for a prepared directory, which has its own")
+    manifest = read_manifest(directory)
+    if config.strict and manifest.skipped:
+        next_step = "Prepare it again with --strict, or leave out --strict"
+        raise DataError(f"{directory} left out malformed rows", manifest.skipped, next_step)
+    train = MappedRows(directory, TRAIN, manifest.train)
+    held_out = MappedRows(directory, HELD_OUT, manifest.held_out)
+    return Criteo(str(directory), train, held_out, table_rows, global_batch, manifest.skipped)
+
+
+def open_criteo(
+    config: CriteoConfig, table_rows: Sequence[int], global_batch: int, warn: Callable[[str], None]
+) -> Criteo:
+    """The source that criteo.file names, a TSV or a prepared directory. Raises DataError, ConfigError."""
+    if Path(config.file).is_dir():
+        source = open_shards(config, table_rows, global_batch)
+    else:
+        source = read_tsv(config, table_rows, global_batch, warn)
+    if len(source.rows) < global_batch:
+        warn(f"{config.file}: {len(source.rows)} good rows, the global batch is {global_batch}: they repeat")
+    return source
+
+
+def _on_disk(file: BinaryIO) -> None:
+    file.flush()
+    os.fsync(file.fileno())
