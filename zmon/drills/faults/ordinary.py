@@ -32,6 +32,9 @@ def finishes(scene: Scene) -> Strike:
     """It trains to its end."""
     if not wait_until(lambda: scene.job.exit_code() is not None, END_SECONDS):
         raise ZmonError("the job does not end", "it stands still", f"see {scene.job.folder}/log")
+    if code := scene.job.exit_code():
+        why = "torch 2.13 aborts a rank at its very end now and then"
+        raise ZmonError(f"the job ended with exit code {code}", why, f"see {scene.job.folder}/log")
     return Strike(time.time())
 
 
