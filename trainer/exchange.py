@@ -13,10 +13,9 @@ by sample on their way to a sample's rank, and the same way by sample's rank, sh
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import torch
 import torch.distributed as dist
@@ -157,8 +156,7 @@ def _shift(shards: Sequence[Shard]) -> list[int]:
 
 def _summed(lengths: Tensor, num_bags: list[int]) -> list[int]:
     """Rows of so many bags on end, for each rank."""
-    ends = lengths.cumsum(0, dtype=torch.int64)[torch.tensor(num_bags).cumsum(0) - 1].tolist() if len(lengths) else []
-    return [last - first for first, last in pairwise([0, *ends])] if ends else [0] * len(num_bags)
+    return torch.stack([bags.sum() for bags in lengths.split(num_bags)]).tolist()
 
 
 def _routed(batch: Batch, shards: Sequence[Shard], shift: Sequence[int]) -> tuple[Tensor, Tensor]:
@@ -167,9 +165,10 @@ def _routed(batch: Batch, shards: Sequence[Shard], shift: Sequence[int]) -> tupl
     ids_of_table = ids.split(batch.lengths.sum(dim=1).tolist())
     lengths_of_table = batch.lengths.to(torch.int32)
     lengths, rows = [lengths_of_table.new_empty(0)], [ids.new_empty(0)]
+    shards_of_table = Counter(shard.table for shard in shards)
     for shard, by in zip(shards, shift, strict=True):
         here, bags = ids_of_table[shard.table], lengths_of_table[shard.table]
-        if sum(other.table == shard.table for other in shards) > 1:
+        if shards_of_table[shard.table] > 1:
             inside = (here >= shard.first_row) & (here < shard.first_row + shard.num_rows)
             here, bags = here[inside], _still_there(bags, inside)
         lengths.append(bags)

@@ -23,6 +23,7 @@ SPREAD = {
     "mix, nothing overlapped": variant(sharding={"kind": MIX}, **OFF),
     "mix, small buckets": variant(sharding={"kind": MIX}, overlap={"bucket_bytes": 64}),
     "planned": variant(),
+    "fewer tables than ranks": variant(sharding={"kind": "table_wise"}, embedding={"rows": [40, 7], "dim": 4}),
     "uneven batch": variant(train={"dtype": "float64", "global_batch": 31}),
     "cross": variant(sharding={"kind": MIX}, model={"interaction": "cross", "cross_rank": 3}),
 }

@@ -190,7 +190,6 @@ def _add_copies(cost: Cost, shards: Sequence[Shard], table: Table, job: Job, mac
 
 
 # Tensors of a batch, as the trainer makes them. Two batches are there at a time: the next one's ids are on their way.
-_MERGED = 1  # of the gradients of different rows, which are scaled in place
 _SORTED = 20  # bytes an id: in their order, where they were, which bag they are in
 _BATCH_OF_IDS = 2 * 8  # bytes an id, as the source hands it out
 
@@ -199,11 +198,11 @@ def _batch_here(num_ids: float, num_bags: float, different: float, table: Table,
     """Bytes where the rows are: ids, vectors before and gradients after the wire, those merged by row."""
     ids = (num_ids + num_bags) * 2 * INDEX_BYTES + num_ids * _SORTED
     vectors = num_bags * table.dim * (_with_wire(job, job.forward_bytes) + _with_wire(job, job.backward_bytes))
-    return ids + vectors + _MERGED * different * table.dim * job.element_bytes
+    return ids + vectors + different * table.dim * job.element_bytes
 
 
 def _batch_there(ids: Array, samples: Array, table: Table, job: Job) -> Array:
-    """Bytes where the samples are, (R,): ids as read and as sent, vectors as received, as joined by table, and gradients."""
+    """Bytes where the samples are, (R,): ids as read and as sent, vectors as received and as joined, their gradients."""
     element = _with_wire(job, job.forward_bytes) + job.element_bytes + _with_wire(job, job.backward_bytes)
     vectors = samples * table.dim * element
     size: Array = (ids + samples) * (_BATCH_OF_IDS + 2 * INDEX_BYTES) + vectors

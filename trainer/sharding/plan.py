@@ -158,20 +158,18 @@ _SHOWN = 8  # ranks: of more, those with the longest step
 def as_text(plan: Plan, rows: Sequence[int], row_bytes: int) -> str:
     """The plan and its prediction for people: a line for tables that are placed alike, then one a rank.
 
-    `rows` of each table; `row_bytes` are those of a row and its optimizer's state.
+    `rows` of each table; `row_bytes` are those of one row.
     """
     alike: dict[Placed, list[int]] = {}
     for table, placed in enumerate(plan.tables):
         alike.setdefault(placed, []).append(table)
     by_kind = sorted(alike.items(), key=lambda one: (one[0].kind, one[0].ranks))
-    total = [
-        (placed.kind, _numbers(placed.ranks), len(tables), _numbers(tables), sum(rows[table] for table in tables))
-        for placed, tables in by_kind
-    ]
-    placed_rows = [
-        (kind, ranks, str(count), f"{num_rows:,}", in_bytes(num_rows * row_bytes), tables)
-        for kind, ranks, count, tables, num_rows in total
-    ]
+    placed_rows = []
+    for placed, tables in by_kind:
+        num_rows = sum(rows[table] for table in tables)
+        size = in_bytes(num_rows * row_bytes)
+        ranks = _numbers(placed.ranks)
+        placed_rows.append((placed.kind, ranks, str(len(tables)), f"{num_rows:,}", size, _numbers(tables)))
     lines = [f"{len(plan.tables)} tables on {plan.num_ranks} ranks"]
     lines += _columns([("kind", "ranks", "tables", "rows", "bytes", "which"), *placed_rows], left=(0, 1, 5))
     if plan.predicted:

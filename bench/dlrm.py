@@ -1,0 +1,94 @@
+"""The model that trainers are compared on, and samples made before anything is timed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import torch
+
+from trainer.batch import Batch
+from trainer.config import Config
+from trainer.keys import changed
+from trainer.presets import demo
+
+DENSE_FEATURES = 13
+KEPT = 16  # global batches: more rows than caches hold, and the same ones for all
+
+
+@dataclass(frozen=True)
+class Shape:
+    """F equal tables of D columns, P ids a sample in each, bottom and top MLP. Ids are uniform: skew helps nobody."""
+
+    pooling: int
+    tables: int = 8
+    rows: int = 100_000
+    dim: int = 64
+    global_batch: int = 1024
+    bottom: tuple[int, ...] = (512, 256)
+    top: tuple[int, ...] = (512, 256)
+
+    def config(self) -> Config:
+        """The trainer's, all else as it is by default."""
+        return changed(
+            demo(),
+            [
+                {
+                    "embedding": {"rows": [self.rows] * self.tables, "dim": self.dim},
+                    "model": {"dense_features": DENSE_FEATURES, "bottom": list(self.bottom), "top": list(self.top)},
+                    "train": {"global_batch": self.global_batch},
+                    "synthetic": {"shortest_bag": self.pooling, "longest_bag": self.pooling},
+                }
+            ],
+        )
+
+    def layers(self) -> Iterator[tuple[int, int]]:
+        """(in, out) of all matrices, bottom first."""
+        pairs = (self.tables + 1) * self.tables // 2
+        yield from pairwise((DENSE_FEATURES, *self.bottom, self.dim))
+        yield from pairwise((self.dim + pairs, *self.top, 1))
+
+
+class Kept:
+    """A source that hands out a few batches again and again. Each slice is made once."""
+
+    num_samples: int | None = None
+
+    def __init__(self, shape: Shape) -> None:
+        self._shape = shape
+        self._made: dict[tuple[int, int, int], Batch] = {}
+
+    def held_out(self) -> Kept:
+        """The same: nobody asks how good the model is."""
+        return self
+
+    def batch(self, step: int, start: int, size: int) -> Batch:
+        """As `trainer.batch.Source` says."""
+        key = (step % KEPT, start, size)
+        if key not in self._made:
+            self._made[key] = self._slice(*key)
+        return self._made[key]
+
+    def different(self) -> float:
+        """Rows of all tables that a global batch looks up at least once, the mean."""
+        return float(np.mean([sum(len(np.unique(of_table)) for of_table in self._ids(step)) for step in range(KEPT)]))
+
+    def _slice(self, step: int, start: int, size: int) -> Batch:
+        shape, draw = self._shape, np.random.default_rng([2, step])
+        dense = draw.standard_normal((shape.global_batch, DENSE_FEATURES), dtype=np.float32)
+        labels = (draw.random(shape.global_batch) < 0.25).astype(np.float32)
+        ids = self._ids(step)[:, start : start + size]
+        return Batch(
+            dense=torch.from_numpy(dense[start : start + size].copy()),
+            ids=torch.from_numpy(ids.reshape(-1).copy()),
+            lengths=torch.full((shape.tables, size), shape.pooling, dtype=torch.int64),
+            labels=torch.from_numpy(labels[start : start + size].copy()),
+        )
+
+    def _ids(self, step: int) -> np.ndarray:
+        """(F, B, P)."""
+        shape = self._shape
+        draw = np.random.default_rng([1, step])
+        return draw.integers(shape.rows, size=(shape.tables, shape.global_batch, shape.pooling))

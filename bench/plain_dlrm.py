@@ -1,0 +1,68 @@
+"""The same DLRM as it is written with torch alone: all tables on every rank, DDP, sparse gradients, sparse Adagrad.
+
+DDP all-reduces dense gradients in buckets during backward, and sparse ones as gloo does it: every rank gathers the rows
+of all. torch's Adagrad updates the rows looked up, with a number of state for each element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from bench.dlrm import DENSE_FEATURES, Shape
+from trainer.batch import Batch
+from trainer.loader import Loaded
+
+
+class PlainDlrm(nn.Module):
+    """Bottom MLP, a table for each feature, every vector times every other, top MLP."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        num_vectors = shape.tables + 1
+        self.bottom = _mlp((DENSE_FEATURES, *shape.bottom, shape.dim), nn.ReLU())
+        self.tables = nn.ModuleList(
+            nn.EmbeddingBag(shape.rows, shape.dim, mode="sum", sparse=True) for _ in range(shape.tables)
+        )
+        self.pairs = torch.tril_indices(num_vectors, num_vectors, offset=-1)
+        self.top = _mlp((shape.dim + self.pairs.shape[1], *shape.top, 1), nn.Identity())
+
+    def forward(self, batch: Batch) -> Tensor:
+        """Logits (B,)."""
+        bottom, pooled = self.bottom(batch.dense), []
+        ids = batch.ids.split(batch.lengths.sum(dim=1).tolist())
+        for table, table_ids, lengths in zip(self.tables, ids, batch.lengths, strict=True):
+            pooled.append(table(table_ids, lengths.cumsum(0) - lengths))
+        vectors = torch.stack([bottom, *pooled], dim=1)  # (B, F + 1, D)
+        dots = torch.bmm(vectors, vectors.transpose(1, 2))
+        logits: Tensor = self.top(torch.cat([bottom, dots[:, self.pairs[0], self.pairs[1]]], dim=1)).squeeze(1)
+        return logits
+
+
+class Plain:
+    """Trains it. The group must have been joined."""
+
+    def __init__(self, shape: Shape, batches: Iterator[Loaded]) -> None:
+        torch.manual_seed(1)
+        self._batches, self._model = batches, DistributedDataParallel(PlainDlrm(shape))
+        self._optimizer = torch.optim.Adagrad(self._model.parameters(), lr=0.02)
+
+    def step(self) -> float:
+        """One step; the mean loss of the samples here."""
+        batch = next(self._batches).batch
+        self._optimizer.zero_grad()
+        loss = F.binary_cross_entropy_with_logits(self._model(batch), batch.labels)
+        loss.backward()
+        self._optimizer.step()
+        return loss.item()
+
+
+def _mlp(widths: tuple[int, ...], last: nn.Module) -> nn.Sequential:
+    layers: list[nn.Module] = []
+    for inside, outside in zip(widths, widths[1:], strict=False):
+        layers += [nn.Linear(inside, outside), nn.ReLU()]
+    return nn.Sequential(*layers[:-1], last)

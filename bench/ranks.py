@@ -1,0 +1,35 @@
+"""Starts a benchmark's ranks with torchrun, one thread each, and brings back what each of them found."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+
+def run_ranks(module: str, *arguments: str, seconds: float, ranks: int = 2) -> list[dict[str, Any]]:
+    """By rank, what `module FOLDER ARGUMENTS…` wrote into FOLDER/<rank>.json; given up after so many seconds."""
+    with tempfile.TemporaryDirectory(prefix="zmon-bench-", dir="/dev/shm") as folder:
+        launcher = (sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}")
+        job = subprocess.Popen(
+            (*launcher, "-m", module, folder, *arguments),
+            env={**os.environ, "OMP_NUM_THREADS": "1", "ZMON_BOX_DIR": f"{folder}/boxes"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        try:
+            said, _ = job.communicate(timeout=seconds)
+            if job.returncode:
+                raise SystemExit(f"the job failed:\n{said}")
+            return [json.loads((Path(folder) / f"{rank}.json").read_text()) for rank in range(ranks)]
+        finally:
+            if job.poll() is None:
+                os.killpg(job.pid, signal.SIGTERM)  # torchrun ends its ranks, which lead sessions of their own
+                job.wait(60)

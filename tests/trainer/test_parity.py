@@ -1,0 +1,60 @@
+"""Equal weights and samples give the same logits as the models that people know.
+
+The numbers were made in float64 by the model code of facebookresearch/dlrm at 090956ee2319 (`DLRM_Net`, its last sigmoid
+left out) and, for the low-rank cross network, of pytorch/torchrec at a48cef79ebc3 (`LowRankCrossNet` between the same
+MLPs, as `DLRM_DCN` has it), given the weights and samples that the formulas below make.
+"""
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from trainer.batch import Batch
+from trainer.loader import Loaded
+from trainer.run import Run, open_source
+
+ROWS, DIM, SAMPLES = (11, 5, 17), 4, 6
+SMALL = {
+    "embedding": {"rows": list(ROWS), "dim": DIM},
+    "model": {"dense_features": 3, "bottom": [6], "top": [5], "cross_layers": 2, "cross_rank": 3},
+    "train": {"global_batch": SAMPLES},
+}
+LOGITS = {}
+
+
+def numbers(shape: tuple[int, ...], which: int) -> Tensor:
+    """Within ±1 and without a pattern that a model would see; another for each `which`."""
+    places = torch.arange(1, 1 + torch.Size(shape).numel(), dtype=torch.float64)
+    return ((places * 37 + places.square() * 5 + which * 29) % 101 / 50 - 1).reshape(shape)
+
+
+def samples() -> Batch:
+    """Bags of 0 to 4 ids."""
+    lengths = torch.tensor([[(2 * sample + 3 * table) % 5 for sample in range(SAMPLES)] for table in range(len(ROWS))])
+    ids = [torch.arange(int(bags.sum())) * 7 % rows for bags, rows in zip(lengths, ROWS, strict=True)]
+    labels = (torch.arange(SAMPLES) % 2).float()
+    return Batch(numbers((SAMPLES, 3), 1).float(), torch.cat(ids), lengths, labels)
+
+
+def layers(bottom: nn.Module, over: nn.Module, cross: nn.Module) -> Iterator[Tensor]:
+    """The parameters that `numbers` fills, in this order."""
+    for part in (bottom, cross, over):
+        yield from part.parameters()
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("interaction", ["dot", "cross"])
+def test_logits_are_those_of_the_known_model(small_config, alone, interaction: str, dtype: str) -> None:
+    config = small_config(SMALL, {"train": {"dtype": dtype}, "model": {"interaction": interaction}})
+    run = Run(config, alone, open_source(config, alone))
+    model, state = run.trainer.model, run.state()
+    with torch.no_grad():
+        for which, parameter in enumerate(layers(model.bottom, model.over, model.interaction)):
+            parameter.copy_(numbers(parameter.shape, 10 + which) / parameter.shape[-1] ** 0.5)
+        for table in range(len(ROWS)):
+            [(_, weight)] = state[f"table.{table}.weight"].parts
+            weight.copy_(numbers(weight.shape, 50 + table))
+    logits = run.trainer.predict(Loaded(0, SAMPLES, samples()))
+    assert logits.tolist() == pytest.approx(LOGITS[interaction], rel=1e-12 if dtype == "float64" else 1e-5)
