@@ -105,7 +105,7 @@ def main(folder: Path, kinds, steps, every, keep, resume, sync, dim, more_rows, 
                 checkpoints.save(step, {"loss": 1 / step, "lifetime": numbers.get("lifetime", 0) + step})
         checkpoints.wait()
     except TrainerError as error:
-        print(f"trainer: rank {world.rank}: {error}", file=sys.stderr, flush=True)
+        sys.stderr.write(f"trainer: rank {world.rank}: {error}\n")  # at once, or two ranks' lines mix
         dist.barrier()  # all are here, or this would not end: the launcher ends all at the first that exits
         sys.exit(2)
     out = folder.parent / "out"

@@ -163,9 +163,7 @@ class Checkpoints:
 
     def _write(self, step: int, numbers: dict[str, float]) -> None:
         path, plan = folder.partial(self.folder, step), self._plan
-        writer = dcp.FileSystemWriter(
-            path, per_thread_copy_ahead=0
-        )  # above 0: every rank makes itself at home on GPU 0
+        writer = dcp.FileSystemWriter(path, per_thread_copy_ahead=0)  # above 0: a stream of GPU 0, whatever the rank's
         assert plan is not None
 
         def here() -> list[WriteResult]:

@@ -202,7 +202,7 @@ def _batch_here(num_ids: float, num_bags: float, different: float, table: Table,
 
 
 def _batch_there(ids: Array, samples: Array, table: Table, job: Job) -> Array:
-    """Bytes where the samples are, (R,): ids as read and as sent, vectors as received and as joined, their gradients."""
+    """Bytes where the samples are, (R,): ids as read and as sent, vectors as received and as joined, gradients."""
     element = _with_wire(job, job.forward_bytes) + job.element_bytes + _with_wire(job, job.backward_bytes)
     vectors = samples * table.dim * element
     size: Array = (ids + samples) * (_BATCH_OF_IDS + 2 * INDEX_BYTES) + vectors

@@ -93,9 +93,8 @@ def choose(job: Job, machine: Machine, kinds: Sequence[str], memory_bytes: int, 
     if not whole:
         raise _no_room(options, starts[-1], by_memory[len(starts[-1])], job, memory_bytes, base_bytes)
     ends = [_placed_anew(options, start, by_seconds, room) for start in whole]
-    best = min(ends, key=lambda chosen: _sum([option.cost for option in chosen.values()], job.num_ranks).seconds.max())
-    placed = tuple(best[table].placed for table in range(len(options)))
-    return predict(Plan(job.num_ranks, placed), job, machine, base_bytes)
+    plans = [Plan(job.num_ranks, tuple(end[table].placed for table in range(len(options)))) for end in ends]
+    return min((predict(plan, job, machine, base_bytes) for plan in plans), key=_slowest)
 
 
 def predict(plan: Plan, job: Job, machine: Machine, base_bytes: int) -> Plan:
@@ -121,6 +120,12 @@ def predict(plan: Plan, job: Job, machine: Machine, base_bytes: int) -> Plan:
         for rank in range(job.num_ranks)
     ]
     return replace(plan, predicted=tuple(loads))
+
+
+def _slowest(plan: Plan) -> tuple[int, int]:
+    """Nanoseconds of the slowest rank; equal ones are told apart by bytes."""
+    loads = plan.predicted
+    return round(max(load.seconds for load in loads) * 1e9), sum(load.sent_bytes + load.reduced_bytes for load in loads)
 
 
 def check_fits(plan: Plan, memory_bytes: int) -> None:

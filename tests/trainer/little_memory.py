@@ -1,0 +1,19 @@
+"""Not a test: the trainer's command line, on a machine whose rank 1 cannot get more than so many bytes.
+
+torchrun … little_memory.py BYTES [arguments of the trainer]
+"""
+
+import os
+import resource
+import runpy
+import sys
+from pathlib import Path
+
+import trainer.run  # noqa: F401  what it takes itself is not counted
+
+if __name__ == "__main__":
+    more = int(sys.argv.pop(1))
+    if os.environ["RANK"] == "1":
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + more, resource.RLIM_INFINITY))
+    runpy.run_module("trainer", run_name="__main__", alter_sys=True)
