@@ -49,10 +49,20 @@ def parse_assignment(assignment: str) -> dict[str, Any]:
 
 
 def changed(config: Config, changes: Iterable[Mapping[str, Any]]) -> Config:
-    """The configuration with these nested changes, later ones winning."""
+    """The configuration with these nested changes, later ones winning; checked as a whole, whatever their order."""
+    together: dict[str, Any] = {}
     for change in changes:
-        config = _change(config, change, prefix="")
-    return config
+        together = _merged(together, change)
+    changed_config: Config = _change(config, together, prefix="")
+    return changed_config
+
+
+def _merged(values: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(values)
+    for name, value in later.items():
+        old = merged.get(name)
+        merged[name] = _merged(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
+    return merged
 
 
 def _change(section: Any, values: Mapping[str, Any], prefix: str) -> Any:

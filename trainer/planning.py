@@ -3,6 +3,8 @@
 All ranks must come to the same one, so what differs between hosts, the memory that is free, is agreed on first.
 """
 
+import resource
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -13,6 +15,8 @@ from trainer.batch import shares
 from trainer.config import Config
 from trainer.errors import ConfigError
 from trainer.exchange import PRECISIONS
+from trainer.model import DenseModel, Flat
+from trainer.optimizers import DenseOptimizer
 from trainer.sharding import KINDS, Plan
 from trainer.sharding.cost import Job, Table
 from trainer.sharding.plan import load
@@ -47,7 +51,7 @@ def check(config: Config, num_ranks: int) -> None:
 def plan(config: Config, world: World) -> Plan:
     """The same on every rank, with its prediction. The group must have been joined. Raises ConfigError."""
     sharding, job = config.sharding, job_of(config, world.size)
-    free, base = _agreed(_free_bytes(world), dist.ReduceOp.MIN), _agreed(_base_bytes(), dist.ReduceOp.MAX)
+    free, base = _agreed(_free_bytes(world), dist.ReduceOp.MIN), _agreed(_base_bytes(config, world), dist.ReduceOp.MAX)
     machine, limit = sharding.machine(world.local_size), sharding.limit(free, world.local_size, base)
     if sharding.plan:
         chosen = predict(load(Path(sharding.plan), KINDS, len(job.tables), world.size), job, machine, base)
@@ -68,10 +72,23 @@ def _pooling(config: Config) -> tuple[float, ...]:
     return (1.0,) * num_tables if config.criteo.file else config.synthetic.pooling(num_tables)
 
 
-def _base_bytes() -> int:
-    """What this process has before it has tables."""
-    base: int = psutil.Process().memory_info().rss
-    return base
+def _base_bytes(config: Config, world: World) -> int:
+    """What this process takes beside tables, at most: told by rehearsing the dense part of two steps.
+
+    Of a step on a processor; a GPU's allocator counts for itself.
+    """
+    rows, dim, dtype = config.embedding.rows, config.embedding.dim, getattr(torch, config.train.dtype)
+    samples = shares(config.train.global_batch, world.size)[world.rank].size
+    model = DenseModel(config.model, len(rows), dim, config.train.seed, dtype)
+    flat = Flat(model, 1, (0, dim), replace(config.overlap, gradients=False))
+    optimizer = DenseOptimizer(config.optimizer, flat.parameter)
+    for _ in range(2):
+        flat.begin(flat.sums)
+        pooled = torch.zeros(len(rows), samples, dim, dtype=dtype, requires_grad=True)
+        bottom = model.bottom(torch.zeros(samples, config.model.dense_features, dtype=dtype))
+        model.top(bottom, pooled.transpose(0, 1)).sum().backward()
+        optimizer.step(0.0)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def _free_bytes(world: World) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Mapping
 
 from torch import Tensor
 
@@ -53,13 +54,14 @@ class Run:
         self.checkpoints: Checkpoints | None = None
         self.done = 0  # steps
         self._untold: Stepped | None = None
-        table_bytes = config.embedding.dim * self.trainer.dtype.itemsize
-        world.say(as_text(self.trainer.plan, config.embedding.rows, table_bytes))
+        row_bytes = (config.embedding.dim + 1) * self.trainer.dtype.itemsize  # with its optimizer's state
+        world.say(as_text(self.trainer.plan, config.embedding.rows, row_bytes))
         zmon.plan(ranks=self.trainer.plan.as_json())
         if config.checkpoint.folder:
             self.checkpoints = Checkpoints(config.checkpoint, self.state(), world.warn)
             with zmon.activity("checkpoint"):
-                self.done, _ = self.checkpoints.resume()
+                self.done, kept = self.checkpoints.resume()
+            self._compare(kept)
 
     def train(self) -> None:
         """To the end of the run. Raises TrainingError, CheckpointError, DataError."""
@@ -90,7 +92,9 @@ class Run:
         """What a checkpoint keeps: all that a step changes."""
         trainer, rows = self.trainer, self.config.embedding.rows
         kept = {"dense": whole(trainer.flat.parameter.data)}
-        kept |= {f"optimizer.{name}": whole(tensor) for name, tensor in trainer.optimizer.state().items()}
+        kept |= {
+            f"{self.config.optimizer.dense}.{name}": whole(tensor) for name, tensor in trainer.optimizer.state().items()
+        }
         kept |= {f"quality.{name}": whole(tensor) for name, tensor in self.running.state().items()}
         held: dict[int, list[tuple[int, Tensor, Tensor]]] = {table: [] for table in range(len(rows))}
         for shard, weight, state in trainer.tables.parts():
@@ -99,8 +103,19 @@ class Run:
             held[table].append((0, weight, state))
         for table, parts in held.items():
             kept[f"table.{table}.weight"] = Rows(rows[table], [(first, weight) for first, weight, _ in parts])
-            kept[f"table.{table}.state"] = Rows(rows[table], [(first, state) for first, _, state in parts])
+            kept[f"table.{table}.{self.config.optimizer.embedding}"] = Rows(
+                rows[table], [(first, state) for first, _, state in parts]
+            )
         return kept
+
+    def _compare(self, kept: Mapping[str, float]) -> None:
+        """What may be changed at a resume, and what it means."""
+        for name, value in kept.items():
+            if value != (now := getattr(self.config.train, name)):
+                self.world.warn(
+                    f"train.{name} is {now}, and was {value:g} when step {self.done} was saved: the run goes on with "
+                    "other samples than it would have"
+                )
 
     def _tell(self, progress: Progress, stepped: Stepped | None = None) -> None:
         """How the step before this one went: a step later nobody has to wait for its sums any more."""
@@ -109,6 +124,8 @@ class Run:
             return
         log_loss, labels, predictions = before.sums.tolist()
         if self.config.train.stop_at_nan and not math.isfinite(log_loss):
+            if self.checkpoints:
+                self.checkpoints.wait()  # one that is being written is of a step before
             raise TrainingError(
                 f"the loss of step {before.step + 1} is {log_loss}",
                 "the samples have a value that is no number, or the learning rate is too high",
@@ -129,4 +146,5 @@ class Run:
 
     def _save(self, checkpoints: Checkpoints) -> None:
         with zmon.activity("checkpoint"):
-            checkpoints.save(self.done, {})
+            train = self.config.train
+            checkpoints.save(self.done, {"global_batch": train.global_batch, "seed": train.seed})

@@ -19,6 +19,7 @@ HIDDEN_WEIGHTS = 1024  # per feature; ids equal modulo this share one, so memory
 DENSE_SIGNAL = 1.0  # standard deviation of the logit that the dense features explain
 SPARSE_SIGNAL = 1.5  # and of that which the ids explain
 BIAS = -1.0  # of the logit; what the popular ids add to it depends on the seed
+SCATTER = 2_654_435_761  # a prime above all numbers of rows, so that no two ids fall together (Knuth, TAOCP 3, 6.4)
 TRAIN, HELD_OUT = 0, 1  # the highest word of the generator's counter: what they draw never meets
 
 
@@ -124,13 +125,15 @@ class Synthetic:
         return words.view(np.uint32).reshape(size, self.blocks * 8)
 
     def _zipf(self, uniform: NDArray[np.float64], feature: int) -> NDArray[np.int64]:
-        """Ids in 0 … rows - 1, small ones popular: id k has the share ∫ x^-exponent dx from k + 1 to k + 2.
+        """Ids in 0 … rows - 1: the k-th most popular one has the share ∫ x^-exponent dx from k + 1 to k + 2.
 
-        The continuous form of Zipf's law, because its inverse is a formula and needs no table per feature.
+        The continuous form of Zipf's law, because its inverse is a formula and needs no table per feature. Popular ids
+        lie scattered over the table, as those of hashed categories do.
         """
         rows, scale, power = self.zipf[feature]
         x = (1 + uniform * scale) ** power  # in [1, rows + 1)
-        return np.minimum(x.astype(np.int64), rows) - 1  # rounding can reach rows + 1
+        popularity = np.minimum(x.astype(np.int64), rows) - 1  # rounding can reach rows + 1
+        return popularity * SCATTER % rows
 
 
 def _uniform(words: NDArray[np.uint32]) -> NDArray[np.float64]:

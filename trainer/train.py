@@ -136,11 +136,12 @@ class Returning:
     def __init__(self, trainer: Trainer, pooled: Tensor, copied: Bags, now: Loaded) -> None:
         self._trainer, self._pooled, self._copied, self._now = trainer, pooled, copied, now
         self._travelling: Travelling | None = None
-        if trainer.config.overlap.gradients:
-            pooled.register_post_accumulate_grad_hook(self._send)
+        self._hook = pooled.register_post_accumulate_grad_hook(self._send) if trainer.config.overlap.gradients else None
 
     def arrive(self) -> Tensor:
         """(G, D) of the bags here."""
+        if self._hook:
+            self._hook.remove()  # it holds this, and this the tensor that has it: nobody would collect them
         if self._travelling is None:
             self._send(self._pooled)
         assert self._travelling is not None

@@ -97,6 +97,8 @@ def join(world: World, timeout_seconds: float = MEETING_TIMEOUT_SECONDS) -> None
             f"a rank was not started, the address is wrong or the port is taken ({_first_line(error)})",
             "Start all ranks with one torchrun and let it choose the port",
         ) from error
+    # A launcher that starts the ranks again keeps its store, and the addresses of ranks that are gone in it.
+    store = dist.PrefixStore(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"), store)
     dist.init_process_group(backend, store=store, rank=world.rank, world_size=world.size, **on_gpu)
 
 

@@ -1,6 +1,6 @@
 """Ranks that change tables and dense parameters by a rule that no number of ranks alters, and keep checkpoints.
 
-At the end each rank leaves what it holds: `FOLDER/../OUT/RANK.pt`, by tensor a list of (first row, rows).
+At the end each rank leaves what it holds in `out/RANK.pt` beside FOLDER: by tensor a list of (first row, rows).
 """
 
 import os

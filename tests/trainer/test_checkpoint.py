@@ -1,9 +1,8 @@
-"""Checkpoints: brought back to the bit, on other ranks and kinds, whatever is killed or full; then what is refused."""
+"""Checkpoints of one rank in this process, what is refused of them, and how ranks agree."""
 
 import json
 import os
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from threading import Thread
@@ -18,128 +17,9 @@ from trainer.checkpoint.meeting import Meeting
 from trainer.errors import CheckpointError, ConfigError
 from trainer.world import World
 
-SCRIPT = str(Path(__file__).with_name("keep_and_go_on.py"))
-Run = Callable[..., subprocess.CompletedProcess[str]]
-
-
-@pytest.fixture
-def run(start: Run, tmp_path: Path) -> Run:
-    """The script's ranks, their checkpoints in `kept`; without a launcher where `ranks` is 1."""
-    return lambda ranks, *more: start(ranks if ranks > 1 else 0, SCRIPT, str(tmp_path / "kept"), *more)
-
-
-@pytest.fixture
-def uninterrupted(start: Run, tmp_path: Path) -> dict[str, torch.Tensor]:
-    """What six steps without an interruption lead to."""
-    ended = start(0, SCRIPT, str(tmp_path / "other" / "kept"), "--steps", "6", "--every", "9")
-    assert ended.returncode == 0, ended.stderr
-    return held(tmp_path / "other" / "out")
-
-
-def held(out: Path) -> dict[str, torch.Tensor]:
-    """All tensors at the end, put together from what all ranks held; equal to the bit where several held the same."""
-    found: dict[str, dict[int, torch.Tensor]] = {}
-    for file in out.glob("*.pt"):
-        for name, parts in torch.load(file).items():
-            for first, rows in parts:
-                assert torch.equal(rows, found.setdefault(name, {}).setdefault(first, rows))
-    return {name: torch.cat([parts[first] for first in sorted(parts)]) for name, parts in found.items()}
-
-
-def same(left: dict[str, torch.Tensor], right: dict[str, torch.Tensor]) -> bool:
-    return left.keys() == right.keys() and all(torch.equal(left[name], right[name]) for name in left)
-
 
 def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
-
-
-def test_a_run_goes_on_to_the_bit_on_the_same_number_of_ranks(
-    run: Run, tmp_path: Path, uninterrupted: dict[str, torch.Tensor]
-) -> None:
-    assert run(2, "--steps", "5").returncode == 0
-    ended = run(2, "--steps", "6", "--sync")
-    assert "resumed at 4 with {'loss': 0.25, 'lifetime': 4}" in ended.stdout
-    assert same(held(tmp_path / "out"), uninterrupted)
-
-
-def test_a_run_goes_on_to_the_bit_on_other_numbers_of_ranks_and_with_other_kinds(
-    run: Run, tmp_path: Path, uninterrupted: dict[str, torch.Tensor]
-) -> None:
-    assert run(1, "--steps", "2", "--kinds", "table_wise,data_parallel,row_wise").returncode == 0
-    assert run(4, "--steps", "4", "--kinds", "row_wise,table_wise,data_parallel").returncode == 0
-    for file in (tmp_path / "out").glob("*.pt"):
-        file.unlink()
-    ended = run(2, "--steps", "6", "--kinds", "data_parallel,row_wise,table_wise")
-    assert "resumed at 4" in ended.stdout
-    assert same(held(tmp_path / "out"), uninterrupted)
-
-
-@pytest.mark.parametrize(("when", "rank"), [("write_data", "1"), ("finish", "0"), ("write_data", "all")])
-def test_killed_in_the_middle_of_a_save_the_one_before_is_there(
-    run: Run, tmp_path: Path, uninterrupted: dict[str, torch.Tensor], when: str, rank: str
-) -> None:
-    assert run(2, "--die", when, "4", rank).returncode != 0
-    assert names(tmp_path / "kept") == ["step-00000002", "step-00000004.partial"]
-
-    ended = run(1, "--steps", "6")
-    assert "resumed at 2" in ended.stdout
-    assert "deleted what was left of 1 save that" in ended.stderr
-    assert names(tmp_path / "kept") == ["step-00000002", "step-00000004", "step-00000006"]
-    assert same(held(tmp_path / "out"), uninterrupted)
-
-
-def test_a_launcher_that_starts_the_ranks_again_has_them_go_on(
-    start: Run, tmp_path: Path, uninterrupted: dict[str, torch.Tensor]
-) -> None:
-    ended = start(
-        2, "--standalone", "--max-restarts", "1", SCRIPT, str(tmp_path / "kept"), "--die", "write_data", "4", "1"
-    )
-    assert ended.returncode == 0
-    assert "resumed at 2" in ended.stdout
-    assert same(held(tmp_path / "out"), uninterrupted)
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 1 MB where the checkpoints go."""
-    if os.geteuid():
-        pytest.skip("only root may mount")
-    (tmp_path / "kept").mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", tmp_path / "kept"], check=True)
-    yield tmp_path / "kept"
-    subprocess.run(["umount", tmp_path / "kept"], check=True)
-
-
-@pytest.mark.parametrize("how", [(), ("--sync",)])
-def test_a_full_disk_ends_all_ranks_with_one_line_and_older_ones_are_whole(
-    run: Run, small_disk: Path, how: tuple[str, ...]
-) -> None:
-    ended = run(2, "--more-rows", "128", *how)  # 0.4 MB each
-    assert ended.returncode != 0
-    told = [line for line in ended.stderr.splitlines() if "No space left on device" in line]
-    assert sorted(line.split(": ")[1] for line in told) == ["rank 0", "rank 1"]
-    assert len({line.split(": ", 2)[2] for line in told}) == 1  # the same line on both
-    assert f"step 6 was not saved in {small_disk}: rank " in told[0]
-    assert names(small_disk) == ["step-00000002", "step-00000004"]
-
-
-def test_a_read_only_folder_ends_all_ranks_with_one_line(run: Run, small_disk: Path) -> None:
-    subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True)
-    ended = run(2)
-    assert ended.returncode != 0
-    assert ended.stderr.count("step 2 was not saved in") == 2
-    assert "Read-only file system" in ended.stderr
-
-
-def test_a_file_that_may_not_grow_ends_all_ranks_with_one_line(run: Run, tmp_path: Path) -> None:
-    ended = run(2, "--largest-file", "1000")
-    assert ended.returncode != 0
-    assert ended.stderr.count("File too large") == 2
-    assert names(tmp_path / "kept") == []
-
-
-# -- one rank, in this process
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """Equal weights and samples give the same logits as the models that people know.
 
-The numbers were made in float64 by the model code of facebookresearch/dlrm at 090956ee2319 (`DLRM_Net`, its last sigmoid
-left out) and, for the low-rank cross network, of pytorch/torchrec at a48cef79ebc3 (`LowRankCrossNet` between the same
+The numbers were made in float64 by the model code of facebookresearch/dlrm at 090956ee2319 (`DLRM_Net` but for its last
+sigmoid) and, for the low-rank cross network, of pytorch/torchrec at a48cef79ebc3 (`LowRankCrossNet` between the same
 MLPs, as `DLRM_DCN` has it), given the weights and samples that the formulas below make.
 """
 

@@ -1,5 +1,6 @@
 """A run from its first step to its last, of one rank."""
 
+import gc
 import math
 
 import pytest
@@ -7,6 +8,7 @@ import torch
 
 from trainer.errors import TrainingError
 from trainer.run import Run, open_source
+from trainer.train import Returning
 
 
 @pytest.fixture
@@ -62,3 +64,20 @@ def test_loss_that_is_no_number_may_go_on(run, capsys) -> None:
     trained.trainer.flat.parameter.data.fill_(math.nan)
     trained.train()
     assert capsys.readouterr().out.splitlines()[-1].startswith("finished 4 steps")
+
+
+def test_a_resume_with_another_batch_says_what_that_means(run, tmp_path, capsys) -> None:
+    here = {"checkpoint": {"folder": str(tmp_path / "kept")}}
+    run({"train": {"steps": 2}}, here).train()
+    assert "train.global_batch" not in capsys.readouterr().err
+    run(here, {"train": {"global_batch": 16}})
+    assert "train.global_batch is 16, and was 32 when step 2 was saved" in capsys.readouterr().err
+
+
+def test_steps_leave_nothing_behind(run) -> None:
+    """A tensor whose hook holds what holds the tensor is never collected."""
+    trained = run({"train": {"steps": 40}})
+    trained.train()
+    gc.collect()
+    kept = sum(isinstance(thing, Returning) for thing in gc.get_objects())
+    assert kept <= 1

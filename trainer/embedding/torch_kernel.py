@@ -10,6 +10,10 @@ from torch import Tensor
 from trainer.embedding.bags import Bags
 from trainer.optimizers import Rule
 
+# Bytes of gradients merged at a time: a processor keeps them in its cache and does not ask the kernel for fresh pages,
+# which halves an update of many rows; to a GPU a piece is a launch of each operation, and memory is what runs short.
+_PIECE_BYTES = {"cpu": 2 << 20, "cuda": 256 << 20}
+
 
 class TorchKernel:
     """A weight of any number of rows, and one number a row of optimizer's state."""
@@ -18,10 +22,11 @@ class TorchKernel:
         self.weight = torch.empty(num_rows, dim, dtype=dtype, device=device)
         self.state = torch.zeros(num_rows, dtype=dtype, device=device)
         self._rule, self._epsilon = rule, epsilon
+        self._piece = max(1, _PIECE_BYTES[device.type] // (dim * dtype.itemsize))  # rows
 
     def lookup(self, bags: Bags) -> Tensor:
         """(G, D): the sum of the rows of each bag, 0 for an empty one."""
-        return F.embedding_bag(bags.rows, self.weight, bags.offsets, mode="sum", include_last_offset=True)
+        return _sums(self.weight, bags.rows, bags.offsets)
 
     def update(self, bags: Bags, gradient: Tensor, learning_rate: float) -> None:
         """One update of each row, however often it was looked up; `gradient` (G, D) is that of the sums.
@@ -31,7 +36,15 @@ class TorchKernel:
         """
         rows, order = bags.rows.sort(stable=True)
         touched, times = torch.unique_consecutive(rows, return_counts=True)
-        ends = times.cumsum(0).to(rows.dtype)
-        begins = torch.cat([ends.new_zeros(1), ends])
-        merged = F.embedding_bag(bags.bag_of_row[order], gradient, begins, mode="sum", include_last_offset=True)
-        self._rule(self.weight, self.state, touched, merged, learning_rate, self._epsilon)
+        of_rows = bags.bag_of_row[order]  # (N,) the bags of the first row touched, then those of the second, …
+        begins = Bags(rows, times).offsets  # (U + 1,)
+        for first in range(0, len(touched), self._piece):
+            piece = slice(first, first + self._piece)
+            ends = begins[first : first + self._piece + 1]
+            merged = _sums(gradient, of_rows[ends[0] : ends[-1]], ends - ends[0])
+            self._rule(self.weight, self.state, touched[piece], merged, learning_rate, self._epsilon)
+
+
+def _sums(of: Tensor, rows: Tensor, offsets: Tensor) -> Tensor:
+    """Of the rows of each bag."""
+    return F.embedding_bag(rows, of, offsets, mode="sum", include_last_offset=True)

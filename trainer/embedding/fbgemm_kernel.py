@@ -1,0 +1,63 @@
+"""Lookup and exact update of rows by FBGEMM's table-batched kernels, which update in the backward of the lookup.
+
+Importing this needs fbgemm_gpu and takes seconds; kernel.py does it where they are wanted. float32, D a multiple of 4.
+
+Shapes: G bags, D columns. API: SplitTableBatchedEmbeddingBagsCodegen of FBGEMM 1.8.
+"""
+
+import torch
+from fbgemm_gpu.split_embedding_configs import EmbOptimType
+from fbgemm_gpu.split_table_batched_embeddings_ops_common import BoundsCheckMode, EmbeddingLocation, PoolingMode
+from fbgemm_gpu.split_table_batched_embeddings_ops_training import (
+    ComputeDevice,
+    SplitTableBatchedEmbeddingBagsCodegen,
+)
+from torch import Tensor
+
+from trainer.embedding.bags import Bags
+from trainer.optimizers import OptimizerConfig
+
+_RULES = {"rowwise_adagrad": EmbOptimType.EXACT_ROWWISE_ADAGRAD, "sgd": EmbOptimType.EXACT_SGD}
+_PLACES = {
+    "cpu": (EmbeddingLocation.HOST, ComputeDevice.CPU),
+    "cuda": (EmbeddingLocation.DEVICE, ComputeDevice.CUDA),
+}
+
+
+class FbgemmKernel:
+    """One table of FBGEMM's for all rows here: they have the same D, so none needs a place of its own."""
+
+    def __init__(self, num_rows: int, dim: int, device: torch.device, optimizer: OptimizerConfig) -> None:
+        self._fbgemm = SplitTableBatchedEmbeddingBagsCodegen(
+            [(num_rows, dim, *_PLACES[device.type])],
+            optimizer=_RULES[optimizer.embedding],
+            eps=optimizer.embedding_epsilon,
+            pooling_mode=PoolingMode.SUM,
+            bounds_check_mode=BoundsCheckMode.FATAL,  # by default a row that does not exist is taken for row 0
+            device=device,
+            embedding_table_index_type=torch.int32,
+            embedding_table_offset_type=torch.int32,
+        )
+        (self.weight,) = self._fbgemm.split_embedding_weights()
+        states = self._fbgemm.split_optimizer_states()
+        self.state = states[0][0] if states else torch.zeros(num_rows, device=device)  # sgd has none
+        self._learning_rate: float | None = None
+        self._looked_up: Tensor | None = None
+
+    def lookup(self, bags: Bags) -> Tensor:
+        """(G, D): the sum of the rows of each bag, 0 for an empty one."""
+        self._looked_up = self._fbgemm(bags.rows, bags.offsets)
+        return self._looked_up.detach()
+
+    def update(self, bags: Bags, gradient: Tensor, learning_rate: float) -> None:
+        """One update of each row of the bags looked up last, however often it was; `gradient` (G, D) is of the sums.
+
+        FBGEMM takes the learning rate at the lookup: where it changed since, the lookup is made again.
+        """
+        if learning_rate != self._learning_rate:
+            self._fbgemm.set_learning_rate(learning_rate)
+            self._learning_rate = learning_rate
+            self.lookup(bags)
+        assert self._looked_up is not None
+        self._looked_up.backward(gradient)
+        self._looked_up = None
