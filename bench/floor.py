@@ -29,26 +29,37 @@ _COPIED_FROM = 64 * 2**20  # bytes that copies go through: rows of tables are in
 
 @dataclass(frozen=True)
 class Work:
-    """Of one rank in one step."""
+    """Of one rank in one step: operations of matrix products; and of each part, bytes read and bytes written."""
 
-    operations: int  # floating-point, of matrix products
-    traffic: int  # bytes read and bytes written
+    operations: int
+    lookup: int
+    update: int
+    exchange: int
+    reduction: int
+    dense_update: int
+
+    @property
+    def traffic(self) -> int:
+        """Bytes of all parts."""
+        return self.lookup + self.update + self.exchange + self.reduction + self.dense_update
 
 
 def work_of(shape: Shape, num_ranks: int, different: float) -> Work:
     """What this module's first lines say; `different` rows of all tables are looked up in a step."""
-    weights = sum(inside * outside for inside, outside in shape.layers())
-    dense = weights + sum(outside for _, outside in shape.layers())
-    bags = shape.tables * shape.global_batch // num_ranks
-    ids, touched = bags * shape.pooling, int(different / num_ranks)
-    numbers = (
-        ids * shape.dim + bags * shape.dim  # looked up
-        + ids * shape.dim + 2 * touched * (shape.dim + 1)  # updated
-        + 2 * (2 * bags * shape.dim + ids + bags)  # exchanged
-        + 2 * dense * 2 * (num_ranks - 1) // num_ranks  # reduced
-        + 5 * dense
-    )  # fmt: skip
-    return Work(3 * 2 * weights * (shape.global_batch // num_ranks) - _first_input(shape, num_ranks), numbers * _ELEMENT)
+    samples, layers = shape.global_batch // num_ranks, list(shape.layers())
+    weights = sum(inside * outside for inside, outside in layers)
+    dense = _ELEMENT * (weights + sum(outside for _, outside in layers))
+    unneeded = layers[0][0] * layers[0][1]  # nobody asks for the gradient of the dense features
+    row, bags, touched = _ELEMENT * shape.dim, shape.tables * samples, round(different / num_ranks)
+    ids = bags * shape.pooling
+    return Work(
+        operations=2 * samples * (3 * weights - unneeded),
+        lookup=(ids + bags) * row,
+        update=ids * row + 2 * touched * (row + _ELEMENT),
+        exchange=2 * (2 * bags * row + (ids + bags) * _ELEMENT),
+        reduction=2 * dense * 2 * (num_ranks - 1) // num_ranks,
+        dense_update=5 * dense,
+    )
 
 
 def products(shape: Shape, num_ranks: int) -> Callable[[], None]:
@@ -85,9 +96,3 @@ def copies(traffic: int) -> Callable[[], None]:
         begin += size
 
     return copy
-
-
-def _first_input(shape: Shape, num_ranks: int) -> int:
-    """Operations of the one product that nobody needs: the gradient of the dense features."""
-    inside, outside = next(shape.layers())
-    return 2 * inside * outside * (shape.global_batch // num_ranks)

@@ -7,6 +7,7 @@ of all. torch's Adagrad updates the rows looked up, with a number of state for e
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import torch
 import torch.nn.functional as F
@@ -63,6 +64,6 @@ class Plain:
 
 def _mlp(widths: tuple[int, ...], last: nn.Module) -> nn.Sequential:
     layers: list[nn.Module] = []
-    for inside, outside in zip(widths, widths[1:], strict=False):
+    for inside, outside in pairwise(widths):
         layers += [nn.Linear(inside, outside), nn.ReLU()]
     return nn.Sequential(*layers[:-1], last)

@@ -12,7 +12,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -66,15 +66,22 @@ def main(folder: str, told_shape: str, rounds: str) -> None:
         batches = _batches(shape, source, world, config.loader.depth)
         trainers[name].take(batches)
         steps[name] = _step(trainers[name], batches)
-    seconds = {name: [] for name in steps}
+    seconds: dict[str, list[float]] = {name: [] for name in steps}
+    processor: dict[str, list[float]] = {name: [] for name in steps}
     gc.collect()
     gc.freeze()
     for number in range(int(rounds) + 1):
         for name in reversed(steps) if number % 2 else steps:
-            taken = _block(steps[name])
-            seconds[name] += taken if number else []  # the first round warms up
-    told = {"seconds": seconds, "operations": work.operations, "traffic": work.traffic,
-            "plan": [placed.kind for placed in trainers[OURS].plan.tables]}  # fmt: skip
+            taken, of_processor = _block(steps[name])
+            if number:  # the first round warms up
+                seconds[name] += taken
+                processor[name].append(of_processor)
+    told = {
+        "seconds": seconds,
+        "processor": processor,
+        "work": {"operations": work.operations, "traffic": work.traffic},
+        "plan": [placed.kind for placed in trainers[OURS].plan.tables],
+    }
     (Path(folder) / f"{world.rank}.json").write_text(json.dumps(told))
     dist.destroy_process_group()
 
@@ -87,14 +94,16 @@ def _step(trainer: Trainer, batches: Iterator[Loaded]) -> Callable[[], object]:
     return lambda: trainer.step(batches)
 
 
-def _block(step: Callable[[], object]) -> list[float]:
-    """Seconds of each step but the first ones; all ranks begin together."""
+def _block(step: Callable[[], object]) -> tuple[list[float], float]:
+    """Seconds of each step but the first ones, and processor time of all threads a step; all ranks begin together."""
     dist.barrier()
-    ends = [time.perf_counter()]
-    for _ in range(BLOCK):
+    for _ in range(FIRST):
+        step()
+    processor, ends = time.process_time(), [time.perf_counter()]
+    for _ in range(BLOCK - FIRST):
         step()
         ends.append(time.perf_counter())
-    return [end - begin for begin, end in zip(ends[FIRST:], ends[FIRST + 1 :], strict=False)]
+    return [end - begin for begin, end in pairwise(ends)], (time.process_time() - processor) / (BLOCK - FIRST)
 
 
 if __name__ == "__main__":

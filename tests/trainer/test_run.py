@@ -79,5 +79,5 @@ def test_steps_leave_nothing_behind(run) -> None:
     trained = run({"train": {"steps": 40}})
     trained.train()
     gc.collect()
-    kept = sum(isinstance(thing, Returning) for thing in gc.get_objects())
+    kept = sum(type(thing) is Returning for thing in gc.get_objects())
     assert kept <= 1

@@ -10,9 +10,9 @@ from torch import Tensor
 from trainer.embedding.bags import Bags
 from trainer.optimizers import Rule
 
-# Bytes of gradients merged at a time: a processor keeps them in its cache and does not ask the kernel for fresh pages,
-# which halves an update of many rows; to a GPU a piece is a launch of each operation, and memory is what runs short.
-_PIECE_BYTES = {"cpu": 2 << 20, "cuda": 256 << 20}
+# Bytes of gradients merged at a time. A processor keeps so many in its cache, and asks the kernel for no new pages:
+# half the time of an update of many rows. On a GPU each piece is a dozen launches, and only memory limits it.
+_PIECE_BYTES = {"cpu": 1 << 20, "cuda": 256 << 20}
 
 
 class TorchKernel:

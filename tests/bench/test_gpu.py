@@ -1,0 +1,31 @@
+"""What is measured on a GPU, measured on a processor of a small model: every row comes out, with a number above 0."""
+
+import time
+
+from bench import gpu
+from bench.dlrm import Shape
+from tests.trainer.conftest import alone  # noqa: F401
+
+
+def by_wall(call, times: int) -> float:
+    begin = time.perf_counter()
+    for _ in range(times):
+        call()
+    return (time.perf_counter() - begin) / times
+
+
+def test_every_row_comes_out(alone) -> None:  # noqa: F811
+    shape = Shape(pooling=3, tables=2, rows=50, dim=4, global_batch=8, bottom=(5,), top=(5,))
+    rows = list(gpu.measure(alone, shape, gpu.Ceiling(copied_bytes=1000, width=8), 2, by_wall))
+    assert [row.what for row in rows] == [
+        "samples", "step", "rows: read and written", "a copy: read and written", "rows, of a copy",
+        "MLPs", "a product of 8²", "MLPs, of a product",
+    ]  # fmt: skip
+    assert all(row.value > 0 for row in rows)
+
+
+def test_without_a_gpu_it_says_so(capsys, monkeypatch) -> None:
+    monkeypatch.setattr("sys.argv", ["gpu"])
+    monkeypatch.setattr(gpu.torch.cuda, "is_available", lambda: False)
+    gpu.main()
+    assert capsys.readouterr().out.startswith("no GPU here")
