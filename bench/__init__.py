@@ -1,1 +1,1 @@
-"""What watching costs: each file is a command that prints a table."""
+"""What watching costs, and how fast the trainer is: each file is a command that prints a table."""

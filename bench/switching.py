@@ -7,18 +7,13 @@ and the processor time of the rank's own thread, which is steadier.
 
 from __future__ import annotations
 
-import json
-import os
-import signal
 import statistics
-import subprocess
 import sys
-import tempfile
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from bench.ranks import run_ranks
 from bench.rows import MICRO, PERCENT, Row
 
 # Of a step, or as long as it must last on this machine, and how it spends them.
@@ -68,24 +63,7 @@ def trimmed_mean(differences: np.ndarray) -> tuple[float, float, float]:
 
 def run_job(steps: int, seconds: float, how: str, *modes: str) -> Told:
     """The job from its start to its end, in a box directory of its own; what its ranks measured."""
-    with tempfile.TemporaryDirectory(prefix="zmon-bench-", dir="/dev/shm") as folder:
-        launcher = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
-        job = subprocess.Popen(
-            (*launcher, "-m", "bench.job", folder, str(steps), str(seconds), how, *modes),
-            env={**os.environ, "OMP_NUM_THREADS": "1", "ZMON_BOX_DIR": f"{folder}/boxes"},
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
-        try:
-            _, errors = job.communicate(timeout=60 + steps * _SECONDS_A_STEP)
-            if job.returncode:
-                raise SystemExit(f"the job failed:\n{errors}")
-            return [json.loads(path.read_text()) for path in sorted(Path(folder).glob("*.json"))]
-        finally:
-            if job.poll() is None:
-                os.killpg(job.pid, signal.SIGTERM)  # torchrun ends its ranks, which lead sessions of their own
-                job.wait(60)
+    return run_ranks("bench.job", str(steps), str(seconds), how, *modes, seconds=60 + steps * _SECONDS_A_STEP)
 
 
 def _row(what: str, costs: tuple[float, float, float], times: float, unit: str) -> Row:

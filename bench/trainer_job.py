@@ -7,6 +7,7 @@ measured elsewhere (bench.overhead).
 from __future__ import annotations
 
 import gc
+import importlib.util
 import json
 import os
 import sys
@@ -43,12 +44,15 @@ def ways(config: Config) -> dict[str, Config]:
         return {"overlap": dict.fromkeys(overlaps, False)}
 
     whole = changed(config, [{"sharding": {"kind": "table_wise"}}])
-    return {
+    found = {
         OURS: config,
         f"{OURS}, all table_wise": whole,
         **{f"{OURS}, {what}": changed(config, [off(name)]) for name, what in _OFF.items()},
-        f"{OURS}, none of these": changed(config, [off(*_OFF), {"embedding": {"kernel": "torch"}}]),
+        f"{OURS}, none of these, and no reading ahead": changed(config, [off(*_OFF), {"loader": {"depth": 0}}]),
     }
+    if importlib.util.find_spec("fbgemm_gpu") is not None:
+        found[f"{OURS}, tables by FBGEMM"] = changed(config, [{"embedding": {"kernel": "fbgemm"}}])
+    return found
 
 
 def main(folder: str, told_shape: str, rounds: str) -> None:

@@ -23,7 +23,7 @@ class TrainConfig:
     steps: int = 0  # 0: as many as train.epochs says
     epochs: int = 0  # over data that has an end; 0: again and again, until stopped
     global_batch: int = 512  # samples of a step over all ranks
-    dtype: str = "float32"
+    dtype: str = "float32"  # of all weights and what is computed with them: float32 or float64
     autocast: bool = True  # matrix products of dense layers in bfloat16, on GPUs only
     seed: int = 1  # of initial weights and synthetic samples
     progress_every: int = 50  # steps between two lines

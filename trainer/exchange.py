@@ -35,8 +35,8 @@ PRECISIONS = {"full": None, "float16": torch.float16, "bfloat16": torch.bfloat16
 class WireConfig:
     """What vectors are rounded to before they travel; full: as they are computed."""
 
-    forward: str = "full"  # pooled vectors
-    backward: str = "full"  # their gradients
+    forward: str = "full"  # of pooled vectors: full (as they are computed), float16 or bfloat16
+    backward: str = "full"  # of their gradients: the same
 
     def __post_init__(self) -> None:
         for key, value in (("wire.forward", self.forward), ("wire.backward", self.backward)):

@@ -56,13 +56,13 @@ RULES: dict[str, Rule] = {"rowwise_adagrad": rowwise_adagrad, "sgd": sgd}
 class OptimizerConfig:
     """Rates are those at the full rate of the schedule."""
 
-    dense: str = "adagrad"
-    dense_learning_rate: float = 0.02
+    dense: str = "adagrad"  # adagrad, adam or sgd
+    dense_learning_rate: float = 0.02  # of dense layers
     dense_epsilon: float = 1e-8  # of adagrad and adam: keeps the first update finite
     beta1: float = 0.9  # of adam: how much of the mean gradient is kept in a step
     beta2: float = 0.999  # of adam: the same for its square
-    embedding: str = "rowwise_adagrad"
-    embedding_learning_rate: float = 0.05
+    embedding: str = "rowwise_adagrad"  # or sgd
+    embedding_learning_rate: float = 0.05  # of tables
     embedding_epsilon: float = 1e-8  # of rowwise_adagrad
 
     def __post_init__(self) -> None:

@@ -36,7 +36,9 @@ class TorchKernel:
         """
         rows, order = bags.rows.sort(stable=True)
         touched, times = torch.unique_consecutive(rows, return_counts=True)
-        of_rows = bags.bag_of_row[order]  # (N,) the bags of the first row touched, then those of the second, …
+        of_rows = bags.bag_of_row.index_select(
+            0, order
+        )  # (N,) the bags of the first row touched, then those of the second, …
         begins = Bags(rows, times).offsets  # (U + 1,)
         for first in range(0, len(touched), self._piece):
             piece = slice(first, first + self._piece)

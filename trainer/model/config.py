@@ -9,11 +9,11 @@ INTERACTIONS = ("dot", "cross")
 
 @dataclass(frozen=True)
 class ModelConfig:
-    dense_features: int = 13
+    dense_features: int = 13  # numbers of a sample; Criteo has 13
     bottom: tuple[int, ...] = (64, 32)  # hidden widths; the bottom MLP ends in the embedding dimension
     top: tuple[int, ...] = (128, 64)  # hidden widths; the top MLP ends in one logit
-    interaction: str = "dot"
-    cross_layers: int = 3
+    interaction: str = "dot"  # or cross, the low-rank cross network of DLRM-DCNv2
+    cross_layers: int = 3  # of the cross network
     cross_rank: int = 16  # of a cross layer's matrix, the product of two thin ones
 
     def __post_init__(self) -> None:

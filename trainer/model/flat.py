@@ -23,7 +23,7 @@ class OverlapConfig:
     ids: bool = True  # of the next batch, during this one
     pooled: bool = True  # vectors, during the bottom MLP
     gradients: bool = True  # of dense layers and of vectors, during backward
-    bucket_bytes: int = 512 * 1024  # of dense gradients that travel together: less is latency, more is waiting
+    bucket_bytes: int = 4 << 20  # of dense gradients that travel together: fewer bytes are latency, more are waiting
 
     def __post_init__(self) -> None:
         require(self.bucket_bytes > 0, "overlap.bucket_bytes", self.bucket_bytes, "1 or more")

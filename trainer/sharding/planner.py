@@ -32,10 +32,8 @@ class ShardingConfig:
     plan: str = ""  # a file to take the plan from
     save: str = ""  # a file to write the plan to
     memory_bytes: int = 0  # that a rank may have in all; 0: its part of what its host has free
-    memory_bandwidth: float = 8e9  # bytes/s of a rank in random rows, and
-    lookup_seconds: float = (
-        1e-7  # of an id beside its row's bytes: both as measured, sorting and all, torch on one core
-    )
+    memory_bandwidth: float = 8e9  # bytes/s of a rank in random rows: as measured, sorting and all, torch on one core
+    lookup_seconds: float = 1e-7  # of an id beside its row's bytes: measured with it
     network_bandwidth: float = 1e9  # bytes/s of a rank on its host: 1.0 to 1.5e9 measured, gloo over loopback
     host_bandwidth: float = 1.25e9  # bytes/s of a host to others, shared by its ranks: 10 Gbit Ethernet
 

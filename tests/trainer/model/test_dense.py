@@ -26,6 +26,20 @@ def test_dot_is_each_pair_of_vectors_once_behind_the_bottom_vector() -> None:
     assert torch.allclose(model().interaction(bottom, pooled), expected)
 
 
+def test_gradient_of_dot_is_that_of_its_products() -> None:
+    bottom, pooled = (tensor.requires_grad_() for tensor in inputs())
+    assert torch.autograd.gradcheck(model().interaction, (bottom, pooled))
+
+
+def test_dot_learns_under_autocast() -> None:
+    bottom, pooled = (tensor.float().requires_grad_() for tensor in inputs())
+    with torch.autocast("cpu", torch.bfloat16):
+        model().interaction(bottom, pooled).sum().backward()
+    of_all = torch.cat([bottom[:, None], pooled], dim=1).sum(dim=1)  # a vector's gradient is the sum of the others
+    assert pooled.grad.dtype == torch.float32
+    assert torch.allclose(pooled.grad, of_all[:, None] - pooled, rtol=0.02, atol=0.05)
+
+
 def test_cross_layer_is_that_of_the_paper() -> None:
     bottom, pooled = inputs()
     cross = model(interaction="cross", cross_layers=2, cross_rank=3).interaction
