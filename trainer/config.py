@@ -58,6 +58,8 @@ class Config:
     checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
 
     def __post_init__(self) -> None:
+        kept, resume = self.checkpoint.folder, self.checkpoint.resume
+        require(bool(kept) or not resume.isdecimal(), "checkpoint.resume", resume, "auto or none without a folder")
         if self.criteo.file:
             dense, tables = self.model.dense_features, len(self.embedding.rows)
             require(dense == DENSE_FEATURES, "model.dense_features", dense, "13 to train on Criteo rows")

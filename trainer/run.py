@@ -62,6 +62,8 @@ class Run:
             with zmon.activity("checkpoint"):
                 self.done, kept = self.checkpoints.resume()
             self._compare(kept)
+            if self.done:
+                world.say(f"goes on from step {self.done}, as kept in {config.checkpoint.folder}")
 
     def train(self) -> None:
         """To the end of the run. Raises TrainingError, CheckpointError, DataError."""
@@ -72,6 +74,7 @@ class Run:
         with loader as batches, progress:
             trainer.take(batches)
             while trainer.next is not None:
+                trainer.in_trouble = self.checkpoints is not None and self.checkpoints.failed
                 self._tell(progress, trainer.step(batches))
                 self.done += 1
                 if config.evaluation.every and self.done % config.evaluation.every == 0:
@@ -122,7 +125,9 @@ class Run:
         before, self._untold = self._untold, stepped
         if before is None:
             return
-        log_loss, labels, predictions = before.sums.tolist()
+        log_loss, labels, predictions, in_trouble = before.sums.tolist()
+        if in_trouble and self.checkpoints:
+            self.checkpoints.wait()  # raises, on all ranks
         if self.config.train.stop_at_nan and not math.isfinite(log_loss):
             if self.checkpoints:
                 self.checkpoints.wait()  # one that is being written is of a step before

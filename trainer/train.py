@@ -25,7 +25,7 @@ from trainer.sharding.plan import shards_of
 from trainer.world import World
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
-NUM_SUMS = 3  # that ride along: log-loss, labels, predictions
+NUM_SUMS = 4  # that ride along: log-loss, labels, predictions, ranks in trouble
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Stepped:
 
     step: int
     samples: int  # over all ranks
-    sums: Tensor  # (3,) over all ranks: log-loss, labels, predictions; not waited for where a GPU computes
+    sums: Tensor  # (4,) over all ranks: log-loss, labels, predictions, ranks in trouble; a GPU may compute them yet
 
 
 class Trainer:
@@ -55,6 +55,7 @@ class Trainer:
         self.optimizer = DenseOptimizer(config.optimizer, self.flat.parameter)
         self.next: Loaded | None = None  # the batch that the next step trains on
         self.sent: Sent | None = None  # the same, if its ids are on their way
+        self.in_trouble = False  # beside the steps, where all ranks have to stop for it; told to all with the next one
 
     def step(self, batches: Iterator[Loaded]) -> Stepped:
         """Train on the batch taken before, and take the next one.
@@ -91,7 +92,7 @@ class Trainer:
                 self.sent.send_rows()
 
             zmon.phase("backward")
-            self.flat.begin(torch.stack([log_loss.detach(), labels.sum(), logits.detach().sigmoid().sum()]))
+            self.flat.begin(self.sums(logits.detach(), labels, log_loss.detach()))
             returning = Returning(self, pooled, copied, now)
             (log_loss / now.global_batch).backward()  # what is made is sent off, layer by layer
 
@@ -103,6 +104,11 @@ class Trainer:
             self.optimizer.step(rate * optimizer.dense_learning_rate)
             zmon.work(samples=len(labels), lookups=len(here.rows) + len(copied.rows))
         return Stepped(now.step, now.global_batch, self.flat.sums.clone())
+
+    def sums(self, logits: Tensor, labels: Tensor, log_loss: Tensor) -> Tensor:
+        """What rides along with the gradients."""
+        trouble = labels.new_tensor(float(self.in_trouble))
+        return torch.stack([log_loss, labels.sum(), logits.sigmoid().sum(), trouble])
 
     def take(self, batches: Iterator[Loaded]) -> None:
         """The batch that the next step trains on, if there is another."""

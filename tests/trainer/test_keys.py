@@ -19,7 +19,7 @@ def test_presets_are_valid(name: str) -> None:
 def test_assignments_take_the_type_of_their_field() -> None:
     config = set_keys(
         "train.steps=7", "optimizer.dense_learning_rate=1e-3", "embedding.rows=[4, 5]", "criteo.strict=true",
-        "synthetic.longest_bag=[1, 2]", "checkpoint.resume=12",
+        "synthetic.longest_bag=[1, 2]", "checkpoint.resume=12", "checkpoint.folder=kept",
     )  # fmt: skip
     assert config.train.steps == 7
     assert config.optimizer.dense_learning_rate == 0.001
@@ -40,6 +40,7 @@ def test_later_changes_win() -> None:
         ("nothing=1", "there is no key nothing: it is misspelt. There is embedding, train, model"),
         ("global_batch=1", "There is train.global_batch"),
         ("model.learning_rate=1", "there is no key model.learning_rate"),
+        ("checkpoint.resume=7", "checkpoint.resume is 7: it must be auto or none without a folder"),
         ("wire.forward=int8", "wire.forward is int8: it must be full or float16 or bfloat16"),
         ("train.epochs=2", "train.epochs is 2: it must be 0 for synthetic samples"),
         ("synthetic.longest_bag=[1, 2]", "synthetic.longest_bag is .*: it must be one number, or a list of 26"),

@@ -6,7 +6,7 @@ import math
 import pytest
 import torch
 
-from trainer.errors import TrainingError
+from trainer.errors import CheckpointError, TrainingError
 from trainer.run import Run, open_source
 from trainer.train import Returning
 
@@ -81,3 +81,19 @@ def test_steps_leave_nothing_behind(run) -> None:
     gc.collect()
     kept = sum(type(thing) is Returning for thing in gc.get_objects())
     assert kept <= 1
+
+
+def test_a_save_that_failed_beside_the_steps_ends_the_run_within_two(run, tmp_path) -> None:
+    trained = run({"checkpoint": {"folder": str(tmp_path / "kept"), "every": 1000}})
+    trained.checkpoints._error = CheckpointError("step 1000 was not saved", "No space left on device", "Make room")
+    with pytest.raises(CheckpointError, match="No space left on device"):
+        trained.train()
+    assert trained.done == 1  # the second one told it
+
+
+def test_a_run_that_goes_on_says_so(run, tmp_path, capsys) -> None:
+    here = {"checkpoint": {"folder": str(tmp_path / "kept")}}
+    run({"train": {"steps": 2}}, here).train()
+    assert "goes on" not in capsys.readouterr().out
+    run(here)
+    assert f"goes on from step 2, as kept in {tmp_path / 'kept'}" in capsys.readouterr().out
