@@ -102,9 +102,10 @@ def test_ctrl_c_ends_everything_within_five_seconds_even_with_a_stopped_rank(roo
 
 
 def test_demo_says_in_one_line_why_the_trainer_cannot_start(room: Path) -> None:
-    demo = Demo(room, "--ranks", "27")
+    (room / "junk.tsv").write_text("junk\n")
+    demo = Demo(room, "--data", str(room / "junk.tsv"))
     assert demo.process.wait(timeout=60) == 1
-    assert "trainer: a global batch of 512 does not divide by 27 ranks" in demo.text
+    assert "junk.tsv has no good row: all 1 rows are malformed" in demo.text
     assert "Traceback" not in demo.text
     assert demo.left_behind() == []
 

@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 
+import psutil
+
 from zmon.drills.drill import Fault, Scene, Strike
 from zmon.drills.faults.sabotage import wait_until
 from zmon.drills.faults.signals import go_on, process_of
@@ -14,6 +16,7 @@ from zmon.errors import ZmonError
 
 BACK_SECONDS = 20.0
 FOUND_SECONDS = 20.0
+STOPPED_SECONDS = 2.0
 
 
 def restart(part: PartName) -> Fault:
@@ -105,5 +108,6 @@ def _kill(stage: Stage, part: PartName) -> tuple[float, Callable[[], None]]:
     with ExitStack() as undo:
         undo.callback(go_on, supervisor)
         supervisor.suspend()
+        wait_until(lambda: supervisor.status() == psutil.STATUS_STOPPED, STOPPED_SECONDS)  # it may be computing
         stage.part(part).kill()
         return time.time(), undo.pop_all().close
