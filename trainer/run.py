@@ -49,7 +49,8 @@ class Run:
         self.config, self.world, self.source = config, world, source
         self.extent = extent(config, source)
         self.held_out = source.held_out() if config.evaluation.every else None
-        self.trainer = Trainer(config, world, plan(config, world))
+        with zmon.activity("init"):  # optimizers are tried out: that is no training
+            self.trainer = Trainer(config, world, plan(config, world))
         self.running = Running()
         self.checkpoints: Checkpoints | None = None
         self.done = 0  # steps

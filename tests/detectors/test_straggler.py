@@ -133,6 +133,11 @@ def test_straggler_is_quiet_when_a_rank_has_more_to_do():
     assert detect(_working(more)) is None
 
 
+def test_straggler_is_quiet_when_a_rank_has_more_to_do_and_the_first_steps_did_not_tell():
+    first, *others = _working([rank(own=0.060 * times, lookups=1000 * times) for times in (1, 1, 2, 1)])
+    assert detect([replace(first, lookups=(None,) * 4)], others) is None
+
+
 def test_rank_with_a_little_more_to_do_is_not_excused_for_twice_the_time():
     more = [rank(own=0.060 * times, lookups=lookups) for times, lookups in ((1, 1000), (1, 1000), (2, 1050), (1, 1000))]
     assert detect(_working(more)).ranks == (2,)

@@ -179,31 +179,36 @@ def _blocks(values: Sequence[float], size: int) -> Iterator[Sequence[float]]:
         yield values[end - size : end]
 
 
-def _works(steps: Sequence[AlignedStep]) -> Iterator[Sequence[Sequence[int]]]:
-    """What measures the work of a rank in a step, by step and rank: where all tell, and not all have the same."""
-    exchanged = [
+def _works(steps: Sequence[AlignedStep]) -> Iterator[Sequence[Sequence[int] | None]]:
+    """What measures the work of a rank in a step, by step and rank: where most steps tell, and not all have the same.
+
+    None for a step that does not tell.
+    """
+    exchanged: list[tuple[int | None, ...]] = [
         tuple(map(sum, zip(step.sent_bytes[_OP], step.received_bytes[_OP], strict=True)))
-        for step in steps
         if _OP in step.sent_bytes
+        else (None,)
+        for step in steps
     ]
     for rows in ([step.lookups for step in steps], [step.samples for step in steps], exchanged):
-        told = [cast(Sequence[int], row) for row in rows if None not in row]
-        if len(told) == len(steps) and any(min(row) != max(row) for row in told):
+        told = [cast(Sequence[int], row) if None not in row else None for row in rows]
+        known = [row for row in told if row is not None]
+        if 2 * len(known) >= len(steps) and any(min(row) != max(row) for row in known):
             yield told
 
 
-def _without(own: list[list[float]], work: Sequence[Sequence[int]]) -> None:
+def _without(own: list[list[float]], work: Sequence[Sequence[int] | None]) -> None:
     """Take out what a rank needs for being given more work than the middle one, and add what it is spared.
 
     How long work takes is told by all steps and ranks together, and at most what a middle rank needs for all of it: a
     rank with a little more work is not excused for taking twice as long.
     """
     times = list(zip(*own, strict=True))
-    beyond = [_from_middle(row) for row in work]
+    beyond = [_from_middle(row or (0,) * len(own)) for row in work]
     later = [_from_middle(row) for row in times]
     every = len(own) * len(times) // _MANY**2 + 1
     points = zip(chain.from_iterable(beyond[::every]), chain.from_iterable(later[::every]), strict=True)
-    typical = median(median(row) for row in work)
+    typical = median(median(row) for row in work if row)
     most = median(median(row) for row in times) / typical if typical else 0.0
     each = min(max(slope(points) or 0.0, 0.0), most)
     for rank, column in enumerate(own):

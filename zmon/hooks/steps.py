@@ -37,6 +37,8 @@ def _before(optimizer: Any, *_: Any) -> None:
         timeline = probe.training()
     if timeline is None or not timeline.mine():
         return
+    if timeline.told_activity and timeline.activity != TRAIN:
+        return  # the job says that it does something else: making an optimizer's state, for example
     if id(optimizer) in _running:  # it raised the last time, or calls the step of its base class
         del _running[_running.index(id(optimizer)) :]
     _running.append(id(optimizer))
