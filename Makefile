@@ -49,6 +49,7 @@ bench: setup-dev
 	@$(BIN)/python -m bench.straggler
 	@$(BIN)/python -m bench.trainer
 	@$(BIN)/python -m bench.gpu
+	@$(BIN)/python -m bench.mlperf
 
 bench-overhead: setup-dev
 	@$(BIN)/python -m bench.overhead

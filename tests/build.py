@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
-import subprocess
-import sys
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from zmon.aligned import AlignedStep
-from zmon.box import BoxWriter, box_path, layout
 from zmon.hardware import HostSample, HostWindow
 from zmon.history import align
 from zmon.planned import Plan
-from zmon.probe.ledger import Ledger
-from zmon.probe.rank import OP_NUMBER, PHASE_NUMBER, RankTimeline
 from zmon.records import (
     OPS,
     AgentReport,
@@ -37,9 +29,6 @@ from zmon.records import (
 JOB = "job"
 NOW = 1_800_000_000.0  # unix seconds on the hub's host
 DISCONNECT = "[../third_party/gloo/gloo/transport/tcp/pair.cc:547] Connection closed by peer [127.0.0.1]:9401"
-
-
-# -- records -----------------------------------------------------------------------------------------------
 
 
 def measures(
@@ -214,153 +203,3 @@ def finding(**changes: Any) -> Finding:
         runbook="docs/runbooks.md#rank_frozen", evidence={"pids": [1002]},
     )  # fmt: skip
     return replace(frozen, **changes)
-
-
-# -- boxes -------------------------------------------------------------------------------------------------
-
-
-@dataclass
-class Clock:
-    """Nanoseconds that pass only when told to, but no two readings are the same: as in life, which a box needs."""
-
-    ns: int = 1_000_000_000_000
-    _read: int = 0
-
-    def __call__(self) -> int:
-        self._read = self.ns = max(self.ns, self._read + 1)
-        return self.ns
-
-    def sleep(self, seconds: float) -> None:
-        """Time passes."""
-        self.ns += round(seconds * 1e9)
-
-
-IDENTITY = {
-    "pid": 0, "uid": b"0123456789abcdef", "start": 1_000_000_000_000, "start_unix": 1_700_000_000_000_000_000,
-    "launcher_pid": 900, "launcher_start": 1, "rank": 0, "local_rank": 0, "world_size": 2, "local_world_size": 2,
-    "attempt": 0, "restart_count": 0, "max_restarts": 3, "job_id": JOB.encode(), "device": b"cpu", "backend": b"gloo",
-    "socket": b"", "labels": b"{}",
-}  # fmt: skip
-
-
-@dataclass
-class Box:
-    """A box that this test writes, by the same code as a rank, on a clock of its own.
-
-    Its lock is the test's own, which a reader in the test does not see: the rank looks dead unless a `holder` locks it,
-    from before it has its name, as a rank does.
-    """
-
-    root: Path
-    clock: Clock = field(default_factory=Clock)
-    identity: dict[str, Any] = field(default_factory=dict)
-    holder: StandIn | None = None
-
-    def __post_init__(self) -> None:
-        who = self.who = {**IDENTITY, "pid": os.getpid(), **self.identity}
-        self.path = box_path(self.root, who["job_id"].decode(), who["attempt"], who["rank"])
-        self.writer = BoxWriter(self.path)
-        self.writer.identity(*who.values())
-        self.ledger = Ledger(self.writer)
-        self.timeline = RankTimeline(self.writer, self.ledger, clock=self.clock)
-        if self.holder is not None:
-            (unpublished,) = self.path.parent.glob(f".{self.path.name}.*")
-            self.release(unpublished)
-            self.holder.hold(unpublished)
-        self.writer.publish()
-        if self.holder is None:
-            self.release(self.path)
-
-    def release(self, path: Path) -> None:
-        """Drop the test's own lock, as a process that ends does: closing any descriptor of the file is enough."""
-        os.close(os.open(path, os.O_RDONLY))
-
-    def steps(self, number: int, seconds: float = 0.020) -> None:
-        """So many steps, half of each in forward and half waiting in an all-to-all of 100 bytes out and 60 in."""
-        for _ in range(number):
-            self.timeline.begin_step(None)
-            self.timeline.phase(PHASE_NUMBER["forward"])
-            self.clock.sleep(seconds / 2)
-            self.timeline.enter_op(OP_NUMBER["all_to_all"], self.timeline.group("0", 2), 100, 60)
-            self.clock.sleep(seconds / 2)
-            self.timeline.leave_op()
-            self.timeline.end_step()
-
-    def overwrite(self, offset: int, data: bytes) -> None:
-        """Damage the file."""
-        with self.path.open("r+b") as file:
-            file.seek(offset)
-            file.write(data)
-
-    def flip(self, offset: int, mask: int = 0xFF) -> None:
-        """Flip bits of one byte."""
-        with self.path.open("r+b") as file:
-            file.seek(offset)
-            byte = file.read(1)[0]
-            file.seek(offset)
-            file.write(bytes([byte ^ mask]))
-
-    def newest_slot(self, cell: layout.Cell) -> int:
-        """Where the slot of a cell that was written last begins."""
-        data = self.path.read_bytes()
-        slots = (cell.offset, cell.offset + cell.slot_size)
-        return max(slots, key=lambda at: cell.struct.unpack_from(data, at)[0])
-
-
-_STAND_IN = """
-import fcntl, sys
-held = []
-print('ready', flush=True)
-for path in sys.stdin:
-    held.append(open(path.strip(), 'r+b'))
-    fcntl.lockf(held[-1], fcntl.LOCK_EX | fcntl.LOCK_NB)
-    print('held', flush=True)
-"""
-
-
-class StandIn:
-    """A process that is a rank as far as the kernel can tell: it has a pid and holds locks on boxes."""
-
-    def __init__(self) -> None:
-        command = [sys.executable, "-S", "-E", "-c", _STAND_IN]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        assert self.process.stdout is not None
-        assert self.process.stdout.readline() == "ready\n"
-
-    @property
-    def pid(self) -> int:
-        """Of the process."""
-        return self.process.pid
-
-    def hold(self, path: Path) -> None:
-        """Lock a box, as its rank would."""
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        print(path, file=self.process.stdin, flush=True)
-        assert self.process.stdout.readline() == "held\n"
-
-    def end(self, signal: int = 9) -> None:
-        """Signal it and reap it."""
-        if self.process.poll() is None:
-            self.process.send_signal(signal)
-        self.process.wait(timeout=5)
-
-
-def can_lock(path: Path) -> bool:
-    """Whether nobody else holds the box."""
-    with path.open("r+b") as file:
-        try:
-            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            return False
-    return True
-
-
-def eventually(probe: Callable[[], Any], seconds: float = 5.0) -> Any:
-    """The first true answer; the last one after so many seconds."""
-    import time
-
-    deadline = time.monotonic() + seconds
-    while not (answer := probe()) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    return answer

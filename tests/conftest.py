@@ -17,8 +17,9 @@ from typing import Any
 
 import pytest
 
-from tests.build import StandIn, eventually
+from tests.boxes import StandIn, eventually
 from zmon.box import BoxReader, box_path
+from zmon.cli import main
 
 REPOSITORY = Path(__file__).parents[1]
 
@@ -167,3 +168,27 @@ def stand_in() -> Iterator[Callable[[], StandIn]]:
     yield start
     for process in started:
         process.end()
+
+
+@pytest.fixture
+def command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> Callable[..., tuple[int, str, str]]:
+    """Run `zmon …` in this process: exit code, stdout, stderr. Its directories are the test's, and it knows no hub."""
+    for name in ("ZMON_HUB_URL", "ZMON_CONFIG", "ZMON_AGENTS", "ZMON_WEBHOOK"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("ZMON_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("ZMON_BOX_DIR", str(tmp_path / "boxes"))
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def zmon_(*arguments):
+        monkeypatch.setattr("sys.argv", ["zmon", *map(str, arguments)])
+        try:
+            main()
+            code = 0
+        except SystemExit as leave:
+            code = leave.code or 0
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return zmon_

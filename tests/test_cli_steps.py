@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from pyarrow import parquet
 
-from tests.build import eventually
+from tests.boxes import eventually
 from tests.steplog.build import append_once, rank_box, segments
 from zmon.box import layout
 from zmon.cli import main

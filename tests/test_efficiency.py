@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from tests.build import step_record
 from zmon.efficiency import JobTime, step_causes
 from zmon.history import align
-from zmon.metrics import STEP_SECONDS_BOUNDS
 from zmon.records import OPS, PHASES
 
 SECONDS = st.floats(0, 10)
@@ -26,8 +25,9 @@ RECORDS = st.lists(
 @given(RECORDS)
 def test_causes_sum_to_the_step_of_the_last_arriver(records):
     causes = step_causes(align(1, records))
-    largest = max(r.measures.self_seconds for r in records)
-    last = [r.duration for r in records if r.measures.self_seconds == largest]
+    timed = [r for r in records if r.measures.self_seconds or r.measures.exposed_seconds] or records
+    least = min(r.measures.exposed_seconds for r in timed)
+    last = [r.duration for r in timed if r.measures.exposed_seconds == least]
     assert any(sum(causes.values()) == pytest.approx(duration) for duration in last)
     assert causes["imbalance"] >= 0
 
@@ -50,6 +50,15 @@ def test_straggler_shows_as_imbalance_and_not_as_communication():
     )
 
 
+def test_rank_that_saved_first_and_began_late_is_the_last_arriver_and_the_others_wait_is_no_communication():
+    """Its step is 20 ms; those that waited 3 s for it had no slow network."""
+    waited = [step_record(1, {"forward": 0.011}, {"all_reduce": 3.009}) for _ in range(3)]
+    saved = step_record(1, {"forward": 0.010}, {"all_reduce": 0.010})
+    step = align(1, [saved, *waited])
+    assert (step.seconds, step.last) == (pytest.approx(0.020), 0)
+    assert step_causes(step) == pytest.approx({"forward": 0.010, "imbalance": 0.0, "all_reduce": 0.010})
+
+
 def test_imbalance_is_what_the_median_rank_did_not_need():
     ranks = [step_record(1, {"forward": seconds}, {"all_to_all": 0.050 - seconds}) for seconds in (0.001, 0.012, 0.040)]
     assert step_causes(align(1, ranks)) == pytest.approx({"forward": 0.012, "imbalance": 0.028, "all_to_all": 0.010})
@@ -61,21 +70,14 @@ def test_ranks_that_agree_have_no_imbalance():
 
 
 def book():
-    return JobTime(STEP_SECONDS_BOUNDS)
+    return JobTime()
 
 
 def test_step_counts_for_those_that_were_not_asked_for():
     job = book()
     job.add([align(8, [step_record(8)]), align(16, [step_record(16)], stands_for=8)])
-    assert job.num_steps == sum(job.histogram) == 9
+    assert job.num_steps == 9
     assert job.total_seconds == pytest.approx(9 * 0.020)
-
-
-def test_histogram_counts_a_step_in_the_bucket_whose_bound_it_does_not_pass():
-    job = book()
-    for step, seconds in enumerate((0.0005, 0.001, 0.0011, 100.0)):
-        job.add([align(step, [step_record(step, {"forward": seconds}, {})])])
-    assert (job.histogram[0], job.histogram[1], job.histogram[-1]) == (2, 1, 1)
 
 
 def test_throughput_is_of_all_ranks_over_the_recent_steps():

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from tests.build import eventually, snapshot, waiting
+from tests.boxes import eventually
+from tests.build import snapshot, waiting
 from zmon import evidence
 from zmon.box import BoxReader
 from zmon.detectors.stall import Stall

@@ -157,3 +157,16 @@ def test_key_that_vanishes_is_forgotten():
 def test_new_start_of_a_job_begins_anew():
     """It has a History of its own; what a rank that went back to a checkpoint says is not counted from the future."""
     assert counted([says(500, loss=0.5)], [says(100, loss=None)]) == {}
+
+
+def test_rank_whose_step_has_no_times_is_not_the_last_arriver():
+    """A GPU's times may come too late to be known."""
+    step = align(1, [step_record(1), step_record(1, {}, {})])
+    assert (step.last, step.seconds) == (0, pytest.approx(0.020))
+
+
+def test_step_after_a_long_silence_speaks_for_itself_alone():
+    history = History(1)
+    (first,) = history.add({0: [step_record(1)]})
+    (late,) = history.add({0: [step_record(180_000)]})
+    assert (first.stands_for, late.stands_for) == (1, 1)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.build import eventually
+from tests.boxes import eventually
 from zmon.process import ExitWatch, process_stat
 
 

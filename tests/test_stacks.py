@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.build import eventually
+from tests.boxes import eventually
 from zmon import stacks
 
 

@@ -16,6 +16,7 @@
     criteo.py      samples out of Criteo rows; prepare.py makes shards.py's files of them
     evaluate.py    how good the model is on held-out samples; quality.py in which figures
     checkpoint/    keeps what is trained, and brings it back
+    disk.py        what has reached the disk
     progress.py    loss, normalized entropy and speed, for people
     world.py       who am I among the ranks, and how we meet
     errors.py      what can go wrong, in one line each

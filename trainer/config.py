@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field
 
+import torch
+
 from trainer.checkpoint import CheckpointConfig
 from trainer.criteo import DENSE_FEATURES, SPARSE_FEATURES, CriteoConfig
 from trainer.embedding import EmbeddingConfig
@@ -15,7 +17,7 @@ from trainer.schedule import ScheduleConfig
 from trainer.sharding.planner import ShardingConfig
 from trainer.synthetic import SyntheticConfig
 
-DTYPES = ("float32", "float64")
+DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING
 
-from trainer.batch import Source, shares
+from trainer.batch import Source
 from trainer.errors import require
-from trainer.loader import Loaded
+from trainer.loader import Extent, Loader
 from trainer.quality import Predictions, Quality
 
 if TYPE_CHECKING:  # it knows the whole configuration, of which this is a part
@@ -27,16 +28,11 @@ class EvaluationConfig:
 def evaluate(trainer: Trainer, held_out: Source) -> Quality:
     """The same on every rank, which must all ask."""
     config, world = trainer.config, trainer.world
-    predictions = Predictions(trainer.dtype, world.device)
-    left = config.evaluation.batches * config.train.global_batch
+    global_batch, predictions = config.train.global_batch, Predictions(trainer.dtype, world.device)
+    extent = Extent.of_steps(None, global_batch)
     if held_out.num_samples is not None:
-        left = min(left, held_out.num_samples)
-    for number in range(config.evaluation.batches):
-        size = min(left, config.train.global_batch)
-        if not size:
-            break
-        share = shares(size, world.size)[world.rank]
-        loaded = Loaded(number, size, held_out.batch(number, share.start, share.size))
+        extent = Extent.of_epochs(1, held_out.num_samples, global_batch)
+    batches = Loader(held_out, extent, world.rank, world.size, depth=0)
+    for loaded in islice(batches, config.evaluation.batches):
         predictions.add(trainer.predict(loaded), loaded.batch.labels.to(world.device))
-        left -= size
     return predictions.quality()

@@ -13,9 +13,10 @@ by sample on their way to a sample's rank, and the same way by sample's rank, sh
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 import torch.distributed as dist
@@ -50,16 +51,15 @@ class Exchange:
         self, shards: Sequence[Shard], copied: Sequence[int], num_tables: int, world: World, wire: WireConfig
     ) -> None:
         """`shards` are those of all ranks, by rank; `copied` are the tables that every rank has."""
-        self.shards, self.rank, self.wire = tuple(shards), world.rank, wire
+        self.rank, self.wire, self._routes = world.rank, wire, _routes(shards)
         self.num_shards = [sum(shard.rank == rank for shard in shards) for rank in range(world.size)]
-        self.shift = _shift(shards)
         tables = [*(shard.table for shard in shards), *copied]  # of all vectors of a sample, in the order they come in
         self._tables, self._num_tables = torch.tensor(tables, device=world.device), num_tables
         self._in_order = self._tables.argsort() if sorted(tables) == list(range(num_tables)) else None
 
     def begin(self, loaded: Loaded) -> Sent:
         """Send off what is to be looked up."""
-        lengths, rows = _routed(loaded.batch, self.shards, self.shift)
+        lengths, rows = _routed(loaded.batch, self._routes)
         return Sent(lengths, rows, self._num_bags(loaded))
 
     def pooled(self, bags: Tensor, loaded: Loaded) -> Travelling:
@@ -87,7 +87,7 @@ class Exchange:
     def parted(self, gradient: Tensor) -> tuple[Tensor, Tensor]:
         """The same way back: (F, B, D) → (S · B, D) and (E · B, D)."""
         vectors = gradient.index_select(0, self._tables)
-        return vectors[: len(self.shards)].flatten(0, 1), vectors[len(self.shards) :].flatten(0, 1)
+        return vectors[: len(self._routes)].flatten(0, 1), vectors[len(self._routes) :].flatten(0, 1)
 
     def _num_bags(self, loaded: Loaded) -> tuple[list[int], list[int]]:
         """Of the samples here by the rank of their rows, and in the rows here by the rank of their samples."""
@@ -145,14 +145,22 @@ class Travelling:
         return self._theirs.to(self._dtype) / self._scale if self._rounded else self._theirs
 
 
-def _shift(shards: Sequence[Shard]) -> list[int]:
-    """From an id of each shard to its row in the one weight that holds all shards of a rank."""
-    begins: dict[int, int] = defaultdict(int)
-    shift = []
+class _Route(NamedTuple):
+    """Where the ids of a shard go."""
+
+    shard: Shard
+    shift: int  # from an id to its row in the one weight that holds all shards of a rank
+    part: bool  # of a table: the other ids go elsewhere
+
+
+def _routes(shards: Sequence[Shard]) -> list[_Route]:
+    shards_of_table = Counter(shard.table for shard in shards)
+    begins: Counter[int] = Counter()  # by rank: rows of the shards so far
+    routes = []
     for shard in shards:
-        shift.append(begins[shard.rank] - shard.first_row)
+        routes.append(_Route(shard, begins[shard.rank] - shard.first_row, shards_of_table[shard.table] > 1))
         begins[shard.rank] += shard.num_rows
-    return shift
+    return routes
 
 
 def _summed(lengths: Tensor, num_bags: list[int]) -> list[int]:
@@ -160,20 +168,19 @@ def _summed(lengths: Tensor, num_bags: list[int]) -> list[int]:
     return torch.stack([bags.sum() for bags in lengths.split(num_bags)]).tolist()
 
 
-def _routed(batch: Batch, shards: Sequence[Shard], shift: Sequence[int]) -> tuple[Tensor, Tensor]:
+def _routed(batch: Batch, routes: Sequence[_Route]) -> tuple[Tensor, Tensor]:
     """Lengths of all bags (S · B,) and their rows (N,), both 32 bits, by shard; an id goes where its row lies."""
     ids = batch.ids.to(torch.int32)
     ids_of_table = ids.split(batch.lengths.sum(dim=1).tolist())
     lengths_of_table = batch.lengths.to(torch.int32)
     lengths, rows = [lengths_of_table.new_empty(0)], [ids.new_empty(0)]
-    shards_of_table = Counter(shard.table for shard in shards)
-    for shard, by in zip(shards, shift, strict=True):
+    for shard, shift, part in routes:
         here, bags = ids_of_table[shard.table], lengths_of_table[shard.table]
-        if shards_of_table[shard.table] > 1:
+        if part:
             inside = (here >= shard.first_row) & (here < shard.first_row + shard.num_rows)
             here, bags = here[inside], _still_there(bags, inside)
         lengths.append(bags)
-        rows.append(here + by)
+        rows.append(here + shift)
     return torch.cat(lengths), torch.cat(rows)
 
 

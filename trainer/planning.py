@@ -12,7 +12,7 @@ import torch
 import torch.distributed as dist
 
 from trainer.batch import shares
-from trainer.config import Config
+from trainer.config import DTYPES, Config
 from trainer.errors import ConfigError
 from trainer.exchange import PRECISIONS
 from trainer.model import DenseModel, Flat
@@ -23,12 +23,10 @@ from trainer.sharding.plan import load
 from trainer.sharding.planner import check_fits, choose, predict
 from trainer.world import World
 
-ELEMENT_BYTES = {"float32": 4, "float64": 8}
-
 
 def job_of(config: Config, num_ranks: int) -> Job:
     """What a step is, as the planner sees it."""
-    element = ELEMENT_BYTES[config.train.dtype]
+    element = DTYPES[config.train.dtype].itemsize
     forward, backward = (
         element if precision is None else precision.itemsize
         for precision in (PRECISIONS[config.wire.forward], PRECISIONS[config.wire.backward])
@@ -51,7 +49,8 @@ def check(config: Config, num_ranks: int) -> None:
 def plan(config: Config, world: World) -> Plan:
     """The same on every rank, with its prediction. The group must have been joined. Raises ConfigError."""
     sharding, job = config.sharding, job_of(config, world.size)
-    free, base = _agreed(_free_bytes(world), dist.ReduceOp.MIN), _agreed(_base_bytes(config, world), dist.ReduceOp.MAX)
+    free = _agreed(_free_bytes(world), dist.ReduceOp.MIN, world)
+    base = _agreed(_base_bytes(config, world), dist.ReduceOp.MAX, world)
     machine, limit = sharding.machine(world.local_size), sharding.limit(free, world.local_size, base)
     if sharding.plan:
         chosen = predict(load(Path(sharding.plan), KINDS, len(job.tables), world.size), job, machine, base)
@@ -73,21 +72,20 @@ def _pooling(config: Config) -> tuple[float, ...]:
 
 
 def _base_bytes(config: Config, world: World) -> int:
-    """What this process takes beside tables, at most: told by rehearsing the dense part of two steps.
-
-    Of a step on a processor; a GPU's allocator counts for itself.
-    """
-    rows, dim, dtype = config.embedding.rows, config.embedding.dim, getattr(torch, config.train.dtype)
+    """What a rank takes beside tables, at most: told by rehearsing the dense part of two steps."""
+    rows, dim, dtype, device = config.embedding.rows, config.embedding.dim, DTYPES[config.train.dtype], world.device
     samples = shares(config.train.global_batch, world.size)[world.rank].size
-    model = DenseModel(config.model, len(rows), dim, config.train.seed, dtype)
+    model = DenseModel(config.model, len(rows), dim, config.train.seed, dtype).to(device)
     flat = Flat(model, 1, (0, dim), replace(config.overlap, gradients=False))
     optimizer = DenseOptimizer(config.optimizer, flat.parameter)
     for _ in range(2):
         flat.begin(flat.sums)
-        pooled = torch.zeros(len(rows), samples, dim, dtype=dtype, requires_grad=True)
-        bottom = model.bottom(torch.zeros(samples, config.model.dense_features, dtype=dtype))
+        pooled = torch.zeros(len(rows), samples, dim, dtype=dtype, device=device, requires_grad=True)
+        bottom = model.bottom(torch.zeros(samples, config.model.dense_features, dtype=dtype, device=device))
         model.top(bottom, pooled.transpose(0, 1)).sum().backward()
         optimizer.step(0.0)
+    if device.type == "cuda":
+        return torch.cuda.max_memory_reserved(device)
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
@@ -98,7 +96,7 @@ def _free_bytes(world: World) -> int:
     return free
 
 
-def _agreed(amount: int, by: dist.ReduceOp.RedOpType) -> int:
-    all_of_them = torch.tensor(amount)
+def _agreed(amount: int, by: dist.ReduceOp.RedOpType, world: World) -> int:
+    all_of_them = torch.tensor(amount, device=world.device)
     dist.all_reduce(all_of_them, by)
     return int(all_of_them)

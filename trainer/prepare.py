@@ -5,7 +5,6 @@ DIR appears when all is written and never before. It takes 164 bytes a row and s
 any size of tables.
 """
 
-import os
 import shutil
 import sys
 import time
@@ -18,6 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from trainer.criteo import TsvReader, check_file, is_held_out
+from trainer.disk import keep_names
 from trainer.errors import DataError, TrainerError
 from trainer.shards import HELD_OUT, TRAIN, Columns, Manifest, PartWriter, write_manifest
 
@@ -84,23 +84,14 @@ def _appearing(out: Path) -> Iterator[Path]:
             raise DataError(f"{partial} is there", cause, "If none is, remove it and prepare again") from error
         try:
             yield partial
-            _keep(partial)
+            keep_names(partial)
             partial.rename(out)
-            _keep(out.parent)
-        except BaseException:
+            keep_names(out.parent)
+        except BaseException:  # Ctrl-C too: what is left would keep the next one from beginning
             shutil.rmtree(partial, ignore_errors=True)
             raise
     except OSError as error:
         raise DataError(f"cannot write {out}", str(error.strerror), "Make room, or name another --out") from error
-
-
-def _keep(directory: Path) -> None:
-    """Have its entries on the disk."""
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @contextmanager

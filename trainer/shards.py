@@ -9,7 +9,6 @@ its descriptors, and a file that shrinks under a run is a message and no SIGBUS.
 """
 
 import json
-import os
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -21,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainer.criteo import BITS, DENSE_FEATURES, ROW, SPARSE_FEATURES, Criteo, CriteoConfig, read_tsv
+from trainer.disk import keep
 from trainer.errors import DataError, require
 
 FORMAT, VERSION = "criteo rows", 1
@@ -65,7 +65,7 @@ class PartWriter:
     def close(self) -> None:
         """Have what was written on the disk."""
         if self.file is not None:
-            _on_disk(self.file)
+            keep(self.file)
             self.file.close()
             self.file = None
 
@@ -98,7 +98,7 @@ def write_manifest(directory: Path, manifest: Manifest) -> None:
     header = {"format": FORMAT, "version": VERSION, "row": ROW.descr, "rows": sum(manifest.train + manifest.held_out)}
     with (directory / MANIFEST).open("wb") as file:
         file.write(json.dumps(header | asdict(manifest), indent=1).encode())
-        _on_disk(file)
+        keep(file)
 
 
 def read_manifest(directory: Path) -> Manifest:
@@ -190,8 +190,3 @@ def open_criteo(
     if len(source.rows) < global_batch:
         warn(f"{config.file}: {len(source.rows)} good rows, the global batch is {global_batch}: they repeat")
     return source
-
-
-def _on_disk(file: BinaryIO) -> None:
-    file.flush()
-    os.fsync(file.fileno())

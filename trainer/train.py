@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import zmon
-from trainer.config import Config
+from trainer.config import DTYPES, Config
 from trainer.embedding import Bags, Replicated, Tables
 from trainer.exchange import Exchange, Sent, Travelling
 from trainer.loader import Loaded
@@ -24,7 +24,6 @@ from trainer.sharding import KINDS, Plan
 from trainer.sharding.plan import shards_of
 from trainer.world import World
 
-DTYPES = {"float32": torch.float32, "float64": torch.float64}
 NUM_SUMS = 4  # that ride along: log-loss, labels, predictions, ranks in trouble
 
 

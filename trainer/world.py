@@ -84,6 +84,8 @@ def join(world: World, timeout_seconds: float = MEETING_TIMEOUT_SECONDS) -> None
     goes on later is a matter for the monitor and costs no run.
     """
     on_gpu = {"device_id": world.device} if world.device.type == "cuda" else {}
+    if on_gpu:
+        torch.cuda.set_device(world.device)
     backend = "nccl" if on_gpu else "gloo"
     if world.size == 1:
         dist.init_process_group(backend, store=dist.HashStore(), rank=0, world_size=1, **on_gpu)

@@ -14,7 +14,8 @@ class AlignedStep:
 
     step: int
     stands_for: int  # steps since the aligned one before it: where steps are short not each is asked for
-    seconds: float  # as the last arriver saw it, who waited for nobody
+    seconds: float  # as the last arriver saw it
+    last: int  # the rank that waited least: one that does something else first, and begins its step late, is the last
     self_seconds: tuple[float, ...]
     phases: dict[str, tuple[float, ...]]
     exposed: dict[str, tuple[float, ...]]  # by op
@@ -23,6 +24,19 @@ class AlignedStep:
     samples: tuple[int | None, ...]
     lookups: tuple[int | None, ...]
     mean: AlignedStep | None = None  # of the steps it stands for, so that chance has less of a part; None: itself
+
+    @property
+    def exposed_seconds(self) -> float:
+        """In all ops together, as the last arriver saw them."""
+        return self.exposed_of(self.last)
+
+    def exposed_of(self, rank: int) -> float:
+        """How long a rank waited in all ops together."""
+        return sum(seconds[rank] for seconds in self.exposed.values())
+
+    def seconds_of(self, rank: int) -> float:
+        """How long the step was for a rank: one that did something else first begins it late."""
+        return self.self_seconds[rank] + self.exposed_of(rank)
 
 
 @dataclass(frozen=True, slots=True)

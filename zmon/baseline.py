@@ -37,7 +37,7 @@ def stretch(steps: Sequence[AlignedStep]) -> Stretch:
         seconds=median(step.seconds for step in steps),
         self_seconds=median(median_low(step.self_seconds) for step in steps),
         data_seconds=median(median_low(step.phases.get("data", (0.0,))) for step in steps),
-        exposed_seconds=median(step.seconds - max(step.self_seconds) for step in steps),
+        exposed_seconds=median(step.exposed_seconds for step in steps),
         samples=median_low(totals) if totals else None,
     )
 

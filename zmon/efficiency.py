@@ -1,12 +1,12 @@
 """Where the time of a job goes, so that the parts of a step sum to it.
 
-In a synchronous step the last rank to arrive decides. Its own time is the largest; what the median rank did not need of
-it is imbalance; what remains of the step after it is communication, as that rank saw it (nobody kept it waiting).
+In a synchronous step the last rank to arrive decides, the one that waits least. Its own time is the largest; what the
+median rank did not need of it is imbalance; what remains of the step is communication, as that rank saw it (nobody kept
+it waiting).
 """
 
 from __future__ import annotations
 
-import bisect
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -17,7 +17,9 @@ from zmon.aligned import AlignedStep
 def step_causes(step: AlignedStep) -> dict[str, float]:
     """Seconds by cause of one step; they sum to the last arriver's."""
     own = step.self_seconds
-    last, middle = own.index(max(own)), sorted(range(len(own)), key=own.__getitem__)[(len(own) - 1) // 2]
+    last, middle = step.last, sorted(range(len(own)), key=own.__getitem__)[(len(own) - 1) // 2]
+    if own[middle] > own[last]:  # it began its step late, for it did something else first
+        middle = last
     causes = {phase: seconds[middle] for phase, seconds in step.phases.items()}
     causes["imbalance"] = own[last] - own[middle]
     for op, seconds in step.exposed.items():
@@ -27,18 +29,15 @@ def step_causes(step: AlignedStep) -> dict[str, float]:
 
 @dataclass
 class JobTime:
-    """The running account of one start of a job. A step that stands for others counts as often."""
+    """The steps of one start of a job. One that stands for others counts as often."""
 
-    bounds: tuple[float, ...]  # of the histogram, seconds
     kept_recent: int = 256
     causes: dict[str, float] = field(default_factory=dict)
-    histogram: list[int] = field(default_factory=list)
     total_seconds: float = 0.0
     num_steps: int = 0
     _recent: deque[tuple[float, int | None]] = field(default_factory=deque)
 
     def __post_init__(self) -> None:
-        self.histogram = [0] * (len(self.bounds) + 1)
         self._recent = deque(maxlen=self.kept_recent)
 
     def add(self, steps: Sequence[AlignedStep]) -> None:
@@ -48,7 +47,6 @@ class JobTime:
                 self.causes[cause] = self.causes.get(cause, 0.0) + seconds * step.stands_for
             samples = [number for number in step.samples if number is not None]
             self._recent.append((step.seconds, sum(samples) if len(samples) == len(step.samples) else None))
-            self.histogram[bisect.bisect_left(self.bounds, step.seconds)] += step.stands_for
             self.total_seconds += step.seconds * step.stands_for
             self.num_steps += step.stands_for
 

@@ -15,6 +15,7 @@ from zmon.records import Measures, RankState, StepRecord
 KEPT_STEPS = 64
 _KEPT_RECORDS = 1024  # or so many steps more where ranks are few, which alone tell less of what chance does
 _MOST_STEPS = 256
+_MOST_APART = 512  # steps, as an agent leaves out at most
 _KEPT_PENDING = 512  # steps that wait for a rank's record; older ones were lost
 
 
@@ -27,14 +28,17 @@ def align(step: int, ranks: Sequence[StepRecord], stands_for: int = 1) -> Aligne
 
 def _side_by_side(step: int, measures: Sequence[Measures], stands_for: int, mean: AlignedStep | None) -> AlignedStep:
     own = tuple(m.self_seconds for m in measures)
-    last = measures[own.index(max(own))]
+    waited = [m.exposed_seconds for m in measures]
+    timed = [rank for rank, (busy, waits) in enumerate(zip(own, waited, strict=True)) if busy or waits]
+    last = min(timed or range(len(own)), key=lambda rank: (waited[rank], -own[rank]))
     phases = {phase for m in measures for phase in m.phases}
     ops = {op for m in measures for op in m.ops}
     of = {op: [m.ops.get(op) for m in measures] for op in ops}
     return AlignedStep(
         step=step,
         stands_for=stands_for,
-        seconds=last.self_seconds + last.exposed_seconds,
+        seconds=own[last] + waited[last],
+        last=last,
         self_seconds=own,
         phases={phase: tuple(m.phases.get(phase, 0.0) for m in measures) for phase in phases},
         exposed={op: tuple(t.exposed_seconds if t else 0.0 for t in of[op]) for op in ops},
@@ -76,7 +80,8 @@ class History:
     def _keep(self, step: int) -> AlignedStep:
         ranks = self._pending.pop(step)
         before = self.steps[-1].step if self.steps else step - 1
-        aligned = align(step, [ranks[rank] for rank in range(self.world_size)], max(step - before, 1))
+        apart = step - before if 0 < step - before <= _MOST_APART else 1  # or nobody was there: it speaks for itself
+        aligned = align(step, [ranks[rank] for rank in range(self.world_size)], apart)
         self.steps.append(aligned)
         return aligned
 

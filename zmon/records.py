@@ -186,6 +186,8 @@ class RankState:
     resident_bytes: int | None
     entered: tuple[Entered, ...] = ()  # its last two collectives that have a sequence, the latest first
     blocked_seconds: float | None = None  # since the process was first seen in state D; None: it is not
+    between_seconds: dict[str, float] = field(default_factory=dict)  # by activity, those of no step
+    open_seconds: float = 0.0  # since the last boundary: in neither these nor those in steps
     leaving_seconds: float | None = None  # since it left an exception as its last words, and its process lives on
 
 
@@ -204,8 +206,7 @@ class AgentReport:
     cursor: int = 0  # hand it back as `since`
     monotonic: float | None = None  # at `time`, seconds on the host's monotonic clock: what steps start by
     box_dir: str = ""  # where it looks for ranks
-    # run uid of the rank that told it → plan; left out where the asker has this version of them
-    plans: dict[str, Plan] = field(default_factory=dict)
+    plans: dict[str, Plan] = field(default_factory=dict)  # by the run uid that told it; none if the asker has them
     plans_version: str = ""  # hand it back as `plans`; empty: there are none
     schema: int = SCHEMA
 
@@ -290,7 +291,10 @@ class JobView:
     step_seconds_p95: float | None
     samples_per_second: float | None
     report: dict[str, float | None]
-    time: dict[str, float]  # seconds by cause
+    time: dict[str, float]  # wall-clock seconds by cause, over all its starts
     hosts: tuple[str, ...]
     labels: dict[str, str]
     findings: tuple[str, ...]  # ids of the active ones
+    gpu_seconds: dict[str, float] = field(default_factory=dict)  # as `time`, of all ranks together
+    goodput_ratio: float | None = None  # time in steps that were kept, of wall-clock
+    goodput_unknown: str = ""  # why it is not known

@@ -6,7 +6,7 @@ import time
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
-from tests.build import Box, Clock
+from tests.boxes import Box, Clock
 from zmon.agent import Agent, AgentConfig
 
 

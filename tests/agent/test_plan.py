@@ -1,7 +1,7 @@
 """The trainer's plan on its way to the hub: told once, and again when it has changed."""
 
 from tests.agent.asking import snapshot, sources, until
-from tests.build import IDENTITY
+from tests.boxes import IDENTITY
 from zmon.probe.plan_file import write_plan
 
 UID = IDENTITY["uid"].hex()

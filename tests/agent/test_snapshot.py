@@ -6,7 +6,8 @@ import aiohttp
 import pytest
 
 from tests.agent.asking import snapshot, until
-from tests.build import IDENTITY, JOB
+from tests.boxes import IDENTITY
+from tests.build import JOB
 
 UID = IDENTITY["uid"].hex()
 

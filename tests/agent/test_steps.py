@@ -10,7 +10,7 @@ from zmon.steplog import read_runs
 def steps_of(data):
     """Step numbers by rank, as they are on disk."""
     runs, _ = read_runs(data / "steps" / JOB)
-    return {run.run.rank: [record.step for _, record in run.steps()] for run in runs}
+    return {run.run.rank: [record.step for _, record, _ in run.steps()] for run in runs}
 
 
 def test_steps_of_a_rank_are_on_disk_even_if_it_ended_just_now(live, ask, tmp_path_factory):

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from tests.agent.asking import FakeSource, fail
-from tests.build import eventually
+from tests.boxes import eventually
 from zmon.agent import watch
 
 

@@ -29,6 +29,12 @@ def test_parquet_says_the_same_as_json_lines(tmp_path):
     assert read([tmp_path / "a.parquet"]).records == read([written(tmp_path / "a.jsonl", told)]).records
 
 
+def test_gauges_are_read_by_rank_and_step(tmp_path):
+    told = [{**row, "report_loss": row["step"] / 10 if row["rank"] == 1 else None} for row in rows(steps=2, ranks=2)]
+    log = read([written(tmp_path / "a.jsonl", told)])
+    assert log.reported == {(0, 1): {1: {"loss": 0.1}, 2: {"loss": 0.2}}}
+
+
 def test_files_of_several_nodes_are_one_log(tmp_path):
     told = list(rows(steps=5))
     files = [

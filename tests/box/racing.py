@@ -16,7 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from tests.build import IDENTITY, Clock
+from tests.boxes import IDENTITY, Clock
 from zmon.box import BoxReader, BoxWriter, Now, Totals
 from zmon.probe.ledger import Ledger
 from zmon.probe.rank import CHECKPOINT, EVAL, OP_NUMBER, PHASE_NUMBER, TRAIN, RankTimeline

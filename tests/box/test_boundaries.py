@@ -5,7 +5,7 @@ import struct
 import pytest
 
 from tests.box.test_reader import read
-from tests.build import Box
+from tests.boxes import Box
 from zmon.box import BoxReader, layout
 from zmon.probe.rank import CHECKPOINT, EVAL, OP_NUMBER, PHASE_NUMBER, TRAIN
 from zmon.records import Memory
@@ -138,10 +138,11 @@ def test_memory_and_its_peak_come_with_the_step_that_read_them(box):
 
 
 def test_network_bytes_that_become_known_begin_at_nothing(box):
-    unknown = (-1,) * 8
+    unknown, told = (-1,) * 8, (0, 0, 0, 0, 0, 0, 0.0, 0.0, 0.0, 0.0)
     ends = [(-1, -1), (500, 600), (700, 900), (-1, -1)]
     for step, network in enumerate(ends, box.ledger.boundaries + 1):
-        box.writer.boundary((layout.STEP, step, 0, 0, 0, -1, -1, -1, -1, -1, 0, 0, *network, *unknown), *wide(0))
+        head = (layout.STEP, step, 0, 0, 0, -1, -1, -1, -1, -1, 0, 0)
+        box.writer.boundary((*head, *network, *unknown, *told), *wide(0))
     box.writer.place(5, 0, 0, 1)
     seen = [(r.measures.network_sent_bytes, r.measures.network_received_bytes) for r in records(box)]
     assert seen == [(None, None), (500, 600), (200, 300), (None, None)]

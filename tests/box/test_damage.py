@@ -5,7 +5,8 @@ import struct
 import pytest
 
 from tests.box.test_reader import read
-from tests.build import JOB, Box
+from tests.boxes import Box
+from tests.build import JOB
 from zmon.box import BoxReader, layout
 from zmon.errors import BoxCorrupt
 from zmon.probe.rank import EVAL, OP_NUMBER, PHASE_NUMBER
@@ -218,7 +219,7 @@ def test_values_that_do_not_fit_raise_and_leave_what_was_there(box):
         box.writer.boundary((1, 2, 1 << 70), (), ())
     box.ledger.counts[3] = 1 << 70
     with pytest.raises(struct.error):
-        box.ledger.turn(4, box.clock())
+        box.ledger.turn(4, box.clock(), 0, 0)
     assert read(box) == before
     box.ledger.counts[3] = 0
     box.steps(1)

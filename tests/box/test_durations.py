@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.build import Box
+from tests.boxes import Box
 from zmon.box import BoxReader, layout
 from zmon.box.durations import durations
 from zmon.probe.rank import EVAL

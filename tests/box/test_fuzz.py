@@ -16,7 +16,7 @@ from zlib import crc32
 
 import pytest
 
-from tests.build import Box
+from tests.boxes import Box
 from zmon.box import BoxReader, layout
 from zmon.errors import BoxError
 from zmon.probe.rank import CHECKPOINT, EVAL, OP_NUMBER, PHASE_NUMBER, TRAIN

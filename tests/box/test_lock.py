@@ -4,7 +4,7 @@ import os
 import signal
 from pathlib import Path
 
-from tests.build import eventually
+from tests.boxes import eventually
 from zmon.box import BoxReader
 
 IDLE = """

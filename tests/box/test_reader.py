@@ -1,13 +1,9 @@
 """What a rank wrote is what the agent reads; a file that is no box is refused by name."""
 
-import os
-import struct
-
 import pytest
 
-from tests.build import Box
+from tests.boxes import Box
 from zmon.box import BoxReader, layout
-from zmon.errors import BoxCorrupt, BoxVersion
 from zmon.probe.rank import ACTIVITY_NUMBER, EVAL, OP_NUMBER, PHASE_NUMBER
 from zmon.records import ACTIVITIES, OPS, PHASES, LastWords, Memory, OpTotals
 
@@ -171,12 +167,14 @@ def test_step_is_the_one_in_work_while_training_and_else_the_last_one(box):
 def test_totals_and_records_come_back_in_every_field(box):
     times, counts = list(range(100, 100 + layout.NUM_TIMES)), list(range(200, 200 + layout.NUM_COUNTS))
     nothing = ([0] * layout.NUM_TIMES, [0] * layout.NUM_COUNTS)
-    unknown = (-1,) * 4
+    unknown, told = (-1,) * 4, (0, 0, 0, 0, 0, 0, 0.0, 0.0, 0.0, 0.0)
     before = box.writer.boundary(
-        (layout.TURN, 9, 0, 0, 0, -1, -1, -1, -1, -1, 0, 0, 1000, 2000, *unknown, *unknown), *nothing
+        (layout.TURN, 9, 0, 0, 0, -1, -1, -1, -1, -1, 0, 0, 1000, 2000, *unknown, *unknown, *told), *nothing
     )
     head = (layout.STEP, 9, 1_020_000_000, 1, 20_000_000, 5_000_000_000, 6_000_000_000, 11, 12, 13, 7_000_000, 3)
-    number = box.writer.boundary((*head, 1102, 2103, 30, 31, 32, 33, 40, 41, 42, 43), times, counts)
+    number = box.writer.boundary(
+        (*head, 1102, 2103, 30, 31, 32, 33, 40, 41, 42, 43, 50, 0, 52, 53, 0, *told[5:]), times, counts
+    )
     box.writer.place(number, 0, 0, 10)
     found = read(box)
     totals, records = found["totals"], found["records"]
@@ -185,6 +183,7 @@ def test_totals_and_records_come_back_in_every_field(box):
     assert (totals.steps, totals.step_seconds) == (1, pytest.approx(0.020))
     assert (totals.last_step_time, totals.last_checkpoint_time) == (5.0, 6.0)
     assert totals.memory == Memory(11, 12, 13)
+    assert totals.between_seconds == pytest.approx({"init": 50e-9, "eval": 52e-9, "checkpoint": 53e-9})
     assert (totals.overhead_seconds, totals.dropped_records) == (pytest.approx(0.007), 3)
     assert (record.step, record.device_memory_peak_bytes) == (9, 13)
     assert (record.start, record.duration) == (pytest.approx(1.0), pytest.approx(0.020))
@@ -254,83 +253,3 @@ def test_tail_that_is_no_trace_says_nothing_and_a_long_one_is_cut(box):
         file.seek(layout.FILE_SIZE)
         file.write(TRACE + b"x" * 10_000_000)
     assert len(read(box)["words"].message) == layout.TAIL_READ_BYTES
-
-
-# -- files that are no box ---------------------------------------------------------------------------------
-
-
-def refused(path, error):
-    """The line a reader refuses a file with."""
-    with pytest.raises(error) as caught:
-        BoxReader(path)
-    line = str(caught.value)
-    assert str(path) in line
-    assert "\n" not in line
-    return line
-
-
-@pytest.mark.parametrize("content", [b"", b"ZMON", b"\x7fELF" + b"\0" * 4096, b"loss=0.5\n" * 1000])
-def test_foreign_file_is_refused_by_name(tmp_path, content):
-    path = tmp_path / "rank-0.box"
-    path.write_bytes(content)
-    assert "it is not one" in refused(path, BoxCorrupt)
-
-
-def test_directory_or_pipe_under_the_name_of_a_box_is_an_error_at_once(tmp_path):
-    (tmp_path / "directory").mkdir()
-    os.mkfifo(tmp_path / "pipe")
-    for name in ("directory", "pipe"):
-        with pytest.raises(OSError, match=r"directory|seek"):
-            BoxReader(tmp_path / name)
-
-
-def test_box_of_another_version_is_refused_by_name(box):
-    box.overwrite(8, struct.pack("<I", layout.VERSION + 1))
-    line = refused(box.path, BoxVersion)
-    assert f"version {layout.VERSION + 1}" in line
-    assert f"version {layout.VERSION}" in line
-
-
-def test_box_with_sizes_of_its_own_is_refused(box):
-    box.overwrite(12, struct.pack("<I", 1_000_000_000))
-    assert "sizes" in refused(box.path, BoxCorrupt)
-
-
-@pytest.mark.parametrize("size", [layout.PREFIX.size, layout.RING, layout.FILE_SIZE - 1])
-def test_truncated_box_is_refused(box, size):
-    with box.path.open("r+b") as file:
-        file.truncate(size)
-    assert "cut short" in refused(box.path, BoxCorrupt)
-
-
-@pytest.mark.parametrize("part", PARTS)
-def test_box_that_is_truncated_under_an_open_reader_is_corrupt(box, part):
-    reader = BoxReader(box.path)
-    with box.path.open("r+b") as file:
-        file.truncate(100)
-    with pytest.raises(BoxCorrupt) as caught:
-        getattr(reader, part)()
-    assert "\n" not in str(caught.value)
-    reader.close()
-
-
-def test_link_to_a_box_is_not_followed(box, tmp_path):
-    link = tmp_path / "rank-1.box"
-    link.symlink_to(box.path)
-    with pytest.raises(OSError, match=r"rank-1\.box"):
-        BoxReader(link)
-
-
-def test_identity_that_cannot_be_is_corrupt(tmp_path):
-    reader = BoxReader(Box(tmp_path, identity={"rank": 5, "world_size": 2}).path)
-    with pytest.raises(BoxCorrupt, match="cannot be"):
-        reader.identity()
-    reader.close()
-
-
-@pytest.mark.parametrize("labels", [b"[" * 1023, b"[]", b'{"a": 1}', b"{", b"\xff" * 1024])
-def test_labels_that_are_none_are_corrupt(tmp_path, labels):
-    reader = BoxReader(Box(tmp_path, identity={"labels": labels}).path)
-    with pytest.raises(BoxCorrupt, match="labels"):
-        reader.identity()
-    reader.close()

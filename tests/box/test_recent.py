@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.build import Box
+from tests.boxes import Box
 from zmon.box import BoxReader, layout
 from zmon.records import ACTIVITIES
 

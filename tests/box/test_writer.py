@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.build import JOB, Box, can_lock
+from tests.boxes import Box, can_lock
+from tests.build import JOB
 from zmon.box import BoxReader, BoxWriter, box_path, layout
 from zmon.errors import BoxUnavailable
 
@@ -117,7 +118,7 @@ def test_two_writers_with_the_same_pid_do_not_write_into_the_same_file(tmp_path)
 _RACER = """
 import sys
 from pathlib import Path
-from tests.build import IDENTITY
+from tests.boxes import IDENTITY
 from zmon.box import BoxWriter
 from zmon.errors import BoxUnavailable
 from zmon.probe.ledger import Ledger

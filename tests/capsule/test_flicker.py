@@ -7,6 +7,7 @@ import pytest
 from tests.build import NOW, finding
 from tests.capsule.build import stalled
 from zmon.capsule import moments
+from zmon.hub.accounts import Accounts
 from zmon.hub.book import Books
 from zmon.hub.config import HubConfig
 from zmon.hub.gathering import Gathering
@@ -20,7 +21,8 @@ class Scene:
     def __init__(self, room):
         config = HubConfig((), room)
         self.journal = Journal(room / "findings.jsonl")
-        self.incidents = Incidents(config, [], self.journal, Gathering(config, [], self.journal, Books()))
+        gathering = Gathering(config, [], self.journal, Books(Accounts(room)))
+        self.incidents = Incidents(config, [], self.journal, gathering)
 
     async def follow(self, at):
         """One pass, and all that it began; whether it began something."""

@@ -66,6 +66,7 @@ def healthy(draw):
             step=1 + at * stands_for,
             stands_for=stands_for,
             seconds=max(o) + min(e),
+            last=e.index(min(e)),
             self_seconds=tuple(o),
             phases={"data": tuple(d), "forward": tuple(a - b for a, b in zip(o, d, strict=True))},
             exposed={"all_to_all": tuple(e)},

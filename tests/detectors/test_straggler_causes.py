@@ -1,5 +1,7 @@
 """Why is the rank slow, or is it a host's link? What hardware and connections say, and what explains nothing."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.detectors.slow_jobs import GOOD, HOSTS, cards, connected, detect, host, rank, slow, steps, then, well
@@ -17,6 +19,16 @@ def test_slow_rank_whose_gpu_is_throttled_is_so_because_of_it():
 def test_what_all_gpus_show_explains_no_slow_rank():
     capped = cards(*[("sw_power_cap",)] * 4)
     assert detect(well(), then(20, *slow(2, own=0.100)), hardware=capped).cause == "compute_straggler"
+
+
+def test_slow_rank_of_a_young_job_is_told_where_its_gpu_is_hot():
+    """Thirteen steps say little of chance, but the card says the same."""
+    young = then(13, *slow(2, own=0.100))
+    young = [replace(step, stands_for=8) for step in young]  # as many seconds as it takes
+    found = detect(young, hardware=cards((), (), ("hw_thermal",), ()))
+    assert (found.cause, found.ranks, found.severity) == ("thermal_throttle", (2,), "warning")
+    assert detect(young, hardware=cards((), (), (), ())) is None
+    assert detect(young, hardware=cards((), ("hw_thermal",), (), ())).severity == "info"  # another one's
 
 
 def test_slow_rank_whose_gpu_is_capped_is_told_of_it_and_not_called_hot():
@@ -96,6 +108,13 @@ def test_network_that_was_slow_from_the_start_is_told_where_it_is_most_of_the_st
 )
 def test_network_that_points_at_no_host_is_not_told(hardware):
     assert detect(well(), then(20, *[rank(exchange=0.090)] * 4), baseline=GOOD, hardware=hardware) is None
+
+
+def test_slow_link_of_a_young_job_is_told_though_most_of_the_step_is_computing():
+    """Nobody knows yet what its collectives take while it is well; a third of the step goes by in them."""
+    found = detect(well(), baseline=None, hardware=connected())
+    assert (found.cause, found.hosts) == ("network_slow", ("node-c",))
+    assert detect(well(), baseline=None, hardware=connected(busy=0.1)) is None
 
 
 def test_slow_link_that_costs_nothing_is_not_told():

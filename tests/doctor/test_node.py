@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from tests.build import Box, agent_report
+from tests.boxes import Box
+from tests.build import agent_report
 from zmon import client
 from zmon.box import layout
 from zmon.cli import cli

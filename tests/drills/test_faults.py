@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from tests.build import eventually
+from tests.boxes import eventually
 from zmon.drills.compiled import shared_library
 from zmon.drills.drill import Scene
 from zmon.drills.faults import cgroups, gpu, parts, signals

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from tests.build import eventually
+from tests.boxes import eventually
 from zmon.drills.clock import Clock, library
 from zmon.drills.network import check_possible, make_hosts, remove_hosts, remove_leftovers, why_not
 from zmon.drills.session import standing

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tests.build import eventually
+from tests.boxes import eventually
 from zmon.drills.jobs import FOLDER, environment
 from zmon.drills.launched import launch, running
 from zmon.drills.stage import JobSpec

@@ -138,6 +138,15 @@ def test_what_is_blamed_beside_the_fault_is_told(stage):
     assert frozen(stage).remarks == ("compute_straggler was blamed beside it",)
 
 
+def test_what_is_true_as_well_may_be_warned_of_beside_it_and_no_more(stage):
+    stage.find()
+    stage.find(detector="coverage", cause="agent_unreachable", severity="warning")
+    stage.ring()
+    assert frozen(stage, may_warn=("agent_unreachable",)).as_expected
+    stage.find(detector="coverage", cause="agent_unreachable", severity="critical")
+    assert frozen(stage, may_warn=("agent_unreachable",)).beside == ("agent_unreachable",)
+
+
 def test_evidence_has_to_name_the_struck_one(stage):
     stage.find(evidence={"card": "GPU-1"})
     stage.ring()

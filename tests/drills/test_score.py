@@ -23,6 +23,10 @@ def test_right_cause_and_culprit_in_time_with_one_page_is_as_expected():
     assert ROW.as_expected
 
 
+def test_finding_within_twenty_steps_of_a_job_that_the_fault_slows_down_is_in_time():
+    assert replace(ROW, finding_seconds=4.1, finding_steps=20).verdict == "right"
+
+
 @pytest.mark.parametrize(
     ("change", "verdict"),
     [
@@ -30,6 +34,7 @@ def test_right_cause_and_culprit_in_time_with_one_page_is_as_expected():
         ({"told": "rank_frozen"}, "wrong"),
         ({"culprit_right": False}, "wrong"),
         ({"finding_seconds": 4.1}, "late"),
+        ({"finding_seconds": 4.1, "finding_steps": 21}, "late"),
         ({"skipped": "it takes root"}, "skipped"),
         ({"broken": "the job does not train"}, "broken"),
     ],

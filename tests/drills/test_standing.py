@@ -9,7 +9,7 @@ import sys
 import psutil
 import pytest
 
-from tests.build import eventually
+from tests.boxes import eventually
 from zmon.drills import standing
 from zmon.drills.launched import running
 from zmon.errors import PartFailed

@@ -7,6 +7,17 @@ def test_each_update_is_a_step(start_rank):
     assert run(start_rank, "for _ in range(5): train()\nprint(steps(), activity(), phase())") == ["5 train other"]
 
 
+def test_update_while_the_job_says_that_it_does_something_else_is_no_step(start_rank):
+    script = """
+        with zmon.activity("init"):
+            optimizer.step()
+        print(steps(), activity())
+        train()
+        print(steps(), activity())
+    """
+    assert run(start_rank, script) == ["0 init", "1 train"]
+
+
 def test_many_batches_with_one_update_are_one_step(start_rank):
     script = """
         for _ in range(3):

@@ -28,6 +28,8 @@ def test_steps_of_all_ranks_are_counted_once_and_their_time_is_accounted_for(pla
         assert await door.metric(COUNT) == [50.0]
         assert await door.metric(SUM) == [pytest.approx(1.0)]
         assert sum(await door.metric("zmon_job_time_seconds_total")) == pytest.approx(1.0)
+        assert sum(await door.metric("zmon_job_gpu_seconds_total")) == pytest.approx(4 * 1.0)
+        assert await door.metric("zmon_job_goodput_ratio") == [1.0]
         (job,) = (await door.get("/api/v1/jobs"))["jobs"]
         assert job["step_seconds"] == pytest.approx(0.020)
         assert job["samples_per_second"] == pytest.approx(4 * 32 / 0.020)
@@ -46,7 +48,7 @@ def test_hub_asks_only_for_what_is_new_since_it_came(play):
     play(scenario, agent)
 
 
-def test_restarted_job_begins_a_new_account(play):
+def test_restarted_job_goes_on_with_its_account(play):
     agent = FakeAgent(*healthy())
 
     async def scenario(door):
@@ -55,7 +57,7 @@ def test_restarted_job_begins_a_new_account(play):
         agent.ranks = [rank_state(r, attempt=1, run_uid=f"again-{r}", start=1.9e9) for r in range(4)]
         agent.records = steps(41, 45, uid="again-{}")
         await door.passes()
-        assert await door.metric(COUNT) == [5.0]
+        assert await door.metric(COUNT) == [55.0]
 
     play(scenario, agent)
 
@@ -76,6 +78,25 @@ def test_account_does_not_fall_while_the_host_of_rank_0_is_out_of_sight(play):
     play(scenario, here, there)
 
 
+def test_job_that_is_run_again_after_it_was_done_is_another_though_its_ranks_appear_one_by_one(play):
+    done = [replace(rank, activity="done", between_seconds={"init": 5.0}, open_seconds=1.0) for rank in healthy()]
+    agent = FakeAgent(*done)
+
+    async def scenario(door):
+        await door.passes()
+        again = [
+            rank_state(r, run_uid=f"again-{r}", attempt=1, start=1.9e9, between_seconds={"init": 2.0}) for r in range(4)
+        ]
+        agent.ranks = again[:1]
+        await door.passes()
+        agent.ranks = again
+        await door.passes()
+        (job,) = (await door.get("/api/v1/jobs"))["jobs"]
+        assert (job["time"]["init"], "restart" in job["time"]) == (2.0, False)
+
+    play(scenario, agent)
+
+
 def test_report_that_is_not_a_number_is_null(play):
     agent = FakeAgent(*(replace(rank, report={"loss": float("nan")}) for rank in healthy()))
 
@@ -86,7 +107,7 @@ def test_report_that_is_not_a_number_is_null(play):
     play(scenario, agent)
 
 
-def test_relaunch_on_fewer_ranks_begins_a_new_account_though_old_boxes_lie_there(play):
+def test_relaunch_on_fewer_ranks_is_another_start_though_old_boxes_lie_there(play):
     """Under the same id and attempt: what is left of the first launch is not part of the second."""
     agent = FakeAgent(*healthy())
 
@@ -98,7 +119,7 @@ def test_relaunch_on_fewer_ranks_begins_a_new_account_though_old_boxes_lie_there
         agent.ranks = [*old, *(rank_state(r, world_size=2, run_uid=f"again-{r}", start=1.9e9) for r in range(2))]
         agent.records = steps(1, 7, range(2), uid="again-{}")
         await door.passes()
-        assert await door.metric(COUNT) == [7.0]
+        assert await door.metric(COUNT) == [57.0]
         assert (await door.get("/api/v1/jobs"))["jobs"][0]["world_size"] == 2
 
     play(scenario, agent)

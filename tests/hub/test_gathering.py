@@ -1,6 +1,6 @@
 """A stall is asked about: stacks, and what every rank has in flight."""
 
-from tests.build import killed, waiting
+from tests.build import killed, rank_state, waiting
 from tests.hub.fakes import FakeAgent, frozen, halves, silent, until
 
 
@@ -100,3 +100,38 @@ def test_finding_that_is_no_stall_asks_nobody_what_is_in_flight(play):
         assert "in_flight" not in found["evidence"]
 
     play(scenario, here, there)
+
+
+def test_flights_are_there_before_the_leases_are_over(play):
+    """On a GPU they are most of what there is to know: the first verdict names the rank that others wait for."""
+    agent = FakeAgent(*(rank_state(rank, device="cuda:0", step_seconds=1.2) for rank in range(4)))
+
+    async def scenario(door):
+        async def flights():
+            return door.hub.snapshots and door.hub.snapshots[0].flights
+
+        assert sorted(await until(flights)) == [0, 1, 2, 3]
+        await door.passes(5)
+        assert sorted(agent.evidence_asked()) == [f"{rank}?stacks=0" for rank in range(4)]
+        assert not await door.findings()
+        agent.ranks = [rank_state(r, device="cuda:0", step_seconds=2.0, overdue_seconds=0.5) for r in range(4)]
+        (found,) = await until(door.findings)
+        assert (found["cause"], found["ranks"]) == ("compute_hang", [2])
+
+    play(scenario, agent)
+
+
+def test_flights_of_ranks_that_went_on_are_forgotten(play):
+    agent = FakeAgent(*(rank_state(rank, step_seconds=1.2) for rank in range(4)))
+
+    async def scenario(door):
+        async def flights():
+            return door.hub.snapshots and door.hub.snapshots[0].flights
+
+        assert await until(flights)
+        agent.ranks = [rank_state(0), *agent.ranks[1:]]
+        await door.passes(4)
+        assert not await flights()
+        assert len(agent.evidence_asked()) == 4
+
+    play(scenario, agent)

@@ -38,4 +38,4 @@ def test_no_label_is_one_that_prometheus_sets_itself():
 def test_contract_has_no_metric_that_nobody_exports_but_those_of_efficiency():
     """Which is not there yet."""
     missing = GOLDEN.keys() - SPECS.keys() - {STEP_HISTOGRAM}
-    assert missing == {"zmon_job_efficiency_ratio", "zmon_job_goodput_ratio"}
+    assert missing == {"zmon_job_efficiency_ratio"}

@@ -7,7 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from tests.build import Box
+from tests.boxes import Box
 from tests.probe.reading import now, read, sums_up
 from zmon.probe.rank import OP_NUMBER, PHASE_NUMBER, TRAIN
 from zmon.records import ACTIVITIES, OPS, PHASES

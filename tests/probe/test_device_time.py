@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.build import Box
+from tests.boxes import Box
 from tests.probe.reading import ms, parts, read, sums_up
 from zmon.box import layout
 from zmon.probe.device_time import DeviceTime

@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from tests.build import eventually
+from tests.boxes import eventually
 from zmon.box import BoxReader
 
 HEAD = """

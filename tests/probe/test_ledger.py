@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.build import Box
+from tests.boxes import Box
 from tests.probe.reading import read, reported
 from zmon.interface import JobInterface
 from zmon.probe.rank import CHECKPOINT, EVAL

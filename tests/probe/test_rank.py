@@ -1,11 +1,10 @@
 """One timeline: at any instant a rank is in exactly one phase or one exposed op, so a step is the sum of its parts."""
 
 import contextlib
-from threading import Barrier, Thread
 
 import pytest
 
-from tests.build import Box
+from tests.boxes import Box
 from tests.probe.reading import ms, now, parts, read, sequences, sums_up
 from zmon.box import layout
 from zmon.probe.rank import DONE, EVAL, OP_NUMBER, OTHER, PHASE_NUMBER, TRAIN
@@ -208,76 +207,6 @@ def test_collective_outside_steps_counts_in_the_totals_only(box):
     broadcast = totals.measures.ops["broadcast"]
     assert (broadcast.count, broadcast.sent_bytes, broadcast.exposed_seconds) == (1, 8, 0.0)  # time is that of steps
     assert ms(totals.step_seconds) == 20
-
-
-# -- other threads -----------------------------------------------------------------------------------------
-
-
-def in_threads(number, work):
-    """All at once, and over."""
-    barrier = Barrier(number)
-
-    def run():
-        barrier.wait(10)
-        work()
-
-    threads = [Thread(target=run) for _ in range(number)]
-    for thread in threads:
-        thread.start()
-    return threads
-
-
-def test_other_threads_leave_the_ranks_own_timeline_alone(box):
-    box.timeline.begin_step(None)
-    box.timeline.phase(FORWARD)
-    answers = []
-
-    def meddle():
-        timeline = box.timeline
-        answers.append(timeline.enter_op(ALL_REDUCE, 0, 8, 8) or timeline.wait_op(ALL_REDUCE, 0, 8))
-        timeline.leave_op()
-        timeline.phase(BACKWARD)
-        timeline.begin_step(77)
-        timeline.end_step()
-        timeline.turn_to(EVAL)
-
-    for thread in in_threads(1, meddle):
-        thread.join(10)
-    box.clock.sleep(0.001)
-    assert (now(box).phase, now(box).op, now(box).activity, now(box).step) == ("forward", None, "train", 1)
-    box.timeline.end_step()
-    assert answers == [False]
-    (record,), _ = read(box)
-    assert parts(record.measures) == {"forward": 1}
-
-
-def test_collectives_of_eight_threads_count_exactly_while_the_rank_trains(box):
-    def collectives():
-        for _ in range(1000):
-            if box.timeline.enter_elsewhere(ALL_REDUCE, 0, 3, 5):
-                assert not box.timeline.enter_elsewhere(ALL_TO_ALL, 0, 1, 1)  # it is made of these
-                box.timeline.leave_op()
-
-    box.timeline.begin_step(None)
-    threads = in_threads(8, collectives)
-    while any(thread.is_alive() for thread in threads):
-        box.steps(1)
-    box.steps(1)
-    records, totals = read(box)
-    op = totals.measures.ops["all_reduce"]
-    lost = box.ledger.dropped
-    assert (op.count + lost, op.sent_bytes + 3 * lost, op.received_bytes + 5 * lost) == (8000, 24000, 40000)
-    assert all(map(sums_up, records))
-
-
-def test_collectives_that_nobody_collects_are_dropped_and_counted(box):
-    for thread in in_threads(8, lambda: [box.timeline.count_op(ALL_REDUCE, 0, 1, 1) for _ in range(1000)]):
-        thread.join(30)
-    box.steps(2)
-    totals = read(box)[1]
-    count = totals.measures.ops["all_reduce"].count
-    assert 4096 <= count <= 4096 + 8
-    assert totals.dropped_records == 8000 - count
 
 
 # -- what the state shows ----------------------------------------------------------------------------------

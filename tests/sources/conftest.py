@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.build import Box, Clock
+from tests.boxes import Box, Clock
 from zmon.sources.boxes import Boxes
 
 

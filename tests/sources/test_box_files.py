@@ -7,7 +7,8 @@ import struct
 
 import pytest
 
-from tests.build import JOB, Box
+from tests.boxes import Box
+from tests.build import JOB
 from zmon.box import layout
 from zmon.sources import rank_box
 from zmon.sources.boxes import Boxes

@@ -4,7 +4,8 @@ import signal
 
 import pytest
 
-from tests.build import JOB, Box, Clock, eventually
+from tests.boxes import Box, Clock, eventually
+from tests.build import JOB
 from zmon.box import BoxReader
 from zmon.probe.rank import DONE, EVAL, OP_NUMBER, TRAIN
 from zmon.records import Entered

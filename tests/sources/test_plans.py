@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from tests.build import IDENTITY
+from tests.boxes import IDENTITY
 from zmon.planned import MOST_PLAN_BYTES
 from zmon.probe.plan_file import encoded, write_plan
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.build import eventually
+from tests.boxes import eventually
 from zmon.sources.processes import MAX_PROCESSES, ProcessSource
 
 PAGE_BYTES, TICKS_PER_SECOND = os.sysconf("SC_PAGE_SIZE"), os.sysconf("SC_CLK_TCK")

@@ -19,6 +19,7 @@ import pytest
 import requests
 
 from tests import build
+from tests.boxes import eventually
 from zmon import metrics
 from zmon.journal import Journal
 from zmon.records import Finding
@@ -122,7 +123,7 @@ class Watchers:
         where = [f"--config.file={self._room}/{name}.yml", f"--web.listen-address={self._at[name]}"]
         with (self._room / f"{name}.log").open("ab") as log:
             self._running[name] = subprocess.Popen([*self._commands[name], *where], stdout=log, stderr=log)
-        assert build.eventually(lambda: self._ready(name), 20), (self._room / f"{name}.log").read_text()
+        assert eventually(lambda: self._ready(name), 20), (self._room / f"{name}.log").read_text()
 
     def kill(self, name: str) -> None:
         """As by the kernel's out-of-memory killer."""
@@ -148,7 +149,7 @@ class Watchers:
     def wait_for(self, receiver: str, *job_ids: str) -> None:
         """Until that receiver has been told of each job."""
         for job_id in job_ids:
-            assert build.eventually(lambda job_id=job_id: self.told(receiver, job_id), SETTLED_SECONDS), job_id
+            assert eventually(lambda job_id=job_id: self.told(receiver, job_id), SETTLED_SECONDS), job_id
 
     def close(self) -> None:
         """End what was started."""

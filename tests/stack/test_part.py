@@ -11,7 +11,7 @@ import socket
 import psutil
 import pytest
 
-from tests.build import eventually
+from tests.boxes import eventually
 from zmon.errors import PartFailed
 from zmon.stack import find_program
 from zmon.stack.part import free_port

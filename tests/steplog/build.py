@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.build import JOB, Box
+from tests.boxes import Box
+from tests.build import JOB
 from zmon.box import BoxReader
 from zmon.records import StepRecord
 from zmon.steplog import RunSteps, StepLog, read_runs
@@ -30,7 +31,7 @@ def logged(root: Path, job: str = JOB) -> list[RunSteps]:
 
 def step_numbers(run: RunSteps) -> list[int]:
     """Of every step of the run that is there."""
-    return [record.step for _, record in run.steps()]
+    return [record.step for _, record, _ in run.steps()]
 
 
 def told_by(box: Box) -> list[StepRecord]:

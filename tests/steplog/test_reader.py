@@ -1,5 +1,6 @@
 """What comes out of a log is what went in: damage costs the steps it hit, is told, and never invents one."""
 
+import math
 import random
 import struct
 
@@ -52,7 +53,7 @@ def test_start_of_a_step_is_unix_time_and_its_end_the_start_of_the_next(tmp_path
     box.steps(3, seconds=0.5)
     append_once(root, box)
     (run,) = logged(root)
-    starts = [start for start, _ in run.steps()]
+    starts = [start for start, _, _ in run.steps()]
     assert starts == pytest.approx([begin, begin + 0.5, begin + 1.0], abs=1e-3)
 
 
@@ -76,8 +77,53 @@ def test_turns_are_no_steps_and_none_is_missing_around_them(tmp_path, root):
     box.steps(2)
     append_once(root, box)
     (run,) = logged(root)
-    assert [record.duration for _, record in run.steps()] == pytest.approx([0.020] * 4, abs=1e-6)
+    assert [record.duration for _, record, _ in run.steps()] == pytest.approx([0.020] * 4, abs=1e-6)
     assert (run.missing, run.before) == (0, 0)
+
+
+def test_gauges_are_said_of_the_step_they_were_told_in_and_those_of_an_evaluation_of_the_step_before_it(tmp_path, root):
+    from zmon.probe.rank import EVAL, TRAIN
+
+    box = rank_box(tmp_path / "boxes")
+    box.ledger.report({"loss": 0.5})
+    box.steps(2)
+    box.ledger.report({"loss": 0.4})
+    box.timeline.turn_to(EVAL)
+    box.ledger.report({"auc": 0.7})
+    box.timeline.turn_to(TRAIN)
+    box.steps(1)
+    box.ledger.report({"loss": float("nan")})
+    box.steps(1)
+    append_once(root, box)
+    (run,) = logged(root)
+    *told, last = [(record.step, reported) for _, record, reported in run.steps()]
+    assert told == [(1, {"loss": 0.5}), (2, {"loss": 0.4, "auc": 0.7}), (3, {})]
+    assert math.isnan(last[1]["loss"])
+
+
+def test_gauges_whose_names_are_cut_to_the_same_do_not_move_the_others(tmp_path, root):
+    box = rank_box(tmp_path / "boxes")
+    box.ledger.report({f"a_very_long_name_of_a_gauge_for_{table}": 1.0 for table in ("a", "b")} | {"loss": 3.0})
+    box.steps(1)
+    append_once(root, box)
+    ((_, _, reported),) = logged(root)[0].steps()
+    assert reported["loss"] == 3.0
+
+
+def test_gauge_that_is_first_told_later_has_its_name(tmp_path, root):
+    box, log = rank_box(tmp_path / "boxes"), StepLog(root, "node-a")
+    for step, gauges in enumerate(({"loss": 0.5}, {"auc": 0.7}, {"loss": 0.4}), 1):
+        box.ledger.report(gauges)
+        box.steps(1)
+        log.append(inodes(box))
+        if step == 2:  # and another agent goes on
+            log.close()
+            log = StepLog(root, "node-a")
+    log.close()
+    (run,) = logged(root)
+    assert [reported for _, _, reported in run.steps()] == [{"loss": 0.5}, {"auc": 0.7}, {"loss": 0.4}]
+    assert len(segments(root)) == 2
+    assert run.missing == 0
 
 
 def test_what_the_agent_writes_while_it_is_read_is_no_damage(tmp_path, root):
@@ -127,7 +173,7 @@ def test_stretch_of_foreign_bytes_costs_what_it_hit(path, root):
 
 def test_nothing_that_strikes_a_file_invents_a_step_or_raises(path, root):
     (run,) = logged(root)
-    true = {record.step: record for _, record in run.steps()}
+    true = {record.step: record for _, record, _ in run.steps()}
     content = path.read_bytes()
     dice = random.Random(4)
     for _ in range(300):
@@ -139,7 +185,7 @@ def test_nothing_that_strikes_a_file_invents_a_step_or_raises(path, root):
             del struck[at : at + dice.randrange(1, 500)]
         path.write_bytes(struck)
         for run in read_runs(root / "job")[0]:
-            seen = [record for _, record in run.steps()]
+            seen = [record for _, record, _ in run.steps()]
             assert all(true[record.step] == record for record in seen)
             assert len({record.step for record in seen}) == len(seen)
             run.so_far()

@@ -47,6 +47,16 @@ def test_row_has_the_columns_of_the_contract_in_their_order(tmp_path, root):
     ]  # fmt: skip
 
 
+def test_gauges_have_columns_of_their_own_and_are_null_where_nothing_was_told(tmp_path, root):
+    box = rank_box(tmp_path / "boxes")
+    box.ledger.report({"loss": 0.5})
+    box.steps(2)
+    append_once(root, box)
+    first, second = rows(root)
+    assert list(first)[-1] == "report_loss"
+    assert (first["report_loss"], second["report_loss"]) == (0.5, None)
+
+
 def test_what_is_unknown_is_null(tmp_path, root):
     box = rank_box(tmp_path / "boxes")
     box.steps(1)

@@ -45,7 +45,7 @@ def test_steps_in_the_log_are_those_of_the_box(tmp_path, root, log):
             box.steps(7 + number, seconds=0.003 * (number + 1))
         assert log.append(inodes(*boxes)) == ()
     for box, run in zip(boxes, logged(root), strict=True):
-        assert [record for _, record in run.steps()] == told_by(box)
+        assert [record for _, record, _ in run.steps()] == told_by(box)
         assert len(told_by(box)) == 45
         assert (run.missing, run.before, run.damaged) == (0, 0, [])
         assert run.run.host == "node-a"
@@ -79,7 +79,7 @@ def test_steps_that_were_overwritten_before_they_were_read_are_counted_and_not_m
     assert numbers[:10] == up_to(10)
     assert numbers[10:] == list(range(4206 - len(numbers) + 11, 4207))
     assert run.missing == 4206 - len(numbers)
-    assert all(record.duration == pytest.approx(0.020, abs=1e-6) for _, record in run.steps())
+    assert all(record.duration == pytest.approx(0.020, abs=1e-6) for _, record, _ in run.steps())
 
 
 def test_agent_that_comes_late_says_how_many_steps_were_before(tmp_path, root):

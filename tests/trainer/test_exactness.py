@@ -24,6 +24,7 @@ SPREAD = {
     "mix, small buckets": variant(sharding={"kind": MIX}, overlap={"bucket_bytes": 64}),
     "planned": variant(),
     "fewer tables than ranks": variant(sharding={"kind": "table_wise"}, embedding={"rows": [40, 7], "dim": 4}),
+    "fewer samples than ranks": variant(sharding={"kind": MIX}, train={"dtype": "float64", "global_batch": 3}),
     "uneven batch": variant(train={"dtype": "float64", "global_batch": 31}),
     "cross": variant(sharding={"kind": MIX}, model={"interaction": "cross", "cross_rank": 3}),
 }

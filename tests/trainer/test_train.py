@@ -61,10 +61,3 @@ def test_normalized_entropy_falls_below_one(run) -> None:
         entropies.append(quality.windowed().normalized_entropy)
     assert entropies[0] > 1
     assert entropies[-1] < 0.9  # of the last 50 steps
-
-
-def test_the_last_batch_may_leave_a_rank_without_samples(small_config, run) -> None:
-    """As the other ranks see it: nothing of theirs is missing."""
-    trained = run(small_config())
-    empty = trained.source.batch(0, 0, 0)
-    assert len(trained.trainer.model.bottom(empty.dense)) == 0

@@ -5,12 +5,13 @@ its first file is deleted: so whatever is killed when, what has a step's name is
 Raises OSError.
 """
 
-import os
 import re
 import shutil
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
+
+from trainer.disk import keep, keep_names
 
 WHOLE = re.compile(r"step-(\d{8,})")
 PARTIAL = ".partial"
@@ -44,15 +45,14 @@ def write(path: Path, text: str) -> None:
     """To the disk, not only to the kernel."""
     with path.open("w") as file:
         file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
+        keep(file)
 
 
 def complete(folder: Path, step: int) -> None:
     """All ranks have written what is theirs: from now on it counts."""
-    _sync(partial(folder, step))
+    keep_names(partial(folder, step))
     partial(folder, step).rename(at(folder, step))
-    _sync(folder)
+    keep_names(folder)
 
 
 def discard(folder: Path, step: int) -> None:
@@ -80,12 +80,3 @@ def set_aside(folder: Path, after: int) -> list[str]:
 
 def _entries(folder: Path) -> Iterator[Path]:
     return (path for path in folder.iterdir() if path.is_dir())
-
-
-def _sync(path: Path) -> None:
-    """The names in a folder reach the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

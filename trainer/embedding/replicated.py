@@ -7,6 +7,7 @@ Shapes: E replicated tables, B samples here, D columns.
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 
 import torch
 import torch.nn.functional as F
@@ -40,14 +41,13 @@ class Replicated:
 
     def bags(self, batch: Batch) -> Bags:
         """What these samples look up here, by table, then by sample."""
+        none = batch.ids.new_empty(0, dtype=torch.int32)
+        if not self.tables:
+            return Bags(none, none)
         ids = batch.ids.to(torch.int32).split(batch.lengths.sum(dim=1).tolist())
-        begins, begin = [], 0
-        for rows in self._rows:
-            begins.append(begin)
-            begin += rows
-        chosen = [ids[table] + first for table, first in zip(self.tables, begins, strict=True)]
-        lengths = batch.lengths[list(self.tables)].reshape(-1).to(torch.int32)
-        return Bags(torch.cat([batch.ids.new_empty(0, dtype=torch.int32), *chosen]), lengths)
+        begins = accumulate(self._rows, initial=0)
+        chosen = [ids[table] + begin for table, begin in zip(self.tables, begins, strict=False)]
+        return Bags(torch.cat(chosen), batch.lengths[list(self.tables)].reshape(-1).to(torch.int32))
 
     def lookup(self, bags: Bags) -> Tensor:
         """(E · B, D)."""
@@ -55,11 +55,13 @@ class Replicated:
 
     def gradient(self, bags: Bags, gradient: Tensor, into: Tensor) -> None:
         """Of all rows, by these samples: (E · B, D) added up into (rows, D)."""
-        into.zero_().index_add_(0, bags.rows, gradient[bags.bag_of_row])
+        if self.tables:
+            into.zero_().index_add_(0, bags.rows, gradient[bags.bag_of_row])
 
     def update(self, gradient: Tensor, learning_rate: float) -> None:
         """Given the gradient (rows, D) of the whole batch."""
-        self._rule(self.weight, self.state, None, gradient, learning_rate, self._epsilon)
+        if self.tables:
+            self._rule(self.weight, self.state, None, gradient, learning_rate, self._epsilon)
 
     def parts(self) -> Iterator[tuple[int, Tensor, Tensor]]:
         """Each table with its weight (rows, D) and its optimizer's state (rows,), which live here."""

@@ -7,7 +7,9 @@ people want to see, and the gradients of replicated tables, ride along.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
+from math import ceil
 
 import torch.distributed as dist
 from torch import Tensor, nn
@@ -50,10 +52,12 @@ class Flat:
             parameter.data = place.copy_(parameter.data.flatten()).view_as(parameter)
             parameter.grad = gradient.view_as(parameter)  # backward adds to a gradient that is there, in place
         self._overlapped = overlap.gradients
-        bucket_of = _buckets(sizes, overlap.bucket_bytes // self._all.element_size())
-        self._buckets = self._all.split([sum(s for s, b in zip(sizes, bucket_of, strict=True) if b == n)
-                                         for n in range(bucket_of[-1] + 1)])  # fmt: skip
-        self._pieces = [bucket_of.count(n) for n in range(len(self._buckets))]
+        bucket_of = _buckets(sizes, ceil(overlap.bucket_bytes / self._all.element_size()))
+        elements: Counter[int] = Counter()
+        for size, bucket in zip(sizes, bucket_of, strict=True):
+            elements[bucket] += size
+        self._buckets = self._all.split(list(elements.values()))
+        self._pieces = list(Counter(bucket_of).values())
         self._of_sums, self._of_replicated, *of_parameters = bucket_of
         for parameter, bucket in zip(parameters, of_parameters, strict=True):
             parameter.register_post_accumulate_grad_hook(lambda _, bucket=bucket: self._made(bucket))

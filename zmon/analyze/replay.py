@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from zmon import detectors
+from zmon.account import Account
 from zmon.analyze.rows import StepLog
 from zmon.hardware import HostSample
 from zmon.hub.book import Book
@@ -45,9 +46,8 @@ def play(log: StepLog, attempt: int) -> Attempt:
     ranks = sorted(rank for number, rank in log.records if number == attempt)
     steps = sorted({step for rank in ranks for step in log.records[attempt, rank]})
     states = tuple(_state(log, attempt, rank, max(ranks) + 1) for rank in ranks)
-    played = Attempt(
-        attempt, Book({s.run_uid for s in states}, max(ranks) + 1), len(ranks), max(ranks) + 1, len(steps), []
-    )
+    book = Book({s.run_uid for s in states}, max(ranks) + 1, Account(log.job_id))
+    played = Attempt(attempt, book, len(ranks), max(ranks) + 1, len(steps), [])
     open_: dict[tuple[str, str, tuple[int, ...], tuple[str, ...]], Spell] = {}
     for snapshot in _looks(log, attempt, states, steps, played.book):
         said = {}

@@ -22,6 +22,7 @@ MAX_RECORDS = 500_000  # about 1 GB of them
 MAX_RANKS = 1 << 20  # more than the largest jobs have; beyond is damage, and each rank below it costs memory
 _MOST = 1 << 63  # bytes or seconds; more, and what is no number, is unknown
 UNTOLD = "unknown"  # the op that a rank waited in, where the log has phases only
+_REPORT = "report_"  # what the column of a gauge begins with
 _SLACK = 0.01  # of a step, that its parts may miss by rounding
 
 Key = tuple[int, int]  # attempt, rank
@@ -34,6 +35,9 @@ class StepLog:
     job_id: str
     records: defaultdict[Key, dict[int, StepRecord]] = field(default_factory=lambda: defaultdict(dict))
     hosts: dict[Key, str] = field(default_factory=dict)
+    reported: defaultdict[Key, dict[int, dict[str, float]]] = field(
+        default_factory=lambda: defaultdict(dict)
+    )  # by step
     left_out: Counter[str] = field(default_factory=Counter)  # rows, by reason
     every: int = 1  # only steps whose number divides by it were read
     blames: bool = False  # it tells waiting from working, for one rank at least
@@ -142,6 +146,9 @@ def _take(log: StepLog, row: Mapping[str, Any] | None) -> None:
         measures, blames = _measures(row, duration)
         log.blames |= blames
         log.records[key][step] = StepRecord(step, start, duration, measures, _count(row, "device_memory_peak"))
+        reported = {name[len(_REPORT) :]: value for name, value in row.items() if name.startswith(_REPORT)}
+        if told := {name: float(value) for name, value in reported.items() if _number(value)}:
+            log.reported[key][step] = told
 
 
 def _measures(row: Mapping[str, Any], duration: float) -> tuple[Measures, bool]:
@@ -168,6 +175,10 @@ def _measures(row: Mapping[str, Any], duration: float) -> tuple[Measures, bool]:
 def _op(row: Mapping[str, Any], op: str) -> OpTotals:
     sent, received = (_count(row, f"bytes_{way}_{op}") or 0 for way in ("sent", "received"))
     return OpTotals(1, _seconds(row, f"exposed_{op}") or 0.0, _seconds(row, f"inflight_{op}") or 0.0, sent, received)
+
+
+def _number(value: object) -> bool:
+    return isinstance(value, float) or (isinstance(value, int) and abs(value) < _MOST)
 
 
 def _seconds(row: Mapping[str, Any], name: str) -> float | None:

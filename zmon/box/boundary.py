@@ -5,12 +5,13 @@ A boundary holds everything so far; a step is the difference between its own and
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 from zmon.box import layout
-from zmon.records import OPS, PHASES, Measures, Memory, OpTotals, StepRecord
+from zmon.records import ACTIVITIES, OPS, PHASES, Measures, Memory, OpTotals, StepRecord
 
 _NS = 1e-9
 
@@ -27,6 +28,8 @@ class Totals:
     overhead_seconds: float
     dropped_records: int
     measures: Measures
+    between_seconds: dict[str, float]  # by activity, what belongs to no step
+    time: float  # seconds on the host's monotonic clock
 
 
 class Boundary(NamedTuple):
@@ -46,19 +49,20 @@ class Boundary(NamedTuple):
     network: tuple[int, ...]
     step_amounts: tuple[int, ...]
     amounts: tuple[int, ...]
+    between: tuple[int, ...]
+    reported: Mapping[int, float]  # gauges by their place in the report cell, if told since the boundary before
     times: tuple[int, ...]
     counts: tuple[int, ...]
 
     @classmethod
     def of(cls, v: tuple[int, ...]) -> Boundary:
         """From the numbers as they stand in the ring."""
-        at = layout.HEAD + 2 * layout.NUM_AMOUNTS
-        times, counts = v[at : at + layout.NUM_TIMES], v[at + layout.NUM_TIMES :]
-        own, so_far = v[layout.HEAD : layout.HEAD + layout.NUM_AMOUNTS], v[layout.HEAD + layout.NUM_AMOUNTS : at]
-        number, kind, step, time, steps, step_ns, last_step, last_checkpoint = v[:8]
+        head, own, so_far, between, (told,), values, times, counts = (v[a:b] for a, b in pairwise((0, *layout.EDGES)))
+        reported = {at: value for at, value in enumerate(values) if told >> at & 1} if told else {}
+        number, kind, step, time, steps, step_ns, last_step, last_checkpoint = head[:8]
         return cls(
             number, kind, step, time, steps, step_ns, last_step, last_checkpoint,
-            v[8:11], v[11], v[12], v[13:15], own, so_far, times, counts,
+            head[8:11], head[11], head[12], head[13:15], own, so_far, between, reported, times, counts,
         )  # fmt: skip
 
 
@@ -73,6 +77,8 @@ def totals(last: Boundary) -> Totals:
         last.overhead * _NS,
         last.dropped,
         _measures(last.times, last.counts, last.amounts, last.network),
+        {activity: ns * _NS for activity, ns in zip(ACTIVITIES, last.between, strict=True) if ns},
+        last.time * _NS,
     )
 
 

@@ -27,11 +27,12 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 
-from zmon.records import OPS, PHASES
+from zmon.records import ACTIVITIES, OPS, PHASES
 
 MAGIC = b"ZMONBOX\0"
-VERSION = 3
+VERSION = 4
 RING_CAPACITY = 4096  # boundaries; a few minutes of 20 ms steps
 MAX_GROUPS = 8
 MAX_REPORT_KEYS = 4
@@ -60,9 +61,11 @@ TURN, STEP = range(2)  # kinds of boundary
 CRC = struct.Struct("<I")
 PREFIX = struct.Struct("<8sIIQI")
 # number, kind | step, time, steps, step ns, last step unix, last checkpoint unix, memory (allocated, reserved, peak),
-# overhead, dropped, bytes to and from other hosts so far | amounts of the step, amounts so far | times | counts
+# overhead, dropped, bytes to and from other hosts so far | amounts of the step, amounts so far | ns by activity that
+# belong to no step | which gauges were reported since the one before, a bit each, and all values | times | counts
 HEAD = 15
-BOUNDARY = struct.Struct(f"<Q{HEAD - 1 + 2 * NUM_AMOUNTS + NUM_TIMES + NUM_COUNTS}q")
+EDGES = tuple(accumulate((HEAD, NUM_AMOUNTS, NUM_AMOUNTS, len(ACTIVITIES), 1, MAX_REPORT_KEYS, NUM_TIMES, NUM_COUNTS)))
+BOUNDARY = struct.Struct(f"<Q{EDGES[4] - 1}q{MAX_REPORT_KEYS}d{NUM_TIMES + NUM_COUNTS}q")
 
 
 def aligned(size: int) -> int:

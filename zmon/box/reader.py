@@ -169,6 +169,11 @@ class BoxReader:
         _, *pairs = self._cell(layout.REPORT)
         return {layout.text(k): v for k, v in zip(pairs[::2], pairs[1::2], strict=True) if layout.text(k)}
 
+    def report_names(self) -> tuple[str, ...]:
+        """Of the gauges, by their place."""
+        _, *pairs = self._cell(layout.REPORT)
+        return tuple(layout.text(key) for key in pairs[::2] if layout.text(key))
+
     def words(self) -> LastWords | None:
         """What the rank said before it went; None if it said nothing."""
         _, unix, kind, type_, message = self._cell(layout.WORDS)

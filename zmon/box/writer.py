@@ -106,13 +106,13 @@ class BoxWriter:
         """Write one of the live numbers."""
         self.live[at], self.live[at + 1] = value, ~value
 
-    def _ring(self) -> Callable[[Sequence[int], Sequence[int], Sequence[int]], int]:
+    def _ring(self) -> Callable[[Sequence[float], Sequence[int], Sequence[int]], int]:
         pack, crc_pack, view = layout.BOUNDARY.pack_into, layout.CRC.pack_into, self._view
         size, seed = layout.BOUNDARY.size, self._seed
         ring, capacity, apart = layout.RING, layout.RING_CAPACITY, layout.BOUNDARY_SIZE
         number = 0
 
-        def append(head: Sequence[int], times: Sequence[int], counts: Sequence[int]) -> int:
+        def append(head: Sequence[float], times: Sequence[int], counts: Sequence[int]) -> int:
             nonlocal number
             at = ring + (number + 1) % capacity * apart
             pack(view, at, number + 1, *head, *times, *counts)

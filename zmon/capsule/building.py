@@ -55,7 +55,7 @@ def _hosts(snapshot: Snapshot, finding: Finding) -> tuple[tuple[HostRow, ...], t
 
 
 def _rank_row(state: RankState, finding: Finding, watched: bool, run: Kept | None) -> RankRow:
-    records = [record for _, record in run.records] if run else []
+    records = [step.record for step in run.last] if run else []
     words, inside = state.last_words, state.in_flight
     return RankRow(
         rank=state.rank,

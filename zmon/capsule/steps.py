@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
 from zmon.capsule.record import Step
 from zmon.records import Finding, Measures, OpTotals, RankState, Snapshot, StepRecord
+from zmon.steplog import Step as Logged
 from zmon.steplog.format import Run
 from zmon.steplog.table import Table, write_json_lines
 
@@ -36,10 +37,10 @@ def chosen(snapshot: Snapshot, finding: Finding) -> tuple[RankState, ...]:
 
 @dataclass(frozen=True)
 class Kept:
-    """One rank's last steps, with their starts in unix seconds."""
+    """One rank's last steps."""
 
     state: RankState
-    records: tuple[tuple[float, StepRecord], ...]
+    last: tuple[Logged, ...]
 
     @property
     def run(self) -> Run:
@@ -47,13 +48,13 @@ class Kept:
         state = self.state
         return Run(state.job_id, state.attempt, state.rank, state.run_uid, state.host, state.start, 0)
 
-    def steps(self) -> Iterator[tuple[float, StepRecord]]:
-        """Oldest first."""
-        return iter(self.records)
+    def steps(self) -> Iterator[Logged]:
+        """Oldest first; what was reported in them the agents do not tell."""
+        return iter(self.last)
 
     def so_far(self) -> Measures:
         """What ran in one of these steps."""
-        ran = [record.measures for _, record in self.records]
+        ran = [step.record.measures for step in self.last]
         phases = {phase for measures in ran for phase in measures.phases}
         ops = {op for measures in ran for op in measures.ops}
         return Measures(dict.fromkeys(phases, 0.0), dict.fromkeys(ops, OpTotals()))
@@ -61,7 +62,7 @@ class Kept:
 
 def kept(state: RankState, records: Sequence[StepRecord], zero: float) -> Kept:
     """The last 200; `zero` is the unix time at which the clock they start by was 0."""
-    return Kept(state, tuple((zero + record.start, record) for record in records[-STEPS:]))
+    return Kept(state, tuple(Logged(zero + record.start, record, {}) for record in records[-STEPS:]))
 
 
 def lines(runs: Sequence[Kept]) -> tuple[bytes, tuple[int, ...]]:
@@ -69,7 +70,7 @@ def lines(runs: Sequence[Kept]) -> tuple[bytes, tuple[int, ...]]:
     table, parts, size = Table.of(runs), [], 0
     for run in runs:
         part = io.BytesIO()
-        write_json_lines(Table([run], table.phases, table.ops), part)
+        write_json_lines(replace(table, runs=[run]), part)
         size += part.tell()
         if size > MAX_BYTES:
             break

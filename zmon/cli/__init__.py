@@ -11,6 +11,7 @@ import zmon
 from zmon.cli import config
 from zmon.cli.analyzing import analyze
 from zmon.cli.asking import doctor, status, top
+from zmon.cli.comparing import compare_command
 from zmon.cli.daemons import agent, dashboard, hub
 from zmon.cli.drilling import drill
 from zmon.cli.exporting import steps
@@ -19,7 +20,22 @@ from zmon.cli.machine import demo, up
 from zmon.cli.running import run_command
 from zmon.errors import UsageError, ZmonError
 
-COMMANDS = (run_command, demo, up, agent, hub, dashboard, status, top, incident, doctor, steps, analyze, drill)
+COMMANDS = (
+    run_command,
+    demo,
+    up,
+    agent,
+    hub,
+    dashboard,
+    status,
+    top,
+    incident,
+    doctor,
+    steps,
+    analyze,
+    compare_command,
+    drill,
+)
 
 
 def _load_config(context: click.Context, _: click.Parameter, path: Path | None) -> None:

@@ -20,6 +20,7 @@ from zmon.doctor import examine
 from zmon.errors import NotServed, Unreachable, UsageError, ZmonError
 from zmon.plan_table import plan_table
 from zmon.terminal import doctor_table, status_table
+from zmon.time_table import time_table
 
 BLIND = 3  # exit code of `zmon status` when nobody can tell
 
@@ -27,7 +28,9 @@ BLIND = 3  # exit code of `zmon status` when nobody can tell
 @click.command()
 @data_dir_option
 @click.option("--hub", envvar="ZMON_HUB_URL", help="Base URL of the hub.")
-@click.option("--job", "job_id", help="This job alone, and what its trainer had planned beside what is.")
+@click.option(
+    "--job", "job_id", help="This job alone: where its time went, and what its trainer had planned beside what is."
+)
 @click.option("--json", "as_json", is_flag=True)
 def status(data_dir: Path, hub: str | None, job_id: str | None, as_json: bool) -> None:
     """Jobs and what is wrong with them. Exit code 0: healthy, 1: findings, 3: nobody can tell."""
@@ -57,7 +60,7 @@ def status(data_dir: Path, hub: str | None, job_id: str | None, as_json: bool) -
     else:
         Console().print(status_table(listed, found.findings, jobs.blind, time.time()))
         if plan is not None:
-            Console().print(plan_table(plan))
+            Console().print(*map(time_table, listed), plan_table(plan), sep="\n")
     sys.exit(BLIND if jobs.blind else 1 if found.findings else 0)
 
 

@@ -174,5 +174,5 @@ def _cost(share: _Share, rank: int, cause: str) -> float:
     own = max(step.self_seconds[rank] - median_low(step.self_seconds), 0.0)
     if cause != "all_to_all_skew":
         return own
-    last = step.self_seconds.index(max(step.self_seconds))
+    last = step.last
     return own + step.exposed[_OP][last] * share.beyond

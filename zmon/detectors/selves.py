@@ -76,9 +76,12 @@ class Selves:
         middle: float = median(median(row) for row in zip(*(own[-num_steps:] for own in self.own), strict=True))
         return middle
 
-    def lag(self, rank: int, num_steps: int) -> float:
-        """By how much a rank was behind the others in most of the last so many steps."""
-        return median(self._behind(rank, num_steps))
+    def caught_up(self, rank: int, num_steps: int, least_seconds: float) -> bool:
+        """Whether a rank is less behind the others than that: in most of the last so many steps, or in the mean of the
+        newest two thirds, which tells sooner where steps differ much: of long ones few pass within half a minute."""
+        behind = self._behind(rank, num_steps)
+        newest = behind[num_steps // _THIRDS :]
+        return median(behind) < least_seconds or fmean(newest) < least_seconds
 
     def lags(self, num_steps: int, least_seconds: float, deviations: float | None = None) -> list[Lag]:
         """Of the ranks that were `least_seconds` behind in the last so many steps, the largest first.

@@ -43,7 +43,7 @@ def held_up(steps: Sequence[AlignedStep], good: Baseline | None, grown_ratio: fl
 
 def took(steps: Sequence[AlignedStep], good: Baseline | None) -> tuple[float, float, float | None]:
     """Collectives, as the last to arrive saw them; the step; and the collectives while the job was well."""
-    exposed = median(step.seconds - max(step.self_seconds) for step in steps)
+    exposed = median(step.exposed_seconds for step in steps)
     return exposed, median(step.seconds for step in steps), good.exposed_seconds if good else None
 
 

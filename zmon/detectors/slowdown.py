@@ -155,7 +155,7 @@ def _grown(snapshot: Snapshot, now: Stretch, good: Baseline) -> dict[str, float]
 
 def _late_for_data(step: AlignedStep) -> float:
     """What part of the last arriver's time beyond the median rank's is spent waiting for data."""
-    last = step.self_seconds.index(max(step.self_seconds))
+    last = step.last
     late = step.self_seconds[last] - median_low(step.self_seconds)
     data = step.phases.get("data")
     return (data[last] - median_low(data)) / late if data and late > 0 else 0.0

@@ -32,10 +32,11 @@ class Straggler:
     over_ratio: float = 0.5  # of both: below it, it is over
     num_steps: int = 12  # four for each third, whose median one odd step leaves alone
     lasting_seconds: float = 3.25  # in each third of it: two seconds of contention reach into all three only if longer
-    chance_ratio: float = 4.25  # deviations beyond chance, of two ranks
+    chance_ratio: float = 4.25  # deviations beyond chance, of two ranks; how often it errs: python -m bench.straggler
     input_ratio: float = 0.67  # of the lag is waiting for data: then the cause is input; a third or less: compute
     grown_ratio: float = 0.2  # of a good step, by which the collectives take longer
-    exposed_ratio: float = 0.5  # of the step in collectives, where no good one is known or good ones are no better
+    exposed_ratio: float = 0.5  # of the step in collectives, where good ones are no better
+    young_exposed_ratio: float = 0.25  # where no good one is known yet: at `quicker_ratio` 60 % of it is `cost_ratio`
     quicker_ratio: float = 2.5  # links among others to those of one host; quiet trials 1.4 at most, at a tenth 4.6
     alike_ratio: float = 1.6  # below it links are as quick as each other again
     name = "straggler"
@@ -69,11 +70,11 @@ class Straggler:
             if len(told) > 2 and slow_host(snapshot, self.alike_ratio) is None:
                 return True
             steps, part = snapshot.steps[-taken:], self.over_ratio
-            return not held_up(steps, snapshot.baseline, part * self.grown_ratio, self.exposed_ratio)
+            return not held_up(steps, snapshot.baseline, part * self.grown_ratio, self._exposed_ratio(snapshot))
         if finding.cause == "thermal_throttle" and not any(w.now.gpus for w in snapshot.hardware):
             return False
         least = self.over_ratio * self._least(selves, taken)
-        return all(selves.lag(rank, taken) < least for rank in finding.ranks)
+        return all(selves.caught_up(rank, taken, least) for rank in finding.ranks)
 
     def inert(self, snapshot: Snapshot) -> str | None:
         """Where ranks cannot be compared."""
@@ -104,26 +105,31 @@ class Straggler:
 
     def _late(self, snapshot: Snapshot, selves: Selves, taken: int) -> Finding | None:
         alone: Selves | None = None  # without what more work explains
+        hot = {one.state.rank for one in throttled(snapshot) if one.hot}
         for looked_at in (taken, 3 * taken // 2, 2 * taken):  # a longer one sees through more noise
-            if len(snapshot.steps) < 2 * looked_at:  # too few to know what chance does
+            if len(snapshot.steps) < (looked_at if hot else 2 * looked_at):  # too few to know what chance does
                 return None
             held = {lag.rank for lag in selves.lags(looked_at, self._least(selves, looked_at))}
             if not held:
                 continue  # whatever the work, nobody waits for anybody
             alone = alone or selves.without_work()
-            lags = [lag for lag in self._sure(alone, looked_at) if lag.rank in held]
+            lags = [lag for lag in self._sure(alone, looked_at, hot) if lag.rank in held]
             alike = [lag for lag in lags if lag.seconds >= lags[0].seconds / 2]
             by_design = len(alike) > 1 and 2 * len(alike) >= snapshot.world_size  # stages of a pipeline
             if alike and not by_design:
                 return self._finding(snapshot, alone, alike, looked_at)
         return None
 
-    def _sure(self, selves: Selves, taken: int) -> list[Lag]:
-        """Lags beyond chance. A part of a step, waiting for data or the rest, has less of chance than all of it."""
+    def _sure(self, selves: Selves, taken: int, hot: set[int]) -> list[Lag]:
+        """Lags beyond chance, or whose GPU says so itself. A part of a step, waiting for data or the rest, has less of
+        chance than all of it."""
         least = self._least(selves, taken)
         late = selves.lags(taken, least)
-        sure = selves.lags(taken, least, self.chance_ratio) if late else []
-        if sure or not late:
+        told = [lag for lag in late if lag.rank in hot]
+        if told or not late or len(selves.steps) < 2 * taken:
+            return told
+        sure = selves.lags(taken, least, self.chance_ratio)
+        if sure:
             return sure
         in_part = [lag.rank for own in selves.split("data") for lag in own.lags(taken, least, self.chance_ratio)]
         return [lag for lag in late if lag.rank in in_part]
@@ -218,9 +224,12 @@ class Straggler:
             evidence={"throttled": {one.gpu.uuid: list(one.reasons) for one in hot[:SHOWN]}},
         )
 
+    def _exposed_ratio(self, snapshot: Snapshot) -> float:
+        return self.young_exposed_ratio if snapshot.baseline is None else self.exposed_ratio
+
     def _network(self, snapshot: Snapshot, steps: Sequence[AlignedStep]) -> Finding | None:
         """The host whose link is slow."""
-        if not held_up(steps, snapshot.baseline, self.grown_ratio, self.exposed_ratio):
+        if not held_up(steps, snapshot.baseline, self.grown_ratio, self._exposed_ratio(snapshot)):
             return None
         accused = slow_host(snapshot, self.quicker_ratio)
         if accused is None:

@@ -61,7 +61,7 @@ class Drill:
     job: Mapping[str, int | float] = field(default_factory=dict)  # fields of JobSpec that it needs otherwise
     begins: Literal["training", "starting"] = "training"  # when it strikes
     evidence: tuple[str, ...] = ()  # words that the finding has to hold, wherever in it; {rank} is the struck one
-    may_warn: tuple[str, ...] = ()  # a quiet one: causes that may be warned of, and read of the next day; no more
+    may_warn: tuple[str, ...] = ()  # causes that are true as well: a warning, to be read the next day, and no more
     watch_seconds: float = 8.0  # a quiet one: how long to go on looking after the strike
     unavailable: Callable[[], str | None] = lambda: None  # why it cannot be played here
     afterwards: Callable[[Scene], str | None] = lambda scene: None  # what was lost, once the fault is lifted

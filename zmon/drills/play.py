@@ -107,9 +107,10 @@ def _strike(drill: Drill, scene: Scene, row: Row) -> Row:
     """Cause the fault, wait for the finding and the page, lift it, wait for the end."""
     before = tuple(sorted({finding.cause for finding in _findings(scene, row.time)}))
     struck = drill.fault(scene)
+    done = steps_done(scene.job.folder)
     due: float | None = None
     try:
-        row, due = _hear(drill, scene, struck, replace(row, before=before, host=struck.host or scene.host))
+        row, due = _hear(drill, scene, struck, replace(row, before=before, host=struck.host or scene.host), done)
     finally:
         if struck.lift is not None:
             with contextlib.suppress(ProcessLookupError):
@@ -122,16 +123,20 @@ def _strike(drill: Drill, scene: Scene, row: Row) -> Row:
     return replace(row, paged=_alerts(scene, struck.onset, "critical"), warned=_alerts(scene, struck.onset, "warning"))
 
 
-def _hear(drill: Drill, scene: Scene, struck: Strike, row: Row) -> tuple[Row, float | None]:
-    """What is found, and when; and since when a page is due: None where nothing is found, or it is found by a page."""
+def _hear(drill: Drill, scene: Scene, struck: Strike, row: Row, done: int) -> tuple[Row, float | None]:
+    """What is found, and when; and since when a page is due: None where nothing is found, or it is found by a page.
+
+    `done` steps were done at the onset.
+    """
     usual, slow = row.median_seconds or row.step_seconds, row.p99_seconds or row.step_seconds
     target = TARGETS.finding_seconds(drill.proof, usual, slow, struck.lease_seconds)
     until = struck.onset + min(2 * target, MOST_SECONDS) + PATIENCE_SECONDS
     found, seen = _await_finding(drill, scene, struck, until)
+    meanwhile = steps_done(scene.job.folder) - done if drill.proof == "steps" else None
     row = replace(row, target_seconds=target)
     if found is None or seen is None:
         return row, None
-    row = replace(_told(drill, scene, struck, row, found), finding_seconds=seen - struck.onset)
+    row = replace(_told(drill, scene, struck, row, found), finding_seconds=seen - struck.onset, finding_steps=meanwhile)
     if isinstance(found, Page):
         return row, None
     due = _scraped(scene) if struck.unscraped else seen
@@ -205,8 +210,13 @@ def _told(drill: Drill, scene: Scene, struck: Strike, row: Row, found: Finding |
         told_ranks=found.ranks,
         told_hosts=found.hosts,
         evidence_missing=tuple(word for word in words if word not in text),
-        beside=tuple(sorted({f.cause for f in now if f.id != found.id})),
+        beside=tuple(sorted({f.cause for f in now if f.id != found.id and not _excused(drill, f)})),
     )
+
+
+def _excused(drill: Drill, finding: Finding) -> bool:
+    """Whether it is true as well, and wakes nobody."""
+    return finding.severity == "warning" and finding.cause in drill.may_warn
 
 
 def _watch(drill: Drill, scene: Scene, row: Row) -> Row:
@@ -218,7 +228,7 @@ def _watch(drill: Drill, scene: Scene, row: Row) -> Row:
         what = f"{' and '.join(silent)} did not answer at the end"
         raise PartFailed(what, "nobody could have been woken", f"see {scene.stage.folder}")
     found = _findings(scene, row.time, siblings=True)
-    excused = [f for f in found if f.severity == "warning" and f.cause in drill.may_warn]
+    excused = [f for f in found if _excused(drill, f)]
     told = {(finding.job_id, finding.detector) for finding in excused}  # what an alert about them is labelled with
     rang = [page for page in _pages(scene, row.time) if page.severity == "warning"]
     warned = {f.cause for f in found if f.severity == "warning" and f not in excused}

@@ -52,6 +52,7 @@ class Row:
     beside: tuple[str, ...] = ()  # what else was found, by cause
     target_seconds: float | None = None
     finding_seconds: float | None = None  # onset → finding
+    finding_steps: int | None = None  # that the job finished meanwhile, where steps are what proves it
     page_seconds: float | None = None  # finding → the page about it, however late; None: it never came
     resolved_seconds: float | None = None  # lifted → resolved
     lifted: bool = False
@@ -73,8 +74,13 @@ class Row:
             return "missed"
         if self.told not in self.expected or not self.culprit_right:
             return "wrong"
-        late = self.finding_seconds is not None and self.finding_seconds > (self.target_seconds or math.inf)
-        return "late" if late else "right"
+        return "late" if self._late else "right"
+
+    @property
+    def _late(self) -> bool:
+        by_time = self.finding_seconds is not None and self.finding_seconds > (self.target_seconds or math.inf)
+        by_steps = self.finding_steps is None or self.finding_steps > TARGETS.slow_steps
+        return by_time and by_steps
 
     @property
     def remarks(self) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ class Targets:
     silence_steps: float = 15.0  # × p99
     silence_more_seconds: float = 1.0
     lease_more_seconds: float = 2.0
-    slow_steps: float = 20.0  # × the median
+    slow_steps: int = 20  # of the job from the onset on, or as many of its median ones before
     slow_floor_seconds: float = 5.0
     watcher_seconds: float = 45.0  # 20 s without a pass, 10 s of patience, and the intervals on the way
     page_seconds: float = 5.0

@@ -18,6 +18,7 @@ from aiohttp import web
 
 from zmon import client, detectors
 from zmon.errors import Unreachable
+from zmon.hub.accounts import Accounts
 from zmon.hub.answers import Answers
 from zmon.hub.book import Books
 from zmon.hub.config import HubConfig
@@ -40,7 +41,7 @@ class Hub:
         self._config = config
         self.links = [AgentLink(url) for url in config.agents]
         self.journal = Journal(config.data_dir / "findings.jsonl")
-        self.books = Books()
+        self.books = Books(Accounts(config.data_dir / "accounts"))
         self.snapshots: tuple[Snapshot, ...] = ()
         self.failed: dict[tuple[str, str], str] = {}  # what, on which job, with which error
         self.pass_seconds = 0.0
@@ -149,11 +150,13 @@ class Hub:
         if all(link.report or link.silent_seconds > FORGET_SECONDS for link in self.links):
             self._forget_gone_jobs(now)
         self.incidents.follow(session, self.snapshots, now)
+        self.books.accounts.keep(snapshot.job_id for snapshot in self.snapshots)
         self.last_pass_time = now
 
     def _with_steps(self, snapshot: Snapshot, reports: list[AgentReport]) -> Snapshot:
         with self._apart("history", snapshot.job_id):
-            return self.books.of(snapshot).add(snapshot, reports)
+            stalled = bool(self.journal.of(snapshot.job_id, "stall"))
+            return self.books.of(snapshot).add(snapshot, reports, stalled)
         return snapshot
 
     @contextlib.contextmanager
@@ -193,7 +196,7 @@ class Hub:
         """Every job that an agent reports."""
         active = self.journal.active()
         return [
-            view(snapshot, self.books.of(snapshot).time, [f for f in active if f.job_id == snapshot.job_id])
+            view(snapshot, self.books.of(snapshot), [f for f in active if f.job_id == snapshot.job_id])
             for snapshot in self.snapshots
         ]
 
@@ -211,6 +214,7 @@ class Hub:
             yield
             self.incidents.cancel()
             self._gathering.cancel()
+            self.books.accounts.save()
             for task in (*tasks, *self._asked.values()):
                 task.cancel()
             await asyncio.gather(*tasks, *self._asked.values(), return_exceptions=True)

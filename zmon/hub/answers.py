@@ -82,8 +82,9 @@ class Answers:
         """For Prometheus."""
         hub, histograms = self._hub, {}
         for snapshot in hub.snapshots:
-            account = hub.books.of(snapshot).time
-            histograms[snapshot.job_id] = (account.histogram, account.total_seconds)
+            account = hub.books.of(snapshot).account
+            if account.histogram:
+                histograms[snapshot.job_id] = (account.histogram, account.histogram_seconds)
         page = metrics.hub_page(
             hub.jobs(), histograms, hub.journal.published(), hub.pass_seconds, hub.last_pass_time, zmon.__version__
         )
@@ -114,7 +115,7 @@ def ranks(snapshot: Snapshot) -> list[dict[str, Any]]:
             "watched": at in watched,
             "in_flight_seconds": state.in_flight.seconds if state.in_flight else None,
             "self_seconds": last.self_seconds[at] if last else None,
-            "exposed_seconds": sum(seconds[at] for seconds in last.exposed.values()) if last else None,
+            "exposed_seconds": last.exposed_of(at) if last else None,
         }
 
     return [row(state) for state in snapshot.known]

@@ -7,11 +7,14 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 
 from zmon import metrics
+from zmon.account import Account
 from zmon.baseline import Learning
 from zmon.efficiency import JobTime
 from zmon.history import History
+from zmon.hub.accounts import Accounts
 from zmon.planned import Plan
 from zmon.records import AgentReport, Flight, Snapshot
+from zmon.stats import quantile
 
 
 @dataclass
@@ -20,21 +23,26 @@ class Book:
 
     uids: set[str]
     world_size: int
+    account: Account
     history: History = field(init=False)
     learning: Learning = field(default_factory=Learning)
-    time: JobTime = field(default_factory=lambda: JobTime(metrics.STEP_SECONDS_BOUNDS))
+    time: JobTime = field(default_factory=JobTime)
     flights: dict[int, Flight] = field(default_factory=dict)  # gathered for the stall that goes on
     plan: Plan | None = None  # the last that was told
 
     def __post_init__(self) -> None:
         self.history = History(self.world_size)
 
-    def add(self, snapshot: Snapshot, reports: Collection[AgentReport]) -> Snapshot:
-        """Take in what the agents newly told of the job's steps; the Snapshot with all that is known of them."""
+    def add(self, snapshot: Snapshot, reports: Collection[AgentReport], stalled: bool = False) -> Snapshot:
+        """Take in what the agents newly told of the job's steps; the Snapshot with all that is known of them.
+
+        `stalled`: a finding says that nothing moves."""
         told = {uid: steps for report in reports for uid, steps in report.records.pop(snapshot.job_id, {}).items()}
         fresh = {r.rank: told[r.run_uid] for r in snapshot.ranks if r.run_uid in told}
         steps = self.history.add(fresh)
         self.time.add(steps)
+        self.account.observe(steps, metrics.STEP_SECONDS_BOUNDS)
+        self.account.look(snapshot, steps, quantile(self.time.recent_seconds, 0.5) or 0.0, stalled)
         self.learning.add(steps)
         for plan in (report.plans[uid] for report in reports for uid in report.plans.keys() & self.uids):
             if len(plan.tables) == self.world_size:
@@ -53,15 +61,18 @@ class Book:
 class Books:
     """By job."""
 
-    def __init__(self) -> None:
+    def __init__(self, accounts: Accounts) -> None:
         self._books: dict[str, Book] = {}
+        self.accounts = accounts
 
     def of(self, snapshot: Snapshot) -> Book:
         """That of this start of the job: none of its ranks, or another number of them, is another start."""
         uids = {r.run_uid for r in snapshot.known}
         book = self._books.get(snapshot.job_id)
         if book is None or not book.uids & uids or book.world_size != snapshot.world_size:
-            book = self._books[snapshot.job_id] = Book(uids, snapshot.world_size)
+            book = self._books[snapshot.job_id] = Book(uids, snapshot.world_size, self.accounts.of(snapshot))
+        elif book.account.another_life(snapshot):  # its ranks came one by one
+            book.account = self.accounts.of(snapshot)
         book.uids |= uids
         return book
 

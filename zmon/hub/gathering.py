@@ -1,13 +1,14 @@
 """When a job stalls: what its ranks are stuck in, and what the culprits said last, asked behind the pass's back.
 
-Of other findings the ranks go on: their stacks say nothing, and asking costs them. A dead rank is asked for if it is
-to blame: its agent has the end of its stderr.
+What is in flight is asked for just before the leases are over, so that the first verdict knows it: on a GPU it is most
+of what there is to know. Of other findings the ranks go on: their stacks say nothing, and asking costs them. A dead
+rank is asked for if it is to blame: its agent has the end of its stderr.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import aiohttp
@@ -18,9 +19,10 @@ from zmon.hub.book import Books
 from zmon.hub.config import HubConfig
 from zmon.journal import Journal
 from zmon.link import AgentLink
-from zmon.records import Finding, Flight, Snapshot
+from zmon.records import Finding, Flight, RankState, Snapshot
 
 _STDERR = "stderr_"
+_AHEAD_SECONDS = 1.5  # of the end of a lease: a pass, and the answers
 
 
 class Gathering:
@@ -30,6 +32,7 @@ class Gathering:
         self._config, self._links, self._journal, self._books = config, links, journal, books
         self._asked: dict[str, tuple[Any, ...]] = {}  # by finding: the verdict that evidence was gathered for
         self._tasks: dict[str, asyncio.Task[None]] = {}  # by finding: the last one
+        self._ahead: dict[str, asyncio.Task[None]] = {}  # by job that nearly stalls
 
     def what_is_new(self, session: aiohttp.ClientSession, snapshot: Snapshot) -> None:
         """Start asking about this job where its verdict is new."""
@@ -38,7 +41,7 @@ class Gathering:
         self._tasks = {finding_id: task for finding_id, task in self._tasks.items() if not task.done()}
         of_job = [finding for finding in active if finding.job_id == snapshot.job_id]
         if not of_job:
-            self._books.of(snapshot).flights = {}
+            self._look_ahead(session, snapshot)
         for finding in of_job:
             verdict = (finding.cause, finding.ranks, finding.step)
             if self._asked.get(finding.id) != verdict:
@@ -54,18 +57,41 @@ class Gathering:
 
     def cancel(self) -> None:
         """The hub ends."""
-        for task in self._tasks.values():
+        for task in (*self._tasks.values(), *self._ahead.values()):
             task.cancel()
+
+    def _look_ahead(self, session: aiohttp.ClientSession, snapshot: Snapshot) -> None:
+        """Ask once what is in flight where no rank has much left of its lease; forget it when one goes on."""
+        alive = [r for r in snapshot.ranks if r.alive and r.activity != "done"]
+        if not alive or not all(_nearly_overdue(r) for r in alive):
+            self._books.of(snapshot).flights = {}
+            if task := self._ahead.pop(snapshot.job_id, None):
+                task.cancel()
+        elif snapshot.job_id not in self._ahead:
+            self._ahead[snapshot.job_id] = asyncio.create_task(self._take_flights(session, snapshot))
+
+    async def _take_flights(self, session: aiohttp.ClientSession, snapshot: Snapshot) -> None:
+        book = self._books.of(snapshot)
+        book.flights = flights(await self._ask(session, snapshot, [r for r in snapshot.ranks if r.alive]))
+
+    async def _ask(
+        self,
+        session: aiohttp.ClientSession,
+        snapshot: Snapshot,
+        ranks: Sequence[RankState],
+        stacks: Collection[int] = (),
+    ) -> dict[int, dict[str, Any]]:
+        config, urls = self._config, {link.report.host: link.url for link in self._links if link.report}
+        asked = [(r, urls[r.host]) for r in ranks]
+        return await client.evidence(session, asked, stacks, config.evidence_seconds, config.max_asked)
 
     async def _gather(self, session: aiohttp.ClientSession, snapshot: Snapshot, finding: Finding) -> None:
         """Stacks of the culprits, or of everybody where nobody is named, and what every rank has in flight."""
-        config, urls = self._config, {link.report.host: link.url for link in self._links if link.report}
         book = self._books.of(snapshot)  # of this start: another may have begun when the answers are there
         alive = [r for r in snapshot.ranks if r.alive]
         ranks = [r for r in snapshot.ranks if r.rank in finding.ranks or (r.alive and not finding.ranks)]
-        chosen = {r.rank for r in ranks[: config.max_stacks]}
-        asked = [(r, urls[r.host]) for r in snapshot.ranks if r.alive or r.rank in chosen]
-        answers = await client.evidence(session, asked, chosen, config.evidence_seconds, config.max_asked)
+        chosen = {r.rank for r in ranks[: self._config.max_stacks]}
+        answers = await self._ask(session, snapshot, [r for r in snapshot.ranks if r.alive or r.rank in chosen], chosen)
         of_alive = {r.rank: answers[r.rank] for r in alive}
         book.flights = flights(of_alive)
         gathered: dict[str, Any] = {"in_flight": flight.table(snapshot, of_alive)}
@@ -74,6 +100,11 @@ class Gathering:
         if finding.ranks:
             gathered["stderr_tail"] = {str(rank): _said(answers[rank]) for rank in sorted(chosen)}
         self._journal.attach(finding.id, gathered)
+
+
+def _nearly_overdue(state: RankState) -> bool:
+    lease, spent = state.lease_seconds, state.step_seconds if state.activity == "train" else state.activity_seconds
+    return lease is not None and spent > max(lease / 2, lease - _AHEAD_SECONDS)
 
 
 def flights(answers: dict[int, dict[str, Any]]) -> dict[int, Flight]:

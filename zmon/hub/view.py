@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from zmon.efficiency import JobTime
+from zmon.hub.book import Book
 from zmon.records import Finding, JobView, Snapshot
 from zmon.stats import quantile
 
 
-def view(snapshot: Snapshot, account: JobTime, active: Sequence[Finding]) -> JobView:
-    """A job, given where its time went and what is wrong with it."""
-    lead = snapshot.known[0]
+def view(snapshot: Snapshot, book: Book, active: Sequence[Finding]) -> JobView:
+    """A job, given what is kept of it and what is wrong with it."""
+    lead, account = snapshot.known[0], book.account
     return JobView(
         job_id=snapshot.job_id,
         attempt=snapshot.attempt,
@@ -20,11 +20,14 @@ def view(snapshot: Snapshot, account: JobTime, active: Sequence[Finding]) -> Job
         ranks_seen=len(snapshot.ranks),
         state=job_state(snapshot, active),
         step=max(r.step for r in snapshot.known),
-        step_seconds=quantile(account.recent_seconds, 0.5),
-        step_seconds_p95=quantile(account.recent_seconds, 0.95),
-        samples_per_second=account.samples_per_second,
+        step_seconds=quantile(book.time.recent_seconds, 0.5),
+        step_seconds_p95=quantile(book.time.recent_seconds, 0.95),
+        samples_per_second=book.time.samples_per_second,
         report=lead.report,
         time=account.causes,
+        gpu_seconds=account.gpu_seconds,
+        goodput_ratio=account.goodput_ratio,
+        goodput_unknown=account.doubt,
         hosts=tuple(sorted({r.host for r in snapshot.known})),
         labels=lead.labels,
         findings=tuple(f.id for f in active),

@@ -28,6 +28,9 @@ def hub_page(
         page.add("zmon_hub_coverage_ratio", job.ranks_seen / job.world_size, job.job_id)
         for cause, seconds in job.time.items():
             page.add("zmon_job_time_seconds_total", seconds, job.job_id, cause)
+        for cause, seconds in job.gpu_seconds.items():
+            page.add("zmon_job_gpu_seconds_total", seconds, job.job_id, cause)
+        page.add("zmon_job_goodput_ratio", job.goodput_ratio, job.job_id)
     for job_id, (counts, total) in histograms.items():
         page.add_histogram(STEP_HISTOGRAM, "Duration of the job's steps.", ("job_id", job_id), counts, total)
     page.declare("zmon_finding")

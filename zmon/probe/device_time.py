@@ -35,7 +35,7 @@ class Closed(NamedTuple):
     """A boundary whose times are known, or will never be."""
 
     head: tuple[int, ...]
-    rest: tuple[int, ...]
+    rest: tuple[float, ...]
     counts: list[int]
     times: list[tuple[int, int]]  # where in the boundary's times, nanoseconds
     duration: int
@@ -51,7 +51,7 @@ class _Mark(NamedTuple):
 
 class _Waiting(NamedTuple):
     head: tuple[int, ...]
-    rest: tuple[int, ...]
+    rest: tuple[float, ...]
     counts: list[int]
     marks: list[_Mark]
     start: Event | None  # None where there are no marks
@@ -84,7 +84,7 @@ class DeviceTime:
         except RuntimeError:  # a device that failed: the job will say so
             return None
 
-    def close(self, head: tuple[int, ...], rest: tuple[int, ...], counts: list[int]) -> None:
+    def close(self, head: tuple[int, ...], rest: tuple[float, ...], counts: list[int]) -> None:
         """A boundary: of a step, or a turn to another activity, whose times belong to no step."""
         marks, self._marks = self._marks, []
         if head[0] == layout.STEP and marks and self._start is not None:

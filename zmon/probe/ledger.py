@@ -12,9 +12,11 @@ from collections.abc import Callable
 from zmon.box import BoxWriter, layout
 from zmon.interface import JobInterface
 from zmon.probe.device_time import DeviceTime
+from zmon.records import ACTIVITIES
 
 _MEMORY_INTERVAL_NS = 1_000_000_000  # the allocator's statistics are a slow call
 _UNKNOWN = [layout.UNKNOWN] * layout.NUM_AMOUNTS
+_NOTHING = (0.0,) * layout.MAX_REPORT_KEYS
 _MOST = (1 << 62) - 1  # an amount stays there: a boundary that does not fit would be lost, and each after it
 
 MemoryReader = Callable[[], tuple[int, int, int] | None]
@@ -37,9 +39,11 @@ class Ledger:
         self._network = (0, 0) if network_known else (layout.UNKNOWN,) * 2
         self._steps = self._step_ns = 0
         self._last_step = self._last_checkpoint = layout.UNKNOWN
+        self._between = [0] * len(ACTIVITIES)
         self._memory = (layout.UNKNOWN,) * 3
         self._memory_read = 0
         self._report: dict[str, float] = {}
+        self._told, self._reported = 0, _NOTHING  # since the last boundary, a bit each, and their values
         box.words(0, 0, b"", b"")
         box.report(*[b"", 0.0] * layout.MAX_REPORT_KEYS)
 
@@ -62,8 +66,11 @@ class Ledger:
         if known:
             own[:] = _UNKNOWN
 
-    def turn(self, number: int, now: int, leaving: bool = False) -> None:
-        """The rank turns to another activity: the times since the last boundary belong to no step, the counts stay."""
+    def turn(self, number: int, now: int, left: int, spent: int, leaving: bool = False) -> None:
+        """The rank turns to another activity: the times since the last boundary belong to no step, the counts stay.
+
+        `spent`: nanoseconds since then, in the activity that it has left."""
+        self._between[left] += spent
         self.times[:] = self._times_at_boundary
         self._step_amounts[:] = _UNKNOWN
         if self._interface is not None:
@@ -90,16 +97,20 @@ class Ledger:
             else:
                 self.dropped += 1
         flat: list[bytes | float] = []
-        for key, number in self._report.items():
+        for at, (key, number) in enumerate(self._report.items()):
             flat += (layout.field(key, 32), number)
-        self._box.report(*flat, *[b"", 0.0] * (layout.MAX_REPORT_KEYS - len(self._report)))
+            self._told |= (key in values) << at
+        unused = layout.MAX_REPORT_KEYS - len(self._report)
+        self._box.report(*flat, *[b"", 0.0] * unused)
+        self._reported = (*self._report.values(), *[0.0] * unused)
 
     def _close(self, kind: int, number: int, now: int, duration: int, leaving: bool = False) -> None:
         head = kind, number, now
         rest = (
             self._last_step, self._last_checkpoint, *self._memory, self.overhead_ns, self.dropped, *self._network,
-            *self._step_amounts, *self._amounts,
+            *self._step_amounts, *self._amounts, *self._between, self._told, *self._reported,
         )  # fmt: skip
+        self._told, self._reported = 0, _NOTHING
         if self.device is None:
             self._write(head, duration, rest, self.counts)
         else:
@@ -110,7 +121,7 @@ class Ledger:
                 self.dropped += closed.dropped
                 self._write(closed.head, closed.duration, closed.rest, closed.counts)
 
-    def _write(self, head: tuple[int, ...], duration: int, rest: tuple[int, ...], counts: list[int]) -> None:
+    def _write(self, head: tuple[int, ...], duration: int, rest: tuple[float, ...], counts: list[int]) -> None:
         if head[0] == layout.STEP:
             self._steps += 1
             self._step_ns += duration

@@ -71,7 +71,7 @@ class RankTimeline:
         self._busy_elsewhere: set[int] = set()  # threads that are in a collective
         self._step = 1  # the one it works on
         self.since = self._activity_since = self._step_since = clock()
-        ledger.turn(self._step, self.since)
+        ledger.turn(self._step, self.since, INIT, 0)
         self._write_place()
         self._write_state()
 
@@ -135,20 +135,20 @@ class RankTimeline:
         What has gathered since the last step boundary belongs to no step: its collectives count with their bytes, its
         times do not. The next step begins when the rank turns to training again.
         """
-        before = self.activity
         if get_ident() != self._thread:
-            return before
+            return self.activity
         if self._in_op:
             self.leave_op()
         if self.step_pending:
             self.end_step()
-        now = self._clock()
+        now, before = self._clock(), self.activity
         self.activity, self._codes = activity, _CODES[activity]
+        spent = now - self._step_since
         self.since = self._activity_since = self._step_since = now
         self.current_phase = OTHER
         self._count_elsewhere()
         self.ledger.overhead_ns = self.overhead_ns
-        self.ledger.turn(self._step, now, leaving=activity == DONE)
+        self.ledger.turn(self._step, now, before, spent, leaving=activity == DONE)
         if activity == TRAIN and self.device is None and self.make_device_time is not None:
             self.device = self.ledger.device = self.make_device_time()  # by now the rank uses it, if it has one
         self._write_place()

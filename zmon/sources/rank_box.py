@@ -269,6 +269,8 @@ class RankBox:
             resident_bytes=self._stat.resident_bytes if self._stat else None,
             blocked_seconds=None if self._blocked_at is None else (at - self._blocked_at) * _NS,
             leaving_seconds=max(0.0, seen - words.time) if self.alive and words and words.kind == "exception" else None,
+            between_seconds=totals.between_seconds,
+            open_seconds=max(0.0, at * _NS - totals.time),
             entered=tuple(Entered(OPS[op], groups[g][0], s, size) for op, g, s, size in entered if g in groups),
         )  # fmt: skip
 
@@ -277,10 +279,8 @@ class RankBox:
             return self._kept
         reader = self.reader
         assert reader is not None  # what it said is kept before it is let go
-        groups, sequences, entered = reader.groups(), reader.sequences(), reader.entered()
-        return _Contents(
-            reader.identity(), reader.totals(), reader.words(), reader.report(), groups, sequences, entered
-        )
+        who, totals, words, report = reader.identity(), reader.totals(), reader.words(), reader.report()
+        return _Contents(who, totals, words, report, reader.groups(), reader.sequences(), reader.entered())
 
     def _let_go(self, reader: BoxReader) -> None:
         """A thousand dead ranks must not hold a thousand files open."""

@@ -4,9 +4,9 @@
 they agree on.
 """
 
-from zmon.steplog.reader import RunSteps, read_runs
+from zmon.steplog.reader import RunSteps, Step, read_runs
 from zmon.steplog.writer import StepLog
 
 FOLDER = "steps"  # in the data directory
 
-__all__ = ["FOLDER", "RunSteps", "StepLog", "read_runs"]
+__all__ = ["FOLDER", "RunSteps", "Step", "StepLog", "read_runs"]

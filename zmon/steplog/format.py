@@ -46,6 +46,7 @@ class Run:
     host: str
     start: float  # unix seconds
     seed: int  # of its box
+    reports: tuple[str, ...] = ()  # names of its gauges, in the order of the box; there may be more in a later segment
 
     @property
     def stem(self) -> str:

@@ -7,9 +7,10 @@ and counted, never made up.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from zmon.box import layout
 from zmon.box.boundary import Boundary, step_record, totals
@@ -22,6 +23,14 @@ _NS = 1e-9
 _HEADER_BYTES = 4096  # more than any header has
 
 
+class Step(NamedTuple):
+    """A step of a rank."""
+
+    start: float  # unix seconds
+    record: StepRecord
+    reported: dict[str, float]  # gauges by name, those that were told in this step or before the next
+
+
 @dataclass
 class RunSteps:
     """The steps of one run of a rank, read a segment at a time; what is not there is counted on the way."""
@@ -32,18 +41,31 @@ class RunSteps:
     before: int = 0  # steps before the first one that is there
     damaged: list[str] = field(default_factory=list)  # a line for each segment
 
-    def steps(self) -> Iterator[tuple[float, StepRecord]]:
-        """Every step that is there, oldest first, and its start in unix seconds."""
+    def steps(self) -> Iterator[Step]:
+        """Every step that is there, oldest first."""
         previous: Boundary | None = None
+        step: Step | None = None
+        reported: dict[str, float] = {}
         for end in self._boundaries():
             if previous is None:
                 self.before = end.steps
             elif end.number != previous.number + 1:
                 self.missing += end.steps - previous.steps
+                reported = {}
             elif end.kind == layout.STEP:
+                if step is not None:
+                    yield step
                 record = step_record(previous, end)
-                yield end.last_step * _NS - record.duration, record
+                reported = reported if step is None else {}  # what was told before the first step is said of it
+                step = Step(end.last_step * _NS - record.duration, record, reported)
+            reported.update(self._named(end.reported))  # what an evaluation finds out is said of the step before it
             previous = end
+        if step is not None:
+            yield step
+
+    def num_boundaries(self) -> int:
+        """How many are there at most; quick, for none is unpacked."""
+        return sum(block.count for path, size in self.segments for block in _blocks(path, size) if block)
 
     def so_far(self) -> Measures:
         """All of the run up to the last boundary that is there."""
@@ -52,6 +74,10 @@ class RunSteps:
                 for found in reversed([*self._whole(block)] if block else []):
                     return totals(found).measures
         return Measures()
+
+    def _named(self, reported: Mapping[int, float]) -> dict[str, float]:
+        names = self.run.reports
+        return {names[at]: value for at, value in reported.items() if at < len(names)}
 
     def _boundaries(self) -> Iterator[Boundary]:
         last = 0
@@ -84,7 +110,7 @@ def read_runs(folder: Path) -> tuple[list[RunSteps], list[str]]:
             with path.open("rb") as file:
                 run, _ = read_header(file.read(_HEADER_BYTES))
             found[run.attempt, run.rank, run.start, run.run_uid].append((path, path.stat().st_size))
-            runs.setdefault(run.run_uid, run)
+            runs[run.run_uid] = run  # the newest segment knows the names of all its gauges
         except FileNotFoundError:  # the agent deleted it: it was the oldest
             continue
         except (OSError, ZmonError) as error:

@@ -14,8 +14,9 @@ from typing import BinaryIO, Protocol
 import msgspec
 
 from zmon.errors import UsageError
-from zmon.records import OPS, PHASES, Measures, OpTotals, StepRecord
+from zmon.records import OPS, PHASES, Measures, OpTotals
 from zmon.steplog.format import Run
+from zmon.steplog.reader import Step
 
 ROW_GROUP = 32_768  # rows of a Parquet file that are in memory at a time
 _DID_NOT_RUN = OpTotals()
@@ -30,8 +31,8 @@ class Steps(Protocol):
     def run(self) -> Run:
         """Whose."""
 
-    def steps(self) -> Iterator[tuple[float, StepRecord]]:
-        """Oldest first, with their starts in unix seconds."""
+    def steps(self) -> Iterator[Step]:
+        """Oldest first."""
 
     def so_far(self) -> Measures:
         """What it ever did: for a column each."""
@@ -44,6 +45,7 @@ class Table:
     runs: Sequence[Steps]
     phases: tuple[str, ...]
     ops: tuple[str, ...]
+    reports: tuple[str, ...]
 
     @classmethod
     def of(cls, runs: Sequence[Steps]) -> Table:
@@ -53,6 +55,7 @@ class Table:
             runs,
             tuple(phase for phase in PHASES if any(phase in measures.phases for measures in ran)),
             tuple(op for op in OPS if any(op in measures.ops for measures in ran)),
+            tuple(dict.fromkeys(name for run in runs for name in run.run.reports)),
         )
 
     def columns(self) -> dict[str, type]:
@@ -64,13 +67,14 @@ class Table:
             **{f"{what}_{op}": float for what in ("exposed", "inflight") for op in self.ops},
             **{f"bytes_{way}_{op}": int for way in ("sent", "received") for op in self.ops},
             **{"nic_sent": int, "nic_received": int, "device_memory_peak": int},
+            **{f"report_{name}": float for name in self.reports},
         }
 
     def rows(self) -> Iterator[Row]:
         """Run by run, step by step."""
         for steps in self.runs:
             run = steps.run
-            for start, record in steps.steps():
+            for start, record, reported in steps.steps():
                 measures = record.measures
                 ops = [measures.ops.get(op, _DID_NOT_RUN) for op in self.ops]
                 yield (
@@ -82,6 +86,7 @@ class Table:
                     *[op.sent_bytes for op in ops],
                     *[op.received_bytes for op in ops],
                     measures.nic_sent_bytes, measures.nic_received_bytes, record.device_memory_peak_bytes,
+                    *[reported.get(name) for name in self.reports],
                 )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from zmon.box import BoxReader, layout
@@ -98,11 +99,11 @@ class _RankLog:
         self._reader = BoxReader(path)
         try:
             who = self._reader.identity()
-            self._run = Run(who.job_id, who.attempt, who.rank, who.run_uid, host, who.start_unix, self._reader.seed)
+            run = Run(who.job_id, who.attempt, who.rank, who.run_uid, host, who.start_unix, self._reader.seed)
             self._folder, self._segment_bytes = folder, segment_bytes
             self.inode = self._reader.inode
             with _writing(folder):
-                self.segment, self._last = _resume(folder / who.job_id, self._run)
+                self.segment, self._last, self._run = _resume(folder / who.job_id, run)
         except BaseException:
             self._reader.close()
             raise
@@ -113,11 +114,16 @@ class _RankLog:
             with _writing(self._folder):
                 if self.segment is not None and not _has_room(self.segment, self._segment_bytes):
                     self.segment = None
-            known = self._last if self.segment is not None else max(self._last - 1, 0)  # see format
-            first, raw = self._reader.boundaries_after(known, MOST_BOUNDARIES)
-            last = first + len(raw) // layout.BOUNDARY_SIZE - 1
-            if last <= self._last:
+            first, raw = self._reader.boundaries_after(self._last, MOST_BOUNDARIES)
+            if not raw:
                 return
+            reports = self._reader.report_names()  # after the boundaries, so that what they report has its name
+            if reports != self._run.reports:
+                self.segment, self._run = None, replace(self._run, reports=reports)
+            if self.segment is None and self._last:  # see format
+                number = len(raw) // layout.BOUNDARY_SIZE
+                first, raw = self._reader.boundaries_after(self._last - 1, min(number + 1, MOST_BOUNDARIES))
+            last = first + len(raw) // layout.BOUNDARY_SIZE - 1
             block = pack_block(first, raw)
             with _writing(self._folder):
                 if self.segment is None:
@@ -131,17 +137,18 @@ class _RankLog:
         self._reader.close()
 
 
-def _resume(folder: Path, run: Run) -> tuple[Path | None, int]:
-    """The segment that an agent before this one wrote to, cut behind its last whole block, and its last boundary."""
+def _resume(folder: Path, run: Run) -> tuple[Path | None, int, Run]:
+    """The segment that an agent before this one wrote to, cut behind its last whole block, its last boundary, and the
+    run as it stands there."""
     for path in sorted(folder.glob(f"{run.stem}.*{SUFFIX}"), reverse=True):
         data = path.read_bytes()
         with contextlib.suppress(ZmonError):  # it was cut off in its header
-            _, at = read_header(data)
+            logged, at = read_header(data)
             whole = [block for block in blocks(data, at) if block is not None]
             if whole:
                 os.truncate(path, whole[-1].end)
-                return path, whole[-1].last
-    return None, 0
+                return path, whole[-1].last, logged
+    return None, 0, run
 
 
 def _has_room(segment: Path, segment_bytes: int) -> bool:

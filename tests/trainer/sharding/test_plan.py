@@ -107,7 +107,6 @@ def test_the_prediction_is_handed_on_by_rank() -> None:
         "lookups": 25,
         "sent_bytes": 2_100,
         "received_bytes": 3_100,
-        "seconds": 0.0025,
         "memory_bytes": 1_009_070,
     }
 

@@ -37,4 +37,4 @@ def throttled(scene: Scene) -> Strike:
         slowed = one_rank("slow", SLOWER)(scene)
         if slowed.lift is not None:
             undo.callback(slowed.lift)
-        return Strike(max(onset, slowed.onset), undo.pop_all().close)
+        return Strike(onset, undo.pop_all().close)  # the rank is slow from its next step on; the card says so now

@@ -147,7 +147,6 @@ def train() -> None:
             linger()
         return result
 
-    trainer.run.open_source = opened
     vars(sys.modules[main.__module__])["open_source"] = opened
     type.__setattr__(Trainer, "__init__", built)
     type.__setattr__(Trainer, "step", struck)

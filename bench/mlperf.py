@@ -1,0 +1,56 @@
+"""What zmon predicts for MLPerf's DLRM-DCNv2 on 8, 64 and 128 H100, next to what was published: a table.
+
+    python -m bench.mlperf
+
+No constant is fitted but the times of a rank's own work, and these only to the rows that are said.
+"""
+
+from __future__ import annotations
+
+from zmon.predict import Links, Prediction, Work, fitted, predict
+
+# Ranks, global batch (NVIDIA's HugeCTR configurations 1x8x6912 and 8x8x2112; 16x8x1056 is assumed: the same batch),
+# and published samples/s (MLPerf Training 4.1, DLRM-DCNv2, H100).
+ROWS = ((8, 55_296, 13.75e6), (64, 135_168, 49.1e6), (128, 135_168, 67.7e6))
+H100 = Links(
+    ranks_per_host=8,
+    host_bytes_per_second=450e9,  # NVLink 4: 900 GB/s both ways (H100 datasheet)
+    net_bytes_per_second=50e9,  # one 400 Gb/s port a GPU (DGX H100 datasheet)
+)
+TABLES, DIM, LOOKUPS, HALF, KEY = 26, 128, 214, 2, 8
+# Multiplications of the dense layers are its parameters: bottom 13-512-256-128; 3 cross layers of rank 512 over 27
+# vectors of 128; top 3456-1024-1024-512-256-1.
+DENSE = (
+    (13 * 512 + 512 * 256 + 256 * 128)
+    + 3 * 2 * (27 * DIM * 512)
+    + (27 * DIM * 1024 + 1024 * 1024 + 1024 * 512 + 512 * 256 + 256)
+)
+DCNV2 = Work(
+    sample_seconds=0.0,
+    fixed_seconds=0.0,
+    all_to_all_bytes=2 * TABLES * DIM * HALF + LOOKUPS * KEY,  # vectors and gradients in half precision, and ids
+    all_reduce_bytes=DENSE * HALF,
+)
+
+
+def rows(num_fitted: int) -> list[tuple[int, float, Prediction]]:
+    """Ranks, published and predicted, with a rank's own times from the first so many rows."""
+    work = fitted([(ranks, batch, batch / rate) for ranks, batch, rate in ROWS[:num_fitted]], DCNV2, H100)
+    return [(ranks, rate, predict(work, H100, ranks, batch)) for ranks, batch, rate in ROWS]
+
+
+def main() -> None:
+    """Print the table."""
+    print("| own work fitted to | GPUs | published | predicted | error | own | all-to-all | all-reduce |")
+    print("|-|-|-|-|-|-|-|-|")
+    for num_fitted, said in ((1, "8 GPUs"), (2, "8 and 64")):
+        for ranks, rate, found in rows(num_fitted):
+            error = found.samples_per_second / rate - 1
+            told = " | ".join(f"{1000 * s:.2f} ms" for s in (found.own_seconds, *found.exposed_seconds.values()))
+            fit = " (fitted)" if ranks in [row[0] for row in ROWS[:num_fitted]] else ""
+            rates = f"{rate / 1e6:.2f} M/s | {found.samples_per_second / 1e6:.2f} M/s"
+            print(f"| {said} | {ranks} | {rates} | {error:+.1%}{fit} | {told} |")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,16 @@
+"""The table of MLPerf's rows in the docs is what the model says, errors included."""
+
+from pathlib import Path
+
+from bench import mlperf
+
+DOCS = Path(__file__).parents[2] / "docs/efficiency.md"
+
+
+def test_table_in_the_docs_is_the_one_that_is_printed(capsys):
+    mlperf.main()
+    assert capsys.readouterr().out in DOCS.read_text()
+
+
+def test_batches_are_those_of_the_published_configurations():
+    assert [batch // ranks for ranks, batch, _ in mlperf.ROWS] == [6912, 2112, 1056]

@@ -1,0 +1,104 @@
+"""Files that are no box, or none of this version: refused in words."""
+
+import os
+import struct
+
+import pytest
+
+from tests.boxes import Box
+from zmon.box import BoxReader, layout
+from zmon.errors import BoxCorrupt, BoxVersion
+
+TRACE = b"Stack (most recent call first):"  # how faulthandler begins
+PARTS = ("identity", "now", "totals", "report", "words", "groups", "sequences")
+
+
+@pytest.fixture
+def box(tmp_path):
+    return Box(tmp_path)
+
+
+def read(box):
+    """Everything a reader says about a box."""
+    reader = BoxReader(box.path)
+    try:
+        return {part: getattr(reader, part)() for part in PARTS} | {"records": reader.records(0)}
+    finally:
+        reader.close()
+
+
+def refused(path, error):
+    """The line a reader refuses a file with."""
+    with pytest.raises(error) as caught:
+        BoxReader(path)
+    line = str(caught.value)
+    assert str(path) in line
+    assert "\n" not in line
+    return line
+
+
+@pytest.mark.parametrize("content", [b"", b"ZMON", b"\x7fELF" + b"\0" * 4096, b"loss=0.5\n" * 1000])
+def test_foreign_file_is_refused_by_name(tmp_path, content):
+    path = tmp_path / "rank-0.box"
+    path.write_bytes(content)
+    assert "it is not one" in refused(path, BoxCorrupt)
+
+
+def test_directory_or_pipe_under_the_name_of_a_box_is_an_error_at_once(tmp_path):
+    (tmp_path / "directory").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("directory", "pipe"):
+        with pytest.raises(OSError, match=r"directory|seek"):
+            BoxReader(tmp_path / name)
+
+
+def test_box_of_another_version_is_refused_by_name(box):
+    box.overwrite(8, struct.pack("<I", layout.VERSION + 1))
+    line = refused(box.path, BoxVersion)
+    assert f"version {layout.VERSION + 1}" in line
+    assert f"version {layout.VERSION}" in line
+
+
+def test_box_with_sizes_of_its_own_is_refused(box):
+    box.overwrite(12, struct.pack("<I", 1_000_000_000))
+    assert "sizes" in refused(box.path, BoxCorrupt)
+
+
+@pytest.mark.parametrize("size", [layout.PREFIX.size, layout.RING, layout.FILE_SIZE - 1])
+def test_truncated_box_is_refused(box, size):
+    with box.path.open("r+b") as file:
+        file.truncate(size)
+    assert "cut short" in refused(box.path, BoxCorrupt)
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_box_that_is_truncated_under_an_open_reader_is_corrupt(box, part):
+    reader = BoxReader(box.path)
+    with box.path.open("r+b") as file:
+        file.truncate(100)
+    with pytest.raises(BoxCorrupt) as caught:
+        getattr(reader, part)()
+    assert "\n" not in str(caught.value)
+    reader.close()
+
+
+def test_link_to_a_box_is_not_followed(box, tmp_path):
+    link = tmp_path / "rank-1.box"
+    link.symlink_to(box.path)
+    with pytest.raises(OSError, match=r"rank-1\.box"):
+        BoxReader(link)
+
+
+def test_identity_that_cannot_be_is_corrupt(tmp_path):
+    reader = BoxReader(Box(tmp_path, identity={"rank": 5, "world_size": 2}).path)
+    with pytest.raises(BoxCorrupt, match="cannot be"):
+        reader.identity()
+    reader.close()
+
+
+@pytest.mark.parametrize("labels", [b"[" * 1023, b"[]", b'{"a": 1}', b"{", b"\xff" * 1024])
+def test_labels_that_are_none_are_corrupt(tmp_path, labels):
+    reader = BoxReader(Box(tmp_path, identity={"labels": labels}).path)
+    with pytest.raises(BoxCorrupt, match="labels"):
+        reader.identity()
+    reader.close()

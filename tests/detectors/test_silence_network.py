@@ -1,0 +1,76 @@
+"""Every rank waits: does the network of one host explain it?"""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.build import snapshot, waiting
+from zmon.detectors.stall import Stall
+from zmon.hardware import HostSample, HostWindow, NicSample, TcpPeer, TcpSample
+from zmon.records import InFlight
+
+
+def detect(*ranks, **changes):
+    return next(iter(Stall().detect(snapshot(*ranks, **changes))), None)
+
+
+def outside(rank, phase="forward", **changes):
+    """A rank in no collective, five seconds after its last step."""
+    return waiting(rank, in_flight=None, phase=phase, **changes)
+
+
+def inside(rank, op="all_reduce", sequence=301, num_bytes=4096, group="0", seconds=5.0, **changes):
+    """A rank in this collective for five seconds."""
+    return waiting(rank, seconds, in_flight=InFlight(op, group, sequence, num_bytes, seconds), **changes)
+
+
+PCI = "0000:04:00.0"
+
+
+def host(name, link=True, stuck=(), fine=(), own="10.0.0.1"):
+    """A host whose rank sends to some peers that take nothing any more, and to some that do."""
+    peers = [TcpPeer("job", 0, peer, 1, 70_000, 0, 9, None, None) for peer in stuck]
+    peers += [TcpPeer("job", 0, peer, 1, 0, 0, 2, None, None) for peer in (*fine, own)]
+    now = HostSample(
+        nics=(NicSample("eth1", "tcp", link, None, 0, 0, {}, pci=PCI),), tcp=TcpSample(0, tuple(peers), (own,))
+    )  # fmt: skip
+    before = HostSample(
+        nics=(NicSample("eth1", "tcp", True, None, 0, 0, {}, pci=PCI),),
+        tcp=TcpSample(0, tuple(replace(peer, retransmitted_segments=2) for peer in peers), (own,)),
+    )
+    return HostWindow(name, 60.0, before, now)
+
+
+def test_host_whose_link_went_down_is_the_network_stall():
+    windows = [host("node-a"), host("node-b", link=False)]
+    found = detect(*map(waiting, range(4)), hardware=windows)
+    assert (found.cause, found.ranks, found.hosts) == ("network_stall", (), ("node-b",))
+    assert "eth1 is down" in found.summary
+
+
+def test_host_that_nobody_hears_is_the_network_stall():
+    windows = [
+        host("node-a", stuck=["10.0.0.3"], fine=["10.0.0.2"]),
+        host("node-b", stuck=["10.0.0.3"], fine=["10.0.0.1"], own="10.0.0.2"),
+        host("node-c", stuck=["10.0.0.1", "10.0.0.2"], own="10.0.0.3"),
+    ]
+    assert detect(*map(waiting, range(4)), hardware=windows).hosts == ("node-c",)
+
+
+@pytest.mark.parametrize(
+    "windows",
+    [
+        [host("node-a"), host("node-b"), host("node-c")],
+        [host("node-a", stuck=["10.0.0.2"]), host("node-b", stuck=["10.0.0.1"], own="10.0.0.2")],
+        [host("node-a", link=False), host("node-b", link=False)],
+        [],
+    ],
+    ids=["all well", "two hosts", "two links", "nothing known"],
+)
+def test_no_host_is_named_where_the_network_points_at_none(windows):
+    assert detect(*map(waiting, range(4)), hardware=windows).cause == "unknown"
+
+
+def test_link_that_is_down_is_no_network_stall_while_a_rank_is_outside():
+    found = detect(waiting(0), waiting(1), outside(2), waiting(3), hardware=[host("node-b", link=False)])
+    assert (found.cause, found.ranks) == ("compute_hang", (2,))

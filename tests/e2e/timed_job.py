@@ -1,0 +1,60 @@
+"""A job that trains, saves and evaluates, and says how long it lived as zmon sees it, at least and at most."""
+
+import atexit
+import os
+import sys
+import time
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+from torch.utils.data import DataLoader, IterableDataset
+
+import zmon
+
+STEPS, SAVES_AT, EVALUATES_AT = 90, 75, 80
+
+before = time.monotonic()
+atexit.register(lambda: lived("outside", before))  # before zmon's own, so it runs after that
+zmon.attach()
+begin = time.monotonic()
+
+
+def lived(what, since):
+    """Leave a line for the test."""
+    if os.environ["RANK"] == "0":
+        with Path(sys.argv[1]).open("a") as file:
+            print(what, time.monotonic() - since, file=file)
+
+
+class Samples(IterableDataset):
+    """As many as anybody wants."""
+
+    def __iter__(self):
+        while True:
+            yield torch.randn(4)
+
+
+dist.init_process_group("gloo")
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for step, batch in enumerate(DataLoader(Samples(), batch_size=8)):
+    loss = model(batch).square().mean()
+    loss.backward()
+    time.sleep(0.010)
+    dist.all_reduce(model.weight.grad)
+    optimizer.step()
+    optimizer.zero_grad()
+    if step == SAVES_AT and dist.get_rank() == 0:
+        torch.save(model.state_dict(), sys.argv[1] + ".pt")
+    if step == EVALUATES_AT:
+        model.eval()
+        with torch.no_grad():
+            model(batch)
+            time.sleep(2)
+        model.train()
+    if step == STEPS:
+        break
+dist.barrier()
+dist.destroy_process_group()
+lived("inside", begin)

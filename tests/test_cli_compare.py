@@ -1,0 +1,96 @@
+"""`zmon compare`: the verdict is the first line, and the exit code is what a pipeline needs."""
+
+import json
+
+import pytest
+
+from tests.analyze.logs import rows, written
+
+
+@pytest.fixture
+def compare(command):
+    """Run `zmon compare …` in this process: exit code, stdout, stderr."""
+    return lambda *arguments: command("compare", *arguments)
+
+
+@pytest.fixture
+def logs(tmp_path):
+    """A run, one like it, and one whose rank 1 computes half as long again."""
+    return [
+        written(tmp_path / f"{name}.jsonl", rows(steps=200, ranks=2, **how))
+        for name, how in (("a", {}), ("like", {}), ("slow", {"slow": 1}))
+    ]
+
+
+def test_slower(compare, logs):
+    code, out, _ = compare(logs[0], logs[2])
+    assert code == 0
+    assert out.startswith("steps are slower: +")
+    assert "imbalance" in out
+
+
+def test_alike(compare, logs):
+    code, out, _ = compare(logs[0], logs[1])
+    assert (code, out.splitlines()[0]) == (
+        0,
+        "steps are alike (+0.0% ± 0.0%, 62.24 ms → 62.24 ms; told apart from 1.5% on)",
+    )
+
+
+def test_threshold_fails_a_pipeline(compare, logs):
+    code, out, _ = compare(logs[0], logs[2], "--fail-on", "step_seconds>+3%", "--fail-on", "data>+90%")
+    assert code == 1
+    assert [line.split(":")[0] for line in out.splitlines()[-2:]] == ["failed", "ok"]
+
+
+def test_threshold_that_does_not_hold_passes(compare, logs):
+    assert compare(logs[0], logs[1], "--fail-on", "step_seconds>+3%")[0] == 0
+
+
+def test_too_few_steps_neither_pass_nor_fail(compare, logs, tmp_path):
+    few = written(tmp_path / "few.jsonl", rows(steps=30, ranks=2))
+    assert compare(logs[0], few)[0] == 3
+    code, out, _ = compare(logs[0], few, "--fail-on", "step_seconds>+3%")
+    assert code == 3
+    assert out.splitlines()[-1].startswith("unknown: step_seconds>+3%: unknown, 30 whole steps are too few")
+
+
+def test_other_batches_and_missing_ranks_are_said(compare, logs, tmp_path):
+    other = written(tmp_path / "b.jsonl", [{**row, "samples": 64} for row in rows(steps=200, ranks=2)])
+    assert "a step has 64 and 128 samples: samples_per_second is what compares" in compare(logs[0], other)[1]
+    half = written(tmp_path / "half.jsonl", [row for row in rows(steps=200, ranks=4) if row["rank"] != 1])
+    code, out, _ = compare(logs[0], half)
+    assert code == 3
+    assert "3 of 4 ranks are in it" in " ".join(out.split())
+
+
+def test_what_is_unknown_says_why(compare, tmp_path):
+    told = [{**row, "report_loss": 0.5 if row["step"] % 50 == 0 else None} for row in rows(steps=200, ranks=2)]
+    log = written(tmp_path / "told.jsonl", told)
+    code, out, _ = compare(log, log)
+    assert code == 0
+    assert "loss: unknown, it takes 24 values of each run" in out
+
+
+def test_json_is_for_programs(compare, logs):
+    code, out, _ = compare(logs[0], logs[2], "--json", "--fail-on", "step_seconds>+3%")
+    told = json.loads(out)
+    assert (code, told["schema"], [run["steps"] for run in told["runs"]]) == (1, 1, [200, 200])
+    assert (told["changes"][0]["name"], told["changes"][0]["verdict"]) == ("step_seconds", "slower")
+    assert told["fail_on"][0]["passed"] is False
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (("nowhere", "nowhere"), "zmon: there is no file nowhere and no job of that name"),
+        (("a.jsonl", "a.jsonl"), "zmon: cannot read a.jsonl: No such file or directory"),
+        (("a", "b", "--fail-on", "faster"), "zmon: --fail-on faster is no threshold"),
+        (("a",), "zmon: Missing argument 'B'."),
+    ],
+)
+def test_misuse_is_one_line(compare, arguments, line):
+    code, _, err = compare(*arguments)
+    assert code == 2
+    assert err.startswith(line)
+    assert err.count("\n") == 1

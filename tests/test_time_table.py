@@ -1,0 +1,44 @@
+"""Where time went is read from the top, and what is unknown says so."""
+
+from dataclasses import replace
+from io import StringIO
+
+from rich.console import Console
+
+from zmon.records import JobView
+from zmon.time_table import time_table
+
+JOB = JobView(
+    "job", 0, 4, 4, "train", 604, 0.02, 0.03, 1600.0, {}, {"forward": 5400.0, "all_to_all": 1800.0, "eval": 1.0},
+    ("node-a",), {}, (), {"forward": 21600.0, "all_to_all": 7200.0, "eval": 4.0}, 0.875,
+)  # fmt: skip
+
+
+def said(job):
+    console = Console(file=StringIO(), width=80)
+    console.print(time_table(job))
+    return [line.rstrip() for line in console.file.getvalue().splitlines()]
+
+
+def test_largest_cause_is_first_and_small_ones_are_one_row():
+    title, head, first, second, small, goodput = said(JOB)
+    assert title == "where 2 h went"
+    assert head.split() == ["cause", "time", "share", "GPU-hours"]
+    assert first.split() == ["forward", "1", "h", "30", "min", "75.0%", "6"]
+    assert second.split() == ["all_to_all", "30", "min", "25.0%", "2"]
+    assert small.split()[:2] == ["1", "more"]
+    assert goodput == "goodput: 87.5% of it were steps that were kept"
+
+
+def test_unknown_goodput_says_why():
+    job = replace(JOB, goodput_ratio=None, goodput_unknown="no checkpoint was seen before a restart")
+    assert said(job)[-1] == "goodput: unknown, no checkpoint was seen before a restart"
+    assert said(replace(JOB, goodput_ratio=None))[-1] == "goodput: unknown"
+
+
+def test_job_that_has_not_trained_has_no_table():
+    assert said(replace(JOB, time={})) == ["where its time went is not known yet"]
+
+
+def test_hub_of_another_version_tells_no_gpu_seconds():
+    assert said(replace(JOB, gpu_seconds={}))[2].split()[-1] == "unknown"

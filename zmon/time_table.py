@@ -1,0 +1,42 @@
+"""Where the wall-clock of a job went, at the terminal: the largest cause first, what it cost in GPU-hours beside it."""
+
+from __future__ import annotations
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from zmon.records import JobView
+from zmon.terminal import duration
+
+_LEAST_SHARE = 0.001  # of a row; the others are one together
+
+
+def time_table(job: JobView) -> RenderableType:
+    """A row a cause, over all starts of the job; goodput below."""
+    total = sum(job.time.values())
+    if not total:
+        return Text("where its time went is not known yet")
+    table = Table(
+        title=f"where {duration(total)} went", title_justify="left", title_style="bold", box=None, padding=(0, 2, 0, 0)
+    )
+    for head in ("cause", "time", "share", "GPU-hours"):
+        table.add_column(head, no_wrap=True, justify="left" if head == "cause" else "right")
+    small = {cause: seconds for cause, seconds in job.time.items() if seconds < _LEAST_SHARE * total}
+    for cause, seconds in sorted(job.time.items() - small.items(), key=lambda item: -item[1]):
+        _add(table, cause, seconds, total, job.gpu_seconds.get(cause))
+    if small:
+        hours = [job.gpu_seconds[cause] for cause in small if cause in job.gpu_seconds]
+        _add(table, f"{len(small)} more", sum(small.values()), total, sum(hours) if len(hours) == len(small) else None)
+    return Group(table, Text(_goodput(job)))
+
+
+def _add(table: Table, cause: str, seconds: float, total: float, gpu_seconds: float | None) -> None:
+    hours = "unknown" if gpu_seconds is None else f"{gpu_seconds / 3600:,.3g}"
+    table.add_row(cause, duration(seconds), f"{seconds / total:.1%}", hours)
+
+
+def _goodput(job: JobView) -> str:
+    if job.goodput_ratio is None:
+        return f"goodput: unknown{f', {job.goodput_unknown}' if job.goodput_unknown else ''}"
+    return f"goodput: {job.goodput_ratio:.1%} of it were steps that were kept"
