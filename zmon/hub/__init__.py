@@ -212,12 +212,12 @@ class Hub:
             tasks = [asyncio.create_task(self.judge_for_ever(session))]
             tasks += [asyncio.create_task(self.listen(session, link)) for link in self.links]
             yield
-            self.incidents.cancel()
             self._gathering.cancel()
             self.books.accounts.save()
             for task in (*tasks, *self._asked.values()):
                 task.cancel()
             await asyncio.gather(*tasks, *self._asked.values(), return_exceptions=True)
+            await self.incidents.close()
 
 
 __all__ = ["Hub", "HubConfig"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import aiohttp
@@ -56,6 +56,7 @@ class Incidents:
         self._suspected: dict[tuple[str, int, str], Suspected] = {}
         self._room = asyncio.Semaphore(_AT_A_TIME)
         self._pruned_at: float | None = None
+        self._on_disk: set[asyncio.Future[object]] = set()  # what threads are writing or deleting
         self.folder.clear()
         for brief in self.folder.briefs():
             known = journal.find(brief.id)
@@ -71,11 +72,12 @@ class Incidents:
                 log.exception("incidents cannot be followed")
             self.error = str(error)
 
-    def cancel(self) -> None:
-        """The hub ends."""
+    async def close(self) -> None:
+        """The hub ends: nothing of it writes to the folder any more."""
         for incident in self._open.values():
             if incident.task is not None:
                 incident.task.cancel()
+        await asyncio.gather(*self._on_disk, return_exceptions=True)
 
     def _follow(self, session: aiohttp.ClientSession, jobs: Mapping[str, Snapshot], now: float) -> None:
         self._hear_suspects(now)
@@ -93,7 +95,7 @@ class Incidents:
                 incident.task = asyncio.create_task(self._bring_up_to_date(session, incident))
         if self._pruned_at is None or now - self._pruned_at > _PRUNE_SECONDS:
             self._pruned_at = now
-            asyncio.get_running_loop().run_in_executor(None, self._prune, [*self._open])
+            self._in_thread(self._prune, [*self._open])
 
     def _note(self, finding: Finding, snapshot: Snapshot | None, now: float) -> None:
         incident = self._open.get(finding.id)
@@ -184,7 +186,7 @@ class Incidents:
         finding = replace(finding, capsule=str(self.folder.place(finding.id)))
         whole = replace(whole, finding=finding, timeline=moments.in_order(incident.moments))
         try:
-            await asyncio.to_thread(self.folder.write, whole, rows)
+            await asyncio.shield(self._in_thread(self.folder.write, whole, rows))
         except OSError as error:
             if self.error is None:
                 log.warning(
@@ -197,6 +199,13 @@ class Incidents:
         else:
             self.error = None
             self._journal.file(finding)
+
+    def _in_thread(self, work: Callable[..., object], *told: object) -> asyncio.Future[object]:
+        """Work on the disk. No thread can be cancelled, so `close` waits for it."""
+        begun = asyncio.get_running_loop().run_in_executor(None, work, *told)
+        self._on_disk.add(begun)
+        begun.add_done_callback(self._on_disk.discard)
+        return begun
 
     def _prune(self, active: Collection[str]) -> None:
         if gone := self.folder.prune(active):
