@@ -5,7 +5,8 @@ from io import StringIO
 
 from rich.console import Console
 
-from zmon.records import JobView
+from zmon.curve import Efficiency, Point
+from zmon.job_view import JobView
 from zmon.time_table import time_table
 
 JOB = JobView(
@@ -21,7 +22,7 @@ def said(job):
 
 
 def test_largest_cause_is_first_and_small_ones_are_one_row():
-    title, head, first, second, small, goodput = said(JOB)
+    title, head, first, second, small, goodput, _ = said(JOB)
     assert title == "where 2 h went"
     assert head.split() == ["cause", "time", "share", "GPU-hours"]
     assert first.split() == ["forward", "1", "h", "30", "min", "75.0%", "6"]
@@ -32,8 +33,24 @@ def test_largest_cause_is_first_and_small_ones_are_one_row():
 
 def test_unknown_goodput_says_why():
     job = replace(JOB, goodput_ratio=None, goodput_unknown="no checkpoint was seen before a restart")
-    assert said(job)[-1] == "goodput: unknown, no checkpoint was seen before a restart"
-    assert said(replace(JOB, goodput_ratio=None))[-1] == "goodput: unknown"
+    assert said(job)[-2] == "goodput: unknown, no checkpoint was seen before a restart"
+    assert said(replace(JOB, goodput_ratio=None))[-2] == "goodput: unknown"
+
+
+def test_efficiency_says_from_what_the_job_scales_and_what_was_recorded():
+    one = Point(ranks=1, samples=512, seconds=0.02, by="zmon scaling", recorded=1.8e9)
+    at_four = Efficiency(ratio=0.8, scaling="weak", name="ranker", reference=one, recorded=0.95)
+    told = " ".join(said(replace(JOB, efficiency=at_four))[-2:])
+    assert told == (
+        "efficiency: 80.0%, weak scaling from 1 ranks × 512 samples, recorded of ranker; 95.0% was recorded at this size"
+    )
+    new_size = replace(at_four, recorded=None)
+    assert said(replace(JOB, efficiency=new_size))[-1].endswith("nobody recorded this size")
+
+
+def test_unknown_efficiency_says_why():
+    assert said(replace(JOB, efficiency_unknown="it does not run"))[-1] == "efficiency: unknown, it does not run"
+    assert said(JOB)[-1] == "efficiency: unknown"
 
 
 def test_job_that_has_not_trained_has_no_table():

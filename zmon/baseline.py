@@ -13,20 +13,20 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from statistics import median, median_low
 
+from zmon import curve
 from zmon.aligned import AlignedStep, Baseline, Stretch
 
 STRETCH_SECONDS = 5.0  # contention and pauses of two seconds stay the smaller part
 STRETCH_STEPS = 10  # fewer have no median to speak of
 KEPT_STRETCHES = 64  # five minutes
 LEARNED_STRETCHES = 4  # in a day of chance not one in ten is quicker than the slowest of four on end can get
-_ALIKE = 0.1  # relative difference of samples: batches of varying size are one kind
 
 
 def alike(one: Stretch, other: Stretch) -> bool:
     """Whether the steps of both had about as many samples, so that their times compare."""
     if one.samples is None or other.samples is None:
         return one.samples == other.samples
-    return abs(one.samples - other.samples) <= _ALIKE * max(one.samples, other.samples)
+    return curve.alike(one.samples, other.samples)
 
 
 def stretch(steps: Sequence[AlignedStep]) -> Stretch:

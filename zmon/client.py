@@ -12,7 +12,8 @@ import aiohttp
 import msgspec
 
 from zmon.errors import NotServed, Unreachable
-from zmon.records import AgentReport, AgentStatus, Finding, JobView, RankState
+from zmon.job_view import JobView
+from zmon.records import AgentReport, AgentStatus, Finding, RankState
 
 T = TypeVar("T")
 

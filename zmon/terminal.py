@@ -11,7 +11,8 @@ from rich.text import Text
 
 from zmon.doctor import Check
 from zmon.doctor.check import listed
-from zmon.records import Finding, JobView
+from zmon.job_view import JobView
+from zmon.records import Finding
 
 UNKNOWN = "unknown"
 BLIND = "BLIND: the hub reaches no agent; what follows is what it saw last"

@@ -6,7 +6,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from zmon.records import JobView
+from zmon.job_view import JobView
 from zmon.terminal import duration
 
 _LEAST_SHARE = 0.001  # of a row; the others are one together
@@ -28,7 +28,7 @@ def time_table(job: JobView) -> RenderableType:
     if small:
         hours = [job.gpu_seconds[cause] for cause in small if cause in job.gpu_seconds]
         _add(table, f"{len(small)} more", sum(small.values()), total, sum(hours) if len(hours) == len(small) else None)
-    return Group(table, Text(_goodput(job)))
+    return Group(table, Text(_goodput(job)), Text(_efficiency(job)))
 
 
 def _add(table: Table, cause: str, seconds: float, total: float, gpu_seconds: float | None) -> None:
@@ -40,3 +40,13 @@ def _goodput(job: JobView) -> str:
     if job.goodput_ratio is None:
         return f"goodput: unknown{f', {job.goodput_unknown}' if job.goodput_unknown else ''}"
     return f"goodput: {job.goodput_ratio:.1%} of it were steps that were kept"
+
+
+def _efficiency(job: JobView) -> str:
+    found = job.efficiency
+    if found is None:
+        return f"efficiency: unknown{f', {job.efficiency_unknown}' if job.efficiency_unknown else ''}"
+    of = found.reference
+    each = f"{of.ranks} ranks × {of.samples / of.ranks:,.0f} samples, recorded of {found.name}"
+    known = "nobody recorded this size" if found.recorded is None else f"{found.recorded:.1%} was recorded at this size"
+    return f"efficiency: {found.ratio:.1%}, {found.scaling} scaling from {each}; {known}"

@@ -7,7 +7,6 @@ import pytest
 from tests.build import NOW, finding
 from tests.capsule.build import stalled
 from zmon.capsule import moments
-from zmon.hub.accounts import Accounts
 from zmon.hub.book import Books
 from zmon.hub.config import HubConfig
 from zmon.hub.gathering import Gathering
@@ -21,7 +20,7 @@ class Scene:
     def __init__(self, room):
         config = HubConfig((), room)
         self.journal = Journal(room / "findings.jsonl")
-        gathering = Gathering(config, [], self.journal, Books(Accounts(room)))
+        gathering = Gathering(config, [], self.journal, Books(room))
         self.incidents = Incidents(config, [], self.journal, gathering)
 
     async def follow(self, at):

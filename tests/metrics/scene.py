@@ -20,8 +20,9 @@ from zmon.hardware import (
     TcpPeer,
     TcpSample,
 )
+from zmon.job_view import JobView
 from zmon.metrics import STEP_SECONDS_BOUNDS, agent_page, hub_page
-from zmon.records import OPS, PHASES, InFlight, JobView, Memory
+from zmon.records import OPS, PHASES, InFlight, Memory
 
 FULL_RANK = rank_state(
     1,

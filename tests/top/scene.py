@@ -9,7 +9,7 @@ from dataclasses import replace
 from tests.build import NOW, finding
 from zmon.client import RankRow
 from zmon.errors import Unreachable
-from zmon.records import JobView
+from zmon.job_view import JobView
 from zmon.top import Top
 from zmon.top.picture import Picture
 

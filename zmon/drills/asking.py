@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from zmon.client import FindingList, JobList
-from zmon.records import AgentReport, Finding, JobView, RankState
+from zmon.job_view import JobView
+from zmon.records import AgentReport, Finding, RankState
 
 T = TypeVar("T")
 TIMEOUT_SECONDS = 5.0

@@ -13,7 +13,8 @@ from typing import Literal, Protocol
 
 import psutil
 
-from zmon.records import Finding, JobView, RankState
+from zmon.job_view import JobView
+from zmon.records import Finding, RankState
 
 JobKind = Literal["trainer", "ddp", "plain"]  # the bundled trainer · DDP with zmon.attach() · never imports zmon
 PartName = Literal["agent", "hub", "prometheus", "alertmanager"]

@@ -23,7 +23,8 @@ from zmon.drills.launched import Launched
 from zmon.drills.stage import Page, PartName
 from zmon.drills.webhook import Webhook
 from zmon.errors import PartFailed
-from zmon.records import Finding, JobView, RankState
+from zmon.job_view import JobView
+from zmon.records import Finding, RankState
 from zmon.stack import find_program
 
 READY_SECONDS = 120.0

@@ -18,7 +18,6 @@ from aiohttp import web
 
 from zmon import client, detectors
 from zmon.errors import Unreachable
-from zmon.hub.accounts import Accounts
 from zmon.hub.answers import Answers
 from zmon.hub.book import Books
 from zmon.hub.config import HubConfig
@@ -26,9 +25,10 @@ from zmon.hub.gathering import Gathering
 from zmon.hub.incident_answers import IncidentAnswers
 from zmon.hub.incidents import Incidents
 from zmon.hub.view import view
+from zmon.job_view import JobView
 from zmon.journal import Journal
 from zmon.link import FORGET_SECONDS, AgentLink
-from zmon.records import AgentReport, JobView, Snapshot
+from zmon.records import AgentReport, Snapshot
 from zmon.timeline import snapshots
 
 log = logging.getLogger("zmon.hub")
@@ -41,7 +41,7 @@ class Hub:
         self._config = config
         self.links = [AgentLink(url) for url in config.agents]
         self.journal = Journal(config.data_dir / "findings.jsonl")
-        self.books = Books(Accounts(config.data_dir / "accounts"))
+        self.books = Books(config.data_dir)
         self.snapshots: tuple[Snapshot, ...] = ()
         self.failed: dict[tuple[str, str], str] = {}  # what, on which job, with which error
         self.pass_seconds = 0.0
@@ -156,7 +156,8 @@ class Hub:
     def _with_steps(self, snapshot: Snapshot, reports: list[AgentReport]) -> Snapshot:
         with self._apart("history", snapshot.job_id):
             stalled = bool(self.journal.of(snapshot.job_id, "stall"))
-            return self.books.of(snapshot).add(snapshot, reports, stalled)
+            snapshot = self.books.of(snapshot).add(snapshot, reports, stalled)
+            self.books.curves.learn(snapshot)
         return snapshot
 
     @contextlib.contextmanager
@@ -196,7 +197,7 @@ class Hub:
         """Every job that an agent reports."""
         active = self.journal.active()
         return [
-            view(snapshot, self.books.of(snapshot), [f for f in active if f.job_id == snapshot.job_id])
+            view(snapshot, self.books, [f for f in active if f.job_id == snapshot.job_id])
             for snapshot in self.snapshots
         ]
 

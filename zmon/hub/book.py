@@ -5,13 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
-from zmon import metrics
+from zmon import baselines, metrics
 from zmon.account import Account
 from zmon.baseline import Learning
+from zmon.baselines import Baselines
 from zmon.efficiency import JobTime
 from zmon.history import History
 from zmon.hub.accounts import Accounts
+from zmon.hub.curves import Curves
 from zmon.planned import Plan
 from zmon.records import AgentReport, Flight, Snapshot
 from zmon.stats import quantile
@@ -61,9 +64,10 @@ class Book:
 class Books:
     """By job."""
 
-    def __init__(self, accounts: Accounts) -> None:
+    def __init__(self, data_dir: Path) -> None:
         self._books: dict[str, Book] = {}
-        self.accounts = accounts
+        self.accounts = Accounts(data_dir / "accounts")
+        self.curves = Curves(Baselines(data_dir / baselines.FOLDER))
 
     def of(self, snapshot: Snapshot) -> Book:
         """That of this start of the job: none of its ranks, or another number of them, is another start."""

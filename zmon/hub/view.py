@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from zmon.hub.book import Book
-from zmon.records import Finding, JobView, Snapshot
+from zmon.curve import Efficiency
+from zmon.hub.book import Books
+from zmon.job_view import JobView
+from zmon.records import Finding, Snapshot
 from zmon.stats import quantile
 
 
-def view(snapshot: Snapshot, book: Book, active: Sequence[Finding]) -> JobView:
+def view(snapshot: Snapshot, books: Books, active: Sequence[Finding]) -> JobView:
     """A job, given what is kept of it and what is wrong with it."""
-    lead, account = snapshot.known[0], book.account
+    lead, book = snapshot.known[0], books.of(snapshot)
+    account, efficiency = book.account, books.curves.efficiency(snapshot)
     return JobView(
         job_id=snapshot.job_id,
         attempt=snapshot.attempt,
@@ -31,6 +34,8 @@ def view(snapshot: Snapshot, book: Book, active: Sequence[Finding]) -> JobView:
         hosts=tuple(sorted({r.host for r in snapshot.known})),
         labels=lead.labels,
         findings=tuple(f.id for f in active),
+        efficiency=efficiency if isinstance(efficiency, Efficiency) else None,
+        efficiency_unknown=efficiency if isinstance(efficiency, str) else "",
     )
 
 

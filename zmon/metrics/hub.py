@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
+from zmon.job_view import JobView
 from zmon.metrics.names import STEP_HISTOGRAM
 from zmon.metrics.page import Page
-from zmon.records import Finding, JobView
+from zmon.records import Finding
 
 _LABEL_NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_]*")
 
@@ -31,6 +32,11 @@ def hub_page(
         for cause, seconds in job.gpu_seconds.items():
             page.add("zmon_job_gpu_seconds_total", seconds, job.job_id, cause)
         page.add("zmon_job_goodput_ratio", job.goodput_ratio, job.job_id)
+        if (found := job.efficiency) is not None:
+            page.add("zmon_job_efficiency_ratio", found.ratio, job.job_id, found.scaling)
+            page.add("zmon_job_baseline_efficiency_ratio", found.recorded, job.job_id, found.scaling)
+            of = found.reference
+            page.add("zmon_job_baseline_info", 1, job.job_id, found.scaling, found.name, of.ranks, of.samples)
     for job_id, (counts, total) in histograms.items():
         page.add_histogram(STEP_HISTOGRAM, "Duration of the job's steps.", ("job_id", job_id), counts, total)
     page.declare("zmon_finding")

@@ -15,7 +15,8 @@ from rich.table import Table
 
 from zmon import client
 from zmon.errors import Unreachable
-from zmon.records import Finding, JobView
+from zmon.job_view import JobView
+from zmon.records import Finding
 from zmon.stack import Stack, Urls
 from zmon.stack.part import Part
 from zmon.terminal import number

@@ -14,7 +14,8 @@ from rich.text import Text
 
 from zmon.client import RankRow
 from zmon.doctor.check import counted
-from zmon.records import Finding, JobView
+from zmon.job_view import JobView
+from zmon.records import Finding
 from zmon.terminal import NO_JOB, SEVERITIES, duration, findings_table, job_columns
 
 JOB_COLUMNS = ("  job", "state", "ranks", "step", "step time", "samples/s", "most time in")

@@ -1,0 +1,113 @@
+"""The hub learns how fast jobs of a name are, and says what one reaches of it; else why nobody can tell."""
+
+import logging
+from dataclasses import replace
+
+import pytest
+
+from tests.build import JOB, job_steps, rank_state, snapshot
+from tests.test_curve import point
+from zmon.aligned import Stretch
+from zmon.baselines import Baselines
+from zmon.curve import Efficiency
+from zmon.hub.curves import ON_PURPOSE, Curves
+
+
+def good(seconds=0.02, samples=128):
+    return Stretch(200, seconds, seconds / 2, 0.0, seconds / 2, samples)
+
+
+def job(now=None, baseline=None, **changes):
+    """A job of four ranks whose last stretch was like `now`."""
+    seen = snapshot(*(rank_state(rank, **changes) for rank in range(4)))
+    stretches = (now,) if now else ()
+    return replace(seen, stretches=stretches, baseline=baseline, steps=tuple(job_steps(16)))
+
+
+@pytest.fixture
+def kept(tmp_path):
+    return Baselines(tmp_path / "baselines")
+
+
+def test_job_is_held_against_what_it_was_itself_while_it_was_well(kept):
+    curves = Curves(kept)
+    curves.learn(job(baseline=good()))
+    found = curves.efficiency(job(now=good(0.025)))
+    assert isinstance(found, Efficiency)
+    assert (found.ratio, found.recorded) == (pytest.approx(0.8), pytest.approx(1.0))
+    assert (found.name, found.scaling) == (JOB, "weak")
+
+
+def test_another_hub_and_another_start_go_on_with_it(kept, tmp_path):
+    Curves(kept).learn(job(baseline=good()))
+    found = Curves(Baselines(tmp_path / "baselines")).efficiency(job(now=good(0.04), attempt=3, run_uid="new"))
+    assert found.ratio == pytest.approx(0.5)
+
+
+def test_jobs_with_the_same_name_share_what_was_recorded(kept):
+    curves = Curves(kept)
+    named = {"labels": {"name": "ranker"}}
+    curves.learn(job(baseline=good(), **named))
+    found = curves.efficiency(job(now=good(0.025), job_id="tomorrow", **named))
+    assert (found.name, found.ratio) == ("ranker", pytest.approx(0.8))
+    assert isinstance(curves.efficiency(job(now=good(), job_id="tomorrow")), str)
+
+
+def test_name_that_is_no_file_name_is_none(kept, tmp_path):
+    Curves(kept).learn(job(baseline=good(), labels={"name": "../../etc/passwd"}))
+    assert [path.name for path in (tmp_path / "baselines").iterdir()] == [f"{JOB}.json"]
+
+
+def test_causes_that_are_recorded_sum_to_the_step(kept):
+    Curves(kept).learn(job(baseline=good()))
+    (recorded,) = kept.curve(JOB).points
+    assert sum(recorded.causes.values()) == pytest.approx(recorded.seconds)
+    assert recorded.ranks_per_host == 4
+
+
+def test_slower_start_never_becomes_what_is_expected_and_a_faster_one_does(kept):
+    curves = Curves(kept)
+    for seconds, expected in ((0.02, 0.02), (0.03, 0.02), (0.0199, 0.02), (0.015, 0.015)):
+        curves.learn(job(baseline=good(seconds)))
+        assert kept.curve(JOB).points[0].seconds == expected
+
+
+def test_what_was_measured_on_purpose_is_not_written_over(kept):
+    measured = replace(point(4, 128, 0.03), by=ON_PURPOSE)
+    kept.record(JOB, measured)
+    Curves(kept).learn(job(baseline=good(0.01)))
+    assert kept.curve(JOB).points == (measured,)
+
+
+@pytest.mark.parametrize(
+    ("seen", "why"),
+    [
+        (job(now=good(), alive=False, exit_status="exit code 0"), "it does not run"),
+        (job(), "it has not taken steps enough"),
+        (job(now=good(samples=None)), "its ranks do not tell their samples"),
+        (job(now=good()), "nothing was"),
+    ],
+)
+def test_what_nobody_can_know_is_unknown_and_says_why(kept, seen, why):
+    assert why in Curves(kept).efficiency(seen)
+
+
+def test_baseline_that_cannot_be_read_makes_it_unknown(kept, tmp_path):
+    (tmp_path / "baselines").mkdir()
+    (tmp_path / "baselines" / f"{JOB}.json").write_text("{")
+    assert "cannot be read" in Curves(kept).efficiency(job(now=good()))
+
+
+def test_job_without_samples_or_without_good_steps_records_nothing(kept):
+    Curves(kept).learn(job(baseline=good(samples=None)))
+    Curves(kept).learn(job())
+    assert kept.curve(JOB).points == ()
+
+
+def test_disk_that_is_full_is_said_once_and_harms_nothing(tmp_path, caplog):
+    (tmp_path / "file").write_text("")
+    curves = Curves(Baselines(tmp_path / "file"))
+    with caplog.at_level(logging.ERROR):
+        curves.learn(job(baseline=good()))
+        curves.learn(job(baseline=good()))
+    assert len(caplog.records) == 1

@@ -1,0 +1,27 @@
+"""The hub's page tells a job's efficiency with what it is held against, or nothing."""
+
+from dataclasses import replace
+
+from tests.metrics.scene import JOB_VIEW, hub, series, value
+from zmon.curve import Efficiency, Point
+
+ALONE = Point(ranks=1, samples=512, seconds=0.02, by="zmon scaling", recorded=1.8e9)
+FOUND = Efficiency(ratio=0.8, scaling="weak", name="ranker", reference=ALONE, recorded=0.95)
+
+
+def test_efficiency_has_its_kind_of_scaling_and_what_it_is_held_against():
+    text = hub(jobs=(replace(JOB_VIEW, efficiency=FOUND),))
+    assert value(text, "zmon_job_efficiency_ratio", scaling="weak") == 0.8
+    assert value(text, "zmon_job_baseline_efficiency_ratio", scaling="weak") == 0.95
+    assert value(text, "zmon_job_baseline_info", baseline="ranker", ranks="1", samples="512") == 1
+
+
+def test_unknown_efficiency_is_absent():
+    assert not series(hub(), "zmon_job_efficiency_ratio")
+    assert not series(hub(), "zmon_job_baseline_info")
+
+
+def test_size_that_nobody_recorded_has_nothing_to_be_judged_against():
+    text = hub(jobs=(replace(JOB_VIEW, efficiency=replace(FOUND, recorded=None)),))
+    assert series(text, "zmon_job_efficiency_ratio")
+    assert not series(text, "zmon_job_baseline_efficiency_ratio")

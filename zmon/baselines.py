@@ -1,0 +1,91 @@
+"""What was recorded of each kind of job, on disk: `baselines/<name>.json`, one curve a file.
+
+A person may delete a file, or copy it to another cluster: it is read again whenever it has changed.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import msgspec
+
+from zmon.curve import Curve, Point
+from zmon.errors import ZmonError
+
+log = logging.getLogger("zmon.baselines")
+
+FOLDER = "baselines"  # in the data directory
+_SUFFIX = ".json"
+
+
+class _File(msgspec.Struct):
+    """What is in a file."""
+
+    schema: int
+    name: str
+    points: list[Point]
+
+
+class Baselines:
+    """By name."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._read: dict[str, tuple[tuple[int, int], Curve]] = {}  # when it was written and its inode; what it says
+        self._unusable: dict[str, str] = {}
+
+    def curve(self, name: str) -> Curve:
+        """What was recorded of jobs of that name; no point where nothing was, or where nobody can read it."""
+        path = self._path(name)
+        try:
+            stat = path.stat()
+            version = stat.st_mtime_ns, stat.st_ino
+            known = self._read.get(name)
+            if known is None or known[0] != version:
+                told = msgspec.json.decode(path.read_bytes(), type=_File)
+                known = self._read[name] = version, Curve(name, tuple(_sound(told.points)))
+            self._unusable.pop(name, None)
+            return known[1]
+        except (FileNotFoundError, NotADirectoryError):
+            self._unusable.pop(name, None)
+        except (OSError, ValueError) as error:
+            if self._unusable.get(name) != str(error):
+                log.error("cannot use %s: %s; jobs of that name are judged against nothing", path, error)
+            self._unusable[name] = str(error)
+        self._read.pop(name, None)
+        return Curve(name)
+
+    def unusable(self, name: str) -> str | None:
+        """Why the file of that name could not be read when it was asked for last."""
+        return self._unusable.get(name)
+
+    def record(self, name: str, *points: Point) -> Path:
+        """Keep these, in place of what was recorded at their sizes. Raises ZmonError: it cannot be written."""
+        path = self._path(name)
+        curve = self.curve(name)
+        if name in self._unusable:
+            raise ZmonError(f"cannot use {path}", self._unusable[name], "Move it away; it is made anew then")
+        for point in points:
+            curve = curve.with_point(point)
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            partial = self._folder / f".{name}.partial"
+            partial.write_bytes(msgspec.json.encode(_File(1, name, list(curve.points))))
+            partial.replace(path)
+        except OSError as error:
+            raise ZmonError(
+                f"cannot write {path}", error.strerror or str(error), "Free some room, or set ZMON_DATA_DIR"
+            ) from error
+        return path
+
+    def _path(self, name: str) -> Path:
+        return self._folder / f"{name}{_SUFFIX}"
+
+
+def _sound(points: list[Point]) -> list[Point]:
+    """All of them; somebody may have edited the file. Raises ValueError."""
+    for point in points:
+        if not (point.ranks > 0 and point.samples > 0 and point.seconds > 0):
+            raise ValueError(f"a point of {point.ranks} ranks, {point.samples} samples and {point.seconds} s is none")
+    return points
