@@ -63,5 +63,5 @@ def test_point_that_cannot_be_is_damage(tmp_path):
 
 def test_folder_that_cannot_be_made_is_said_in_one_line(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(ZmonError, match="cannot write .*ranker.json"):
+    with pytest.raises(ZmonError, match="cannot write"):
         Baselines(tmp_path / "file" / "baselines").record("ranker", ALONE)

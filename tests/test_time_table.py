@@ -42,7 +42,7 @@ def test_efficiency_says_from_what_the_job_scales_and_what_was_recorded():
     at_four = Efficiency(ratio=0.8, scaling="weak", name="ranker", reference=one, recorded=0.95)
     told = " ".join(said(replace(JOB, efficiency=at_four))[-2:])
     assert told == (
-        "efficiency: 80.0%, weak scaling from 1 ranks × 512 samples, recorded of ranker; 95.0% was recorded at this size"
+        "efficiency: 80.0%, weak scaling from 1 rank × 512 samples, recorded of ranker; 95.0% was recorded at this size"
     )
     new_size = replace(at_four, recorded=None)
     assert said(replace(JOB, efficiency=new_size))[-1].endswith("nobody recorded this size")

@@ -47,6 +47,8 @@ def _efficiency(job: JobView) -> str:
     if found is None:
         return f"efficiency: unknown{f', {job.efficiency_unknown}' if job.efficiency_unknown else ''}"
     of = found.reference
-    each = f"{of.ranks} ranks × {of.samples / of.ranks:,.0f} samples, recorded of {found.name}"
+    each = (
+        f"{of.ranks} rank{'s' if of.ranks > 1 else ''} × {of.samples / of.ranks:,.0f} samples, recorded of {found.name}"
+    )
     known = "nobody recorded this size" if found.recorded is None else f"{found.recorded:.1%} was recorded at this size"
     return f"efficiency: {found.ratio:.1%}, {found.scaling} scaling from {each}; {known}"
