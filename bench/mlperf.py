@@ -7,7 +7,9 @@ No constant is fitted but the times of a rank's own work, and these only to the 
 
 from __future__ import annotations
 
-from zmon.predict import Links, Prediction, Work, fitted, predict
+from statistics import linear_regression
+
+from zmon.predict import Exchange, Links, Prediction, Work, predict
 
 # Ranks, global batch (NVIDIA's HugeCTR configurations 1x8x6912 and 8x8x2112; 16x8x1056 is assumed: the same batch),
 # and published samples/s (MLPerf Training 4.1, DLRM-DCNv2, H100).
@@ -25,18 +27,32 @@ DENSE = (
     + 3 * 2 * (27 * DIM * 512)
     + (27 * DIM * 1024 + 1024 * 1024 + 1024 * 512 + 512 * 256 + 256)
 )
-DCNV2 = Work(
-    sample_seconds=0.0,
-    fixed_seconds=0.0,
-    all_to_all_bytes=2 * TABLES * DIM * HALF + LOOKUPS * KEY,  # vectors and gradients in half precision, and ids
-    all_reduce_bytes=DENSE * HALF,
-)
+EXCHANGES = {
+    # vectors and gradients in half precision, and ids
+    "all_to_all": Exchange(sample_bytes=2 * TABLES * DIM * HALF + LOOKUPS * KEY, calls=2),
+    "all_reduce": Exchange(fixed_bytes=DENSE * HALF),
+}
+LINKS = dict.fromkeys(EXCHANGES, H100)
 
 
 def rows(num_fitted: int) -> list[tuple[int, float, Prediction]]:
     """Ranks, published and predicted, with a rank's own times from the first so many rows."""
-    work = fitted([(ranks, batch, batch / rate) for ranks, batch, rate in ROWS[:num_fitted]], DCNV2, H100)
-    return [(ranks, rate, predict(work, H100, ranks, batch)) for ranks, batch, rate in ROWS]
+    points = [(batch / ranks, batch / rate - _exchanged(ranks, batch)) for ranks, batch, rate in ROWS[:num_fitted]]
+    if num_fitted == 1:  # nobody can tell what of it is fixed
+        slope, intercept = points[0][1] / points[0][0], 0.0
+    else:
+        slope, intercept = linear_regression(*zip(*points, strict=True))
+    return [(ranks, rate, _predicted(Work(slope, intercept, EXCHANGES), ranks, batch)) for ranks, batch, rate in ROWS]
+
+
+def _exchanged(ranks: int, batch: int) -> float:
+    return _predicted(Work(0.0, 0.0, EXCHANGES), ranks, batch).seconds
+
+
+def _predicted(work: Work, ranks: int, batch: int) -> Prediction:
+    found = predict(work, LINKS, ranks, batch)
+    assert isinstance(found, Prediction), found
+    return found
 
 
 def main() -> None:

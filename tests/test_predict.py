@@ -1,44 +1,59 @@
-"""A step is predicted by the formulas of the field; what cannot be told from the steps that are known is not."""
+"""A step is predicted by the formulas of the field; what nobody has measured makes it unknown."""
+
+import random
+from dataclasses import replace
+from statistics import fmean, median_low
 
 import pytest
 
-from zmon.predict import Links, Work, all_reduce_seconds, all_to_all_seconds, fitted, predict
+from zmon.predict import Exchange, Links, Work, ahead, op_seconds, passing, predict, turns
 
 LINKS = Links(ranks_per_host=8, host_bytes_per_second=400e9, net_bytes_per_second=50e9)
-SLOW = Links(ranks_per_host=1, host_bytes_per_second=400e9, net_bytes_per_second=1e9, latency_seconds=0.001)
-WORK = Work(sample_seconds=2e-6, fixed_seconds=0.001, all_to_all_bytes=10_000.0, all_reduce_bytes=40e6)
+SLOW = Links(ranks_per_host=1, host_bytes_per_second=None, net_bytes_per_second=1e9, latency_seconds=0.001)
+EXCHANGES = {"all_to_all": Exchange(sample_bytes=10_000.0, calls=2), "all_reduce": Exchange(fixed_bytes=40e6)}
+WORK = Work(sample_seconds=2e-6, fixed_seconds=0.001, exchanges=EXCHANGES)
+OF_ALL = dict.fromkeys(EXCHANGES, SLOW)
 
 
-def test_one_rank_exchanges_nothing():
-    assert all_to_all_seconds(1e9, 1, SLOW) == all_reduce_seconds(1e9, 1, SLOW) == 0.0
+@pytest.mark.parametrize("op", ["all_to_all", "all_reduce", "all_gather", "broadcast", "barrier"])
+def test_one_rank_exchanges_nothing(op):
+    assert op_seconds(op, 1e9, 1, SLOW) == 0.0
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 4, 16])
 def test_without_hosts_in_common_it_is_the_formula_of_the_field(ranks):
-    """(p - 1)/p · S/B and 2(p - 1)/p · S/B, and a latency."""
+    """(p - 1)/p · S/B, twice that for a sum over all, and a latency."""
     part = (ranks - 1) / ranks
-    assert all_to_all_seconds(1e6, ranks, SLOW) == pytest.approx(part * 1e6 / 1e9 + 0.001)
-    assert all_reduce_seconds(1e6, ranks, SLOW) == pytest.approx(2 * part * 1e6 / 1e9 + 0.001)
+    assert op_seconds("all_to_all", 1e6, ranks, SLOW) == pytest.approx(part * 1e6 / 1e9 + 0.001)
+    assert op_seconds("all_reduce", 1e6, ranks, SLOW) == pytest.approx(2 * part * 1e6 / 1e9 + 0.001)
+    assert op_seconds("reduce_scatter", 1e6, ranks, SLOW) == pytest.approx(part * 1e6 / 1e9 + 0.001)
+    assert op_seconds("all_gather", 1e6, ranks, SLOW) == pytest.approx((ranks - 1) * 1e6 / 1e9 + 0.001)
 
 
 def test_within_a_host_its_own_links_are_used():
-    assert all_to_all_seconds(1e9, 8, LINKS) == pytest.approx(7 / 8 * 1e9 / 400e9)
-    assert all_reduce_seconds(1e9, 8, LINKS) == pytest.approx(2 * 7 / 8 * 1e9 / 400e9)
+    assert op_seconds("all_to_all", 1e9, 8, LINKS) == pytest.approx(7 / 8 * 1e9 / 400e9)
+    assert op_seconds("all_reduce", 1e9, 8, LINKS) == pytest.approx(2 * 7 / 8 * 1e9 / 400e9)
 
 
 def test_between_hosts_an_exchange_takes_as_long_as_its_slower_share():
-    assert all_to_all_seconds(1e9, 64, LINKS) == pytest.approx(56 / 64 * 1e9 / 50e9)
-    quick = Links(ranks_per_host=8, host_bytes_per_second=1e9, net_bytes_per_second=50e9)
-    assert all_to_all_seconds(1e9, 64, quick) == pytest.approx(7 / 64 * 1e9 / 1e9)
+    assert op_seconds("all_to_all", 1e9, 64, LINKS) == pytest.approx(56 / 64 * 1e9 / 50e9)
+    quick = replace(LINKS, host_bytes_per_second=1e9)
+    assert op_seconds("all_to_all", 1e9, 64, quick) == pytest.approx(7 / 64 * 1e9 / 1e9)
 
 
 def test_between_hosts_a_sum_goes_through_the_host_and_then_by_parts():
     expected = 2 * 7 / 8 * 1e9 / 400e9 + 2 * 7 / 8 * 1e9 / 8 / 50e9
-    assert all_reduce_seconds(1e9, 64, LINKS) == pytest.approx(expected)
+    assert op_seconds("all_reduce", 1e9, 64, LINKS) == pytest.approx(expected)
+
+
+def test_sum_is_a_scatter_and_a_gather_of_what_is_left():
+    whole, parts = passing("all_reduce", 64e6, 64, 8), passing("reduce_scatter", 64e6, 64, 8)
+    gathered = passing("all_gather", 1e6, 64, 8)
+    assert [a + b for a, b in zip(parts, gathered, strict=True)] == pytest.approx(whole)
 
 
 def test_step_is_own_work_and_what_is_not_hidden():
-    found = predict(WORK, SLOW, 4, 4000)
+    found = predict(WORK, OF_ALL, 4, 4000)
     assert found.own_seconds == pytest.approx(0.001 + 1000 * 2e-6)
     assert found.exposed_seconds["all_to_all"] == pytest.approx(3 / 4 * 10_000 * 1000 / 1e9 + 2 * 0.001)
     assert found.seconds == pytest.approx(found.own_seconds + sum(found.exposed_seconds.values()))
@@ -46,20 +61,38 @@ def test_step_is_own_work_and_what_is_not_hidden():
 
 
 def test_what_is_hidden_is_not_waited_for():
-    hidden = Work(2e-6, 0.001, 10_000.0, 40e6, hidden={"all_reduce": 1.0, "all_to_all": 0.25})
-    found, all_of_it = predict(hidden, SLOW, 4, 4000), predict(WORK, SLOW, 4, 4000)
+    parts = {"all_reduce": 0.0, "all_to_all": 0.75}
+    hidden = replace(WORK, exchanges={op: replace(EXCHANGES[op], exposed=part) for op, part in parts.items()})
+    found, all_of_it = predict(hidden, OF_ALL, 4, 4000), predict(WORK, OF_ALL, 4, 4000)
     assert found.exposed_seconds["all_reduce"] == 0.0
     assert found.exposed_seconds["all_to_all"] == pytest.approx(0.75 * all_of_it.exposed_seconds["all_to_all"])
 
 
-def test_own_times_come_back_from_steps_of_two_sizes():
-    steps = [(n, 1000, predict(WORK, SLOW, n, 1000).seconds) for n in (1, 2)]
-    found = fitted(steps, WORK, SLOW)
-    assert (found.sample_seconds, found.fixed_seconds) == (pytest.approx(2e-6), pytest.approx(0.001))
-    assert predict(found, SLOW, 4, 1000).seconds == pytest.approx(predict(WORK, SLOW, 4, 1000).seconds)
+def test_links_that_nobody_measured_make_it_unknown():
+    one_host = dict.fromkeys(EXCHANGES, replace(LINKS, net_bytes_per_second=None))
+    assert not isinstance(predict(WORK, one_host, 8, 4096), str)
+    assert predict(WORK, one_host, 16, 4096) == "nobody has measured how fast all_to_all is between hosts"
 
 
-def test_from_one_size_nothing_is_fixed():
-    found = fitted([(2, 1000, predict(WORK, SLOW, 2, 1000).seconds)], WORK, SLOW)
-    assert found.fixed_seconds == 0.0
-    assert predict(found, SLOW, 2, 1000).seconds == pytest.approx(predict(WORK, SLOW, 2, 1000).seconds)
+def test_ranks_that_share_processors_take_turns():
+    alone = replace(WORK, processors_per_host=2)
+    links = dict.fromkeys(EXCHANGES, replace(LINKS, net_bytes_per_second=50e9))
+    two, four = (predict(alone, links, n, 1000 * n) for n in (2, 4))
+    assert two.own_seconds == pytest.approx(predict(WORK, links, 2, 2000).own_seconds)
+    assert four.own_seconds == pytest.approx(2 * two.own_seconds)
+    assert four.exposed_seconds["all_reduce"] == pytest.approx(1.5 * 2 * two.exposed_seconds["all_reduce"])
+    assert turns(64, 2, links) == 4.0  # eight of them on each host
+    assert turns(64, None, links) == 1.0
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 4, 8, 64])
+def test_slowest_rank_is_as_far_ahead_as_chance_has_it(ranks):
+    draw = random.Random(ranks).gauss
+    seen = fmean(max(own) - median_low(own) for own in ([draw(0, 1) for _ in range(ranks)] for _ in range(4000)))
+    assert ahead(ranks) == pytest.approx(seen, rel=0.06)
+
+
+def test_one_rank_waits_for_nobody():
+    uneven = replace(WORK, spread=0.1)
+    assert ahead(1) == predict(uneven, OF_ALL, 1, 100).imbalance_seconds == 0.0
+    assert predict(uneven, OF_ALL, 8, 800).imbalance_seconds > predict(uneven, OF_ALL, 2, 200).imbalance_seconds > 0

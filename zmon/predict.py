@@ -2,16 +2,29 @@
 
 Pure. Seconds, bytes. The formulas are those by which nccl-tests turns times into bus bandwidths (doc/PERFORMANCE.md
 there): of S bytes a rank hands in, an all-to-all moves (p - 1)/p and an all-reduce 2(p - 1)/p. Links within a host and
-between hosts are told apart: an all-to-all uses both at once and takes as long as the slower share, an all-reduce goes
-through the host first and then, each rank with its part, between hosts. A message adds its latency.
+between hosts are told apart: an all-to-all uses both at once and takes as long as the slower share, a sum goes through
+the host first and then, each rank with its part, between hosts. A message adds its latency.
+
+All wait for the slowest of p ranks. If their own times spread by chance alone, like a normal distribution, it is ahead
+of the middle one by what order statistics say (Blom 1958), which grows with p. Ranks that share too few processors
+take turns, in what they compute and in what they exchange: then a step takes as many times as long.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from math import ceil
-from statistics import linear_regression
+from statistics import NormalDist
+
+# What of the bytes handed in passes a rank's links, with p ranks: the bus factors of nccl-tests.
+_PASSES = {
+    "all_to_all": lambda p: (p - 1) / p,
+    "all_reduce": lambda p: 2 * (p - 1) / p,
+    "reduce_scatter": lambda p: (p - 1) / p,
+    "all_gather": lambda p: (p - 1) / p,  # of what all hand in together
+}
+AT_ONCE = ("all_to_all", "send", "recv")  # uses links within and between hosts at the same time
 
 
 @dataclass(frozen=True)
@@ -19,9 +32,19 @@ class Links:
     """What a rank's links carry, one direction."""
 
     ranks_per_host: int
-    host_bytes_per_second: float  # to ranks of the same host
-    net_bytes_per_second: float  # to ranks of other hosts
+    host_bytes_per_second: float | None  # to ranks of the same host; None: nobody knows
+    net_bytes_per_second: float | None  # to ranks of other hosts
     latency_seconds: float = 0.0  # of a collective, whatever its size
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """What a rank hands in to one op in a step."""
+
+    fixed_bytes: float = 0.0
+    sample_bytes: float = 0.0  # and for each sample of its own
+    calls: float = 1.0
+    exposed: float = 1.0  # what of its time nothing hides, 0 … 1; more than 1: it takes longer than alone
 
 
 @dataclass(frozen=True)
@@ -30,14 +53,9 @@ class Work:
 
     sample_seconds: float  # of its own, for each sample
     fixed_seconds: float  # of its own, however few samples: launches, the optimizer's dense part
-    all_to_all_bytes: float  # for each sample of its own, all exchanges of a step together
-    all_reduce_bytes: float  # of a step
-    all_to_alls: int = 2  # of a step: vectors, and their gradients
-    hidden: Mapping[str, float] | None = None  # by op, the part of it that own work hides, 0 … 1; None: nothing
-
-    def of(self, op: str) -> float:
-        """What part of an op is hidden."""
-        return (self.hidden or {}).get(op, 0.0)
+    exchanges: Mapping[str, Exchange] = field(default_factory=dict)  # by op
+    spread: float = 0.0  # standard deviation of ranks' own times, of their own time
+    processors_per_host: int | None = None  # that ranks compute on; None: each has a device of its own
 
 
 @dataclass(frozen=True)
@@ -46,13 +64,15 @@ class Prediction:
 
     ranks: int
     samples: int  # of all ranks
-    own_seconds: float
+    own_seconds: float  # of the median rank
+    imbalance_seconds: float
     exposed_seconds: dict[str, float]  # by op
+    turns: float  # how many times as long all of it takes, because ranks share processors
 
     @property
     def seconds(self) -> float:
         """Of the step."""
-        return self.own_seconds + sum(self.exposed_seconds.values())
+        return self.own_seconds + self.imbalance_seconds + sum(self.exposed_seconds.values())
 
     @property
     def samples_per_second(self) -> float:
@@ -60,56 +80,54 @@ class Prediction:
         return self.samples / self.seconds
 
 
-def all_to_all_seconds(num_bytes: float, ranks: int, links: Links) -> float:
-    """Of one exchange in which each rank hands in that many."""
-    here, hosts = _hosts(ranks, links)
+def predict(work: Work, links: Mapping[str, Links], ranks: int, samples: int) -> Prediction | str:
+    """A step in which all ranks together take so many samples; else why nobody can tell. `links` are by op."""
+    mine, shared = samples / ranks, turns(ranks, work.processors_per_host, links)
+    own = shared * (work.fixed_seconds + work.sample_seconds * mine)
+    exposed = {}
+    for op, exchange in work.exchanges.items():
+        num_bytes = (exchange.fixed_bytes + exchange.sample_bytes * mine) / exchange.calls
+        seconds = op_seconds(op, num_bytes, ranks, links[op]) if exchange.exposed else 0.0
+        if seconds is None:
+            beyond = "between hosts" if links[op].host_bytes_per_second else "within a host"
+            return f"nobody has measured how fast {op} is {beyond}"
+        exposed[op] = shared * exchange.calls * seconds * exchange.exposed
+    return Prediction(ranks, samples, own, own * work.spread * ahead(ranks), exposed, shared)
+
+
+def op_seconds(op: str, num_bytes: float, ranks: int, links: Links) -> float | None:
+    """Of one collective in which each rank hands in that many; None: a bandwidth that it takes is unknown."""
     if ranks == 1:
         return 0.0
-    within = num_bytes * (here - 1) / ranks / links.host_bytes_per_second
-    beyond = num_bytes * (ranks - here) / ranks / links.net_bytes_per_second if hosts > 1 else 0.0
-    return max(within, beyond) + links.latency_seconds
+    parts = passing(op, num_bytes, ranks, links.ranks_per_host)
+    told = (links.host_bytes_per_second, links.net_bytes_per_second)
+    if any(part and not rate for part, rate in zip(parts, told, strict=True)):
+        return None
+    seconds = [part / rate if part and rate else 0.0 for part, rate in zip(parts, told, strict=True)]
+    return (max(seconds) if op in AT_ONCE else sum(seconds)) + links.latency_seconds
 
 
-def all_reduce_seconds(num_bytes: float, ranks: int, links: Links) -> float:
-    """Of one sum over all ranks."""
-    here, hosts = _hosts(ranks, links)
-    if ranks == 1:
-        return 0.0
-    within = 2 * (here - 1) / here * num_bytes / links.host_bytes_per_second
-    beyond = 2 * (hosts - 1) / hosts * num_bytes / here / links.net_bytes_per_second if hosts > 1 else 0.0
-    return within + beyond + links.latency_seconds
+def passing(op: str, num_bytes: float, ranks: int, ranks_per_host: int) -> tuple[float, float]:
+    """Bytes that pass a rank's links within its host, and to other hosts."""
+    here, hosts = min(ranks, ranks_per_host), ceil(ranks / ranks_per_host)
+    if op in AT_ONCE:
+        return num_bytes * (here - 1) / ranks, num_bytes * (ranks - here) / ranks
+    if op not in _PASSES:
+        return (num_bytes if here > 1 else 0.0), (num_bytes if hosts > 1 else 0.0)
+    whole = num_bytes * ranks if op == "all_gather" else num_bytes
+    return whole * _PASSES[op](here), whole / here * _PASSES[op](hosts)
 
 
-def predict(work: Work, links: Links, ranks: int, samples: int) -> Prediction:
-    """A step in which all ranks together take so many samples."""
-    mine = samples / ranks
-    exchange = all_to_all_seconds(work.all_to_all_bytes * mine / work.all_to_alls, ranks, links) * work.all_to_alls
-    total = all_reduce_seconds(work.all_reduce_bytes, ranks, links)
-    return Prediction(
-        ranks=ranks,
-        samples=samples,
-        own_seconds=work.fixed_seconds + work.sample_seconds * mine,
-        exposed_seconds={
-            "all_to_all": exchange * (1 - work.of("all_to_all")),
-            "all_reduce": total * (1 - work.of("all_reduce")),
-        },
-    )
+def turns(ranks: int, processors_per_host: int | None, links: Mapping[str, Links]) -> float:
+    """How many ranks take turns on a processor; 1: each has its own."""
+    here = min([ranks, *(link.ranks_per_host for link in links.values())])
+    return max(1.0, here / processors_per_host) if processors_per_host else 1.0
 
 
-def fitted(steps: Sequence[tuple[int, int, float]], work: Work, links: Links) -> Work:
-    """The same with its own times as these steps say: ranks, samples of all of them, seconds.
-
-    What the exchanges are predicted to take is taken off; the rest is a line over a rank's samples. Of one size alone
-    nothing is fixed, for nobody can tell.
-    """
-    free = replace(work, sample_seconds=0.0, fixed_seconds=0.0)
-    points = [(samples / ranks, s - predict(free, links, ranks, samples).seconds) for ranks, samples, s in steps]
-    if len({mine for mine, _ in points}) == 1:
-        return replace(free, sample_seconds=points[0][1] / points[0][0])
-    slope, intercept = linear_regression(*zip(*points, strict=True))
-    return replace(free, sample_seconds=slope, fixed_seconds=intercept)
+def ahead(ranks: int) -> float:
+    """By how many standard deviations the slowest is expected to be beyond the middle one (the lower of two)."""
+    return _expected(ranks, ranks) - _expected((ranks - 1) // 2 + 1, ranks) if ranks > 1 else 0.0
 
 
-def _hosts(ranks: int, links: Links) -> tuple[int, int]:
-    """Ranks of a host, and hosts."""
-    return min(ranks, links.ranks_per_host), ceil(ranks / links.ranks_per_host)
+def _expected(place: int, of: int) -> float:
+    return NormalDist().inv_cdf((place - 0.375) / (of + 0.25))

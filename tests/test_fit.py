@@ -1,0 +1,100 @@
+"""The model comes back from the steps that it makes, and what these steps cannot tell is not made up."""
+
+from dataclasses import replace
+
+import pytest
+
+from zmon.curve import Point
+from zmon.fit import fit
+from zmon.predict import Exchange, Links, Work, predict
+
+OPS = ("all_to_all", "all_reduce", "barrier")
+LINKS = Links(ranks_per_host=4, host_bytes_per_second=2e9, net_bytes_per_second=0.5e9)
+EXCHANGES = {"all_to_all": Exchange(sample_bytes=5000.0), "all_reduce": Exchange(fixed_bytes=4e6)}
+WORK = Work(2e-5, 0.002, EXCHANGES, spread=0.05)
+
+
+def point(ranks, samples, work=WORK, links=LINKS):
+    """What a job that is like `work` would have been measured at."""
+    step = predict(work, dict.fromkeys(EXCHANGES, links), ranks, samples)
+    handed_in = {op: e.fixed_bytes + e.sample_bytes * samples / ranks for op, e in work.exchanges.items()}
+    return Point(
+        ranks=ranks,
+        samples=samples,
+        seconds=step.seconds,
+        by="zmon scaling",
+        recorded=1.8e9,
+        causes={"forward": step.own_seconds, "imbalance": step.imbalance_seconds, **step.exposed_seconds},
+        sent_bytes=handed_in,
+        ranks_per_host=min(ranks, links.ranks_per_host),
+        processors_per_host=work.processors_per_host,
+    )
+
+
+def predicted(points, ranks, samples, **others):
+    return fit(points, OPS, **{"ranks_per_host": 4, **others}).at(ranks, samples)
+
+
+def test_four_ranks_are_predicted_from_one_and_two():
+    points = [point(1, 512), point(2, 512), point(2, 1024)]
+    for samples in (512, 2048):
+        expected = point(4, samples)
+        found = predicted(points, 4, samples)
+        assert found.seconds == pytest.approx(expected.seconds, rel=1e-6)
+        assert found.exposed_seconds["all_to_all"] == pytest.approx(expected.causes["all_to_all"], rel=1e-6)
+
+
+def test_ranks_that_share_processors_are_predicted_from_those_that_do_not():
+    crowded = replace(WORK, processors_per_host=2)
+    points = [point(n, s, crowded) for n, s in ((1, 512), (2, 512), (2, 1024))]
+    assert predicted(points, 4, 2048).turns == 2.0
+    assert predicted(points, 4, 2048).seconds == pytest.approx(point(4, 2048, crowded).seconds, rel=1e-6)
+
+
+def test_own_times_are_those_of_the_largest_size_where_it_was_measured_with_two_batches():
+    alone = replace(point(1, 512), causes={"forward": 0.001})  # one rank has all caches for itself
+    points = [alone, point(2, 512), point(2, 1024)]
+    assert predicted(points, 2, 1024).own_seconds == pytest.approx(point(2, 1024).causes["forward"])
+
+
+def test_hosts_are_predicted_from_runs_that_crossed_them():
+    points = [point(4, 2048), point(8, 2048), point(8, 4096)]
+    assert predicted(points, 16, 8192).seconds == pytest.approx(point(16, 8192).seconds, rel=1e-6)
+
+
+def test_hosts_that_no_run_has_crossed_are_unknown_without_measured_links():
+    points = [point(2, 512), point(4, 2048)]
+    assert predicted(points, 16, 8192) == "nobody has measured how fast all_reduce is between hosts"
+    known = predicted(points, 16, 8192, measured=dict.fromkeys(EXCHANGES, LINKS))
+    assert known.seconds == pytest.approx(point(16, 8192).seconds, rel=1e-6)
+
+
+def test_as_many_ranks_share_a_host_as_one_was_seen_with():
+    assert isinstance(fit([point(2, 512), point(2, 1024)], OPS).at(4, 2048), str)
+
+
+def test_part_that_is_hidden_is_told_from_measured_links():
+    half = {op: replace(e, exposed=0.5) for op, e in EXCHANGES.items()}
+    points = [point(2, 512, replace(WORK, exchanges=half)), point(2, 1024, replace(WORK, exchanges=half))]
+    found = fit(points, OPS, measured=dict.fromkeys(EXCHANGES, LINKS))
+    assert found.work.exchanges["all_reduce"].exposed == pytest.approx(0.5)
+    twice = replace(LINKS, host_bytes_per_second=4e9)
+    faster = fit(points, OPS, measured=dict.fromkeys(EXCHANGES, twice))
+    assert faster.work.exchanges["all_to_all"].exposed == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("points", [[], [point(1, 512)], [replace(point(2, 512), causes={})]])
+def test_without_a_run_of_several_ranks_there_is_no_model(points):
+    assert fit(points, OPS) == "it takes a run of several ranks of which is known where its time went"
+
+
+def test_op_without_bytes_is_as_long_as_it_was():
+    waits = [replace(p, causes={**p.causes, "barrier": 0.003}) for p in (point(2, 512), point(2, 1024))]
+    assert predicted(waits, 4, 2048).exposed_seconds["barrier"] == pytest.approx(0.003)
+
+
+def test_noise_makes_no_time_negative():
+    backwards = [point(2, 1024), replace(point(2, 512), causes={"forward": 1.0, "all_reduce": 0.9, "all_to_all": 0.9})]
+    found = predicted(backwards, 4, 512)
+    assert found.own_seconds > 0
+    assert all(seconds >= 0 for seconds in found.exposed_seconds.values())
