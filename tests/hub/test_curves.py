@@ -9,8 +9,8 @@ from tests.build import JOB, job_steps, rank_state, snapshot
 from tests.test_curve import point
 from zmon.aligned import Stretch
 from zmon.baselines import Baselines
-from zmon.curve import Efficiency
-from zmon.hub.curves import ON_PURPOSE, Curves
+from zmon.curve import ON_PURPOSE, Efficiency
+from zmon.hub.curves import Curves
 
 
 def good(seconds=0.02, samples=128):

@@ -18,6 +18,7 @@ from zmon.cli.exporting import steps
 from zmon.cli.incidents import incident
 from zmon.cli.machine import demo, up
 from zmon.cli.running import run_command
+from zmon.cli.scaling import scaling_command
 from zmon.errors import UsageError, ZmonError
 
 COMMANDS = (
@@ -34,6 +35,7 @@ COMMANDS = (
     steps,
     analyze,
     compare_command,
+    scaling_command,
     drill,
 )
 

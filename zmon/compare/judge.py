@@ -110,13 +110,13 @@ def _blocks(before: Series, after: Series) -> Blocks | str:
     if number < LEAST_BLOCKS:
         return f"{shorter} whole steps are too few: chance shows in {LEAST_BLOCKS * LEAST_BLOCK} or more"
     ours, theirs = (
-        [_typical(run, side[len(side) * n // number : len(side) * (n + 1) // number]) for n in range(number)]
+        [typical(run, side[len(side) * n // number : len(side) * (n + 1) // number]) for n in range(number)]
         for run, side in zip((before, after), sides, strict=True)
     )
     return list(zip(ours, theirs, strict=True))
 
 
-def _typical(run: Series, block: list[int]) -> list[int]:
+def typical(run: Series, block: Sequence[int]) -> list[int]:
     """Without the longest and the shortest of its steps."""
     by_length = sorted(block, key=lambda at: run.seconds[at])
     out = ceil(TRIMMED * len(block))

@@ -13,14 +13,13 @@ from collections.abc import Sequence
 from zmon.aligned import AlignedStep
 from zmon.baselines import Baselines
 from zmon.box.reader import JOB_ID
-from zmon.curve import Efficiency, Point
+from zmon.curve import ON_PURPOSE, Efficiency, Point
 from zmon.efficiency import step_causes
 from zmon.errors import ZmonError
 from zmon.records import Snapshot
 
 log = logging.getLogger("zmon.hub")
 
-ON_PURPOSE = "zmon scaling"
 NAME = "name"  # the label by which jobs are of one kind; without it a job is of a kind of its own
 _FASTER = 0.01  # than what was recorded: less is not worth a file
 

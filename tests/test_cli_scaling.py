@@ -1,0 +1,91 @@
+"""`zmon scaling` runs real jobs at several sizes, says what failed and why, and leaves nothing running."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+from tests.run_job import PROJECT
+from zmon.baselines import Baselines
+
+FAST = ("--rounds", "1", "--seconds", "2")
+
+
+def scaling(tmp_path, *words, timeout=120):
+    env = {**os.environ, "ZMON_DATA_DIR": str(tmp_path), "PYTHONPATH": str(PROJECT)}
+    return subprocess.run(
+        [sys.executable, "-m", "zmon", "scaling", *words],
+        env=env, cwd=tmp_path, text=True, capture_output=True, timeout=timeout, check=False,
+    )  # fmt: skip
+
+
+def test_bundled_trainer_makes_a_curve_that_is_kept(tmp_path):
+    told = scaling(
+        tmp_path, *FAST, "--ranks", "1,2", "--mode", "weak", "--batch", "64", "--baseline", "ranker", "--json"
+    )
+    assert told.returncode == 0, told.stderr
+    alone, two = json.loads(told.stdout)["sizes"]
+    assert (alone["point"]["ranks"], alone["point"]["samples"], alone["ratio"]) == (1, 64, None)
+    assert (two["point"]["ranks"], two["point"]["samples"], two["scaling"]) == (2, 128, "weak")
+    assert two["half_width"] > 0
+    assert sum(two["point"]["causes"].values()) == pytest.approx(two["point"]["seconds"])
+    assert two["point"]["sent_bytes"]["all_to_all"] > 0
+    assert two["point"]["processors_per_host"] == len(os.sched_getaffinity(0))
+    assert [p.ranks for p in Baselines(tmp_path / "baselines").curve("ranker").points] == [1, 2]
+
+
+def test_size_that_fails_is_said_with_its_last_line_and_the_others_are_measured(tmp_path):
+    job = (
+        f"if [ {{ranks}} = 2 ]; then echo no such host >&2; exit 7; fi;"
+        f" exec {sys.executable} -m trainer --set train.global_batch=64"
+    )
+    told = scaling(tmp_path, *FAST, "--ranks", "1,2", "--", "bash", "-c", job)
+    assert told.returncode == 1
+    assert "2 ranks: unknown, it ended with exit code 7; it said last: no such host" in " ".join(told.stdout.split())
+    assert told.stdout.splitlines()[1].split()[:3] == ["–", "1", "64"]
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        (("bash", "-c", "exit 0 # {ranks}"), "no rank of it imported torch"),
+        (("nobody-has-this-{ranks}",), "nobody-has-this-1: No such file or directory"),
+    ],
+)
+def test_command_that_trains_nothing_is_unknown(tmp_path, command, says):
+    told = scaling(tmp_path, *FAST, "--ranks", "1", "--", *command)
+    assert told.returncode == 1
+    assert says in " ".join(told.stdout.split())
+
+
+def test_job_that_never_steps_is_given_up_and_ended_with_all_it_started(tmp_path):
+    begun = time.monotonic()
+    marker = tmp_path / "marker"
+    job = f"trap '' TERM; sleep 987 & echo $! > {marker}; wait; # {{ranks}}"
+    told = scaling(tmp_path, *FAST, "--ranks", "1", "--start-seconds", "1", "--", "bash", "-c", job)
+    assert told.returncode == 1
+    assert "no step ended within 1 s" in told.stdout
+    assert time.monotonic() - begun < 40
+    pid = int(marker.read_text())
+    assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--ranks", "1,two"), "is no list of sizes"),
+        (("--ranks", "0"), "is no list of sizes"),
+        (("--baseline", "../up"), "not usable"),
+        (("--", "torchrun", "train.py"), "{ranks}"),
+        (("--", "torchrun", "{ranks}", "{batch}"), "--batch"),
+    ],
+)
+def test_misuse_is_one_line_before_anything_runs(tmp_path, words, says):
+    told = scaling(tmp_path, *words)
+    assert told.returncode == 2
+    assert len(told.stderr.splitlines()) == 1
+    assert says in told.stderr
