@@ -11,6 +11,7 @@ import zmon
 from zmon.cli import config
 from zmon.cli.analyzing import analyze
 from zmon.cli.asking import doctor, status, top
+from zmon.cli.bench_comm import bench_comm_command
 from zmon.cli.comparing import compare_command
 from zmon.cli.daemons import agent, dashboard, hub
 from zmon.cli.drilling import drill
@@ -36,6 +37,7 @@ COMMANDS = (
     analyze,
     compare_command,
     scaling_command,
+    bench_comm_command,
     drill,
 )
 

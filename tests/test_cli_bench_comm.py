@@ -1,0 +1,71 @@
+"""`zmon bench-comm` times real exchanges, by itself or on the ranks of a job; what fails is one line."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.run_job import PROJECT
+from zmon.bandwidth import links, read
+
+SMALL = ("--largest", "16384")
+LAUNCHER = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=3", "--no-python")
+
+
+def command(tmp_path, *words, timeout=120):
+    env = {**os.environ, "PYTHONPATH": str(PROJECT), "PYTHON": sys.executable}
+    return subprocess.run(
+        words, env=env, cwd=tmp_path, text=True, capture_output=True, timeout=timeout, check=False
+    )  # fmt: skip
+
+
+def bench_comm(tmp_path, *words):
+    return command(tmp_path, sys.executable, "-m", "zmon", "bench-comm", *words)
+
+
+def test_two_ranks_of_this_node_are_timed(tmp_path):
+    told = bench_comm(tmp_path, *SMALL, "--json")
+    assert told.returncode == 0, told.stderr
+    measured = json.loads(told.stdout)["measured"]
+    assert (measured["backend"], measured["ranks"], measured["ranks_per_host"]) == ("gloo", 2, 2)
+    assert {(t["op"], t["num_bytes"]) for t in measured["timed"]} == {
+        (op, size) for op in ("all_to_all", "all_reduce") for size in (1024, 4096, 16384)
+    }
+    assert all(t["seconds"] > 0 for t in measured["timed"])
+
+
+def test_ranks_of_a_job_on_hosts_of_unlike_size_are_timed_within_and_between(tmp_path):
+    rank = f"ZMON_HOST=node-$((RANK / 2)) exec $PYTHON -m zmon bench-comm {' '.join(SMALL)} --out links.json"
+    told = command(tmp_path, *LAUNCHER, "bash", "-c", rank)
+    assert told.returncode == 0, told.stderr
+    assert "within a host, 2 ranks" in told.stdout
+    assert "between hosts, 2 ranks" in told.stdout
+    found = links(read(tmp_path / "links.json"))["all_to_all"]
+    assert found.ranks_per_host == 2
+    assert found.host_bytes_per_second
+    assert found.net_bytes_per_second
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--ranks", "1"), "--ranks"),
+        (("--out", "nowhere/links.json"), "there is no folder"),
+        (("--largest", "1"), "--largest"),
+    ],
+)
+def test_misuse_is_one_line_before_anything_runs(tmp_path, words, says):
+    told = bench_comm(tmp_path, *words)
+    assert told.returncode == 2
+    assert len(told.stderr.splitlines()) == 1
+    assert says in told.stderr
+
+
+def test_backend_that_fails_is_said_in_one_line(tmp_path, monkeypatch):
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "nosuch0")
+    told = bench_comm(tmp_path, *SMALL)
+    assert told.returncode == 1
+    assert len(told.stderr.splitlines()) == 1
+    assert "could not be timed" in told.stderr

@@ -1,0 +1,106 @@
+"""Time exchanges on the ranks of a job: `torchrun … -m zmon.bandwidth.measure FILE LARGEST`; rank 0 writes the file.
+
+NCCL where each rank has a GPU, else gloo. A size is repeated for a fifth of a second, and the slowest rank counts.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from statistics import median
+
+import torch
+import torch.distributed as dist
+
+from zmon.bandwidth.curve import HOST, NET, Measured, Timed
+from zmon.bandwidth.file import write
+
+SMALLEST, FACTOR = 1 << 10, 4
+WARM, LEAST, SECONDS = 3, 5, 0.2  # repeats, and for how long they go on
+OPS = ("all_to_all", "all_reduce")
+_ELEMENT = 4  # bytes of a float32
+
+
+def main(out: str, largest: str) -> None:
+    """Measure on all ranks."""
+    on_gpu = torch.cuda.is_available()
+    local = int(os.environ.get("LOCAL_RANK", "0"))
+    device = torch.device("cuda", local) if on_gpu else torch.device("cpu")
+    if on_gpu:
+        torch.cuda.set_device(device)
+    dist.init_process_group("nccl" if on_gpu else "gloo")
+    here, between, per_host = _groups()
+    timed = [t for op in OPS for t in _timed(op, HOST, here, device, int(largest))]
+    timed += [t for op in OPS for t in _timed(op, NET, between, device, int(largest))]
+    if dist.get_rank() == 0:
+        write(Path(out), Measured(dist.get_backend(), dist.get_world_size(), per_host, timed), time.time())
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def _groups() -> tuple[dist.ProcessGroup | None, dist.ProcessGroup | None, int]:
+    """The ranks of this host; one of each host; how many share one. None: a group of this rank alone."""
+    hosts: list[str] = [""] * dist.get_world_size()
+    dist.all_gather_object(hosts, os.environ.get("ZMON_HOST") or socket.gethostname())
+    by_host = {host: [rank for rank, at in enumerate(hosts) if at == host] for host in dict.fromkeys(hosts)}
+    mine = dist.get_rank()
+    found: dict[str, dist.ProcessGroup | None] = {HOST: None, NET: None}
+    per_host = max(map(len, by_host.values()))
+    columns = [[ranks[n] for ranks in by_host.values() if n < len(ranks)] for n in range(per_host)]
+    for kind, groups in ((HOST, list(by_host.values())), (NET, columns)):
+        for ranks in groups:
+            group = dist.new_group(ranks)  # every rank makes every group
+            if mine in ranks and len(ranks) > 1:
+                found[kind] = group
+    return found[HOST], found[NET], per_host
+
+
+def _timed(op: str, kind: str, group: dist.ProcessGroup | None, device: torch.device, largest: int) -> Iterator[Timed]:
+    """Every size; all groups of that kind at once, as in a step. Tells those of which rank 0 is a part."""
+    size = dist.get_world_size(group) if group is not None else 1
+    num_bytes = SMALLEST
+    while num_bytes <= largest:
+        elements = -(-num_bytes // _ELEMENT // size) * size
+        seconds = 0.0 if group is None else _repeated(_exchange(op, elements, device, group), device, group)
+        slowest = torch.tensor([seconds], device=device)
+        dist.all_reduce(slowest, dist.ReduceOp.MAX)
+        if group is not None:
+            yield Timed(op, kind, size, elements * _ELEMENT, float(slowest))
+        num_bytes *= FACTOR
+
+
+def _exchange(op: str, elements: int, device: torch.device, group: dist.ProcessGroup) -> Callable[[], object]:
+    given, taken = torch.ones(elements, device=device), torch.empty(elements, device=device)
+    if op == "all_to_all":
+        return lambda: dist.all_to_all_single(taken, given, group=group)
+    return lambda: dist.all_reduce(given, group=group)
+
+
+def _repeated(exchange: Callable[[], object], device: torch.device, group: dist.ProcessGroup) -> float:
+    """The median of its repeats: as many on each rank of the group, as the slowest of them warmed up."""
+    begun = time.perf_counter()
+    for _ in range(WARM):
+        exchange()
+    _finish(device)
+    warm = torch.tensor([(time.perf_counter() - begun) / WARM], device=device)
+    dist.all_reduce(warm, dist.ReduceOp.MAX, group=group)
+    taken = []
+    for _ in range(max(LEAST, int(SECONDS / max(float(warm), 1e-6)))):
+        begun = time.perf_counter()
+        exchange()
+        _finish(device)
+        taken.append(time.perf_counter() - begun)
+    return median(taken)
+
+
+def _finish(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
