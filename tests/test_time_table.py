@@ -6,6 +6,7 @@ from io import StringIO
 from rich.console import Console
 
 from zmon.curve import Efficiency, Point
+from zmon.expected import Expected
 from zmon.job_view import JobView
 from zmon.time_table import time_table
 
@@ -59,3 +60,20 @@ def test_job_that_has_not_trained_has_no_table():
 
 def test_hub_of_another_version_tells_no_gpu_seconds():
     assert said(replace(JOB, gpu_seconds={}))[2].split()[-1] == "unknown"
+
+
+NOW = {"own": 0.031, "all_to_all": 0.027}
+STEP = Expected("predicted", "ranker", 0.041, {"own": 0.030, "all_to_all": 0.011}, 0.058, NOW)
+
+
+def test_step_that_is_longer_than_predicted_says_where():
+    told = " ".join(said(replace(JOB, expected=STEP))[-2:])
+    assert told == (
+        "a step should take 41 ms (predicted from other sizes of ranker) and takes 58 ms: all_to_all 16 ms longer"
+    )
+
+
+def test_step_that_is_as_it_was_recorded_blames_nothing():
+    well = replace(STEP, by="recorded", now_seconds=0.0415, now_causes={"own": 0.0275, "all_to_all": 0.014})
+    told = " ".join(said(replace(JOB, expected=well))[-2:])
+    assert told.endswith("a step should take 41 ms (recorded of ranker) and takes 41.5 ms")

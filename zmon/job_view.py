@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from zmon.curve import Efficiency
+from zmon.expected import Expected
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,3 +31,5 @@ class JobView:
     goodput_unknown: str = ""  # why it is not known
     efficiency: Efficiency | None = None  # against what was recorded of jobs of its name
     efficiency_unknown: str = ""  # why it is not known
+    expected: Expected | None = None  # what a step should take
+    expected_unknown: str = ""  # why nobody can tell

@@ -6,9 +6,11 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from zmon.expected import RECORDED
 from zmon.job_view import JobView
 from zmon.terminal import duration
 
+_WORTH = 0.03  # of a step: less is not named
 _LEAST_SHARE = 0.001  # of a row; the others are one together
 
 
@@ -28,7 +30,7 @@ def time_table(job: JobView) -> RenderableType:
     if small:
         hours = [job.gpu_seconds[cause] for cause in small if cause in job.gpu_seconds]
         _add(table, f"{len(small)} more", sum(small.values()), total, sum(hours) if len(hours) == len(small) else None)
-    return Group(table, Text(_goodput(job)), Text(_efficiency(job)))
+    return Group(table, Text(_goodput(job)), Text(_efficiency(job)), *_expected(job))
 
 
 def _add(table: Table, cause: str, seconds: float, total: float, gpu_seconds: float | None) -> None:
@@ -52,3 +54,16 @@ def _efficiency(job: JobView) -> str:
     )
     known = "nobody recorded this size" if found.recorded is None else f"{found.recorded:.1%} was recorded at this size"
     return f"efficiency: {found.ratio:.1%}, {found.scaling} scaling from {each}; {known}"
+
+
+def _expected(job: JobView) -> list[Text]:
+    """Where it is slower than it should be. Nothing where nobody can tell: efficiency has said why, mostly."""
+    found = job.expected
+    if found is None:
+        return []
+    longer = [f"{part} {duration(more)} longer" for part, more in found.grown if more > _WORTH * found.seconds]
+    why = f": {', '.join(longer[:2])}" if longer and found.now_seconds > (1 + _WORTH) * found.seconds else ""
+    known = f"recorded of {found.name}" if found.by == RECORDED else f"predicted from other sizes of {found.name}"
+    return [
+        Text(f"a step should take {duration(found.seconds)} ({known}) and takes {duration(found.now_seconds)}{why}")
+    ]

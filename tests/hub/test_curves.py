@@ -7,6 +7,7 @@ import pytest
 
 from tests.build import JOB, job_steps, rank_state, snapshot
 from tests.test_curve import point
+from tests.test_fit import point as fitted
 from zmon.aligned import Stretch
 from zmon.baselines import Baselines
 from zmon.curve import ON_PURPOSE, Efficiency
@@ -77,6 +78,27 @@ def test_what_was_measured_on_purpose_is_not_written_over(kept):
     kept.record(JOB, measured)
     Curves(kept).learn(job(baseline=good(0.01)))
     assert kept.curve(JOB).points == (measured,)
+
+
+def test_step_is_expected_as_it_was_recorded_and_the_part_that_grew_is_known(kept):
+    curves = Curves(kept)
+    curves.learn(job(baseline=good()))
+    found = curves.expected(job(now=good(0.03)))
+    assert (found.by, found.seconds, found.now_seconds) == ("recorded", pytest.approx(0.02), pytest.approx(0.03))
+    assert sum(found.now_causes.values()) == pytest.approx(0.03)
+    assert kept.curve(JOB).points[0].sent_bytes == {"all_to_all": 8.0}
+
+
+def test_other_size_is_predicted_from_what_ran_before(kept):
+    for ranks in (2, 4):
+        kept.record(JOB, replace(fitted(ranks, 32 * ranks), ranks_per_host=4))
+    found = Curves(kept).expected(job(now=good(0.03, samples=1024)))
+    assert found.by == "predicted"
+
+
+@pytest.mark.parametrize("seen", [job(), job(now=good(), alive=False), job(now=good(samples=None)), job(now=good())])
+def test_step_of_which_nobody_can_tell_is_unknown(kept, seen):
+    assert isinstance(Curves(kept).expected(seen), str)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from tests.metrics.scene import JOB_VIEW, hub, series, value
 from zmon.curve import Efficiency, Point
+from zmon.expected import Expected
 
 ALONE = Point(ranks=1, samples=512, seconds=0.02, by="zmon scaling", recorded=1.8e9)
 FOUND = Efficiency(ratio=0.8, scaling="weak", name="ranker", reference=ALONE, recorded=0.95)
@@ -25,3 +26,10 @@ def test_size_that_nobody_recorded_has_nothing_to_be_judged_against():
     text = hub(jobs=(replace(JOB_VIEW, efficiency=replace(FOUND, recorded=None)),))
     assert series(text, "zmon_job_efficiency_ratio")
     assert not series(text, "zmon_job_baseline_efficiency_ratio")
+
+
+def test_expected_step_is_told_by_cause_and_by_how_it_is_known():
+    step = Expected("predicted", "ranker", 0.041, {"own": 0.03, "all_to_all": 0.011}, 0.058, {"own": 0.058})
+    text = hub(jobs=(replace(JOB_VIEW, expected=step),))
+    assert value(text, "zmon_job_expected_step_seconds", by="predicted", cause="all_to_all") == 0.011
+    assert not series(hub(), "zmon_job_expected_step_seconds")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Sequence
+from statistics import fmean
 
 from zmon.aligned import AlignedStep
 from zmon.baselines import Baselines
@@ -16,6 +17,7 @@ from zmon.box.reader import JOB_ID
 from zmon.curve import ON_PURPOSE, Efficiency, Point
 from zmon.efficiency import step_causes
 from zmon.errors import ZmonError
+from zmon.expected import Expected, expected
 from zmon.records import Snapshot
 
 log = logging.getLogger("zmon.hub")
@@ -48,6 +50,7 @@ class Curves:
             by=snapshot.job_id,
             recorded=snapshot.time,
             causes=_causes(snapshot.steps, good.seconds),
+            sent_bytes=_sent(snapshot.steps),
             ranks_per_host=max(map(per_host.count, set(per_host))),
         )
         try:
@@ -73,6 +76,17 @@ class Curves:
             return f"the baseline of {name} cannot be read: {unusable}"
         return curve.efficiency(snapshot.world_size, now.samples, now.samples / now.seconds)
 
+    def expected(self, snapshot: Snapshot) -> Expected | str:
+        """What its steps should take, beside what they take; else why that is unknown."""
+        if not snapshot.stretches or not snapshot.steps or not any(r.alive for r in snapshot.ranks):
+            return "it takes no steps"
+        now = snapshot.stretches[-1]
+        if not now.samples:
+            return "its ranks do not tell their samples"
+        curve = self._baselines.curve(name_of(snapshot))
+        causes = _causes(snapshot.steps, now.seconds)
+        return expected(curve, snapshot.world_size, now.samples, now.seconds, causes)
+
 
 def name_of(snapshot: Snapshot) -> str:
     """Of what kind a job is: files are called so."""
@@ -88,3 +102,9 @@ def _causes(steps: Sequence[AlignedStep], seconds: float) -> dict[str, float]:
             totals[cause] += spent
     whole = sum(totals.values())
     return {cause: seconds * spent / whole for cause, spent in totals.items() if spent}
+
+
+def _sent(steps: Sequence[AlignedStep]) -> dict[str, float]:
+    """Bytes that a rank hands in, by op."""
+    ops = sorted({op for step in steps for op in step.sent_bytes})
+    return {op: fmean(fmean(step.sent_bytes.get(op, (0,))) for step in steps) for op in ops}

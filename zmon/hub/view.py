@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from zmon.curve import Efficiency
+from zmon.expected import Expected
 from zmon.hub.book import Books
 from zmon.job_view import JobView
 from zmon.records import Finding, Snapshot
@@ -16,6 +17,7 @@ def view(snapshot: Snapshot, books: Books, active: Sequence[Finding]) -> JobView
     """A job, given what is kept of it and what is wrong with it."""
     lead, book = snapshot.known[0], books.of(snapshot)
     account, efficiency = book.account, books.curves.efficiency(snapshot)
+    expected = books.curves.expected(snapshot)
     return JobView(
         job_id=snapshot.job_id,
         attempt=snapshot.attempt,
@@ -36,6 +38,8 @@ def view(snapshot: Snapshot, books: Books, active: Sequence[Finding]) -> JobView
         findings=tuple(f.id for f in active),
         efficiency=efficiency if isinstance(efficiency, Efficiency) else None,
         efficiency_unknown=efficiency if isinstance(efficiency, str) else "",
+        expected=expected if isinstance(expected, Expected) else None,
+        expected_unknown=expected if isinstance(expected, str) else "",
     )
 
 

@@ -37,6 +37,9 @@ def hub_page(
             page.add("zmon_job_baseline_efficiency_ratio", found.recorded, job.job_id, found.scaling)
             of = found.reference
             page.add("zmon_job_baseline_info", 1, job.job_id, found.scaling, found.name, of.ranks, of.samples)
+        if (step := job.expected) is not None:
+            for cause, seconds in step.causes.items():
+                page.add("zmon_job_expected_step_seconds", seconds, job.job_id, step.by, cause)
     for job_id, (counts, total) in histograms.items():
         page.add_histogram(STEP_HISTOGRAM, "Duration of the job's steps.", ("job_id", job_id), counts, total)
     page.declare("zmon_finding")

@@ -114,6 +114,7 @@ SPECS: dict[str, Spec] = {
     "zmon_job_efficiency_ratio": Spec("gauge", ("job_id", "scaling"), "Samples per second and rank, of those of the baseline's fewest ranks."),
     "zmon_job_baseline_efficiency_ratio": Spec("gauge", ("job_id", "scaling"), "What was recorded for it at the job's own size."),
     "zmon_job_baseline_info": Spec("gauge", ("job_id", "scaling", "baseline", "ranks", "samples"), "What it is held against: ranks and samples a step; always 1."),
+    "zmon_job_expected_step_seconds": Spec("gauge", ("job_id", "by", "cause"), "What a step should take, recorded or predicted at this size."),
     "zmon_finding": Spec("gauge", ("job_id", "detector", "cause", "severity", "rank", "host"), "1 while the finding is active."),
     "zmon_hub_coverage_ratio": Spec("gauge", ("job_id",), "Share of the job's ranks that agents report."),
     "zmon_hub_pass_seconds": Spec("gauge", (), "How long the hub's last pass took."),
