@@ -18,6 +18,7 @@ from zmon.cli.drilling import drill
 from zmon.cli.exporting import steps
 from zmon.cli.incidents import incident
 from zmon.cli.machine import demo, up
+from zmon.cli.predicting import predict_command
 from zmon.cli.running import run_command
 from zmon.cli.scaling import scaling_command
 from zmon.errors import UsageError, ZmonError
@@ -38,6 +39,7 @@ COMMANDS = (
     compare_command,
     scaling_command,
     bench_comm_command,
+    predict_command,
     drill,
 )
 

@@ -11,11 +11,11 @@ import click
 import msgspec
 from rich.console import Console
 
+from zmon.bandwidth import links, read
 from zmon.baselines import FOLDER, Baselines
-from zmon.cli.options import data_dir_option
+from zmon.cli.options import data_dir_option, numbers
 from zmon.compare import Series
 from zmon.curve import ON_PURPOSE, Point
-from zmon.errors import UsageError
 from zmon.launch import check_job_id
 from zmon.run import inherited
 from zmon.scaling import Failed, Size, command_at, run_at, settled, sizes
@@ -31,6 +31,7 @@ from zmon.scaling.text import report
 @click.option("--seconds", type=click.FloatRange(1), default=20.0, show_default=True, help="Of training, each run.")
 @click.option("--rounds", type=click.IntRange(1, 10), default=2, show_default=True, help="Runs of each size, by turns.")
 @click.option("--start-seconds", type=click.FloatRange(1), default=300.0, show_default=True, help="To the first step.")
+@click.option("--links", "links_file", type=click.Path(path_type=Path, dir_okay=False), help="Of zmon bench-comm.")
 @click.option("--baseline", help="Keep the curve under this name: jobs of the name are held against it.")
 @click.option("--json", "as_json", is_flag=True)
 @data_dir_option
@@ -42,6 +43,7 @@ def scaling_command(
     seconds: float,
     rounds: int,
     start_seconds: float,
+    links_file: Path | None,
     baseline: str | None,
     as_json: bool,
     data_dir: Path,
@@ -58,9 +60,10 @@ def scaling_command(
     if baseline is not None:
         check_job_id(baseline)
     modes = ("weak", "strong") if mode == "both" else (mode,)
-    wanted = sizes(command, _numbers(ranks), batch, modes)
+    wanted = sizes(command, numbers("--ranks", ranks), batch, modes)
+    measured = links(read(links_file)) if links_file else None
     points, failed = _measured(wanted, command, data_dir, seconds, rounds, start_seconds)
-    rows = judged(points)
+    rows = judged(points, measured)
     if as_json:
         click.echo(msgspec.json.encode(told(rows, failed)).decode())
     else:
@@ -102,13 +105,3 @@ def _measured(
 def told(rows: Sequence[Row], failed: dict[Size, str]) -> dict[str, object]:
     """For programs."""
     return {"schema": 1, "sizes": rows, "failed": [{"size": str(size), "why": why} for size, why in failed.items()]}
-
-
-def _numbers(ranks: str) -> list[int]:
-    try:
-        found = [int(word) for word in ranks.split(",")]
-    except ValueError:
-        found = []
-    if not found or min(found) < 1:
-        raise UsageError(f"--ranks {ranks} is no list of sizes", "it takes numbers with commas between them", "1,2,4")
-    return found

@@ -1,0 +1,44 @@
+"""A change of the model changes what it says, and only that."""
+
+import pytest
+
+from tests.test_fit import LINKS, OPS, point
+from zmon.errors import UsageError
+from zmon.fit import fit
+from zmon.what_if import changed
+
+MODEL = fit([point(4, 2048), point(8, 2048), point(8, 4096)], OPS)
+
+
+def step(*what_ifs, ranks=16):
+    return changed(MODEL, what_ifs).at(ranks, 512 * ranks)
+
+
+def test_links_twice_as_fast_halve_what_they_take():
+    assert step("net=2").exposed_seconds["all_to_all"] == pytest.approx(step().exposed_seconds["all_to_all"] / 2)
+    one_host = {"ranks": LINKS.ranks_per_host}
+    assert step("net=2", **one_host).seconds == step(**one_host).seconds
+    within = step(**one_host).exposed_seconds["all_reduce"]
+    assert step("host=2", **one_host).exposed_seconds["all_reduce"] == pytest.approx(within / 2)
+
+
+def test_half_precision_halves_what_is_exchanged_and_no_more():
+    assert step("wire=0.5").exposed_seconds == pytest.approx({k: s / 2 for k, s in step().exposed_seconds.items()})
+    assert step("wire=0.5").own_seconds == step().own_seconds
+
+
+def test_faster_ranks_compute_for_less_and_wait_for_less():
+    assert step("own=0.5").own_seconds == pytest.approx(step().own_seconds / 2)
+    assert step("own=0.5").imbalance_seconds == pytest.approx(step().imbalance_seconds / 2)
+    assert step("own=0.5").exposed_seconds == step().exposed_seconds
+
+
+def test_what_ifs_come_together():
+    both = step("wire=0.5", "own=0.5")
+    assert both.seconds == pytest.approx(step().seconds / 2)
+
+
+@pytest.mark.parametrize("told", ["net", "net=", "net=0", "net=-1", "net=nan", "net=inf", "gpu=2", "=2", ""])
+def test_what_cannot_be_is_refused_with_what_can(told):
+    with pytest.raises(UsageError, match="bandwidth between hosts"):
+        changed(MODEL, [told])

@@ -1,0 +1,110 @@
+"""`zmon predict`: what should so many ranks take, and what if?"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+import msgspec
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from zmon.bandwidth import links, read
+from zmon.baselines import FOLDER, Baselines
+from zmon.cli.options import data_dir_option, numbers
+from zmon.curve import Curve
+from zmon.errors import UsageError
+from zmon.expected import parts_of
+from zmon.fit import Model, fit
+from zmon.launch import check_job_id
+from zmon.predict import Prediction
+from zmon.records import OPS
+from zmon.terminal import duration
+from zmon.what_if import changed
+
+
+@click.command("predict")
+@click.argument("name")
+@click.option("--ranks", required=True, help="Sizes, with commas between them.")
+@click.option("--batch", type=click.IntRange(1), help="Samples of a step of all ranks, at each size (strong scaling).")
+@click.option("--batch-per-rank", type=click.IntRange(1), help="Else of each rank (weak); as the smallest size has.")
+@click.option("--ranks-per-host", type=click.IntRange(1), help="That a host takes; else as many as one was seen with.")
+@click.option("--links", "links_file", type=click.Path(path_type=Path, dir_okay=False), help="Of zmon bench-comm.")
+@click.option("--what-if", "what_ifs", multiple=True, metavar="KEY=FACTOR", help="net=2, wire=0.5, … ; repeatable.")
+@click.option("--json", "as_json", is_flag=True)
+@data_dir_option
+def predict_command(
+    name: str,
+    ranks: str,
+    batch: int | None,
+    batch_per_rank: int | None,
+    ranks_per_host: int | None,
+    links_file: Path | None,
+    what_ifs: tuple[str, ...],
+    as_json: bool,
+    data_dir: Path,
+) -> None:
+    """Predict a step at other sizes from what was recorded of NAME, by zmon scaling --baseline or by jobs of the name.
+
+    Exit code 0: predicted, 2: misuse, 3: unknown at some size.
+    """
+    if batch and batch_per_rank:
+        raise UsageError("--batch and --batch-per-rank contradict each other", "one is of all ranks, one of each")
+    baselines = Baselines(data_dir / FOLDER)
+    curve = baselines.curve(check_job_id(name))
+    if not curve.points:
+        why = baselines.unusable(name) or f"nothing was recorded of it in {data_dir / FOLDER}"
+        raise UsageError(f"{name} cannot be predicted", why, "zmon scaling --baseline NAME records it")
+    measured = links(read(links_file)) if links_file else None
+    model = fit(curve.points, OPS, measured, ranks_per_host)
+    if isinstance(model, str):
+        raise UsageError(f"{name} cannot be predicted", model, "zmon scaling --baseline NAME records more sizes")
+    other = changed(model, what_ifs) if what_ifs else None
+    each = batch_per_rank or round(curve.points[0].samples / curve.points[0].ranks)
+    sizes = [(n, batch or n * each) for n in numbers("--ranks", ranks)]
+    found = [(n, samples, model.at(n, samples), other.at(n, samples) if other else None) for n, samples in sizes]
+    if as_json:
+        click.echo(msgspec.json.encode({"schema": 1, "name": name, "sizes": [_told(*one) for one in found]}).decode())
+    else:
+        Console().print(_report(curve, found, what_ifs, model))
+    sys.exit(3 if any(isinstance(step, str) for _, _, step, _ in found) else 0)
+
+
+Found = tuple[int, int, Prediction | str, Prediction | str | None]  # ranks, samples, as it is, if it were so
+
+
+def _told(ranks: int, samples: int, step: Prediction | str, other: Prediction | str | None) -> dict[str, object]:
+    def one(found: Prediction | str) -> dict[str, object]:
+        if isinstance(found, str):
+            return {"unknown": found}
+        return {"seconds": found.seconds, "causes": parts_of(found), "samples_per_second": found.samples_per_second}
+
+    return {"ranks": ranks, "samples": samples, "predicted": one(step), "what_if": other and one(other)}
+
+
+def _report(curve: Curve, found: Sequence[Found], what_ifs: Sequence[str], model: Model) -> RenderableType:
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for head in ("ranks", "samples", "step", "samples/s", "efficiency", *([", ".join(what_ifs)] if what_ifs else ())):
+        table.add_column(head, justify="right", no_wrap=True)
+    lines = []
+    for ranks, samples, step, other in found:
+        if isinstance(step, str):
+            lines.append(Text(f"{ranks} ranks: unknown, {step}", style="yellow"))
+            continue
+        told = curve.efficiency(ranks, samples, step.samples_per_second)
+        efficiency = told if isinstance(told, str) else f"{told.ratio:.1%} {told.scaling}"
+        cells = [str(ranks), f"{samples:,}", duration(step.seconds), f"{step.samples_per_second:,.0f}"]
+        cells.append("unknown" if isinstance(told, str) else efficiency)
+        if isinstance(other, Prediction):
+            cells.append(f"{duration(other.seconds)} ({other.seconds / step.seconds - 1:+.0%})")
+        table.add_row(*cells)
+        parts = sorted(parts_of(step).items(), key=lambda item: -item[1])
+        lines.append(Text(f"{ranks} ranks: " + ", ".join(f"{part} {duration(s)}" for part, s in parts if s)))
+    sizes = ", ".join(f"{p.ranks} × {p.samples / p.ranks:,.0f}" for p in curve.points)
+    lines.append(Text(f"from {sizes} samples, recorded of {curve.name}", style="dim"))
+    if model.work.processors_per_host:
+        lines.append(Text(f"ranks share {model.work.processors_per_host} processors of a host", style="dim"))
+    return Group(table, Text(""), *lines)

@@ -1,0 +1,76 @@
+"""What would a step take, if? Faster links, fewer bytes on the wire, a faster rank: a model with that changed.
+
+Pure. `KEY=FACTOR`, such as net=2 for links between hosts twice as fast. A larger batch or more ranks is no change of
+the model, but another size of it. How tables are sharded is not in it: a plan of the trainer tells that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from math import isfinite
+
+from zmon.errors import UsageError
+from zmon.fit import Model
+from zmon.predict import Links
+
+Change = Callable[[Model, float], Model]
+
+
+def changed(model: Model, what_ifs: Sequence[str]) -> Model:
+    """With all of them. Raises UsageError: one is none."""
+    for told in what_ifs:
+        key, _, factor = told.partition("=")
+        try:
+            number = float(factor)
+        except ValueError:
+            number = 0.0
+        if key not in CHANGES or not isfinite(number) or number <= 0:
+            known = ", ".join(f"{name}=FACTOR ({says})" for name, (says, _) in CHANGES.items())
+            raise UsageError(
+                f"--what-if {told} cannot be", f"there is {known}", "A factor is above 0, such as 0.5 or 2"
+            )
+        model = CHANGES[key][1](model, number)
+    return model
+
+
+def _net(model: Model, factor: float) -> Model:
+    return _links(model, lambda link: replace(link, net_bytes_per_second=_times(link.net_bytes_per_second, factor)))
+
+
+def _host(model: Model, factor: float) -> Model:
+    return _links(model, lambda link: replace(link, host_bytes_per_second=_times(link.host_bytes_per_second, factor)))
+
+
+def _latency(model: Model, factor: float) -> Model:
+    return _links(model, lambda link: replace(link, latency_seconds=link.latency_seconds * factor))
+
+
+def _wire(model: Model, factor: float) -> Model:
+    exchanges = {
+        op: replace(e, fixed_bytes=e.fixed_bytes * factor, sample_bytes=e.sample_bytes * factor)
+        for op, e in model.work.exchanges.items()
+    }
+    return replace(model, work=replace(model.work, exchanges=exchanges))
+
+
+def _own(model: Model, factor: float) -> Model:
+    sample_seconds, fixed_seconds = model.work.sample_seconds * factor, model.work.fixed_seconds * factor
+    return replace(model, work=replace(model.work, sample_seconds=sample_seconds, fixed_seconds=fixed_seconds))
+
+
+def _links(model: Model, change: Callable[[Links], Links]) -> Model:
+    return replace(model, links={op: change(link) for op, link in model.links.items()})
+
+
+def _times(rate: float | None, factor: float) -> float | None:
+    return None if rate is None else rate * factor
+
+
+CHANGES: dict[str, tuple[str, Change]] = {
+    "net": ("bandwidth between hosts", _net),
+    "host": ("bandwidth within a host", _host),
+    "latency": ("of an exchange", _latency),
+    "wire": ("bytes of all exchanges: 0.5 for half precision", _wire),
+    "own": ("a rank's own time", _own),
+}
