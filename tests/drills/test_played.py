@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
 
+from tests.drills.lives import Watched
+from tests.e2e.conftest import SEEN_SECONDS, wait_for
 from zmon.drills import ALL
 from zmon.drills.casting import cast
 from zmon.drills.host import OneHost
@@ -31,22 +34,22 @@ PLAYED = {  # drill → kind of job, ranks, whom it strikes
 
 
 @pytest.fixture(scope="module")
-def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OneHost]:
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
     """One host, as `zmon drill` makes it."""
     with standing("host", tmp_path_factory.mktemp("drills")) as stage:
         assert isinstance(stage, OneHost)
-        yield stage
+        yield Watched(stage)
 
 
 @pytest.fixture(scope="module")
-def rows(stage: OneHost) -> Iterator[dict[str, Row]]:
+def rows(stage: Watched) -> Iterator[dict[str, Row]]:
     """Every one of them, played."""
 
     def played(name: str) -> Row:
         kind, ranks, rank = PLAYED[name]
         drill = replace(named(ALL, [name])[0], **({"job": {"steps": 80}} if name == "finish" else {}))
         part = replace(cast(drill, 0, SEED), kind=kind, ranks=ranks, rank=rank, step_seconds=STEP_SECONDS)
-        return play(drill, stage, part)
+        return play(drill, stage, part)  # type: ignore[arg-type]
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
         yield dict(zip(PLAYED, pool.map(played, PLAYED), strict=True))
@@ -73,3 +76,21 @@ def test_what_was_held_and_is_let_go_resolves(rows: dict[str, Row]) -> None:
     lifted = [row for row in rows.values() if row.lifted]
     assert {row.drill for row in lifted} == {"loader-hang", "lock-deadlock", "gil-held"}
     assert all(row.resolved_seconds is not None for row in lifted)
+
+
+def test_causes_of_every_job_sum_to_its_wall_clock(rows: dict[str, Row], stage: Watched) -> None:
+    """Whatever struck it: what each second went to is told once."""
+    played = [row.job for row in rows.values() if not row.skipped]
+    assert stage.lives.keys() >= set(played)
+    for job_id in played:
+        life = stage.lives[job_id]
+
+        def settled(job_id: str = job_id) -> float | None:
+            told = [sum(view.time.values()) for _ in range(2) if (view := stage.job(job_id)) and not time.sleep(1.5)]
+            return told[0] if len(told) == 2 and told[0] == told[1] else None
+
+        told = wait_for(f"{job_id} is accounted for", settled, 30)
+        print(f"{job_id}: {told:.3f} s of {life.before - life.began:.3f} to {life.after - life.began:.3f} s")
+        assert told <= 1.001 * (life.after - life.began) + SEEN_SECONDS, job_id
+        if life.alive:
+            assert told >= 0.999 * (life.before - life.began), job_id

@@ -20,6 +20,7 @@ import pytest
 import requests
 
 HOST = "node-a"
+SEEN_SECONDS = 0.3  # a death is seen when the agent looks next, ten times a second; here others work beside it
 REPO = Path(__file__).parents[2]
 
 
@@ -166,12 +167,36 @@ def start_job(stack: Running, tmp_path: Path, request: pytest.FixtureRequest) ->
 
     yield start
     for job in started:
+        lead = stack.ranks(job.job_id).get(0)
+        before = time.time()
         children = psutil.Process(job.process.pid).children(recursive=True) if job.process.poll() is None else []
         for process in children:
             process.kill()
         if job.process.poll() is None:
             job.process.kill()
             job.process.wait(timeout=10)
+        if lead is not None:
+            _all_is_accounted_for(stack, job, lead, before)
+
+
+def _all_is_accounted_for(stack: Running, job: Job, lead: dict[str, Any], before: float) -> None:
+    """What each second of a job went to is told once, whatever the test did to it."""
+    after = time.time()
+
+    def settled() -> float | None:
+        told = []
+        for _ in range(2):
+            view = stack.job(job.job_id)
+            told.append(sum(view["time"].values()) if view else None)
+            time.sleep(1.5)
+        return told[0] if told[0] == told[1] else None
+
+    told = wait_for(f"{job.job_id} is accounted for", settled, 30)
+    print(f"{job.job_id}: {told:.3f} s of {before - lead['start']:.3f} to {after - lead['start']:.3f} s")
+    if lead["attempt"] == 0:  # else it began before this start
+        assert told <= 1.001 * (after - lead["start"]) + SEEN_SECONDS
+    if lead["alive"] and lead["activity"] != "done":
+        assert told >= 0.999 * (before - lead["start"])
 
 
 @pytest.fixture

@@ -258,7 +258,7 @@ def _fill(box: BoxWriter, launch: Launch, labels: dict[str, str]) -> RankTimelin
     )
     _write_identity(box)
     interface = job_interface(os.environ, launch.one_host) if launch.local_rank == 0 else None
-    opened = RankTimeline(box, Ledger(box, interface, network_known=launch.one_host))
+    opened = RankTimeline(box, Ledger(box, interface, network_known=launch.one_host), begun=_identity["start"])
     box.publish()
     return opened
 

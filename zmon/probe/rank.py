@@ -11,10 +11,10 @@ and two words of mapped memory; everything else is written at the boundary of th
 from __future__ import annotations
 
 import threading
-import time
 from collections import deque
 from collections.abc import Callable
 from threading import get_ident
+from time import monotonic_ns, time_ns
 
 from zmon.box import BoxWriter, layout
 from zmon.probe.device_time import DeviceTime, Event
@@ -47,7 +47,7 @@ Issued = int | Event | None  # a moment on the host's clock, or on the device
 class RankTimeline:
     """Keeps one rank's timeline. Belongs to the thread and process that made it."""
 
-    def __init__(self, box: BoxWriter, ledger: Ledger, clock: Callable[[], int] = time.monotonic_ns) -> None:
+    def __init__(self, box: BoxWriter, ledger: Ledger, clock: Callable[[], int] = monotonic_ns, begun: int = 0) -> None:
         self.box, self.ledger = box, ledger
         self.told_steps = self.told_phases = self.told_activity = False  # by the job itself: then nothing is inferred
         self.lent = 0  # above 0: the rank's thread waits in autograd, whose own threads act for it
@@ -70,7 +70,7 @@ class RankTimeline:
         self._elsewhere: deque[tuple[int, int, int, int, int]] = deque()
         self._busy_elsewhere: set[int] = set()  # threads that are in a collective
         self._step = 1  # the one it works on
-        self.since = self._activity_since = self._step_since = clock()
+        self.since = self._activity_since = self._step_since = begun or clock()
         ledger.turn(self._step, self.since, INIT, 0)
         self._write_place()
         self._write_state()
@@ -274,7 +274,7 @@ class RankTimeline:
     def last_words(self, kind: str, type_: str, message: str) -> None:
         """What the rank has to say before it goes."""
         number = layout.WORDS_KINDS.index(kind)
-        self.box.words(time.time_ns(), number, layout.field(type_, 64), layout.field(message, 1024))
+        self.box.words(time_ns(), number, layout.field(type_, 64), layout.field(message, 1024))
 
     def mine(self) -> bool:
         """Whether this thread acts for the rank: its own, or one of autograd's (which Python did not start) while the
