@@ -11,7 +11,7 @@ help:
 	@echo "make test                                      all tests"
 	@echo "make check                                     format, lint, types, layers, alert rules"
 	@echo "make drills                                    faults in real jobs: who is blamed, and how fast (hours)"
-	@echo "make bench                                     what agent and hub cost, how soon a slow rank is named, how fast the trainer is (15 minutes)"
+	@echo "make bench                                     what agent and hub cost, how soon a slow rank is named, how fast the trainer is and how it scales (25 minutes)"
 	@echo "make bench-overhead                            what watching costs (15 minutes)"
 
 setup:
@@ -49,6 +49,7 @@ bench: setup-dev
 	@$(BIN)/python -m bench.straggler
 	@$(BIN)/python -m bench.trainer
 	@$(BIN)/python -m bench.gpu
+	@$(BIN)/python -m bench.scaling
 	@$(BIN)/python -m bench.mlperf
 
 bench-overhead: setup-dev

@@ -36,12 +36,16 @@ class Panel:
 
 STEP_TIME = Panel(
     key="step_time",
-    question="How long does a step take?",
+    question="How long does a step take, and how long should it?",
     unit="seconds",
-    legend="median of the ranks",
+    legend="{what}",
     promql="""
-quantile(0.5,
-  rate(zmon_step_seconds_total{job_id=$job}[$window]) / rate(zmon_steps_total{job_id=$job}[$window]))
+label_replace(quantile(0.5,
+  rate(zmon_step_seconds_total{job_id=$job}[$window]) / rate(zmon_steps_total{job_id=$job}[$window])),
+  "what", "median of the ranks", "", "")
+or label_replace(
+  max by (by) (sum by (instance, by) (zmon_job_expected_step_seconds{job_id=$job})),
+  "what", "$1 at this size", "by", "(.+)")
 """,
 )
 
@@ -109,4 +113,16 @@ avg by (key) (zmon_report{job_id=$job, key=~"loss|normalized_entropy"})
 """,
 )
 
-PANELS = (STEP_TIME, PHASES, ALL_TO_ALL, NIC, MEMORY, LEARNING)
+EFFICIENCY = Panel(
+    key="efficiency",
+    question="What does it reach of the smallest recorded size, by rank?",
+    unit="",
+    legend="{what}, {scaling} scaling",
+    promql="""
+label_replace(max by (scaling) (zmon_job_efficiency_ratio{job_id=$job}), "what", "now", "", "")
+or label_replace(
+  max by (scaling) (zmon_job_baseline_efficiency_ratio{job_id=$job}), "what", "recorded", "", "")
+""",
+)
+
+PANELS = (STEP_TIME, PHASES, EFFICIENCY, ALL_TO_ALL, NIC, MEMORY, LEARNING)
