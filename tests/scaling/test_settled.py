@@ -13,8 +13,8 @@ def run(seed=1, steps=400, **others):
     return series("run", log(seed, steps=steps, **others))
 
 
-def point(*rounds):
-    return settled(rounds, 2, "zmon scaling", 1.8e9)
+def point(*rounds, batch=None):
+    return settled(rounds, batch, 2, "zmon scaling", 1.8e9)
 
 
 def test_point_is_the_mean_of_the_later_steps_and_its_causes_sum_to_it():
@@ -49,4 +49,7 @@ def test_too_few_steps_are_unknown():
 
 @pytest.mark.parametrize("samples", [None, [0] * 400])
 def test_job_that_does_not_tell_its_samples_is_unknown(samples):
-    assert "do not tell their samples" in point(replace(run(), samples=samples))
+    untold = replace(run(), samples=samples)
+    assert "do not tell their samples" in point(untold)
+    assert point(untold, batch=256).samples == 256
+    assert point(run(), batch=256).samples == 128  # what was counted goes before what was asked for

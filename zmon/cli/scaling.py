@@ -18,7 +18,7 @@ from zmon.compare import Series
 from zmon.curve import ON_PURPOSE, Point
 from zmon.launch import check_job_id
 from zmon.run import inherited
-from zmon.scaling import Failed, Size, command_at, run_at, settled, sizes
+from zmon.scaling import Failed, Size, command_at, run_at, settled, sizes, template
 from zmon.scaling.judged import Row, judged
 from zmon.scaling.sizes import BUNDLED, BUNDLED_BATCH
 from zmon.scaling.text import report
@@ -51,7 +51,8 @@ def scaling_command(
 ) -> None:
     """Run a command at several sizes on this node and tell the curve; without one, the bundled trainer.
 
-    {ranks} in the command becomes the number of ranks, {batch} the samples of a step of all of them.
+    {ranks} in the command becomes the number of ranks, {batch} the samples of a step of all of them,
+    {batch_per_rank} of each. Without {ranks} it is torchrun's --nproc-per-node, or torchrun starts the script.
 
     Exit code 0: all sizes were measured, 1: some were not, 2: misuse.
     """
@@ -59,6 +60,7 @@ def scaling_command(
         command, batch = BUNDLED, batch or BUNDLED_BATCH
     if baseline is not None:
         check_job_id(baseline)
+    command = tuple(template(command))
     modes = ("weak", "strong") if mode == "both" else (mode,)
     wanted = sizes(command, numbers("--ranks", ranks), batch, modes)
     measured = links(read(links_file)) if links_file else None
@@ -94,7 +96,7 @@ def _measured(
     points = []
     for size, runs in found.items():
         if size not in failed:
-            point = settled([steps for steps, _ in runs], runs[0][1], ON_PURPOSE, time.time())
+            point = settled([steps for steps, _ in runs], size.batch, runs[0][1], ON_PURPOSE, time.time())
             if isinstance(point, str):
                 failed[size] = point
             else:

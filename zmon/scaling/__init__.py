@@ -6,6 +6,6 @@ against each other, `text` tells the curve.
 
 from zmon.scaling.running import Failed, run_at
 from zmon.scaling.settled import settled
-from zmon.scaling.sizes import Size, command_at, sizes
+from zmon.scaling.sizes import Size, command_at, sizes, template
 
-__all__ = ["Failed", "Size", "command_at", "run_at", "settled", "sizes"]
+__all__ = ["Failed", "Size", "command_at", "run_at", "settled", "sizes", "template"]

@@ -17,8 +17,11 @@ from zmon.curve import Point
 SETTLING = 0.25  # of a run's steps
 
 
-def settled(rounds: Sequence[Series], processors: int | None, by: str, now: float) -> Point | str:
-    """A point of the runs of one size; else why there is none."""
+def settled(rounds: Sequence[Series], batch: int | None, processors: int | None, by: str, now: float) -> Point | str:
+    """A point of the runs of one size; else why there is none.
+
+    `batch`: what the command was told, for ranks that do not tell their samples.
+    """
     blocks = [(run, block) for run in rounds for block in _blocks(run, BLOCKS // len(rounds))]
     if len(blocks) < LEAST_BLOCKS:
         known = sum(len(run.steps) for run in rounds)
@@ -32,10 +35,16 @@ def settled(rounds: Sequence[Series], processors: int | None, by: str, now: floa
     def of(cause: str) -> list[float]:
         return [fmean(run.causes[cause][at] for at in b) if cause in run.causes else 0.0 for run, b in blocks]
 
-    if any(not run.samples or not sum(run.samples) for run in rounds):
-        return "its ranks do not tell their samples: does it read them by a DataLoader, or tell them to zmon.step()?"
+    counted = all(run.samples and sum(run.samples) for run in rounds)
+    if not counted and batch is None:
+        return (
+            f"a step takes {1000 * mean(means):.2f} ms, but its ranks do not tell their samples: does it read them by "
+            "a DataLoader, or tell them to zmon.step()? Else write {batch} or {batch_per_rank} where the command takes it"
+        )
     causes = sorted({cause for run in rounds for cause in run.causes})
-    samples = [fmean((run.samples or [0])[at] for at in block) for run, block in blocks]
+    samples = [
+        fmean(run.samples[at] for at in block) if counted and run.samples else batch or 0 for run, block in blocks
+    ]
     ops = sorted({op for run in rounds for op in run.sent_bytes})
     return Point(
         ranks=rounds[0].world_size,
