@@ -39,7 +39,8 @@ def settled(rounds: Sequence[Series], batch: int | None, processors: int | None,
     if not counted and batch is None:
         return (
             f"a step takes {1000 * mean(means):.2f} ms, but its ranks do not tell their samples: does it read them by "
-            "a DataLoader, or tell them to zmon.step()? Else write {batch} or {batch_per_rank} where the command takes it"
+            "a DataLoader, or tell them to zmon.step()? Else write {batch} or {batch_per_rank} where the command takes "
+            "them"
         )
     causes = sorted({cause for run in rounds for cause in run.causes})
     samples = [
