@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from statistics import linear_regression
 
-from zmon.predict import Exchange, Links, Prediction, Work, predict
+from zmon.predict import Exchange, Link, Links, Prediction, Work, predict
 
 # Ranks, global batch (NVIDIA's HugeCTR configurations 1x8x6912 and 8x8x2112; 16x8x1056 is assumed: the same batch),
 # and published samples/s (MLPerf Training 4.1, DLRM-DCNv2, H100).
 ROWS = ((8, 55_296, 13.75e6), (64, 135_168, 49.1e6), (128, 135_168, 67.7e6))
 H100 = Links(
     ranks_per_host=8,
-    host_bytes_per_second=450e9,  # NVLink 4: 900 GB/s both ways (H100 datasheet)
-    net_bytes_per_second=50e9,  # one 400 Gb/s port a GPU (DGX H100 datasheet)
+    host=Link(450e9),  # NVLink 4: 900 GB/s both ways (H100 datasheet)
+    net=Link(50e9),  # one 400 Gb/s port a GPU (DGX H100 datasheet)
 )
 TABLES, DIM, LOOKUPS, HALF, KEY = 26, 128, 214, 2, 8
 # Multiplications of the dense layers are its parameters: bottom 13-512-256-128; 3 cross layers of rank 512 over 27

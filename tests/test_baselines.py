@@ -50,15 +50,41 @@ def test_damaged_file_is_said_once_and_never_written_over(tmp_path, damage, capl
     assert (tmp_path / "ranker.json").read_text() == damage
 
 
-def test_point_that_cannot_be_is_damage(tmp_path):
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"seconds": 0}, {"seconds": 1e300}, {"ranks": 0}, {"ranks": 10**17}, {"samples": 10**30}, {"samples": -1},
+        {"ranks_per_host": -1}, {"processors_per_host": 0.5}, {"causes": {"forward": -1.0}}, {"sent_bytes": {"send": -5}},
+    ],
+)  # fmt: skip
+def test_number_that_none_can_have_is_damage(tmp_path, wrong):
     known = Baselines(tmp_path)
     path = known.record("ranker", ALONE)
     told = json.loads(path.read_text())
-    told["points"][0]["seconds"] = 0
+    told["points"][0].update(wrong)
     path.write_text(json.dumps(told))
     os.utime(path, (1, 1))
     assert known.curve("ranker").points == ()
-    assert "is none" in known.unusable("ranker")
+    assert known.unusable("ranker")
+
+
+def test_file_of_another_version_is_not_guessed_at(tmp_path):
+    known = Baselines(tmp_path)
+    path = known.record("ranker", ALONE)
+    path.write_text(path.read_text().replace('"schema":1', '"schema":2'))
+    os.utime(path, (1, 1))
+    assert known.curve("ranker").points == ()
+    assert "another version" in known.unusable("ranker")
+
+
+def test_points_are_in_order_whoever_edited_the_file(tmp_path):
+    known = Baselines(tmp_path)
+    path = known.record("ranker", ALONE, point(2, 1024, 0.11))
+    told = json.loads(path.read_text())
+    told["points"].reverse()
+    path.write_text(json.dumps(told))
+    os.utime(path, (1, 1))
+    assert [p.ranks for p in known.curve("ranker").points] == [1, 2]
 
 
 def test_folder_that_cannot_be_made_is_said_in_one_line(tmp_path):

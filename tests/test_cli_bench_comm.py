@@ -44,8 +44,8 @@ def test_ranks_of_a_job_on_hosts_of_unlike_size_are_timed_within_and_between(tmp
     assert "between hosts, 2 ranks" in told.stdout
     found = links(read(tmp_path / "links.json"))["all_to_all"]
     assert found.ranks_per_host == 2
-    assert found.host_bytes_per_second
-    assert found.net_bytes_per_second
+    assert found.host
+    assert found.net
 
 
 @pytest.mark.parametrize(

@@ -64,3 +64,10 @@ def test_point_takes_the_place_of_the_one_at_its_size_only():
 def test_samples_are_alike_within_a_tenth():
     assert alike(512, 500)
     assert not alike(512, 460)
+
+
+def test_of_two_sizes_that_are_alike_the_nearest_is_meant():
+    two = Curve("ranker", (point(4, 1000, 0.1), point(4, 1120, 0.2)))
+    assert two.at(4, 1070).samples == 1120
+    assert two.at(4, 1050).samples == 1000
+    assert len(two.alike(4, 1060)) == 2

@@ -6,20 +6,20 @@ import pytest
 
 from tests.test_fit import point
 from zmon.curve import Curve
-from zmon.expected import IMBALANCE, OWN, PREDICTED, RECORDED, expected, in_parts
+from zmon.expected import IMBALANCE, OWN, PREDICTED, RECORDED, Size, expected, in_parts
 
 CURVE = Curve("ranker", [replace(point(n, s), ranks_per_host=4) for n, s in ((1, 512), (2, 512), (2, 1024))])
 NOW = {"data": 0.001, "forward": 0.010, IMBALANCE: 0.002, "all_to_all": 0.004}
 
 
 def test_recorded_size_is_expected_again():
-    found = expected(CURVE, 2, 1000, 0.017, NOW)
+    found = expected(CURVE, Size(2, 1000, 4), 0.017, NOW)
     assert (found.by, found.name) == (RECORDED, "ranker")
-    assert found.seconds == pytest.approx(point(2, 1024).seconds)
+    assert found.seconds == pytest.approx(point(2, 1024).seconds * 1000 / 1024)
 
 
 def test_other_size_is_predicted():
-    found = expected(CURVE, 4, 2048, 0.017, NOW)
+    found = expected(CURVE, Size(4, 2048, 4), 0.017, NOW)
     assert found.by == PREDICTED
     assert found.seconds == pytest.approx(point(4, 2048).seconds, rel=1e-6)
     assert sum(found.causes.values()) == pytest.approx(found.seconds)
@@ -30,9 +30,9 @@ def test_parts_sum_to_the_step_with_all_phases_as_one():
 
 
 def test_part_that_grew_most_is_first():
-    good = expected(CURVE, 2, 1024, 0.0, {})
+    good = expected(CURVE, Size(2, 1024, 4), 0.0, {})
     now = {**good.causes, "all_to_all": good.causes["all_to_all"] + 0.017, "barrier": 0.001}
-    part, seconds = expected(CURVE, 2, 1024, sum(now.values()), now).grown[0]
+    part, seconds = expected(CURVE, Size(2, 1024, 4), sum(now.values()), now).grown[0]
     assert (part, seconds) == ("all_to_all", pytest.approx(0.017))
 
 
@@ -45,4 +45,4 @@ def test_part_that_grew_most_is_first():
     ],
 )
 def test_what_nobody_can_tell_is_unknown_and_says_why(curve, ranks, why):
-    assert why in expected(curve, ranks, 512 * ranks, 0.017, NOW)
+    assert why in expected(curve, Size(ranks, 512 * ranks, 4), 0.017, NOW)

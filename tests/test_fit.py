@@ -6,12 +6,12 @@ import pytest
 
 from zmon.curve import Point
 from zmon.fit import fit
-from zmon.predict import Exchange, Links, Work, predict
+from zmon.predict import Exchange, Link, Links, Work, predict
 
 OPS = ("all_to_all", "all_reduce", "barrier")
-LINKS = Links(ranks_per_host=4, host_bytes_per_second=2e9, net_bytes_per_second=0.5e9)
+LINKS = Links(ranks_per_host=4, host=Link(2e9), net=Link(0.5e9))
 EXCHANGES = {"all_to_all": Exchange(sample_bytes=5000.0), "all_reduce": Exchange(fixed_bytes=4e6)}
-WORK = Work(2e-5, 0.002, EXCHANGES, spread=0.05)
+WORK = Work(2e-5, 0.002, EXCHANGES, spread=0.05, ranks_per_host=4)
 
 
 def point(ranks, samples, work=WORK, links=LINKS):
@@ -78,7 +78,7 @@ def test_part_that_is_hidden_is_told_from_measured_links():
     points = [point(2, 512, replace(WORK, exchanges=half)), point(2, 1024, replace(WORK, exchanges=half))]
     found = fit(points, OPS, measured=dict.fromkeys(EXCHANGES, LINKS))
     assert found.work.exchanges["all_reduce"].exposed == pytest.approx(0.5)
-    twice = replace(LINKS, host_bytes_per_second=4e9)
+    twice = replace(LINKS, host=Link(4e9))
     faster = fit(points, OPS, measured=dict.fromkeys(EXCHANGES, twice))
     assert faster.work.exchanges["all_to_all"].exposed == pytest.approx(1.0)
 
@@ -98,3 +98,44 @@ def test_noise_makes_no_time_negative():
     found = predicted(backwards, 4, 512)
     assert found.own_seconds > 0
     assert all(seconds >= 0 for seconds in found.exposed_seconds.values())
+
+
+def test_latencies_of_both_kinds_of_links_come_back():
+    slow = Links(4, host=Link(2e9, 0.001), net=Link(0.5e9, 0.004))
+    points = [point(n, s, links=slow) for n, s in ((2, 512), (4, 512), (4, 4096), (8, 512), (8, 8192))]
+    for ranks, samples in ((4, 2048), (8, 2048), (16, 8192)):
+        found, expected = predicted(points, ranks, samples), point(ranks, samples, links=slow)
+        assert found.exposed_seconds["all_to_all"] == pytest.approx(expected.causes["all_to_all"], rel=0.01)
+
+
+def test_runs_of_several_hosts_alone_predict_several_hosts_and_not_one():
+    points = [point(16, 8192), point(32, 16384), point(32, 32768)]
+    assert predicted(points, 64, 32768).seconds == pytest.approx(point(64, 32768).seconds, rel=0.1)
+    assert predicted(points, 4, 2048) == "nobody has measured how fast all_reduce is within a host"
+
+
+def test_each_run_has_the_layout_that_it_had():
+    apart = replace(LINKS, ranks_per_host=1)
+    spread_out = replace(point(2, 512, links=apart), ranks_per_host=1)
+    found = fit([spread_out, point(4, 512), point(4, 2048)], OPS)
+    assert found.links["all_to_all"].host.bytes_per_second == pytest.approx(2e9)
+    assert found.links["all_to_all"].net.bytes_per_second == pytest.approx(0.5e9)
+
+
+def test_bytes_that_do_not_grow_with_samples_are_told_from_sizes_that_differ():
+    points = [point(2, 1024), point(4, 1024)]
+    assert predicted(points, 4, 4096).exposed_seconds["all_reduce"] == pytest.approx(
+        point(4, 4096).causes["all_reduce"]
+    )
+
+
+def test_ranks_that_a_host_takes_are_those_that_were_said_with_measured_links_too():
+    bench = dict.fromkeys(EXCHANGES, replace(LINKS, ranks_per_host=2, net=None))
+    points = [point(2, 512), point(2, 1024)]
+    assert predicted(points, 4, 2048, measured=bench).seconds == pytest.approx(point(4, 2048).seconds, rel=1e-6)
+
+
+def test_processors_are_those_that_somebody_told():
+    crowded = replace(WORK, processors_per_host=2)
+    by_hub = replace(point(2, 512, crowded), processors_per_host=None)
+    assert fit([by_hub, point(2, 1024, crowded)], OPS).work.processors_per_host == 2

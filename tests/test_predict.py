@@ -6,10 +6,10 @@ from statistics import fmean, median_low
 
 import pytest
 
-from zmon.predict import Exchange, Links, Work, ahead, op_seconds, passing, predict, turns
+from zmon.predict import Exchange, Link, Links, Work, ahead, op_seconds, passing, predict, turns
 
-LINKS = Links(ranks_per_host=8, host_bytes_per_second=400e9, net_bytes_per_second=50e9)
-SLOW = Links(ranks_per_host=1, host_bytes_per_second=None, net_bytes_per_second=1e9, latency_seconds=0.001)
+LINKS = Links(ranks_per_host=8, host=Link(400e9), net=Link(50e9))
+SLOW = Links(ranks_per_host=1, host=None, net=Link(1e9, latency_seconds=0.001))
 EXCHANGES = {"all_to_all": Exchange(sample_bytes=10_000.0, calls=2), "all_reduce": Exchange(fixed_bytes=40e6)}
 WORK = Work(sample_seconds=2e-6, fixed_seconds=0.001, exchanges=EXCHANGES)
 OF_ALL = dict.fromkeys(EXCHANGES, SLOW)
@@ -37,7 +37,7 @@ def test_within_a_host_its_own_links_are_used():
 
 def test_between_hosts_an_exchange_takes_as_long_as_its_slower_share():
     assert op_seconds("all_to_all", 1e9, 64, LINKS) == pytest.approx(56 / 64 * 1e9 / 50e9)
-    quick = replace(LINKS, host_bytes_per_second=1e9)
+    quick = replace(LINKS, host=Link(1e9))
     assert op_seconds("all_to_all", 1e9, 64, quick) == pytest.approx(7 / 64 * 1e9 / 1e9)
 
 
@@ -69,20 +69,37 @@ def test_what_is_hidden_is_not_waited_for():
 
 
 def test_links_that_nobody_measured_make_it_unknown():
-    one_host = dict.fromkeys(EXCHANGES, replace(LINKS, net_bytes_per_second=None))
+    one_host = dict.fromkeys(EXCHANGES, replace(LINKS, net=None))
     assert not isinstance(predict(WORK, one_host, 8, 4096), str)
     assert predict(WORK, one_host, 16, 4096) == "nobody has measured how fast all_to_all is between hosts"
 
 
 def test_ranks_that_share_processors_take_turns():
-    alone = replace(WORK, processors_per_host=2)
-    links = dict.fromkeys(EXCHANGES, replace(LINKS, net_bytes_per_second=50e9))
-    two, four = (predict(alone, links, n, 1000 * n) for n in (2, 4))
+    crowded = replace(WORK, ranks_per_host=8, processors_per_host=2)
+    links = dict.fromkeys(EXCHANGES, LINKS)
+    two, four = (predict(crowded, links, n, 1000 * n) for n in (2, 4))
     assert two.own_seconds == pytest.approx(predict(WORK, links, 2, 2000).own_seconds)
     assert four.own_seconds == pytest.approx(2 * two.own_seconds)
     assert four.exposed_seconds["all_reduce"] == pytest.approx(1.5 * 2 * two.exposed_seconds["all_reduce"])
-    assert turns(64, 2, links) == 4.0  # eight of them on each host
-    assert turns(64, None, links) == 1.0
+    assert turns(64, 8, 2) == 4.0  # eight of them on each host
+    assert turns(64, 8, None) == 1.0
+
+
+def test_lone_rank_of_a_host_sends_most_of_its_own_to_others():
+    assert passing("all_to_all", 9.0, 9, 8) == (7.0, 8.0)
+
+
+def test_each_kind_of_link_has_its_latency():
+    slow = Links(4, host=Link(1e9, 0.001), net=Link(1e9, 0.010))
+    assert op_seconds("barrier", 0.0, 4, slow) == pytest.approx(0.001)
+    assert op_seconds("barrier", 0.0, 8, slow) == pytest.approx(0.011)
+    assert op_seconds("all_to_all", 0.0, 8, slow) == pytest.approx(0.010)
+
+
+def test_where_nothing_is_known_of_links_within_a_host_those_beyond_have_it_in_them():
+    beyond = Links(4, host=None, net=Link(1e9))
+    assert op_seconds("all_to_all", 1e6, 8, beyond) is not None
+    assert op_seconds("all_to_all", 1e6, 4, beyond) is None
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 4, 8, 64])

@@ -5,18 +5,21 @@ A person may delete a file, or copy it to another cluster: it is read again when
 
 from __future__ import annotations
 
+import fcntl
 import logging
+import os
 from pathlib import Path
 
 import msgspec
 
-from zmon.curve import Curve, Point
+from zmon.curve import Curve, Point, in_order
 from zmon.errors import ZmonError
 
 log = logging.getLogger("zmon.baselines")
 
 FOLDER = "baselines"  # in the data directory
 _SUFFIX = ".json"
+_MOST = 1 << 31  # ranks, seconds; its square: samples and bytes
 
 
 class _File(msgspec.Struct):
@@ -44,7 +47,7 @@ class Baselines:
             known = self._read.get(name)
             if known is None or known[0] != version:
                 told = msgspec.json.decode(path.read_bytes(), type=_File)
-                known = self._read[name] = version, Curve(name, tuple(_sound(told.points)))
+                known = self._read[name] = version, Curve(name, _sound(told))
             self._unusable.pop(name, None)
             return known[1]
         except (FileNotFoundError, NotADirectoryError):
@@ -63,16 +66,22 @@ class Baselines:
     def record(self, name: str, *points: Point) -> Path:
         """Keep these, in place of what was recorded at their sizes. Raises ZmonError: it cannot be written."""
         path = self._path(name)
-        curve = self.curve(name)
+        self.curve(name)
         if name in self._unusable:
             raise ZmonError(f"cannot use {path}", self._unusable[name], "Move it away; it is made anew then")
-        for point in points:
-            curve = curve.with_point(point)
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            partial = self._folder / f".{name}.partial"
-            partial.write_bytes(msgspec.json.encode(_File(1, name, list(curve.points))))
-            partial.replace(path)
+            with (self._folder / ".lock").open("w") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)  # a hub and `zmon scaling` may write to one folder
+                curve = self.curve(name)
+                for point in points:
+                    curve = curve.with_point(point)
+                partial = self._folder / f".{name}.partial"
+                with partial.open("wb") as file:
+                    file.write(msgspec.json.encode(_File(1, name, list(curve.points))))
+                    file.flush()
+                    os.fsync(file.fileno())
+                partial.replace(path)
         except OSError as error:
             raise ZmonError(
                 f"cannot write {path}", error.strerror or str(error), "Free some room, or set ZMON_DATA_DIR"
@@ -83,9 +92,14 @@ class Baselines:
         return self._folder / f"{name}{_SUFFIX}"
 
 
-def _sound(points: list[Point]) -> list[Point]:
-    """All of them; somebody may have edited the file. Raises ValueError."""
-    for point in points:
-        if not (point.ranks > 0 and point.samples > 0 and point.seconds > 0):
-            raise ValueError(f"a point of {point.ranks} ranks, {point.samples} samples and {point.seconds} s is none")
-    return points
+def _sound(told: _File) -> tuple[Point, ...]:
+    """The points of a file that a person may have edited. Raises ValueError."""
+    if told.schema != 1:
+        raise ValueError(f"schema {told.schema} is of another version of zmon")
+    for p in told.points:
+        counts = (p.ranks, p.ranks_per_host or 1, p.processors_per_host or 1)
+        amounts = (p.half_width_seconds or 0.0, *p.causes.values(), *p.sent_bytes.values())
+        whole = all(1 <= count <= _MOST for count in counts) and 1 <= p.samples <= _MOST**2
+        if not whole or not 0 < p.seconds < _MOST or not all(0 <= amount < _MOST**2 for amount in amounts):
+            raise ValueError(f"the point of {p.ranks} ranks and {p.samples} samples has a number that none can have")
+    return in_order(told.points)

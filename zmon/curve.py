@@ -8,7 +8,7 @@ neither holds, or nothing was recorded, it is unknown, and why is said.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 ALIKE = 0.1  # relative difference of samples a step, as of a job's steps among themselves
@@ -55,9 +55,13 @@ class Curve:
     name: str
     points: Sequence[Point] = ()
 
+    def alike(self, ranks: int, samples: int) -> list[Point]:
+        """What was recorded at this size, or about so."""
+        return [p for p in self.points if p.ranks == ranks and alike(p.samples, samples)]
+
     def at(self, ranks: int, samples: int) -> Point | None:
-        """What was recorded at just this size."""
-        return next((p for p in self.points if p.ranks == ranks and alike(p.samples, samples)), None)
+        """Of these the nearest."""
+        return min(self.alike(ranks, samples), key=lambda p: abs(p.samples - samples), default=None)
 
     def reference(self, ranks: int, samples: int) -> tuple[str, Point] | None:
         """What a step of so many ranks and samples scales from, and how: the fewest ranks, weakly if that can be."""
@@ -85,8 +89,13 @@ class Curve:
 
     def with_point(self, point: Point) -> Curve:
         """This one in place of what was recorded at its size."""
-        others = [p for p in self.points if p.ranks != point.ranks or not alike(p.samples, point.samples)]
-        return Curve(self.name, tuple(sorted([*others, point], key=lambda p: (p.ranks, p.samples))))
+        others = [p for p in self.points if p not in self.alike(point.ranks, point.samples)]
+        return Curve(self.name, in_order([*others, point]))
+
+
+def in_order(points: Iterable[Point]) -> tuple[Point, ...]:
+    """The smallest first."""
+    return tuple(sorted(points, key=lambda p: (p.ranks, p.samples)))
 
 
 def alike(samples: float, others: float) -> bool:

@@ -6,12 +6,12 @@ is said. Phases are one part, `own`: a prediction knows no more of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from zmon.curve import Curve, Point
-from zmon.fit import Model, fit
-from zmon.predict import Links, Prediction
+from zmon.curve import Curve
+from zmon.fit import fit
+from zmon.predict import Prediction
 from zmon.records import OPS
 
 OWN, IMBALANCE = "own", "imbalance"
@@ -37,22 +37,28 @@ class Expected:
         return sorted(longer, key=lambda item: -item[1])
 
 
-def expected(curve: Curve, ranks: int, samples: int, seconds: float, causes: Mapping[str, float]) -> Expected | str:
+@dataclass(frozen=True)
+class Size:
+    """Of a job."""
+
+    ranks: int
+    samples: int  # of all ranks, a step
+    ranks_per_host: int
+
+
+def expected(curve: Curve, size: Size, seconds: float, causes: Mapping[str, float]) -> Expected | str:
     """For a job of that size whose steps take so long now; else why nobody can tell."""
     now = in_parts(causes)
-    point = curve.at(ranks, samples)
+    point = curve.at(size.ranks, size.samples)
     if point is not None and point.causes:
-        return Expected(RECORDED, curve.name, point.seconds, in_parts(point.causes), seconds, now)
-    model = model_of(curve.points)
-    found = model if isinstance(model, str) else model.at(ranks, samples)
+        more = size.samples / point.samples  # sizes within a tenth of each other are one
+        parts = {part: spent * more for part, spent in in_parts(point.causes).items()}
+        return Expected(RECORDED, curve.name, point.seconds * more, parts, seconds, now)
+    model = fit(curve.points, OPS, ranks_per_host=size.ranks_per_host)
+    found = model if isinstance(model, str) else model.at(size.ranks, size.samples)
     if isinstance(found, str):
         return found
     return Expected(PREDICTED, curve.name, found.seconds, parts_of(found), seconds, now)
-
-
-def model_of(points: Sequence[Point], links: Mapping[str, Links] | None = None) -> Model | str:
-    """Made of these points; else why there is none."""
-    return fit(points, OPS, links)
 
 
 def parts_of(step: Prediction) -> dict[str, float]:

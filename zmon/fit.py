@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean, linear_regression
 
 from zmon.curve import Point
-from zmon.predict import AT_ONCE, Exchange, Links, Prediction, Work, ahead, op_seconds, passing, predict, turns
+from zmon.predict import AT_ONCE, Exchange, Link, Links, Prediction, Work, ahead, op_seconds, passing, predict, turns
 
 _APART = 1.1  # amounts that differ less make no line
 
@@ -44,69 +44,84 @@ def fit(
     several = [p for p in told if p.ranks > 1]
     if not several:
         return "it takes a run of several ranks of which is known where its time went"
-    largest = max(p.ranks for p in several)
-    at_largest = [p for p in several if p.ranks == largest]
-    per_host = ranks_per_host or max(p.ranks_per_host or p.ranks for p in several)
-    processors = at_largest[0].processors_per_host
-    nominal = {"": Links(per_host, None, None)}
-    shared = {id(p): turns(p.ranks, processors, nominal) for p in told}
+    per_host = ranks_per_host or max(map(_per_host, several))
+    largest = [p for p in several if p.ranks == max(p.ranks for p in several)]
+    processors = next((p.processors_per_host for p in [*largest, *told] if p.processors_per_host), None)
+
+    def alone(point: Point, seconds: float) -> float:
+        """As it is where ranks take no turns."""
+        return seconds / turns(point.ranks, _per_host(point), processors)
 
     def own(point: Point) -> float:
-        spent = sum(s for cause, s in point.causes.items() if cause not in (*ops, "imbalance"))
-        return spent / shared[id(point)]
+        return alone(point, sum(s for cause, s in point.causes.items() if cause not in (*ops, "imbalance")))
 
-    basis = at_largest if _differ([_mine(p) for p in at_largest]) else told
-    sample_seconds, fixed_seconds = _line([_mine(p) for p in basis], [own(p) for p in basis])
-    uneven = [p.causes.get("imbalance", 0.0) / shared[id(p)] / own(p) / ahead(p.ranks) for p in at_largest if own(p)]
+    basis = next((part for part in (largest, told) if _differ([*map(_mine, part)])), told)
+    sample_seconds, fixed_seconds = _line([*map(_mine, basis)], [*map(own, basis)])
+    spreads = [alone(p, p.causes.get("imbalance", 0.0)) / own(p) / ahead(p.ranks) for p in largest if own(p)]
     exchanges, links = {}, {}
     for op in sorted({op for p in several for op in p.causes if op in ops}):
-        exposed = [p.causes.get(op, 0.0) / shared[id(p)] for p in several]
-        sample_bytes, fixed_bytes = _line(
-            [_mine(p) for p in at_largest], [p.sent_bytes.get(op, 0.0) for p in at_largest]
-        )
-        exchange = Exchange(fixed_bytes, sample_bytes)
+        exchanges[op] = _exchange(op, next((p for p in (largest, several) if _differ([*map(_mine, p)])), largest))
+        exposed = [(p, alone(p, p.causes.get(op, 0.0))) for p in several]
         if measured and op in measured:
-            alone = [op_seconds(op, p.sent_bytes.get(op, 0.0), p.ranks, measured[op]) for p in several]
-            parts = [s / a for s, a in zip(exposed, alone, strict=True) if a]
-            links[op], exchanges[op] = measured[op], replace(exchange, exposed=fmean(parts) if parts else 1.0)
+            links[op] = replace(measured[op], ranks_per_host=per_host)
+            exchanges[op] = replace(exchanges[op], exposed=_exposed(op, exposed, links[op]))
         else:
-            links[op], exchanges[op] = _links(op, several, exposed, per_host), exchange
-    return Model(
-        Work(sample_seconds, fixed_seconds, exchanges, fmean(uneven) if uneven else 0.0, processors),
-        links or nominal,
-    )
+            links[op] = _links(op, exposed, per_host)
+    spread = fmean(spreads) if spreads else 0.0
+    return Model(Work(sample_seconds, fixed_seconds, exchanges, spread, per_host, processors), links)
 
 
 def _mine(point: Point) -> float:
     return point.samples / point.ranks
 
 
-def _links(op: str, points: Sequence[Point], exposed: Sequence[float], per_host: int) -> Links:
+def _per_host(point: Point) -> int:
+    return min(point.ranks_per_host or point.ranks, point.ranks)
+
+
+def _exchange(op: str, points: Sequence[Point]) -> Exchange:
+    """What a rank hands in: so much, and so much for each sample."""
+    sample_bytes, fixed_bytes = _line([*map(_mine, points)], [_handed_in(op, p) for p in points])
+    return Exchange(fixed_bytes, sample_bytes)
+
+
+def _handed_in(op: str, point: Point) -> float:
+    return point.sent_bytes.get(op, 0.0)
+
+
+def _exposed(op: str, told: Sequence[tuple[Point, float]], links: Links) -> float:
+    """The part of its time that nothing hides."""
+    whole = [op_seconds(op, _handed_in(op, p), p.ranks, replace(links, ranks_per_host=_per_host(p))) for p, _ in told]
+    parts = [seconds / alone for (_, seconds), alone in zip(told, whole, strict=True) if alone]
+    return fmean(parts) if parts else 1.0
+
+
+def _links(op: str, told: Sequence[tuple[Point, float]], per_host: int) -> Links:
     """As fast as makes what was exposed: within a host first, then between hosts by what is left."""
-    at_home = [(p, s) for p, s in zip(points, exposed, strict=True) if p.ranks <= per_host]
-    host, near = _rate([_bytes(op, p, per_host)[0] for p, _ in at_home], [s for _, s in at_home])
-    beyond, left = [], []
-    for point, seconds in zip(points, exposed, strict=True):
-        if point.ranks > per_host:
-            within, between = _bytes(op, point, per_host)
-            beyond.append(between)
-            left.append(seconds if op in AT_ONCE or not host else max(0.0, seconds - near - within / host))
-    net, far = _rate(beyond, left)
-    return Links(per_host, host, net, max(near, far))
+    at_home = [(_bytes(op, p)[0], seconds) for p, seconds in told if p.ranks == _per_host(p)]
+    host = _link(at_home)
+    beyond = []
+    for point, seconds in told:
+        if point.ranks > _per_host(point):
+            within, between = _bytes(op, point)
+            near = host.seconds(within) if host and op not in AT_ONCE and _per_host(point) > 1 else 0.0
+            beyond.append((between, max(0.0, seconds - near)))
+    return Links(per_host, host, _link(beyond))
 
 
-def _bytes(op: str, point: Point, per_host: int) -> tuple[float, float]:
-    return passing(op, point.sent_bytes.get(op, 0.0), point.ranks, per_host)
+def _bytes(op: str, point: Point) -> tuple[float, float]:
+    return passing(op, _handed_in(op, point), point.ranks, _per_host(point))
 
 
-def _rate(amounts: Sequence[float], seconds: Sequence[float]) -> tuple[float | None, float]:
-    """Bytes per second, and seconds of latency; None: nobody used these links."""
-    if not amounts:
-        return None, 0.0
+def _link(told: Sequence[tuple[float, float]]) -> Link | None:
+    """Of bytes and seconds. None: nobody used it."""
+    if not told:
+        return None
+    amounts, seconds = [amount for amount, _ in told], [s for _, s in told]
     if not sum(amounts) or not sum(seconds):  # a barrier: it has no bytes; or all of it was hidden
-        return float("inf"), fmean(seconds)
+        return Link(float("inf"), fmean(seconds))
     slope, latency = _line(amounts, seconds)
-    return (1 / slope if slope else float("inf")), latency
+    return Link(1 / slope if slope else float("inf"), latency)
 
 
 def _line(xs: Sequence[float], ys: Sequence[float]) -> tuple[float, float]:

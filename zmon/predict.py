@@ -28,13 +28,24 @@ AT_ONCE = ("all_to_all", "send", "recv")  # uses links within and between hosts 
 
 
 @dataclass(frozen=True)
+class Link:
+    """What of one op passes from a rank to others, one direction."""
+
+    bytes_per_second: float  # infinite: it takes no time beyond its latency
+    latency_seconds: float = 0.0  # of a collective, whatever its size
+
+    def seconds(self, num_bytes: float) -> float:
+        """Of so many."""
+        return self.latency_seconds + num_bytes / self.bytes_per_second
+
+
+@dataclass(frozen=True)
 class Links:
-    """What a rank's links carry, one direction."""
+    """To ranks of the same host, and to those of others. None: nobody knows."""
 
     ranks_per_host: int
-    host_bytes_per_second: float | None  # to ranks of the same host; None: nobody knows
-    net_bytes_per_second: float | None  # to ranks of other hosts
-    latency_seconds: float = 0.0  # of a collective, whatever its size
+    host: Link | None
+    net: Link | None  # where `host` is not known, it has what passes within a host in it
 
 
 @dataclass(frozen=True)
@@ -55,6 +66,7 @@ class Work:
     fixed_seconds: float  # of its own, however few samples: launches, the optimizer's dense part
     exchanges: Mapping[str, Exchange] = field(default_factory=dict)  # by op
     spread: float = 0.0  # standard deviation of ranks' own times, of their own time
+    ranks_per_host: int = 1
     processors_per_host: int | None = None  # that ranks compute on; None: each has a device of its own
 
 
@@ -82,46 +94,47 @@ class Prediction:
 
 def predict(work: Work, links: Mapping[str, Links], ranks: int, samples: int) -> Prediction | str:
     """A step in which all ranks together take so many samples; else why nobody can tell. `links` are by op."""
-    mine, shared = samples / ranks, turns(ranks, work.processors_per_host, links)
+    mine, shared = samples / ranks, turns(ranks, work.ranks_per_host, work.processors_per_host)
     own = shared * (work.fixed_seconds + work.sample_seconds * mine)
     exposed = {}
     for op, exchange in work.exchanges.items():
         num_bytes = (exchange.fixed_bytes + exchange.sample_bytes * mine) / exchange.calls
         seconds = op_seconds(op, num_bytes, ranks, links[op]) if exchange.exposed else 0.0
         if seconds is None:
-            beyond = "between hosts" if links[op].host_bytes_per_second else "within a host"
-            return f"nobody has measured how fast {op} is {beyond}"
+            known = ranks > links[op].ranks_per_host
+            return f"nobody has measured how fast {op} is {'between hosts' if known else 'within a host'}"
         exposed[op] = shared * exchange.calls * seconds * exchange.exposed
     return Prediction(ranks, samples, own, own * work.spread * ahead(ranks), exposed, shared)
 
 
 def op_seconds(op: str, num_bytes: float, ranks: int, links: Links) -> float | None:
-    """Of one collective in which each rank hands in that many; None: a bandwidth that it takes is unknown."""
+    """Of one collective in which each rank hands in that many; None: it takes a link that nobody knows."""
     if ranks == 1:
         return 0.0
-    parts = passing(op, num_bytes, ranks, links.ranks_per_host)
-    told = (links.host_bytes_per_second, links.net_bytes_per_second)
-    if any(part and not rate for part, rate in zip(parts, told, strict=True)):
+    within, beyond = passing(op, num_bytes, ranks, links.ranks_per_host)
+    hosts = ceil(ranks / links.ranks_per_host)
+    if (hosts > 1 and links.net is None) or (hosts == 1 and links.host is None):
         return None
-    seconds = [part / rate if part and rate else 0.0 for part, rate in zip(parts, told, strict=True)]
-    return (max(seconds) if op in AT_ONCE else sum(seconds)) + links.latency_seconds
+    near = links.host.seconds(within) if links.host and links.ranks_per_host > 1 else 0.0
+    far = links.net.seconds(beyond) if links.net and hosts > 1 else 0.0
+    return max(near, far) if op in AT_ONCE else near + far
 
 
 def passing(op: str, num_bytes: float, ranks: int, ranks_per_host: int) -> tuple[float, float]:
-    """Bytes that pass a rank's links within its host, and to other hosts."""
+    """Bytes that pass a rank's links within its host, and to other hosts, where that is most."""
     here, hosts = min(ranks, ranks_per_host), ceil(ranks / ranks_per_host)
     if op in AT_ONCE:
-        return num_bytes * (here - 1) / ranks, num_bytes * (ranks - here) / ranks
+        least = ranks - here * (hosts - 1)  # of the host with the fewest ranks, which send most of theirs away
+        return num_bytes * (here - 1) / ranks, (num_bytes * (ranks - least) / ranks if hosts > 1 else 0.0)
     if op not in _PASSES:
         return (num_bytes if here > 1 else 0.0), (num_bytes if hosts > 1 else 0.0)
     whole = num_bytes * ranks if op == "all_gather" else num_bytes
     return whole * _PASSES[op](here), whole / here * _PASSES[op](hosts)
 
 
-def turns(ranks: int, processors_per_host: int | None, links: Mapping[str, Links]) -> float:
+def turns(ranks: int, ranks_per_host: int, processors_per_host: int | None) -> float:
     """How many ranks take turns on a processor; 1: each has its own."""
-    here = min([ranks, *(link.ranks_per_host for link in links.values())])
-    return max(1.0, here / processors_per_host) if processors_per_host else 1.0
+    return max(1.0, min(ranks, ranks_per_host) / processors_per_host) if processors_per_host else 1.0
 
 
 def ahead(ranks: int) -> float:

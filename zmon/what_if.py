@@ -12,7 +12,7 @@ from math import isfinite
 
 from zmon.errors import UsageError
 from zmon.fit import Model
-from zmon.predict import Links
+from zmon.predict import Link, Links
 
 Change = Callable[[Model, float], Model]
 
@@ -35,15 +35,15 @@ def changed(model: Model, what_ifs: Sequence[str]) -> Model:
 
 
 def _net(model: Model, factor: float) -> Model:
-    return _links(model, lambda link: replace(link, net_bytes_per_second=_times(link.net_bytes_per_second, factor)))
+    return _links(model, lambda links: replace(links, net=_faster(links.net, factor)))
 
 
 def _host(model: Model, factor: float) -> Model:
-    return _links(model, lambda link: replace(link, host_bytes_per_second=_times(link.host_bytes_per_second, factor)))
+    return _links(model, lambda links: replace(links, host=_faster(links.host, factor)))
 
 
 def _latency(model: Model, factor: float) -> Model:
-    return _links(model, lambda link: replace(link, latency_seconds=link.latency_seconds * factor))
+    return _links(model, lambda links: replace(links, host=_later(links.host, factor), net=_later(links.net, factor)))
 
 
 def _wire(model: Model, factor: float) -> Model:
@@ -63,8 +63,12 @@ def _links(model: Model, change: Callable[[Links], Links]) -> Model:
     return replace(model, links={op: change(link) for op, link in model.links.items()})
 
 
-def _times(rate: float | None, factor: float) -> float | None:
-    return None if rate is None else rate * factor
+def _faster(link: Link | None, factor: float) -> Link | None:
+    return link and replace(link, bytes_per_second=link.bytes_per_second * factor)
+
+
+def _later(link: Link | None, factor: float) -> Link | None:
+    return link and replace(link, latency_seconds=link.latency_seconds * factor)
 
 
 CHANGES: dict[str, tuple[str, Change]] = {

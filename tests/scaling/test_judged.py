@@ -61,6 +61,7 @@ def test_largest_size_is_predicted_from_smaller_ones_alone():
 def test_size_that_scales_from_none_is_held_against_nothing():
     (row,) = [row for row in judged([sure(1, 512), sure(2, 5000)]) if row.point.ranks == 2]
     assert (row.scaling, row.ratio, row.lost) == ("", None, {})
+    assert said([row, *judged([sure(1, 512)])]).splitlines()[1].split()[-1] == "unknown"
 
 
 def test_person_reads_the_curve_what_eats_it_and_what_failed():

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from zmon.predict import Links, passing
+from zmon.predict import Link, Links, passing
 
 HOST, NET = "within a host", "between hosts"
 
@@ -47,15 +47,15 @@ def links(measured: Measured) -> dict[str, Links]:
 
 
 def _links(op: str, measured: Measured) -> Links:
-    host, near = _line([t for t in measured.timed if t.op == op and t.group == HOST])
-    net, far = _line([t for t in measured.timed if t.op == op and t.group == NET])
-    return Links(measured.ranks_per_host, host, net, max(near, far))
+    host = _line([t for t in measured.timed if t.op == op and t.group == HOST])
+    net = _line([t for t in measured.timed if t.op == op and t.group == NET])
+    return Links(measured.ranks_per_host, host, net)
 
 
-def _line(timed: Sequence[Timed]) -> tuple[float | None, float]:
-    """Bytes per second, and latency; None where no group of that kind was timed."""
+def _line(timed: Sequence[Timed]) -> Link | None:
+    """None where no group of that kind was timed."""
     if not timed:
-        return None, 0.0
+        return None
     points = [(sum(passing(t.op, t.num_bytes, t.ranks, t.ranks)), t.seconds) for t in timed]
     weights = [1 / seconds**2 for _, seconds in points]
     total = sum(weights)
@@ -65,5 +65,5 @@ def _line(timed: Sequence[Timed]) -> tuple[float | None, float]:
     slope = sum(w * (a - x) * (s - y) for w, (a, s) in zip(weights, points, strict=True)) / spread if spread else 0.0
     latency = y - slope * x
     if slope <= 0 or latency < 0:  # of one size alone, or noise: all of it is bandwidth
-        return sum(amount for amount, _ in points) / sum(seconds for _, seconds in points), 0.0
-    return 1 / slope, latency
+        return Link(sum(amount for amount, _ in points) / sum(seconds for _, seconds in points))
+    return Link(1 / slope, latency)

@@ -35,10 +35,11 @@ def report(measured: Measured) -> RenderableType:
     return Group(*parts, Text(f"{measured.backend}, {measured.ranks} ranks. {about}", style="dim"))
 
 
-def _told(link: Links) -> str:
-    rates = ((link.host_bytes_per_second, HOST), (link.net_bytes_per_second, NET))
-    known = [f"{_rate(rate)} {where}" for rate, where in rates if rate]
-    return ", ".join([*known, f"latency {_time(link.latency_seconds)}"])
+def _told(links: Links) -> str:
+    known = ((links.host, HOST), (links.net, NET))
+    return ", ".join(
+        f"{_rate(link.bytes_per_second)} {where} and {_time(link.latency_seconds)}" for link, where in known if link
+    )
 
 
 def _size(num_bytes: int) -> str:

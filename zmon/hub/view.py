@@ -16,14 +16,14 @@ from zmon.stats import quantile
 def view(snapshot: Snapshot, books: Books, active: Sequence[Finding]) -> JobView:
     """A job, given what is kept of it and what is wrong with it."""
     lead, book = snapshot.known[0], books.of(snapshot)
-    account, efficiency = book.account, books.curves.efficiency(snapshot)
-    expected = books.curves.expected(snapshot)
+    account, state = book.account, job_state(snapshot, active)
+    efficiency, expected = books.curves.judge(snapshot, state)
     return JobView(
         job_id=snapshot.job_id,
         attempt=snapshot.attempt,
         world_size=snapshot.world_size,
         ranks_seen=len(snapshot.ranks),
-        state=job_state(snapshot, active),
+        state=state,
         step=max(r.step for r in snapshot.known),
         step_seconds=quantile(book.time.recent_seconds, 0.5),
         step_seconds_p95=quantile(book.time.recent_seconds, 0.95),

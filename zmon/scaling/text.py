@@ -22,8 +22,9 @@ def report(rows: Sequence[Row], failed: Mapping[Size, str]) -> RenderableType:
     table = Table(box=None, padding=(0, 2, 0, 0))
     for head in ("scaling", "ranks", "samples", "step, ms", "samples/s", "efficiency", "predicted"):
         table.add_column(head, justify="left" if head == "scaling" else "right", no_wrap=True)
+    fewest = min((row.point.ranks for row in rows), default=0)
     for row in rows:
-        table.add_row(*_cells(row))
+        table.add_row(*_cells(row, fewest))
     lines = [Text(f"{row.scaling}, {row.point.ranks} ranks: a step loses {_lost(row)}") for row in rows if row.lost]
     lines += [Text(f"{size}: unknown, {why}", style="yellow") for size, why in failed.items()]
     why = dict.fromkeys(row.unpredicted for row in rows if row.unpredicted)
@@ -32,7 +33,7 @@ def report(rows: Sequence[Row], failed: Mapping[Size, str]) -> RenderableType:
     return Group(table, Text(""), *lines) if rows else Group(*lines)
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _cells(row: Row, fewest: int) -> tuple[str, ...]:
     point = row.point
     return (
         row.scaling or "–",
@@ -40,9 +41,15 @@ def _cells(row: Row) -> tuple[str, ...]:
         f"{point.samples:,}",
         f"{1000 * point.seconds:,.2f} ± {1000 * (point.half_width_seconds or 0.0):,.2f}",
         f"{point.samples / point.seconds:,.0f}",
-        "1" if row.ratio is None else f"{row.ratio:.1%} ± {row.half_width or 0.0:.1%}",
+        _efficiency(row, fewest),
         _predicted(row),
     )
+
+
+def _efficiency(row: Row, fewest: int) -> str:
+    if row.ratio is None:
+        return "1" if row.point.ranks == fewest else UNKNOWN
+    return f"{row.ratio:.1%} ± {row.half_width or 0.0:.1%}"
 
 
 def _lost(row: Row) -> str:
