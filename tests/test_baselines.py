@@ -54,7 +54,8 @@ def test_damaged_file_is_said_once_and_never_written_over(tmp_path, damage, capl
     "wrong",
     [
         {"seconds": 0}, {"seconds": 1e300}, {"ranks": 0}, {"ranks": 10**17}, {"samples": 10**30}, {"samples": -1},
-        {"ranks_per_host": -1}, {"processors_per_host": 0.5}, {"causes": {"forward": -1.0}}, {"sent_bytes": {"send": -5}},
+        {"ranks_per_host": -1}, {"processors_per_host": 0.5}, {"causes": {"forward": -1.0}},
+        {"sent_bytes": {"send": -5}},
     ],
 )  # fmt: skip
 def test_number_that_none_can_have_is_damage(tmp_path, wrong):

@@ -48,6 +48,13 @@ def test_ranks_of_a_job_on_hosts_of_unlike_size_are_timed_within_and_between(tmp
     assert found.net
 
 
+def test_first_rank_that_is_alone_on_its_host_tells_what_the_others_measured(tmp_path):
+    rank = f"ZMON_HOST=node-$(((RANK + 1) / 2)) exec $PYTHON -m zmon bench-comm {' '.join(SMALL)} --out links.json"
+    told = command(tmp_path, *LAUNCHER, "bash", "-c", rank)
+    assert told.returncode == 0, told.stderr
+    assert links(read(tmp_path / "links.json"))["all_reduce"].host
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [

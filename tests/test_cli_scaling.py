@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -62,16 +63,42 @@ def test_command_that_trains_nothing_is_unknown(tmp_path, command, says):
     assert says in " ".join(told.stdout.split())
 
 
-def test_job_that_never_steps_is_given_up_and_ended_with_all_it_started(tmp_path):
+def gone(pid):
+    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+
+
+STUBBORN = "trap '' TERM; sleep 987 & echo $! > {marker}; wait; # {{ranks}}"
+ORPHANS = "setsid sleep 987 & echo $! > {marker}; sleep 0.3; exit 0; # {{ranks}}"
+
+
+@pytest.mark.parametrize(("job", "says"), [(STUBBORN, "no step ended within 1 s"), (ORPHANS, "no rank of it")])
+def test_job_that_never_steps_is_given_up_and_ended_with_all_it_started(tmp_path, job, says):
     begun = time.monotonic()
     marker = tmp_path / "marker"
-    job = f"trap '' TERM; sleep 987 & echo $! > {marker}; wait; # {{ranks}}"
-    told = scaling(tmp_path, *FAST, "--ranks", "1", "--start-seconds", "1", "--", "bash", "-c", job)
+    command = ("bash", "-c", job.format(marker=marker))
+    told = scaling(tmp_path, *FAST, "--ranks", "1", "--start-seconds", "1", "--", *command)
     assert told.returncode == 1
-    assert "no step ended within 1 s" in told.stdout
+    assert says in " ".join(told.stdout.split())
     assert time.monotonic() - begun < 40
-    pid = int(marker.read_text())
-    assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    assert gone(int(marker.read_text()))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_whoever_ends_it_ends_the_job_as_well(tmp_path, number):
+    marker = tmp_path / "marker"
+    env = {**os.environ, "ZMON_DATA_DIR": str(tmp_path), "PYTHONPATH": str(PROJECT)}
+    job = ("bash", "-c", f"sleep 987 & echo $! > {marker}; wait; # {{ranks}}")
+    command = [sys.executable, "-m", "zmon", "scaling", "--ranks", "1", "--", *job]
+    asked = subprocess.Popen(command, env=env, cwd=tmp_path, stderr=subprocess.DEVNULL)
+    try:
+        deadline = time.monotonic() + 30
+        while not (marker.exists() and marker.read_text()) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        asked.send_signal(number)
+        assert asked.wait(30) == 130
+    finally:
+        asked.kill()
+    assert gone(int(marker.read_text()))
 
 
 @pytest.mark.parametrize(

@@ -87,6 +87,13 @@ def test_file_is_read_as_it_was_written(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["links.json"]
 
 
+def test_time_that_is_none_is_refused(tmp_path):
+    broken = replace(TWO_HOSTS, timed=[replace(TWO_HOSTS.timed[0], seconds=0.0)])
+    write(tmp_path / "links.json", broken, 1.8e9)
+    with pytest.raises(UsageError, match="a time in it is none"):
+        read(tmp_path / "links.json")
+
+
 @pytest.mark.parametrize("damage", [None, "", "{}", '{"schema": 1}'])
 def test_file_that_is_none_is_refused_in_one_line(tmp_path, damage):
     if damage is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -166,22 +167,24 @@ def start_job(stack: Running, tmp_path: Path, request: pytest.FixtureRequest) ->
         return started[-1]
 
     yield start
+    lives = []
     for job in started:
-        lead = stack.ranks(job.job_id).get(0)
-        before = time.time()
+        with contextlib.suppress(requests.RequestException):  # a test that failed may have left the agent down
+            lives.append((job, stack.ranks(job.job_id).get(0), time.time()))
         children = psutil.Process(job.process.pid).children(recursive=True) if job.process.poll() is None else []
         for process in children:
             process.kill()
         if job.process.poll() is None:
             job.process.kill()
             job.process.wait(timeout=10)
-        if lead is not None:
-            _all_is_accounted_for(stack, job, lead, before)
-
-
-def _all_is_accounted_for(stack: Running, job: Job, lead: dict[str, Any], before: float) -> None:
-    """What each second of a job went to is told once, whatever the test did to it."""
     after = time.time()
+    for job, lead, before in lives:
+        if lead is not None:
+            _all_is_accounted_for(stack, job, lead, before, after)
+
+
+def _all_is_accounted_for(stack: Running, job: Job, lead: dict[str, Any], before: float, after: float) -> None:
+    """What each second of a job went to is told once, whatever the test did to it."""
 
     def settled() -> float | None:
         told = []

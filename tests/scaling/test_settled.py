@@ -44,7 +44,7 @@ def test_bytes_are_those_of_one_rank():
 
 
 def test_too_few_steps_are_unknown():
-    assert point(run(steps=40)) == "40 steps are too few: let it run longer (--seconds)"
+    assert point(run(steps=40)) == "40 steps are too few: let it run longer (--seconds), or take more steps"
 
 
 @pytest.mark.parametrize("samples", [None, [0] * 400])

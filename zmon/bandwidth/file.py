@@ -26,7 +26,10 @@ def write(path: Path, measured: Measured, now: float) -> None:
 def read(path: Path) -> Measured:
     """Raises UsageError: it is none."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=_File).measured
+        measured = msgspec.json.decode(path.read_bytes(), type=_File).measured
+        if not all(t.ranks > 1 and t.num_bytes >= 0 and t.seconds > 0 for t in measured.timed):
+            raise ValueError("a time in it is none")
+        return measured
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
         raise UsageError(f"cannot use {path}", str(why), "zmon bench-comm --out writes one") from error

@@ -1,6 +1,7 @@
 """Time exchanges on the ranks of a job: `torchrun … -m zmon.bandwidth.measure FILE LARGEST`; rank 0 writes the file.
 
-NCCL where each rank has a GPU, else gloo. A size is repeated for a fifth of a second, and the slowest rank counts.
+NCCL where each rank has a GPU of its own, else gloo: the ranks agree on it. A size is repeated for a fifth of a second.
+Of several groups at once the largest one is told, as its slowest rank saw it.
 """
 
 from __future__ import annotations
@@ -27,25 +28,40 @@ _ELEMENT = 4  # bytes of a float32
 
 def main(out: str, largest: str) -> None:
     """Measure on all ranks."""
-    on_gpu = torch.cuda.is_available()
-    local = int(os.environ.get("LOCAL_RANK", "0"))
-    device = torch.device("cuda", local) if on_gpu else torch.device("cpu")
-    if on_gpu:
-        torch.cuda.set_device(device)
-    dist.init_process_group("nccl" if on_gpu else "gloo")
-    here, between, per_host = _groups()
+    dist.init_process_group("gloo")
+    device = _device()
+    backend = "nccl" if device.type == "cuda" else "gloo"
+    here, between, per_host = _groups(backend)
     timed = [t for op in OPS for t in _timed(op, HOST, here, device, int(largest))]
     timed += [t for op in OPS for t in _timed(op, NET, between, device, int(largest))]
     if dist.get_rank() == 0:
-        write(Path(out), Measured(dist.get_backend(), dist.get_world_size(), per_host, timed), time.time())
+        write(Path(out), Measured(backend, dist.get_world_size(), per_host, timed), time.time())
     dist.barrier()
     dist.destroy_process_group()
 
 
-def _groups() -> tuple[dist.ProcessGroup | None, dist.ProcessGroup | None, int]:
+def _device() -> torch.device:
+    """The GPU of this rank where each rank has one of its own; else the processor, for all of them."""
+    mine, devices = None, torch.cuda.device_count()
+    if devices:
+        index = int(os.environ.get("LOCAL_RANK", "0")) % devices  # a rank that sees one alone has it as number 0
+        mine = _host(), str(torch.cuda.get_device_properties(index).uuid)
+    told: list[tuple[str, str] | None] = [None] * dist.get_world_size()
+    dist.all_gather_object(told, mine)
+    if None in told or len(set(told)) < len(told):
+        return torch.device("cpu")
+    torch.cuda.set_device(index)
+    return torch.device("cuda", index)
+
+
+def _host() -> str:
+    return os.environ.get("ZMON_HOST") or socket.gethostname()
+
+
+def _groups(backend: str) -> tuple[dist.ProcessGroup | None, dist.ProcessGroup | None, int]:
     """The ranks of this host; one of each host; how many share one. None: a group of this rank alone."""
     hosts: list[str] = [""] * dist.get_world_size()
-    dist.all_gather_object(hosts, os.environ.get("ZMON_HOST") or socket.gethostname())
+    dist.all_gather_object(hosts, _host())
     by_host = {host: [rank for rank, at in enumerate(hosts) if at == host] for host in dict.fromkeys(hosts)}
     mine = dist.get_rank()
     found: dict[str, dist.ProcessGroup | None] = {HOST: None, NET: None}
@@ -53,23 +69,27 @@ def _groups() -> tuple[dist.ProcessGroup | None, dist.ProcessGroup | None, int]:
     columns = [[ranks[n] for ranks in by_host.values() if n < len(ranks)] for n in range(per_host)]
     for kind, groups in ((HOST, list(by_host.values())), (NET, columns)):
         for ranks in groups:
-            group = dist.new_group(ranks)  # every rank makes every group
+            group = dist.new_group(ranks, backend=backend)  # every rank makes every group
             if mine in ranks and len(ranks) > 1:
                 found[kind] = group
     return found[HOST], found[NET], per_host
 
 
 def _timed(op: str, kind: str, group: dist.ProcessGroup | None, device: torch.device, largest: int) -> Iterator[Timed]:
-    """Every size; all groups of that kind at once, as in a step. Tells those of which rank 0 is a part."""
+    """Every size; all groups of that kind at once, as in a step. Nothing where there is none."""
     size = dist.get_world_size(group) if group is not None else 1
     num_bytes = SMALLEST
     while num_bytes <= largest:
-        elements = -(-num_bytes // _ELEMENT // size) * size
-        seconds = 0.0 if group is None else _repeated(_exchange(op, elements, device, group), device, group)
-        slowest = torch.tensor([seconds], device=device)
-        dist.all_reduce(slowest, dist.ReduceOp.MAX)
+        mine: tuple[int, int, float] | None = None
         if group is not None:
-            yield Timed(op, kind, size, elements * _ELEMENT, float(slowest))
+            elements = -(-num_bytes // _ELEMENT // size) * size
+            mine = size, elements * _ELEMENT, _repeated(_exchange(op, elements, device, group), device, group)
+        told: list[tuple[int, int, float] | None] = [None] * dist.get_world_size()
+        dist.all_gather_object(told, mine)
+        groups = [one for one in told if one is not None]
+        if groups:
+            ranks, handed_in, seconds = max(groups)  # of the largest groups the slowest
+            yield Timed(op, kind, ranks, handed_in, seconds)
         num_bytes *= FACTOR
 
 

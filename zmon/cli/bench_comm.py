@@ -30,7 +30,7 @@ def bench_comm_command(ranks: int, largest: int, out: Path | None, as_json: bool
     On the ranks of a job, start it as the job is started: torchrun … -m zmon bench-comm --out FILE
     """
     launched = os.environ.get("RANK")  # torchrun's
-    if out is not None and not out.absolute().parent.is_dir():
+    if out is not None and launched in (None, "0") and not out.absolute().parent.is_dir():
         raise UsageError(f"cannot write {out}", f"there is no folder {out.absolute().parent}", "Make it first")
     with tempfile.TemporaryDirectory(prefix="zmon-bench-comm-") as folder:
         found = out or Path(folder) / "links.json"

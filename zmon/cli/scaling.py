@@ -19,6 +19,7 @@ from zmon.curve import ON_PURPOSE, Point
 from zmon.launch import check_job_id
 from zmon.run import inherited
 from zmon.scaling import Failed, Size, command_at, run_at, settled, sizes, template
+from zmon.scaling.job import interruptible
 from zmon.scaling.judged import Row, judged
 from zmon.scaling.sizes import BUNDLED, BUNDLED_BATCH
 from zmon.scaling.text import report
@@ -64,7 +65,8 @@ def scaling_command(
     modes = ("weak", "strong") if mode == "both" else (mode,)
     wanted = sizes(command, numbers("--ranks", ranks), batch, modes)
     measured = links(read(links_file)) if links_file else None
-    points, failed = _measured(wanted, command, data_dir, seconds, rounds, start_seconds)
+    with interruptible():
+        points, failed = _measured(wanted, command, data_dir, seconds, rounds, start_seconds)
     rows = judged(points, measured)
     if as_json:
         click.echo(msgspec.json.encode(told(rows, failed)).decode())

@@ -50,10 +50,11 @@ def _read(name: str, data_dir: Path, job: str | None) -> StepLog:
                 f"no steps in {path}", "the folder has no .parquet or .jsonl file", "zmon steps writes them"
             )
         return read(files, job)
-    return read([path], job) if path.suffix in _SUFFIXES or path.exists() else _logged(name, data_dir / FOLDER)
+    return read([path], job) if path.suffix in _SUFFIXES or path.exists() else logged(name, data_dir / FOLDER)
 
 
-def _logged(job: str, folder: Path) -> StepLog:
+def logged(job: str, folder: Path) -> StepLog:
+    """The steps of a job that an agent logged into this folder. Raises UsageError: there are none."""
     """As the agent of this node logged them."""
     jobs = sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
     if job not in jobs:

@@ -1,7 +1,7 @@
 """What more ranks make of a job: a command run at several sizes, and the curve that its steps make.
 
-`sizes` says what is run, `running` runs it and brings its steps, `settled` makes a point of them, `judged` holds points
-against each other, `text` tells the curve.
+`sizes` says what is run, `job` starts and ends it, `running` watches it and brings its steps, `settled` makes a point
+of them, `judged` holds points against each other, `text` tells the curve.
 """
 
 from zmon.scaling.running import Failed, run_at

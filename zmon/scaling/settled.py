@@ -25,7 +25,7 @@ def settled(rounds: Sequence[Series], batch: int | None, processors: int | None,
     blocks = [(run, block) for run in rounds for block in _blocks(run, BLOCKS // len(rounds))]
     if len(blocks) < LEAST_BLOCKS:
         known = sum(len(run.steps) for run in rounds)
-        return f"{known} steps are too few: let it run longer (--seconds)"
+        return f"{known} steps are too few: let it run longer (--seconds), or take more steps"
     means = [fmean(run.seconds[at] for at in block) for run, block in blocks]
     weights = [len(block) for _, block in blocks]
 

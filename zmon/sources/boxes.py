@@ -118,6 +118,11 @@ class Boxes:
             except (BoxError, OSError, ValueError) as error:
                 self._leave_aside(str(box.path), box.inode, error)
 
+    def close(self) -> None:
+        """Let all of them go."""
+        while self._open:
+            self._open.popitem()[1].close()
+
     def plan(self, box: RankBox) -> Told | None:
         """What that rank has told of the steps to come, if it has."""
         return self._plans.of(box.path.parent, box.identity.run_uid)
