@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from tests.drills.lives import Watched
-from tests.e2e.conftest import SEEN_SECONDS, wait_for
+from tests.e2e.conftest import SEEN_SECONDS, SETTLED_SECONDS, wait_for
 from zmon.drills import ALL
 from zmon.drills.casting import cast
 from zmon.drills.host import OneHost
@@ -85,11 +85,9 @@ def test_causes_of_every_job_sum_to_its_wall_clock(rows: dict[str, Row], stage: 
     for job_id in played:
         life = stage.lives[job_id]
 
-        def settled(job_id: str = job_id) -> float | None:
-            told = [sum(view.time.values()) for _ in range(2) if (view := stage.job(job_id)) and not time.sleep(1.5)]
-            return told[0] if len(told) == 2 and told[0] == told[1] else None
-
-        told = wait_for(f"{job_id} is accounted for", settled, 30)
+        time.sleep(max(0.0, life.after + SETTLED_SECONDS - time.time()))
+        view = wait_for(f"{job_id} is known", lambda job_id=job_id: stage.job(job_id), 10)  # type: ignore[misc]
+        told = sum(view.time.values())
         print(f"{job_id}: {told:.3f} s of {life.before - life.began:.3f} to {life.after - life.began:.3f} s")
         assert told <= 1.001 * (life.after - life.began) + SEEN_SECONDS, job_id
         if life.alive:

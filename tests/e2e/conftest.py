@@ -21,6 +21,7 @@ import pytest
 import requests
 
 HOST = "node-a"
+SETTLED_SECONDS = 7.0  # after its end, when all that will be told of its last steps is
 SEEN_SECONDS = 0.3  # a death is seen when the agent looks next, ten times a second; here others work beside it
 REPO = Path(__file__).parents[2]
 
@@ -186,15 +187,9 @@ def start_job(stack: Running, tmp_path: Path, request: pytest.FixtureRequest) ->
 def _all_is_accounted_for(stack: Running, job: Job, lead: dict[str, Any], before: float, after: float) -> None:
     """What each second of a job went to is told once, whatever the test did to it."""
 
-    def settled() -> float | None:
-        told = []
-        for _ in range(2):
-            view = stack.job(job.job_id)
-            told.append(sum(view["time"].values()) if view else None)
-            time.sleep(1.5)
-        return told[0] if told[0] == told[1] else None
-
-    told = wait_for(f"{job.job_id} is accounted for", settled, 30)
+    time.sleep(max(0.0, after + SETTLED_SECONDS - time.time()))
+    view = wait_for(f"{job.job_id} is known", lambda: stack.job(job.job_id), 10)
+    told = sum(view["time"].values())
     print(f"{job.job_id}: {told:.3f} s of {before - lead['start']:.3f} to {after - lead['start']:.3f} s")
     if lead["attempt"] == 0:  # else it began before this start
         assert told <= 1.001 * (after - lead["start"]) + SEEN_SECONDS
