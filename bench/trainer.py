@@ -27,10 +27,7 @@ _POOLING = (1, 20)
 _SMALL = {"rows": 1000, "global_batch": 64, "bottom": (32,), "top": (32,)}
 _ROUND_SECONDS = 60  # at most, of all ways; else the run is given up
 _HEADS = f"  {'':<58}{'median':>8}{'10 %':>9}{'90 %':>9}{'processor':>11}{'÷ floor':>10}{'plain ÷ it':>12}"
-_PEERS = (
-    "(not part of this run: facebookresearch/dlrm and TorchRec 1.8 took about 50 ms a step of pooling 1 on the cores"
-    " that this trainer was written on)"
-)
+_PEERS = "(not part of this run: facebookresearch/dlrm and TorchRec 1.8, side by side with ours in docs/trainer.md)"
 
 Told = list[dict[str, Any]]  # by rank, as bench.trainer_job writes it
 

@@ -150,6 +150,14 @@ def test_rules_that_were_never_evaluated_are_inert():
     assert inert(checks(told(groups=never, up_seconds=1.0), HOSTS)) == {}
 
 
+def test_group_whose_turn_comes_in_minutes_keeps_the_others_armed():
+    seldom = group(last_evaluation=datetime(1, 1, 1, tzinfo=UTC), interval=300.0)
+    (found,) = [c for c in checks(told(groups=seldom, up_seconds=100.0), HOSTS) if c.name == "rule evaluation"]
+    assert found.armed
+    assert found.found.endswith(f"not due yet: {seldom[0].name}")
+    assert "never" in inert(checks(told(groups=seldom, up_seconds=400.0), HOSTS))["rule evaluation"]
+
+
 def test_rules_that_take_longer_than_their_interval_are_inert():
     assert "takes 2.5 s" in inert(checks(told(groups=group(evaluation_time=2.5)), HOSTS))["rule evaluation"]
 

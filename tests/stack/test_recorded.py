@@ -17,6 +17,7 @@ from zmon.stack import RULES, find_program
 from zmon.stack.config import prometheus_yaml
 from zmon.stack.part import free_port
 
+SOON_SECONDS = 60
 FOLDER = Path(__file__).parents[2] / "dashboards/rules"
 DCGM = 'gpu="0",UUID="GPU-a",pci_bus_id="00000000:1B:00.0",device="nvidia0",modelName="NVIDIA H100 80GB HBM3"'
 PAGE = f"""
@@ -89,8 +90,9 @@ def ask(prometheus: str, path: str, **params: str) -> Any:
 
 
 def all_rules(prometheus: str) -> list[dict[str, Any]]:
-    """Every rule that Prometheus loaded, with its health."""
-    return [rule for group in (ask(prometheus, "rules") or {"groups": []})["groups"] for rule in group["rules"]]
+    """Every rule that Prometheus loaded, with its health; not those of a group whose turn comes in minutes."""
+    groups = (ask(prometheus, "rules") or {"groups": []})["groups"]
+    return [rule for group in groups if group["interval"] < SOON_SECONDS for rule in group["rules"]]
 
 
 def under_way(prometheus: str) -> bool:

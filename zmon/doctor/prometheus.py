@@ -135,11 +135,12 @@ def _evaluation(told: Told) -> Check:
     if not ours:
         said = "no rule of zmon is loaded: nothing pages"
         return Check("rule evaluation", False, said, "Add dashboards/rules/zmon.yaml to rule_files.")
-    ages = {group.name: told.now - group.last_evaluation.timestamp() for group in ours}
-    started = [group for group in ours if group.last_evaluation.year > 1]
-    if len(started) < len(ours) and (told.up_seconds is None or told.up_seconds < max(g.interval for g in ours)):
-        return Check("rule evaluation", None, "Prometheus has just begun: not every group had its turn yet")
-    for group in ours:
+    waiting = [group for group in ours if group.last_evaluation.year == 1 and _not_due(group, told.up_seconds)]
+    judged = [group for group in ours if group not in waiting]
+    if not judged:
+        return Check("rule evaluation", None, "Prometheus has just begun: no group had its turn yet")
+    ages = {group.name: told.now - group.last_evaluation.timestamp() for group in judged}
+    for group in judged:
         if group.last_evaluation.year == 1 or ages[group.name] > LATE_INTERVALS * group.interval:
             when = "never" if group.last_evaluation.year == 1 else f"last {ages[group.name]:.0f} s ago"
             said = f"group {group.name} is due every {group.interval:g} s and was evaluated {when}"
@@ -147,8 +148,14 @@ def _evaluation(told: Told) -> Check:
         if group.evaluation_time > group.interval:
             said = f"group {group.name} takes {group.evaluation_time:.1f} s and is due every {group.interval:g} s"
             return Check("rule evaluation", False, said, "Alerts come late: give Prometheus more CPU, or fewer rules.")
-    latest = max(ages.values())
-    return Check("rule evaluation", True, f"{len(ours)} groups, the oldest result is {max(0.0, latest):.1f} s old")
+    due = f"; not due yet: {listed([group.name for group in waiting])}" if waiting else ""
+    oldest = max(0.0, max(ages.values()))
+    return Check("rule evaluation", True, f"{len(judged)} groups, the oldest result is {oldest:.1f} s old{due}")
+
+
+def _not_due(group: RuleGroup, up_seconds: float | None) -> bool:
+    """Prometheus begins each group at a moment of its own within its interval."""
+    return up_seconds is None or up_seconds < group.interval
 
 
 def _links(told: Told) -> list[Check]:
