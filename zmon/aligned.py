@@ -1,11 +1,13 @@
 """One step of the whole job, its ranks side by side, and what a step is like while the job is well.
 
-Frozen data only. Seconds and bytes; a column has a place for each rank, 0 … world_size − 1.
+Frozen data, and what it says of a rank. Seconds and bytes; a column has a place for each rank, 0 … world_size − 1.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,3 +54,9 @@ class Stretch:
 
 
 Baseline = Stretch  # one of when the job was well
+
+
+def handed_in(steps: Sequence[AlignedStep]) -> dict[str, float]:
+    """By op, the bytes that a rank hands in in a step."""
+    ops = sorted({op for step in steps for op in step.sent_bytes})
+    return {op: fmean(fmean(step.sent_bytes.get(op, (0,))) for step in steps) for op in ops}

@@ -9,9 +9,9 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
-from statistics import fmean, median_low
+from statistics import median_low
 
-from zmon.aligned import AlignedStep
+from zmon.aligned import handed_in
 from zmon.analyze.rows import StepLog
 from zmon.efficiency import step_causes
 from zmon.history import align
@@ -77,15 +77,10 @@ def _start(name: str, log: StepLog, attempt: int) -> Series:
         seconds=[step.seconds for step in aligned],
         causes=causes,
         samples=told,
-        sent_bytes=_sent(aligned),
+        sent_bytes=handed_in(aligned),
         gauges=_gauges(log, attempt, whole, _so_far(whole, told)),
         caveats=caveats,
     )
-
-
-def _sent(aligned: Sequence[AlignedStep]) -> dict[str, float]:
-    ops = sorted({op for step in aligned for op in step.sent_bytes})
-    return {op: fmean(fmean(step.sent_bytes.get(op, (0,))) for step in aligned) for op in ops}
 
 
 def _so_far(whole: Sequence[int], samples: Sequence[int] | None) -> Sequence[int]:

@@ -10,9 +10,8 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Sequence
-from statistics import fmean
 
-from zmon.aligned import AlignedStep
+from zmon.aligned import AlignedStep, handed_in
 from zmon.baselines import Baselines
 from zmon.box.reader import JOB_ID
 from zmon.curve import ON_PURPOSE, Efficiency, Point, alike
@@ -53,7 +52,7 @@ class Curves:
             by=snapshot.job_id,
             recorded=snapshot.time,
             causes=_causes(steps, good.seconds),
-            sent_bytes=_sent(steps),
+            sent_bytes=handed_in(steps),
             ranks_per_host=_per_host(snapshot),
         )
         try:
@@ -116,9 +115,3 @@ def _causes(steps: Sequence[AlignedStep], seconds: float) -> dict[str, float]:
         totals.update(step_causes(step))
     whole = sum(totals.values())
     return {cause: seconds * spent / whole for cause, spent in totals.items() if spent}
-
-
-def _sent(steps: Sequence[AlignedStep]) -> dict[str, float]:
-    """Bytes that a rank hands in, by op."""
-    ops = sorted({op for step in steps for op in step.sent_bytes})
-    return {op: fmean(fmean(step.sent_bytes.get(op, (0,))) for step in steps) for op in ops}
