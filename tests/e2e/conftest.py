@@ -22,7 +22,7 @@ import requests
 
 HOST = "node-a"
 SETTLED_SECONDS = 7.0  # after its end, when all that will be told of its last steps is
-SEEN_SECONDS = 0.3  # a death is seen when the agent looks next, ten times a second; here others work beside it
+SEEN_SECONDS = 0.5  # a death is seen when the agent looks next, ten times a second; here others work beside it
 REPO = Path(__file__).parents[2]
 
 
