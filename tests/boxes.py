@@ -11,13 +11,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from zmon.box import BoxWriter, box_path, layout
+from zmon.box import BoxReader, BoxWriter, box_path, layout
 from zmon.probe.ledger import Ledger
 from zmon.probe.rank import OP_NUMBER, PHASE_NUMBER, RankTimeline
 
 JOB = "job"
 NOW = 1_800_000_000.0  # unix seconds on the hub's host
 DISCONNECT = "[../third_party/gloo/gloo/transport/tcp/pair.cc:547] Connection closed by peer [127.0.0.1]:9401"
+PARTS = ("identity", "now", "totals", "report", "words", "groups", "sequences")  # what a reader tells
 
 
 @dataclass
@@ -165,3 +166,12 @@ def eventually(probe: Callable[[], Any], seconds: float = 5.0) -> Any:
     while not (answer := probe()) and time.monotonic() < deadline:
         time.sleep(0.01)
     return answer
+
+
+def read(box):
+    """Everything a reader says about a box."""
+    reader = BoxReader(box.path)
+    try:
+        return {part: getattr(reader, part)() for part in PARTS} | {"records": reader.records(0)}
+    finally:
+        reader.close()

@@ -3,7 +3,6 @@
 import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -11,16 +10,7 @@ from aiohttp.test_utils import unused_port
 
 from tests.build import finding
 from tests.metrics.scene import JOB_VIEW
-
-PROJECT = Path(__file__).parents[1]
-GOLDEN = Path(__file__).parent / "golden/cli.txt"
-
-
-def assert_one_line(err, *parts):
-    lines = err.strip().splitlines()
-    assert len(lines) == 1, err
-    for part in parts:
-        assert part in lines[0]
+from tests.test_cli import assert_one_line
 
 
 @pytest.fixture

@@ -139,3 +139,8 @@ def test_processors_are_those_that_somebody_told():
     crowded = replace(WORK, processors_per_host=2)
     by_hub = replace(point(2, 512, crowded), processors_per_host=None)
     assert fit([by_hub, point(2, 1024, crowded)], OPS).work.processors_per_host == 2
+
+
+def test_exchange_whose_bytes_nobody_told_is_unknown_and_not_free():
+    untold = [replace(p, sent_bytes={}) for p in (point(2, 512), point(2, 1024))]
+    assert fit(untold, OPS) == "nobody told how many bytes all_reduce moves"

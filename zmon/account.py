@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from zmon.aligned import AlignedStep
+from zmon.curve import IMBALANCE
 from zmon.efficiency import step_causes
 from zmon.records import RankState, Snapshot
 
@@ -180,7 +181,7 @@ class Account:
             if not told:
                 continue
             if own > told:  # the last arriver did something else first, and the one that leads waited for it
-                causes["imbalance"] += own - told
+                causes[IMBALANCE] += own - told
                 told = own
             seconds = min(max(seconds, 0.0), start.unsplit)
             for cause, part in causes.items():

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 ALIKE = 0.1  # relative difference of samples a step, as of a job's steps among themselves
 WEAK, STRONG = "weak", "strong"
+IMBALANCE = "imbalance"  # the cause that is no phase and no op
 ON_PURPOSE = "zmon scaling"  # who recorded a point that no running job replaces
 
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from zmon.aligned import AlignedStep
+from zmon.curve import IMBALANCE
 
 
 def step_causes(step: AlignedStep) -> dict[str, float]:
@@ -21,7 +22,7 @@ def step_causes(step: AlignedStep) -> dict[str, float]:
     if own[middle] > own[last]:  # it began its step late, for it did something else first
         middle = last
     causes = {phase: seconds[middle] for phase, seconds in step.phases.items()}
-    causes["imbalance"] = own[last] - own[middle]
+    causes[IMBALANCE] = own[last] - own[middle]
     for op, seconds in step.exposed.items():
         causes[op] = seconds[last]
     return causes

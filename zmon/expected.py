@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from zmon.curve import Curve
+from zmon.curve import IMBALANCE, Curve
 from zmon.fit import fit
 from zmon.predict import Prediction
 from zmon.records import OPS
 
-OWN, IMBALANCE = "own", "imbalance"
+OWN = "own"
 RECORDED, PREDICTED = "recorded", "predicted"
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, linear_regression
 
-from zmon.curve import Point
+from zmon.curve import IMBALANCE, Point
 from zmon.predict import AT_ONCE, Exchange, Link, Links, Prediction, Work, ahead, op_seconds, passing, predict, turns
 
 _APART = 1.1  # amounts that differ less make no line
@@ -53,15 +53,17 @@ def fit(
         return seconds / turns(point.ranks, _per_host(point), processors)
 
     def own(point: Point) -> float:
-        return alone(point, sum(s for cause, s in point.causes.items() if cause not in (*ops, "imbalance")))
+        return alone(point, sum(s for cause, s in point.causes.items() if cause not in (*ops, IMBALANCE)))
 
     basis = next((part for part in (largest, told) if _differ([*map(_mine, part)])), told)
     sample_seconds, fixed_seconds = _line([*map(_mine, basis)], [*map(own, basis)])
-    spreads = [alone(p, p.causes.get("imbalance", 0.0)) / own(p) / ahead(p.ranks) for p in largest if own(p)]
+    spreads = [alone(p, p.causes.get(IMBALANCE, 0.0)) / own(p) / ahead(p.ranks) for p in largest if own(p)]
     exchanges, links = {}, {}
     for op in sorted({op for p in several for op in p.causes if op in ops}):
         exchanges[op] = _exchange(op, next((p for p in (largest, several) if _differ([*map(_mine, p)])), largest))
         exposed = [(p, alone(p, p.causes.get(op, 0.0))) for p in several]
+        if op != "barrier" and any(s for _, s in exposed) and not any(_handed_in(op, p) for p in several):
+            return f"nobody told how many bytes {op} moves"
         if measured and op in measured:
             links[op] = replace(measured[op], ranks_per_host=per_host)
             exchanges[op] = replace(exchanges[op], exposed=_exposed(op, exposed, links[op]))

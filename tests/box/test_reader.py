@@ -2,27 +2,17 @@
 
 import pytest
 
-from tests.boxes import Box
+from tests.boxes import Box, read
 from zmon.box import BoxReader, layout
 from zmon.probe.rank import ACTIVITY_NUMBER, EVAL, OP_NUMBER, PHASE_NUMBER
 from zmon.records import ACTIVITIES, OPS, PHASES, LastWords, Memory, OpTotals
 
 TRACE = b"Stack (most recent call first):"  # how faulthandler begins
-PARTS = ("identity", "now", "totals", "report", "words", "groups", "sequences")
 
 
 @pytest.fixture
 def box(tmp_path):
     return Box(tmp_path)
-
-
-def read(box):
-    """Everything a reader says about a box."""
-    reader = BoxReader(box.path)
-    try:
-        return {part: getattr(reader, part)() for part in PARTS} | {"records": reader.records(0)}
-    finally:
-        reader.close()
 
 
 # -- the round trip ----------------------------------------------------------------------------------------

@@ -5,26 +5,16 @@ import struct
 
 import pytest
 
-from tests.boxes import Box
+from tests.boxes import PARTS, Box
 from zmon.box import BoxReader, layout
 from zmon.errors import BoxCorrupt, BoxVersion
 
 TRACE = b"Stack (most recent call first):"  # how faulthandler begins
-PARTS = ("identity", "now", "totals", "report", "words", "groups", "sequences")
 
 
 @pytest.fixture
 def box(tmp_path):
     return Box(tmp_path)
-
-
-def read(box):
-    """Everything a reader says about a box."""
-    reader = BoxReader(box.path)
-    try:
-        return {part: getattr(reader, part)() for part in PARTS} | {"records": reader.records(0)}
-    finally:
-        reader.close()
 
 
 def refused(path, error):

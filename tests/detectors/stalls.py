@@ -2,6 +2,7 @@
 
 from tests.build import rank_state, snapshot, waiting
 from zmon.detectors.stall import Stall
+from zmon.records import InFlight
 
 STALL = Stall()
 
@@ -17,3 +18,13 @@ def others(but, state=waiting):
 
 def stopped(rank, seconds=2.0, **changes):
     return rank_state(rank, process_state="T", stopped_seconds=seconds, step_seconds=seconds, **changes)
+
+
+def outside(rank, phase="forward", **changes):
+    """A rank in no collective, five seconds after its last step."""
+    return waiting(rank, in_flight=None, phase=phase, **changes)
+
+
+def inside(rank, op="all_reduce", sequence=301, num_bytes=4096, group="0", seconds=5.0, **changes):
+    """A rank in this collective for five seconds."""
+    return waiting(rank, seconds, in_flight=InFlight(op, group, sequence, num_bytes, seconds), **changes)

@@ -4,24 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.build import agent_status, finished, rank_state, snapshot, waiting
-from zmon.detectors.stall import Stall
-from zmon.records import InFlight
-
-
-def detect(*ranks, **changes):
-    return next(iter(Stall().detect(snapshot(*ranks, **changes))), None)
-
-
-def outside(rank, phase="forward", **changes):
-    """A rank in no collective, five seconds after its last step."""
-    return waiting(rank, in_flight=None, phase=phase, **changes)
-
-
-def inside(rank, op="all_reduce", sequence=301, num_bytes=4096, group="0", seconds=5.0, **changes):
-    """A rank in this collective for five seconds."""
-    return waiting(rank, seconds, in_flight=InFlight(op, group, sequence, num_bytes, seconds), **changes)
-
+from tests.build import agent_status, finished, rank_state, waiting
+from tests.detectors.stalls import detect, inside, outside
 
 # -- a rank in no collective -------------------------------------------------------------------------------
 

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import click
 import msgspec
-from rich.console import Console, Group, RenderableType
-from rich.table import Table
-from rich.text import Text
+from rich.console import Console
 
 from zmon.bandwidth import links, read
 from zmon.baselines import FOLDER, Baselines
 from zmon.cli.options import data_dir_option, numbers
-from zmon.curve import Curve
 from zmon.errors import UsageError
 from zmon.expected import parts_of
-from zmon.fit import Model, fit
+from zmon.fit import fit
 from zmon.launch import check_job_id
 from zmon.predict import Prediction
+from zmon.prediction_table import prediction_table
 from zmon.records import OPS
-from zmon.terminal import duration
 from zmon.what_if import changed
 
 
@@ -69,11 +65,8 @@ def predict_command(
     if as_json:
         click.echo(msgspec.json.encode({"schema": 1, "name": name, "sizes": [_told(*one) for one in found]}).decode())
     else:
-        Console().print(_report(curve, found, what_ifs, model))
+        Console().print(prediction_table(curve, found, what_ifs, model))
     sys.exit(3 if any(isinstance(step, str) for _, _, step, _ in found) else 0)
-
-
-Found = tuple[int, int, Prediction | str, Prediction | str | None]  # ranks, samples, as it is, if it were so
 
 
 def _told(ranks: int, samples: int, step: Prediction | str, other: Prediction | str | None) -> dict[str, object]:
@@ -83,28 +76,3 @@ def _told(ranks: int, samples: int, step: Prediction | str, other: Prediction | 
         return {"seconds": found.seconds, "causes": parts_of(found), "samples_per_second": found.samples_per_second}
 
     return {"ranks": ranks, "samples": samples, "predicted": one(step), "what_if": other and one(other)}
-
-
-def _report(curve: Curve, found: Sequence[Found], what_ifs: Sequence[str], model: Model) -> RenderableType:
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for head in ("ranks", "samples", "step", "samples/s", "efficiency", *([", ".join(what_ifs)] if what_ifs else ())):
-        table.add_column(head, justify="right", no_wrap=True)
-    lines = []
-    for ranks, samples, step, other in found:
-        if isinstance(step, str):
-            lines.append(Text(f"{ranks} ranks: unknown, {step}", style="yellow"))
-            continue
-        told = curve.efficiency(ranks, samples, step.samples_per_second)
-        efficiency = told if isinstance(told, str) else f"{told.ratio:.1%} {told.scaling}"
-        cells = [str(ranks), f"{samples:,}", duration(step.seconds), f"{step.samples_per_second:,.0f}"]
-        cells.append("unknown" if isinstance(told, str) else efficiency)
-        if isinstance(other, Prediction):
-            cells.append(f"{duration(other.seconds)} ({other.seconds / step.seconds - 1:+.0%})")
-        table.add_row(*cells)
-        parts = sorted(parts_of(step).items(), key=lambda item: -item[1])
-        lines.append(Text(f"{ranks} ranks: " + ", ".join(f"{part} {duration(s)}" for part, s in parts if s)))
-    sizes = ", ".join(f"{p.ranks} × {p.samples / p.ranks:,.0f}" for p in curve.points)
-    lines.append(Text(f"from {sizes} samples, recorded of {curve.name}", style="dim"))
-    if model.work.processors_per_host:
-        lines.append(Text(f"ranks share {model.work.processors_per_host} processors of a host", style="dim"))
-    return Group(table, Text(""), *lines)

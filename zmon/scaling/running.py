@@ -69,15 +69,15 @@ def _run(
     boxes, steps = Boxes(folder / "boxes", "here"), StepLog(folder / FOLDER, "here")
     try:
         with Job(command, given, log) as job:
-            ended = _trained(job, boxes, steps, seconds, start_seconds)
+            failed = _trained(job, boxes, steps, seconds, start_seconds)
         boxes.look()
         devices = {box.identity.device for box, _ in boxes.ranks()}
         steps.append(boxes.files())
     finally:
         boxes.close()
         steps.close()
-    if ended and ended != _BY_ITSELF:
-        return Failed(f"{ended}; {job.last_line()}")
+    if failed:
+        return Failed(f"{failed}; {job.last_line()}")
     if not devices:
         return Failed(f"no rank of it imported torch and joined a process group; {job.last_line()}")
     found = series(str(size), logged(job_id, folder / FOLDER))
@@ -87,9 +87,6 @@ def _run(
         return Failed("; ".join(found.caveats) or "its steps do not tell where their time went")
     each = max(1, int(threads[THREADS])) if threads[THREADS].isdecimal() else 1
     return found, max(1, len(os.sched_getaffinity(0)) // each) if devices == {"cpu"} else None
-
-
-_BY_ITSELF = "it ended by itself"
 
 
 def _trained(job: Job, boxes: Boxes, steps: StepLog, seconds: float, start_seconds: float) -> str:
@@ -104,7 +101,7 @@ def _trained(job: Job, boxes: Boxes, steps: StepLog, seconds: float, start_secon
             started = time.monotonic()
         now = time.monotonic()
         if code is not None:
-            return f"it ended with exit code {code}" if code else _BY_ITSELF
+            return f"it ended with exit code {code}" if code else ""
         if started is None and now - begun > start_seconds:
             return f"no step ended within {start_seconds:.0f} s"
         if started is not None and now - started > seconds:

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from zmon.compare.judge import CERTAINTY
-from zmon.curve import Point
+from zmon.predict import turns
 from zmon.scaling.judged import Row
 from zmon.scaling.sizes import Size
 from zmon.terminal import UNKNOWN
@@ -70,14 +70,11 @@ _ABOUT = (
 
 
 def _crowded(rows: Sequence[Row]) -> list[str]:
-    shared = [row.point for row in rows if _turns(row.point) > 1]
+    points = [row.point for row in rows]
+    shared = [p for p in points if turns(p.ranks, p.ranks_per_host or p.ranks, p.processors_per_host) > 1]
     if not shared:
         return []
     return [
         f"{shared[0].processors_per_host} processors for up to {max(p.ranks for p in shared)} ranks: they take turns, "
         "and efficiency is lost to that as well"
     ]
-
-
-def _turns(point: Point) -> float:
-    return point.ranks / point.processors_per_host if point.processors_per_host else 1.0
