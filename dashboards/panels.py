@@ -115,9 +115,9 @@ avg by (key) (zmon_report{job_id=$job, key=~"loss|normalized_entropy"})
 
 EFFICIENCY = Panel(
     key="efficiency",
-    question="What does it reach of the smallest recorded size, by rank?",
+    question="How efficient is it, scaled from the smallest size?",
     unit="",
-    legend="{what}, {scaling} scaling",
+    legend="{what} ({scaling})",
     promql="""
 label_replace(max by (scaling) (zmon_job_efficiency_ratio{job_id=$job}), "what", "now", "", "")
 or label_replace(
