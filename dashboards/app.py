@@ -1,8 +1,41 @@
 """The dashboard: which pages there are. Start it with `zmon dashboard`, or `streamlit run dashboards/app.py`."""
 
+from collections.abc import Callable
+
 import streamlit as st
 
-from dashboards.views import job
+from dashboards.address import Address
+from dashboards.views import armed, cluster, communication, compare, frame, hardware, incidents, job, ranks, scaling
 
 st.set_page_config(page_title="zmon", page_icon="🚦", layout="wide")
-st.navigation([st.Page(job.page, title="Job", url_path="job", default=True)], position="hidden").run()
+
+VIEWS = {  # by the path of its URL, in the order in which the ways to them are shown
+    "cluster": (cluster.show, "Cluster", False),
+    "job": (job.show, "Job", True),
+    "ranks": (ranks.show, "Ranks", True),
+    "communication": (communication.show, "Communication", True),
+    "scaling": (scaling.show, "Scaling", True),
+    "hardware": (hardware.show, "Hardware", True),
+    "incidents": (incidents.show, "Incidents", True),
+    "compare": (compare.show, "Compare", True),
+    "armed": (armed.show, "Armed", False),
+}
+pages: list[st.Page] = []
+
+
+def page(view: frame.View, title: str, *, is_of_a_job: bool) -> Callable[[], None]:
+    """What Streamlit calls."""
+    return lambda: frame.show(view, pages, title, is_of_a_job=is_of_a_job)
+
+
+def home() -> None:
+    """Where people come who know no path: to the job that they ask for, else to all of them."""
+    asked = Address.read(st.query_params)
+    st.switch_page(pages[list(VIEWS).index("job" if asked.job_id else "cluster")], query_params=asked.params())
+
+
+pages += [
+    st.Page(page(view, title, is_of_a_job=is_of_a_job), title=title, url_path=path)
+    for path, (view, title, is_of_a_job) in VIEWS.items()
+]
+st.navigation([st.Page(home, title="zmon", default=True), *pages], position="hidden").run()

@@ -1,80 +1,189 @@
 """Draws a panel over time, in colours that colour-blind people tell apart, on light and on dark.
 
-A drawing is Vega-Lite without data: it changes only when somebody is blamed, so a refresh moves the lines and does not
-redraw the chart. (Altair names its data by their content, which makes every refresh a new chart.)
+A drawing is Vega-Lite that names its data and holds none: it changes only when somebody is blamed, so a refresh moves
+the lines and does not redraw the chart. (Altair names its data by their content, which makes every refresh a new
+chart.) What is marked on a chart is a table of its own: what a layer leaves out, a browser asks each row of its table.
 """
 
+import re
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from dashboards.colours import CAUSES, GREY, ORANGE, SERIES, VERMILLION, of_cause
+from dashboards.history import grid
+from dashboards.marks import Mark
 from dashboards.panels import Panel
 
-# Okabe and Ito's palette without black, which is lost on dark, and without vermillion, which is kept for the culprit.
-BLUE, SKY, GREEN, ORANGE, PURPLE, YELLOW = "#0072B2", "#56B4E9", "#009E73", "#E69F00", "#CC79A7", "#D4C400"
-VERMILLION, GREY = "#D55E00", "#8C8C8C"
-SERIES = [SKY, ORANGE, GREEN, PURPLE, BLUE, YELLOW, GREY, "#A6761D", "#7A6FD0", "#66C2A5"]
+LINES, MARKS = "lines", "marks"  # the tables of a drawing
+MARK = pa.schema(
+    [(name, pa.string()) for name in ("kind", "series", "severity")]
+    + [(name, pa.float64()) for name in ("time", "until", "value")]
+)
+EPOCH = pd.Timestamp(0, tz="UTC")
 HEIGHT_PIXELS = 230
+LEGEND_COLUMNS, LEGEND_PIXELS = 3, 18  # a row of it, which is taken off the chart above it
 
 SI_PREFIXED = "replace(format(datum.value, '~s'), regexp('([a-zA-Z]?)$'), ' $1')"
-AXIS_LABEL = {  # SI prefixes for bytes only: "120m" of seconds would read as minutes
+AXIS_LABEL = {  # SI prefixes for bytes and hertz only: "120m" of seconds would read as minutes
     "seconds": "format(datum.value, '~g') + ' s'",
     "bytes": f"{SI_PREFIXED} + 'B'",
     "bytes/s": f"{SI_PREFIXED} + 'B/s'",
+    "samples/s": "format(datum.value, '~s') + '/s'",
+    "share": "format(datum.value, '~%')",
+    "per second": "format(datum.value, '~g') + '/s'",
+    "°C": "format(datum.value, '~g') + ' °C'",
+    "W": "format(datum.value, '~g') + ' W'",
+    "Hz": f"{SI_PREFIXED} + 'Hz'",
     "": "format(datum.value, '~g')",
 }
-NUMBER = {"seconds": ".4~g", "bytes": ".4~s", "bytes/s": ".4~s", "": ".4~g"}
+NUMBER = {"bytes": ".4~s", "bytes/s": ".4~s", "Hz": ".4~s", "share": ".1%"}
+USUAL_NUMBER = ".4~g"
+TIME_AXIS = {
+    "type": "temporal",
+    "title": None,
+    "scale": {"type": "utc"},  # one clock for charts, findings and people in several time zones
+}
 
 
-def drawing(panel: Panel, onset: float | None, culprits: tuple[int, ...]) -> dict:
-    """Vega-Lite for a table of time, series and value; the moment of the fault is marked, a culprit's line is thick."""
-    blamed = rf"test(regexp('^rank ({'|'.join(map(str, culprits))})\\b'), datum.series)" if culprits else "false"
-    layers = [
-        {
-            "mark": {"type": "area", "opacity": 0.85} if panel.stacked else {"type": "line"},
-            "encoding": {
-                "x": {"field": "time", "type": "temporal"},
-                "y": {
-                    "field": "value",
-                    "type": "quantitative",
-                    "title": None,
-                    "stack": "zero" if panel.stacked else None,
-                    "scale": {"zero": panel.from_zero},
-                    "axis": {"labelExpr": AXIS_LABEL[panel.unit], "tickCount": 5},
-                },
-                "color": {
-                    "field": "series",
-                    "type": "nominal",
-                    "sort": None,  # as in the table, where rank 10 comes after rank 2
-                    "scale": {"range": SERIES},
-                    "legend": {"title": None, "orient": "bottom", "columns": 3, "labelLimit": 120},
-                },
-                "strokeWidth": {"condition": {"test": blamed, "value": 4}, "value": 1.8},
-                "tooltip": [
-                    {"field": "series", "type": "nominal", "title": "what"},
-                    {
-                        "field": "value",
-                        "type": "quantitative",
-                        "title": panel.unit or "value",
-                        "format": NUMBER[panel.unit],
-                    },
-                    {"field": "time", "type": "temporal", "title": "UTC", "timeUnit": "utchoursminutesseconds"},
-                ],
-            },
-        }
+def tables(values: pd.DataFrame, marks: tuple[Mark, ...], begin: float, end: float) -> dict[str, pa.Table]:
+    """What a drawing names: a FRAME's lines and what is marked; from when to when, the same for all of a page.
+
+    Marked are findings, what the job was at, and each value that no line is drawn through. Times are in milliseconds.
+    Arrow's own tables: of a frame of some hundred rows Streamlit would start a thread for each column.
+    """
+    _, told = grid(values)
+    times = ((values["time"] - EPOCH) / pd.Timedelta(milliseconds=1)).to_numpy().reshape(told.shape)
+    series = values["series"].to_numpy(dtype=object).reshape(told.shape)
+    known = np.pad(~np.isnan(told), ((0, 0), (1, 1)))
+    is_known, was_known, will_be_known = known[:, 1:-1], known[:, :-2], known[:, 2:]
+    shown = times >= 1e3 * begin
+    drawn, alone = (is_known | was_known) & shown, is_known & ~was_known & ~will_be_known & shown
+    lines = {"time": times[drawn], "series": series[drawn], "value": told[drawn]}
+    rows = [_row(mark) for mark in (*marks, Mark("span", "", begin, begin), Mark("span", "", end, end))]
+    rows += [
+        {"kind": "alone", "time": time, "series": name, "value": value}
+        for time, name, value in zip(times[alone], series[alone], told[alone], strict=True)
     ]
-    if onset is not None:
-        layers.append(
-            {
-                "mark": {"type": "rule", "color": VERMILLION, "strokeWidth": 2, "strokeDash": [5, 3]},
-                "encoding": {"x": {"datum": onset * 1000, "type": "temporal"}},
-            }
-        )
-    return {
-        "height": HEIGHT_PIXELS,
+    return {LINES: pa.table(lines), MARKS: pa.Table.from_pylist(rows, MARK)}
+
+
+def _row(mark: Mark) -> dict:
+    times = {"time": 1e3 * mark.start, "until": 1e3 * mark.end}
+    return {"kind": mark.kind, **times, "series": mark.label, "severity": mark.severity}
+
+
+def drawing(panel: Panel, names: list[str], kinds: set[str], culprits: tuple[int, ...], *, is_long: bool) -> dict:
+    """Vega-Lite for such tables with series of these names, marked with these kinds; a culprit's line is thick.
+
+    `is_long`: days, so that the axis tells which. Areas have the colour of their cause, wherever they are. A layer
+    takes a browser a while whether or not there is anything on it.
+    """
+    culprit = re.compile(rf"rank ({'|'.join(map(str, culprits))})\b") if culprits else None
+    blamed = [name for name in names if culprit and culprit.match(name)]
+    stacked = panel.shape == "areas"
+    what = {"field": "series", "type": "nominal", "title": "what"}
+    when = {"field": "time", "type": "temporal", "title": "UTC", "timeUnit": "utcdatehoursminutesseconds"}
+    lines = {
+        "data": {"name": LINES},
+        "mark": (_AREA if stacked else _LINE) | {"aria": False},  # else each of a thousand points is put in words
         "encoding": {
-            "x": {
-                "type": "temporal",
+            "x": {"field": "time", **TIME_AXIS, "axis": axis(is_long)},
+            "y": {
+                "field": "value",
+                "type": "quantitative",
                 "title": None,
-                "scale": {"type": "utc"},  # one clock for charts, findings and people in several time zones
-                "axis": {"format": "%H:%M:%S", "tickCount": 6, "labelOverlap": True},
-            }
+                "stack": "zero" if stacked else None,
+                "scale": {"zero": panel.from_zero},
+                "axis": {"labelExpr": AXIS_LABEL[panel.unit], "tickCount": 5},
+            },
+            "color": {
+                "field": "series",
+                "type": "nominal",
+                "sort": None,  # as in the table, where rank 10 comes after rank 2
+                "scale": _by_cause(names) if set(names) <= CAUSES.keys() or stacked else {"range": SERIES},
+                "legend": {"title": None, "orient": "bottom", "columns": LEGEND_COLUMNS, "labelLimit": 130},
+            },
+            "strokeWidth": {"value": 1.8},
+            "tooltip": what,  # of a line Vega has one, not one for each point of it
         },
-        "layer": layers,
     }
+    if blamed:  # what is asked of each point takes a browser a while
+        of_them = {"field": "series", "oneOf": blamed}
+        lines["encoding"]["strokeWidth"]["condition"] = {"test": of_them, "value": 4}
+    alone = _only("alone") | {  # what is there now and then has no line to draw
+        "mark": {"type": "point", "size": 24, "filled": True, "opacity": 1},
+        "encoding": {name: lines["encoding"][name] for name in ("x", "y", "color")}
+        | {"tooltip": [what, number(panel), when]},
+    }
+    above = [alone] if "alone" in kinds and not stacked else []  # it would not lie on what the others sum up to
+    below = [_only(kind) | layer for kind, layers in _MARKED.items() if kind in kinds for layer in layers]
+    return {
+        "description": panel.question,
+        "height": HEIGHT_PIXELS + LEGEND_PIXELS * ((len(names) - 1) // LEGEND_COLUMNS),
+        "data": {"name": MARKS},
+        "layer": [*below, lines, *above, *_reaching(panel.reaches)],
+    }
+
+
+def _only(kind: str) -> dict:
+    return {"transform": [{"filter": f"datum.kind == '{kind}'"}]}
+
+
+def number(panel: Panel) -> dict:
+    """Its value in a tooltip."""
+    format_ = NUMBER.get(panel.unit, USUAL_NUMBER)
+    return {"field": "value", "type": "quantitative", "title": panel.unit or "value", "format": format_}
+
+
+def _reaching(value: float | None) -> list[dict]:
+    """So that the axis goes that far: a chart of what hardly moves shall not look as if it did."""
+    return [] if value is None else [{"mark": {"type": "point", "opacity": 0}, "encoding": {"y": {"datum": value}}}]
+
+
+def _by_cause(names: list[str]) -> dict:
+    return {"domain": names, "range": [of_cause(name) for name in names]}
+
+
+def axis(is_long: bool) -> dict:
+    """Of time."""
+    return {"format": "%a %H:%M" if is_long else "%H:%M:%S", "tickCount": 6, "labelOverlap": True}
+
+
+_LINE, _AREA = {"type": "line"}, {"type": "area", "opacity": 0.85}
+_TINT = {"condition": {"test": "datum.severity == 'critical'", "value": VERMILLION}, "value": ORANGE}
+_AT = {"x": {"field": "time", **TIME_AXIS}}
+_ACROSS = {**_AT, "x2": {"field": "until"}}
+_MARKED: dict[str, tuple[dict, ...]] = {  # by kind, the undermost first
+    "activity": (  # what the job was at, where that was not training
+        {
+            "mark": {"type": "rect", "opacity": 0.3, "color": GREY},
+            "encoding": {**_ACROSS, "tooltip": {"field": "series", "type": "nominal", "title": "the job was at"}},
+        },
+        {
+            "mark": {"type": "text", "align": "left", "baseline": "bottom", "dx": 2, "dy": -3, "color": GREY},
+            "encoding": {**_AT, "y": {"value": "height"}, "text": {"field": "series"}},
+        },
+    ),
+    "finding": (
+        {
+            "mark": {"type": "rect", "opacity": 0.18},
+            "encoding": {
+                **_ACROSS,
+                "color": _TINT,
+                "tooltip": {"field": "series", "type": "nominal", "title": "finding"},
+            },
+        },
+        {
+            "mark": {"type": "rule", "strokeWidth": 2, "strokeDash": [5, 3]},
+            "encoding": {**_AT, "color": _TINT},
+        },
+        {
+            "mark": {"type": "text", "align": "left", "baseline": "top", "dx": 4, "y": 4, "fontWeight": "bold"},
+            "encoding": {**_AT, "color": _TINT, "text": {"field": "series"}},
+        },
+    ),
+    "moment": ({"mark": {"type": "rule", "strokeWidth": 2, "color": GREY}, "encoding": _AT},),  # where a link leads to
+    "span": ({"mark": {"type": "point", "opacity": 0}, "encoding": _AT},),
+}

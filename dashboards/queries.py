@@ -1,25 +1,29 @@
-"""Asks Prometheus and the hub: an answer, or one line on who did not answer and what to do; never a number made up.
+"""What the pages ask of Prometheus and of the hub, and where those are: ZMON_PROMETHEUS_URL, ZMON_HUB_URL.
 
-Prometheus is found by ZMON_PROMETHEUS_URL, the hub by ZMON_HUB_URL. Both answer within a second or not at all, so that
-a dead one shows as dead instead of freezing the page.
+An answer, or Unreachable with one line on what is wrong; never a number made up.
 """
 
 import json
 import os
-import re
-from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from math import isfinite
+from datetime import UTC, datetime
+from typing import TypeVar
+from urllib.parse import quote, urlencode
 
-import pandas as pd
-import requests
+import streamlit as st
 
-TIMEOUT_SECONDS = 1.0  # half of the page's refresh: with both dead the page still keeps its pace
-FRAME = ["time", "series", "value"]  # what charts are drawn from
+from dashboards.address import REFRESH_SECONDS, Span
+from dashboards.asking import LONG_SECONDS, TIMEOUT_SECONDS, Unreachable, ask, ask_anew, fetch, known, shown
+from dashboards.history import History, history
 
+MOST_SERIES = 10  # of a chart: more cannot be told apart
+KEPT_SECONDS = 60  # of an answer about the past; its next point is another question
+KEPT = 300  # answers
 
-class Unreachable(Exception):
-    """A source gave no usable answer; its text is the line that the page shows."""
+T = TypeVar("T")
+_PROMETHEUS = ("Prometheus", "ZMON_PROMETHEUS_URL")
+_HUB = ("The hub", "ZMON_HUB_URL")
 
 
 @dataclass(frozen=True)
@@ -37,37 +41,78 @@ class Prometheus:
 
     url: str = field(default_factory=lambda: os.environ.get("ZMON_PROMETHEUS_URL", "http://127.0.0.1:9090"))
 
-    def now(self, promql: str) -> list[Sample]:
-        """The instant value of every series that matches; an empty list if none does."""
-        found = self._result("query", query=promql)
-        return [Sample(one["metric"], float(one["value"][1]), float(one["value"][0])) for one in found]
+    def now(self, promql: str, made: Callable[[list[Sample]], T] = list) -> T:
+        """The value of every series that matches, an empty list if none does; or what is `made` of it, once for all."""
+        return known(_now(self, promql, made))
 
-    def over(self, promql: str, legend: str, start: int, end: int, resolution: int) -> pd.DataFrame:
-        """A FRAME on one grid of whole seconds, from the first known value to `end`; unknown is a missing value.
+    def then(self, promql: str, at: int) -> list[Sample]:
+        """The same at that moment, which may look back for long."""
+        return known(_then(self, promql, at))
 
-        The rows without a value matter: without them a chart would draw its line straight across a gap.
-        """
-        found = self._result("query_range", query=promql, start=start, end=end, step=resolution)
-        known = [
-            (int(at), _series_name(legend, one["metric"]), float(value))
-            for one in found
-            for at, value in one["values"]
-            if isfinite(float(value))
-        ]
-        if not known:
-            return pd.DataFrame(columns=FRAME)
-        table = pd.DataFrame(known, columns=FRAME).pivot_table(index="time", columns="series", values="value")
-        table = table.reindex(range(table.index[0], end + 1, resolution))
-        table = table[sorted(table.columns, key=_natural)]
-        table.index = pd.to_datetime(table.index, unit="s", utc=True).rename("time")
-        return table.reset_index().melt(id_vars="time", var_name="series", value_name="value")
+    def over(self, promql: str, legend: str, span: Span, most: int = MOST_SERIES, *, keep_low: bool = False) -> History:
+        """Every series that matches, over time; of too many those that go highest, or lowest."""
+        return known(_over(self, promql, legend, span, most, keep_low))
 
-    def _result(self, endpoint: str, **params: str | int) -> list[dict]:
-        answer = _ask("Prometheus", "ZMON_PROMETHEUS_URL", self.url, endpoint, **params)
+    def asked_anew(self, endpoint: str, seconds: float, **params: object) -> list[dict]:
+        """The series as Prometheus gives them."""
+        answer = ask_anew(*_PROMETHEUS, self.url, endpoint, tuple(params.items()), seconds)
         data = answer.get("data")
         if not isinstance(data, dict) or not isinstance(data.get("result"), list):
-            raise Unreachable(f"What answers at {_shown(self.url)} is not Prometheus. Is ZMON_PROMETHEUS_URL right?")
+            raise Unreachable(f"What answers at {shown(self.url)} is not Prometheus. Is ZMON_PROMETHEUS_URL right?")
         return data["result"]
+
+    def link(self, promql: str, span: Span, *, is_now: bool) -> str:
+        """Where people go on asking. What is of now stays the same however late it gets."""
+        graph = {"g0.expr": promql, "g0.tab": 0, "g0.range_input": f"{span.end - span.start}s"}
+        if not is_now:
+            graph["g0.end_input"] = f"{datetime.fromtimestamp(span.end, UTC):%Y-%m-%d %H:%M:%S}"
+        return f"{shown(self.url).rstrip('/')}/graph?{urlencode(graph)}"
+
+
+# Answers are kept, and why there was none is kept for one refresh, so that twenty viewers do not wait for it in turn.
+
+
+@st.cache_resource(ttl=REFRESH_SECONDS, max_entries=KEPT, show_spinner=False)
+def _now(prometheus: Prometheus, promql: str, _made: Callable[[list[Sample]], T]) -> T | Unreachable:
+    """Of one question always the same is made: the cache looks at no name that begins like this."""
+    try:
+        return _made(_samples(prometheus.asked_anew("query", TIMEOUT_SECONDS, query=promql)))
+    except Unreachable as error:
+        return error
+
+
+@st.cache_resource(ttl=REFRESH_SECONDS, max_entries=KEPT, show_spinner=False)
+def _then(prometheus: Prometheus, promql: str, at: int) -> list[Sample] | Unreachable:
+    try:
+        return _answered_then(prometheus, promql, at)
+    except Unreachable as error:
+        return error
+
+
+@st.cache_resource(ttl=KEPT_SECONDS, max_entries=KEPT, show_spinner=False)
+def _answered_then(prometheus: Prometheus, promql: str, at: int) -> list[Sample]:
+    return _samples(prometheus.asked_anew("query", LONG_SECONDS, query=promql, time=at))
+
+
+@st.cache_resource(ttl=REFRESH_SECONDS, max_entries=KEPT, show_spinner=False)
+def _over(
+    prometheus: Prometheus, promql: str, legend: str, span: Span, most: int, keep_low: bool
+) -> History | Unreachable:
+    try:
+        return _answered_over(prometheus, promql, legend, span, most, keep_low)
+    except Unreachable as error:
+        return error
+
+
+@st.cache_resource(ttl=KEPT_SECONDS, max_entries=KEPT, show_spinner=False)
+def _answered_over(prometheus: Prometheus, promql: str, legend: str, span: Span, most: int, keep_low: bool) -> History:
+    asked = {"query": promql, "start": span.start, "end": span.end, "step": span.resolution}
+    found = prometheus.asked_anew("query_range", LONG_SECONDS, **asked)
+    return history(found, legend, span, most, keep_low=keep_low)
+
+
+def _samples(found: list[dict]) -> list[Sample]:
+    return [Sample(one["metric"], float(one["value"][1]), float(one["value"][0])) for one in found]
 
 
 @dataclass(frozen=True)
@@ -78,55 +123,48 @@ class Hub:
 
     def jobs(self) -> tuple[list[dict], bool]:
         """Every job the hub knows, and whether it is blind: then this is what it saw last."""
-        answer = self._answer("jobs")
+        answer = self._answer("jobs", "jobs")
         return answer["jobs"], answer.get("blind", False)
 
-    def findings(self) -> list[dict]:
-        """The active findings of all jobs, newest first."""
-        return self._answer("findings", active=1)["findings"]
+    def findings(self, job_id: str | None = None) -> list[dict]:
+        """The active findings of all jobs, or all that there ever were of one; newest first, without evidence."""
+        about = {"active": 1} if job_id is None else {"job_id": job_id}
+        return self._answer("findings", "findings", evidence=0, **about)["findings"]
 
-    def _answer(self, what: str, **params: str | int) -> dict:
-        answer = _ask("The hub", "ZMON_HUB_URL", self.url, what, **params)
-        if answer.get("schema") != 1 or not isinstance(answer.get(what), list):
-            raise Unreachable(f"What answers at {_shown(self.url)} is no hub of this version. Is ZMON_HUB_URL right?")
+    def evidence(self, job_id: str) -> dict[str, dict]:
+        """By its id, what is known of each active finding of a job."""
+        found = self._answer("findings", "findings", active=1, job_id=job_id)["findings"]
+        return {finding["id"]: finding["evidence"] for finding in found}
+
+    def ranks(self, job_id: str) -> list[dict]:
+        """Every rank of a job as it was last seen."""
+        return self._answer(f"jobs/{quote(job_id, safe='')}/ranks", "ranks")["ranks"]
+
+    def scaling(self, job_id: str, **params: object) -> dict:
+        """How fast jobs of its name were at each size, and what other sizes would be like."""
+        return self._answer(f"jobs/{quote(job_id, safe='')}/scaling", "sizes", **params)
+
+    def incidents(self) -> list[dict]:
+        """All that are kept, newest first."""
+        return self._answer("incidents", "incidents")["incidents"]
+
+    def report(self, incident: str) -> str:
+        """An incident's page, which needs nothing beside it."""
+        return _report(self, incident)
+
+    def _answer(self, path: str, holds: str, **params: object) -> dict:
+        answer = ask(*_HUB, self.url, path, **params)
+        if answer.get("schema") != 1 or not isinstance(answer.get(holds), list):
+            raise Unreachable(f"What answers at {shown(self.url)} is no hub of this version. Is ZMON_HUB_URL right?")
         return answer
+
+
+@st.cache_resource(ttl=KEPT_SECONDS, max_entries=20, show_spinner=False)
+def _report(hub: Hub, incident: str) -> str:
+    path = f"incidents/{quote(incident, safe='')}/report.html"
+    return fetch(*_HUB, hub.url, path).decode("utf-8", errors="replace")
 
 
 def quoted(label_value: str) -> str:
     """A label value that is safe inside PromQL: a job_id comes from the address bar."""
-    return json.dumps(label_value)
-
-
-def _ask(name: str, variable: str, url: str, path: str, **params: str | int) -> dict:
-    """The JSON object at `url`/api/v1/`path`, or Unreachable saying who, where, why and what to do."""
-    advice = f"Is it running, and is {variable} right?"
-    try:
-        response = requests.get(f"{url.rstrip('/')}/api/v1/{path}", params=params, timeout=TIMEOUT_SECONDS)
-        answer = response.json()
-    except requests.Timeout:
-        raise Unreachable(f"{name} at {_shown(url)} did not answer within {TIMEOUT_SECONDS:g} s. {advice}") from None
-    except requests.ConnectionError:
-        raise Unreachable(f"{name} at {_shown(url)} cannot be reached. {advice}") from None
-    except requests.JSONDecodeError:
-        raise Unreachable(f"{name} at {_shown(url)} answered {response.status_code} and no JSON. {advice}") from None
-    except (requests.RequestException, ValueError) as error:
-        raise Unreachable(f"{name} cannot be asked at {_shown(url)}: {type(error).__name__}. {advice}") from None
-    if not response.ok or not isinstance(answer, dict):
-        reason = answer.get("error", "") if isinstance(answer, dict) else ""
-        raise Unreachable(f"{name} at {_shown(url)} answered {response.status_code} {reason}".strip() + f". {advice}")
-    return answer
-
-
-def _shown(url: str) -> str:
-    """A URL without its credentials, which do not belong on a page."""
-    return re.sub(r"//[^/@]*@", "//", url)
-
-
-def _series_name(legend: str, labels: dict[str, str]) -> str:
-    """The legend filled in; largest, median and smallest of many series have a name of their own."""
-    return labels.get("spread") or legend.format_map(defaultdict(lambda: "?", labels))
-
-
-def _natural(name: str) -> list[int | str]:
-    """Sorts rank 10 after rank 2."""
-    return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]
+    return json.dumps(label_value, ensure_ascii=False)

@@ -1,7 +1,11 @@
-"""Numbers as people say them; what is not known is called unknown, never zero."""
+"""Numbers and texts as people read them. What is not known is unknown, never zero; what others wrote is no HTML."""
 
+import re
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from html import escape
 from math import isfinite
+from urllib.parse import urlencode
 
 UNKNOWN = "unknown"
 
@@ -36,3 +40,23 @@ def clock(unix_seconds: float | None) -> str:
     if unix_seconds is None or not isfinite(unix_seconds):
         return UNKNOWN
     return datetime.fromtimestamp(unix_seconds, UTC).strftime("%H:%M:%S UTC")
+
+
+def moment(unix_seconds: float) -> str:
+    """With the day, where it may be another one."""
+    return datetime.fromtimestamp(unix_seconds, UTC).strftime("%d %b %H:%M:%S UTC")
+
+
+def share(ratio: float | None) -> str:
+    """0.8734 → 87.3 %."""
+    return UNKNOWN if ratio is None or not isfinite(ratio) else f"{ratio:.1%}".replace("%", " %")
+
+
+def marked(text: str) -> str:
+    """As HTML: escaped, with `commands` set as code and lines kept."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text)).replace("\n", "<br>")
+
+
+def link(view: str, params: Mapping[str, str], text: str) -> str:
+    """As HTML: a way to another view, in the same tab."""
+    return f'<a href="{escape(f"{view}?{urlencode(params)}")}" target="_self">{escape(text)}</a>'

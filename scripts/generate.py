@@ -1,10 +1,11 @@
-"""Writes the pages of docs/ that follow from the code; `make check` fails where one is out of date."""
+"""Writes the pages and Grafana dashboards that follow from the code; `make check` fails where one is out of date."""
 
 from __future__ import annotations
 
 import ast
 import inspect
 import io
+import json
 import tokenize
 from collections.abc import Iterator
 from dataclasses import fields
@@ -12,11 +13,13 @@ from pathlib import Path
 
 import yaml
 
+from dashboards import grafana
 from trainer.config import Config
 from trainer.presets import demo
 from zmon.metrics import SPECS, STEP_HISTOGRAM
 
 DOCS = Path(__file__).parents[1] / "docs"
+GRAFANA = Path(grafana.__file__).parent
 
 
 def metrics_page() -> str:
@@ -78,3 +81,5 @@ def _comments(section: type) -> dict[str, str]:
 if __name__ == "__main__":
     (DOCS / "metrics.md").write_text(metrics_page())
     (DOCS / "trainer-keys.md").write_text(keys_page())
+    for view, dashboard in grafana.dashboards().items():
+        (GRAFANA / f"{view}.json").write_text(json.dumps(dashboard, indent=1, ensure_ascii=False) + "\n")

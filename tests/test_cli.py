@@ -9,6 +9,7 @@ import threading
 from pathlib import Path
 
 import pytest
+import streamlit
 from aiohttp.test_utils import unused_port
 
 import zmon
@@ -65,6 +66,19 @@ def test_second_stack_on_the_same_data_is_misuse(command, tmp_path):
         code, _, err = command("up")
     assert code == 2
     assert_one_line(err, "is in use", "--data-dir")
+
+
+def test_the_dashboard_listens_on_loopback_with_settings_that_streamlit_knows(command, monkeypatch):
+    started = []
+    monkeypatch.setattr(os, "execv", lambda _, words: started.extend(words))
+    monkeypatch.setattr(os, "environ", dict(os.environ))
+    command("dashboard")
+    flags = [word.removeprefix("--") for word in started if word.startswith("--")]
+    told = dict(zip(flags, started[-2 * len(flags) + 1 :: 2], strict=True))
+    assert told["server.address"] == "127.0.0.1"
+    assert told["runner.postScriptGC"] == "false"  # else half of a page's time
+    for flag in flags:
+        streamlit.config.get_option(flag)  # raises on what it does not know, as it does at its start
 
 
 @pytest.mark.parametrize("arguments", [["up"], ["demo"], ["dashboard"]], ids=lambda value: value[0])

@@ -12,9 +12,8 @@ from zmon.curve import Curve
 from zmon.expected import parts_of
 from zmon.fit import Model
 from zmon.predict import Prediction
+from zmon.predicted import Found
 from zmon.terminal import UNKNOWN, duration
-
-Found = tuple[int, int, Prediction | str, Prediction | str | None]  # ranks, samples, as it is, if it were so
 
 
 def prediction_table(curve: Curve, found: Sequence[Found], what_ifs: Sequence[str], model: Model) -> RenderableType:

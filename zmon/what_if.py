@@ -19,19 +19,22 @@ Change = Callable[[Model, float], Model]
 
 def changed(model: Model, what_ifs: Sequence[str]) -> Model:
     """With all of them. Raises UsageError: one is none."""
-    for told in what_ifs:
-        key, _, factor = told.partition("=")
-        try:
-            number = float(factor)
-        except ValueError:
-            number = 0.0
-        if key not in CHANGES or not isfinite(number) or number <= 0:
-            known = ", ".join(f"{name}=FACTOR ({says})" for name, (says, _) in CHANGES.items())
-            raise UsageError(
-                f"--what-if {told} cannot be", f"there is {known}", "A factor is above 0, such as 0.5 or 2"
-            )
-        model = CHANGES[key][1](model, number)
+    for key, factor in map(factor_of, what_ifs):
+        model = CHANGES[key][1](model, factor)
     return model
+
+
+def factor_of(told: str) -> tuple[str, float]:
+    """net=2 → ("net", 2.0). Raises UsageError: it is none."""
+    key, _, factor = told.partition("=")
+    try:
+        number = float(factor)
+    except ValueError:
+        number = 0.0
+    if key not in CHANGES or not isfinite(number) or number <= 0:
+        known = ", ".join(f"{name}=FACTOR ({says})" for name, (says, _) in CHANGES.items())
+        raise UsageError(f"--what-if {told} cannot be", f"there is {known}", "A factor is above 0, such as 0.5 or 2")
+    return key, number
 
 
 def _net(model: Model, factor: float) -> Model:

@@ -3,19 +3,17 @@
 The word comes from the hub's findings and state; not being able to see comes before "healthy", never after it.
 """
 
-import re
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, replace
 from html import escape
-from pathlib import Path
 
 import streamlit as st
 
-from dashboards.charts import GREEN, GREY, ORANGE, PURPLE, VERMILLION
+from dashboards.colours import GREEN, GREY, ORANGE, PURPLE, VERMILLION
 from dashboards.glance import Glance
-from dashboards.words import UNKNOWN, clock, count, duration
-
-_PACKAGE = Path(__file__).parents[1]  # a wheel has docs/ within it, a checkout beside it
-RUNBOOKS = (_PACKAGE if (_PACKAGE / "docs").is_dir() else _PACKAGE.parent) / "docs" / "runbooks.md"
+from dashboards.views import finding
+from dashboards.views.seen import Seen
+from dashboards.words import UNKNOWN, clock, count, duration, link, marked
 
 STATES = {  # the hub's state of a job without a finding
     "init": ("HEALTHY", "✔", GREEN, "starting up"),
@@ -27,6 +25,9 @@ STATES = {  # the hub's state of a job without a finding
     "exited": ("ENDED", "■", GREY, "the job was ended from outside, or broke off"),
 }
 NOT_TOLD = ("UNKNOWN", "?", GREY, "the hub cannot tell what this job does")
+
+
+MOST_THEN = 3  # findings of a moment that are told: the incidents have them all
 
 
 @dataclass(frozen=True)
@@ -59,85 +60,111 @@ def headline(glance: Glance) -> Headline:
     return Headline(*STATES.get(state, NOT_TOLD))
 
 
-def show(glance: Glance) -> None:
-    """The banner, the runbook of its finding, the job's vital numbers, and what else is wrong."""
-    said = headline(glance)
-    pressing = [finding for finding in glance.findings if finding["severity"] != "info"]
-    finding = pressing[0] if pressing else None
-    lines = _blame(finding, glance.at) if finding else [f"<p>{_marked(said.line)}</p>"]
-    lines += [f'<p class="blind">{_marked(line)}</p>' for line in glance.blind]
-    if glance.firing:
-        lines.append(f"<p>Alerts firing: {escape(', '.join(glance.firing))}</p>")
+def show(seen: Seen, *, of_all: bool = False) -> None:
+    """The banner, what goes with its finding, and what else is wrong or was when the link was made.
+
+    `of_all`: where nothing is wrong it speaks of all jobs, not of the one that was looked at first.
+    """
+    glance, said = seen.now, headline(seen.now)
+    if of_all and glance.jobs and said.word in ("HEALTHY", "FINISHED", "ENDED"):
+        glance, said = replace(glance, job_id=None), _of_all(glance)
+    worst = pressing(glance)
+    lines = finding.blame(worst, glance.at, seen.address) if worst else [f"<p>{marked(said.line)}</p>"]
+    lines += [f'<p class="blind">{marked(line)}</p>' for line in glance.blind]
+    if firing := [one.alert for one in glance.firing if one.job_id in (None, glance.job_id)]:
+        lines.append(f"<p>Alerts firing: {escape(', '.join(firing))}</p>")
     st.html(
-        f'<section class="zmon-banner" data-testid="zmon-banner" role="status" style="--tint:{said.colour}">'
-        f'<p class="word"><span aria-hidden="true">{said.sign}</span> {said.word}'
+        f'<section class="zmon-banner" data-testid="zmon-banner" style="--tint:{said.colour}">'
+        f'{_as_of(glance)}<p class="word" role="status"><span aria-hidden="true">{said.sign}</span> {said.word}'
         f" <small>{escape(glance.job_id or '')}</small></p>{''.join(lines)}</section>"
     )
-    if finding:
-        with st.expander(f"Runbook: {finding['cause']}"):
-            st.markdown(runbook(finding["runbook"]))
-        with st.expander("Evidence"):
-            st.json(finding.get("evidence") or {})
-    for other in [one for one in (*glance.findings, *glance.elsewhere) if one is not finding]:
-        what = f"Also {other['severity']} in {other['job_id']}: {other['cause']} {culprit(other)}".strip()
-        st.html(f'<p class="zmon-other"><b>{escape(what)}</b> · {_marked(other["summary"])}</p>')
-    if glance.job_id:
-        _vitals(glance, is_stalled=said.word == "STALLED")
+    if worst:
+        finding.more(worst)
+    for other in [one for one in (*glance.findings, *glance.elsewhere) if one is not worst]:
+        what = f"Also {other['severity']} in {other['job_id']}: {other['cause']} {finding.culprit(other)}".strip()
+        lead = link("job", seen.address.moved(job_id=other["job_id"]).params(), "look")
+        st.html(f'<p class="zmon-other"><b>{escape(what)}</b> · {marked(other["summary"])} · {lead}</p>')
+    _then(seen)
 
 
-def _blame(finding: dict, now: float) -> list[str]:
-    """Who in letters to be read from the door; then why, since when, at what cost, and what to do."""
-    lost = finding.get("lost_gpu_hours")
-    cost = f" · {count(lost)} GPU-hours lost" if lost else ""
-    since = f"since {clock(finding['onset'])}, {duration(now - finding['onset'])} ago"
-    return [
-        f'<p class="culprit">{escape(culprit(finding) or "nobody named")}</p>',
-        f"<p><b>{escape(finding['cause'])}</b> · {since}{cost}</p>",
-        f"<p>{_marked(finding['summary'])}</p>",
-        f'<p class="next"><b>Do this next</b><br>{_marked(finding["detail"])}</p>',
-    ]
+def _of_all(glance: Glance) -> Headline:
+    """How many jobs are at what."""
+    states = Counter(job["state"] for job in glance.jobs)
+    alive = states.keys() - {"done", "exited"}
+    word, sign, colour, _ = NOT_TOLD if "unknown" in states else STATES["train" if alive else "done"]
+    each = ", ".join(f"{number} {state}" for state, number in states.most_common())
+    return Headline(word, sign, colour, f"{len(glance.jobs)} job{'s' if len(glance.jobs) > 1 else ''}: {each}")
 
 
-def culprit(finding: dict) -> str:
-    """rank 2 on node-1; a finding may name several, or none."""
-    ranks, hosts = finding["ranks"], finding["hosts"]
-    named = f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks))}" if ranks else ""
-    where = ", ".join(hosts)
-    if named and where:
-        return f"{named} on {where}"
-    return named or where
+def line(seen: Seen) -> None:
+    """The same in one line, for views that explain: nobody shall look at a chart and not know that the job stands."""
+    glance, said = seen.now, headline(seen.now)
+    worst = pressing(glance)
+    what = f"{worst['cause']} {finding.culprit(worst)}".strip() if worst else said.line
+    blind = "".join(f'<p class="blind">{marked(one)}</p>' for one in glance.blind)
+    lead = link("job", seen.address.moved(job_id=glance.job_id).params(), glance.job_id) if glance.job_id else ""
+    st.html(
+        f'<section class="zmon-banner" data-testid="zmon-banner" style="--tint:{said.colour}">'
+        f'{_as_of(glance)}<p><b class="sign" role="status"><span aria-hidden="true">{said.sign}</span> {said.word}</b>'
+        f" {lead} · {marked(what)}</p>{blind}</section>"
+    )
+    _then(seen)
 
 
-def runbook(reference: str) -> str:
-    """The section of docs/runbooks.md that a finding refers to, or where to look for it."""
-    anchor = reference.partition("#")[2]
-    try:
-        text = RUNBOOKS.read_text(encoding="utf-8")
-    except OSError:
-        return f"See `{reference}` in the project."
-    found = re.search(rf"^## {re.escape(anchor)}\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL | re.IGNORECASE)
-    return found[1].strip() if found else f"See `{reference}` in the project."
+def _as_of(glance: Glance) -> str:
+    """How fresh that is: a page whose connection is lost says what it said last."""
+    return f'<p class="as-of" data-testid="zmon-as-of">as of {clock(glance.at)}</p>'
 
 
-def _vitals(glance: Glance, *, is_stalled: bool) -> None:
-    """The job's numbers as the hub has them; while stalled, the last step time would be a lie."""
-    job = glance.job or {}
-    step_time, rate = duration(job.get("step_seconds")), count(job.get("samples_per_second"))
-    if is_stalled:
-        since = f" for {duration(glance.at - glance.findings[0]['onset'])}" if glance.findings else ""
-        step_time, rate = f"none{since}", "0"
+def pressing(glance: Glance) -> dict | None:
+    """The finding that the banner is about."""
+    return next((one for one in glance.findings if one["severity"] != "info"), None)
+
+
+def _then(seen: Seen) -> None:
+    """What stood at the moment that a link leads to, where it is over by now."""
+    at = seen.address.at
+    over = (
+        []
+        if at is None
+        else [one for one in seen.now.past if one["resolved"] and one["onset"] <= at <= one["resolved"]]
+    )
+    for one in over[:MOST_THEN]:
+        who = f"{one['cause']} {finding.culprit(one)}".strip()
+        lead = link("incidents", seen.address.moved(incident=one["id"]).params(), "the incident")
+        st.html(
+            f'<p class="zmon-other" data-testid="zmon-then"><b>At {clock(at)}: {escape(who)}</b>,'
+            f" {finding.when(one, seen.now.at)} · {marked(one['summary'])} · {lead}</p>"
+        )
+
+
+def vitals(seen: Seen) -> None:
+    """The job's numbers as the hub has them."""
+    job = seen.now.job or {}
+    step_time, rate = speed(job, seen)
     numbers = {
         "Step": count(job.get("step")),
         "Step time": step_time,
         "Samples/s": rate,
-        "Loss": count((job.get("report") or {}).get("loss")),
+        "Loss": _reported(job.get("report") or {}, "loss"),
         "Ranks seen": f"{count(job.get('ranks_seen'))} of {count(job.get('world_size'))}" if job else UNKNOWN,
     }
-    with st.container(horizontal=True, gap="medium"):
-        for label, value in numbers.items():
-            st.metric(label, value, width="content")
+    said = "".join(f"<div><dt>{label}</dt><dd>{escape(value)}</dd></div>" for label, value in numbers.items())
+    st.html(f'<dl class="zmon-vitals" data-testid="zmon-vitals">{said}</dl>')
 
 
-def _marked(text: str) -> str:
-    """Escaped, with `commands` set as code and lines kept."""
-    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text)).replace("\n", "<br>")
+def speed(job: dict, seen: Seen) -> tuple[str, str]:
+    """Step time and samples a second, as long as it trains: the last ones of a job that does not would be a lie."""
+    state = job.get("state", "unknown")
+    if seen.now.hub_is_blind or state == "unknown":
+        return UNKNOWN, UNKNOWN
+    if state == "train":
+        return duration(job.get("step_seconds")), count(job.get("samples_per_second"))
+    stalls = [one for one in (*seen.now.findings, *seen.now.elsewhere) if one["detector"] == "stall"]
+    since = [one["onset"] for one in stalls if one["job_id"] == job["job_id"]] if state == "stalled" else []
+    return f"none for {duration(max(0.0, seen.now.at - min(since)))}" if since else "none", "0"
+
+
+def _reported(report: dict[str, float | None], key: str) -> str:
+    """JSON has no word for NaN: what a job reports that is no number comes as nothing."""
+    return "NaN" if key in report and report[key] is None else count(report.get(key))

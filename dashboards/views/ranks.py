@@ -1,83 +1,88 @@
-"""One tile per rank: what it does, since when it has not moved, and which one is to blame."""
+"""Ranks over time, all of them in a table, and one in detail: the light row of the heat map is the one waited for."""
 
-from dataclasses import dataclass
-from html import escape
-
+import pandas as pd
 import streamlit as st
 
-from dashboards.charts import GREEN, GREY, ORANGE, VERMILLION
-from dashboards.glance import Glance, Rank
-from dashboards.words import UNKNOWN, count, duration
+from dashboards import heat
+from dashboards.asking import Unreachable
+from dashboards.panels import ranks as panels
+from dashboards.views import banner, finding, frame, host, panel
+from dashboards.views.seen import Seen
+from dashboards.words import UNKNOWN, marked
 
-SHOWN_WAIT_SECONDS = 1  # shorter waits are part of every step and would only flicker
-MOST_TILES = 24  # a wall of more is not read; the ones that need a look come first
-DOING = {"init": "starting", "train": "training", "eval": "evaluating", "checkpoint": "checkpointing", "done": "done"}
-URGENCY = (VERMILLION, ORANGE, GREY, GREEN)
+COLUMNS = {  # what the hub tells of a rank, and what it is called here
+    "rank": "rank",
+    "host": "host",
+    "activity": "activity",
+    "phase": "phase",
+    "step": "step",
+    "self_seconds": "own time (s)",
+    "exposed_seconds": "waited (s)",
+    "op": "inside",
+    "in_flight_seconds": "inside for (s)",
+    "state_seconds": "unchanged for (s)",
+    "overdue_seconds": "overdue (s)",
+    "alive": "alive",
+    "process_state": "process",
+    "last_words": "last words",
+}
+SHORT_ROWS, TABLE_PIXELS = 8, 330
 
 
-@dataclass(frozen=True)
-class Tile:
-    """A rank, in one word and one colour."""
-
-    rank: Rank
-    word: str
-    colour: str
-    is_culprit: bool = False
-
-
-def show(glance: Glance) -> None:
-    """The tiles; in rank order as long as all fit."""
-    if not any(rank.host for rank in glance.ranks):
-        st.html(f'<p class="zmon-unknown">Ranks: {UNKNOWN}, {_why_none(glance)}.</p>')
+def show(seen: Seen) -> None:
+    """Over time, then now, then one."""
+    if seen.job_id:
+        panel.ahead((*panels.PANELS, *(panels.ONE_RANK if seen.address.rank is not None else ())), seen)
+    frame.live(banner.line, seen)
+    frame.choices(seen, host.choose)
+    if not seen.job_id:
         return
-    tiles = [_tile(rank, glance) for rank in glance.ranks]
-    if len(tiles) > MOST_TILES:
-        tiles.sort(key=lambda tile: URGENCY.index(tile.colour))
-    st.html(f'<div class="zmon-ranks" data-testid="zmon-ranks">{"".join(map(_html, tiles[:MOST_TILES]))}</div>')
-    if len(tiles) > MOST_TILES:
-        st.caption(f"{MOST_TILES} of {len(tiles)} ranks, those that need a look first.")
+    panel.grid(panels.PANELS[:2], seen)
+    frame.live(_table, seen)
+    if seen.address.rank is not None:
+        _one(seen, seen.address.rank)
+    panel.show(panels.MEMORY, seen)
 
 
-def _why_none(glance: Glance) -> str:
-    if not glance.prometheus_answers:
-        return "Prometheus does not answer"
-    ended = (glance.job or {}).get("state") in ("done", "exited")
-    return "the job has ended" if ended else "no agent reports one of this job"
+def _table(seen: Seen) -> None:
+    """A row a rank, as the hub saw it last; own and waited are those of the last whole step."""
+    st.markdown("**What does each rank do now?** Choose one to see more of it; a head sorts")
+    try:
+        rows = [_named(row) for row in seen.hub.ranks(seen.job_id or "")]
+    except Unreachable as error:
+        st.html(f'<p class="zmon-unknown">Ranks: {UNKNOWN}, {marked(str(error))}</p>')
+        return
+    if seen.address.host:
+        rows = [row for row in rows if row["host"] == seen.address.host]
+    blamed = {rank for one in seen.now.findings if one["severity"] != "info" for rank in one["ranks"]}
+    rows.sort(key=lambda row: (row["rank"] not in blamed, row["rank"]))
+    table = pd.DataFrame([{"": f"{heat.CULPRIT} culprit" if row["rank"] in blamed else "", **row} for row in rows])
+    key = f"ranks of {seen.job_id}"
 
+    def chosen() -> None:
+        places = st.session_state[key].selection.rows
+        frame.go(seen.address.moved(rank=int(table["rank"].iloc[places[0]]) if places else None))
 
-def _tile(rank: Rank, glance: Glance) -> Tile:
-    """The worst that is known of a rank comes first; green is only for a job that somebody judges."""
-    finding = next((finding for finding in glance.findings if rank.rank in finding["ranks"]), None)
-    waiting, overdue = rank.waiting_seconds or 0, rank.overdue_seconds or 0
-    if finding and finding["severity"] == "critical":
-        return Tile(rank, finding["cause"], VERMILLION, is_culprit=True)
-    if finding:
-        return Tile(rank, finding["cause"], ORANGE)
-    if rank.host is None:
-        return Tile(rank, "unseen", GREY)
-    if waiting >= SHOWN_WAIT_SECONDS:
-        return Tile(rank, f"waiting {duration(waiting)}", ORANGE)
-    if overdue > 0:
-        return Tile(rank, f"overdue {duration(overdue)}", ORANGE)
-    if rank.activity not in DOING:
-        return Tile(rank, UNKNOWN, GREY)
-    return Tile(rank, DOING[rank.activity], GREY if glance.blind else GREEN)
-
-
-def _html(tile: Tile) -> str:
-    """A tile says in words what it says in colour."""
-    rank = tile.rank
-    ago = "" if rank.since_step_seconds is None else " ago"
-    facts = [
-        rank.host or f"host {UNKNOWN}",
-        f"step {count(rank.step)}",
-        f"last step {duration(rank.since_step_seconds)}{ago}",
-    ]
-    if (rank.waiting_seconds or 0) >= SHOWN_WAIT_SECONDS:
-        facts.append("in a collective")
-    lines = "".join(f"<span>{escape(fact)}</span>" for fact in facts)
-    return (
-        f'<div class="{"culprit" if tile.is_culprit else "rank"}" data-testid="zmon-rank-{rank.rank}"'
-        f' style="--tint:{tile.colour}"><b>rank {rank.rank}{" ◀ culprit" if tile.is_culprit else ""}</b>'
-        f"<i>{escape(tile.word)}</i>{lines}</div>"
+    st.dataframe(
+        table,
+        hide_index=True,
+        height="content" if len(table) <= SHORT_ROWS else TABLE_PIXELS,
+        key=key,
+        on_select=chosen,
+        selection_mode="single-row",
     )
+
+
+def _named(row: dict) -> dict:
+    known = row | {"exposed_seconds": sum(each.values()) if isinstance(each := row["exposed_seconds"], dict) else each}
+    return {name: known.get(field) for field, name in COLUMNS.items()}
+
+
+def _one(seen: Seen, rank: int) -> None:
+    """What is known of one rank: who blames it, and what it does over time."""
+    st.markdown(f"#### Rank {rank}")
+    for one in seen.now.findings:
+        if rank in one["ranks"]:
+            st.html(f'<p class="zmon-other"><b>{marked(one["cause"])}</b> · {marked(one["summary"])}</p>')
+            finding.more(one)
+    panel.grid(panels.ONE_RANK, seen)

@@ -16,7 +16,44 @@ CSS = """
 .zmon-banner code { font-size: .95em; padding: .1em .35em; border-radius: 4px;
   background: color-mix(in srgb, currentColor 12%, transparent); color: inherit; }
 .zmon-banner .blind::before { content: "blind: "; font-weight: 700; }
-.zmon-other, .zmon-unknown { margin: 0; opacity: .9; }
+.zmon-head { display: flex; flex-wrap: wrap; justify-content: space-between; align-items: baseline; gap: 0 .8rem; }
+.zmon-head p { margin: 0; }
+.zmon-head details { font-size: .85rem; }
+.zmon-head details[open] { width: 100%; }
+.zmon-head summary { cursor: pointer; opacity: .75; }
+.zmon-head details[open] summary { text-align: right; }
+.zmon-head pre { user-select: all; }
+.zmon-head pre, .zmon-text { font-size: .85rem; margin: .2rem 0; padding: .6rem; border-radius: 6px; overflow: auto;
+  max-height: 30rem; white-space: pre-wrap; overflow-wrap: anywhere; color: inherit;
+  background: color-mix(in srgb, currentColor 8%, transparent); }
+.stHtml .zmon-vitals { padding: 0; display: flex; flex-wrap: wrap; gap: .2rem 2rem; margin: 0; }
+.zmon-vitals dt { font-size: .875rem; opacity: .8; }
+.zmon-vitals dd { font-size: 1.9rem; line-height: 1.25; margin: 0; font-variant-numeric: tabular-nums; }
+.zmon-chart-unknown p { margin: 0; }
+.zmon-chart-unknown code { font-size: .9em; color: inherit;
+  background: color-mix(in srgb, currentColor 12%, transparent); }
+.zmon-banner .as-of { float: right; margin: 0 0 0 .8rem; font-size: .75rem; opacity: .75; }
+.zmon-banner .sign { font-size: 1.3rem; }
+.zmon-banner .sign span { color: var(--tint); }
+.zmon-table { overflow-x: auto; }
+.zmon-table table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
+.zmon-table th, .zmon-table td { text-align: left; padding: .3rem .7rem; vertical-align: top;
+  border-bottom: 1px solid color-mix(in srgb, currentColor 18%, transparent); }
+.zmon-table th { font-weight: 600; opacity: .75; white-space: nowrap; }
+.zmon-table td[style] { border-left: 8px solid var(--tint); padding: 0; min-width: 0; }
+.stHtml .zmon-list { list-style: none; margin: 0; padding: 0; }
+.zmon-list li { border-left: 6px solid var(--tint); padding: .1rem .7rem; margin: .2rem 0; }
+.zmon-hosts { display: grid; grid-template-columns: repeat(auto-fill, minmax(9.5rem, 1fr)); gap: .5rem; }
+.zmon-hosts > div { border: 1px solid color-mix(in srgb, currentColor 22%, transparent); border-radius: 6px;
+  padding: .35rem .6rem; line-height: 1.3; overflow-wrap: anywhere; }
+.zmon-hosts small { opacity: .75; margin-left: .5rem; }
+.zmon-hosts i { display: block; height: 1rem; margin-top: .35rem; border: 1px solid var(--tint); border-radius: 2px;
+  width: min(100%, calc(var(--parts) * 15px)); --each: calc(100% / var(--parts)); background:
+  repeating-linear-gradient(90deg, transparent 0 calc(var(--each) - 1px), var(--tint) 0 var(--each)), var(--busy); }
+.st-key-zmon-ways { border-bottom: 1px solid color-mix(in srgb, currentColor 18%, transparent); }
+.zmon-banner a, .zmon-table a, .zmon-list a, .zmon-hosts a, .zmon-ranks a, .zmon-other a { color: inherit; }
+.zmon-other, .zmon-unknown, .zmon-list { margin: 0; opacity: .9; overflow-wrap: anywhere; }
+.zmon-table td { overflow-wrap: anywhere; min-width: 5.5rem; }
 .zmon-ranks { display: grid; grid-template-columns: repeat(auto-fill, minmax(10rem, 1fr)); gap: .5rem; }
 .zmon-ranks > div { border: 1px solid color-mix(in srgb, var(--tint) 60%, transparent);
   border-left: 6px solid var(--tint); border-radius: 6px; padding: .4rem .7rem;
@@ -25,7 +62,7 @@ CSS = """
 .zmon-ranks b { font-size: 1.1rem; }
 .zmon-ranks i { font-style: normal; font-weight: 600; }
 .zmon-ranks span { font-size: .85rem; opacity: .85; }
-.zmon-chart-unknown { height: 230px; display: flex; align-items: center; justify-content: center;
+.zmon-chart-unknown { min-height: 4rem; display: flex; align-items: center; justify-content: center;
   border: 1px dashed color-mix(in srgb, currentColor 35%, transparent); border-radius: 6px; padding: 1rem;
   text-align: center; opacity: .8; }
 </style>

@@ -1,23 +1,45 @@
-"""Is every question on the page one that Prometheus understands and zmon answers?"""
+"""Is every question of every page one that Prometheus understands and that zmon answers?"""
 
 import re
 import subprocess
 from pathlib import Path
 
+import pytest
 import yaml
 
-from dashboards import glance
-from dashboards.panels import MANY_RANKS, PANELS
+from dashboards import glance, marks, side
+from dashboards.panels import ALL, Asked
+from dashboards.panels.panel import MANY_SERIES, MOST_ROWS
+from dashboards.queries import quoted
+from dashboards.views import host, hosts, waterfall
 from zmon import metrics
 
 RULES = Path(__file__).parents[2] / "dashboards" / "rules"
+FIXED = (
+    glance.RANKS, glance.JOBS, glance.AGENTS, glance.HEARTBEAT, glance.FIRING, marks.ACTIVITIES, hosts.GPUS,
+    hosts.PROCESSORS, hosts.RANKS, host.HOSTS, waterfall.SPENT, *side.QUESTIONS,
+)  # fmt: skip
+HISTOGRAM = {f"{metrics.STEP_HISTOGRAM}_{part}" for part in ("bucket", "sum", "count")}
+STRING = r'"(?:[^"\\]|\\.)*"'
+PLACES = (
+    Asked('a"b', window=10),
+    Asked("ads", rank=3, host='n"1', window=20, num_ranks=4),
+    Asked("ads", num_ranks=MANY_SERIES + 1, num_hosts=MANY_SERIES + 1),
+    Asked("ads", num_ranks=MOST_ROWS + 1, num_hosts=2),
+    Asked("ads", host="n1", num_ranks=MOST_ROWS + 1),
+)
 
 
 def questions() -> list[str]:
-    """Every PromQL the page sends, for few ranks and for many."""
-    fixed = (glance.RANKS, glance.JOBS, glance.AGENTS, glance.HEARTBEAT, glance.FIRING)
-    asked = [panel.asked('a"b', 10, num_ranks) for panel in PANELS for num_ranks in (4, MANY_RANKS + 1, None)]
-    return [*asked, *(promql.replace("$job", '"a"') for promql in fixed)]
+    """Every PromQL a page sends, for few ranks and for many."""
+    asked = [panel.asked(place) for panel in ALL for place in PLACES]
+    return [*asked, *(promql.replace("$job", quoted('a"b')).replace("$range", "900s") for promql in FIXED)]
+
+
+def recorded() -> set[str]:
+    """What the rules record."""
+    groups = [group for file in RULES.glob("*.yaml") for group in yaml.safe_load(file.read_text()).get("groups", ())]
+    return {rule["record"] for group in groups for rule in group["rules"] if "record" in rule}
 
 
 def test_prometheus_understands_every_question(tmp_path):
@@ -28,26 +50,76 @@ def test_prometheus_understands_every_question(tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_every_metric_asked_for_or_alerted_on_is_one_that_zmon_exports():
-    text = "\n".join([*questions(), *(str(rule["expr"]) for rule in _rules("zmon.yaml"))])
+def test_no_question_has_a_word_left_that_stands_for_another():
+    assert [promql for promql in questions() if "$" in re.sub(STRING, '""', promql)] == []
+
+
+def test_every_metric_asked_for_is_one_that_zmon_exports():
+    text = re.sub(STRING, lambda found: found[0] if "zmon_" in found[0] else '""', "\n".join(questions()))
     short = {f"zmon_{name}" for group in re.findall(r"zmon_\(([^)]*)\)", text) for name in group.split("|")}
     named = short | set(re.findall(r"\bzmon_[a-z_]+[a-z]\b", text))
     assert named
-    assert named <= set(metrics.SPECS)
+    assert named <= set(metrics.SPECS) | HISTOGRAM
 
 
 def test_every_recorded_value_asked_for_is_one_that_a_rule_records():
     named = set(re.findall(r"\bzmon:\w+:\w+", "\n".join(questions())))
     assert named
-    assert named <= {rule.get("record") for rule in _rules("hardware.yaml")}
+    assert named <= recorded()
 
 
-def test_many_ranks_are_summed_up_in_three_lines():
-    panel = next(panel for panel in PANELS if panel.grows)
-    few, many = panel.asked("ads", 10, MANY_RANKS), panel.asked("ads", 10, MANY_RANKS + 1)
-    assert few in many
-    assert re.findall(r'"spread", "(\w+)"', many) == ["largest", "median", "smallest"]
+def test_every_sum_that_is_recorded_for_charts_is_drawn():
+    groups = yaml.safe_load((RULES / "panels.yaml").read_text())["groups"]
+    made = {rule["record"] for group in groups for rule in group["rules"]}
+    assert made - set(re.findall(r"\bzmon:\w+:\w+", "\n".join(questions()))) == set()
 
 
-def _rules(file: str) -> list[dict]:
-    return [rule for group in yaml.safe_load((RULES / file).read_text())["groups"] for rule in group["rules"]]
+@pytest.mark.parametrize("panel", ALL, ids=lambda panel: panel.key)
+def test_a_panel_names_the_series_it_is_drawn_from(panel):
+    assert panel.series()
+    assert set(panel.series()) <= set(metrics.SPECS) | HISTOGRAM | recorded()
+
+
+def test_a_key_is_of_one_panel():
+    keys = [panel.key for panel in ALL]
+    assert len(keys) == len(set(keys))
+
+
+@pytest.mark.parametrize("panel", [panel for panel in ALL if panel.grows], ids=lambda panel: panel.key)
+def test_of_too_many_series_it_asks_for_what_is_recorded_of_them_all(panel):
+    few, many = (Asked("ads", num_ranks=number, num_hosts=number) for number in (panel.most, panel.most + 1))
+    assert panel.name(few) == panel.legend
+    assert panel.name(many).startswith("{host}" if panel.shape == "rows" else "{spread}")
+    assert panel.asked(few) == panel.asked(Asked("ads", host=None, num_ranks=1))
+    assert len(re.findall(r"zmon:job_\w+:(?:spread|min|max)\b", panel.asked(many))) >= 1
+    assert not re.search(r"zmon:(rank|gpu|host)_", panel.asked(many))
+
+
+def test_few_hosts_of_many_ranks_are_lines_each():
+    of_hosts = next(panel for panel in ALL if panel.grows == "hosts")
+    assert "spread" not in of_hosts.asked(Asked("ads", num_ranks=1024, num_hosts=2))
+    assert "spread" not in of_hosts.asked(Asked("ads", host="n1", num_ranks=1024, num_hosts=128))
+
+
+def test_what_is_not_alike_is_summed_up_apart():
+    (pressure,) = [panel for panel in ALL if panel.key == "pressure"]
+    assert pressure.name(Asked("ads", num_hosts=MANY_SERIES + 1)) == "{spread} {resource}"
+
+
+def test_rows_of_many_ranks_are_hosts_unless_one_is_chosen():
+    panel = next(panel for panel in ALL if panel.shape == "rows")
+    assert panel.name(Asked("ads", num_ranks=MOST_ROWS + 1)) == "{host}"
+    assert panel.name(Asked("ads", num_ranks=MOST_ROWS + 1, host="n1")) == panel.legend
+    assert panel.name(Asked("ads", num_ranks=MOST_ROWS)) == panel.legend
+
+
+@pytest.mark.parametrize("panel", [panel for panel in ALL if panel.grows], ids=lambda panel: panel.key)
+def test_of_a_host_that_was_chosen_nothing_else_is_shown(panel):
+    assert 'host="n1"' in panel.asked(Asked("ads", host="n1", num_ranks=MOST_ROWS + 1))
+
+
+def test_a_hostile_name_stays_within_its_quotes():
+    promql = next(panel for panel in ALL if "$of_host" in panel.promql).asked(
+        Asked('x"} or up{a="', host='y"} or up{b="')
+    )
+    assert "up{" not in re.sub(STRING, '""', promql)

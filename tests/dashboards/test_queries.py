@@ -1,68 +1,109 @@
-"""What does an answer become: numbers, gaps, or one line on what is wrong?"""
+"""What does an answer become: numbers, or one line on what is wrong?"""
+
+import time
 
 import pytest
 
-from dashboards.queries import Prometheus, Unreachable, quoted
-from dashboards.words import clock, count, duration
+from dashboards.address import REFRESH_SECONDS, Span
+from dashboards.asking import Unreachable, shown
+from dashboards.queries import Hub, Prometheus, quoted
+from tests.dashboards.world import Fake
+
+NOWHERE = "http://me:secret@127.0.0.1:9"
 
 
 @pytest.fixture
-def prometheus(monkeypatch):
-    """A Prometheus whose answer a test writes down."""
-    answer = []
-    monkeypatch.setattr(Prometheus, "_result", lambda *_, **__: answer)
-    return answer
+def answering():
+    """A server that says what a test wants, and how often it was asked."""
+    asked = []
+    said = {"status": "success", "data": {"result": []}}
 
+    def answer(path, query):
+        asked.append((path, query))
+        return said
 
-def test_a_gap_is_a_missing_value_and_the_right_edge_is_now(prometheus):
-    prometheus.append({"metric": {"rank": "0"}, "values": [[100, "1"], [102, "NaN"], [106, "2"]]})
-    table = Prometheus("").over("asked", "rank {rank}", 90, 110, 2)
-    values = [None if value != value else value for value in table["value"]]
-    assert values == [1, None, None, 2, None, None]
-    assert table["time"].iloc[0].timestamp() == 100
-    assert table["time"].iloc[-1].timestamp() == 110
-
-
-def test_rank_10_comes_after_rank_2_and_a_missing_label_is_a_question_mark(prometheus):
-    prometheus.extend({"metric": {"rank": rank}, "values": [[100, "1"]]} for rank in ("10", "2"))
-    prometheus.append({"metric": {}, "values": [[100, "1"]]})
-    table = Prometheus("").over("asked", "rank {rank}", 90, 100, 2)
-    assert list(dict.fromkeys(table["series"])) == ["rank 2", "rank 10", "rank ?"]
-
-
-def test_nothing_known_is_an_empty_table(prometheus):
-    prometheus.append({"metric": {}, "values": [[100, "NaN"]]})
-    assert Prometheus("").over("asked", "", 90, 100, 2).empty
+    fake = Fake(answer)
+    yield fake.url, asked, said
+    fake.close()
 
 
 def test_credentials_in_a_url_do_not_reach_the_page():
-    with pytest.raises(Unreachable) as failed:
-        Prometheus("http://me:secret@127.0.0.1:9").now("up")
-    assert "secret" not in str(failed.value)
-    assert "127.0.0.1:9" in str(failed.value)
+    for ask in (lambda: Prometheus(NOWHERE).now("up"), lambda: Hub(NOWHERE).jobs(), lambda: Hub(NOWHERE).report("f1")):
+        with pytest.raises(Unreachable) as failed:
+            ask()
+        assert "secret" not in str(failed.value)
+        assert "127.0.0.1:9" in str(failed.value)
+    assert "secret" not in Prometheus(NOWHERE).link("up", Span(0, 60, 2), is_now=False)
 
 
 def test_a_label_value_cannot_end_its_quotes():
     assert quoted('a"} or up{b="\\') == r'"a\"} or up{b=\"\\"'
 
 
-@pytest.mark.parametrize(
-    ("seconds", "said"),
-    [(None, "unknown"), (float("nan"), "unknown"), (0, "0 ms"), (0.0832, "83.2 ms"), (0.9999, "1.0 s"), (4.06, "4.1 s"),
-     (9.99, "10.0 s"), (59.7, "1 min 0 s"), (192, "3 min 12 s"), (7260, "2 h 1 min")],
-)  # fmt: skip
-def test_durations(seconds, said):
-    assert duration(seconds) == said
+def test_a_question_is_asked_once_however_many_want_to_know(answering):
+    url, asked, _ = answering
+    for _ in range(5):
+        assert Prometheus(url).now("up") == []
+        assert Prometheus(url).over("up", "{job}", Span(0, 60, 2)).table.empty
+    assert [path.rpartition("/")[2] for path, _ in asked] == ["query", "query_range"]
+
+
+def test_the_next_moment_is_another_question(answering):
+    url, asked, _ = answering
+    for end in (60, 62):
+        Prometheus(url).over("up", "{job}", Span(end - 60, end, 2))
+    assert len(asked) == 2
 
 
 @pytest.mark.parametrize(
-    ("number", "said"),
-    [(None, "unknown"), (float("nan"), "NaN"), (0, "0"), (0.45123, "0.451"), (3.27, "3.27"), (18618.2, "18,618")],
+    "ask",
+    [
+        lambda url: Prometheus(url).now("up"),
+        lambda url: Prometheus(url).then("up", 60),
+        lambda url: Prometheus(url).over("up", "{job}", Span(0, 60, 2)),
+    ],
+    ids=["now", "then", "over"],
 )
-def test_counts(number, said):
-    assert count(number) == said
+def test_that_nobody_answered_is_shared_for_a_moment_and_no_longer(answering, ask):
+    url, asked, said = answering
+    said["data"] = "nothing"
+    for _ in range(5):
+        with pytest.raises(Unreachable, match="is not Prometheus"):
+            ask(url)
+    assert len(asked) == 1
+    said["data"] = {"result": []}
+    time.sleep(REFRESH_SECONDS + 0.1)
+    ask(url)
 
 
-def test_clock_is_utc_and_unknown_without_a_time():
-    assert clock(0) == "00:00:00 UTC"
-    assert clock(None) == "unknown"
+@pytest.mark.parametrize("url", ["http://me:p@ss@h:9", "http://me:a/b@h:9", "http://me:s3cret@h:9/prometheus"])
+def test_whatever_is_in_a_password_it_is_not_shown(url):
+    assert shown(f"cannot reach {url}/api").startswith("cannot reach http://h:9")
+
+
+def test_a_character_beyond_the_usual_is_still_promql():
+    assert quoted("\N{GRINNING FACE}") == '"\N{GRINNING FACE}"'
+
+
+def test_a_link_into_prometheus_names_the_moment_as_prometheus_reads_it():
+    link = Prometheus("http://p").link("up", Span(0, 1_795_226_475, 2), is_now=False)
+    assert "g0.end_input=2026-11-21+02%3A01%3A15" in link
+
+
+def test_a_link_to_now_stays_the_same_however_late_it_gets():
+    links = {Prometheus("http://p").link("up", Span(end - 60, end, 2), is_now=True) for end in (1000, 1002)}
+    assert len(links) == 1
+
+
+def test_a_hub_of_another_version_is_no_hub(answering):
+    url, _, said = answering
+    said |= {"schema": 2, "jobs": []}
+    with pytest.raises(Unreachable, match="no hub of this version"):
+        Hub(url).jobs()
+
+
+def test_an_id_from_the_address_bar_stays_within_its_path(answering):
+    url, asked, said = answering
+    said |= {"schema": 1, "ranks": []}
+    Hub(url).ranks("../../metrics")
+    assert asked[0][0] == "/api/v1/jobs/..%2F..%2Fmetrics/ranks"

@@ -11,7 +11,7 @@ from zmon import detectors, metrics
 
 PROJECT = Path(__file__).parents[2]
 RULES = PROJECT / "dashboards" / "rules" / "zmon.yaml"
-TESTS = sorted(RULES.parent.glob("zmon_*_test.yaml"))
+TESTS = sorted([*RULES.parent.glob("zmon_*_test.yaml"), RULES.with_name("panels_test.yaml")])
 RUNBOOKS = (PROJECT / "docs" / "runbooks.md").read_text(encoding="utf-8")
 HEADINGS = re.findall(r"^## (.+)$", RUNBOOKS, re.MULTILINE)
 CONTRACT = {  # the causes that people's tools may rely on, by detector; to add one is free
@@ -27,6 +27,13 @@ CAUSES = sorted(
     {cause for detector in detectors.ALL for cause in detector.causes}
     | {cause for causes in CONTRACT.values() for cause in causes.split()}
 )
+PANELS = RULES.with_name("panels.yaml")
+RECORDED = {
+    rule.get("record")
+    for file in RULES.parent.glob("*.yaml")
+    for group in yaml.safe_load(file.read_text(encoding="utf-8")).get("groups", ())
+    for rule in group["rules"]
+}
 NEVER_QUIET = "ZmonWatchdog"  # a dead-man's switch is the one alert whose silence is the alarm
 
 ALERTS = {
@@ -43,7 +50,9 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("command", [("check", "rules", RULES), ("test", "rules", *TESTS)], ids=["check", "test"])
+@pytest.mark.parametrize(
+    "command", [("check", "rules", RULES, PANELS), ("test", "rules", *TESTS)], ids=["check", "test"]
+)
 def test_promtool_finds_nothing_to_say(command):
     done = subprocess.run(["promtool", *command], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -79,14 +88,14 @@ def test_a_page_is_critical_and_never_of_a_warning():
         assert asked <= {rule["labels"]["severity"]}, name
 
 
-@pytest.mark.parametrize("file", [RULES, RULES.with_name("hardware.yaml")], ids=lambda file: file.stem)
+@pytest.mark.parametrize("file", [RULES, RULES.with_name("hardware.yaml"), PANELS], ids=lambda file: file.stem)
 def test_every_series_a_rule_looks_at_is_exported_or_recorded(file):
     rules = [rule for group in yaml.safe_load(file.read_text(encoding="utf-8"))["groups"] for rule in group["rules"]]
     text = "\n".join([*(rule["expr"] for rule in rules), *(str(rule.get("annotations", "")) for rule in rules)])
     named = set(re.findall(r"\bzmon_[a-z_]+[a-z]\b", text)) - {"zmon_docs", "zmon_dashboard"}
     assert named
     assert named <= set(metrics.SPECS)
-    assert set(re.findall(r"\bzmon:\w+:\w+", text)) <= {rule.get("record") for rule in rules}
+    assert set(re.findall(r"\bzmon:\w+:\w+", text)) <= RECORDED
 
 
 def test_every_link_in_a_fired_alert_leads_to_a_heading():

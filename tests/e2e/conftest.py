@@ -174,7 +174,8 @@ def start_job(stack: Running, tmp_path: Path, request: pytest.FixtureRequest) ->
             lives.append((job, stack.ranks(job.job_id).get(0), time.time()))
         children = psutil.Process(job.process.pid).children(recursive=True) if job.process.poll() is None else []
         for process in children:
-            process.kill()
+            with contextlib.suppress(psutil.NoSuchProcess):  # a job that dies by itself is quicker
+                process.kill()
         if job.process.poll() is None:
             job.process.kill()
             job.process.wait(timeout=10)

@@ -1,4 +1,4 @@
-"""The dashboard in a real browser: a step time that moves, then the culprit. Set ZMON_SHOTS to keep the pictures."""
+"""The dashboard in a real browser: every view of a live job and of one that stalls; who is to blame in two clicks."""
 
 from __future__ import annotations
 
@@ -6,56 +6,132 @@ import os
 import re
 import signal
 from collections.abc import Iterator
-from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Page, expect
 
+from tests.e2e.browser import LOOKS, assert_unbroken, keep, opened, walk
 from tests.e2e.conftest import HOST, Job, Running, wait_for
 
-CHROMIUM = "/usr/bin/chromium"
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+RANK = 2
 
 
 @pytest.fixture
 def page() -> Iterator[Page]:
-    """A tab of Debian's Chromium."""
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield browser.new_page(viewport={"width": 1280, "height": 1450})
-        browser.close()
+    """A tab on a laptop."""
+    with opened() as tab:
+        yield tab
 
 
-def keep(page: Page, name: str) -> None:
-    """A picture for people, where they asked for one."""
-    if folder := os.environ.get("ZMON_SHOTS"):
-        Path(folder).mkdir(parents=True, exist_ok=True)
-        page.screenshot(path=Path(folder) / name)
+@pytest.fixture
+def stalled(stack: Running, training: Job) -> Iterator[Job]:
+    """A job of which one rank was stopped, and somebody was told."""
+    pid = stack.ranks(training.job_id)[RANK]["pid"]
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        wait_for("a page", lambda: stack.webhook.alerts(training.job_id, "firing"), 20)
+        yield training
+    finally:
+        os.kill(pid, signal.SIGCONT)
 
 
 def test_step_time_moves_and_a_stopped_rank_is_named(stack: Running, training: Job, page: Page) -> None:
-    page.goto(f"{stack.urls['dashboard']}/?job_id={training.job_id}")
+    page.goto(f"{stack.urls['dashboard']}/job?job_id={training.job_id}")
     banner = page.get_by_test_id("zmon-banner")
     expect(banner).to_contain_text("HEALTHY", timeout=30_000)
-    step_time = page.get_by_test_id("stMetric").filter(has_text="Step time").get_by_test_id("stMetricValue")
+    step_time = page.get_by_test_id("zmon-vitals").locator("div").filter(has_text="Step time").locator("dd")
     expect(step_time).to_have_text(re.compile(r"[\d.]+ m?s"))
     seen = {step_time.inner_text()}
     wait_for("the step time moves", lambda: seen.add(step_time.inner_text()) or len(seen) > 1, 20)
-    keep(page, "healthy.png")
 
-    pid = stack.ranks(training.job_id)[2]["pid"]
+    pid = stack.ranks(training.job_id)[RANK]["pid"]
     os.kill(pid, signal.SIGSTOP)
     try:
         expect(banner).to_contain_text("STALLED", timeout=10_000)
-        expect(banner).to_contain_text(f"rank 2 on {HOST}")
+        expect(banner).to_contain_text(f"rank {RANK} on {HOST}")
         expect(banner).to_contain_text("rank_frozen")
-        expect(page.get_by_test_id("zmon-rank-2")).to_contain_text("culprit", timeout=10_000)
+        expect(page.get_by_test_id(f"zmon-rank-{RANK}")).to_contain_text("culprit", timeout=10_000)
         expect(step_time).to_contain_text("none for", timeout=10_000)
-        page.wait_for_timeout(6_000)
-        keep(page, "stalled.png")
     finally:
         os.kill(pid, signal.SIGCONT)
     expect(banner).to_contain_text("HEALTHY", timeout=40_000)
+
+
+@pytest.mark.timeout(400)
+def test_every_view_can_be_read_while_a_job_lives_and_while_it_stalls(stack: Running, training: Job) -> None:
+    """In both themes and on a phone."""
+    asked = f"job_id={training.job_id}&range=5m&rank={RANK}"
+    recorded = f'rate(zmon:rank_self_seconds:total{{job_id="{training.job_id}"}}[20s])'
+    wait_for("rules have recorded it", lambda: stack.query(recorded), 60)
+    for look in LOOKS:
+        with opened(look) as page:
+            page.goto(f"{stack.urls['dashboard']}/job?{asked}")
+            expect(page.get_by_test_id("zmon-banner")).to_contain_text("HEALTHY", timeout=30_000)
+            walk(page, f"live-{look}", "HEALTHY")
+            assert f"job_id={training.job_id}" in page.url
+            assert "range=5m" in page.url
+    pid = stack.ranks(training.job_id)[RANK]["pid"]
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        for look in LOOKS:
+            with opened(look) as page:
+                page.goto(f"{stack.urls['dashboard']}/?{asked}")
+                expect(page.get_by_test_id("zmon-banner")).to_contain_text("STALLED", timeout=30_000)
+                walk(page, f"stalled-{look}", "STALLED")
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def test_two_clicks_from_an_alert_to_the_row_the_stack_and_the_runbook(
+    stack: Running, stalled: Job, page: Page
+) -> None:
+    """The first click is the link in the alert."""
+    (alert,) = stack.webhook.alerts(stalled.job_id, "firing")[:1]
+    link = alert["annotations"]["dashboard_url"]
+    asked = parse_qs(urlsplit(link).query)
+    assert asked["job_id"] == [stalled.job_id]
+    assert asked["rank"] == [str(RANK)]
+    onset = stack.findings(stalled.job_id)[0]["onset"]
+    assert 0 <= int(asked["at"][0]) + 1 - onset < 10
+
+    page.goto(link)
+    expect(page.get_by_test_id("zmon-banner")).to_contain_text(f"rank {RANK} on {HOST}", timeout=30_000)
+    expect(page.get_by_text("back to now")).to_be_visible(timeout=20_000)
+    page.get_by_test_id("stExpander").filter(has_text=f"Stack of rank {RANK}").locator("summary").click()
+    expect(page.locator(".zmon-text").filter(has_text="Thread").first).to_be_visible(timeout=15_000)
+    page.get_by_test_id("stExpander").filter(has_text="Runbook: rank_frozen").locator("summary").click()
+    expect(page.get_by_text("kill -CONT").last).to_be_visible(timeout=20_000)
+    keep(page, "alert-job")
+
+    page.goto(link)
+    page.get_by_role("link", name=f"rank {RANK} in detail").click()
+    expect(page.get_by_role("heading", name=f"Rank {RANK}")).to_be_visible(timeout=20_000)
+    expect(page.get_by_test_id("stDataFrame")).to_be_visible(timeout=20_000)
+    assert_unbroken(page, "ranks")
+    keep(page, "alert-rank")
+
+    page.goto(link)
+    page.get_by_role("link", name="the incident").click()
+    expect(page.get_by_test_id("stIFrame")).to_be_visible(timeout=20_000)
+    expect(page.frame_locator("[data-testid=stIFrame]").get_by_text("rank_frozen").first).to_be_visible(timeout=20_000)
+    expect(page.get_by_text("Runbook: rank_frozen").first).to_be_visible(timeout=20_000)
+    keep(page, "alert-incident")
+
+
+def test_what_stands_for_a_minute_is_drawn_anew_at_once_when_somebody_is_blamed(
+    stack: Running, training: Job, page: Page
+) -> None:
+    page.goto(f"{stack.urls['dashboard']}/ranks?job_id={training.job_id}&rank={RANK}&range=6h")
+    expect(page.get_by_test_id("zmon-banner")).to_contain_text("HEALTHY", timeout=30_000)
+    expect(page.get_by_role("heading", name=f"Rank {RANK}")).to_be_visible(timeout=20_000)
+    pid = stack.ranks(training.job_id)[RANK]["pid"]
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        runbook = page.get_by_test_id("stExpander").filter(has_text="Runbook: rank_frozen")
+        expect(runbook).to_be_visible(timeout=12_000)
+    finally:
+        os.kill(pid, signal.SIGCONT)
 
 
 def test_an_unknown_job_is_not_called_healthy(stack: Running, page: Page) -> None:

@@ -175,3 +175,13 @@ def test_disk_that_is_full_is_said_once_and_harms_nothing(tmp_path, caplog):
         curves.learn(job(baseline=good()))
         curves.learn(job(baseline=good()))
     assert len(caplog.records) == 1
+
+
+def test_one_host_may_have_room_for_more_ranks_than_this_job_has(kept):
+    """So that a curve of a small job goes on to what was recorded of larger ones beside it."""
+    kept.record(JOB, *(replace(fitted(ranks, 512 * ranks), ranks_per_host=ranks) for ranks in (1, 4, 8)))
+    of_one, of_two = job(now=good()), job(now=good())
+    one_host = replace(of_one, ranks=tuple(replace(r, host="n0") for r in of_one.ranks))
+    assert not isinstance(Curves(kept).model(one_host)[1].at(8, 4096), str)
+    two_hosts = replace(of_two, ranks=tuple(replace(r, host=f"n{r.rank % 2}") for r in of_two.ranks))
+    assert "between hosts" in Curves(kept).model(two_hosts)[1].at(8, 4096)

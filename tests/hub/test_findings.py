@@ -120,6 +120,8 @@ def test_findings_are_asked_for_by_job_and_by_whether_they_last(play):
         assert await door.findings("?job_id=none&active=1") == []
         times = [f["detected"] for f in await door.findings("")]
         assert times == sorted(times, reverse=True)
+        assert all(f["evidence"]["ranks"] for f in await door.findings("?active=1"))
+        assert [f["evidence"] for f in await door.findings("?active=1&evidence=0")] == [{}, {}]
 
     play(scenario, agent)
 

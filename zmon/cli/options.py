@@ -10,7 +10,6 @@ import click
 import platformdirs
 
 from zmon.box import DEFAULT_ROOT
-from zmon.errors import UsageError
 from zmon.stack import StackConfig
 
 PORT = click.IntRange(1, 65535)
@@ -57,14 +56,3 @@ def stack_url(data_dir: Path, name: str) -> str | None:
         return str(json.loads((data_dir / "stack.json").read_text())[name])
     except (OSError, ValueError, KeyError):
         return None
-
-
-def numbers(option: str, told: str) -> list[int]:
-    """1,2,4 → [1, 2, 4]. Raises UsageError."""
-    try:
-        found = [int(word) for word in told.split(",")]
-    except ValueError:
-        found = []
-    if not found or min(found) < 1:
-        raise UsageError(f"{option} {told} is no list of sizes", "it takes numbers with commas between them", "1,2,4")
-    return found

@@ -11,15 +11,13 @@ from rich.console import Console
 
 from zmon.bandwidth import links, read
 from zmon.baselines import FOLDER, Baselines
-from zmon.cli.options import data_dir_option, numbers
+from zmon.cli.options import data_dir_option
 from zmon.errors import UsageError
-from zmon.expected import parts_of
 from zmon.fit import fit
 from zmon.launch import check_job_id
-from zmon.predict import Prediction
+from zmon.predicted import find, numbers, told
 from zmon.prediction_table import prediction_table
 from zmon.records import OPS
-from zmon.what_if import changed
 
 
 @click.command("predict")
@@ -58,21 +56,10 @@ def predict_command(
     model = fit(curve.points, OPS, measured, ranks_per_host)
     if isinstance(model, str):
         raise UsageError(f"{name} cannot be predicted", model, "zmon scaling --baseline NAME records more sizes")
-    other = changed(model, what_ifs) if what_ifs else None
     each = batch_per_rank or round(curve.points[0].samples / curve.points[0].ranks)
-    sizes = [(n, batch or n * each) for n in numbers("--ranks", ranks)]
-    found = [(n, samples, model.at(n, samples), other.at(n, samples) if other else None) for n, samples in sizes]
+    found = find(model, [(n, batch or n * each) for n in numbers("--ranks", ranks)], what_ifs)
     if as_json:
-        click.echo(msgspec.json.encode({"schema": 1, "name": name, "sizes": [_told(*one) for one in found]}).decode())
+        click.echo(msgspec.json.encode({"schema": 1, "name": name, "sizes": [told(*one) for one in found]}).decode())
     else:
         Console().print(prediction_table(curve, found, what_ifs, model))
     sys.exit(3 if any(isinstance(step, str) for _, _, step, _ in found) else 0)
-
-
-def _told(ranks: int, samples: int, step: Prediction | str, other: Prediction | str | None) -> dict[str, object]:
-    def one(found: Prediction | str) -> dict[str, object]:
-        if isinstance(found, str):
-            return {"unknown": found}
-        return {"seconds": found.seconds, "causes": parts_of(found), "samples_per_second": found.samples_per_second}
-
-    return {"ranks": ranks, "samples": samples, "predicted": one(step), "what_if": other and one(other)}

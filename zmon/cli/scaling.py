@@ -13,10 +13,11 @@ from rich.console import Console
 
 from zmon.bandwidth import links, read
 from zmon.baselines import FOLDER, Baselines
-from zmon.cli.options import data_dir_option, numbers
+from zmon.cli.options import data_dir_option
 from zmon.compare import Series
 from zmon.curve import ON_PURPOSE, Point
 from zmon.launch import check_job_id
+from zmon.predicted import numbers
 from zmon.run import inherited
 from zmon.scaling import Failed, Size, command_at, run_at, settled, sizes, template
 from zmon.scaling.job import interruptible

@@ -103,5 +103,11 @@ def rank_row(state: RankState) -> dict[str, Any]:
         "sequence": state.in_flight.sequence if state.in_flight else None,
         "state_seconds": round(state.state_seconds, 3),
         "overdue_seconds": round(state.overdue_seconds, 3),
-        "last_words": f"{state.last_words.type}: {state.last_words.message[:200]}" if state.last_words else None,
+        "last_words": _said(state),
     }
+
+
+def _said(state: RankState) -> str | None:
+    """Its last words in a line; one that ended well left none."""
+    words = state.last_words
+    return f"{words.type}: {words.message[:200]}" if words and (words.type or words.message) else None

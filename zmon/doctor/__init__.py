@@ -14,22 +14,33 @@ import aiohttp
 from zmon.doctor import cluster, node, paging, prometheus, rules
 from zmon.doctor.check import Check
 
-__all__ = ["Check", "examine"]
+__all__ = ["Check", "examine", "examine_cluster"]
 
 
 async def examine(box_dir: Path, agent: str, hub: str, history: str) -> list[Check]:
     """Every check, in the order in which things depend on each other. `agent`, `hub`, `history`: base URLs."""
     async with aiohttp.ClientSession() as session:
-        of_agent, seen, told = await asyncio.gather(
-            node.sources(session, agent, box_dir), cluster.ask(session, hub), prometheus.ask(session, history)
+        of_agent, of_cluster = await asyncio.gather(
+            node.sources(session, agent, box_dir), _cluster(session, hub, history)
         )
-        checks = [node.room_for_boxes(box_dir), *node.boxes(box_dir), *of_agent, *cluster.checks(seen)]
-        if isinstance(told, Check):
-            return [*checks, told]
-        checks += [*prometheus.checks(told, seen.hosts), *rules.checks(rules.shipped(), told)]
-        if not told.alertmanagers:
-            return [*checks, paging.NOBODY]
-        answers = await asyncio.gather(*(paging.ask(session, url) for url in told.alertmanagers))
+    return [node.room_for_boxes(box_dir), *node.boxes(box_dir), *of_agent, *of_cluster]
+
+
+async def examine_cluster(hub: str, history: str) -> list[Check]:
+    """Those that can be made from anywhere: hub, Prometheus, rules, pager."""
+    async with aiohttp.ClientSession() as session:
+        return await _cluster(session, hub, history)
+
+
+async def _cluster(session: aiohttp.ClientSession, hub: str, history: str) -> list[Check]:
+    seen, told = await asyncio.gather(cluster.ask(session, hub), prometheus.ask(session, history))
+    checks = cluster.checks(seen)
+    if isinstance(told, Check):
+        return [*checks, told]
+    checks += [*prometheus.checks(told, seen.hosts), *rules.checks(rules.shipped(), told)]
+    if not told.alertmanagers:
+        return [*checks, paging.NOBODY]
+    answers = await asyncio.gather(*(paging.ask(session, url) for url in told.alertmanagers))
     for answer in answers:
         checks += [answer] if isinstance(answer, Check) else paging.checks(answer, seen.jobs, told.up_seconds)
     return checks

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
@@ -11,7 +12,10 @@ from aiohttp import web
 import zmon
 from zmon import detectors, metrics
 from zmon.detectors.verdict import rank_row
+from zmon.errors import UsageError
 from zmon.hub.plan_answer import plan
+from zmon.hub.scaling_answer import asked, scaling
+from zmon.hub.view import job_state
 from zmon.records import RankState, Snapshot
 from zmon.server import json_response, problem
 
@@ -35,6 +39,7 @@ class Answers:
             web.get("/api/v1/jobs", self.get_jobs),
             web.get("/api/v1/jobs/{job_id}/ranks", self.get_ranks),
             web.get("/api/v1/jobs/{job_id}/plan", self.get_plan),
+            web.get("/api/v1/jobs/{job_id}/scaling", self.get_scaling),
             web.get("/api/v1/findings", self.get_findings),
             web.get("/api/v1/detectors", self.get_detectors),
         ]
@@ -51,6 +56,19 @@ class Answers:
         """What was planned for every rank of one job, beside what it is."""
         return self._of_job(request, plan)
 
+    async def get_scaling(self, request: web.Request) -> web.Response:
+        """How jobs of its name scale, and what a step should take at other sizes, as `zmon predict` says it."""
+        try:
+            query = asked(request.query, request.query.getall("what_if", []))
+        except UsageError as error:
+            return problem(str(error), 400)
+
+        def answer(snapshot: Snapshot) -> dict[str, Any]:
+            state = job_state(snapshot, self._hub.journal.of(snapshot.job_id, "stall"))
+            return scaling(snapshot, state, *self._hub.books.curves.model(snapshot), query)
+
+        return self._of_job(request, answer)
+
     def _of_job(self, request: web.Request, answer: Callable[[Snapshot], dict[str, Any]]) -> web.Response:
         job_id = request.match_info["job_id"]
         snapshot = next((s for s in self._hub.snapshots if s.job_id == job_id), None)
@@ -59,14 +77,20 @@ class Answers:
         return json_response({"schema": 1, "job_id": job_id, **answer(snapshot)})
 
     async def get_findings(self, request: web.Request) -> web.Response:
-        """Newest first; `active=1` for what is wrong now, `job_id` for one job."""
+        """Newest first; `active=1` for what is wrong now, `job_id` for one job, `evidence=0` without evidence.
+
+        Of a thousand ranks that is 300 kB each: who looks every two seconds at all that there were wants none of it.
+        """
         job_id = request.query.get("job_id")
         only_active = request.query.get("active", "0") not in ("", "0")
+        with_evidence = request.query.get("evidence", "1") not in ("", "0")
         found = [
             f
             for f in self._hub.journal.all()
             if (job_id is None or f.job_id == job_id) and (f.resolved is None or not only_active)
         ]
+        if not with_evidence:
+            found = [replace(f, evidence={}) for f in found]
         return json_response({"schema": 1, "findings": found})
 
     async def get_detectors(self, request: web.Request) -> web.Response:

@@ -14,11 +14,12 @@ from collections.abc import Sequence
 from zmon.aligned import AlignedStep, handed_in
 from zmon.baselines import Baselines
 from zmon.box.reader import JOB_ID
-from zmon.curve import ON_PURPOSE, Efficiency, Point, alike
+from zmon.curve import ON_PURPOSE, Curve, Efficiency, Point, alike
 from zmon.efficiency import step_causes
 from zmon.errors import ZmonError
 from zmon.expected import Expected, Size, expected
-from zmon.records import Snapshot
+from zmon.fit import Model, fit
+from zmon.records import OPS, Snapshot
 
 log = logging.getLogger("zmon.hub")
 
@@ -63,32 +64,59 @@ class Curves:
 
     def judge(self, snapshot: Snapshot, state: str) -> tuple[Efficiency | str, Expected | str]:
         """What the job reaches now, and what its steps should take; else why that is unknown."""
-        now = snapshot.stretches[-1] if snapshot.stretches else None
-        if state != "train":
-            why = "no agent of its ranks answers" if state == "unknown" else f"it does not train now: {state}"
+        now = now_of(snapshot, state)
+        if isinstance(now, str):
+            return now, now
+        size, seconds = now
+        curve, why = self._read(snapshot)
+        if why:
             return why, why
-        if now is None or not now.samples:
-            why = "its ranks do not tell their samples" if now else "it has not taken steps enough"
-            return why, why
-        name = name_of(snapshot)
-        curve = self._baselines.curve(name)
-        if unusable := self._baselines.unusable(name):
-            why = f"the baseline of {name} cannot be read: {unusable}"
-            return why, why
-        causes = _causes(_of(snapshot.steps, now.samples), now.seconds)
+        causes = _causes(_of(snapshot.steps, size.samples), seconds)
         try:
-            efficiency = curve.efficiency(snapshot.world_size, now.samples, now.samples / now.seconds)
-            size = Size(snapshot.world_size, now.samples, _per_host(snapshot))
-            return efficiency, expected(curve, size, now.seconds, causes)
-        except ArithmeticError as error:  # numbers that no job can have, in a file that a person may edit
-            why = f"the baseline of {name} cannot be used: {error}"
-            self._say(name, why)
+            efficiency = curve.efficiency(size.ranks, size.samples, size.samples / seconds)
+            return efficiency, expected(curve, size, seconds, causes)
+        except ArithmeticError as error:
+            why = self._useless(curve, error)
             return why, why
+
+    def model(self, snapshot: Snapshot) -> tuple[Curve, Model | str]:
+        """What was recorded of jobs of its name, and what that makes of other sizes; else why it makes nothing."""
+        curve, why = self._read(snapshot)
+        if why or not curve.points:
+            return curve, why or f"nothing was recorded of {curve.name}"
+        try:
+            return curve, fit(curve.points, OPS, ranks_per_host=_room(snapshot, curve))
+        except ArithmeticError as error:
+            return curve, self._useless(curve, error)
+
+    def _read(self, snapshot: Snapshot) -> tuple[Curve, str]:
+        """That of its name, and why it cannot be read where it cannot."""
+        name = name_of(snapshot)
+        curve, unusable = self._baselines.curve(name), self._baselines.unusable(name)
+        return curve, f"the baseline of {name} cannot be read: {unusable}" if unusable else ""
+
+    def _useless(self, curve: Curve, error: ArithmeticError) -> str:
+        """A person may edit the file, and it has numbers that no job can have."""
+        why = f"the baseline of {curve.name} cannot be used: {error}"
+        self._say(curve.name, why)
+        return why
 
     def _say(self, name: str, what: str) -> None:
         if self._failed.get(name) != what:
             log.error("%s", what)
         self._failed[name] = what
+
+
+def now_of(snapshot: Snapshot, state: str) -> tuple[Size, float] | str:
+    """The job's size and the seconds of its steps now; else why nobody can tell."""
+    if state != "train":
+        return "no agent of its ranks answers" if state == "unknown" else f"it does not train now: {state}"
+    now = snapshot.stretches[-1] if snapshot.stretches else None
+    if now is None or not now.seconds:
+        return "it has not taken steps enough"
+    if not now.samples:
+        return "its ranks do not tell their samples"
+    return Size(snapshot.world_size, now.samples, _per_host(snapshot)), now.seconds
 
 
 def name_of(snapshot: Snapshot) -> str:
@@ -100,6 +128,14 @@ def name_of(snapshot: Snapshot) -> str:
 def _per_host(snapshot: Snapshot) -> int:
     """Ranks that a host has, at most."""
     return max(Counter(r.host for r in snapshot.known).values())
+
+
+def _room(snapshot: Snapshot, curve: Curve) -> int:
+    """Ranks that a host takes: as many as one has of a job on several; one alone may have room for more."""
+    here = _per_host(snapshot)
+    if len({r.host for r in snapshot.known}) > 1:
+        return here
+    return max([here, *(point.ranks_per_host or 1 for point in curve.points)])
 
 
 def _of(steps: Sequence[AlignedStep], samples: int) -> list[AlignedStep]:

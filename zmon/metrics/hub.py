@@ -13,6 +13,10 @@ from zmon.records import Finding
 _LABEL_NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_]*")
 
 
+# Told before they happen: a counter that is born at 300 s has not risen, for whoever asks by how much it did.
+_BETWEEN_STEPS = ("init", "eval", "checkpoint", "stall", "restart")
+
+
 def hub_page(
     jobs: Iterable[JobView],
     histograms: Mapping[str, tuple[Sequence[int], float]],
@@ -29,7 +33,7 @@ def hub_page(
         page.add("zmon_job_info", 1, job.job_id, job.world_size, extra=free_labels(job.labels))
         page.add("zmon_job_throughput_samples_per_second", job.samples_per_second, job.job_id)
         page.add("zmon_hub_coverage_ratio", job.ranks_seen / job.world_size, job.job_id)
-        for cause, seconds in job.time.items():
+        for cause, seconds in (dict.fromkeys(_BETWEEN_STEPS, 0.0) | job.time if job.time else {}).items():
             page.add("zmon_job_time_seconds_total", seconds, job.job_id, cause)
         for cause, seconds in job.gpu_seconds.items():
             page.add("zmon_job_gpu_seconds_total", seconds, job.job_id, cause)

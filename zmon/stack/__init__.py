@@ -22,7 +22,7 @@ from zmon.stack.config import alertmanager_yaml, prometheus_yaml
 from zmon.stack.part import Part, become_subreaper, end_all, free_port
 
 START_TIMEOUT_SECONDS = 60.0
-RULES = ("zmon.yaml", "hardware.yaml")  # of dashboards/rules
+RULES = ("zmon.yaml", "hardware.yaml", "panels.yaml")  # of dashboards/rules
 
 
 @dataclass(frozen=True)

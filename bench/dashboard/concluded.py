@@ -1,0 +1,81 @@
+"""What the hub concludes of the job that is played: its numbers, the one finding that stands, how it scales."""
+
+from __future__ import annotations
+
+from bench.dashboard.scene import (
+    EVALUATING,
+    JOB,
+    OPS,
+    PHASES,
+    PLAYED_SECONDS,
+    SAMPLES,
+    SLOW,
+    STEP_SECONDS,
+    USUAL,
+    Scene,
+)
+from zmon.curve import WEAK, Curve, Efficiency, Point
+from zmon.detectors.verdict import rank_row
+from zmon.expected import RECORDED, Expected
+from zmon.job_view import JobView
+from zmon.records import Finding
+
+SIZES = (8, 16, 32, 64, 128, 256, 512, 1024)
+OWN_SECONDS, PER_DOUBLING = 0.14, 0.011  # of a step: its own work, and what each doubling of the ranks adds
+STACK = "\n".join(f'File "train.py", line {line}, in step' for line in range(40))
+
+
+def job(scene: Scene, kind: int) -> JobView:
+    """After so many seconds of that kind. What is a share of a second adds up to all of it."""
+    trains, lead = kind != EVALUATING, scene.rank(kind, 0)
+    causes = {**lead.measures.phases, **{op: totals.exposed_seconds for op, totals in lead.measures.ops.items()}}
+    spent = causes if trains else {"eval": float(PLAYED_SECONDS)}
+    step = STEP_SECONDS[kind] if trains else None
+    samples = SAMPLES * scene.num_ranks
+    each = {**{p: 0.55 * s for p, s in PHASES.items()}, **{op: 0.45 * s for op, s in OPS.items()}}
+    reference = Point(8, 8 * SAMPLES, 0.21, JOB, 1.79e9)
+    return JobView(
+        job_id=JOB, attempt=0, world_size=scene.num_ranks, ranks_seen=scene.num_ranks, state=lead.activity,
+        step=lead.step, step_seconds=step, step_seconds_p95=step and 1.2 * step,
+        samples_per_second=step and samples / step, report=lead.report, time=spent, hosts=tuple(scene.hosts),
+        labels=lead.labels, findings=(finding(scene).id,) if kind == SLOW else (),
+        gpu_seconds={cause: seconds * scene.num_ranks for cause, seconds in spent.items()},
+        goodput_ratio=0.93,
+        efficiency=Efficiency(0.21 / step, WEAK, JOB, reference, 0.84) if step else None,
+        expected=Expected(RECORDED, JOB, 0.25, {c: 0.25 * s for c, s in each.items()}, step, {}) if step else None,
+    )  # fmt: skip
+
+
+def finding(scene: Scene) -> Finding:
+    """It stands: one rank is slow, and the evidence has a row of each rank, as that of a real one has."""
+    culprit = scene.rank(SLOW, scene.culprit)
+    onset = scene.stretches[0][1][0]
+    return Finding(
+        id="0123456789abcdef", job_id=JOB, detector="straggler", cause="compute_straggler", severity="warning",
+        ranks=(culprit.rank,), hosts=(culprit.host,), step=86_000, onset=onset, detected=onset + 20, confidence=0.99,
+        summary=f"rank {culprit.rank} takes 150 ms more than the median rank, and all others wait for it",
+        detail=f"On {culprit.host}: does something else use its GPU or cores (`nvidia-smi`, `top`)?",
+        runbook="docs/runbooks.md#compute_straggler", lost_gpu_hours=scene.num_ranks * 0.12,
+        evidence={
+            "stacks": {str(culprit.rank): {"stack": STACK, "stack_error": None}},
+            "ranks": [rank_row(scene.rank(SLOW, rank)) for rank in range(scene.num_ranks)],
+        },
+    )  # fmt: skip
+
+
+def curve(scene: Scene) -> Curve:
+    """What was recorded of jobs of this name, at sizes up to its own."""
+    sizes = [ranks for ranks in SIZES if ranks <= max(scene.num_ranks, SIZES[1])]
+    return Curve(JOB, tuple(_point(place, ranks) for place, ranks in enumerate(sizes)))
+
+
+def _point(doublings: int, ranks: int) -> Point:
+    waits = 0.02 + PER_DOUBLING * doublings
+    causes = {"forward": OWN_SECONDS, "imbalance": 0.005, **{op: waits * share for op, share in OPS.items()}}
+    sent = {op: 40e6 * share for op, share in OPS.items()}
+    return Point(
+        ranks, ranks * SAMPLES, sum(causes.values()), f"{JOB}-{ranks}", 1.79e9, 0.002, causes, sent, min(8, ranks)
+    )
+
+
+__all__ = ["JOB", "USUAL", "curve", "finding", "job"]

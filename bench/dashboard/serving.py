@@ -1,0 +1,130 @@
+"""Starts what the benchmark asks, each on a free port of this machine, and ends it again whatever happens."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import re
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import yaml
+
+from bench.agent import daemon, free_port
+from bench.dashboard import fake_hub
+from bench.dashboard.scene import Scene
+from bench.dashboard.synthetic import RULES
+
+NEVER = "1y"  # there is nothing that rules could be evaluated on; doctor wants to see them loaded
+EMPTY_PAGE = "import streamlit as st\nst.html('<b data-testid=\"zmon-empty\">here</b>')\n"
+_START_SECONDS = 60.0
+_ANSWERS = re.compile(
+    r'^prometheus_http_request_duration_seconds_count\{handler="/api/v1/query(?:_range)?"\} (\S+)', re.M
+)
+_SECONDS = re.compile(_ANSWERS.pattern.replace("_count", "_sum"), re.M)
+_BLOCKS = ("--storage.tsdb.min-block-duration=2h", "--storage.tsdb.max-block-duration=2h")  # none is put together anew
+
+
+@dataclass(frozen=True)
+class Server:
+    """Where it answers, and its process, of which the processor time is read."""
+
+    url: str
+    process: psutil.Process
+
+
+@contextlib.contextmanager
+def prometheus(folder: Path) -> Iterator[Server]:
+    """Over the blocks in that folder. It scrapes nothing."""
+    rules = [str(_unevaluated(file, folder)) for file in RULES.glob("*.yaml") if not file.name.endswith("_test.yaml")]
+    config = folder / "prometheus.yml"
+    config.write_text(yaml.safe_dump({"rule_files": rules}))
+    port = free_port()
+    command = (
+        "prometheus", f"--config.file={config}", f"--storage.tsdb.path={folder / 'blocks'}", *_BLOCKS,
+        f"--web.listen-address=127.0.0.1:{port}", "--log.level=error",
+    )  # fmt: skip
+    with _child(*command) as process:
+        yield _ready(Server(f"http://127.0.0.1:{port}", process), "/-/ready")
+
+
+@contextlib.contextmanager
+def hub(scene: Scene) -> Iterator[Server]:
+    """The one that is played."""
+    port = free_port()
+    process = multiprocessing.get_context("spawn").Process(target=fake_hub.play, args=(scene, port), daemon=True)
+    process.start()
+    try:
+        yield _ready(Server(f"http://127.0.0.1:{port}", psutil.Process(process.pid)), "/healthz")
+    finally:
+        process.terminate()
+        process.join()
+
+
+@contextlib.contextmanager
+def dashboard(hub_url: str, prometheus_url: str) -> Iterator[Server]:
+    """As people start it."""
+    port = free_port()
+    with daemon("dashboard", "--port", str(port), "--hub", hub_url, "--prometheus", prometheus_url) as process:
+        yield _ready(Server(f"http://127.0.0.1:{port}", process), "/_stcore/health")
+
+
+@contextlib.contextmanager
+def empty_page(folder: Path) -> Iterator[Server]:
+    """Streamlit with nothing on it."""
+    port, script = free_port(), folder / "empty_page.py"
+    script.write_text(EMPTY_PAGE)
+    flags = ("--server.address=127.0.0.1", "--server.headless=true", "--server.fileWatcherType=none",
+             "--browser.gatherUsageStats=false", "--client.toolbarMode=minimal")  # fmt: skip
+    with _child(sys.executable, "-m", "streamlit", "run", str(script), f"--server.port={port}", *flags) as process:
+        yield _ready(Server(f"http://127.0.0.1:{port}", process), "/_stcore/health")
+
+
+def answered(prometheus: Server) -> tuple[float, float]:
+    """How many questions of PromQL it has answered so far, and seconds that took it."""
+    with urllib.request.urlopen(f"{prometheus.url}/metrics", timeout=30) as answer:
+        page = answer.read().decode()
+    return sum(map(float, _ANSWERS.findall(page))), sum(map(float, _SECONDS.findall(page)))
+
+
+def _unevaluated(file: Path, folder: Path) -> Path:
+    """A copy of the rules that has no turn while this runs."""
+    rules = yaml.safe_load(file.read_text())
+    for group in rules["groups"]:
+        group["interval"] = NEVER
+    copy = folder / file.name
+    copy.write_text(yaml.safe_dump(rules))
+    return copy
+
+
+@contextlib.contextmanager
+def _child(*command: str) -> Iterator[psutil.Process]:
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        yield psutil.Process(process.pid)
+    finally:
+        process.terminate()
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _ready(server: Server, path: str) -> Server:
+    deadline = time.monotonic() + _START_SECONDS
+    while time.monotonic() < deadline:
+        with contextlib.suppress(urllib.error.URLError, OSError):
+            urllib.request.urlopen(server.url + path, timeout=5).close()
+            return server
+        if not server.process.is_running() or server.process.status() == psutil.STATUS_ZOMBIE:
+            break
+        time.sleep(0.1)
+    raise SystemExit(f"what should answer at {server.url}{path} does not")

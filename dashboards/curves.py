@@ -1,0 +1,105 @@
+"""Draws what the hub tells of how a job scales: measured, predicted, ideal, and what if."""
+
+import pandas as pd
+
+from dashboards.colours import BLUE, GREEN, GREY, ORANGE, SKY, in_order, of_cause
+
+HEIGHT_PIXELS = 300
+KINDS = {"ideal": GREY, "predicted": BLUE, "recorded": SKY, "what if": ORANGE, "now": GREEN}
+_LINES, _POINTS = ("ideal", "predicted", "what if"), ("recorded", "now")
+
+
+def samples(told: dict, what_if: str) -> pd.DataFrame:
+    """Samples per second of all ranks by number of ranks; the label of `what if` says what."""
+    points, now, sizes = told["points"], told["now"], told["sizes"]
+    rows = [("recorded", point["ranks"], point["samples_per_second"], "recorded") for point in points]
+    if now:
+        rows.append(("now", now["ranks"], now["samples_per_second"], "now"))
+    for size in sizes:
+        for kind, found, label in (
+            ("predicted", size["predicted"], "predicted"),
+            ("what if", size["what_if"], what_if),
+        ):
+            if found and "unknown" not in found:
+                rows.append((kind, size["ranks"], found["samples_per_second"], label))
+    if points:
+        each = points[0]["samples_per_second"] / points[0]["ranks"]
+        rows += [("ideal", ranks, ranks * each, "ideal") for ranks in sorted({row[1] for row in rows})]
+    return pd.DataFrame(rows, columns=["kind", "ranks", "samples_per_second", "label"])
+
+
+def parts(told: dict) -> pd.DataFrame:
+    """Seconds of a predicted step by number of ranks and part."""
+    known = [size for size in told["sizes"] if "unknown" not in size["predicted"]]
+    rows = [
+        (size["ranks"], part, seconds)
+        for size in known
+        for part, seconds in size["predicted"]["causes"].items()
+        if seconds > 0
+    ]
+    return pd.DataFrame(rows, columns=["ranks", "part", "seconds"])
+
+
+def parts_drawing(names: list[str]) -> dict:
+    """Vega-Lite for the parts."""
+    order = in_order(names)
+    return {
+        "description": "Where the time of a step would go at each size",
+        "height": HEIGHT_PIXELS,
+        "mark": {"type": "bar"},
+        "encoding": {
+            "x": {"field": "ranks", "type": "ordinal", "title": "ranks", "axis": {"labelAngle": 0}},
+            "y": {
+                "field": "seconds",
+                "type": "quantitative",
+                "title": None,
+                "axis": {"labelExpr": "format(datum.value, '~g') + ' s'"},
+            },
+            "color": {
+                "field": "part",
+                "type": "nominal",
+                "scale": {"domain": order, "range": [of_cause(name) for name in order]},
+                "legend": {"title": None, "orient": "bottom"},
+            },
+            "tooltip": [
+                {"field": "ranks", "title": "ranks"},
+                {"field": "part", "title": "part"},
+                {"field": "seconds", "format": ".4~g"},
+            ],
+        },
+    }
+
+
+def _layer(kinds: tuple[str, ...], mark: dict) -> dict:
+    return {
+        "transform": [{"filter": {"field": "kind", "oneOf": list(kinds)}}],
+        "mark": mark,
+        "encoding": {
+            "x": {"field": "ranks", "type": "quantitative", "scale": {"type": "log", "base": 2}, "title": "ranks"},
+            "y": {
+                "field": "samples_per_second",
+                "type": "quantitative",
+                "scale": {"type": "log"},
+                "title": None,
+                "axis": {"labelExpr": "format(datum.value, '~s') + '/s'"},
+            },
+            "color": {
+                "field": "kind",
+                "type": "nominal",
+                "scale": {"domain": list(KINDS), "range": list(KINDS.values())},
+                "legend": {"title": None, "orient": "bottom"},
+            },
+            "tooltip": [
+                {"field": "label", "title": "what"},
+                {"field": "ranks", "title": "ranks"},
+                {"field": "samples_per_second", "title": "samples/s", "format": ".4~s"},
+            ],
+        },
+    }
+
+
+SAMPLES = {
+    "description": "Samples per second by number of ranks",
+    "height": HEIGHT_PIXELS,
+    "layer": [_layer(_LINES, {"type": "line"}), _layer(_POINTS, {"type": "point", "filled": True, "size": 90})],
+}

@@ -1,0 +1,101 @@
+"""Draws rows over time as one picture: of a rectangle for each of 128 x 60 values a browser draws for a second.
+
+The picture is a pixel for each value, in the colours of the legend; it lies in the table that the chart is drawn from,
+so that the drawing itself stays the same. Above it lies a row for each series that tells whose it is.
+"""
+
+from base64 import b64encode
+from collections.abc import Container
+from io import BytesIO
+
+import numpy as np
+import pandas as pd
+from PIL import Image
+
+from dashboards.charts import TIME_AXIS, axis, number
+from dashboards.colours import CIVIDIS, GREY
+from dashboards.history import grid
+from dashboards.panels import Panel
+
+CULPRIT = "◀"
+MOST_ROW_PIXELS = 26
+MAP_PIXELS, AROUND_PIXELS = 420, 105  # all rows at most, and what axis and legend take beside them
+_STOPS = np.array([[int(colour[place : place + 2], 16) for place in (1, 3, 5)] for colour in CIVIDIS])
+
+
+def table(panel: Panel, values: pd.DataFrame, resolution: int, blamed: Container[str]) -> pd.DataFrame:
+    """A row for each series of a FRAME and one for the picture; who is blamed comes first, and is told by a sign.
+
+    A value lies where the time lies that it is a mean of: the `resolution` seconds before.
+    """
+    names, told = grid(values)
+    order = sorted(range(len(names)), key=lambda place: names[place] not in blamed)
+    told = told[order]
+    lightest = np.fmin if panel.light_is == "low" else np.fmax
+    rows = pd.DataFrame(
+        {
+            "kind": "row",
+            "series": [f"{names[place]} {CULPRIT}" if names[place] in blamed else names[place] for place in order],
+            "value": lightest.reduce(told, axis=1),
+            "mean": np.nanmean(told, axis=1),
+        }
+    )
+    url = f"data:image/png;base64,{b64encode(picture(told, is_reversed=panel.light_is == 'low')).decode()}"
+    both = pd.concat([rows, pd.DataFrame({"kind": ["picture"], "url": [url]})], ignore_index=True)
+    begin, end = values["time"].iloc[0] - pd.Timedelta(seconds=resolution), values["time"].iloc[-1]
+    return both.assign(time=begin, until=end)
+
+
+def picture(told: np.ndarray, *, is_reversed: bool) -> bytes:
+    """A PNG with a pixel for each value from 0 to 1; what is unknown lets the ground show through."""
+    values = 1 - told if is_reversed else told
+    places = np.clip(np.nan_to_num(values), 0, 1) * (len(_STOPS) - 1)
+    channels = [np.interp(places, np.arange(len(_STOPS)), _STOPS[:, channel]) for channel in range(3)]
+    pixels = np.stack([*channels, np.where(np.isnan(told), 0, 255)], axis=-1)
+    file = BytesIO()
+    Image.fromarray(pixels.round().astype(np.uint8)).save(file, "PNG")
+    return file.getvalue()
+
+
+def drawing(panel: Panel, height: int, *, is_long: bool) -> dict:
+    """Vega-Lite for such a table of so many series."""
+    across = {"x": {"field": "time", **TIME_AXIS, "axis": axis(is_long)}, "x2": {"field": "until"}}
+    colours = CIVIDIS[::-1] if panel.light_is == "low" else CIVIDIS
+    lightest = {**number(panel), "title": "lightest"}
+    return {
+        "description": panel.question,
+        "height": min(MAP_PIXELS, MOST_ROW_PIXELS * height) + AROUND_PIXELS,
+        "layer": [
+            {
+                "transform": [{"filter": "datum.kind == 'picture'"}],
+                "mark": {"type": "image", "aspect": False, "smooth": False},
+                "encoding": {**across, "y": {"value": 0}, "y2": {"value": "height"}, "url": {"field": "url"}},
+            },
+            {
+                "transform": [{"filter": "datum.kind == 'row'"}],
+                "mark": {"type": "rect", "opacity": 0},
+                "encoding": {
+                    **across,
+                    "y": {
+                        "field": "series",
+                        "type": "nominal",
+                        "sort": None,
+                        "title": None,
+                        "axis": {"labelOverlap": True, "ticks": False, "domain": False},
+                    },
+                    "color": {
+                        "field": "value",
+                        "type": "quantitative",
+                        "scale": {"domain": [0, 1], "range": colours, "interpolate": "rgb"},
+                        "legend": {"title": None, "format": "~%", "orient": "bottom", "gradientThickness": 8},
+                    },
+                    "tooltip": [
+                        {"field": "series", "type": "nominal", "title": "who"},
+                        {**lightest, "field": "mean", "title": "in the mean"},
+                        lightest,
+                    ],
+                },
+            },
+        ],
+        "config": {"view": {"fill": GREY, "fillOpacity": 0.25}},
+    }

@@ -1,0 +1,72 @@
+"""Series over time on one grid, as charts want them; what is unknown is a missing value, never a line across a gap."""
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from dashboards.address import Span
+
+FRAME = ["time", "series", "value"]  # what charts are drawn from
+
+
+def grid(frame: pd.DataFrame) -> tuple[list[str], np.ndarray]:
+    """The names of a FRAME's series, and a row of values for each: all series of one have the same times."""
+    names = list(frame["series"].unique())
+    return names, frame["value"].to_numpy().reshape(len(names), len(frame) // max(1, len(names)))
+
+
+@dataclass(frozen=True)
+class History:
+    """A FRAME from the first known value to the end of the span."""
+
+    table: pd.DataFrame
+    known_until: float | None = None  # unix seconds; None: nothing is known
+    nan_until: float | None = None  # the last time at which the value was told to be no number
+    left_out: int = 0  # series that were too many
+
+
+def history(found: list[dict], legend: str, span: Span, most: int, *, keep_low: bool = False) -> History:
+    """Of Prometheus's answer to a range query; `legend` makes a series' name of its labels.
+
+    Of too many series those with the highest values are kept, or those that go lowest.
+    """
+    length = (span.end - span.start) // span.resolution + 1
+    columns: dict[str, np.ndarray] = {}
+    last_nan = -1
+    for one in found:
+        at = np.array([at for at, _ in one["values"]], dtype=float)
+        places = np.rint((at - span.start) / span.resolution).astype(int)
+        values = np.array([value for _, value in one["values"]], dtype=float)
+        within = (places >= 0) & (places < length)
+        known = np.isfinite(values) & within
+        last_nan = max([last_nan, *places[within & np.isnan(values)][-1:]])
+        column = columns.setdefault(legend.format_map(defaultdict(lambda: "?", one["metric"])), np.full(length, np.nan))
+        column[places[known]] = values[known]
+    columns = {name: column for name, column in columns.items() if not np.isnan(column).all()}
+    nan_until = float(span.start + span.resolution * last_nan) if last_nan >= 0 else None
+    if not columns:
+        return History(pd.DataFrame(columns=FRAME), nan_until=nan_until)
+    kept = sorted(columns, key=lambda name: _rank(columns[name], keep_low))[:most]
+    table = np.column_stack([columns[name] for name in sorted(kept, key=_natural)])
+    rows = np.flatnonzero(~np.isnan(table).all(axis=1))
+    times = span.start + span.resolution * np.arange(rows[0], length)
+    frame = pd.DataFrame(table[rows[0] :], columns=sorted(kept, key=_natural))
+    frame.insert(0, "time", pd.to_datetime(times, unit="s", utc=True))
+    return History(
+        frame.melt(id_vars="time", var_name="series", value_name="value"),
+        float(span.start + span.resolution * rows[-1]),
+        nan_until,
+        len(columns) - len(kept),
+    )
+
+
+def _rank(column: np.ndarray, keep_low: bool) -> float:
+    return float(np.nanmin(column)) if keep_low else -float(np.nanmax(column))
+
+
+def _natural(name: str) -> list[int | str]:
+    """Sorts rank 10 after rank 2."""
+    return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]

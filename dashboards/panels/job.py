@@ -1,0 +1,73 @@
+"""How fast is the job, where does its time go, and does it learn?"""
+
+from dashboards.panels.panel import Panel
+
+STEP_TIME = Panel(
+    key="step_time",
+    question="How long does a step take, and how long should it?",
+    unit="seconds",
+    legend="{what}",
+    marked=True,
+    promql="""
+label_replace(
+  max(avg_over_time(zmon:job_step_seconds:median{job_id=$job}[$window])), "what", "median of the ranks", "", "")
+or label_replace(
+  histogram_quantile(0.95, max by (le) (rate(zmon_job_step_duration_seconds_bucket{job_id=$job}[$window]))),
+  "what", "p95, from buckets", "", "")
+or label_replace(
+  sum by (by) (max by (by, cause) (zmon_job_expected_step_seconds{job_id=$job})),
+  "what", "$1 at this size", "by", "(.+)")
+""",
+)
+
+WHERE = Panel(
+    key="where",
+    question="Where does its time go?",
+    unit="share",
+    legend="{cause}",
+    shape="areas",
+    promql="""
+max by (cause) (rate(zmon_job_time_seconds_total{job_id=$job}[$window]))
+/ on () group_left () (sum(max by (cause) (rate(zmon_job_time_seconds_total{job_id=$job}[$window]))) > 0)
+""",
+)
+
+THROUGHPUT = Panel(
+    key="throughput",
+    question="How many samples does it train on?",
+    unit="samples/s",
+    legend="all ranks",
+    absent="a job tells its samples with `zmon.step(samples=…)`",
+    promql="""
+max(avg_over_time(zmon:job_samples:rate{job_id=$job}[$window]))
+""",
+)
+
+LOSS = Panel(
+    key="loss",
+    question="Does it learn?",
+    unit="",
+    legend="{key}",
+    from_zero=False,
+    nan_is_news=True,
+    marked=True,
+    absent="a job tells its loss with `zmon.report(loss=…)`",
+    promql="""
+zmon:job_report:mean{job_id=$job, key=~"loss|normalized_entropy"}
+""",
+)
+
+QUALITY = Panel(
+    key="quality",
+    question="What else does it report?",
+    unit="",
+    legend="{key}",
+    from_zero=False,
+    nan_is_news=True,
+    absent="a job tells more with `zmon.report(auc=…)`",
+    promql="""
+zmon:job_report:mean{job_id=$job, key!~"loss|normalized_entropy"}
+""",
+)
+
+PANELS = (STEP_TIME, WHERE, THROUGHPUT, LOSS, QUALITY)

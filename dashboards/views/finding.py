@@ -1,0 +1,87 @@
+"""One finding: who, why, since when, at what cost, what to do; below it runbook, stacks and all the evidence."""
+
+import re
+from html import escape
+from pathlib import Path
+
+import msgspec
+import streamlit as st
+
+from dashboards.address import Address
+from dashboards.words import clock, count, duration, link, marked
+
+MOST_RANKS = 16  # as evidence, the culprit first: the incident and the page Ranks have them all
+_PACKAGE = Path(__file__).parents[1]  # a wheel has docs/ within it, a checkout beside it
+RUNBOOKS = (_PACKAGE if (_PACKAGE / "docs").is_dir() else _PACKAGE.parent) / "docs" / "runbooks.md"
+
+
+def blame(finding: dict, now: float, address: Address) -> list[str]:
+    """Who in letters to be read from the door; then why, since when, at what cost, and what to do."""
+    lost = finding.get("lost_gpu_hours")
+    cost = f" · {count(lost)} GPU-hours lost" if lost else ""
+    return [
+        f'<p class="culprit">{escape(culprit(finding) or "nobody named")}</p>',
+        f"<p><b>{escape(finding['cause'])}</b> · {when(finding, now)}{cost}</p>",
+        f"<p>{marked(finding['summary'])}</p>",
+        f'<p class="next"><b>Do this next</b><br>{marked(finding["detail"])}</p>',
+        f"<p>{_leads(finding, address)}</p>",
+    ]
+
+
+def when(finding: dict, now: float) -> str:
+    """Since when it stands, or from when to when it stood."""
+    if finding["resolved"] is None:
+        return f"since {clock(finding['onset'])}, {duration(max(0.0, now - finding['onset']))} ago"
+    lasted = duration(finding["resolved"] - finding["onset"])
+    return f"{clock(finding['onset'])} to {clock(finding['resolved'])}, {lasted}; it is over"
+
+
+def more(finding: dict) -> None:
+    """What to read on the way to the machine: each opens in place."""
+    with st.expander(f"Runbook: {finding['cause']}"):
+        st.markdown(runbook(finding["runbook"]))
+    evidence = dict(finding.get("evidence") or {})
+    for rank, told in (evidence.pop("stacks", None) or {}).items():
+        with st.expander(f"Stack of rank {rank}"):
+            why_none = told.get("stack_error") or "its agent tells none"
+            _as_it_is(told.get("stack") or f"no stack: {why_none}")
+    ranks = evidence.get("ranks") or []
+    if len(ranks) > MOST_RANKS:
+        evidence["ranks"] = sorted(ranks, key=lambda row: row.get("rank") not in finding["ranks"])[:MOST_RANKS]
+        evidence["ranks left out"] = len(ranks) - MOST_RANKS
+    with st.expander("Evidence"):
+        _as_it_is(msgspec.json.format(msgspec.json.encode(evidence), indent=2).decode())
+
+
+def _as_it_is(text: str) -> None:
+    """Streamlit's blocks of code are coloured, which takes longer than the page."""
+    st.html(f'<pre class="zmon-text">{escape(text)}</pre>')
+
+
+def culprit(finding: dict) -> str:
+    """rank 2 on node-1; a finding may name several, or none."""
+    ranks, hosts = finding["ranks"], finding["hosts"]
+    named = f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks))}" if ranks else ""
+    where = ", ".join(dict.fromkeys(hosts))
+    if named and where:
+        return f"{named} on {where}"
+    return named or where
+
+
+def runbook(reference: str) -> str:
+    """The section of docs/runbooks.md that a finding refers to, or where to look for it."""
+    anchor = reference.partition("#")[2]
+    try:
+        text = RUNBOOKS.read_text(encoding="utf-8")
+    except OSError:
+        return f"See `{reference}` in the project."
+    found = re.search(rf"^## {re.escape(anchor)}\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL | re.IGNORECASE)
+    return found[1].strip() if found else f"See `{reference}` in the project."
+
+
+def _leads(finding: dict, address: Address) -> str:
+    """To the culprit's row, and to the incident."""
+    there = address.moved(job_id=finding["job_id"])
+    leads = [link("ranks", there.moved(rank=rank).params(), f"rank {rank} in detail") for rank in finding["ranks"][:1]]
+    leads.append(link("incidents", there.moved(incident=finding["id"]).params(), "the incident"))
+    return " · ".join(leads)

@@ -1,0 +1,47 @@
+"""A page of the dashboard over a world that a test makes up, run by Streamlit's own tester."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+import streamlit as st
+from streamlit.testing.v1 import AppTest
+
+from tests.dashboards.world import Fake, World
+
+PAGE = "from dashboards.views import frame, {view}\nframe.show({view}.show, [], '{view}', is_of_a_job={is_of_a_job})\n"
+OF_ALL = ("cluster", "armed")
+
+
+@pytest.fixture(autouse=True)
+def _nobody_was_told_before() -> None:
+    """Answers are shared by all viewers for a moment; a test is no viewer of the one before."""
+    st.cache_resource.clear()
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+@pytest.fixture
+def urls(world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
+    hub, prometheus = Fake(world.hub), Fake(world.prometheus)
+    monkeypatch.setenv("ZMON_HUB_URL", hub.url)
+    monkeypatch.setenv("ZMON_PROMETHEUS_URL", prometheus.url)
+    yield {"hub": hub.url, "prometheus": prometheus.url}
+    hub.close()
+    prometheus.close()
+
+
+@pytest.fixture
+def opened(urls: dict[str, str]) -> Callable[..., AppTest]:
+    def open_page(view: str = "job", **query: str) -> AppTest:
+        app = AppTest.from_string(PAGE.format(view=view, is_of_a_job=view not in OF_ALL), default_timeout=20)
+        for name, value in query.items():
+            app.query_params[name] = value
+        app.run()
+        assert not app.exception
+        assert not app.error
+        return app
+
+    return open_page

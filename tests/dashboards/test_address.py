@@ -1,0 +1,81 @@
+"""Does a link show the same to whom it is sent, and what becomes of a link that nobody can read?"""
+
+import pytest
+
+from dashboards.address import COLUMNS, POINTS, RANGES, Address
+
+NOW = 1_795_217_275.4
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        Address(),
+        Address(job_id="ads", rank=0, range="6h", at=1_795_000_000),
+        Address(job_id="ads", host="node-1", other="video", incident="f1"),
+    ],
+)
+def test_an_address_survives_its_url(address):
+    assert Address.read(address.params()) == address
+
+
+def test_what_is_as_usual_is_not_in_the_url():
+    assert Address(job_id="ads").params() == {"job_id": "ads"}
+
+
+@pytest.mark.parametrize(
+    "params",
+    [{"range": "3h"}, {"rank": "-1"}, {"rank": "two"}, {"rank": "²"}, {"rank": "9" * 30}, {"at": "soon"}, {"at": "nan"},
+     {"at": "-5"}, {"at": "1e300"}, {"job_id": ""}],
+)  # fmt: skip
+def test_what_nobody_can_read_is_left_out(params):
+    assert Address.read(params) == Address()
+
+
+def test_another_job_has_other_ranks_and_hosts():
+    address = Address(job_id="ads", rank=3, host="node-1", incident="f1", range="1h", at=5.0)
+    assert address.moved(job_id="video") == Address(job_id="video", range="1h", at=5.0)
+    assert address.moved(job_id="ads") == address
+
+
+def test_the_job_that_nobody_had_chosen_keeps_what_was_asked_of_it():
+    assert Address(incident="f1").moved(job_id="ads") == Address(job_id="ads", incident="f1")
+
+
+@pytest.mark.parametrize("points", [POINTS, COLUMNS])
+@pytest.mark.parametrize("name", RANGES)
+def test_a_span_ends_now_and_stays_until_a_point_is_due(name, points):
+    first, second = (Address(range=name).span(now, points) for now in (NOW, NOW + 0.5))
+    moves = {POINTS: [6, 7, 30, 60, 60, 60], COLUMNS: [10, 15, 60, 60, 60, 60]}[points][list(RANGES).index(name)]
+    assert first == second or second.end - first.end == moves
+    assert first.end % moves == 0
+    assert first.end - first.start == RANGES[name]
+    assert NOW - first.end < moves + 1
+
+
+@pytest.mark.parametrize("name", RANGES)
+def test_viewers_see_the_next_points_one_after_the_other_and_soon_all_of_them(name):
+    end = Address(range=name).span(NOW).end  # of the first of them
+    last = next(now for now in range(end, end + 60) if Address(range=name).span(now, turn=1.0).end == end)
+    assert 0 < last - end <= 10
+
+
+def test_what_a_link_leads_to_is_the_same_for_every_viewer():
+    address = Address(range="6h", at=NOW - 30_000)
+    assert address.span(NOW, turn=1.0) == address.span(NOW)
+
+
+def test_a_moment_has_most_of_the_range_before_it_and_some_after():
+    span = Address(range="15m", at=NOW - 3600).span(NOW)
+    assert span.end == pytest.approx(NOW - 3600 + 300, abs=span.resolution)
+
+
+def test_what_comes_after_a_moment_just_now_is_not_there_yet():
+    assert Address(at=NOW - 10).span(NOW).end <= NOW
+
+
+def test_a_window_holds_steps_however_long_they_are():
+    span = Address(range="5m").span(NOW)
+    assert span.window(None) == 10
+    assert span.window(30.0) == 120
+    assert Address(range="24h").span(NOW).window(0.01) == 86400 // POINTS

@@ -1,0 +1,114 @@
+"""Is a chart drawn so that it can be read: units, colours that mean the same everywhere, gaps, the culprit?"""
+
+import math
+
+import pandas as pd
+import pytest
+
+from dashboards import charts, curves
+from dashboards.colours import CAUSES, GREY, in_order, of_cause
+from dashboards.marks import Mark
+from dashboards.panels import ALL, VIEWS
+from dashboards.views import waterfall
+from tests.dashboards.world import SCALING
+from zmon.records import OPS, PHASES
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize("panel", [panel for panel in ALL if panel.shape != "rows"], ids=lambda panel: panel.key)
+def test_every_panel_can_be_drawn(panel):
+    assert charts.drawing(panel, ["a", "b"], {"span"}, (), is_long=False)["description"] == panel.question
+
+
+@pytest.mark.parametrize("cause", [*PHASES, *OPS, "imbalance", "eval", "checkpoint", "init", "stall", "restart"])
+def test_every_cause_has_a_colour(cause):
+    assert of_cause(cause) != GREY
+    assert of_cause(f"wait: {cause}") == of_cause(cause)
+
+
+def test_causes_have_colours_of_their_own():
+    assert len(set(CAUSES.values())) >= len(CAUSES) - 1  # `own` is that of forward: they never meet
+
+
+def test_a_cause_that_nobody_has_heard_of_comes_last():
+    assert in_order(["unheard", "all_to_all", "forward"]) == ["forward", "all_to_all", "unheard"]
+
+
+def test_a_new_legend_row_takes_nothing_from_the_chart():
+    (panel,) = [panel for panel in VIEWS["job"] if panel.key == "where"]
+    few, many = (
+        charts.drawing(panel, list("abcdefgh")[:number], {"span"}, (), is_long=False)["height"] for number in (3, 8)
+    )
+    assert many > few
+
+
+def frame(begin: float, values: list[float]) -> pd.DataFrame:
+    times = pd.to_datetime([begin + 10 * place for place in range(len(values))], unit="s", utc=True)
+    return pd.DataFrame({"time": times, "series": "x", "value": values})
+
+
+def test_marks_are_a_table_of_their_own():
+    tables = charts.tables(frame(0, [1.0, 2.0]), (Mark("finding", "rank_frozen", 10, 20, "critical"),), 0, 60)
+    assert tables["marks"].column("kind").to_pylist() == ["finding", "span", "span"]
+    assert tables["marks"].column("until")[0].as_py() == 20_000
+    assert tables["lines"].to_pylist()[1] == {"time": 10_000, "series": "x", "value": 2.0}
+
+
+@pytest.mark.parametrize(("kind", "layers"), [("finding", 3), ("activity", 2), ("moment", 1), ("alone", 1)])
+def test_a_layer_of_nothing_is_not_drawn(kind, layers):
+    (panel,) = [panel for panel in VIEWS["job"] if panel.key == "step_time"]
+    without, with_it = (charts.drawing(panel, ["a"], kinds, (), is_long=False) for kinds in ({"span"}, {"span", kind}))
+    assert len(with_it["layer"]) - len(without["layer"]) == layers
+
+
+def test_all_charts_of_a_page_begin_and_end_at_the_same_time():
+    tables = charts.tables(frame(0, [1.0, 1.0, 1.0, 1.0, 1.0]), (), 30, 60)
+    assert tables["lines"].column("time").to_pylist() == [30_000, 40_000]
+    assert tables["marks"].column("time").to_pylist() == [30_000, 60_000]
+
+
+@pytest.mark.parametrize(
+    ("values", "alone"),
+    [([1, NAN, NAN], [0]), ([NAN, 1, NAN, 1], [1, 3]), ([1, 1, NAN, 1], [3]), ([1, 1, NAN, 1, 1], [])],
+)
+def test_a_value_that_no_line_is_drawn_through_is_a_point(values, alone):
+    marks = charts.tables(frame(0, values), (), 0, 60)["marks"].to_pylist()
+    assert [row["time"] / 10_000 for row in marks if row["kind"] == "alone"] == alone
+
+
+def test_a_point_is_not_drawn_beside_what_others_sum_up_to():
+    (panel,) = [panel for panel in VIEWS["job"] if panel.shape == "areas"]
+    layers = charts.drawing(panel, ["forward"], {"span", "alone"}, (), is_long=False)["layer"]
+    assert layers == charts.drawing(panel, ["forward"], {"span"}, (), is_long=False)["layer"]
+
+
+def test_a_chart_of_nothing_has_a_begin_and_an_end():
+    tables = charts.tables(frame(0, [1.0])[:0], (), 30, 60)
+    assert tables["lines"].num_rows == 0
+    assert tables["marks"]["time"].to_pylist() == [30_000, 60_000]
+
+
+def test_a_line_ends_at_a_gap():
+    lines = charts.tables(frame(0, [1, NAN, NAN, 1]), (), 0, 60)["lines"].to_pylist()
+    assert [row["time"] for row in lines] == [0, 10_000, 30_000]
+    assert math.isnan(lines[1]["value"])
+
+
+def test_a_waterfall_begins_with_own_work_and_ends_with_all_of_it():
+    table = waterfall.bars({"forward": 2.0, "backward": 1.0, "all_to_all": 4.0, "stall": 0.5, "init": 0.001})
+    assert list(table["cause"]) == [waterfall.IDEAL, "all_to_all", "stall", "the rest", "as it is"]
+    assert table["end"].iloc[0] == 3.0
+    assert table["end"].iloc[-1] == pytest.approx(7.501)
+    assert all(table["start"].iloc[1:-1].to_numpy() == table["end"].iloc[:-2].to_numpy())
+
+
+def test_a_curve_has_what_was_recorded_what_is_and_what_would_be():
+    table = curves.samples(SCALING, "")
+    assert set(table["kind"]) == {"recorded", "now", "predicted", "ideal"}
+    assert table[table["kind"] == "ideal"]["samples_per_second"].tolist() == [10240, 20480]
+
+
+def test_a_size_that_nobody_can_predict_is_not_drawn():
+    assert set(curves.parts(SCALING)["ranks"]) == {2}
+    assert 16 not in set(curves.samples(SCALING, "")["ranks"])

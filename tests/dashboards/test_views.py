@@ -1,0 +1,284 @@
+"""Does every view say what it sees, and what it cannot see? Run over a world that a test makes up."""
+
+import re
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from dashboards.colours import BLUE, GREY
+from dashboards.panels import VIEWS as PANELS
+from dashboards.views import host
+from tests.dashboards.world import INCIDENT, JOB, SCALING, STALL, choice, number, text
+
+APP = Path(__file__).parents[2] / "dashboards" / "app.py"
+VIEWS = ("cluster", "job", "ranks", "communication", "scaling", "hardware", "incidents", "compare", "armed")
+NOWHERE = "http://127.0.0.1:9"  # the discard port: refused at once
+HOSTILE = '"} or zmon_steps_total{job_id="other'
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_a_view_says_whether_it_is_healthy_before_anything_else(opened, view):
+    assert "HEALTHY" in text(opened(view, job_id="ads"))
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_a_view_says_who_is_to_blame(opened, world, view):
+    world.findings = [STALL | {"onset": time.time() - 42}]
+    page = text(opened(view, job_id="ads"))
+    assert "STALLED" in page
+    assert "rank 1 on node-1" in page
+
+
+@pytest.mark.parametrize("dead", [["ZMON_HUB_URL"], ["ZMON_PROMETHEUS_URL"], ["ZMON_HUB_URL", "ZMON_PROMETHEUS_URL"]])
+@pytest.mark.parametrize("view", VIEWS)
+def test_a_view_names_what_does_not_answer_and_breaks_not(opened, monkeypatch, view, dead):
+    for variable in dead:
+        monkeypatch.setenv(variable, NOWHERE)
+    page = text(opened(view, job_id="ads", rank="1"))
+    assert "BLIND" in page
+    assert "HEALTHY" not in page
+    for variable in dead:
+        assert f"is {variable} right?" in page
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_a_view_of_nothing_breaks_not(opened, world, view):
+    world.jobs, world.has_ranks, world.has_history = [], False, False
+    assert "HEALTHY" not in text(opened(view))
+
+
+@pytest.mark.parametrize("view", PANELS)
+def test_a_panel_without_series_says_which_are_missing(opened, world, view):
+    world.has_history = False
+    page = text(opened(view, job_id="ads", rank="1"))
+    for panel in PANELS[view]:
+        assert f"Prometheus has no {' or '.join(panel.series())}" in page
+
+
+@pytest.mark.parametrize("view", PANELS)
+def test_each_panel_has_its_question_its_unit_and_its_promql(opened, view):
+    app = opened(view, job_id="ads", rank="1")
+    page = text(app)
+    for panel in PANELS[view]:
+        assert f"<strong>{panel.question}</strong> {panel.unit}</p>" in page
+    assert page.count("<summary>PromQL</summary>") >= len(PANELS[view])
+    assert page.count('target="_blank">Open in Prometheus</a>') >= len(PANELS[view])
+
+
+@pytest.mark.parametrize("name", ["job_id", "rank", "host", "other", "incident", "range", "at"])
+@pytest.mark.parametrize("view", VIEWS)
+def test_nothing_in_the_url_reaches_another_jobs_series(opened, world, view, name):
+    opened(view, **({"job_id": "ads"} | {name: HOSTILE}))
+    for promql in world.asked:
+        outside = re.sub(r'"(?:[^"\\]|\\.)*"', '""', promql)
+        assert "other" not in outside
+        assert outside.count('"') % 2 == 0
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_what_a_job_says_is_no_html(opened, world, view):
+    bad = "<script>alert(1)</script>"
+    world.findings = [STALL | {"summary": bad, "hosts": [bad], "detail": bad}]
+    world.incidents = [INCIDENT | {"summary": bad, "hosts": [bad]}]
+    world.jobs = [JOB | {"hosts": [bad]}]
+    app = opened(view, job_id="ads", incident="f1", rank="1")
+    assert bad not in text(app)
+    assert not [element for element in app.markdown if bad in element.value]
+
+
+def test_the_cluster_lists_jobs_and_what_fires(opened, world):
+    world.jobs = [JOB, JOB | {"job_id": "video", "state": "stalled"}]
+    world.alerts = [{"alertname": "ZmonStall", "severity": "critical", "job_id": "video"}]
+    page = text(opened("cluster"))
+    assert "job?job_id=video" in page
+    assert "ZmonStall" in page
+    assert page.index(">video<") < page.index("zmon-jobs")  # it is what the banner speaks of
+
+
+def test_a_stalled_job_has_no_step_time_in_the_list(opened, world):
+    world.jobs = [JOB | {"state": "stalled"}]
+    assert "<td>none</td><td>0</td>" in text(opened("cluster"))
+
+
+def test_the_cluster_shows_its_hosts(opened):
+    page = text(opened("cluster"))
+    assert 'title="GPU 0 50.0 %"' in page
+    assert f"{BLUE}80 0% 100%" in page
+
+
+def test_a_gpu_that_nobody_could_read_is_not_idle(opened, world):
+    world.busy = float("nan")
+    page = text(opened("cluster"))
+    assert 'title="GPU 0 unknown"' in page
+    assert f"{GREY} 0% 100%" in page
+
+
+def test_a_quiet_cluster_counts_its_jobs(opened, world):
+    world.jobs = [JOB, JOB | {"job_id": "video"}, JOB | {"job_id": "old", "state": "done"}]
+    assert "3 jobs: 2 train, 1 done" in text(opened("cluster"))
+
+
+@pytest.mark.parametrize(("query", "view"), [({"job_id": "ads"}, "zmon-ranks"), ({}, "zmon-jobs")])
+def test_who_knows_no_path_comes_to_the_job_asked_for_else_to_all(urls, query, view):
+    app = AppTest.from_file(APP, default_timeout=20)
+    for name, value in query.items():
+        app.query_params[name] = value
+    app.run()
+    assert not app.exception
+    assert view in text(app).replace(".zmon", "")
+
+
+def test_ranks_say_what_each_does_and_the_one_asked_for_says_more(opened, world):
+    world.findings = [STALL | {"evidence": {"stacks": {"1": {"stack": "File train.py, line 7"}}}}]
+    app = opened("ranks", job_id="ads", rank="1")
+    table = app.dataframe[0].value
+    assert list(table["rank"]) == [1, 0]
+    assert table[""].iloc[0] == "◀ culprit"
+    assert "train.py, line 7</pre>" in text(app)
+
+
+def test_evidence_of_many_ranks_is_told_of_the_culprit_and_some(opened, world):
+    rows = [{"rank": rank, "phase": f"phase-{rank}"} for rank in range(40)]
+    world.findings = [STALL | {"ranks": [39], "evidence": {"ranks": rows, "by": "the kernel"}}]
+    page = text(opened("job", job_id="ads"))
+    assert "phase-39" in page
+    assert "the kernel" in page
+    assert "phase-38" not in page
+    assert "&quot;ranks left out&quot;: 24" in page
+
+
+def test_scaling_draws_what_was_recorded_and_says_what_nobody_knows(opened, world):
+    app = opened("scaling", job_id="ads")
+    assert "nobody has measured how fast all_to_all is between hosts" in text(app)
+
+
+def test_scaling_of_one_size_alone_says_why_there_are_no_others(opened, world):
+    world.scaling = SCALING | {"sizes": [], "unknown": "only one size was recorded"}
+    assert "only one size was recorded" in text(opened("scaling", job_id="ads"))
+
+
+def test_what_if_asks_for_what_was_changed(opened, world):
+    app = opened("scaling", job_id="ads")
+    app.select_slider[0].set_value(2).run()
+    assert ("/api/v1/jobs/ads/scaling", {"what_if": "net=2"}) in world.asked_hub
+
+
+def test_a_job_of_which_nothing_was_recorded_says_why(opened, world):
+    world.scaling = SCALING | {"points": [], "now": None, "sizes": [], "unknown": "nothing was recorded of ads"}
+    assert "nothing was recorded of ads" in text(opened("scaling", job_id="ads"))
+
+
+def test_an_incident_has_its_page_and_its_runbook(opened, world):
+    world.incidents = [INCIDENT]
+    assert "incident=f1" in text(opened("incidents", job_id="ads"))
+    app = opened("incidents", job_id="ads", incident="f1")
+    assert any("rank_frozen" in element.value for element in app.markdown)
+    assert ("/api/v1/incidents/f1/report.html", {}) in world.asked_hub
+
+
+def test_an_incident_that_was_pruned_says_so(opened, world):
+    assert "No incident gone is kept" in text(opened("incidents", incident="gone"))
+
+
+def test_compare_holds_two_jobs_side_by_side(opened):
+    page = text(opened("compare", job_id="ads", other="ads"))
+    assert "of the clock: all_to_all" in page
+
+
+def test_compare_with_a_side_that_nobody_knows_names_no_difference(opened, world):
+    world.has_history = False
+    page = text(opened("compare", job_id="ads"))
+    assert "unknown" in page
+    assert "+" not in page.partition('data-testid="zmon-compare"')[2].partition("<style>")[0]
+
+
+def test_a_link_to_a_moment_tells_what_stood_then(opened, world):
+    world.past = [STALL | {"id": "f0", "onset": 1000.0, "detected": 1001.0, "resolved": 1060.0}]
+    page = text(opened("job", job_id="ads", at="1010"))
+    assert "HEALTHY" in page
+    assert "At 00:16:50 UTC: rank_frozen rank 1 on node-1" in page
+
+
+def test_a_link_to_now_tells_nothing_of_the_past(opened, world):
+    world.past = [STALL | {"id": "f0", "onset": 1000.0, "detected": 1001.0, "resolved": 1060.0}]
+    assert "zmon-then" not in text(opened("job", job_id="ads"))
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_a_page_asks_no_question_twice(opened, world, view):
+    opened(view, job_id="ads", rank="1")
+    assert [question for question, times in Counter(world.questions).items() if times > 1] == []
+
+
+def test_the_host_in_the_url_is_the_one_that_is_asked_about(opened, world):
+    app = opened("hardware", job_id="ads", host="node-1")
+    assert choice(app, "Host").value == "node-1"
+    assert any('zmon:host_cpu_busy:ratio{host="node-1"}' in promql for promql in world.asked)
+
+
+@pytest.mark.parametrize("state", ["done", "exited", "eval", "stalled"])
+@pytest.mark.parametrize("view", ["job", "cluster"])
+def test_a_job_that_does_not_train_has_no_speed(opened, world, view, state):
+    world.jobs = [JOB | {"state": state}]
+    said = text(opened(view, job_id="ads"))
+    assert "83.2 ms" not in said
+    assert "24,615" not in said
+
+
+def test_a_blind_hub_knows_no_speed(opened, world):
+    world.hub_is_blind = True
+    assert {number(opened("job", job_id="ads"), label) for label in ("Step time", "Samples/s")} == {"unknown"}
+
+
+def test_a_stall_is_no_less_one_for_a_newer_finding(opened, world):
+    newer = STALL | {"id": "f2", "detector": "divergence", "cause": "divergence", "onset": time.time() - 1}
+    world.findings = [newer, STALL | {"onset": time.time() - 42}]
+    world.jobs = [JOB | {"state": "stalled"}]
+    assert number(opened("job", job_id="ads"), "Step time").startswith("none for 4")
+
+
+def test_a_loss_that_is_no_number_is_news(opened, world):
+    world.jobs = [JOB | {"report": {"loss": None}}]
+    assert number(opened("job", job_id="ads"), "Loss") == "NaN"
+
+
+def test_jobs_that_nobody_can_see_are_not_healthy(opened, world):
+    world.jobs = [JOB | {"state": "done"}, JOB | {"job_id": "video", "state": "unknown"}]
+    assert "HEALTHY" not in text(opened("cluster"))
+
+
+def test_a_remark_blames_nobody(opened, world):
+    world.findings = [STALL | {"severity": "info", "cause": "hot"}]
+    assert set(opened("ranks", job_id="ads").dataframe[0].value[""]) == {""}
+    assert "hot</i>" not in text(opened("job", job_id="ads"))
+
+
+def test_an_alert_of_somebody_else_is_not_asked_about(opened, world):
+    opened("cluster")
+    (asked,) = {promql for promql in world.asked if "ALERTS" in promql}
+    assert 'alertname=~"Zmon.+"' in asked
+
+
+def test_a_password_is_on_no_page(opened, monkeypatch):
+    for variable in ("ZMON_HUB_URL", "ZMON_PROMETHEUS_URL"):
+        monkeypatch.setenv(variable, "http://me:s3@cret@127.0.0.1:9")
+    for view in VIEWS:
+        app = opened(view, job_id="ads")
+        assert "cret" not in text(app) + "".join(element.value for element in app.markdown)
+
+
+def test_a_host_can_be_left_again_where_no_job_is_known(opened, world):
+    world.jobs, world.has_ranks = [], False
+    app = opened("hardware", host="node-1")
+    choice(app, "Host").select(host.ALL_HOSTS).run()
+    assert "host" not in app.query_params
+
+
+def test_what_the_hub_says_of_a_question_is_not_taken_for_its_absence(opened, world):
+    world.refuses = "no agent reports a job ads"
+    page = text(opened("ranks", job_id="ads"))
+    assert "no agent reports a job ads" in page
+    assert "is ZMON_HUB_URL right?" not in page

@@ -1,0 +1,181 @@
+"""A small Prometheus and a small hub that say what a test wants; a page asks them as it asks the real ones."""
+
+import contextlib
+import json
+import re
+import threading
+import time
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import parse_qs, urlsplit
+
+from streamlit.testing.v1 import AppTest
+from streamlit.testing.v1.element_tree import Selectbox
+
+JOB = {
+    "job_id": "ads", "attempt": 0, "world_size": 2, "ranks_seen": 2, "state": "train", "step": 604,
+    "step_seconds": 0.0832, "step_seconds_p95": 0.09, "samples_per_second": 24615.0, "report": {"loss": 0.4512},
+    "time": {}, "hosts": ["node-1"],
+}  # fmt: skip
+STALL = {
+    "schema": 1, "id": "f1", "job_id": "ads", "detector": "stall", "cause": "rank_frozen", "severity": "critical",
+    "ranks": [1], "hosts": ["node-1"], "op": "all_to_all", "sequence": 1812, "step": 604, "onset": 0.0, "detected": 0.0,
+    "confidence": 0.97, "summary": "rank 1 is stopped (state T) <for> 3.2 s", "lost_gpu_hours": None,
+    "detail": "On node-1: `kill -CONT 4711`", "evidence": {}, "resolved": None,
+    "runbook": "docs/runbooks.md#rank_frozen", "capsule": None,
+}  # fmt: skip
+
+
+class Fake:
+    """A JSON server on loopback; `answers` maps a path to what it says."""
+
+    def __init__(self, answers: Callable[[str, dict[str, str]], object]) -> None:
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                split = urlsplit(self.path)
+                said = answers(split.path, {key: values[0] for key, values in parse_qs(split.query).items()})
+                body = said if isinstance(said, bytes) else json.dumps(said).encode()
+                self.send_response(404 if isinstance(said, dict) and said.keys() == {"error"} else 200)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                with contextlib.suppress(ConnectionError):  # a page that did not wait
+                    self.wfile.write(body)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+RANKS = [
+    {
+        "rank": rank, "host": "node-1", "pid": 4710 + rank, "alive": True, "process_state": "S", "exit_status": None,
+        "activity": "train", "phase": "forward", "step": 604, "op": None, "sequence": None, "state_seconds": 0.01,
+        "overdue_seconds": 0.0, "last_words": None, "watched": True, "in_flight_seconds": None, "self_seconds": 0.05,
+        "exposed_seconds": 0.03,
+    }
+    for rank in (0, 1)
+]  # fmt: skip
+SCALING = {
+    "schema": 1, "job_id": "ads", "name": "ranker", "unknown": "", "what_ifs": {"net": "bandwidth between hosts"},
+    "points": [{"ranks": 1, "samples": 512, "seconds": 0.05, "half_width_seconds": None, "by": "x", "recorded": 0.0,
+                "samples_per_second": 10240.0, "causes": {}}],
+    "now": {"ranks": 2, "samples": 1024, "seconds": 0.0832, "samples_per_second": 24615.0},
+    "sizes": [
+        {"ranks": 2, "samples": 1024, "what_if": None, "efficiency": {"ratio": 0.9, "scaling": "weak"},
+         "predicted": {"seconds": 0.06, "causes": {"own": 0.05, "all_to_all": 0.01}, "samples_per_second": 17066.0}},
+        {"ranks": 16, "samples": 8192, "what_if": None, "efficiency": {"unknown": "nobody knows"},
+         "predicted": {"unknown": "nobody has measured how fast all_to_all is between hosts"}},
+    ],
+}  # fmt: skip
+INCIDENT = {
+    name: STALL[name] for name in ("id", "job_id", "detector", "cause", "severity", "ranks", "hosts", "onset",
+                                   "detected", "summary", "resolved", "lost_gpu_hours")
+} | {"path": "/data/incidents/f1"}  # fmt: skip
+
+
+class World:
+    """What Prometheus and the hub say; a test changes what it is about, then opens the page."""
+
+    def __init__(self) -> None:
+        self.jobs: list[dict] = [JOB]
+        self.findings: list[dict] = []
+        self.past: list[dict] = []  # of the job, beside those that stand
+        self.incidents: list[dict] = []
+        self.scaling: dict = SCALING
+        self.hub_is_blind = False
+        self.heartbeat = self.has_history = self.has_ranks = True
+        self.busy = 0.5  # of each GPU
+        self.refuses = ""  # what the hub says to questions about one job
+        self.alerts: list[dict[str, str]] = []  # labels of those that fire
+        self.asked: list[str] = []  # PromQL
+        self.questions: list[tuple] = []  # and of when
+        self.asked_hub: list[tuple[str, dict[str, str]]] = []
+
+    def hub(self, path: str, query: dict[str, str]) -> object:
+        self.asked_hub.append((path, query))
+        match path.removeprefix("/api/v1/").split("/"):
+            case ["jobs"]:
+                return {"schema": 1, "blind": self.hub_is_blind, "jobs": self.jobs}
+            case ["jobs", _, _] if self.refuses:
+                return {"error": self.refuses}
+            case ["jobs", _, "ranks"]:
+                return {"schema": 1, "ranks": RANKS}
+            case ["jobs", _, "scaling"]:
+                return self.scaling
+            case ["incidents"]:
+                return {"schema": 1, "incidents": self.incidents}
+            case ["incidents", _, "report.html"]:
+                return b"<h1>what was kept</h1>"
+            case _:
+                found = self.findings + ([] if "active" in query else self.past)
+                bare = query.get("evidence") == "0"
+                return {"schema": 1, "findings": [one | {"evidence": {}} if bare else one for one in found]}
+
+    def prometheus(self, path: str, query: dict[str, str]) -> object:
+        if "query" not in query:
+            return {"status": "error", "error": "not asked"}
+        promql = query["query"]
+        self.asked.append(promql)
+        self.questions.append((path, *sorted(query.items())))
+        if path.endswith("query_range"):
+            return _answer([_series(query)] if self.has_history else [])
+        return _answer(self._instant(promql))
+
+    def _instant(self, promql: str) -> list[dict]:
+        now = time.time()
+
+        def said(value: float, **labels: str) -> dict:
+            return {"metric": labels, "value": [now, str(value)]}
+
+        if "zmon_hub_last_pass" in promql:
+            return [said(5)] if self.heartbeat else []
+        if promql.startswith("up{"):
+            return [said(1)]
+        if "ALERTS" in promql:
+            return [said(1, **labels) for labels in self.alerts]
+        if not self.has_ranks:
+            return []
+        if "by (job_id)" in promql:
+            return [said(2, job_id="ads")]
+        if "by (host" in promql:
+            return [said(self.busy if "gpu" in promql else 0.5, host="node-1", gpu="0")]
+        if "by (cause)" in promql:
+            return [said(0.05, cause="forward"), said(0.03, cause="all_to_all")] if self.has_history else []
+        if promql.startswith("max"):
+            return [said(0.0832, world_size="2")] if self.has_history else []
+        names = {
+            "zmon_steps_total": 604,
+            "zmon_last_step_timestamp_seconds": now - 0.4,
+            "zmon_lease_overdue_seconds": 0,
+        }
+        ranks = [(name, rank, value, {}) for name, value in names.items() for rank in (0, 1)]
+        ranks += [("zmon_activity", rank, 1, {"activity": "train"}) for rank in (0, 1)]
+        return [said(value, __name__=name, rank=str(rank), host="node-1", **more) for name, rank, value, more in ranks]
+
+
+def _answer(result: list[dict]) -> dict:
+    return {"status": "success", "data": {"result": result}}
+
+
+def _series(query: dict[str, str]) -> dict:
+    end, step = float(query["end"]), float(query["step"])
+    return {"metric": {"rank": "0", "host": "node-1"}, "values": [[end - step, "0.08"], [end, "NaN"]]}
+
+
+def text(app: AppTest) -> str:
+    return "\n".join(str(element.proto.body) for element in app.get("html"))
+
+
+def number(app: AppTest, label: str) -> str:
+    return re.search(f"<dt>{label}</dt><dd>(.*?)</dd>", text(app))[1]
+
+
+def choice(app: AppTest, label: str) -> Selectbox:
+    return next(box for box in app.selectbox if box.label == label)

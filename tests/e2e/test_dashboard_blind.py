@@ -1,0 +1,51 @@
+"""What does the dashboard say when those who know do not answer? That it cannot know, on every view."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.e2e.browser import opened, walk
+from tests.e2e.conftest import Job, Running, wait_for
+from tests.e2e.test_parts import answers
+from zmon.stack.part import free_port
+
+NOWHERE = "http://127.0.0.1:9"
+
+
+@pytest.fixture
+def dashboard(stack: Running) -> Iterator[Callable[..., str]]:
+    """`zmon dashboard` of one's own, whose hub and Prometheus a test names; returns its URL."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(hub: str, prometheus: str) -> str:
+        port = free_port(8600)
+        command = [sys.executable, "-m", "zmon", "dashboard", "--port", str(port), "--hub", hub]
+        process = subprocess.Popen([*command, "--prometheus", prometheus], env=stack.env, start_new_session=True)
+        started.append(process)
+        url = f"http://127.0.0.1:{port}"
+        wait_for("the dashboard answers", lambda: answers(f"{url}/_stcore/health"), 30)
+        return url
+
+    yield start
+    for process in started:
+        os.kill(process.pid, signal.SIGTERM)
+        process.wait(timeout=10)
+
+
+@pytest.mark.timeout(300)
+def test_every_view_says_what_does_not_answer(stack: Running, training: Job, dashboard: Callable[..., str]) -> None:
+    for dead in (("hub",), ("prometheus",), ("hub", "prometheus")):
+        base = dashboard(**{part: NOWHERE if part in dead else stack.urls[part] for part in ("hub", "prometheus")})
+        with opened() as page:
+            page.goto(f"{base}/job?job_id={training.job_id}&range=5m")
+            banner = page.get_by_test_id("zmon-banner")
+            for part in dead:
+                expect(banner).to_contain_text(f"ZMON_{part.upper()}_URL", timeout=30_000)
+            walk(page, f"without-{'-'.join(dead)}", "BLIND")
