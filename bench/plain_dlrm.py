@@ -1,9 +1,8 @@
 """The same DLRM as it is written with torch alone: all tables on every rank, DDP, sparse gradients, sparse Adagrad.
 
-DDP all-reduces dense gradients in buckets during backward. Sparse ones go the same way at the same time, as gloo does
-it: every rank gathers the rows of all; but each table's is begun here and not by DDP, which corrupts the heap of torch
-2.13 with them every few thousand steps (three small tables and a Linear, no code of ours: dead in 2 of 2 tries;
-this way alive in 4 of 4). torch's Adagrad updates the rows looked up, with a number of state for each element.
+DDP all-reduces dense gradients in buckets during backward. Sparse ones follow after it, as gloo does it: every rank
+gathers the rows of all. During backward torch 2.13 corrupts its heap with them every few thousand steps, whether DDP
+or a hook begins it. torch's Adagrad updates the rows looked up, with a number of state for each element.
 """
 
 from __future__ import annotations
@@ -53,12 +52,10 @@ class Plain:
     def __init__(self, shape: Shape, batches: Iterator[Loaded]) -> None:
         torch.manual_seed(1)
         self._batches, plain = batches, PlainDlrm(shape)
-        ours = [name for name, _ in plain.named_parameters() if name.startswith("tables.")]
-        DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(plain, ours)
+        of_tables = [name for name, _ in plain.named_parameters() if name.startswith("tables.")]
+        DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(plain, of_tables)
         self._model = DistributedDataParallel(plain)
-        self._travelling: list[tuple[Tensor, dist.Work]] = []
-        for table in plain.tables:
-            table.weight.register_post_accumulate_grad_hook(self._send)
+        self._weights = [table.weight for table in plain.tables]
         self._optimizer = torch.optim.Adagrad(self._model.parameters(), lr=0.02)
 
     def step(self) -> float:
@@ -67,15 +64,12 @@ class Plain:
         self._optimizer.zero_grad()
         loss = F.binary_cross_entropy_with_logits(self._model(batch), batch.labels)
         loss.backward()
-        for gradient, work in self._travelling:
+        travelling = [dist.all_reduce(weight.grad, async_op=True) for weight in self._weights]
+        for weight, work in zip(self._weights, travelling, strict=True):
             work.wait()
-            gradient /= dist.get_world_size()
-        self._travelling.clear()
+            weight.grad /= dist.get_world_size()
         self._optimizer.step()
         return loss.item()
-
-    def _send(self, weight: Tensor) -> None:
-        self._travelling.append((weight.grad, dist.all_reduce(weight.grad, async_op=True)))
 
 
 def _mlp(widths: tuple[int, ...], last: nn.Module) -> nn.Sequential:
