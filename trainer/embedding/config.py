@@ -11,7 +11,7 @@ KERNELS = ("auto", "torch", "fbgemm")
 class EmbeddingConfig:
     rows: tuple[int, ...]  # of each table, one table per sparse feature
     dim: int = 16  # columns, the same for all: the interaction multiplies them with each other
-    kernel: str = "auto"  # auto: fbgemm on GPUs where it is installed, else torch; on a CPU torch is faster
+    kernel: str = "auto"  # auto: fbgemm on GPUs where it is installed, else torch
 
     def __post_init__(self) -> None:
         require(len(self.rows) > 0, "embedding.rows", self.rows, "at least one table")
