@@ -1,11 +1,12 @@
 """What a reader looks at: which job, rank and host, and when. All of it is in the URL, so that a link shows the same.
 
-    ?job_id=ads&rank=3&range=1h&at=1795217275
+    ?job_id=ads&rank=3&range=1h&at=1795217275&what_if=net=2
 
 `range` is how far back, until now or until a little after `at`, the moment that an alert leads to. What nobody can
 make sense of is left out: a link that a pager cut in two still opens.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import ceil, isfinite
@@ -19,6 +20,7 @@ COLUMNS = 60  # of a heat map
 SHORTEST_WINDOW_SECONDS = 10  # five scrapes: a rate survives two that fail
 SHORTEST_GRID_SECONDS, LONGEST_GRID_SECONDS = 6, 60  # so long a chart of minutes, and one of days, may end before now
 RECORDED_SECONDS = 10  # how often dashboards/rules/panels.yaml records a rank
+FACTOR = re.compile(r"\d{1,4}(\.\d{1,4})?", re.ASCII)  # of a what-if
 AFTER = 1 / 3  # of the range lies after the moment that a link leads to, as far as that has passed
 
 
@@ -46,6 +48,7 @@ class Address:
     at: float | None = None  # unix seconds; None: now
     other: str | None = None  # a second job to compare with
     incident: str | None = None
+    what_if: tuple[tuple[str, float], ...] = ()  # what is how many times as much
 
     @classmethod
     def read(cls, params: Mapping[str, str]) -> "Address":
@@ -58,6 +61,7 @@ class Address:
             at=_moment(params.get("at", "")),
             other=params.get("other") or None,
             incident=params.get("incident") or None,
+            what_if=_factors(params.get("what_if", "")),
         )
 
     def params(self) -> dict[str, str]:
@@ -70,6 +74,7 @@ class Address:
             "at": None if self.at is None else int(self.at),
             "other": self.other,
             "incident": self.incident,
+            "what_if": ",".join(f"{what}={factor:g}" for what, factor in self.what_if) or None,
         }
         return {name: str(value) for name, value in told.items() if value is not None}
 
@@ -96,6 +101,11 @@ class Address:
 
 def _number(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 8 else None
+
+
+def _factors(text: str) -> tuple[tuple[str, float], ...]:
+    parts = (part.partition("=") for part in text.split(","))
+    return tuple((what, float(factor)) for what, _, factor in parts if what and FACTOR.fullmatch(factor))
 
 
 def _moment(text: str) -> float | None:

@@ -66,7 +66,7 @@ class Prometheus:
         graph = {"g0.expr": promql, "g0.tab": 0, "g0.range_input": f"{span.end - span.start}s"}
         if not is_now:
             graph["g0.end_input"] = f"{datetime.fromtimestamp(span.end, UTC):%Y-%m-%d %H:%M:%S}"
-        return f"{shown(self.url).rstrip('/')}/graph?{urlencode(graph)}"
+        return f"{shown(_seen_from_outside(self)).rstrip('/')}/graph?{urlencode(graph)}"
 
 
 # Answers are kept, and why there was none is kept for one refresh, so that twenty viewers do not wait for it in turn.
@@ -109,6 +109,17 @@ def _answered_over(prometheus: Prometheus, promql: str, legend: str, span: Span,
     asked = {"query": promql, "start": span.start, "end": span.end, "step": span.resolution}
     found = prometheus.asked_anew("query_range", LONG_SECONDS, **asked)
     return history(found, legend, span, most, keep_low=keep_low)
+
+
+@st.cache_resource(ttl=KEPT_SECONDS, max_entries=KEPT, show_spinner=False)
+def _seen_from_outside(prometheus: Prometheus) -> str:
+    """Where a browser finds it: what it was told with --web.external-url, else where we do."""
+    try:
+        told = ask_anew(*_PROMETHEUS, prometheus.url, "status/flags", (), TIMEOUT_SECONDS).get("data")
+    except Unreachable:  # what is asked like Prometheus need not have its flags
+        return prometheus.url
+    outside = told.get("web.external-url") if isinstance(told, dict) else None
+    return outside if str(outside).startswith(("http://", "https://")) else prometheus.url
 
 
 def _samples(found: list[dict]) -> list[Sample]:

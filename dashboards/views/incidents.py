@@ -2,7 +2,6 @@
 
 import pandas as pd
 import streamlit as st
-from streamlit.components.v1 import html
 
 from dashboards.asking import Unreachable
 from dashboards.views import banner, finding, frame
@@ -70,7 +69,7 @@ def _one(one: dict, seen: Seen) -> None:
     left, right = st.columns([3, 2])
     with left:
         try:
-            html(seen.hub.report(one["id"]), height=REPORT_PIXELS, scrolling=True)
+            st.iframe(seen.hub.report(one["id"]), height=REPORT_PIXELS)
         except Unreachable as error:
             st.html(f'<p class="zmon-unknown">Its page: {UNKNOWN}, {marked(str(error))}</p>')
     with right, st.container(border=True, key="zmon-runbook"):

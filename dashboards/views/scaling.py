@@ -3,6 +3,7 @@
 import streamlit as st
 
 from dashboards import curves
+from dashboards.address import Address
 from dashboards.asking import Unreachable
 from dashboards.panels import scaling as panels
 from dashboards.views import banner, frame, panel
@@ -23,7 +24,7 @@ def show(seen: Seen) -> None:
     panel.grid(panels.PANELS, seen)
     try:
         told = seen.hub.scaling(seen.job_id)
-        what_ifs = _what_ifs(told["what_ifs"]) if told["sizes"] else ()
+        what_ifs = _what_ifs(told["what_ifs"], seen.address) if told["sizes"] else ()
         if what_ifs:
             told = seen.hub.scaling(seen.job_id, what_if=what_ifs)
     except Unreachable as error:
@@ -40,17 +41,30 @@ def show(seen: Seen) -> None:
     _table(told, what_ifs)
 
 
-def _what_ifs(known: dict[str, str]) -> tuple[str, ...]:
-    """A slider for each thing that may be changed; what is as it is asks for nothing."""
+def _what_ifs(known: dict[str, str], address: Address) -> tuple[str, ...]:
+    """A slider for each thing that may be changed, set as the URL says; what is as it is asks for nothing."""
+    factors = {
+        what: factor for what, factor in address.what_if if what in known and factor in FACTORS and factor != AS_IT_IS
+    }
+
+    def moved(what: str, slider: str) -> None:
+        changed = {**factors, what: st.session_state[slider]}
+        frame.go(address.moved(what_if=tuple((what, by) for what, by in changed.items() if by != AS_IT_IS)))
+
     with st.expander("What if …?", expanded=True):
-        columns = st.columns(len(known))
-        factors = {
-            key: column.select_slider(
-                f"{key}: {says}", FACTORS, value=AS_IT_IS, key=f"what-if {key}", format_func=lambda n: f"{n:g}"
+        for column, (what, says) in zip(st.columns(len(known)), known.items(), strict=True):
+            factor = factors.get(what, AS_IT_IS)
+            slider = f"what-if {what}: {factor:g}"  # has the factor in it: a link that changes it moves the slider
+            column.select_slider(
+                f"{what}: {says}",
+                FACTORS,
+                value=factor,
+                key=slider,
+                format_func=lambda n: f"{n:g}",
+                on_change=moved,
+                args=(what, slider),
             )
-            for column, (key, says) in zip(columns, known.items(), strict=True)
-        }
-    return tuple(f"{key}={factor:g}" for key, factor in factors.items() if factor != AS_IT_IS)
+    return tuple(f"{what}={factor:g}" for what, factor in factors.items())
 
 
 def _curve(told: dict, what_ifs: tuple[str, ...]) -> None:

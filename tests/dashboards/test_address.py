@@ -13,6 +13,7 @@ NOW = 1_795_217_275.4
         Address(),
         Address(job_id="ads", rank=0, range="6h", at=1_795_000_000),
         Address(job_id="ads", host="node-1", other="video", incident="f1"),
+        Address(job_id="ads", what_if=(("net", 2), ("own", 0.25))),
     ],
 )
 def test_an_address_survives_its_url(address):
@@ -30,6 +31,12 @@ def test_what_is_as_usual_is_not_in_the_url():
 )  # fmt: skip
 def test_what_nobody_can_read_is_left_out(params):
     assert Address.read(params) == Address()
+
+
+@pytest.mark.parametrize("text", ["net", "=2", "net=", "net=-1", "net=nan", "net=1e9", "net=\N{SUPERSCRIPT TWO}", ",,"])
+def test_a_what_if_that_nobody_can_read_is_left_out_and_the_others_stay(text):
+    assert Address.read({"what_if": text}).what_if == ()
+    assert Address.read({"what_if": f"own=0.5,{text}"}).what_if == (("own", 0.5),)
 
 
 def test_another_job_has_other_ranks_and_hosts():

@@ -95,6 +95,26 @@ def test_a_link_to_now_stays_the_same_however_late_it_gets():
     assert len(links) == 1
 
 
+@pytest.mark.parametrize(
+    ("flags", "begins"),
+    [
+        ({"web.external-url": "https://prom.example.com/x/"}, "https://prom.example.com/x/graph?"),
+        ({"web.external-url": "https://me:secret@prom.example.com"}, "https://prom.example.com/graph?"),
+        ({"web.external-url": ""}, "{url}/graph?"),
+        ({"web.external-url": "javascript:alert(1)"}, "{url}/graph?"),
+        ({}, "{url}/graph?"),
+        ([], "{url}/graph?"),
+    ],
+)
+def test_a_link_leads_where_a_browser_finds_prometheus(answering, flags, begins):
+    url, asked, said = answering
+    said["data"] = flags
+    for _ in range(5):
+        link = Prometheus(url).link("up", Span(0, 60, 2), is_now=True)
+    assert link.startswith(begins.format(url=url))
+    assert [path for path, _ in asked] == ["/api/v1/status/flags"]
+
+
 def test_a_hub_of_another_version_is_no_hub(answering):
     url, _, said = answering
     said |= {"schema": 2, "jobs": []}

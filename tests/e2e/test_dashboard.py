@@ -11,10 +11,11 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.e2e.browser import LOOKS, assert_unbroken, keep, opened, walk
+from tests.e2e.browser import LOOKS, SETTLED, assert_unbroken, keep, opened, walk
 from tests.e2e.conftest import HOST, Job, Running, wait_for
 
 RANK = 2
+REFRESH_MS = 2000
 
 
 @pytest.fixture
@@ -132,6 +133,31 @@ def test_what_stands_for_a_minute_is_drawn_anew_at_once_when_somebody_is_blamed(
         expect(runbook).to_be_visible(timeout=12_000)
     finally:
         os.kill(pid, signal.SIGCONT)
+
+
+def test_a_time_range_and_a_host_are_chosen_with_the_mouse_and_go_along(
+    stack: Running, training: Job, page: Page
+) -> None:
+    recorded = f'zmon:job_host:ranks{{job_id="{training.job_id}"}}'
+    wait_for("rules have recorded its hosts", lambda: stack.query(recorded), 60)
+    page.goto(f"{stack.urls['dashboard']}/ranks?job_id={training.job_id}")
+    page.get_by_role("button", name="1h", exact=True).click()
+    page.wait_for_url("**range=1h*")
+    page.get_by_test_id("stPopover").get_by_role("button", name=training.job_id).click()
+    hosts = page.get_by_role("combobox", name="Host")
+    expect(hosts).to_be_visible(timeout=20_000)
+    page.wait_for_timeout(2 * REFRESH_MS)  # what is open stays open while the page is refreshed
+    hosts.fill(HOST)
+    page.get_by_role("option", name=HOST, exact=True).click()
+    page.wait_for_url(f"**host={HOST}*")
+    assert "range=1h" in page.url
+    page.keyboard.press("Escape")
+    page.get_by_test_id("stPageLink").get_by_text("Hardware", exact=True).click()
+    page.wait_for_function(SETTLED, arg="Hardware", timeout=20_000)
+    assert {"host": [HOST], "range": ["1h"]}.items() <= parse_qs(urlsplit(page.url).query).items()
+    expect(page.get_by_test_id("stPopover")).to_contain_text(f"{training.job_id} on {HOST}")
+    assert_unbroken(page, "Hardware")
+    keep(page, "host-hardware")
 
 
 def test_an_unknown_job_is_not_called_healthy(stack: Running, page: Page) -> None:
