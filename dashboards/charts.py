@@ -56,10 +56,10 @@ def tables(values: pd.DataFrame, marks: tuple[Mark, ...], begin: float, end: flo
     _, told = grid(values)
     times = ((values["time"] - EPOCH) / pd.Timedelta(milliseconds=1)).to_numpy().reshape(told.shape)
     series = values["series"].to_numpy(dtype=object).reshape(told.shape)
-    known = np.pad(~np.isnan(told), ((0, 0), (1, 1)))
-    is_known, was_known, will_be_known = known[:, 1:-1], known[:, :-2], known[:, 2:]
     shown = times >= 1e3 * begin
-    drawn, alone = (is_known | was_known) & shown, is_known & ~was_known & ~will_be_known & shown
+    known = np.pad(~np.isnan(told) & shown, ((0, 0), (1, 1)))
+    is_known, was_known, will_be_known = known[:, 1:-1], known[:, :-2], known[:, 2:]
+    drawn, alone = (is_known | was_known) & shown, is_known & ~was_known & ~will_be_known
     lines = {"time": times[drawn], "series": series[drawn], "value": told[drawn]}
     rows = [_row(mark) for mark in (*marks, Mark("span", "", begin, begin), Mark("span", "", end, end))]
     rows += [

@@ -89,6 +89,12 @@ def test_a_chart_of_nothing_has_a_begin_and_an_end():
     assert tables["marks"]["time"].to_pylist() == [30_000, 60_000]
 
 
+def test_so_is_the_only_value_since_the_job_began():
+    tables = charts.tables(frame(0, [1, 2]), (), 5, 60)
+    assert [row["value"] for row in tables["marks"].to_pylist() if row["kind"] == "alone"] == [2]
+    assert tables["lines"].num_rows == 1
+
+
 def test_a_line_ends_at_a_gap():
     lines = charts.tables(frame(0, [1, NAN, NAN, 1]), (), 0, 60)["lines"].to_pylist()
     assert [row["time"] for row in lines] == [0, 10_000, 30_000]
