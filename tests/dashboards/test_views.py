@@ -169,7 +169,7 @@ def test_what_if_asks_for_what_was_changed(opened, world):
 def test_what_if_is_in_the_url_and_a_link_with_it_asks_the_same(opened, world):
     app = opened("scaling", job_id="ads")
     app.select_slider[0].set_value(2).run()
-    assert app.query_params["what_if"] == "net=2"
+    assert app.query_params["what_if"] in ("net=2", ["net=2"])  # by version of Streamlit
     world.asked_hub.clear()
     sent = opened("scaling", job_id="ads", what_if="net=4")
     assert sent.select_slider[0].value == 4
