@@ -84,12 +84,24 @@ class Address:
             changes = {"rank": None, "host": None, "incident": None, **changes}
         return replace(self, **changes)
 
-    def span(self, now: float, points: int = POINTS, finest: int = REFRESH_SECONDS, *, turn: float = 0.0) -> Span:
+    def span(
+        self,
+        now: float,
+        points: int = POINTS,
+        finest: int = REFRESH_SECONDS,
+        *,
+        turn: float = 0.0,
+        begin: float | None = None,
+    ) -> Span:
         """What its charts show, seen at `now`: so many points, none closer than `finest` seconds to the next.
 
-        `turn`, from 0 to 1: whether a viewer is one of the first or of the last who see the next points.
+        `turn`, from 0 to 1: whether a viewer is one of the first or of the last who see the next points. Of what began
+        at `begin` a shorter range shows all, where one does, and in more detail.
         """
         seconds = RANGES[self.range]
+        if begin is not None:
+            looked = now if self.at is None else min(now, self.at + AFTER * seconds)
+            seconds = min((enough for enough in RANGES.values() if looked - begin <= enough < seconds), default=seconds)
         resolution = max(finest, seconds // points)
         grid = min(resolution * ceil(SHORTEST_GRID_SECONDS / resolution), LONGEST_GRID_SECONDS)
         latest = now - turn * TURNS * grid

@@ -35,6 +35,7 @@ def table(panel: Panel, values: pd.DataFrame, resolution: int, blamed: Container
     rows = pd.DataFrame(
         {
             "kind": "row",
+            "place": range(len(order)),
             "series": [f"{names[place]} {CULPRIT}" if names[place] in blamed else names[place] for place in order],
             "value": lightest.reduce(told, axis=1),
             "mean": np.nanmean(told, axis=1),
@@ -79,7 +80,7 @@ def drawing(panel: Panel, height: int, *, is_long: bool) -> dict:
                     "y": {
                         "field": "series",
                         "type": "nominal",
-                        "sort": None,
+                        "sort": {"field": "place", "op": "min"},  # else a row that moves keeps its old label
                         "title": None,
                         "axis": {"labelOverlap": True, "ticks": False, "domain": False},
                     },

@@ -40,6 +40,7 @@ class Prometheus:
     """The history of every number."""
 
     url: str = field(default_factory=lambda: os.environ.get("ZMON_PROMETHEUS_URL", "http://127.0.0.1:9090"))
+    answers: bool = True  # did so a moment ago: else each question about the past would wait for it
 
     def now(self, promql: str, made: Callable[[list[Sample]], T] = list) -> T:
         """The value of every series that matches, an empty list if none does; or what is `made` of it, once for all."""
@@ -47,11 +48,17 @@ class Prometheus:
 
     def then(self, promql: str, at: int) -> list[Sample]:
         """The same at that moment, which may look back for long."""
+        self._must_answer()
         return known(_then(self, promql, at))
 
     def over(self, promql: str, legend: str, span: Span, most: int = MOST_SERIES, *, keep_low: bool = False) -> History:
         """Every series that matches, over time; of too many those that go highest, or lowest."""
+        self._must_answer()
         return known(_over(self, promql, legend, span, most, keep_low))
+
+    def _must_answer(self) -> None:
+        if not self.answers:
+            raise Unreachable("Prometheus does not answer")
 
     def asked_anew(self, endpoint: str, seconds: float, **params: object) -> list[dict]:
         """The series as Prometheus gives them."""

@@ -57,6 +57,11 @@ def marked(text: str) -> str:
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text)).replace("\n", "<br>")
 
 
+def plain(text: str) -> str:
+    """As Markdown that says just this: what others wrote is no picture, no link and no emphasis either."""
+    return re.sub(r"([!-/:-@\[-`{-~])", r"\\\1", text)
+
+
 def link(view: str, params: Mapping[str, str], text: str) -> str:
     """As HTML: a way to another view, in the same tab."""
     return f'<a href="{escape(f"{view}?{urlencode(params)}")}" target="_self">{escape(text)}</a>'

@@ -15,6 +15,7 @@ from dashboards.queries import quoted
 
 MANY_SERIES = 10  # as many lines as a reader can still tell apart
 SERIES = re.compile(r"\bzmon(?::\w+:\w+|_[a-z0-9_]+)")
+MOST_AREAS = 30  # causes, phases and ops
 MOST_ROWS = 128  # of a heat map: three pixels each on a laptop
 
 Unit = Literal["seconds", "bytes", "bytes/s", "samples/s", "share", "per second", "°C", "W", "Hz", ""]
@@ -94,8 +95,8 @@ class Panel:
 
     @property
     def most(self) -> int:
-        """Lines or rows."""
-        return MOST_ROWS if self.shape == "rows" else MANY_SERIES
+        """Lines, rows or areas: what is stacked is a sum only with all that belongs to it."""
+        return {"lines": MANY_SERIES, "rows": MOST_ROWS, "areas": MOST_AREAS}[self.shape]
 
     @property
     def is_recorded(self) -> bool:

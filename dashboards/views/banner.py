@@ -82,7 +82,7 @@ def show(seen: Seen, *, of_all: bool = False) -> None:
         finding.more(worst)
     for other in [one for one in (*glance.findings, *glance.elsewhere) if one is not worst]:
         what = f"Also {other['severity']} in {other['job_id']}: {other['cause']} {finding.culprit(other)}".strip()
-        lead = link("job", seen.address.moved(job_id=other["job_id"]).params(), "look")
+        lead = link("job", finding.there(other, seen.address).params(), "look")
         st.html(f'<p class="zmon-other"><b>{escape(what)}</b> · {marked(other["summary"])} · {lead}</p>')
     _then(seen)
 
@@ -124,11 +124,7 @@ def pressing(glance: Glance) -> dict | None:
 def _then(seen: Seen) -> None:
     """What stood at the moment that a link leads to, where it is over by now."""
     at = seen.address.at
-    over = (
-        []
-        if at is None
-        else [one for one in seen.now.past if one["resolved"] and one["onset"] <= at <= one["resolved"]]
-    )
+    over = [] if at is None else [one for one in seen.now.past if one["resolved"] and finding.stood(one, at)]
     for one in over[:MOST_THEN]:
         who = f"{one['cause']} {finding.culprit(one)}".strip()
         lead = link("incidents", seen.address.moved(incident=one["id"]).params(), "the incident")

@@ -36,6 +36,16 @@ def when(finding: dict, now: float) -> str:
     return f"{clock(finding['onset'])} to {clock(finding['resolved'])}, {lasted}; it is over"
 
 
+def stood(finding: dict, at: float | None) -> bool:
+    """Whether it did at that moment: in a URL that is a whole second, and may be the one that it began in."""
+    return at is not None and int(finding["onset"]) <= at <= (finding["resolved"] or at)
+
+
+def there(finding: dict, address: Address) -> Address:
+    """Its job, at the moment that is looked at; now, where it did not stand then."""
+    return address.moved(job_id=finding["job_id"], at=address.at if stood(finding, address.at) else None)
+
+
 def more(finding: dict) -> None:
     """What to read on the way to the machine: each opens in place."""
     with st.expander(f"Runbook: {finding['cause']}"):
@@ -81,7 +91,7 @@ def runbook(reference: str) -> str:
 
 def _leads(finding: dict, address: Address) -> str:
     """To the culprit's row, and to the incident."""
-    there = address.moved(job_id=finding["job_id"])
-    leads = [link("ranks", there.moved(rank=rank).params(), f"rank {rank} in detail") for rank in finding["ranks"][:1]]
-    leads.append(link("incidents", there.moved(incident=finding["id"]).params(), "the incident"))
+    where = there(finding, address)
+    leads = [link("ranks", where.moved(rank=rank).params(), f"rank {rank} in detail") for rank in finding["ranks"][:1]]
+    leads.append(link("incidents", where.moved(incident=finding["id"]).params(), "the incident"))
     return " · ".join(leads)

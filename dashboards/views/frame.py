@@ -8,6 +8,7 @@ minute that no point was added to.
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from random import random
 
 import streamlit as st
@@ -17,7 +18,7 @@ from dashboards.glance import glance
 from dashboards.queries import Hub, Prometheus
 from dashboards.views.seen import Seen
 from dashboards.views.style import CSS
-from dashboards.words import clock, moment
+from dashboards.words import clock, moment, plain
 
 View = Callable[[Seen], None]
 
@@ -60,9 +61,12 @@ def _try_again(first: Iterator[str]) -> None:
 
 def _look(title: str, is_of_a_job: bool) -> Seen:
     address, prometheus, hub = Address.read(st.query_params), Prometheus(), Hub()
+    if not is_of_a_job:
+        address = address.moved(at=None)  # it says how all of them are now, and leads there
     now = glance(prometheus, hub, address.job_id if is_of_a_job else None)
+    asked = replace(prometheus, answers=now.prometheus_answers)
     turn = st.session_state.setdefault("turn", random())
-    return Seen(now, address, prometheus, hub, title, is_of_a_job, turn)
+    return Seen(now, address, asked, hub, title, is_of_a_job, turn)
 
 
 @contextmanager
@@ -93,7 +97,7 @@ def choices(seen: Seen, *more: Callable[[Seen], None]) -> None:
     with st.container(horizontal=True, vertical_alignment="center", key="zmon-choices"):
         _time_range(address)
         if job_ids or more:
-            with st.popover(" on ".join(filter(None, [seen.job_id, address.host])) or "none chosen"):
+            with st.popover(plain(" on ".join(filter(None, [seen.job_id, address.host])) or "none chosen")):
                 if job_ids:
                     chosen("Job", job_ids, seen.job_id, lambda job_id: address.moved(job_id=job_id))
                 for choice in more:

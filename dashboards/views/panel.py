@@ -14,8 +14,6 @@ from dashboards.colours import in_order
 from dashboards.history import History
 from dashboards.marks import Mark
 from dashboards.panels import Panel
-from dashboards.panels.panel import MOST_ROWS
-from dashboards.queries import MOST_SERIES
 from dashboards.views.seen import Seen
 from dashboards.words import UNKNOWN, marked, moment
 
@@ -26,9 +24,8 @@ _AHEAD = ThreadPoolExecutor(4, "ask")  # of all viewers
 
 def ahead(panels: tuple[Panel, ...], seen: Seen) -> None:
     """All of these are asked at once, while the page is drawn: when the turn of one comes, its answer is there."""
-    if seen.now.prometheus_answers:
-        for panel in panels:
-            _AHEAD.submit(_question(panel, seen)[2])
+    for panel in panels:
+        _AHEAD.submit(_question(panel, seen)[2])
 
 
 def show(panel: Panel, seen: Seen) -> None:
@@ -36,8 +33,6 @@ def show(panel: Panel, seen: Seen) -> None:
     promql, span, ask = _question(panel, seen)
     heading(panel.question, panel.unit, promql, seen, span)
     try:
-        if not seen.now.prometheus_answers:  # asked a moment ago: each chart would wait for it
-            raise Unreachable("Prometheus does not answer")
         found = ask()
         if found.known_until is None:
             raise Unreachable("it is NaN" if panel.nan_is_news and found.nan_until else _absent(panel))
@@ -69,8 +64,8 @@ def _question(panel: Panel, seen: Seen) -> tuple[str, Span, Callable[[], History
     span = seen.rows_span if are_rows else seen.span
     asked = seen.asked(span, is_recorded=panel.is_recorded)
     promql = panel.asked(asked)
-    most, keep_low = (MOST_ROWS, panel.light_is == "low") if are_rows else (MOST_SERIES, False)
-    return promql, span, partial(seen.prometheus.over, promql, panel.name(asked), span, most, keep_low=keep_low)
+    keep_low = are_rows and panel.light_is == "low"
+    return promql, span, partial(seen.prometheus.over, promql, panel.name(asked), span, panel.most, keep_low=keep_low)
 
 
 def _lines(panel: Panel, seen: Seen, found: History, span: Span, marked: tuple[Mark, ...]) -> None:

@@ -27,6 +27,7 @@ COLUMNS = {  # what the hub tells of a rank, and what it is called here
     "last_words": "last words",
 }
 SHORT_ROWS, TABLE_PIXELS = 8, 330
+CULPRIT_PIXELS = 90
 
 
 def show(seen: Seen) -> None:
@@ -57,11 +58,14 @@ def _table(seen: Seen) -> None:
     blamed = {rank for one in seen.now.findings if one["severity"] != "info" for rank in one["ranks"]}
     rows.sort(key=lambda row: (row["rank"] not in blamed, row["rank"]))
     table = pd.DataFrame([{"": f"{heat.CULPRIT} culprit" if row["rank"] in blamed else "", **row} for row in rows])
-    key = f"ranks of {seen.job_id}"
+    places = [row["rank"] for row in rows]
+    rank, host = seen.address.rank, seen.address.host
+    # A row is chosen by its place: where others come to stand in theirs, it is another table.
+    key = f"ranks of {seen.job_id} {host}: {rank} of {len(places)}, first {sorted(blamed)}"
 
     def chosen() -> None:
-        places = st.session_state[key].selection.rows
-        frame.go(seen.address.moved(rank=int(table["rank"].iloc[places[0]]) if places else None))
+        rows = st.session_state[key].selection.rows
+        frame.go(seen.address.moved(rank=int(places[rows[0]]) if rows else None))
 
     st.dataframe(
         table,
@@ -70,6 +74,8 @@ def _table(seen: Seen) -> None:
         key=key,
         on_select=chosen,
         selection_mode="single-row",
+        selection_default={"selection": {"rows": [places.index(rank)]}} if rank in places else None,
+        column_config={"": st.column_config.TextColumn(width=CULPRIT_PIXELS)},
     )
 
 
@@ -81,6 +87,11 @@ def _named(row: dict) -> dict:
 def _one(seen: Seen, rank: int) -> None:
     """What is known of one rank: who blames it, and what it does over time."""
     st.markdown(f"#### Rank {rank}")
+    if seen.num_ranks and rank >= seen.num_ranks:
+        st.html(
+            f'<p class="zmon-unknown">There is no rank {rank}: {marked(seen.job_id or "")} has {seen.num_ranks}.</p>'
+        )
+        return
     for one in seen.now.findings:
         if rank in one["ranks"]:
             st.html(f'<p class="zmon-other"><b>{marked(one["cause"])}</b> · {marked(one["summary"])}</p>')

@@ -8,7 +8,7 @@ from dashboards.asking import Unreachable
 from dashboards.panels import scaling as panels
 from dashboards.views import banner, frame, panel
 from dashboards.views.seen import Seen
-from dashboards.words import UNKNOWN, count, duration, marked, share
+from dashboards.words import UNKNOWN, count, duration, marked, plain, share
 
 FACTORS = (0.25, 0.5, 0.75, 1, 1.25, 1.5, 2, 3, 4, 8)
 AS_IT_IS = 1
@@ -70,7 +70,9 @@ def _what_ifs(known: dict[str, str], address: Address) -> tuple[str, ...]:
 def _curve(told: dict, what_ifs: tuple[str, ...]) -> None:
     st.markdown("**How many samples would more ranks train on?** samples/s")
     st.vega_lite_chart(curves.samples(told, ", ".join(what_ifs)), curves.SAMPLES, key="chart-curve")
-    st.caption(f"Recorded of jobs named {told['name']}; ideal is as many times the smallest size as there are ranks.")
+    st.caption(
+        f"Recorded of jobs named {plain(told['name'])}; ideal is as many times the smallest size as there are ranks."
+    )
 
 
 def _parts(told: dict) -> None:

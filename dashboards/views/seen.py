@@ -8,6 +8,7 @@ from dashboards.address import COLUMNS, RECORDED_SECONDS, Address, Span
 from dashboards.glance import Glance
 from dashboards.panels import Asked
 from dashboards.queries import Hub, Prometheus
+from dashboards.views.finding import stood
 
 RECORDED_POINTS = 2  # a rate needs as many
 
@@ -34,18 +35,18 @@ class Seen:
         """Those that stand at the moment that is looked at, remarks left out."""
         at, standing = self.address.at, self.now.findings
         if at is not None:
-            standing = tuple(one for one in self.now.past if one["onset"] <= at <= (one["resolved"] or at))
+            standing = tuple(one for one in self.now.past if stood(one, at))
         return tuple(one for one in standing if one["severity"] != "info")
 
     @property
     def span(self) -> Span:
         """What charts show."""
-        return self.address.span(self.now.at, turn=self.turn)
+        return self.address.span(self.now.at, turn=self.turn, begin=self._begin)
 
     @property
     def rows_span(self) -> Span:
         """What heat maps show."""
-        return self.address.span(self.now.at, COLUMNS, RECORDED_SECONDS, turn=self.turn)
+        return self.address.span(self.now.at, COLUMNS, RECORDED_SECONDS, turn=self.turn, begin=self._begin)
 
     @cached_property
     def marks(self) -> tuple[marks.Mark, ...]:
@@ -66,14 +67,24 @@ class Seen:
         return self.address, self.span, now.job_ids, self.job_id, self._sizes, answers, blamed
 
     @property
+    def num_ranks(self) -> int | None:
+        """Of the job."""
+        return self.now.num_ranks
+
+    @property
     def _sizes(self) -> tuple[int | None, int | None]:
         """Ranks and hosts of the job."""
-        return self.now.num_ranks, len((self.now.job or {}).get("hosts", ())) or None
+        return self.num_ranks, len((self.now.job or {}).get("hosts", ())) or None
 
     def begin(self, span: Span) -> float:
         """From when on there is something of the job in that span: all its charts begin there."""
+        return max(span.start, self._begin or span.start)
+
+    @property
+    def _begin(self) -> float | None:
+        """When the job began, as far as its time is accounted for."""
         spent = sum((self.now.job or {}).get("time", {}).values())
-        return max(span.start, self.now.at - spent) if spent else span.start
+        return self.now.at - spent if spent else None
 
     def asked(self, span: Span, *, is_recorded: bool = False) -> Asked:
         """As PromQL knows it. A rate of what is recorded every so often needs a window as wide."""
