@@ -15,12 +15,14 @@ from dashboards.colours import CAUSES, GREY, ORANGE, SERIES, VERMILLION, of_caus
 from dashboards.history import grid
 from dashboards.marks import Mark
 from dashboards.panels import Panel
+from dashboards.words import UNKNOWN
 
 LINES, MARKS = "lines", "marks"  # the tables of a drawing
 MARK = pa.schema(
-    [(name, pa.string()) for name in ("kind", "series", "severity")]
+    [(name, pa.string()) for name in ("kind", "series", "severity", "text")]
     + [(name, pa.float64()) for name in ("time", "until", "value")]
 )
+TEXT_SHARE = 1 / 6  # of a chart is about as wide as a finding's name
 EPOCH = pd.Timestamp(0, tz="UTC")
 HEIGHT_PIXELS = 230
 LEGEND_COLUMNS, LEGEND_PIXELS = 3, 18  # a row of it, which is taken off the chart above it
@@ -62,6 +64,7 @@ def tables(values: pd.DataFrame, marks: tuple[Mark, ...], begin: float, end: flo
     drawn, alone = (is_known | was_known) & shown, is_known & ~was_known & ~will_be_known
     lines = {"time": times[drawn], "series": series[drawn], "value": told[drawn]}
     rows = [_row(mark) for mark in (*marks, Mark("span", "", begin, begin), Mark("span", "", end, end))]
+    _named(rows, TEXT_SHARE * 1e3 * (end - begin))
     rows += [
         {"kind": "alone", "time": time, "series": name, "value": value}
         for time, name, value in zip(times[alone], series[alone], told[alone], strict=True)
@@ -72,6 +75,14 @@ def tables(values: pd.DataFrame, marks: tuple[Mark, ...], begin: float, end: flo
 def _row(mark: Mark) -> dict:
     times = {"time": 1e3 * mark.start, "until": 1e3 * mark.end}
     return {"kind": mark.kind, **times, "series": mark.label, "severity": mark.severity}
+
+
+def _named(rows: list[dict], apart: float) -> None:
+    """What a finding is called stands beside it where there is room: the name of one before it would lie under it."""
+    last = -apart
+    for row in sorted((row for row in rows if row["kind"] == "finding"), key=lambda row: row["time"]):
+        if row["time"] - last >= apart:
+            row["text"], last = f"cause {row['series']}" if row["series"] == UNKNOWN else row["series"], row["time"]
 
 
 def drawing(panel: Panel, names: list[str], kinds: set[str], culprits: tuple[int, ...], *, is_long: bool) -> dict:
@@ -181,7 +192,7 @@ _MARKED: dict[str, tuple[dict, ...]] = {  # by kind, the undermost first
         },
         {
             "mark": {"type": "text", "align": "left", "baseline": "top", "dx": 4, "y": 4, "fontWeight": "bold"},
-            "encoding": {**_AT, "color": _TINT, "text": {"field": "series"}},
+            "encoding": {**_AT, "color": _TINT, "text": {"field": "text"}},
         },
     ),
     "moment": ({"mark": {"type": "rule", "strokeWidth": 2, "color": GREY}, "encoding": _AT},),  # where a link leads to

@@ -40,10 +40,11 @@ class Prometheus:
     """The history of every number."""
 
     url: str = field(default_factory=lambda: os.environ.get("ZMON_PROMETHEUS_URL", "http://127.0.0.1:9090"))
-    answers: bool = True  # did so a moment ago: else each question about the past would wait for it
+    answers: bool = True  # did so a moment ago: else each question would wait for it
 
     def now(self, promql: str, made: Callable[[list[Sample]], T] = list) -> T:
         """The value of every series that matches, an empty list if none does; or what is `made` of it, once for all."""
+        self._must_answer()
         return known(_now(self, promql, made))
 
     def then(self, promql: str, at: int) -> list[Sample]:

@@ -52,6 +52,7 @@ max by (rank, kind) (zmon:rank_memory:bytes{job_id=$job$of_host})
 """,
 )
 
+# What took a minute is counted once it is over: for that moment a rank would do more than one thing at a time.
 RANK_TIME = Panel(
     key="rank_time",
     question="What does this rank spend its time on?",
@@ -59,11 +60,11 @@ RANK_TIME = Panel(
     legend="{part}",
     shape="areas",
     promql="""
-label_replace(
+clamp_max(label_replace(
   sum by (phase) (rate(zmon_phase_seconds_total{job_id=$job, rank=$rank}[$window])), "part", "$1", "phase", "(.+)")
 or label_replace(
   sum by (op) (rate(zmon_collective_exposed_seconds_total{job_id=$job, rank=$rank}[$window])),
-  "part", "wait: $1", "op", "(.+)")
+  "part", "wait: $1", "op", "(.+)"), 1)
 """,
 )
 

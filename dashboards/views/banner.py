@@ -69,15 +69,18 @@ def show(seen: Seen, *, of_all: bool = False) -> None:
     if of_all and glance.jobs and said.word in ("HEALTHY", "FINISHED", "ENDED"):
         glance, said = replace(glance, job_id=None), _of_all(glance)
     worst = pressing(glance)
-    lines = finding.blame(worst, glance.at, seen.address) if worst else [f"<p>{marked(said.line)}</p>"]
-    lines += [f'<p class="blind">{marked(line)}</p>' for line in glance.blind]
-    if firing := [one.alert for one in glance.firing if one.job_id in (None, glance.job_id)]:
-        lines.append(f"<p>Alerts firing: {escape(', '.join(firing))}</p>")
-    st.html(
-        f'<section class="zmon-banner" data-testid="zmon-banner" style="--tint:{said.colour}">'
-        f'{_as_of(glance)}<p class="word" role="status"><span aria-hidden="true">{said.sign}</span> {said.word}'
-        f" <small>{escape(glance.job_id or '')}</small></p>{''.join(lines)}</section>"
+    word = (
+        f'<p class="word" role="status"><span aria-hidden="true">{said.sign}</span> {said.word}'
+        f" <small>{escape(glance.job_id or '')}</small></p>"
     )
+    more = _blind(glance)
+    if firing := [one.alert for one in glance.firing if one.job_id in (None, glance.job_id)]:
+        more += f"<p>Alerts firing: {escape(', '.join(firing))}</p>"
+    if worst:
+        why = f"<p>{marked(worst['summary'])}</p>"
+        _sections(glance, said, word + finding.who(worst) + more, why, finding.next_step(worst, seen.address))
+    else:
+        _sections(glance, said, f"{word}<p>{marked(said.line)}</p>{more}")
     if worst:
         finding.more(worst)
     for other in [one for one in (*glance.findings, *glance.elsewhere) if one is not worst]:
@@ -101,19 +104,29 @@ def line(seen: Seen) -> None:
     glance, said = seen.now, headline(seen.now)
     worst = pressing(glance)
     what = f"{worst['cause']} {finding.culprit(worst)}".strip() if worst else said.line
-    blind = "".join(f'<p class="blind">{marked(one)}</p>' for one in glance.blind)
     lead = link("job", seen.address.moved(job_id=glance.job_id).params(), glance.job_id) if glance.job_id else ""
-    st.html(
-        f'<section class="zmon-banner" data-testid="zmon-banner" style="--tint:{said.colour}">'
-        f'{_as_of(glance)}<p><b class="sign" role="status"><span aria-hidden="true">{said.sign}</span> {said.word}</b>'
-        f" {lead} · {marked(what)}</p>{blind}</section>"
-    )
+    sign = f'<b class="sign" role="status"><span aria-hidden="true">{said.sign}</span> {said.word}</b>'
+    _sections(glance, said, f"<p>{sign} {lead} · {marked(what)}</p>{_blind(glance)}")
     _then(seen)
 
 
-def _as_of(glance: Glance) -> str:
-    """How fresh that is: a page whose connection is lost says what it said last."""
-    return f'<p class="as-of" data-testid="zmon-as-of">as of {clock(glance.at)}</p>'
+def _blind(glance: Glance) -> str:
+    return "".join(f'<p class="blind">{marked(line)}</p>' for line in glance.blind)
+
+
+def _sections(glance: Glance, said: Headline, *parts: str) -> None:
+    """Each part is an element: one that changes takes with it what a reader has marked in it to copy.
+
+    How fresh it all is stands beside it, for it moves: a page whose connection is lost says what it said last.
+    """
+    worst = pressing(glance)
+    stands = f", {finding.toll(worst, glance.at)}" if worst else ""
+    with st.container(key="zmon-headline", gap=None):
+        st.html(f'<p class="zmon-as-of" data-testid="zmon-as-of">as of {clock(glance.at)}{stands}</p>')
+        for place, part in enumerate(parts):
+            known = ' data-testid="zmon-banner"' if place == 0 else ""
+            ends = f"{'first ' * (place == 0)}{'last' * (place == len(parts) - 1)}"
+            st.html(f'<section class="zmon-banner {ends}"{known} style="--tint:{said.colour}">{part}</section>')
 
 
 def pressing(glance: Glance) -> dict | None:
@@ -130,7 +143,7 @@ def _then(seen: Seen) -> None:
         lead = link("incidents", seen.address.moved(incident=one["id"]).params(), "the incident")
         st.html(
             f'<p class="zmon-other" data-testid="zmon-then"><b>At {clock(at)}: {escape(who)}</b>,'
-            f" {finding.when(one, seen.now.at)} · {marked(one['summary'])} · {lead}</p>"
+            f" {finding.when(one)} · {marked(one['summary'])} · {lead}</p>"
         )
 
 

@@ -34,7 +34,7 @@ def show(seen: Seen) -> None:
         before = _last(seen, other_id, until) if seen.address.other else until - seconds
         other = side(seen.prometheus, other_id, before, seconds)
     except Unreachable as error:
-        st.html(f'<p class="zmon-unknown" data-testid="zmon-compare">Both sides: {UNKNOWN}, {marked(str(error))}</p>')
+        st.html(f'<p class="zmon-unknown" data-testid="zmon-compare">What differs: {UNKNOWN}, {marked(str(error))}</p>')
         return
     asked = "\n\n".join(f"{name}: {promql}" for name, promql in ASKED.items())
     panel.heading("What differs in a step?", "", asked, seen, seen.span)
@@ -54,7 +54,8 @@ def _other(seen: Seen) -> None:
     try:
         known = jobs(seen.prometheus, seen.now.at)
     except Unreachable:
-        known = list(filter(None, [seen.address.other]))
+        known = []
+    known = list(dict.fromkeys([*known, *filter(None, [seen.address.other])]))  # the one in the URL can be left again
     frame.chosen(
         "Compare with",
         [ITSELF, *(job_id for job_id in known if job_id != seen.job_id)],

@@ -15,23 +15,31 @@ _PACKAGE = Path(__file__).parents[1]  # a wheel has docs/ within it, a checkout 
 RUNBOOKS = (_PACKAGE if (_PACKAGE / "docs").is_dir() else _PACKAGE.parent) / "docs" / "runbooks.md"
 
 
-def blame(finding: dict, now: float, address: Address) -> list[str]:
-    """Who in letters to be read from the door; then why, since when, at what cost, and what to do."""
+def who(finding: dict) -> str:
+    """As HTML: the culprit in letters to be read from the door; then why, and since when."""
+    return (
+        f'<p class="culprit">{escape(culprit(finding) or "nobody named")}</p>'
+        f"<p><b>{escape(finding['cause'])}</b> · {when(finding)}</p>"
+    )
+
+
+def next_step(finding: dict, address: Address) -> str:
+    """As HTML: what to do, and where there is more to read."""
+    what = f'<p class="next"><b>Do this next</b><br>{marked(finding["detail"])}</p>'
+    return f"{what}<p>{_leads(finding, address)}</p>"
+
+
+def toll(finding: dict, now: float) -> str:
+    """For how long it has stood, and at what cost."""
     lost = finding.get("lost_gpu_hours")
-    cost = f" · {count(lost)} GPU-hours lost" if lost else ""
-    return [
-        f'<p class="culprit">{escape(culprit(finding) or "nobody named")}</p>',
-        f"<p><b>{escape(finding['cause'])}</b> · {when(finding, now)}{cost}</p>",
-        f"<p>{marked(finding['summary'])}</p>",
-        f'<p class="next"><b>Do this next</b><br>{marked(finding["detail"])}</p>',
-        f"<p>{_leads(finding, address)}</p>",
-    ]
+    cost = f", {count(lost)} GPU-hours lost" if lost else ""
+    return f"stands for {duration(max(0.0, now - finding['onset']))}{cost}"
 
 
-def when(finding: dict, now: float) -> str:
+def when(finding: dict) -> str:
     """Since when it stands, or from when to when it stood."""
     if finding["resolved"] is None:
-        return f"since {clock(finding['onset'])}, {duration(max(0.0, now - finding['onset']))} ago"
+        return f"since {clock(finding['onset'])}"
     lasted = duration(finding["resolved"] - finding["onset"])
     return f"{clock(finding['onset'])} to {clock(finding['resolved'])}, {lasted}; it is over"
 
@@ -47,10 +55,16 @@ def there(finding: dict, address: Address) -> Address:
 
 
 def more(finding: dict) -> None:
-    """What to read on the way to the machine: each opens in place."""
+    """What to read on the way to the machine: each opens in place.
+
+    Evidence stays as a reader first saw it until there is more to tell: drawn anew it would begin at its first line.
+    """
     with st.expander(f"Runbook: {finding['cause']}"):
         st.markdown(runbook(finding["runbook"]))
-    evidence = dict(finding.get("evidence") or {})
+    known = finding.get("evidence") or {}
+    stacks = [rank for rank, told in (known.get("stacks") or {}).items() if told.get("stack")]
+    key = f"evidence of {finding['id']}: {finding['cause']} of {finding['ranks']}, {sorted(known)}, {sorted(stacks)}"
+    evidence = dict(st.session_state.setdefault(key, known))
     for rank, told in (evidence.pop("stacks", None) or {}).items():
         with st.expander(f"Stack of rank {rank}"):
             why_none = told.get("stack_error") or "its agent tells none"

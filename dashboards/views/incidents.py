@@ -64,7 +64,7 @@ def _row(one: dict, seen: Seen) -> str:
 def _one(one: dict, seen: Seen) -> None:
     """The page that was kept of it; the runbook beside it."""
     who = finding.culprit(one) or "nobody named"
-    st.html(f"<h4>{marked(one['cause'])}: {marked(who)}, {finding.when(one, seen.now.at)}</h4>")
+    st.html(f"<h4>{marked(one['cause'])}: {marked(who)}, {finding.when(one)}</h4>")
     st.button("All incidents", on_click=frame.go, args=(seen.address.moved(incident=None),))
     left, right = st.columns([3, 2])
     with left:

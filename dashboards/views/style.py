@@ -4,7 +4,7 @@
 CSS = """
 <style>
 .stMainBlockContainer { padding-top: 3.8rem; padding-bottom: 2rem; }
-.zmon-banner { border-left: 10px solid var(--tint); border-radius: 6px; padding: .7rem 1.1rem;
+.zmon-banner { border-left: 10px solid var(--tint); padding: .1rem 1.1rem;
   background: color-mix(in srgb, var(--tint) 16%, transparent); overflow-wrap: anywhere; }
 .zmon-banner p { margin: .2rem 0; }
 .zmon-banner .word { font-size: 1.9rem; font-weight: 800; line-height: 1.2; }
@@ -32,7 +32,9 @@ CSS = """
 .zmon-chart-unknown p { margin: 0; }
 .zmon-chart-unknown code { font-size: .9em; color: inherit;
   background: color-mix(in srgb, currentColor 12%, transparent); }
-.zmon-banner .as-of { float: right; margin: 0 0 0 .8rem; font-size: .75rem; opacity: .75; }
+.zmon-as-of { position: absolute; z-index: 1; right: .8rem; top: .4rem; margin: 0; font-size: .75rem; opacity: .75; }
+.zmon-banner.first { padding-top: 1.5rem; border-top-left-radius: 6px; border-top-right-radius: 6px; }
+.zmon-banner.last { padding-bottom: .7rem; border-bottom-left-radius: 6px; border-bottom-right-radius: 6px; }
 .zmon-banner .sign { font-size: 1.3rem; }
 .zmon-banner .sign span { color: var(--tint); }
 .zmon-table { overflow-x: auto; }
@@ -40,6 +42,10 @@ CSS = """
 .zmon-table th, .zmon-table td { text-align: left; padding: .3rem .7rem; vertical-align: top;
   border-bottom: 1px solid color-mix(in srgb, currentColor 18%, transparent); }
 .zmon-table th { font-weight: 600; opacity: .75; white-space: nowrap; }
+@media (max-width: 640px) {
+  .zmon-table th { white-space: normal; }
+  .zmon-table th, .zmon-table td { padding: .3rem .35rem; }
+}
 .zmon-table td[style] { border-left: 8px solid var(--tint); padding: 0; min-width: 0; }
 .stHtml .zmon-list { list-style: none; margin: 0; padding: 0; }
 .zmon-list li { border-left: 6px solid var(--tint); padding: .1rem .7rem; margin: .2rem 0; }

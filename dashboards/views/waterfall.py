@@ -18,6 +18,7 @@ max by (cause) (increase(zmon_job_time_seconds_total{job_id=$job}[$range]))
 """.strip()
 WORK = ("forward", "backward", "embedding", "optimizer", "other", "data", "h2d")
 IDEAL = "own work, middle rank"
+REACH = 1.2  # of the longest bar, so that what is said behind it has room
 LEAST_SHARE = 0.002  # of all: less is not drawn
 
 
@@ -58,7 +59,7 @@ def bars(spent: dict[str, float]) -> pd.DataFrame:
     return pd.DataFrame(
         [(cause, start, end, duration(end - start), colours.of_cause(tint)) for cause, start, end, tint in rows],
         columns=["cause", "start", "end", "said", "colour"],
-    )
+    ).assign(reach=REACH * total)
 
 
 def drawing(causes: list[str]) -> dict:
@@ -83,6 +84,10 @@ def drawing(causes: list[str]) -> dict:
             {
                 "mark": {"type": "text", "align": "left", "dx": 4, "color": colours.GREY},
                 "encoding": {"y": y, "x": {"field": "end", "type": "quantitative"}, "text": {"field": "said"}},
+            },
+            {
+                "mark": {"type": "point", "opacity": 0},
+                "encoding": {"y": y, "x": {"field": "reach", "type": "quantitative"}},
             },
         ],
     }

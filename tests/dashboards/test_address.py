@@ -86,3 +86,19 @@ def test_a_window_holds_steps_however_long_they_are():
     assert span.window(None) == 10
     assert span.window(30.0) == 120
     assert Address(range="24h").span(NOW).window(0.01) == 86400 // POINTS
+
+
+@pytest.mark.parametrize(
+    ("age", "shown"), [(60, "5m"), (301, "15m"), (3000, "1h"), (86_401, "7d"), (8 * 86_400, "7d"), (-60, "7d")]
+)
+def test_what_is_younger_than_the_range_is_shown_whole_and_in_more_detail(age, shown):
+    span = Address(range="7d").span(NOW, begin=NOW - age)
+    assert span == (Address(range=shown).span(NOW) if age > 0 else Address(range="5m").span(NOW))
+    assert Address(range="5m").span(NOW, begin=NOW - age) == Address(range="5m").span(NOW)
+
+
+def test_so_it_is_around_a_moment():
+    span = Address(range="7d", at=NOW - 600).span(NOW, begin=NOW - 800)
+    assert span.start <= NOW - 800
+    assert span.end >= NOW - 600
+    assert span.end - span.start == RANGES["15m"]

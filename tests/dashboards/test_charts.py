@@ -118,3 +118,9 @@ def test_a_curve_has_what_was_recorded_what_is_and_what_would_be():
 def test_a_size_that_nobody_can_predict_is_not_drawn():
     assert set(curves.parts(SCALING)["ranks"]) == {2}
     assert 16 not in set(curves.samples(SCALING, "")["ranks"])
+
+
+def test_names_of_findings_do_not_lie_on_each_other():
+    marks = [Mark("finding", cause, at, at + 5) for cause, at in [("rank_frozen", 0), ("unknown", 3), ("unknown", 30)]]
+    told = charts.tables(frame(0, [1, 2]), tuple(marks), 0, 60)["marks"].to_pylist()
+    assert [row["text"] for row in told if row["kind"] == "finding"] == ["rank_frozen", None, "cause unknown"]

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from dashboards.address import REFRESH_SECONDS
 from dashboards.colours import BLUE, GREY
 from dashboards.panels import VIEWS as PANELS
 from dashboards.views import host
@@ -301,3 +302,86 @@ def test_what_the_hub_says_of_a_question_is_not_taken_for_its_absence(opened, wo
     page = text(opened("ranks", job_id="ads"))
     assert "no agent reports a job ads" in page
     assert "is ZMON_HUB_URL right?" not in page
+
+
+@pytest.mark.parametrize("view", ["job", "ranks", "hardware", "compare", "scaling"])
+def test_what_a_link_names_is_no_markdown(opened, view):
+    app = opened(view, job_id="![x](http://127.0.0.1:9/x.png) *b*", host="![y](http://127.0.0.1:9/y.png)")
+    (label,) = [popover.proto.popover.label for popover in app.get("popover")]
+    assert label.startswith(r"\!\[x\]\(http\:\/\/127")
+    assert "![" not in label
+
+
+def test_the_rank_that_was_chosen_stays_chosen_when_another_comes_to_stand_above_it(opened, world):
+    (table,) = opened("ranks", job_id="ads", rank="0").dataframe
+    time.sleep(REFRESH_SECONDS + 0.1)
+    world.findings = [STALL]
+    (later,) = opened("ranks", job_id="ads", rank="0").dataframe
+    assert table.proto.id != later.proto.id  # a place that was chosen in one is none in the other
+    assert [list(each.value["rank"]) for each in (table, later)] == [[0, 1], [1, 0]]
+    assert ['"rows": [0]' in table.proto.selection_default, '"rows": [1]' in later.proto.selection_default] == [
+        True
+    ] * 2
+
+
+def test_a_rank_that_there_is_not_is_told_so(opened, world):
+    assert "There is no rank 99: ads has 2." in text(opened("ranks", job_id="ads", rank="99"))
+
+
+@pytest.mark.parametrize("view", ["cluster", "armed"])
+def test_what_is_of_all_jobs_is_of_now_whatever_minute_the_link_is_of(opened, world, view):
+    page = text(opened(view, job_id="ads", at=str(int(time.time()) - 86_400)))
+    assert "at=" not in page
+    moments = [float(dict(asked)["time"]) for path, *asked in world.questions if "time" in dict(asked)]
+    assert all(time.time() - moment < 60 for moment in moments)
+
+
+def test_leads_to_what_stands_now_do_not_lead_to_the_minute_of_an_older_link(opened, world):
+    now = time.time()
+    world.findings = [STALL | {"onset": now - 42.3}]
+    asked = {int(now) - 1200: False, int(now - 42.3): True}
+    for at, is_of_it in asked.items():
+        (next_step,) = [part for part in parts(opened("job", job_id="ads", at=str(at))) if "Do this next" in part]
+        assert (f"at={at}" in next_step) is is_of_it
+
+
+def test_what_to_do_next_stays_the_same_element_as_long_as_a_finding_stands(opened, world):
+    """Else it could not be marked and copied."""
+    world.findings = [STALL | {"onset": time.time() - 42, "lost_gpu_hours": 1.0}]
+    first = parts(opened("job", job_id="ads"))
+    time.sleep(REFRESH_SECONDS + 0.1)
+    world.findings = [world.findings[0] | {"lost_gpu_hours": 2.0, "summary": "rank 1 is stopped for 5 s"}]
+    later = parts(opened("job", job_id="ads"))
+    assert [one == other for one, other in zip(first, later, strict=True)] == [True, False, True]
+    assert "Do this next" in later[2]
+
+
+def parts(app: AppTest) -> list[str]:
+    """Of the banner."""
+    return [element.proto.body for element in app.get("html") if "<section" in element.proto.body]
+
+
+def test_evidence_stays_where_a_reader_is_in_it_until_there_is_more(opened, world):
+    def shown(app: AppTest) -> str:
+        return re.search(r"&quot;since&quot;: ([\d.]+)", text(app))[1]
+
+    world.findings = [STALL | {"onset": time.time() - 42, "evidence": {"since": 42.0}}]
+    app = opened("job", job_id="ads")
+    assert shown(app) == "42.0"
+    for evidence, told in (({"since": 44.0}, "42.0"), ({"since": 46.0, "ranks": []}, "46.0")):
+        time.sleep(REFRESH_SECONDS + 0.1)
+        world.findings = [world.findings[0] | {"evidence": evidence}]
+        assert shown(app.run()) == told
+
+
+@pytest.mark.parametrize("view", VIEWS[:-1])  # Armed asks as `zmon doctor` does: all at once
+def test_nobody_waits_for_a_prometheus_that_hangs(opened, world, view):
+    world.hangs_seconds = 1.5
+    opened(view, job_id="ads", rank="1", other="video")
+    assert len(world.hung) <= 2  # one look, and the next one
+
+
+def test_compare_with_a_job_that_nobody_knows_can_be_left_again(opened, world):
+    world.has_history = False
+    app = opened("compare", job_id="ads", other="gone")
+    assert choice(app, "Compare with").value == "gone"

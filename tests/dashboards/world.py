@@ -91,6 +91,8 @@ class World:
         self.scaling: dict = SCALING
         self.hub_is_blind = False
         self.heartbeat = self.has_history = self.has_ranks = True
+        self.hangs_seconds = 0.0  # Prometheus, at each question
+        self.hung: list[str] = []
         self.busy = 0.5  # of each GPU
         self.refuses = ""  # what the hub says to questions about one job
         self.alerts: list[dict[str, str]] = []  # labels of those that fire
@@ -122,6 +124,9 @@ class World:
         if "query" not in query:
             return {"status": "error", "error": "not asked"}
         promql = query["query"]
+        if self.hangs_seconds:
+            self.hung.append(promql)
+            time.sleep(self.hangs_seconds)
         self.asked.append(promql)
         self.questions.append((path, *sorted(query.items())))
         if path.endswith("query_range"):

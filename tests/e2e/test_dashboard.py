@@ -99,6 +99,11 @@ def test_two_clicks_from_an_alert_to_the_row_the_stack_and_the_runbook(
     page.goto(link)
     expect(page.get_by_test_id("zmon-banner")).to_contain_text(f"rank {RANK} on {HOST}", timeout=30_000)
     expect(page.get_by_text("back to now")).to_be_visible(timeout=20_000)
+    page.locator(".zmon-banner code").last.select_text()
+    command = page.evaluate("getSelection().toString()")
+    page.wait_for_timeout(2 * REFRESH_MS)  # long enough to press Ctrl-C
+    assert page.evaluate("getSelection().toString()") == command
+    assert "kill -CONT" in command
     page.get_by_test_id("stExpander").filter(has_text=f"Stack of rank {RANK}").locator("summary").click()
     expect(page.locator(".zmon-text").filter(has_text="Thread").first).to_be_visible(timeout=15_000)
     page.get_by_test_id("stExpander").filter(has_text="Runbook: rank_frozen").locator("summary").click()
@@ -131,6 +136,8 @@ def test_what_stands_for_a_minute_is_drawn_anew_at_once_when_somebody_is_blamed(
     try:
         runbook = page.get_by_test_id("stExpander").filter(has_text="Runbook: rank_frozen")
         expect(runbook).to_be_visible(timeout=12_000)
+        rows = page.get_by_test_id("stVegaLiteChart").first.locator(".role-axis-label text").filter(has_text="rank")
+        expect(rows).to_have_text([f"rank {RANK} ◀", "rank 0", "rank 1", "rank 3"], timeout=12_000)
     finally:
         os.kill(pid, signal.SIGCONT)
 
