@@ -82,9 +82,11 @@ class Seen:
 
     @property
     def _begin(self) -> float | None:
-        """When the job began, as far as its time is accounted for."""
-        spent = sum((self.now.job or {}).get("time", {}).values())
-        return self.now.at - spent if spent else None
+        """When the job began, as far as its time is accounted for until now: not that of one that has ended."""
+        job = self.now.job or {}
+        spent = sum(job.get("time", {}).values())
+        is_until_now = job.get("state") not in ("done", "exited") and not self.now.hub_is_blind
+        return self.now.at - spent if spent and is_until_now else None
 
     def asked(self, span: Span, *, is_recorded: bool = False) -> Asked:
         """As PromQL knows it. A rate of what is recorded every so often needs a window as wide."""

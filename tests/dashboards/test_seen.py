@@ -45,3 +45,20 @@ def test_who_is_to_blame_now_is_marked_on_what_is_now_alone(at, monkeypatch):
     finding = STALL | {"onset": 1.79e9, "resolved": None}
     now = Glance(at=1.8e9, job_id="ads", findings=(finding,), past=(finding,))
     assert bool(Seen(now, Address.read({"at": at}), None, None).findings) is not bool(at)
+
+
+def test_charts_of_a_young_job_begin_with_it_and_show_all_of_it():
+    seen = _seen(job=JOB | {"time": {"init": 100.0, "forward": 300.0}}, address={"range": "6h"})
+    assert seen.begin(seen.span) == seen.now.at - 400
+    assert seen.span.end - seen.span.start == 900
+
+
+@pytest.mark.parametrize("then", [{"state": "done"}, {"state": "exited"}, {"time": {}}])
+def test_when_a_job_began_that_has_ended_nobody_says(then):
+    seen = _seen(job=JOB | {"time": {"forward": 400.0}} | then, address={"range": "6h"})
+    assert seen.begin(seen.span) == seen.span.start == seen.span.end - 21_600
+
+
+def test_nor_what_a_blind_hub_saw_last():
+    seen = _seen(job=JOB | {"time": {"forward": 400.0}}, hub_is_blind=True, address={"range": "6h"})
+    assert seen.begin(seen.span) == seen.span.start
