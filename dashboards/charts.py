@@ -26,6 +26,7 @@ TEXT_SHARE = 1 / 6  # of a chart is about as wide as a finding's name
 EPOCH = pd.Timestamp(0, tz="UTC")
 HEIGHT_PIXELS = 230
 LEGEND_COLUMNS, LEGEND_PIXELS = 3, 18  # a row of it, which is taken off the chart above it
+COLUMNS = f"width < 400 ? 2 : {LEGEND_COLUMNS}"  # on a phone
 
 SI_PREFIXED = "replace(format(datum.value, '~s'), regexp('([a-zA-Z]?)$'), ' $1')"
 AXIS_LABEL = {  # SI prefixes for bytes and hertz only: "120m" of seconds would read as minutes
@@ -114,7 +115,7 @@ def drawing(panel: Panel, names: list[str], kinds: set[str], culprits: tuple[int
                 "type": "nominal",
                 "sort": None,  # as in the table, where rank 10 comes after rank 2
                 "scale": _by_cause(names) if set(names) <= CAUSES.keys() or stacked else {"range": SERIES},
-                "legend": {"title": None, "orient": "bottom", "columns": LEGEND_COLUMNS, "labelLimit": 130},
+                "legend": {"title": None, "orient": "bottom", "columns": {"expr": COLUMNS}, "labelLimit": 130},
             },
             "strokeWidth": {"value": 1.8},
             "tooltip": what,  # of a line Vega has one, not one for each point of it

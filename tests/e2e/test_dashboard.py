@@ -131,12 +131,13 @@ def test_what_stands_for_a_minute_is_drawn_anew_at_once_when_somebody_is_blamed(
     page.goto(f"{stack.urls['dashboard']}/ranks?job_id={training.job_id}&rank={RANK}&range=6h")
     expect(page.get_by_test_id("zmon-banner")).to_contain_text("HEALTHY", timeout=30_000)
     expect(page.get_by_role("heading", name=f"Rank {RANK}")).to_be_visible(timeout=20_000)
+    rows = page.get_by_test_id("stVegaLiteChart").first.locator(".role-axis-label text").filter(has_text="rank")
+    expect(rows).to_have_text([f"rank {rank}" for rank in range(4)], timeout=60_000)  # it takes two records
     pid = stack.ranks(training.job_id)[RANK]["pid"]
     os.kill(pid, signal.SIGSTOP)
     try:
         runbook = page.get_by_test_id("stExpander").filter(has_text="Runbook: rank_frozen")
         expect(runbook).to_be_visible(timeout=12_000)
-        rows = page.get_by_test_id("stVegaLiteChart").first.locator(".role-axis-label text").filter(has_text="rank")
         expect(rows).to_have_text([f"rank {RANK} ◀", "rank 0", "rank 1", "rank 3"], timeout=12_000)
     finally:
         os.kill(pid, signal.SIGCONT)
