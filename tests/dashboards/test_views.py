@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from dashboards.address import REFRESH_SECONDS
 from dashboards.colours import BLUE, GREY
 from dashboards.panels import VIEWS as PANELS
 from dashboards.views import host
-from tests.dashboards.world import INCIDENT, JOB, SCALING, STALL, choice, number, text
+from tests.dashboards.world import INCIDENT, JOB, STALL, choice, number, text
 
 APP = Path(__file__).parents[2] / "dashboards" / "app.py"
 VIEWS = ("cluster", "job", "ranks", "communication", "scaling", "hardware", "incidents", "compare", "armed")
@@ -151,46 +150,6 @@ def test_evidence_of_many_ranks_is_told_of_the_culprit_and_some(opened, world):
     assert "&quot;ranks left out&quot;: 24" in page
 
 
-def test_scaling_draws_what_was_recorded_and_says_what_nobody_knows(opened, world):
-    app = opened("scaling", job_id="ads")
-    assert "nobody has measured how fast all_to_all is between hosts" in text(app)
-
-
-def test_scaling_of_one_size_alone_says_why_there_are_no_others(opened, world):
-    world.scaling = SCALING | {"sizes": [], "unknown": "only one size was recorded"}
-    assert "only one size was recorded" in text(opened("scaling", job_id="ads"))
-
-
-def test_what_if_asks_for_what_was_changed(opened, world):
-    app = opened("scaling", job_id="ads")
-    app.select_slider[0].set_value(2).run()
-    assert ("/api/v1/jobs/ads/scaling", {"what_if": "net=2"}) in world.asked_hub
-
-
-def test_what_if_is_in_the_url_and_a_link_with_it_asks_the_same(opened, world):
-    app = opened("scaling", job_id="ads")
-    app.select_slider[0].set_value(2).run()
-    assert app.query_params["what_if"] in ("net=2", ["net=2"])  # by version of Streamlit
-    world.asked_hub.clear()
-    sent = opened("scaling", job_id="ads", what_if="net=4")
-    assert sent.select_slider[0].value == 4
-    assert ("/api/v1/jobs/ads/scaling", {"what_if": "net=4"}) in world.asked_hub
-    sent.select_slider[0].set_value(1).run()
-    assert "what_if" not in sent.query_params
-
-
-@pytest.mark.parametrize("what_if", ["net=7", "net=1", "wings=2"])
-def test_a_link_with_a_what_if_that_there_is_not_shows_the_job_as_it_is(opened, world, what_if):
-    assert opened("scaling", job_id="ads", what_if=what_if).select_slider[0].value == 1
-    assert ("/api/v1/jobs/ads/scaling", {}) in world.asked_hub
-    assert not any(asked for path, asked in world.asked_hub if path.endswith("scaling"))
-
-
-def test_a_job_of_which_nothing_was_recorded_says_why(opened, world):
-    world.scaling = SCALING | {"points": [], "now": None, "sizes": [], "unknown": "nothing was recorded of ads"}
-    assert "nothing was recorded of ads" in text(opened("scaling", job_id="ads"))
-
-
 def test_an_incident_has_its_page_and_its_runbook(opened, world):
     world.incidents = [INCIDENT]
     assert "incident=f1" in text(opened("incidents", job_id="ads"))
@@ -213,18 +172,6 @@ def test_compare_with_a_side_that_nobody_knows_names_no_difference(opened, world
     page = text(opened("compare", job_id="ads"))
     assert "unknown" in page
     assert "+" not in page.partition('data-testid="zmon-compare"')[2].partition("<style>")[0]
-
-
-def test_a_link_to_a_moment_tells_what_stood_then(opened, world):
-    world.past = [STALL | {"id": "f0", "onset": 1000.0, "detected": 1001.0, "resolved": 1060.0}]
-    page = text(opened("job", job_id="ads", at="1010"))
-    assert "HEALTHY" in page
-    assert "At 00:16:50 UTC: rank_frozen rank 1 on node-1" in page
-
-
-def test_a_link_to_now_tells_nothing_of_the_past(opened, world):
-    world.past = [STALL | {"id": "f0", "onset": 1000.0, "detected": 1001.0, "resolved": 1060.0}]
-    assert "zmon-then" not in text(opened("job", job_id="ads"))
 
 
 @pytest.mark.parametrize("view", VIEWS)
@@ -312,66 +259,8 @@ def test_what_a_link_names_is_no_markdown(opened, view):
     assert "![" not in label
 
 
-def test_the_rank_that_was_chosen_stays_chosen_when_another_comes_to_stand_above_it(opened, world):
-    (table,) = opened("ranks", job_id="ads", rank="0").dataframe
-    time.sleep(REFRESH_SECONDS + 0.1)
-    world.findings = [STALL]
-    (later,) = opened("ranks", job_id="ads", rank="0").dataframe
-    assert table.proto.id != later.proto.id  # a place that was chosen in one is none in the other
-    assert [list(each.value["rank"]) for each in (table, later)] == [[0, 1], [1, 0]]
-    assert ['"rows": [0]' in table.proto.selection_default, '"rows": [1]' in later.proto.selection_default] == [
-        True
-    ] * 2
-
-
 def test_a_rank_that_there_is_not_is_told_so(opened, world):
     assert "There is no rank 99: ads has 2." in text(opened("ranks", job_id="ads", rank="99"))
-
-
-@pytest.mark.parametrize("view", ["cluster", "armed"])
-def test_what_is_of_all_jobs_is_of_now_whatever_minute_the_link_is_of(opened, world, view):
-    page = text(opened(view, job_id="ads", at=str(int(time.time()) - 86_400)))
-    assert "at=" not in page
-    moments = [float(dict(asked)["time"]) for path, *asked in world.questions if "time" in dict(asked)]
-    assert all(time.time() - moment < 60 for moment in moments)
-
-
-def test_leads_to_what_stands_now_do_not_lead_to_the_minute_of_an_older_link(opened, world):
-    now = time.time()
-    world.findings = [STALL | {"onset": now - 42.3}]
-    asked = {int(now) - 1200: False, int(now - 42.3): True}
-    for at, is_of_it in asked.items():
-        (next_step,) = [part for part in parts(opened("job", job_id="ads", at=str(at))) if "Do this next" in part]
-        assert (f"at={at}" in next_step) is is_of_it
-
-
-def test_what_to_do_next_stays_the_same_element_as_long_as_a_finding_stands(opened, world):
-    """Else it could not be marked and copied."""
-    world.findings = [STALL | {"onset": time.time() - 42, "lost_gpu_hours": 1.0}]
-    first = parts(opened("job", job_id="ads"))
-    time.sleep(REFRESH_SECONDS + 0.1)
-    world.findings = [world.findings[0] | {"lost_gpu_hours": 2.0, "summary": "rank 1 is stopped for 5 s"}]
-    later = parts(opened("job", job_id="ads"))
-    assert [one == other for one, other in zip(first, later, strict=True)] == [True, False, True]
-    assert "Do this next" in later[2]
-
-
-def parts(app: AppTest) -> list[str]:
-    """Of the banner."""
-    return [element.proto.body for element in app.get("html") if "<section" in element.proto.body]
-
-
-def test_evidence_stays_where_a_reader_is_in_it_until_there_is_more(opened, world):
-    def shown(app: AppTest) -> str:
-        return re.search(r"&quot;since&quot;: ([\d.]+)", text(app))[1]
-
-    world.findings = [STALL | {"onset": time.time() - 42, "evidence": {"since": 42.0}}]
-    app = opened("job", job_id="ads")
-    assert shown(app) == "42.0"
-    for evidence, told in (({"since": 44.0}, "42.0"), ({"since": 46.0, "ranks": []}, "46.0")):
-        time.sleep(REFRESH_SECONDS + 0.1)
-        world.findings = [world.findings[0] | {"evidence": evidence}]
-        assert shown(app.run()) == told
 
 
 @pytest.mark.parametrize("view", VIEWS[:-1])  # Armed asks as `zmon doctor` does: all at once

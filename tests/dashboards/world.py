@@ -184,3 +184,8 @@ def number(app: AppTest, label: str) -> str:
 
 def choice(app: AppTest, label: str) -> Selectbox:
     return next(box for box in app.selectbox if box.label == label)
+
+
+def parts(app: AppTest) -> list[str]:
+    """Of the banner, each an element of its own."""
+    return [element.proto.body for element in app.get("html") if "<section" in element.proto.body]
