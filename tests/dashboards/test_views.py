@@ -274,3 +274,7 @@ def test_compare_with_a_job_that_nobody_knows_can_be_left_again(opened, world):
     world.has_history = False
     app = opened("compare", job_id="ads", other="gone")
     assert choice(app, "Compare with").value == "gone"
+
+
+def test_what_nobody_measures_is_not_passed_over(opened):
+    assert "Which host sends to which is unknown" in text(opened("communication", job_id="ads"))
