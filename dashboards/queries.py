@@ -74,7 +74,8 @@ class Prometheus:
         graph = {"g0.expr": promql, "g0.tab": 0, "g0.range_input": f"{span.end - span.start}s"}
         if not is_now:
             graph["g0.end_input"] = f"{datetime.fromtimestamp(span.end, UTC):%Y-%m-%d %H:%M:%S}"
-        return f"{shown(_seen_from_outside(self)).rstrip('/')}/graph?{urlencode(graph)}"
+        outside = _seen_from_outside(self) if self.answers else self.url
+        return f"{shown(outside).rstrip('/')}/graph?{urlencode(graph)}"
 
 
 # Answers are kept, and why there was none is kept for one refresh, so that twenty viewers do not wait for it in turn.

@@ -7,7 +7,7 @@ from zlib import crc32
 from dashboards.address import COLUMNS, RECORDED_SECONDS
 from dashboards.colours import CAUSES, CIVIDIS, GREY
 from dashboards.panels import Asked, Panel
-from dashboards.panels.panel import MANY_SERIES, MOST_ROWS
+from dashboards.panels.panel import MOST_ROWS, MOST_SERIES
 from dashboards.views.waterfall import SPENT
 from dashboards.words import UNKNOWN
 
@@ -98,7 +98,7 @@ def _description(panel: Panel, *, is_summed_up: bool) -> str:
 
 def _targets(panel: Panel) -> list[dict]:
     """Each rank where they are few, else the sum of them: PromQL tells which, as nobody knows that beforehand."""
-    few, many = _Chosen(), _Chosen(num_ranks=MOST_ROWS + 1, num_hosts=MANY_SERIES + 1)
+    few, many = _Chosen(), _Chosen(num_ranks=MOST_ROWS + 1, num_hosts=MOST_SERIES + 1)
     if not panel.grows:
         return [_target(panel, "A", panel.asked(few), panel.name(few))]
     how = "count" if panel.grows == "hosts" else "sum"

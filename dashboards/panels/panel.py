@@ -11,9 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from dashboards.queries import quoted
+from dashboards.queries import MOST_SERIES, quoted
 
-MANY_SERIES = 10  # as many lines as a reader can still tell apart
 SERIES = re.compile(r"\bzmon(?::\w+:\w+|_[a-z0-9_]+)")
 MOST_AREAS = 30  # causes, phases and ops
 MOST_ROWS = 128  # of a heat map: three pixels each on a laptop
@@ -96,7 +95,7 @@ class Panel:
     @property
     def most(self) -> int:
         """Lines, rows or areas: what is stacked is a sum only with all that belongs to it."""
-        return {"lines": MANY_SERIES, "rows": MOST_ROWS, "areas": MOST_AREAS}[self.shape]
+        return {"lines": MOST_SERIES, "rows": MOST_ROWS, "areas": MOST_AREAS}[self.shape]
 
     @property
     def is_recorded(self) -> bool:

@@ -82,7 +82,7 @@ def show(seen: Seen, *, of_all: bool = False) -> None:
     else:
         _sections(glance, said, f"{word}<p>{marked(said.line)}</p>{more}")
     if worst:
-        finding.more(worst)
+        finding.more(worst, glance.at)
     for other in [one for one in (*glance.findings, *glance.elsewhere) if one is not worst]:
         what = f"Also {other['severity']} in {other['job_id']}: {other['cause']} {finding.culprit(other)}".strip()
         lead = link("job", finding.there(other, seen.address).params(), "look")

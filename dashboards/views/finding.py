@@ -54,7 +54,7 @@ def there(finding: dict, address: Address) -> Address:
     return address.moved(job_id=finding["job_id"], at=address.at if stood(finding, address.at) else None)
 
 
-def more(finding: dict) -> None:
+def more(finding: dict, now: float) -> None:
     """What to read on the way to the machine: each opens in place.
 
     Evidence stays as a reader first saw it until there is more to tell: drawn anew it would begin at its first line.
@@ -64,7 +64,8 @@ def more(finding: dict) -> None:
     known = finding.get("evidence") or {}
     stacks = [rank for rank, told in (known.get("stacks") or {}).items() if told.get("stack")]
     key = f"evidence of {finding['id']}: {finding['cause']} of {finding['ranks']}, {sorted(known)}, {sorted(stacks)}"
-    evidence = dict(st.session_state.setdefault(key, known))
+    at, known = st.session_state.setdefault(key, (now, known))
+    evidence = dict(known)
     for rank, told in (evidence.pop("stacks", None) or {}).items():
         with st.expander(f"Stack of rank {rank}"):
             why_none = told.get("stack_error") or "its agent tells none"
@@ -74,6 +75,7 @@ def more(finding: dict) -> None:
         evidence["ranks"] = sorted(ranks, key=lambda row: row.get("rank") not in finding["ranks"])[:MOST_RANKS]
         evidence["ranks left out"] = len(ranks) - MOST_RANKS
     with st.expander("Evidence"):
+        st.caption(f"As of {clock(at)}. It is told anew when there is more of it, or when the page is loaded again.")
         _as_it_is(msgspec.json.format(msgspec.json.encode(evidence), indent=2).decode())
 
 

@@ -95,5 +95,5 @@ def _one(seen: Seen, rank: int) -> None:
     for one in seen.now.findings:
         if rank in one["ranks"]:
             st.html(f'<p class="zmon-other"><b>{marked(one["cause"])}</b> · {marked(one["summary"])}</p>')
-            finding.more(one)
+            finding.more(one, seen.now.at)
     panel.grid(panels.ONE_RANK, seen)

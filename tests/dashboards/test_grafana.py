@@ -14,7 +14,7 @@ from dashboards.colours import CAUSES
 from dashboards.grafana import dashboards
 from dashboards.grafana.panel import DATA_SOURCE, MOST_LABELS, UNITS
 from dashboards.panels import ALL, VIEWS
-from dashboards.panels.panel import MANY_SERIES, Unit
+from dashboards.panels.panel import MOST_SERIES, Unit
 from dashboards.panels.ranks import MEMORY, OWN, WAITING
 
 FILES = Path(__file__).parents[2] / "dashboards" / "grafana"
@@ -147,8 +147,8 @@ def test_a_rate_of_what_is_recorded_every_so_often_has_two_points_to_go_by():
 
 def test_few_ranks_are_shown_each(tmp_path):
     targets = BY_TITLE[MEMORY.question]["targets"]
-    each = {f'{{kind="process", rank="{rank}"}}': rank + 1 for rank in range(MANY_SERIES)}
-    _answered(tmp_path, _memory(MANY_SERIES), {targets[0]["expr"]: each, targets[1]["expr"]: {}})
+    each = {f'{{kind="process", rank="{rank}"}}': rank + 1 for rank in range(MOST_SERIES)}
+    _answered(tmp_path, _memory(MOST_SERIES), {targets[0]["expr"]: each, targets[1]["expr"]: {}})
     assert targets[0]["legendFormat"] == "rank {{rank}} ({{kind}})"
 
 
@@ -157,7 +157,7 @@ def test_many_ranks_are_summed_up(tmp_path):
     told = {f'kind="process", spread="{name}"': value for name, value in (("largest", 9), ("smallest", 1))}
     recorded = {f'zmon:job_rank_memory:spread{{job_id="ads", {labels}}}': value for labels, value in told.items()}
     spread = {f"{{{labels}}}": value for labels, value in told.items()}
-    series = _memory(MANY_SERIES + 1) | recorded
+    series = _memory(MOST_SERIES + 1) | recorded
     _answered(tmp_path, series, {targets[0]["expr"]: {}, targets[1]["expr"]: spread})
     assert targets[1]["legendFormat"] == "{{spread}} {{kind}}"
 

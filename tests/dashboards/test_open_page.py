@@ -39,7 +39,9 @@ def test_evidence_stays_where_a_reader_is_in_it_until_there_is_more(opened, worl
     world.findings = [STALL | {"onset": time.time() - 42, "evidence": {"since": 42.0}}]
     app = opened("job", job_id="ads")
     assert shown(app) == "42.0"
+    (as_of,) = [caption.value for caption in app.caption if caption.value.startswith("As of ")]
     for evidence, told in (({"since": 44.0}, "42.0"), ({"since": 46.0, "ranks": []}, "46.0")):
         time.sleep(REFRESH_SECONDS + 0.1)
         world.findings = [world.findings[0] | {"evidence": evidence}]
         assert shown(app.run()) == told
+        assert any(caption.value == as_of for caption in app.caption) is (told == "42.0")

@@ -9,7 +9,7 @@ import yaml
 
 from dashboards import glance, marks, side
 from dashboards.panels import ALL, Asked
-from dashboards.panels.panel import MANY_SERIES, MOST_ROWS
+from dashboards.panels.panel import MOST_ROWS, MOST_SERIES
 from dashboards.queries import quoted
 from dashboards.views import host, hosts, waterfall
 from zmon import metrics
@@ -24,7 +24,7 @@ STRING = r'"(?:[^"\\]|\\.)*"'
 PLACES = (
     Asked('a"b', window=10),
     Asked("ads", rank=3, host='n"1', window=20, num_ranks=4),
-    Asked("ads", num_ranks=MANY_SERIES + 1, num_hosts=MANY_SERIES + 1),
+    Asked("ads", num_ranks=MOST_SERIES + 1, num_hosts=MOST_SERIES + 1),
     Asked("ads", num_ranks=MOST_ROWS + 1, num_hosts=2),
     Asked("ads", host="n1", num_ranks=MOST_ROWS + 1),
 )
@@ -103,7 +103,7 @@ def test_few_hosts_of_many_ranks_are_lines_each():
 
 def test_what_is_not_alike_is_summed_up_apart():
     (pressure,) = [panel for panel in ALL if panel.key == "pressure"]
-    assert pressure.name(Asked("ads", num_hosts=MANY_SERIES + 1)) == "{spread} {resource}"
+    assert pressure.name(Asked("ads", num_hosts=MOST_SERIES + 1)) == "{spread} {resource}"
 
 
 def test_rows_of_many_ranks_are_hosts_unless_one_is_chosen():
