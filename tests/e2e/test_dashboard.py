@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from tests.e2e.browser import LOOKS, SETTLED, assert_unbroken, keep, opened, walk
 from tests.e2e.conftest import HOST, Job, Running, wait_for
@@ -138,7 +138,9 @@ def test_what_stands_for_a_minute_is_drawn_anew_at_once_when_somebody_is_blamed(
     try:
         runbook = page.get_by_test_id("stExpander").filter(has_text="Runbook: rank_frozen")
         expect(runbook).to_be_visible(timeout=12_000)
-        expect(rows).to_have_text([f"rank {RANK} ◀", "rank 0", "rank 1", "rank 3"], timeout=12_000)
+        expect(rows.filter(has_text=f"rank {RANK} ◀")).to_be_visible(timeout=12_000)
+        wait_for("its row is on top", lambda: _downwards(rows) == [f"rank {RANK} ◀", "rank 0", "rank 1", "rank 3"], 5)
+        keep(page, "open-ranks")
     finally:
         os.kill(pid, signal.SIGCONT)
 
@@ -166,6 +168,12 @@ def test_a_time_range_and_a_host_are_chosen_with_the_mouse_and_go_along(
     expect(page.get_by_test_id("stPopover")).to_contain_text(f"{training.job_id} on {HOST}")
     assert_unbroken(page, "Hardware")
     keep(page, "host-hardware")
+
+
+def _downwards(texts: Locator) -> list[str]:
+    """As a reader sees them: what came later is the last of a drawing, wherever it stands."""
+    found = texts.evaluate_all("all => all.map(each => [each.getBoundingClientRect().top, each.textContent])")
+    return [text for _, text in sorted(found)]
 
 
 def test_an_unknown_job_is_not_called_healthy(stack: Running, page: Page) -> None:
