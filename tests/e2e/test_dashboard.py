@@ -162,9 +162,11 @@ def test_a_time_range_and_a_host_are_chosen_with_the_mouse_and_go_along(
     page.wait_for_url(f"**host={HOST}*")
     assert "range=1h" in page.url
     page.keyboard.press("Escape")
+    expect(page.get_by_test_id("stPopover")).to_contain_text(f"on {HOST}")  # so are the ways to other views by now
     page.get_by_test_id("stPageLink").get_by_text("Hardware", exact=True).click()
     page.wait_for_function(SETTLED, arg="Hardware", timeout=20_000)
-    assert {"host": [HOST], "range": ["1h"]}.items() <= parse_qs(urlsplit(page.url).query).items()
+    asked = parse_qs(urlsplit(page.url).query)
+    assert (asked["host"], asked["range"]) == ([HOST], ["1h"])
     expect(page.get_by_test_id("stPopover")).to_contain_text(f"{training.job_id} on {HOST}")
     assert_unbroken(page, "Hardware")
     keep(page, "host-hardware")
