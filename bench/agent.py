@@ -16,6 +16,7 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -123,9 +124,13 @@ def _live(boxes: Path, rank: int, number: int) -> None:
         time.sleep(_STEP_SECONDS)
 
 
+def daemon(*arguments: str) -> AbstractContextManager[psutil.Process]:
+    return child(sys.executable, "-m", "zmon", *arguments)
+
+
 @contextlib.contextmanager
-def daemon(*arguments: str) -> Iterator[psutil.Process]:
-    command = (sys.executable, "-m", "zmon", *arguments)
+def child(*command: str) -> Iterator[psutil.Process]:
+    """A process that ends with what it is needed for."""
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         yield psutil.Process(process.pid)

@@ -59,7 +59,7 @@ class Prometheus:
 
     def _must_answer(self) -> None:
         if not self.answers:
-            raise Unreachable("Prometheus does not answer")
+            raise Unreachable("Prometheus does not answer. Is it running, and is ZMON_PROMETHEUS_URL right?")
 
     def asked_anew(self, endpoint: str, seconds: float, **params: object) -> list[dict]:
         """The series as Prometheus gives them."""

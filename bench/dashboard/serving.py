@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import re
-import subprocess
 import sys
 import time
 import urllib.error
@@ -17,7 +16,7 @@ from pathlib import Path
 import psutil
 import yaml
 
-from bench.agent import daemon, free_port
+from bench.agent import child, daemon, free_port
 from bench.dashboard import fake_hub
 from bench.dashboard.scene import Scene
 from bench.dashboard.synthetic import RULES
@@ -51,7 +50,7 @@ def prometheus(folder: Path) -> Iterator[Server]:
         "prometheus", f"--config.file={config}", f"--storage.tsdb.path={folder / 'blocks'}", *_BLOCKS,
         f"--web.listen-address=127.0.0.1:{port}", "--log.level=error",
     )  # fmt: skip
-    with _child(*command) as process:
+    with child(*command) as process:
         yield _ready(Server(f"http://127.0.0.1:{port}", process), "/-/ready")
 
 
@@ -83,7 +82,7 @@ def empty_page(folder: Path) -> Iterator[Server]:
     script.write_text(EMPTY_PAGE)
     flags = ("--server.address=127.0.0.1", "--server.headless=true", "--server.fileWatcherType=none",
              "--browser.gatherUsageStats=false", "--client.toolbarMode=minimal")  # fmt: skip
-    with _child(sys.executable, "-m", "streamlit", "run", str(script), f"--server.port={port}", *flags) as process:
+    with child(sys.executable, "-m", "streamlit", "run", str(script), f"--server.port={port}", *flags) as process:
         yield _ready(Server(f"http://127.0.0.1:{port}", process), "/_stcore/health")
 
 
@@ -102,20 +101,6 @@ def _unevaluated(file: Path, folder: Path) -> Path:
     copy = folder / file.name
     copy.write_text(yaml.safe_dump(rules))
     return copy
-
-
-@contextlib.contextmanager
-def _child(*command: str) -> Iterator[psutil.Process]:
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        yield psutil.Process(process.pid)
-    finally:
-        process.terminate()
-        try:
-            process.wait(20)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
 
 
 def _ready(server: Server, path: str) -> Server:

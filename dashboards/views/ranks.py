@@ -87,10 +87,9 @@ def _named(row: dict) -> dict:
 def _one(seen: Seen, rank: int) -> None:
     """What is known of one rank: who blames it, and what it does over time."""
     st.markdown(f"#### Rank {rank}")
-    if seen.num_ranks and rank >= seen.num_ranks:
-        st.html(
-            f'<p class="zmon-unknown">There is no rank {rank}: {marked(seen.job_id or "")} has {seen.num_ranks}.</p>'
-        )
+    num_ranks = seen.now.num_ranks
+    if num_ranks and rank >= num_ranks:
+        st.html(f'<p class="zmon-unknown">There is no rank {rank}: {marked(seen.job_id or "")} has {num_ranks}.</p>')
         return
     for one in seen.now.findings:
         if rank in one["ranks"]:

@@ -67,14 +67,9 @@ class Seen:
         return self.address, self.span, now.job_ids, self.job_id, self._sizes, answers, blamed
 
     @property
-    def num_ranks(self) -> int | None:
-        """Of the job."""
-        return self.now.num_ranks
-
-    @property
     def _sizes(self) -> tuple[int | None, int | None]:
         """Ranks and hosts of the job."""
-        return self.num_ranks, len((self.now.job or {}).get("hosts", ())) or None
+        return self.now.num_ranks, len((self.now.job or {}).get("hosts", ())) or None
 
     def begin(self, span: Span) -> float:
         """From when on there is something of the job in that span: all its charts begin there."""

@@ -11,11 +11,12 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from dashboards.address import REFRESH_SECONDS
 from tests.e2e.browser import LOOKS, SETTLED, assert_unbroken, keep, opened, walk
 from tests.e2e.conftest import HOST, Job, Running, wait_for
 
 RANK = 2
-REFRESH_MS = 2000
+REFRESH_MS = 1000 * REFRESH_SECONDS
 
 
 @pytest.fixture

@@ -54,7 +54,7 @@ def open_kernel(
 
 
 def choose(config: EmbeddingConfig, dtype: torch.dtype, device: torch.device) -> str:
-    """Torch or fbgemm. On processors auto is torch: up to 1.7 × as fast, or as 0.9 ×, by machine."""
+    """Torch or fbgemm. On processors auto is torch: which is faster differs by machine (docs/DESIGN.md)."""
     named = config.kernel == "fbgemm"
     if config.kernel == "torch" or (device.type == "cpu" and not named):
         return "torch"
