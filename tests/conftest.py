@@ -18,10 +18,9 @@ from typing import Any
 import pytest
 
 from tests.boxes import StandIn, eventually
+from tests.places import REPOSITORY
 from zmon.box import BoxReader, box_path
 from zmon.cli import main
-
-REPOSITORY = Path(__file__).parents[1]
 
 
 class Zygote:

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from zmon.autoload import AUTOLOAD
 
-PROJECT = Path(__file__).parents[1]
 RANK = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1"}
 BECOME = "import sys; from zmon.run import *; become(sys.argv[2:], environment(inherited(), autoload=sys.argv[1]))"
 WATCH = 'import os\ndef watch():\n    with open(os.environ["WATCHED"], "a") as log: print(os.getpid(), file=log)\n'

@@ -13,9 +13,9 @@ import streamlit
 from aiohttp.test_utils import unused_port
 
 import zmon
+from tests.places import REPOSITORY
 from zmon.cli import cli
 
-PROJECT = Path(__file__).parents[1]
 GOLDEN = Path(__file__).parent / "golden/cli.txt"
 
 
@@ -95,7 +95,7 @@ def spawn(tmp_path, *arguments):
     env |= {"ZMON_DATA_DIR": str(tmp_path / "data"), "ZMON_BOX_DIR": str(tmp_path / "boxes")}
     process = subprocess.Popen(
         [sys.executable, "-m", "zmon", *map(str, arguments)],
-        cwd=PROJECT, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        cwd=REPOSITORY, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     guard = threading.Timer(5.0, process.kill)
     guard.start()
@@ -155,7 +155,7 @@ def test_every_command_says_what_it_does():
 def test_zmon_is_a_module_too():
     done = subprocess.run(
         [sys.executable, "-m", "zmon", "--version"],
-        cwd=PROJECT,
+        cwd=REPOSITORY,
         capture_output=True,
         text=True,
         timeout=30,

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests.run_job import PROJECT
+from tests.places import REPOSITORY
 from zmon.bandwidth import links, read
 
 SMALL = ("--largest", "16384")
@@ -15,7 +15,7 @@ LAUNCHER = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--np
 
 
 def command(tmp_path, *words, timeout=120):
-    env = {**os.environ, "PYTHONPATH": str(PROJECT), "PYTHON": sys.executable}
+    env = {**os.environ, "PYTHONPATH": str(REPOSITORY), "PYTHON": sys.executable}
     return subprocess.run(
         words, env=env, cwd=tmp_path, text=True, capture_output=True, timeout=timeout, check=False
     )  # fmt: skip

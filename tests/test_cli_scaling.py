@@ -10,14 +10,14 @@ import time
 import psutil
 import pytest
 
-from tests.run_job import PROJECT
+from tests.places import REPOSITORY
 from zmon.baselines import Baselines
 
 FAST = ("--rounds", "1", "--seconds", "2")
 
 
 def scaling(tmp_path, *words, timeout=120):
-    env = {**os.environ, "ZMON_DATA_DIR": str(tmp_path), "PYTHONPATH": str(PROJECT)}
+    env = {**os.environ, "ZMON_DATA_DIR": str(tmp_path), "PYTHONPATH": str(REPOSITORY)}
     return subprocess.run(
         [sys.executable, "-m", "zmon", "scaling", *words],
         env=env, cwd=tmp_path, text=True, capture_output=True, timeout=timeout, check=False,
@@ -86,7 +86,7 @@ def test_job_that_never_steps_is_given_up_and_ended_with_all_it_started(tmp_path
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_whoever_ends_it_ends_the_job_as_well(tmp_path, number):
     marker = tmp_path / "marker"
-    env = {**os.environ, "ZMON_DATA_DIR": str(tmp_path), "PYTHONPATH": str(PROJECT)}
+    env = {**os.environ, "ZMON_DATA_DIR": str(tmp_path), "PYTHONPATH": str(REPOSITORY)}
     job = ("bash", "-c", f"sleep 987 & echo $! > {marker}; wait; # {{ranks}}")
     command = [sys.executable, "-m", "zmon", "scaling", "--ranks", "1", "--", *job]
     asked = subprocess.Popen(command, env=env, cwd=tmp_path, stderr=subprocess.DEVNULL)

@@ -12,12 +12,11 @@ import pytest
 from pyarrow import parquet
 
 from tests.boxes import eventually
+from tests.places import REPOSITORY
 from tests.steplog.build import append_once, rank_box, segments
 from zmon.box import layout
 from zmon.cli import main
 from zmon.cli.exporting import WRITERS
-
-PROJECT = Path(__file__).parents[1]
 
 
 @pytest.fixture
@@ -203,7 +202,7 @@ def long_log(root, tmp_path):
 def spawn(tmp_path, out, **pipes):
     env = {**os.environ, "ZMON_DATA_DIR": str(tmp_path / "data")}
     command = [sys.executable, "-m", "zmon", "steps", "job", "--out", str(out)]
-    return subprocess.Popen(command, cwd=PROJECT, env=env, stderr=subprocess.PIPE, text=True, **pipes)
+    return subprocess.Popen(command, cwd=REPOSITORY, env=env, stderr=subprocess.PIPE, text=True, **pipes)
 
 
 def test_interrupt_leaves_no_half_file(long_log, tmp_path):

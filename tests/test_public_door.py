@@ -2,11 +2,11 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 import zmon
+from tests.places import REPOSITORY
 
 DOOR = ["activity", "attach", "phase", "plan", "report", "step", "work"]
 
@@ -15,7 +15,7 @@ def python(script):
     """Run a line in a process of its own; what it printed, or the last line of its traceback."""
     done = subprocess.run(
         [sys.executable, "-c", script],
-        cwd=Path(__file__).parents[1],
+        cwd=REPOSITORY,
         capture_output=True,
         text=True,
         timeout=30,

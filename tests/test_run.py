@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.run_job import PROJECT, RANK, Job, python
+from tests.places import REPOSITORY
+from tests.run_job import RANK, Job, python
 from zmon.autoload import AUTOLOAD, RUN_PID
 from zmon.errors import UsageError
 from zmon.run import environment
@@ -78,7 +79,7 @@ def test_ignored_signals_are_not_inherited(job):
 def test_command_sees_nothing_new_in_its_environment_but_zmons_variables(job):
     """LC_CTYPE among it, which Python puts into its own environment where the locale is C."""
     env = {"PATH": os.environ["PATH"], "PYTHONPATH": "a::b", "HOME": "/"}
-    seen = subprocess.run([*job.prefix(), "env"], env=env, cwd=PROJECT, capture_output=True, text=True, check=True)
+    seen = subprocess.run([*job.prefix(), "env"], env=env, cwd=REPOSITORY, capture_output=True, text=True, check=True)
     given = dict(line.split("=", 1) for line in seen.stdout.splitlines())
     assert given.pop(RUN_PID)
     assert given == {**env, "PYTHONPATH": f"{job.zmon / 'autoload'}:a::b"}

@@ -1,10 +1,9 @@
 """The table of MLPerf's rows in the docs is what the model says, errors included."""
 
-from pathlib import Path
-
 from bench import mlperf
+from tests.places import REPOSITORY
 
-DOCS = Path(__file__).parents[2] / "docs/efficiency.md"
+DOCS = REPOSITORY / "docs/efficiency.md"
 
 
 def test_table_in_the_docs_is_the_one_that_is_printed(capsys):

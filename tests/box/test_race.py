@@ -10,11 +10,11 @@ import subprocess
 import sys
 import time
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 
 from tests.box.racing import Model, check_told
+from tests.places import REPOSITORY
 from zmon.box import BoxReader, box_path
 
 RACE_SECONDS = float(os.environ.get("ZMON_RACE_SECONDS", 3))
@@ -31,7 +31,7 @@ def racer(tmp_path):
     """A process that writes as fast as it can."""
     path = box_path(tmp_path, "job", 0, 0)
     command = [sys.executable, "-m", "tests.box.racing", str(path)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2])
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY)
     process.box = path
     assert process.stdout.readline() == "ready\n"
     yield process

@@ -4,12 +4,12 @@ import errno
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from tests.boxes import Box, can_lock
 from tests.build import JOB
+from tests.places import REPOSITORY
 from zmon.box import BoxReader, BoxWriter, box_path, layout
 from zmon.errors import BoxUnavailable
 
@@ -147,7 +147,7 @@ sys.stdin.readline()  # the winner lives on until all have tried
 def test_of_many_starts_with_one_job_id_at_the_same_moment_exactly_one_has_the_box(tmp_path, attempt):
     path = box_path(tmp_path, JOB, attempt, 0)
     command = [sys.executable, "-c", _RACER, str(path)]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "cwd": Path(__file__).parents[2]}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "cwd": REPOSITORY}
     racers = [subprocess.Popen(command, **pipes) for _ in range(12)]
     try:
         assert [racer.stdout.readline() for racer in racers] == ["ready\n"] * 12

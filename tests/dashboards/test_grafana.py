@@ -16,8 +16,9 @@ from dashboards.grafana.panel import DATA_SOURCE, MOST_LABELS, UNITS
 from dashboards.panels import ALL, VIEWS
 from dashboards.panels.panel import MOST_SERIES, Unit
 from dashboards.panels.ranks import MEMORY, OWN, WAITING
+from tests.places import REPOSITORY
 
-FILES = Path(__file__).parents[2] / "dashboards" / "grafana"
+FILES = REPOSITORY / "dashboards" / "grafana"
 DASHBOARDS = dashboards()
 PANELS = [panel for dashboard in DASHBOARDS.values() for panel in dashboard["panels"]]
 BY_TITLE = {panel["title"]: panel for panel in PANELS}

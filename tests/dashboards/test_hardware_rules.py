@@ -2,17 +2,16 @@
 
 import re
 import subprocess
-from pathlib import Path
 
 import pytest
 import yaml
 
+from tests.places import REPOSITORY
 from zmon import metrics
 
-PROJECT = Path(__file__).parents[2]
-RULES = PROJECT / "dashboards" / "rules" / "hardware.yaml"
+RULES = REPOSITORY / "dashboards" / "rules" / "hardware.yaml"
 TESTS = sorted(RULES.parent.glob("hardware_*_test.yaml"))
-MAPPING = (PROJECT / "docs" / "ecosystem.md").read_text(encoding="utf-8")
+MAPPING = (REPOSITORY / "docs" / "ecosystem.md").read_text(encoding="utf-8")
 
 RECORDED = {
     rule["record"]: rule["expr"]

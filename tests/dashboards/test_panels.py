@@ -2,7 +2,6 @@
 
 import re
 import subprocess
-from pathlib import Path
 
 import pytest
 import yaml
@@ -12,9 +11,10 @@ from dashboards.panels import ALL, Asked
 from dashboards.panels.panel import MOST_ROWS, MOST_SERIES
 from dashboards.queries import quoted
 from dashboards.views import host, hosts, waterfall
+from tests.places import REPOSITORY
 from zmon import metrics
 
-RULES = Path(__file__).parents[2] / "dashboards" / "rules"
+RULES = REPOSITORY / "dashboards" / "rules"
 FIXED = (
     glance.RANKS, glance.JOBS, glance.AGENTS, glance.HEARTBEAT, glance.FIRING, marks.ACTIVITIES, hosts.GPUS,
     hosts.PROCESSORS, hosts.RANKS, host.HOSTS, waterfall.SPENT, *side.QUESTIONS,

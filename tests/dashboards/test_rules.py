@@ -2,17 +2,16 @@
 
 import re
 import subprocess
-from pathlib import Path
 
 import pytest
 import yaml
 
+from tests.places import REPOSITORY
 from zmon import detectors, metrics
 
-PROJECT = Path(__file__).parents[2]
-RULES = PROJECT / "dashboards" / "rules" / "zmon.yaml"
+RULES = REPOSITORY / "dashboards" / "rules" / "zmon.yaml"
 TESTS = sorted([*RULES.parent.glob("zmon_*_test.yaml"), RULES.with_name("panels_test.yaml")])
-RUNBOOKS = (PROJECT / "docs" / "runbooks.md").read_text(encoding="utf-8")
+RUNBOOKS = (REPOSITORY / "docs" / "runbooks.md").read_text(encoding="utf-8")
 HEADINGS = re.findall(r"^## (.+)$", RUNBOOKS, re.MULTILINE)
 CONTRACT = {  # the causes that people's tools may rely on, by detector; to add one is free
     "stall": "rank_exited rank_frozen host_lost compute_hang input_stall collective_mismatch network_stall "

@@ -3,7 +3,6 @@
 import re
 import time
 from collections import Counter
-from pathlib import Path
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -12,8 +11,9 @@ from dashboards.colours import BLUE, GREY
 from dashboards.panels import VIEWS as PANELS
 from dashboards.views import host
 from tests.dashboards.world import INCIDENT, JOB, STALL, choice, number, text
+from tests.places import REPOSITORY
 
-APP = Path(__file__).parents[2] / "dashboards" / "app.py"
+APP = REPOSITORY / "dashboards" / "app.py"
 VIEWS = ("cluster", "job", "ranks", "communication", "scaling", "hardware", "incidents", "compare", "armed")
 NOWHERE = "http://127.0.0.1:9"  # the discard port: refused at once
 HOSTILE = '"} or zmon_steps_total{job_id="other'

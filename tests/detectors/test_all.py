@@ -2,15 +2,14 @@
 
 import re
 from dataclasses import fields
-from pathlib import Path
 
 import pytest
 
+from tests.places import REPOSITORY
 from zmon.detectors import ALL
 
-PROJECT = Path(__file__).parents[2]
 FILES = {"stall": ("stall", "exits", "silence")}  # by detector, where its causes are given
-HEADINGS = set(re.findall(r"^## (.+)$", (PROJECT / "docs/runbooks.md").read_text(), re.MULTILINE))
+HEADINGS = set(re.findall(r"^## (.+)$", (REPOSITORY / "docs/runbooks.md").read_text(), re.MULTILINE))
 
 
 def test_detectors_are_the_golden_list():
@@ -40,7 +39,7 @@ def test_thresholds_are_numbers_with_their_unit(detector):
 @pytest.mark.parametrize("detector", ALL, ids=lambda detector: detector.name)
 def test_causes_that_a_detector_gives_are_those_it_lists_and_each_has_a_runbook(detector):
     files = FILES.get(detector.name, (detector.name,))
-    source = "\n".join((PROJECT / f"zmon/detectors/{file}.py").read_text() for file in files)
+    source = "\n".join((REPOSITORY / f"zmon/detectors/{file}.py").read_text() for file in files)
     lines = re.findall(r"(?:cause=|yield |return )(.+),", source)
     given = {cause for line in lines for cause in re.findall(r'"(\w+)"', line)}
     assert given == set(detector.causes)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from playwright.sync_api import Page, expect, sync_playwright
 
+from tests.places import REPOSITORY
+
 CHROMIUM = "/usr/bin/chromium"
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-SHOTS = Path(__file__).parents[2] / "build" / "shots"
+SHOTS = REPOSITORY / "build" / "shots"
 LAPTOP, PHONE = {"width": 1280, "height": 1450}, {"width": 390, "height": 844}
 LOOKS = {"light": (LAPTOP, "light"), "dark": (LAPTOP, "dark"), "phone": (PHONE, "dark")}
 VIEWS = ("Cluster", "Job", "Ranks", "Communication", "Scaling", "Hardware", "Incidents", "Compare", "Armed")

@@ -20,10 +20,11 @@ import psutil
 import pytest
 import requests
 
+from tests.places import REPOSITORY
+
 HOST = "node-a"
 SETTLED_SECONDS = 7.0  # after its end, when all that will be told of its last steps is
 SEEN_SECONDS = 0.5  # a death is seen when the agent looks next, ten times a second; here others work beside it
-REPO = Path(__file__).parents[2]
 
 
 def wait_for(what: str, probe: Callable[[], Any], seconds: float) -> Any:
@@ -132,7 +133,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory, webhook: Webhook) -> Iterato
         "ZMON_BOX_DIR": str(room / "boxes"),
         "ZMON_HOST": HOST,
         "OMP_NUM_THREADS": "1",
-        "PYTHONPATH": str(REPO),
+        "PYTHONPATH": str(REPOSITORY),
     }
     command = [sys.executable, "-m", "zmon", "up", "--ready-file", str(room / "ready.json")]
     command += ["--webhook", f"http://127.0.0.1:{webhook.port}/"]

@@ -13,7 +13,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.e2e.conftest import REPO, wait_for
+from tests.e2e.conftest import wait_for
+from tests.places import REPOSITORY
 
 
 class Demo:
@@ -27,7 +28,7 @@ class Demo:
             "ZMON_DATA_DIR": str(room / "data"),
             "ZMON_BOX_DIR": str(room / "boxes"),
             "ZMON_TEST_ROOM": str(room),
-            "PYTHONPATH": str(REPO),
+            "PYTHONPATH": str(REPOSITORY),
         }
         with self.output.open("wb") as out:
             command = [sys.executable, "-m", "zmon", "demo", *arguments]

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.places import REPOSITORY
 from zmon import evidence
 from zmon.box import BoxReader
 from zmon.hooks.worker_server import socket_path
@@ -105,7 +106,7 @@ def test_watched_job_prints_what_an_unwatched_one_does(tmp_path, level, says):
         ended = subprocess.run(
             [sys.executable, "-c", JOB_THAT_SPEAKS, str(folder), *arguments],
             cwd=folder,
-            env={**os.environ, **told, "PYTHONPATH": str(Path(__file__).parents[2]), "ZMON_JOB_ID": "job"},
+            env={**os.environ, **told, "PYTHONPATH": str(REPOSITORY), "ZMON_JOB_ID": "job"},
             capture_output=True,
             text=True,
             timeout=60,

@@ -1,14 +1,13 @@
 """The names of metrics are the contract's, with its labels."""
 
-from pathlib import Path
-
 import pytest
 
+from tests.places import REPOSITORY
 from zmon.metrics import SPECS, STEP_HISTOGRAM, STEP_SECONDS_BOUNDS
 
 GOLDEN = dict(
     line.split(" ", 1) if " " in line else (line, "")
-    for line in (Path(__file__).parents[1] / "golden/metric_names.txt").read_text().splitlines()
+    for line in (REPOSITORY / "tests/golden/metric_names.txt").read_text().splitlines()
     if not line.startswith("#")
 )
 

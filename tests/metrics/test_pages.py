@@ -6,16 +6,16 @@ look at the difference, then write it anew with `python -m tests.metrics.test_pa
 
 import subprocess
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from tests.build import finding, rank_state
 from tests.metrics.scene import FULL_HOST, FULL_RANK, JOB_VIEW, SOURCES, hub, page, series, value
+from tests.places import REPOSITORY
 from zmon.hardware import HostSample, NicSample
 from zmon.metrics import SPECS, STEP_HISTOGRAM, free_labels
 
-GOLDEN_PAGE = Path(__file__).parents[1] / "golden/agent_page.txt"
+GOLDEN_PAGE = REPOSITORY / "tests/golden/agent_page.txt"
 SCENE = page(FULL_RANK, rank_state(2), sample=FULL_HOST, sources=SOURCES)
 
 

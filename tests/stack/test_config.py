@@ -2,15 +2,15 @@
 
 import re
 import subprocess
-from pathlib import Path
 
 import pytest
 import yaml
 
+from tests.places import REPOSITORY
 from zmon.stack import RULES
 from zmon.stack.config import alertmanager_yaml, prometheus_yaml
 
-FOLDER = Path(__file__).parents[2] / "dashboards/rules"
+FOLDER = REPOSITORY / "dashboards/rules"
 
 
 def prometheus(rules=tuple(FOLDER / name for name in RULES)):

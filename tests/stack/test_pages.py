@@ -20,6 +20,7 @@ import requests
 
 from tests import build
 from tests.boxes import eventually
+from tests.places import REPOSITORY
 from zmon import metrics
 from zmon.journal import Journal
 from zmon.records import Finding
@@ -27,7 +28,7 @@ from zmon.stack import RULES, find_program
 from zmon.stack.config import alertmanager_yaml, prometheus_yaml
 from zmon.stack.part import free_port
 
-FOLDER = Path(__file__).parents[2] / "dashboards/rules"
+FOLDER = REPOSITORY / "dashboards/rules"
 SETTLED_SECONDS = 16.0  # scrape, evaluation, what keeps an alert firing, its group's next notification: 15 at most
 STALLED, RESOLVED = "firing: ZmonStall", "resolved: ZmonStall"
 

@@ -14,12 +14,13 @@ import pytest
 import requests
 import yaml
 
+from tests.places import REPOSITORY
 from zmon.stack import RULES, find_program
 from zmon.stack.config import prometheus_yaml
 from zmon.stack.part import free_port
 
 SOON_SECONDS = 60
-FOLDER = Path(__file__).parents[2] / "dashboards/rules"
+FOLDER = REPOSITORY / "dashboards/rules"
 DCGM = 'gpu="0",UUID="GPU-a",pci_bus_id="00000000:1B:00.0",device="nvidia0",modelName="NVIDIA H100 80GB HBM3"'
 PAGE = f"""
 zmon_gpu_temperature_celsius{{host="n1",gpu="0",uuid="GPU-a"}} 60

@@ -2,15 +2,15 @@
 
 import asyncio
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from tests.build import NOW, finding
+from tests.places import REPOSITORY
 from tests.top.scene import Hub, healthy, job, row, screen, stalled
 from zmon.top.picture import Picture
 
-GOLDEN = Path(__file__).parents[1] / "golden/top"
+GOLDEN = REPOSITORY / "tests/golden/top"
 REFUSED = "cannot reach http://hub:9781/api/v1/jobs: Connection refused"
 
 

@@ -11,12 +11,11 @@ import pytest
 import torch.distributed as dist
 
 from tests.jobs.conftest import ABORTED_AT_THE_END, TRIES
+from tests.places import REPOSITORY
 from trainer.config import Config
 from trainer.keys import changed
 from trainer.presets import demo
 from trainer.world import World, join
-
-REPOSITORY = Path(__file__).parents[2]
 
 SMALL = {  # five tables for four ranks, so shares are uneven; few rows, so a batch looks many up twice
     "embedding": {"rows": [40, 7, 90, 1, 25], "dim": 4},

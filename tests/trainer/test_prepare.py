@@ -13,13 +13,12 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
+from tests.places import REPOSITORY
 from trainer import prepare as module
 from trainer.criteo import CriteoConfig
 from trainer.errors import DataError
 from trainer.prepare import Lines, _progress, main, prepare
 from trainer.shards import MANIFEST, open_criteo
-
-REPOSITORY = Path(__file__).parents[2]
 
 
 def row(number: int) -> list[str]:

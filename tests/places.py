@@ -1,0 +1,5 @@
+"""Where the repository lies, whatever folder a test is in."""
+
+from pathlib import Path
+
+REPOSITORY = Path(__file__).parents[1]
