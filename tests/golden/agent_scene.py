@@ -1,0 +1,161 @@
+"""A node as an agent sees it: boxes on a scripted clock, a scripted kernel, and sources that say everything."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+
+from tests.agent.asking import FakeSource, absent, fail
+from tests.boxes import Box, Clock
+from tests.build import NOW
+from tests.metrics.scene import FULL_HOST
+from tests.test_flight import dump, entry
+from zmon.box import BoxWriter, layout
+from zmon.probe.ledger import Ledger
+from zmon.probe.plan_file import write_plan
+from zmon.probe.rank import ACTIVITY_NUMBER, OP_NUMBER, PHASE_NUMBER, RankTimeline
+
+SECOND = 1_000_000_000
+BEGIN = 5_000 * SECOND  # of every rank, on the host's monotonic clock
+STACK = 'Thread 0x1 (most recent call first):\n  File "train.py", line 12 in guilty_line\n'
+
+
+@dataclass
+class Kernel:
+    """What the kernel says: the monotonic clock, who holds which box, and a folder like /proc."""
+
+    proc: Path
+    ns: int = BEGIN + 40 * SECOND
+    holders: dict[Path, int] = field(default_factory=dict)
+
+    def start(self, box: Box, state: str = "S") -> None:
+        """The process of a box lives, in this state, and writes to a file."""
+        pid = box.who["pid"]
+        self.holders[box.path] = pid
+        folder = self.proc / str(pid)
+        for name in ("fd", "fdinfo"):
+            (folder / name).mkdir(parents=True, exist_ok=True)
+        log = self.proc / f"stderr-{pid}"
+        log.write_text(f"rank {box.who['rank']} said\n")
+        (folder / "fd/2").symlink_to(log)
+        (folder / "fdinfo/2").write_text("pos:\t0\nflags:\t0100001\n")
+        (folder / "status").write_text(f"Uid:\t{os.getuid()}\t0\t0\t0\nGid:\t{os.getgid()}\t0\t0\t0\nGroups:\t\n")
+        (folder / "wchan").write_text("futex_wait_queue")
+        fields = [state, "900", *["0"] * 17, "77", "0", "50000", *["0"] * 30]
+        (folder / "stat").write_text(f"{pid} (python) {' '.join(fields)}\n")
+
+
+class Interface:
+    """What a job's network interface moved since the last step."""
+
+    def since_last(self) -> tuple[int, int]:
+        """Sent and received bytes."""
+        return 500, 600
+
+
+def rank_box(root: Path, rank: int, socket: str = "", **identity: Any) -> Box:
+    """A box of one of five ranks with all that a box can hold, ten steps after its start."""
+    who = {
+        "rank": rank, "local_rank": rank, "world_size": 5, "local_world_size": 5, "pid": 4_200_000 + rank,
+        "uid": bytes([rank]) * 16, "labels": b'{"name":"dlrm","owner":"ann"}', "device": b"GPU-1",
+        "socket": socket.encode(), "start": BEGIN, "start_unix": int(NOW - 40) * SECOND, **identity,
+    }  # fmt: skip
+    box = Box(root, Clock(BEGIN), who)
+    box.ledger = Ledger(box.writer, interface=Interface(), network_known=True)  # type: ignore[arg-type]
+    box.ledger.memory_reader = lambda: (1_000, 2_000, 3_000)
+    box.timeline = RankTimeline(box.writer, box.ledger, clock=box.clock)
+    box.timeline.overhead_ns, box.ledger.dropped = 5_000_000, 2
+    box.clock.sleep(1.5)
+    box.timeline.begin_step(1)
+    box.ledger.work(32, 800)
+    box.ledger.report({"loss": 0.5, "auc": float("nan")})
+    box.steps(8)
+    box.timeline.turn_to(ACTIVITY_NUMBER["checkpoint"])
+    box.clock.sleep(0.5)
+    box.ledger.saved()
+    box.timeline.turn_to(ACTIVITY_NUMBER["eval"])
+    box.clock.sleep(0.25)
+    for _ in range(2):
+        box.timeline.begin_step(None)
+        box.timeline.phase(PHASE_NUMBER["data"])
+        box.clock.sleep(0.01)
+        box.timeline.enter_op(OP_NUMBER["all_reduce"], box.timeline.group("1", 5), 40, 40)
+        box.clock.sleep(0.02)
+        box.timeline.leave_op()
+        box.ledger.work(32, 900)
+        box.timeline.end_step()
+    return box
+
+
+def say(writer: BoxWriter, kind: str, type_: str = "", message: str = "") -> None:
+    """Last words, spoken a second before NOW."""
+    number = layout.WORDS_KINDS.index(kind)
+    writer.words(int(NOW - 1) * SECOND, number, layout.field(type_, 64), layout.field(message, 1024))
+
+
+def ranks(root: Path, kernel: Kernel, socket: str) -> list[Box]:
+    """One in a collective, one that leaves an exception behind, one stopped, one about to die, one done."""
+    boxes = [rank_box(root, rank, socket if rank == 0 else "") for rank in range(5)]
+    waits, leaves, stopped, dies, done = boxes
+    waits.timeline.enter_op(OP_NUMBER["all_to_all"], waits.timeline.group("0", 2), 100, 60)
+    leaves.timeline.phase(PHASE_NUMBER["backward"])
+    say(leaves.writer, "exception", "builtins.ValueError", "bad batch 17")
+    stopped.timeline.phase(PHASE_NUMBER["embedding"])
+    say(dies.writer, "exception", "builtins.RuntimeError", "CUDA error")
+    say(done.writer, "exit")
+    done.timeline.turn_to(ACTIVITY_NUMBER["done"])
+    for box, state in zip(boxes, "SDTSS", strict=True):
+        kernel.start(box, state)
+    predicted = [
+        {"lookups": 900, "sent_bytes": 100, "received_bytes": 60, "seconds": 0.02, "memory_bytes": 3_000,
+         "tables": [f"t{rank}", "shared"]}
+        for rank in range(4)
+    ]  # fmt: skip
+    write_plan(waits.path, waits.who["uid"].hex(), 5, [*predicted, {}], {"samples_per_second": 8000.0})
+    other = rank_box(root, 0, job_id=b"other", uid=b"o" * 16, pid=4_200_100, world_size=1)
+    kernel.start(other)
+    return [*boxes, other]
+
+
+def sources() -> list[FakeSource]:
+    """Each kind of hardware."""
+    fields = ("nics", "rdma", "gpus", "tcp", "load", "storage", "cgroups", "clock", "kernel", "processes")
+    return [read_once(FakeSource(name, name, lambda name=name: getattr(FULL_HOST, name))) for name in fields]
+
+
+def bad_sources() -> list[FakeSource]:
+    """One that fails and one that has nothing to read."""
+    return [read_once(FakeSource("gpu", "gpus", fail)), read_once(FakeSource("rdma", "rdma", absent))]
+
+
+def read_once(source: FakeSource) -> FakeSource:
+    """So that its number of errors does not depend on the time."""
+    source.interval_seconds = 3600.0
+    return source
+
+
+def worker_server() -> web.Application:
+    """What torch's worker server answers on a rank's socket."""
+    hanging = entry(9, input_sizes=[[72], [4, 3]], input_dtypes=["Float", "Long"])
+    answers = {"dump_traceback": STACK.encode(), "fr_trace_json": dump(entry(8, retired=True), hanging)}
+
+    async def answer(request: web.Request) -> web.Response:
+        body = answers.get(request.match_info["handler"])
+        return web.Response(status=404) if body is None else web.Response(body=body)
+
+    app = web.Application()
+    app.add_routes([web.post("/handler/{handler}", answer)])
+    return app
+
+
+async def answer_of(client: Any, path: str) -> dict[str, Any]:
+    """The status and the parsed body of an answer; of one that is no JSON its text."""
+    async with client.get(path) as answer:
+        text = await answer.text()
+        is_json = answer.content_type == "application/json"
+        return {"status": answer.status, "type": answer.content_type, "body": json.loads(text) if is_json else text}

@@ -1,0 +1,64 @@
+"""Compare JSON with a golden file: names, types and values, so 1, 1.0 and null differ.
+
+The goldens say what other programs read. Write them again with `python -m tests.golden.write`, look at the difference,
+and name the reason for it in the commit.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import zmon
+
+GOLDEN = Path(__file__).parent
+REWRITE = "GOLDEN_REWRITE"  # in the environment: write the golden files instead of comparing with them
+ON_A_REAL_CLOCK = ("duration_seconds", "silent_seconds", "monotonic", "since")  # these keys hold measured times
+_COMMAND = "python -m tests.golden.write"
+
+
+def normalised(value: Any, replaced: dict[str, str], key: str = "") -> Any:
+    """Take out what no test can set: times that threads measure, temporary paths and the version.
+
+    A float above 0 under a key of ON_A_REAL_CLOCK becomes "<measured>", the version of this zmon "<version>". In each
+    string the keys of `replaced`, such as a temporary folder, become their values. Everything else stays as it is.
+    """
+    if isinstance(value, dict):
+        return {name: normalised(each, replaced, name) for name, each in value.items()}
+    if isinstance(value, list):
+        return [normalised(each, replaced, key) for each in value]
+    if isinstance(value, float) and value > 0 and key in ON_A_REAL_CLOCK:
+        return "<measured>"
+    if key == "version" and value == zmon.__version__:
+        return "<version>"
+    if isinstance(value, str):
+        for text, name in replaced.items():
+            value = value.replace(text, name)
+    return value
+
+
+def pretty(value: Any) -> str:
+    """JSON with sorted keys; it tells 1 from 1.0."""
+    return json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def check(name: str, value: Any) -> None:
+    """Compare a value that JSON can hold with the golden of that name, or write it."""
+    check_text(f"{name}.json", pretty(value))
+
+
+def check_text(name: str, text: str) -> None:
+    """Compare a text with the golden file of that name, or write it."""
+    path = GOLDEN / name
+    if os.environ.get(REWRITE):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return
+    kept = path.read_text() if path.exists() else ""
+    if text != kept:
+        lines = difflib.unified_diff(kept.splitlines(), text.splitlines(), f"golden/{name}", "now", lineterm="", n=2)
+        shown = "\n".join([*lines][:60])
+        raise AssertionError(f"{name} is not as it was. If that is on purpose: {_COMMAND}\n{shown}")

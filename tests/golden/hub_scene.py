@@ -1,0 +1,158 @@
+"""A hub after some passes: jobs, findings of every detector, incidents, and what is wrong with the hub itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from tests.build import (
+    JOB,
+    NOW,
+    agent_report,
+    agent_status,
+    dead,
+    finding,
+    flight,
+    job_steps,
+    pending,
+    plan,
+    raised,
+    rank_state,
+    snapshot,
+    step_record,
+    waiting,
+)
+from tests.capsule.build import EVIDENCE, made
+from tests.detectors.slow_jobs import cards, job, slow, then, well
+from tests.detectors.test_imbalance import HOT
+from tests.detectors.test_input_bound import seen as starved
+from tests.detectors.test_input_bound import waiting as for_data
+from tests.detectors.test_slowdown import WELL, part
+from tests.detectors.test_slowdown import seen as slowed
+from tests.metrics.scene import FULL_HOST, FULL_RANK, LOST_GPU, SOURCES
+from tests.test_fit import point
+from zmon.baselines import FOLDER, Baselines
+from zmon.capsule import Folder, Moment
+from zmon.detectors import ALL
+from zmon.hardware import HostSample, HostWindow
+from zmon.hub import Hub, HubConfig
+from zmon.records import Finding, LastWords, Snapshot
+
+AGENTS = ("http://node-a:9780", "http://node-b:9780", "http://node-c:9780")
+LABELS = {"name": "dlrm", "owner": "ann"}
+
+
+def training(**changes: object) -> Snapshot:
+    """A job that trains on two hosts; one rank fills every field, one is not watched."""
+    full = replace(
+        FULL_RANK, labels=LABELS, last_words=LastWords("exception", "builtins.ValueError", "bad batch", NOW - 1.0),
+        exit_status="exit code 1", blocked_seconds=1.0, stopped_seconds=2.0, leaving_seconds=1.0, max_restarts=3,
+    )  # fmt: skip
+    first = rank_state(0, labels=LABELS, report={"loss": 0.5, "auc": None}, between_seconds={"init": 12.0, "eval": 3.0})
+    away = rank_state(3, host="node-b", labels=LABELS)
+    agents = [agent_status(), agent_status("node-b", 12.0)]
+    told = snapshot(first, full, rank_state(2, labels=LABELS), unwatched=[away], agents=agents)
+    return replace(told, **changes)  # type: ignore[arg-type]
+
+
+def stalled() -> Snapshot:
+    """Rank 2 of another job is stopped, the others wait for it and have flight records."""
+    stopped = rank_state(2, process_state="T", stopped_seconds=2.0, step_seconds=2.0)
+    others = [waiting(rank, 5.0) for rank in (0, 1, 3)]
+    flights = {rank: flight(pending(301)) for rank in (0, 1, 3)}
+    return called("stuck", snapshot(*others, stopped, flights={**flights, 2: flight()}))
+
+
+def called(name: str, told: Snapshot) -> Snapshot:
+    """The same under another job id."""
+    ranks, away = (tuple(replace(r, job_id=name) for r in known) for known in (told.ranks, told.unwatched))
+    return replace(told, job_id=name, ranks=ranks, unwatched=away)
+
+
+def troubled() -> Iterator[Snapshot]:
+    """Jobs of which one detector after the other has something to say."""
+    yield stalled()
+    healthy = [rank_state(rank) for rank in range(4)]
+    yield called("crashed", snapshot(raised(1), *(waiting(rank) for rank in (0, 2, 3))))
+    yield called("slow", job(well(), then(20, *slow(2, own=0.095)), hardware=cards((), (), ("hw_thermal",), ())))
+    yield called("slower", slowed(WELL, part(60, exchange=0.150)))
+    yield called("uneven", replace(snapshot(*healthy), steps=tuple(HOT)))
+    yield called("starved", starved(job_steps(700, **for_data(0.040))))
+    diverged = [rank_state(r, step=1000, steps=1000, step_seconds_total=20.0, report={"loss": None}) for r in range(4)]
+    yield called("diverged", replace(snapshot(*diverged), not_finite={"loss": 100}))
+    card = replace(LOST_GPU, lost=False)
+    failing = HostWindow("node-a", 60.0, HostSample(gpus=(card,)), HostSample(gpus=(LOST_GPU,)), frozenset({"GPU-2"}))
+    yield called("failing", snapshot(*healthy, hardware=[failing]))
+    here, away = rank_state(0, activity_seconds=60.0), rank_state(2, host="node-b", activity_seconds=60.0)
+    yield called("unseen", snapshot(here, unwatched=[away], agents=[agent_status(), agent_status("node-b", 12.0)]))
+
+
+def verdicts() -> Iterator[tuple[Finding, bool]]:
+    """What the detectors conclude, and whether those are faults of their own."""
+    for told in troubled():
+        for detector in ALL:
+            for found in detector.detect(told):
+                yield found, detector.separate
+
+
+def fill_journal(hub: Hub) -> None:
+    """Findings of every detector; one is refined, one has evidence that came later, one is over."""
+    for found, separate in verdicts():
+        hub.journal.conclude(found, NOW, separate)
+    (stall,) = hub.journal.of("stuck", "stall")
+    hub.journal.conclude(replace(stall, cause="unknown", severity="critical", summary="it is worse now"), NOW + 1)
+    hub.journal.attach(stall.id, EVIDENCE)
+    over = finding(id="0ver", op="all_to_all", sequence=301, lost_gpu_hours=0.4, detected=NOW - 100, onset=NOW - 102)
+    hub.journal.conclude(over, NOW - 100)
+    for now in (NOW - 50, NOW - 40):
+        hub.journal.settle(JOB, "stall", now)
+    late = finding(id="refined", detector="straggler", cause="unknown", ranks=(1,), detected=NOW - 90, severity="info")
+    hub.journal.conclude(late, NOW - 90)
+    better = replace(late, cause="compute_straggler", ranks=(2,), hosts=("node-c",), severity="warning")
+    for now in (NOW - 80, NOW - 79, NOW - 77, NOW - 75):
+        hub.journal.conclude(better, now)
+
+
+def fill_incidents(folder: Folder) -> None:
+    """An active incident with all that a capsule can hold, and one that is over."""
+    window = HostWindow("node-a", 60.0, HostSample(), FULL_HOST, frozenset({"eth0"}))
+    about = finding(id="abc1", evidence=EVIDENCE, op="all_to_all", sequence=301, capsule="incidents/abc1")
+    gone = dead(3, last_words=LastWords("signal", "SIGTERM", "File train.py", NOW), exit_status="signal SIGTERM")
+    unwatched = rank_state(1, host="node-b")
+    told = snapshot(rank_state(2, process_state="T"), waiting(0), gone, unwatched=[unwatched], hardware=[window])
+    whole, rows = made(about, told, left_out=("the hardware of node-b: not watched then",))
+    clock = Moment(NOW - 3, "Xid 79", "node-a", "node-a's clock is 2.0 s ahead: corrected")
+    folder.write(replace(whole, timeline=(clock, *whole.timeline)), rows)
+    over = finding(id="abd2", onset=NOW - 60, detected=NOW - 59, resolved=NOW - 10, lost_gpu_hours=0.4)
+    folder.write(*made(over))
+
+
+def hub(data_dir: Path) -> Hub:
+    """The hub, whose agents answer, are silent, or never answered."""
+    Baselines(data_dir / FOLDER).record("dlrm", *(point(n, s) for n, s in ((1, 32), (4, 128), (4, 64), (8, 256))))
+    made_ = Hub(HubConfig(AGENTS, data_dir))
+    a, b, _ = made_.links
+    a.heard(agent_report(rank_state(0), sample=FULL_HOST, sources=SOURCES))
+    b.heard(agent_report(rank_state(3), host="node-b"))
+    b.failed("cannot reach http://node-b:9780: Connection refused")
+    fill_journal(made_)
+    fill_incidents(made_.incidents.folder)
+    young = replace(snapshot(*map(rank_state, range(2, 4)), time=NOW), missing=(0, 1))
+    made_.snapshots = (trained(made_), called("fresh", young), stalled())
+    made_.failed = {("straggler", JOB): "ValueError: it fails"}
+    made_.pass_seconds, made_.last_pass_time = 0.01, NOW - 1
+    return made_
+
+
+def trained(hub_: Hub) -> Snapshot:
+    """The job that trains, as the hub knows it after a start, 300 steps and an agent that fell silent."""
+    now = training()
+    whole = replace(now, ranks=now.known, unwatched=(), time=NOW - 3)
+    start = replace(whole.known[0], steps=0, step_seconds_total=0.0, open_seconds=0.0)
+    book = hub_.books.of(now)
+    book.add(replace(whole, ranks=(start, *whole.ranks[1:]), time=NOW - 9), [])
+    records = {JOB: {r.run_uid: tuple(map(step_record, range(1, 301))) for r in whole.ranks}}
+    told = agent_report(*whole.ranks, records=records, plans={"uid-0": plan(totals={"samples_per_second": 5.0})})
+    book.add(whole, [told])
+    return book.add(now, [])

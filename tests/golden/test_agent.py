@@ -1,0 +1,185 @@
+"""Every answer of the agent as it was: names, types and values of the JSON that other programs read."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+from aiohttp.test_utils import TestClient, TestServer
+from aiohttp.web import AppRunner, UnixSite
+
+from tests.agent.asking import until
+from tests.build import JOB
+from tests.golden.agent_scene import SECOND, Kernel, answer_of, bad_sources, ranks, sources, worker_server
+from tests.golden.compare import GOLDEN, check, normalised
+from zmon.agent import Agent, AgentConfig
+from zmon.box import BoxReader
+from zmon.evidence import gather
+from zmon.process import ExitWatch
+from zmon.sources.boxes import Boxes
+from zmon.sources.stderr import StderrSource
+
+SNAPSHOT, EVIDENCE = "/api/v1/snapshot", "/api/v1/evidence"
+OFTEN, ONCE = 0.01, 3600.0  # seconds from look to look; errors are counted at each
+PATHS = {
+    "healthz": "/healthz",
+    "snapshot": SNAPSHOT,
+    "snapshot_since": f"{SNAPSHOT}?since=0",
+    "snapshot_since_about": f"{SNAPSHOT}?since=0&about=2&job_id={JOB}",
+    "snapshot_since_last": f"{SNAPSHOT}?since=0&last=1&job_id=other",
+    "snapshot_of_no_job": f"{SNAPSHOT}?job_id=none",
+    "snapshot_bad_argument": f"{SNAPSHOT}?since=x",
+    "suspects": "/api/v1/suspects",
+    "suspects_since": "/api/v1/suspects?wait=0.01&since=2",
+    "suspects_bad_argument": "/api/v1/suspects?wait=x",
+    "evidence": f"{EVIDENCE}/{JOB}/0",
+    "evidence_without_stacks": f"{EVIDENCE}/{JOB}/1?stacks=0",
+    "evidence_of_a_start": f"{EVIDENCE}/other/0?stacks=0&run={(b'o' * 16).hex()}",
+    "evidence_of_another_start": f"{EVIDENCE}/other/0?run=00",
+    "evidence_of_the_dead": f"{EVIDENCE}/{JOB}/3",
+    "evidence_of_nobody": f"{EVIDENCE}/{JOB}/7",
+    "evidence_of_no_number": f"{EVIDENCE}/{JOB}/x",
+    "nothing": "/api/v1/nothing",
+}
+BAD = {"healthz_bad_sources": "/healthz", "snapshot_bad_sources": SNAPSHOT, "evidence_no_stderr": f"{EVIDENCE}/job/0"}
+BLIND = {
+    "healthz_blind": "/healthz",
+    "snapshot_blind": SNAPSHOT,
+    "suspects_blind": "/api/v1/suspects",
+    "evidence_blind": f"{EVIDENCE}/{JOB}/0",
+}
+
+
+@pytest.fixture
+def short():
+    """A folder with a path that is short enough for a socket."""
+    folder = Path(tempfile.mkdtemp(dir="/tmp"))
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def kernel(short, still, defaults, monkeypatch):
+    """A kernel that says what the scene wants, to everything in the agent that asks one."""
+    told = Kernel(short / "proc")
+    monkeypatch.setattr(time, "monotonic_ns", lambda: told.ns)
+    defaults(Boxes.__init__, clock=lambda: told.ns, proc=told.proc)
+    defaults(StderrSource.__init__, proc=told.proc)
+    defaults(gather, proc=told.proc, py_spy=None)
+    monkeypatch.setattr(StderrSource, "interval_seconds", 0.02)
+    monkeypatch.setattr(BoxReader, "holder", lambda box: told.holders.get(box.path))
+    monkeypatch.setattr(ExitWatch, "__init__", lambda watch, pid: None)
+    monkeypatch.setattr(ExitWatch, "exit_status", lambda watch: "exit code 1")
+    monkeypatch.setattr(ExitWatch, "close", lambda watch: None)
+    return told
+
+
+def play(scenario, box_dir, sources=(), **config):
+    """Run a scenario against an agent's HTTP door."""
+
+    async def main():
+        patient = {"look_timeout_seconds": 30.0, "answer_seconds": 30.0}
+        agent = Agent(AgentConfig(box_dir, "node-a", **patient, **config), tuple(sources))
+        async with TestClient(TestServer(agent.app())) as client:
+            await asyncio.wait_for(scenario(client), 30)
+
+    asyncio.run(main())
+
+
+async def check_all(client, paths, folder):
+    """Ask each path and compare the answer with its golden. Ranks come in the order of the file system."""
+    for name, path in paths.items():
+        answer = normalised(await answer_of(client, path), {str(folder): "<folder>"})
+        if isinstance(answer["body"], dict) and "ranks" in answer["body"]:
+            answer["body"]["ranks"].sort(key=lambda r: (r["job_id"], r["rank"]))
+        check(f"api/agent/{name}", answer)
+
+
+async def snapshot(client):
+    """The ranks of the job by number, as the agent says them now; none while nobody has looked."""
+    body = (await answer_of(client, SNAPSHOT))["body"]
+    return {r["rank"]: r for r in body.get("ranks", ()) if r["job_id"] == JOB}
+
+
+async def all_read(client, number):
+    """Wait until so many sources have been read."""
+
+    async def read():
+        body = (await answer_of(client, "/healthz"))["body"]
+        return len(body["sources"]) == number
+
+    assert await until(read)
+
+
+def test_every_answer_is_as_it_was(kernel, short):
+    boxes = ranks(short / "boxes", kernel, str(short / "rank.sock"))
+
+    async def scenario(client):
+        runner = AppRunner(worker_server())
+        await runner.setup()
+        await UnixSite(runner, str(short / "rank.sock")).start()
+        await all_read(client, 12)
+
+        async def held():  # the files behind stderr are open
+            answers = [await answer_of(client, f"{EVIDENCE}/{JOB}/{rank}?stacks=0") for rank in range(5)]
+            return all(answer["body"].get("stderr_tail") for answer in answers)
+
+        assert await until(held)
+        for box in boxes[3:5]:  # the one that dies and the one that is done
+            del kernel.holders[box.path]
+
+        async def gone():
+            seen = await snapshot(client)
+            return not (seen[3]["alive"] or seen[4]["alive"])
+
+        assert await until(gone)
+        kernel.ns += 4 * SECOND
+
+        async def later():
+            return (await snapshot(client))[3]["gone_seconds"] == 4.0
+
+        assert await until(later)
+        await check_all(client, PATHS, short)
+        version = (await answer_of(client, SNAPSHOT))["body"]["plans_version"]
+        await check_all(client, {"snapshot_with_known_plans": f"{SNAPSHOT}?plans={version}"}, short)
+        await runner.cleanup()
+
+    play(scenario, short / "boxes", sources(), look_interval_seconds=OFTEN)
+
+
+def test_answers_with_bad_sources_are_as_they_were(kernel, short):
+    ranks(short / "boxes", kernel, "")
+    damaged = short / "boxes" / JOB / "0" / "rank-4.box"
+    damaged.write_bytes(b"no box")
+
+    async def scenario(client):
+        await all_read(client, 3)
+        await check_all(client, BAD, short)
+
+    play(scenario, short / "boxes", bad_sources(), look_interval_seconds=ONCE, without=frozenset({"stderr"}))
+
+
+def test_answers_of_a_blind_agent_are_as_they_were(still, short):
+    (short / "boxes").write_text("no folder")
+
+    async def scenario(client):
+        await all_read(client, 1)
+        await check_all(client, BLIND, short)
+
+    play(scenario, short / "boxes", look_interval_seconds=ONCE, without=frozenset({"stderr"}))
+
+
+def test_every_golden_of_the_agent_is_compared():
+    names = {*PATHS, *BAD, *BLIND, "snapshot_with_known_plans"}
+    assert {path.stem for path in (GOLDEN / "api/agent").glob("*.json")} == names
+
+
+def test_every_route_of_the_agent_has_a_golden(tmp_path):
+    app = Agent(AgentConfig(tmp_path, "node-a"), ()).app()
+    routes = {route.resource.canonical for route in app.router.routes()}
+    asked = {SNAPSHOT, "/healthz", "/api/v1/suspects", f"{EVIDENCE}/{{job_id}}/{{rank}}"}
+    assert routes == asked | {"/metrics"}  # that page is golden/agent_page.txt
