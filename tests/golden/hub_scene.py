@@ -103,10 +103,15 @@ def fill_journal(hub: Hub) -> None:
     (stall,) = hub.journal.of("stuck", "stall")
     hub.journal.conclude(replace(stall, cause="unknown", severity="critical", summary="it is worse now"), NOW + 1)
     hub.journal.attach(stall.id, EVIDENCE)
-    over = finding(id="0ver", op="all_to_all", sequence=301, lost_gpu_hours=0.4, detected=NOW - 100, onset=NOW - 102)
+    over = finding(
+        id="0ver", op="all_to_all", sequence=301, lost_gpu_hours=0.4, detected=NOW - 100, onset=NOW - 102,
+        evidence={"pids": [1002], **EVIDENCE},
+    )  # fmt: skip
     hub.journal.conclude(over, NOW - 100)
     for now in (NOW - 50, NOW - 40):
         hub.journal.settle(JOB, "stall", now)
+    (filed,) = (f for f in hub.journal.all() if f.id == over.id)
+    hub.journal.file(replace(filed, capsule="incidents/0ver"))  # its bulk lies there from now on
     late = finding(id="refined", detector="straggler", cause="unknown", ranks=(1,), detected=NOW - 90, severity="info")
     hub.journal.conclude(late, NOW - 90)
     better = replace(late, cause="compute_straggler", ranks=(2,), hosts=("node-c",), severity="warning")
