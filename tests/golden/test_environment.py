@@ -1,0 +1,33 @@
+"""The environment variables that people set.
+
+To add one is free: write the golden again. To take one away breaks people's jobs and units.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.golden.compare import check_text
+
+PROJECT = Path(__file__).parents[2]
+PACKAGES = ("zmon", "trainer", "dashboards")
+NAME = re.compile(r"ZMON_[A-Z_]+")
+IN_C = re.compile(r'getenv\("(ZMON_[A-Z_]+)"\)')
+
+
+def names() -> Iterator[str]:
+    """Each string in the sources that is such a name and nothing else."""
+    for package in PACKAGES:
+        for path in (PROJECT / package).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.Constant) and isinstance(node.value, str) and NAME.fullmatch(node.value):
+                    yield node.value
+        for path in (PROJECT / package).rglob("*.c"):
+            yield from IN_C.findall(path.read_text())
+
+
+def test_environment_variables_are_the_golden_list():
+    check_text("environment.txt", "".join(f"{name}\n" for name in sorted(set(names()))))

@@ -1,0 +1,42 @@
+"""What a job loads when it says `import zmon`: modules of zmon and the standard library, nothing else.
+
+The job's environment is not ours: it has torch, and none of the packages that daemons and commands need. So every
+module that the rank imports uses the standard library only.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.golden.compare import check_text
+
+PROJECT = Path(__file__).parents[2]
+LOADED = """
+import sys
+sys.modules["torch"] = None
+before = set(sys.modules)
+import zmon
+others = sys.modules.keys() - before - {"__mp_main__"}  # multiprocessing's name for this script
+print(*sorted(n for n in others if n.partition(".")[0] not in sys.stdlib_module_names), sep="\\n")
+"""
+
+
+def python(*arguments: str) -> str:
+    """Run a fresh interpreter in the project's folder; what it printed."""
+    command = [sys.executable, *arguments]
+    done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_rank_loads_these_modules_and_no_package_of_others():
+    loaded = python("-c", LOADED)
+    foreign = [name for name in loaded.split() if name.partition(".")[0] != "zmon"]
+    assert foreign == [], "a job has only the standard library and torch"
+    check_text("import_zmon.txt", loaded)
+
+
+def test_rank_loads_them_where_nothing_is_installed():
+    assert python("-S", "-E", "-c", LOADED) == python("-c", LOADED)
