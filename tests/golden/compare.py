@@ -47,6 +47,17 @@ def pretty(value: Any) -> str:
     return json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
 
 
+def check_each(values: dict[str, Any]) -> None:
+    """Compare each value with the golden of its name; all that differ are told together."""
+    differences = []
+    for name, value in values.items():
+        try:
+            check(name, value)
+        except AssertionError as error:
+            differences.append(str(error))
+    assert not differences, "\n\n".join(differences)
+
+
 def check(name: str, value: Any) -> None:
     """Compare a value that JSON can hold with the golden of that name, or write it."""
     check_text(f"{name}.json", pretty(value))

@@ -10,7 +10,7 @@ from aiohttp.test_utils import TestClient, TestServer
 import zmon
 from tests.build import JOB, NOW
 from tests.golden.agent_scene import answer_of
-from tests.golden.compare import GOLDEN, check, check_text, normalised
+from tests.golden.compare import GOLDEN, check, check_each, check_text, normalised
 from tests.golden.hub_scene import hub as full_hub
 from zmon.hub import Hub, HubConfig
 
@@ -66,7 +66,7 @@ def play(tmp_path, still):
             app = hub.app()
             app.cleanup_ctx.clear()
             async with TestClient(TestServer(app)) as client:
-                await asyncio.wait_for(scenario(client), 30)
+                await asyncio.wait_for(scenario(client), 120)
 
         asyncio.run(main())
 
@@ -75,8 +75,8 @@ def play(tmp_path, still):
 
 async def check_all(client, paths, folder):
     """Ask each path and compare the answer with its golden."""
-    for name, path in paths.items():
-        check(f"api/hub/{name}", normalised(await answer_of(client, path), {str(folder): "<folder>"}))
+    replaced = {str(folder): "<folder>"}
+    check_each({f"api/hub/{name}": normalised(await answer_of(client, path), replaced) for name, path in paths.items()})
 
 
 def rounded(line):
