@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from tests.build import NOW
 from tests.metrics.scene import FULL_HOST
 from tests.test_flight import dump, entry
 from zmon.box import BoxWriter, layout
+from zmon.hardware import HostSample
 from zmon.probe.ledger import Ledger
 from zmon.probe.plan_file import write_plan
 from zmon.probe.rank import ACTIVITY_NUMBER, OP_NUMBER, PHASE_NUMBER, RankTimeline
@@ -122,10 +123,18 @@ def ranks(root: Path, kernel: Kernel, socket: str) -> list[Box]:
     return [*boxes, other]
 
 
+def host() -> HostSample:
+    """A host with every kind of hardware, whose connections tell all that a kernel may tell."""
+    tcp = FULL_HOST.tcp
+    assert tcp is not None
+    peers = tuple(replace(peer, acked_bytes=5_000, busy_seconds=0.5) for peer in tcp.peers)
+    return replace(FULL_HOST, tcp=replace(tcp, peers=peers, addresses=("10.0.0.1",), devices=("eth0",)))
+
+
 def sources() -> list[FakeSource]:
     """Each kind of hardware."""
     fields = ("nics", "rdma", "gpus", "tcp", "load", "storage", "cgroups", "clock", "kernel", "processes")
-    return [read_once(FakeSource(name, name, lambda name=name: getattr(FULL_HOST, name))) for name in fields]
+    return [read_once(FakeSource(name, name, lambda name=name: getattr(host(), name))) for name in fields]
 
 
 def bad_sources() -> list[FakeSource]:

@@ -35,7 +35,7 @@ from tests.test_fit import point
 from zmon.baselines import FOLDER, Baselines
 from zmon.capsule import Folder, Moment
 from zmon.detectors import ALL
-from zmon.hardware import HostSample, HostWindow
+from zmon.hardware import HostSample, HostWindow, TcpSample
 from zmon.hub import Hub, HubConfig
 from zmon.records import Finding, LastWords, Snapshot
 
@@ -58,7 +58,8 @@ def training(**changes: object) -> Snapshot:
 
 def stalled() -> Snapshot:
     """Rank 2 of another job is stopped, the others wait for it and have flight records."""
-    stopped = rank_state(2, process_state="T", stopped_seconds=2.0, step_seconds=2.0)
+    saved = NOW - 30.0
+    stopped = rank_state(2, process_state="T", stopped_seconds=2.0, step_seconds=2.0, last_checkpoint_time=saved)
     others = [waiting(rank, 5.0) for rank in (0, 1, 3)]
     flights = {rank: flight(pending(301)) for rank in (0, 1, 3)}
     return called("stuck", snapshot(*others, stopped, flights={**flights, 2: flight()}))
@@ -121,7 +122,9 @@ def fill_journal(hub: Hub) -> None:
 
 def fill_incidents(folder: Folder) -> None:
     """An active incident with all that a capsule can hold, and one that is over."""
-    window = HostWindow("node-a", 60.0, HostSample(), FULL_HOST, frozenset({"eth0"}))
+    nics, tcp = FULL_HOST.nics or (), TcpSample(3, ())
+    earlier = HostSample(nics=tuple(replace(nic, received_bytes=1, transmitted_bytes=2) for nic in nics), tcp=tcp)
+    window = HostWindow("node-a", 60.0, earlier, FULL_HOST, frozenset({"eth0"}))
     about = finding(id="abc1", evidence=EVIDENCE, op="all_to_all", sequence=301, capsule="incidents/abc1")
     gone = dead(3, last_words=LastWords("signal", "SIGTERM", "File train.py", NOW), exit_status="signal SIGTERM")
     unwatched = rank_state(1, host="node-b")
@@ -135,7 +138,9 @@ def fill_incidents(folder: Folder) -> None:
 
 def hub(data_dir: Path) -> Hub:
     """The hub, whose agents answer, are silent, or never answered."""
-    Baselines(data_dir / FOLDER).record("dlrm", *(point(n, s) for n, s in ((1, 32), (4, 128), (4, 64), (8, 256))))
+    sizes = [point(ranks, samples) for ranks, samples in ((1, 32), (4, 128), (4, 64), (8, 256))]
+    told = [replace(size, half_width_seconds=0.001, processors_per_host=16) for size in sizes]
+    Baselines(data_dir / FOLDER).record("dlrm", *told)
     made_ = Hub(HubConfig(AGENTS, data_dir))
     a, b, _ = made_.links
     a.heard(agent_report(rank_state(0), sample=FULL_HOST, sources=SOURCES))
