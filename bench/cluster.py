@@ -18,7 +18,7 @@ from aiohttp import web
 
 from zmon.hardware import HostLoad, HostSample, NicSample, SourceStatus
 from zmon.records import AgentReport, InFlight, Measures, OpTotals, RankState, StepRecord
-from zmon.server import json_response
+from zmon.web.server import json_response
 
 RANKS_PER_AGENT = 8
 _STEP_SECONDS = 0.25

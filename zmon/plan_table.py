@@ -9,9 +9,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from zmon.client import Amounts, PlanRow, PlanTable
 from zmon.detectors.wording import tables
 from zmon.terminal import UNKNOWN, duration
+from zmon.web.client import Amounts, PlanRow, PlanTable
 
 NO_PLAN = "its trainer told no plan: zmon.plan() tells one"
 _RANKS = 16  # shown

@@ -22,7 +22,7 @@ from zmon.hub.scaling_answer import asked
 from zmon.job_view import JobView
 from zmon.predicted import find, told
 from zmon.records import AgentStatus
-from zmon.server import json_response
+from zmon.web.server import json_response
 from zmon.what_if import CHANGES
 
 OTHER_JOBS = 7

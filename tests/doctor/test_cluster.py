@@ -9,11 +9,11 @@ import msgspec
 import zmon
 from tests.doctor.scene import inert, serving
 from tests.metrics.scene import JOB_VIEW
-from zmon import client
 from zmon.doctor.cluster import Seen, ask, checks
 from zmon.errors import NotServed, Unreachable
 from zmon.hardware import SourceStatus
 from zmon.records import AgentStatus
+from zmon.web import client
 
 HUB = "http://hub:9781"
 AGENT = AgentStatus("http://node-a:9780", "node-a", True, 0.0, version=zmon.__version__)

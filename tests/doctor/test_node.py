@@ -11,11 +11,11 @@ from click.testing import CliRunner
 
 from tests.boxes import Box
 from tests.build import agent_report
-from zmon import client
 from zmon.box import layout
 from zmon.cli import cli
 from zmon.doctor.node import boxes, room_for_boxes, sources
 from zmon.hardware import SourceStatus
+from zmon.web import client
 
 NOBODY = "http://127.0.0.1:1"  # tcpmux: nobody serves it
 ASK_NOBODY = ["--agent", NOBODY, "--hub", NOBODY, "--prometheus", NOBODY]

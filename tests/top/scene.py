@@ -7,11 +7,11 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from tests.build import NOW, finding
-from zmon.client import RankRow
 from zmon.errors import Unreachable
 from zmon.job_view import JobView
 from zmon.top import Top
 from zmon.top.picture import Picture
+from zmon.web.client import RankRow
 
 SPENT = {"forward": 41.0, "all_to_all": 32.0, "backward": 20.0, "imbalance": 7.0}
 FROZEN = finding(

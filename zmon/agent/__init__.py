@@ -29,12 +29,12 @@ from zmon.agent.watch import Watch, news
 from zmon.errors import Unreachable
 from zmon.hardware import HostSample, SourceStatus
 from zmon.records import AgentReport
-from zmon.server import json_response, number_argument, problem
 from zmon.sources import Reading, Source, all_sources
 from zmon.sources.boxes import Boxes
 from zmon.sources.rank_box import Suspicion
 from zmon.sources.stderr import StderrSource
 from zmon.steplog import FOLDER, StepLog
+from zmon.web.server import json_response, number_argument, problem
 
 log = logging.getLogger("zmon.agent")
 

@@ -14,13 +14,13 @@ import click
 import msgspec
 from rich.console import Console
 
-from zmon import client
 from zmon.cli.options import AGENT_URL, HUB_URL, PROMETHEUS_URL, box_dir_option, data_dir_option, stack_url
 from zmon.doctor import examine
 from zmon.errors import NotServed, Unreachable, UsageError, ZmonError
 from zmon.plan_table import plan_table
 from zmon.terminal import doctor_table, status_table
 from zmon.time_table import time_table
+from zmon.web import client
 
 BLIND = 3  # exit code of `zmon status` when nobody can tell
 

@@ -14,7 +14,6 @@ from pathlib import Path
 import aiohttp.web
 import click
 
-from zmon import server
 from zmon.agent import Agent, AgentConfig
 from zmon.cli.options import (
     AGENT_URL,
@@ -29,6 +28,7 @@ from zmon.cli.options import (
 from zmon.errors import UsageError
 from zmon.hub import Hub, HubConfig
 from zmon.stack import StackConfig, need
+from zmon.web import server
 
 # A pass of the hub makes some 100,000 objects, hardly any of them in a cycle: looking for cycles among them every 700
 # takes a quarter of the time of decoding.

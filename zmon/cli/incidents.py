@@ -13,12 +13,12 @@ import click
 import msgspec
 from rich.console import Console
 
-from zmon import client
 from zmon.capsule import Brief, Capsule, Folder, text
 from zmon.capsule.folder import REPORT
 from zmon.capsule.offenders import by_host
 from zmon.cli.options import HUB_URL, data_dir_option, stack_url
 from zmon.errors import NotServed, Unreachable, UsageError
+from zmon.web import client
 
 T = TypeVar("T")
 _SECONDS = 5.0

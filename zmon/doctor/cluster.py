@@ -11,10 +11,10 @@ from typing import TypeVar
 import aiohttp
 
 import zmon
-from zmon import client
 from zmon.doctor.check import TIMEOUT_SECONDS, Check, counted, listed
 from zmon.errors import NotServed, Unreachable
 from zmon.records import AgentStatus
+from zmon.web import client
 
 T = TypeVar("T")
 

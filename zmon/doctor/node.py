@@ -9,11 +9,11 @@ from pathlib import Path
 import aiohttp
 
 import zmon
-from zmon import client
 from zmon.box import BoxReader, layout
 from zmon.doctor.check import TIMEOUT_SECONDS, Check, counted
 from zmon.errors import BoxError, Unreachable
 from zmon.hardware import SourceStatus
+from zmon.web import client
 
 _UNWATCHED = "Nobody looks at the ranks of this node: zmon agent, or zmon up; where it runs, see its /healthz."
 

@@ -16,11 +16,11 @@ import aiohttp
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from zmon import client
 from zmon.doctor.check import TIMEOUT_SECONDS, Check, listed
 from zmon.doctor.routes import endings, integrations, silenced
 from zmon.doctor.rules import shipped
 from zmon.errors import Unreachable
+from zmon.web import client
 
 RESEND_SECONDS = (
     75.0  # Prometheus sends a firing alert again every minute; the first time may be before it knew where to

@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from zmon.client import FindingList, JobList
 from zmon.job_view import JobView
 from zmon.records import AgentReport, Finding, RankState
+from zmon.web.client import FindingList, JobList
 
 T = TypeVar("T")
 TIMEOUT_SECONDS = 5.0

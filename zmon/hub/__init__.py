@@ -16,7 +16,7 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
-from zmon import client, detectors
+from zmon import detectors
 from zmon.errors import Unreachable
 from zmon.hub.answers import Answers
 from zmon.hub.book import Books
@@ -30,6 +30,7 @@ from zmon.journal import Journal
 from zmon.link import FORGET_SECONDS, AgentLink
 from zmon.records import AgentReport, Snapshot
 from zmon.timeline import snapshots
+from zmon.web import client
 
 log = logging.getLogger("zmon.hub")
 

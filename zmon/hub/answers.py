@@ -17,7 +17,7 @@ from zmon.hub.plan_answer import plan
 from zmon.hub.scaling_answer import asked, scaling
 from zmon.hub.view import job_state
 from zmon.records import RankState, Snapshot
-from zmon.server import json_response, problem
+from zmon.web.server import json_response, problem
 
 if TYPE_CHECKING:
     from zmon.hub import Hub

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 import aiohttp
 
 import zmon
-from zmon import client
 from zmon.capsule import moments, steps
 from zmon.capsule.moments import Clock
 from zmon.capsule.record import Moment
@@ -23,6 +22,7 @@ from zmon.errors import Unreachable
 from zmon.hub.config import HubConfig
 from zmon.link import AgentLink
 from zmon.records import AgentReport, Finding, RankState, Snapshot
+from zmon.web import client
 
 _MAX_NAMED = 8
 

@@ -14,12 +14,13 @@ from typing import Any
 import aiohttp
 import msgspec
 
-from zmon import client, flight
+from zmon import flight
 from zmon.hub.book import Books
 from zmon.hub.config import HubConfig
 from zmon.journal import Journal
 from zmon.link import AgentLink
 from zmon.records import Finding, Flight, RankState, Snapshot
+from zmon.web import client
 
 _STDERR = "stderr_"
 _AHEAD_SECONDS = 1.5  # of the end of a lease: a pass, and the answers

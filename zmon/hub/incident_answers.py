@@ -10,7 +10,7 @@ from zmon.capsule import Folder
 from zmon.capsule.folder import REPORT
 from zmon.capsule.report import CSP
 from zmon.errors import UsageError
-from zmon.server import json_response, problem
+from zmon.web.server import json_response, problem
 
 
 class IncidentAnswers:

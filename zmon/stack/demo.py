@@ -13,13 +13,13 @@ import aiohttp
 from rich.console import Console
 from rich.table import Table
 
-from zmon import client
 from zmon.errors import Unreachable
 from zmon.job_view import JobView
 from zmon.records import Finding
 from zmon.stack import Stack, Urls
 from zmon.stack.part import Part
 from zmon.terminal import number
+from zmon.web import client
 
 VERDICT_SECONDS = 2.0  # the hub has named who is to blame by then
 NICENESS = 5  # training leaves the dashboard some of a small machine

@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 
 import aiohttp
 
-from zmon import client
 from zmon.errors import NotServed, Unreachable
 from zmon.top.picture import Picture
+from zmon.web import client
 
 TIMEOUT_SECONDS = 2.0
 

@@ -12,11 +12,11 @@ from datetime import UTC, datetime
 from rich.console import RenderableType
 from rich.text import Text
 
-from zmon.client import RankRow
 from zmon.doctor.check import counted
 from zmon.job_view import JobView
 from zmon.records import Finding
 from zmon.terminal import NO_JOB, SEVERITIES, duration, findings_table, job_columns
+from zmon.web.client import RankRow
 
 JOB_COLUMNS = ("  job", "state", "ranks", "step", "step time", "samples/s", "most time in")
 RANK_COLUMNS = ("  rank", "host", "activity", "in", "since", "step", "self", "wait")

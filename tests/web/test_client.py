@@ -8,9 +8,9 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer, unused_port
 
 from tests.build import agent_report, rank_state
-from zmon import client
 from zmon.errors import NotServed, Unreachable
-from zmon.server import json_response
+from zmon.web import client
+from zmon.web.server import json_response
 
 
 def ask(handler, timeout=0.3):

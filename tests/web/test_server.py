@@ -3,7 +3,7 @@
 import pytest
 
 from zmon.errors import UsageError
-from zmon.server import check_bind, json_response
+from zmon.web.server import check_bind, json_response
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.53", "::1", "localhost"])

@@ -1,0 +1,1 @@
+"""Everything a terminal shows, one module per subject. Data in, text out."""

@@ -1,0 +1,1 @@
+"""What the hub answers over HTTP, one module per subject."""

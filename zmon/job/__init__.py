@@ -1,0 +1,1 @@
+"""A job as its ranks' steps tell it: lined up, remembered, compared and accounted for. Pure."""

@@ -1,0 +1,1 @@
+"""Verdicts without a hub: step logs analysed and compared, commands run at several sizes, collectives timed."""

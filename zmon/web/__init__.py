@@ -1,0 +1,1 @@
+"""HTTP, both ends: how a daemon answers and how to ask one."""
