@@ -16,8 +16,10 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from zmon.hardware import HostLoad, HostSample, NicSample, SourceStatus
-from zmon.records import AgentReport, InFlight, Measures, OpTotals, RankState, StepRecord
+from zmon.schema.agent import AgentReport
+from zmon.schema.host import HostLoad, HostSample, NicSample, SourceStatus
+from zmon.schema.rank import InFlight, RankState
+from zmon.schema.step import Measures, OpTotals, StepRecord
 from zmon.web.server import json_response
 
 RANKS_PER_AGENT = 8

@@ -21,7 +21,8 @@ from bench.rows import table_line
 from zmon.detectors.straggler import Straggler
 from zmon.history import History
 from zmon.hub import HubConfig
-from zmon.records import Measures, Snapshot, StepRecord
+from zmon.schema.snapshot import Snapshot
+from zmon.schema.step import Measures, StepRecord
 from zmon.stats import quantile
 
 _HEADS = (

@@ -6,25 +6,17 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from zmon.aligned import AlignedStep
-from zmon.hardware import HostSample, HostWindow
 from zmon.history import align
-from zmon.planned import Plan
-from zmon.records import (
-    OPS,
-    AgentReport,
-    AgentStatus,
-    Finding,
-    Flight,
-    InFlight,
-    LastWords,
-    Measures,
-    OpTotals,
-    Pending,
-    RankState,
-    Snapshot,
-    StepRecord,
-)
+from zmon.schema.agent import AgentReport, AgentStatus
+from zmon.schema.aligned_step import AlignedStep
+from zmon.schema.finding import Finding
+from zmon.schema.flight import Flight, Pending
+from zmon.schema.host import HostSample, HostWindow
+from zmon.schema.names import OPS
+from zmon.schema.plan import Plan
+from zmon.schema.rank import InFlight, LastWords, RankState
+from zmon.schema.snapshot import Snapshot
+from zmon.schema.step import Measures, OpTotals, StepRecord
 
 JOB = "job"
 NOW = 1_800_000_000.0  # unix seconds on the hub's host

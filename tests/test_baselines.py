@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from tests.test_curve import ALONE, point
+from tests.schema.test_curve import ALONE, point
 from zmon.baselines import Baselines
 from zmon.errors import ZmonError
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.build import step_record
 from zmon.efficiency import JobTime, step_causes
 from zmon.history import align
-from zmon.records import OPS, PHASES
+from zmon.schema.names import OPS, PHASES
 
 SECONDS = st.floats(0, 10)
 RECORDS = st.lists(

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from zmon.curve import Point
 from zmon.fit import fit
 from zmon.predict import Exchange, Link, Links, Work, predict
+from zmon.schema.curve import Point
 
 OPS = ("all_to_all", "all_reduce", "barrier")
 LINKS = Links(ranks_per_host=4, host=Link(2e9), net=Link(0.5e9))

@@ -1,8 +1,8 @@
 """The hub's end of the line to one agent: what it said last, and since when it is silent."""
 
 from tests.build import agent_report, rank_state
-from zmon.hardware import CgroupSample, GpuSample, HostSample, NicSample, TcpSample
 from zmon.link import FORGET_SECONDS, AgentLink, working
+from zmon.schema.host import CgroupSample, GpuSample, HostSample, NicSample, TcpSample
 
 
 def silent(seconds):

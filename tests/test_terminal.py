@@ -9,7 +9,7 @@ from rich.console import Console
 from tests.build import NOW, finding
 from tests.metrics.scene import JOB_VIEW
 from zmon.doctor import Check
-from zmon.job_view import JobView
+from zmon.schema.job import JobView
 from zmon.terminal import culprit, doctor_table, duration, number, status_table
 
 UNKNOWN = JobView("fresh", 0, 4, 1, "init", None, None, None, None, {}, {}, ("node-a",), {}, ())

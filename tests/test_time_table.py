@@ -5,9 +5,9 @@ from io import StringIO
 
 from rich.console import Console
 
-from zmon.curve import Efficiency, Point
 from zmon.expected import Expected
-from zmon.job_view import JobView
+from zmon.schema.curve import Efficiency, Point
+from zmon.schema.job import JobView
 from zmon.time_table import time_table
 
 JOB = JobView(

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.build import NOW, agent_report, agent_status, dead, finished, killed, rank_state
-from zmon.hardware import HostSample, HostWindow
+from zmon.schema.host import HostSample, HostWindow
 from zmon.timeline import newest_attempt, snapshots
 
 

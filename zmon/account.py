@@ -13,10 +13,11 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from zmon.aligned import AlignedStep
-from zmon.curve import IMBALANCE
 from zmon.efficiency import step_causes
-from zmon.records import RankState, Snapshot
+from zmon.schema.aligned_step import AlignedStep
+from zmon.schema.curve import IMBALANCE
+from zmon.schema.rank import RankState
+from zmon.schema.snapshot import Snapshot
 
 BETWEEN = {"init": "init", "eval": "eval", "checkpoint": "checkpoint", "train": "other"}  # causes by activity
 _SLACK, _SLACK_SECONDS = 3.0, 1.0  # steps that were not told yet may be so much longer

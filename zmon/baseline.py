@@ -13,8 +13,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from statistics import median, median_low
 
-from zmon import curve
-from zmon.aligned import AlignedStep, Baseline, Stretch
+from zmon.schema import curve
+from zmon.schema.aligned_step import AlignedStep, Baseline, Stretch
 
 STRETCH_SECONDS = 5.0  # contention and pauses of two seconds stay the smaller part
 STRETCH_STEPS = 10  # fewer have no median to speak of

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import msgspec
 
-from zmon.curve import Curve, Point, in_order
 from zmon.errors import ZmonError
+from zmon.schema.curve import Curve, Point, in_order
 
 log = logging.getLogger("zmon.baselines")
 

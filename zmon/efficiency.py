@@ -11,8 +11,8 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from zmon.aligned import AlignedStep
-from zmon.curve import IMBALANCE
+from zmon.schema.aligned_step import AlignedStep
+from zmon.schema.curve import IMBALANCE
 
 
 def step_causes(step: AlignedStep) -> dict[str, float]:

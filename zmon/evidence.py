@@ -13,7 +13,7 @@ from typing import Any
 import aiohttp
 
 from zmon import flight
-from zmon.records import Flight
+from zmon.schema.flight import Flight
 from zmon.stacks import PY_SPY, read
 
 TIMEOUT_SECONDS = 2.0

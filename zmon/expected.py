@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from zmon.curve import IMBALANCE, Curve
 from zmon.fit import fit
 from zmon.predict import Prediction
-from zmon.records import OPS
+from zmon.schema.curve import IMBALANCE, Curve
+from zmon.schema.names import OPS
 
 OWN = "own"
 RECORDED, PREDICTED = "recorded", "predicted"

@@ -14,7 +14,9 @@ from typing import Annotated, Any
 
 import msgspec
 
-from zmon.records import OPS, Flight, Pending, Snapshot
+from zmon.schema.flight import Flight, Pending
+from zmon.schema.names import OPS
+from zmon.schema.snapshot import Snapshot
 
 MAX_PENDING = 16
 MAX_GROUPS = 32

@@ -9,8 +9,9 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from zmon.aligned import AlignedStep
-from zmon.records import Measures, RankState, StepRecord
+from zmon.schema.aligned_step import AlignedStep
+from zmon.schema.rank import RankState
+from zmon.schema.step import Measures, StepRecord
 
 KEPT_STEPS = 64
 _KEPT_RECORDS = 1024  # or so many steps more where ranks are few, which alone tell less of what chance does

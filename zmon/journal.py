@@ -23,7 +23,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from zmon.records import Finding
+from zmon.schema.finding import Finding
 
 log = logging.getLogger("zmon.journal")
 

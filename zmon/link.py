@@ -7,9 +7,9 @@ from collections import deque
 from dataclasses import replace
 from typing import Any
 
-from zmon.hardware import HostSample, HostWindow, TcpSample
-from zmon.planned import Plan
-from zmon.records import AgentReport, AgentStatus
+from zmon.schema.agent import AgentReport, AgentStatus
+from zmon.schema.host import HostSample, HostWindow, TcpSample
+from zmon.schema.plan import Plan
 
 FORGET_SECONDS = 3600.0
 WINDOW_SECONDS = 60.0  # over which counters of the hardware are compared

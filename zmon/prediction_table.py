@@ -8,11 +8,11 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from zmon.curve import Curve
 from zmon.expected import parts_of
 from zmon.fit import Model
 from zmon.predict import Prediction
 from zmon.predicted import Found
+from zmon.schema.curve import Curve
 from zmon.terminal import UNKNOWN, duration
 
 

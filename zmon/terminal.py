@@ -11,8 +11,8 @@ from rich.text import Text
 
 from zmon.doctor import Check
 from zmon.doctor.check import listed
-from zmon.job_view import JobView
-from zmon.records import Finding
+from zmon.schema.finding import Finding
+from zmon.schema.job import JobView
 
 UNKNOWN = "unknown"
 BLIND = "BLIND: the hub reaches no agent; what follows is what it saw last"

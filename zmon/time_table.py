@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from zmon.expected import RECORDED
-from zmon.job_view import JobView
+from zmon.schema.job import JobView
 from zmon.terminal import duration
 
 _WORTH = 0.03  # of a step: less is not named

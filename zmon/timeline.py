@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from zmon.hardware import HostWindow
-from zmon.records import AgentReport, AgentStatus, RankState, Snapshot
+from zmon.schema.agent import AgentReport, AgentStatus
+from zmon.schema.host import HostWindow
+from zmon.schema.rank import RankState
+from zmon.schema.snapshot import Snapshot
 
 NEWS_SECONDS = 60.0  # how long a rank's death is news, and its host of concern to the job
 TOGETHER_SECONDS = 60.0  # ranks of one start appear within the time of its rendezvous

@@ -14,11 +14,11 @@ from bench.dashboard.scene import (
     USUAL,
     Scene,
 )
-from zmon.curve import WEAK, Curve, Efficiency, Point
 from zmon.detectors.verdict import rank_row
 from zmon.expected import RECORDED, Expected
-from zmon.job_view import JobView
-from zmon.records import Finding
+from zmon.schema.curve import WEAK, Curve, Efficiency, Point
+from zmon.schema.finding import Finding
+from zmon.schema.job import JobView
 
 SIZES = (8, 16, 32, 64, 128, 256, 512, 1024)
 OWN_SECONDS, PER_DOUBLING = 0.14, 0.011  # of a step: its own work, and what each doubling of the ranks adds

@@ -19,9 +19,9 @@ from zmon.capsule.record import Brief
 from zmon.detectors.verdict import rank_row
 from zmon.fit import Model, fit
 from zmon.hub.scaling_answer import asked
-from zmon.job_view import JobView
 from zmon.predicted import find, told
-from zmon.records import AgentStatus
+from zmon.schema.agent import AgentStatus
+from zmon.schema.job import JobView
 from zmon.web.server import json_response
 from zmon.what_if import CHANGES
 

@@ -9,7 +9,7 @@ from statistics import median
 from bench.cluster import RANKS_PER_AGENT
 from bench.dashboard import concluded
 from bench.dashboard.scene import JOB, KINDS, OPS, PLAYED_SECONDS, Scene
-from zmon.hardware import GpuSample, HostLoad
+from zmon.schema.host import GpuSample, HostLoad
 
 Found = tuple[str, dict[str, str], tuple[float, ...], bool]  # name, labels, by kind of time, whether it grows
 

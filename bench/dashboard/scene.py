@@ -13,8 +13,9 @@ from functools import cached_property
 import numpy as np
 
 from bench.cluster import RANK, RANKS_PER_AGENT
-from zmon.hardware import ClockSample, GpuSample, HostLoad, HostSample, NicSample, SourceStatus, TcpSample
-from zmon.records import InFlight, Measures, Memory, OpTotals, RankState
+from zmon.schema.host import ClockSample, GpuSample, HostLoad, HostSample, NicSample, SourceStatus, TcpSample
+from zmon.schema.rank import InFlight, Memory, RankState
+from zmon.schema.step import Measures, OpTotals
 
 JOB = "ads"
 USUAL, SLOW, EVALUATING = KINDS = range(3)

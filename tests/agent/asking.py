@@ -6,7 +6,7 @@ import time
 import msgspec
 
 from zmon.errors import SourceUnavailable
-from zmon.records import AgentReport
+from zmon.schema.agent import AgentReport
 from zmon.sources import Reading
 
 PATIENCE = 5.0  # seconds; a busy machine is not a failure

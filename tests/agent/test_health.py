@@ -10,7 +10,7 @@ from tests.agent.asking import FakeSource, absent, fail, get, metrics, snapshot,
 from zmon.agent import Agent, AgentConfig, watch
 from zmon.box import layout
 from zmon.errors import UsageError
-from zmon.hardware import HostLoad
+from zmon.schema.host import HostLoad
 from zmon.sources import Reading
 
 LOAD = HostLoad({"user": 1.0}, 1, 2, 0)

@@ -20,7 +20,8 @@ from tests.boxes import IDENTITY, Clock
 from zmon.box import BoxReader, BoxWriter, Now, Totals
 from zmon.probe.ledger import Ledger
 from zmon.probe.rank import CHECKPOINT, EVAL, OP_NUMBER, PHASE_NUMBER, TRAIN, RankTimeline
-from zmon.records import LastWords, StepRecord
+from zmon.schema.rank import LastWords
+from zmon.schema.step import StepRecord
 
 TICK_NS = 97  # near enough to a real rank's: what is torn differs by little
 LIFE_SECONDS = 120  # of a writer that nobody ends

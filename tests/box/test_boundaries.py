@@ -8,7 +8,7 @@ from tests.box.test_reader import read
 from tests.boxes import Box
 from zmon.box import BoxReader, layout
 from zmon.probe.rank import CHECKPOINT, EVAL, OP_NUMBER, PHASE_NUMBER, TRAIN
-from zmon.records import Memory
+from zmon.schema.rank import Memory
 
 
 @pytest.fixture

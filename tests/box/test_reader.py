@@ -5,7 +5,9 @@ import pytest
 from tests.boxes import Box, read
 from zmon.box import BoxReader, layout
 from zmon.probe.rank import ACTIVITY_NUMBER, EVAL, OP_NUMBER, PHASE_NUMBER
-from zmon.records import ACTIVITIES, OPS, PHASES, LastWords, Memory, OpTotals
+from zmon.schema.names import ACTIVITIES, OPS, PHASES
+from zmon.schema.rank import LastWords, Memory
+from zmon.schema.step import OpTotals
 
 TRACE = b"Stack (most recent call first):"  # how faulthandler begins
 

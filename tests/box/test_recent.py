@@ -6,7 +6,7 @@ import pytest
 
 from tests.boxes import Box
 from zmon.box import BoxReader, layout
-from zmon.records import ACTIVITIES
+from zmon.schema.names import ACTIVITIES
 
 SECOND = 1_000_000_000
 TRAIN, EVAL = ACTIVITIES.index("train"), ACTIVITIES.index("eval")

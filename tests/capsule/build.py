@@ -7,7 +7,8 @@ from typing import Any
 
 from tests.build import NOW, finding, rank_state, snapshot, step_record, waiting
 from zmon.capsule import Capsule, capsule, moments, steps
-from zmon.records import Finding, Snapshot
+from zmon.schema.finding import Finding
+from zmon.schema.snapshot import Snapshot
 
 EVIDENCE = {
     "stacks": {"2": {"stack": 'File "train.py", line 12 in guilty_line', "wchan": "futex_wait", "stack_error": None}},

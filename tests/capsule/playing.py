@@ -11,7 +11,7 @@ from aiohttp import web
 
 from tests.build import agent_report, step_record
 from tests.hub.fakes import FakeAgent, until
-from zmon.hardware import HostSample, KernelLog
+from zmon.schema.host import HostSample, KernelLog
 
 
 class Agent(FakeAgent):

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from tests.build import finding, rank_state
 from tests.capsule.build import made, stalled
-from zmon.hardware import GpuSample, HostSample, HostWindow, NicSample, TcpSample
+from zmon.schema.host import GpuSample, HostSample, HostWindow, NicSample, TcpSample
 
 
 def nic(device="eth0", received=0, sent=0, errors=None, up=True):

@@ -9,9 +9,9 @@ import pytest
 from tests.build import JOB, killed, rank_state, waiting
 from tests.capsule.playing import Agent, incident, resolved, whats
 from tests.hub.fakes import FakeAgent, frozen, healthy, hub_over, silent, stopped, until
-from zmon.hardware import KernelEvent
 from zmon.hub.incidents import deserves
-from zmon.records import Finding
+from zmon.schema.finding import Finding
+from zmon.schema.host import KernelEvent
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 from tests.build import NOW, finding, killed, raised
 from zmon.capsule import moments
 from zmon.capsule.moments import Clock, Suspected
-from zmon.hardware import KernelEvent
+from zmon.schema.host import KernelEvent
 
 
 def test_incident_begins_with_the_first_sign_and_the_finding():

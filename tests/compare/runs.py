@@ -4,7 +4,7 @@ from math import exp, sin, sqrt
 from random import Random
 
 from zmon.analyze.rows import StepLog
-from zmon.records import Measures, OpTotals, StepRecord
+from zmon.schema.step import Measures, OpTotals, StepRecord
 
 PAUSE_EVERY, PAUSE_SECONDS = 250, 0.6
 

@@ -11,7 +11,7 @@ from dashboards.marks import Mark
 from dashboards.panels import ALL, VIEWS
 from dashboards.views import waterfall
 from tests.dashboards.world import SCALING
-from zmon.records import OPS, PHASES
+from zmon.schema.names import OPS, PHASES
 
 NAN = float("nan")
 

@@ -4,9 +4,9 @@ from dataclasses import replace
 from itertools import cycle, islice
 
 from tests.build import job_steps, rank_state, snapshot
-from zmon.aligned import Baseline
 from zmon.detectors.straggler import Straggler
-from zmon.hardware import CgroupSample, GpuSample, HostLoad, HostSample, HostWindow, TcpPeer, TcpSample
+from zmon.schema.aligned_step import Baseline
+from zmon.schema.host import CgroupSample, GpuSample, HostLoad, HostSample, HostWindow, TcpPeer, TcpSample
 
 GIB = 2**30
 GOOD = Baseline(64, 0.100, 0.070, 0.010, 0.030, 128)

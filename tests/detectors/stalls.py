@@ -2,7 +2,7 @@
 
 from tests.build import rank_state, snapshot, waiting
 from zmon.detectors.stall import Stall
-from zmon.records import InFlight
+from zmon.schema.rank import InFlight
 
 STALL = Stall()
 

@@ -6,8 +6,8 @@ import pytest
 
 from tests.build import finished, rank_state, snapshot
 from zmon.detectors.hardware import Hardware
-from zmon.hardware import GpuSample, HostSample, HostWindow, NicSample
 from zmon.link import working
+from zmon.schema.host import GpuSample, HostSample, HostWindow, NicSample
 
 CARD = GpuSample("0", "GPU-a", ecc_errors={"volatile_uncorrected": 0}, repair_pending=False)
 PORT = NicSample("mlx5_0:1", "roce", True, 5e10, 0, 0, {

@@ -6,7 +6,7 @@ import pytest
 
 from tests.build import NOW, disconnected, killed, raised, snapshot
 from zmon.detectors.stall import Stall
-from zmon.hardware import CgroupSample, HostLoad, HostSample, HostWindow, KernelEvent, KernelLog
+from zmon.schema.host import CgroupSample, HostLoad, HostSample, HostWindow, KernelEvent, KernelLog
 
 GROUP = CgroupSample("/job", (("job", 2), ("job", 3)), 1 << 30, 2 << 30, None, None, 0)
 LOAD = HostLoad({}, 1 << 30, 8 << 30, 0, oom_kills=4)

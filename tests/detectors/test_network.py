@@ -7,7 +7,7 @@ import pytest
 from tests.build import agent_status, disconnected, rank_state, snapshot, waiting
 from zmon.detectors.network import accused, slow_host
 from zmon.detectors.stall import Stall
-from zmon.hardware import HostSample, HostWindow, NicSample, TcpPeer, TcpSample
+from zmon.schema.host import HostSample, HostWindow, NicSample, TcpPeer, TcpSample
 
 NODES = ("node-a", "node-b", "node-c", "node-d")
 MB = 1e6

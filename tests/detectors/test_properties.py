@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from tests.build import JOB, NOW, job_steps, killed, raised, rank_state, snapshot, waiting
-from zmon.aligned import AlignedStep, Baseline
 from zmon.baseline import stretch
 from zmon.detectors import ALL
-from zmon.hardware import GpuSample, HostLoad, HostSample, HostWindow, NicSample, TcpPeer, TcpSample
-from zmon.records import Snapshot
+from zmon.schema.aligned_step import AlignedStep, Baseline
+from zmon.schema.host import GpuSample, HostLoad, HostSample, HostWindow, NicSample, TcpPeer, TcpSample
+from zmon.schema.snapshot import Snapshot
 
 SEEDS = range(4)
 DRAWS = 2_500  # a seed

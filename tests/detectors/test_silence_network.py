@@ -6,7 +6,7 @@ import pytest
 
 from tests.build import waiting
 from tests.detectors.stalls import detect, outside
-from zmon.hardware import HostSample, HostWindow, NicSample, TcpPeer, TcpSample
+from zmon.schema.host import HostSample, HostWindow, NicSample, TcpPeer, TcpSample
 
 PCI = "0000:04:00.0"
 

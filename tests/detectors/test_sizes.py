@@ -4,7 +4,7 @@ import pytest
 
 from tests.build import DISCONNECT, dead, disconnected, killed, rank_state, snapshot, terminated, waiting, words
 from zmon.detectors.stall import Stall
-from zmon.records import Entered, InFlight
+from zmon.schema.rank import Entered, InFlight
 
 ENFORCE = "[enforce fail at gloo/alltoallv.cc:138] inLengthPerRank[myRank] == outLengthPerRank[myRank]. "
 

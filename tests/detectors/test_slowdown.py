@@ -7,7 +7,7 @@ import pytest
 from tests.build import dead, job_steps, rank_state, snapshot
 from zmon.baseline import Learning
 from zmon.detectors.slowdown import Slowdown
-from zmon.hardware import HostLoad, HostSample, HostWindow
+from zmon.schema.host import HostLoad, HostSample, HostWindow
 
 RANKS = [rank_state(rank) for rank in range(4)]
 GIB = 2**30

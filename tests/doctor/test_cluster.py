@@ -11,8 +11,8 @@ from tests.doctor.scene import inert, serving
 from tests.metrics.scene import JOB_VIEW
 from zmon.doctor.cluster import Seen, ask, checks
 from zmon.errors import NotServed, Unreachable
-from zmon.hardware import SourceStatus
-from zmon.records import AgentStatus
+from zmon.schema.agent import AgentStatus
+from zmon.schema.host import SourceStatus
 from zmon.web import client
 
 HUB = "http://hub:9781"

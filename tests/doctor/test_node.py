@@ -14,7 +14,7 @@ from tests.build import agent_report
 from zmon.box import layout
 from zmon.cli import cli
 from zmon.doctor.node import boxes, room_for_boxes, sources
-from zmon.hardware import SourceStatus
+from zmon.schema.host import SourceStatus
 from zmon.web import client
 
 NOBODY = "http://127.0.0.1:1"  # tcpmux: nobody serves it

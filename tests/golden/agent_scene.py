@@ -16,10 +16,10 @@ from tests.build import NOW
 from tests.metrics.scene import FULL_HOST
 from tests.test_flight import dump, entry
 from zmon.box import BoxWriter, layout
-from zmon.hardware import HostSample
 from zmon.probe.ledger import Ledger
 from zmon.probe.plan_file import write_plan
 from zmon.probe.rank import ACTIVITY_NUMBER, OP_NUMBER, PHASE_NUMBER, RankTimeline
+from zmon.schema.host import HostSample
 
 SECOND = 1_000_000_000
 BEGIN = 5_000 * SECOND  # of every rank, on the host's monotonic clock

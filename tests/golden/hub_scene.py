@@ -35,9 +35,11 @@ from tests.test_fit import point
 from zmon.baselines import FOLDER, Baselines
 from zmon.capsule import Folder, Moment
 from zmon.detectors import ALL
-from zmon.hardware import HostSample, HostWindow, TcpSample
 from zmon.hub import Hub, HubConfig
-from zmon.records import Finding, LastWords, Snapshot
+from zmon.schema.finding import Finding
+from zmon.schema.host import HostSample, HostWindow, TcpSample
+from zmon.schema.rank import LastWords
+from zmon.schema.snapshot import Snapshot
 
 AGENTS = ("http://node-a:9780", "http://node-b:9780", "http://node-c:9780")
 LABELS = {"name": "dlrm", "owner": "ann"}

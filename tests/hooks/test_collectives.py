@@ -12,7 +12,7 @@ from torch.distributed import distributed_c10d
 
 from zmon.box import BoxReader
 from zmon.hooks.describe import DESCRIBERS
-from zmon.records import OPS
+from zmon.schema.names import OPS
 
 
 @pytest.fixture(scope="module")

@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 
 from tests.build import JOB, job_steps, rank_state, snapshot
-from tests.test_curve import point
+from tests.schema.test_curve import point
 from tests.test_fit import point as fitted
-from zmon.aligned import Stretch
 from zmon.baselines import Baselines
-from zmon.curve import ON_PURPOSE, Efficiency
 from zmon.hub.curves import Curves
 from zmon.hub.view import job_state
+from zmon.schema.aligned_step import Stretch
+from zmon.schema.curve import ON_PURPOSE, Efficiency
 
 
 def good(seconds=0.02, samples=128):

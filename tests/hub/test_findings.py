@@ -10,7 +10,7 @@ import pytest
 from tests.build import JOB, killed, waiting
 from tests.hub.fakes import FakeAgent, frozen, healthy, until
 from zmon.hub import Hub, HubConfig
-from zmon.records import Finding
+from zmon.schema.finding import Finding
 
 
 def test_hub_is_quiet_and_healthy_while_the_job_trains(play):

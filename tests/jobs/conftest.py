@@ -19,7 +19,8 @@ import psutil
 from zmon.box import BoxReader, box_path
 from zmon.box.reader import Identity, Totals
 from zmon.errors import ZmonError
-from zmon.records import LastWords, StepRecord
+from zmon.schema.rank import LastWords
+from zmon.schema.step import StepRecord
 
 HERE = Path(__file__).parent
 BIN = Path(sys.executable).parent

@@ -3,7 +3,8 @@
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.build import agent_report, measures, rank_state
-from zmon.hardware import (
+from zmon.metrics import STEP_SECONDS_BOUNDS, agent_page, hub_page
+from zmon.schema.host import (
     CgroupSample,
     ClockSample,
     DiskSample,
@@ -20,9 +21,9 @@ from zmon.hardware import (
     TcpPeer,
     TcpSample,
 )
-from zmon.job_view import JobView
-from zmon.metrics import STEP_SECONDS_BOUNDS, agent_page, hub_page
-from zmon.records import OPS, PHASES, InFlight, Memory
+from zmon.schema.job import JobView
+from zmon.schema.names import OPS, PHASES
+from zmon.schema.rank import InFlight, Memory
 
 FULL_RANK = rank_state(
     1,

@@ -12,8 +12,8 @@ import pytest
 from tests.build import finding, rank_state
 from tests.metrics.scene import FULL_HOST, FULL_RANK, JOB_VIEW, SOURCES, hub, page, series, value
 from tests.places import REPOSITORY
-from zmon.hardware import HostSample, NicSample
 from zmon.metrics import SPECS, STEP_HISTOGRAM, free_labels
+from zmon.schema.host import HostSample, NicSample
 
 GOLDEN_PAGE = REPOSITORY / "tests/golden/agent_page.txt"
 SCENE = page(FULL_RANK, rank_state(2), sample=FULL_HOST, sources=SOURCES)

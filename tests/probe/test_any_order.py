@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from tests.boxes import Box
 from tests.probe.reading import now, read, sums_up
 from zmon.probe.rank import OP_NUMBER, PHASE_NUMBER, TRAIN
-from zmon.records import ACTIVITIES, OPS, PHASES
+from zmon.schema.names import ACTIVITIES, OPS, PHASES
 
 NANOSECONDS = st.integers(0, 10**9)
 BYTES = st.integers(0, 10**12)

@@ -7,8 +7,8 @@ import pytest
 from tests.probe.test_door import complaints
 from zmon.box import BoxReader
 from zmon.errors import UsageError
-from zmon.planned import MOST_PLAN_BYTES
 from zmon.probe.plan_file import encoded
+from zmon.schema.plan import MOST_PLAN_BYTES
 
 LOAD = {"lookups": 20_000, "sent_bytes": 12_345_678, "received_bytes": 12_345_678, "memory_bytes": 12_345_678_901,
         "seconds": 0.0123456789}  # fmt: skip

@@ -8,7 +8,7 @@ from tests.boxes import Box
 from tests.probe.reading import ms, now, parts, read, sequences, sums_up
 from zmon.box import layout
 from zmon.probe.rank import DONE, EVAL, OP_NUMBER, OTHER, PHASE_NUMBER, TRAIN
-from zmon.records import PHASES
+from zmon.schema.names import PHASES
 
 ALL_REDUCE, ALL_TO_ALL = OP_NUMBER["all_reduce"], OP_NUMBER["all_to_all"]
 FORWARD, BACKWARD, DATA = PHASE_NUMBER["forward"], PHASE_NUMBER["backward"], PHASE_NUMBER["data"]

@@ -8,7 +8,7 @@ from tests.boxes import Box, Clock, eventually
 from tests.build import JOB
 from zmon.box import BoxReader
 from zmon.probe.rank import DONE, EVAL, OP_NUMBER, TRAIN
-from zmon.records import Entered
+from zmon.schema.rank import Entered
 from zmon.sources.boxes import Boxes
 from zmon.sources.rank_box import Suspicion
 

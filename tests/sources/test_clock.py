@@ -6,7 +6,7 @@ import os
 import pytest
 
 from zmon.errors import SourceUnavailable
-from zmon.hardware import ClockSample
+from zmon.schema.host import ClockSample
 from zmon.sources.clock import STA_NANO, STA_UNSYNC, TIME_ERROR, ClockSource, KernelClock, kernel_clock
 
 TIME_OK, TIME_INS, STA_PLL = 0, 1, 0x0001

@@ -8,7 +8,7 @@ import pytest
 
 from tests.sources.nvml import NOT_SUPPORTED, UNKNOWN, Stub
 from zmon.errors import SourceUnavailable
-from zmon.hardware import GpuSample
+from zmon.schema.host import GpuSample
 from zmon.sources.gpu import ECC, FIELDS, NVLINK_ERRORS, GpuSource, sysfs_address
 
 ALL_LINKS = 4294967295

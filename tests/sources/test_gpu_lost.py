@@ -9,7 +9,7 @@ import pynvml
 import pytest
 
 from tests.sources.nvml import DRIVER_NOT_LOADED, NOT_SUPPORTED, UNKNOWN, Script, Stub
-from zmon.hardware import GpuSample
+from zmon.schema.host import GpuSample
 from zmon.sources.gpu import GpuSource
 
 RUNNING = """

@@ -5,8 +5,8 @@ import os
 import pytest
 
 from tests.boxes import IDENTITY
-from zmon.planned import MOST_PLAN_BYTES
 from zmon.probe.plan_file import encoded, write_plan
+from zmon.schema.plan import MOST_PLAN_BYTES
 
 UID = IDENTITY["uid"].hex()
 RANKS = [{"lookups": number, "tables": [f"t{number}"]} for number in range(8)]

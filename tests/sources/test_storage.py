@@ -3,7 +3,7 @@
 import pytest
 
 from zmon.errors import SourceUnavailable
-from zmon.hardware import DiskSample, MountSample
+from zmon.schema.host import DiskSample, MountSample
 from zmon.sources.storage import MAX_DISKS, MAX_MOUNTS, StorageSource
 
 DISKSTATS = """\

@@ -23,7 +23,7 @@ from tests.boxes import eventually
 from tests.places import REPOSITORY
 from zmon import metrics
 from zmon.journal import Journal
-from zmon.records import Finding
+from zmon.schema.finding import Finding
 from zmon.stack import RULES, find_program
 from zmon.stack.config import alertmanager_yaml, prometheus_yaml
 from zmon.stack.part import free_port

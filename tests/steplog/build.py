@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.boxes import Box
 from tests.build import JOB
 from zmon.box import BoxReader
-from zmon.records import StepRecord
+from zmon.schema.step import StepRecord
 from zmon.steplog import RunSteps, StepLog, read_runs
 
 

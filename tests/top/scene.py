@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from tests.build import NOW, finding
 from zmon.errors import Unreachable
-from zmon.job_view import JobView
+from zmon.schema.job import JobView
 from zmon.top import Top
 from zmon.top.picture import Picture
 from zmon.web.client import RankRow

@@ -27,8 +27,8 @@ from zmon.agent.rank_evidence import LastLines, rank_evidence, whereabouts
 from zmon.agent.seen import Asked, Seen, see
 from zmon.agent.watch import Watch, news
 from zmon.errors import Unreachable
-from zmon.hardware import HostSample, SourceStatus
-from zmon.records import AgentReport
+from zmon.schema.agent import AgentReport
+from zmon.schema.host import HostSample, SourceStatus
 from zmon.sources import Reading, Source, all_sources
 from zmon.sources.boxes import Boxes
 from zmon.sources.rank_box import Suspicion

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from zmon.hardware import GpuSample
-from zmon.records import RankState
+from zmon.schema.host import GpuSample
+from zmon.schema.rank import RankState
 
 _UUIDS = ("GPU-", "MIG-")  # what NVML's begin with
 

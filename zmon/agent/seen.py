@@ -11,8 +11,9 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from zmon.errors import BoxError
-from zmon.planned import Plan
-from zmon.records import RankState, StepRecord
+from zmon.schema.plan import Plan
+from zmon.schema.rank import RankState
+from zmon.schema.step import StepRecord
 from zmon.sources.boxes import Boxes
 from zmon.sources.plans import Told, version
 

@@ -15,7 +15,7 @@ from concurrent.futures import Future
 from typing import Any, NamedTuple, TypeVar
 
 from zmon.errors import SourceUnavailable
-from zmon.hardware import SourceStatus
+from zmon.schema.host import SourceStatus
 from zmon.sources import Reading
 
 T = TypeVar("T")

@@ -13,10 +13,14 @@ from dataclasses import dataclass, replace
 from zmon import detectors
 from zmon.account import Account
 from zmon.analyze.rows import StepLog
-from zmon.hardware import HostSample
 from zmon.hub.book import Book
 from zmon.hub.config import HubConfig
-from zmon.records import AgentReport, AgentStatus, Finding, Measures, OpTotals, RankState, Snapshot, StepRecord
+from zmon.schema.agent import AgentReport, AgentStatus
+from zmon.schema.finding import Finding
+from zmon.schema.host import HostSample
+from zmon.schema.rank import RankState
+from zmon.schema.snapshot import Snapshot
+from zmon.schema.step import Measures, OpTotals, StepRecord
 
 
 @dataclass

@@ -16,7 +16,8 @@ from typing import Any
 import msgspec
 
 from zmon.errors import UsageError
-from zmon.records import OPS, PHASES, Measures, OpTotals, StepRecord
+from zmon.schema.names import OPS, PHASES
+from zmon.schema.step import Measures, OpTotals, StepRecord
 
 MAX_RECORDS = 500_000  # about 1 GB of them
 MAX_RANKS = 1 << 20  # more than the largest jobs have; beyond is damage, and each rank below it costs memory

@@ -11,7 +11,9 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from zmon.box import layout
-from zmon.records import ACTIVITIES, OPS, PHASES, Measures, Memory, OpTotals, StepRecord
+from zmon.schema.names import ACTIVITIES, OPS, PHASES
+from zmon.schema.rank import Memory
+from zmon.schema.step import Measures, OpTotals, StepRecord
 
 _NS = 1e-9
 

@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 
-from zmon.records import ACTIVITIES, OPS, PHASES
+from zmon.schema.names import ACTIVITIES, OPS, PHASES
 
 MAGIC = b"ZMONBOX\0"
 VERSION = 4

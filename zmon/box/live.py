@@ -7,7 +7,7 @@ not told.
 from __future__ import annotations
 
 from zmon.box import layout
-from zmon.records import ACTIVITIES, OPS, PHASES
+from zmon.schema.names import ACTIVITIES, OPS, PHASES
 
 
 def state(live: tuple[int, ...]) -> tuple[int, int, int, int, int] | None:

@@ -19,7 +19,9 @@ from zmon.box.boundary import Boundary, Totals, step_record, totals
 from zmon.box.lock import holder
 from zmon.box.ring import checked
 from zmon.errors import BoxCorrupt, BoxVersion
-from zmon.records import ACTIVITIES, OPS, PHASES, LastWords, StepRecord
+from zmon.schema.names import ACTIVITIES, OPS, PHASES
+from zmon.schema.rank import LastWords
+from zmon.schema.step import StepRecord
 
 JOB_ID = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,64}")  # a directory of its own
 _NS = 1e-9

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from zmon.box import layout
 from zmon.box.boundary import Boundary, mean_measures, step_record
-from zmon.records import Measures, StepRecord
+from zmon.schema.step import Measures, StepRecord
 
 At = Callable[[int], Boundary | None]  # a boundary by its number; None: damaged, or overwritten
 

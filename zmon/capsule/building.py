@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from zmon.capsule.hardware import host_row
 from zmon.capsule.record import Capsule, HostRow, RankRow
 from zmon.capsule.steps import Kept
-from zmon.records import Finding, RankState, Snapshot
+from zmon.schema.finding import Finding
+from zmon.schema.rank import RankState
+from zmon.schema.snapshot import Snapshot
 from zmon.stats import quantile
 
 MAX_HOSTS = 64  # whose hardware is told

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from zmon.capsule.record import GpuRow, HostRow, NicRow
-from zmon.hardware import GpuSample, HostWindow, NicSample, rise, risen
+from zmon.schema.host import GpuSample, HostWindow, NicSample, rise, risen
 
 
 def host_row(window: HostWindow) -> HostRow:

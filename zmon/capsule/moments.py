@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from zmon.capsule.record import Brief, Moment
-from zmon.hardware import KernelEvent
-from zmon.records import Finding, RankState
+from zmon.schema.finding import Finding
+from zmon.schema.host import KernelEvent
+from zmon.schema.rank import RankState
 
 BEFORE_SECONDS = 600.0  # of the first sign: what the kernel said earlier concerns another trouble
 _NOTABLE_SECONDS = 0.5  # a clock off by less is not spoken of: the question itself takes some time

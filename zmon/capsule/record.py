@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from zmon.records import SCHEMA, Finding
+from zmon.schema.finding import Finding
+from zmon.schema.names import SCHEMA
 
 
 @dataclass(frozen=True, slots=True)

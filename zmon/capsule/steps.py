@@ -12,7 +12,10 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from zmon.capsule.record import Step
-from zmon.records import Finding, Measures, OpTotals, RankState, Snapshot, StepRecord
+from zmon.schema.finding import Finding
+from zmon.schema.rank import RankState
+from zmon.schema.snapshot import Snapshot
+from zmon.schema.step import Measures, OpTotals, StepRecord
 from zmon.steplog import Step as Logged
 from zmon.steplog.format import Run
 from zmon.steplog.table import Table, write_json_lines

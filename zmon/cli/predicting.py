@@ -17,7 +17,7 @@ from zmon.fit import fit
 from zmon.launch import check_job_id
 from zmon.predicted import find, numbers, told
 from zmon.prediction_table import prediction_table
-from zmon.records import OPS
+from zmon.schema.names import OPS
 
 
 @click.command("predict")

@@ -15,7 +15,6 @@ from zmon.bandwidth import links, read
 from zmon.baselines import FOLDER, Baselines
 from zmon.cli.options import data_dir_option
 from zmon.compare import Series
-from zmon.curve import ON_PURPOSE, Point
 from zmon.launch import check_job_id
 from zmon.predicted import numbers
 from zmon.run import inherited
@@ -24,6 +23,7 @@ from zmon.scaling.job import interruptible
 from zmon.scaling.judged import Row, judged
 from zmon.scaling.sizes import BUNDLED, BUNDLED_BATCH
 from zmon.scaling.text import report
+from zmon.schema.curve import ON_PURPOSE, Point
 
 
 @click.command("scaling", context_settings={"allow_interspersed_args": False})

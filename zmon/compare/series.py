@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from statistics import median_low
 
-from zmon.aligned import handed_in
 from zmon.analyze.rows import StepLog
 from zmon.efficiency import step_causes
 from zmon.history import align
+from zmon.schema.aligned_step import handed_in
 
 
 @dataclass(frozen=True)

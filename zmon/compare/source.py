@@ -17,7 +17,7 @@ from pathlib import Path
 
 from zmon.analyze.rows import MAX_RECORDS, StepLog, read
 from zmon.errors import UsageError
-from zmon.records import StepRecord
+from zmon.schema.step import StepRecord
 from zmon.steplog import FOLDER, RunSteps, read_runs
 
 _RANGE = re.compile(r"(.+)@([^@/]*)\.\.([^@/]*)")

@@ -15,7 +15,8 @@ from zmon.detectors.input_bound import InputBound
 from zmon.detectors.slowdown import Slowdown
 from zmon.detectors.stall import Stall
 from zmon.detectors.straggler import Straggler
-from zmon.records import Finding, Snapshot
+from zmon.schema.finding import Finding
+from zmon.schema.snapshot import Snapshot
 
 
 class Detector(Protocol):

@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 from zmon.detectors.pressure import waited, waited_ratio
 from zmon.detectors.verdict import drain
-from zmon.hardware import CgroupSample, GpuSample, HostWindow
-from zmon.records import RankState, Snapshot
+from zmon.schema.host import CgroupSample, GpuSample, HostWindow
+from zmon.schema.rank import RankState
+from zmon.schema.snapshot import Snapshot
 
 _THERMAL = frozenset(("hw_thermal", "sw_thermal"))
 _EXPLAINED_RATIO = 0.5  # of what was lost: some of it is hidden behind what the process did meanwhile

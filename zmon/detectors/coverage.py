@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from zmon.detectors.verdict import verdict
 from zmon.detectors.wording import numbers
-from zmon.records import Finding, Snapshot
+from zmon.schema.finding import Finding
+from zmon.schema.snapshot import Snapshot
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from enum import Enum
 
-from zmon.records import LastWords, RankState
+from zmon.schema.rank import LastWords, RankState
 
 
 class Death(Enum):

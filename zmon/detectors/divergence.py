@@ -10,7 +10,8 @@ import re
 from dataclasses import dataclass, replace
 
 from zmon.detectors.verdict import checkpoint_seconds, verdict
-from zmon.records import Finding, Snapshot
+from zmon.schema.finding import Finding
+from zmon.schema.snapshot import Snapshot
 
 _LOSS = re.compile(r"(?<![a-z])loss(?![a-z])|normalized_entropy", re.IGNORECASE)  # train_loss, loss/main, log_loss
 

@@ -10,7 +10,10 @@ from zmon.detectors.sizes import quarrel
 from zmon.detectors.verdict import drain, verdict
 from zmon.detectors.waiting import Mismatch
 from zmon.detectors.wording import ranks_on
-from zmon.records import Finding, RankState, Severity, Snapshot
+from zmon.schema.finding import Finding
+from zmon.schema.names import Severity
+from zmon.schema.rank import RankState
+from zmon.schema.snapshot import Snapshot
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,9 @@ from typing import NamedTuple
 
 from zmon.detectors.network import of_a_card
 from zmon.detectors.verdict import drain, verdict
-from zmon.hardware import GpuSample, HostWindow, NicSample, risen
-from zmon.records import Finding, Snapshot
+from zmon.schema.finding import Finding
+from zmon.schema.host import GpuSample, HostWindow, NicSample, risen
+from zmon.schema.snapshot import Snapshot
 
 _JOBS_OWN_XIDS = frozenset((13, 31, 43, 45, 68))  # illegal access, page fault, stopped or killed process, video
 _DOWN = ("link_downed", "carrier_down_count")

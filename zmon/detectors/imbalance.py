@@ -16,10 +16,11 @@ from operator import or_
 from statistics import median, median_low
 from typing import cast
 
-from zmon.aligned import AlignedStep
 from zmon.detectors.placed import Column, placed
 from zmon.detectors.verdict import verdict
-from zmon.records import Finding, Snapshot
+from zmon.schema.aligned_step import AlignedStep
+from zmon.schema.finding import Finding
+from zmon.schema.snapshot import Snapshot
 from zmon.stats import quantile
 
 _OP = "all_to_all"

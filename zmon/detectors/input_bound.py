@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from zmon.aligned import Stretch
 from zmon.detectors.verdict import verdict
-from zmon.records import Finding, Snapshot
+from zmon.schema.aligned_step import Stretch
+from zmon.schema.finding import Finding
+from zmon.schema.snapshot import Snapshot
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 
-from zmon.hardware import HostWindow, rise
-from zmon.records import RankState, Snapshot
+from zmon.schema.host import HostWindow, rise
+from zmon.schema.rank import RankState
+from zmon.schema.snapshot import Snapshot
 
 GIBIBYTE = 1 << 30
 _KILLED = re.compile(r"Killed process (\d+) ", re.IGNORECASE)  # mm/oom_kill.c, __oom_kill_process

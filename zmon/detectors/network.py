@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from zmon.hardware import HostWindow, NicSample, TcpPeer, TcpSample
-from zmon.records import Snapshot
+from zmon.schema.host import HostWindow, NicSample, TcpPeer, TcpSample
+from zmon.schema.snapshot import Snapshot
 
 _TICK_SECONDS = 0.01  # in which the kernel counts how long a connection was busy; of fast ones it may count none
 _BUSY_SECONDS = 0.1  # of some seconds, and all of a host's connections: below that they hold up nobody

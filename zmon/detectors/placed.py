@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, Literal, NamedTuple
 
 from zmon.detectors.wording import tables
-from zmon.planned import Plan
+from zmon.schema.plan import Plan
 
 Column = Literal["lookups", "sent_bytes", "received_bytes"]
 

@@ -4,7 +4,7 @@ Documentation/accounting/psi.rst)
 
 from __future__ import annotations
 
-from zmon.hardware import HostWindow
+from zmon.schema.host import HostWindow
 
 
 def waited(window: HostWindow) -> dict[str, float]:

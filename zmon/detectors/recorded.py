@@ -11,7 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from zmon.detectors.waiting import Brought, Mismatch, disagreement
-from zmon.records import Flight, Pending, RankState, Snapshot
+from zmon.schema.flight import Flight, Pending
+from zmon.schema.rank import RankState
+from zmon.schema.snapshot import Snapshot
 
 _UNCOUNTED = ("send", "recv", "coalesced")  # a count of their own, or none; of gloo's there are no records
 

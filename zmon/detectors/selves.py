@@ -18,7 +18,7 @@ from math import log, sqrt
 from statistics import fmean, median
 from typing import NamedTuple, cast
 
-from zmon.aligned import AlignedStep
+from zmon.schema.aligned_step import AlignedStep
 from zmon.stats import slope, student
 
 _OP = "all_to_all"  # of others the bytes tell of a rank's role, not of its work

@@ -17,7 +17,8 @@ from zmon.detectors.network import Accused, accused
 from zmon.detectors.verdict import drain
 from zmon.detectors.waiting import mismatch, waited_for
 from zmon.detectors.wording import numbers, ranks_on
-from zmon.records import RankState, Snapshot
+from zmon.schema.rank import RankState
+from zmon.schema.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 
 from zmon.detectors.waiting import SAME_SIZE, Brought, Mismatch, disagreement
-from zmon.records import Entered, RankState
+from zmon.schema.rank import Entered, RankState
 
 # gloo (pair.cc, alltoallv.cc) and torch itself (ProcessGroupWrapper.cpp, with TORCH_DISTRIBUTED_DEBUG=DETAIL).
 _COMPLAINT = re.compile(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
-from zmon.aligned import AlignedStep, Baseline
+from zmon.schema.aligned_step import AlignedStep, Baseline
 
 SHOWN = 8  # ranks in the evidence
 

@@ -12,14 +12,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median, median_low
 
-from zmon.aligned import AlignedStep, Baseline, Stretch
 from zmon.baseline import alike, stretch
 from zmon.detectors.imbalance import Imbalance
 from zmon.detectors.pressure import waited_ratio
 from zmon.detectors.straggler import Straggler
 from zmon.detectors.verdict import verdict
-from zmon.hardware import HostWindow
-from zmon.records import Finding, Snapshot
+from zmon.schema.aligned_step import AlignedStep, Baseline, Stretch
+from zmon.schema.finding import Finding
+from zmon.schema.host import HostWindow
+from zmon.schema.snapshot import Snapshot
 
 _NAMING = (Straggler(), Imbalance())
 _RECENT_STEPS = 10

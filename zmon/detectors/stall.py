@@ -17,7 +17,9 @@ from zmon.detectors.silence import blame, network_stall
 from zmon.detectors.verdict import drain, verdict
 from zmon.detectors.wording import ranks_on
 from zmon.lease import Leases
-from zmon.records import Finding, RankState, Snapshot
+from zmon.schema.finding import Finding
+from zmon.schema.rank import RankState
+from zmon.schema.snapshot import Snapshot
 
 
 @dataclass(frozen=True)

@@ -13,14 +13,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
-from zmon.aligned import AlignedStep
 from zmon.detectors.burdens import starved, throttled
 from zmon.detectors.network import slow_host
 from zmon.detectors.selves import Lag, Selves
 from zmon.detectors.slow import NEXT, SHOWN, held_up, late_by_phase, ms, saved_seconds, slowest, took
 from zmon.detectors.verdict import drain, verdict
 from zmon.detectors.wording import ranks_on
-from zmon.records import Finding, RankState, Snapshot
+from zmon.schema.aligned_step import AlignedStep
+from zmon.schema.finding import Finding
+from zmon.schema.rank import RankState
+from zmon.schema.snapshot import Snapshot
 
 
 @dataclass(frozen=True)

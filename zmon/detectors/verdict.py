@@ -6,7 +6,10 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any
 
-from zmon.records import Finding, RankState, Severity, Snapshot
+from zmon.schema.finding import Finding
+from zmon.schema.names import Severity
+from zmon.schema.rank import RankState
+from zmon.schema.snapshot import Snapshot
 
 
 def drain(host: str) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from zmon.detectors.wording import numbers
-from zmon.records import InFlight, RankState
+from zmon.schema.rank import InFlight, RankState
 
 # What is handed in and out of these is as large on every rank; splits of an all-to-all may differ, and of the others
 # one rank has all. Lists of tensors may differ with NCCL, and not with gloo.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
 
-from zmon.records import RankState
+from zmon.schema.rank import RankState
 
 _NUMBERS = 8
 _PLACES = 4

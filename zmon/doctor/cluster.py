@@ -13,7 +13,7 @@ import aiohttp
 import zmon
 from zmon.doctor.check import TIMEOUT_SECONDS, Check, counted, listed
 from zmon.errors import NotServed, Unreachable
-from zmon.records import AgentStatus
+from zmon.schema.agent import AgentStatus
 from zmon.web import client
 
 T = TypeVar("T")

@@ -12,7 +12,7 @@ import zmon
 from zmon.box import BoxReader, layout
 from zmon.doctor.check import TIMEOUT_SECONDS, Check, counted
 from zmon.errors import BoxError, Unreachable
-from zmon.hardware import SourceStatus
+from zmon.schema.host import SourceStatus
 from zmon.web import client
 
 _UNWATCHED = "Nobody looks at the ranks of this node: zmon agent, or zmon up; where it runs, see its /healthz."

@@ -10,8 +10,10 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from zmon.job_view import JobView
-from zmon.records import AgentReport, Finding, RankState
+from zmon.schema.agent import AgentReport
+from zmon.schema.finding import Finding
+from zmon.schema.job import JobView
+from zmon.schema.rank import RankState
 from zmon.web.client import FindingList, JobList
 
 T = TypeVar("T")

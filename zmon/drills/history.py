@@ -10,7 +10,7 @@ import msgspec
 from zmon.drills.casting import Pinned
 from zmon.drills.score import Row
 from zmon.errors import UsageError
-from zmon.records import SCHEMA
+from zmon.schema.names import SCHEMA
 
 
 class Head(msgspec.Struct, kw_only=True):

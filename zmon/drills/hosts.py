@@ -16,7 +16,7 @@ from zmon.drills.launched import Launched, launch
 from zmon.drills.network import DATA, Host, check_possible, remove_leftovers
 from zmon.drills.stage import JobSpec
 from zmon.drills.standing import Standing
-from zmon.records import AgentReport
+from zmon.schema.agent import AgentReport
 
 FIRST_PORT, NUM_PORTS = 29500, 400  # where ranks meet; each job elsewhere, for a port is taken a while after its job
 

@@ -24,7 +24,8 @@ from zmon.drills.score import Row, alert_of
 from zmon.drills.stage import Job, Page, PartName, Stage
 from zmon.drills.targets import TARGETS
 from zmon.errors import PartFailed, ZmonError
-from zmon.records import Finding, RankState
+from zmon.schema.finding import Finding
+from zmon.schema.rank import RankState
 
 START_SECONDS = 120.0
 WARM_STEPS = 12  # leases are learned by then

@@ -15,7 +15,7 @@ from rich.text import Text
 from zmon.drills.drill import Drill
 from zmon.drills.score import Row, Spread, confusion, finding_spread, shortfalls, spread, verdicts
 from zmon.drills.targets import TARGETS
-from zmon.records import SCHEMA
+from zmon.schema.names import SCHEMA
 
 STYLES = {"right": "green", "quiet": "green", "skipped": "dim"}  # all else is bold red
 PROOFS = {

@@ -13,8 +13,9 @@ from typing import Literal, Protocol
 
 import psutil
 
-from zmon.job_view import JobView
-from zmon.records import Finding, RankState
+from zmon.schema.finding import Finding
+from zmon.schema.job import JobView
+from zmon.schema.rank import RankState
 
 JobKind = Literal["trainer", "ddp", "plain"]  # the bundled trainer · DDP with zmon.attach() · never imports zmon
 PartName = Literal["agent", "hub", "prometheus", "alertmanager"]

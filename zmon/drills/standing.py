@@ -23,8 +23,9 @@ from zmon.drills.launched import Launched
 from zmon.drills.stage import Page, PartName
 from zmon.drills.webhook import Webhook
 from zmon.errors import PartFailed
-from zmon.job_view import JobView
-from zmon.records import Finding, RankState
+from zmon.schema.finding import Finding
+from zmon.schema.job import JobView
+from zmon.schema.rank import RankState
 from zmon.stack import find_program
 
 READY_SECONDS = 120.0

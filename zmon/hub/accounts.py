@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from zmon.account import Account
-from zmon.records import Snapshot
+from zmon.schema.snapshot import Snapshot
 
 log = logging.getLogger("zmon.hub")
 

@@ -16,7 +16,8 @@ from zmon.errors import UsageError
 from zmon.hub.plan_answer import plan
 from zmon.hub.scaling_answer import asked, scaling
 from zmon.hub.view import job_state
-from zmon.records import RankState, Snapshot
+from zmon.schema.rank import RankState
+from zmon.schema.snapshot import Snapshot
 from zmon.web.server import json_response, problem
 
 if TYPE_CHECKING:

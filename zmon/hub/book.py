@@ -15,8 +15,10 @@ from zmon.efficiency import JobTime
 from zmon.history import History
 from zmon.hub.accounts import Accounts
 from zmon.hub.curves import Curves
-from zmon.planned import Plan
-from zmon.records import AgentReport, Flight, Snapshot
+from zmon.schema.agent import AgentReport
+from zmon.schema.flight import Flight
+from zmon.schema.plan import Plan
+from zmon.schema.snapshot import Snapshot
 from zmon.stats import quantile
 
 

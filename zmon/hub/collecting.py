@@ -21,7 +21,10 @@ from zmon.capsule.record import Moment
 from zmon.errors import Unreachable
 from zmon.hub.config import HubConfig
 from zmon.link import AgentLink
-from zmon.records import AgentReport, Finding, RankState, Snapshot
+from zmon.schema.agent import AgentReport
+from zmon.schema.finding import Finding
+from zmon.schema.rank import RankState
+from zmon.schema.snapshot import Snapshot
 from zmon.web import client
 
 _MAX_NAMED = 8

@@ -11,15 +11,16 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from zmon.aligned import AlignedStep, handed_in
 from zmon.baselines import Baselines
 from zmon.box.reader import JOB_ID
-from zmon.curve import ON_PURPOSE, Curve, Efficiency, Point, alike
 from zmon.efficiency import step_causes
 from zmon.errors import ZmonError
 from zmon.expected import Expected, Size, expected
 from zmon.fit import Model, fit
-from zmon.records import OPS, Snapshot
+from zmon.schema.aligned_step import AlignedStep, handed_in
+from zmon.schema.curve import ON_PURPOSE, Curve, Efficiency, Point, alike
+from zmon.schema.names import OPS
+from zmon.schema.snapshot import Snapshot
 
 log = logging.getLogger("zmon.hub")
 

@@ -19,7 +19,10 @@ from zmon.hub.book import Books
 from zmon.hub.config import HubConfig
 from zmon.journal import Journal
 from zmon.link import AgentLink
-from zmon.records import Finding, Flight, RankState, Snapshot
+from zmon.schema.finding import Finding
+from zmon.schema.flight import Flight
+from zmon.schema.rank import RankState
+from zmon.schema.snapshot import Snapshot
 from zmon.web import client
 
 _STDERR = "stderr_"

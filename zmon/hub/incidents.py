@@ -22,7 +22,8 @@ from zmon.hub.config import HubConfig
 from zmon.hub.gathering import Gathering
 from zmon.journal import Journal
 from zmon.link import AgentLink
-from zmon.records import Finding, Snapshot
+from zmon.schema.finding import Finding
+from zmon.schema.snapshot import Snapshot
 
 log = logging.getLogger("zmon.hub")
 

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable
 from statistics import median
 from typing import Any
 
-from zmon.aligned import AlignedStep
-from zmon.planned import Plan
-from zmon.records import RankState, Snapshot
+from zmon.schema.aligned_step import AlignedStep
+from zmon.schema.plan import Plan
+from zmon.schema.rank import RankState
+from zmon.schema.snapshot import Snapshot
 
 _OP = "all_to_all"
 _STEPS = 16  # the last ones, that tell what a step is like now

@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from zmon.curve import Curve, Point
 from zmon.errors import UsageError
 from zmon.fit import Model
 from zmon.hub.curves import now_of
 from zmon.predict import Prediction
 from zmon.predicted import find, numbers, told
-from zmon.records import Snapshot
+from zmon.schema.curve import Curve, Point
+from zmon.schema.snapshot import Snapshot
 from zmon.what_if import CHANGES, factor_of
 
 _MOST_SIZES = 64  # in one answer: the hub has other work

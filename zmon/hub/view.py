@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from zmon.curve import Efficiency
 from zmon.expected import Expected
 from zmon.hub.book import Books
-from zmon.job_view import JobView
-from zmon.records import Finding, Snapshot
+from zmon.schema.curve import Efficiency
+from zmon.schema.finding import Finding
+from zmon.schema.job import JobView
+from zmon.schema.snapshot import Snapshot
 from zmon.stats import quantile
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from zmon.hardware import SourceStatus
 from zmon.metrics.hosts import add_host
 from zmon.metrics.page import Page
 from zmon.metrics.ranks import add_rank
-from zmon.records import AgentReport
+from zmon.schema.agent import AgentReport
+from zmon.schema.host import SourceStatus
 
 
 def agent_page(report: AgentReport, cpu_seconds: float, resident_bytes: int | None) -> bytes:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from zmon.hardware import GpuSample, HostLoad, HostSample, NicSample, Storage
 from zmon.metrics.page import Page
+from zmon.schema.host import GpuSample, HostLoad, HostSample, NicSample, Storage
 
 
 def add_host(page: Page, host: str, sample: HostSample) -> None:

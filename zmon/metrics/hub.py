@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from zmon.job_view import JobView
 from zmon.metrics.names import STEP_HISTOGRAM
 from zmon.metrics.page import Page
-from zmon.records import Finding
+from zmon.schema.finding import Finding
+from zmon.schema.job import JobView
 
 _LABEL_NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_]*")
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from zmon.metrics.page import Page
-from zmon.records import ACTIVITIES, RankState
+from zmon.schema.names import ACTIVITIES
+from zmon.schema.rank import RankState
 
 
 def add_rank(page: Page, state: RankState) -> None:

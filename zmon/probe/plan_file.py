@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, SupportsFloat, cast
 
 from zmon.errors import BoxUnavailable, UsageError
-from zmon.planned import MOST_AMOUNT, MOST_PLAN_BYTES, PLAN_FILE
-from zmon.records import SCHEMA
+from zmon.schema.names import SCHEMA
+from zmon.schema.plan import MOST_AMOUNT, MOST_PLAN_BYTES, PLAN_FILE
 
 COUNTS = ("lookups", "sent_bytes", "received_bytes", "memory_bytes")
 FIELDS = (*COUNTS, "seconds", "tables")

@@ -20,7 +20,7 @@ from zmon.box import BoxWriter, layout
 from zmon.probe.device_time import DeviceTime, Event
 from zmon.probe.groups import Groups
 from zmon.probe.ledger import Ledger, count
-from zmon.records import ACTIVITIES, OPS, PHASES
+from zmon.schema.names import ACTIVITIES, OPS, PHASES
 
 INIT, TRAIN, EVAL, CHECKPOINT, DONE = range(len(ACTIVITIES))
 PHASE_NUMBER = {name: number for number, name in enumerate(PHASES)}

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
 
-from zmon.curve import Curve, Point
 from zmon.fit import fit
 from zmon.predict import Links
-from zmon.records import OPS
+from zmon.schema.curve import Curve, Point
+from zmon.schema.names import OPS
 
 _LEAST_LOSS = 0.01  # of a step, that is named
 

@@ -12,7 +12,7 @@ from statistics import fmean
 
 from zmon.compare import Series
 from zmon.compare.judge import BLOCKS, LEAST_BLOCK, LEAST_BLOCKS, half_width_of, typical
-from zmon.curve import Point
+from zmon.schema.curve import Point
 
 SETTLING = 0.25  # of a run's steps
 

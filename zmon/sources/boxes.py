@@ -18,8 +18,8 @@ from pathlib import Path
 
 from zmon.errors import BoxError
 from zmon.lease import Leases
-from zmon.planned import PLAN_FILE
-from zmon.records import RankState
+from zmon.schema.plan import PLAN_FILE
+from zmon.schema.rank import RankState
 from zmon.sources.plans import Plans, Told, left_behind
 from zmon.sources.rank_box import LEFT_BEHIND_SECONDS, RankBox, Suspicion
 from zmon.sources.reading import Reading

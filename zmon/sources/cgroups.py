@@ -19,7 +19,7 @@ from math import inf
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from zmon.hardware import CgroupSample
+from zmon.schema.host import CgroupSample
 from zmon.sources.reading import Ranks, Reading
 
 MAX_CGROUPS = 64

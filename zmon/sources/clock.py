@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from zmon.errors import SourceUnavailable
-from zmon.hardware import ClockSample
+from zmon.schema.host import ClockSample
 from zmon.sources.reading import Reading
 
 STA_UNSYNC = 0x0040

@@ -15,7 +15,7 @@ from typing import Any
 import pynvml
 
 from zmon.errors import SourceUnavailable
-from zmon.hardware import GpuSample
+from zmon.schema.host import GpuSample
 from zmon.sources import nvml, pci
 from zmon.sources.nvml import ALL_LINKS, Device, Field
 from zmon.sources.reading import Reading

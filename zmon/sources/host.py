@@ -13,7 +13,7 @@ import re
 from pathlib import Path
 
 from zmon.errors import SourceUnavailable
-from zmon.hardware import HostLoad
+from zmon.schema.host import HostLoad
 from zmon.sources.reading import Reading
 
 MODES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal", "guest", "guest_nice")

@@ -27,7 +27,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from zmon.errors import SourceUnavailable
-from zmon.hardware import KernelEvent, KernelLog
+from zmon.schema.host import KernelEvent, KernelLog
 from zmon.sources.reading import Reading
 
 KINDS = ("xid", "oom", "link")

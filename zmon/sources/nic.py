@@ -15,7 +15,7 @@ from collections.abc import Set
 from pathlib import Path
 
 from zmon.errors import SourceUnavailable
-from zmon.hardware import NicSample
+from zmon.schema.host import NicSample
 from zmon.sources.counters import Totals
 from zmon.sources.pci import pci_address
 from zmon.sources.reading import Reading

@@ -18,8 +18,8 @@ from typing import NamedTuple
 import msgspec
 
 from zmon.errors import ZmonError
-from zmon.planned import MOST_AMOUNT, MOST_PLAN_BYTES, PLAN_FILE, Plan
-from zmon.records import SCHEMA
+from zmon.schema.names import SCHEMA
+from zmon.schema.plan import MOST_AMOUNT, MOST_PLAN_BYTES, PLAN_FILE, Plan
 
 log = logging.getLogger("zmon.plans")
 

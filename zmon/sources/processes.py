@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from zmon.hardware import ProcessSample
 from zmon.process import parse_stat
+from zmon.schema.host import ProcessSample
 from zmon.sources.reading import Ranks, Reading
 
 MAX_PROCESSES = 256

@@ -18,7 +18,9 @@ from zmon.box import BoxReader, Identity, Now, Totals, layout
 from zmon.box.durations import Mark, durations
 from zmon.lease import Leases
 from zmon.process import ExitWatch, ProcessStat, process_stat
-from zmon.records import OPS, Entered, InFlight, LastWords, RankState, StepRecord
+from zmon.schema.names import OPS
+from zmon.schema.rank import Entered, InFlight, LastWords, RankState
+from zmon.schema.step import StepRecord
 from zmon.timeline import NEWS_SECONDS
 
 _STOPPED_STATES = ("T", "t")  # by a signal, by a tracer: proc(5)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from zmon.errors import SourceUnavailable
-from zmon.hardware import DiskSample, MountSample, Storage
+from zmon.schema.host import DiskSample, MountSample, Storage
 from zmon.sources.reading import Reading
 
 MAX_DISKS = 64

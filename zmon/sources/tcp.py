@@ -15,7 +15,7 @@ from pathlib import Path
 
 import psutil
 
-from zmon.hardware import TcpPeer, TcpSample
+from zmon.schema.host import TcpPeer, TcpSample
 from zmon.sources import sock_diag
 from zmon.sources.reading import Ranks, Reading
 from zmon.sources.sock_diag import Connection, Dump

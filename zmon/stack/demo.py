@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.table import Table
 
 from zmon.errors import Unreachable
-from zmon.job_view import JobView
-from zmon.records import Finding
+from zmon.schema.finding import Finding
+from zmon.schema.job import JobView
 from zmon.stack import Stack, Urls
 from zmon.stack.part import Part
 from zmon.terminal import number

@@ -16,7 +16,7 @@ from zmon.box import layout
 from zmon.box.boundary import Boundary, step_record, totals
 from zmon.box.ring import boundary
 from zmon.errors import ZmonError
-from zmon.records import Measures, StepRecord
+from zmon.schema.step import Measures, StepRecord
 from zmon.steplog.format import SUFFIX, Block, Run, blocks, read_header
 
 _NS = 1e-9

@@ -14,7 +14,8 @@ from typing import BinaryIO, Protocol
 import msgspec
 
 from zmon.errors import UsageError
-from zmon.records import OPS, PHASES, Measures, OpTotals
+from zmon.schema.names import OPS, PHASES
+from zmon.schema.step import Measures, OpTotals
 from zmon.steplog.format import Run
 from zmon.steplog.reader import Step
 

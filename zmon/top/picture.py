@@ -13,8 +13,8 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from zmon.doctor.check import counted
-from zmon.job_view import JobView
-from zmon.records import Finding
+from zmon.schema.finding import Finding
+from zmon.schema.job import JobView
 from zmon.terminal import NO_JOB, SEVERITIES, duration, findings_table, job_columns
 from zmon.web.client import RankRow
 

@@ -12,8 +12,10 @@ import aiohttp
 import msgspec
 
 from zmon.errors import NotServed, Unreachable
-from zmon.job_view import JobView
-from zmon.records import AgentReport, AgentStatus, Finding, RankState
+from zmon.schema.agent import AgentReport, AgentStatus
+from zmon.schema.finding import Finding
+from zmon.schema.job import JobView
+from zmon.schema.rank import RankState
 
 T = TypeVar("T")
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from zmon.curve import STRONG, WEAK, Curve, Efficiency, Point, alike
+from zmon.schema.curve import STRONG, WEAK, Curve, Efficiency, Point, alike
 
 
 def point(ranks, samples, seconds):

@@ -1,6 +1,6 @@
 """By how much did counters rise? What is not known of both moments is not known to have risen."""
 
-from zmon.hardware import rise, risen
+from zmon.schema.host import rise, risen
 
 
 def test_rise_is_known_of_counters_that_only_grow():

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from zmon.curve import Efficiency
 from zmon.expected import Expected
+from zmon.schema.curve import Efficiency
 
 
 @dataclass(frozen=True, slots=True)

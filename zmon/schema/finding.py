@@ -1,0 +1,35 @@
+"""A finding: who, why, since when, what next. Frozen data only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from zmon.schema.names import SCHEMA, Severity
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A conclusion: who, why, since when, what next. See the contract for each field."""
+
+    id: str
+    job_id: str
+    detector: str
+    cause: str
+    severity: Severity
+    ranks: tuple[int, ...]
+    hosts: tuple[str, ...]
+    step: int | None
+    onset: float
+    detected: float
+    confidence: float
+    summary: str
+    detail: str
+    runbook: str
+    op: str | None = None
+    sequence: int | None = None
+    resolved: float | None = None
+    lost_gpu_hours: float | None = None
+    evidence: dict[str, Any] = field(default_factory=dict)
+    capsule: str | None = None
+    schema: int = SCHEMA

@@ -1,0 +1,23 @@
+"""The vocabulary on the wire: activities, phases, collective operations, severities.
+
+The standard library only: ranks import this module.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+SCHEMA = 1
+
+ACTIVITIES = ("init", "train", "eval", "checkpoint", "done")
+
+PHASES = ("data", "h2d", "embedding", "forward", "backward", "optimizer", "other")
+
+OPS = (
+    "all_to_all", "all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "gather", "scatter", "barrier",
+    "send", "recv",
+)  # fmt: skip
+
+WordsKind = Literal["exception", "exit", "signal"]
+
+Severity = Literal["info", "warning", "critical"]

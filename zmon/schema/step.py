@@ -1,0 +1,55 @@
+"""What one rank did in one step, or in all steps so far.
+
+Frozen data only. Times are seconds, amounts bytes; `None` means unknown and is never written as 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class OpTotals:
+    """One kind of collective: how often, how long, how much (both ways, own chunk included)."""
+
+    count: int = 0
+    exposed_seconds: float = 0.0
+    inflight_seconds: float = 0.0
+    sent_bytes: int = 0
+    received_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Measures:
+    """What one step, or all steps so far, amounted to. Ops and phases that never ran are not listed."""
+
+    phases: dict[str, float] = field(default_factory=dict)
+    ops: dict[str, OpTotals] = field(default_factory=dict)
+    samples: int | None = None
+    lookups: int | None = None
+    network_sent_bytes: int | None = None
+    network_received_bytes: int | None = None
+    nic_sent_bytes: int | None = None
+    nic_received_bytes: int | None = None
+
+    @property
+    def self_seconds(self) -> float:
+        """The rank's own time, waiting for nobody."""
+        return sum(self.phases.values())
+
+    @property
+    def exposed_seconds(self) -> float:
+        """Time in collectives that nothing hid."""
+        return sum(op.exposed_seconds for op in self.ops.values())
+
+
+@dataclass(frozen=True, slots=True)
+class StepRecord:
+    """One optimizer update of one rank. `start` is seconds on the host's monotonic clock."""
+
+    step: int
+    start: float
+    duration: float
+    measures: Measures
+    device_memory_peak_bytes: int | None = None
+    mean: Measures | None = None  # a step of those since the one told before; None: it stands for itself
