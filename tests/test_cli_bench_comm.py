@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from tests.places import REPOSITORY
-from zmon.bandwidth import links, read
+from zmon.offline.comm_bench import links, read
 
 SMALL = ("--largest", "16384")
 LAUNCHER = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=3", "--no-python")

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.analyze.logs import rows, written
+from tests.offline.analyze.logs import rows, written
 
 
 @pytest.fixture

@@ -5,12 +5,12 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from tests.bandwidth.test_curve import TWO_HOSTS
+from tests.offline.comm_bench.test_curve import TWO_HOSTS
 from tests.test_fit import point
-from zmon.bandwidth import write
 from zmon.baselines import FOLDER, Baselines
 from zmon.cli import cli
 from zmon.errors import UsageError
+from zmon.offline.comm_bench import write
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ import click
 import msgspec
 from rich.console import Console
 
-from zmon.analyze import Attempt, StepLog, play, read
-from zmon.analyze.text import caveats, report
+from zmon.offline.analyze import Attempt, StepLog, play, read
+from zmon.offline.analyze.text import caveats, report
 
 
 @click.command()

@@ -11,11 +11,11 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from zmon.bandwidth import read
-from zmon.bandwidth.text import report
 from zmon.errors import UsageError, ZmonError
+from zmon.offline.comm_bench import read
+from zmon.offline.comm_bench.text import report
 
-_MODULE = "zmon.bandwidth.measure"
+_MODULE = "zmon.offline.comm_bench.measure"
 _SECONDS = 600.0  # at most
 
 
@@ -47,7 +47,7 @@ def bench_comm_command(ranks: int, largest: int, out: Path | None, as_json: bool
 
 
 def _become_rank(largest: int, out: Path) -> None:
-    from zmon.bandwidth import measure  # torch takes seconds to import: only who is a rank needs it
+    from zmon.offline.comm_bench import measure  # torch takes seconds to import: only who is a rank needs it
 
     measure.main(str(out.absolute()), str(largest))
 

@@ -11,8 +11,8 @@ import msgspec
 from rich.console import Console
 
 from zmon.cli.options import data_dir_option
-from zmon.compare import Change, Gate, Series, compare, compare_gauges, series, steps_of
-from zmon.compare.text import conditions, report
+from zmon.offline.compare import Change, Gate, Series, compare, compare_gauges, series, steps_of
+from zmon.offline.compare.text import conditions, report
 
 
 @click.command("compare")

@@ -9,12 +9,12 @@ import click
 import msgspec
 from rich.console import Console
 
-from zmon.bandwidth import links, read
 from zmon.baselines import FOLDER, Baselines
 from zmon.cli.options import data_dir_option
 from zmon.errors import UsageError
 from zmon.fit import fit
 from zmon.launch import check_job_id
+from zmon.offline.comm_bench import links, read
 from zmon.predicted import find, numbers, told
 from zmon.prediction_table import prediction_table
 from zmon.schema.names import OPS

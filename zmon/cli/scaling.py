@@ -11,18 +11,18 @@ import click
 import msgspec
 from rich.console import Console
 
-from zmon.bandwidth import links, read
 from zmon.baselines import FOLDER, Baselines
 from zmon.cli.options import data_dir_option
-from zmon.compare import Series
 from zmon.launch import check_job_id
+from zmon.offline.comm_bench import links, read
+from zmon.offline.compare import Series
+from zmon.offline.sweep import Failed, Size, command_at, run_at, settled, sizes, template
+from zmon.offline.sweep.job import interruptible
+from zmon.offline.sweep.judged import Row, judged
+from zmon.offline.sweep.sizes import BUNDLED, BUNDLED_BATCH
+from zmon.offline.sweep.text import report
 from zmon.predicted import numbers
 from zmon.run import inherited
-from zmon.scaling import Failed, Size, command_at, run_at, settled, sizes, template
-from zmon.scaling.job import interruptible
-from zmon.scaling.judged import Row, judged
-from zmon.scaling.sizes import BUNDLED, BUNDLED_BATCH
-from zmon.scaling.text import report
 from zmon.schema.curve import ON_PURPOSE, Point
 
 

@@ -1,0 +1,152 @@
+"""A step log from elsewhere is read for what it tells, and what it does not tell stays unknown."""
+
+import json
+
+import pytest
+
+from tests.offline.analyze.logs import rows, without, written
+from zmon.errors import UsageError
+from zmon.offline.analyze import read
+
+
+def measures(log, rank=0, step=1):
+    return log.records[0, rank][step].measures
+
+
+def test_every_row_is_a_record(tmp_path):
+    log = read([written(tmp_path / "a.jsonl", rows(steps=10, ranks=3))])
+    assert (log.job_id, log.attempts(), log.blames) == ("elsewhere", [0], True)
+    assert {rank: len(steps) for (_, rank), steps in log.records.items()} == {0: 10, 1: 10, 2: 10}
+    assert log.hosts[0, 2] == "node-1"
+
+
+def test_parquet_says_the_same_as_json_lines(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    told = list(rows(steps=10))
+    parquet.write_table(pyarrow.Table.from_pylist(told), tmp_path / "a.parquet")
+    assert read([tmp_path / "a.parquet"]).records == read([written(tmp_path / "a.jsonl", told)]).records
+
+
+def test_gauges_are_read_by_rank_and_step(tmp_path):
+    told = [{**row, "report_loss": row["step"] / 10 if row["rank"] == 1 else None} for row in rows(steps=2, ranks=2)]
+    log = read([written(tmp_path / "a.jsonl", told)])
+    assert log.reported == {(0, 1): {1: {"loss": 0.1}, 2: {"loss": 0.2}}}
+
+
+def test_files_of_several_nodes_are_one_log(tmp_path):
+    told = list(rows(steps=5))
+    files = [
+        written(tmp_path / f"{host}.jsonl", [row for row in told if row["host"] == host])
+        for host in ("node-0", "node-1")
+    ]
+    assert read(files).records == read([written(tmp_path / "whole.jsonl", told)]).records
+
+
+def test_what_a_row_does_not_tell_is_unknown(tmp_path):
+    log = read([written(tmp_path / "a.jsonl", without(rows(steps=1), "samples", "host"))])
+    assert (measures(log).samples, measures(log).lookups, log.hosts[0, 0]) == (None, None, "unknown")
+
+
+def test_time_that_no_phase_names_is_the_ranks_own_where_waiting_is_told(tmp_path):
+    log = read([written(tmp_path / "a.jsonl", without(rows(steps=1), "phase_"))])
+    (row, *_) = rows(steps=1)
+    assert measures(log).phases == pytest.approx({"other": row["duration"] - row["exposed_all_reduce"]})
+
+
+def test_time_beside_the_phases_is_waiting_for_something_unknown_where_no_op_is_told(tmp_path):
+    log = read([written(tmp_path / "a.jsonl", without(rows(steps=1), "exposed_"))])
+    (row, *_) = rows(steps=1)
+    assert measures(log).ops["unknown"].exposed_seconds == pytest.approx(row["exposed_all_reduce"])
+    assert log.blames
+
+
+def test_log_of_durations_alone_blames_nobody(tmp_path):
+    log = read([written(tmp_path / "a.jsonl", without(rows(steps=1), "exposed_", "phase_"))])
+    assert not log.blames
+
+
+def test_rows_that_cannot_be_used_are_counted_by_their_reason(tmp_path):
+    good = list(rows(steps=2, ranks=1))
+    path = written(tmp_path / "a.jsonl", [*good, {**good[0], "duration": -1}, {**good[0], "rank": "x"}, {"step": 1}])
+    with path.open("a") as file:
+        file.write('[1, 2]\n{"cut": \n\n')
+    log = read([path])
+    assert dict(log.left_out) == {
+        "rank or duration is not positive": 1,
+        "rank, step, start or duration is not a number": 1,
+        "no 'rank'": 1,
+        "not a row": 2,
+    }
+    assert len(log.records[0, 0]) == 2
+
+
+def test_long_log_is_read_in_part_and_the_same_steps_of_every_rank(tmp_path, monkeypatch):
+    monkeypatch.setattr("zmon.offline.analyze.rows.MAX_RECORDS", 100)
+    log = read([written(tmp_path / "a.jsonl", rows(steps=200))])
+    assert log.every == 8
+    assert {tuple(steps) for steps in log.records.values()} == {tuple(range(8, 201, 8))}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        ("a.csv", "rank,step\n", "should end in .parquet or .jsonl"),
+        ("a.jsonl", "", "the log is empty"),
+        ("a.jsonl", "what?\n", "1 rows left out: not a row"),
+        ("a.parquet", "what?\n", "a.parquet"),
+    ],
+)
+def test_what_is_no_log_is_refused_in_a_line(tmp_path, name, text, says):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(UsageError, match=says) as refused:
+        read([tmp_path / name])
+    assert "\n" not in str(refused.value)
+
+
+def test_damaged_parquet_is_refused_in_a_line(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    path = tmp_path / "a.parquet"
+    parquet.write_table(pyarrow.Table.from_pylist(list(rows(steps=2000))), path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:1000] + bytes(len(whole) // 2) + whole[1000 + len(whole) // 2 :])
+    with pytest.raises(UsageError, match="cannot read") as refused:
+        read([path])
+    assert "\n" not in str(refused.value)
+
+
+def test_numbers_beyond_reason_are_left_out_or_unknown(tmp_path):
+    (row, *_) = rows(steps=1)
+    beyond = [{**row, "rank": 2_000_000_000}, {**row, "duration": 10**400}, {**row, "samples": 10**400}]
+    log = read([written(tmp_path / "a.jsonl", beyond)])
+    assert dict(log.left_out) == {
+        "rank is beyond 1,048,576": 1,
+        "rank, step, start or duration is not a number": 1,
+    }
+    assert measures(log).samples is None
+
+
+def test_missing_file_and_directory_are_refused(tmp_path):
+    for path in (tmp_path / "none.jsonl", tmp_path):
+        with pytest.raises(UsageError, match="cannot read"):
+            read([path if path.suffix else path.with_suffix("")])
+
+
+def test_several_jobs_need_a_choice(tmp_path):
+    path = written(tmp_path / "a.jsonl", [*rows(steps=1), *rows(steps=1, job_id="other")])
+    with pytest.raises(UsageError, match="elsewhere, other"):
+        read([path])
+    assert read([path], "other").job_id == "other"
+    with pytest.raises(UsageError, match="no steps of job third: there are those of elsewhere, other"):
+        read([path], "third")
+
+
+def test_log_that_zmon_wrote_is_read(tmp_path):
+    """`zmon steps` writes null for what is not known."""
+    (row, *_) = rows(steps=1)
+    path = tmp_path / "a.jsonl"
+    path.write_text(json.dumps({**row, "lookups": None, "nic_sent": None, "device_memory_peak": None}) + "\n")
+    assert measures(read([path])).lookups is None

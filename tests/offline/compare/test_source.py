@@ -1,0 +1,121 @@
+"""A run is found as a file, a folder or a job, whole or in part; what is not there is one line."""
+
+import pytest
+
+from tests.offline.analyze.logs import rows, written
+from tests.steplog.build import append_once, rank_box
+from zmon.errors import UsageError
+from zmon.offline.compare import series, steps_of
+
+
+@pytest.fixture
+def log(tmp_path):
+    return written(tmp_path / "a.jsonl", rows(steps=20, ranks=2, seconds=1.0))
+
+
+@pytest.fixture
+def data(tmp_path):
+    """The data directory of an agent that logged the job `job`: five steps of two ranks, with a loss."""
+    for rank in range(2):
+        box = rank_box(tmp_path / "boxes", rank)
+        box.ledger.report({"loss": 0.5})
+        box.steps(5)
+        append_once(tmp_path / "data/steps", box)
+    return tmp_path / "data"
+
+
+def numbers(log):
+    return {rank: list(steps) for (_, rank), steps in log.records.items()}
+
+
+def test_file(log, tmp_path):
+    assert numbers(steps_of(str(log), tmp_path)) == {0: list(range(1, 21)), 1: list(range(1, 21))}
+
+
+def test_folder_holds_the_files_of_the_nodes(tmp_path):
+    told = list(rows(steps=3, ranks=4))
+    for host in ("node-0", "node-1"):
+        written(tmp_path / f"{host}.jsonl", [row for row in told if row["host"] == host])
+    (tmp_path / "README.txt").write_text("what these are")
+    assert sorted(numbers(steps_of(str(tmp_path), tmp_path))) == [0, 1, 2, 3]
+
+
+def test_job_of_this_nodes_agent(data):
+    log = steps_of("job", data)
+    assert numbers(log) == {0: [1, 2, 3, 4, 5], 1: [1, 2, 3, 4, 5]}
+    assert log.records[0, 0][1].start > 1_700_000_000  # unix seconds
+    assert series("job", log).gauges["loss"]
+
+
+def test_range_of_steps(log, tmp_path):
+    assert numbers(steps_of(f"{log}@5..7", tmp_path))[0] == [5, 6, 7]
+    assert numbers(steps_of(f"{log}@..2", tmp_path))[0] == [1, 2]
+    assert numbers(steps_of(f"{log}@19..", tmp_path))[0] == [19, 20]
+
+
+def test_range_of_steps_of_a_job(data):
+    assert numbers(steps_of("job@2..3", data))[1] == [2, 3]
+
+
+def test_range_of_times(tmp_path):
+    told = [{**row, "start": 1_800_000_000.0 + 60 * row["step"]} for row in rows(steps=20, ranks=2)]
+    log = written(tmp_path / "a.jsonl", told)
+    begin, end = "2027-01-15T08:05:00+00:00", "2027-01-15T08:07:30+00:00"  # 1.8e9 is 08:00
+    assert numbers(steps_of(f"{log}@{begin}..{end}", tmp_path))[0] == [5, 6, 7]
+    assert numbers(steps_of(f"{log}@..{begin}", tmp_path))[0] == [1, 2, 3, 4, 5]
+
+
+def test_empty_range_says_what_there_is(log, tmp_path):
+    with pytest.raises(UsageError, match=r"no steps in .*@50\.\.60: there are steps 1 to 20"):
+        steps_of(f"{log}@50..60", tmp_path)
+
+
+@pytest.mark.parametrize("edges", ["x..y", "5..noon", "2026-11-31T00:00.."])
+def test_range_that_is_none_has_examples(log, tmp_path, edges):
+    with pytest.raises(UsageError, match=r"cannot read the range .* Steps are …@500\.\.2000, times …@2026"):
+        steps_of(f"{log}@{edges}", tmp_path)
+
+
+def test_what_is_neither_file_nor_job_says_which_jobs_there_are(data):
+    with pytest.raises(UsageError, match=r"there is no file jbo and no job of that name in .*: it has those of job"):
+        steps_of("jbo", data)
+    with pytest.raises(UsageError, match="it has none of any job"):
+        steps_of("job", data / "elsewhere")
+
+
+def test_folder_without_logs_is_one_line(tmp_path):
+    with pytest.raises(UsageError, match=r"the folder has no \.parquet or \.jsonl file"):
+        steps_of(str(tmp_path), tmp_path)
+
+
+def test_job_that_has_not_trained_yet_has_no_steps(tmp_path):
+    box = rank_box(tmp_path / "boxes")
+    box.steps(0)
+    box.timeline.turn_to(1)
+    append_once(tmp_path / "data/steps", box)
+    with pytest.raises(UsageError, match="no rank has ended two steps yet"):
+        steps_of("job", tmp_path / "data")
+
+
+def test_long_log_is_thinned_alike_on_all_ranks(data, monkeypatch):
+    monkeypatch.setattr("zmon.offline.compare.source.MAX_RECORDS", 7)
+    assert numbers(steps_of("job", data)) == {0: [2, 4], 1: [2, 4]}
+
+
+def test_second_launch_under_the_same_id_and_attempt_is_another_start(tmp_path):
+    for run, steps in ((0, 9), (1, 4)):
+        for rank in range(2):
+            box = rank_box(tmp_path / "boxes", rank, run)
+            box.steps(steps)
+            append_once(tmp_path / "data/steps", box)
+    log = steps_of("job", tmp_path / "data")
+    assert log.attempts() == [0, 1]
+    assert {key: len(steps) for key, steps in log.records.items()} == {(0, 0): 9, (0, 1): 9, (1, 0): 4, (1, 1): 4}
+
+
+def test_of_a_folder_with_several_jobs_one_is_chosen(tmp_path):
+    for job in ("one", "other"):
+        written(tmp_path / f"{job}.jsonl", [{**row, "job_id": job} for row in rows(steps=3, ranks=2)])
+    with pytest.raises(UsageError, match="Choose one with --job"):
+        steps_of(str(tmp_path), tmp_path)
+    assert steps_of(str(tmp_path), tmp_path, "other").job_id == "other"

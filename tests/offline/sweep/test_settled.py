@@ -1,0 +1,55 @@
+"""A point is what steps were like once the run had settled; its interval covers what rounds differ by."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.offline.compare.runs import log
+from zmon.offline.compare import series
+from zmon.offline.sweep import settled
+
+
+def run(seed=1, steps=400, **others):
+    return series("run", log(seed, steps=steps, **others))
+
+
+def point(*rounds, batch=None):
+    return settled(rounds, batch, 2, "zmon scaling", 1.8e9)
+
+
+def test_point_is_the_mean_of_the_later_steps_and_its_causes_sum_to_it():
+    found = point(run(), run(2))
+    assert found.seconds == pytest.approx(0.0405, rel=0.05)
+    assert sum(found.causes.values()) == pytest.approx(found.seconds)
+    assert (found.ranks, found.samples, found.processors_per_host) == (2, 128, 2)
+
+
+def test_slow_first_steps_and_pauses_do_not_count():
+    cold = run()
+    slow = replace(cold, seconds=[0.5 if at < 20 else s for at, s in enumerate(cold.seconds)])
+    pause = replace(cold, seconds=[1.0 if at % 50 == 49 else s for at, s in enumerate(cold.seconds)])
+    for disturbed in (slow, pause):
+        assert point(disturbed).seconds == pytest.approx(point(cold).seconds, rel=0.01)
+
+
+def test_rounds_that_differ_widen_the_interval():
+    alike, apart = point(run(1), run(2)), point(run(1), run(2, slower=0.2))
+    assert apart.half_width_seconds > 3 * alike.half_width_seconds
+    assert apart.seconds - apart.half_width_seconds < 1.001 * point(run(1)).seconds
+
+
+def test_bytes_are_those_of_one_rank():
+    told = replace(run(), sent_bytes={"all_to_all": 1000.0})
+    assert point(told, told).sent_bytes == {"all_to_all": 1000.0}
+
+
+def test_too_few_steps_are_unknown():
+    assert point(run(steps=40)) == "40 steps are too few: let it run longer (--seconds), or take more steps"
+
+
+@pytest.mark.parametrize("samples", [None, [0] * 400])
+def test_job_that_does_not_tell_its_samples_is_unknown(samples):
+    untold = replace(run(), samples=samples)
+    assert "do not tell their samples" in point(untold)
+    assert point(untold, batch=256).samples == 256
+    assert point(run(), batch=256).samples == 128  # what was counted goes before what was asked for

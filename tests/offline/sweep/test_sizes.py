@@ -1,0 +1,90 @@
+"""A command says where it takes its size, and is refused in one line where it does not."""
+
+import re
+
+import pytest
+
+from zmon.errors import UsageError
+from zmon.offline.sweep import Size, command_at, sizes, template
+from zmon.offline.sweep.sizes import BUNDLED
+
+COMMAND = ("torchrun", "--nproc-per-node={ranks}", "train.py", "--batch={batch}")
+
+
+def test_weak_keeps_the_samples_of_a_rank_and_strong_those_of_all():
+    assert sizes(COMMAND, [2, 4], 100, ["weak"]) == [Size(2, 100), Size(4, 200)]
+    assert sizes(COMMAND, [2, 4], 100, ["strong"]) == [Size(2, 100), Size(4, 100)]
+
+
+def test_size_that_is_in_both_is_run_once_and_the_smallest_is_first():
+    both = sizes(COMMAND, [4, 1, 2, 2], 512, ["weak", "strong"])
+    assert both == [Size(1, 512), Size(2, 512), Size(2, 1024), Size(4, 512), Size(4, 2048)]
+
+
+def test_command_that_knows_its_batch_is_run_once_at_each_size():
+    assert sizes(("run", "{ranks}"), [1, 2], None, ["weak", "strong"]) == [Size(1, None), Size(2, None)]
+
+
+def test_command_gets_its_numbers_wherever_they_stand():
+    assert command_at(COMMAND, Size(2, 64)) == ["torchrun", "--nproc-per-node=2", "train.py", "--batch=64"]
+    assert command_at(("bash", "-c", "run {ranks} {ranks} ${HOME}"), Size(2, None))[2] == "run 2 2 ${HOME}"
+
+
+def test_batch_of_a_rank_is_that_of_all_divided():
+    each = ("train", "{ranks}", "--batch={batch_per_rank}")
+    assert command_at(each, Size(4, 512))[2] == "--batch=128"
+    assert sizes(each, [1, 2], 512, ["weak"]) == [Size(1, 512), Size(2, 1024)]
+
+
+def test_bundled_trainer_takes_both():
+    assert sizes(BUNDLED, [1, 2], 512, ["weak"]) == [Size(1, 512), Size(2, 1024)]
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        (("srun", "-n{ranks}", "x"), ["srun", "-n{ranks}", "x"]),
+        (("torchrun", "--nproc_per_node=8", "x.py"), ["torchrun", "--nproc_per_node={ranks}", "x.py"]),
+        (("torchrun", "--nproc-per-node", "gpu", "x.py"), ["torchrun", "--nproc-per-node", "{ranks}", "x.py"]),
+    ],
+)
+def test_place_of_the_ranks_is_found(command, expected):
+    assert template(command) == expected
+
+
+@pytest.mark.parametrize(
+    "command", [("train.py", "--fast"), ("python", "train.py", "--fast"), ("/usr/bin/python3.11", "train.py", "--fast")]
+)
+def test_script_is_started_by_torchrun(command):
+    assert template(command)[-3:] == ["--nproc-per-node={ranks}", "train.py", "--fast"]
+
+
+def test_module_is_started_by_torchrun():
+    assert template(("python3", "-m", "trainer"))[-3:] == ["--nproc-per-node={ranks}", "-m", "trainer"]
+
+
+@pytest.mark.parametrize(
+    "command", [("torchrun", "train.py"), ("bash", "-c", "train"), ("python",), ("python", "-c", "1")]
+)
+def test_command_of_which_nobody_can_tell_is_refused(command):
+    with pytest.raises(UsageError, match=re.escape("{ranks}")):
+        template(command)
+
+
+@pytest.mark.parametrize(
+    ("command", "batch", "says"),
+    [
+        (COMMAND, None, "Say it with --batch"),
+        (("run", "{ranks}"), 64, "no word of the command holds {batch}"),
+    ],
+)
+def test_command_that_does_not_take_its_size_is_refused(command, batch, says):
+    with pytest.raises(UsageError) as refused:
+        sizes(command, [1, 2], batch, ["weak"])
+    assert says in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_size_reads_like_one():
+    assert str(Size(1, 512)) == "1 rank, 512 samples a step"
+    assert str(Size(4, None)) == "4 ranks"

@@ -1,8 +1,0 @@
-"""What was wrong with a job, from its step log alone: the hub's detectors and arithmetic, offline."""
-
-from __future__ import annotations
-
-from zmon.analyze.replay import Attempt, Spell, play
-from zmon.analyze.rows import StepLog, read
-
-__all__ = ["Attempt", "Spell", "StepLog", "play", "read"]

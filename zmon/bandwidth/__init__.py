@@ -1,9 +1,0 @@
-"""How fast are this job's exchanges, by how much is exchanged?
-
-`measure` is what each rank runs, `curve` makes bandwidths and latencies of it, `file` keeps them, `text` tells them.
-"""
-
-from zmon.bandwidth.curve import Measured, Timed, links
-from zmon.bandwidth.file import read, write
-
-__all__ = ["Measured", "Timed", "links", "read", "write"]

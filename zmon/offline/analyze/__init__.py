@@ -1,0 +1,8 @@
+"""What was wrong with a job, from its step log alone: the hub's detectors and arithmetic, offline."""
+
+from __future__ import annotations
+
+from zmon.offline.analyze.replay import Attempt, Spell, play
+from zmon.offline.analyze.rows import StepLog, read
+
+__all__ = ["Attempt", "Spell", "StepLog", "play", "read"]
