@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from statistics import linear_regression
 
-from zmon.predict import Exchange, Link, Links, Prediction, Work, predict
+from zmon.scaling.predict import Exchange, Link, Links, Prediction, Work, predict
 
 # Ranks, global batch (NVIDIA's HugeCTR configurations 1x8x6912 and 8x8x2112; 16x8x1056 is assumed: the same batch),
 # and published samples/s (MLPerf Training 4.1, DLRM-DCNv2, H100).

@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.offline.comm_bench.test_curve import TWO_HOSTS
-from tests.test_fit import point
+from tests.scaling.test_fit import point
 from zmon.baselines import FOLDER, Baselines
 from zmon.cli import cli
 from zmon.errors import UsageError

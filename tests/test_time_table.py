@@ -5,8 +5,8 @@ from io import StringIO
 
 from rich.console import Console
 
-from zmon.expected import Expected
 from zmon.schema.curve import Efficiency, Point
+from zmon.schema.expected import Expected
 from zmon.schema.job import JobView
 from zmon.time_table import time_table
 

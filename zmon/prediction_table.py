@@ -8,10 +8,10 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from zmon.expected import parts_of
-from zmon.fit import Model
-from zmon.predict import Prediction
-from zmon.predicted import Found
+from zmon.scaling.expected import parts_of
+from zmon.scaling.fit import Model
+from zmon.scaling.predict import Prediction
+from zmon.scaling.size_table import Found
 from zmon.schema.curve import Curve
 from zmon.terminal import UNKNOWN, duration
 

@@ -6,7 +6,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from zmon.expected import RECORDED
+from zmon.schema.expected import RECORDED
 from zmon.schema.job import JobView
 from zmon.terminal import duration
 

@@ -15,8 +15,8 @@ from bench.dashboard.scene import (
     Scene,
 )
 from zmon.detectors.verdict import rank_row
-from zmon.expected import RECORDED, Expected
 from zmon.schema.curve import WEAK, Curve, Efficiency, Point
+from zmon.schema.expected import RECORDED, Expected
 from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
 

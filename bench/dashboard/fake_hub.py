@@ -17,13 +17,13 @@ from bench.dashboard.scene import JOB, OPS, PLAYED_SECONDS, SAMPLES, SLOW, STEP_
 from zmon import detectors
 from zmon.capsule.record import Brief
 from zmon.detectors.verdict import rank_row
-from zmon.fit import Model, fit
 from zmon.hub.scaling_answer import asked
-from zmon.predicted import find, told
+from zmon.scaling.fit import Model, fit
+from zmon.scaling.size_table import find, told
+from zmon.scaling.what_if import CHANGES
 from zmon.schema.agent import AgentStatus
 from zmon.schema.job import JobView
 from zmon.web.server import json_response
-from zmon.what_if import CHANGES
 
 OTHER_JOBS = 7
 INCIDENTS = 30

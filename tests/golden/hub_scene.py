@@ -31,7 +31,7 @@ from tests.detectors.test_input_bound import waiting as for_data
 from tests.detectors.test_slowdown import WELL, part
 from tests.detectors.test_slowdown import seen as slowed
 from tests.metrics.scene import FULL_HOST, FULL_RANK, LOST_GPU, SOURCES
-from tests.test_fit import point
+from tests.scaling.test_fit import point
 from zmon.baselines import FOLDER, Baselines
 from zmon.capsule import Folder, Moment
 from zmon.detectors import ALL

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from tests.build import JOB, job_steps, rank_state, snapshot
+from tests.scaling.test_fit import point as fitted
 from tests.schema.test_curve import point
-from tests.test_fit import point as fitted
 from zmon.baselines import Baselines
 from zmon.hub.curves import Curves
 from zmon.hub.view import job_state

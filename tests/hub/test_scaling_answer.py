@@ -13,7 +13,7 @@ from tests.build import JOB
 from tests.hub.fakes import FakeAgent, halves, healthy, silent
 from tests.hub.test_book import steps
 from tests.hub.test_curves import good, job
-from tests.test_fit import LINKS, point
+from tests.scaling.test_fit import LINKS, point
 from zmon.baselines import FOLDER, Baselines
 from zmon.cli import cli
 from zmon.errors import UsageError

@@ -21,8 +21,8 @@ from zmon.offline.sweep.job import interruptible
 from zmon.offline.sweep.judged import Row, judged
 from zmon.offline.sweep.sizes import BUNDLED, BUNDLED_BATCH
 from zmon.offline.sweep.text import report
-from zmon.predicted import numbers
 from zmon.run import inherited
+from zmon.scaling.size_table import numbers
 from zmon.schema.curve import ON_PURPOSE, Point
 
 

@@ -15,10 +15,11 @@ from zmon.baselines import Baselines
 from zmon.box.reader import JOB_ID
 from zmon.efficiency import step_causes
 from zmon.errors import ZmonError
-from zmon.expected import Expected, Size, expected
-from zmon.fit import Model, fit
+from zmon.scaling.expected import Size, expected
+from zmon.scaling.fit import Model, fit
 from zmon.schema.aligned_step import AlignedStep, handed_in
 from zmon.schema.curve import ON_PURPOSE, Curve, Efficiency, Point, alike
+from zmon.schema.expected import Expected
 from zmon.schema.names import OPS
 from zmon.schema.snapshot import Snapshot
 

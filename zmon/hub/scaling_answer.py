@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from zmon.errors import UsageError
-from zmon.fit import Model
 from zmon.hub.curves import now_of
-from zmon.predict import Prediction
-from zmon.predicted import find, numbers, told
+from zmon.scaling.fit import Model
+from zmon.scaling.predict import Prediction
+from zmon.scaling.size_table import find, numbers, told
+from zmon.scaling.what_if import CHANGES, factor_of
 from zmon.schema.curve import Curve, Point
 from zmon.schema.snapshot import Snapshot
-from zmon.what_if import CHANGES, factor_of
 
 _MOST_SIZES = 64  # in one answer: the hub has other work
 _USUAL_SIZES = 24  # at most, where nobody names them: a curve has no use for more

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from zmon.expected import Expected
 from zmon.hub.book import Books
 from zmon.schema.curve import Efficiency
+from zmon.schema.expected import Expected
 from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
 from zmon.schema.snapshot import Snapshot

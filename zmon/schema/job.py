@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from zmon.expected import Expected
 from zmon.schema.curve import Efficiency
+from zmon.schema.expected import Expected
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from zmon.errors import UsageError
 from zmon.offline.comm_bench import Measured, Timed, links, read, write
 from zmon.offline.comm_bench.curve import HOST, NET
 from zmon.offline.comm_bench.text import report
-from zmon.predict import Link, Links, op_seconds
+from zmon.scaling.predict import Link, Links, op_seconds
 
 SIZES = [1 << power for power in range(10, 27, 2)]
 ALONE = Links(ranks_per_host=1, host=None, net=Link(1.2e9, 2e-4))

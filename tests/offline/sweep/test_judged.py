@@ -6,7 +6,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from tests.test_fit import point
+from tests.scaling.test_fit import point
 from zmon.offline.sweep import Size
 from zmon.offline.sweep.judged import judged
 from zmon.offline.sweep.text import report

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from zmon.predict import Link, Links, passing
+from zmon.scaling.predict import Link, Links, passing
 
 HOST, NET = "within a host", "between hosts"
 

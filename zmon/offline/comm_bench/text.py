@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from zmon.offline.comm_bench.curve import HOST, NET, Measured, links
-from zmon.predict import Links
+from zmon.scaling.predict import Links
 from zmon.terminal import UNKNOWN
 
 

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
 
-from zmon.fit import fit
-from zmon.predict import Links
+from zmon.scaling.fit import fit
+from zmon.scaling.predict import Links
 from zmon.schema.curve import Curve, Point
 from zmon.schema.names import OPS
 

@@ -11,7 +11,7 @@ from rich.text import Text
 from zmon.offline.compare.judge import CERTAINTY
 from zmon.offline.sweep.judged import Row
 from zmon.offline.sweep.sizes import Size
-from zmon.predict import turns
+from zmon.scaling.predict import turns
 from zmon.terminal import UNKNOWN
 
 _NAMED = 3  # causes

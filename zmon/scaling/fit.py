@@ -12,7 +12,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, linear_regression
 
-from zmon.predict import AT_ONCE, Exchange, Link, Links, Prediction, Work, ahead, op_seconds, passing, predict, turns
+from zmon.scaling.predict import (
+    AT_ONCE,
+    Exchange,
+    Link,
+    Links,
+    Prediction,
+    Work,
+    ahead,
+    op_seconds,
+    passing,
+    predict,
+    turns,
+)
 from zmon.schema.curve import IMBALANCE, Point
 
 _APART = 1.1  # amounts that differ less make no line

@@ -2,11 +2,11 @@
 
 import pytest
 
-from tests.test_fit import OPS, point
+from tests.scaling.test_fit import OPS, point
 from zmon.errors import UsageError
-from zmon.fit import fit
-from zmon.predict import Prediction
-from zmon.predicted import find, numbers
+from zmon.scaling.fit import fit
+from zmon.scaling.predict import Prediction
+from zmon.scaling.size_table import find, numbers
 
 MODEL = fit([point(4, 2048), point(8, 2048), point(8, 4096)], OPS)
 

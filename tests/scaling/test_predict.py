@@ -6,7 +6,7 @@ from statistics import fmean, median_low
 
 import pytest
 
-from zmon.predict import Exchange, Link, Links, Work, ahead, op_seconds, passing, predict, turns
+from zmon.scaling.predict import Exchange, Link, Links, Work, ahead, op_seconds, passing, predict, turns
 
 LINKS = Links(ranks_per_host=8, host=Link(400e9), net=Link(50e9))
 SLOW = Links(ranks_per_host=1, host=None, net=Link(1e9, latency_seconds=0.001))

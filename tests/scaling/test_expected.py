@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from tests.test_fit import point
-from zmon.expected import OWN, PREDICTED, RECORDED, Size, expected, in_parts
+from tests.scaling.test_fit import point
+from zmon.scaling.expected import OWN, Size, expected, in_parts
 from zmon.schema.curve import IMBALANCE, Curve
+from zmon.schema.expected import PREDICTED, RECORDED
 
 CURVE = Curve("ranker", [replace(point(n, s), ranks_per_host=4) for n, s in ((1, 512), (2, 512), (2, 1024))])
 NOW = {"data": 0.001, "forward": 0.010, IMBALANCE: 0.002, "all_to_all": 0.004}

@@ -9,32 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from zmon.fit import fit
-from zmon.predict import Prediction
+from zmon.scaling.fit import fit
+from zmon.scaling.predict import Prediction
 from zmon.schema.curve import IMBALANCE, Curve
+from zmon.schema.expected import PREDICTED, RECORDED, Expected
 from zmon.schema.names import OPS
 
 OWN = "own"
-RECORDED, PREDICTED = "recorded", "predicted"
-
-
-@dataclass(frozen=True, slots=True)
-class Expected:
-    """A step as it should be, and as it is now."""
-
-    by: str  # RECORDED or PREDICTED
-    name: str  # of the curve that says so
-    seconds: float
-    causes: dict[str, float]  # own, imbalance, and each op; they sum to `seconds`
-    now_seconds: float
-    now_causes: dict[str, float]
-
-    @property
-    def grown(self) -> list[tuple[str, float]]:
-        """By how many seconds each part is longer now, the most first."""
-        parts = dict.fromkeys((*self.causes, *self.now_causes))
-        longer = [(part, self.now_causes.get(part, 0.0) - self.causes.get(part, 0.0)) for part in parts]
-        return sorted(longer, key=lambda item: -item[1])
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from dataclasses import replace
 from math import isfinite
 
 from zmon.errors import UsageError
-from zmon.fit import Model
-from zmon.predict import Link, Links
+from zmon.scaling.fit import Model
+from zmon.scaling.predict import Link, Links
 
 Change = Callable[[Model, float], Model]
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from tests.test_fit import LINKS, OPS, point
+from tests.scaling.test_fit import LINKS, OPS, point
 from zmon.errors import UsageError
-from zmon.fit import fit
-from zmon.what_if import changed
+from zmon.scaling.fit import fit
+from zmon.scaling.what_if import changed
 
 MODEL = fit([point(4, 2048), point(8, 2048), point(8, 4096)], OPS)
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from zmon.fit import fit
-from zmon.predict import Exchange, Link, Links, Work, predict
+from zmon.scaling.fit import fit
+from zmon.scaling.predict import Exchange, Link, Links, Work, predict
 from zmon.schema.curve import Point
 
 OPS = ("all_to_all", "all_reduce", "barrier")

@@ -11,10 +11,10 @@ from math import inf
 from typing import Any
 
 from zmon.errors import UsageError
-from zmon.expected import parts_of
-from zmon.fit import Model
-from zmon.predict import Prediction
-from zmon.what_if import changed
+from zmon.scaling.expected import parts_of
+from zmon.scaling.fit import Model
+from zmon.scaling.predict import Prediction
+from zmon.scaling.what_if import changed
 
 MOST_RANKS = 1 << 31  # as a baseline may have; far beyond, the slowest rank is one of more than a float can count
 _BEYOND = "it comes out as a number that no step can have"

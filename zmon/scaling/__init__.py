@@ -1,0 +1,1 @@
+"""How long a step takes on other numbers of ranks, links or bytes. Pure."""
