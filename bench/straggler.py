@@ -19,8 +19,8 @@ from statistics import median
 from bench.cluster import RANK
 from bench.rows import table_line
 from zmon.detectors.straggler import Straggler
-from zmon.history import History
 from zmon.hub import HubConfig
+from zmon.job.history import History
 from zmon.schema.snapshot import Snapshot
 from zmon.schema.step import Measures, StepRecord
 from zmon.stats import quantile

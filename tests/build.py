@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from zmon.history import align
+from zmon.job.history import align
 from zmon.schema.agent import AgentReport, AgentStatus
 from zmon.schema.aligned_step import AlignedStep
 from zmon.schema.finding import Finding

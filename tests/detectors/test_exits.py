@@ -19,7 +19,7 @@ from tests.build import (
     waiting,
 )
 from tests.detectors.stalls import STALL, detect, others
-from zmon.timeline import snapshots
+from zmon.job.timeline import snapshots
 
 
 def test_killed_rank_is_named_and_its_victims_are_not():

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tests.build import JOB, NOW, job_steps, killed, raised, rank_state, snapshot, waiting
-from zmon.baseline import stretch
 from zmon.detectors import ALL
+from zmon.job.baseline import stretch
 from zmon.schema.aligned_step import AlignedStep, Baseline
 from zmon.schema.host import GpuSample, HostLoad, HostSample, HostWindow, NicSample, TcpPeer, TcpSample
 from zmon.schema.snapshot import Snapshot

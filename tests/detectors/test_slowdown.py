@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from tests.build import dead, job_steps, rank_state, snapshot
-from zmon.baseline import Learning
 from zmon.detectors.slowdown import Slowdown
+from zmon.job.baseline import Learning
 from zmon.schema.host import HostLoad, HostSample, HostWindow
 
 RANKS = [rank_state(rank) for rank in range(4)]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
+from zmon.job.timeline import newest_attempt
 from zmon.schema.rank import RankState
-from zmon.timeline import newest_attempt
 
 EXPORT_AFTER_END_SECONDS = 30.0  # how long a rank's series outlive it
 

@@ -12,11 +12,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median, median_low
 
-from zmon.baseline import alike, stretch
 from zmon.detectors.imbalance import Imbalance
 from zmon.detectors.pressure import waited_ratio
 from zmon.detectors.straggler import Straggler
 from zmon.detectors.verdict import verdict
+from zmon.job.baseline import alike, stretch
 from zmon.schema.aligned_step import AlignedStep, Baseline, Stretch
 from zmon.schema.finding import Finding
 from zmon.schema.host import HostWindow

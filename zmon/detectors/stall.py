@@ -16,7 +16,7 @@ from zmon.detectors.network import cut_off
 from zmon.detectors.silence import blame, network_stall
 from zmon.detectors.verdict import drain, verdict
 from zmon.detectors.wording import ranks_on
-from zmon.lease import Leases
+from zmon.job.lease import Leases
 from zmon.schema.finding import Finding
 from zmon.schema.rank import RankState
 from zmon.schema.snapshot import Snapshot

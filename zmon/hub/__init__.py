@@ -25,12 +25,12 @@ from zmon.hub.gathering import Gathering
 from zmon.hub.incident_answers import IncidentAnswers
 from zmon.hub.incidents import Incidents
 from zmon.hub.view import view
+from zmon.job.timeline import snapshots
 from zmon.journal import Journal
 from zmon.link import FORGET_SECONDS, AgentLink
 from zmon.schema.agent import AgentReport
 from zmon.schema.job import JobView
 from zmon.schema.snapshot import Snapshot
-from zmon.timeline import snapshots
 from zmon.web import client
 
 log = logging.getLogger("zmon.hub")

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from zmon.account import Account
+from zmon.job.time_account import Account
 from zmon.schema.snapshot import Snapshot
 
 log = logging.getLogger("zmon.hub")

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from zmon import baselines, metrics
-from zmon.account import Account
-from zmon.baseline import Learning
 from zmon.baselines import Baselines
-from zmon.efficiency import JobTime
-from zmon.history import History
 from zmon.hub.accounts import Accounts
 from zmon.hub.curves import Curves
+from zmon.job.baseline import Learning
+from zmon.job.efficiency import JobTime
+from zmon.job.history import History
+from zmon.job.time_account import Account
 from zmon.schema.agent import AgentReport
 from zmon.schema.flight import Flight
 from zmon.schema.plan import Plan

@@ -1,7 +1,7 @@
 """How fast jobs of a name are at each size: learned from those that run, and what each reaches of it.
 
-Recorded is what a job was like while it was well (zmon/baseline.py), so a slow start of a job is judged against how its
-earlier starts, or other jobs of its name, were. What `zmon scaling` measured on purpose is never written over.
+Recorded is what a job was like while it was well (zmon/job/baseline.py), so a slow start of a job is judged against how
+its earlier starts, or other jobs of its name, were. What `zmon scaling` measured on purpose is never written over.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import Sequence
 
 from zmon.baselines import Baselines
 from zmon.box.reader import JOB_ID
-from zmon.efficiency import step_causes
 from zmon.errors import ZmonError
+from zmon.job.efficiency import step_causes
 from zmon.scaling.expected import Size, expected
 from zmon.scaling.fit import Model, fit
 from zmon.schema.aligned_step import AlignedStep, handed_in

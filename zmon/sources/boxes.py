@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from zmon.errors import BoxError
-from zmon.lease import Leases
+from zmon.job.lease import Leases
 from zmon.schema.plan import PLAN_FILE
 from zmon.schema.rank import RankState
 from zmon.sources.plans import Plans, Told, left_behind

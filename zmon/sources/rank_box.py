@@ -16,12 +16,12 @@ from typing import NamedTuple
 
 from zmon.box import BoxReader, Identity, Now, Totals, layout
 from zmon.box.durations import Mark, durations
-from zmon.lease import Leases
+from zmon.job.lease import Leases
+from zmon.job.timeline import NEWS_SECONDS
 from zmon.process import ExitWatch, ProcessStat, process_stat
 from zmon.schema.names import OPS
 from zmon.schema.rank import Entered, InFlight, LastWords, RankState
 from zmon.schema.step import StepRecord
-from zmon.timeline import NEWS_SECONDS
 
 _STOPPED_STATES = ("T", "t")  # by a signal, by a tracer: proc(5)
 LEFT_BEHIND_SECONDS = 60.0

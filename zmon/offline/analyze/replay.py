@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from zmon import detectors
-from zmon.account import Account
 from zmon.hub.book import Book
 from zmon.hub.config import HubConfig
+from zmon.job.time_account import Account
 from zmon.offline.analyze.rows import StepLog
 from zmon.schema.agent import AgentReport, AgentStatus
 from zmon.schema.finding import Finding

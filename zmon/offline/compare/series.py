@@ -1,6 +1,7 @@
 """What each step of one run took, all ranks together, and where that went: columns as long as the run.
 
-Pure. Seconds. The causes of a step sum to it (zmon/efficiency.py), so what they changed by sums to what it changed by.
+Pure. Seconds. The causes of a step sum to it (zmon/job/efficiency.py), so what they changed by sums to what it changed
+by.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from statistics import median_low
 
-from zmon.efficiency import step_causes
-from zmon.history import align
+from zmon.job.efficiency import step_causes
+from zmon.job.history import align
 from zmon.offline.analyze.rows import StepLog
 from zmon.schema.aligned_step import handed_in
 

@@ -2,8 +2,8 @@
 
 Pure. One rank leads: its box says to the nanosecond how long it was in steps and how long in what lies between them,
 and these are its age. So nothing is lost to looks that came late, nor to a hub that was away. What a step went to is
-told by all ranks side by side (zmon/efficiency.py); where only some steps are asked for, one speaks for those since the
-one before. A stall is what a step that goes on takes beyond a usual one, while a finding says that nothing moves.
+told by all ranks side by side (zmon/job/efficiency.py); where only some steps are asked for, one speaks for those since
+the one before. A stall is what a step that goes on takes beyond a usual one, while a finding says that nothing moves.
 From the last sign of one start to the first of the next it is `restart`. What nobody can tell is `unknown`.
 """
 
@@ -13,7 +13,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from zmon.efficiency import step_causes
+from zmon.job.efficiency import step_causes
 from zmon.schema.aligned_step import AlignedStep
 from zmon.schema.curve import IMBALANCE
 from zmon.schema.rank import RankState

@@ -2,7 +2,7 @@
 
 import pytest
 
-from zmon.lease import Leases
+from zmon.job.lease import Leases
 
 LEASES = Leases()
 

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from tests.build import rank_state, step_record
-from zmon.history import KEPT_STEPS, History, align
+from zmon.job.history import KEPT_STEPS, History, align
 
 
 def records(*steps, **others):

@@ -6,9 +6,9 @@ from random import Random
 import pytest
 
 from tests.build import step_record
-from tests.life import STEP, Life, rounded
-from zmon.account import Account
-from zmon.history import align
+from tests.job.life import STEP, Life, rounded
+from zmon.job.history import align
+from zmon.job.time_account import Account
 
 SEEDS = 40
 

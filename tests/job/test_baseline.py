@@ -5,9 +5,9 @@ import random
 import pytest
 
 from tests.build import JOB, agent_report, job_steps, rank_state, snapshot, step_record
-from zmon.account import Account
-from zmon.baseline import LEARNED_STRETCHES, STRETCH_SECONDS, STRETCH_STEPS, Learning, alike, stretch
 from zmon.hub.book import Book
+from zmon.job.baseline import LEARNED_STRETCHES, STRETCH_SECONDS, STRETCH_STEPS, Learning, alike, stretch
+from zmon.job.time_account import Account
 
 STRETCH = 200  # steps of 25 ms
 

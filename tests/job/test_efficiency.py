@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.build import step_record
-from zmon.efficiency import JobTime, step_causes
-from zmon.history import align
+from zmon.job.efficiency import JobTime, step_causes
+from zmon.job.history import align
 from zmon.schema.names import OPS, PHASES
 
 SECONDS = st.floats(0, 10)

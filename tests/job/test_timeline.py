@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.build import NOW, agent_report, agent_status, dead, finished, killed, rank_state
+from zmon.job.timeline import newest_attempt, snapshots
 from zmon.schema.host import HostSample, HostWindow
-from zmon.timeline import newest_attempt, snapshots
 
 
 def start(attempt=0, at=NOW, ranks=4, launcher="900@1", hosts=("node-a",), world_size=None, **changes):

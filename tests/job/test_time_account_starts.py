@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.life import STEP, Life, rounded
-from zmon.account import ANOTHER_LIFE_SECONDS
+from tests.job.life import STEP, Life, rounded
+from zmon.job.time_account import ANOTHER_LIFE_SECONDS
 
 
 @pytest.fixture
