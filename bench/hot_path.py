@@ -13,7 +13,7 @@ from pathlib import Path
 
 from bench.rows import MICRO, Row
 from zmon.box import BoxWriter
-from zmon.interface import JobInterface
+from zmon.probe.interface import JobInterface
 from zmon.probe.ledger import Ledger
 from zmon.probe.rank import OP_NUMBER, PHASE_NUMBER, RankTimeline
 

@@ -3,8 +3,8 @@
 This is the door for trainers; everything else is a daemon or the `zmon` command.
 """
 
-from zmon.hooks import attach
 from zmon.probe import activity, phase, plan, report, step, work
+from zmon.probe.hooks import attach
 
 __all__ = ["activity", "attach", "phase", "plan", "report", "step", "work"]
 __version__ = "0.1.0"

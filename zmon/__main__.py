@@ -10,7 +10,7 @@ import sys
 def main() -> None:
     """Start anew without the PYTHON… variables, unless that is so already. The environment stays as it is."""
     if not sys.flags.ignore_environment:
-        from zmon.run import inherited
+        from zmon.probe.run import inherited
 
         os.execve(sys.executable, [sys.executable, "-E", "-P", "-m", "zmon", *sys.argv[1:]], inherited())
     from zmon.cli import main as cli

@@ -4,7 +4,7 @@ import pytest
 
 from tests.boxes import Box
 from tests.probe.reading import read, reported
-from zmon.interface import JobInterface
+from zmon.probe.interface import JobInterface
 from zmon.probe.rank import CHECKPOINT, EVAL
 
 

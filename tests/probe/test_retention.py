@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.hooks.scripts import run
+from tests.probe.hooks.scripts import run
 
 BYTES = 2000  # of a whole measurement; a retained integer per step would be 140,000
 

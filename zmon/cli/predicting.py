@@ -12,9 +12,9 @@ from rich.console import Console
 from zmon.baselines import FOLDER, Baselines
 from zmon.cli.options import data_dir_option
 from zmon.errors import UsageError
-from zmon.launch import check_job_id
 from zmon.offline.comm_bench import links, read
 from zmon.prediction_table import prediction_table
+from zmon.probe.launch import check_job_id
 from zmon.scaling.fit import fit
 from zmon.scaling.size_table import find, numbers, told
 from zmon.schema.names import OPS

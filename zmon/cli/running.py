@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from zmon.run import become, environment, inherited, refusal
+from zmon.probe.run import become, environment, inherited, refusal
 
 
 @click.command("run", context_settings={"allow_interspersed_args": False})

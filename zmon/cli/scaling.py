@@ -13,7 +13,6 @@ from rich.console import Console
 
 from zmon.baselines import FOLDER, Baselines
 from zmon.cli.options import data_dir_option
-from zmon.launch import check_job_id
 from zmon.offline.comm_bench import links, read
 from zmon.offline.compare import Series
 from zmon.offline.sweep import Failed, Size, command_at, run_at, settled, sizes, template
@@ -21,7 +20,8 @@ from zmon.offline.sweep.job import interruptible
 from zmon.offline.sweep.judged import Row, judged
 from zmon.offline.sweep.sizes import BUNDLED, BUNDLED_BATCH
 from zmon.offline.sweep.text import report
-from zmon.run import inherited
+from zmon.probe.launch import check_job_id
+from zmon.probe.run import inherited
 from zmon.scaling.size_table import numbers
 from zmon.schema.curve import ON_PURPOSE, Point
 

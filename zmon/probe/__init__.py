@@ -22,13 +22,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from zmon.autoload import switched_off
 from zmon.box import DEFAULT_ROOT, BoxWriter, box_path, layout
 from zmon.errors import ZmonError
-from zmon.interface import job_interface
-from zmon.launch import Launch, read_launch
+from zmon.probe.autoload import switched_off
 from zmon.probe.complaints import complain as complain  # for the hooks, too
+from zmon.probe.interface import job_interface
 from zmon.probe.last_words import forget_last_words, record_last_words
+from zmon.probe.launch import Launch, read_launch
 from zmon.probe.ledger import Ledger
 from zmon.probe.plan_file import write_plan
 from zmon.probe.rank import ACTIVITY_NUMBER, INIT, PHASE_NUMBER, TRAIN, RankTimeline

@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable
 
 from zmon.box import BoxWriter, layout
-from zmon.interface import JobInterface
 from zmon.probe.device_time import DeviceTime
+from zmon.probe.interface import JobInterface
 from zmon.schema.names import ACTIVITIES
 
 _MEMORY_INTERVAL_NS = 1_000_000_000  # the allocator's statistics are a slow call

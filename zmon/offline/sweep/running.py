@@ -18,7 +18,7 @@ from zmon.offline.compare import Series, series
 from zmon.offline.compare.source import logged
 from zmon.offline.sweep.job import Job
 from zmon.offline.sweep.sizes import Size
-from zmon.run import environment
+from zmon.probe.run import environment
 from zmon.sources.boxes import Boxes
 from zmon.steplog import FOLDER, StepLog
 

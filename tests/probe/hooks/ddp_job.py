@@ -1,0 +1,311 @@
+"""Two ranks that train through DDP in every way there is; run by test_ddp.
+
+Each scenario compares what zmon counted with torch's flight recorder, which sees what the group really did.
+"""
+
+import copy
+import json
+import math
+import os
+import pickle
+import sys
+import time
+import weakref
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compress_hook
+from torch.nn.parallel import DistributedDataParallel as DDP
+from torch.utils.checkpoint import checkpoint
+
+import zmon
+from zmon import probe
+from zmon.box import BoxReader
+from zmon.probe.hooks import ddp, reducer
+
+RANK = int(os.environ["RANK"])
+OUT = Path(sys.argv[0]).parent
+SIZES = {"Float": 4, "Half": 2, "Int": 4, "Long": 8, "Double": 8, "Byte": 1}
+X = torch.ones(4, 20)
+
+
+def flights():
+    told = json.loads(torch._C._distributed_c10d._dump_fr_trace_json(True, False))
+    return told.get("entries", [])
+
+
+def scenario(work):
+    """Run it as a step, and note what the flight recorder saw of it."""
+    before, dropped = len(flights()), probe.current.ledger.dropped
+    with zmon.step():
+        extra = work() or {}
+    went = {}
+    for entry in flights()[before:]:
+        op = entry["profiling_name"].removeprefix("gloo:").removeprefix("sparse_")
+        num_bytes = sum(math.prod(size) * SIZES[kind] for size, kind in zip(
+            entry["input_sizes"], entry["input_dtypes"], strict=True))  # fmt: skip
+        count, total = went.get(op, (0, 0))
+        went[op] = [count + 1, total + num_bytes * (2 if op == "all_gather" else 1)]  # received from two ranks
+    results[work.__name__] = {"went": went, "dropped": probe.current.ledger.dropped - dropped, **extra}
+    assert not ddp._groups
+
+
+def net(buffers=False):
+    return nn.Sequential(
+        nn.Linear(20, 30), *[nn.BatchNorm1d(30)] * buffers, nn.ReLU(), nn.Linear(30, 10), nn.Linear(10, 1)
+    )
+
+
+def train(module, steps=4, loss=lambda y: y.sum().backward(), x=X):
+    for _ in range(steps):
+        loss(module(x))
+
+
+def small(module, **options):
+    return DDP(module, bucket_cap_mb=0.001, **options)
+
+
+def plain():
+    train(small(net()))
+
+
+def buffers():
+    train(small(net(buffers=True)))
+
+
+def two_types():
+    train(small(nn.Sequential(net(), nn.Linear(1, 1)).to(torch.float64)), x=X.double())
+
+
+def accumulated():
+    module = small(net())
+    for _ in range(3):
+        with module.no_sync():
+            train(module, 2)
+        train(module, 1)
+
+
+def find_unused():
+    class Half(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.used, self.unused = net(), net()
+
+        def forward(self, x):
+            return self.used(x)
+
+    train(small(Half(), find_unused_parameters=True))
+
+
+def static_graph():
+    train(small(net(), static_graph=True), 5)
+
+
+def bucket_view():
+    train(small(net(), gradient_as_bucket_view=True))
+
+
+def built_in_hook():
+    module = small(net())
+    module._register_builtin_comm_hook(dist.BuiltinCommHookType.FP16_COMPRESS)
+    train(module)
+
+
+def own_hook():
+    module = small(net(), find_unused_parameters=True)
+    module.register_comm_hook(None, fp16_compress_hook)
+    train(module)
+
+
+def own_hook_static_graph():
+    module = small(net(), static_graph=True)
+    module.register_comm_hook(None, fp16_compress_hook)
+    train(module)
+
+
+def gan():
+    generator, critic = small(nn.Linear(20, 20)), small(net())
+    for _ in range(3):
+        critic(generator(X).detach()).sum().backward()
+        critic(generator(X)).sum().backward()
+
+
+def sub_group():
+    train(small(net(), process_group=dist.new_group([0, 1])))
+
+
+def checkpointed():
+    class Layers(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.ModuleList(nn.Linear(20, 20) for _ in range(3))
+
+        def forward(self, x):
+            for layer in self.layers:
+                x = checkpoint(layer, x, use_reentrant=True)
+            return x
+
+    train(small(Layers()), x=X.clone().requires_grad_())
+
+
+def graph_kept():
+    def twice(y):
+        with module.no_sync():
+            y.sum().backward(retain_graph=True)
+        y.sum().backward()
+
+    module = small(net())
+    train(module, loss=twice)
+
+
+def several_roots():
+    leaf = torch.ones(1, requires_grad=True)
+    train(small(net()), loss=lambda y: torch.autograd.backward([leaf, leaf * 2, y.sum(), y.mean()]))
+
+
+def gradients_asked_for():
+    module = small(net())
+    y = module(X.requires_grad_())
+    torch.autograd.grad(y.sum(), X)
+    X.requires_grad_(False)
+
+
+def second_derivatives():
+    small(net())  # DDP itself takes no create_graph; what else the job differentiates goes on
+    y = net()(X.requires_grad_())
+    (gradient,) = torch.autograd.grad(y.pow(2).sum(), X, create_graph=True)
+    gradient.sum().backward()
+    X.requires_grad_(False)
+
+
+def joined():
+    module = small(net(buffers=True), find_unused_parameters=False)
+    with module.join():
+        train(module, 3 + 2 * RANK)
+
+
+def joined_with_unused():
+    module = small(net(), find_unused_parameters=True)
+    with module.join():
+        train(module, 3 + 2 * RANK)
+
+
+def sparse():
+    class Table(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.table, self.top = nn.Embedding(50, 4, sparse=True), nn.Linear(4, 1)
+
+        def forward(self, x):
+            return self.top(self.table(x))
+
+    train(small(Table()), x=torch.tensor([1, 2 + RANK]))
+
+
+def in_two_parts():
+    class Two(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.one, self.two = nn.Linear(20, 20), nn.Linear(20, 20)
+
+        def forward(self, x):
+            return self.one(x), self.two(x)
+
+    def parts(outputs):
+        for output in outputs:
+            output.sum().backward()
+
+    train(small(Two()), loss=parts)
+
+
+def raising():
+    class Failing(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x
+
+        @staticmethod
+        def backward(ctx, grad):
+            raise ArithmeticError("in backward")
+
+    def fail():
+        raise ArithmeticError("in a callback")
+
+    def late(_):
+        torch.autograd.Variable._execution_engine.queue_callback(fail)
+
+    errors = []
+    one, two = small(net()), small(net())
+    y = one(Failing.apply(X.clone().requires_grad_()))
+    z = two(X)
+    z.register_hook(late)
+    for loss in (y.sum(), z.sum()):
+        try:
+            loss.backward()
+        except ArithmeticError as error:
+            errors.append(str(error))
+    return {"errors": errors, "in op": probe.current._in_op}
+
+
+def late_peer():
+    module = small(net())
+    y = module(X)
+    if RANK == 1:
+        watched = BoxReader(Path(os.environ["ZMON_BOX_DIR"]) / "job/0/rank-0.box")
+        deadline = time.monotonic() + 10
+        while watched.now().op != "all_reduce" and time.monotonic() < deadline:
+            time.sleep(0.005)
+        seen = [watched.now().op, watched.now().num_bytes]
+        watched.close()
+        time.sleep(0.3)
+    y.sum().backward()
+    return {"peer": seen} if RANK == 1 else {}
+
+
+def copied():
+    module = small(net())
+    train(module)
+    other = copy.deepcopy(module)
+    train(other)
+    gone = [weakref.ref(module), weakref.ref(other)]
+    del module, other
+    return {"kept alive": [ref() is not None for ref in gone], "reducers": len(reducer.reducers)}
+
+
+def unpickled():
+    train(pickle.loads(PICKLED))
+
+
+def compiled():
+    train(torch.compile(DDP(net()), backend="aot_eager"))
+    train(DDP(torch.compile(net(), backend="aot_eager")))
+    return {"graph breaks": sum(torch._dynamo.utils.counters["graph_break"].values())}
+
+
+results = {}
+PICKLED = b""
+
+
+def main():
+    global PICKLED
+    torch.set_num_threads(1)
+    assert zmon.attach()
+    ddp.install()
+    dist.init_process_group("gloo", init_method=f"file://{OUT}/store", rank=RANK, world_size=2)
+    PICKLED = pickle.dumps(small(net()))
+    for work in (
+        plain, buffers, two_types, accumulated, find_unused, static_graph, bucket_view, built_in_hook, own_hook,
+        own_hook_static_graph, gan, sub_group, checkpointed, graph_kept, several_roots, gradients_asked_for,
+        second_derivatives, joined, joined_with_unused, sparse, in_two_parts, raising, late_peer, copied,
+        unpickled, compiled,
+    ):  # fmt: skip
+        scenario(work)
+        dist.barrier()
+    dist.destroy_process_group()
+    (OUT / f"noted-{RANK}.json").write_text(json.dumps(results))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,42 @@
+"""`zmon.attach()` in a job: every hook in place, nothing said, no hook's failure the job's."""
+
+
+def test_attach_says_nothing_to_a_job_that_is_well(start_rank):
+    rank = start_rank("import zmon\nassert zmon.attach()\nwith zmon.step():\n    pass\n")
+    assert rank.wait(5) == 0
+    assert rank.output == ""
+
+
+def test_rank_that_ends_right_after_it_attached_ends(start_rank):
+    """A bad argument, a missing file: the job must fail, not hang in a thread of the monitor's."""
+    script = "import sys, zmon\nassert zmon.attach()\nsys.exit(3)\n"
+    ranks = [start_rank(script, number, 8) for number in range(8)]
+    assert [rank.wait(30) for rank in ranks] == [3] * 8  # a hang is for ever; a busy machine takes its time
+
+
+def test_hook_that_fails_is_said_and_the_others_are_in_place(start_rank):
+    rank = start_rank("""
+        import zmon
+        from zmon import probe
+        from zmon.probe.hooks import device
+        device.install = lambda: 1 / 0
+        import torch.distributed as dist
+        print(zmon.attach(), hasattr(dist.all_reduce, "__zmon__"), bool(probe.current))
+    """)
+    assert rank.wait() == 0
+    assert "zmon: device cannot be watched in this job: ZeroDivisionError" in rank.output
+    assert "True True True" in rank.output
+
+
+def test_memory_of_a_rank_without_a_gpu_is_unknown(start_rank):
+    rank = start_rank("""
+        import zmon
+        from zmon.box import BoxReader
+        from zmon import probe
+        zmon.attach()
+        with zmon.step():
+            pass
+        print("memory", probe.current.ledger.memory_reader())
+    """)
+    assert rank.wait() == 0
+    assert rank.says("memory") == "None"

@@ -1,0 +1,160 @@
+"""Two real ranks on gloo: what the box says of every collective is what the script counted by hand."""
+
+import inspect
+import json
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch.distributed import distributed_c10d
+
+from zmon.box import BoxReader
+from zmon.probe.hooks.describe import DESCRIBERS
+from zmon.schema.names import OPS
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory, torch_zygote):
+    """Both ranks have run; what they counted, and what their boxes hold."""
+    from tests.conftest import Rank
+
+    room = tmp_path_factory.mktemp("collectives")
+    script = shutil.copy(Path(__file__).with_name("counting_job.py"), room)
+    ranks = []
+    for number in range(2):
+        env = {
+            "ZMON_BOX_DIR": str(room / "boxes"), "ZMON_JOB_ID": "job", "RANK": str(number), "LOCAL_RANK": str(number),
+            "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "GLOO_SOCKET_IFNAME": "lo",
+        }  # fmt: skip
+        log = room / f"log-{number}"
+        log.touch()
+        ranks.append(
+            Rank(
+                torch_zygote,
+                torch_zygote.ask(run=str(script), env=env, log=str(log))["pid"],
+                log,
+                room / "boxes",
+                number,
+            )
+        )
+    found = []
+    try:
+        for rank in ranks:
+            assert rank.wait(60) == 0, rank.output
+            reader = BoxReader(rank.box)
+            told = json.loads((room / f"counted-{rank.number}.json").read_text())
+            found.append(SimpleNamespace(
+                told=told, counted=told["counted"], identity=reader.identity(), totals=reader.totals(),
+                records=[record for _, record in reader.records(0)],
+                sequences={name: reader.sequences()[n] for n, (name, _) in reader.groups().items()},
+                sizes=dict(reader.groups().values()),
+            ))  # fmt: skip
+            reader.close()
+    finally:
+        for rank in ranks:
+            if rank.status is None:
+                rank.signal(9)
+                rank.wait()
+    return found
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.parametrize("op", OPS)
+def test_counts_and_bytes_are_what_the_script_counted(job, rank, op):
+    found = job[rank].totals.measures.ops.get(op)
+    box = [found.count, found.sent_bytes, found.received_bytes] if found else [0, 0, 0]
+    assert box == job[rank].counted.get(op, [0, 0, 0])
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_every_call_was_understood(job, rank):
+    """The one that was dropped is the one that torch refused as well."""
+    assert job[rank].told["error"]
+    assert job[rank].totals.dropped_records == 1
+
+
+def test_collective_that_raised_is_left(job):
+    assert [rank.told["after error"] for rank in job] == [False, False]
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_phases_and_collectives_sum_to_the_step(job, rank):
+    for record in job[rank].records:
+        assert record.measures.self_seconds + record.measures.exposed_seconds == pytest.approx(
+            record.duration, abs=1e-9
+        )
+    assert len(job[rank].records) == 3
+
+
+def test_box_says_which_collective_a_rank_waits_in_while_it_waits(job):
+    op, num_bytes, group = job[1].told["peer"]
+    assert (op, num_bytes) == ("all_reduce", 2 * 77 * 4)
+    assert job[0].sizes[group] == 2
+
+
+def test_rank_that_waited_was_exposed_and_the_late_one_was_not(job):
+    waited, late = (rank.totals.measures.ops["all_reduce"].exposed_seconds for rank in job)
+    assert waited > 0.15
+    assert late < waited / 2
+
+
+def test_asynchronous_collective_is_exposed_from_the_wait_and_in_flight_from_the_issue(job):
+    waited, late = (rank.records[1].measures.ops["all_reduce"] for rank in job)
+    assert 0.08 < waited.exposed_seconds < waited.inflight_seconds - 0.04
+    assert late.exposed_seconds < waited.exposed_seconds / 2
+    assert late.inflight_seconds > 0.04
+
+
+def test_sequences_count_the_collectives_of_each_group(job):
+    for rank in job:
+        name = rank.told["groups"]["both"]
+        assert (rank.sequences[name], rank.sizes[name]) == (3, 2)
+    name = job[1].told["groups"]["single"]
+    assert (job[1].sequences[name], job[1].sizes[name]) == (1, 1)
+    assert name not in job[0].sequences
+
+
+def test_members_of_a_group_agree_on_its_sequence(job):
+    common = job[0].sequences.keys() & job[1].sequences.keys()
+    assert len(common) == 2
+    assert [job[0].sequences[name] for name in common] == [job[1].sequences[name] for name in common]
+
+
+def test_bytes_to_other_hosts_are_known_to_be_none_where_all_ranks_are_on_one(job):
+    for rank in job:
+        assert rank.totals.measures.network_sent_bytes == 0
+        assert rank.totals.measures.network_received_bytes == 0
+
+
+def test_bytes_on_the_interface_come_from_local_rank_0_only(job):
+    assert job[0].totals.measures.nic_sent_bytes > 0
+    assert job[1].totals.measures.nic_sent_bytes is None
+
+
+def test_box_names_the_backend_and_a_socket_for_evidence(job):
+    for number, rank in enumerate(job):
+        assert (rank.identity.backend, rank.identity.device) == ("gloo", "cpu")
+        assert rank.identity.socket.endswith(f"rank-{number}.sock")
+
+
+def test_lists_of_tensors_of_different_sizes_count_whole_and_each_way():
+    """gloo takes lists of equal sizes only, so the job cannot show it."""
+    call = DESCRIBERS["all_to_all"][1]([torch.ones(3), torch.ones(5)], [torch.ones(4), torch.ones(2, 1)])
+    assert call[:2] == (6 * 4, 8 * 4)
+
+
+@pytest.mark.parametrize("name", DESCRIBERS)
+def test_describer_takes_arguments_in_every_way_the_function_does(name):
+    """An argument that a describer does not know makes a collective invisible: it is dropped, not counted."""
+    theirs = list(inspect.signature(inspect.unwrap(getattr(distributed_c10d, name))).parameters)
+    ours = list(inspect.signature(DESCRIBERS[name][1]).parameters)
+    assert [argument for argument in ours if argument in theirs] == theirs  # an older torch may have fewer
+
+
+@pytest.mark.parametrize("name", ["all_gather_single", "reduce_scatter_single"])
+def test_newer_and_asynchronous_names_are_watched_too(name):
+    if not hasattr(distributed_c10d, name):
+        pytest.skip("not in this torch")
+    assert name in DESCRIBERS

@@ -1,0 +1,150 @@
+"""Evaluation begins with the first forward in eval mode without gradients, and ends when the rank trains again."""
+
+from tests.probe.hooks.scripts import run
+
+EVALUATE = """
+def evaluate(model=model, batch=batch):
+    model.eval()
+    with torch.no_grad():
+        model(batch)
+    return activity()
+def hooks(model=model):
+    return sum(len(part._forward_pre_hooks) for part in model.modules())
+"""
+
+
+def test_evaluation_begins_with_its_forward_and_ends_with_that_of_training(start_rank):
+    script = (
+        EVALUATE
+        + """
+train()
+model.eval()
+print(activity(), hooks())
+print(evaluate(), hooks())
+model.train()
+print(activity(), hooks())
+model(batch)
+print(activity(), hooks())
+"""
+    )
+    assert run(start_rank, script) == ["train 1", "eval 0", "eval 1", "train 0"]
+
+
+def test_evaluation_before_the_first_step_is_part_of_the_start(start_rank):
+    assert run(start_rank, EVALUATE + "print(evaluate(), hooks())") == ["init 0"]
+
+
+def test_eval_mode_with_gradients_or_of_a_frozen_part_is_training(start_rank):
+    script = (
+        EVALUATE
+        + """
+train()
+model.eval()
+model(batch).sum().backward()
+optimizer.step()
+print(activity(), steps())
+model.train()
+model[1].eval()
+with torch.no_grad():
+    model(batch)
+train()
+print(activity(), steps(), hooks())
+"""
+    )
+    assert run(start_rank, script) == ["train 2", "train 3 0"]
+
+
+def test_eval_that_is_taken_back_waits_for_nothing(start_rank):
+    script = (
+        EVALUATE + "train()\nmodel.eval()\nmodel.train()\nprint(hooks())\nwith torch.inference_mode(): model(batch)"
+    )
+    assert run(start_rank, script + "\nprint(activity())") == ["0", "train"]
+
+
+def test_activity_that_the_job_names_stays(start_rank):
+    script = EVALUATE + "train()\nwith zmon.activity('checkpoint'):\n    print(evaluate(), hooks())"
+    assert run(start_rank, script) == ["checkpoint 0"]
+
+
+def test_model_within_ddp_is_seen_when_it_is_called_itself(start_rank):
+    script = (
+        EVALUATE
+        + """
+wrapped = torch.nn.parallel.DistributedDataParallel(nn.Sequential(nn.Linear(2, 2)))
+optimizer = torch.optim.SGD(wrapped.parameters(), 0.1)
+train(wrapped)
+wrapped.eval()
+with torch.no_grad():
+    wrapped.module(batch)
+print(activity(), hooks(wrapped))
+train(wrapped.train())
+print(activity(), evaluate(wrapped), hooks(wrapped))
+"""
+    )
+    assert run(start_rank, script, joined=True) == ["eval 0", "train eval 0"]
+
+
+def test_compiled_model_is_seen_and_compiled_no_more_often_than_unwatched(start_rank):
+    script = (
+        EVALUATE
+        + """
+from torch._dynamo.utils import counters
+compiled = torch.compile(model, backend="eager")
+def once():
+    train(compiled)
+    compiled.eval()
+    with torch.no_grad():
+        compiled(batch)
+    compiled.train()
+for told in (True, False):
+    timeline.told_activity = told
+    torch._dynamo.reset()
+    counters.clear()
+    for _ in range(4):
+        once()
+    print(counters["stats"]["unique_graphs"], dict(counters["graph_break"]))
+train(compiled)
+print(evaluate(compiled), hooks())
+"""
+    )
+    unwatched, watched, last = run(start_rank, script)
+    assert watched == unwatched
+    assert last == "eval 0"
+
+
+def test_model_that_is_scripted_traced_or_copied_in_eval_mode_is_as_it_would_be(start_rank):
+    script = (
+        EVALUATE
+        + """
+train()
+model.eval()
+print(type(torch.jit.script(model)).__name__, hooks())
+scripted = torch.jit.script(nn.Linear(2, 2)).eval()
+train(model.train())
+model.eval()
+copied = copy.deepcopy(model)
+train(model.train())
+with torch.no_grad():
+    copied(batch), scripted(batch)
+print(activity(), timeline.ledger.dropped)
+"""
+    )
+    assert run(start_rank, script) == ["RecursiveScriptModule 0", "train 0"]
+
+
+def test_several_models_put_into_eval_mode_one_after_the_other(start_rank):
+    script = """
+        train()
+        second = nn.Linear(2, 1)
+        model.eval()
+        second.eval()
+        with torch.no_grad():
+            model(batch)
+            print(activity())
+            second(batch)
+        print(activity(), len(model._forward_pre_hooks) + len(second._forward_pre_hooks))
+        model.train(), second.train()
+        train()
+        print(activity(), len(model._forward_pre_hooks) + len(second._forward_pre_hooks))
+    """
+    assert run(start_rank, script) == ["eval", "eval 0", "train 0"]

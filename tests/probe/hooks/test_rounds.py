@@ -1,0 +1,93 @@
+"""Which optimizer ends the step, where several take part."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zmon.probe.hooks.rounds import Rounds
+
+
+class Training:
+    """Optimizers by letter; counts steps as `zmon.probe.hooks.steps` does."""
+
+    def __init__(self):
+        self.rounds = Rounds()
+        self.steps = 0
+
+    def run(self, order):
+        """Each letter steps in turn; a bar is a turn to evaluation."""
+        for letter in order:
+            if letter == "|":
+                self.steps += self.rounds.open
+                self.rounds.end()
+                continue
+            self.steps += self.rounds.before(ord(letter))
+            self.steps += self.rounds.after(ord(letter))
+        return self
+
+    @property
+    def total(self):
+        """Once the rank leaves."""
+        return self.run("|").steps
+
+
+CASES = {
+    "single optimizer": ("a" * 10, 10),
+    "two always": ("ab" * 10, 10),
+    "five of the critic, then the generator": ("dddddg" * 10, 50),
+    "one of three that steps every fifth time": ("ab" * 4 + "abc" + "ab" * 4 + "abc" + "ab", 11),
+    "first of two skipped once": ("ab" * 5 + "b" + "ab" * 5, 11),
+    "last of two skipped once": ("ab" * 5 + "a" + "ab" * 5, 11),
+    "both skipped once": ("ab" * 10, 10),
+    "last of two skipped in the first round": ("a" + "ab" * 5, 6),
+    "first of two skipped in the first round": ("b" + "ab" * 5, 6),
+    "last of two skipped in the last round": ("ab" * 5 + "a", 6),
+    "third that shows up in the middle": ("ab" * 5 + "acb" * 5, 10),
+    "third that shows up at the end": ("ab" * 5 + "abc" * 5, 10),
+    "third that shows up at the beginning": ("ab" * 5 + "cab" * 5, 10),
+    "third that is gone later": ("abc" * 5 + "ab" * 5, 10),
+    "two phases, each with its own": ("a" * 10 + "b" * 10, 20),
+    "two phases, and back": ("a" * 10 + "b" * 10 + "a" * 10, 30),
+    "two phases with an evaluation between": ("a" * 10 + "|" + "b" * 10, 20),
+    "recreated after each epoch": ("ab" * 5 + "|" + "cd" * 5 + "|" + "ef" * 5, 15),
+    "alternating, which is a round of two": ("ab" * 20, 20),
+    "evaluation after each step of two": ("ab|" * 10, 10),
+    "evaluation in the middle of a round": ("ab" * 5 + "a|" + "ab" * 5, 11),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_steps_are_counted_exactly(case):
+    order, steps = CASES[case]
+    assert Training().run(order).total == steps
+
+
+def test_hundred_optimizers_one_for_each_parameter_are_one_step():
+    letters = "".join(map(chr, range(1000, 1100)))
+    assert Training().run(letters * 20).total == 20
+
+
+def test_step_of_a_single_optimizer_ends_at_once():
+    training = Training().run("a")
+    assert (training.steps, training.rounds.open) == (1, False)
+
+
+def test_step_of_two_ends_with_the_second_once_both_are_known():
+    training = Training().run("abab")
+    assert training.steps == 2
+    assert training.run("a").steps == 2
+    assert training.rounds.open
+    assert training.run("b").steps == 3
+
+
+@given(number=st.integers(1, 8), times=st.integers(1, 12))
+def test_optimizers_in_a_fixed_order_make_one_step_each_time_round(number, times):
+    letters = "".join(map(chr, range(65, 65 + number)))
+    assert Training().run(letters * times).total == times
+
+
+@given(order=st.lists(st.sampled_from("abc"), max_size=40))
+def test_whatever_the_order_steps_are_neither_more_than_updates_nor_fewer_than_of_any_one(order):
+    total = Training().run(order).total
+    assert total <= len(order)
+    assert total >= max((order.count(letter) for letter in "abc"), default=0) - 1

@@ -1,0 +1,68 @@
+"""Saving is a checkpoint, until the rank trains again."""
+
+import pytest
+
+from tests.probe.hooks.scripts import run
+
+SAVED = "timeline.ledger._last_checkpoint > 0"
+
+
+FILE = "os.path.dirname(sys.argv[0]) + '/model.pt'"
+
+
+@pytest.mark.parametrize("target", [FILE, f"open({FILE}, 'wb')", f"f={FILE}"])
+def test_saving_is_a_checkpoint_until_the_rank_trains_again(start_rank, target):
+    script = f"train()\ntorch.save(model, {target})\nprint(activity(), {SAVED})\ntrain()\nprint(activity(), steps())"
+    assert run(start_rank, script) == ["checkpoint True", "train 2"]
+
+
+def test_copy_in_memory_is_no_checkpoint(start_rank):
+    assert run(start_rank, f"train()\ntorch.save(model, io.BytesIO())\nprint(activity(), {SAVED})") == ["train False"]
+
+
+def test_saving_before_the_first_step_is_part_of_the_start(start_rank):
+    assert run(start_rank, f"torch.save(model, {FILE})\nprint(activity(), {SAVED})") == ["init False"]
+
+
+def test_save_that_failed_is_not_the_last_checkpoint(start_rank):
+    script = f"train()\ntry:\n    torch.save(model, '/no/such/place')\nexcept Exception:\n    print({SAVED})"
+    assert run(start_rank, script) == ["False"]
+
+
+def test_activity_that_the_job_names_stays(start_rank):
+    script = "train()\nwith zmon.activity('eval'):\n    torch.save(model, os.devnull)\n    print(activity())"
+    assert run(start_rank, script) == ["eval"]
+
+
+def test_model_saved_between_eval_and_its_forward_holds_nothing_of_zmons(start_rank):
+    """It must load where zmon is not installed."""
+    script = """
+        train()
+        model.eval()
+        file = io.BytesIO()
+        torch.save(model, file)
+        print(b"zmon" in file.getvalue(), b"zmon" in pickle.dumps(model))
+        file.seek(0)
+        loaded = torch.load(file, weights_only=False)
+        with torch.no_grad():
+            print(torch.equal(loaded(batch), copy.deepcopy(model)(batch)), activity())
+            model(batch)
+        print(activity())
+        print(any(b"zmon" in pickle.dumps(thing) for thing in (optimizer, model.state_dict(), torch.save)))
+    """
+    assert run(start_rank, script) == ["False False", "True train", "eval", "False"]
+
+
+def test_distributed_checkpoint_is_one_however_it_was_imported(start_rank):
+    script = """
+        train()
+        import torch.distributed.checkpoint as dcp
+        from torch.distributed.checkpoint import save
+        from torch.distributed.checkpoint.state_dict_saver import save as same
+        print(save is same is dcp.save, hasattr(save, "__zmon__"))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            save(model.state_dict(), checkpoint_id=os.path.dirname(sys.argv[0]) + "/dcp", no_dist=True)
+        print(activity())
+    """
+    assert run(start_rank, script) == ["True True", "checkpoint"]

@@ -1,0 +1,134 @@
+"""Where can a rank be asked for its stacks? Beside its box, or in /tmp where that is too long. It starts unheard."""
+
+import asyncio
+import os
+import re
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.places import REPOSITORY
+from zmon import evidence
+from zmon.box import BoxReader
+from zmon.probe.hooks.worker_server import socket_path
+
+
+def test_socket_lies_beside_the_box():
+    assert socket_path(Path("/dev/shm/zmon/job/0/rank-3.box")) == Path("/dev/shm/zmon/job/0/rank-3.sock")
+
+
+def test_path_that_is_too_long_for_a_socket_falls_back_to_a_short_one(tmp_path):
+    box = tmp_path / ("x" * 100) / "0" / "rank-3.box"
+    path = socket_path(box)
+    assert len(os.fsencode(path)) <= 107
+    assert path.parent == Path("/tmp")
+    assert path == socket_path(box)
+    assert path != socket_path(box.with_name("rank-4.box"))
+
+
+def test_longest_path_that_is_kept_can_be_bound(tmp_path):
+    room = 107 - len(os.fsencode(tmp_path)) - len("//rank-3.sock") - 1
+    folder = tmp_path / ("x" * (room + 1))
+    folder.mkdir()
+    path = socket_path(folder / "rank-3.box")
+    assert path.parent == folder
+    assert len(os.fsencode(path)) == 107
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(path))
+
+
+def test_rank_and_its_server_outlive_a_forked_worker_that_ends(start_rank):
+    """Data loaders fork and end all the time; they share the listening socket."""
+    rank = start_rank("""
+        import os, sys, time, zmon
+        assert zmon.attach()
+        time.sleep(0.05)
+        for _ in range(3):
+            worker = os.fork()
+            if not worker:
+                sys.exit()
+            os.waitpid(worker, 0)
+        print("waited", flush=True)
+        time.sleep(60)
+    """)
+    rank.says("waited")
+    reader = BoxReader(rank.box)
+    path = reader.identity().socket
+    reader.close()
+    for _ in range(2):
+        found = asyncio.run(evidence.gather(rank.pid, Path(path)))
+        assert "script-0.py" in (found["stack"] or ""), found["stack_error"]
+
+
+def test_socket_goes_with_its_rank(start_rank):
+    """Nobody can ask a rank that has ended; where no agent runs nobody would ever remove it."""
+    rank = start_rank("import zmon\nassert zmon.attach()\nimport time\ntime.sleep(0.05)\n")
+    assert rank.wait() == 0
+    assert [file.name for file in rank.box.parent.iterdir()] == ["rank-0.box"]
+
+
+JOB_THAT_SPEAKS = """
+import sys, time
+import torch.distributed as dist
+from torch._C._distributed_c10d import _WorkerServer
+print("begins", file=sys.stderr)
+if "watched" in sys.argv:
+    import zmon
+    assert zmon.attach()
+print("goes on", file=sys.stderr)
+dist.init_process_group("gloo", init_method=f"file://{sys.argv[1]}/store", rank=0, world_size=1)
+mine = _WorkerServer("own.sock")  # a line like that of zmon's own server, and three more at its end
+time.sleep(0.3)
+mine.shutdown()
+dist.destroy_process_group()
+print("ends", file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize(
+    ("level", "says"),
+    [("", "Server listening to UNIX own.sock"), ("INFO", "debug level is set to DETAIL")],
+)
+def test_watched_job_prints_what_an_unwatched_one_does(tmp_path, level, says):
+    """What torch logs for the job included, at whatever level the job asked for."""
+
+    def stderr(*arguments):
+        folder = tmp_path / "-".join(("job", *arguments))
+        folder.mkdir()
+        told = {
+            "TORCH_CPP_LOG_LEVEL": level,
+            "TORCH_DISTRIBUTED_DEBUG": "DETAIL",
+            "ZMON_BOX_DIR": str(tmp_path / "box"),
+        }
+        ended = subprocess.run(
+            [sys.executable, "-c", JOB_THAT_SPEAKS, str(folder), *arguments],
+            cwd=folder,
+            env={**os.environ, **told, "PYTHONPATH": str(REPOSITORY), "ZMON_JOB_ID": "job"},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        )
+        assert ended.stdout == ""
+        return re.sub(r"\d{4} \d\d:\d\d:\d\d\.\d{9}", "TIME", ended.stderr)
+
+    alone, watched = stderr(), stderr("watched")
+    assert says in alone
+    assert watched == alone.replace("/job/", "/job-watched/")
+
+
+def test_torch_that_hides_its_log_level_is_left_alone(start_rank):
+    """Another build of torch: a line too much is better than no stacks."""
+    rank = start_rank("""
+        import ctypes, zmon
+        def nothing_is_loaded(*arguments, **options):
+            raise OSError("libc10.so: not loaded")
+        ctypes.CDLL = nothing_is_loaded
+        print(zmon.attach(), flush=True)
+    """)
+    assert rank.wait() == 0
+    assert rank.says("True") == ""
+    assert "[c10d] Server listening to UNIX" in rank.output

@@ -1,0 +1,22 @@
+"""Process groups come and go; the box keeps their names and the rank's backend."""
+
+from tests.probe.hooks.scripts import run
+
+
+def test_backend_is_known_once_joined_and_groups_by_their_names(start_rank):
+    script = """
+from zmon.box import BoxReader
+import torch.distributed as dist
+def identity():
+    return bytes(timeline.box._view)  # not by opening the file: that would drop the rank's lock
+for number in range(2):
+    store = f"file://{os.path.dirname(sys.argv[0])}/store{number}"
+    dist.init_process_group("gloo", init_method=store, rank=0, world_size=1)
+    other = dist.new_group([0])
+    dist.all_reduce(torch.ones(1))
+    dist.all_reduce(torch.ones(1), group=other)
+    dist.destroy_process_group()
+names = [name for name, _ in timeline.group.__self__._known]
+print(len(names) == len(set(names)), len(names) <= 4, b"gloo" in identity(), timeline.ledger.dropped)
+"""
+    assert run(start_rank, script) == ["True True True 0"]

@@ -1,0 +1,69 @@
+"""Commands with and without `zmon run`."""
+
+import os
+import shutil
+import subprocess
+import sys
+import textwrap
+from dataclasses import dataclass
+from pathlib import Path
+
+from zmon.probe.autoload import AUTOLOAD
+
+RANK = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1"}
+BECOME = (
+    "import sys; from zmon.probe.run import *; become(sys.argv[2:], environment(inherited(), autoload=sys.argv[1]))"
+)
+WATCH = 'import os\ndef watch():\n    with open(os.environ["WATCHED"], "a") as log: print(os.getpid(), file=log)\n'
+
+
+@dataclass
+class Job:
+    """Runs commands with and without `zmon run`; torch and `zmon.probe.hooks.watch` are stand-ins by default."""
+
+    root: Path
+
+    def __post_init__(self) -> None:
+        self.zmon, self.path, self.watched_log = self.root / "beside/zmon", self.root / "path", self.root / "watched"
+        shutil.copytree(AUTOLOAD, self.zmon / "probe/autoload", ignore=shutil.ignore_patterns("__pycache__"))
+        self.write(self.zmon / "__init__.py", "")
+        self.write(self.zmon / "probe/__init__.py", "")
+        self.write(self.zmon / "probe/hooks/__init__.py", WATCH)
+        self.write(self.path / "torch.py", '__version__ = "2.13.0+cpu"\n')
+        clean = {k: v for k, v in os.environ.items() if not k.startswith("ZMON_") and k not in RANK}
+        self.env = {**clean, "PYTHONPATH": str(self.path), "WATCHED": str(self.watched_log)}
+
+    def write(self, file, text):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(textwrap.dedent(text))
+        return file
+
+    @property
+    def watched(self):
+        """The processes in which zmon was asked to watch."""
+        return self.watched_log.read_text().split() if self.watched_log.exists() else []
+
+    def prefix(self):
+        return [sys.executable, "-I", "-c", BECOME, str(self.zmon / "probe/autoload")]
+
+    def run(self, *command, prefix=None, text=True, **env):
+        """Under `zmon run`."""
+        prefix = self.prefix() if prefix is None else prefix
+        return subprocess.run(
+            [*prefix, *map(str, command)], env={**self.env, **env}, cwd=self.root, text=text,
+            capture_output=True, timeout=120, check=False, input="typed\n" if text else b"typed\n",
+        )  # fmt: skip
+
+    def bare(self, *command, **env):
+        """Without it."""
+        return self.run(*command, prefix=[], **env)
+
+    def both(self, *command, **env):
+        """Asserts that exit code and output are the same; returns them."""
+        watched, bare = self.run(*command, text=False, **env), self.bare(*command, text=False, **env)
+        assert (watched.returncode, watched.stdout, watched.stderr) == (bare.returncode, bare.stdout, bare.stderr)
+        return watched
+
+
+def python(script):
+    return [sys.executable, "-c", textwrap.dedent(script)]

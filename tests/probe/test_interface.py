@@ -1,0 +1,71 @@
+"""Which interface carries the job? The one that the environment names; lo where all is on one host; else unknown."""
+
+import pytest
+
+from zmon.probe.interface import JobInterface, job_interface, job_interface_name
+
+
+@pytest.fixture
+def sys_root(tmp_path):
+    """A /sys with three interfaces."""
+    for number, name in enumerate(("lo", "eth0", "docker0")):
+        folder = tmp_path / "class/net" / name / "statistics"
+        folder.mkdir(parents=True)
+        (folder / "tx_bytes").write_text(f"{100 + number}\n")
+        (folder / "rx_bytes").write_text(f"{200 + number}\n")
+    return tmp_path
+
+
+def name(sys_root, one_host=False, **env):
+    return job_interface_name(env, one_host, sys_root)
+
+
+def test_interface_of_a_job_on_one_host_is_loopback(sys_root):
+    assert name(sys_root, one_host=True) == "lo"
+
+
+def test_interface_is_the_one_that_gloo_or_nccl_was_told(sys_root):
+    assert name(sys_root, GLOO_SOCKET_IFNAME="eth0") == "eth0"
+    assert name(sys_root, GLOO_SOCKET_IFNAME="eth7,eth0") == "eth0"
+    assert name(sys_root, NCCL_SOCKET_IFNAME="=eth1,eth0") == "eth0"
+    assert name(sys_root, GLOO_SOCKET_IFNAME="eth0", NCCL_SOCKET_IFNAME="docker0") == "eth0"
+
+
+def test_interface_of_a_job_on_several_hosts_is_unknown_where_nobody_says(sys_root):
+    assert name(sys_root) is None
+    assert name(sys_root, GLOO_SOCKET_IFNAME="eth7") is None
+    assert name(sys_root / "none", NCCL_SOCKET_IFNAME="eth") is None
+
+
+def test_interface_that_nccl_is_told_to_avoid_is_not_the_jobs(sys_root):
+    """`^docker0,lo` means any but these (NCCL environment variables, NCCL_SOCKET_IFNAME)."""
+    assert name(sys_root, NCCL_SOCKET_IFNAME="^docker0,lo") is None
+
+
+def test_nccl_takes_a_name_for_a_prefix_unless_it_is_told_exactly(sys_root):
+    assert name(sys_root, NCCL_SOCKET_IFNAME="eth") == "eth0"
+    assert name(sys_root, NCCL_SOCKET_IFNAME="=eth") is None
+
+
+def test_interface_that_cannot_be_read_is_none(sys_root):
+    (sys_root / "class/net/eth0/statistics/tx_bytes").unlink()
+    assert job_interface({"GLOO_SOCKET_IFNAME": "eth0"}, False, sys_root) is None
+    assert job_interface({}, True, sys_root).name == "lo"
+
+
+def test_counters_are_read_from_the_open_files(sys_root):
+    interface = JobInterface("eth0", sys_root)
+    assert interface.read() == (101, 201)
+    (sys_root / "class/net/eth0/statistics/tx_bytes").write_text("5000\n")
+    assert interface.read() == (5000, 201)
+
+
+def test_counter_that_cannot_be_read_is_unknown(sys_root):
+    interface = JobInterface("eth0", sys_root)
+    (sys_root / "class/net/eth0/statistics/tx_bytes").write_text("")
+    assert interface.read() is None
+
+
+def test_interface_that_does_not_exist_is_an_error(sys_root):
+    with pytest.raises(OSError, match="eth7"):
+        JobInterface("eth7", sys_root)

@@ -1,0 +1,181 @@
+"""`zmon run`: what imports torch is watched, wherever it is started, and nothing else is."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.probe.run_job import RANK, Job, python
+
+
+@pytest.fixture
+def job(tmp_path):
+    return Job(tmp_path)
+
+
+def test_torch_is_as_it_was(job):
+    (job.path / "torch.py").unlink()
+    job.write(job.path / "torch/__init__.py", "__version__ = '2.13.0'\nfrom torch import part\n")
+    job.write(job.path / "torch/part.py", "")
+    done = job.both(*python("""
+        import importlib.resources, importlib.util, inspect, sys
+        assert importlib.util.find_spec("torch") and "torch" not in sys.modules
+        import torch, torch.part
+        loader = torch.__spec__.loader
+        print(inspect.getsource(torch), importlib.resources.files("torch"), torch.__loader__ is loader)
+        print(type(loader), vars(loader), loader.is_package("torch"), loader.get_source("torch"), torch.part.__file__)
+        print(importlib.reload(torch).part is torch.part)
+    """))  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert len(job.watched) == 1
+
+
+def test_torch_that_is_only_looked_for_is_not_watched(job):
+    job.both(*python("import importlib.util; print(importlib.util.find_spec('torch').origin)"))
+    assert job.watched == []
+
+
+def test_torch_that_turns_up_later_is_watched_and_a_broken_one_is_the_jobs_affair(job):
+    job.write(job.path / "torch.py", "raise ImportError('no libcuda', name='libcuda')")
+    job.write(job.root / "good/torch.py", "__version__ = '2.13.0'")
+    done = job.both(*python("""
+        import sys
+        try:
+            import torch
+        except ImportError as error:
+            print(error, error.name, "torch" in sys.modules)
+        sys.path.insert(0, "good")
+        import torch
+    """))  # fmt: skip
+    assert done.stdout == b"no libcuda libcuda False\n"
+    assert len(job.watched) == 1
+
+
+def test_finder_of_the_job_that_asks_all_finders_again_is_no_obstacle(job):
+    """So do tracing libraries that wait for a module as zmon does."""
+    job.write(job.path / "sitecustomize.py", """
+        import importlib.util, sys
+
+        class Finder:
+            asks = False
+
+            def find_spec(self, name, path=None, target=None):
+                if name == "torch" and not self.asks:
+                    self.asks = True
+                    spec = importlib.util.find_spec(name)
+                    self.asks = False
+                    return spec
+
+        sys.meta_path.insert(0, Finder())
+        sys.meta_path.append(Finder())
+    """)  # fmt: skip
+    assert job.both(*python("import torch; print(torch.__version__)")).returncode == 0
+    assert len(job.watched) == 1
+
+
+def test_finder_of_the_job_that_fails_is_the_jobs_affair(job):
+    job.write(job.path / "sitecustomize.py", """
+        import sys
+
+        class Finder:
+            def find_spec(self, name, path=None, target=None):
+                if name == "torch":
+                    raise KeyError(name)
+
+        sys.meta_path.insert(0, Finder())
+    """)  # fmt: skip
+    done = job.both(*python("""
+        try:
+            import torch
+        except KeyError as error:
+            print("as ever", error)
+    """))  # fmt: skip
+    assert done.stdout == b"as ever 'torch'\n"
+
+
+def test_children_of_a_launcher_are_watched_and_those_of_a_rank_are_not(job):
+    child = "import subprocess, sys, torch; subprocess.run([sys.executable, '-c', 'import torch'], check=True)"
+    assert job.run(*python(child)).returncode == 0
+    assert len(job.watched) == 2
+    assert job.run(*python(child), **RANK).returncode == 0
+    assert len(job.watched) == 3
+
+
+def test_zmon_is_the_one_of_zmon_run(job):
+    job.write(job.path / "zmon/__init__.py", "print('another')")
+    done = job.run(*python("import zmon; print(zmon.__file__)"))
+    assert done.stdout == f"{job.zmon / '__init__.py'}\n"
+
+
+@pytest.mark.parametrize(("value", "watched"), [("1", 0), ("yes", 0), ("0", 1), ("", 1)])
+def test_zmon_disabled_switches_it_off(job, value, watched):
+    job.both(*python("import torch"), ZMON_DISABLED=value)
+    assert len(job.watched) == watched
+
+
+# -- real torch --------------------------------------------------------------------------------------------
+
+RANKS = """
+    import os, sys
+    import torch, torch.distributed as dist
+    assert "autoload" not in os.environ["PYTHONPATH"]
+    if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+        open("here-" + os.environ["RANK"], "w").close()
+        while not (os.path.exists("here-0") and os.path.exists("here-1")):
+            pass  # torchrun kills the other one as soon as one is gone
+        sys.exit(4)
+    dist.init_process_group("gloo")
+    total = torch.ones(1)
+    dist.all_reduce(total)
+    os.write(1, f"rank {dist.get_rank()} of {int(total)}\\n".encode())
+    dist.destroy_process_group()
+"""
+
+
+@pytest.fixture
+def real_torch(job):
+    (job.path / "torch.py").unlink()
+    job.env["OMP_NUM_THREADS"] = "1"
+    return job
+
+
+def test_ranks_of_every_restart_of_torchrun_are_watched(real_torch):
+    script = real_torch.write(real_torch.root / "train.py", RANKS)
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "--max-restarts=1"]
+    done = real_torch.run(*torchrun, script)
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == ["rank 0 of 2", "rank 1 of 2"]
+    assert "zmon:" not in done.stderr
+    assert len(set(real_torch.watched)) == 1 + 2 * 2  # torchrun itself, which turns out to be no rank
+
+
+def test_processes_that_torch_spawns_are_watched(real_torch):
+    script = real_torch.write(real_torch.root / "train.py", """
+        import os
+        import torch.multiprocessing as mp
+
+        def rank(number):
+            os.write(1, f"rank {number}\\n".encode())
+
+        if __name__ == "__main__":
+            mp.spawn(rank, nprocs=2)
+    """)  # fmt: skip
+    done = real_torch.run(sys.executable, script)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert sorted(done.stdout.splitlines()) == ["rank 0", "rank 1"]
+    assert len(set(real_torch.watched)) == 3
+
+
+def test_environment_is_restored_where_no_box_can_be_made(real_torch):
+    script = """
+        import os, torch
+        x = torch.ones(1, requires_grad=True)
+        (x * 2).sum().backward()
+        print("autoload" in os.environ.get("PYTHONPATH", ""), "ZMON_RUN_PID" in os.environ)
+    """
+    real = [Path(sys.executable).with_name("zmon"), "run", "--job-id", "j", "--"]
+    done = real_torch.run(*python(script), prefix=real, ZMON_BOX_DIR="/proc/nowhere")
+    assert (done.returncode, done.stdout) == (0, "False False\n")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("zmon: cannot make the black box")
+    assert "may write" in line

@@ -1,0 +1,233 @@
+"""How long backward waits for the reductions of DistributedDataParallel, and what else DDP sends from C++.
+
+The wait reaches from the last gradient computed to the end of backward. A callback queued when backward begins runs
+before the one in which the reducer waits: callbacks run in the order in which they were queued
+(torch/csrc/autograd/engine.cpp, GraphTask::exec_post_processing; reducer.cpp, Reducer::mark_variable_ready).
+
+Not by a communication hook: that would take the interpreter lock for each bucket, and the place of the job's own hook.
+Not from the reducer's statistics: they are sampled, after ten steps one step in a hundred.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Sequence
+from time import monotonic_ns
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.autograd import Variable
+from torch.nn.parallel import DistributedDataParallel
+
+from zmon import probe
+from zmon.probe.hooks.describe import size
+from zmon.probe.hooks.reducer import (  # fmt: skip
+    ALL_GATHER,
+    ALL_REDUCE,
+    BROADCAST,
+    INT,
+    LONG,
+    Function,
+    Group,
+    Reducer,
+    Wait,
+    count_broadcast,
+    count_hidden,
+    groups_of_reducers,
+    lost,
+    reducer_of,
+    reducers,
+    tried,
+)
+from zmon.probe.hooks.replacing import replace, unseen
+from zmon.probe.rank import RankTimeline
+
+_groups: list[Group] = []  # while a backward runs
+
+
+def install() -> None:
+    """Wrap what DDP looks up at each call; its modules, gradients and hooks stay as they are."""
+    if not hasattr(dist, "Reducer") or hasattr(DistributedDataParallel._ddp_init_helper, "__zmon__"):
+        return
+    for owner, name, watch in (
+        (dist, "_broadcast_coalesced", _broadcast_coalesced),
+        (dist, "_verify_params_across_processes", _verify_params),
+        (dist.Reducer, "_rebuild_buckets", _rebuild_buckets),
+        (DistributedDataParallel, "_ddp_init_helper", _make_reducer),
+        (DistributedDataParallel, "_register_builtin_comm_hook", _register_hook),
+        (DistributedDataParallel, "register_comm_hook", _register_hook),
+        (DistributedDataParallel, "_match_all_reduce_for_bwd_pass", _match_buckets),
+        (DistributedDataParallel, "_match_unused_params_allreduce", _match_bitmap),
+    ):
+        original = getattr(owner, name, None)  # an older torch may lack one: what that one sends is not counted
+        if original is not None:
+            setattr(owner, name, _watched(original, watch))
+    engine = torch.autograd.graph._engine_run_backward
+    replace({engine: _watched_engine(engine)})
+
+
+def _watched(original: Function, watch: Function) -> Function:
+    @functools.wraps(original)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        timeline = None if torch.compiler.is_compiling() else probe.current
+        if timeline is None and watch is not _make_reducer:  # a module may be older than the watch
+            return original(*args, **kwargs)
+        return watch(timeline, original, *args, **kwargs)
+
+    call.__zmon__ = True  # type: ignore[attr-defined]
+    return unseen(call)
+
+
+class _Backward:
+    """One call of the autograd engine. Activation checkpoints call it again while it runs."""
+
+    def __init__(self, timeline: RankTimeline, roots: Sequence[Any]) -> None:
+        self.timeline = timeline
+        self.queued = self.waits = False
+        self.outermost = not _groups and timeline.mine()
+        self.hooks: list[Any] = []
+        if self.outermost:
+            _groups.extend(groups_of_reducers())
+        compiled = sys.modules.get("torch._dynamo.compiled_autograd")
+        if getattr(compiled, "compiled_autograd_enabled", False):
+            return  # it would compile our hook with the graph
+        for root in roots:
+            node = getattr(root, "grad_fn", None) or getattr(root, "node", None)
+            if node is not None:
+                self.hooks.append(node.register_prehook(self._begun))
+
+    def _begun(self, _: Any) -> None:
+        if not self.queued:
+            self.queued = True
+            Variable._execution_engine.queue_callback(self._computed)
+
+    def _computed(self) -> None:
+        """All gradients are computed; next the reducers wait."""
+        begin = monotonic_ns()
+        try:
+            for group in _groups:
+                if not self.waits and group.waits():
+                    self.waits = self.timeline.wait_op(ALL_REDUCE, group.number, group.num_bytes())
+        except Exception as error:
+            lost(f"the wait for gradients is not known: {error!r}")
+        self.timeline.overhead_ns += monotonic_ns() - begin
+
+    def end(self) -> None:
+        for hook in self.hooks:
+            hook.remove()
+        if self.waits:
+            self.timeline.leave_op()
+        if self.outermost:
+            groups = _groups.copy()
+            _groups.clear()
+            for group in groups:
+                group.count(self.timeline)
+
+
+def _watched_engine(engine: Function) -> Function:
+    # Flat, for the caches are cold after the forward pass.
+    is_compiling = torch.compiler.is_dynamo_compiling
+
+    @functools.wraps(engine)
+    def run_backward(roots: Any, *args: Any, **kwargs: Any) -> Any:
+        timeline = probe.current
+        if timeline is None or not reducers or is_compiling():
+            return engine(roots, *args, **kwargs)
+        begin = monotonic_ns()
+        backward = tried(_Backward, timeline, roots)
+        timeline.overhead_ns += monotonic_ns() - begin
+        try:
+            return engine(roots, *args, **kwargs)
+        finally:
+            begin = monotonic_ns()
+            if backward is not None:
+                tried(backward.end)
+            timeline.overhead_ns += monotonic_ns() - begin
+
+    return unseen(run_backward)
+
+
+# Each has the signature of what it watches, behind the timeline and the original.
+
+
+def _make_reducer(_: Any, original: Function, module: Any, parameters: Any, sparse: Any, *args: Any) -> None:
+    original(module, parameters, sparse, *args)
+    tried(_note_reducer, module, parameters, any(sparse))
+
+
+def _note_reducer(module: Any, parameters: Any, sparse: bool) -> None:
+    reducers.append(Reducer(module, parameters, sparse))
+
+
+def _register_hook(timeline: RankTimeline, original: Function, module: Any, *args: Any, **kwargs: Any) -> None:
+    original(module, *args, **kwargs)
+    found = reducer_of(module)
+    if found is not None:
+        found[0].asked = False
+
+
+def _rebuild_buckets(timeline: RankTimeline, original: Function, cpp_reducer: Any) -> Any:
+    """Called at each forward; rebuilds once, after the first backward."""
+    found = reducer_of(cpp_reducer)
+    if found is None:
+        return original(cpp_reducer)
+    reducer, module = found
+    if not reducer.asked:
+        tried(reducer.ask, module)
+    if reducer.rebuilt and module.__dict__.get("_has_rebuilt_buckets", True):
+        return original(cpp_reducer)
+    num_bytes = (reducer.num_parameters + 1) * INT
+    with Wait(timeline, BROADCAST, module.process_group, num_bytes) as group:
+        rebuilt = original(cpp_reducer)
+    if rebuilt and group is not None:
+        reducer.num_buckets, reducer.asked = None, False
+        reducer.rebuilt = reducer.owes_rebuild = True
+        tried(lambda: count_broadcast(module.process_group, num_bytes, group.num_hidden()))
+    return rebuilt
+
+
+def _broadcast_coalesced(
+    timeline: RankTimeline, original: Function, process_group: Any, tensors: Any, buffer_size: int, src: int = 0
+) -> None:
+    """Buffers at each forward, the whole module at construction."""
+    num_bytes = size(tensors)
+    with Wait(timeline, BROADCAST, process_group, num_bytes) as group:
+        original(process_group, tensors, buffer_size, src)
+    if group is not None:
+        tried(lambda: count_broadcast(process_group, num_bytes, group.num_hidden(), src))
+
+
+def _verify_params(
+    timeline: RankTimeline, original: Function, process_group: Any, params: Any, logger: Any = None
+) -> Any:
+    """All ranks tell how many parameters they have, rank 0 their sizes and strides."""
+    num_bytes = 2 * LONG * sum(parameter.dim() for parameter in params)
+    with Wait(timeline, ALL_GATHER, process_group, LONG) as group:
+        result = original(process_group, params, logger)
+    if group is not None:
+        tried(count_hidden, ALL_GATHER, process_group, LONG, LONG * process_group.size(), 1)
+        tried(lambda: count_broadcast(process_group, num_bytes, group.num_hidden()))
+    return result
+
+
+def _match_buckets(timeline: RankTimeline, original: Function, module: Any) -> Any:
+    """A rank that has no more data reduces zeros with the others (join)."""
+    found = reducer_of(module)
+    if found is None or module._comm_hooks:  # the job's own hook: what it calls is wrapped
+        return original(module)
+    with Wait(timeline, ALL_REDUCE, module.process_group, 2 * (found[0].num_bytes or 0)) as group:
+        original(module)
+    if group is not None:
+        group.reducers = [found[0]]
+        tried(group.count, timeline, False)
+    return None
+
+
+def _match_bitmap(timeline: RankTimeline, original: Function, module: Any) -> None:
+    original(module)
+    found = reducer_of(module)
+    if found is not None:
+        num_bytes = found[0].num_parameters * INT
+        tried(count_hidden, ALL_REDUCE, module.process_group, num_bytes, num_bytes, 1)

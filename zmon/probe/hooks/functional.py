@@ -1,0 +1,138 @@
+"""The functional collectives, which DTensor, compiled and tensor-parallel code use: counted, timed, waited for.
+
+They return a tensor that waits for its collective when it is first used
+(torch/distributed/_functional_collectives.py). What a compiler traced is not seen here; the native sequence number of
+the group still counts it.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+from collections.abc import Callable
+from time import monotonic_ns
+from typing import Any
+
+import torch
+
+from zmon import probe
+from zmon.probe.hooks import works
+from zmon.probe.hooks.collectives import enter, group_number
+from zmon.probe.hooks.describe import size
+from zmon.probe.hooks.later import when_imported
+from zmon.probe.hooks.replacing import replace
+from zmon.probe.rank import OP_NUMBER, Issued, RankTimeline
+
+_MODULE = "torch.distributed._functional_collectives"
+_OPS = {
+    "all_reduce": "all_reduce",
+    "all_reduce_coalesced": "all_reduce",
+    "broadcast": "broadcast",
+    "all_gather_single": "all_gather",
+    "all_gather_tensor": "all_gather",
+    "all_gather_single_autograd": "all_gather",
+    "all_gather_tensor_autograd": "all_gather",
+    "all_gather_single_coalesced": "all_gather",
+    "all_gather_into_tensor_coalesced": "all_gather",
+    "reduce_scatter_single": "reduce_scatter",
+    "reduce_scatter_tensor": "reduce_scatter",
+    "reduce_scatter_single_autograd": "reduce_scatter",
+    "reduce_scatter_tensor_autograd": "reduce_scatter",
+    "reduce_scatter_single_coalesced": "reduce_scatter",
+    "reduce_scatter_tensor_coalesced": "reduce_scatter",
+    "all_to_all_single": "all_to_all",
+    "all_to_all_single_autograd": "all_to_all",
+}
+# An old name that warns of its age and calls the new one, which counts.
+_RENAMED = {
+    "all_gather_tensor": "all_gather_single",
+    "all_gather_tensor_autograd": "all_gather_single_autograd",
+    "all_gather_into_tensor_coalesced": "all_gather_single_coalesced",
+    "reduce_scatter_tensor": "reduce_scatter_single",
+    "reduce_scatter_tensor_autograd": "reduce_scatter_single_autograd",
+    "reduce_scatter_tensor_coalesced": "reduce_scatter_single_coalesced",
+}
+
+
+def install() -> None:
+    """Wrap them, once."""
+    functional = importlib.import_module(_MODULE)
+    if hasattr(functional.wait_tensor, "__zmon__"):
+        return
+    wrappers = {functional.wait_tensor: works.watched_wait(functional.wait_tensor)}
+    for name, op in _OPS.items():
+        if hasattr(functional, name) and not hasattr(functional, _RENAMED.get(name, "")):
+            original = getattr(functional, name)
+            wrappers[original] = _watched(original, functional, OP_NUMBER[op])
+    replace(wrappers)
+    when_imported(
+        "torch.distributed.tensor._collective_utils",
+        lambda tensor: replace({tensor.shard_dim_alltoall: _shard_dim_all_to_all(tensor.shard_dim_alltoall)}),
+    )
+
+
+def _watched(original: Callable[..., Any], functional: Any, op: int) -> Callable[..., Any]:
+    names = list(inspect.signature(original).parameters)
+    at_group = names.index("group")
+    is_broadcast = op == OP_NUMBER["broadcast"]
+
+    @functools.wraps(original)
+    def collective(*args: Any, **kwargs: Any) -> Any:
+        timeline = probe.current
+        if timeline is None or functional._are_we_tracing():
+            return original(*args, **kwargs)
+        begin = monotonic_ns()
+        entered = False
+        sent = 0
+        try:
+            group = _resolved(functional, args[at_group] if at_group < len(args) else kwargs["group"])
+            if not is_broadcast or group.rank() == (args[1] if len(args) > 1 else kwargs["src"]):
+                sent = size(args[0] if args else kwargs[names[0]])
+            entered = enter(timeline, op, group, sent, 0)
+        except Exception:
+            timeline.ledger.dropped += 1  # torch itself will say what is wrong with the call
+        issued = timeline.issue()
+        timeline.overhead_ns += monotonic_ns() - begin
+        if not entered:
+            return original(*args, **kwargs)
+        try:
+            result = original(*args, **kwargs)
+        finally:
+            timeline.leave_op(flying=True)
+        _watch(timeline, op, group, sent, 0 if is_broadcast and sent else size(result), result, issued)
+        return result
+
+    return collective
+
+
+@probe.guarded
+def _watch(timeline: RankTimeline, op: int, group: Any, sent: int, received: int, result: Any, issued: Issued) -> None:
+    timeline.count_op(op, group_number(group), 0, received, count=0)
+    first = result[0] if isinstance(result, list | tuple) else result
+    works.watch(getattr(first, "elem", first), op, group_number(group), sent + received, issued)
+
+
+def _shard_dim_all_to_all(original: Callable[..., Any]) -> Callable[..., Any]:
+    """DTensor's change of the sharded dimension, which waits by itself."""
+
+    @functools.wraps(original)
+    def collective(input: Any, gather_dim: int, shard_dim: int, mesh: Any, mesh_dim: int) -> Any:
+        timeline = probe.current
+        entered = False
+        if timeline is not None and not torch.compiler.is_compiling():
+            moved = size(input)
+            entered = enter(timeline, OP_NUMBER["all_to_all"], mesh.get_group(mesh_dim), moved, moved)
+        try:
+            return original(input, gather_dim, shard_dim, mesh, mesh_dim)
+        finally:
+            if timeline is not None and entered:
+                timeline.leave_op()
+
+    return collective
+
+
+def _resolved(functional: Any, group: Any) -> Any:
+    if isinstance(group, torch.distributed.ProcessGroup):
+        return group
+    return torch.distributed.distributed_c10d._resolve_process_group(functional._resolve_group_name(group))

@@ -1,0 +1,47 @@
+"""When the rank saves: torch.save and torch.distributed.checkpoint. It lasts until the rank trains again.
+
+Into a buffer in memory is no checkpoint: pickling a tensor does that, and sending one to another process.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from zmon import probe
+from zmon.probe.hooks.later import when_imported
+from zmon.probe.hooks.replacing import replace
+from zmon.probe.rank import CHECKPOINT, INIT
+
+
+def install() -> None:
+    """Watch the ways to save, once."""
+    if not hasattr(torch.save, "__zmon__"):
+        replace({torch.save: _watched(torch.save)})
+        when_imported("torch.distributed.checkpoint.state_dict_saver", _distributed)
+
+
+def _distributed(saver: Any) -> None:
+    replace({save: _watched(save) for save in (saver.save, saver.async_save, saver.save_state_dict)})
+
+
+def _watched(save: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(save)
+    def saving(*args: Any, **kwargs: Any) -> Any:
+        timeline = probe.current
+        to = kwargs.get("f", args[1] if len(args) > 1 else None)
+        quiet = timeline is None or timeline.told_activity or not timeline.mine() or timeline.activity == INIT
+        if timeline is None or quiet or isinstance(to, io.BytesIO):
+            return save(*args, **kwargs)
+        if timeline.activity != CHECKPOINT:
+            timeline.turn_to(CHECKPOINT)
+        result = save(*args, **kwargs)
+        timeline.ledger.saved()
+        return result
+
+    saving.__zmon__ = True  # type: ignore[attr-defined]
+    return saving
