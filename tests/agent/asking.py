@@ -5,9 +5,9 @@ import time
 
 import msgspec
 
+from zmon.agent.sources import Reading
 from zmon.errors import SourceUnavailable
 from zmon.schema.agent import AgentReport
-from zmon.sources import Reading
 
 PATIENCE = 5.0  # seconds; a busy machine is not a failure
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.agent.asking import FakeSource, get, metrics, snapshot, sources, until
 from tests.build import JOB
-from zmon.sources.boxes import Boxes
+from zmon.agent.sources.boxes import Boxes
 
 
 @pytest.fixture

@@ -7,11 +7,11 @@ import time
 import pytest
 
 from tests.agent.asking import FakeSource, absent, fail, get, metrics, snapshot, sources, until
-from zmon.agent import Agent, AgentConfig, watch
+from zmon.agent import Agent, AgentConfig, poller
+from zmon.agent.sources import Reading
 from zmon.box import layout
 from zmon.errors import UsageError
 from zmon.schema.host import HostLoad
-from zmon.sources import Reading
 
 LOAD = HostLoad({"user": 1.0}, 1, 2, 0)
 
@@ -168,7 +168,7 @@ def test_whatever_a_source_raises_it_is_down_by_that_name_and_read_again(ask, er
 
 def test_what_is_absent_is_looked_for_again_but_seldom(ask, monkeypatch):
     """A driver may be loaded later; loading its library every second in vain costs more than reading most sources."""
-    monkeypatch.setattr(watch, "ABSENT_SECONDS", 0.2)
+    monkeypatch.setattr(poller, "ABSENT_SECONDS", 0.2)
     found = []
     source = FakeSource("gpu", "gpus", lambda: found[0] if found else absent())
 

@@ -11,10 +11,10 @@ from typing import Any
 from aiohttp import web
 
 from tests.agent.asking import FakeSource, absent, fail
+from tests.agent.test_flight import dump, entry
 from tests.boxes import Box, Clock
 from tests.build import NOW
 from tests.metrics.scene import FULL_HOST
-from tests.test_flight import dump, entry
 from zmon.box import BoxWriter, layout
 from zmon.probe.ledger import Ledger
 from zmon.probe.plan_file import write_plan

@@ -17,11 +17,11 @@ from tests.build import JOB
 from tests.golden.agent_scene import SECOND, Kernel, answer_of, bad_sources, ranks, sources, worker_server
 from tests.golden.compare import GOLDEN, check_each, normalised
 from zmon.agent import Agent, AgentConfig
+from zmon.agent.evidence import gather
+from zmon.agent.sources.boxes import Boxes
+from zmon.agent.sources.stderr import StderrSource
 from zmon.box import BoxReader
-from zmon.evidence import gather
 from zmon.process import ExitWatch
-from zmon.sources.boxes import Boxes
-from zmon.sources.stderr import StderrSource
 
 SNAPSHOT, EVIDENCE = "/api/v1/snapshot", "/api/v1/evidence"
 PATIENCE = 60.0  # seconds; a busy machine is not a failure

@@ -23,16 +23,16 @@ from zmon import metrics
 from zmon.agent.config import AgentConfig
 from zmon.agent.devices import Devices
 from zmon.agent.exported import exported
+from zmon.agent.poller import Watch, news
 from zmon.agent.rank_evidence import LastLines, rank_evidence, whereabouts
-from zmon.agent.seen import Asked, Seen, see
-from zmon.agent.watch import Watch, news
+from zmon.agent.snapshot import Asked, Seen, see
+from zmon.agent.sources import Reading, Source, all_sources
+from zmon.agent.sources.boxes import Boxes
+from zmon.agent.sources.rank_box import Suspicion
+from zmon.agent.sources.stderr import StderrSource
 from zmon.errors import Unreachable
 from zmon.schema.agent import AgentReport
 from zmon.schema.host import HostSample, SourceStatus
-from zmon.sources import Reading, Source, all_sources
-from zmon.sources.boxes import Boxes
-from zmon.sources.rank_box import Suspicion
-from zmon.sources.stderr import StderrSource
 from zmon.steplog import FOLDER, StepLog
 from zmon.web.server import json_response, number_argument, problem
 

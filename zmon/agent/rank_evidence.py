@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from zmon import evidence
-from zmon.agent.watch import Watch
-from zmon.sources.boxes import Boxes
-from zmon.sources.stderr import StderrSource
+from zmon.agent import evidence
+from zmon.agent.poller import Watch
+from zmon.agent.sources.boxes import Boxes
+from zmon.agent.sources.stderr import StderrSource
 
 _ANSWER_SECONDS = 1.0
 

@@ -14,7 +14,7 @@ from typing import Any
 import aiohttp
 import msgspec
 
-from zmon import flight
+from zmon.agent import flight
 from zmon.hub.book import Books
 from zmon.hub.config import HubConfig
 from zmon.journal import Journal

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.places import REPOSITORY
-from zmon import evidence
+from zmon.agent import evidence
 from zmon.box import BoxReader
 from zmon.probe.hooks.worker_server import socket_path
 

@@ -9,13 +9,13 @@ import subprocess
 import sys
 import time
 
+from zmon.agent.sources.rank_box import LEFT_BEHIND_SECONDS
 from zmon.drills import jobs
 from zmon.drills.drill import Scene, Strike
 from zmon.drills.faults.sabotage import wait_until
 from zmon.drills.launched import kill_all, launch
 from zmon.drills.orders import steps_done
 from zmon.errors import ZmonError
-from zmon.sources.rank_box import LEFT_BEHIND_SECONDS
 
 END_SECONDS = 120.0
 CONTENTION_SECONDS = 2.0

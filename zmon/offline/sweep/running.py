@@ -13,13 +13,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from zmon.agent.sources.boxes import Boxes
 from zmon.errors import ZmonError
 from zmon.offline.compare import Series, series
 from zmon.offline.compare.source import logged
 from zmon.offline.sweep.job import Job
 from zmon.offline.sweep.sizes import Size
 from zmon.probe.run import environment
-from zmon.sources.boxes import Boxes
 from zmon.steplog import FOLDER, StepLog
 
 LOOK_SECONDS = 0.25

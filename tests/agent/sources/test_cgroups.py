@@ -1,0 +1,271 @@
+"""How much may the ranks take, and did they run into it?"""
+
+import os
+import shutil
+
+import pytest
+
+from zmon.agent.sources.cgroups import MAX_CGROUPS, CgroupSource
+
+V1_NO_LIMIT = "9223372036854771712"
+GIB = 1 << 30
+
+
+class Host:
+    """A /proc and a /sys/fs/cgroup. A file whose content is None cannot be read."""
+
+    def __init__(self, root):
+        self.proc, self.cgroup, self.ranks = root / "proc", root / "cgroup", {}
+        self.source = CgroupSource(lambda: self.ranks, self.proc, self.cgroup)
+
+    def rank(self, number, text):
+        pid = 1000 + number
+        self.ranks[pid] = ("job", number)
+        (self.proc / str(pid)).mkdir(parents=True)
+        (self.proc / str(pid) / "cgroup").write_text(text)
+
+    def group(self, path, **files):
+        folder = self.cgroup / path.lstrip("/")
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in files.items():
+            file = folder / name.replace("__", ".", 1)
+            if content is None:
+                file.mkdir()
+            else:
+                file.write_text(f"{content}\n")
+
+    def v2(self, path, current=GIB, limit="max", cpu="max 100000", throttled=0, kills=0):
+        self.group(
+            path,
+            memory__current=current,
+            memory__max=limit,
+            memory__events=f"low 0\nhigh 0\nmax 9\noom 2\noom_kill {kills}\noom_group_kill 0",
+            cpu__max=cpu,
+            cpu__stat=f"usage_usec 99\nnr_periods 7\nnr_throttled 3\nthrottled_usec {throttled}",
+        )
+
+    def v1_memory(self, path, used=GIB, limit=V1_NO_LIMIT, kills=0):
+        self.group(
+            f"memory{path}",
+            memory__usage_in_bytes=used,
+            memory__limit_in_bytes=limit,
+            memory__oom_control=f"oom_kill_disable 0\nunder_oom 0\noom_kill {kills}",
+        )
+
+    def v1_cpu(self, path, quota=-1, throttled=0):
+        self.group(
+            f"cpu{path}",
+            cpu__cfs_quota_us=quota,
+            cpu__cfs_period_us=100000,
+            cpu__stat=f"nr_periods 7\nnr_throttled 3\nthrottled_time {throttled}",
+        )
+
+    def read(self):
+        return self.source.read()
+
+
+@pytest.fixture
+def host(tmp_path):
+    return Host(tmp_path)
+
+
+@pytest.fixture
+def v2(host):
+    """The root of a host that has v2 alone: it has no limits."""
+    host.group("/", cgroup__controllers="cpu memory", cpu__stat="usage_usec 99")
+    return host
+
+
+POD = "/kubepods.slice/kubepods-pod1.slice"
+CONTAINER = f"{POD}/cri-containerd-a.scope"
+
+
+def test_group_shows_memory_limit_throttling_and_kills(v2):
+    v2.rank(0, "0::/job\n")
+    v2.v2("/job", current=3 * GIB, limit=4 * GIB, cpu="250000 100000", throttled=1_500_000, kills=2)
+    (group,) = v2.read().value
+    assert (group.path, group.ranks) == ("/job", (("job", 0),))
+    assert (group.memory_used_bytes, group.memory_limit_bytes) == (3 * GIB, 4 * GIB)
+    assert (group.cpu_limit_cores, group.throttled_seconds, group.oom_kills) == (2.5, 1.5, 2)
+
+
+def test_group_without_limits_has_none_and_its_zeros_are_known(v2):
+    v2.rank(0, "0::/job\n")
+    v2.v2("/job")
+    reading = v2.read()
+    (group,) = reading.value
+    assert (group.memory_limit_bytes, group.cpu_limit_cores) == (None, None)
+    assert (group.memory_used_bytes, group.throttled_seconds, group.oom_kills) == (GIB, 0, 0)
+    assert reading.dropped == ()
+
+
+def test_limit_of_the_pod_binds_its_container_and_tells_the_pods_memory(v2):
+    v2.rank(0, f"0::{CONTAINER}\n")
+    v2.v2("/kubepods.slice", current=90 * GIB, limit=100 * GIB)
+    v2.v2(POD, current=7 * GIB, limit=8 * GIB, cpu="400000 100000", throttled=2_000_000, kills=1)
+    v2.v2(CONTAINER, current=2 * GIB, cpu="600000 100000", throttled=500_000)
+    (group,) = v2.read().value
+    assert group.path == CONTAINER
+    assert (group.memory_used_bytes, group.memory_limit_bytes) == (7 * GIB, 8 * GIB)
+    assert (group.cpu_limit_cores, group.throttled_seconds) == (4.0, 2.5)
+    assert group.oom_kills == 0  # the pod's kill hit another container
+
+
+def test_ranks_of_one_group_are_told_together_and_of_two_apart(v2):
+    for rank, path in ((3, "/a"), (1, "/a"), (2, "/b")):
+        v2.rank(rank, f"0::{path}\n")
+    v2.v2("/a")
+    v2.v2("/b")
+    groups = v2.read().value
+    assert [(group.path, group.ranks) for group in groups] == [
+        ("/a", (("job", 1), ("job", 3))),
+        ("/b", (("job", 2),)),
+    ]
+
+
+def test_group_of_a_rank_that_died_a_moment_ago_still_tells_of_its_kills(v2):
+    now = [100.0]
+    v2.source = CgroupSource(lambda: v2.ranks, v2.proc, v2.cgroup, lambda: now[0])
+    for rank, path in ((0, "/a"), (1, "/b"), (2, "/b"), (3, "/gone")):
+        v2.rank(rank, f"0::{path}\n")
+        v2.v2(path)
+    v2.read()
+    for rank in (0, 2, 3):
+        del v2.ranks[1000 + rank]
+    shutil.rmtree(v2.cgroup / "gone")
+    v2.v2("/a", kills=1)
+    now[0] += 30
+    reading = v2.read()
+    assert [(group.path, group.oom_kills) for group in reading.value] == [("/a", 1), ("/b", 0)]
+    assert reading.value[1].ranks == (("job", 1), ("job", 2))
+    assert reading.dropped == ()
+    now[0] += 31
+    assert [(group.path, group.ranks) for group in v2.read().value] == [("/b", (("job", 1),))]
+
+
+def test_container_with_a_namespace_of_its_own_finds_its_limits_at_the_root(v2):
+    v2.rank(0, "0::/\n")
+    v2.v2("/", current=GIB, limit=2 * GIB, cpu="100000 100000", throttled=1_000_000)
+    (group,) = v2.read().value
+    assert (group.path, group.memory_limit_bytes, group.cpu_limit_cores) == ("/", 2 * GIB, 1.0)
+
+
+def test_rank_that_no_group_limits_has_unknown_memory_and_that_is_no_drop(v2):
+    v2.rank(0, "0::/\n")
+    reading = v2.read()
+    (group,) = reading.value
+    assert (group.memory_used_bytes, group.throttled_seconds, group.oom_kills) == (None, None, None)
+    assert reading.dropped == ()
+
+
+@pytest.mark.parametrize("path", ["/../../kubepods/pod2/a", "/docker/not-mounted-here"])
+def test_group_outside_what_the_agent_sees_is_unknown_and_said(v2, path, tmp_path):
+    """No path leads out of /sys/fs/cgroup."""
+    (tmp_path / "kubepods/pod2/a").mkdir(parents=True)
+    (tmp_path / "kubepods/pod2/a/memory.current").write_text("5\n")
+    v2.rank(0, f"0::{path}\n")
+    v2.rank(1, "0::/seen\n")
+    v2.v2("/seen")
+    reading = v2.read()
+    unseen, seen = reading.value
+    assert (unseen.path, unseen.memory_used_bytes, unseen.throttled_seconds) == (path, None, None)
+    assert (seen.path, seen.memory_used_bytes) == ("/seen", GIB)
+    assert len(reading.dropped) == 1
+    assert "host's cgroup namespace" in reading.dropped[0]
+
+
+def test_controller_that_is_off_in_the_group_is_read_from_above(v2):
+    v2.rank(0, "0::/job/task\n")
+    v2.v2("/job", current=GIB, limit=2 * GIB, kills=1)
+    v2.group("/job/task", cpu__stat="usage_usec 5")
+    (group,) = v2.read().value
+    assert (group.memory_used_bytes, group.memory_limit_bytes, group.oom_kills) == (GIB, 2 * GIB, 1)
+
+
+def test_odd_file_makes_its_own_value_unknown_and_no_other(v2):
+    v2.rank(0, "0::/job\n")
+    v2.group("/job", memory__current=GIB, memory__max="odd", memory__events="odd", cpu__max="1", cpu__stat=None)
+    (group,) = v2.read().value
+    assert group.memory_used_bytes == GIB
+    assert (group.memory_limit_bytes, group.oom_kills, group.cpu_limit_cores, group.throttled_seconds) == (None,) * 4
+
+
+SLURM = "/slurm/uid_7/job_1"
+V1 = "12:cpuset:/\n9:memory:{memory}\n3:cpu,cpuacct:{cpu}\n1:name=systemd:/init.scope\n"
+
+
+def test_v1_group_shows_memory_limit_throttling_and_kills(host):
+    host.rank(0, V1.format(memory=f"{SLURM}/step_0", cpu="/slurm"))
+    host.v1_memory("/", used=99 * GIB)
+    host.v1_memory(SLURM, used=3 * GIB, limit=4 * GIB)
+    host.v1_memory(f"{SLURM}/step_0", used=GIB, kills=1)
+    host.v1_cpu("/")
+    host.v1_cpu("/slurm", quota=150_000, throttled=2_500_000_000)
+    reading = host.read()
+    (group,) = reading.value
+    assert group.path == f"{SLURM}/step_0"
+    assert (group.memory_used_bytes, group.memory_limit_bytes, group.oom_kills) == (3 * GIB, 4 * GIB, 1)
+    assert (group.cpu_limit_cores, group.throttled_seconds) == (1.5, 2.5)
+    assert reading.dropped == ()
+
+
+@pytest.mark.parametrize("limit", [V1_NO_LIMIT, "9223372036854710272"], ids=["4 KiB pages", "64 KiB pages"])
+def test_huge_number_of_v1_is_no_limit(host, limit):
+    host.rank(0, V1.format(memory="/job", cpu="/job"))
+    host.v1_memory("/job", limit=limit)
+    host.v1_cpu("/job")
+    (group,) = host.read().value
+    assert (group.memory_used_bytes, group.memory_limit_bytes, group.cpu_limit_cores) == (GIB, None, None)
+
+
+def test_hybrid_host_is_read_by_controller(host):
+    """Memory of v1, processors of v2 under `unified`."""
+    host.rank(0, "4:memory:/job\n0::/job/deeper\n")
+    host.v1_memory("/job", limit=2 * GIB)
+    host.v2("/unified/job/deeper", cpu="50000 100000", throttled=1_000_000)
+    (group,) = host.read().value
+    assert group.path == "/job/deeper"
+    assert (group.memory_limit_bytes, group.cpu_limit_cores, group.throttled_seconds) == (2 * GIB, 0.5, 1.0)
+
+
+def test_controller_that_is_not_mounted_here_is_said_and_hides_no_other(host):
+    host.rank(0, V1.format(memory="/job", cpu="/job"))
+    host.v1_memory("/job", limit=2 * GIB)
+    reading = host.read()
+    assert reading.value[0].memory_limit_bytes == 2 * GIB
+    assert reading.value[0].throttled_seconds is None
+    assert len(reading.dropped) == 1
+
+
+@pytest.mark.parametrize("text", ["", "garbage\n", "1:name=systemd:/x\n"])
+def test_process_without_a_group_is_left_out(v2, text):
+    v2.rank(0, text)
+    v2.rank(1, "0::/job\n")
+    v2.v2("/job")
+    reading = v2.read()
+    assert [group.ranks for group in reading.value] == [(("job", 1),)]
+
+
+def test_rank_that_ended_meanwhile_is_no_drop(v2):
+    v2.ranks[77] = ("job", 0)
+    assert v2.read() == ((), ())
+
+
+def test_host_without_ranks_shows_no_groups(v2):
+    assert v2.read() == ((), ())
+
+
+def test_more_groups_than_fit_are_left_out_in_one_line(v2):
+    for rank in range(MAX_CGROUPS + 10):
+        v2.rank(rank, f"0::/job{rank}\n")
+        v2.group(f"/job{rank}", memory__current=1, cpu__stat="throttled_usec 0")
+    reading = v2.read()
+    assert len(reading.value) == MAX_CGROUPS
+    assert reading.dropped == (f"10 control groups more than {MAX_CGROUPS}",)
+
+
+def test_this_process_lives_in_a_group():
+    (group,) = CgroupSource(lambda: {os.getpid(): ("job", 0)}).read().value
+    assert group.path.startswith("/")
+    assert group.ranks == (("job", 0),)
+    assert group.memory_used_bytes is None or group.memory_used_bytes > 0

@@ -1,0 +1,49 @@
+"""Does the clock follow a time server?"""
+
+import errno
+import os
+
+import pytest
+
+from zmon.agent.sources.clock import STA_NANO, STA_UNSYNC, TIME_ERROR, ClockSource, KernelClock, kernel_clock
+from zmon.errors import SourceUnavailable
+from zmon.schema.host import ClockSample
+
+TIME_OK, TIME_INS, STA_PLL = 0, 1, 0x0001
+
+
+def read(state, status, offset):
+    return ClockSource(lambda: KernelClock(state, status, offset)).read().value
+
+
+@pytest.mark.parametrize(
+    ("status", "offset", "seconds"),
+    [(STA_PLL, 2500, 0.0025), (STA_PLL | STA_NANO, -2500, -0.0000025), (STA_NANO, 0, 0.0)],
+    ids=["microseconds", "nanoseconds", "chrony leaves it at 0"],
+)
+def test_clock_that_follows_a_server_shows_its_offset(status, offset, seconds):
+    assert read(TIME_OK, status, offset) == ClockSample(seconds, True)
+
+
+@pytest.mark.parametrize(("state", "status"), [(TIME_ERROR, STA_UNSYNC), (TIME_OK, STA_UNSYNC), (TIME_ERROR, STA_NANO)])
+def test_offset_of_a_clock_that_follows_nobody_is_unknown_and_not_zero(state, status):
+    assert read(state, status, 0) == ClockSample(None, False)
+
+
+def test_leap_second_to_come_is_no_error():
+    assert read(TIME_INS, STA_PLL, 0).synchronized
+
+
+def test_kernel_that_may_not_be_asked_has_no_such_source():
+    def refuse():
+        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+    with pytest.raises(SourceUnavailable, match="seccomp"):
+        ClockSource(refuse).read()
+
+
+def test_this_machines_kernel_answers_and_agrees_with_itself():
+    clock, sample = kernel_clock(), ClockSource().read().value
+    assert 0 <= clock.state <= TIME_ERROR
+    assert sample.synchronized is not bool(clock.status & STA_UNSYNC)
+    assert (sample.offset_seconds is None) is not sample.synchronized

@@ -1,0 +1,65 @@
+"""Totals that only grow."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zmon.agent.sources.counters import Totals, wrapped
+
+
+def totals_of(*values):
+    totals = Totals()
+    return [totals.total("mlx5_0:1", "out_of_sequence", value) for value in values]
+
+
+def test_counter_that_only_grows_is_its_own_total():
+    assert totals_of(5, 5, 7, 2**40) == [5, 5, 7, 2**40]
+
+
+def test_counter_that_ran_over_32_bits_goes_on():
+    assert totals_of(2**32 - 10, 5, 6) == [2**32 - 10, 2**32 + 5, 2**32 + 6]
+
+
+def test_counter_that_ran_over_twice_goes_on_twice():
+    assert totals_of(2**32 - 1, 0, 2**31, 2**32 - 1, 1)[-1] == 2 * 2**32 + 1
+
+
+def test_counter_that_began_from_0_again_adds_to_what_was_counted():
+    assert totals_of(1000, 3, 10, 2) == [1000, 1003, 1010, 1012]
+
+
+@pytest.mark.parametrize("last", [1000, 255, 65535, 2**31, 2**33])
+def test_fall_far_from_the_end_of_32_bits_is_no_wrap(last):
+    assert not wrapped(last, 3)
+
+
+def test_cleared_counter_that_had_stopped_at_its_highest_value_is_right_by_one():
+    """Whether one took it for a wrap or not."""
+    assert totals_of(2**32 - 1, 0)[-1] in (2**32 - 1, 2**32)
+
+
+@given(st.lists(st.integers(0, 2**64 - 1), min_size=1))
+def test_total_never_falls(values):
+    totals = totals_of(*values)
+    assert totals == sorted(totals)
+    assert totals[0] == values[0]
+
+
+def test_devices_and_counters_are_counted_apart():
+    totals = Totals()
+    assert [totals.total("eth0", "rx_bytes", 9), totals.total("eth1", "rx_bytes", 5)] == [9, 5]
+    assert [totals.total("eth0", "rx_bytes", 10), totals.total("eth0", "tx_bytes", 2)] == [10, 2]
+
+
+def test_device_that_went_is_forgotten():
+    totals = Totals()
+    for device in ("eth0", "veth0"):
+        totals.total(device, "rx_bytes", 1000)
+    totals.keep({"eth0"})
+    assert totals.total("veth0", "rx_bytes", 10) == 10
+    assert totals.total("eth0", "rx_bytes", 10) == 1010
+
+
+def test_counter_that_dips_has_neither_wrapped_nor_begun_anew():
+    """The kernel sums up what processors count, while they count."""
+    assert totals_of(1_000_000, 999_999, 1_000_000, 1_000_001) == [1_000_000, 1_000_000, 1_000_000, 1_000_001]

@@ -1,0 +1,184 @@
+"""A GPU falls off the bus, a driver is loaded anew, a card is split: the others go on, and the agent with them."""
+
+import json
+import subprocess
+import sys
+from collections import Counter
+
+import pynvml
+import pytest
+
+from tests.agent.sources.nvml import DRIVER_NOT_LOADED, NOT_SUPPORTED, UNKNOWN, Script, Stub
+from zmon.agent.sources.gpu import GpuSource
+from zmon.schema.host import GpuSample
+
+RUNNING = """
+import dataclasses, json, sys
+from zmon.agent.sources.gpu import GpuSource
+source = GpuSource()
+for line in sys.stdin:
+    try:
+        answer = [dataclasses.asdict(card) for card in source.read().value]
+    except Exception as error:
+        answer = str(error)
+    print(json.dumps(answer), flush=True)
+"""
+
+
+@pytest.fixture
+def nvml(tmp_path, monkeypatch):
+    monkeypatch.setattr("zmon.agent.sources.pci.nearest_nics", lambda sys, pci: ("mlx5_0",))
+    stub = Stub(tmp_path, monkeypatch)
+    stub.tell(("driver", "cards", 3))
+    return stub
+
+
+def lost(gpu, **known):
+    return GpuSample(gpu=gpu, uuid=known.pop("uuid", ""), lost=True, **known)
+
+
+def test_lost_card_is_reported_by_what_is_known_of_it_and_hides_no_other(nvml):
+    source = GpuSource()
+    source.read()
+    nvml.tell(("1", "lost", 1), ("driver", "xids", "1:79"))
+    for _ in range(2):  # it stays reported
+        reading = source.read()
+        first, second, third = reading.value
+        assert first.power_watts == third.power_watts == 300.0
+        known = {"name": "NVIDIA H200", "pci": "0000:3c:00.0", "nics": ("mlx5_0",), "xid_errors": {79: 1}}
+        assert second == lost("1", uuid="GPU-1", **known)
+        assert reading.dropped == ()
+
+
+def test_lost_card_costs_one_call_a_read(nvml):
+    source = GpuSource()
+    source.read()
+    nvml.tell(("1", "lost", 1))
+    before = nvml.calls("1")
+    source.read()
+    assert nvml.calls("1") == before + 1
+
+
+def test_card_that_was_lost_before_the_agent_came_is_reported_too(nvml):
+    nvml.tell(("1", "lost", 1))
+    assert GpuSource().read().value[1] == lost("1")
+
+
+@pytest.mark.parametrize(
+    "function", ["nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetUUID", "nvmlDeviceGetName", "nvmlDeviceGetFieldValues"]
+)
+def test_card_can_be_lost_in_any_call(nvml, function):
+    nvml.tell(("1", function, "!15"))
+    assert [card.lost for card in GpuSource().read().value] == [False, True, False]
+
+
+def test_lost_card_that_comes_back_is_read_again(nvml):
+    source = GpuSource()
+    nvml.tell(("1", "lost", 1))
+    source.read()
+    nvml.untell(("1", "lost"))
+    assert source.read().value[1].power_watts == 300.0
+
+
+def test_card_whose_values_fail_all_is_not_lost(nvml):
+    nvml.tell(("1", "nvmlDeviceGetPowerUsage", UNKNOWN), ("1", "nvmlDeviceGetFieldValues", UNKNOWN))
+    assert [card.lost for card in GpuSource().read().value] == [False, False, False]
+
+
+def test_driver_that_is_loaded_anew_is_picked_up(nvml):
+    source = GpuSource()
+    nvml.tell(("0", "nvmlDeviceGetPowerUsage", NOT_SUPPORTED))
+    assert source.read().value[0].power_watts is None
+    nvml.tell(("driver", "error", DRIVER_NOT_LOADED))
+    for _ in range(2):  # a driver that was there and is gone is a failure, not an absence
+        with pytest.raises(pynvml.NVMLError, match="Driver Not Loaded"):
+            source.read()
+    assert nvml.calls("driver", "nvmlShutdown") == 1
+    nvml.untell(("driver", "error"), ("0", "nvmlDeviceGetPowerUsage"))
+    nvml.tell(("driver", "cards", 2), ("driver", "xids", "1:48"))
+    reading = source.read()
+    assert [card.power_watts for card in reading.value] == [300.0, 300.0]
+    assert reading.value[1].xid_errors == {48: 1}
+
+
+def test_library_that_was_shut_down_under_the_source_is_begun_anew(nvml):
+    source = GpuSource()
+    source.read()
+    pynvml.nvmlShutdown()
+    with pytest.raises(pynvml.NVMLError, match="Uninitialized"):
+        source.read()
+    assert len(source.read().value) == 3
+
+
+def test_instances_of_a_split_card_are_samples_of_their_own(nvml):
+    nvml.tell(
+        ("1", "nvmlDeviceGetMigMode", 1),
+        ("1", "nvmlDeviceGetUtilizationRates", NOT_SUPPORTED),
+        *((f"1:{instance}", "nvmlDeviceGetUUID", f"MIG-{instance}") for instance in (0, 3)),
+        ("1:3", "nvmlDeviceGetMemoryInfo", 5),
+        ("1:3", "pids", "42"),
+        ("1", "pids", "42"),
+    )
+    samples = {sample.gpu: sample for sample in GpuSource().read().value}
+    assert list(samples) == ["0", "1", "1:0", "1:3", "2"]
+    assert (samples["1"].mig, samples["1"].utilization_ratio, samples["1"].pids) == (True, None, (42,))
+    assert samples["1:3"] == GpuSample(
+        gpu="1:3",
+        uuid="MIG-3",
+        name="NVIDIA H200",
+        pci="0000:3c:00.0",
+        memory_used_bytes=5,
+        memory_total_bytes=1000,
+        pids=(42,),
+        nics=("mlx5_0",),
+    )
+
+
+def test_instance_that_was_made_anew_is_read_and_not_the_one_before(nvml, monkeypatch):
+    nvml.tell(("0", "nvmlDeviceGetMigMode", 1), *((f"0:{n}", "nvmlDeviceGetUUID", f"MIG-{n}") for n in (0, 6)))
+    source = GpuSource()
+    source.read()
+    handle_of = pynvml.nvmlDeviceGetMigDeviceHandleByIndex
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetMigDeviceHandleByIndex", lambda card, n: handle_of(card, 6 - n))
+    assert [card.uuid for card in source.read().value[1:3]] == ["MIG-6", "MIG-0"]
+
+
+def test_instance_that_cannot_be_read_is_said_by_name(nvml):
+    nvml.tell(
+        ("0", "nvmlDeviceGetMigMode", 1),
+        *(("0:0", what, answer) for what, answer in (("nvmlDeviceGetUUID", "MIG-0"), ("nvmlDeviceGetName", UNKNOWN))),
+    )
+    assert GpuSource().read().dropped == ("GPU 0:0: cannot read Name: Unknown Error",)
+
+
+def test_card_that_is_whole_again_tells_what_it_could_not_while_split(nvml):
+    source = GpuSource()
+    nvml.tell(("0", "nvmlDeviceGetMigMode", 1), ("0", "nvmlDeviceGetUtilizationRates", NOT_SUPPORTED))
+    source.read()
+    nvml.untell(("0", "nvmlDeviceGetMigMode"), ("0", "nvmlDeviceGetUtilizationRates"))
+    assert source.read().value[0].utilization_ratio == 0.5
+
+
+def test_process_that_runs_sees_it_all_through_the_library_it_found_itself(tmp_path):
+    script = Script(tmp_path / "script")
+    script.tell(("driver", "cards", 8))
+    process = subprocess.Popen(
+        [sys.executable, "-c", RUNNING], env=script.environment, stdin=-1, stdout=-1, text=True, bufsize=1
+    )
+
+    def read():
+        process.stdin.write("\n")
+        return json.loads(process.stdout.readline())
+
+    with process:
+        assert Counter(card["lost"] for card in read()) == {False: 8}
+        script.tell(("5", "lost", 1), ("driver", "xids", "5:79"), ("2", "nvmlDeviceGetCurrentClocksEventReasons", 0x40))
+        cards = read()
+        assert [card["uuid"] for card in cards if card["lost"]] == ["GPU-5"]
+        assert [card["gpu"] for card in cards if card["throttled"].get("hw_thermal")] == ["2"]
+        assert [card["gpu"] for card in cards if card["xid_errors"]] == ["5"]
+        script.tell(("driver", "error", DRIVER_NOT_LOADED))
+        assert read() == "Driver Not Loaded"
+        script.untell(("driver", "error"), ("5", "lost"))
+        assert Counter(card["lost"] for card in read()) == {False: 8}
+        process.stdin.close()

@@ -1,0 +1,249 @@
+"""What did the kernel say about GPUs, memory and links?"""
+
+import errno
+import itertools
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from zmon.agent.sources.kernel_log import MAX_EVENTS, MAX_RECORDS, MAX_TEXT, KernelLogSource, kernel_event
+from zmon.errors import SourceUnavailable
+
+XID = "NVRM: Xid (PCI:0000:3B:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
+KILLED = "Memory cgroup out of memory: Killed process 1234 (python) total-vm:9kB, anon-rss:8kB, UID:0 pgtables:1kB"
+LINK_DOWN = "mlx5_core 0000:3b:00.0 eth0: Link down"
+
+
+class Log:
+    """A kernel log: one read gives one record."""
+
+    def __init__(self):
+        self.records = []
+        self.sequence = itertools.count()
+
+    def say(self, text, facility=0, seconds=None):
+        micros = int((time.monotonic() if seconds is None else seconds) * 1e6)
+        self.records.append(f"{facility * 8 + 4},{next(self.sequence)},{micros},-;{text}\n DEVICE=+pci:x\n".encode())
+
+    def overwrite(self):
+        self.records.append(BrokenPipeError(errno.EPIPE, "Broken pipe"))
+
+    def read(self, fd, length):
+        if not self.records:
+            raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+        record = self.records.pop(0)
+        if isinstance(record, Exception):
+            raise record
+        return record[:length]
+
+
+@pytest.fixture
+def log():
+    return Log()
+
+
+@pytest.fixture
+def source(log, tmp_path):
+    (tmp_path / "kmsg").touch()
+    return KernelLogSource(tmp_path / "kmsg", log.read)
+
+
+def event(text):
+    return kernel_event(f"4,1,2500000,-;{text}\n", boot=1000.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "device", "xid"),
+    [
+        (XID, "0000:3b:00.0", 79),
+        ("NVRM: Xid (PCI:0018:01:00): 149, NETIR Fatal XC0 i0 Link -1 (0x000fe406 0x0)", "0018:01:00.0", 149),
+        ("NVRM: Xid (PCI:0000:01:00 GPU-I:05): 43, pid=7, name=python, Ch 00000008", "0000:01:00.0", 43),
+        ("NVRM: Xid (0000:03:00): 31, Ch 00000003, engmask 00000101, intr 10000000", "0000:03:00.0", 31),
+    ],
+    ids=["hopper", "blackwell", "mig", "old driver"],
+)
+def test_error_of_a_gpu_is_told_with_its_number_and_the_card_as_sysfs_writes_it(text, device, xid):
+    found = event(text)
+    assert (found.kind, found.device, found.xid, found.text) == ("xid", device, xid, text)
+    assert found.time == 1002.5
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        KILLED,
+        "Out of memory: Killed process 1 (a b) total-vm:1kB",
+        "Out of memory (oom_kill_allocating_task): Killed process 1 (x) total-vm:1kB",
+        "Killed process 1 (python) total-vm:1kB, anon-rss:1kB, file-rss:0kB, shmem-rss:0kB",
+    ],
+    ids=["cgroup", "host", "allocating task", "before 5.0"],
+)
+def test_process_killed_for_memory_is_told(text):
+    found = event(text)
+    assert (found.kind, found.device, found.xid) == ("oom", None, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "device"),
+    [
+        (LINK_DOWN, "eth0"),
+        ("ice 0000:3b:00.0 ens1f0np0: NIC Link is Down", "ens1f0np0"),
+        ("i40e 0000:3b:00.0 enp59s0f0: NIC Link is Down", "enp59s0f0"),
+        ("bnxt_en 0000:01:00.0 eth1: NIC Link is Down", "eth1"),
+        ("igb 0000:01:00.0 eno1: igb: eno1 NIC Link is Down", "eno1"),
+        ("tg3 0000:02:00.0 eth0: Link is down", "eth0"),
+        ("mlx4_en: eth2: Link Down", "eth2"),
+        ("eth0: Link is Down", "eth0"),
+        ("mlx5_core 0000:ab:00.0 mlx5_5: Port: 1 Link DOWN", "mlx5_5:1"),
+    ],
+)
+def test_link_that_goes_down_is_told_with_its_interface_or_port(text, device):
+    found = event(text)
+    assert (found.kind, found.device) == ("link", device)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "mlx5_core 0000:3b:00.0 eth0: Link up",
+        "ice 0000:3b:00.0 ens1f0: NIC Link is up 100 Gbps Full Duplex, Requested FEC: RS-FEC",
+        "IPv6: ADDRCONF(NETDEV_CHANGE): eth0: link becomes ready",
+        "IPv6: ADDRCONF(NETDEV_UP): eth0: link is not ready",
+        "mlx5_core 0000:ab:00.0 mlx5_5: Port: 1 Link ACTIVE",
+        "bond0: (slave eth0): link status definitely down, disabling slave",
+        "bond0: link status down for interface eth0, disabling it in 200 ms",
+        "ata1: SATA link down (SStatus 0 SControl 300)",
+        "pcieport 0000:00:1c.0: pciehp: Slot(0): Link Down",
+        "python invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0",
+        "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),task=python,pid=1234,uid=0",
+        "Memory cgroup out of memory: Kill process 1234 (python) score 1004 or sacrifice child",
+        "oom_reaper: reaped process 1234 (python), now anon-rss:0kB, file-rss:0kB, shmem-rss:0kB",
+        "NVRM: loading NVIDIA UNIX x86_64 Kernel Module  550.54.15",
+        "NVRM: GPU at PCI:0000:3b:00: GPU-efbdfde9-5798-a6e7-4c46-12518fa15375",
+        "audit: Killed process and Link is Down and Xid",
+        "",
+    ],
+)
+def test_other_lines_are_no_events(text):
+    assert event(text) is None
+
+
+@pytest.mark.parametrize("record", ["", "garbage", ";", f"4,1,x,-;{XID}", f"4;{XID}", f"\x00\ufffd,1,2,-;{XID}"])
+def test_record_that_is_not_as_the_kernel_writes_it_is_no_event(record):
+    assert kernel_event(record, boot=0.0) is None
+
+
+def test_record_of_a_kernel_that_names_the_caller_is_read():
+    assert kernel_event(f"4,1,2,-,caller=T77;{XID}", boot=0.0).xid == 79
+
+
+def test_lines_are_counted_by_kind_and_kept(log, source):
+    for text in (XID, KILLED, LINK_DOWN, XID, "hello"):
+        log.say(text)
+    kernel = source.read().value
+    assert kernel.counts == {"xid": 2, "oom": 1, "link": 1}
+    assert [found.kind for found in kernel.events] == ["xid", "oom", "link", "xid"]
+    assert source.read().value == kernel
+
+
+def test_quiet_log_is_zero_of_each_kind(source):
+    assert source.read().value.counts == {"xid": 0, "oom": 0, "link": 0}
+
+
+def test_one_kill_is_one_event_however_many_lines_tell_of_it(log, source):
+    log.say("python invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0")
+    log.say("oom-kill:constraint=CONSTRAINT_MEMCG,task=python,pid=1234,uid=0")
+    log.say(KILLED)
+    log.say("oom_reaper: reaped process 1234 (python), now anon-rss:0kB")
+    assert source.read().value.counts["oom"] == 1
+
+
+def test_line_that_a_program_wrote_into_the_log_is_no_event(log, source):
+    log.say(XID, facility=1)
+    log.say(LINK_DOWN, facility=3)
+    assert source.read().value.events == ()
+
+
+def test_event_is_dated_by_the_kernels_clock(log, source):
+    before = time.time()
+    log.say(XID)
+    (found,) = source.read().value.events
+    assert before - 0.01 <= found.time <= time.time()
+
+
+@pytest.mark.parametrize("stray", [-3600, 3600])
+def test_kernels_clock_that_strays_dates_no_event_outside_the_readings_around_it(log, source, stray):
+    source.read()
+    before = time.time()
+    source.read()
+    log.say(XID, seconds=time.monotonic() + stray)
+    (found,) = source.read().value.events
+    assert before <= found.time <= time.time()
+
+
+def test_records_lost_are_said_in_one_line_and_the_rest_is_read(log, source):
+    log.overwrite()
+    log.say(XID)
+    log.overwrite()
+    log.say(XID)
+    reading = source.read()
+    assert len(reading.dropped) == 1
+    assert reading.value.counts["xid"] == 2
+    assert source.read().dropped == ()
+
+
+def test_flood_is_read_in_parts_and_the_last_events_are_kept(log, source):
+    for n in range(MAX_RECORDS + 10):
+        log.say(f"{LINK_DOWN} {n} " + "x" * 1000)
+    assert source.read().value.counts["link"] == MAX_RECORDS
+    kernel = source.read().value
+    assert kernel.counts["link"] == MAX_RECORDS + 10
+    assert len(kernel.events) == MAX_EVENTS
+    assert kernel.events[-1].text.startswith(f"{LINK_DOWN} {MAX_RECORDS + 9} ")
+    assert len(kernel.events[-1].text) == MAX_TEXT
+
+
+def test_lines_from_before_the_agent_are_no_news(tmp_path):
+    (tmp_path / "kmsg").write_text(f"4,1,2,-;{XID}\n")
+    source = KernelLogSource(tmp_path / "kmsg")
+    assert source.read().value.counts["xid"] == 0
+    with (tmp_path / "kmsg").open("a") as kmsg:
+        kmsg.write(f"4,2,3,-;{XID}\n")
+    assert source.read().value.counts["xid"] == 1
+
+
+def test_log_that_is_not_there_is_no_such_source_until_it_is(tmp_path, log):
+    source = KernelLogSource(tmp_path / "kmsg", log.read)
+    with pytest.raises(SourceUnavailable, match="CAP_SYSLOG"):
+        source.read()
+    (tmp_path / "kmsg").touch()
+    assert source.read().value.events == ()
+
+
+def test_log_that_is_a_console_is_none_and_leaves_no_file_open(tmp_path):
+    """Containers are given one in its place; it cannot seek."""
+    os.mkfifo(tmp_path / "kmsg")
+    source = KernelLogSource(tmp_path / "kmsg")
+    for _ in range(3):
+        with pytest.raises(SourceUnavailable, match="seek"):
+            source.read()
+    opened = [os.path.realpath(link) for link in Path("/proc/self/fd").iterdir()]
+    assert str(tmp_path / "kmsg") not in opened
+
+
+def test_log_that_cannot_be_opened_for_another_reason_is_a_failure(tmp_path, monkeypatch):
+    def no_room(*_):
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(os, "open", no_room)
+    with pytest.raises(OSError, match="Too many"):
+        KernelLogSource(tmp_path / "kmsg").read()
+
+
+def test_this_machines_log_is_read_or_refused_with_what_to_do():
+    try:
+        assert set(KernelLogSource().read().value.counts) == {"xid", "oom", "link"}
+    except SourceUnavailable as error:
+        assert "CAP_SYSLOG" in str(error)  # noqa: PT017 - which of the two depends on the machine

@@ -1,0 +1,133 @@
+"""What a card does not tell is asked once; what goes wrong is said once a look."""
+
+import pynvml
+import pytest
+
+from tests.agent.sources.nvml import NOT_SUPPORTED, UNKNOWN, Stub
+from zmon.agent.sources import nvml as edge
+from zmon.agent.sources.nvml import Device
+
+LOOKS = 3
+
+
+@pytest.fixture
+def nvml(tmp_path, monkeypatch):
+    stub = Stub(tmp_path, monkeypatch)
+    edge.load()
+    return stub
+
+
+@pytest.fixture
+def card(nvml):
+    return Device(pynvml.nvmlDeviceGetHandleByIndex(0))
+
+
+@pytest.mark.parametrize("answer", [NOT_SUPPORTED, "!26"])  # 26: newer drivers no longer offer it
+def test_unsupported_call_is_not_repeated(nvml, card, answer):
+    nvml.tell(("0", "nvmlDeviceGetPowerUsage", answer))
+    assert [card.ask(pynvml.nvmlDeviceGetPowerUsage) for _ in range(LOOKS)] == [None] * LOOKS
+    assert nvml.calls("0", "nvmlDeviceGetPowerUsage") == 1
+    assert list(card.complaints()) == []
+
+
+def test_unsupported_call_of_one_card_is_still_made_for_another(nvml, card):
+    nvml.tell(("0", "nvmlDeviceGetPowerUsage", NOT_SUPPORTED))
+    other = Device(pynvml.nvmlDeviceGetHandleByIndex(1))
+    assert (card.ask(pynvml.nvmlDeviceGetPowerUsage), other.ask(pynvml.nvmlDeviceGetPowerUsage)) == (None, 300000)
+
+
+def test_unsupported_argument_is_no_unsupported_function(nvml, card):
+    nvml.tell(("0", "nvmlDeviceGetClockInfo.3", NOT_SUPPORTED))
+    clocks = [card.ask(pynvml.nvmlDeviceGetClockInfo, domain) for domain in (3, 3, 1)]
+    assert clocks == [None, None, 1001]
+    assert nvml.calls("0", "nvmlDeviceGetClockInfo.3") == 1
+
+
+@pytest.mark.parametrize("code", [2, 3, 26])
+def test_unsupported_field_is_not_asked_for_again(nvml, card, code):
+    nvml.tell(("0", "field.82", f"!{code}"), ("0", "field.3", 0))
+    assert [card.fields((82, 3)) for _ in range(LOOKS)] == [{3: 0}] * LOOKS
+    assert (nvml.calls("0", "field.82"), nvml.calls("0", "field.3")) == (1, LOOKS)
+
+
+def test_field_that_failed_is_unknown_and_asked_for_again(nvml, card):
+    nvml.tell(("0", "field.82", UNKNOWN))
+    assert card.fields((82,)) == {82: None}
+    assert list(card.complaints()) == ["cannot read field 82: Unknown Error"]
+    nvml.tell(("0", "field.82", 70))
+    assert card.fields((82,)) == {82: 70}
+
+
+def test_fields_of_a_card_that_has_none_are_not_asked_for_again(nvml, card):
+    nvml.tell(("0", "nvmlDeviceGetFieldValues", NOT_SUPPORTED))
+    assert [card.fields((82, 3)) for _ in range(LOOKS)] == [{}] * LOOKS
+    assert nvml.calls("0", "nvmlDeviceGetFieldValues") == 1
+
+
+@pytest.mark.parametrize(("kind", "told", "value"), [(1, 2**32 + 5, 5), (3, 2**40, 2**40), (5, -3, -3), (6, 70, 70)])
+def test_field_is_read_by_its_type(nvml, card, kind, told, value):
+    nvml.tell(("0", "field.82", told), ("0", "type.82", kind))
+    assert card.fields((82,)) == {82: value}
+
+
+def test_field_of_a_type_that_nobody_knows_is_unknown(nvml, card):
+    nvml.tell(("0", "field.82", 5), ("0", "type.82", 99))
+    assert card.fields((82,)) == {}
+
+
+def test_newer_function_is_preferred_and_the_older_not_called(nvml, card):
+    newer, older = pynvml.nvmlDeviceGetTemperatureV, pynvml.nvmlDeviceGetTemperature
+    assert card.either(newer, older, pynvml.NVML_TEMPERATURE_GPU) == 61
+    assert nvml.calls("0", "nvmlDeviceGetTemperature.0") == 0
+
+
+def test_older_library_lacks_a_function_once(tmp_path, monkeypatch):
+    old = Stub(tmp_path, monkeypatch, "-DOLD")
+    edge.load()
+    card = Device(pynvml.nvmlDeviceGetHandleByIndex(0))
+    newer, older = pynvml.nvmlDeviceGetTemperatureV, pynvml.nvmlDeviceGetTemperature
+    assert card.either(newer, older, pynvml.NVML_TEMPERATURE_GPU) == 61
+    assert (card.fields((82,)), list(card.complaints())) == ({}, [])
+    assert old.calls("0", "nvmlDeviceGetTemperature.0") == 1
+
+
+def test_odd_errors_are_one_line_for_each_reason_and_said_once_a_look(nvml, card):
+    nvml.tell(
+        *(("0", f"nvmlDeviceGet{what}", UNKNOWN) for what in ("PowerUsage", "MemoryInfo")),
+        *(("0", f"nvmlDeviceGetClockInfo.{domain}", "!16") for domain in (0, 1)),
+    )
+    card.ask(pynvml.nvmlDeviceGetPowerUsage)
+    card.ask(pynvml.nvmlDeviceGetMemoryInfo)
+    card.ask(pynvml.nvmlDeviceGetClockInfo, 0)
+    card.ask(pynvml.nvmlDeviceGetClockInfo, 1)
+    lines = ["cannot read PowerUsage, MemoryInfo: Unknown Error", "cannot read ClockInfo: GPU requires restart"]
+    assert list(card.complaints()) == lines
+    assert list(card.complaints()) == []
+
+
+def test_error_of_a_number_that_nobody_knows_is_said_too(nvml, card):
+    nvml.tell(("0", "nvmlDeviceGetPowerUsage", "!777"))
+    assert card.ask(pynvml.nvmlDeviceGetPowerUsage) is None
+    assert "cannot read PowerUsage: " in next(card.complaints())
+
+
+def test_name_that_is_no_text_is_unknown(nvml, card):
+    nvml.path.write_bytes(b"0 nvmlDeviceGetName \xff\xfe\n")
+    assert card.ask(pynvml.nvmlDeviceGetName) is None
+    assert next(card.complaints()).startswith("cannot read Name: ")
+
+
+def test_lost_card_and_a_driver_that_is_gone_are_no_answers(nvml, card):
+    nvml.tell(("0", "lost", 1))
+    with pytest.raises(edge.LOST):
+        card.ask(pynvml.nvmlDeviceGetPowerUsage)
+    nvml.tell(("driver", "error", 9))
+    with pytest.raises(edge.GONE):
+        card.fields((82,))
+
+
+def test_driver_that_fails_after_its_start_is_ended(nvml):
+    nvml.tell(("driver", "nvmlDeviceGetCount_v2", UNKNOWN))
+    with pytest.raises(pynvml.NVMLError):
+        edge.load()
+    assert nvml.calls("driver", "nvmlShutdown") == 1

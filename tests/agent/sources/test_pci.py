@@ -1,0 +1,154 @@
+"""Which network card is nearest to this GPU?"""
+
+from pathlib import Path
+
+import pytest
+
+from tests.agent.sources.trees import Sys
+from zmon.agent.sources.pci import (
+    ELSEWHERE,
+    MAX_NEAREST,
+    SAME_HOST_BRIDGE,
+    SAME_NUMA_NODE,
+    SAME_ROOT_PORT,
+    distance,
+    nearest_nics,
+    pci_address,
+    pci_chain,
+)
+
+# A switch below root port 3a:00.0 with a GPU and a card; another card at root port 3a:02.0; other host bridges.
+SWITCH = "pci0000:3a/0000:3a:00.0/0000:3b:00.0"
+GPU = f"{SWITCH}/0000:3c:00.0/0000:3d:00.0"
+AT_SWITCH = f"{SWITCH}/0000:3c:01.0/0000:3e:00.0"
+BELOW_ANOTHER_SWITCH = f"{SWITCH}/0000:3c:02.0/0000:40:00.0/0000:41:00.0/0000:42:00.0"
+AT_OTHER_PORT = "pci0000:3a/0000:3a:02.0/0000:50:00.0"
+AT_OTHER_BRIDGE = "pci0000:5d/0000:5d:00.0/0000:5e:00.0"
+FAR = "pci0000:85/0000:85:00.0/0000:86:00.0"
+CARDS = {
+    "mlx5_0": AT_SWITCH,
+    "mlx5_1": BELOW_ANOTHER_SWITCH,
+    "mlx5_2": AT_OTHER_PORT,
+    "mlx5_3": AT_OTHER_BRIDGE,
+    "mlx5_4": FAR,
+}
+NODES = {"mlx5_0": 0, "mlx5_1": 0, "mlx5_2": 0, "mlx5_3": 0, "mlx5_4": 1}
+
+
+@pytest.fixture
+def sys(tmp_path):
+    sys = Sys(tmp_path)
+    sys.pci(GPU, numa_node=0)
+    return sys
+
+
+def add_cards(sys, names):
+    for name in names:
+        sys.rdma(name, CARDS[name], "mlx5_core")
+        sys.pci(CARDS[name], NODES[name])
+
+
+@pytest.mark.parametrize(
+    ("path", "address"),
+    [
+        ("../../devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0/net/eth0", "0000:3b:00.0"),
+        ("../../devices/pci0000:00/0000:00:03.0/virtio2/net/eth0", "0000:00:03.0"),
+        ("../../devices/pci10000:e0/10000:e0:06.0/10000:e1:00.0/infiniband/mlx5_0", "10000:e1:00.0"),
+        ("../../devices/LNXSYSTM:00/VMBUS:00/47505500/pcic05b:00/c05b:00:02.0/net/eth1", "c05b:00:02.0"),
+        ("../../devices/virtual/net/lo", None),
+        ("../../devices/LNXSYSTM:00/VMBUS:00/000d3a6e/net/eth0", None),
+        ("", None),
+    ],
+)
+def test_address_of_a_card_is_the_last_on_its_path(path, address):
+    assert pci_address(path) == address
+
+
+def test_network_device_on_usb_is_no_card():
+    """A management controller's: what is on the path is the USB controller."""
+    usb = "../../devices/pci0000:00/0000:00:14.0/usb1/1-14/1-14:2.0/net/enx1"
+    assert pci_address(usb) is None
+
+
+def test_farther_is_what_shares_less_and_then_what_is_more_hops_away():
+    chains = [pci_chain(path) for path in CARDS.values()]
+    found = [distance(pci_chain(GPU), chain, NODES[name] == 0) for name, chain in zip(CARDS, chains, strict=True)]
+    assert [kind for kind, _ in found] == [SAME_ROOT_PORT, SAME_ROOT_PORT, SAME_HOST_BRIDGE, SAME_NUMA_NODE, ELSEWHERE]
+    assert found == sorted(found)
+    assert len(set(found)) == len(found)
+
+
+def test_distance_is_the_same_both_ways():
+    one, other = pci_chain(GPU), pci_chain(AT_OTHER_PORT)
+    assert distance(one, other, True) == distance(other, one, True)
+
+
+@pytest.mark.parametrize("first", range(len(CARDS)))
+def test_nearest_of_the_ports_that_there_are_is_taken(sys, first):
+    names = list(CARDS)[first:]
+    add_cards(sys, names)
+    assert nearest_nics(sys.root, "0000:3d:00.0") == (f"{names[0]}:1",)
+
+
+def test_equally_near_ports_are_all_named(sys):
+    sys.rdma("mlx5_0", AT_SWITCH, "mlx5_core", ports=2)
+    sys.rdma("mlx5_1", f"{AT_SWITCH[:-1]}1", "mlx5_core")
+    assert nearest_nics(sys.root, "0000:3d:00.0") == ("mlx5_0:1", "mlx5_0:2", "mlx5_1:1")
+
+
+def test_hundreds_of_virtual_functions_are_not_all_named(sys):
+    for number in range(MAX_NEAREST + 1):
+        sys.rdma(f"mlx5_{number}", f"{AT_SWITCH[:-4]}{number:02x}.0", "mlx5_core")
+    assert len(nearest_nics(sys.root, "0000:3d:00.0")) == MAX_NEAREST
+
+
+def test_cards_of_unknown_node_are_all_far(sys):
+    for name, where in {"mlx5_3": AT_OTHER_BRIDGE, "mlx5_4": FAR}.items():
+        sys.rdma(name, where, "mlx5_core")
+        sys.pci(where, numa_node=-1)
+    assert nearest_nics(sys.root, "0000:3d:00.0") == ("mlx5_3:1", "mlx5_4:1")
+
+
+def test_unknown_node_on_both_sides_is_no_common_node(tmp_path):
+    sys = Sys(tmp_path)
+    sys.pci(GPU, numa_node=-1)
+    sys.rdma("mlx5_3", AT_OTHER_BRIDGE, "mlx5_core")
+    sys.pci(AT_OTHER_BRIDGE, numa_node=-1)
+    sys.rdma("mlx5_2", FAR, "mlx5_core")
+    sys.pci(FAR, numa_node=0)
+    assert nearest_nics(tmp_path, "0000:3d:00.0") == ("mlx5_2:1", "mlx5_3:1")
+
+
+def test_host_without_rdma_has_its_cards_and_no_virtual_interfaces_named(sys):
+    sys.interface("lo")
+    sys.interface("ens1", AT_OTHER_PORT)
+    sys.interface("ens2", FAR)
+    assert nearest_nics(sys.root, "0000:3d:00.0") == ("ens1",)
+
+
+def test_rdma_ports_come_before_interfaces_that_are_nearer(sys):
+    sys.interface("ens1", AT_SWITCH)
+    sys.rdma("mlx5_4", FAR, "mlx5_core")
+    assert nearest_nics(sys.root, "0000:3d:00.0") == ("mlx5_4:1",)
+
+
+def test_soft_rdma_device_is_nowhere_near(sys):
+    sys.rdma("rxe0", "virtual", "rxe")
+    assert nearest_nics(sys.root, "0000:3d:00.0") == ()
+
+
+def test_card_that_is_not_there_has_no_nearest(sys):
+    add_cards(sys, ["mlx5_0"])
+    assert nearest_nics(sys.root, "0000:99:00.0") == ()
+
+
+def test_host_without_network_cards_has_no_nearest(sys):
+    assert nearest_nics(sys.root, "0000:3d:00.0") == ()
+
+
+def test_card_of_this_machine_is_nearest_to_itself():
+    sys = Path("/sys")
+    cards = [link for link in sys.glob("class/net/*") if link.is_symlink() and pci_address(str(link.readlink()))]
+    if not cards or any(sys.glob("class/infiniband/*")):
+        pytest.skip("no card of its own here, or RDMA ports that come first")
+    assert cards[0].name in nearest_nics(sys, pci_address(str(cards[0].readlink())))

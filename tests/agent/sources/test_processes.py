@@ -1,0 +1,135 @@
+"""What is the process of each rank doing?"""
+
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.boxes import eventually
+from zmon.agent.sources.processes import MAX_PROCESSES, ProcessSource
+
+PAGE_BYTES, TICKS_PER_SECOND = os.sysconf("SC_PAGE_SIZE"), os.sysconf("SC_CLK_TCK")
+STATUS = "Name:\tpython\nThreads:\t9\nvoluntary_ctxt_switches:\t150\nnonvoluntary_ctxt_switches:\t545\n"
+
+
+def stat(name="python", state="S", rss=25):
+    return (
+        f"42 ({name}) {state} 1 42 42 0 -1 4194560 900 8 17 2 300 200 1 1 20 0 9 0 5000 99 {rss} 18446744073709551615\n"
+    )
+
+
+@pytest.fixture
+def add(tmp_path):
+    """Add a rank to a /proc; a file whose content is None cannot be read."""
+    ranks = {}
+
+    def make(rank, **files):
+        pid = 1000 + rank
+        ranks[pid] = ("job", rank)
+        (tmp_path / str(pid)).mkdir()
+        for name, content in ({"stat": stat(), "status": STATUS, "wchan": "futex_wait_queue"} | files).items():
+            path = tmp_path / str(pid) / name
+            if content is None:
+                path.mkdir()
+            else:
+                path.write_bytes(content.encode("latin-1"))
+        return ProcessSource(lambda: ranks, tmp_path)
+
+    return make
+
+
+def test_rank_shows_state_memory_time_threads_switches_and_where_it_waits(add):
+    (process,) = add(3).read().value
+    assert (process.job_id, process.rank, process.pid, process.state) == ("job", 3, 1003, "S")
+    assert process.resident_bytes == 25 * PAGE_BYTES
+    assert process.num_threads == 9
+    assert process.cpu_seconds == 500 / TICKS_PER_SECOND
+    assert (process.voluntary_switches, process.involuntary_switches, process.major_faults) == (150, 545, 17)
+    assert process.wait_channel == "futex_wait_queue"
+
+
+@pytest.mark.parametrize("name", ["a b", "x) R 1 (y", "\xff\xfe", ""])
+def test_name_of_a_process_may_hold_anything(add, name):
+    (process,) = add(0, stat=stat(name, state="D")).read().value
+    assert (process.state, process.num_threads) == ("D", 9)
+
+
+@pytest.mark.parametrize("wchan", ["0", "", None], ids=["running", "empty", "denied"])
+def test_wait_channel_that_is_not_told_is_unknown_and_no_drop(add, wchan):
+    reading = add(0, wchan=wchan).read()
+    assert reading.value[0].wait_channel is None
+    assert reading.dropped == ()
+
+
+@pytest.mark.parametrize("status", [None, "Name:\tpython\n"])
+def test_switches_that_are_not_told_are_unknown(add, status):
+    (process,) = add(0, status=status).read().value
+    assert (process.voluntary_switches, process.involuntary_switches) == (None, None)
+
+
+def test_idle_process_shows_zeros_that_are_no_unknowns(add):
+    (process,) = add(0, status="voluntary_ctxt_switches:\t0\nnonvoluntary_ctxt_switches:\t0\n").read().value
+    assert (process.voluntary_switches, process.involuntary_switches) == (0, 0)
+
+
+def test_rank_that_ended_meanwhile_is_no_drop(add, tmp_path):
+    add(0)
+    source = add(1)
+    for file in (tmp_path / "1000").iterdir():
+        file.unlink()
+    (tmp_path / "1000").rmdir()
+    reading = source.read()
+    assert [process.rank for process in reading.value] == [1]
+    assert reading.dropped == ()
+
+
+def test_rank_that_ends_while_it_is_read_is_no_drop(add, monkeypatch):
+    """The kernel says ESRCH for a file that was open before its process went."""
+    source = add(0)
+
+    def gone(path):
+        raise ProcessLookupError(errno.ESRCH, "No such process")
+
+    monkeypatch.setattr(Path, "read_bytes", gone)
+    assert source.read() == ((), ())
+
+
+@pytest.mark.parametrize("odd", [None, "", "garbage", "42 (python) S 1 42", stat(rss="many")])
+def test_odd_process_is_said_and_hides_no_other(add, odd):
+    add(0, stat=odd)
+    reading = add(1).read()
+    assert [process.rank for process in reading.value] == [1]
+    assert len(reading.dropped) == 1
+    assert reading.dropped[0].startswith("rank 0 of job: ")
+
+
+def test_ranks_come_in_their_order(add):
+    add(7)
+    add(2)
+    assert [process.rank for process in add(5).read().value] == [2, 5, 7]
+
+
+def test_more_ranks_than_a_host_can_have_are_left_out_in_one_line(tmp_path):
+    ranks = {pid: ("job", pid) for pid in range(10_000)}
+    assert ProcessSource(lambda: ranks, tmp_path).read() == ((), (f"{10_000 - MAX_PROCESSES} ranks more than 256",))
+
+
+def test_host_without_ranks_shows_none():
+    assert ProcessSource(dict).read() == ((), ())
+
+
+def test_child_that_sleeps_here_is_seen_asleep():
+    child = subprocess.Popen([sys.executable, "-S", "-E", "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        source = ProcessSource(lambda: {child.pid: ("job", 0), os.getpid(): ("job", 1)})
+        eventually(lambda: source.read().value[0].state == "S")
+        sleeper, this = source.read().value
+        assert sleeper.resident_bytes > 1_000_000
+        assert sleeper.voluntary_switches >= 1
+        assert (this.state, this.wait_channel) == ("R", None)
+        assert this.cpu_seconds > 0
+    finally:
+        child.communicate(b"\n")

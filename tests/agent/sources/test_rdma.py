@@ -1,0 +1,241 @@
+"""What did each RDMA port carry, is its link up, and what went wrong? Every vendor names its counters otherwise."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.agent.sources.trees import BNXT_RE, EFA, IRDMA, MLX5_ROCE, NO_PMA, PORT_COUNTERS, UNREADABLE, Sys
+from zmon.agent.sources.rdma import MAX_PORTS, RdmaSource, is_up, transport
+from zmon.errors import SourceUnavailable
+
+CARD = "pci0000:3a/0000:3a:00.0/0000:3b:00.0"
+OTHER_CARD = "pci0000:5d/0000:5d:00.0/0000:5e:00.0"
+
+
+@pytest.fixture
+def sys(tmp_path):
+    return Sys(tmp_path)
+
+
+@pytest.fixture
+def source(tmp_path):
+    return RdmaSource(tmp_path)
+
+
+def only(source):
+    """The only port, without a word of complaint."""
+    reading = source.read()
+    assert reading.dropped == ()
+    (port,) = reading.value
+    return port
+
+
+def infiniband(sys, name="mlx5_0", where=CARD, **files):
+    return sys.rdma(name, where, "mlx5_core", **{"link_layer": "InfiniBand", "counters": PORT_COUNTERS, **files})
+
+
+def test_infiniband_port_counts_words_of_4_bytes(sys, source):
+    infiniband(sys)
+    port = only(source)
+    assert (port.device, port.transport, port.up, port.pci) == ("mlx5_0:1", "infiniband", True, "0000:3b:00.0")
+    assert port.speed_bytes_per_second == 25e9
+    assert (port.received_bytes, port.transmitted_bytes) == (4000, 8000)
+
+
+def test_infiniband_port_shows_link_errors_by_the_kernels_names(sys, source):
+    infiniband(sys, counters=PORT_COUNTERS | {"symbol_error": 7, "link_downed": 1, "port_xmit_wait": 99})
+    errors = only(source).errors
+    assert (errors["symbol_error"], errors["link_downed"], errors["port_xmit_wait"]) == (7, 1, 99)
+    assert errors["link_error_recovery"] == 0
+    assert not {"port_rcv_data", "port_rcv_packets", "VL15_dropped"} & errors.keys()
+
+
+def test_roce_port_of_mlx5_shows_congestion_and_retransmissions(sys, source):
+    hw_counters = MLX5_ROCE | {"np_cnp_sent": 5, "roce_slow_restart": 6}
+    sys.rdma("mlx5_2", CARD, "mlx5_core", counters=PORT_COUNTERS, hw_counters=hw_counters)
+    port = only(source)
+    assert (port.transport, port.received_bytes) == ("roce", 4000)
+    assert (port.errors["np_cnp_sent"], port.errors["roce_slow_restart"], port.errors["out_of_sequence"]) == (5, 6, 0)
+    assert not {"lifespan", "rx_write_requests"} & port.errors.keys()
+
+
+def test_port_of_bnxt_re_counts_bytes(sys, source):
+    sys.rdma("bnxt_re0", CARD, "bnxt_en", hw_counters=BNXT_RE)
+    port = only(source)
+    assert (port.transport, port.received_bytes, port.transmitted_bytes) == ("roce", 300, 400)
+    assert port.errors == {"to_retransmits": 2, "rx_roce_discards": 0}
+
+
+def test_port_of_efa_counts_bytes_and_has_a_link_layer_of_its_own(sys, source):
+    sys.rdma("rdmap0s6", CARD, "efa", "Unknown", "7: unspecified", hw_counters=EFA, rate="100 Gb/sec (4X EDR)")
+    port = only(source)
+    assert (port.transport, port.received_bytes, port.transmitted_bytes) == ("efa", 500, 600)
+    assert port.errors == {"rx_drops": 1, "rdma_read_wr_err": 0, "retrans_pkts": 7}
+
+
+def test_port_of_irdma_counts_bytes_of_both_protocols(sys, source):
+    sys.rdma("iwp59s0f0", CARD, "ice", node_type="4: RNIC", hw_counters=IRDMA)
+    port = only(source)
+    assert (port.transport, port.received_bytes, port.transmitted_bytes) == ("iwarp", 11, 22)
+    assert port.errors == {"tcpRetransSegs": 4, "cnpHandled": 0}
+
+
+def test_port_of_irdma_in_roce_mode_is_roce(sys, source):
+    sys.rdma("rocep59s0f0", CARD, "ice", hw_counters=IRDMA)
+    assert only(source).transport == "roce"
+
+
+def test_half_a_sum_is_unknown(sys, source):
+    sys.rdma("iwp59s0f0", CARD, "ice", node_type="4: RNIC", hw_counters={"ip4InOctets": 10})
+    assert only(source).received_bytes is None
+
+
+def test_counters_without_pma_are_unknown_and_the_drivers_own_are_taken(sys, source):
+    """As kernels before 5.14 show a port of irdma, bnxt_re and efa."""
+    sys.rdma("bnxt_re0", CARD, "bnxt_en", counters=NO_PMA, hw_counters=BNXT_RE)
+    port = only(source)
+    assert port.received_bytes == 300
+    assert port.errors == {"to_retransmits": 2, "rx_roce_discards": 0}
+
+
+def test_counters_of_the_device_are_those_of_its_only_port(sys, source):
+    sys.rdma("efa_0", CARD, "efa", "Unknown", device_hw_counters=EFA)
+    assert only(source).received_bytes == 500
+
+
+def test_counters_of_the_port_come_before_those_of_the_device(sys, source):
+    sys.rdma("efa_0", CARD, "efa", "Unknown", hw_counters=EFA, device_hw_counters=EFA | {"rx_bytes": 9, "cmds_err": 1})
+    assert only(source).received_bytes == 500
+
+
+def test_counters_of_a_device_with_two_ports_are_of_neither(sys, source):
+    sys.rdma("mlx4_0", CARD, "mlx4_core", ports=2, device_hw_counters={"rx_bytes": 9})
+    assert [(port.device, port.received_bytes) for port in source.read().value] == [
+        ("mlx4_0:1", None),
+        ("mlx4_0:2", None),
+    ]
+
+
+def test_port_without_counters_shows_its_state(sys, source):
+    infiniband(sys, counters=None)
+    port = only(source)
+    assert (port.up, port.received_bytes, port.transmitted_bytes, port.errors) == (True, None, None, {})
+
+
+@pytest.mark.parametrize(
+    ("state", "phys_state", "up"),
+    [
+        ("4: ACTIVE", "5: LinkUp", True),
+        ("4: ACTIVE", None, True),
+        ("4: ACTIVE", "0: <unknown>", True),
+        ("1: DOWN", "3: Disabled", False),
+        ("1: DOWN", "2: Polling", False),
+        ("2: INIT", "5: LinkUp", False),  # no subnet manager
+        ("5: ACTIVE_DEFER", "6: LinkErrorRecovery", False),
+        ("4: ACTIVE", "6: LinkErrorRecovery", False),
+        (None, "2: Polling", False),
+        (None, "5: LinkUp", None),
+        (None, None, None),
+    ],
+)
+def test_link_is_up_when_both_states_say_so(sys, source, state, phys_state, up):
+    infiniband(sys, state=state, phys_state=phys_state)
+    assert only(source).up is up
+
+
+def test_states_are_told_apart_by_number():
+    assert is_up("4", "5") is True
+    assert is_up("3", "5") is False
+
+
+@pytest.mark.parametrize(
+    ("rate", "speed"),
+    [("400 Gb/sec (4X NDR)", 50e9), ("2.5 Gb/sec (1X SDR)", 0.3125e9), (None, None)],
+)
+def test_rate_becomes_bytes_per_second(sys, source, rate, speed):
+    infiniband(sys, rate=rate)
+    assert only(source).speed_bytes_per_second == speed
+
+
+def test_transport_of_a_device_that_does_not_tell_is_no_guess():
+    assert transport("", "Ethernet", "") is None
+    assert transport("1: CA", "", "mlx5_core") is None
+    assert transport("1: CA", "Unknown", "usnic") is None
+
+
+# -- broken devices among good ones ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("files", "line"),
+    [
+        ({"state": UNREADABLE}, "mlx5_3:1: cannot read state: Is a directory"),
+        ({"state": "gone"}, "mlx5_3:1: state is odd: 'gone'"),
+        ({"rate": "fast"}, "mlx5_3:1: rate is odd: 'fast'"),
+        ({"link_layer": UNREADABLE}, "mlx5_3:1: cannot read link_layer: Is a directory"),
+        ({"link_layer": None}, "mlx5_3:1: cannot tell its transport"),
+        ({"counters": {"link_downed": UNREADABLE}}, "mlx5_3:1: cannot read link_downed: Is a directory"),
+        ({"counters": {"port_rcv_data": "-"}}, "mlx5_3:1: port_rcv_data is odd: '-'"),
+    ],
+)
+def test_broken_port_hides_no_other_and_is_said(sys, source, files, line):
+    infiniband(sys, "mlx5_3", OTHER_CARD, **files)
+    infiniband(sys, "mlx5_4")
+    reading = source.read()
+    good = next(port for port in reading.value if port.device == "mlx5_4:1")
+    assert (good.up, good.received_bytes) == (True, 4000)
+    assert reading.dropped == (line,)
+
+
+def test_port_of_unknown_state_still_shows_its_counters(sys, source):
+    infiniband(sys, state=UNREADABLE)
+    (port,) = source.read().value
+    assert (port.up, port.received_bytes) == (None, 4000)
+
+
+def test_device_without_ports_hides_no_other_and_is_said(sys, source):
+    infiniband(sys, "mlx5_3", ports=0)
+    infiniband(sys, "mlx5_4", OTHER_CARD)
+    reading = source.read()
+    assert [port.device for port in reading.value] == ["mlx5_4:1"]
+    assert reading.dropped == ("mlx5_3: cannot list its ports: No such file or directory",)
+
+
+# -- counters that wrap or begin anew ----------------------------------------------------------------------
+
+
+def test_counter_of_32_bits_that_ran_over_goes_on(sys, source):
+    folder = sys.rdma("mlx5_0", CARD, "mlx5_core", hw_counters={"out_of_sequence": 2**32 - 6})
+    source.read()
+    (folder / "ports/1/hw_counters/out_of_sequence").write_text("4\n")
+    assert only(source).errors["out_of_sequence"] == 2**32 + 4
+
+
+def test_bytes_go_on_when_the_driver_is_loaded_anew(sys, source):
+    folder = infiniband(sys)
+    source.read()
+    (folder / "ports/1/counters/port_rcv_data").write_text("10\n")
+    assert only(source).received_bytes == (1000 + 10) * 4
+
+
+def test_more_ports_than_can_be_read_are_counted(sys, source):
+    for number in range(MAX_PORTS + 3):
+        infiniband(sys, f"mlx5_{number}", f"pci0000:3a/0000:3a:00.0/0000:3b:{number:02x}.0", counters=None)
+    reading = source.read()
+    assert len(reading.value) == MAX_PORTS
+    assert reading.dropped == ("3 of 67 ports: no more than 64 are read",)
+
+
+@pytest.mark.parametrize("folder", ["", "class/infiniband"])
+def test_host_without_rdma_has_no_such_source(sys, source, folder):
+    (sys.root / folder).mkdir(parents=True, exist_ok=True)
+    with pytest.raises(SourceUnavailable, match="no RDMA device"):
+        source.read()
+
+
+def test_this_machine_shows_its_ports_or_says_that_it_has_none():
+    if list(Path("/sys").glob("class/infiniband/*")):
+        assert {port.transport for port in RdmaSource().read().value} <= {"infiniband", "roce", "iwarp", "efa"}
+    else:
+        with pytest.raises(SourceUnavailable, match="no RDMA device"):
+            RdmaSource().read()

@@ -1,0 +1,206 @@
+"""Are the disks busy, and does a file server keep the host waiting?"""
+
+import pytest
+
+from zmon.agent.sources.storage import MAX_DISKS, MAX_MOUNTS, StorageSource
+from zmon.errors import SourceUnavailable
+from zmon.schema.host import DiskSample, MountSample
+
+DISKSTATS = """\
+   7       0 loop0 11 0 28 0 0 0 0 0 0 4 0 0 0 0 0 0 0
+ 259       0 nvme0n1 927297 53322 2000 838917 157626 616504 4000 158372 3 156108 1046197 503 116 125379 46481 17 24
+ 259       1 nvme0n1p1 900000 53322 1900 838917 157626 616504 3900 158372 0 156108 1046197 503 116 125379 46481 17 24
+   8       0 sda 1 2 3 4 5 6 7 8 0 9 10
+   8       1 sda1 1 2 3 4 5 6 7 8 0 9 10
+ 253       0 dm-0 5 0 40 2 0 0 0 0 0 1000 2 0 0 0 0 0 0
+ 104       0 cciss/c0d0 5 0 16 2 0 0 24 0 1 20 2
+  11       0 sr0 0 0 0 0 0 0 0 0 0 0 0
+   1       0 ram0 0 0 0 0 0 0 0 0 0 0 0
+ 252       0 zram0 9 0 9 0 9 0 9 0 0 9 9 0 0 0 0 0 0
+"""
+BLOCK = ("loop0", "nvme0n1", "sda", "dm-0", "cciss!c0d0", "sr0", "ram0", "zram0")
+
+LOCAL = """\
+device proc mounted on /proc with fstype proc
+no device mounted on /run with fstype tmpfs
+device /dev/vda mounted on / with fstype ext4
+"""
+OPERATIONS = """\
+\t        NULL: 1 1 0 44 24 0 0 0
+\t        READ: 100 103 2 1298 51519 50 7000 8000 0
+\t       WRITE: 50 50 1 6312 9312 9000 3000 12500 4
+"""
+
+
+def nfs(mount="/data", export="10.0.0.1:/export", kind="nfs4", operations=OPERATIONS):
+    return f"""\
+device {export} mounted on {mount} with fstype {kind} statvers=1.1
+\topts:\trw,vers=4.2,rsize=1048576,hard,proto=tcp,timeo=600,retrans=2,addr=10.0.0.1,local_lock=none
+\tage:\t1234
+\tcaps:\tcaps=0xfffbc0bf,wtmult=512,dtsize=1048576,bsize=0,namlen=255
+\tevents:\t52 226 0 0 1 13 398 0 0 331 0 47 0 0 77 0 0 77 0 0 0 0 0 0 0 0 0
+\tbytes:\t1207640230 0 0 0 1210214218 0 295483 0
+\tRPC iostats version: 1.1  p/v: 100003/4 (nfs)
+\txprt:\ttcp 832 0 1 0 11 6428 6428 0 12154 0 24 26 5726
+\tper-op statistics
+{operations}
+"""
+
+
+def bound(*mounts):
+    return "".join(f"{30 + n} 27 {device} / {mount} rw - nfs4 x rw\n" for n, (mount, device) in enumerate(mounts))
+
+
+@pytest.fixture
+def host(tmp_path):
+    """A source over a /proc and a /sys; a file whose content is None cannot be read."""
+
+    def make(diskstats=DISKSTATS, mountstats=LOCAL, mountinfo="", block=BLOCK):
+        (tmp_path / "self").mkdir()
+        for name, content in {
+            "diskstats": diskstats,
+            "self/mountstats": mountstats,
+            "self/mountinfo": mountinfo,
+        }.items():
+            if content is None:
+                (tmp_path / name).mkdir()
+            else:
+                (tmp_path / name).write_text(content)
+        for device in block:
+            (tmp_path / "block" / device / "queue").mkdir(parents=True)
+            (tmp_path / "block" / device / "queue/iostats").write_text("1\n")
+        return StorageSource(tmp_path, tmp_path)
+
+    return make
+
+
+def test_disk_shows_bytes_busy_time_and_requests_in_progress(host):
+    disks = {disk.device: disk for disk in host().read().value.disks}
+    assert disks["nvme0n1"] == DiskSample("nvme0n1", 2000 * 512, 4000 * 512, 156.108, 3)
+    assert disks["cciss/c0d0"] == DiskSample("cciss/c0d0", 16 * 512, 24 * 512, 0.02, 1)
+
+
+def test_disk_of_an_old_kernel_with_fewer_columns_is_read(host):
+    disks = {disk.device: disk for disk in host().read().value.disks}
+    assert disks["sda"] == DiskSample("sda", 3 * 512, 7 * 512, 0.009, 0)
+
+
+def test_partition_loop_memory_disk_and_cd_are_no_disks(host):
+    reading = host().read()
+    assert [disk.device for disk in reading.value.disks] == ["nvme0n1", "sda", "dm-0", "cciss/c0d0"]
+    assert reading.dropped == ()
+
+
+def test_disk_the_kernel_does_not_count_is_no_idle_disk(host, tmp_path):
+    source = host()
+    (tmp_path / "block/sda/queue/iostats").write_text("0\n")
+    reading = source.read()
+    assert "sda" not in [disk.device for disk in reading.value.disks]
+    assert reading.dropped == ("sda: the kernel does not count: its queue/iostats is 0",)
+
+
+def test_counter_that_went_back_is_told_as_it_is(host, tmp_path):
+    """Busy time is 32 bits of milliseconds; who takes the rate sees a reset."""
+    source = host(" 8 0 sda 1 2 3 4 5 6 7 8 0 4294967295 10\n")
+    before = source.read().value.disks[0]
+    (tmp_path / "diskstats").write_text(" 8 0 sda 1 2 4 4 5 6 7 8 0 5 10\n")
+    after = source.read().value.disks[0]
+    assert (before.busy_seconds, after.busy_seconds) == (4294967.295, 0.005)
+    assert after.read_bytes - before.read_bytes == 512
+
+
+@pytest.mark.parametrize("odd", [" 8 0 sda 1 2\n", " 8 0 sda 1 2 many 4 5 6 7 8 0 9 10\n"])
+def test_odd_disk_is_said_and_hides_no_other(host, odd):
+    reading = host(odd + "\ngarbage\n 259 0 nvme0n1 1 2 3 4 5 6 7 8 0 9 10\n").read()
+    assert [disk.device for disk in reading.value.disks] == ["nvme0n1"]
+    assert len(reading.dropped) == 1
+    assert reading.dropped[0].startswith("sda: odd line")
+
+
+def test_thousands_of_disks_are_left_out_in_one_line(host):
+    names = [f"dm-{n}" for n in range(1000)]
+    reading = host("".join(f" 253 0 {name} 1 2 3 4 5 6 7 8 0 9 10\n" for name in names), block=names).read()
+    assert len(reading.value.disks) == MAX_DISKS
+    assert reading.dropped == ("936 disks more than 64",)
+
+
+@pytest.mark.parametrize("kind", ["nfs", "nfs4"])
+def test_network_mount_shows_operations_wait_and_timeouts_of_all_operations_together(host, kind):
+    reading = host(mountstats=LOCAL + nfs(kind=kind) + LOCAL).read()
+    assert reading.value.mounts == (MountSample("/data", kind, 151, 20.5, 3),)
+    assert reading.dropped == ()
+
+
+def test_network_mount_that_did_nothing_shows_zeros(host):
+    (mount,) = host(mountstats=nfs(operations="\t NULL: 0 0 0 0 0 0 0 0\n")).read().value.mounts
+    assert (mount.operations, mount.wait_seconds, mount.timeouts) == (0, 0.0, 0)
+
+
+def test_local_and_other_network_file_systems_are_no_drop(host):
+    others = "".join(f"device x mounted on /{kind} with fstype {kind}\n" for kind in ("lustre", "ceph", "cifs", "fuse"))
+    reading = host(mountstats=LOCAL + others).read()
+    assert (reading.value.mounts, reading.dropped) == ((), ())
+
+
+def test_bind_mount_of_a_network_mount_is_not_counted_again(host):
+    """A container's volume, or a directory below it: the counters are the same ones."""
+    mountstats = nfs() + nfs("/var/lib/kubelet/pods/1", "10.0.0.1:/export/sub") + nfs("/home", "10.0.0.1:/home")
+    mountinfo = bound(("/data", "0:45"), ("/var/lib/kubelet/pods/1", "0:45"), ("/home", "0:46"))
+    reading = host(mountstats=mountstats, mountinfo=mountinfo + "garbage\n").read()
+    assert [mount.mount for mount in reading.value.mounts] == ["/data", "/home"]
+    assert reading.dropped == ()
+
+
+@pytest.mark.parametrize("operations", ["\t READ: 1 2 3\n", "\t READ: many 1 1 1 1 1 1 1\n", "\t nonsense\n"])
+def test_odd_network_mount_is_said_and_hides_no_other(host, operations):
+    reading = host(mountstats=nfs("/odd", operations=operations) + nfs()).read()
+    assert [mount.mount for mount in reading.value.mounts] == ["/data"]
+    assert len(reading.dropped) == 1
+    assert reading.dropped[0].startswith("/odd: odd statistics")
+
+
+def test_network_mount_without_statistics_is_no_idle_mount(host):
+    reading = host(mountstats=nfs().replace("per-op statistics", "")).read()
+    assert reading.value.mounts == ()
+    assert len(reading.dropped) == 1
+
+
+def test_thousands_of_network_mounts_are_left_out_in_one_line(host):
+    reading = host(mountstats="".join(nfs(f"/data/{n}") for n in range(1000))).read()
+    assert len(reading.value.mounts) == MAX_MOUNTS
+    assert reading.dropped == ("936 network mounts more than 64",)
+
+
+def test_mounts_without_end_are_read_in_part_and_that_is_said(host):
+    """And none of them by half: a sum over some of its operations would be wrong."""
+    reading = host(mountstats=nfs() + "".join(nfs(f"/data/{n}") for n in range(5000))).read()
+    assert {mount.operations for mount in reading.value.mounts} == {151}
+    assert len(reading.dropped) == 2
+    assert reading.dropped[0].endswith("mountstats says after its first MiB")
+
+
+def test_disks_that_cannot_be_read_hide_no_mounts(host):
+    reading = host(diskstats=None, mountstats=nfs()).read()
+    assert (len(reading.value.disks), len(reading.value.mounts)) == (0, 1)
+    assert len(reading.dropped) == 1
+    assert "diskstats" in reading.dropped[0]
+
+
+def test_mounts_that_cannot_be_read_hide_no_disks(host):
+    reading = host(mountstats=None).read()
+    assert (len(reading.value.disks), len(reading.value.mounts)) == (4, 0)
+    assert len(reading.dropped) == 1
+    assert "mountstats" in reading.dropped[0]
+
+
+def test_host_without_proc_has_no_such_source(tmp_path):
+    with pytest.raises(SourceUnavailable, match="mount /proc"):
+        StorageSource(tmp_path / "none", tmp_path / "none").read()
+
+
+def test_this_machine_has_disks_that_only_count_up():
+    source = StorageSource()
+    before, after = source.read(), source.read()
+    assert before.dropped == ()
+    assert [disk.device for disk in before.value.disks] == [disk.device for disk in after.value.disks]
+    assert all(b.read_bytes <= a.read_bytes for b, a in zip(before.value.disks, after.value.disks, strict=True))

@@ -1,0 +1,255 @@
+"""What a rank has in flight, out of the dump of torch's flight recorder: never more than asked for, never a guess."""
+
+import json
+import math
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.build import dead, rank_state, snapshot
+from zmon.agent import flight
+
+NOW = 1_800_000_000.0
+
+
+def entry(sequence, name="gloo:all_reduce", retired=False, group="0", **changes):
+    """As torch 2.13 writes it."""
+    return {
+        "record_id": sequence, "pg_id": 0, "process_group": [group, "default_pg"], "thread_name": "python",
+        "collective_seq_id": sequence, "p2p_seq_id": 0, "op_id": sequence, "profiling_name": name,
+        "time_created_ns": int((NOW - 100) * 1e9) + sequence * 1_000_000, "input_sizes": [[72]],
+        "input_dtypes": ["Float"], "output_sizes": [[72]], "output_dtypes": ["Float"], "state": "scheduled",
+        "time_discovered_started_ns": 0, "time_discovered_completed_ns": 0, "retired": retired, "timeout_ms": 1800000,
+        "is_p2p": False, **changes,
+    }  # fmt: skip
+
+
+def dump(*entries):
+    told = {"pg_config": {"": {"name": "", "desc": "", "ranks": "[]"}}, "pg_status": {}, "version": "2.10"}
+    return json.dumps({**told, **({"entries": entries} if entries else {})}).encode()
+
+
+def read(*entries):
+    found, error = flight.read([dump(*entries)], NOW)
+    assert error is None
+    return found
+
+
+# -- pending or done ---------------------------------------------------------------------------------------
+
+
+def test_gloo_tells_only_by_retiring_what_is_done():
+    found = read(entry(7, retired=True), entry(8, retired=True), entry(9))
+    (one,) = found.pending
+    assert (one.group, one.sequence, one.op, one.name, one.state) == (
+        "gloo:0", 9, "all_reduce", "gloo:all_reduce", "scheduled"
+    )  # fmt: skip
+    assert (one.num_bytes, one.sizes, one.dtypes) == (288, ((72,),), ("Float",))
+    assert one.age_seconds == pytest.approx(99.991)
+    assert found.last == {"gloo:0": 8}
+
+
+def test_nccl_is_done_once_it_is_completed_retired_or_not():
+    found = read(
+        entry(1, "nccl:all_reduce", True, state="completed"),
+        entry(2, "nccl:all_reduce", False, state="completed"),
+        entry(3, "nccl:all_reduce", False, state="started"),
+        entry(4, "nccl:all_reduce", False),
+    )
+    assert [(one.sequence, one.state) for one in found.pending] == [(3, "started"), (4, "scheduled")]
+    assert found.last == {"nccl:0": 2}
+
+
+def test_nccl_operation_that_was_given_up_is_not_done():
+    found = read(entry(3, "nccl:all_reduce", True, state="started"))
+    assert [one.state for one in found.pending] == ["timed_out"]
+    assert found.last == {}
+
+
+def test_each_backend_of_a_group_counts_for_itself():
+    """`cpu:gloo,cuda:nccl` is one process group with two sequences."""
+    found, _ = flight.read([dump(entry(5, retired=True)), dump(entry(900, "nccl:broadcast", state="completed"))], NOW)
+    assert found.last == {"gloo:0": 5, "nccl:0": 900}
+
+
+def test_operation_that_is_in_both_answers_counts_once():
+    both = [dump(entry(9)), dump(entry(9))]
+    assert flight.read(both, NOW)[0].num_pending == 1
+
+
+def test_send_and_recv_have_a_sequence_of_their_own():
+    found = read(
+        entry(8, "nccl:all_reduce", state="completed"),
+        entry(8, "nccl:send 0->1", p2p_seq_id=3, op_id=12, is_p2p=True, state="completed"),
+        entry(8, "nccl:recv 0<-1", p2p_seq_id=4, op_id=13, is_p2p=True),
+    )
+    assert [(one.op, one.sequence) for one in found.pending] == [("recv", 4)]
+    assert found.last == {"nccl:0": 8}
+
+
+def test_last_is_the_furthest_even_where_an_earlier_one_is_pending():
+    found = read(entry(7), entry(8, retired=True))
+    assert [one.sequence for one in found.pending] == [7]
+    assert found.last == {"gloo:0": 8}
+
+
+# -- what it says ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "op"),
+    [
+        ("gloo:all_reduce", "all_reduce"),
+        ("gloo:sparse_all_reduce", "all_reduce"),
+        ("gloo:recvAnySource", "recv"),
+        ("nccl:_all_gather_base", "all_gather"),
+        ("nccl:_reduce_scatter_base", "reduce_scatter"),
+        ("nccl:reduce", "reduce"),
+        ("nccl:_broadcast_oop", "broadcast"),
+        ("nccl:send 0->1", "send"),
+        ("nccl:coalesced", "coalesced"),
+        ("", ""),
+    ],
+)
+def test_torchs_words_become_ours(name, op):
+    assert flight.op_of(name) == op
+
+
+def test_bytes_are_those_of_the_tensors_handed_in_else_out():
+    sizes = {"input_sizes": [[2, 3], []], "input_dtypes": ["BFloat16", "Long"]}
+    assert read(entry(1, **sizes)).pending[0].num_bytes == 2 * 3 * 2 + 8
+    out = {"input_sizes": [], "input_dtypes": [], "output_sizes": [[4]], "output_dtypes": ["Double"]}
+    assert read(entry(1, **out)).pending[0].num_bytes == 32
+
+
+@pytest.mark.parametrize(
+    "strange",
+    [
+        {"input_dtypes": ["Float3"]},
+        {"input_dtypes": []},
+        {"input_sizes": [[2**40, 2**40]]},
+        {"input_sizes": [[-1]]},
+    ],
+)
+def test_bytes_that_are_not_known_are_none_not_zero(strange):
+    assert read(entry(1, **strange)).pending[0].num_bytes is None
+
+
+def test_age_is_unknown_when_the_clock_was_set_meanwhile():
+    assert read(entry(1, time_created_ns=int((NOW + 3600) * 1e9))).pending[0].age_seconds is None
+
+
+# -- bounds ------------------------------------------------------------------------------------------------
+
+
+def test_oldest_and_newest_of_many_pending_ones_are_told_and_how_many_there_are():
+    found = read(*(entry(n) for n in range(100, 2100)))
+    assert found.num_pending == 2000
+    assert [one.sequence for one in found.pending] == [*range(100, 108), *range(2092, 2100)]
+
+
+def test_long_names_many_tensors_and_many_groups_are_cut():
+    long = entry(1, "gloo:" + "x" * 1000, group="g" * 1000, input_sizes=[[1]] * 500, input_dtypes=["Float"] * 500)
+    (one,) = read(long).pending
+    assert max(len(one.group), len(one.name), len(one.op)) <= 2 * flight.MAX_NAME + 1
+    assert len(one.sizes) == len(one.dtypes) == flight.MAX_TENSORS
+    assert one.num_bytes == 2000
+    found = read(*(entry(n, retired=True, group=str(n)) for n in range(100)))
+    assert list(found.last) == [f"gloo:{n}" for n in range(99, 99 - flight.MAX_GROUPS, -1)]
+
+
+def test_two_thousand_entries_are_one_small_answer():
+    found = read(*(entry(n, retired=n < 1990) for n in range(2000)))
+    assert len(msgspec.json.encode(found)) < 4096
+
+
+# -- no record ---------------------------------------------------------------------------------------------
+
+
+def test_record_of_a_group_that_did_nothing_yet_is_empty_and_not_unknown():
+    assert read() == flight.Flight((), 0, {})
+
+
+def test_recorder_that_is_switched_off_is_unknown_and_not_empty():
+    found, error = flight.read([b'{"pg_config": {}, "version": "2.10"}'], NOW)
+    assert found is None
+    assert "TORCH_FR_BUFFER_SIZE" in error
+
+
+@pytest.mark.parametrize("length", [0, 1, 100, 500, -1])
+def test_record_that_is_cut_off_is_one_line_of_error(length):
+    found, error = flight.read([dump(entry(1))[:length]], NOW)
+    assert found is None
+    assert "cannot be understood" in error
+    assert "\n" not in error
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=10), inner, max_size=4),
+    max_leaves=10,
+)
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(st.dictionaries(st.sampled_from(sorted(entry(1))), JSON, max_size=4))
+def test_strange_entry_never_raises_and_its_answer_can_be_sent(changes):
+    text = json.dumps({"pg_config": {}, "entries": [{**entry(1), **changes}]})
+    found, error = flight.read([text.encode("utf-8", "surrogatepass")], NOW)
+    assert (found is None) != (error is None)
+    assert len(msgspec.json.encode(found)) < 100_000
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=200))
+def test_strange_bytes_never_raise(told):
+    found, error = flight.read([told], math.inf)
+    assert (found is None) != (error is None)
+
+
+# -- the table of a job ------------------------------------------------------------------------------------
+
+
+def answer(*entries):
+    found, error = flight.read([dump(*entries)], NOW)
+    return json.loads(msgspec.json.encode({"stack": "File x", "flight": found, "flight_error": error}))
+
+
+def test_rank_that_is_behind_and_the_one_that_differs_can_be_read_off_the_table():
+    done = entry(8, retired=True)
+    table = flight.table(
+        snapshot(*map(rank_state, range(3))),
+        {
+            0: answer(done, entry(9)),
+            1: answer(done),
+            2: answer(done, entry(9, "gloo:broadcast", input_sizes=[[3]])),
+        },
+    )
+    assert (table["1"]["pending"], table["1"]["last"]) == ([], {"gloo:0": 8})
+    hanging = {rank: table[rank]["pending"][0] for rank in ("0", "2")}
+    assert [(one["sequence"], one["op"], one["num_bytes"]) for one in hanging.values()] == [
+        (9, "all_reduce", 288),
+        (9, "broadcast", 12),
+    ]
+
+
+def test_rank_that_cannot_be_asked_says_why_in_its_row():
+    seen = snapshot(rank_state(0), dead(1), rank_state(11), unwatched=[rank_state(2, host="node-b")])
+    table = flight.table(seen, {0: {"flight": None, "flight_error": "stopped?"}, 11: {"stack": "of an older agent"}})
+    assert {rank: row["error"] for rank, row in table.items()} == {
+        "0": "stopped?",
+        "1": "its process is gone",
+        "2": "its agent is silent",
+        "3": "no agent has seen it",
+        "11": "its agent is older and does not tell",
+    }
+    assert list(table) == ["0", "1", "2", "3", "11"]
+
+
+def test_row_that_knows_only_a_part_says_so():
+    told = {**answer(entry(1)), "flight_error": "the rank answers dump_nccl_trace_json with 500"}
+    row = flight.table(snapshot(*map(rank_state, range(4))), {0: told})["0"]
+    assert row["num_pending"] == 1
+    assert "dump_nccl_trace_json" in row["error"]

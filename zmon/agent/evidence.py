@@ -1,0 +1,106 @@
+"""What a suspected rank is stuck in: read from outside, asked of torch's worker server and the kernel.
+
+The answers are evidence for a person; where the rank cannot give them (stopped, gone, an older torch) that is said.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from zmon.agent import flight
+from zmon.agent.stacks import PY_SPY, read
+from zmon.schema.flight import Flight
+
+TIMEOUT_SECONDS = 2.0
+MAX_STACK_BYTES = 16384
+MAX_RECORD_BYTES = 16 << 20  # 2,000 entries, torch's default, are 1 MB
+_NO_SERVER = "the job has no worker server (torch < 2.9?)"
+_ABSENT = "this torch does not tell"
+_RECORDS = ("fr_trace_json", "dump_nccl_trace_json")  # gloo's and whoever's; NCCL's own, where torch is built with it
+
+
+GONE = {
+    **dict.fromkeys(("pid", "wchan", "stack", "flight")),
+    **dict.fromkeys(("stack_error", "flight_error"), "its process is gone"),
+}
+
+
+async def gather(
+    pid: int, socket: Path, proc: Path = Path("/proc"), stacks: bool = True, py_spy: str | None = PY_SPY
+) -> dict[str, Any]:
+    """`wchan` (where the kernel holds it), `stack` (Python stacks), `flight` (operations in flight, flight.Flight).
+
+    None where one is not to be had, with the reason in `stack_error` and `flight_error`; the latter beside a record
+    says which part of it is missing.
+    """
+    stack, record = await asyncio.gather(_stacks(pid, socket, py_spy) if stacks else _not_wanted(), _flight(socket))
+    return {
+        "pid": pid,
+        "wchan": _wchan(pid, proc),
+        "stack": stack[0],
+        "stack_error": stack[1],
+        "flight": record[0],
+        "flight_error": record[1],
+    }
+
+
+async def _not_wanted() -> tuple[None, str]:
+    return None, "nobody asked for it"
+
+
+async def _stacks(pid: int, socket: Path, py_spy: str | None) -> tuple[str | None, str | None]:
+    told, why_not = await read(pid, py_spy)
+    if told is None:
+        # The handler takes that lock (torch/csrc/distributed/c10d/control_plane/PythonHandlers.cpp).
+        lock = "stopped, or in a native call that holds the interpreter lock"
+        told, error = await _ask(socket, "dump_traceback", lock)
+        why_not = f"{error}; {why_not}" if error else None
+    return None if told is None else told[:MAX_STACK_BYTES].decode("utf-8", "replace"), why_not
+
+
+async def _flight(socket: Path) -> tuple[Flight | None, str | None]:
+    answers = await asyncio.gather(*(_ask(socket, handler) for handler in _RECORDS))
+    dumps = [told for told, _ in answers if told is not None]
+    missing = next((error for _, error in answers if error not in (None, _ABSENT)), None)
+    if not dumps:
+        return None, missing or _ABSENT
+    record, error = flight.read(dumps, time.time())
+    return record, error or missing
+
+
+async def _ask(socket: Path, handler: str, silent_when: str = "stopped") -> tuple[bytes | None, str | None]:
+    """One answer of the worker server, or None and why."""
+    if not socket.is_socket():
+        return None, _NO_SERVER
+    limit = aiohttp.ClientTimeout(total=TIMEOUT_SECONDS)
+    told = bytearray()
+    try:
+        async with (
+            aiohttp.ClientSession(connector=aiohttp.UnixConnector(str(socket)), timeout=limit) as session,
+            session.post(f"http://rank/handler/{handler}") as response,
+        ):
+            while part := await response.content.read(MAX_RECORD_BYTES + 1 - len(told)):
+                told += part
+    except TimeoutError:
+        return None, f"the rank did not answer within {TIMEOUT_SECONDS:g} s: {silent_when}?"
+    except (aiohttp.ClientError, OSError) as error:
+        return None, f"the rank cannot be asked: {error}"
+    if response.status == 404:
+        return None, _ABSENT
+    if response.status != 200:
+        return None, f"the rank answers {handler} with {response.status}: {told[:100].decode('utf-8', 'replace')}"
+    if len(told) > MAX_RECORD_BYTES:
+        return None, f"the answer to {handler} is longer than {MAX_RECORD_BYTES >> 20} MiB"
+    return bytes(told), None
+
+
+def _wchan(pid: int, proc: Path) -> str | None:
+    try:
+        return (proc / str(pid) / "wchan").read_text() or None
+    except OSError:
+        return None

@@ -1,0 +1,268 @@
+"""What does each GPU of this host show, and is it still there? Read through NVML.
+
+Base units: NVML's mW, MHz, percent and KiB become watts, hertz, ratios and bytes. What a card does not know is
+unknown; a card that fell off the bus is reported as lost and hides no other. Each MIG instance is a sample of its own,
+with what is counted for it: memory and processes; the rest belongs to the card.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pynvml
+
+from zmon.agent.sources import nvml, pci
+from zmon.agent.sources.nvml import ALL_LINKS, Device, Field
+from zmon.agent.sources.reading import Reading
+from zmon.agent.sources.xid import XidCounts
+from zmon.errors import SourceUnavailable
+from zmon.schema.host import GpuSample
+
+MEGAHERTZ = 1e6
+KIBIBYTE = 1024
+CLOCKS = {
+    "graphics": pynvml.NVML_CLOCK_GRAPHICS,
+    "sm": pynvml.NVML_CLOCK_SM,
+    "memory": pynvml.NVML_CLOCK_MEM,
+    "video": pynvml.NVML_CLOCK_VIDEO,
+}
+THROTTLES = {  # idle clocks, and clocks somebody chose (for applications, for a display), slow no work down unasked
+    "sw_power_cap": pynvml.nvmlClocksEventReasonSwPowerCap,
+    "hw_slowdown": pynvml.nvmlClocksEventReasonHwSlowdown,
+    "sync_boost": pynvml.nvmlClocksEventReasonSyncBoost,
+    "sw_thermal": pynvml.nvmlClocksEventReasonSwThermalSlowdown,
+    "hw_thermal": pynvml.nvmlClocksEventReasonHwThermalSlowdown,
+    "hw_power_brake": pynvml.nvmlClocksEventReasonHwPowerBrakeSlowdown,
+}
+ECC: dict[str, Field] = {
+    "volatile_corrected": pynvml.NVML_FI_DEV_ECC_SBE_VOL_TOTAL,
+    "volatile_uncorrected": pynvml.NVML_FI_DEV_ECC_DBE_VOL_TOTAL,
+    "aggregate_corrected": pynvml.NVML_FI_DEV_ECC_SBE_AGG_TOTAL,
+    "aggregate_uncorrected": pynvml.NVML_FI_DEV_ECC_DBE_AGG_TOTAL,
+    "remapped_correctable": pynvml.NVML_FI_DEV_REMAPPED_COR,  # rows: Ampere and newer
+    "remapped_uncorrectable": pynvml.NVML_FI_DEV_REMAPPED_UNC,
+    "retired_pages_correctable": pynvml.NVML_FI_DEV_RETIRED_SBE,  # pages: before Ampere
+    "retired_pages_uncorrectable": pynvml.NVML_FI_DEV_RETIRED_DBE,
+}
+REPAIRS: tuple[Field, ...] = (pynvml.NVML_FI_DEV_RETIRED_PENDING, pynvml.NVML_FI_DEV_REMAPPED_PENDING)
+MEMORY_TEMPERATURE: Field = pynvml.NVML_FI_DEV_MEMORY_TEMP
+PCIE_RECEIVED: Field = pynvml.NVML_FI_DEV_PCIE_COUNT_RX_BYTES
+PCIE_SENT: Field = pynvml.NVML_FI_DEV_PCIE_COUNT_TX_BYTES
+NVLINK_RECEIVED: dict[Field, int] = {  # with its unit: up to Hopper, and since
+    (pynvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX, ALL_LINKS): KIBIBYTE,
+    (pynvml.NVML_FI_DEV_NVLINK_COUNT_RCV_BYTES, ALL_LINKS): 1,
+}
+NVLINK_SENT: dict[Field, int] = {
+    (pynvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX, ALL_LINKS): KIBIBYTE,
+    (pynvml.NVML_FI_DEV_NVLINK_COUNT_XMIT_BYTES, ALL_LINKS): 1,
+}
+NVLINK_ERRORS: tuple[Field, ...] = (
+    pynvml.NVML_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL,
+    pynvml.NVML_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL,
+    pynvml.NVML_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL,
+    pynvml.NVML_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL,
+)
+FIELDS = (
+    *(*ECC.values(), *REPAIRS, MEMORY_TEMPERATURE, PCIE_RECEIVED, PCIE_SENT),
+    *(*NVLINK_RECEIVED, *NVLINK_SENT, *NVLINK_ERRORS),
+)
+
+
+class GpuSource:
+    """Every card of the driver, and every MIG instance of it."""
+
+    name = "gpu"
+    field = "gpus"
+    interval_seconds = 1.0
+
+    def __init__(self, sys: Path = Path("/sys")) -> None:
+        self._sys = sys
+        self._xids = XidCounts()
+        self._cards: tuple[Card, ...] = ()
+        self._loaded = self._seen = False
+
+    def read(self) -> Reading:
+        """One sample per card by index, each followed by its instances."""
+        if not self._loaded:
+            self._load()
+        samples: list[GpuSample] = []
+        dropped: list[str] = []
+        try:
+            for card in self._cards:
+                samples += card.read()
+                dropped += card.complaints()
+            dropped += self._xids.collect()
+        except nvml.GONE:
+            self._loaded = False
+            nvml.unload()
+            raise
+        return Reading(tuple(replace(s, xid_errors=self._xids.of(s.uuid)) for s in samples), tuple(dropped))
+
+    def _load(self) -> None:
+        try:
+            count = nvml.load()
+        except nvml.ABSENT as error:
+            if self._seen:  # a driver that was there and is no more: that is a failure
+                raise
+            raise SourceUnavailable(
+                "cannot read GPUs", str(error), "install the NVIDIA driver if there should be any"
+            ) from error
+        self._loaded = self._seen = True
+        self._xids.forget()
+        self._cards = tuple(Card(index, self._sys, self._xids) for index in range(count))
+
+
+class Card:
+    """One GPU, as long as the driver stays loaded."""
+
+    def __init__(self, index: int, sys: Path, xids: XidCounts) -> None:
+        self._sys = sys
+        self._xids = xids
+        self._known = GpuSample(gpu=str(index), uuid="")  # what does not change
+        self._device: Device | None = None
+        self._instances: dict[str, Device] = {}
+        self._mig: bool | None = None
+        self._broken: str | None = None  # why it could not be opened
+
+    def read(self) -> tuple[GpuSample, ...]:
+        """The card and its instances; nothing where it has no name to be told by."""
+        self._broken = None
+        try:
+            if self._device is None:
+                self._device = self._open()
+            card = self._sample(self._device)
+            return (card, *(self._instance_samples(self._device) if card.mig else ()))
+        except nvml.LOST:
+            return (replace(self._known, lost=True, max_clocks_hertz={}),)
+        except nvml.GONE:
+            raise
+        except nvml.ODD as error:
+            self._broken = str(error)
+            return ()
+
+    def complaints(self) -> Iterator[str]:
+        """A line for each reason why something is missing."""
+        gpu = self._known.gpu
+        if self._broken is not None:
+            yield f"GPU {gpu}: cannot be opened: {self._broken}"
+        for name, device in ((gpu, self._device), *self._instances.items()):
+            if device is not None:
+                yield from (f"GPU {name}: {line}" for line in device.complaints())
+
+    def _open(self) -> Device:
+        device = Device(pynvml.nvmlDeviceGetHandleByIndex(int(self._known.gpu)))
+        self._known = replace(self._known, uuid=pynvml.nvmlDeviceGetUUID(device.handle))
+        info = device.ask(pynvml.nvmlDeviceGetPciInfo_v3)
+        address = None if info is None else sysfs_address(info.busId)
+        self._known = replace(
+            self._known,
+            pci=address,
+            nics=() if address is None else pci.nearest_nics(self._sys, address),
+            name=device.ask(pynvml.nvmlDeviceGetName),
+            max_clocks_hertz=_clocks(device, pynvml.nvmlDeviceGetMaxClockInfo),
+        )
+        self._xids.watch(self._known.uuid, device.handle)
+        return device
+
+    def _sample(self, device: Device) -> GpuSample:
+        mode = device.ask(pynvml.nvmlDeviceGetMigMode)
+        mig = None if mode is None else bool(mode[0])
+        if mig is not self._mig:
+            device.forget()  # a card that is split does not tell all that a whole one does
+        self._mig = mig
+        memory = device.ask(pynvml.nvmlDeviceGetMemoryInfo)
+        rates = device.ask(pynvml.nvmlDeviceGetUtilizationRates)
+        power = device.ask(pynvml.nvmlDeviceGetPowerUsage)
+        limit = device.ask(pynvml.nvmlDeviceGetEnforcedPowerLimit)
+        reasons = device.either(
+            pynvml.nvmlDeviceGetCurrentClocksEventReasons, pynvml.nvmlDeviceGetCurrentClocksThrottleReasons
+        )
+        fields = device.fields(FIELDS)
+        return replace(
+            self._known,
+            memory_used_bytes=memory and memory.used,
+            memory_total_bytes=memory and memory.total,
+            utilization_ratio=rates and rates.gpu / 100,
+            power_watts=None if power is None else power / 1000,
+            power_limit_watts=None if limit is None else limit / 1000,
+            temperature_celsius=device.either(
+                pynvml.nvmlDeviceGetTemperatureV, pynvml.nvmlDeviceGetTemperature, pynvml.NVML_TEMPERATURE_GPU
+            ),
+            memory_temperature_celsius=fields.get(MEMORY_TEMPERATURE),
+            clocks_hertz=_clocks(device, pynvml.nvmlDeviceGetClockInfo),
+            throttled=throttled(reasons),
+            ecc_errors={kind: count for kind, field in ECC.items() if (count := fields.get(field)) is not None},
+            repair_pending=repair_pending(fields),
+            pcie_received_bytes=fields.get(PCIE_RECEIVED),
+            pcie_sent_bytes=fields.get(PCIE_SENT),
+            nvlink_received_bytes=nvlink_bytes(fields, NVLINK_RECEIVED),
+            nvlink_sent_bytes=nvlink_bytes(fields, NVLINK_SENT),
+            nvlink_errors=nvlink_errors(fields),
+            mig=mig,
+            pids=_pids(device),
+        )
+
+    def _instance_samples(self, device: Device) -> Iterator[GpuSample]:
+        for index in range(device.ask(pynvml.nvmlDeviceGetMaxMigDeviceCount) or 0):
+            handle = device.ask(pynvml.nvmlDeviceGetMigDeviceHandleByIndex, index)
+            if handle is None:
+                continue
+            name = f"{self._known.gpu}:{index}"
+            instance = self._instances.setdefault(name, Device(handle))
+            instance.handle = handle  # of the instance that is there now
+            uuid = instance.ask(pynvml.nvmlDeviceGetUUID)
+            memory = instance.ask(pynvml.nvmlDeviceGetMemoryInfo)
+            if uuid is not None:
+                yield GpuSample(
+                    gpu=name,
+                    uuid=uuid,
+                    name=instance.ask(pynvml.nvmlDeviceGetName),
+                    pci=self._known.pci,
+                    memory_used_bytes=memory and memory.used,
+                    memory_total_bytes=memory and memory.total,
+                    pids=_pids(instance),
+                    nics=self._known.nics,
+                )
+
+
+def sysfs_address(bus_id: str) -> str:
+    """0000:3b:00.0 for NVML's 00000000:3B:00.0: sysfs writes a domain with four digits, more only where it needs."""
+    domain, _, rest = bus_id.lower().partition(":")
+    return f"{int(domain, 16):04x}:{rest}"
+
+
+def nvlink_bytes(fields: Mapping[Field, int | None], counters: Mapping[Field, int]) -> int | None:
+    """By the counter that this generation of cards has."""
+    return next((count * unit for field, unit in counters.items() if (count := fields.get(field)) is not None), None)
+
+
+def nvlink_errors(fields: Mapping[Field, int | None]) -> int | None:
+    """Of all kinds the card counts; unknown where one could not be read, lest the sum go back."""
+    counts = [fields[field] for field in NVLINK_ERRORS if field in fields]
+    known = [count for count in counts if count is not None]
+    return sum(known) if counts and len(known) == len(counts) else None
+
+
+def repair_pending(fields: Mapping[Field, int | None]) -> bool | None:
+    """A card retires pages or remaps rows, by its generation."""
+    known = [pending for field in REPAIRS if (pending := fields.get(field)) is not None]
+    return any(known) if known else None
+
+
+def throttled(reasons: int | None) -> dict[str, bool]:
+    """By reason."""
+    return {} if reasons is None else {name: bool(reasons & bit) for name, bit in THROTTLES.items()}
+
+
+def _clocks(device: Device, function: Callable[..., Any]) -> dict[str, float]:
+    clocks = {domain: device.ask(function, number) for domain, number in CLOCKS.items()}
+    return {domain: clock * MEGAHERTZ for domain, clock in clocks.items() if clock is not None}
+
+
+def _pids(device: Device) -> tuple[int, ...]:
+    # by this name: the one without a version raises an error of its own where the library lacks the function
+    processes = device.ask(pynvml.nvmlDeviceGetComputeRunningProcesses_v3)
+    return tuple(sorted({process.pid for process in processes or ()}))

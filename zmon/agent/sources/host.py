@@ -1,0 +1,98 @@
+"""Is the host itself short of processors or memory, and who waits for them?
+
+Layout, proc(5): /proc/stat counts clock ticks, /proc/meminfo KiB, /proc/vmstat events, all since boot. `user` holds
+`guest` too, and `nice` holds `guest_nice`: a sum of all modes counts guests twice. Documentation/accounting/psi.rst:
+/proc/pressure has microseconds in which some task, or all of them, waited; a kernel without it, or with it switched
+off (`psi=0`), leaves it unknown.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from zmon.agent.sources.reading import Reading
+from zmon.errors import SourceUnavailable
+from zmon.schema.host import HostLoad
+
+MODES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal", "guest", "guest_nice")
+RESOURCES = ("cpu", "memory", "io")
+TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+KIBIBYTE = 1024
+
+
+class HostSource:
+    """Processor time by mode, queues, memory, swap, faults, OOM kills and pressure."""
+
+    name = "host"
+    field = "load"
+    interval_seconds = 2.0
+
+    def __init__(self, proc: Path = Path("/proc")) -> None:
+        self._proc = proc
+
+    def read(self) -> Reading:
+        """The load of this host."""
+        try:
+            meminfo = (self._proc / "meminfo").read_text(errors="replace")
+        except (FileNotFoundError, PermissionError) as error:
+            raise SourceUnavailable(
+                f"cannot read {self._proc}/meminfo", f"{error.strerror}", "mount /proc where the agent runs"
+            ) from error
+        pressure = {resource: self._text(f"pressure/{resource}") for resource in RESOURCES}
+        load = host_load(meminfo, self._text("stat"), self._text("vmstat"), pressure)
+        return Reading(load, () if load.cpu_seconds else (f"cannot tell processor time from {self._proc}/stat",))
+
+    def _text(self, name: str) -> str:
+        """Content of a file; nothing where it cannot be read, as with pressure that is compiled in but off."""
+        try:
+            return (self._proc / name).read_text(errors="replace")
+        except OSError:
+            return ""
+
+
+def host_load(meminfo: str, stat: str, vmstat: str, pressure: dict[str, str]) -> HostLoad:
+    """The load as these files tell it; what they do not tell is unknown. Raises ValueError without the memory."""
+    waited = {resource: _stalls(text) for resource, text in pressure.items()}
+    return HostLoad(
+        cpu_seconds=_cpu_seconds(stat),
+        memory_available_bytes=_bytes(meminfo, "MemAvailable"),
+        memory_total_bytes=_bytes(meminfo, "MemTotal"),
+        swap_used_bytes=_bytes(meminfo, "SwapTotal") - _bytes(meminfo, "SwapFree"),
+        runnable=_number(stat, "procs_running"),
+        blocked=_number(stat, "procs_blocked"),
+        major_faults=_number(vmstat, "pgmajfault"),
+        oom_kills=_number(vmstat, "oom_kill"),
+        pressure_seconds={resource: stalls["some"] for resource, stalls in waited.items() if "some" in stalls},
+        full_pressure_seconds={
+            resource: stalls["full"]
+            for resource, stalls in waited.items()
+            if "full" in stalls and resource != "cpu"  # of a whole host it has no meaning: the kernel writes 0 for it
+        },
+    )
+
+
+def _cpu_seconds(stat: str) -> dict[str, float]:
+    """By mode, all processors together."""
+    line = re.match(r"cpu +([\d ]+)\n", stat)
+    ticks = line[1].split() if line else []
+    return {mode: int(count) / TICKS_PER_SECOND for mode, count in zip(MODES, ticks, strict=False)}
+
+
+def _stalls(text: str) -> dict[str, float]:
+    """Seconds by `some` and `full`."""
+    return {who: int(micros) / 1e6 for who, micros in re.findall(r"^(some|full) .*total=(\d+)$", text, re.M)}
+
+
+def _bytes(meminfo: str, name: str) -> int:
+    kibibytes = _number(meminfo, name)
+    if kibibytes is None:
+        raise ValueError(f"meminfo has no {name}")
+    return kibibytes * KIBIBYTE
+
+
+def _number(text: str, name: str) -> int | None:
+    """The number on the line that begins with the name: `MemTotal:  123 kB`, `oom_kill 0`."""
+    line = re.search(rf"^{name}:? +(\d+)", text, re.M)
+    return int(line[1]) if line else None

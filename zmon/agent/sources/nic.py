@@ -1,0 +1,138 @@
+"""What did each network interface carry, and is its link up?
+
+Layout: Documentation/ABI/testing/sysfs-class-net and sysfs-class-net-statistics; `speed` is in Mbit/s. The same
+files tell of cards, bonds, VLANs, veth and loopback. One odd interface never hides the others: what cannot be read of
+it is unknown. A host of many containers has thousands of interfaces: the cards, bonds and loopback come first.
+
+`carrier` is never read and `speed` seldom: both wait for the kernel's rtnl lock, which is held for seconds where
+containers come and go. `operstate` tells the same without it (Documentation/networking/operstates.rst).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Set
+from pathlib import Path
+
+from zmon.agent.sources.counters import Totals
+from zmon.agent.sources.pci import pci_address
+from zmon.agent.sources.reading import Reading
+from zmon.agent.sources.sysfs import Attributes, link_target, names_in
+from zmon.errors import SourceUnavailable
+from zmon.schema.host import NicSample
+
+MAX_INTERFACES = 64
+LISTING_READS = 10  # a listing of more than that is looked at anew every so many reads: 10,000 names take 5 ms
+BONDS = "bonding_masters"  # a file among the interfaces
+ERROR_COUNTERS = {
+    "carrier_down_count": "carrier_down_count",  # how often the link went down
+    "rx_errors": "statistics/rx_errors",
+    "tx_errors": "statistics/tx_errors",
+    "rx_dropped": "statistics/rx_dropped",
+    "tx_dropped": "statistics/tx_dropped",
+}
+SPEED_READS = 60  # speed is read when the link changed, and every so many reads: a bond's changes with its members
+OPERSTATE = re.compile("(up|down|unknown|dormant|testing|lowerlayerdown|notpresent)$")
+UP = ("up", "unknown")  # unknown: it runs, and the driver tells no more; so does loopback
+MEGABIT = 1_000_000 / 8
+
+
+class NicSource:
+    """Every interface under /sys/class/net that is, or has ever been, up: at most MAX_INTERFACES."""
+
+    name = "nic"
+    field = "nics"
+    interval_seconds = 1.0
+
+    def __init__(self, sys: Path = Path("/sys")) -> None:
+        self._root = sys / "class/net"
+        self._totals = Totals()
+        self._listing: frozenset[str] = frozenset()
+        self._cards: dict[str, str] = {}  # where those lie that are no virtual devices
+        self._chosen: tuple[str, ...] = ()
+        self._speeds: dict[str, tuple[object, int | None]] = {}  # with the state of the link at that time
+        self._reads = 0
+
+    def read(self) -> Reading:
+        """One sample per interface, by name."""
+        self._choose()
+        samples, dropped = [], []
+        for name in self._chosen:
+            try:
+                with Attributes(name, f"{self._root}/{name}") as files:
+                    sample = self._sample(name, files)
+            except FileNotFoundError:  # it went since it was listed
+                continue
+            except OSError as error:
+                dropped.append(f"{name}: {error.strerror}")
+                continue
+            if sample.up or sample.received_bytes or sample.transmitted_bytes:
+                samples.append(sample)
+            if files.odd is not None:
+                dropped.append(files.odd)
+        self._totals.keep(self._chosen)
+        if left_out := len(self._listing) - len(self._chosen):
+            dropped.append(f"{left_out} of {len(self._listing)} interfaces: no more than {MAX_INTERFACES} are read")
+        return Reading(tuple(samples), tuple(dropped))
+
+    def _choose(self) -> None:
+        """Which interfaces to sample; made anew when the listing has changed."""
+        self._reads += 1
+        if len(self._listing) > MAX_INTERFACES and self._reads % LISTING_READS:
+            return
+        try:
+            listing = frozenset(names_in(self._root))
+            bonds = (self._root / BONDS).read_text().split() if BONDS in listing else ()
+        except (FileNotFoundError, NotADirectoryError, PermissionError) as error:
+            raise SourceUnavailable(
+                f"cannot read {self._root}", f"{error.strerror}", "mount /sys where the agent runs"
+            ) from error
+        listing -= {BONDS}
+        if not listing:
+            raise SourceUnavailable(
+                "no network interface", f"{self._root} is empty", "mount the host's /sys where the agent runs"
+            )
+        if listing == self._listing:
+            return
+        links = {name: link_target(f"{self._root}/{name}") for name in listing - self._listing}
+        cards = self._cards | {name: link for name, link in links.items() if link and "/virtual/" not in link}
+        self._cards = {name: link for name, link in cards.items() if name in listing}
+        self._listing = listing
+        self._chosen = choose(listing, {"lo", *self._cards, *bonds})
+        self._speeds = {name: speed for name, speed in self._speeds.items() if name in self._chosen}
+
+    def _sample(self, name: str, files: Attributes) -> NicSample:
+        state = files.find("operstate", OPERSTATE)
+        errors = {counter: self._count(name, files, path) for counter, path in ERROR_COUNTERS.items()}
+        speed = self._speed(name, files, (state, errors["carrier_down_count"]))
+        return NicSample(
+            device=name,
+            transport="tcp",
+            up=None if state is None else state in UP,
+            speed_bytes_per_second=speed * MEGABIT if speed is not None and speed > 0 else None,  # -1: none
+            received_bytes=self._count(name, files, "statistics/rx_bytes"),
+            transmitted_bytes=self._count(name, files, "statistics/tx_bytes"),
+            errors={counter: count for counter, count in errors.items() if count is not None},
+            bond=_bond(files),
+            pci=pci_address(self._cards.get(name, "")),
+        )
+
+    def _speed(self, name: str, files: Attributes, link: object) -> int | None:
+        known = self._speeds.get(name)
+        if known is None or known[0] != link or self._reads % SPEED_READS == 0:
+            known = self._speeds[name] = link, files.number("speed")
+        return known[1]
+
+    def _count(self, name: str, files: Attributes, path: str) -> int | None:
+        value = files.number(path)
+        return None if value is None else self._totals.total(name, path, value)
+
+
+def choose(names: Set[str], first: Set[str]) -> tuple[str, ...]:
+    """The interfaces to sample, by name: those that come first, then as many others as there is room for."""
+    return tuple(sorted(sorted(names, key=lambda name: (name not in first, name))[:MAX_INTERFACES]))
+
+
+def _bond(files: Attributes) -> str | None:
+    master = files.link("master")  # a port of a bridge has one, too
+    return master if master and files.text("bonding_slave/state") is not None else None

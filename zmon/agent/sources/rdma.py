@@ -1,0 +1,195 @@
+"""What did each RDMA port carry, is its link up, and what went wrong on it?
+
+Layout: Documentation/ABI/stable/sysfs-class-infiniband, one folder per port, `counters` with InfiniBand's own
+PortCounters and `hw_counters` with the driver's, which some kernels keep at the device instead of the port. Bytes:
+`port_rcv_data` and `port_xmit_data` count words of 4 bytes; drivers without them count bytes by names of their own.
+What RDMA carries is not in the counters of the network interface on the same card.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from pathlib import Path
+
+from zmon.agent.sources.counters import Totals
+from zmon.agent.sources.pci import pci_address
+from zmon.agent.sources.reading import Reading
+from zmon.agent.sources.sysfs import Attributes, link_target, names_in
+from zmon.errors import SourceUnavailable
+from zmon.schema.host import NicSample
+
+MAX_PORTS = 64
+ACTIVE, LINK_UP = 4, 5  # of `state` and of `phys_state`
+GIGABIT = 1_000_000_000 / 8
+
+# Bytes that one count is worth, by counter or sum of counters. The first that the port has is taken.
+RECEIVED = {
+    "port_rcv_data": 4,  # mlx5, mlx4, hfi1
+    "rx_bytes": 1,  # efa, bnxt_re
+    "rx_rdma_ucast_bytes": 1,  # ionic
+    "rx_bytes_cnt": 1,  # erdma
+    "hw_rx_bytes_cnt": 1,  # erdma, the vendor's own
+    "ip4InOctets ip6InOctets": 1,  # irdma
+}
+TRANSMITTED = {
+    "port_xmit_data": 4,
+    "tx_bytes": 1,
+    "tx_rdma_ucast_bytes": 1,
+    "tx_bytes_cnt": 1,
+    "hw_tx_bytes_cnt": 1,
+    "ip4OutOctets ip6OutOctets": 1,
+}
+
+# What tells of a sick link or a full network, by the driver that names it so. Newer bnxt_re takes mlx5's names.
+ERROR_COUNTERS = frozenset(
+    name
+    for names in (
+        # InfiniBand PortCounters
+        "symbol_error link_error_recovery link_downed port_rcv_errors port_rcv_remote_physical_errors",
+        "port_xmit_discards port_xmit_wait local_link_integrity_errors excessive_buffer_overrun_errors",
+        # mlx5
+        "out_of_buffer out_of_sequence duplicate_request packet_seq_err implied_nak_seq_err local_ack_timeout_err",
+        "rnr_nak_retry_err np_cnp_sent np_ecn_marked_roce_packets rp_cnp_handled rp_cnp_ignored rx_icrc_encapsulated",
+        "roce_adp_retrans roce_adp_retrans_to roce_slow_restart roce_slow_restart_cnps roce_slow_restart_trans",
+        # bnxt_re
+        "to_retransmits seq_err_naks_rcvd max_retry_exceeded rnr_naks_rcvd missing_resp unrecoverable_err",
+        "oos_drop_count rx_out_of_buffer rx_roce_errors rx_roce_discards tx_roce_errors tx_roce_discards",
+        "rx_cnp_pkts tx_cnp_pkts rx_ecn_marked_pkts",
+        # irdma, older kernels with the prefix tcp
+        "RetransSegs tcpRetransSegs InProtoErrors tcpInProtoErrors InOptErrors tcpInOptErrors rxVlanErrors",
+        "ip4InDiscards ip6InDiscards cnpSent cnpHandled cnpIgnored RxECNMrkd",
+        # efa
+        "rx_drops retrans_bytes retrans_pkts retrans_timeout_events unresponsive_remote_events",
+        "impaired_remote_conn_events rdma_read_wr_err rdma_write_wr_err",
+        # ionic
+        "tx_rdma_ack_timeout tx_rdma_retx_pkts req_tx_retry_excd_err req_rx_pkt_seq_err resp_rx_outof_buf",
+        "resp_rx_outouf_seq rx_rdma_cnp_pkts tx_rdma_cnp_pkts rx_rdma_ecn_pkts",
+        # mana
+        "requester_timeout requester_oos_nak requester_rnr_nak requester_implicit_nak requester_retries_exceeded",
+        "requester_rnr_nak_retries_exceeded responder_rnr_nak responder_oos responder_dup_request received_cnps",
+    )
+    for name in names.split()
+) | {"RNR sent", "RNR received", "RTO", "Rcvd Out of order packets", "Nak Sequence Error", "CRC errors"}  # irdma gen3
+
+_STATE = re.compile(r"(\d{1,2}): ")  # 4: ACTIVE
+_RATE = re.compile(r"(\d+(?:\.\d+)?) Gb/sec")  # 200 Gb/sec (4X HDR)
+
+
+class RdmaSource:
+    """Every port under /sys/class/infiniband: at most MAX_PORTS."""
+
+    name = "rdma"
+    field = "rdma"
+    interval_seconds = 2.0  # the card's firmware is asked for every PortCounter
+
+    def __init__(self, sys: Path = Path("/sys")) -> None:
+        self._root = sys / "class/infiniband"
+        self._totals = Totals()
+
+    def read(self) -> Reading:
+        """One sample per port, by device."""
+        ports, dropped = self._ports()
+        samples = []
+        for device, number, alone in ports[:MAX_PORTS]:
+            name = f"{device}:{number}"
+            try:
+                with Attributes(name, f"{self._root}/{device}/ports/{number}") as files:
+                    sample = self._sample(device, number, alone, files)
+            except FileNotFoundError:  # it went since it was listed
+                continue
+            except OSError as error:
+                dropped.append(f"{name}: {error.strerror}")
+                continue
+            if sample is not None:
+                samples.append(sample)
+            if files.odd is not None:
+                dropped.append(files.odd)
+        self._totals.keep({f"{device}:{number}" for device, number, _ in ports})
+        if len(ports) > MAX_PORTS:
+            dropped.append(f"{len(ports) - MAX_PORTS} of {len(ports)} ports: no more than {MAX_PORTS} are read")
+        return Reading(tuple(samples), tuple(dropped))
+
+    def _ports(self) -> tuple[list[tuple[str, str, bool]], list[str]]:
+        """Device, number, and whether it is the device's only port; and a line for each device without any."""
+        try:
+            devices = sorted(names_in(self._root))
+        except FileNotFoundError:
+            devices = []
+        if not devices:
+            raise SourceUnavailable("no RDMA device", f"none in {self._root}")
+        ports: list[tuple[str, str, bool]] = []
+        faults: list[str] = []
+        for device in devices:
+            try:
+                numbers = sorted(name for name in names_in(self._root / device / "ports") if name.isdecimal())
+            except OSError as error:
+                faults.append(f"{device}: cannot list its ports: {error.strerror}")
+            else:
+                ports.extend((device, number, len(numbers) == 1) for number in numbers)
+        return ports, faults
+
+    def _sample(self, device: str, number: str, alone: bool, files: Attributes) -> NicSample | None:
+        name = f"{device}:{number}"
+        kind = transport(
+            files.text("../../node_type") or "",
+            files.text("link_layer") or "",
+            files.link("../../device/driver"),
+        )
+        if kind is None:
+            files.note("cannot tell its transport")
+            return None
+        counters = _counters(self._root / device / "ports" / number, alone)
+
+        def count(counter: str) -> int | None:
+            value = files.number(counters[counter]) if counter in counters else None
+            return None if value is None else self._totals.total(name, counter, value)
+
+        def traffic(units: dict[str, int]) -> int | None:
+            for summands, unit in units.items():
+                counts = [count(counter) for counter in summands.split()]
+                known = [number for number in counts if number is not None]
+                if len(known) == len(counts):
+                    return sum(known) * unit
+            return None
+
+        errors = {counter: count(counter) for counter in sorted(ERROR_COUNTERS & counters.keys())}
+        rate = files.find("rate", _RATE)
+        return NicSample(
+            device=name,
+            transport=kind,
+            up=is_up(files.find("state", _STATE), files.find("phys_state", _STATE)),
+            speed_bytes_per_second=None if rate is None else float(rate) * GIGABIT,
+            received_bytes=traffic(RECEIVED),
+            transmitted_bytes=traffic(TRANSMITTED),
+            errors={counter: number for counter, number in errors.items() if number is not None},
+            pci=pci_address(link_target(f"{self._root}/{device}")),
+        )
+
+
+def transport(node_type: str, link_layer: str, driver: str) -> str | None:
+    """How the port speaks to others; None where the device does not tell."""
+    if driver == "efa":  # its link layer is none of the two
+        return "efa"
+    if not node_type:
+        return None
+    if "RNIC" in node_type:
+        return "iwarp"
+    return {"InfiniBand": "infiniband", "Ethernet": "roce"}.get(link_layer)
+
+
+def is_up(state: str | None, phys_state: str | None) -> bool | None:
+    """Whether data can pass, given the numbers of the logical and of the physical state."""
+    if int(phys_state or 0) not in (LINK_UP, 0):  # 0: the driver does not tell
+        return False
+    return None if state is None else int(state) == ACTIVE
+
+
+def _counters(port: Path, alone: bool) -> dict[str, str]:
+    """The port's counters: file by name. Those of the device are the port's if it has no other."""
+    found: dict[str, str] = {}
+    for folder in ("counters", "hw_counters", "../../hw_counters") if alone else ("counters", "hw_counters"):
+        with suppress(OSError):  # not every driver has all of them
+            for name in names_in(port / folder):
+                found.setdefault(name, f"{folder}/{name}")
+    return found
