@@ -9,9 +9,9 @@ import pytest
 from aiohttp.test_utils import unused_port
 
 from tests.build import NOW, finding
-from tests.capsule.build import EVIDENCE, made
-from zmon.capsule import Brief, Folder
+from tests.hub.incidents.build import EVIDENCE, made
 from zmon.cli import main
+from zmon.hub.incidents import Brief, Folder
 
 
 @pytest.fixture

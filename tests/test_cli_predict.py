@@ -7,9 +7,9 @@ from click.testing import CliRunner
 
 from tests.offline.comm_bench.test_curve import TWO_HOSTS
 from tests.scaling.test_fit import point
-from zmon.baselines import FOLDER, Baselines
 from zmon.cli import cli
 from zmon.errors import UsageError
+from zmon.hub.baseline_store import FOLDER, Baselines
 from zmon.offline.comm_bench import write
 
 

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from tests.places import REPOSITORY
-from zmon.baselines import Baselines
+from zmon.hub.baseline_store import Baselines
 
 FAST = ("--rounds", "1", "--seconds", "2")
 

@@ -15,9 +15,9 @@ import zmon
 from bench.dashboard import concluded
 from bench.dashboard.scene import JOB, OPS, PLAYED_SECONDS, SAMPLES, SLOW, STEP_SECONDS, Scene, sources
 from zmon import detectors
-from zmon.capsule.record import Brief
 from zmon.detectors.verdict import rank_row
-from zmon.hub.scaling_answer import asked
+from zmon.hub.api.scaling import asked
+from zmon.hub.incidents.record import Brief
 from zmon.scaling.fit import Model, fit
 from zmon.scaling.size_table import find, told
 from zmon.scaling.what_if import CHANGES

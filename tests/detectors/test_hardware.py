@@ -6,7 +6,7 @@ import pytest
 
 from tests.build import finished, rank_state, snapshot
 from zmon.detectors.hardware import Hardware
-from zmon.link import working
+from zmon.hub.agent_link import working
 from zmon.schema.host import GpuSample, HostSample, HostWindow, NicSample
 
 CARD = GpuSample("0", "GPU-a", ecc_errors={"volatile_uncorrected": 0}, repair_pending=False)

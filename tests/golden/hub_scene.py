@@ -23,19 +23,19 @@ from tests.build import (
     step_record,
     waiting,
 )
-from tests.capsule.build import EVIDENCE, made
 from tests.detectors.slow_jobs import cards, job, slow, then, well
 from tests.detectors.test_imbalance import HOT
 from tests.detectors.test_input_bound import seen as starved
 from tests.detectors.test_input_bound import waiting as for_data
 from tests.detectors.test_slowdown import WELL, part
 from tests.detectors.test_slowdown import seen as slowed
+from tests.hub.incidents.build import EVIDENCE, made
 from tests.metrics.scene import FULL_HOST, FULL_RANK, LOST_GPU, SOURCES
 from tests.scaling.test_fit import point
-from zmon.baselines import FOLDER, Baselines
-from zmon.capsule import Folder, Moment
 from zmon.detectors import ALL
 from zmon.hub import Hub, HubConfig
+from zmon.hub.baseline_store import FOLDER, Baselines
+from zmon.hub.incidents import Folder, Moment
 from zmon.schema.finding import Finding
 from zmon.schema.host import HostSample, HostWindow, TcpSample
 from zmon.schema.rank import LastWords

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from tests.build import JOB, agent_report, job_steps, rank_state, snapshot, step_record
-from zmon.hub.book import Book
+from zmon.hub.job_state import Book
 from zmon.job.baseline import LEARNED_STRETCHES, STRETCH_SECONDS, STRETCH_STEPS, Learning, alike, stretch
 from zmon.job.time_account import Account
 

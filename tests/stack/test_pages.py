@@ -22,7 +22,7 @@ from tests import build
 from tests.boxes import eventually
 from tests.places import REPOSITORY
 from zmon import metrics
-from zmon.journal import Journal
+from zmon.hub.journal import Journal
 from zmon.schema.finding import Finding
 from zmon.stack import RULES, find_program
 from zmon.stack.config import alertmanager_yaml, prometheus_yaml

@@ -13,11 +13,11 @@ import click
 import msgspec
 from rich.console import Console
 
-from zmon.capsule import Brief, Capsule, Folder, text
-from zmon.capsule.folder import REPORT
-from zmon.capsule.offenders import by_host
 from zmon.cli.options import HUB_URL, data_dir_option, stack_url
 from zmon.errors import NotServed, Unreachable, UsageError
+from zmon.hub.incidents import Brief, Capsule, Folder, text
+from zmon.hub.incidents.folder import REPORT
+from zmon.hub.incidents.offenders import by_host
 from zmon.web import client
 
 T = TypeVar("T")

@@ -9,9 +9,9 @@ import click
 import msgspec
 from rich.console import Console
 
-from zmon.baselines import FOLDER, Baselines
 from zmon.cli.options import data_dir_option
 from zmon.errors import UsageError
+from zmon.hub.baseline_store import FOLDER, Baselines
 from zmon.offline.comm_bench import links, read
 from zmon.prediction_table import prediction_table
 from zmon.probe.launch import check_job_id

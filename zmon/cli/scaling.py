@@ -11,8 +11,8 @@ import click
 import msgspec
 from rich.console import Console
 
-from zmon.baselines import FOLDER, Baselines
 from zmon.cli.options import data_dir_option
+from zmon.hub.baseline_store import FOLDER, Baselines
 from zmon.offline.comm_bench import links, read
 from zmon.offline.compare import Series
 from zmon.offline.sweep import Failed, Size, command_at, run_at, settled, sizes, template

@@ -18,16 +18,16 @@ from aiohttp import web
 
 from zmon import detectors
 from zmon.errors import Unreachable
-from zmon.hub.answers import Answers
-from zmon.hub.book import Books
+from zmon.hub.agent_link import FORGET_SECONDS, AgentLink
+from zmon.hub.api.answers import Answers
+from zmon.hub.api.incidents import IncidentAnswers
+from zmon.hub.api.view import view
 from zmon.hub.config import HubConfig
 from zmon.hub.gathering import Gathering
-from zmon.hub.incident_answers import IncidentAnswers
-from zmon.hub.incidents import Incidents
-from zmon.hub.view import view
+from zmon.hub.incidents.collector import Incidents
+from zmon.hub.job_state import Books
+from zmon.hub.journal import Journal
 from zmon.job.timeline import snapshots
-from zmon.journal import Journal
-from zmon.link import FORGET_SECONDS, AgentLink
 from zmon.schema.agent import AgentReport
 from zmon.schema.job import JobView
 from zmon.schema.snapshot import Snapshot

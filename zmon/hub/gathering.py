@@ -15,10 +15,10 @@ import aiohttp
 import msgspec
 
 from zmon.agent import flight
-from zmon.hub.book import Books
+from zmon.hub.agent_link import AgentLink
 from zmon.hub.config import HubConfig
-from zmon.journal import Journal
-from zmon.link import AgentLink
+from zmon.hub.job_state import Books
+from zmon.hub.journal import Journal
 from zmon.schema.finding import Finding
 from zmon.schema.flight import Flight
 from zmon.schema.rank import RankState

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from zmon import detectors
-from zmon.hub.book import Book
 from zmon.hub.config import HubConfig
+from zmon.hub.job_state import Book
 from zmon.job.time_account import Account
 from zmon.offline.analyze.rows import StepLog
 from zmon.schema.agent import AgentReport, AgentStatus

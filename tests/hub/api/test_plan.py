@@ -1,0 +1,96 @@
+"""Plan and reality of a job, side by side."""
+
+from tests.build import JOB, plan, rank_state
+from tests.hub.fakes import FakeAgent, halves, healthy
+from tests.hub.test_job_state import steps
+
+
+async def rows(door):
+    return (await door.get(f"/api/v1/jobs/{JOB}/plan"))["ranks"]
+
+
+def planning(plan_, uid="uid-0"):
+    agent = FakeAgent(*healthy())
+    agent.plans, agent.plans_version = {uid: plan_}, "first"
+    return agent
+
+
+def test_what_was_planned_stands_beside_what_is(play):
+    agent = planning(plan(seconds=(0.02, 0.01, 0.01, 0.01), totals={"samples_per_second": 5.0}))
+
+    async def scenario(door):
+        await door.passes(1)
+        agent.records = steps(1, 5)
+        await door.passes()
+        first = (await rows(door))[0]
+        assert (first["rank"], first["host"], first["tables"], first["num_tables"]) == (0, "node-a", ["t0"], 1)
+        assert (first["planned"]["seconds"], first["measured"]["seconds"]) == (0.02, 0.01)
+        assert (first["planned"]["received_bytes"], first["measured"]["received_bytes"]) == (60_000, 8)
+        assert (first["planned"]["lookups"], first["measured"]["lookups"]) == (1000, None)  # none are told
+        assert first["measured"]["memory_bytes"] == 200_000_000
+        assert (await door.get(f"/api/v1/jobs/{JOB}/plan"))["totals"] == {"samples_per_second": 5.0}
+        await door.get("/api/v1/jobs/nothing/plan", status=404)
+
+    play(scenario, agent)
+
+
+def test_plan_is_asked_for_again_only_when_it_is_another(play):
+    agent = planning(plan())
+
+    async def scenario(door):
+        await door.passes(4)
+        asked = [path.partition("?")[2] for path in agent.asked if "snapshot" in path]
+        assert asked[0] == "about=8"
+        assert all("plans=first" in path for path in asked[1:])
+        assert (await rows(door))[2]["tables"] == ["t2"]
+        agent.plans, agent.plans_version = {"uid-0": plan(("a",), ("b",), ("c",), ("d",))}, "second"
+        await door.passes()
+        assert (await rows(door))[2]["tables"] == ["c"]
+
+    play(scenario, agent)
+
+
+def test_job_without_a_plan_has_rows_without_one(play):
+    async def scenario(door):
+        await door.passes(1)
+        answer = await door.get(f"/api/v1/jobs/{JOB}/plan")
+        assert (answer["totals"], answer["ranks"][3]["planned"], answer["ranks"][3]["tables"]) == (None, None, [])
+
+    play(scenario, FakeAgent(*healthy()))
+
+
+def test_plan_of_another_start_or_of_another_number_of_ranks_is_not_taken(play):
+    agent = planning(plan(), uid="uid-of-yesterday")
+    agent.plans["uid-0"] = plan(("t0",), ("t1",))
+
+    async def scenario(door):
+        await door.passes()
+        assert (await rows(door))[0]["planned"] is None
+
+    play(scenario, agent)
+
+
+def test_restarted_job_has_no_plan_until_it_tells_one(play):
+    agent = planning(plan())
+
+    async def scenario(door):
+        await door.passes()
+        assert (await rows(door))[0]["planned"] is not None
+        agent.ranks = [rank_state(r, attempt=1, run_uid=f"again-{r}", start=1.9e9) for r in range(4)]
+        await door.passes()
+        assert (await rows(door))[0]["planned"] is None
+
+    play(scenario, agent)
+
+
+def test_plan_stays_while_the_host_of_rank_0_is_out_of_sight(play):
+    here, there = halves()
+    here.plans, here.plans_version = {"uid-0": plan()}, "first"
+
+    async def scenario(door):
+        await door.passes()
+        here.down = True
+        await door.passes()
+        assert [row["tables"] for row in await rows(door)] == [["t0"], ["t1"], ["t2"], ["t3"]]
+
+    play(scenario, here, there)

@@ -1,0 +1,68 @@
+"""The tables of a capsule: each rank as it was, each host as it changed, and what is not there."""
+
+from dataclasses import replace
+
+from tests.build import finding, rank_state
+from tests.hub.incidents.build import made, stalled
+from zmon.schema.host import GpuSample, HostSample, HostWindow, NicSample, TcpSample
+
+
+def nic(device="eth0", received=0, sent=0, errors=None, up=True):
+    return NicSample(device, "tcp", up, 1.25e9, received, sent, errors or {})
+
+
+def gpu(**changes):
+    return replace(GpuSample("0", "GPU-1", utilization_ratio=1.0), **changes)
+
+
+def window(before, now, host="node-a"):
+    return HostWindow(host, 60.0, HostSample(**before), HostSample(**now))
+
+
+def test_row_of_a_rank_says_where_it_was_and_what_its_steps_took():
+    whole, _ = made()
+    culprit, waiting = whole.ranks[2], whole.ranks[0]
+    assert (culprit.culprit, culprit.op, culprit.wait_seconds, culprit.process_state) == (True, None, None, "T")
+    assert (waiting.culprit, waiting.op, waiting.sequence, waiting.wait_seconds) == (False, "all_to_all", 301, 1.0)
+    assert (culprit.self_seconds, waiting.self_seconds, culprit.num_steps) == (0.02, 0.01, 3)
+
+
+def test_rank_whose_agent_is_silent_is_there_and_said_to_be_unwatched():
+    of = replace(stalled(), unwatched=(rank_state(3, host="node-b"),), ranks=stalled().ranks[:3])
+    whole, _ = made(of=of)
+    assert [row.watched for row in whole.ranks] == [True, True, True, False]
+    assert "not watched then" in whole.left_out[-1]
+    assert "node-b" in whole.left_out[-1]
+
+
+def test_counters_of_a_host_are_told_as_what_they_did():
+    idle, busy = (
+        nic(errors={"rx_errors": 5, "same": 1}),
+        nic(received=6000, sent=600, errors={"rx_errors": 8, "same": 1}),
+    )
+    well = gpu(ecc_errors={"volatile_uncorrected": 1})
+    ill = gpu(ecc_errors={"volatile_uncorrected": 3}, xid_errors={79: 1}, throttled={"hw_thermal": True})
+    before = {"nics": (idle,), "gpus": (well,), "tcp": TcpSample(100, ())}
+    now = {"nics": (busy,), "gpus": (ill,), "tcp": TcpSample(130, ())}
+    whole, _ = made(of=replace(stalled(), hardware=(window(before, now),)))
+    (host,) = whole.hosts
+    (card,), (chip,) = host.nics, host.gpus
+    assert (card.received_bytes_per_second, card.transmitted_bytes_per_second) == (100.0, 10.0)
+    assert card.errors == {"rx_errors": 3}
+    assert chip.errors == {"volatile_uncorrected": 2, "xid_79": 1}
+    assert chip.throttled == ("hw_thermal",)
+    assert host.retransmitted_segments == 30
+
+
+def test_counter_that_fell_or_is_new_is_unknown_and_not_0():
+    before, now = {"nics": (nic(received=9000),)}, {"nics": (nic(received=10), nic("eth1", received=5))}
+    whole, _ = made(of=replace(stalled(), hardware=(window(before, now),)))
+    assert [card.received_bytes_per_second for card in whole.hosts[0].nics] == [None, None]
+
+
+def test_culprits_host_is_first_and_the_number_of_hosts_bounded():
+    windows = tuple(window({}, {}, f"node-{number:03}") for number in range(70))
+    whole, _ = made(finding(hosts=("node-069",)), replace(stalled(), hardware=windows))
+    assert [host.host for host in whole.hosts[:2]] == ["node-069", "node-000"]
+    assert len(whole.hosts) == 64
+    assert "the hardware of 6 more hosts" in whole.left_out

@@ -1,0 +1,149 @@
+"""Incidents on disk: whole or not there, however the writing ends, and only the old ones pruned."""
+
+import json
+import os
+import stat
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.build import NOW, finding
+from tests.hub.incidents.build import made
+from zmon.errors import UsageError
+from zmon.hub.incidents import Folder, folder
+
+FILES = {"finding.json", "capsule.json", "steps.jsonl", "report.html"}
+
+
+@pytest.fixture
+def incidents(tmp_path):
+    return Folder(tmp_path)
+
+
+def put(incidents, name="f1", age=0.0, **changes):
+    """Write an incident, as if so many seconds ago."""
+    whole, rows = made(finding(id=name, **changes))
+    place = incidents.write(whole, rows)
+    os.utime(place / "finding.json", (0, (place / "finding.json").stat().st_mtime - age))
+    return place
+
+
+def test_incident_is_a_directory_that_people_and_programs_read(incidents, tmp_path):
+    place = put(incidents)
+    assert place == tmp_path / "incidents/f1"
+    assert {path.name for path in place.iterdir()} == FILES
+    assert json.loads((place / "finding.json").read_bytes())["cause"] == "rank_frozen"
+    told = json.loads((place / "capsule.json").read_bytes())
+    assert (told["schema"], told["finding"]["id"], [r["rank"] for r in told["ranks"]]) == (1, "f1", [0, 1, 2, 3])
+    rows = [json.loads(line) for line in (place / "steps.jsonl").read_bytes().splitlines()]
+    assert len(rows) == 12
+    assert list(rows[0])[:7] == ["job_id", "attempt", "rank", "host", "step", "start", "duration"]
+    assert rows[0]["start"] == NOW - 999
+
+
+def test_what_was_written_is_what_is_read(incidents):
+    whole, rows = made()
+    incidents.write(whole, rows)
+    assert incidents.read("f1") == whole
+
+
+def test_what_jobs_said_is_closed_to_others(incidents):
+    place = put(incidents)
+    assert stat.S_IMODE(place.parent.stat().st_mode) == 0o700
+
+
+def test_update_replaces_each_file_and_keeps_the_steps(incidents):
+    place = put(incidents)
+    before = (place / "steps.jsonl").read_bytes()
+    whole = incidents.read("f1")
+    incidents.write(replace(whole, finding=replace(whole.finding, resolved=NOW + 60)))
+    assert json.loads((place / "finding.json").read_bytes())["resolved"] == NOW + 60
+    assert "resolved after" in (place / "report.html").read_text()
+    assert (place / "steps.jsonl").read_bytes() == before
+    assert [path.name for path in place.parent.iterdir()] == ["f1"]
+
+
+def test_reader_never_sees_half_a_file_while_it_is_updated(incidents):
+    place, over = put(incidents), threading.Event()
+    whole = incidents.read("f1")
+
+    def write():
+        for number in range(20):
+            incidents.write(replace(whole, finding=replace(whole.finding, summary=str(number) * 50_000)))
+        over.set()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    while not over.is_set():
+        assert incidents.read("f1") is not None
+        assert (place / "report.html").read_text().endswith("</html>")
+    writer.join()
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_disk_that_is_full_leaves_what_was_there(incidents, monkeypatch, number):
+    place = put(incidents)
+    before = {path.name: path.read_bytes() for path in place.iterdir()}
+    written = []
+
+    def full(path, data):
+        if len(written) == number:
+            path.write_bytes(data[: len(data) // 2])
+            raise OSError(28, "No space left on device")
+        written.append(path)
+        path.write_bytes(data)
+
+    monkeypatch.setattr(folder, "_write", full)
+    with pytest.raises(OSError, match="No space"):
+        put(incidents, summary="another")
+    with pytest.raises(OSError, match="No space"):
+        put(incidents, "f2")
+    assert {path.name: path.read_bytes() for path in place.iterdir()} == before
+    assert [path.name for path in place.parent.iterdir()] == ["f1"]
+
+
+def test_what_a_hub_that_was_killed_left_half_written_is_cleared(incidents):
+    place = put(incidents)
+    (place.parent / ".f2.abc").mkdir()
+    (place.parent / ".f2.abc/capsule.json").write_text("{")
+    assert [brief.id for brief in incidents.briefs()] == ["f1"]
+    incidents.clear()
+    assert [path.name for path in place.parent.iterdir()] == ["f1"]
+
+
+@pytest.mark.parametrize("name", ["..", ".", "", "../f1", "a/b", ".hidden", "x" * 65, "f1\n", "f1\0", "%2e%2e"])
+def test_id_that_is_none_leads_nowhere(incidents, name):
+    put(incidents)
+    with pytest.raises(UsageError, match="zmon incident"):
+        incidents.place(name)
+
+
+def test_list_is_newest_first_and_leaves_out_what_is_damaged(incidents):
+    put(incidents, "a", detected=NOW)
+    put(incidents, "b", detected=NOW + 5)
+    (put(incidents, "c") / "finding.json").write_text("{")
+    (incidents.root / "stray").write_text("a file")
+    assert [(brief.id, Path(brief.path).name) for brief in incidents.briefs()] == [("b", "b"), ("a", "a")]
+
+
+def test_no_incident_yet_is_an_empty_list(incidents):
+    assert incidents.briefs() == []
+    assert incidents.read("f1") is None
+    assert incidents.prune(()) == []
+
+
+def test_old_ones_are_pruned_but_not_those_that_go_on(incidents):
+    for name, age in (("young", 0), ("old", 31 * 86400), ("going", 31 * 86400)):
+        put(incidents, name, age)
+    assert incidents.prune({"going"}) == ["old"]
+    assert {path.name for path in incidents.root.iterdir()} == {"young", "going"}
+
+
+def test_oldest_are_pruned_where_all_together_are_too_much(incidents, monkeypatch):
+    sizes = [sum(f.stat().st_size for f in put(incidents, name, age).iterdir()) for name, age in
+             (("new", 0), ("middle", 10), ("old", 20), ("going", 30))]  # fmt: skip
+    monkeypatch.setattr(folder, "MAX_BYTES", sum(sizes[:2]) + 10)
+    assert incidents.prune({"going"}) == ["old"]
+    assert {path.name for path in incidents.root.iterdir()} == {"new", "middle", "going"}

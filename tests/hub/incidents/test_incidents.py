@@ -1,0 +1,217 @@
+"""The hub's incidents over agents that say what the test wants: from the first sign to the end."""
+
+import asyncio
+import json
+import time
+
+import pytest
+
+from tests.build import JOB, killed, rank_state, waiting
+from tests.hub.fakes import FakeAgent, frozen, healthy, hub_over, silent, stopped, until
+from tests.hub.incidents.playing import Agent, incident, resolved, whats
+from zmon.hub.incidents.collector import deserves
+from zmon.schema.finding import Finding
+from zmon.schema.host import KernelEvent
+
+
+@pytest.fixture
+def play(tmp_path):
+    """Run a scenario with a hub over one agent."""
+
+    def run(scenario, agent, **config):
+        async def main():
+            async with agent.serve(), hub_over(tmp_path, agent, **config) as door:
+                await asyncio.wait_for(scenario(door), 20)
+
+        asyncio.run(main())
+
+    return run
+
+
+def test_stall_gets_a_capsule_with_everything(play, tmp_path):
+    agent = Agent(*frozen())
+    agent.suspects, agent.version = [{"job_id": JOB, "rank": 2, "reason": "stopped"}], 1
+
+    async def scenario(door):
+        told = await incident(door)
+        place = tmp_path / "incidents" / told["finding"]["id"]
+        assert {path.name for path in place.iterdir()} == {"finding.json", "capsule.json", "steps.jsonl", "report.html"}
+        assert (told["schema"], told["finding"]["cause"], told["stepped"]) == (1, "rank_frozen", [0, 1, 2, 3])
+        assert told["finding"]["evidence"]["stacks"]["2"]["stack"] == "stack of rank 2"
+        assert told["finding"]["evidence"]["stderr_tail"] == {
+            "2": {"text": "rank 2 said", "error": None, "path": "/err", "shared": False}
+        }
+        assert [row["num_steps"] for row in told["ranks"]] == [200] * 4
+        assert len((place / "steps.jsonl").read_bytes().splitlines()) == 800
+        told_by = whats(told)
+        assert told_by[0].startswith("first sign")
+        assert {"found: rank_frozen, critical", "suspected: stopped"} <= set(told_by)
+        assert told_by[-1] == "evidence gathered: stacks, flight records, last lines, steps"
+
+        async def published():
+            (found,) = await door.findings()
+            return found["capsule"] == str(place)
+
+        assert await until(published)
+
+    play(scenario, agent)
+
+
+def test_capsule_says_when_it_is_over_and_keeps_its_steps(play, tmp_path):
+    agent = Agent(*frozen())
+
+    async def scenario(door):
+        first = await incident(door)
+        agent.ranks = healthy()
+
+        async def over():
+            told = await incident(door)
+            return told if told["finding"]["resolved"] else None
+
+        told = await until(over, 8.0)
+        assert whats(told)[:-1] == whats(first)
+        assert whats(told)[-1].startswith("resolved, ")
+        assert told["ranks"] == first["ranks"]
+        place = tmp_path / "incidents" / told["finding"]["id"]
+        assert len((place / "steps.jsonl").read_bytes().splitlines()) == 800
+        assert "resolved after" in (place / "report.html").read_text()
+        assert json.loads((place / "finding.json").read_bytes())["resolved"]
+
+    play(scenario, agent)
+
+
+def test_refined_verdict_is_collected_anew_into_the_same_capsule(play):
+    agent = Agent(*silent())
+
+    async def scenario(door):
+        first = await incident(door)
+        assert first["finding"]["cause"] == "unknown"
+        agent.ranks = frozen()
+
+        async def refined():
+            told = await incident(door)
+            return told if told["finding"]["cause"] == "rank_frozen" else None
+
+        told = await until(refined)
+        assert told["finding"]["id"] == first["finding"]["id"]
+        assert "refined: unknown → rank_frozen" in whats(told)
+        assert sum(what.startswith("evidence gathered") for what in whats(told)) == 2
+        assert [row["rank"] for row in told["ranks"] if row["culprit"]] == [2]
+
+    play(scenario, agent)
+
+
+def test_dead_culprit_is_asked_for_what_it_said_last(play):
+    agent = Agent(killed(2), *(waiting(rank, 1.0) for rank in (0, 1, 3)))
+
+    async def scenario(door):
+        told = await incident(door)
+        assert told["finding"]["cause"] == "rank_exited"
+        assert told["finding"]["evidence"]["stderr_tail"]["2"]["text"] == "rank 2 said"
+        assert told["finding"]["evidence"]["in_flight"]["2"] == {"error": "its process is gone"}
+        assert any("evidence/job/2" in path and "run=uid-2" in path for path in agent.asked)
+
+    play(scenario, agent)
+
+
+def test_kernel_of_another_host_is_told_by_its_corrected_clock(play):
+    agent = Agent(*frozen())
+    agent.ahead = 30.0
+    agent.events = (KernelEvent(time.time() + 25.0, "xid", "0000:3b:00.0", "NVRM: Xid (PCI:0000:3b:00): 79", 79),)
+
+    async def scenario(door):
+        told = await incident(door)
+        (event,) = [moment for moment in told["timeline"] if "Xid" in moment["what"]]
+        ahead, _, what = event["clock"].removeprefix("node-a's clock is ").partition(" s ")
+        assert (float(ahead), what) == (pytest.approx(30.0, abs=3.0), "ahead: corrected")  # the answer took its time
+        assert abs(event["time"] - time.time() + 5.0) < 10.0
+
+    play(scenario, agent)
+
+
+def test_rank_that_the_agent_knows_no_steps_of_is_said_to_be_left_out(play):
+    agent = FakeAgent(*frozen())
+
+    async def scenario(door):
+        told = await incident(door)
+        assert told["stepped"] == []
+        assert any("the steps of rank 0, 1, 2, 3" in line for line in told["left_out"])
+
+    play(scenario, agent)
+
+
+def test_finding_is_published_though_nothing_can_be_written(play, tmp_path, caplog):
+    (tmp_path / "incidents").write_text("a file in its place")
+    agent = Agent(*frozen())
+
+    async def scenario(door):
+        async def failed():
+            return (await door.get("/healthz"))["incidents_unwritten"]
+
+        await door.passes(1)
+        assert await until(failed)
+        await door.passes(5)
+        (found,) = await door.findings()
+        assert (found["cause"], found["capsule"]) == ("rank_frozen", None)
+        agent.ranks = healthy()
+        assert await until(lambda: resolved(door), 8.0)
+
+    play(scenario, agent)
+    assert sum("cannot write the capsule" in line for line in caplog.messages) == 1
+
+
+def test_ids_that_are_none_are_not_found_in_one_line(play):
+    agent = Agent(*frozen())
+
+    async def scenario(door):
+        told = await incident(door)
+        for path in ("nope", "..%2f..%2ffindings.jsonl", ".hidden", "a%00b"):
+            answer = await door.get(f"/api/v1/incidents/{path}", 404)
+            assert "zmon incident" in answer["error"]
+        async with door.client.get(f"/api/v1/incidents/{told['finding']['id']}/report.html") as page:
+            assert page.status == 200
+            assert page.headers["Content-Security-Policy"].startswith("default-src 'none'")
+            assert "rank_frozen" in await page.text()
+        await door.get("/api/v1/incidents/nope/report.html", 404)
+
+    play(scenario, agent)
+
+
+def test_hub_is_quiet_while_the_job_trains_and_keeps_no_incident(play):
+    async def scenario(door):
+        await door.passes(5)
+        assert (await door.get("/api/v1/incidents"))["incidents"] == []
+
+    play(scenario, Agent(*healthy()))
+
+
+@pytest.mark.parametrize(
+    ("severity", "detector", "expected"),
+    [("critical", "coverage", True), ("warning", "straggler", True), ("warning", "hardware", True),
+     ("warning", "stall", True), ("warning", "coverage", False), ("info", "stall", False)],
+)  # fmt: skip
+def test_criticals_and_warnings_of_what_passes_get_a_capsule(severity, detector, expected):
+    found = Finding("f", JOB, detector, "x", severity, (), (), None, 0.0, 0.0, 1.0, "", "", "")
+    assert deserves(found) is expected
+
+
+def test_many_jobs_that_stall_together_get_a_capsule_each(play):
+    ranks = [stopped(0, job_id=f"job-{n}", world_size=1, run_uid=f"u-{n}") for n in range(12)]
+    agent = Agent(*ranks)
+
+    async def scenario(door):
+        await incident(door, 12)
+
+    play(scenario, agent)
+
+
+def test_rank_state_is_that_of_the_finding_not_of_the_end(play):
+    agent = Agent(*frozen())
+
+    async def scenario(door):
+        first = await incident(door)
+        agent.ranks = [rank_state(rank, step=200) for rank in range(4)]
+        await until(lambda: resolved(door), 8.0)
+        assert [row["step"] for row in (await incident(door))["ranks"]] == [row["step"] for row in first["ranks"]]
+
+    play(scenario, agent)

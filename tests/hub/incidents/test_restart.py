@@ -1,0 +1,60 @@
+"""A hub that is started again goes on with its incidents."""
+
+import asyncio
+import shutil
+
+from tests.hub.fakes import frozen, healthy, hub_over, until
+from tests.hub.incidents.playing import Agent, incident, resolved, whats
+
+
+def test_restart_of_the_hub_goes_on_with_the_capsule(tmp_path):
+    async def main():
+        agent = Agent(*frozen())
+        async with agent.serve():
+            async with hub_over(tmp_path, agent) as door:
+                before = await incident(door)
+                assert await until(lambda: _filed(door))
+            async with hub_over(tmp_path, agent) as door:
+                await door.passes(5)
+                assert len((await door.get("/api/v1/incidents"))["incidents"]) == 1
+                agent.ranks = healthy()
+                assert await until(lambda: resolved(door), 8.0)
+
+                async def over():
+                    told = await incident(door)
+                    return told if told["finding"]["resolved"] else None
+
+                after = await until(over)
+                assert whats(after)[: len(before["timeline"])] == whats(before)
+                assert after["collected"] == before["collected"]
+
+    asyncio.run(asyncio.wait_for(main(), 30))
+
+
+async def _filed(door):
+    found = await door.findings()
+    return found and found[0]["capsule"]
+
+
+def test_capsule_of_a_finding_that_ended_while_the_hub_went_down_is_closed(tmp_path):
+    async def main():
+        agent = Agent(*frozen())
+        async with agent.serve():
+            async with hub_over(tmp_path, agent) as door:
+                told = await incident(door)
+                assert await until(lambda: _filed(door))
+            place = tmp_path / "incidents" / told["finding"]["id"]
+            shutil.copytree(place, tmp_path / "kept")
+            agent.ranks = healthy()
+            async with hub_over(tmp_path, agent) as door:
+                assert await until(lambda: resolved(door), 8.0)
+            shutil.rmtree(place)
+            shutil.move(tmp_path / "kept", place)
+            async with hub_over(tmp_path, agent) as door:
+
+                async def over():
+                    return (await incident(door))["finding"]["resolved"]
+
+                assert await until(over)
+
+    asyncio.run(asyncio.wait_for(main(), 30))

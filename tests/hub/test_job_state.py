@@ -1,0 +1,195 @@
+"""Where a job's time went, by the steps that the agents tell."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.build import JOB, killed, rank_state, step_record
+from tests.hub.fakes import FakeAgent, frozen, halves, healthy
+from zmon.detectors.coverage import Coverage
+from zmon.hub.job_state import Book
+
+
+def steps(first, last, ranks=range(4), uid="uid-{}"):
+    """Records of 20 ms steps by the run uid of each rank."""
+    return {JOB: {uid.format(rank): tuple(map(step_record, range(first, last + 1))) for rank in ranks}}
+
+
+COUNT, SUM = "zmon_job_step_duration_seconds_count", "zmon_job_step_duration_seconds_sum"
+
+
+def test_steps_of_all_ranks_are_counted_once_and_their_time_is_accounted_for(play):
+    agent = FakeAgent(*healthy())
+
+    async def scenario(door):
+        await door.passes(1)
+        agent.records = steps(1, 50)
+        await door.passes()
+        assert await door.metric(COUNT) == [50.0]
+        assert await door.metric(SUM) == [pytest.approx(1.0)]
+        assert sum(await door.metric("zmon_job_time_seconds_total")) == pytest.approx(1.0)
+        assert sum(await door.metric("zmon_job_gpu_seconds_total")) == pytest.approx(4 * 1.0)
+        assert await door.metric("zmon_job_goodput_ratio") == [1.0]
+        (job,) = (await door.get("/api/v1/jobs"))["jobs"]
+        assert job["step_seconds"] == pytest.approx(0.020)
+        assert job["samples_per_second"] == pytest.approx(4 * 32 / 0.020)
+
+    play(scenario, agent)
+
+
+def test_hub_asks_only_for_what_is_new_since_it_came(play):
+    agent = FakeAgent(*healthy())
+
+    async def scenario(door):
+        await door.passes(4)
+        asked = [path.partition("?")[2] for path in agent.asked if "snapshot" in path]
+        assert asked[:4] == ["about=8", "since=1&about=8", "since=2&about=8", "since=3&about=8"]
+
+    play(scenario, agent)
+
+
+def test_restarted_job_goes_on_with_its_account(play):
+    agent = FakeAgent(*healthy())
+
+    async def scenario(door):
+        agent.records = steps(1, 50)
+        await door.passes()
+        agent.ranks = [rank_state(r, attempt=1, run_uid=f"again-{r}", start=1.9e9) for r in range(4)]
+        agent.records = steps(41, 45, uid="again-{}")
+        await door.passes()
+        assert await door.metric(COUNT) == [55.0]
+
+    play(scenario, agent)
+
+
+def test_account_does_not_fall_while_the_host_of_rank_0_is_out_of_sight(play):
+    """A counter that drops to nothing and comes back counts twice in every `rate`."""
+    here, there = halves()
+
+    async def scenario(door):
+        await door.passes(1)
+        here.records, there.records = steps(1, 50, (0, 1)), steps(1, 50, (2, 3))
+        await door.passes()
+        assert await door.metric(COUNT) == [50.0]
+        here.down = True
+        await door.passes()
+        assert await door.metric(COUNT) in ([50.0], [])
+
+    play(scenario, here, there)
+
+
+def test_job_that_is_run_again_after_it_was_done_is_another_though_its_ranks_appear_one_by_one(play):
+    done = [replace(rank, activity="done", between_seconds={"init": 5.0}, open_seconds=1.0) for rank in healthy()]
+    agent = FakeAgent(*done)
+
+    async def scenario(door):
+        await door.passes()
+        again = [
+            rank_state(r, run_uid=f"again-{r}", attempt=1, start=1.9e9, between_seconds={"init": 2.0}) for r in range(4)
+        ]
+        agent.ranks = again[:1]
+        await door.passes()
+        agent.ranks = again
+        await door.passes()
+        (job,) = (await door.get("/api/v1/jobs"))["jobs"]
+        assert (job["time"]["init"], "restart" in job["time"]) == (2.0, False)
+
+    play(scenario, agent)
+
+
+def test_report_that_is_not_a_number_is_null(play):
+    agent = FakeAgent(*(replace(rank, report={"loss": float("nan")}) for rank in healthy()))
+
+    async def scenario(door):
+        await door.passes(1)
+        assert (await door.get("/api/v1/jobs"))["jobs"][0]["report"] == {"loss": None}
+
+    play(scenario, agent)
+
+
+def test_relaunch_on_fewer_ranks_is_another_start_though_old_boxes_lie_there(play):
+    """Under the same id and attempt: what is left of the first launch is not part of the second."""
+    agent = FakeAgent(*healthy())
+
+    async def scenario(door):
+        await door.passes(1)
+        agent.records = steps(1, 50)
+        await door.passes()
+        old = [killed(r, run_uid=f"uid-{r}") for r in range(4)]
+        agent.ranks = [*old, *(rank_state(r, world_size=2, run_uid=f"again-{r}", start=1.9e9) for r in range(2))]
+        agent.records = steps(1, 7, range(2), uid="again-{}")
+        await door.passes()
+        assert await door.metric(COUNT) == [57.0]
+        assert (await door.get("/api/v1/jobs"))["jobs"][0]["world_size"] == 2
+
+    play(scenario, agent)
+
+
+def test_what_goes_wrong_with_one_job_keeps_no_other_from_being_judged(play, monkeypatch):
+    agent = FakeAgent(*frozen(), *(rank_state(r, job_id="odd", run_uid=f"odd-{r}") for r in range(4)))
+    add = Book.add
+
+    def failing(book, snapshot, reports):
+        if snapshot.job_id == "odd":
+            raise RuntimeError("what is this?")
+        return add(book, snapshot, reports)
+
+    monkeypatch.setattr(Book, "add", failing)
+
+    async def scenario(door):
+        await door.passes()
+        assert [f["job_id"] for f in await door.findings()] == [JOB]
+
+    play(scenario, agent)
+
+
+def test_detector_that_failed_once_is_well_again_when_it_does_not(play, monkeypatch):
+    agent, broken = FakeAgent(*healthy()), [True]
+
+    def detect(self, snapshot):
+        if broken:
+            raise ZeroDivisionError("division by zero")
+        return ()
+
+    monkeypatch.setattr(Coverage, "detect", detect)
+
+    async def failed(door):
+        told = (await door.get("/api/v1/detectors"))["detectors"]
+        return {one["name"]: one["failed"] for one in told}["coverage"]
+
+    async def scenario(door):
+        await door.passes()
+        assert await failed(door) == "ZeroDivisionError: division by zero"
+        broken.clear()
+        await door.passes()
+        assert await failed(door) is None
+
+    play(scenario, agent)
+
+
+def test_ranks_of_a_job_are_told_with_what_their_last_step_took(play):
+    agent = FakeAgent(*healthy())
+
+    async def scenario(door):
+        await door.passes(1)
+        agent.records = steps(1, 5)
+        await door.passes()
+        rows = (await door.get(f"/api/v1/jobs/{JOB}/ranks"))["ranks"]
+        assert [(row["rank"], row["watched"], row["self_seconds"], row["exposed_seconds"]) for row in rows] == [
+            (rank, True, 0.01, 0.01) for rank in range(4)
+        ]
+        await door.get("/api/v1/jobs/nothing/ranks", status=404)
+
+    play(scenario, agent)
+
+
+def test_steps_are_asked_for_no_more_often_while_a_stall_is_looked_at_closely(play):
+    """Else the same few seconds are in more steps, and too few seconds in those that are kept."""
+    agent = FakeAgent(*frozen())
+
+    async def scenario(door):
+        await door.passes(6)
+        asked = [path for path in agent.asked if "snapshot" in path]
+        assert len([path for path in asked if "since" in path]) < len(asked) / 2
+
+    play(scenario, agent, interval_seconds=30.0)

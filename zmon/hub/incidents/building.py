@@ -1,0 +1,87 @@
+"""What goes into a capsule: from the finding, the job as it was, and its ranks' last steps. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from zmon.hub.incidents.hardware import host_row
+from zmon.hub.incidents.record import Capsule, HostRow, RankRow
+from zmon.hub.incidents.steps import Kept
+from zmon.schema.finding import Finding
+from zmon.schema.rank import RankState
+from zmon.schema.snapshot import Snapshot
+from zmon.stats import quantile
+
+MAX_HOSTS = 64  # whose hardware is told
+
+
+def capsule(
+    finding: Finding,
+    snapshot: Snapshot,
+    runs: Sequence[Kept],
+    left_out: Sequence[str],
+    versions: dict[str, str],
+    collected: float,
+    seconds: float,
+) -> Capsule:
+    """All but the timeline. `runs`: those whose steps were kept; `seconds`: how long collecting took."""
+    by_rank = {run.state.rank: run for run in runs}
+    watched = {r.rank for r in snapshot.ranks}
+    rows = [_rank_row(r, finding, r.rank in watched, by_rank.get(r.rank)) for r in snapshot.known]
+    hosts, unsaid = _hosts(snapshot, finding)
+    return Capsule(
+        finding=finding,
+        collected=collected,
+        attempt=snapshot.attempt,
+        world_size=snapshot.world_size,
+        ranks=tuple(rows),
+        missing=snapshot.missing,
+        hosts=hosts,
+        stepped=tuple(sorted(by_rank)),
+        left_out=(*left_out, *unsaid),
+        versions=versions,
+        seconds_to_collect=round(seconds, 3),
+    )
+
+
+def _hosts(snapshot: Snapshot, finding: Finding) -> tuple[tuple[HostRow, ...], tuple[str, ...]]:
+    """The culprits' first."""
+    windows = sorted(snapshot.hardware, key=lambda window: (window.host not in finding.hosts, window.host))
+    rows = tuple(host_row(window) for window in windows[:MAX_HOSTS])
+    unseen = sorted({r.host for r in snapshot.known} - {window.host for window in windows})
+    lines = [f"the hardware of {len(windows) - MAX_HOSTS} more hosts"] if len(windows) > MAX_HOSTS else []
+    if unseen:
+        few = ", ".join(unseen[:4]) + (f" and {len(unseen) - 4} more" if len(unseen) > 4 else "")
+        lines.append(f"the hardware of {few}: not watched then")
+    return rows, tuple(lines)
+
+
+def _rank_row(state: RankState, finding: Finding, watched: bool, run: Kept | None) -> RankRow:
+    records = [step.record for step in run.last] if run else []
+    words, inside = state.last_words, state.in_flight
+    return RankRow(
+        rank=state.rank,
+        host=state.host,
+        local_rank=state.local_rank,
+        pid=state.pid,
+        device=state.device,
+        culprit=state.rank in finding.ranks,
+        watched=watched,
+        alive=state.alive,
+        process_state=state.process_state,
+        exit_status=state.exit_status,
+        activity=state.activity,
+        phase=state.phase,
+        step=state.step,
+        op=inside.op if inside else None,
+        group=inside.group if inside else None,
+        sequence=inside.sequence if inside else None,
+        wait_seconds=inside.seconds if inside else None,
+        state_seconds=state.state_seconds,
+        overdue_seconds=state.overdue_seconds,
+        last_words=f"{words.type}: {words.message[:400]}" if words else None,
+        num_steps=len(records),
+        step_seconds=quantile([r.duration for r in records], 0.5),
+        self_seconds=quantile([r.measures.self_seconds for r in records], 0.5),
+        exposed_seconds=quantile([r.measures.exposed_seconds for r in records], 0.5),
+    )

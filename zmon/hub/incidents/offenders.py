@@ -1,0 +1,39 @@
+"""Which hosts are to blame again and again? Pure."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from zmon.hub.incidents.record import Brief
+
+
+@dataclass(frozen=True, slots=True)
+class Offender:
+    """One host. An incident counts once for each host that it names."""
+
+    host: str
+    incidents: int
+    causes: dict[str, int]  # the commonest first
+    lost_gpu_hours: float | None  # None: of no incident known, as in a job on CPUs
+    last: float  # unix seconds
+    last_incident: str
+
+
+def by_host(briefs: Iterable[Brief]) -> list[Offender]:
+    """Worst first: by incidents, then by what they cost, then by how recent the last one is."""
+    of_host: defaultdict[str, list[Brief]] = defaultdict(list)
+    for brief in briefs:
+        for host in set(brief.hosts):
+            of_host[host].append(brief)
+    found = [_offender(host, those) for host, those in of_host.items()]
+    return sorted(found, key=lambda o: (-o.incidents, -(o.lost_gpu_hours or 0.0), -o.last, o.host))
+
+
+def _offender(host: str, briefs: list[Brief]) -> Offender:
+    costs = [brief.lost_gpu_hours for brief in briefs if brief.lost_gpu_hours is not None]
+    last = max(briefs, key=lambda brief: brief.onset)
+    causes = Counter(brief.cause for brief in sorted(briefs, key=lambda brief: brief.cause))
+    cost = sum(costs) if costs else None
+    return Offender(host, len(briefs), dict(causes.most_common()), cost, last.onset, last.id)

@@ -1,0 +1,89 @@
+"""What the hub keeps of one start of a job: its recent steps, where its time went, what its ranks had in flight, what
+was planned for them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from zmon import metrics
+from zmon.hub import baseline_store
+from zmon.hub.accounts import Accounts
+from zmon.hub.baseline_recorder import Curves
+from zmon.hub.baseline_store import Baselines
+from zmon.job.baseline import Learning
+from zmon.job.efficiency import JobTime
+from zmon.job.history import History
+from zmon.job.time_account import Account
+from zmon.schema.agent import AgentReport
+from zmon.schema.flight import Flight
+from zmon.schema.plan import Plan
+from zmon.schema.snapshot import Snapshot
+from zmon.stats import quantile
+
+
+@dataclass
+class Book:
+    """Of the ranks with these run uids."""
+
+    uids: set[str]
+    world_size: int
+    account: Account
+    history: History = field(init=False)
+    learning: Learning = field(default_factory=Learning)
+    time: JobTime = field(default_factory=JobTime)
+    flights: dict[int, Flight] = field(default_factory=dict)  # gathered for the stall that goes on
+    plan: Plan | None = None  # the last that was told
+
+    def __post_init__(self) -> None:
+        self.history = History(self.world_size)
+
+    def add(self, snapshot: Snapshot, reports: Collection[AgentReport], stalled: bool = False) -> Snapshot:
+        """Take in what the agents newly told of the job's steps; the Snapshot with all that is known of them.
+
+        `stalled`: a finding says that nothing moves."""
+        told = {uid: steps for report in reports for uid, steps in report.records.pop(snapshot.job_id, {}).items()}
+        fresh = {r.rank: told[r.run_uid] for r in snapshot.ranks if r.run_uid in told}
+        steps = self.history.add(fresh)
+        self.time.add(steps)
+        self.account.observe(steps, metrics.STEP_SECONDS_BOUNDS)
+        self.account.look(snapshot, steps, quantile(self.time.recent_seconds, 0.5) or 0.0, stalled)
+        self.learning.add(steps)
+        for plan in (report.plans[uid] for report in reports for uid in report.plans.keys() & self.uids):
+            if len(plan.tables) == self.world_size:
+                self.plan = plan
+        return replace(
+            snapshot,
+            steps=tuple(self.history.steps),
+            stretches=tuple(self.learning.stretches),
+            baseline=self.learning.baseline,
+            not_finite=self.history.not_finite(snapshot.ranks),
+            flights=self.flights,
+            plan=self.plan,
+        )
+
+
+class Books:
+    """By job."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self._books: dict[str, Book] = {}
+        self.accounts = Accounts(data_dir / "accounts")
+        self.curves = Curves(Baselines(data_dir / baseline_store.FOLDER))
+
+    def of(self, snapshot: Snapshot) -> Book:
+        """That of this start of the job: none of its ranks, or another number of them, is another start."""
+        uids = {r.run_uid for r in snapshot.known}
+        book = self._books.get(snapshot.job_id)
+        if book is None or not book.uids & uids or book.world_size != snapshot.world_size:
+            book = self._books[snapshot.job_id] = Book(uids, snapshot.world_size, self.accounts.of(snapshot))
+        elif book.account.another_life(snapshot):  # its ranks came one by one
+            book.account = self.accounts.of(snapshot)
+        book.uids |= uids
+        return book
+
+    def keep(self, job_ids: Iterable[str]) -> None:
+        """Forget all others."""
+        known = set(job_ids)
+        self._books = {job_id: book for job_id, book in self._books.items() if job_id in known}
