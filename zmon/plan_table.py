@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from zmon.detectors.wording import tables
+from zmon.detectors.parts.wording import tables
 from zmon.terminal import UNKNOWN, duration
 from zmon.web.client import Amounts, PlanRow, PlanTable
 

@@ -14,7 +14,7 @@ from bench.dashboard.scene import (
     USUAL,
     Scene,
 )
-from zmon.detectors.verdict import rank_row
+from zmon.detectors.parts.verdict import rank_row
 from zmon.schema.curve import WEAK, Curve, Efficiency, Point
 from zmon.schema.expected import RECORDED, Expected
 from zmon.schema.finding import Finding

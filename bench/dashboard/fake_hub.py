@@ -15,7 +15,7 @@ import zmon
 from bench.dashboard import concluded
 from bench.dashboard.scene import JOB, OPS, PLAYED_SECONDS, SAMPLES, SLOW, STEP_SECONDS, Scene, sources
 from zmon import detectors
-from zmon.detectors.verdict import rank_row
+from zmon.detectors.parts.verdict import rank_row
 from zmon.hub.api.scaling import asked
 from zmon.hub.incidents.record import Brief
 from zmon.scaling.fit import Model, fit

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from zmon.detectors.verdict import verdict
-from zmon.detectors.wording import numbers
+from zmon.detectors.parts.verdict import verdict
+from zmon.detectors.parts.wording import numbers
 from zmon.schema.finding import Finding
 from zmon.schema.snapshot import Snapshot
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from zmon.detectors.verdict import checkpoint_seconds, verdict
+from zmon.detectors.parts.verdict import checkpoint_seconds, verdict
 from zmon.schema.finding import Finding
 from zmon.schema.snapshot import Snapshot
 

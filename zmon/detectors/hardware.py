@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from zmon.detectors.network import of_a_card
-from zmon.detectors.verdict import drain, verdict
+from zmon.detectors.parts.network import of_a_card
+from zmon.detectors.parts.verdict import drain, verdict
 from zmon.schema.finding import Finding
 from zmon.schema.host import GpuSample, HostWindow, NicSample, risen
 from zmon.schema.snapshot import Snapshot

@@ -16,8 +16,8 @@ from operator import or_
 from statistics import median, median_low
 from typing import cast
 
-from zmon.detectors.placed import Column, placed
-from zmon.detectors.verdict import verdict
+from zmon.detectors.parts.placed import Column, placed
+from zmon.detectors.parts.verdict import verdict
 from zmon.schema.aligned_step import AlignedStep
 from zmon.schema.finding import Finding
 from zmon.schema.snapshot import Snapshot

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from zmon.detectors.verdict import verdict
+from zmon.detectors.parts.verdict import verdict
 from zmon.schema.aligned_step import Stretch
 from zmon.schema.finding import Finding
 from zmon.schema.snapshot import Snapshot

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from statistics import median, median_low
 
 from zmon.detectors.imbalance import Imbalance
-from zmon.detectors.pressure import waited_ratio
+from zmon.detectors.parts.pressure import waited_ratio
+from zmon.detectors.parts.verdict import verdict
 from zmon.detectors.straggler import Straggler
-from zmon.detectors.verdict import verdict
 from zmon.job.baseline import alike, stretch
 from zmon.schema.aligned_step import AlignedStep, Baseline, Stretch
 from zmon.schema.finding import Finding

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from zmon.detectors.deaths import Death, death, ended, gone
-from zmon.detectors.exits import Limits, exited
-from zmon.detectors.network import cut_off
-from zmon.detectors.silence import blame, network_stall
-from zmon.detectors.verdict import drain, verdict
-from zmon.detectors.wording import ranks_on
+from zmon.detectors.parts.deaths import Death, death, ended, gone
+from zmon.detectors.parts.exits import Limits, exited
+from zmon.detectors.parts.network import cut_off
+from zmon.detectors.parts.silence import blame, network_stall
+from zmon.detectors.parts.verdict import drain, verdict
+from zmon.detectors.parts.wording import ranks_on
 from zmon.job.lease import Leases
 from zmon.schema.finding import Finding
 from zmon.schema.rank import RankState

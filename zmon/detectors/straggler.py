@@ -13,12 +13,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
-from zmon.detectors.burdens import starved, throttled
-from zmon.detectors.network import slow_host
-from zmon.detectors.selves import Lag, Selves
-from zmon.detectors.slow import NEXT, SHOWN, held_up, late_by_phase, ms, saved_seconds, slowest, took
-from zmon.detectors.verdict import drain, verdict
-from zmon.detectors.wording import ranks_on
+from zmon.detectors.parts.burdens import starved, throttled
+from zmon.detectors.parts.network import slow_host
+from zmon.detectors.parts.selves import Lag, Selves
+from zmon.detectors.parts.slow import NEXT, SHOWN, held_up, late_by_phase, ms, saved_seconds, slowest, took
+from zmon.detectors.parts.verdict import drain, verdict
+from zmon.detectors.parts.wording import ranks_on
 from zmon.schema.aligned_step import AlignedStep
 from zmon.schema.finding import Finding
 from zmon.schema.rank import RankState

@@ -11,7 +11,7 @@ from aiohttp import web
 
 import zmon
 from zmon import detectors, metrics
-from zmon.detectors.verdict import rank_row
+from zmon.detectors.parts.verdict import rank_row
 from zmon.errors import UsageError
 from zmon.hub.api.plan import plan
 from zmon.hub.api.scaling import asked, scaling

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from zmon.detectors.deaths import Death, culprits, deaths, ended, gone, hung
-from zmon.detectors.memory import out_of_memory
-from zmon.detectors.sizes import quarrel
-from zmon.detectors.verdict import drain, verdict
-from zmon.detectors.waiting import Mismatch
-from zmon.detectors.wording import ranks_on
+from zmon.detectors.parts.deaths import Death, culprits, deaths, ended, gone, hung
+from zmon.detectors.parts.memory import out_of_memory
+from zmon.detectors.parts.sizes import quarrel
+from zmon.detectors.parts.verdict import drain, verdict
+from zmon.detectors.parts.waiting import Mismatch
+from zmon.detectors.parts.wording import ranks_on
 from zmon.schema.finding import Finding
 from zmon.schema.names import Severity
 from zmon.schema.rank import RankState

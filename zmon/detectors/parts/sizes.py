@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from zmon.detectors.waiting import SAME_SIZE, Brought, Mismatch, disagreement
+from zmon.detectors.parts.waiting import SAME_SIZE, Brought, Mismatch, disagreement
 from zmon.schema.rank import Entered, RankState
 
 # gloo (pair.cc, alltoallv.cc) and torch itself (ProcessGroupWrapper.cpp, with TORCH_DISTRIBUTED_DEBUG=DETAIL).

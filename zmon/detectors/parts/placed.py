@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple
 
-from zmon.detectors.wording import tables
+from zmon.detectors.parts.wording import tables
 from zmon.schema.plan import Plan
 
 Column = Literal["lookups", "sent_bytes", "received_bytes"]

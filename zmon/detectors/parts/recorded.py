@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from zmon.detectors.waiting import Brought, Mismatch, disagreement
+from zmon.detectors.parts.waiting import Brought, Mismatch, disagreement
 from zmon.schema.flight import Flight, Pending
 from zmon.schema.rank import RankState
 from zmon.schema.snapshot import Snapshot

@@ -1,7 +1,7 @@
 """Who is it, in few words? However many there are."""
 
 from tests.build import rank_state
-from zmon.detectors.wording import numbers, ranks_on
+from zmon.detectors.parts.wording import numbers, ranks_on
 
 
 def test_few_are_all_named_and_of_many_it_is_said_how_many_more():

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from zmon.detectors import recorded
-from zmon.detectors.deaths import hung
-from zmon.detectors.network import Accused, accused
-from zmon.detectors.verdict import drain
-from zmon.detectors.waiting import mismatch, waited_for
-from zmon.detectors.wording import numbers, ranks_on
+from zmon.detectors.parts import recorded
+from zmon.detectors.parts.deaths import hung
+from zmon.detectors.parts.network import Accused, accused
+from zmon.detectors.parts.verdict import drain
+from zmon.detectors.parts.waiting import mismatch, waited_for
+from zmon.detectors.parts.wording import numbers, ranks_on
 from zmon.schema.rank import RankState
 from zmon.schema.snapshot import Snapshot
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.build import agent_status, disconnected, rank_state, snapshot, waiting
-from zmon.detectors.network import accused, slow_host
+from zmon.detectors.parts.network import accused, slow_host
 from zmon.detectors.stall import Stall
 from zmon.schema.host import HostSample, HostWindow, NicSample, TcpPeer, TcpSample
 

@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from zmon.detectors.wording import numbers
+from zmon.detectors.parts.wording import numbers
 from zmon.schema.rank import InFlight, RankState
 
 # What is handed in and out of these is as large on every rank; splits of an all-to-all may differ, and of the others

@@ -20,7 +20,7 @@ from tests.build import (
     waiting,
     words,
 )
-from zmon.detectors.deaths import Death, culprits, death, hung
+from zmon.detectors.parts.deaths import Death, culprits, death, hung
 from zmon.detectors.stall import Stall
 
 TOGETHER = 0.3
