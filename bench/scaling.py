@@ -14,7 +14,7 @@ import argparse
 import os
 import tempfile
 
-from zmon.cli import cli
+from zmon.cli.main import cli
 
 _BATCH = 2048  # of one rank: exchanges of the demo's 512 are mostly latency
 

@@ -20,7 +20,7 @@ import pytest
 from tests.boxes import StandIn, eventually
 from tests.places import REPOSITORY
 from zmon.box import BoxReader, box_path
-from zmon.cli import main
+from zmon.cli.main import main
 
 
 class Zygote:

@@ -13,7 +13,7 @@ def main() -> None:
         from zmon.probe.run import inherited
 
         os.execve(sys.executable, [sys.executable, "-E", "-P", "-m", "zmon", *sys.argv[1:]], inherited())
-    from zmon.cli import main as cli
+    from zmon.cli.main import main as cli
 
     cli()
 

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from tests.boxes import Box
 from tests.build import agent_report
 from zmon.box import layout
-from zmon.cli import cli
+from zmon.cli.main import cli
 from zmon.doctor.node import boxes, room_for_boxes, sources
 from zmon.schema.host import SourceStatus
 from zmon.web import client

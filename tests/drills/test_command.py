@@ -10,7 +10,8 @@ import pytest
 
 from tests.drills.test_score import ROW
 from zmon import drills
-from zmon.cli import drilling, main
+from zmon.cli import drill as drill_command
+from zmon.cli.main import main
 from zmon.drills import session
 from zmon.drills.casting import cast
 from zmon.drills.play import play
@@ -22,7 +23,7 @@ def run(monkeypatch, capsys, tmp_path):
     """Run `zmon drill …` in this process: exit code, stdout, stderr."""
     monkeypatch.setenv("ZMON_DATA_DIR", str(tmp_path / "data"))
     monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.setattr(drilling.signal, "signal", lambda *_: None)
+    monkeypatch.setattr(drill_command.signal, "signal", lambda *_: None)
 
     def drill(*arguments):
         monkeypatch.setattr("sys.argv", ["zmon", "drill", *arguments])
@@ -44,7 +45,7 @@ def rows(monkeypatch):
             if (row.drill, row.repeat) not in done:
                 played(row)
 
-    monkeypatch.setattr(drilling, "play_all", play_all)
+    monkeypatch.setattr(drill_command, "play_all", play_all)
     return rows
 
 
@@ -122,7 +123,7 @@ def test_logs_are_kept_where_an_error_points_to_them(run, monkeypatch):
         (folder / "stack.log").write_text("no room")
         raise PartFailed("the stack did not start", "no room", f"see {folder}/stack.log")
 
-    monkeypatch.setattr(drilling, "play_all", fails)
+    monkeypatch.setattr(drill_command, "play_all", fails)
     code, _, err = run("rank-killed")
     folder = Path(err.split("logs are kept in ")[1].splitlines()[0])
     assert code == 1
@@ -131,11 +132,11 @@ def test_logs_are_kept_where_an_error_points_to_them(run, monkeypatch):
 
 
 def test_the_first_signal_ends_the_drill_and_no_other_disturbs_that(monkeypatch):
-    handlers = dict.fromkeys(drilling.signal.Signals, signal.SIG_DFL)
+    handlers = dict.fromkeys(drill_command.signal.Signals, signal.SIG_DFL)
     handlers[signal.SIGHUP] = signal.SIG_IGN  # nohup
-    monkeypatch.setattr(drilling.signal, "signal", handlers.__setitem__)
-    monkeypatch.setattr(drilling.signal, "getsignal", handlers.__getitem__)
-    drilling._end_in_order()
+    monkeypatch.setattr(drill_command.signal, "signal", handlers.__setitem__)
+    monkeypatch.setattr(drill_command.signal, "getsignal", handlers.__getitem__)
+    drill_command._end_in_order()
     assert handlers[signal.SIGHUP] == signal.SIG_IGN
     with pytest.raises(KeyboardInterrupt):
         handlers[signal.SIGTERM](signal.SIGTERM, None)

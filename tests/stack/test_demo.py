@@ -7,7 +7,9 @@ from rich.console import Console
 
 from tests.build import finding
 from tests.metrics.scene import JOB_VIEW
-from zmon.stack.demo import DemoConfig, Relay, progress_line, summary, trainer_part
+from zmon.cli.demo_progress import Relay
+from zmon.cli.render.demo import progress_line, summary
+from zmon.stack.demo import DemoConfig, trainer_part
 
 
 def shown(renderable):

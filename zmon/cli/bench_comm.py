@@ -11,9 +11,9 @@ from pathlib import Path
 import click
 from rich.console import Console
 
+from zmon.cli.render.bandwidth import report
 from zmon.errors import UsageError, ZmonError
 from zmon.offline.comm_bench import read
-from zmon.offline.comm_bench.text import report
 
 _MODULE = "zmon.offline.comm_bench.measure"
 _SECONDS = 600.0  # at most

@@ -12,6 +12,7 @@ import msgspec
 from rich.console import Console
 
 from zmon.cli.options import data_dir_option
+from zmon.cli.render.sweep import report
 from zmon.hub.baseline_store import FOLDER, Baselines
 from zmon.offline.comm_bench import links, read
 from zmon.offline.compare import Series
@@ -19,7 +20,6 @@ from zmon.offline.sweep import Failed, Size, command_at, run_at, settled, sizes,
 from zmon.offline.sweep.job import interruptible
 from zmon.offline.sweep.judged import Row, judged
 from zmon.offline.sweep.sizes import BUNDLED, BUNDLED_BATCH
-from zmon.offline.sweep.text import report
 from zmon.probe.launch import check_job_id
 from zmon.probe.run import inherited
 from zmon.scaling.size_table import numbers

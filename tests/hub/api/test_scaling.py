@@ -14,7 +14,7 @@ from tests.hub.fakes import FakeAgent, halves, healthy, silent
 from tests.hub.test_baseline_recorder import good, job
 from tests.hub.test_job_state import steps
 from tests.scaling.test_fit import LINKS, point
-from zmon.cli import cli
+from zmon.cli.main import cli
 from zmon.errors import UsageError
 from zmon.hub.api.scaling import asked, scaling
 from zmon.hub.api.view import job_state

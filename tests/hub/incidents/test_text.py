@@ -6,7 +6,7 @@ from rich.console import Console
 
 from tests.build import finding, rank_state, snapshot
 from tests.hub.incidents.build import EVIDENCE, made
-from zmon.hub.incidents import text
+from zmon.cli.render import incident
 from zmon.hub.incidents.words import amount, plain, seconds, since
 
 
@@ -17,7 +17,7 @@ def shown(renderable, width=80):
 
 
 def test_incident_tells_who_when_what_it_hangs_in_and_where_the_rest_is():
-    told = shown(text.incident(made()[0], "/data/incidents/f1/report.html"))
+    told = shown(incident.incident(made()[0], "/data/incidents/f1/report.html"))
     for part in ("CRITICAL rank_frozen: rank 2 on node-a", "kill -CONT", "+0.0 s  first sign",
                  "▶  2     node-a  stopped", "all_to_all #301", "guilty_line", "last line",
                  "all of it: /data/incidents/f1/report.html"):  # fmt: skip
@@ -25,7 +25,7 @@ def test_incident_tells_who_when_what_it_hangs_in_and_where_the_rest_is():
 
 
 def test_incident_fits_a_terminal_of_80_columns():
-    assert max(map(len, shown(text.incident(made()[0], "x")).splitlines())) <= 80
+    assert max(map(len, shown(incident.incident(made()[0], "x")).splitlines())) <= 80
 
 
 def test_what_a_job_said_cannot_colour_the_screen_or_pass_for_markup():
@@ -33,7 +33,7 @@ def test_what_a_job_said_cannot_colour_the_screen_or_pass_for_markup():
     said = {"2": {"text": evil, "error": None, "path": evil, "shared": True}}
     evidence = {**EVIDENCE, "stderr_tail": said, "stacks": {"2": {"stack": evil}}}
     about = finding(evidence=evidence, summary=evil, detail=evil, job_id=evil, hosts=(evil,))
-    told = shown(text.incident(made(about, left_out=(evil,))[0], "x"))
+    told = shown(incident.incident(made(about, left_out=(evil,))[0], "x"))
     assert "[bold red]gone[/]" in told
     assert not {"\x1b", "\x07", "\u202e"} & set(told)
 
@@ -41,14 +41,14 @@ def test_what_a_job_said_cannot_colour_the_screen_or_pass_for_markup():
 def test_only_the_end_of_stderr_and_not_every_rank_of_a_large_job():
     said = {"2": {"text": "\n".join(map(str, range(100))), "error": None, "path": None, "shared": False}}
     of = snapshot(*(rank_state(rank, world_size=100) for rank in range(100)))
-    told = shown(text.incident(made(finding(evidence={"stderr_tail": said}), of)[0], "x"))
+    told = shown(incident.incident(made(finding(evidence={"stderr_tail": said}), of)[0], "x"))
     assert "… 80 lines more\n80\n" in told
     assert "and 84 more in capsule.json" in told
 
 
 def test_empty_lists_say_so():
-    assert "no incident" in shown(text.incidents([]))
-    assert "no incident" in shown(text.offenders([]))
+    assert "no incident" in shown(incident.incidents([]))
+    assert "no incident" in shown(incident.offenders([]))
 
 
 def test_numbers_read_like_a_persons():

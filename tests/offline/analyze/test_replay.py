@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.offline.analyze.logs import rows, without, written
-from zmon.cli.analyzing import analyze
+from zmon.cli.analyze import analyze
 from zmon.offline.analyze import play, read
 from zmon.offline.analyze.picture import heat_map, shade
 

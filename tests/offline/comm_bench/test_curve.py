@@ -7,10 +7,10 @@ from random import Random
 import pytest
 from rich.console import Console
 
+from zmon.cli.render.bandwidth import report
 from zmon.errors import UsageError
 from zmon.offline.comm_bench import Measured, Timed, links, read, write
 from zmon.offline.comm_bench.curve import HOST, NET
-from zmon.offline.comm_bench.text import report
 from zmon.scaling.predict import Link, Links, op_seconds
 
 SIZES = [1 << power for power in range(10, 27, 2)]

@@ -7,9 +7,9 @@ import pytest
 from rich.console import Console
 
 from tests.scaling.test_fit import point
+from zmon.cli.render.sweep import report
 from zmon.offline.sweep import Size
 from zmon.offline.sweep.judged import judged
-from zmon.offline.sweep.text import report
 
 
 def sure(ranks, samples, share=0.01):

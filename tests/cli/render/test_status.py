@@ -1,0 +1,159 @@
+"""What a person reads at the terminal: the worst first, unknown as unknown."""
+
+from dataclasses import replace
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from tests.build import NOW, finding
+from tests.metrics.scene import JOB_VIEW
+from zmon.cli.render.status import culprit, doctor_table, duration, number, status_table
+from zmon.doctor import Check
+from zmon.schema.job import JobView
+
+UNKNOWN = JobView("fresh", 0, 4, 1, "init", None, None, None, None, {}, {}, ("node-a",), {}, ())
+WELL = replace(JOB_VIEW, job_id="well", findings=())
+
+
+def shown(jobs, findings, blind, width=200, now=NOW):
+    """As text, on a wide terminal."""
+    out = StringIO()
+    Console(file=out, width=width).print(status_table(jobs, findings, blind, now))
+    return out.getvalue()
+
+
+def test_job_is_a_row_with_its_numbers():
+    text = shown([JOB_VIEW], [], False)
+    for part in ("job", "train", "3/4", "100", "20 ms", "1,600", "loss NaN", "no findings"):
+        assert part in text
+
+
+def test_what_is_unknown_says_unknown():
+    text = shown([UNKNOWN], [], False)
+    assert text.count("unknown") == 3
+    assert "1/4" in text
+
+
+def test_verdict_stands_first_with_who_what_since_cost_and_what_to_run():
+    told = finding(
+        lost_gpu_hours=2.5, capsule="/state/incidents/f1", detail="On node-a: `kill -CONT 1002`",
+    )  # fmt: skip
+    lines = shown([JOB_VIEW], [told], False, width=80, now=NOW + 190).splitlines()
+    assert lines[0] == "CRITICAL rank_frozen, job job, for 3 min 12 s"
+    rows = {line.split()[0]: " ".join(line.split()[1:]) for line in lines[1:8]}
+    assert rows == {
+        "who": "rank 2 on node-a (97% sure)",
+        "what": "rank 2 on node-a froze",
+        "since": "07:59:58 UTC, step 100",
+        "cost": "2.5 GPU hours so far",
+        "do": "On node-a: `kill -CONT 1002`",
+        "more": "docs/runbooks.md#rank_frozen",
+        "zmon": "incident f1: all that was gathered, in /state/incidents/f1",
+    }
+
+
+def test_verdict_and_command_fit_into_the_first_screen():
+    """24 lines, with two findings and four jobs."""
+    long = "On node-a: `ps -o pid,stat,wchan:32,cmd -p 1002`; if it was stopped by mistake: `kill -CONT 1002`. " * 2
+    warning = finding(id="f2", severity="warning", cause="ranks_missing")
+    text = shown([JOB_VIEW, UNKNOWN, WELL, WELL], [warning, finding(detail=long)], False, width=80)
+    first = "\n".join(text.splitlines()[:24])
+    assert first.startswith("CRITICAL rank_frozen")
+    assert "kill -CONT 1002" in first
+    assert "WARNING ranks_missing" in first
+
+
+def test_stall_without_gpus_costs_the_time_of_its_ranks():
+    assert "cost  4 ranks idle for 3 min 12 s" in shown([JOB_VIEW], [finding()], False, now=NOW + 190)
+
+
+def test_cost_that_nobody_knows_is_left_out():
+    assert "cost" not in shown([], [finding()], False)
+    assert "cost" not in shown([JOB_VIEW], [finding(detector="coverage")], False)
+
+
+def test_findings_are_listed_worst_first_and_then_as_they_began():
+    warning = finding(id="f2", severity="warning", cause="ranks_missing", onset=NOW - 99)
+    earlier = finding(id="f3", cause="network_stall", onset=NOW - 50)
+    text = shown([JOB_VIEW], [warning, finding(), earlier], False)
+    order = [text.index(word) for word in ("network_stall", "rank_frozen", "ranks_missing")]
+    assert order == sorted(order)
+    assert "no findings" not in text
+
+
+def test_many_findings_are_a_line_each_after_the_first():
+    many = [finding(id=str(at), onset=NOW - at, summary=f"summary {at}") for at in range(10)]
+    text = shown([JOB_VIEW], many, False)
+    assert text.count("who  ") == 3
+    assert text.count("summary") == 10
+
+
+def test_jobs_that_are_well_do_not_push_the_verdict_off_the_screen():
+    text = shown([*[WELL] * 63, JOB_VIEW], [finding()], False)
+    assert text.count("well ") == 8
+    assert "and 55 jobs without findings" in text
+    assert shown([WELL] * 64, [], False).count("well ") == 64
+
+
+def test_blind_hub_is_said_first_and_is_not_no_findings():
+    text = shown([JOB_VIEW], [], True)
+    assert text.startswith("BLIND")
+    assert "no findings" not in text
+
+
+def test_nothing_to_show_says_what_to_do():
+    assert "zmon demo" in shown([], [], False)
+
+
+def test_text_from_a_job_is_not_taken_for_markup():
+    named = replace(JOB_VIEW, job_id="[red]job", report={"[b]loss": 1.0})
+    text = shown([named], [finding(summary="[red]rank[/red] 2 [/]")], False)
+    for part in ("[red]rank[/red] 2 [/]", "[red]job", "[b]loss 1"):
+        assert part in text
+
+
+@pytest.mark.parametrize(
+    ("ranks", "hosts", "expected"),
+    [
+        ((2,), ("node-a",), "rank 2 on node-a"),
+        ((2, 3), ("node-a", "node-a"), "ranks 2, 3 on node-a"),
+        (tuple(range(20)), ("node-a",), "ranks 0, 1, 2, 3, 4, 5, 6, 7 and 12 more on node-a"),
+        ((), ("node-b",), "node-b"),
+        ((), (), "nobody is named"),
+    ],
+)
+def test_culprit_in_words(ranks, hosts, expected):
+    assert culprit(finding(ranks=ranks, hosts=hosts)) == expected
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [
+        (None, "unknown"), (0.0, "0 ms"), (0.0832, "83.2 ms"), (4.06, "4.1 s"), (9.97, "10 s"), (59.6, "1 min"),
+        (192, "3 min 12 s"), (3600, "1 h"), (7260, "2 h 1 min"), (200_000, "2 d 7 h"), (-1.0, "0 ms"),
+    ],
+)  # fmt: skip
+def test_duration_in_words(seconds, expected):
+    assert duration(seconds) == expected
+
+
+def test_number_that_json_cannot_say_is_nan():
+    assert number(None) == "NaN"
+    assert number(0.6931471) == "0.6931"
+
+
+def test_doctor_has_a_line_a_check_and_counts_them():
+    out = StringIO()
+    checks = [
+        Check("a", True, "reads"),
+        Check("b", False, "is [gone]", "Start it."),
+        Check("c", None, "no job runs"),
+        Check("d", False, "what is it?", "Run `this`"),
+    ]
+    Console(file=out, width=200).print(doctor_table(checks))
+    lines = [" ".join(line.split()) for line in out.getvalue().splitlines()]
+    assert lines == [
+        "armed a reads.", "INERT b is [gone]. Start it.", "absent c no job runs.", "INERT d what is it? Run `this`",
+        "1 armed, 2 INERT, 1 absent",
+    ]  # fmt: skip

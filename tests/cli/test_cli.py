@@ -1,0 +1,165 @@
+"""The command line: misuse is one line and exit code 2, whatever goes wrong is one line, and codes mean something."""
+
+import fcntl
+import os
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+import streamlit
+from aiohttp.test_utils import unused_port
+
+import zmon
+from tests.places import REPOSITORY
+from zmon.cli.main import cli
+
+GOLDEN = REPOSITORY / "tests/golden/cli.txt"
+
+
+def assert_one_line(err, *parts):
+    lines = err.strip().splitlines()
+    assert len(lines) == 1, err
+    for part in parts:
+        assert part in lines[0]
+
+
+# -- misuse ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (["nonsense"], "nonsense"),
+        (["agent", "--nonsense"], "--nonsense"),
+        (["agent", "--port", "many"], "many"),
+        (["agent", "--bind", "0.0.0.0"], "0.0.0.0"),
+        (["hub", "--bind", "10.1.2.3"], "10.1.2.3"),
+        (["hub", "--agents", "node-1"], "http://"),
+        (["hub", "--agents", " , "], "no agent"),
+        (["demo", "--data", "no/such.tsv"], "no/such.tsv"),
+        (["demo", "--ranks", "0"], "0"),
+        (["demo", "--seconds", "-3"], "-3"),
+        (["--config", "no/such.yaml", "status"], "no/such.yaml"),
+        (["up", "--ready-file", "/no/such/dir/ready.json"], "no such directory"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_misuse_is_one_line_and_exit_code_2(command, arguments, part):
+    code, out, err = command(*arguments)
+    assert (code, out) == (2, "")
+    assert_one_line(err, part)
+
+
+def test_demo_on_a_directory_is_misuse(command, tmp_path):
+    code, _, err = command("demo", "--data", tmp_path)
+    assert code == 2
+    assert_one_line(err, str(tmp_path))
+
+
+def test_second_stack_on_the_same_data_is_misuse(command, tmp_path):
+    (tmp_path / "data").mkdir()
+    with (tmp_path / "data/lock").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        code, _, err = command("up")
+    assert code == 2
+    assert_one_line(err, "is in use", "--data-dir")
+
+
+def test_the_dashboard_listens_on_loopback_with_settings_that_streamlit_knows(command, monkeypatch):
+    started = []
+    monkeypatch.setattr(os, "execv", lambda _, words: started.extend(words))
+    monkeypatch.setattr(os, "environ", dict(os.environ))
+    command("dashboard")
+    flags = [word.removeprefix("--") for word in started if word.startswith("--")]
+    told = dict(zip(flags, started[-2 * len(flags) + 1 :: 2], strict=True))
+    assert told["server.address"] == "127.0.0.1"
+    assert told["runner.postScriptGC"] == "false"  # else half of a page's time
+    for flag in flags:
+        streamlit.config.get_option(flag)  # raises on what it does not know, as it does at its start
+
+
+@pytest.mark.parametrize("arguments", [["up"], ["demo"], ["dashboard"]], ids=lambda value: value[0])
+def test_no_dashboard_without_streamlit(command, monkeypatch, arguments):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "streamlit" else name)
+    code, out, err = command(*arguments)
+    assert (code, out) == (1, "")
+    assert_one_line(err, "pip install 'zmon[dashboard]'")
+
+
+def spawn(tmp_path, *arguments):
+    """`zmon …` as a process of its own; one that hangs is ended after five seconds."""
+    env = {k: v for k, v in os.environ.items() if not k.startswith("ZMON_")}
+    env |= {"ZMON_DATA_DIR": str(tmp_path / "data"), "ZMON_BOX_DIR": str(tmp_path / "boxes")}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "zmon", *map(str, arguments)],
+        cwd=REPOSITORY, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    guard = threading.Timer(5.0, process.kill)
+    guard.start()
+    return process, guard
+
+
+def outcome(process, guard):
+    """Exit code, and stderr without the log that a daemon keeps there."""
+    _, err = process.communicate()
+    guard.cancel()
+    return process.returncode, "\n".join(line for line in err.splitlines() if not line[:4].isdigit())
+
+
+@pytest.mark.parametrize("name", ["agent", "hub"])
+def test_port_that_is_taken_is_one_line_and_exit_code_1(tmp_path, name):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        code, err = outcome(*spawn(tmp_path, name, "--port", port))
+    assert code == 1, "it was killed after five seconds" if code < 0 else err
+    assert_one_line(err, f"127.0.0.1:{port}", "the port is taken", "--port")
+
+
+def test_port_that_is_none_is_misuse(tmp_path):
+    code, err = outcome(*spawn(tmp_path, "agent", "--port", 99999))
+    assert code == 2, "it was killed after five seconds" if code < 0 else err
+    assert_one_line(err, "99999")
+
+
+@pytest.mark.parametrize("name", ["agent", "hub"])
+def test_daemon_says_where_it_listens_and_ends_at_sigterm(tmp_path, name):
+    port = unused_port()
+    process, guard = spawn(tmp_path, name, "--port", port)
+    assert process.stdout.readline() == f"zmon {name} listens on http://127.0.0.1:{port}\n"
+    process.terminate()
+    assert outcome(process, guard) == (0, "")
+
+
+# -- the list ----------------------------------------------------------------------------------------------
+
+
+def test_commands_and_options_are_the_golden_list():
+    """To add one: put it into tests/golden/cli.txt; to take one away is to break people's scripts."""
+    lines = [
+        " ".join([name, *sorted(option for parameter in command.params for option in parameter.opts)])
+        for name, command in sorted(cli.commands.items())
+    ]
+    assert lines == GOLDEN.read_text().splitlines()
+
+
+def test_every_command_says_what_it_does():
+    for name, command in cli.commands.items():
+        assert command.help, name
+
+
+def test_zmon_is_a_module_too():
+    done = subprocess.run(
+        [sys.executable, "-m", "zmon", "--version"],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert done.returncode == 0
+    assert zmon.__version__ in done.stdout

@@ -1,0 +1,149 @@
+"""`zmon incident`: from the hub, or from the data directory where none answers, and it says which."""
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import msgspec
+import pytest
+from aiohttp.test_utils import unused_port
+
+from tests.build import NOW, finding
+from tests.hub.incidents.build import EVIDENCE, made
+from zmon.cli.main import main
+from zmon.hub.incidents import Brief, Folder
+
+
+@pytest.fixture
+def run(monkeypatch, capsys, tmp_path):
+    """Run `zmon incident …` in this process: exit code, stdout, stderr. No hub runs unless one is named."""
+    monkeypatch.setenv("ZMON_DATA_DIR", str(tmp_path))
+    monkeypatch.setenv("ZMON_HUB_URL", f"http://127.0.0.1:{unused_port()}")
+    monkeypatch.setenv("COLUMNS", "120")
+
+    def zmon_(*arguments):
+        monkeypatch.setattr("sys.argv", ["zmon", "incident", *arguments])
+        try:
+            main()
+            code = 0
+        except SystemExit as leave:
+            code = leave.code or 0
+        return code, *capsys.readouterr()
+
+    return zmon_
+
+
+@pytest.fixture
+def kept(tmp_path):
+    """Two incidents on disk, one of them over."""
+    folder = Folder(tmp_path)
+    for name, host, onset in (("abc1", "node-a", NOW), ("abd2", "node-b", NOW + 60)):
+        about = finding(id=name, hosts=(host,), onset=onset, detected=onset + 1, evidence=EVIDENCE)
+        folder.write(*made(about))
+    return folder
+
+
+@pytest.fixture
+def hub(kept):
+    """A hub that tells of one of them."""
+    capsule = kept.read("abc1")
+    brief = next(brief for brief in kept.briefs() if brief.id == "abc1")
+    answers = {"/api/v1/incidents": {"schema": 1, "incidents": [brief]}, "/api/v1/incidents/abc1": capsule}
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200 if self.path in answers else 404)
+            self.end_headers()
+            self.wfile.write(msgspec.json.encode(answers.get(self.path, {"error": "nothing"})))
+
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+    server.server_close()
+
+
+def test_list_is_from_the_hub_and_says_so(run, hub):
+    code, out, err = run("--hub", hub)
+    assert code == 0
+    assert "abc1" in out
+    assert "abd2" not in out
+    assert err == f"zmon: from the hub at {hub}\n"
+
+
+def test_list_is_from_the_data_directory_where_no_hub_answers_and_says_so(run, kept, tmp_path):
+    code, out, err = run()
+    assert code == 0
+    assert out.index("abd2") < out.index("abc1")
+    assert "cannot reach" in err
+    assert f"read from {tmp_path / 'incidents'} instead" in err
+
+
+def test_one_of_them_is_printed_for_a_person(run, kept, tmp_path):
+    code, out, _ = run("abc1")
+    assert code == 0
+    for part in ("CRITICAL rank_frozen: rank 2 on node-a", "first sign", "guilty_line", "last line"):
+        assert part in out
+    assert "incidents/abc1/report.html" in "".join(out.split())
+
+
+def test_one_of_the_hubs_says_where_its_page_is(run, hub):
+    _, out, _ = run("abc1", "--hub", hub)
+    assert f"{hub}/api/v1/incidents/abc1/report.html" in "".join(out.split())
+
+
+def test_begin_of_an_id_is_enough_if_it_is_one_incidents(run, kept):
+    assert run("abd")[0] == 0
+    code, _, err = run("ab")
+    assert code == 2
+    assert "several begin so" in err
+
+
+@pytest.mark.parametrize("name", ["nope", "../abc1", "."])
+def test_id_that_there_is_not_is_misuse_with_those_there_are(run, kept, name):
+    code, out, err = run(name)
+    assert (code, out) == (2, "")
+    assert err.splitlines()[-1].endswith("there is none of that id. There are abd2, abc1")
+
+
+def test_as_json_the_whole_capsule(run, kept):
+    told = json.loads(run("abc1", "--json")[1])
+    assert (told["schema"], told["finding"]["id"], len(told["ranks"])) == (1, "abc1", 4)
+
+
+def test_as_json_the_list(run, kept):
+    told = json.loads(run("--json")[1])
+    assert [msgspec.convert(brief, Brief).id for brief in told["incidents"]] == ["abd2", "abc1"]
+
+
+def test_repeat_offenders_by_host(run, kept):
+    kept.write(*made(finding(id="abe3", hosts=("node-a",), detected=NOW + 99, cause="rank_exited", lost_gpu_hours=2.5)))
+    _, out, _ = run("--by", "host")
+    assert out.index("node-a") < out.index("node-b")
+    assert "rank_exited × 1, rank_frozen × 1" in out
+    hosts = json.loads(run("--by", "host", "--json")[1])["hosts"]
+    assert [(h["host"], h["incidents"], h["lost_gpu_hours"]) for h in hosts] == [
+        ("node-a", 2, 2.5),
+        ("node-b", 1, None),
+    ]
+
+
+def test_nothing_kept_is_said_and_no_error(run):
+    code, out, _ = run()
+    assert (code, out) == (0, "no incident was kept\n")
+
+
+def test_damaged_capsule_is_one_line(run, kept):
+    (kept.place("abc1") / "capsule.json").write_text("{")
+    code, _, err = run("abc1")
+    assert code == 2
+    assert "damaged" in err.splitlines()[-1]
+
+
+def test_one_incident_cannot_be_summed_up(run, kept):
+    code, _, err = run("abc1", "--by", "host")
+    assert code == 2
+    assert "leave out the ID" in err

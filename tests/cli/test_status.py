@@ -1,0 +1,143 @@
+"""`zmon status`: what goes on, by exit code for scripts, as text and as JSON."""
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import msgspec
+import pytest
+from aiohttp.test_utils import unused_port
+
+from tests.build import finding
+from tests.cli.test_cli import assert_one_line
+from tests.metrics.scene import JOB_VIEW
+
+
+@pytest.fixture
+def hub():
+    """A hub that answers with what is put in `answers`."""
+    answers = {"/api/v1/jobs": {"schema": 1, "blind": False, "jobs": [JOB_VIEW]}}
+    answers["/api/v1/findings"] = {"schema": 1, "findings": []}
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            answer = answers.get(self.path.partition("?")[0])
+            body = msgspec.json.encode(answer)
+            self.send_response(404 if answer is None else 200)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    server.answers = answers
+    server.url = f"http://127.0.0.1:{server.server_address[1]}"
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+def test_status_without_a_hub_is_blind(command):
+    code, out, err = command("status", "--hub", f"http://127.0.0.1:{unused_port()}")
+    assert (code, out) == (3, "")
+    assert_one_line(err, "cannot reach", "--hub")
+
+
+def test_status_of_a_url_that_is_none_is_blind(command):
+    code, _, err = command("status", "--hub", "nowhere")
+    assert code == 3
+    assert_one_line(err, "nowhere")
+
+
+def test_status_of_a_healthy_job_is_0(command, hub):
+    code, out, _ = command("status", "--hub", hub.url)
+    assert code == 0
+    assert "no findings" in out
+
+
+def test_status_with_a_finding_is_1(command, hub):
+    hub.answers["/api/v1/findings"]["findings"] = [finding()]
+    code, out, _ = command("status", "--hub", hub.url)
+    assert code == 1
+    assert "CRITICAL rank_frozen" in out
+
+
+def test_status_of_a_blind_hub_is_3_whatever_it_last_saw(command, hub):
+    hub.answers["/api/v1/jobs"]["blind"] = True
+    code, out, _ = command("status", "--hub", hub.url)
+    assert code == 3
+    assert out.startswith("BLIND")
+
+
+def test_status_as_json_is_one_document_of_the_schema(command, hub):
+    hub.answers["/api/v1/findings"]["findings"] = [finding()]
+    code, out, _ = command("status", "--json", "--hub", hub.url)
+    answer = json.loads(out)
+    assert code == 1
+    assert answer["schema"] == 1
+    assert answer["blind"] is False
+    assert [job["job_id"] for job in answer["jobs"]] == ["job"]
+    assert [found["id"] for found in answer["findings"]] == ["f1"]
+
+
+PLAN = {
+    "schema": 1, "job_id": "job", "totals": {"samples_per_second": 1e5},
+    "ranks": [
+        {"rank": rank, "host": "node-a", "tables": [f"t{rank}"], "num_tables": 3,
+         "planned": {"lookups": 1000, "sent_bytes": 5e6, "seconds": 0.010},
+         "measured": {"lookups": 1000 + 2500 * (rank == 30), "sent_bytes": 4e6, "seconds": 0.012, "memory_bytes": 1e9}}
+        for rank in range(32)
+    ],
+}  # fmt: skip
+
+
+def test_status_of_one_job_shows_plan_and_reality_the_furthest_apart_first(command, hub):
+    hub.answers["/api/v1/jobs/job/plan"] = PLAN
+    code, out, _ = command("status", "--job", "job", "--hub", hub.url)
+    assert code == 0
+    planned = [line for line in out.splitlines() if " planned " in line]
+    assert len(planned) == 16
+    said = "30 planned 1,000 5 MB unknown 10 ms unknown 3.50 × t30 and 2 more"
+    assert planned[0].split() == said.split()
+    measured = out.splitlines()[out.splitlines().index(planned[0]) + 1]
+    assert measured.split() == ["node-a", "measured", "3,500", "4", "MB", "unknown", "12", "ms", "1", "GB"]
+    assert "and 16 more ranks" in out
+    assert "planned in all: samples_per_second 100,000" in out
+
+
+def test_status_of_one_job_as_json_has_its_plan(command, hub):
+    hub.answers["/api/v1/jobs/job/plan"] = PLAN
+    answer = json.loads(command("status", "--job", "job", "--json", "--hub", hub.url)[1])
+    assert answer["plan"]["ranks"][30]["measured"]["lookups"] == 3500
+    assert [job["job_id"] for job in answer["jobs"]] == ["job"]
+
+
+def test_status_of_one_job_says_where_no_plan_was_told(command, hub):
+    hub.answers["/api/v1/jobs/job/plan"] = {**PLAN, "totals": None}
+    code, out, _ = command("status", "--job", "job", "--hub", hub.url)
+    assert code == 0
+    assert "its trainer told no plan" in out
+
+
+def test_status_of_a_job_that_is_not_there_is_misuse(command, hub):
+    code, out, err = command("status", "--job", "nothing", "--hub", hub.url)
+    assert (code, out) == (2, "")
+    assert_one_line(err, "nothing", "zmon status lists")
+
+
+def test_status_finds_the_stack_that_runs_on_this_machine(command, hub, tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/stack.json").write_text(json.dumps({"hub": hub.url}))
+    assert command("status")[0] == 0
+
+
+def test_flag_wins_over_variable_and_variable_over_config_file(command, hub, tmp_path, monkeypatch):
+    nobody = f"http://127.0.0.1:{unused_port()}"
+    config = tmp_path / "zmon.yaml"
+    config.write_text(json.dumps({"status": {"hub": hub.url}}))
+    assert command("--config", config, "status")[0] == 0
+    monkeypatch.setenv("ZMON_HUB_URL", nobody)
+    assert command("--config", config, "status")[0] == 3
+    assert command("--config", config, "status", "--hub", hub.url)[0] == 0

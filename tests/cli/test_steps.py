@@ -1,0 +1,226 @@
+"""`zmon steps`: the file is whole or not there, stdout is data only, and what is missing is said on stderr."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from pyarrow import parquet
+
+from tests.boxes import eventually
+from tests.places import REPOSITORY
+from tests.steplog.build import append_once, rank_box, segments
+from zmon.box import layout
+from zmon.cli.main import main
+from zmon.cli.steps import WRITERS
+
+
+@pytest.fixture
+def root(tmp_path):
+    """A log of two ranks of the job `job`, five steps each."""
+    root = tmp_path / "data/steps"
+    for rank in range(2):
+        box = rank_box(tmp_path / "boxes", rank)
+        box.steps(5)
+        append_once(root, box)
+    return root
+
+
+@pytest.fixture
+def steps(root, monkeypatch, capfd, tmp_path):
+    """Run `zmon steps …` in this process: exit code, stdout, lines of stderr."""
+    monkeypatch.setenv("ZMON_DATA_DIR", str(tmp_path / "data"))
+
+    def steps(*arguments):
+        monkeypatch.setattr("sys.argv", ["zmon", "steps", *map(str, arguments)])
+        try:
+            main()
+            code = 0
+        except SystemExit as leave:
+            code = leave.code or 0
+        out, err = capfd.readouterr()
+        return code, out, err.splitlines()
+
+    return steps
+
+
+def rows(text):
+    return [json.loads(line) for line in text.splitlines()]
+
+
+# -- what is written ---------------------------------------------------------------------------------------
+
+
+def test_steps_go_to_a_file_of_json_lines(steps, tmp_path):
+    out = tmp_path / "x.jsonl"
+    code, told, lines = steps("job", "--out", out)
+    assert (code, told, lines) == (0, "", [f"zmon: 10 steps of 2 ranks in {out}"])
+    assert [(row["rank"], row["step"]) for row in rows(out.read_text())] == [
+        (r, s) for r in (0, 1) for s in range(1, 6)
+    ]
+
+
+def test_steps_go_to_parquet(steps, tmp_path):
+    out = tmp_path / "x.parquet"
+    assert steps("job", "--out", out)[0] == 0
+    table = parquet.read_table(out)
+    assert table.num_rows == 10
+    assert table.column("step").to_pylist() == [1, 2, 3, 4, 5] * 2
+
+
+def test_stdout_is_data_only(steps):
+    code, out, lines = steps("job", "--out", "-")
+    assert (code, lines) == (0, ["zmon: 10 steps of 2 ranks"])
+    assert len(rows(out)) == 10
+
+
+def test_rank_and_attempt_choose(steps, root, tmp_path):
+    box = rank_box(tmp_path / "boxes", rank=1, run=1, attempt=1)
+    box.steps(2)
+    append_once(root, box)
+
+    def chosen(*arguments):
+        return [(row["attempt"], row["rank"]) for row in rows(steps("job", "--out", "-", *arguments)[1])]
+
+    assert chosen("--attempt", 1) == [(1, 1)] * 2
+    assert chosen("--rank", 1) == [(0, 1)] * 5 + [(1, 1)] * 2
+    assert chosen("--rank", 1, "--attempt", 0) == [(0, 1)] * 5
+
+
+def test_missing_and_earlier_steps_are_told_by_rank(steps, root, tmp_path):
+    late, gap = rank_box(tmp_path / "boxes", rank=2), rank_box(tmp_path / "boxes", rank=3)
+    gap.steps(5)
+    append_once(root, gap)
+    for box in (late, gap):
+        box.steps(layout.RING_CAPACITY + 3000)
+        append_once(root, box)
+    code, out, lines = steps("job", "--out", "-")
+    there = Counter(row["rank"] for row in rows(out))
+    missing, before = f"{7101 - there[3]:,}", f"{7096 - there[2]:,}"
+    assert code == 0
+    assert lines[1:] == [
+        f"zmon: {missing} of rank 3: these steps are missing: they were not read in time, or are damaged",
+        f"zmon: {before} of rank 2: these steps were before the log begins",
+    ]
+
+
+def test_damaged_file_is_told_and_the_rest_is_exported(steps, root):
+    path = segments(root)[0]
+    content = bytearray(path.read_bytes())
+    content[-10] ^= 0xFF
+    path.write_bytes(content)
+    code, out, lines = steps("job", "--out", "-")
+    assert code == 0
+    assert {row["rank"] for row in rows(out)} == {1}
+    assert [line for line in lines if str(path) in line and "damaged" in line]
+
+
+# -- what cannot be ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        (["other", "--out", "x.jsonl"], ["no steps of job other", "those of job"]),
+        (["../steps/job", "--out", "x.jsonl"], ["no steps of job", "those of job"]),
+        (["job", "--out", "x.csv"], ["x.csv", ".parquet or .jsonl"]),
+        (["job", "--out", "x"], ["End it in"]),
+        (["job", "--out", "x.jsonl", "--rank", "9"], ["attempt 0, rank 0, 1"]),
+        (["job", "--out", "x.jsonl", "--attempt", "9"], ["attempt 0, rank 0, 1"]),
+        (["job"], ["--out"]),
+    ],
+    ids=lambda value: " ".join(value),
+)
+def test_misuse_is_one_line_and_exit_code_2(steps, tmp_path, monkeypatch, arguments, parts):
+    monkeypatch.chdir(tmp_path)
+    code, out, lines = steps(*arguments)
+    assert (code, out, len(lines)) == (2, "", 1)
+    assert all(part in lines[0] for part in parts)
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(("x", ".x"))]
+
+
+def test_job_in_an_empty_log_is_misuse(steps, tmp_path):
+    code, _, lines = steps("job", "--out", "x.jsonl", "--data-dir", tmp_path / "nothing")
+    assert code == 2
+    assert "none of any job" in lines[0]
+
+
+def test_parquet_without_pyarrow_says_how_to_install_it(steps, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    code, _, lines = steps("job", "--out", tmp_path / "x.parquet")
+    assert (code, len(lines)) == (2, 1)
+    assert "zmon[parquet]" in lines[0]
+    assert not [path for path in tmp_path.iterdir() if "x.parquet" in path.name]
+
+
+@pytest.mark.parametrize("folder", ["no", "data/steps/job/file"])
+def test_folder_that_is_none_is_one_line(steps, tmp_path, folder):
+    (tmp_path / "data/steps/job/file").touch()
+    code, _, lines = steps("job", "--out", tmp_path / folder / "x.jsonl")
+    assert (code, len(lines)) == (1, 1)
+    assert "cannot write" in lines[0]
+
+
+def test_stdout_on_a_full_disk_is_one_line(root, tmp_path):
+    with Path("/dev/full").open("w") as full:
+        process = spawn(tmp_path, "-", stdout=full)
+        _, err = process.communicate(timeout=20)
+    assert process.returncode == 1
+    assert err == "zmon: cannot write -: No space left on device\n"
+
+
+def test_file_that_is_there_stays_until_the_new_one_is_complete(steps, root, tmp_path, monkeypatch):
+    out = tmp_path / "x.jsonl"
+    out.write_text("old")
+
+    def fails(table, file):
+        file.write(b"half")
+        assert out.read_text() == "old"
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setitem(WRITERS, ".jsonl", fails)
+    code, _, lines = steps("job", "--out", out)
+    assert (code, len(lines)) == (1, 1)
+    assert "No space left" in lines[0]
+    assert out.read_text() == "old"
+    assert [path.name for path in tmp_path.iterdir() if "x.jsonl" in path.name] == ["x.jsonl"]
+
+
+@pytest.fixture
+def long_log(root, tmp_path):
+    """Enough to be interrupted in the middle."""
+    for rank in range(2, 10):
+        box = rank_box(tmp_path / "boxes", rank)
+        box.steps(4000)
+        append_once(root, box)
+
+
+def spawn(tmp_path, out, **pipes):
+    env = {**os.environ, "ZMON_DATA_DIR": str(tmp_path / "data")}
+    command = [sys.executable, "-m", "zmon", "steps", "job", "--out", str(out)]
+    return subprocess.Popen(command, cwd=REPOSITORY, env=env, stderr=subprocess.PIPE, text=True, **pipes)
+
+
+def test_interrupt_leaves_no_half_file(long_log, tmp_path):
+    out = tmp_path / "x.jsonl"
+    process = spawn(tmp_path, out)
+    assert eventually(lambda: (partial := tmp_path / ".x.jsonl.partial").exists() and partial.stat().st_size, 20)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert "Traceback" not in err
+    assert not [path for path in tmp_path.iterdir() if "x.jsonl" in path.name]
+
+
+def test_reader_of_stdout_that_goes_is_no_trouble(long_log, tmp_path):
+    process = spawn(tmp_path, "-", stdout=subprocess.PIPE)
+    assert process.stdout.readline().startswith('{"job_id":"job"')
+    process.stdout.close()
+    err = process.stderr.read()
+    process.wait(timeout=20)
+    assert process.returncode > 0
+    assert err == ""

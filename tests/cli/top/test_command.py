@@ -1,0 +1,169 @@
+"""`zmon top` as it is run: in a terminal of its own, against a hub over HTTP; or refused in one line."""
+
+import asyncio
+import fcntl
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+import threading
+import time
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import msgspec
+import pytest
+
+from tests.build import NOW
+from tests.cli.top.scene import FROZEN, job, row
+from zmon.cli.main import main
+from zmon.cli.top.asking import hub as connect
+from zmon.errors import Unreachable
+
+PATIENCE_SECONDS = 40.0  # a busy machine takes long to start a Python
+COLOUR = re.compile(rb"\x1b\[(?:\d+;)*(?:3[0-7]|4[0-7]|9[0-7]|10[0-7]|[34]8;[25];[\d;]+)m")
+DIM_VERDICT = rb"\x1b\[(?:\d+;)*2(?:;\d+)*mCRITICAL rank_frozen"
+ANSWERS = {
+    "/api/v1/jobs": {"schema": 1, "blind": False, "jobs": [job(findings=("f1",))]},
+    "/api/v1/findings": {"schema": 1, "findings": [FROZEN]},
+    "/api/v1/jobs/dlrm-7/ranks": {"schema": 1, "job_id": "dlrm-7", "ranks": [row(0), row(1)]},
+}
+
+
+@pytest.fixture
+def served():
+    """A hub that answers with what is put in; what is not there is a 404."""
+    answers = dict(ANSWERS)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            found = answers.get(self.path.partition("?")[0])
+            self.send_response(404 if found is None else 200)
+            self.end_headers()
+            self.wfile.write(msgspec.json.encode(found))
+
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_address[1]}", answers
+    server.shutdown()
+    server.server_close()
+
+
+@contextmanager
+def terminal(url, **env):
+    """`zmon top` in a terminal of 80 × 24: the process, and the end where a person sits."""
+    person, programs = pty.openpty()
+    fcntl.ioctl(programs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    env = {**os.environ, "TERM": "xterm-256color", **env}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "zmon", "top", "--hub", url],
+        stdin=programs, stdout=programs, stderr=programs, env=env, start_new_session=True,
+    )  # fmt: skip
+    os.close(programs)
+    try:
+        yield process, person
+    finally:
+        process.kill()
+        process.wait()
+        os.close(person)
+
+
+def read_until(person, words):
+    """What came, up to what matches these words."""
+    came, deadline = b"", time.monotonic() + PATIENCE_SECONDS
+    os.set_blocking(person, False)
+    while not re.search(words, came) and time.monotonic() < deadline:
+        try:
+            came += os.read(person, 65536)
+        except BlockingIOError:
+            time.sleep(0.02)
+        except OSError:
+            break  # it ended
+    assert re.search(words, came), came[-2000:]
+    return came
+
+
+@pytest.mark.parametrize("colour", [True, False])
+def test_it_is_drawn_in_a_terminal_and_leaves_at_q(served, monkeypatch, colour):
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    url, answers = served
+    with terminal(url, **({} if colour else {"NO_COLOR": "1"})) as (process, person):
+        came = read_until(person, b"CRITICAL rank_frozen")
+        assert not re.search(DIM_VERDICT, came)
+        answers.clear()
+        came += read_until(person, b"HUB SILENT")
+        came += read_until(person, DIM_VERDICT)
+        os.write(person, b"q")
+        came += read_until(person, rb"\x1b\[\?1049l")  # back to the screen from before
+        assert process.wait(timeout=PATIENCE_SECONDS) == 0
+    assert bool(COLOUR.search(came)) is colour
+
+
+def test_without_a_terminal_it_is_refused_in_one_line(capsys, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["zmon", "top"])
+    with pytest.raises(SystemExit) as left:
+        main()
+    assert left.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "zmon status" in line
+
+
+def test_without_textual_it_says_what_to_install(capsys, monkeypatch):
+    """Training nodes do without."""
+    for name in [name for name in sys.modules if name.split(".")[:3] == ["zmon", "cli", "top"]]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "textual.app", None)
+    monkeypatch.setattr("sys.argv", ["zmon", "top"])
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    with pytest.raises(SystemExit) as left:
+        main()
+    assert left.value.code == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "pip install 'zmon[top]'" in line
+
+
+def test_other_commands_do_without_textual():
+    code = "import sys; import zmon.cli.main; sys.exit('textual' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=PATIENCE_SECONDS).returncode == 0
+
+
+def asked(url, job_id):
+    async def main():
+        async with connect(url) as ask:
+            return await ask(job_id, NOW)
+
+    return asyncio.run(main())
+
+
+def test_hub_is_asked_for_all_of_a_picture(served):
+    picture = asked(served[0], "dlrm-7")
+    assert ([one.job_id for one in picture.jobs], [f.id for f in picture.findings]) == (["dlrm-7"], ["f1"])
+    assert ([r.rank for r in picture.ranks], picture.no_ranks) == ([0, 1], "")
+    assert asked(served[0], None).ranks == ()
+
+
+def test_hub_that_has_no_page_of_ranks_still_gives_the_rest(served):
+    url, answers = served
+    del answers["/api/v1/jobs/dlrm-7/ranks"]
+    picture = asked(url, "dlrm-7")
+    assert picture.ranks == ()
+    assert "another version, or the job is gone" in picture.no_ranks
+    assert picture.jobs
+
+
+def test_hub_whose_page_of_ranks_is_odd_still_gives_the_rest(served):
+    url, answers = served
+    answers["/api/v1/jobs/dlrm-7/ranks"] = {"odd": 1}
+    assert "its ranks are unknown" in asked(url, "dlrm-7").no_ranks
+
+
+def test_hub_that_is_gone_is_unreachable():
+    with pytest.raises(Unreachable):
+        asked("http://127.0.0.1:1", None)

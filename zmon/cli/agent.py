@@ -1,0 +1,26 @@
+"""`zmon agent`: watch the ranks and the hardware of this node."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from zmon.agent import Agent, AgentConfig
+from zmon.cli.daemon import serve
+from zmon.cli.options import PORT, bind_option, box_dir_option, data_dir_option, host_option, public_option
+from zmon.stack import StackConfig
+
+
+@click.command()
+@bind_option
+@public_option
+@click.option("--port", type=PORT, default=StackConfig.agent_port, show_default=True)
+@box_dir_option
+@host_option
+@data_dir_option
+@click.option("--without", envvar="ZMON_WITHOUT", default="", help="Sources to leave off, e.g. gpu,nic,steps.")
+def agent(bind: str, public: bool, port: int, box_dir: Path, host: str, data_dir: Path, without: str) -> None:
+    """Watch the ranks and the hardware of this node."""
+    left_off = frozenset(name.strip() for name in without.split(",") if name.strip())
+    serve("agent", bind, public, port, lambda: Agent(AgentConfig(box_dir, host, data_dir, left_off)).app())

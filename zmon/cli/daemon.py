@@ -1,0 +1,22 @@
+"""How a daemon is started from the command line."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+import aiohttp.web
+
+from zmon.web import server
+
+
+def serve(name: str, bind: str, public: bool, port: int, make: Callable[[], aiohttp.web.Application]) -> None:
+    """Answer HTTP until SIGTERM or SIGINT. Raises UsageError for an address that is not loopback."""
+    server.check_bind(bind, public)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s")
+
+    async def run() -> None:
+        await server.serve(make(), bind, port, name)
+
+    asyncio.run(run())

@@ -1,0 +1,73 @@
+"""`zmon demo`: everything on this machine, and a training for it to watch."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from zmon.cli.demo_progress import follow
+from zmon.cli.one_machine import announcer, stop_event, unless_stopped
+from zmon.cli.options import box_dir_option, data_dir_option, host_option, warnings_option, webhook_option
+from zmon.cli.render.demo import summary, url_table
+from zmon.errors import PartFailed, UsageError
+from zmon.stack import Stack, StackConfig, need
+from zmon.stack.demo import DemoConfig, trainer_part
+
+
+@click.command()
+@data_dir_option
+@box_dir_option
+@host_option
+@webhook_option
+@warnings_option
+@click.option("--seconds", type=click.FloatRange(min=1), help="End by itself after that long, with a summary.")
+@click.option("--ranks", type=click.IntRange(1, 64), default=4, show_default=True)
+@click.option("--data", type=click.Path(path_type=Path), help="A Criteo-Kaggle TSV to train on.")
+def demo(
+    data_dir: Path,
+    box_dir: Path,
+    host: str,
+    webhook: str | None,
+    webhook_warnings: str | None,
+    seconds: float | None,
+    ranks: int,
+    data: Path | None,
+) -> None:
+    """Everything on this machine, and a synchronous DLRM training for it to watch."""
+    if data is not None and not data.is_file():
+        why = "it is no regular file" if data.exists() else "there is no such file"
+        raise UsageError(f"cannot train on {data}", why, "name a Criteo-Kaggle TSV")
+    need("torch", "the trainer", "trainer")
+    console = Console()
+    config = DemoConfig(f"demo-{datetime.now(UTC):%Y%m%dT%H%M%S}", ranks, seconds, data)
+
+    async def run() -> bool:
+        begin, stop = time.monotonic(), stop_event()
+        stack = Stack(StackConfig(data_dir, box_dir, host, webhook, webhook_warnings), announcer(console))
+        trainer = trainer_part(config, data_dir / "logs" / "trainer.log", box_dir, host)
+        try:
+            await stack.start()
+            stack.add(trainer)
+            await trainer.start()
+            console.print(url_table(stack.urls, data_dir))
+            await unless_stopped(stack.ready(), stop)
+            if stop.is_set():
+                return True
+            good, job, findings = await follow(stack, trainer, config, console, stop, begin)
+            console.print(summary(job, findings))
+            seen = job is not None and bool(job.step) and job.ranks_seen == job.world_size
+            return good and (seen or stop.is_set())
+        finally:
+            await stack.stop()
+            shutil.rmtree(box_dir / config.job_id, ignore_errors=True)  # nobody is left to ask about it
+
+    if not asyncio.run(run()):
+        raise PartFailed(
+            "the demo was not healthy", "a part died, or not all ranks were seen", f"see {data_dir / 'logs'}"
+        )

@@ -1,0 +1,92 @@
+"""The group of all subcommands: errors in one line, exit code 2 for misuse."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+import zmon
+from zmon.cli import config
+from zmon.cli.agent import agent
+from zmon.cli.analyze import analyze
+from zmon.cli.bench_comm import bench_comm_command
+from zmon.cli.compare import compare_command
+from zmon.cli.dashboard import dashboard
+from zmon.cli.demo import demo
+from zmon.cli.doctor import doctor
+from zmon.cli.drill import drill
+from zmon.cli.hub import hub
+from zmon.cli.incident import incident
+from zmon.cli.predict import predict_command
+from zmon.cli.run import run_command
+from zmon.cli.scaling import scaling_command
+from zmon.cli.status import status
+from zmon.cli.steps import steps
+from zmon.cli.top import top
+from zmon.cli.up import up
+from zmon.errors import UsageError, ZmonError
+
+COMMANDS = (
+    run_command,
+    demo,
+    up,
+    agent,
+    hub,
+    dashboard,
+    status,
+    top,
+    incident,
+    doctor,
+    steps,
+    analyze,
+    compare_command,
+    scaling_command,
+    bench_comm_command,
+    predict_command,
+    drill,
+)
+
+
+def _load_config(context: click.Context, _: click.Parameter, path: Path | None) -> None:
+    if path is not None:
+        context.default_map = config.read(path, COMMANDS)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(zmon.__version__, prog_name="zmon")
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path, dir_okay=False),
+    envvar="ZMON_CONFIG",
+    callback=_load_config,
+    expose_value=False,
+    help="YAML file with flags by subcommand.",
+)
+def cli() -> None:
+    """Watches synchronous distributed training: who stalled the job, why, and what it costs."""
+
+
+for command in COMMANDS:
+    cli.add_command(command)
+
+
+def main() -> None:
+    """The way in: what goes wrong is one line on stderr."""
+    try:
+        cli(prog_name="zmon", standalone_mode=False)
+    except click.exceptions.Exit as leave:
+        sys.exit(leave.exit_code)
+    except click.Abort:
+        sys.exit(130)
+    except click.ClickException as error:
+        context = getattr(error, "ctx", None)
+        click.echo(f"zmon: {error.format_message()} See {context.command_path if context else 'zmon'} --help", err=True)
+        sys.exit(2)
+    except UsageError as error:
+        click.echo(f"zmon: {error}", err=True)
+        sys.exit(2)
+    except ZmonError as error:
+        click.echo(f"zmon: {error}", err=True)
+        sys.exit(1)

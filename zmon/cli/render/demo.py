@@ -1,0 +1,70 @@
+"""What `zmon demo` and `zmon up` show: where everything is, one line of progress, the summary."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+from rich.table import Table
+
+from zmon.cli.render.status import number
+from zmon.schema.finding import Finding
+from zmon.schema.job import JobView
+from zmon.stack import Urls
+
+
+def url_table(urls: Urls, data_dir: Path) -> Table:
+    """Where to look."""
+    table = Table(title="zmon", title_justify="left")
+    table.add_column("what", no_wrap=True)
+    table.add_column("where", overflow="fold")
+    table.add_row("dashboard", urls.dashboard)
+    table.add_row("Prometheus", urls.prometheus)
+    table.add_row("Alertmanager", urls.alertmanager)
+    table.add_row("hub", f"{urls.hub}/api/v1/findings")
+    table.add_row("agent", f"{urls.agent}/metrics")
+    table.add_row("logs", str(data_dir / "logs"))
+    return table
+
+
+def progress_line(job: JobView | None, findings: list[Finding]) -> str:
+    """How it goes, in one line."""
+    if job is None or not job.step or job.step_seconds is None:
+        return "waiting for the first step …"
+    loss = number(job.report["loss"]) if "loss" in job.report else "unknown"
+    rate = "unknown" if job.samples_per_second is None else f"{job.samples_per_second:,.0f}"
+    line = (
+        f"{job.state:>8}  step {job.step:,}  {rate} samples/s  loss {loss}  step time {milliseconds(job.step_seconds)}"
+    )
+    worst = next((f for f in findings if f.resolved is None), None)
+    if worst is not None:
+        line += f"  {worst.severity.upper()} {worst.cause} rank {', '.join(map(str, worst.ranks)) or 'unknown'}"
+    return line
+
+
+def summary(job: JobView | None, findings: list[Finding]) -> Table:
+    """What happened, in one table."""
+    table = Table(title="Summary", title_justify="left", show_header=False)
+    if job is None:
+        table.add_row("steps", "none: no step was seen")
+        return table
+    table.add_row("steps", str(job.step))
+    table.add_row("samples/s", "unknown" if job.samples_per_second is None else f"{job.samples_per_second:,.0f}")
+    table.add_row("step time p50 / p95", f"{milliseconds(job.step_seconds)} / {milliseconds(job.step_seconds_p95)}")
+    for key, value in job.report.items():
+        table.add_row(key, number(value))
+    total = sum(job.time.values())
+    for cause, seconds in sorted(job.time.items(), key=lambda item: -item[1]):
+        table.add_row(f"time in {cause}", f"{seconds / total:6.1%}" if total else "unknown")
+    table.add_row("findings", "none" if not findings else "\n".join(f"{f.severity} {f.summary}" for f in findings))
+    return table
+
+
+def ending(code: int) -> str:
+    """How a process ended, in words."""
+    return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+
+
+def milliseconds(seconds: float | None) -> str:
+    """A step time in words."""
+    return "unknown" if seconds is None else f"{seconds * 1000:.1f} ms"

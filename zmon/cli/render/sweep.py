@@ -1,0 +1,80 @@
+"""What a person reads of a curve: a row a size, what ate the rest beside it, then what could not be told and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from zmon.cli.render.status import UNKNOWN
+from zmon.offline.compare.judge import CERTAINTY
+from zmon.offline.sweep.judged import Row
+from zmon.offline.sweep.sizes import Size
+from zmon.scaling.predict import turns
+
+_NAMED = 3  # causes
+
+
+def report(rows: Sequence[Row], failed: Mapping[Size, str]) -> RenderableType:
+    """Everything about one curve."""
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for head in ("scaling", "ranks", "samples", "step, ms", "samples/s", "efficiency", "predicted"):
+        table.add_column(head, justify="left" if head == "scaling" else "right", no_wrap=True)
+    fewest = min((row.point.ranks for row in rows), default=0)
+    for row in rows:
+        table.add_row(*_cells(row, fewest))
+    lines = [Text(f"{row.scaling}, {row.point.ranks} ranks: a step loses {_lost(row)}") for row in rows if row.lost]
+    lines += [Text(f"{size}: unknown, {why}", style="yellow") for size, why in failed.items()]
+    why = dict.fromkeys(row.unpredicted for row in rows if row.unpredicted)
+    lines += [Text(f"no prediction: {reason}", style="yellow") for reason in why]
+    lines += [Text(line, style="dim") for line in (*_crowded(rows), *([_ABOUT] if rows else []))]
+    return Group(table, Text(""), *lines) if rows else Group(*lines)
+
+
+def _cells(row: Row, fewest: int) -> tuple[str, ...]:
+    point = row.point
+    return (
+        row.scaling or "–",
+        str(point.ranks),
+        f"{point.samples:,}",
+        f"{1000 * point.seconds:,.2f} ± {1000 * (point.half_width_seconds or 0.0):,.2f}",
+        f"{point.samples / point.seconds:,.0f}",
+        _efficiency(row, fewest),
+        _predicted(row),
+    )
+
+
+def _efficiency(row: Row, fewest: int) -> str:
+    if row.ratio is None:
+        return "1" if row.point.ranks == fewest else UNKNOWN
+    return f"{row.ratio:.1%} ± {row.half_width or 0.0:.1%}"
+
+
+def _lost(row: Row) -> str:
+    return ", ".join(f"{part:.0%} to {cause}" for cause, part in [*row.lost.items()][:_NAMED])
+
+
+def _predicted(row: Row) -> str:
+    if row.predicted_seconds is None:
+        return UNKNOWN if row.unpredicted else ""
+    return f"{1000 * row.predicted_seconds:,.2f} ({row.predicted_seconds / row.point.seconds - 1:+.0%})"
+
+
+_ABOUT = (
+    f"± is chance ({CERTAINTY:.0%}). Samples are those of a step, of all ranks. Efficiency is samples per second and "
+    "rank, of those of the smallest size; a step loses what it takes beyond what the same samples took a rank there. "
+    "Predicted is from the smaller sizes alone, with by how much that is off."
+)
+
+
+def _crowded(rows: Sequence[Row]) -> list[str]:
+    points = [row.point for row in rows]
+    shared = [p for p in points if turns(p.ranks, p.ranks_per_host or p.ranks, p.processors_per_host) > 1]
+    if not shared:
+        return []
+    return [
+        f"{shared[0].processors_per_host} processors for up to {max(p.ranks for p in shared)} ranks: they take turns, "
+        "and efficiency is lost to that as well"
+    ]

@@ -1,0 +1,54 @@
+"""`zmon up`: everything but a trainer on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from zmon.cli.one_machine import announcer, stop_event, unless_stopped
+from zmon.cli.options import box_dir_option, data_dir_option, host_option, warnings_option, webhook_option
+from zmon.cli.render.demo import url_table
+from zmon.errors import UsageError
+from zmon.stack import Stack, StackConfig
+
+
+@click.command()
+@data_dir_option
+@box_dir_option
+@host_option
+@webhook_option
+@warnings_option
+@click.option("--ready-file", type=click.Path(path_type=Path, dir_okay=False), help="Receives the URLs as JSON.")
+def up(
+    data_dir: Path, box_dir: Path, host: str, webhook: str | None, webhook_warnings: str | None, ready_file: Path | None
+) -> None:
+    """Prometheus, Alertmanager, agent, hub and dashboard on this machine, until Ctrl-C."""
+    if ready_file is not None and not os.access(ready_file.parent, os.W_OK | os.X_OK):
+        why = "that directory cannot be written to" if ready_file.parent.is_dir() else "there is no such directory"
+        raise UsageError(f"cannot write {ready_file}", why, "Choose another --ready-file")
+    console = Console()
+
+    async def run() -> None:
+        stop = stop_event()
+        stack = Stack(StackConfig(data_dir, box_dir, host, webhook, webhook_warnings), announcer(console))
+        try:
+            await stack.start()
+            await unless_stopped(stack.ready(), stop)
+            if stop.is_set():
+                return
+            console.print(url_table(stack.urls, data_dir))
+            if ready_file is not None:
+                partial = ready_file.with_suffix(".partial")
+                partial.write_text(json.dumps(asdict(stack.urls)))
+                partial.rename(ready_file)
+            await stop.wait()
+        finally:
+            await stack.stop()
+
+    asyncio.run(run())
