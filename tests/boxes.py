@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from zmon.box import BoxReader, BoxWriter, box_path, layout
+from zmon.box import BoxWriter, box_path, layout
+from zmon.box.reader import BoxReader
 from zmon.probe.ledger import Ledger
 from zmon.probe.rank import OP_NUMBER, PHASE_NUMBER, RankTimeline
 

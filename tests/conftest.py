@@ -19,7 +19,8 @@ import pytest
 
 from tests.boxes import StandIn, eventually
 from tests.places import REPOSITORY
-from zmon.box import BoxReader, box_path
+from zmon.box import box_path
+from zmon.box.reader import BoxReader
 from zmon.cli.main import main
 
 

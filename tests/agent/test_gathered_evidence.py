@@ -12,7 +12,7 @@ from tests.boxes import eventually
 from tests.build import snapshot, waiting
 from zmon.agent import evidence
 from zmon.agent.stacks import PY_SPY
-from zmon.box import BoxReader
+from zmon.box.reader import BoxReader
 from zmon.detectors.stall import Stall
 
 SCRIPT = """

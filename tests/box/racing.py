@@ -17,7 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.boxes import IDENTITY, Clock
-from zmon.box import BoxReader, BoxWriter, Now, Totals
+from zmon.box import BoxWriter
+from zmon.box.boundary import Totals
+from zmon.box.reader import BoxReader, Now
 from zmon.probe.ledger import Ledger
 from zmon.probe.rank import CHECKPOINT, EVAL, OP_NUMBER, PHASE_NUMBER, TRAIN, RankTimeline
 from zmon.schema.rank import LastWords

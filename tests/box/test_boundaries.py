@@ -6,7 +6,8 @@ import pytest
 
 from tests.box.test_reader import read
 from tests.boxes import Box
-from zmon.box import BoxReader, layout
+from zmon.box import layout
+from zmon.box.reader import BoxReader
 from zmon.probe.rank import CHECKPOINT, EVAL, OP_NUMBER, PHASE_NUMBER, TRAIN
 from zmon.schema.rank import Memory
 

@@ -7,7 +7,8 @@ import pytest
 from tests.box.test_reader import read
 from tests.boxes import Box
 from tests.build import JOB
-from zmon.box import BoxReader, layout
+from zmon.box import layout
+from zmon.box.reader import BoxReader
 from zmon.errors import BoxCorrupt
 from zmon.probe.rank import EVAL, OP_NUMBER, PHASE_NUMBER
 

@@ -3,8 +3,9 @@
 import pytest
 
 from tests.boxes import Box
-from zmon.box import BoxReader, layout
+from zmon.box import layout
 from zmon.box.durations import durations
+from zmon.box.reader import BoxReader
 from zmon.probe.rank import EVAL
 
 

@@ -17,7 +17,8 @@ from zlib import crc32
 import pytest
 
 from tests.boxes import Box
-from zmon.box import BoxReader, layout
+from zmon.box import layout
+from zmon.box.reader import BoxReader
 from zmon.errors import BoxError
 from zmon.probe.rank import CHECKPOINT, EVAL, OP_NUMBER, PHASE_NUMBER, TRAIN
 

@@ -5,7 +5,7 @@ import signal
 from pathlib import Path
 
 from tests.boxes import eventually
-from zmon.box import BoxReader
+from zmon.box.reader import BoxReader
 
 IDLE = """
     import time

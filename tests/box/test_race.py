@@ -15,7 +15,8 @@ import pytest
 
 from tests.box.racing import Model, check_told
 from tests.places import REPOSITORY
-from zmon.box import BoxReader, box_path
+from zmon.box import box_path
+from zmon.box.reader import BoxReader
 
 RACE_SECONDS = float(os.environ.get("ZMON_RACE_SECONDS", 3))
 STOPS = 200

@@ -3,7 +3,8 @@
 import pytest
 
 from tests.boxes import Box, read
-from zmon.box import BoxReader, layout
+from zmon.box import layout
+from zmon.box.reader import BoxReader
 from zmon.probe.rank import ACTIVITY_NUMBER, EVAL, OP_NUMBER, PHASE_NUMBER
 from zmon.schema.names import ACTIVITIES, OPS, PHASES
 from zmon.schema.rank import LastWords, Memory

@@ -6,7 +6,8 @@ import struct
 import pytest
 
 from tests.boxes import PARTS, Box
-from zmon.box import BoxReader, layout
+from zmon.box import layout
+from zmon.box.reader import BoxReader
 from zmon.errors import BoxCorrupt, BoxVersion
 
 TRACE = b"Stack (most recent call first):"  # how faulthandler begins

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from tests.boxes import Box
-from zmon.box import BoxReader, layout
+from zmon.box import layout
+from zmon.box.reader import BoxReader
 from zmon.schema.names import ACTIVITIES
 
 SECOND = 1_000_000_000

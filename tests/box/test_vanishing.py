@@ -9,7 +9,8 @@ import time
 import pytest
 
 from tests.box.test_fuzz import judged, lively
-from zmon.box import BoxReader, layout
+from zmon.box import layout
+from zmon.box.reader import BoxReader
 from zmon.errors import BoxError
 
 SECONDS = 3.0

@@ -10,7 +10,8 @@ import pytest
 from tests.boxes import Box, can_lock
 from tests.build import JOB
 from tests.places import REPOSITORY
-from zmon.box import BoxReader, BoxWriter, box_path, layout
+from zmon.box import BoxWriter, box_path, layout
+from zmon.box.reader import BoxReader
 from zmon.errors import BoxUnavailable
 
 

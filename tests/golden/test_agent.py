@@ -20,7 +20,7 @@ from zmon.agent import Agent, AgentConfig
 from zmon.agent.evidence import gather
 from zmon.agent.sources.boxes import Boxes
 from zmon.agent.sources.stderr import StderrSource
-from zmon.box import BoxReader
+from zmon.box.reader import BoxReader
 from zmon.process import ExitWatch
 
 SNAPSHOT, EVIDENCE = "/api/v1/snapshot", "/api/v1/evidence"

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 import psutil
 
-from zmon.box import BoxReader, box_path
-from zmon.box.reader import Identity, Totals
+from zmon.box import box_path
+from zmon.box.reader import BoxReader, Identity, Totals
 from zmon.errors import ZmonError
 from zmon.schema.rank import LastWords
 from zmon.schema.step import StepRecord

@@ -1,6 +1,6 @@
 """What a test reads back from a box it wrote."""
 
-from zmon.box import BoxReader
+from zmon.box.reader import BoxReader
 
 
 def read(box):

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from zmon.box import BoxReader
+from zmon.box.reader import BoxReader
 
 COMPLAINT = "zmon: "
 
@@ -167,7 +167,7 @@ def test_exception_leaves_an_activity_as_it_was_before(start_rank):
     rank = start_rank("""
         import json, os, zmon
         from zmon import probe
-        from zmon.box import BoxReader
+        from zmon.box.reader import BoxReader
         probe.attach_box()
         seen = []
         with zmon.step():

@@ -5,7 +5,7 @@ import signal
 import pytest
 
 from tests.boxes import eventually
-from zmon.box import BoxReader
+from zmon.box.reader import BoxReader
 
 HEAD = """
 import atexit, os, signal, sys, time

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.probe.test_door import complaints
-from zmon.box import BoxReader
+from zmon.box.reader import BoxReader
 from zmon.errors import UsageError
 from zmon.probe.plan_file import encoded
 from zmon.schema.plan import MOST_PLAN_BYTES

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.boxes import Box
 from tests.build import JOB
-from zmon.box import BoxReader
+from zmon.box.reader import BoxReader
 from zmon.schema.step import StepRecord
 from zmon.steplog import RunSteps, StepLog, read_runs
 

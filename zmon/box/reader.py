@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import struct
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,11 +18,10 @@ from zmon.box.boundary import Boundary, Totals, step_record, totals
 from zmon.box.lock import holder
 from zmon.box.ring import checked
 from zmon.errors import BoxCorrupt, BoxVersion
-from zmon.schema.names import ACTIVITIES, OPS, PHASES
+from zmon.schema.names import ACTIVITIES, JOB_ID, OPS, PHASES
 from zmon.schema.rank import LastWords
 from zmon.schema.step import StepRecord
 
-JOB_ID = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,64}")  # a directory of its own
 _NS = 1e-9
 _TRIES = 50  # of a reading that the writer overtook, before it is called damaged
 _TRACE = b"Stack (most recent call first):"  # how faulthandler begins

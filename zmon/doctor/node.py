@@ -9,7 +9,8 @@ from pathlib import Path
 import aiohttp
 
 import zmon
-from zmon.box import BoxReader, layout
+from zmon.box import layout
+from zmon.box.reader import BoxReader
 from zmon.doctor.check import TIMEOUT_SECONDS, Check, counted
 from zmon.errors import BoxError, Unreachable
 from zmon.schema.host import SourceStatus

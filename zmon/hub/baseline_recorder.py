@@ -11,7 +11,6 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from zmon.box.reader import JOB_ID
 from zmon.errors import ZmonError
 from zmon.hub.baseline_store import Baselines
 from zmon.job.efficiency import step_causes
@@ -20,7 +19,7 @@ from zmon.scaling.fit import Model, fit
 from zmon.schema.aligned_step import AlignedStep, handed_in
 from zmon.schema.curve import ON_PURPOSE, Curve, Efficiency, Point, alike
 from zmon.schema.expected import Expected
-from zmon.schema.names import OPS
+from zmon.schema.names import JOB_ID, OPS
 from zmon.schema.snapshot import Snapshot
 
 log = logging.getLogger("zmon.hub")

@@ -5,6 +5,7 @@ The standard library only: ranks import this module.
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 SCHEMA = 1
@@ -17,6 +18,8 @@ OPS = (
     "all_to_all", "all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "gather", "scatter", "barrier",
     "send", "recv",
 )  # fmt: skip
+
+JOB_ID = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,64}")  # a directory of its own
 
 WordsKind = Literal["exception", "exit", "signal"]
 

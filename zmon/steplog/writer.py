@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from zmon.box import BoxReader, layout
+from zmon.box import layout
+from zmon.box.reader import BoxReader
 from zmon.errors import BoxError, ZmonError
 from zmon.steplog.format import MOST_BOUNDARIES, SUFFIX, Run, blocks, pack_block, pack_header, read_header
 

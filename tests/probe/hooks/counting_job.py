@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 
 import zmon
-from zmon.box import BoxReader
+from zmon.box.reader import BoxReader
 
 RANK = int(os.environ["RANK"])
 OTHER = 1 - RANK

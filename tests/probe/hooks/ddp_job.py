@@ -22,7 +22,7 @@ from torch.utils.checkpoint import checkpoint
 
 import zmon
 from zmon import probe
-from zmon.box import BoxReader
+from zmon.box.reader import BoxReader
 from zmon.probe.hooks import ddp, reducer
 
 RANK = int(os.environ["RANK"])

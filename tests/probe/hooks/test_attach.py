@@ -31,7 +31,7 @@ def test_hook_that_fails_is_said_and_the_others_are_in_place(start_rank):
 def test_memory_of_a_rank_without_a_gpu_is_unknown(start_rank):
     rank = start_rank("""
         import zmon
-        from zmon.box import BoxReader
+        from zmon.box.reader import BoxReader
         from zmon import probe
         zmon.attach()
         with zmon.step():

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch.distributed import distributed_c10d
 
-from zmon.box import BoxReader
+from zmon.box.reader import BoxReader
 from zmon.probe.hooks.describe import DESCRIBERS
 from zmon.schema.names import OPS
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from zmon.box import BoxReader
+from zmon.box.reader import BoxReader
 
 SAME = (
     "plain", "buffers", "two_types", "accumulated", "find_unused", "static_graph", "bucket_view", "built_in_hook",

@@ -150,7 +150,7 @@ def test_optimizer_in_a_forked_worker_or_in_another_thread_makes_no_step(start_r
         thread.start()
         thread.join()
         train()
-        from zmon.box import BoxReader
+        from zmon.box.reader import BoxReader
         print(steps(), BoxReader(timeline.box.path).totals().steps)
     """
     assert run(start_rank, script) == ["2 2"]

@@ -12,7 +12,7 @@ import pytest
 
 from tests.places import REPOSITORY
 from zmon.agent import evidence
-from zmon.box import BoxReader
+from zmon.box.reader import BoxReader
 from zmon.probe.hooks.worker_server import socket_path
 
 

@@ -5,7 +5,7 @@ from tests.probe.hooks.scripts import run
 
 def test_backend_is_known_once_joined_and_groups_by_their_names(start_rank):
     script = """
-from zmon.box import BoxReader
+from zmon.box.reader import BoxReader
 import torch.distributed as dist
 def identity():
     return bytes(timeline.box._view)  # not by opening the file: that would drop the rank's lock

@@ -14,8 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from zmon.box import BoxReader, Identity, Now, Totals, layout
+from zmon.box import layout
+from zmon.box.boundary import Totals
 from zmon.box.durations import Mark, durations
+from zmon.box.reader import BoxReader, Identity, Now
 from zmon.job.lease import Leases
 from zmon.job.timeline import NEWS_SECONDS
 from zmon.process import ExitWatch, ProcessStat, process_stat
