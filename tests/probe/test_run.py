@@ -82,7 +82,7 @@ def test_command_sees_nothing_new_in_its_environment_but_zmons_variables(job):
     seen = subprocess.run([*job.prefix(), "env"], env=env, cwd=REPOSITORY, capture_output=True, text=True, check=True)
     given = dict(line.split("=", 1) for line in seen.stdout.splitlines())
     assert given.pop(RUN_PID)
-    assert given == {**env, "PYTHONPATH": f"{job.zmon / 'autoload'}:a::b"}
+    assert given == {**env, "PYTHONPATH": f"{job.zmon / 'probe/autoload'}:a::b"}
 
 
 @pytest.mark.parametrize("path", [None, "", "one", "one:two", "one::two:"])
