@@ -13,6 +13,7 @@ import aiohttp
 
 from zmon.doctor import cluster, node, paging, prometheus, rules
 from zmon.doctor.check import Check
+from zmon.doctor.torch_versions import installed_torch, torch_version
 
 __all__ = ["Check", "examine", "examine_cluster"]
 
@@ -23,7 +24,8 @@ async def examine(box_dir: Path, agent: str, hub: str, history: str) -> list[Che
         of_agent, of_cluster = await asyncio.gather(
             node.sources(session, agent, box_dir), _cluster(session, hub, history)
         )
-    return [node.room_for_boxes(box_dir), *node.boxes(box_dir), *of_agent, *of_cluster]
+    of_node = [torch_version(installed_torch()), node.room_for_boxes(box_dir), *node.boxes(box_dir)]
+    return [*of_node, *of_agent, *of_cluster]
 
 
 async def examine_cluster(hub: str, history: str) -> list[Check]:

@@ -1,0 +1,62 @@
+"""The torch beside zmon: tried, untried, too old, or none."""
+
+import json
+from importlib.metadata import PackageNotFoundError
+
+import pytest
+from click.testing import CliRunner
+
+from zmon.cli import cli
+from zmon.doctor import torch_versions
+from zmon.doctor.torch_versions import TRIED, installed_torch, torch_version
+
+NOBODY = "http://127.0.0.1:1"  # tcpmux: nobody serves it
+
+
+@pytest.mark.parametrize("installed", TRIED)
+def test_tried_torch_is_armed(installed):
+    check = torch_version(installed)
+    assert check.armed is True
+    assert installed in check.found
+    assert check.next_step == ""
+
+
+@pytest.mark.parametrize("installed", ["2.13.0+cu130", "2.13.0", "99.0.0", "2.9.0", "nightly"])
+def test_untried_torch_is_said_and_is_no_fault(installed):
+    check = torch_version(installed)
+    assert check.armed is None
+    assert installed in check.found
+    assert all(version in check.found for version in TRIED)
+    assert check.next_step
+
+
+@pytest.mark.parametrize("installed", ["2.8.0", "1.13.1", "2.8.0+cpu"])
+def test_torch_that_is_too_old_is_inert(installed):
+    check = torch_version(installed)
+    assert check.armed is False
+    assert "2.9 or newer" in check.found
+    assert "2.9 or newer" in check.next_step
+
+
+def test_no_torch_is_no_fault():
+    check = torch_version(None)
+    assert check.armed is None
+    assert all(version in check.found for version in TRIED)
+
+
+def test_environment_without_torch_has_no_version(monkeypatch):
+    def missing(name: str) -> str:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(torch_versions, "version", missing)
+    assert installed_torch() is None
+
+
+def test_doctor_says_which_torch_is_there(tmp_path):
+    answer = CliRunner().invoke(
+        cli,
+        ["doctor", "--json", "--box-dir", str(tmp_path), "--agent", NOBODY, "--hub", NOBODY, "--prometheus", NOBODY],
+    )
+    [check] = [check for check in json.loads(answer.output)["checks"] if check["name"] == "torch"]
+    expected = torch_version(installed_torch())
+    assert (check["armed"], check["found"]) == (expected.armed, expected.found)
