@@ -37,7 +37,7 @@ THROUGHPUT = Panel(
     question="How many samples does it train on?",
     unit="samples/s",
     legend="all ranks",
-    absent="a job tells its samples with `zmon.step(samples=…)`",
+    absent="a job tells its samples with `zmon.work(samples=…)`",
     promql="""
 max(avg_over_time(zmon:job_samples:rate{job_id=$job}[$window]))
 """,
