@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import ceil, isfinite
+from typing import TypedDict, Unpack
 
 RANGES = {"5m": 300, "15m": 900, "1h": 3600, "6h": 21600, "24h": 86400, "7d": 604800}
 USUAL = "15m"
@@ -35,6 +36,19 @@ class Span:
     def window(self, step_seconds: float | None) -> int:
         """Of a rate: all of what a point stands for, and long enough for some steps to end in it."""
         return max(SHORTEST_WINDOW_SECONDS, self.resolution, round(4 * (step_seconds or 0)))
+
+
+class Changes(TypedDict, total=False):
+    """Fields of an Address that a choice or a link changes."""
+
+    job_id: str | None
+    rank: int | None
+    host: str | None
+    range: str
+    at: float | None
+    other: str | None
+    incident: str | None
+    what_if: tuple[tuple[str, float], ...]
 
 
 @dataclass(frozen=True)
@@ -78,7 +92,7 @@ class Address:
         }
         return {name: str(value) for name, value in told.items() if value is not None}
 
-    def moved(self, **changes: object) -> "Address":
+    def moved(self, **changes: Unpack[Changes]) -> "Address":
         """With these changed. Another job has other ranks and hosts."""
         if self.job_id and changes.get("job_id", self.job_id) != self.job_id:
             changes = {"rank": None, "host": None, "incident": None, **changes}

@@ -5,7 +5,7 @@ kept as well, so that twenty viewers do not wait for it twenty times. Nobody may
 """
 
 import re
-from typing import TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 import requests
@@ -18,13 +18,16 @@ LONG_SECONDS = 5.0  # for a range: a week of it is worth a moment
 KEPT_ANSWERS = 1000
 
 T = TypeVar("T")
+Answer: TypeAlias = dict[str, Any]  # a JSON object of the hub's or of Prometheus's, as it came
+Param: TypeAlias = str | int | float | tuple[str, ...]  # of a URL's query; of several each is written
+Params: TypeAlias = tuple[tuple[str, Param], ...]
 
 
 class Unreachable(Exception):
     """A source gave no usable answer; its text is the line that the page shows."""
 
 
-def ask(name: str, variable: str, url: str, path: str, **params: object) -> dict:
+def ask(name: str, variable: str, url: str, path: str, /, **params: Param) -> Answer:
     """The JSON object at `url`/api/v1/`path`. Raises Unreachable. `variable` is where people set the URL."""
     return known(_shared(name, variable, url, path, tuple(sorted(params.items()))))
 
@@ -36,9 +39,7 @@ def known(answer: T | Unreachable) -> T:
     return answer
 
 
-def ask_anew(
-    name: str, variable: str, url: str, path: str, params: tuple[tuple[str, object], ...], seconds: float
-) -> dict:
+def ask_anew(name: str, variable: str, url: str, path: str, params: Params, seconds: float) -> Answer:
     """As `ask`, without a look at what others were told."""
     content = fetch(name, variable, url, path, params, seconds)
     try:
@@ -51,9 +52,7 @@ def ask_anew(
 
 
 @st.cache_resource(ttl=REFRESH_SECONDS, max_entries=KEPT_ANSWERS, show_spinner=False)
-def _shared(
-    name: str, variable: str, url: str, path: str, params: tuple[tuple[str, object], ...]
-) -> dict | Unreachable:
+def _shared(name: str, variable: str, url: str, path: str, params: Params) -> Answer | Unreachable:
     try:
         return ask_anew(name, variable, url, path, params, TIMEOUT_SECONDS)
     except Unreachable as error:
@@ -65,7 +64,7 @@ def fetch(
     variable: str,
     url: str,
     path: str,
-    params: tuple[tuple[str, object], ...] = (),
+    params: Params = (),
     seconds: float = TIMEOUT_SECONDS,
 ) -> bytes:
     """What is at `url`/api/v1/`path`. Raises Unreachable."""

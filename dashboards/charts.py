@@ -6,10 +6,11 @@ chart.) What is marked on a chart is a table of its own: what a layer leaves out
 """
 
 import re
+from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
+import pyarrow as pa  # type: ignore[import-untyped]
 
 from dashboards.colours import CAUSES, GREY, ORANGE, SERIES, VERMILLION, of_cause
 from dashboards.history import grid
@@ -73,12 +74,12 @@ def tables(values: pd.DataFrame, marks: tuple[Mark, ...], begin: float, end: flo
     return {LINES: pa.table(lines), MARKS: pa.Table.from_pylist(rows, MARK)}
 
 
-def _row(mark: Mark) -> dict:
+def _row(mark: Mark) -> dict[str, str | float]:
     times = {"time": 1e3 * mark.start, "until": 1e3 * mark.end}
     return {"kind": mark.kind, **times, "series": mark.label, "severity": mark.severity}
 
 
-def _named(rows: list[dict], apart: float) -> None:
+def _named(rows: list[dict[str, Any]], apart: float) -> None:
     """What a finding is called stands beside it where there is room: the name of one before it would lie under it."""
     last = -apart
     for row in sorted((row for row in rows if row["kind"] == "finding"), key=lambda row: row["time"]):
@@ -86,7 +87,9 @@ def _named(rows: list[dict], apart: float) -> None:
             row["text"], last = f"cause {row['series']}" if row["series"] == UNKNOWN else row["series"], row["time"]
 
 
-def drawing(panel: Panel, names: list[str], kinds: set[str], culprits: tuple[int, ...], *, is_long: bool) -> dict:
+def drawing(
+    panel: Panel, names: list[str], kinds: set[str], culprits: tuple[int, ...], *, is_long: bool
+) -> dict[str, object]:
     """Vega-Lite for such tables with series of these names, marked with these kinds; a culprit's line is thick.
 
     `is_long`: days, so that the axis tells which. Areas have the colour of their cause, wherever they are. A layer
@@ -97,37 +100,37 @@ def drawing(panel: Panel, names: list[str], kinds: set[str], culprits: tuple[int
     stacked = panel.shape == "areas"
     what = {"field": "series", "type": "nominal", "title": "what"}
     when = {"field": "time", "type": "temporal", "title": "UTC", "timeUnit": "utcdatehoursminutesseconds"}
+    width: dict[str, object] = {"value": 1.8}
+    if blamed:  # what is asked of each point takes a browser a while
+        width["condition"] = {"test": {"field": "series", "oneOf": blamed}, "value": 4}
+    encoding: dict[str, object] = {
+        "x": {"field": "time", **TIME_AXIS, "axis": axis(is_long)},
+        "y": {
+            "field": "value",
+            "type": "quantitative",
+            "title": None,
+            "stack": "zero" if stacked else None,
+            "scale": {"zero": panel.from_zero},
+            "axis": {"labelExpr": AXIS_LABEL[panel.unit], "tickCount": 5},
+        },
+        "color": {
+            "field": "series",
+            "type": "nominal",
+            "sort": None,  # as in the table, where rank 10 comes after rank 2
+            "scale": _by_cause(names) if set(names) <= CAUSES.keys() or stacked else {"range": SERIES},
+            "legend": {"title": None, "orient": "bottom", "columns": {"expr": COLUMNS}, "labelLimit": 130},
+        },
+        "strokeWidth": width,
+        "tooltip": what,  # of a line Vega has one, not one for each point of it
+    }
     lines = {
         "data": {"name": LINES},
         "mark": (_AREA if stacked else _LINE) | {"aria": False},  # else each of a thousand points is put in words
-        "encoding": {
-            "x": {"field": "time", **TIME_AXIS, "axis": axis(is_long)},
-            "y": {
-                "field": "value",
-                "type": "quantitative",
-                "title": None,
-                "stack": "zero" if stacked else None,
-                "scale": {"zero": panel.from_zero},
-                "axis": {"labelExpr": AXIS_LABEL[panel.unit], "tickCount": 5},
-            },
-            "color": {
-                "field": "series",
-                "type": "nominal",
-                "sort": None,  # as in the table, where rank 10 comes after rank 2
-                "scale": _by_cause(names) if set(names) <= CAUSES.keys() or stacked else {"range": SERIES},
-                "legend": {"title": None, "orient": "bottom", "columns": {"expr": COLUMNS}, "labelLimit": 130},
-            },
-            "strokeWidth": {"value": 1.8},
-            "tooltip": what,  # of a line Vega has one, not one for each point of it
-        },
+        "encoding": encoding,
     }
-    if blamed:  # what is asked of each point takes a browser a while
-        of_them = {"field": "series", "oneOf": blamed}
-        lines["encoding"]["strokeWidth"]["condition"] = {"test": of_them, "value": 4}
     alone = _only("alone") | {  # what is there now and then has no line to draw
         "mark": {"type": "point", "size": 24, "filled": True, "opacity": 1},
-        "encoding": {name: lines["encoding"][name] for name in ("x", "y", "color")}
-        | {"tooltip": [what, number(panel), when]},
+        "encoding": {name: encoding[name] for name in ("x", "y", "color")} | {"tooltip": [what, number(panel), when]},
     }
     above = [alone] if "alone" in kinds and not stacked else []  # it would not lie on what the others sum up to
     below = [_only(kind) | layer for kind, layers in _MARKED.items() if kind in kinds for layer in layers]
@@ -139,26 +142,26 @@ def drawing(panel: Panel, names: list[str], kinds: set[str], culprits: tuple[int
     }
 
 
-def _only(kind: str) -> dict:
+def _only(kind: str) -> dict[str, object]:
     return {"transform": [{"filter": f"datum.kind == '{kind}'"}]}
 
 
-def number(panel: Panel) -> dict:
+def number(panel: Panel) -> dict[str, object]:
     """Its value in a tooltip."""
     format_ = NUMBER.get(panel.unit, USUAL_NUMBER)
     return {"field": "value", "type": "quantitative", "title": panel.unit or "value", "format": format_}
 
 
-def _reaching(value: float | None) -> list[dict]:
+def _reaching(value: float | None) -> list[dict[str, object]]:
     """So that the axis goes that far: a chart of what hardly moves shall not look as if it did."""
     return [] if value is None else [{"mark": {"type": "point", "opacity": 0}, "encoding": {"y": {"datum": value}}}]
 
 
-def _by_cause(names: list[str]) -> dict:
+def _by_cause(names: list[str]) -> dict[str, list[str]]:
     return {"domain": names, "range": [of_cause(name) for name in names]}
 
 
-def axis(is_long: bool) -> dict:
+def axis(is_long: bool) -> dict[str, object]:
     """Of time."""
     return {"format": "%a %H:%M" if is_long else "%H:%M:%S", "tickCount": 6, "labelOverlap": True}
 
@@ -167,7 +170,7 @@ _LINE, _AREA = {"type": "line"}, {"type": "area", "opacity": 0.85}
 _TINT = {"condition": {"test": "datum.severity == 'critical'", "value": VERMILLION}, "value": ORANGE}
 _AT = {"x": {"field": "time", **TIME_AXIS}}
 _ACROSS = {**_AT, "x2": {"field": "until"}}
-_MARKED: dict[str, tuple[dict, ...]] = {  # by kind, the undermost first
+_MARKED: dict[str, tuple[dict[str, object], ...]] = {  # by kind, the undermost first
     "activity": (  # what the job was at, where that was not training
         {
             "mark": {"type": "rect", "opacity": 0.3, "color": GREY},

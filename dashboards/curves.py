@@ -2,6 +2,7 @@
 
 import pandas as pd
 
+from dashboards.asking import Answer
 from dashboards.colours import BLUE, GREEN, GREY, ORANGE, SKY, in_order, of_cause
 
 HEIGHT_PIXELS = 300
@@ -9,7 +10,7 @@ KINDS = {"ideal": GREY, "predicted": BLUE, "recorded": SKY, "what if": ORANGE, "
 _LINES, _POINTS = ("ideal", "predicted", "what if"), ("recorded", "now")
 
 
-def samples(told: dict, what_if: str) -> pd.DataFrame:
+def samples(told: Answer, what_if: str) -> pd.DataFrame:
     """Samples per second of all ranks by number of ranks; the label of `what if` says what."""
     points, now, sizes = told["points"], told["now"], told["sizes"]
     rows = [("recorded", point["ranks"], point["samples_per_second"], "recorded") for point in points]
@@ -28,7 +29,7 @@ def samples(told: dict, what_if: str) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["kind", "ranks", "samples_per_second", "label"])
 
 
-def parts(told: dict) -> pd.DataFrame:
+def parts(told: Answer) -> pd.DataFrame:
     """Seconds of a predicted step by number of ranks and part."""
     known = [size for size in told["sizes"] if "unknown" not in size["predicted"]]
     rows = [
@@ -40,7 +41,7 @@ def parts(told: dict) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["ranks", "part", "seconds"])
 
 
-def parts_drawing(names: list[str]) -> dict:
+def parts_drawing(names: list[str]) -> dict[str, object]:
     """Vega-Lite for the parts."""
     order = in_order(names)
     return {
@@ -70,7 +71,7 @@ def parts_drawing(names: list[str]) -> dict:
     }
 
 
-def _layer(kinds: tuple[str, ...], mark: dict) -> dict:
+def _layer(kinds: tuple[str, ...], mark: dict[str, object]) -> dict[str, object]:
     return {
         "transform": [{"filter": {"field": "kind", "oneOf": list(kinds)}}],
         "mark": mark,

@@ -8,8 +8,9 @@ import time
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
-from dashboards.asking import Unreachable
+from dashboards.asking import Answer, Unreachable
 from dashboards.queries import Hub, Prometheus, Sample, quoted
 
 RANKS = """{job_id=$job, __name__=~"zmon_(rank_info|steps_total|lease_overdue_seconds\
@@ -56,11 +57,11 @@ class Glance:
     at: float
     job_ids: tuple[str, ...] = ()
     job_id: str | None = None
-    jobs: tuple[dict, ...] = ()
-    job: dict | None = None
-    past: tuple[dict, ...] = ()
-    findings: tuple[dict, ...] = ()
-    elsewhere: tuple[dict, ...] = ()
+    jobs: tuple[Answer, ...] = ()
+    job: Answer | None = None
+    past: tuple[Answer, ...] = ()
+    findings: tuple[Answer, ...] = ()
+    elsewhere: tuple[Answer, ...] = ()
     num_watched: int | None = None  # ranks of the job that agents report
     firing: tuple[Firing, ...] = ()
     blind: tuple[str, ...] = ()
@@ -88,7 +89,7 @@ def _with_verdicts(glance: Glance, hub: Hub) -> Glance:
         job_id = glance.job_id or next((one["job_id"] for one in (*findings, *jobs)), None)
         past = hub.findings(job_id) if job_id else []
         mine = [finding for finding in findings if finding["job_id"] == job_id]
-        evidence = hub.evidence(job_id) if mine else {}
+        evidence = hub.evidence(job_id) if job_id and mine else {}
     except Unreachable as error:
         return replace(glance, blind=(f"{error} Until then nobody says who is to blame.",))
     return replace(
@@ -131,7 +132,7 @@ def _with_history(glance: Glance, prometheus: Prometheus) -> Glance:
     )
 
 
-def _severity(finding: dict) -> int:
+def _severity(finding: Answer) -> int:
     return SEVERITIES.index(finding["severity"])
 
 
@@ -155,7 +156,7 @@ def ranks(prometheus: Prometheus, glance: Glance) -> tuple[Rank, ...]:
 
 
 def _ranks(samples: list[Sample]) -> dict[int, Rank]:
-    facts: dict[int, dict] = defaultdict(dict)
+    facts: dict[int, dict[str, Any]] = defaultdict(dict)
     for sample in samples:
         known = facts[int(sample.labels["rank"])]
         known["host"] = sample.labels["host"]

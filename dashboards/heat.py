@@ -58,7 +58,7 @@ def picture(told: np.ndarray, *, is_reversed: bool) -> bytes:
     return file.getvalue()
 
 
-def drawing(panel: Panel, height: int, *, is_long: bool) -> dict:
+def drawing(panel: Panel, height: int, *, is_long: bool) -> dict[str, object]:
     """Vega-Lite for such a table of so many series."""
     across = {"x": {"field": "time", **TIME_AXIS, "axis": axis(is_long)}, "x2": {"field": "until"}}
     colours = CIVIDIS[::-1] if panel.light_is == "low" else CIVIDIS

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from dashboards.address import Span
+from dashboards.asking import Answer
 
 FRAME = ["time", "series", "value"]  # what charts are drawn from
 
@@ -28,7 +29,7 @@ class History:
     left_out: int = 0  # series that were too many
 
 
-def history(found: list[dict], legend: str, span: Span, most: int, *, keep_low: bool = False) -> History:
+def history(found: list[Answer], legend: str, span: Span, most: int, *, keep_low: bool = False) -> History:
     """Of Prometheus's answer to a range query; `legend` makes a series' name of its labels.
 
     Of too many series those with the highest values are kept, or those that go lowest.

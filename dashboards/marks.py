@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from dashboards.address import Address, Span
+from dashboards.asking import Answer
 from dashboards.queries import Prometheus, quoted
 
 ACTIVITIES = 'max by (activity) (zmon:job_activity:ranks{job_id=$job, activity!~"train|done"}) > 0'
@@ -21,7 +22,7 @@ class Mark:
     severity: str = ""
 
 
-def findings(past: tuple[dict, ...], span: Span) -> list[Mark]:
+def findings(past: tuple[Answer, ...], span: Span) -> list[Mark]:
     """Those that stood within the span, as far as they did."""
     stood = [one for one in past if one["onset"] < span.end and _end(one, span) > span.start]
     return [
@@ -51,5 +52,5 @@ def moment(address: Address, span: Span) -> list[Mark]:
     return [Mark("moment", "", address.at, address.at)]
 
 
-def _end(finding: dict, span: Span) -> float:
+def _end(finding: Answer, span: Span) -> float:
     return min(finding["resolved"] or span.end, span.end)

@@ -8,13 +8,24 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TypeVar
+from typing import TypeVar, overload
 from urllib.parse import quote, urlencode
 
 import streamlit as st
 
 from dashboards.address import REFRESH_SECONDS, Span
-from dashboards.asking import LONG_SECONDS, TIMEOUT_SECONDS, Unreachable, ask, ask_anew, fetch, known, shown
+from dashboards.asking import (
+    LONG_SECONDS,
+    TIMEOUT_SECONDS,
+    Answer,
+    Param,
+    Unreachable,
+    ask,
+    ask_anew,
+    fetch,
+    known,
+    shown,
+)
 from dashboards.history import History, history
 
 MOST_SERIES = 10  # of a chart: more cannot be told apart
@@ -42,7 +53,13 @@ class Prometheus:
     url: str = field(default_factory=lambda: os.environ.get("ZMON_PROMETHEUS_URL", "http://127.0.0.1:9090"))
     answers: bool = True  # did so a moment ago: else each question would wait for it
 
-    def now(self, promql: str, made: Callable[[list[Sample]], T] = list) -> T:
+    @overload
+    def now(self, promql: str) -> list[Sample]: ...
+
+    @overload
+    def now(self, promql: str, made: Callable[[list[Sample]], T]) -> T: ...
+
+    def now(self, promql: str, made: Callable[[list[Sample]], object] = list) -> object:
         """The value of every series that matches, an empty list if none does; or what is `made` of it, once for all."""
         self._must_answer()
         return known(_now(self, promql, made))
@@ -61,13 +78,14 @@ class Prometheus:
         if not self.answers:
             raise Unreachable("Prometheus does not answer. Is it running, and is ZMON_PROMETHEUS_URL right?")
 
-    def asked_anew(self, endpoint: str, seconds: float, **params: object) -> list[dict]:
+    def asked_anew(self, endpoint: str, seconds: float, **params: Param) -> list[Answer]:
         """The series as Prometheus gives them."""
         answer = ask_anew(*_PROMETHEUS, self.url, endpoint, tuple(params.items()), seconds)
         data = answer.get("data")
         if not isinstance(data, dict) or not isinstance(data.get("result"), list):
             raise Unreachable(f"What answers at {shown(self.url)} is not Prometheus. Is ZMON_PROMETHEUS_URL right?")
-        return data["result"]
+        series: list[Answer] = data["result"]
+        return series
 
     def link(self, promql: str, span: Span, *, is_now: bool) -> str:
         """Where people go on asking. What is of now stays the same however late it gets."""
@@ -115,7 +133,7 @@ def _over(
 
 @st.cache_resource(ttl=KEPT_SECONDS, max_entries=KEPT, show_spinner=False)
 def _answered_over(prometheus: Prometheus, promql: str, legend: str, span: Span, most: int, keep_low: bool) -> History:
-    asked = {"query": promql, "start": span.start, "end": span.end, "step": span.resolution}
+    asked: dict[str, Param] = {"query": promql, "start": span.start, "end": span.end, "step": span.resolution}
     found = prometheus.asked_anew("query_range", LONG_SECONDS, **asked)
     return history(found, legend, span, most, keep_low=keep_low)
 
@@ -128,10 +146,11 @@ def _seen_from_outside(prometheus: Prometheus) -> str:
     except Unreachable:  # what is asked like Prometheus need not have its flags
         return prometheus.url
     outside = told.get("web.external-url") if isinstance(told, dict) else None
-    return outside if str(outside).startswith(("http://", "https://")) else prometheus.url
+    is_url = isinstance(outside, str) and outside.startswith(("http://", "https://"))
+    return str(outside) if is_url else prometheus.url
 
 
-def _samples(found: list[dict]) -> list[Sample]:
+def _samples(found: list[Answer]) -> list[Sample]:
     return [Sample(one["metric"], float(one["value"][1]), float(one["value"][0])) for one in found]
 
 
@@ -141,38 +160,42 @@ class Hub:
 
     url: str = field(default_factory=lambda: os.environ.get("ZMON_HUB_URL", "http://127.0.0.1:9781"))
 
-    def jobs(self) -> tuple[list[dict], bool]:
+    def jobs(self) -> tuple[list[Answer], bool]:
         """Every job the hub knows, and whether it is blind: then this is what it saw last."""
         answer = self._answer("jobs", "jobs")
         return answer["jobs"], answer.get("blind", False)
 
-    def findings(self, job_id: str | None = None) -> list[dict]:
+    def findings(self, job_id: str | None = None) -> list[Answer]:
         """The active findings of all jobs, or all that there ever were of one; newest first, without evidence."""
-        about = {"active": 1} if job_id is None else {"job_id": job_id}
-        return self._answer("findings", "findings", evidence=0, **about)["findings"]
+        about: dict[str, Param] = {"active": 1} if job_id is None else {"job_id": job_id}
+        return self._rows("findings", "findings", evidence=0, **about)
 
-    def evidence(self, job_id: str) -> dict[str, dict]:
+    def evidence(self, job_id: str) -> dict[str, Answer]:
         """By its id, what is known of each active finding of a job."""
-        found = self._answer("findings", "findings", active=1, job_id=job_id)["findings"]
+        found = self._rows("findings", "findings", active=1, job_id=job_id)
         return {finding["id"]: finding["evidence"] for finding in found}
 
-    def ranks(self, job_id: str) -> list[dict]:
+    def ranks(self, job_id: str) -> list[Answer]:
         """Every rank of a job as it was last seen."""
-        return self._answer(f"jobs/{quote(job_id, safe='')}/ranks", "ranks")["ranks"]
+        return self._rows(f"jobs/{quote(job_id, safe='')}/ranks", "ranks")
 
-    def scaling(self, job_id: str, **params: object) -> dict:
+    def scaling(self, job_id: str, **params: Param) -> Answer:
         """How fast jobs of its name were at each size, and what other sizes would be like."""
         return self._answer(f"jobs/{quote(job_id, safe='')}/scaling", "sizes", **params)
 
-    def incidents(self) -> list[dict]:
+    def incidents(self) -> list[Answer]:
         """All that are kept, newest first."""
-        return self._answer("incidents", "incidents")["incidents"]
+        return self._rows("incidents", "incidents")
 
     def report(self, incident: str) -> str:
         """An incident's page, which needs nothing beside it."""
         return _report(self, incident)
 
-    def _answer(self, path: str, holds: str, **params: object) -> dict:
+    def _rows(self, path: str, holds: str, **params: Param) -> list[Answer]:
+        rows: list[Answer] = self._answer(path, holds, **params)[holds]
+        return rows
+
+    def _answer(self, path: str, holds: str, **params: Param) -> Answer:
         answer = ask(*_HUB, self.url, path, **params)
         if answer.get("schema") != 1 or not isinstance(answer.get(holds), list):
             raise Unreachable(f"What answers at {shown(self.url)} is no hub of this version. Is ZMON_HUB_URL right?")

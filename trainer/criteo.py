@@ -107,7 +107,7 @@ class Criteo:
         if not len(self.held_out_rows):
             next_step = "Set criteo.held_out for a TSV, or prepare it with a larger --held-out"
             raise DataError(f"{self.name}: nothing to evaluate with", "none of its rows were held out", next_step)
-        return Criteo(self.name, self.held_out_rows, np.empty(0, ROW), self.table_rows, self.global_batch)
+        return Criteo(self.name, self.held_out_rows, np.empty(0, ROW), self.table_rows.tolist(), self.global_batch)
 
 
 def _spans(first: int, size: int, num_rows: int) -> Iterator[slice]:
@@ -137,7 +137,8 @@ def read_tsv(config: CriteoConfig, table_rows: Sequence[int], global_batch: int,
 def is_held_out(first: int, size: int, ratio: float) -> NDArray[np.bool_]:
     """Which of the good rows `first` to `first + size` are held out, at a ratio up to 0.5: evenly spread. (size,)"""
     before = np.floor(np.arange(first, first + size + 1) * ratio)
-    return before[1:] > before[:-1]
+    held_out: NDArray[np.bool_] = before[1:] > before[:-1]
+    return held_out
 
 
 def check_file(file: str) -> None:

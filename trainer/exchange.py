@@ -165,7 +165,8 @@ def _routes(shards: Sequence[Shard]) -> list[_Route]:
 
 def _summed(lengths: Tensor, num_bags: list[int]) -> list[int]:
     """Rows of so many bags on end, for each rank."""
-    return torch.stack([bags.sum() for bags in lengths.split(num_bags)]).tolist()
+    sums: list[int] = torch.stack([bags.sum() for bags in lengths.split(num_bags)]).tolist()
+    return sums
 
 
 def _routed(batch: Batch, routes: Sequence[_Route]) -> tuple[Tensor, Tensor]:

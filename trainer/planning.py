@@ -85,14 +85,15 @@ def _base_bytes(config: Config, world: World) -> int:
         model.top(bottom, pooled.transpose(0, 1)).sum().backward()
         optimizer.step(0.0)
     if device.type == "cuda":
-        return torch.cuda.max_memory_reserved(device)
+        reserved: int = torch.cuda.max_memory_reserved(device)
+        return reserved
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def _free_bytes(world: World) -> int:
-    if world.device.type == "cuda":
-        return torch.cuda.mem_get_info(world.device)[0] * world.local_size
     free: int = psutil.virtual_memory().available
+    if world.device.type == "cuda":
+        free = torch.cuda.mem_get_info(world.device)[0] * world.local_size
     return free
 
 

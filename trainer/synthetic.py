@@ -133,9 +133,11 @@ class Synthetic:
         rows, scale, power = self.zipf[feature]
         x = (1 + uniform * scale) ** power  # in [1, rows + 1)
         popularity = np.minimum(x.astype(np.int64), rows) - 1  # rounding can reach rows + 1
-        return popularity * SCATTER % rows
+        scattered: NDArray[np.int64] = popularity * SCATTER % rows
+        return scattered
 
 
 def _uniform(words: NDArray[np.uint32]) -> NDArray[np.float64]:
     """Numbers in [0, 1)."""
-    return words * 2.0**-32
+    numbers: NDArray[np.float64] = np.multiply(words, 2.0**-32, dtype=np.float64)
+    return numbers

@@ -119,17 +119,17 @@ class Trainer:
         """Its ids, to where their rows are."""
         self.sent = self.exchange.begin(self.next) if self.next else None
 
-    @torch.no_grad()
     def predict(self, loaded: Loaded) -> Tensor:
         """Logits (B,) of some samples; all ranks must ask."""
         loaded = self._here(loaded)
-        here = self.exchange.begin(loaded).arrive()
-        travelling = self.exchange.pooled(self.tables.lookup(here), loaded)
-        vectors = self.replicated.lookup(self.replicated.bags(loaded.batch))
-        with self.world.autocast(self.config.train.autocast):
-            bottom = self.model.bottom(loaded.batch.dense.to(self.dtype))
-            pooled = self.exchange.joined(travelling.arrive(), vectors)
-            return self.model.top(bottom, pooled.transpose(0, 1)).to(self.dtype)
+        with torch.no_grad():
+            here = self.exchange.begin(loaded).arrive()
+            travelling = self.exchange.pooled(self.tables.lookup(here), loaded)
+            vectors = self.replicated.lookup(self.replicated.bags(loaded.batch))
+            with self.world.autocast(self.config.train.autocast):
+                bottom = self.model.bottom(loaded.batch.dense.to(self.dtype))
+                pooled = self.exchange.joined(travelling.arrive(), vectors)
+                return self.model.top(bottom, pooled.transpose(0, 1)).to(self.dtype)
 
     def _here(self, loaded: Loaded) -> Loaded:
         return replace(loaded, batch=loaded.batch.to(self.world.device))

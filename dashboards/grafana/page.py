@@ -12,12 +12,12 @@ LOW, HIGH = 8, 14  # of a panel, in Grafana's rows of 30 pixels
 HALF = 12  # of its 24 columns
 
 
-def dashboards() -> dict[str, dict]:
+def dashboards() -> dict[str, dict[str, object]]:
     """Of every page its dashboard, by the page's name."""
     return {view: _dashboard(view, panels) for view, panels in VIEWS.items()}
 
 
-def _dashboard(view: str, panels: tuple[Panel, ...]) -> dict:
+def _dashboard(view: str, panels: tuple[Panel, ...]) -> dict[str, object]:
     return {
         "uid": f"zmon-{view}",
         "title": f"zmon: {view.capitalize()}",
@@ -49,7 +49,7 @@ _LINK = {  # to the other pages, for the same job and time
 }
 
 
-def _variables(panels: tuple[Panel, ...]) -> list[dict]:
+def _variables(panels: tuple[Panel, ...]) -> list[dict[str, object]]:
     """The Prometheus, the job, and host and rank where a panel asks for one."""
     source = {"type": "datasource", "name": "datasource", "label": "Prometheus", "query": "prometheus", "refresh": 1}
     variables = [source, _variable("job_id", "Job", "label_values(zmon_job_info, job_id)", sort=1)]
@@ -62,7 +62,7 @@ def _variables(panels: tuple[Panel, ...]) -> list[dict]:
     return variables
 
 
-def _variable(name: str, label: str, query: str, sort: int) -> dict:
+def _variable(name: str, label: str, query: str, sort: int) -> dict[str, object]:
     """`sort`: 1 by alphabet, 3 by number, 7 naturally."""
     return {
         "type": "query",
@@ -95,7 +95,7 @@ MARKS = (  # what is marked, its colour, its PromQL, and what is written there
 )
 
 
-def _annotation(name: str, colour: str, promql: str, title: str, text: str) -> dict:
+def _annotation(name: str, colour: str, promql: str, title: str, text: str) -> dict[str, object]:
     return {
         "name": name,
         "datasource": DATA_SOURCE,
@@ -110,7 +110,7 @@ def _annotation(name: str, colour: str, promql: str, title: str, text: str) -> d
     }
 
 
-def _placed(panels: list[dict]) -> list[dict]:
+def _placed(panels: list[dict[str, object]]) -> list[dict[str, object]]:
     """Two abreast."""
     placed, y = [], 0
     for first in range(0, len(panels), 2):

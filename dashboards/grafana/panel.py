@@ -2,12 +2,14 @@
 
 import re
 from dataclasses import dataclass
+from typing import NotRequired, TypedDict
 from zlib import crc32
 
 from dashboards.address import COLUMNS, RECORDED_SECONDS
 from dashboards.colours import CAUSES, CIVIDIS, GREY
 from dashboards.panels import Asked, Panel
-from dashboards.panels.panel import MOST_ROWS, MOST_SERIES
+from dashboards.panels.panel import MOST_ROWS
+from dashboards.queries import MOST_SERIES
 from dashboards.views.waterfall import SPENT
 from dashboards.words import UNKNOWN
 
@@ -39,6 +41,22 @@ STEP = Panel(  # the page draws it as a waterfall, which Grafana has not
 )
 
 
+class _FieldConfig(TypedDict):
+    """How values are shown; the keys are Grafana's."""
+
+    defaults: dict[str, object]
+    overrides: list[dict[str, object]]
+
+
+class _Drawn(TypedDict):
+    """The part of a panel that depends on its shape; the keys are Grafana's."""
+
+    type: str
+    maxDataPoints: NotRequired[int]
+    fieldConfig: _FieldConfig
+    options: dict[str, object]
+
+
 @dataclass(frozen=True)
 class _Chosen(Asked):
     """What is looked at, in Grafana's words: it fills in what is chosen above the panels."""
@@ -58,12 +76,12 @@ class _Chosen(Asked):
         }
 
 
-def made(panel: Panel) -> dict:
+def made(panel: Panel) -> dict[str, object]:
     """As Grafana's JSON, without its place."""
     return _panel(panel, _targets(panel), _DRAWN[panel.shape](panel))
 
 
-def made_step() -> dict:
+def made_step() -> dict[str, object]:
     """What a step is spent on, over all of the time that is shown."""
     target = _target(STEP, "A", STEP.asked(_Chosen(rate_window="$__range")), STEP.legend)
     return _panel(STEP, [target | {"range": False, "instant": True}], _bars())
@@ -74,7 +92,7 @@ def asks_hosts(panel: Panel) -> bool:
     return re.search(r"\$(hosts|of_host)\b", panel.promql) is not None
 
 
-def _panel(panel: Panel, targets: list[dict], drawn: dict) -> dict:
+def _panel(panel: Panel, targets: list[dict[str, object]], drawn: _Drawn) -> dict[str, object]:
     drawn["fieldConfig"]["defaults"] |= {"unit": UNITS[panel.unit], "noValue": UNKNOWN}
     return {
         "id": crc32(panel.key.encode()) % 2**31,  # of its name: a link to it holds when others come before it
@@ -96,7 +114,7 @@ def _description(panel: Panel, *, is_summed_up: bool) -> str:
     return f"{told} Of more than {_most(panel)} {panel.grows}: {what}."
 
 
-def _targets(panel: Panel) -> list[dict]:
+def _targets(panel: Panel) -> list[dict[str, object]]:
     """Each rank where they are few, else the sum of them: PromQL tells which, as nobody knows that beforehand."""
     few, many = _Chosen(), _Chosen(num_ranks=MOST_ROWS + 1, num_hosts=MOST_SERIES + 1)
     if not panel.grows:
@@ -114,7 +132,7 @@ def _most(panel: Panel) -> int:
     return MOST_LABELS if panel.shape == "rows" else panel.most
 
 
-def _target(panel: Panel, ref_id: str, promql: str, legend: str) -> dict:
+def _target(panel: Panel, ref_id: str, promql: str, legend: str) -> dict[str, object]:
     target = {
         "refId": ref_id,
         "datasource": DATA_SOURCE,
@@ -131,24 +149,32 @@ def _target(panel: Panel, ref_id: str, promql: str, legend: str) -> dict:
     return target
 
 
-def _lines(panel: Panel) -> dict:
-    custom = {"drawStyle": "line", "lineWidth": 2, "fillOpacity": 0, "showPoints": "auto", "spanNulls": False}
-    if panel.from_zero:
-        custom["axisSoftMin"] = 0
+def _line_style(panel: Panel) -> dict[str, object]:
+    style: dict[str, object] = {
+        "drawStyle": "line",
+        "lineWidth": 2,
+        "fillOpacity": 0,
+        "showPoints": "auto",
+        "spanNulls": False,
+    }
+    return style | {"axisSoftMin": 0} if panel.from_zero else style
+
+
+def _lines(panel: Panel) -> _Drawn:
+    defaults: dict[str, object] = {"color": {"mode": "palette-classic"}, "custom": _line_style(panel)}
     return {
         "type": "timeseries",
-        "fieldConfig": {"defaults": {"color": {"mode": "palette-classic"}, "custom": custom}, "overrides": []},
+        "fieldConfig": {"defaults": defaults, "overrides": []},
         "options": {"legend": _legend(), "tooltip": {"mode": "multi", "sort": "desc"}},
     }
 
 
-def _areas(panel: Panel) -> dict:
-    lines = _lines(panel)
+def _areas(panel: Panel) -> _Drawn:
     stacked = {"lineWidth": 0, "fillOpacity": 85, "showPoints": "never", "stacking": {"mode": "normal", "group": "A"}}
-    return lines | {"fieldConfig": _by_cause(lines["fieldConfig"]["defaults"]["custom"] | stacked)}
+    return _lines(panel) | {"fieldConfig": _by_cause(_line_style(panel) | stacked)}
 
 
-def _rows(panel: Panel) -> dict:
+def _rows(panel: Panel) -> _Drawn:
     """Questions speak of light rows, and Grafana's own cividis turns dark and light about in one of its themes: so as
     steps, which have a legend too.
     """
@@ -175,7 +201,7 @@ def _rows(panel: Panel) -> dict:
     }
 
 
-def _bars() -> dict:
+def _bars() -> _Drawn:
     return {
         "type": "bargauge",
         "fieldConfig": _by_cause({}, min=0),
@@ -197,11 +223,11 @@ def _bars() -> dict:
 _DRAWN = {"lines": _lines, "areas": _areas, "rows": _rows}
 
 
-def _legend() -> dict:
+def _legend() -> dict[str, object]:
     return {"displayMode": "list", "placement": "bottom", "showLegend": True, "calcs": []}
 
 
-def _by_cause(custom: dict, **defaults: object) -> dict:
+def _by_cause(custom: dict[str, object], **defaults: object) -> _FieldConfig:
     """The page's colours: waiting for an op has that op's, and what nobody has heard of is grey."""
     return {
         "defaults": {"color": {"mode": "fixed", "fixedColor": GREY}, "custom": custom, **defaults},

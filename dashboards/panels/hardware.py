@@ -1,11 +1,11 @@
 """Are the hosts and their GPUs well, whoever reads them: zmon, or the exporters that were there before?"""
 
-from dashboards.panels.panel import Panel
+from dashboards.panels.panel import Panel, Unit
 
 NO_GPU = "no GPU is read on these hosts"
 
 
-def _gpu(key: str, question: str, unit: str, recorded: str) -> Panel:
+def _gpu(key: str, question: str, unit: Unit, recorded: str) -> Panel:
     return Panel(
         f"gpu_{key}",
         question,
@@ -18,7 +18,7 @@ def _gpu(key: str, question: str, unit: str, recorded: str) -> Panel:
     )
 
 
-def _host(key: str, question: str, unit: str, recorded: str) -> Panel:
+def _host(key: str, question: str, unit: Unit, recorded: str) -> Panel:
     promql = f"avg_over_time({recorded}[$window]) and on (host) $hosts"
     many = f"max by (spread) (avg_over_time(zmon:job_{key}:spread{{job_id=$job}}[$window]))"
     return Panel(key, question, unit, "{host}", promql, grows="hosts", many=many)

@@ -9,6 +9,7 @@ from html import escape
 
 import streamlit as st
 
+from dashboards.asking import Answer
 from dashboards.colours import GREEN, GREY, ORANGE, PURPLE, VERMILLION
 from dashboards.glance import Glance
 from dashboards.views import finding
@@ -57,7 +58,7 @@ def headline(glance: Glance) -> Headline:
         return Headline("UNKNOWN", "?", GREY, f"the hub knows no job {glance.job_id}; choose another below")
     if worst and worst["severity"] == "warning":
         return Headline("WARNING", "!", ORANGE, worst["summary"])
-    return Headline(*STATES.get(state, NOT_TOLD))
+    return Headline(*STATES.get(str(state), NOT_TOLD))
 
 
 def show(seen: Seen, *, of_all: bool = False) -> None:
@@ -129,7 +130,7 @@ def _sections(glance: Glance, said: Headline, *parts: str) -> None:
             st.html(f'<section class="zmon-banner {ends}"{known} style="--tint:{said.colour}">{part}</section>')
 
 
-def pressing(glance: Glance) -> dict | None:
+def pressing(glance: Glance) -> Answer | None:
     """The finding that the banner is about."""
     return next((one for one in glance.findings if one["severity"] != "info"), None)
 
@@ -162,7 +163,7 @@ def vitals(seen: Seen) -> None:
     st.html(f'<dl class="zmon-vitals" data-testid="zmon-vitals">{said}</dl>')
 
 
-def speed(job: dict, seen: Seen) -> tuple[str, str]:
+def speed(job: Answer, seen: Seen) -> tuple[str, str]:
     """Step time and samples a second, as long as it trains: the last ones of a job that does not would be a lie."""
     state = job.get("state", "unknown")
     if seen.now.hub_is_blind or state == "unknown":

@@ -4,6 +4,7 @@ from html import escape
 
 import streamlit as st
 
+from dashboards.asking import Answer
 from dashboards.colours import GREEN, GREY, ORANGE, VERMILLION
 from dashboards.glance import Firing
 from dashboards.views import banner, finding, frame, hosts
@@ -64,7 +65,7 @@ def _jobs(seen: Seen) -> None:
         st.caption(f"{len(order) - MOST_JOBS} more; choose one on the page Job.")
 
 
-def _row(job_id: str, job: dict | None, found: dict | None, seen: Seen) -> str:
+def _row(job_id: str, job: Answer | None, found: Answer | None, seen: Seen) -> str:
     tint = TINTS.get(found["severity"], GREEN) if found else GREEN
     if job is None or (seen.now.blind and not found) or job["state"] in ("done", "exited", "unknown"):
         tint = GREY if not found else tint

@@ -8,6 +8,7 @@ import msgspec
 import streamlit as st
 
 from dashboards.address import Address
+from dashboards.asking import Answer
 from dashboards.words import clock, count, duration, link, marked
 
 MOST_RANKS = 16  # as evidence, the culprit first: the incident and the page Ranks have them all
@@ -15,7 +16,7 @@ _PACKAGE = Path(__file__).parents[1]  # a wheel has docs/ within it, a checkout 
 RUNBOOKS = (_PACKAGE if (_PACKAGE / "docs").is_dir() else _PACKAGE.parent) / "docs" / "runbooks.md"
 
 
-def who(finding: dict) -> str:
+def who(finding: Answer) -> str:
     """As HTML: the culprit in letters to be read from the door; then why, and since when."""
     return (
         f'<p class="culprit">{escape(culprit(finding) or "nobody named")}</p>'
@@ -23,20 +24,20 @@ def who(finding: dict) -> str:
     )
 
 
-def next_step(finding: dict, address: Address) -> str:
+def next_step(finding: Answer, address: Address) -> str:
     """As HTML: what to do, and where there is more to read."""
     what = f'<p class="next"><b>Do this next</b><br>{marked(finding["detail"])}</p>'
     return f"{what}<p>{_leads(finding, address)}</p>"
 
 
-def toll(finding: dict, now: float) -> str:
+def toll(finding: Answer, now: float) -> str:
     """For how long it has stood, and at what cost."""
     lost = finding.get("lost_gpu_hours")
     cost = f", {count(lost)} GPU-hours lost" if lost else ""
     return f"stands for {duration(max(0.0, now - finding['onset']))}{cost}"
 
 
-def when(finding: dict) -> str:
+def when(finding: Answer) -> str:
     """Since when it stands, or from when to when it stood."""
     if finding["resolved"] is None:
         return f"since {clock(finding['onset'])}"
@@ -44,17 +45,17 @@ def when(finding: dict) -> str:
     return f"{clock(finding['onset'])} to {clock(finding['resolved'])}, {lasted}; it is over"
 
 
-def stood(finding: dict, at: float | None) -> bool:
+def stood(finding: Answer, at: float | None) -> bool:
     """Whether it did at that moment: in a URL that is a whole second, and may be the one that it began in."""
     return at is not None and int(finding["onset"]) <= at <= (finding["resolved"] or at)
 
 
-def there(finding: dict, address: Address) -> Address:
+def there(finding: Answer, address: Address) -> Address:
     """Its job, at the moment that is looked at; now, where it did not stand then."""
     return address.moved(job_id=finding["job_id"], at=address.at if stood(finding, address.at) else None)
 
 
-def more(finding: dict, now: float) -> None:
+def more(finding: Answer, now: float) -> None:
     """What to read on the way to the machine: each opens in place.
 
     Evidence stays as a reader first saw it until there is more to tell: drawn anew it would begin at its first line.
@@ -84,7 +85,7 @@ def _as_it_is(text: str) -> None:
     st.html(f'<pre class="zmon-text">{escape(text)}</pre>')
 
 
-def culprit(finding: dict) -> str:
+def culprit(finding: Answer) -> str:
     """rank 2 on node-1; a finding may name several, or none."""
     ranks, hosts = finding["ranks"], finding["hosts"]
     named = f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks))}" if ranks else ""
@@ -105,7 +106,7 @@ def runbook(reference: str) -> str:
     return found[1].strip() if found else f"See `{reference}` in the project."
 
 
-def _leads(finding: dict, address: Address) -> str:
+def _leads(finding: Answer, address: Address) -> str:
     """To the culprit's row, and to the incident."""
     where = there(finding, address)
     leads = [link("ranks", where.moved(rank=rank).params(), f"rank {rank} in detail") for rank in finding["ranks"][:1]]

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from random import random
+from typing import Literal
 
 import streamlit as st
 
@@ -108,7 +109,7 @@ def _time_range(address: Address) -> None:
     """How far back, and the way back to now for one whom a link led elsewhere."""
     with st.container(horizontal=True, gap="small", width="content", key="zmon-ranges"):
         for name in RANGES:
-            kind = "secondary" if name == address.range else "tertiary"
+            kind: Literal["secondary", "tertiary"] = "secondary" if name == address.range else "tertiary"
             st.button(name, key=f"range {name}", type=kind, on_click=go, args=(address.moved(range=name),))
     if address.at is not None:
         st.button(

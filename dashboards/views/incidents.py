@@ -3,7 +3,7 @@
 import pandas as pd
 import streamlit as st
 
-from dashboards.asking import Unreachable
+from dashboards.asking import Answer, Unreachable
 from dashboards.views import banner, finding, frame
 from dashboards.views.seen import Seen
 from dashboards.words import UNKNOWN, count, duration, link, marked
@@ -31,7 +31,7 @@ def show(seen: Seen) -> None:
     _list(listed, seen)
 
 
-def _list(listed: list[dict], seen: Seen) -> None:
+def _list(listed: list[Answer], seen: Seen) -> None:
     st.markdown("#### What went wrong?")
     if not listed:
         st.html('<p class="zmon-unknown" data-testid="zmon-incidents">No incident is kept.</p>')
@@ -46,7 +46,7 @@ def _list(listed: list[dict], seen: Seen) -> None:
         st.caption(f"{len(listed) - MOST} older ones: `zmon incident` lists all.")
 
 
-def _row(one: dict, seen: Seen) -> str:
+def _row(one: Answer, seen: Seen) -> str:
     moment = pd.Timestamp(one["onset"], unit="s").strftime("%d %b %H:%M:%S")
     there = seen.address.moved(job_id=one["job_id"])
     cells = [
@@ -61,7 +61,7 @@ def _row(one: dict, seen: Seen) -> str:
     return f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
 
 
-def _one(one: dict, seen: Seen) -> None:
+def _one(one: Answer, seen: Seen) -> None:
     """The page that was kept of it; the runbook beside it."""
     who = finding.culprit(one) or "nobody named"
     st.html(f"<h4>{marked(one['cause'])}: {marked(who)}, {finding.when(one)}</h4>")

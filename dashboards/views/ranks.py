@@ -4,7 +4,7 @@ import pandas as pd
 import streamlit as st
 
 from dashboards import heat
-from dashboards.asking import Unreachable
+from dashboards.asking import Answer, Unreachable
 from dashboards.panels import ranks as panels
 from dashboards.views import banner, finding, frame, host, panel
 from dashboards.views.seen import Seen
@@ -79,7 +79,7 @@ def _table(seen: Seen) -> None:
     )
 
 
-def _named(row: dict) -> dict:
+def _named(row: Answer) -> Answer:
     known = row | {"exposed_seconds": sum(each.values()) if isinstance(each := row["exposed_seconds"], dict) else each}
     return {name: known.get(field) for field, name in COLUMNS.items()}
 

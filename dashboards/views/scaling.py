@@ -1,10 +1,12 @@
 """How does the job scale: what was recorded at each size, what would others be like, and what if links were faster?"""
 
+from collections.abc import Callable
+
 import streamlit as st
 
 from dashboards import curves
 from dashboards.address import Address
-from dashboards.asking import Unreachable
+from dashboards.asking import Answer, Unreachable
 from dashboards.panels import scaling as panels
 from dashboards.views import banner, frame, panel
 from dashboards.views.seen import Seen
@@ -67,7 +69,7 @@ def _what_ifs(known: dict[str, str], address: Address) -> tuple[str, ...]:
     return tuple(f"{what}={factor:g}" for what, factor in factors.items())
 
 
-def _curve(told: dict, what_ifs: tuple[str, ...]) -> None:
+def _curve(told: Answer, what_ifs: tuple[str, ...]) -> None:
     st.markdown("**How many samples would more ranks train on?** samples/s")
     st.vega_lite_chart(curves.samples(told, ", ".join(what_ifs)), curves.SAMPLES, key="chart-curve")
     st.caption(
@@ -75,7 +77,7 @@ def _curve(told: dict, what_ifs: tuple[str, ...]) -> None:
     )
 
 
-def _parts(told: dict) -> None:
+def _parts(told: Answer) -> None:
     table = curves.parts(told)
     if table.empty:
         return
@@ -83,7 +85,7 @@ def _parts(told: dict) -> None:
     st.vega_lite_chart(table, curves.parts_drawing(list(table["part"].unique())), key="chart-parts")
 
 
-def _table(told: dict, what_ifs: tuple[str, ...]) -> None:
+def _table(told: Answer, what_ifs: tuple[str, ...]) -> None:
     heads = ["ranks", "samples a step", "step", "samples/s", "efficiency", *([", ".join(what_ifs)] if what_ifs else [])]
     rows = []
     for size in told["sizes"]:
@@ -103,7 +105,7 @@ def _table(told: dict, what_ifs: tuple[str, ...]) -> None:
     )
 
 
-def _said(found: dict | None, words, name: str) -> str:
+def _said(found: Answer | None, words: Callable[[float | None], str], name: str) -> str:
     if not found:
         return ""
     return f"{UNKNOWN}: {found['unknown']}" if "unknown" in found else words(found[name])

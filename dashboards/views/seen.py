@@ -5,6 +5,7 @@ from functools import cached_property
 
 from dashboards import marks
 from dashboards.address import COLUMNS, RECORDED_SECONDS, Address, Span
+from dashboards.asking import Answer
 from dashboards.glance import Glance
 from dashboards.panels import Asked
 from dashboards.queries import Hub, Prometheus
@@ -31,7 +32,7 @@ class Seen:
         return self.now.job_id
 
     @property
-    def findings(self) -> tuple[dict, ...]:
+    def findings(self) -> tuple[Answer, ...]:
         """Those that stand at the moment that is looked at, remarks left out."""
         at, standing = self.address.at, self.now.findings
         if at is not None:
@@ -56,7 +57,7 @@ class Seen:
         return (*at, *marks.findings(self.now.past, span), *marks.moment(self.address, span))
 
     @property
-    def standing(self) -> tuple:
+    def standing(self) -> tuple[object, ...]:
         """What all that is not live is drawn from: as long as it stays the same, so does that."""
         now = self.now
         blamed = [

@@ -62,7 +62,7 @@ def bars(spent: dict[str, float]) -> pd.DataFrame:
     ).assign(reach=REACH * total)
 
 
-def drawing(causes: list[str]) -> dict:
+def drawing(causes: list[str]) -> dict[str, object]:
     """Vega-Lite for such a table."""
     y = {"field": "cause", "type": "nominal", "sort": None, "title": None, "axis": {"labelLimit": 160, "ticks": False}}
     axis = {"labelExpr": AXIS_LABEL["seconds"], "tickCount": 4}

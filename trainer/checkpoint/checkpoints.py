@@ -167,7 +167,8 @@ class Checkpoints:
         assert plan is not None
 
         def here() -> list[WriteResult]:
-            return writer.write_data(writer.prepare_local_plan(plan), self._planner).wait()
+            written: list[WriteResult] = writer.write_data(writer.prepare_local_plan(plan), self._planner).wait()
+            return written
 
         def first(written: Sequence[list[WriteResult]]) -> None:
             folder.write(path / NUMBERS, json.dumps(numbers))
