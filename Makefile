@@ -1,5 +1,6 @@
 # The commands people and CI run. `make demo` and `make test` install what is missing first.
 .PHONY: help setup setup-dev demo test check drills generate bench bench-overhead bench-dashboard
+.PHONY: test-matrix
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 
@@ -14,6 +15,7 @@ help:
 	@echo "make bench                                     what agent and hub cost, how soon a slow rank is named, how fast the trainer is and how it scales (25 minutes)"
 	@echo "make bench-overhead                            what watching costs (15 minutes)"
 	@echo "make bench-dashboard                           how soon each view is there, of 1,024 ranks and six hours (ten rounds; four took 9 minutes, and 3 to 4 for the history)"
+	@echo "make test-matrix [TESTS=words]                 tests with other versions of Python and torch, in environments in .matrix/ (ten minutes or more)"
 
 setup:
 	@scripts/setup trainer,dashboard,top $(PROGRAMS)
@@ -59,3 +61,6 @@ bench-overhead: setup-dev
 
 bench-dashboard: setup-dev
 	@$(BIN)/python -m bench.dashboard
+
+test-matrix:
+	@python3 scripts/test_matrix.py $(if $(TESTS),--tests '$(TESTS)')

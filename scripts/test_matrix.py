@@ -1,0 +1,218 @@
+"""Runs tests with other versions of Python and torch, and prints the result as the table of docs/versions.md.
+
+By hand: `make test-matrix`. Each row has an environment of its own in .matrix/, which is made once; delete the folder
+to make them anew. A torch that brings CUDA packages is not installed: they are gigabytes, and the tests need no GPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import subprocess
+import sys
+import tomllib
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+PROJECT = Path(__file__).parents[1]
+MATRIX = PROJECT / ".matrix"
+CUDA = ("nvidia-", "cuda-", "triton")  # how the names of packages begin that only a build for GPUs needs
+NEWEST = "newest"
+TEST_SECONDS = 900.0
+# Until tests are marked `unit`: what depends on torch, and what does without it.
+TORCH_TESTS = ("tests/hooks", "tests/probe", "tests/box", "tests/test_evidence.py", "tests/test_flight.py")
+NO_TORCH_TESTS = (
+    *("tests/analyze", "tests/box", "tests/capsule", "tests/compare", "tests/detectors", "tests/doctor"),
+    *("tests/hub", "tests/metrics", "tests/sources", "tests/steplog", "tests/top"),
+)
+
+
+class NotRun(Exception):
+    """A row that could not be run; its text says why and stands in the table."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One environment."""
+
+    python: str  # 3.11
+    torch: str | None  # a version, NEWEST, or None: without
+    tests: tuple[str, ...]
+
+    @property
+    def folder(self) -> Path:
+        """Where its environment lies."""
+        return MATRIX / f"python{self.python}-torch-{self.torch or 'none'}"
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a row came to."""
+
+    python: str
+    torch: str
+    passed: int
+    failed: int  # errors included
+    skipped: int
+    seconds: float
+
+
+def pinned_torch() -> str:
+    """The version in constraints.txt."""
+    lines = (PROJECT / "constraints.txt").read_text().splitlines()
+    return next(line.removeprefix("torch==") for line in lines if line.startswith("torch=="))
+
+
+ROWS = (
+    Row("3.11", pinned_torch(), TORCH_TESTS),
+    Row("3.11", NEWEST, TORCH_TESTS),
+    Row("3.12", None, NO_TORCH_TESTS),
+)
+
+
+def interpreter(version: str) -> str:
+    """A Python of that version, from PATH or pyenv. Raises NotRun."""
+    pyenv = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
+    for candidate in (f"python{version}", *map(str, pyenv)):
+        try:
+            done = subprocess.run([candidate, "-c", "import ensurepip"], capture_output=True, check=False)
+        except OSError:
+            continue
+        if done.returncode == 0:
+            return candidate
+    raise NotRun(f"no Python {version} on this machine")
+
+
+def pip(folder: Path, *words: str) -> str:
+    """What pip of that environment prints. Raises NotRun with its last line."""
+    command = [str(folder / "bin/python"), "-m", "pip", "--disable-pip-version-check", *words]
+    done = subprocess.run(command, cwd=PROJECT, capture_output=True, encoding="utf-8", check=False)
+    if done.returncode != 0:
+        raise NotRun(f"pip: {(done.stderr.strip().splitlines() or ['it failed'])[-1]}")
+    return done.stdout
+
+
+def newest_torch(folder: Path) -> str:
+    """The newest torch that installs without CUDA packages. Raises NotRun where that is the pinned one."""
+    listed = pip(folder, "index", "versions", "torch").partition("Available versions:")[2]
+    newer: list[str] = []
+    for version in listed.partition("\n")[0].replace(" ", "").split(","):
+        if version.partition("+")[0] == pinned_torch():
+            break
+        report = folder / "torch.json"
+        pip(folder, "install", "--quiet", "--dry-run", "--report", str(report), f"torch=={version}")
+        wanted = [item["metadata"]["name"].lower() for item in json.loads(report.read_text())["install"]]
+        if not any(name.startswith(CUDA) for name in wanted):
+            return version
+        newer.append(version)
+    without = f"{', '.join(newer)} come with CUDA only; " if newer else ""
+    raise NotRun(f"{without}the newest for processors is {pinned_torch()}")
+
+
+def packages(row: Row, torch: str | None) -> Iterator[str]:
+    """What pip installs for a row: the project as it lies here, and the test tools of its extra `dev`."""
+    extras = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    named = [name for name in ("dashboard", "parquet", "top") if name in extras]
+    yield from ("--editable", f".[{','.join(named if torch is None else ['trainer', *named])}]")
+    yield from (tool for tool in extras["dev"] if not tool.startswith("zmon["))
+    if torch is not None:
+        yield f"torch=={torch}"
+
+
+def prepared(row: Row) -> Path:
+    """The environment of a row, made if need be. Raises NotRun."""
+    ready = row.folder / "ready"
+    if not ready.exists():
+        subprocess.run([interpreter(row.python), "-m", "venv", "--clear", row.folder], check=True)
+        torch = newest_torch(row.folder) if row.torch == NEWEST else row.torch
+        pip(row.folder, "install", "--quiet", *packages(row, torch))
+        ready.touch()
+    return row.folder
+
+
+def selected(row: Row, tests: Sequence[str]) -> tuple[str, ...]:
+    """What pytest is to run: what the command line says, else the row's own, of these the unit tests if marked so."""
+    settings = tomllib.loads((PROJECT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
+    marked = any(marker.partition(":")[0].strip() == "unit" for marker in settings.get("markers", ()))
+    return tuple(tests) or (*(("-m", "unit") if marked else ()), *row.tests)
+
+
+def run(row: Row, tests: Sequence[str]) -> Result:
+    """Prepare a row and test in it. Raises NotRun."""
+    python = prepared(row) / "bin/python"
+    report = row.folder / "results.xml"
+    report.unlink(missing_ok=True)
+    command = [
+        str(python),
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        f"--junitxml={report}",
+        *selected(row, tests),
+    ]
+    path = f"{python.parent}{os.pathsep}{os.environ['PATH']}"
+    with (row.folder / "output.txt").open("w") as output:
+        try:
+            subprocess.run(
+                ["nice", "-n", "10", *command],
+                cwd=PROJECT,
+                env={**os.environ, "PATH": path},
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                timeout=TEST_SECONDS,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise NotRun(f"stopped after {TEST_SECONDS:g} s") from None
+    if not report.exists():
+        raise NotRun(f"pytest did not run: see {report.with_name('output.txt').relative_to(PROJECT)}")
+    suites = ElementTree.parse(report).getroot().iter("testsuite")
+    counts = [{name: float(suite.get(name, 0)) for name in (*_COUNTS, "time")} for suite in suites]
+    total, failures, errors, skipped = (int(sum(count[name] for count in counts)) for name in _COUNTS)
+    version, torch = subprocess.run(
+        [python, "-c", _VERSIONS], capture_output=True, text=True, check=True
+    ).stdout.split()
+    passed = total - failures - errors - skipped
+    return Result(version, torch, passed, failures + errors, skipped, sum(count["time"] for count in counts))
+
+
+_COUNTS = ("tests", "failures", "errors", "skipped")
+_VERSIONS = """
+import platform
+from importlib.metadata import distributions
+torch = [found.version for found in distributions(name="torch")]
+print(platform.python_version(), *torch[:1] or ["none"])
+"""
+
+
+def main() -> None:
+    """The table on stdout, what is done on stderr; exit code 1 where a test failed."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--tests", default="", help="what pytest runs in every row: paths and options in one word")
+    failed = False
+    tests = shlex.split(parser.parse_args().tests)
+    print(f"{datetime.now(UTC):%Y-%m-%d}\n\n| Python | torch | tests | passed | failed | skipped | seconds |")
+    print("|---|---|---|---|---|---|---|", flush=True)
+    for row in ROWS:
+        print(f"test-matrix: Python {row.python}, torch {row.torch or 'none'}", file=sys.stderr)
+        what = f"`{' '.join(selected(row, tests))}`"
+        try:
+            result = run(row, tests)
+        except NotRun as why:
+            print(f"| {row.python} | {row.torch or 'none'} | not run: {why} | | | | |", flush=True)
+            continue
+        failed = failed or result.failed > 0
+        counts = f"{result.passed:,} | {result.failed:,} | {result.skipped:,} | {result.seconds:.0f}"
+        print(f"| {result.python} | {result.torch} | {what} | {counts} |", flush=True)
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
