@@ -1,14 +1,33 @@
-"""What is installed from a wheel has the runbooks that findings and alerts lead to."""
+"""What is installed from a wheel has the runbooks that findings and alerts lead to, and all that is no Python file."""
 
 import subprocess
 import sys
+from pathlib import Path
+
+import pytest
 
 from tests.places import REPOSITORY
 
+DATA = ("*/py.typed", "zmon/**/*.j2", "zmon/**/*.c", "dashboards/rules/*.yaml", "dashboards/grafana/*.json")
 
-def test_a_build_has_the_runbooks_within_the_package(tmp_path):
-    command = [sys.executable, "setup.py", "-q", "egg_info", "-e", tmp_path, "build_py", "-d", tmp_path / "lib"]
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory) -> Path:
+    """The folder that a wheel would be made of."""
+    folder = tmp_path_factory.mktemp("build")
+    command = [sys.executable, "setup.py", "-q", "egg_info", "-e", folder, "build_py", "-d", folder / "lib"]
     done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
-    built = tmp_path / "lib/dashboards/docs/runbooks.md"
-    assert built.read_bytes() == (REPOSITORY / "docs/runbooks.md").read_bytes()
+    return folder / "lib"
+
+
+def test_a_build_has_the_runbooks_within_the_package(built):
+    assert (built / "dashboards/docs/runbooks.md").read_bytes() == (REPOSITORY / "docs/runbooks.md").read_bytes()
+
+
+@pytest.mark.parametrize("pattern", DATA)
+def test_a_build_has_every_file_of_a_package_that_is_no_python(built, pattern):
+    packages = [REPOSITORY / name for name in ("zmon", "trainer", "dashboards")]
+    there = {path.relative_to(REPOSITORY) for path in REPOSITORY.glob(pattern) if any(p in path.parents for p in packages)}
+    assert there
+    assert {path for path in there if not (built / path).is_file()} == set()
