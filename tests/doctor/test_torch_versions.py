@@ -2,6 +2,7 @@
 
 import json
 from importlib.metadata import PackageNotFoundError
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -42,6 +43,11 @@ def test_no_torch_is_no_fault():
     check = torch_version(None)
     assert check.armed is None
     assert all(version in check.found for version in TRIED)
+
+
+@pytest.mark.parametrize("version", TRIED)
+def test_tried_torch_has_a_row_in_the_test_matrix(version):
+    assert f"| {version} |" in (Path(__file__).parents[2] / "docs/versions.md").read_text()
 
 
 def test_environment_without_torch_has_no_version(monkeypatch):
