@@ -25,10 +25,10 @@ CUDA = ("nvidia-", "cuda-", "triton")  # how the names of packages begin that on
 NEWEST = "newest"
 TEST_SECONDS = 900.0
 # Until tests are marked `unit`: what depends on torch, and what does without it.
-TORCH_TESTS = ("tests/hooks", "tests/probe", "tests/box", "tests/test_evidence.py", "tests/test_flight.py")
+TORCH_TESTS = ("tests/probe", "tests/box", "tests/agent/test_gathered_evidence.py", "tests/agent/test_flight.py")
 NO_TORCH_TESTS = (
-    *("tests/analyze", "tests/box", "tests/capsule", "tests/compare", "tests/detectors", "tests/doctor"),
-    *("tests/hub", "tests/metrics", "tests/sources", "tests/steplog", "tests/top"),
+    *("tests/agent/sources", "tests/box", "tests/cli/top", "tests/detectors", "tests/doctor", "tests/hub"),
+    *("tests/metrics", "tests/offline/analyze", "tests/offline/compare", "tests/steplog"),
 )
 
 

@@ -28,6 +28,8 @@ def test_a_build_has_the_runbooks_within_the_package(built):
 @pytest.mark.parametrize("pattern", DATA)
 def test_a_build_has_every_file_of_a_package_that_is_no_python(built, pattern):
     packages = [REPOSITORY / name for name in ("zmon", "trainer", "dashboards")]
-    there = {path.relative_to(REPOSITORY) for path in REPOSITORY.glob(pattern) if any(p in path.parents for p in packages)}
+    there = {
+        path.relative_to(REPOSITORY) for path in REPOSITORY.glob(pattern) if any(p in path.parents for p in packages)
+    }
     assert there
     assert {path for path in there if not (built / path).is_file()} == set()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from zmon.cli import cli
+from zmon.cli.main import cli
 from zmon.doctor import torch_versions
 from zmon.doctor.torch_versions import TRIED, installed_torch, torch_version
 

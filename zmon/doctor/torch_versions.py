@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, version
 
-from zmon.autoload.sitecustomize import OLDEST_TORCH
 from zmon.doctor.check import Check
+from zmon.probe.autoload.sitecustomize import OLDEST_TORCH
 
 TRIED: tuple[str, ...] = ("2.13.0+cpu",)  # with the build, as torch.__version__ has it: another build was not tried
 _NAME = "torch"
