@@ -54,7 +54,7 @@ def open_kernel(
 
 
 def choose(config: EmbeddingConfig, dtype: torch.dtype, device: torch.device) -> str:
-    """Torch or fbgemm. On processors auto is torch: which is faster differs by machine (docs/DESIGN.md)."""
+    """Torch or fbgemm. On processors auto is torch: which is faster differs by machine (docs/dependencies.md)."""
     named = config.kernel == "fbgemm"
     if config.kernel == "torch" or (device.type == "cpu" and not named):
         return "torch"
