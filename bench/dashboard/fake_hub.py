@@ -5,25 +5,45 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from dataclasses import asdict, replace
-from typing import Any
+from dataclasses import replace
 
+import msgspec
 from aiohttp import web
-from multidict import MultiMapping
 
 import zmon
 from bench.dashboard import concluded
 from bench.dashboard.scene import JOB, OPS, PLAYED_SECONDS, SAMPLES, SLOW, STEP_SECONDS, Scene, sources
 from zmon import detectors
 from zmon.detectors.parts.verdict import rank_row
-from zmon.hub.api.scaling import asked
-from zmon.hub.incidents.record import Brief
+from zmon.hub.api.scaling import curve_point
 from zmon.scaling.fit import Model, fit
-from zmon.scaling.size_table import find, told
+from zmon.scaling.size_table import find, size_row
 from zmon.scaling.what_if import CHANGES
 from zmon.schema.agent import AgentStatus
+from zmon.schema.api import (
+    DetectorList,
+    DetectorsRequest,
+    DetectorState,
+    EfficiencyAnswer,
+    FindingList,
+    FindingsRequest,
+    HubHealth,
+    HubHealthRequest,
+    IncidentList,
+    IncidentsRequest,
+    JobList,
+    JobsRequest,
+    RankList,
+    RankRow,
+    RanksRequest,
+    ScalingAnswer,
+    ScalingRequest,
+    SizeNow,
+    endpoints,
+)
+from zmon.schema.incident import Brief
 from zmon.schema.job import JobView
-from zmon.web.server import json_response
+from zmon.web.server import route
 
 OTHER_JOBS = 7
 INCIDENTS = 30
@@ -47,91 +67,81 @@ class FakeHub:
         app = web.Application()
         app.add_routes(
             [
-                web.get("/healthz", self.get_health),
-                web.get("/api/v1/jobs", self.get_jobs),
-                web.get("/api/v1/jobs/{job_id}/ranks", self.get_ranks),
-                web.get("/api/v1/jobs/{job_id}/scaling", self.get_scaling),
-                web.get("/api/v1/findings", self.get_findings),
-                web.get("/api/v1/detectors", self.get_detectors),
-                web.get("/api/v1/incidents", self.get_incidents),
+                route(endpoints.HUB_HEALTH, self.health),
+                route(endpoints.JOBS, self.jobs),
+                route(endpoints.RANKS, self.ranks),
+                route(endpoints.SCALING, self.scaling),
+                route(endpoints.FINDINGS, self.findings),
+                route(endpoints.DETECTORS, self.detectors),
+                route(endpoints.INCIDENTS, self.incidents),
                 web.get("/api/v1/incidents/{id}/report.html", self.get_report),
             ]
         )
         return app
 
-    async def get_health(self, request: web.Request) -> web.Response:
+    async def health(self, request: HubHealthRequest) -> HubHealth:
         """All agents answer."""
         status = sources(time.time())
         agents = [
             AgentStatus(f"http://{host}:9780", host, True, 0.0, None, status, zmon.__version__)
             for host in self._scene.hosts
         ]
-        return json_response({"schema": 1, "version": zmon.__version__, "healthy": True, "agents": agents})
+        return HubHealth(True, agents, version=zmon.__version__)
 
-    async def get_jobs(self, request: web.Request) -> web.Response:
-        """The one that is looked at, and some beside it."""
+    async def jobs(self, request: JobsRequest) -> JobList:
+        """The job that is looked at, and some beside it."""
         lasted = (time.time() - self._scene.start) / PLAYED_SECONDS  # charts begin where the job did
         spent = {cause: seconds * lasted for cause, seconds in self._job.time.items()}
-        report = {"loss": 0.45 + 0.01 * random.random()}
+        report: dict[str, float | None] = {"loss": 0.45 + 0.01 * random.random()}
         job = replace(self._job, step=self._step(), time=spent, report=report)
-        others = [_other(job, number) for number in range(OTHER_JOBS)]
-        return json_response({"schema": 1, "blind": False, "jobs": [job, *others]})
+        return JobList([job, *(_other(job, number) for number in range(OTHER_JOBS))], blind=False)
 
-    async def get_ranks(self, request: web.Request) -> web.Response:
+    async def ranks(self, request: RanksRequest) -> RankList:
         """A row a rank; made anew each time, as a row that never moves would be sent to a browser only once."""
         step = self._step()
         rows = [
-            {
+            RankRow(
                 **rank_row(replace(state, step=step, state_seconds=0.1 * random.random())),
-                "watched": True,
-                "in_flight_seconds": 0.05 * random.random(),
-                "self_seconds": STEP_SECONDS[SLOW] * (0.9 if state.rank == self._scene.culprit else 0.35),
-                "exposed_seconds": 0.15 + 0.1 * random.random(),
-            }
+                in_flight_seconds=0.05 * random.random(),
+                self_seconds=STEP_SECONDS[SLOW] * (0.9 if state.rank == self._scene.culprit else 0.35),
+                exposed_seconds=0.15 + 0.1 * random.random(),
+            )
             for state in self._ranks
         ]
-        return json_response({"schema": 1, "job_id": JOB, "ranks": rows})
+        return RankList(JOB, rows)
 
-    async def get_scaling(self, request: web.Request) -> web.Response:
+    async def scaling(self, request: ScalingRequest) -> ScalingAnswer:
         """As the hub predicts, from what was recorded of sizes up to the job's own."""
         curve, ranks = concluded.curve(self._scene), self._scene.num_ranks
-        what_ifs = asked(request.query, _all(request.query, "what_if")).what_ifs
-        sizes = [point.ranks for point in curve.points] + [2 * ranks, 4 * ranks, 8 * ranks]
-        found = find(self._model, [(size, SAMPLES * size) for size in sizes], what_ifs)
-        points = [
-            asdict(point) | {"samples_per_second": point.samples / point.seconds, "sent_bytes": None}
-            for point in curve.points
-        ]
+        numbers = [point.ranks for point in curve.points] + [2 * ranks, 4 * ranks, 8 * ranks]
+        sizes = find(self._model, [(number, SAMPLES * number) for number in numbers], request.what_if)
         rate = SAMPLES * ranks / STEP_SECONDS[SLOW]
-        answer = {
-            "name": JOB,
-            "points": points,
-            "now": {
-                "ranks": ranks, "samples": SAMPLES * ranks, "seconds": STEP_SECONDS[SLOW], "samples_per_second": rate,
-            },
-            "unknown": "",
-            "sizes": [told(*one) | {"efficiency": {"ratio": 0.8, "scaling": "weak"}} for one in found],
-            "what_ifs": {key: says for key, (says, _) in CHANGES.items()},
-        }  # fmt: skip
-        return json_response({"schema": 1, "job_id": JOB, **answer})
+        return ScalingAnswer(
+            job_id=JOB,
+            name=JOB,
+            points=[curve_point(point) for point in curve.points],
+            now=SizeNow(ranks, SAMPLES * ranks, STEP_SECONDS[SLOW], rate),
+            unknown="",
+            sizes=[msgspec.structs.replace(size_row(size), efficiency=EfficiencyAnswer(0.8, "weak")) for size in sizes],
+            what_ifs={key: meaning for key, (meaning, _) in CHANGES.items()},
+        )
 
-    async def get_findings(self, request: web.Request) -> web.Response:
-        """The one that stands; of the job also what was before."""
+    async def findings(self, request: FindingsRequest) -> FindingList:
+        """The finding that stands; of the job also the one before."""
         before = replace(
             self._finding, id="fedcba9876543210", onset=self._scene.stretches[0][0][0],
             detected=self._scene.stretches[0][0][0] + 20, resolved=self._scene.stretches[0][0][1],
         )  # fmt: skip
-        found = [self._finding, *([] if "active" in request.query else [before])]
-        if request.query.get("evidence") == "0":
-            found = [replace(finding, evidence={}) for finding in found]
-        return json_response({"schema": 1, "findings": found})
+        findings = [self._finding, *([] if request.active else [before])]
+        if not request.evidence:
+            findings = [replace(finding, evidence={}) for finding in findings]
+        return FindingList(findings)
 
-    async def get_detectors(self, request: web.Request) -> web.Response:
+    async def detectors(self, request: DetectorsRequest) -> DetectorList:
         """All can speak."""
-        every = [{"name": one.name, "failed": None, "jobs": {JOB: None}} for one in detectors.ALL]
-        return json_response({"schema": 1, "detectors": every})
+        return DetectorList([DetectorState(detector.name, {JOB: None}) for detector in detectors.ALL])
 
-    async def get_incidents(self, request: web.Request) -> web.Response:
+    async def incidents(self, request: IncidentsRequest) -> IncidentList:
         """One a day."""
         of = self._finding
         briefs = [
@@ -141,7 +151,7 @@ class FakeHub:
             )
             for number in range(INCIDENTS)
         ]  # fmt: skip
-        return json_response({"schema": 1, "incidents": briefs})
+        return IncidentList(briefs)
 
     async def get_report(self, request: web.Request) -> web.Response:
         """About as long as a real one."""
@@ -165,7 +175,3 @@ def play(scene: Scene, port: int) -> None:
 
 def _other(job: JobView, number: int) -> JobView:
     return replace(job, job_id=f"{JOB}-{number}", findings=(), world_size=64, ranks_seen=64, hosts=())
-
-
-def _all(query: MultiMapping[Any], name: str) -> list[str]:
-    return query.getall(name, [])

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.build import dead, rank_state, snapshot
 from zmon.agent import flight
 
 NOW = 1_800_000_000.0
@@ -210,46 +209,3 @@ def test_strange_bytes_never_raise(told):
 
 
 # -- the table of a job ------------------------------------------------------------------------------------
-
-
-def answer(*entries):
-    found, error = flight.read([dump(*entries)], NOW)
-    return json.loads(msgspec.json.encode({"stack": "File x", "flight": found, "flight_error": error}))
-
-
-def test_rank_that_is_behind_and_the_one_that_differs_can_be_read_off_the_table():
-    done = entry(8, retired=True)
-    table = flight.table(
-        snapshot(*map(rank_state, range(3))),
-        {
-            0: answer(done, entry(9)),
-            1: answer(done),
-            2: answer(done, entry(9, "gloo:broadcast", input_sizes=[[3]])),
-        },
-    )
-    assert (table["1"]["pending"], table["1"]["last"]) == ([], {"gloo:0": 8})
-    hanging = {rank: table[rank]["pending"][0] for rank in ("0", "2")}
-    assert [(one["sequence"], one["op"], one["num_bytes"]) for one in hanging.values()] == [
-        (9, "all_reduce", 288),
-        (9, "broadcast", 12),
-    ]
-
-
-def test_rank_that_cannot_be_asked_says_why_in_its_row():
-    seen = snapshot(rank_state(0), dead(1), rank_state(11), unwatched=[rank_state(2, host="node-b")])
-    table = flight.table(seen, {0: {"flight": None, "flight_error": "stopped?"}, 11: {"stack": "of an older agent"}})
-    assert {rank: row["error"] for rank, row in table.items()} == {
-        "0": "stopped?",
-        "1": "its process is gone",
-        "2": "its agent is silent",
-        "3": "no agent has seen it",
-        "11": "its agent is older and does not tell",
-    }
-    assert list(table) == ["0", "1", "2", "3", "11"]
-
-
-def test_row_that_knows_only_a_part_says_so():
-    told = {**answer(entry(1)), "flight_error": "the rank answers dump_nccl_trace_json with 500"}
-    row = flight.table(snapshot(*map(rank_state, range(4))), {0: told})["0"]
-    assert row["num_pending"] == 1
-    assert "dump_nccl_trace_json" in row["error"]

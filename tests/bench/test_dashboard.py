@@ -19,7 +19,7 @@ from bench.dashboard.scene import JOB, SLOW, Scene
 from bench.dashboard.synthetic import everything, intervals
 from dashboards.panels import ALL
 from dashboards.panels.panel import SERIES
-from zmon.web.client import HubHealth, JobList, RankList
+from zmon.schema.api import HubHealth, JobList, RankList
 
 SCENE = Scene(num_ranks=4, hours=1 / 6, now=1_800_000_000, ahead_seconds=60)
 

@@ -11,7 +11,8 @@ from aiohttp.test_utils import unused_port
 from tests.build import NOW, finding
 from tests.hub.incidents.build import EVIDENCE, made
 from zmon.cli.main import main
-from zmon.hub.incidents import Brief, Folder
+from zmon.hub.incidents import Folder
+from zmon.schema.incident import Brief
 
 
 @pytest.fixture

@@ -12,21 +12,21 @@ from tests.metrics.scene import JOB_VIEW
 from zmon.doctor.cluster import Seen, ask, checks
 from zmon.errors import NotServed, Unreachable
 from zmon.schema.agent import AgentStatus
+from zmon.schema.api import DetectorList, DetectorState, HubHealth, JobList
 from zmon.schema.host import SourceStatus
-from zmon.web import client
 
 HUB = "http://hub:9781"
 AGENT = AgentStatus("http://node-a:9780", "node-a", True, 0.0, version=zmon.__version__)
-STALL = client.DetectorState("stall", {"job": None})
+STALL = DetectorState("stall", {"job": None})
 
 
 def seen(agents=(AGENT,), detectors=(STALL,), blind=False, version=zmon.__version__, unwritten=None):
     """What a hub says that is well."""
     return Seen(
         HUB,
-        client.HubHealth(True, list(agents), unwritten, version),
-        client.JobList([JOB_VIEW], blind),
-        client.DetectorList(list(detectors)),
+        HubHealth(True, list(agents), unwritten, None, version),
+        JobList([JOB_VIEW], blind),
+        DetectorList(list(detectors)),
     )
 
 
@@ -107,19 +107,19 @@ def test_hub_that_cannot_write_its_findings_is_inert():
 
 
 def test_detector_that_lacks_its_input_says_of_which_job():
-    straggler = client.DetectorState("straggler", {"a": "no step records", "b": None, "c": "no step records"})
+    straggler = DetectorState("straggler", {"a": "no step records", "b": None, "c": "no step records"})
     found = checks(seen(detectors=[STALL, straggler]))
     (told,) = [check for check in found if check.name == "detector straggler"]
     assert (told.armed, told.found) == (None, "no step records (job a, c)")
 
 
 def test_detector_that_fails_is_inert():
-    failing = client.DetectorState("straggler", {"a": None}, "ZeroDivisionError: division by zero")
+    failing = DetectorState("straggler", {"a": None}, "ZeroDivisionError: division by zero")
     assert "ZeroDivisionError" in inert(checks(seen(detectors=[failing])))["detector straggler"]
 
 
 def test_detector_without_a_job_is_neither():
-    (check,) = (c for c in checks(seen(detectors=[client.DetectorState("stall", {})])) if c.name == "detector stall")
+    (check,) = (c for c in checks(seen(detectors=[DetectorState("stall", {})])) if c.name == "detector stall")
     assert check.armed is None
 
 

@@ -103,7 +103,7 @@ def test_each_source_of_the_agent_is_told(monkeypatch, status, armed, found):
     async def answer(*_):
         return agent_report(sources=(status,))
 
-    monkeypatch.setattr(client, "snapshot", answer)
+    monkeypatch.setattr(client, "ask", answer)
     _, check = asyncio.run(sources(None, "http://node-a:9780", Path("/boxes")))
     assert (check.name, check.armed, check.found) == (f"source {status.name}", armed, found)
 
@@ -114,7 +114,7 @@ def test_agent_that_looks_elsewhere_is_told(monkeypatch):
     async def answer(*_):
         return agent_report(box_dir="/other")
 
-    monkeypatch.setattr(client, "snapshot", answer)
+    monkeypatch.setattr(client, "ask", answer)
     (check,) = asyncio.run(sources(None, "http://node-a:9780", Path("/boxes")))
     assert check.armed is False
     assert "looks at /other, and ranks started here write to /boxes" in check.found
@@ -124,7 +124,7 @@ def test_agent_of_another_version_is_told(monkeypatch):
     async def answer(*_):
         return agent_report(version="0.0.9")
 
-    monkeypatch.setattr(client, "snapshot", answer)
+    monkeypatch.setattr(client, "ask", answer)
     _, check = asyncio.run(sources(None, "http://node-a:9780", Path("/boxes")))
     assert check.armed is False
     assert "is zmon 0.0.9, and this is" in check.found

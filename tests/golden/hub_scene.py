@@ -35,9 +35,10 @@ from tests.scaling.test_fit import point
 from zmon.detectors import ALL
 from zmon.hub import Hub, HubConfig
 from zmon.hub.baseline_store import FOLDER, Baselines
-from zmon.hub.incidents import Folder, Moment
+from zmon.hub.incidents import Folder
 from zmon.schema.finding import Finding
 from zmon.schema.host import HostSample, HostWindow, TcpSample
+from zmon.schema.incident import Moment
 from zmon.schema.rank import LastWords
 from zmon.schema.snapshot import Snapshot
 

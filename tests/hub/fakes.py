@@ -3,6 +3,7 @@
 import asyncio
 import time
 from contextlib import asynccontextmanager
+from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 from aiohttp import web
@@ -77,16 +78,19 @@ class FakeAgent:
         rank = int(request.match_info["rank"])
         if rank in self.mute:
             await asyncio.sleep(60)
-        told = f"stack of rank {rank}" if request.query["stacks"] == "1" else None
+        told = f"stack of rank {rank}" if request.query.get("stacks", "1") == "1" else None
         one = {"group": "gloo:0", "sequence": 301, "op": "all_reduce", "name": "gloo:all_reduce", "num_bytes": 288,
                "sizes": [[72]], "dtypes": ["Float"], "age_seconds": 1.5, "state": "scheduled"}  # fmt: skip
         pending = [] if rank == self.behind else [one]
         flight = {"pending": pending, "num_pending": len(pending), "last": {"gloo:0": 300}}
-        return web.json_response({"schema": 1, "stack": told, "flight": flight, "flight_error": None})
+        return web.json_response(
+            {"schema": 1, "job_id": "job", "rank": rank, "stack": told, "flight": flight, "flight_error": None}
+        )
 
     def evidence_asked(self):
         """The ranks that were asked for evidence, in that order."""
-        return [path.rpartition("/")[2].partition("&run=")[0] for path in self.asked if "evidence" in path]
+        asked = [urlsplit(path) for path in self.asked if "evidence" in path]
+        return [f"{url.path.rpartition('/')[2]}?stacks={parse_qs(url.query).get('stacks', ['1'])[0]}" for url in asked]
 
 
 def stopped(rank, **changes):

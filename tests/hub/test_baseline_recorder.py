@@ -13,6 +13,7 @@ from zmon.hub.baseline_recorder import Curves
 from zmon.hub.baseline_store import Baselines
 from zmon.schema.aligned_step import Stretch
 from zmon.schema.curve import ON_PURPOSE, Efficiency
+from zmon.schema.unknown import Unknown
 
 
 def good(seconds=0.02, samples=128):
@@ -60,7 +61,7 @@ def test_jobs_with_the_same_name_share_what_was_recorded(kept):
     curves.learn(job(baseline=good(), **named))
     found = efficiency(curves, job(now=good(0.025), job_id="tomorrow", **named))
     assert (found.name, found.ratio) == ("ranker", pytest.approx(0.8))
-    assert isinstance(efficiency(curves, job(now=good(), job_id="tomorrow")), str)
+    assert isinstance(efficiency(curves, job(now=good(), job_id="tomorrow")), Unknown)
 
 
 def test_name_becomes_one_of_a_file(kept, tmp_path):
@@ -108,7 +109,7 @@ def test_other_size_is_predicted_from_what_ran_before(kept):
 
 @pytest.mark.parametrize("seen", [job(), job(now=good(), alive=False), job(now=good(samples=None)), job(now=good())])
 def test_step_of_which_nobody_can_tell_is_unknown(kept, seen):
-    assert isinstance(step(Curves(kept), seen), str)
+    assert isinstance(step(Curves(kept), seen), Unknown)
 
 
 def test_more_samples_a_second_are_faster_however_many_a_step_has(kept):
@@ -140,7 +141,7 @@ def test_expected_step_has_as_many_samples_as_the_job(kept):
 def test_job_that_does_not_train_has_no_efficiency(kept, state):
     curves = Curves(kept)
     curves.learn(job(baseline=good()))
-    assert all(isinstance(found, str) for found in curves.judge(job(now=good()), state))
+    assert all(isinstance(found, Unknown) for found in curves.judge(job(now=good()), state))
 
 
 @pytest.mark.parametrize(
@@ -153,13 +154,13 @@ def test_job_that_does_not_train_has_no_efficiency(kept, state):
     ],
 )
 def test_what_nobody_can_know_is_unknown_and_says_why(kept, seen, why):
-    assert why in efficiency(Curves(kept), seen)
+    assert why in efficiency(Curves(kept), seen).reason
 
 
 def test_baseline_that_cannot_be_read_makes_it_unknown(kept, tmp_path):
     (tmp_path / "baselines").mkdir()
     (tmp_path / "baselines" / f"{JOB}.json").write_text("{")
-    assert "cannot be read" in efficiency(Curves(kept), job(now=good()))
+    assert "cannot be read" in efficiency(Curves(kept), job(now=good())).reason
 
 
 def test_job_without_samples_or_without_good_steps_records_nothing(kept):
@@ -182,6 +183,6 @@ def test_one_host_may_have_room_for_more_ranks_than_this_job_has(kept):
     kept.record(JOB, *(replace(fitted(ranks, 512 * ranks), ranks_per_host=ranks) for ranks in (1, 4, 8)))
     of_one, of_two = job(now=good()), job(now=good())
     one_host = replace(of_one, ranks=tuple(replace(r, host="n0") for r in of_one.ranks))
-    assert not isinstance(Curves(kept).model(one_host)[1].at(8, 4096), str)
+    assert not isinstance(Curves(kept).model(one_host)[1].at(8, 4096), Unknown)
     two_hosts = replace(of_two, ranks=tuple(replace(r, host=f"n{r.rank % 2}") for r in of_two.ranks))
-    assert "between hosts" in Curves(kept).model(two_hosts)[1].at(8, 4096)
+    assert "between hosts" in Curves(kept).model(two_hosts)[1].at(8, 4096).reason

@@ -46,4 +46,4 @@ def test_part_that_grew_most_is_first():
     ],
 )
 def test_what_nobody_can_tell_is_unknown_and_says_why(curve, ranks, why):
-    assert why in expected(curve, Size(ranks, 512 * ranks, 4), 0.017, NOW)
+    assert why in expected(curve, Size(ranks, 512 * ranks, 4), 0.017, NOW).reason

@@ -7,6 +7,7 @@ from statistics import fmean, median_low
 import pytest
 
 from zmon.scaling.predict import Exchange, Link, Links, Work, ahead, op_seconds, passing, predict, turns
+from zmon.schema.unknown import Unknown
 
 LINKS = Links(ranks_per_host=8, host=Link(400e9), net=Link(50e9))
 SLOW = Links(ranks_per_host=1, host=None, net=Link(1e9, latency_seconds=0.001))
@@ -70,8 +71,8 @@ def test_what_is_hidden_is_not_waited_for():
 
 def test_links_that_nobody_measured_make_it_unknown():
     one_host = dict.fromkeys(EXCHANGES, replace(LINKS, net=None))
-    assert not isinstance(predict(WORK, one_host, 8, 4096), str)
-    assert predict(WORK, one_host, 16, 4096) == "nobody has measured how fast all_to_all is between hosts"
+    assert not isinstance(predict(WORK, one_host, 8, 4096), Unknown)
+    assert predict(WORK, one_host, 16, 4096) == Unknown("nobody has measured how fast all_to_all is between hosts")
 
 
 def test_ranks_that_share_processors_take_turns():

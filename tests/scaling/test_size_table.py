@@ -23,13 +23,13 @@ def test_what_is_no_size_is_refused(words):
 
 def test_largest_size_that_can_be_named_is_predicted():
     (most,) = numbers("--ranks", str(1 << 31))
-    ((_, _, step, other),) = find(MODEL, [(most, 512 * most)])
-    assert isinstance(step, Prediction)
-    assert other is None
+    (size,) = find(MODEL, [(most, 512 * most)])
+    assert isinstance(size.step, Prediction)
+    assert size.what_if is None
 
 
 @pytest.mark.parametrize("what_ifs", [["net=1e-300"] * 2, ["own=1e-300", "wire=1e-300", "latency=1e-300"] * 2])
 def test_factors_beyond_all_numbers_make_it_unknown_and_the_step_as_it_is_stays(what_ifs):
-    ((_, _, step, other),) = find(MODEL, [(16, 8192)], what_ifs)
-    assert step == MODEL.at(16, 8192)
-    assert "no step can have" in other
+    (size,) = find(MODEL, [(16, 8192)], what_ifs)
+    assert size.step == MODEL.at(16, 8192)
+    assert "no step can have" in size.what_if.reason

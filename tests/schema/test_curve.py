@@ -3,6 +3,7 @@
 import pytest
 
 from zmon.schema.curve import STRONG, WEAK, Curve, Efficiency, Point, alike
+from zmon.schema.unknown import Unknown
 
 
 def point(ranks, samples, seconds):
@@ -50,8 +51,8 @@ def test_job_at_a_recorded_size_is_held_against_it_alone_where_nothing_smaller_i
 )
 def test_what_compares_with_nothing_is_unknown_and_says_what_was_recorded(curve, ranks, samples, why):
     told = curve.efficiency(ranks, samples, samples_per_second=1000.0)
-    assert isinstance(told, str)
-    assert why in told
+    assert isinstance(told, Unknown)
+    assert why in told.reason
 
 
 def test_point_takes_the_place_of_the_one_at_its_size_only():

@@ -9,18 +9,21 @@ from aiohttp.test_utils import TestServer, unused_port
 
 from tests.build import agent_report, rank_state
 from zmon.errors import NotServed, Unreachable
+from zmon.schema.api import SnapshotRequest, endpoints
 from zmon.web import client
 from zmon.web.server import json_response
 
 
 def ask(handler, timeout=0.3):
-    """What `client.snapshot` makes of a server's answer."""
+    """What the client makes of a server's answer."""
 
     async def main():
         app = web.Application()
         app.router.add_get("/api/v1/snapshot", handler)
         async with TestServer(app) as server, aiohttp.ClientSession() as session:
-            return await client.snapshot(session, str(server.make_url("")).rstrip("/"), 7, 8, timeout)
+            return await client.ask(
+                session, str(server.make_url("")).rstrip("/"), endpoints.SNAPSHOT, SnapshotRequest(7, about=8), timeout
+            )
 
     return asyncio.run(main())
 
@@ -58,7 +61,7 @@ def test_answer_that_is_none_is_one_line(handler, line):
 def test_nobody_there_is_one_line():
     async def main():
         async with aiohttp.ClientSession() as session:
-            await client.snapshot(session, f"http://127.0.0.1:{unused_port()}", None, None, 1.0)
+            await client.ask(session, f"http://127.0.0.1:{unused_port()}", endpoints.SNAPSHOT, SnapshotRequest(), 1.0)
 
     with pytest.raises(Unreachable, match="cannot reach"):
         asyncio.run(main())

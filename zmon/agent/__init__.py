@@ -12,7 +12,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import psutil
@@ -28,13 +28,24 @@ from zmon.agent.rank_evidence import LastLines, rank_evidence, whereabouts
 from zmon.agent.snapshot import Asked, Seen, see
 from zmon.agent.sources import Reading, Source, all_sources
 from zmon.agent.sources.boxes import Boxes
-from zmon.agent.sources.rank_box import Suspicion
 from zmon.agent.sources.stderr import StderrSource
 from zmon.errors import Unreachable
 from zmon.schema.agent import AgentReport
+from zmon.schema.api import (
+    AgentHealth,
+    AgentHealthRequest,
+    EvidenceRequest,
+    RankEvidence,
+    SnapshotRequest,
+    SourceDown,
+    Suspects,
+    SuspectsRequest,
+    Suspicion,
+    endpoints,
+)
 from zmon.schema.host import HostSample, SourceStatus
 from zmon.steplog import FOLDER, StepLog
-from zmon.web.server import json_response, number_argument, problem
+from zmon.web.server import Refusal, route
 
 log = logging.getLogger("zmon.agent")
 
@@ -165,12 +176,11 @@ class Agent:
             self._process.memory_info().rss,
         )
 
-    async def get_suspects(self, request: web.Request) -> web.Response:
-        """Long poll: answers when the suspects differ from those of version `since`, or after `wait` seconds."""
-        wait = min(number_argument(request.query, "wait", 0), self._config.max_wait_seconds)
-        since = number_argument(request.query, "since", -1)
+    async def suspects(self, request: SuspectsRequest) -> Suspects:
+        """Answer when the suspects differ from those of version `since`, or after `wait` seconds."""
+        wait, since = min(request.wait, self._config.max_wait_seconds), request.since
         if blindness := self._blindness():
-            return problem(str(blindness), 503)
+            raise Refusal(503, str(blindness))
         if since < 0 and self._suspects:
             wait = 0
         known = self._suspects_version if since < 0 else since
@@ -178,54 +188,50 @@ class Agent:
             async with asyncio.timeout(wait):
                 while self._suspects_version == known:
                     await self._suspects_changed.wait()
-        suspects = sorted((asdict(s) for s in self._suspects), key=lambda s: (s["job_id"], s["rank"]))
-        return json_response({"schema": 1, "version": self._suspects_version, "suspects": suspects})
+        suspects = sorted(self._suspects, key=lambda suspicion: (suspicion.job_id, suspicion.rank))
+        return Suspects(self._suspects_version, suspects)
 
-    async def get_snapshot(self, request: web.Request) -> web.Response:
+    async def snapshot(self, request: SnapshotRequest) -> AgentReport:
         """Everything, for the hub."""
-        numbers = (int(number_argument(request.query, name, -1)) for name in ("since", "about", "last"))
-        since, about, last = (None if number < 0 else number for number in numbers)
-        asked = Asked(since, request.query.get("job_id"), about or None, last or None, request.query.get("plans", ""))
+        since, about, last = (max(number, -1) for number in (request.since, request.about, request.last))
+        asked = Asked(
+            since=None if since < 0 else since,
+            job_id=request.job_id,
+            about=about if about > 0 else None,
+            last=last if last > 0 else None,
+            plans=request.plans,
+        )
         try:
-            return json_response(await self.report(asked))
+            return await self.report(asked)
         except Unreachable as error:
-            return problem(str(error), 503)
+            raise Refusal(503, str(error)) from error
 
-    async def get_evidence(self, request: web.Request) -> web.Response:
-        """What one rank of this node is stuck in, dead or alive; `stacks=0`: without them, `run`: that start of it."""
-        job_id, rank, run_uid = request.match_info["job_id"], request.match_info["rank"], request.query.get("run")
-        stacks = request.query.get("stacks", "1") not in ("", "0")
+    async def evidence(self, request: EvidenceRequest) -> RankEvidence:
+        """What one rank of this node is stuck in, dead or alive."""
+        job_id, rank = request.job_id, request.rank
         try:
-            where = await self._ask_boxes(lambda: whereabouts(self._boxes, job_id, rank, run_uid))
+            where = await self._ask_boxes(lambda: whereabouts(self._boxes, job_id, rank, request.run))
         except Unreachable as error:
-            return problem(str(error), 503)
+            raise Refusal(503, str(error)) from error
         if where is None:
-            return problem(f"no rank {rank} of job {job_id} on this node: zmon status lists what is there", 404)
-        gathered = await rank_evidence(where, self._last_lines, stacks)
-        return json_response({"schema": 1, "job_id": job_id, "rank": int(rank), **gathered})
+            raise Refusal(404, f"no rank {rank} of job {job_id} on this node: zmon status lists what is there")
+        return RankEvidence(job_id, int(rank), **await rank_evidence(where, self._last_lines, request.stacks))
 
     async def get_metrics(self, request: web.Request) -> web.Response:
         """For Prometheus."""
         return web.Response(body=await self.page(), headers={"Content-Type": metrics.CONTENT_TYPE})
 
-    async def get_health(self, request: web.Request) -> web.Response:
-        """200 while the boxes are looked at; what is wrong otherwise: who is down and since when, and what
-        each source leaves out, damaged boxes for instance."""
+    async def health(self, request: AgentHealthRequest) -> AgentHealth:
+        """Whether the boxes are looked at; who is down and since when, and what each source leaves out, damaged boxes
+        for instance."""
         boxes = self._looks.status
         healthy = boxes is not None and boxes.up
         down = [
-            {"source": watch.name, "since": watch.down_since, "error": status.error}
+            SourceDown(watch.name, watch.down_since, status.error)
             for watch in self._watches
             if watch.down_since and (status := watch.status)
         ]
-        body = {
-            "schema": 1,
-            "healthy": healthy,
-            "host": self._config.host,
-            "down": down,
-            "sources": self.statuses(),
-        }
-        return json_response(body, 200 if healthy else 503)
+        return AgentHealth(healthy, self._config.host, down, self.statuses())
 
     def app(self) -> web.Application:
         """The HTTP door, with the sources being read behind it."""
@@ -233,10 +239,10 @@ class Agent:
         app.add_routes(
             [
                 web.get("/metrics", self.get_metrics),
-                web.get("/healthz", self.get_health),
-                web.get("/api/v1/snapshot", self.get_snapshot),
-                web.get("/api/v1/suspects", self.get_suspects),
-                web.get("/api/v1/evidence/{job_id}/{rank}", self.get_evidence),
+                route(endpoints.AGENT_HEALTH, self.health, lambda health: 200 if health.healthy else 503),
+                route(endpoints.SNAPSHOT, self.snapshot),
+                route(endpoints.SUSPECTS, self.suspects),
+                route(endpoints.EVIDENCE, self.evidence),
             ]
         )
         app.cleanup_ctx.append(self._run)

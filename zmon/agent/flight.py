@@ -16,13 +16,11 @@ import msgspec
 
 from zmon.schema.flight import Flight, Pending
 from zmon.schema.names import OPS
-from zmon.schema.snapshot import Snapshot
 
 MAX_PENDING = 16
 MAX_GROUPS = 32
 MAX_TENSORS = 8  # whose sizes are told, of one operation
 MAX_NAME = 64
-_ROW_PENDING = 4  # in the table of a whole job
 _MAX_BYTES = 2**62
 _MAX_AGE_SECONDS = 30 * 86400.0
 
@@ -131,28 +129,3 @@ def op_of(name: str) -> str:
     """`nccl:_reduce_scatter_base` is a reduce_scatter; a word that is in no vocabulary stays as it is."""
     word = name.rpartition(":")[2].removeprefix("sparse_").lstrip("_")
     return next((op for op in OPS if word.startswith(op)), word[:MAX_NAME])
-
-
-def without(answer: dict[str, Any]) -> dict[str, Any]:
-    """An agent's answer but for the flight record, whose place is the table."""
-    return {name: value for name, value in answer.items() if not name.startswith("flight")}
-
-
-def table(snapshot: Snapshot, answers: dict[int, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """By rank of a job: what it hangs in and what it did last, out of its agent's answer, or why that is not known."""
-    rows = {r.rank: {"error": "its process is gone"} for r in snapshot.ranks}
-    rows |= {r.rank: {"error": "its agent is silent"} for r in snapshot.unwatched}
-    rows |= {rank: {"error": "no agent has seen it"} for rank in snapshot.missing}
-    told = {rank: _row(answer) for rank, answer in answers.items()}
-    return {str(rank): row for rank, row in sorted({**rows, **told}.items())}
-
-
-def _row(answer: dict[str, Any]) -> dict[str, Any]:
-    known = answer.get("flight")
-    error = answer.get("flight_error")
-    if not isinstance(known, dict):
-        return {"error": error or "its agent is older and does not tell"}
-    columns = ("group", "sequence", "op", "num_bytes", "sizes", "dtypes", "age_seconds", "state")
-    pending = [{name: one[name] for name in columns} for one in known["pending"][:_ROW_PENDING]]
-    row = {"pending": pending, "num_pending": known["num_pending"], "last": known["last"]}
-    return {**row, "error": error} if error else row

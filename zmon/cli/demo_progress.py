@@ -12,6 +12,7 @@ from rich.console import Console
 
 from zmon.cli.render.demo import ending, progress_line
 from zmon.errors import Unreachable
+from zmon.schema.api import FindingsRequest, JobsRequest, endpoints
 from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
 from zmon.stack import Stack
@@ -40,12 +41,10 @@ async def follow(
         while not stop.is_set():
             relay.show()
             try:
-                answer = await client.get(session, f"{stack.urls.hub}/api/v1/jobs", client.JobList, 2.0)
-                job = next((j for j in answer.jobs if j.job_id == config.job_id), job)
-                found = await client.get(
-                    session, f"{stack.urls.hub}/api/v1/findings", client.FindingList, 2.0, job_id=config.job_id
-                )
-                findings = found.findings
+                jobs = await client.ask(session, stack.urls.hub, endpoints.JOBS, JobsRequest(), 2.0)
+                job = next((j for j in jobs.jobs if j.job_id == config.job_id), job)
+                request = FindingsRequest(config.job_id)
+                findings = [*(await client.ask(session, stack.urls.hub, endpoints.FINDINGS, request, 2.0)).findings]
             except Unreachable:
                 pass  # it is being started again; the supervisor says so
             shown = _show(console, job, findings, shown)

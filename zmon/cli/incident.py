@@ -16,20 +16,17 @@ from rich.console import Console
 from zmon.cli.options import HUB_URL, data_dir_option, stack_url
 from zmon.cli.render import incident as render
 from zmon.errors import NotServed, Unreachable, UsageError
-from zmon.hub.incidents import Brief, Capsule, Folder
+from zmon.hub.incidents import Folder
 from zmon.hub.incidents.folder import REPORT
 from zmon.hub.incidents.offenders import by_host
+from zmon.schema.api import Endpoint, IncidentRequest, IncidentsRequest, endpoints
+from zmon.schema.incident import Brief, Capsule
 from zmon.web import client
 
 T = TypeVar("T")
+Request = TypeVar("Request", bound=msgspec.Struct)
 _SECONDS = 5.0
 _NAMED = 8
-
-
-class IncidentList(msgspec.Struct):
-    """`GET /api/v1/incidents` of the hub."""
-
-    incidents: list[Brief]
 
 
 @dataclass(frozen=True)
@@ -40,12 +37,13 @@ class _Hub:
 
     def briefs(self) -> list[Brief]:
         """Newest first. Raises Unreachable."""
-        return _ask(f"{self.url}/api/v1/incidents", IncidentList).incidents
+        return [*_ask(self.url, endpoints.INCIDENTS, IncidentsRequest()).incidents]
 
     def one(self, brief: Brief) -> tuple[Capsule, str]:
         """All of it, and where a person finds it."""
-        url = f"{self.url}/api/v1/incidents/{brief.id}"
-        return _ask(url, Capsule), f"{url}/{REPORT}, on the hub's machine in {brief.path}"
+        request = IncidentRequest(brief.id)
+        url = self.url + endpoints.INCIDENT.path_of(request)
+        return _ask(self.url, endpoints.INCIDENT, request), f"{url}/{REPORT}, on the hub's machine in {brief.path}"
 
 
 @dataclass(frozen=True)
@@ -117,9 +115,9 @@ def _chosen(incident_id: str, briefs: Sequence[Brief]) -> Brief:
     raise UsageError(f"cannot show {incident_id[:80]!r}", why, f"There are {there}")
 
 
-def _ask(url: str, answer: type[T]) -> T:
+def _ask(hub: str, endpoint: Endpoint[Request, T], request: Request) -> T:
     async def ask() -> T:
         async with aiohttp.ClientSession() as session:
-            return await client.get(session, url, answer, _SECONDS)
+            return await client.ask(session, hub, endpoint, request, _SECONDS)
 
     return asyncio.run(ask())

@@ -16,8 +16,9 @@ from zmon.hub.baseline_store import FOLDER, Baselines
 from zmon.offline.comm_bench import links, read
 from zmon.probe.launch import check_job_id
 from zmon.scaling.fit import fit
-from zmon.scaling.size_table import find, numbers, told
+from zmon.scaling.size_table import find, numbers, size_row
 from zmon.schema.names import OPS
+from zmon.schema.unknown import Unknown
 
 
 @click.command("predict")
@@ -54,12 +55,14 @@ def predict_command(
         raise UsageError(f"{name} cannot be predicted", why, "zmon scaling --baseline NAME records it")
     measured = links(read(links_file)) if links_file else None
     model = fit(curve.points, OPS, measured, ranks_per_host)
-    if isinstance(model, str):
-        raise UsageError(f"{name} cannot be predicted", model, "zmon scaling --baseline NAME records more sizes")
+    if isinstance(model, Unknown):
+        raise UsageError(f"{name} cannot be predicted", model.reason, "zmon scaling --baseline NAME records more sizes")
     each = batch_per_rank or round(curve.points[0].samples / curve.points[0].ranks)
-    found = find(model, [(n, batch or n * each) for n in numbers("--ranks", ranks)], what_ifs)
+    sizes = find(model, [(n, batch or n * each) for n in numbers("--ranks", ranks)], what_ifs)
     if as_json:
-        click.echo(msgspec.json.encode({"schema": 1, "name": name, "sizes": [told(*one) for one in found]}).decode())
+        click.echo(
+            msgspec.json.encode({"schema": 1, "name": name, "sizes": [size_row(size) for size in sizes]}).decode()
+        )
     else:
-        Console().print(prediction_table(curve, found, what_ifs, model))
-    sys.exit(3 if any(isinstance(step, str) for _, _, step, _ in found) else 0)
+        Console().print(prediction_table(curve, sizes, what_ifs, model))
+    sys.exit(3 if any(isinstance(size.step, Unknown) for size in sizes) else 0)

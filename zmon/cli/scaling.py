@@ -24,6 +24,7 @@ from zmon.probe.launch import check_job_id
 from zmon.probe.run import inherited
 from zmon.scaling.size_table import numbers
 from zmon.schema.curve import ON_PURPOSE, Point
+from zmon.schema.unknown import Unknown
 
 
 @click.command("scaling", context_settings={"allow_interspersed_args": False})
@@ -100,8 +101,8 @@ def _measured(
     for size, runs in found.items():
         if size not in failed:
             point = settled([steps for steps, _ in runs], size.batch, runs[0][1], ON_PURPOSE, time.time())
-            if isinstance(point, str):
-                failed[size] = point
+            if isinstance(point, Unknown):
+                failed[size] = point.reason
             else:
                 points.append(point)
     return points, failed

@@ -6,7 +6,6 @@ import asyncio
 import sys
 import time
 from pathlib import Path
-from urllib.parse import quote
 
 import aiohttp
 import click
@@ -18,6 +17,7 @@ from zmon.cli.render.plan import plan_table
 from zmon.cli.render.status import status_table
 from zmon.cli.render.time_account import time_table
 from zmon.errors import NotServed, Unreachable, UsageError
+from zmon.schema.api import FindingList, FindingsRequest, JobList, JobsRequest, PlanRequest, PlanTable, endpoints
 from zmon.web import client
 
 BLIND = 3  # exit code of `zmon status` when nobody can tell
@@ -34,14 +34,12 @@ def status(data_dir: Path, hub: str | None, job_id: str | None, as_json: bool) -
     """Jobs and what is wrong with them. Exit code 0: healthy, 1: findings, 3: nobody can tell."""
     base = (hub or stack_url(data_dir, "hub") or HUB_URL).rstrip("/")
 
-    async def ask() -> tuple[client.JobList, client.FindingList, client.PlanTable | None]:
+    async def ask() -> tuple[JobList, FindingList, PlanTable | None]:
         async with aiohttp.ClientSession() as session:
             return (
-                await client.get(session, f"{base}/api/v1/jobs", client.JobList, 3.0),
-                await client.get(session, f"{base}/api/v1/findings", client.FindingList, 3.0, active=1, job_id=job_id),
-                await client.get(session, f"{base}/api/v1/jobs/{quote(job_id)}/plan", client.PlanTable, 3.0)
-                if job_id
-                else None,
+                await client.ask(session, base, endpoints.JOBS, JobsRequest(), 3.0),
+                await client.ask(session, base, endpoints.FINDINGS, FindingsRequest(job_id, active=True), 3.0),
+                await client.ask(session, base, endpoints.PLAN, PlanRequest(job_id), 3.0) if job_id else None,
             )
 
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -14,6 +14,16 @@ import zmon
 from zmon.doctor.check import TIMEOUT_SECONDS, Check, counted, listed
 from zmon.errors import NotServed, Unreachable
 from zmon.schema.agent import AgentStatus
+from zmon.schema.api import (
+    DetectorList,
+    DetectorsRequest,
+    DetectorState,
+    HubHealth,
+    HubHealthRequest,
+    JobList,
+    JobsRequest,
+    endpoints,
+)
 from zmon.web import client
 
 T = TypeVar("T")
@@ -24,9 +34,9 @@ class Seen:
     """What the hub answered; in place of an answer that did not come, why."""
 
     hub: str
-    health: client.HubHealth | Unreachable
-    told: client.JobList | Unreachable
-    detectors: client.DetectorList | Unreachable
+    health: HubHealth | Unreachable
+    told: JobList | Unreachable
+    detectors: DetectorList | Unreachable
 
     @property
     def jobs(self) -> list[str]:
@@ -52,9 +62,9 @@ async def ask(session: aiohttp.ClientSession, hub: str) -> Seen:
     return Seen(
         hub,
         *await asyncio.gather(
-            or_why(client.hub_health(session, hub, TIMEOUT_SECONDS)),
-            or_why(client.get(session, f"{hub}/api/v1/jobs", client.JobList, TIMEOUT_SECONDS)),
-            or_why(client.get(session, f"{hub}/api/v1/detectors", client.DetectorList, TIMEOUT_SECONDS)),
+            or_why(client.ask(session, hub, endpoints.HUB_HEALTH, HubHealthRequest(), TIMEOUT_SECONDS, also=(503,))),
+            or_why(client.ask(session, hub, endpoints.JOBS, JobsRequest(), TIMEOUT_SECONDS)),
+            or_why(client.ask(session, hub, endpoints.DETECTORS, DetectorsRequest(), TIMEOUT_SECONDS)),
         ),
     )
 
@@ -76,7 +86,7 @@ def checks(seen: Seen) -> list[Check]:
     return found + detectors(seen.detectors)
 
 
-def _health(hub: str, health: client.HubHealth) -> list[Check]:
+def _health(hub: str, health: HubHealth) -> list[Check]:
     found = []
     if health.findings_unwritten is not None:
         said = f"findings are not written down ({health.findings_unwritten}): a hub that restarts forgets them"
@@ -87,7 +97,7 @@ def _health(hub: str, health: client.HubHealth) -> list[Check]:
     return found
 
 
-def agents(known: list[AgentStatus]) -> list[Check]:
+def agents(known: Sequence[AgentStatus]) -> list[Check]:
     """One line for all that are well, and one for each thing that is not."""
     answering = [agent for agent in known if agent.reachable]
     found = []
@@ -110,7 +120,7 @@ def agents(known: list[AgentStatus]) -> list[Check]:
     return found
 
 
-def detectors(told: client.DetectorList | Unreachable) -> list[Check]:
+def detectors(told: DetectorList | Unreachable) -> list[Check]:
     """Which can speak of every job, and which lacks what it looks at."""
     if isinstance(told, NotServed):
         said = "this hub does not say which of its detectors can speak"
@@ -120,7 +130,7 @@ def detectors(told: client.DetectorList | Unreachable) -> list[Check]:
     return [_detector(one) for one in told.detectors]
 
 
-def _detector(told: client.DetectorState) -> Check:
+def _detector(told: DetectorState) -> Check:
     name = f"detector {told.name}"
     if told.failed is not None:
         return Check(name, False, f"fails: {told.failed}", "What it would find is not found: see the hub's log.")

@@ -13,6 +13,7 @@ from zmon.box import layout
 from zmon.box.reader import BoxReader
 from zmon.doctor.check import TIMEOUT_SECONDS, Check, counted
 from zmon.errors import BoxError, Unreachable
+from zmon.schema.api import SnapshotRequest, endpoints
 from zmon.schema.host import SourceStatus
 from zmon.web import client
 
@@ -70,7 +71,7 @@ def boxes(box_dir: Path) -> Iterator[Check]:
 async def sources(session: aiohttp.ClientSession, agent: str, box_dir: Path) -> list[Check]:
     """Does the agent answer, and what does it read?"""
     try:
-        report = await client.snapshot(session, agent, None, None, TIMEOUT_SECONDS)
+        report = await client.ask(session, agent, endpoints.SNAPSHOT, SnapshotRequest(), TIMEOUT_SECONDS)
     except Unreachable as error:
         return [Check("agent", False, str(error), _UNWATCHED)]
     found = [Check("agent", True, f"{agent} sees {counted(len(report.ranks), 'rank')} on {report.host}")]

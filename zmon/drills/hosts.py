@@ -16,7 +16,7 @@ from zmon.drills.launched import Launched, launch
 from zmon.drills.network import DATA, Host, check_possible, remove_leftovers
 from zmon.drills.stage import JobSpec
 from zmon.drills.standing import Standing
-from zmon.schema.agent import AgentReport
+from zmon.schema.api import SnapshotRequest, endpoints
 
 FIRST_PORT, NUM_PORTS = 29500, 400  # where ranks meet; each job elsewhere, for a port is taken a while after its job
 
@@ -52,7 +52,7 @@ class FourHosts(Standing):
 
     def time_on(self, host: str) -> float | None:
         """Unix seconds by that host's clock, as its agent says; None while that does not answer."""
-        report = asking.ask(f"{agent_url(self.hosts[host])}/api/v1/snapshot", AgentReport)
+        report = asking.ask(agent_url(self.hosts[host]), endpoints.SNAPSHOT, SnapshotRequest())
         return None if report is None else report.time
 
     def close(self) -> None:

@@ -29,11 +29,14 @@ from zmon.hub.job_state import Books
 from zmon.hub.journal import Journal
 from zmon.job.timeline import snapshots
 from zmon.schema.agent import AgentReport
+from zmon.schema.api import SnapshotRequest, SuspectsRequest, endpoints
 from zmon.schema.job import JobView
 from zmon.schema.snapshot import Snapshot
 from zmon.web import client
 
 log = logging.getLogger("zmon.hub")
+
+_NO_VERSION = -1  # of an agent's suspects: the hub has not seen any
 
 
 class Hub:
@@ -62,19 +65,13 @@ class Hub:
 
     async def listen(self, session: aiohttp.ClientSession, link: AgentLink) -> None:
         """Hold a long poll open to one agent for ever."""
-        version = None
+        wait, version = self._config.wait_seconds, _NO_VERSION
         while True:
             try:
-                answer = await client.get(
-                    session,
-                    f"{link.url}/api/v1/suspects",
-                    client.Suspects,
-                    self._config.wait_seconds + 5,
-                    wait=self._config.wait_seconds,
-                    since=version,
-                )
+                request = SuspectsRequest(wait, version)
+                answer = await client.ask(session, link.url, endpoints.SUSPECTS, request, wait + 5)
             except Unreachable:
-                version = None
+                version = _NO_VERSION
                 await asyncio.sleep(0.5)
                 continue
             version, link.suspects = answer.version, tuple(answer.suspects)
@@ -119,14 +116,10 @@ class Hub:
         try:
             async with room:
                 since = link.steps_since(0.9 * config.interval_seconds)
-                report = await client.snapshot(
-                    session,
-                    link.url,
-                    since,
-                    config.about_records,
-                    config.agent_timeout_seconds,
-                    link.plans_version or None,
+                request = SnapshotRequest(
+                    since=-1 if since is None else since, about=config.about_records, plans=link.plans_version
                 )
+                report = await client.ask(session, link.url, endpoints.SNAPSHOT, request, config.agent_timeout_seconds)
         except Unreachable as error:
             if link.reachable:
                 log.warning("%s", error)

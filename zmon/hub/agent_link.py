@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections import deque
 from dataclasses import replace
-from typing import Any
 
 from zmon.schema.agent import AgentReport, AgentStatus
+from zmon.schema.api import Suspicion
 from zmon.schema.host import HostSample, HostWindow, TcpSample
 from zmon.schema.plan import Plan
 
@@ -25,7 +25,7 @@ class AgentLink:
         self.url = url
         self.report: AgentReport | None = None
         self.cursor: int | None = None  # what happened before this hub came is not counted again
-        self.suspects: tuple[Any, ...] = ()
+        self.suspects: tuple[Suspicion, ...] = ()
         self.error: str | None = "it has not answered yet"
         self._heard = self._steps_told = time.monotonic()
         self._samples: deque[tuple[float, HostSample]] = deque()

@@ -21,6 +21,7 @@ from zmon.schema.curve import ON_PURPOSE, Curve, Efficiency, Point, alike
 from zmon.schema.expected import Expected
 from zmon.schema.names import JOB_ID, OPS
 from zmon.schema.snapshot import Snapshot
+from zmon.schema.unknown import Unknown
 
 log = logging.getLogger("zmon.hub")
 
@@ -63,28 +64,28 @@ class Curves:
         except ZmonError as error:
             self._say(name, f"{error}; jobs are judged against what was recorded before")
 
-    def judge(self, snapshot: Snapshot, state: str) -> tuple[Efficiency | str, Expected | str]:
+    def judge(self, snapshot: Snapshot, state: str) -> tuple[Efficiency | Unknown, Expected | Unknown]:
         """What the job reaches now, and what its steps should take; else why that is unknown."""
         now = now_of(snapshot, state)
-        if isinstance(now, str):
+        if isinstance(now, Unknown):
             return now, now
         size, seconds = now
         curve, why = self._read(snapshot)
         if why:
-            return why, why
+            return Unknown(why), Unknown(why)
         causes = _causes(_of(snapshot.steps, size.samples), seconds)
         try:
             efficiency = curve.efficiency(size.ranks, size.samples, size.samples / seconds)
             return efficiency, expected(curve, size, seconds, causes)
         except ArithmeticError as error:
-            why = self._useless(curve, error)
-            return why, why
+            unknown = self._useless(curve, error)
+            return unknown, unknown
 
-    def model(self, snapshot: Snapshot) -> tuple[Curve, Model | str]:
+    def model(self, snapshot: Snapshot) -> tuple[Curve, Model | Unknown]:
         """What was recorded of jobs of its name, and what that makes of other sizes; else why it makes nothing."""
         curve, why = self._read(snapshot)
         if why or not curve.points:
-            return curve, why or f"nothing was recorded of {curve.name}"
+            return curve, Unknown(why or f"nothing was recorded of {curve.name}")
         try:
             return curve, fit(curve.points, OPS, ranks_per_host=_room(snapshot, curve))
         except ArithmeticError as error:
@@ -96,11 +97,11 @@ class Curves:
         curve, unusable = self._baselines.curve(name), self._baselines.unusable(name)
         return curve, f"the baseline of {name} cannot be read: {unusable}" if unusable else ""
 
-    def _useless(self, curve: Curve, error: ArithmeticError) -> str:
+    def _useless(self, curve: Curve, error: ArithmeticError) -> Unknown:
         """A person may edit the file, and it has numbers that no job can have."""
         why = f"the baseline of {curve.name} cannot be used: {error}"
         self._say(curve.name, why)
-        return why
+        return Unknown(why)
 
     def _say(self, name: str, what: str) -> None:
         if self._failed.get(name) != what:
@@ -108,15 +109,15 @@ class Curves:
         self._failed[name] = what
 
 
-def now_of(snapshot: Snapshot, state: str) -> tuple[Size, float] | str:
+def now_of(snapshot: Snapshot, state: str) -> tuple[Size, float] | Unknown:
     """The job's size and the seconds of its steps now; else why nobody can tell."""
     if state != "train":
-        return "no agent of its ranks answers" if state == "unknown" else f"it does not train now: {state}"
+        return Unknown("no agent of its ranks answers" if state == "unknown" else f"it does not train now: {state}")
     now = snapshot.stretches[-1] if snapshot.stretches else None
     if now is None or not now.seconds:
-        return "it has not taken steps enough"
+        return Unknown("it has not taken steps enough")
     if not now.samples:
-        return "its ranks do not tell their samples"
+        return Unknown("its ranks do not tell their samples")
     return Size(snapshot.world_size, now.samples, _per_host(snapshot)), now.seconds
 
 

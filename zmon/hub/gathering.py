@@ -8,24 +8,26 @@ rank is asked for if it is to blame: its agent has the end of its stderr.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import aiohttp
 import msgspec
 
-from zmon.agent import flight
 from zmon.hub.agent_link import AgentLink
 from zmon.hub.config import HubConfig
+from zmon.hub.flight_table import flight_table
 from zmon.hub.job_state import Books
 from zmon.hub.journal import Journal
+from zmon.schema.api import RankEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.flight import Flight
 from zmon.schema.rank import RankState
 from zmon.schema.snapshot import Snapshot
+from zmon.schema.unknown import Unknown
 from zmon.web import client
 
-_STDERR = "stderr_"
+_FLIGHT, _STDERR = "flight", "stderr_"
 _AHEAD_SECONDS = 1.5  # of the end of a lease: a pass, and the answers
 
 
@@ -84,7 +86,7 @@ class Gathering:
         snapshot: Snapshot,
         ranks: Sequence[RankState],
         stacks: Collection[int] = (),
-    ) -> dict[int, dict[str, Any]]:
+    ) -> dict[int, RankEvidence | Unknown]:
         config, urls = self._config, {link.report.host: link.url for link in self._links if link.report}
         asked = [(r, urls[r.host]) for r in ranks]
         return await client.evidence(session, asked, stacks, config.evidence_seconds, config.max_asked)
@@ -98,11 +100,11 @@ class Gathering:
         answers = await self._ask(session, snapshot, [r for r in snapshot.ranks if r.alive or r.rank in chosen], chosen)
         of_alive = {r.rank: answers[r.rank] for r in alive}
         book.flights = flights(of_alive)
-        gathered: dict[str, Any] = {"in_flight": flight.table(snapshot, of_alive)}
+        gathered: dict[str, Any] = {"in_flight": flight_table(snapshot, of_alive)}
         if chosen:
             gathered["stacks"] = {str(rank): _stack(answers[rank]) for rank in sorted(chosen)}
         if finding.ranks:
-            gathered["stderr_tail"] = {str(rank): _said(answers[rank]) for rank in sorted(chosen)}
+            gathered["stderr_tail"] = {str(rank): _stderr(answers[rank]) for rank in sorted(chosen)}
         self._journal.attach(finding.id, gathered)
 
 
@@ -111,27 +113,30 @@ def _nearly_overdue(state: RankState) -> bool:
     return lease is not None and spent > max(lease / 2, lease - _AHEAD_SECONDS)
 
 
-def flights(answers: dict[int, dict[str, Any]]) -> dict[int, Flight]:
-    """The flight records out of the agents' answers, by rank; a rank that told none is left out.
-
-    One that is laid out otherwise, by an agent of another version, gives way to an error in the answer.
-    """
-    told: dict[int, Flight] = {}
-    for rank, answer in answers.items():
-        if answer.get("flight") is not None:
-            try:
-                told[rank] = msgspec.convert(answer["flight"], Flight)
-            except msgspec.ValidationError as error:
-                answer |= {"flight": None, "flight_error": f"its agent tells it otherwise: {error}"}
-    return told
+def flights(answers: Mapping[int, RankEvidence | Unknown]) -> dict[int, Flight]:
+    """The flight records out of the agents' answers, by rank; a rank without one is left out."""
+    return {
+        rank: answer.flight
+        for rank, answer in answers.items()
+        if isinstance(answer, RankEvidence) and answer.flight is not None
+    }
 
 
-def _stack(answer: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in flight.without(answer).items() if not name.startswith(_STDERR)}
+def _stack(answer: RankEvidence | Unknown) -> dict[str, Any]:
+    """What a rank is stuck in, as evidence of a finding: all but flight record and stderr, which lie elsewhere."""
+    if isinstance(answer, Unknown):
+        return {"stack_error": answer.reason}
+    evidence = msgspec.to_builtins(answer)
+    return {name: value for name, value in evidence.items() if not name.startswith((_FLIGHT, _STDERR))}
 
 
-def _said(answer: dict[str, Any]) -> dict[str, Any]:
+def _stderr(answer: RankEvidence | Unknown) -> dict[str, Any]:
     """The end of a rank's stderr: `text`, or `error` why there is none; `path`, and whether it is `shared`."""
-    told = {name.removeprefix(_STDERR): value for name, value in answer.items() if name.startswith(_STDERR)}
-    error = told.get("error", None if "tail" in told else answer.get("stack_error"))
-    return {"text": told.get("tail"), "error": error, "path": told.get("path"), "shared": told.get("shared", False)}
+    if isinstance(answer, Unknown):
+        return {"text": None, "error": answer.reason, "path": None, "shared": False}
+    return {
+        "text": answer.stderr_tail,
+        "error": answer.stderr_error,
+        "path": answer.stderr_path or None,
+        "shared": bool(answer.stderr_shared),
+    }

@@ -14,6 +14,7 @@ from zmon.scaling.predict import Prediction
 from zmon.schema.curve import IMBALANCE, Curve
 from zmon.schema.expected import PREDICTED, RECORDED, Expected
 from zmon.schema.names import OPS
+from zmon.schema.unknown import Unknown
 
 OWN = "own"
 
@@ -27,7 +28,7 @@ class Size:
     ranks_per_host: int
 
 
-def expected(curve: Curve, size: Size, seconds: float, causes: Mapping[str, float]) -> Expected | str:
+def expected(curve: Curve, size: Size, seconds: float, causes: Mapping[str, float]) -> Expected | Unknown:
     """For a job of that size whose steps take so long now; else why nobody can tell."""
     now = in_parts(causes)
     point = curve.at(size.ranks, size.samples)
@@ -36,8 +37,8 @@ def expected(curve: Curve, size: Size, seconds: float, causes: Mapping[str, floa
         parts = {part: spent * more for part, spent in in_parts(point.causes).items()}
         return Expected(RECORDED, curve.name, point.seconds * more, parts, seconds, now)
     model = fit(curve.points, OPS, ranks_per_host=size.ranks_per_host)
-    found = model if isinstance(model, str) else model.at(size.ranks, size.samples)
-    if isinstance(found, str):
+    found = model if isinstance(model, Unknown) else model.at(size.ranks, size.samples)
+    if isinstance(found, Unknown):
         return found
     return Expected(PREDICTED, curve.name, found.seconds, parts_of(found), seconds, now)
 

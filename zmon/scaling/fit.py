@@ -26,6 +26,7 @@ from zmon.scaling.predict import (
     turns,
 )
 from zmon.schema.curve import IMBALANCE, Point
+from zmon.schema.unknown import Unknown
 
 _APART = 1.1  # amounts that differ less make no line
 
@@ -37,7 +38,7 @@ class Model:
     work: Work
     links: Mapping[str, Links]  # by op
 
-    def at(self, ranks: int, samples: int) -> Prediction | str:
+    def at(self, ranks: int, samples: int) -> Prediction | Unknown:
         """A step at that size; else why nobody can tell."""
         return predict(self.work, self.links, ranks, samples)
 
@@ -47,7 +48,7 @@ def fit(
     ops: Sequence[str],
     measured: Mapping[str, Links] | None = None,
     ranks_per_host: int | None = None,
-) -> Model | str:
+) -> Model | Unknown:
     """The model that these sizes make; else why there is none.
 
     `measured`: links by op, as they are alone. `ranks_per_host`: that a host takes; else as many as one was seen with.
@@ -55,7 +56,7 @@ def fit(
     told = [p for p in points if p.causes]
     several = [p for p in told if p.ranks > 1]
     if not several:
-        return "it takes a run of several ranks of which is known where its time went"
+        return Unknown("it takes a run of several ranks of which is known where its time went")
     per_host = ranks_per_host or max(map(_per_host, several))
     largest = [p for p in several if p.ranks == max(p.ranks for p in several)]
     processors = next((p.processors_per_host for p in [*largest, *told] if p.processors_per_host), None)
@@ -75,7 +76,7 @@ def fit(
         exchanges[op] = _exchange(op, next((p for p in (largest, several) if _differ([*map(_mine, p)])), largest))
         exposed = [(p, alone(p, p.causes.get(op, 0.0))) for p in several]
         if op != "barrier" and any(s for _, s in exposed) and not any(_handed_in(op, p) for p in several):
-            return f"nobody told how many bytes {op} moves"
+            return Unknown(f"nobody told how many bytes {op} moves")
         if measured and op in measured:
             links[op] = replace(measured[op], ranks_per_host=per_host)
             exchanges[op] = replace(exchanges[op], exposed=_exposed(op, exposed, links[op]))

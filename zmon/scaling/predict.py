@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from math import ceil
 from statistics import NormalDist
 
+from zmon.schema.unknown import Unknown
+
 # What of the bytes handed in passes a rank's links, with p ranks: the bus factors of nccl-tests.
 _PASSES = {
     "all_to_all": lambda p: (p - 1) / p,
@@ -92,7 +94,7 @@ class Prediction:
         return self.samples / self.seconds
 
 
-def predict(work: Work, links: Mapping[str, Links], ranks: int, samples: int) -> Prediction | str:
+def predict(work: Work, links: Mapping[str, Links], ranks: int, samples: int) -> Prediction | Unknown:
     """A step in which all ranks together take so many samples; else why nobody can tell. `links` are by op."""
     mine, shared = samples / ranks, turns(ranks, work.ranks_per_host, work.processors_per_host)
     own = shared * (work.fixed_seconds + work.sample_seconds * mine)
@@ -102,7 +104,7 @@ def predict(work: Work, links: Mapping[str, Links], ranks: int, samples: int) ->
         seconds = op_seconds(op, num_bytes, ranks, links[op]) if exchange.exposed else 0.0
         if seconds is None:
             known = ranks > links[op].ranks_per_host
-            return f"nobody has measured how fast {op} is {'between hosts' if known else 'within a host'}"
+            return Unknown(f"nobody has measured how fast {op} is {'between hosts' if known else 'within a host'}")
         exposed[op] = shared * exchange.calls * seconds * exchange.exposed
     return Prediction(ranks, samples, own, own * work.spread * ahead(ranks), exposed, shared)
 

@@ -7,19 +7,29 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import inf
-from typing import Any
 
 from zmon.errors import UsageError
 from zmon.scaling.expected import parts_of
 from zmon.scaling.fit import Model
 from zmon.scaling.predict import Prediction
 from zmon.scaling.what_if import changed
+from zmon.schema.api import SizeRow, StepAnswer
+from zmon.schema.unknown import Unknown
 
 MOST_RANKS = 1 << 31  # as a baseline may have; far beyond, the slowest rank is one of more than a float can count
 _BEYOND = "it comes out as a number that no step can have"
 
-Found = tuple[int, int, Prediction | str, Prediction | str | None]  # ranks, samples, as it is, if it were so
+
+@dataclass(frozen=True)
+class SizePrediction:
+    """A step at one size, as things are and as they would be."""
+
+    ranks: int
+    samples: int  # of all ranks, a step
+    step: Prediction | Unknown
+    what_if: Prediction | Unknown | None = None  # None: nobody asked
 
 
 def numbers(name: str, words: str) -> list[int]:
@@ -35,26 +45,30 @@ def numbers(name: str, words: str) -> list[int]:
     return found
 
 
-def find(model: Model, sizes: Sequence[tuple[int, int]], what_ifs: Sequence[str] = ()) -> list[Found]:
+def find(model: Model, sizes: Sequence[tuple[int, int]], what_ifs: Sequence[str] = ()) -> list[SizePrediction]:
     """Each size as it is, and with all of these. Raises UsageError: one is none."""
     other = changed(model, what_ifs) if what_ifs else None
-    return [(n, samples, _at(model, n, samples), _at(other, n, samples) if other else None) for n, samples in sizes]
+    return [
+        SizePrediction(n, samples, _at(model, n, samples), _at(other, n, samples) if other else None)
+        for n, samples in sizes
+    ]
 
 
-def told(ranks: int, samples: int, step: Prediction | str, other: Prediction | str | None) -> dict[str, Any]:
-    """One of them in JSON."""
-
-    def one(found: Prediction | str) -> dict[str, Any]:
-        if isinstance(found, str):
-            return {"unknown": found}
-        return {"seconds": found.seconds, "causes": parts_of(found), "samples_per_second": found.samples_per_second}
-
-    return {"ranks": ranks, "samples": samples, "predicted": one(step), "what_if": other and one(other)}
+def size_row(size: SizePrediction) -> SizeRow:
+    """One of them as the answer has it."""
+    what_if = None if size.what_if is None else _answer(size.what_if)
+    return SizeRow(size.ranks, size.samples, _answer(size.step), what_if)
 
 
-def _at(model: Model, ranks: int, samples: int) -> Prediction | str:
+def _answer(step: Prediction | Unknown) -> StepAnswer:
+    if isinstance(step, Unknown):
+        return StepAnswer(unknown=step.reason)
+    return StepAnswer(step.seconds, parts_of(step), step.samples_per_second)
+
+
+def _at(model: Model, ranks: int, samples: int) -> Prediction | Unknown:
     with contextlib.suppress(ArithmeticError):  # factors are a person's: links can come out infinitely slow
         step = model.at(ranks, samples)
-        if isinstance(step, str) or 0 < step.samples_per_second < inf:
+        if isinstance(step, Unknown) or 0 < step.samples_per_second < inf:
             return step
-    return _BEYOND
+    return Unknown(_BEYOND)

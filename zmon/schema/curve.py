@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from zmon.schema.unknown import Unknown
+
 ALIKE = 0.1  # relative difference of samples a step, as of a job's steps among themselves
 WEAK, STRONG = "weak", "strong"
 IMBALANCE = "imbalance"  # the cause that is no phase and no op
@@ -69,12 +71,12 @@ class Curve:
         related = [(scaling, p) for p in self.points if p.ranks <= ranks and (scaling := _scaling(p, ranks, samples))]
         return min(related, key=lambda one: (one[0] != WEAK, one[1].ranks), default=None)
 
-    def efficiency(self, ranks: int, samples: int, samples_per_second: float) -> Efficiency | str:
+    def efficiency(self, ranks: int, samples: int, samples_per_second: float) -> Efficiency | Unknown:
         """Of a job of that size that is this fast; else why nobody can tell."""
         found = self.reference(ranks, samples)
         if found is None:
             sizes = ", ".join(f"{p.ranks} × {p.samples / p.ranks:,.0f}" for p in self.points)
-            return (
+            return Unknown(
                 f"{ranks} ranks × {samples / ranks:,.0f} samples scale from nothing that was recorded of {self.name}"
                 f" ({sizes or 'nothing was'})"
             )

@@ -5,140 +5,55 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, TypeVar
 
 import aiohttp
 import msgspec
 
 from zmon.errors import NotServed, Unreachable
-from zmon.schema.agent import AgentReport, AgentStatus
-from zmon.schema.finding import Finding
-from zmon.schema.job import JobView
+from zmon.schema.api import Endpoint, EvidenceRequest, RankEvidence, endpoints
 from zmon.schema.rank import RankState
+from zmon.schema.unknown import Unknown
 
 T = TypeVar("T")
+Request = TypeVar("Request", bound=msgspec.Struct)
+Query = Sequence[tuple[str, str]]
 
 
-class JobList(msgspec.Struct):
-    """`GET /api/v1/jobs` of the hub."""
+async def ask(
+    session: aiohttp.ClientSession,
+    base: str,
+    endpoint: Endpoint[Request, T],
+    request: Request,
+    timeout: float,
+    also: Collection[int] = (),
+) -> T:
+    """Ask the daemon at `base`. Raises Unreachable; NotServed for 404.
 
-    jobs: list[JobView]
-    blind: bool
-
-
-class FindingList(msgspec.Struct):
-    """`GET /api/v1/findings` of the hub."""
-
-    findings: list[Finding]
-
-
-class RankRow(msgspec.Struct):
-    """One rank of a job as the hub last saw it. What the last whole step took is None where none is known."""
-
-    rank: int
-    host: str
-    pid: int
-    alive: bool
-    process_state: str | None
-    exit_status: str | None
-    activity: str
-    phase: str
-    step: int
-    op: str | None
-    sequence: int | None
-    state_seconds: float  # since the last change of phase or op
-    overdue_seconds: float
-    watched: bool = True  # its agent answers
-    self_seconds: float | None = None
-    exposed_seconds: float | None = None
-
-
-class RankList(msgspec.Struct):
-    """`GET /api/v1/jobs/<job_id>/ranks` of the hub."""
-
-    ranks: list[RankRow]
-
-
-class Amounts(msgspec.Struct):
-    """A step of one rank, in a plan or in reality. None: not told, or not known yet."""
-
-    lookups: float | None = None
-    sent_bytes: float | None = None  # in all-to-alls
-    received_bytes: float | None = None
-    seconds: float | None = None  # of its own, waiting for nobody
-    memory_bytes: float | None = None
-
-
-class PlanRow(msgspec.Struct):
-    """Plan and reality of one rank."""
-
-    rank: int
-    host: str
-    tables: list[str]  # the first ones
-    num_tables: int | None
-    planned: Amounts | None
-    measured: Amounts
-
-
-class PlanTable(msgspec.Struct):
-    """`GET /api/v1/jobs/<job_id>/plan` of the hub."""
-
-    ranks: list[PlanRow]
-    totals: dict[str, float] | None  # None: the trainer told no plan
-
-
-class DetectorState(msgspec.Struct):
-    """A detector: by job why it cannot speak of it, None where it can; and the last error where it fails."""
-
-    name: str
-    jobs: dict[str, str | None]
-    failed: str | None = None
-
-
-class DetectorList(msgspec.Struct):
-    """`GET /api/v1/detectors` of the hub."""
-
-    detectors: list[DetectorState]
-
-
-class HubHealth(msgspec.Struct):
-    """`GET /healthz` of the hub."""
-
-    healthy: bool
-    agents: list[AgentStatus]
-    findings_unwritten: str | None = None
-    version: str | None = None
-
-
-class Suspects(msgspec.Struct):
-    """`GET /api/v1/suspects` of an agent: whom it suspects, and a number that changes with that."""
-
-    version: int
-    suspects: list[dict[str, Any]]
+    `also` are other statuses than 200 that come with the same answer: a daemon that does badly says how.
+    """
+    url = base + endpoint.path_of(request)
+    status, body = await _answer(session, url, timeout, endpoint.query_of(request))
+    return _checked(url, status, body, endpoint.answer, also)
 
 
 async def get(session: aiohttp.ClientSession, url: str, answer: type[T], timeout: float, **query: object) -> T:
-    """GET a URL and decode the JSON. Raises Unreachable; NotServed for 404."""
-    status, body = await _answer(session, url, timeout, query)
-    if status != 200:
+    """Ask a program that is not zmon's: GET a URL and decode the JSON. Raises Unreachable; NotServed for 404."""
+    params = [(name, str(value)) for name, value in query.items() if value is not None]
+    return _checked(url, *await _answer(session, url, timeout, params), answer)
+
+
+def _checked(url: str, status: int, body: bytes, answer: type[T], also: Collection[int] = ()) -> T:
+    if status != 200 and status not in also:
         refused = NotServed if status == 404 else Unreachable
         raise refused(f"{url} answered {status}", body[:200].decode("utf-8", "replace"))
     return _decoded(url, body, answer)
 
 
-async def hub_health(session: aiohttp.ClientSession, hub: str, timeout: float) -> HubHealth:
-    """How the hub does, also where it says 503 because it does badly. Raises Unreachable."""
-    url = f"{hub}/healthz"
-    return _decoded(url, (await _answer(session, url, timeout, {}))[1], HubHealth)
-
-
-async def _answer(
-    session: aiohttp.ClientSession, url: str, timeout: float, query: Mapping[str, object]
-) -> tuple[int, bytes]:
-    params = {name: str(value) for name, value in query.items() if value is not None}
+async def _answer(session: aiohttp.ClientSession, url: str, timeout: float, query: Query) -> tuple[int, bytes]:
     try:
-        async with session.get(url, params=params, timeout=aiohttp.ClientTimeout(total=timeout)) as response:
+        async with session.get(url, params=query, timeout=aiohttp.ClientTimeout(total=timeout)) as response:
             return response.status, await response.read()
     except TimeoutError as error:
         raise Unreachable(f"{url} did not answer within {timeout:g} s") from error
@@ -158,45 +73,44 @@ def _decoded(url: str, body: bytes, answer: type[T]) -> T:
         ) from error
 
 
-async def snapshot(
-    session: aiohttp.ClientSession,
-    agent: str,
-    since: int | None,
-    about: int | None,
-    timeout: float,
-    plans: str | None = None,
-) -> AgentReport:
-    """What one agent sees; with `since`, also step records newer than that cursor, `about` so many of each rank.
-    Without its plans where they are those of version `plans` still."""
-    url = f"{agent}/api/v1/snapshot"
-    return await get(session, url, AgentReport, timeout, since=since, about=about, plans=plans)
-
-
 async def evidence(
     session: aiohttp.ClientSession,
     asked: Sequence[tuple[RankState, str]],
     stacks: Collection[int],
     seconds: float,
     at_once: int,
-) -> dict[int, dict[str, Any]]:
+) -> dict[int, RankEvidence | Unknown]:
     """What ranks are stuck in, by rank, asked of the agent of each; the stacks only of some. Takes `seconds` at most.
 
-    Where nobody answers, that is said in the place of each answer.
+    Unknown where nobody answers.
     """
-    late = f"no answer within {seconds:g} s"
-    answers: dict[int, dict[str, Any]] = {r.rank: {"stack_error": late, "flight_error": late} for r, _ in asked}
+    answers: dict[int, RankEvidence | Unknown] = {
+        rank.rank: Unknown(f"no answer within {seconds:g} s") for rank, _ in asked
+    }
     room = asyncio.Semaphore(at_once)
 
-    async def ask(rank: RankState, agent: str) -> None:
-        url = f"{agent}/api/v1/evidence/{rank.job_id}/{rank.rank}"
+    async def ask_one(rank: RankState, agent: str) -> None:
+        request = EvidenceRequest(rank.job_id, str(rank.rank), rank.run_uid, rank.rank in stacks)
+        url = agent + endpoints.EVIDENCE.path_of(request)
         async with room:
             try:
-                stacked = int(rank.rank in stacks)
-                answers[rank.rank] = await get(session, url, dict, seconds, stacks=stacked, run=rank.run_uid)
+                status, body = await _answer(session, url, seconds, endpoints.EVIDENCE.query_of(request))
+                answers[rank.rank] = read_evidence(_checked(url, status, body, dict))
             except Unreachable as error:
-                answers[rank.rank] = {"stack_error": str(error), "flight_error": str(error)}
+                answers[rank.rank] = Unknown(str(error))
 
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(seconds):
-            await asyncio.gather(*(ask(rank, agent) for rank, agent in asked))
+            await asyncio.gather(*(ask_one(rank, agent) for rank, agent in asked))
     return answers
+
+
+def read_evidence(answer: dict[str, Any]) -> RankEvidence | Unknown:
+    """The evidence in an agent's answer. A flight record that another version lays out otherwise costs the record, not
+    the stacks beside it."""
+    try:
+        return msgspec.convert(answer, RankEvidence)
+    except msgspec.ValidationError as error:
+        if answer.get("flight") is None:
+            return Unknown(f"its agent answers otherwise: {error}")
+        return read_evidence({**answer, "flight": None, "flight_error": f"its agent tells it otherwise: {error}"})

@@ -4,25 +4,54 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-import math
 import signal
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
 
 import msgspec
 from aiohttp import web
 
 from zmon.errors import PartFailed, UsageError
+from zmon.schema.api import Endpoint, Problem
+from zmon.web.query import read_request
+
+Request = TypeVar("Request", bound=msgspec.Struct)
+Answer = TypeVar("Answer")
+
+
+class Refusal(Exception):
+    """A handler has no answer: the status and one line why."""
+
+    def __init__(self, status: int, line: str) -> None:
+        super().__init__(line)
+        self.status = status
+
+
+def route(
+    endpoint: Endpoint[Request, Answer],
+    handler: Callable[[Request], Awaitable[Answer]],
+    status: Callable[[Answer], int] = lambda _: 200,
+) -> web.RouteDef:
+    """Have a handler answer an endpoint: it takes the typed request and returns the typed answer, or raises Refusal."""
+
+    async def answer(request: web.Request) -> web.Response:
+        try:
+            value = await handler(read_request(endpoint, request))
+        except Refusal as refusal:
+            return problem(str(refusal), refusal.status)
+        return json_response(value, status(value))
+
+    return web.get(endpoint.path, answer)
 
 
 def json_response(value: Any, status: int = 200) -> web.Response:
-    """Any record, or a dictionary of them, as JSON; NaN becomes null, as JSON knows none."""
+    """An answer as JSON; NaN becomes null, as JSON knows none."""
     return web.Response(body=msgspec.json.encode(value), content_type="application/json", status=status)
 
 
 def problem(line: str, status: int) -> web.Response:
     """An error as one line in JSON."""
-    return json_response({"schema": 1, "error": line}, status)
+    return json_response(Problem(line), status)
 
 
 def check_bind(host: str, public: bool) -> None:
@@ -60,14 +89,3 @@ async def serve(app: web.Application, host: str, port: int, name: str) -> None:
     print(f"zmon {name} listens on http://{host}:{port}", flush=True)
     await stop.wait()
     await runner.cleanup()
-
-
-def number_argument(query: Mapping[str, str], name: str, default: float) -> float:
-    """A number from a query string. Raises web.HTTPBadRequest with one line."""
-    try:
-        number = float(query.get(name, default))
-    except ValueError:
-        number = math.nan
-    if not math.isfinite(number):
-        raise web.HTTPBadRequest(text=f"{name}={query[name]!r} is not a number\n")
-    return number

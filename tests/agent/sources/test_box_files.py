@@ -11,8 +11,8 @@ from tests.boxes import Box
 from tests.build import JOB
 from zmon.agent.sources import rank_box
 from zmon.agent.sources.boxes import Boxes
-from zmon.agent.sources.rank_box import Suspicion
 from zmon.box import layout
+from zmon.schema.api import Suspicion
 
 # -- damage ------------------------------------------------------------------------------------------------
 

@@ -7,9 +7,9 @@ import pytest
 from tests.boxes import Box, Clock, eventually
 from tests.build import JOB
 from zmon.agent.sources.boxes import Boxes
-from zmon.agent.sources.rank_box import Suspicion
 from zmon.box.reader import BoxReader
 from zmon.probe.rank import DONE, EVAL, OP_NUMBER, TRAIN
+from zmon.schema.api import Suspicion
 from zmon.schema.rank import Entered
 
 

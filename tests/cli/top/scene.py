@@ -6,12 +6,14 @@ import asyncio
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
+import msgspec
+
 from tests.build import NOW, finding
 from zmon.cli.top.app import Top
 from zmon.cli.top.picture import Picture
 from zmon.errors import Unreachable
+from zmon.schema.api import RankRow
 from zmon.schema.job import JobView
-from zmon.web.client import RankRow
 
 SPENT = {"forward": 41.0, "all_to_all": 32.0, "backward": 20.0, "imbalance": 7.0}
 FROZEN = finding(
@@ -32,11 +34,10 @@ def job(job_id="dlrm-7", **changes):
 def row(rank, **changes):
     """A rank that trains."""
     well = RankRow(
-        rank, "node-a", 1000 + rank, True, "R", None, "train", "forward", 604, None, None, 0.004, 0.0, True, 0.06, 0.02
-    )
-    for name, value in changes.items():
-        setattr(well, name, value)
-    return well
+        rank, "node-a", 1000 + rank, True, "R", None, "train", "forward", 604, None, None, 0.004, 0.0,
+        self_seconds=0.06, exposed_seconds=0.02,
+    )  # fmt: skip
+    return msgspec.structs.replace(well, **changes)
 
 
 def waiting(rank):

@@ -16,10 +16,11 @@ from tests.hub.test_job_state import steps
 from tests.scaling.test_fit import LINKS, point
 from zmon.cli.main import cli
 from zmon.errors import UsageError
-from zmon.hub.api.scaling import asked, scaling
+from zmon.hub.api.scaling import scaling_answer, size_query
 from zmon.hub.api.view import job_state
 from zmon.hub.baseline_recorder import Curves
 from zmon.hub.baseline_store import FOLDER, Baselines
+from zmon.schema.api import ScalingRequest
 
 HERE = (point(1, 512), point(4, 2048), point(4, 1024))  # one host
 BEYOND = (*HERE, point(8, 4096))  # and two
@@ -31,9 +32,12 @@ def kept(tmp_path):
 
 
 def answer(kept, seen, query="", state=None):
+    """The answer as JSON, to a request with this query."""
     words = MultiDict(URL(f"/?{query}").query)
-    told = asked(words, words.getall("what_if", []))
-    return scaling(seen, state or job_state(seen, ()), *Curves(kept).model(seen), told)
+    what_ifs = tuple(words.getall("what_if", ()))
+    request = ScalingRequest(JOB, words.get("ranks"), words.get("batch"), words.get("batch_per_rank"), what_ifs)
+    made = scaling_answer(seen, state or job_state(seen, ()), *Curves(kept).model(seen), size_query(request))
+    return msgspec.to_builtins(made)
 
 
 def sizes(kept, query="", seen=None):

@@ -6,8 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 from tests.build import NOW, finding, rank_state, snapshot, step_record, waiting
-from zmon.hub.incidents import Capsule, capsule, moments, steps
+from zmon.hub.incidents import capsule, moments, steps
 from zmon.schema.finding import Finding
+from zmon.schema.incident import Capsule
 from zmon.schema.snapshot import Snapshot
 
 EVIDENCE = {

@@ -1,8 +1,8 @@
 """Which hosts are to blame again and again."""
 
 from tests.build import NOW
-from zmon.hub.incidents import Brief
 from zmon.hub.incidents.offenders import by_host
+from zmon.schema.incident import Brief
 
 
 def brief(number, *hosts, cause="rank_frozen", cost=None):

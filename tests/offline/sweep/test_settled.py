@@ -7,6 +7,7 @@ import pytest
 from tests.offline.compare.runs import log
 from zmon.offline.compare import series
 from zmon.offline.sweep import settled
+from zmon.schema.unknown import Unknown
 
 
 def run(seed=1, steps=400, **others):
@@ -44,12 +45,12 @@ def test_bytes_are_those_of_one_rank():
 
 
 def test_too_few_steps_are_unknown():
-    assert point(run(steps=40)) == "40 steps are too few: let it run longer (--seconds), or take more steps"
+    assert point(run(steps=40)) == Unknown("40 steps are too few: let it run longer (--seconds), or take more steps")
 
 
 @pytest.mark.parametrize("samples", [None, [0] * 400])
 def test_job_that_does_not_tell_its_samples_is_unknown(samples):
     untold = replace(run(), samples=samples)
-    assert "do not tell their samples" in point(untold)
+    assert "do not tell their samples" in point(untold).reason
     assert point(untold, batch=256).samples == 256
     assert point(run(), batch=256).samples == 128  # what was counted goes before what was asked for

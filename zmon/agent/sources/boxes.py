@@ -17,10 +17,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from zmon.agent.sources.plans import Plans, Told, left_behind
-from zmon.agent.sources.rank_box import LEFT_BEHIND_SECONDS, RankBox, Suspicion
+from zmon.agent.sources.rank_box import LEFT_BEHIND_SECONDS, RankBox
 from zmon.agent.sources.reading import Reading
 from zmon.errors import BoxError
 from zmon.job.lease import Leases
+from zmon.schema.api import Suspicion
 from zmon.schema.plan import PLAN_FILE
 from zmon.schema.rank import RankState
 

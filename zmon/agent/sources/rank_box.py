@@ -10,7 +10,6 @@ import contextlib
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,6 +20,7 @@ from zmon.box.reader import BoxReader, Identity, Now
 from zmon.job.lease import Leases
 from zmon.job.timeline import NEWS_SECONDS
 from zmon.process import ExitWatch, ProcessStat, process_stat
+from zmon.schema.api import Suspicion
 from zmon.schema.names import OPS
 from zmon.schema.rank import Entered, InFlight, LastWords, RankState
 from zmon.schema.step import StepRecord
@@ -31,15 +31,6 @@ _RECENT_STEPS = 512  # that the lease is learned from
 _RECENT_STAYS = 8
 _SELDOM_NS = 1_000_000_000  # how often the lease is learned, and a rank that moves is asked of the kernel
 _NS = 1e-9
-
-
-@dataclass(frozen=True, slots=True)
-class Suspicion:
-    """A rank that the hub should look at, and why."""
-
-    job_id: str
-    rank: int
-    reason: str  # exited · stopped · overdue
 
 
 class _Contents(NamedTuple):

@@ -11,8 +11,8 @@ from rich.text import Text
 from zmon.hub.incidents import words
 from zmon.hub.incidents.moments import named
 from zmon.hub.incidents.offenders import Offender
-from zmon.hub.incidents.record import Brief, Capsule, RankRow
 from zmon.hub.incidents.report import dearest
+from zmon.schema.incident import Brief, Capsule, RankRow
 
 _ROWS = 16  # of the ranks
 _STDERR_LINES = 20

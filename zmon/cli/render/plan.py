@@ -11,7 +11,7 @@ from rich.text import Text
 
 from zmon.cli.render.status import UNKNOWN, duration
 from zmon.detectors.parts.wording import tables
-from zmon.web.client import Amounts, PlanRow, PlanTable
+from zmon.schema.api import Amounts, PlanRow, PlanTable
 
 NO_PLAN = "its trainer told no plan: zmon.plan() tells one"
 _RANKS = 16  # shown

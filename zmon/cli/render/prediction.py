@@ -12,30 +12,34 @@ from zmon.cli.render.status import UNKNOWN, duration
 from zmon.scaling.expected import parts_of
 from zmon.scaling.fit import Model
 from zmon.scaling.predict import Prediction
-from zmon.scaling.size_table import Found
+from zmon.scaling.size_table import SizePrediction
 from zmon.schema.curve import Curve
+from zmon.schema.unknown import Unknown
 
 
-def prediction_table(curve: Curve, found: Sequence[Found], what_ifs: Sequence[str], model: Model) -> RenderableType:
+def prediction_table(
+    curve: Curve, sizes: Sequence[SizePrediction], what_ifs: Sequence[str], model: Model
+) -> RenderableType:
     """A row a size, where each goes below; then from what it is told."""
     table = Table(box=None, padding=(0, 2, 0, 0))
     for head in ("ranks", "samples", "step", "samples/s", "efficiency", *([", ".join(what_ifs)] if what_ifs else ())):
         table.add_column(head, justify="right", no_wrap=True)
     lines = []
-    for ranks, samples, step, other in found:
-        if isinstance(step, str):
-            lines.append(Text(f"{ranks} ranks: unknown, {step}", style="yellow"))
+    for size in sizes:
+        ranks, samples, step, other = size.ranks, size.samples, size.step, size.what_if
+        if isinstance(step, Unknown):
+            lines.append(Text(f"{ranks} ranks: unknown, {step.reason}", style="yellow"))
             continue
-        told = curve.efficiency(ranks, samples, step.samples_per_second)
+        efficiency = curve.efficiency(ranks, samples, step.samples_per_second)
         cells = [str(ranks), f"{samples:,}", duration(step.seconds), f"{step.samples_per_second:,.0f}"]
-        cells.append(UNKNOWN if isinstance(told, str) else f"{told.ratio:.1%} {told.scaling}")
+        cells.append(UNKNOWN if isinstance(efficiency, Unknown) else f"{efficiency.ratio:.1%} {efficiency.scaling}")
         if other is not None:
-            cells.append(UNKNOWN if isinstance(other, str) else _changed(step, other))
+            cells.append(UNKNOWN if isinstance(other, Unknown) else _changed(step, other))
         table.add_row(*cells)
         parts = sorted(parts_of(step).items(), key=lambda item: -item[1])
         lines.append(Text(f"{ranks} ranks: " + ", ".join(f"{part} {duration(s)}" for part, s in parts if s)))
-    sizes = ", ".join(f"{p.ranks} × {p.samples / p.ranks:,.0f}" for p in curve.points)
-    lines.append(Text(f"from {sizes} samples, recorded of {curve.name}", style="dim"))
+    recorded = ", ".join(f"{p.ranks} × {p.samples / p.ranks:,.0f}" for p in curve.points)
+    lines.append(Text(f"from {recorded} samples, recorded of {curve.name}", style="dim"))
     if model.work.processors_per_host:
         lines.append(Text(f"ranks share {model.work.processors_per_host} processors of a host", style="dim"))
     return Group(table, Text(""), *lines)

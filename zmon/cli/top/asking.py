@@ -10,6 +10,7 @@ import aiohttp
 
 from zmon.cli.top.picture import Picture
 from zmon.errors import NotServed, Unreachable
+from zmon.schema.api import FindingsRequest, JobsRequest, RankRow, RanksRequest, endpoints
 from zmon.web import client
 
 TIMEOUT_SECONDS = 2.0
@@ -22,12 +23,12 @@ async def hub(url: str) -> AsyncIterator[Ask]:
     """How to ask the hub there: with the job whose ranks are wanted, and the time. Raises Unreachable."""
     async with aiohttp.ClientSession() as session:
 
-        async def ranks(job_id: str | None) -> tuple[tuple[client.RankRow, ...], str]:
+        async def ranks(job_id: str | None) -> tuple[tuple[RankRow, ...], str]:
             if job_id is None:
                 return (), ""
             try:
-                path = f"{url}/api/v1/jobs/{job_id}/ranks"
-                return tuple((await client.get(session, path, client.RankList, TIMEOUT_SECONDS)).ranks), ""
+                answer = await client.ask(session, url, endpoints.RANKS, RanksRequest(job_id), TIMEOUT_SECONDS)
+                return tuple(answer.ranks), ""
             except NotServed:
                 return (), "its ranks are not told: the hub is of another version, or the job is gone"
             except Unreachable as error:
@@ -35,8 +36,8 @@ async def hub(url: str) -> AsyncIterator[Ask]:
 
         async def ask(job_id: str | None, now: float) -> Picture:
             jobs, found, (rows, why) = await asyncio.gather(
-                client.get(session, f"{url}/api/v1/jobs", client.JobList, TIMEOUT_SECONDS),
-                client.get(session, f"{url}/api/v1/findings", client.FindingList, TIMEOUT_SECONDS, active=1),
+                client.ask(session, url, endpoints.JOBS, JobsRequest(), TIMEOUT_SECONDS),
+                client.ask(session, url, endpoints.FINDINGS, FindingsRequest(active=True), TIMEOUT_SECONDS),
                 ranks(job_id),
             )
             return Picture(now, jobs.blind, tuple(jobs.jobs), tuple(found.findings), job_id, rows, why)

@@ -14,9 +14,9 @@ from rich.text import Text
 
 from zmon.cli.render.status import NO_JOB, SEVERITIES, duration, findings_table, job_columns
 from zmon.doctor.check import counted
+from zmon.schema.api import RankRow
 from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
-from zmon.web.client import RankRow
 
 JOB_COLUMNS = ("  job", "state", "ranks", "step", "step time", "samples/s", "most time in")
 RANK_COLUMNS = ("  rank", "host", "activity", "in", "since", "step", "self", "wait")

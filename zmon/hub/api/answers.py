@@ -1,11 +1,10 @@
-"""What the hub answers over HTTP."""
+"""What the hub answers about jobs, findings and itself."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from aiohttp import web
 
@@ -13,12 +12,30 @@ import zmon
 from zmon import detectors, metrics
 from zmon.detectors.parts.verdict import rank_row
 from zmon.errors import UsageError
-from zmon.hub.api.plan import plan
-from zmon.hub.api.scaling import asked, scaling
+from zmon.hub.api.plan import plan_table
+from zmon.hub.api.scaling import scaling_answer, size_query
 from zmon.hub.api.view import job_state
-from zmon.schema.rank import RankState
+from zmon.schema.api import (
+    DetectorList,
+    DetectorsRequest,
+    DetectorState,
+    FindingList,
+    FindingsRequest,
+    HubHealth,
+    HubHealthRequest,
+    JobList,
+    JobsRequest,
+    PlanRequest,
+    PlanTable,
+    RankList,
+    RankRow,
+    RanksRequest,
+    ScalingAnswer,
+    ScalingRequest,
+    endpoints,
+)
 from zmon.schema.snapshot import Snapshot
-from zmon.web.server import json_response, problem
+from zmon.web.server import Refusal, route
 
 if TYPE_CHECKING:
     from zmon.hub import Hub
@@ -27,81 +44,88 @@ _LATE_SECONDS = 10.0  # of a pass: then the hub is not well
 
 
 class Answers:
-    """One method a question."""
+    """The handlers: each takes a typed request and returns a typed answer."""
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
 
     def routes(self) -> list[web.RouteDef]:
-        """Where each question is asked."""
+        """What to add to the application."""
         return [
             web.get("/metrics", self.get_metrics),
-            web.get("/healthz", self.get_health),
-            web.get("/api/v1/jobs", self.get_jobs),
-            web.get("/api/v1/jobs/{job_id}/ranks", self.get_ranks),
-            web.get("/api/v1/jobs/{job_id}/plan", self.get_plan),
-            web.get("/api/v1/jobs/{job_id}/scaling", self.get_scaling),
-            web.get("/api/v1/findings", self.get_findings),
-            web.get("/api/v1/detectors", self.get_detectors),
+            route(endpoints.HUB_HEALTH, self.health, lambda health: 200 if health.healthy else 503),
+            route(endpoints.JOBS, self.jobs),
+            route(endpoints.RANKS, self.ranks),
+            route(endpoints.PLAN, self.plan),
+            route(endpoints.SCALING, self.scaling),
+            route(endpoints.FINDINGS, self.findings),
+            route(endpoints.DETECTORS, self.detectors),
         ]
 
-    async def get_jobs(self, request: web.Request) -> web.Response:
+    async def jobs(self, request: JobsRequest) -> JobList:
         """What people and the dashboard look at first."""
-        return json_response({"schema": 1, "blind": self._hub.blind, "jobs": self._hub.jobs()})
+        return JobList(self._hub.jobs(), self._hub.blind)
 
-    async def get_ranks(self, request: web.Request) -> web.Response:
-        """Every rank of one job as it was last seen, with what its last steps took it."""
-        return self._of_job(request, lambda snapshot: {"ranks": ranks(snapshot)})
+    async def ranks(self, request: RanksRequest) -> RankList:
+        """Every rank of one job as it was last seen, with what its last step took."""
+        return RankList(request.job_id, rank_rows(self._snapshot(request.job_id)))
 
-    async def get_plan(self, request: web.Request) -> web.Response:
-        """What was planned for every rank of one job, beside what it is."""
-        return self._of_job(request, plan)
+    async def plan(self, request: PlanRequest) -> PlanTable:
+        """What was planned for every rank of one job, beside what was measured."""
+        return plan_table(self._snapshot(request.job_id))
 
-    async def get_scaling(self, request: web.Request) -> web.Response:
+    async def scaling(self, request: ScalingRequest) -> ScalingAnswer:
         """How jobs of its name scale, and what a step should take at other sizes, as `zmon predict` says it."""
         try:
-            query = asked(request.query, request.query.getall("what_if", []))
+            query = size_query(request)
         except UsageError as error:
-            return problem(str(error), 400)
+            raise Refusal(400, str(error)) from error
+        snapshot = self._snapshot(request.job_id)
+        state = job_state(snapshot, self._hub.journal.of(snapshot.job_id, "stall"))
+        return scaling_answer(snapshot, state, *self._hub.books.curves.model(snapshot), query)
 
-        def answer(snapshot: Snapshot) -> dict[str, Any]:
-            state = job_state(snapshot, self._hub.journal.of(snapshot.job_id, "stall"))
-            return scaling(snapshot, state, *self._hub.books.curves.model(snapshot), query)
-
-        return self._of_job(request, answer)
-
-    def _of_job(self, request: web.Request, answer: Callable[[Snapshot], dict[str, Any]]) -> web.Response:
-        job_id = request.match_info["job_id"]
+    def _snapshot(self, job_id: str) -> Snapshot:
         snapshot = next((s for s in self._hub.snapshots if s.job_id == job_id), None)
         if snapshot is None:
-            return problem(f"no agent reports a job {job_id}", 404)
-        return json_response({"schema": 1, "job_id": job_id, **answer(snapshot)})
+            raise Refusal(404, f"no agent reports a job {job_id}")
+        return snapshot
 
-    async def get_findings(self, request: web.Request) -> web.Response:
-        """Newest first; `active=1` for what is wrong now, `job_id` for one job, `evidence=0` without evidence.
-
-        Of a thousand ranks that is 300 kB each: who looks every two seconds at all that there were wants none of it.
-        """
-        job_id = request.query.get("job_id")
-        only_active = request.query.get("active", "0") not in ("", "0")
-        with_evidence = request.query.get("evidence", "1") not in ("", "0")
-        found = [
-            f
-            for f in self._hub.journal.all()
-            if (job_id is None or f.job_id == job_id) and (f.resolved is None or not only_active)
+    async def findings(self, request: FindingsRequest) -> FindingList:
+        """Findings of all jobs or of one, newest first."""
+        findings = [
+            finding
+            for finding in self._hub.journal.all()
+            if request.job_id in (None, finding.job_id) and (finding.resolved is None or not request.active)
         ]
-        if not with_evidence:
-            found = [replace(f, evidence={}) for f in found]
-        return json_response({"schema": 1, "findings": found})
+        if not request.evidence:
+            findings = [replace(finding, evidence={}) for finding in findings]
+        return FindingList(findings)
 
-    async def get_detectors(self, request: web.Request) -> web.Response:
+    async def detectors(self, request: DetectorsRequest) -> DetectorList:
         """Which detector can speak of which job, or why not, and the last error of one that fails."""
-        failed = {what: said for (what, _), said in self._hub.failed.items()}
-        told = [
-            {"name": d.name, "failed": failed.get(d.name), "jobs": {s.job_id: d.inert(s) for s in self._hub.snapshots}}
-            for d in detectors.ALL
-        ]
-        return json_response({"schema": 1, "detectors": told})
+        errors = {name: error for (name, _), error in self._hub.failed.items()}
+        return DetectorList(
+            [
+                DetectorState(
+                    detector.name,
+                    {snapshot.job_id: detector.inert(snapshot) for snapshot in self._hub.snapshots},
+                    errors.get(detector.name),
+                )
+                for detector in detectors.ALL
+            ]
+        )
+
+    async def health(self, request: HubHealthRequest) -> HubHealth:
+        """Whether the hub sees at least one agent and its passes go through."""
+        hub = self._hub
+        late = hub.last_pass_time is None or time.time() - hub.last_pass_time > _LATE_SECONDS
+        return HubHealth(
+            healthy=not (hub.blind or late),
+            agents=[link.status() for link in hub.links],
+            findings_unwritten=hub.journal.error,
+            incidents_unwritten=hub.incidents.error,
+            version=zmon.__version__,
+        )
 
     async def get_metrics(self, request: web.Request) -> web.Response:
         """For Prometheus."""
@@ -115,32 +139,18 @@ class Answers:
         )
         return web.Response(body=page, headers={"Content-Type": metrics.CONTENT_TYPE})
 
-    async def get_health(self, request: web.Request) -> web.Response:
-        """200 while it sees at least one agent and passes go through."""
-        hub = self._hub
-        late = hub.last_pass_time is None or time.time() - hub.last_pass_time > _LATE_SECONDS
-        healthy, agents = not (hub.blind or late), [link.status() for link in hub.links]
-        body = {
-            "schema": 1, "version": zmon.__version__, "healthy": healthy, "findings_unwritten": hub.journal.error,
-            "incidents_unwritten": hub.incidents.error,
-            "agents": agents,
-        }  # fmt: skip
-        return json_response(body, 200 if healthy else 503)
 
-
-def ranks(snapshot: Snapshot) -> list[dict[str, Any]]:
+def rank_rows(snapshot: Snapshot) -> list[RankRow]:
     """A row for each rank that somebody reported; what its last step took is None where no whole step is known."""
     last = snapshot.steps[-1] if snapshot.steps else None
     watched = {r.rank for r in snapshot.ranks}
-
-    def row(state: RankState) -> dict[str, Any]:
-        at = state.rank
-        return {
+    return [
+        RankRow(
             **rank_row(state),
-            "watched": at in watched,
-            "in_flight_seconds": state.in_flight.seconds if state.in_flight else None,
-            "self_seconds": last.self_seconds[at] if last else None,
-            "exposed_seconds": last.exposed_of(at) if last else None,
-        }
-
-    return [row(state) for state in snapshot.known]
+            watched=state.rank in watched,
+            in_flight_seconds=state.in_flight.seconds if state.in_flight else None,
+            self_seconds=last.self_seconds[state.rank] if last else None,
+            exposed_seconds=last.exposed_of(state.rank) if last else None,
+        )
+        for state in snapshot.known
+    ]

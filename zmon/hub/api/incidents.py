@@ -10,34 +10,38 @@ from zmon.errors import UsageError
 from zmon.hub.incidents import Folder
 from zmon.hub.incidents.folder import REPORT
 from zmon.hub.incidents.report import CSP
-from zmon.web.server import json_response, problem
+from zmon.schema.api import IncidentList, IncidentRequest, IncidentsRequest, endpoints
+from zmon.schema.incident import Capsule
+from zmon.web.server import Refusal, problem, route
 
 
 class IncidentAnswers:
-    """One method a question; the disk is read in a thread."""
+    """The handlers; the disk is read in a thread."""
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
 
     def routes(self) -> list[web.RouteDef]:
-        """Where each question is asked."""
+        """What to add to the application."""
         return [
-            web.get("/api/v1/incidents", self.get_incidents),
-            web.get("/api/v1/incidents/{id}", self.get_incident),
+            route(endpoints.INCIDENTS, self.incidents),
+            route(endpoints.INCIDENT, self.incident),
             web.get("/api/v1/incidents/{id}/report.html", self.get_report),
         ]
 
-    async def get_incidents(self, request: web.Request) -> web.Response:
-        """Newest first."""
-        return json_response({"schema": 1, "incidents": await asyncio.to_thread(self._folder.briefs)})
+    async def incidents(self, request: IncidentsRequest) -> IncidentList:
+        """Every incident that is kept, newest first."""
+        return IncidentList(await asyncio.to_thread(self._folder.briefs))
 
-    async def get_incident(self, request: web.Request) -> web.Response:
+    async def incident(self, request: IncidentRequest) -> Capsule:
         """All of capsule.json."""
         try:
-            capsule = await asyncio.to_thread(self._folder.read, request.match_info["id"])
+            capsule = await asyncio.to_thread(self._folder.read, request.id)
         except UsageError as error:
-            return problem(str(error), 404)
-        return _nothing(request) if capsule is None else json_response(capsule)
+            raise Refusal(404, str(error)) from error
+        if capsule is None:
+            raise Refusal(404, _no_capsule(request.id))
+        return capsule
 
     async def get_report(self, request: web.Request) -> web.Response:
         """The page."""
@@ -47,10 +51,10 @@ class IncidentAnswers:
         except UsageError as error:
             return problem(str(error), 404)
         except OSError:
-            return _nothing(request)
+            return problem(_no_capsule(request.match_info["id"]), 404)
         headers = {"Content-Security-Policy": CSP, "X-Content-Type-Options": "nosniff"}
         return web.Response(body=page, content_type="text/html", charset="utf-8", headers=headers)
 
 
-def _nothing(request: web.Request) -> web.Response:
-    return problem(f"no capsule of {request.match_info['id']}: `zmon incident` lists those there are", 404)
+def _no_capsule(incident_id: str) -> str:
+    return f"no capsule of {incident_id}: `zmon incident` lists those there are"

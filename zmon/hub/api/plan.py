@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from statistics import median
-from typing import Any
 
 from zmon.schema.aligned_step import AlignedStep
+from zmon.schema.api import Amounts, PlanRow, PlanTable
 from zmon.schema.plan import Plan
 from zmon.schema.rank import RankState
 from zmon.schema.snapshot import Snapshot
@@ -17,36 +17,36 @@ _STEPS = 16  # the last ones, that tell what a step is like now
 Value = Callable[[AlignedStep, int], float | None]
 
 
-def plan(snapshot: Snapshot) -> dict[str, Any]:
-    """A row for each rank that somebody reported. What was not told, or not measured yet, is None."""
-    told = snapshot.plan
+def plan_table(snapshot: Snapshot) -> PlanTable:
+    """A row for each rank that somebody reported. What was not planned, or not measured yet, is None."""
+    plan = snapshot.plan
     steps = [step.mean or step for step in snapshot.steps[-_STEPS:]]
 
-    def row(state: RankState) -> dict[str, Any]:
-        at = state.rank
-        return {
-            "rank": at,
-            "host": state.host,
-            "tables": told.tables[at] if told else (),
-            "num_tables": told.num_tables[at] if told else None,
-            "planned": _planned(told, at) if told else None,
-            "measured": {
-                **{name: _usual(value(step, at) for step in steps) for name, value in _MEASURED.items()},
-                "memory_bytes": state.memory.peak_bytes if state.memory else state.resident_bytes,
-            },
-        }
+    def row(state: RankState) -> PlanRow:
+        rank = state.rank
+        return PlanRow(
+            rank=rank,
+            host=state.host,
+            tables=plan.tables[rank] if plan else (),
+            num_tables=plan.num_tables[rank] if plan else None,
+            planned=_planned(plan, rank) if plan else None,
+            measured=Amounts(
+                **{name: _usual(value(step, rank) for step in steps) for name, value in _MEASURED.items()},
+                memory_bytes=state.memory.peak_bytes if state.memory else state.resident_bytes,
+            ),
+        )
 
-    return {"totals": told.totals if told else None, "ranks": [row(state) for state in snapshot.known]}
+    return PlanTable(snapshot.job_id, [row(state) for state in snapshot.known], plan.totals if plan else None)
 
 
-def _planned(told: Plan, at: int) -> dict[str, float | None]:
-    return {
-        "lookups": told.lookups[at],
-        "sent_bytes": told.sent_bytes[at],
-        "received_bytes": told.received_bytes[at],
-        "seconds": told.seconds[at],
-        "memory_bytes": told.memory_bytes[at],
-    }
+def _planned(plan: Plan, rank: int) -> Amounts:
+    return Amounts(
+        lookups=plan.lookups[rank],
+        sent_bytes=plan.sent_bytes[rank],
+        received_bytes=plan.received_bytes[rank],
+        seconds=plan.seconds[rank],
+        memory_bytes=plan.memory_bytes[rank],
+    )
 
 
 def _usual(values: Iterable[float | None]) -> float | None:
@@ -55,8 +55,8 @@ def _usual(values: Iterable[float | None]) -> float | None:
 
 
 _MEASURED: dict[str, Value] = {
-    "lookups": lambda step, at: step.lookups[at],
-    "sent_bytes": lambda step, at: step.sent_bytes[_OP][at] if _OP in step.sent_bytes else 0,
-    "received_bytes": lambda step, at: step.received_bytes[_OP][at] if _OP in step.received_bytes else 0,
-    "seconds": lambda step, at: step.self_seconds[at],
+    "lookups": lambda step, rank: step.lookups[rank],
+    "sent_bytes": lambda step, rank: step.sent_bytes[_OP][rank] if _OP in step.sent_bytes else 0,
+    "received_bytes": lambda step, rank: step.received_bytes[_OP][rank] if _OP in step.received_bytes else 0,
+    "seconds": lambda step, rank: step.self_seconds[rank],
 }

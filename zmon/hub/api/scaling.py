@@ -5,18 +5,20 @@ What `zmon predict` says, with this job as its default: its number of ranks, its
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+
+import msgspec
 
 from zmon.errors import UsageError
 from zmon.hub.baseline_recorder import now_of
 from zmon.scaling.fit import Model
-from zmon.scaling.predict import Prediction
-from zmon.scaling.size_table import find, numbers, told
+from zmon.scaling.size_table import SizePrediction, find, numbers, size_row
 from zmon.scaling.what_if import CHANGES, factor_of
+from zmon.schema.api import CurvePoint, EfficiencyAnswer, ScalingAnswer, ScalingRequest, SizeNow, SizeRow
 from zmon.schema.curve import Curve, Point
 from zmon.schema.snapshot import Snapshot
+from zmon.schema.unknown import Unknown
 
 _MOST_SIZES = 64  # in one answer: the hub has other work
 _USUAL_SIZES = 24  # at most, where nobody names them: a curve has no use for more
@@ -25,8 +27,8 @@ _MOST_SAMPLES = 1 << 31  # of a rank: as many times the most ranks is what a bas
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What a query named; None: nothing, so that the job says it."""
+class SizeQuery:
+    """What a request named; None: nothing, so that the job says it."""
 
     ranks: Sequence[int] | None = None
     batch: int | None = None  # samples of a step of all ranks, at each size
@@ -34,40 +36,41 @@ class Asked:
     what_ifs: Sequence[str] = ()
 
 
-def asked(query: Mapping[str, str], what_ifs: Sequence[str] = ()) -> Asked:
-    """`what_ifs` are all that the query has. Raises UsageError: it asks for what cannot be."""
-    if "batch" in query and "batch_per_rank" in query:
+def size_query(request: ScalingRequest) -> SizeQuery:
+    """Check a request. Raises UsageError: it asks for what cannot be."""
+    if request.batch is not None and request.batch_per_rank is not None:
         raise UsageError(
             "batch and batch_per_rank contradict each other", "one is of all ranks, one of each", "Name one"
         )
-    ranks = numbers("ranks", query["ranks"]) if "ranks" in query else None
+    ranks = None if request.ranks is None else numbers("ranks", request.ranks)
     if ranks and len(ranks) > _MOST_SIZES:
         raise UsageError(f"ranks names {len(ranks)} sizes", f"an answer has {_MOST_SIZES} at most", "Ask for fewer")
-    for one in what_ifs:
-        factor_of(one)
-    return Asked(ranks, _samples(query, "batch"), _samples(query, "batch_per_rank"), what_ifs)
+    for change in request.what_if:
+        factor_of(change)
+    batch, batch_per_rank = _samples("batch", request.batch), _samples("batch_per_rank", request.batch_per_rank)
+    return SizeQuery(ranks, batch, batch_per_rank, request.what_if)
 
 
-def scaling(snapshot: Snapshot, state: str, curve: Curve, model: Model | str, query: Asked) -> dict[str, Any]:
-    """`curve` and `model` are of jobs of its name; without a model no size is told, and why is in `unknown`."""
-    return {
-        "name": curve.name,
-        "points": [_point(p) for p in curve.points],
-        "now": _now(snapshot, state),
-        "unknown": model if isinstance(model, str) else "",
-        "sizes": [] if isinstance(model, str) else _sizes(snapshot, curve, model, query),
-        "what_ifs": {key: says for key, (says, _) in CHANGES.items()},
-    }
+def scaling_answer(
+    snapshot: Snapshot, state: str, curve: Curve, model: Model | Unknown, query: SizeQuery
+) -> ScalingAnswer:
+    """`curve` and `model` are of jobs of its name; without a model no size is predicted."""
+    return ScalingAnswer(
+        job_id=snapshot.job_id,
+        name=curve.name,
+        points=[curve_point(point) for point in curve.points],
+        now=_now(snapshot, state),
+        unknown=model.reason if isinstance(model, Unknown) else "",
+        sizes=[] if isinstance(model, Unknown) else _sizes(snapshot, curve, model, query),
+        what_ifs={key: meaning for key, (meaning, _) in CHANGES.items()},
+    )
 
 
-def _sizes(snapshot: Snapshot, curve: Curve, model: Model, query: Asked) -> list[dict[str, Any]]:
+def _sizes(snapshot: Snapshot, curve: Curve, model: Model, query: SizeQuery) -> list[SizeRow]:
     each = query.batch_per_rank or _each(snapshot, curve)
     ranks = query.ranks or _usual(snapshot.world_size, [p.ranks for p in curve.points])
-    found = find(model, [(n, query.batch or n * each) for n in ranks], query.what_ifs)
-    return [
-        {**told(n, samples, step, other), "efficiency": _efficiency(curve, n, samples, step)}
-        for n, samples, step, other in found
-    ]
+    sizes = find(model, [(n, query.batch or n * each) for n in ranks], query.what_ifs)
+    return [msgspec.structs.replace(size_row(size), efficiency=_efficiency(curve, size)) for size in sizes]
 
 
 def _each(snapshot: Snapshot, curve: Curve) -> int:
@@ -85,40 +88,45 @@ def _usual(world_size: int, recorded: Sequence[int]) -> list[int]:
     return sorted([*wanted][:_USUAL_SIZES])
 
 
-def _efficiency(curve: Curve, ranks: int, samples: int, step: Prediction | str) -> dict[str, Any]:
-    found = step if isinstance(step, str) else curve.efficiency(ranks, samples, step.samples_per_second)
-    return {"unknown": found} if isinstance(found, str) else {"ratio": found.ratio, "scaling": found.scaling}
+def _efficiency(curve: Curve, size: SizePrediction) -> EfficiencyAnswer:
+    step = size.step
+    efficiency = (
+        step if isinstance(step, Unknown) else curve.efficiency(size.ranks, size.samples, step.samples_per_second)
+    )
+    if isinstance(efficiency, Unknown):
+        return EfficiencyAnswer(unknown=efficiency.reason)
+    return EfficiencyAnswer(efficiency.ratio, efficiency.scaling)
 
 
-def _now(snapshot: Snapshot, state: str) -> dict[str, Any] | None:
+def _now(snapshot: Snapshot, state: str) -> SizeNow | None:
     now = now_of(snapshot, state)
-    if isinstance(now, str):
+    if isinstance(now, Unknown):
         return None
     size, seconds = now
-    rate = size.samples / seconds
-    return {"ranks": size.ranks, "samples": size.samples, "seconds": seconds, "samples_per_second": rate}
+    return SizeNow(size.ranks, size.samples, seconds, size.samples / seconds)
 
 
-def _point(point: Point) -> dict[str, Any]:
-    return {
-        "ranks": point.ranks,
-        "samples": point.samples,
-        "seconds": point.seconds,
-        "half_width_seconds": point.half_width_seconds,
-        "by": point.by,
-        "recorded": point.recorded,
-        "samples_per_second": point.samples / point.seconds,
-        "causes": point.causes,
-    }
+def curve_point(point: Point) -> CurvePoint:
+    """A recorded point as the answer has it."""
+    return CurvePoint(
+        ranks=point.ranks,
+        samples=point.samples,
+        seconds=point.seconds,
+        half_width_seconds=point.half_width_seconds,
+        by=point.by,
+        recorded=point.recorded,
+        samples_per_second=point.samples / point.seconds,
+        causes=point.causes,
+    )
 
 
-def _samples(query: Mapping[str, str], name: str) -> int | None:
-    if name not in query:
+def _samples(name: str, words: str | None) -> int | None:
+    if words is None:
         return None
     try:
-        number = int(query[name])
+        number = int(words)
     except ValueError:
         number = 0
     if not 1 <= number <= _MOST_SAMPLES:
-        raise UsageError(f"{name}={query[name]} is no number of samples", "it goes from 1 to 2^31", f"{name}=4096")
+        raise UsageError(f"{name}={words} is no number of samples", "it goes from 1 to 2^31", f"{name}=4096")
     return number

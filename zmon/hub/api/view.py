@@ -11,6 +11,7 @@ from zmon.schema.expected import Expected
 from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
 from zmon.schema.snapshot import Snapshot
+from zmon.schema.unknown import Unknown
 from zmon.stats import quantile
 
 
@@ -38,9 +39,9 @@ def view(snapshot: Snapshot, books: Books, active: Sequence[Finding]) -> JobView
         labels=lead.labels,
         findings=tuple(f.id for f in active),
         efficiency=efficiency if isinstance(efficiency, Efficiency) else None,
-        efficiency_unknown=efficiency if isinstance(efficiency, str) else "",
+        efficiency_unknown=efficiency.reason if isinstance(efficiency, Unknown) else "",
         expected=expected if isinstance(expected, Expected) else None,
-        expected_unknown=expected if isinstance(expected, str) else "",
+        expected_unknown=expected.reason if isinstance(expected, Unknown) else "",
     )
 
 

@@ -6,6 +6,6 @@ on disk, `report` and `plots` show one as a page, `text` at the terminal, `offen
 
 from zmon.hub.incidents.building import capsule
 from zmon.hub.incidents.folder import FOLDER, Folder
-from zmon.hub.incidents.record import Brief, Capsule, Moment
+from zmon.schema.incident import Brief, Capsule, Moment
 
 __all__ = ["FOLDER", "Brief", "Capsule", "Folder", "Moment", "capsule"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from zmon.hub.incidents.hardware import host_row
-from zmon.hub.incidents.record import Capsule, HostRow, RankRow
 from zmon.hub.incidents.steps import Kept
 from zmon.schema.finding import Finding
+from zmon.schema.incident import Capsule, HostRow, RankRow
 from zmon.schema.rank import RankState
 from zmon.schema.snapshot import Snapshot
 from zmon.stats import quantile

@@ -20,9 +20,10 @@ from zmon.hub.agent_link import AgentLink
 from zmon.hub.config import HubConfig
 from zmon.hub.incidents import moments, steps
 from zmon.hub.incidents.moments import Clock
-from zmon.hub.incidents.record import Moment
 from zmon.schema.agent import AgentReport
+from zmon.schema.api import SnapshotRequest, endpoints
 from zmon.schema.finding import Finding
+from zmon.schema.incident import Moment
 from zmon.schema.rank import RankState
 from zmon.schema.snapshot import Snapshot
 from zmon.web import client
@@ -60,15 +61,8 @@ async def collect(
         async with room:
             begin = time.time()
             with contextlib.suppress(Unreachable):
-                told[host] = await client.get(
-                    session,
-                    f"{link.url}/api/v1/snapshot",
-                    AgentReport,
-                    config.evidence_seconds,
-                    job_id=finding.job_id,
-                    since=0,
-                    last=steps.STEPS,
-                )
+                request = SnapshotRequest(since=0, job_id=finding.job_id, last=steps.STEPS)
+                told[host] = await client.ask(session, link.url, endpoints.SNAPSHOT, request, config.evidence_seconds)
                 clocks[host] = Clock(host, told[host].time - (begin + time.time()) / 2)
 
     with contextlib.suppress(TimeoutError):

@@ -18,11 +18,12 @@ from zmon.hub import incidents
 from zmon.hub.agent_link import AgentLink
 from zmon.hub.config import HubConfig
 from zmon.hub.gathering import Gathering
-from zmon.hub.incidents import Capsule, Folder, Moment, moments, steps
+from zmon.hub.incidents import Folder, moments, steps
 from zmon.hub.incidents.collecting import collect
 from zmon.hub.incidents.moments import Suspected
 from zmon.hub.journal import Journal
 from zmon.schema.finding import Finding
+from zmon.schema.incident import Capsule, Moment
 from zmon.schema.snapshot import Snapshot
 
 log = logging.getLogger("zmon.hub")
@@ -134,8 +135,8 @@ class Incidents:
         for link in self._links:
             host = link.report.host if link.report else link.url
             for one in link.suspects:
-                key = one["job_id"], one["rank"], one["reason"]
-                heard[key] = self._suspected.get(key) or Suspected(now, one["rank"], one["reason"], host)
+                key = one.job_id, one.rank, one.reason
+                heard[key] = self._suspected.get(key) or Suspected(now, one.rank, one.reason, host)
         self._suspected = heard
 
     async def _bring_up_to_date(self, session: aiohttp.ClientSession, incident: _Incident) -> None:

@@ -21,8 +21,8 @@ import msgspec
 
 from zmon.errors import UsageError
 from zmon.hub.incidents import steps
-from zmon.hub.incidents.record import Brief, Capsule
 from zmon.hub.incidents.report import report
+from zmon.schema.incident import Brief, Capsule
 
 FOLDER = "incidents"  # in the data directory
 FINDING, CAPSULE, STEPS, REPORT = "finding.json", "capsule.json", "steps.jsonl", "report.html"

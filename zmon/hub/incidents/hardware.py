@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from zmon.hub.incidents.record import GpuRow, HostRow, NicRow
 from zmon.schema.host import GpuSample, HostWindow, NicSample, rise, risen
+from zmon.schema.incident import GpuRow, HostRow, NicRow
 
 
 def host_row(window: HostWindow) -> HostRow:

@@ -10,9 +10,9 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from zmon.hub.incidents.record import Brief, Moment
 from zmon.schema.finding import Finding
 from zmon.schema.host import KernelEvent
+from zmon.schema.incident import Brief, Moment
 from zmon.schema.rank import RankState
 
 BEFORE_SECONDS = 600.0  # of the first sign: what the kernel said earlier concerns another trouble

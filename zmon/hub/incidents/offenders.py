@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from zmon.hub.incidents.record import Brief
+from zmon.schema.incident import Brief
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from zmon.hub.incidents.record import Moment, Step
+from zmon.schema.incident import Moment, Step
 from zmon.stats import quantile
 
 # Self time against the median of all: up to so many times it, and how strongly it is drawn.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from zmon.hub.incidents import plots, words
 from zmon.hub.incidents.moments import named
-from zmon.hub.incidents.record import Capsule, RankRow, Step
+from zmon.schema.incident import Capsule, RankRow, Step
 
 if TYPE_CHECKING:
     from jinja2 import Template

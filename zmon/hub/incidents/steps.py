@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from zmon.hub.incidents.record import Step
 from zmon.schema.finding import Finding
+from zmon.schema.incident import Step
 from zmon.schema.rank import RankState
 from zmon.schema.snapshot import Snapshot
 from zmon.schema.step import Measures, OpTotals, StepRecord

@@ -17,6 +17,7 @@ from math import ceil, cos, pi, sqrt
 from statistics import NormalDist, fmean
 
 from zmon.offline.compare.series import Series
+from zmon.schema.unknown import Unknown
 from zmon.stats import student
 
 BLOCKS = 40
@@ -51,10 +52,10 @@ class Change:
 def compare(before: Series, after: Series) -> list[Change]:
     """The step first, then what its samples came to, then where its time went, the largest change first."""
     blocks = _blocks(before, after)
-    if isinstance(blocks, str):
+    if isinstance(blocks, Unknown):
         ours, theirs = (fmean(run.seconds) if run.seconds else None for run in (before, after))
         change = theirs / ours - 1 if ours and theirs else None
-        return [Change(STEP_SECONDS, "s", ours, theirs, change, None, "unknown", blocks)]
+        return [Change(STEP_SECONDS, "s", ours, theirs, change, None, "unknown", blocks.reason)]
     step = _judged(STEP_SECONDS, before, after, blocks, _seconds, _seconds)
     rates = []
     if sum(before.samples or ()) and sum(after.samples or ()):
@@ -98,7 +99,7 @@ def _rate_a_rank(run: Series, steps: Sequence[int]) -> float:
 Blocks = list[tuple[list[int], list[int]]]  # of the one run and of the other, as places in their columns
 
 
-def _blocks(before: Series, after: Series) -> Blocks | str:
+def _blocks(before: Series, after: Series) -> Blocks | Unknown:
     """Side by side; or why there are none."""
     common = set(before.steps) & set(after.steps)
     shorter = min(len(before.steps), len(after.steps))
@@ -108,7 +109,7 @@ def _blocks(before: Series, after: Series) -> Blocks | str:
         sides = [[*range(len(run.steps))] for run in (before, after)]
     number = min(BLOCKS, min(map(len, sides)) // LEAST_BLOCK)
     if number < LEAST_BLOCKS:
-        return f"{shorter} whole steps are too few: chance shows in {LEAST_BLOCKS * LEAST_BLOCK} or more"
+        return Unknown(f"{shorter} whole steps are too few: chance shows in {LEAST_BLOCKS * LEAST_BLOCK} or more")
     ours, theirs = (
         [typical(run, side[len(side) * n // number : len(side) * (n + 1) // number]) for n in range(number)]
         for run, side in zip((before, after), sides, strict=True)

@@ -13,6 +13,7 @@ from zmon.scaling.fit import fit
 from zmon.scaling.predict import Links
 from zmon.schema.curve import Curve, Point
 from zmon.schema.names import OPS
+from zmon.schema.unknown import Unknown
 
 _LEAST_LOSS = 0.01  # of a step, that is named
 
@@ -49,16 +50,16 @@ def _row(curve: Curve, point: Point, measured: Mapping[str, Links] | None, most:
         ratio = point.rate / reference.rate
         half_width = ratio * sqrt(sum(((p.half_width_seconds or 0.0) / p.seconds) ** 2 for p in (point, reference)))
     several = any(p.ranks > 1 for p in smaller)
-    model = fit(smaller, OPS, measured, most) if several else ""
-    step = model if isinstance(model, str) else model.at(point.ranks, point.samples)
+    model = fit(smaller, OPS, measured, most) if several else Unknown("")
+    step = model if isinstance(model, Unknown) else model.at(point.ranks, point.samples)
     return Row(
         point=point,
         scaling=scaling,
         ratio=ratio,
         half_width=half_width,
         lost=_lost(point, reference) if reference else {},
-        predicted_seconds=None if isinstance(step, str) else step.seconds,
-        unpredicted=step if isinstance(step, str) else "",
+        predicted_seconds=None if isinstance(step, Unknown) else step.seconds,
+        unpredicted=step.reason if isinstance(step, Unknown) else "",
     )
 
 

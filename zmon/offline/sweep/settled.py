@@ -14,11 +14,14 @@ from statistics import fmean
 from zmon.offline.compare import Series
 from zmon.offline.compare.judge import BLOCKS, LEAST_BLOCK, LEAST_BLOCKS, half_width_of, typical
 from zmon.schema.curve import Point
+from zmon.schema.unknown import Unknown
 
 SETTLING = 0.25  # of a run's steps
 
 
-def settled(rounds: Sequence[Series], batch: int | None, processors: int | None, by: str, now: float) -> Point | str:
+def settled(
+    rounds: Sequence[Series], batch: int | None, processors: int | None, by: str, now: float
+) -> Point | Unknown:
     """A point of the runs of one size; else why there is none.
 
     `batch`: what the command was told, for ranks that do not tell their samples.
@@ -26,7 +29,7 @@ def settled(rounds: Sequence[Series], batch: int | None, processors: int | None,
     blocks = [(run, block) for run in rounds for block in _blocks(run, BLOCKS // len(rounds))]
     if len(blocks) < LEAST_BLOCKS:
         known = sum(len(run.steps) for run in rounds)
-        return f"{known} steps are too few: let it run longer (--seconds), or take more steps"
+        return Unknown(f"{known} steps are too few: let it run longer (--seconds), or take more steps")
     means = [fmean(run.seconds[at] for at in block) for run, block in blocks]
     weights = [len(block) for _, block in blocks]
 
@@ -38,10 +41,10 @@ def settled(rounds: Sequence[Series], batch: int | None, processors: int | None,
 
     counted = all(run.samples and sum(run.samples) for run in rounds)
     if not counted and batch is None:
-        return (
+        return Unknown(
             f"a step takes {1000 * mean(means):.2f} ms, but its ranks do not tell their samples: does it read them by "
-            "a DataLoader, or tell them to zmon.step()? Else write {batch} or {batch_per_rank} where the command takes "
-            "them"
+            "a DataLoader, or tell them with zmon.work()? Else write {batch} or {batch_per_rank} where the command "
+            "takes them"
         )
     causes = sorted({cause for run in rounds for cause in run.causes})
     samples = [

@@ -1,0 +1,61 @@
+"""The table of what every rank has in flight: who is behind, who differs, who cannot be asked."""
+
+import msgspec
+
+from tests.agent.test_flight import NOW, dump, entry
+from tests.build import dead, rank_state, snapshot
+from zmon.agent import flight
+from zmon.hub.flight_table import flight_table
+from zmon.schema.api import RankEvidence
+from zmon.schema.unknown import Unknown
+
+
+def answer(*entries):
+    found, error = flight.read([dump(*entries)], NOW)
+    return RankEvidence("job", 0, stack="File x", flight=found, flight_error=error)
+
+
+def test_rank_that_is_behind_and_the_one_that_differs_can_be_read_off_the_table():
+    done = entry(8, retired=True)
+    table = flight_table(
+        snapshot(*map(rank_state, range(3))),
+        {
+            0: answer(done, entry(9)),
+            1: answer(done),
+            2: answer(done, entry(9, "gloo:broadcast", input_sizes=[[3]])),
+        },
+    )
+    assert (table["1"]["pending"], table["1"]["last"]) == ([], {"gloo:0": 8})
+    hanging = {rank: table[rank]["pending"][0] for rank in ("0", "2")}
+    assert [(one["sequence"], one["op"], one["num_bytes"]) for one in hanging.values()] == [
+        (9, "all_reduce", 288),
+        (9, "broadcast", 12),
+    ]
+
+
+def test_rank_that_cannot_be_asked_says_why_in_its_row():
+    seen = snapshot(rank_state(0), dead(1), rank_state(11), unwatched=[rank_state(2, host="node-b")])
+    table = flight_table(
+        seen,
+        {
+            0: RankEvidence("job", 0, flight_error="stopped?"),
+            11: RankEvidence("job", 11, stack="of an older agent"),
+            12: Unknown("no answer within 5 s"),
+        },
+    )
+    assert {rank: row["error"] for rank, row in table.items()} == {
+        "0": "stopped?",
+        "1": "its process is gone",
+        "2": "its agent is silent",
+        "3": "no agent has seen it",
+        "11": "its agent is older and does not tell",
+        "12": "no answer within 5 s",
+    }
+    assert list(table) == ["0", "1", "2", "3", "11", "12"]
+
+
+def test_row_that_knows_only_a_part_says_so():
+    told = msgspec.structs.replace(answer(entry(1)), flight_error="the rank answers dump_nccl_trace_json with 500")
+    row = flight_table(snapshot(*map(rank_state, range(4))), {0: told})["0"]
+    assert row["num_pending"] == 1
+    assert "dump_nccl_trace_json" in row["error"]

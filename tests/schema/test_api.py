@@ -1,0 +1,109 @@
+"""Every endpoint is in the table; a request travels through a URL unchanged, and whatever is asked is answered."""
+
+import asyncio
+
+import msgspec
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestClient, TestServer
+from hypothesis import HealthCheck, given, settings
+
+from tests.hub.fakes import FakeAgent, contexts, healthy, hub_over
+from tests.schema.requests import requests, url_of
+from zmon.agent import Agent, AgentConfig
+from zmon.hub import Hub, HubConfig
+from zmon.schema.api import Problem, endpoints
+from zmon.web.query import read_request
+from zmon.web.server import json_response
+
+PAGES = {"/metrics", "/api/v1/incidents/{id}/report.html"}  # no JSON
+EVERY = [*endpoints.AGENT, *endpoints.HUB]
+NAMED = {"ids": lambda endpoint: f"{endpoint.daemon} {endpoint.path}"}
+QUICK = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+def paths(app):
+    return {route.resource.canonical for route in app.router.routes()}
+
+
+async def throw(endpoint, ask):
+    """Have hypothesis make requests in a thread of its own, and ask each in this loop."""
+    loop = asyncio.get_running_loop()
+
+    @QUICK
+    @given(requests(endpoint))
+    def each(request):
+        asyncio.run_coroutine_threadsafe(ask(request), loop).result(10)
+
+    await asyncio.to_thread(each)
+
+
+def test_agent_answers_the_endpoints_of_the_table_and_no_others(tmp_path):
+    app = Agent(AgentConfig(tmp_path, "node-a"), ()).app()
+    assert paths(app) == {endpoint.path for endpoint in endpoints.AGENT} | {"/metrics"}
+
+
+def test_hub_answers_the_endpoints_of_the_table_and_no_others(tmp_path):
+    app = Hub(HubConfig((), tmp_path)).app()
+    assert paths(app) == {endpoint.path for endpoint in endpoints.HUB} | PAGES
+
+
+@pytest.mark.parametrize("endpoint", EVERY, **NAMED)
+def test_request_is_read_as_it_was_sent(endpoint):
+    received = []
+
+    async def handler(request):
+        received.append(read_request(endpoint, request))
+        return json_response(Problem("read"))
+
+    async def main():
+        app = web.Application()
+        app.router.add_get(endpoint.path, handler)
+        async with TestClient(TestServer(app)) as client:
+
+            async def ask(request):
+                async with client.session.get(client.make_url("/").join(url_of(endpoint, request))) as answer:
+                    assert answer.status == 200
+                assert received[-1] == request
+
+            await throw(endpoint, ask)
+
+    asyncio.run(main())
+
+
+async def is_answered(session, base, endpoint, request):
+    """The typed answer, or one line why there is none."""
+    async with session.get(base.join(url_of(endpoint, request))) as answer:
+        body = await answer.read()
+        assert answer.status in (200, 400, 404, 503), body
+        if answer.status == 200:
+            msgspec.json.decode(body, type=endpoint.answer)
+        elif endpoint.path != "/healthz" and answer.content_type == "application/json":
+            assert "\n" not in msgspec.json.decode(body, type=Problem).error
+
+
+@pytest.mark.parametrize("endpoint", endpoints.HUB, **NAMED)
+def test_hub_answers_whatever_is_asked(tmp_path, endpoint):
+    async def main():
+        agent = FakeAgent(*healthy())
+        async with contexts([agent]), hub_over(tmp_path, agent) as door:
+            await door.passes(1)
+            client = door.client
+            await throw(endpoint, lambda request: is_answered(client.session, client.make_url("/"), endpoint, request))
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("endpoint", endpoints.AGENT, **NAMED)
+def test_agent_answers_whatever_is_asked(tmp_path, endpoint):
+    async def main():
+        async with TestClient(TestServer(Agent(AgentConfig(tmp_path, "node-a"), ()).app())) as client:
+            await throw(endpoint, lambda request: is_answered(client.session, client.make_url("/"), endpoint, request))
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("endpoint", EVERY, **NAMED)
+def test_fields_of_a_newer_part_do_not_make_an_answer_unreadable(endpoint):
+    """msgspec ignores them unless a type forbids it."""
+    assert not getattr(getattr(endpoint.answer, "__struct_config__", None), "forbid_unknown_fields", False)

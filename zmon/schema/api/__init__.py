@@ -1,0 +1,59 @@
+"""Each HTTP request and answer of agent and hub.
+
+Handlers return these types and whoever asks decodes them. A field that a newer part adds is ignored; enumerations are
+`str`, so a value from a newer part passes through.
+"""
+
+from zmon.schema.api import endpoints
+from zmon.schema.api.agent import (
+    AgentHealth,
+    AgentHealthRequest,
+    EvidenceRequest,
+    RankEvidence,
+    SnapshotRequest,
+    SourceDown,
+    Suspects,
+    SuspectsRequest,
+    Suspicion,
+)
+from zmon.schema.api.endpoint import Endpoint
+from zmon.schema.api.findings import (
+    DetectorList,
+    DetectorsRequest,
+    DetectorState,
+    FindingList,
+    FindingsRequest,
+    HubHealth,
+    HubHealthRequest,
+)
+from zmon.schema.api.incidents import IncidentList, IncidentRequest, IncidentsRequest
+from zmon.schema.api.jobs import (
+    Amounts,
+    JobList,
+    JobsRequest,
+    PlanRequest,
+    PlanRow,
+    PlanTable,
+    RankList,
+    RankRow,
+    RanksRequest,
+)
+from zmon.schema.api.problem import Problem
+from zmon.schema.api.scaling import (
+    CurvePoint,
+    EfficiencyAnswer,
+    ScalingAnswer,
+    ScalingRequest,
+    SizeNow,
+    SizeRow,
+    StepAnswer,
+)
+
+__all__ = [
+    "AgentHealth", "AgentHealthRequest", "Amounts", "CurvePoint", "DetectorList", "DetectorState", "DetectorsRequest",
+    "EfficiencyAnswer", "Endpoint", "EvidenceRequest", "FindingList", "FindingsRequest", "HubHealth",
+    "HubHealthRequest", "IncidentList", "IncidentRequest", "IncidentsRequest", "JobList", "JobsRequest", "PlanRequest",
+    "PlanRow", "PlanTable", "Problem", "RankEvidence", "RankList", "RankRow", "RanksRequest", "ScalingAnswer",
+    "ScalingRequest", "SizeNow", "SizeRow", "SnapshotRequest", "SourceDown", "StepAnswer", "Suspects",
+    "SuspectsRequest", "Suspicion", "endpoints",
+]  # fmt: skip

@@ -1,0 +1,48 @@
+"""An endpoint: where it lies, what it takes and what it answers."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+from urllib.parse import quote
+
+import msgspec
+
+Request = TypeVar("Request", bound=msgspec.Struct)
+Answer = TypeVar("Answer", covariant=True)
+_PLACEHOLDER = re.compile(r"\{(\w+)\}")
+
+
+@dataclass(frozen=True)
+class Endpoint(Generic[Request, Answer]):
+    """One `GET` of a daemon. Fields of `request` that stand in `path` are part of the URL, the others are its query."""
+
+    daemon: str  # agent, hub
+    path: str  # /api/v1/jobs/{job_id}/ranks
+    request: type[Request]
+    answer: type[Answer]
+    summary: str
+
+    @property
+    def in_path(self) -> tuple[str, ...]:
+        """The fields of the request that are part of the path."""
+        return tuple(_PLACEHOLDER.findall(self.path))
+
+    def path_of(self, request: Request) -> str:
+        """The path of one request, quoted."""
+        return _PLACEHOLDER.sub(lambda name: quote(str(getattr(request, name[1])), safe=""), self.path)
+
+    def query_of(self, request: Request) -> list[tuple[str, str]]:
+        """The query of one request. A field that is None, or as it is by default, is left out."""
+        pairs: list[tuple[str, str]] = []
+        for field in msgspec.structs.fields(self.request):
+            value = getattr(request, field.name)
+            if field.name not in self.in_path and value is not None and value != field.default:
+                values = value if isinstance(value, tuple) else (value,)
+                pairs += [(field.encode_name, _word(one)) for one in values]
+        return pairs
+
+
+def _word(value: Any) -> str:
+    return str(int(value)) if isinstance(value, bool) else str(value)

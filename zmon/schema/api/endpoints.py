@@ -1,0 +1,68 @@
+"""Every JSON endpoint of agent and hub. Handlers, clients and docs/openapi.json go by this table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from zmon.schema.agent import AgentReport
+from zmon.schema.api import agent, findings, incidents, jobs, scaling
+from zmon.schema.api.endpoint import Endpoint
+from zmon.schema.incident import Capsule
+
+SNAPSHOT = Endpoint(
+    "agent", "/api/v1/snapshot", agent.SnapshotRequest, AgentReport, "Every rank and the hardware of one node."
+)
+SUSPECTS = Endpoint(
+    "agent", "/api/v1/suspects", agent.SuspectsRequest, agent.Suspects, "Ranks that the hub should look at, long poll."
+)
+EVIDENCE = Endpoint(
+    "agent",
+    "/api/v1/evidence/{job_id}/{rank}",
+    agent.EvidenceRequest,
+    agent.RankEvidence,
+    "Stacks, collectives in flight and the end of stderr of one rank.",
+)
+AGENT_HEALTH = Endpoint(
+    "agent", "/healthz", agent.AgentHealthRequest, agent.AgentHealth, "Whether the agent reads its sources."
+)
+
+JOBS = Endpoint("hub", "/api/v1/jobs", jobs.JobsRequest, jobs.JobList, "Every job that an agent reports.")
+RANKS = Endpoint("hub", "/api/v1/jobs/{job_id}/ranks", jobs.RanksRequest, jobs.RankList, "Every rank of one job.")
+PLAN = Endpoint(
+    "hub", "/api/v1/jobs/{job_id}/plan", jobs.PlanRequest, jobs.PlanTable, "Plan and measurement, rank by rank."
+)
+SCALING = Endpoint(
+    "hub",
+    "/api/v1/jobs/{job_id}/scaling",
+    scaling.ScalingRequest,
+    scaling.ScalingAnswer,
+    "How jobs of this name scale, and predictions for other sizes.",
+)
+FINDINGS = Endpoint(
+    "hub", "/api/v1/findings", findings.FindingsRequest, findings.FindingList, "Findings, newest first."
+)
+DETECTORS = Endpoint(
+    "hub", "/api/v1/detectors", findings.DetectorsRequest, findings.DetectorList, "What each detector can speak of."
+)
+INCIDENTS = Endpoint(
+    "hub", "/api/v1/incidents", incidents.IncidentsRequest, incidents.IncidentList, "Incidents, newest first."
+)
+INCIDENT = Endpoint(
+    "hub", "/api/v1/incidents/{id}", incidents.IncidentRequest, Capsule, "All that was kept of one incident."
+)
+HUB_HEALTH = Endpoint(
+    "hub", "/healthz", findings.HubHealthRequest, findings.HubHealth, "Whether the hub sees agents and finishes passes."
+)
+
+AGENT: tuple[Endpoint[Any, object], ...] = (SNAPSHOT, SUSPECTS, EVIDENCE, AGENT_HEALTH)
+HUB: tuple[Endpoint[Any, object], ...] = (
+    JOBS,
+    RANKS,
+    PLAN,
+    SCALING,
+    FINDINGS,
+    DETECTORS,
+    INCIDENTS,
+    INCIDENT,
+    HUB_HEALTH,
+)

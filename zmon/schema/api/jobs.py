@@ -1,0 +1,95 @@
+"""What the hub answers about jobs, their ranks and their plans."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from zmon.schema.job import JobView
+from zmon.schema.names import SCHEMA
+
+
+class JobsRequest(msgspec.Struct, frozen=True):
+    """`GET /api/v1/jobs`."""
+
+
+class JobList(msgspec.Struct, frozen=True):
+    """Every job that an agent reports."""
+
+    jobs: Sequence[JobView]
+    blind: bool  # no agent answers: this is what the hub saw last
+    schema: int = SCHEMA
+
+
+class RanksRequest(msgspec.Struct, frozen=True):
+    """`GET /api/v1/jobs/{job_id}/ranks`."""
+
+    job_id: str
+
+
+class RankRow(msgspec.Struct, frozen=True):
+    """One rank of a job as the hub last saw it. What the last whole step took is None where none is known."""
+
+    rank: int
+    host: str
+    pid: int
+    alive: bool
+    process_state: str | None
+    exit_status: str | None
+    activity: str
+    phase: str
+    step: int
+    op: str | None
+    sequence: int | None
+    state_seconds: float  # since the last change of phase or op
+    overdue_seconds: float
+    last_words: str | None = None  # in one line
+    watched: bool = True  # its agent answers
+    in_flight_seconds: float | None = None
+    self_seconds: float | None = None
+    exposed_seconds: float | None = None
+
+
+class RankList(msgspec.Struct, frozen=True):
+    """Every rank of one job."""
+
+    job_id: str
+    ranks: Sequence[RankRow]
+    schema: int = SCHEMA
+
+
+class PlanRequest(msgspec.Struct, frozen=True):
+    """`GET /api/v1/jobs/{job_id}/plan`."""
+
+    job_id: str
+
+
+class Amounts(msgspec.Struct, frozen=True):
+    """A step of one rank, as planned or as measured. None: not planned, or not known yet."""
+
+    lookups: float | None = None
+    sent_bytes: float | None = None  # in all-to-alls
+    received_bytes: float | None = None
+    seconds: float | None = None  # self time
+    memory_bytes: float | None = None
+
+
+class PlanRow(msgspec.Struct, frozen=True):
+    """Plan and measurement of one rank."""
+
+    rank: int
+    host: str
+    tables: Sequence[str]  # the first ones
+    num_tables: int | None
+    planned: Amounts | None
+    measured: Amounts
+
+
+class PlanTable(msgspec.Struct, frozen=True):
+    """Plan and measurement of every rank of one job."""
+
+    job_id: str
+    ranks: Sequence[PlanRow]
+    totals: Mapping[str, float] | None  # None: the trainer handed in no plan
+    schema: int = SCHEMA
