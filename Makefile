@@ -45,7 +45,7 @@ check: setup-dev
 	! git ls-files --others --exclude-standard 'dashboards/grafana/*.json' | grep .
 
 generate: setup-dev
-	@$(BIN)/python scripts/generate.py
+	@$(BIN)/python -m scripts.generate
 
 bench: setup-dev
 	@$(BIN)/python -m bench

@@ -14,6 +14,7 @@ from pathlib import Path
 import yaml
 
 from dashboards import grafana
+from scripts.openapi import openapi
 from trainer.config import Config
 from trainer.presets import demo
 from zmon.metrics import SPECS, STEP_HISTOGRAM
@@ -81,5 +82,6 @@ def _comments(section: type) -> dict[str, str]:
 if __name__ == "__main__":
     (DOCS / "metrics.md").write_text(metrics_page())
     (DOCS / "trainer-keys.md").write_text(keys_page())
+    (DOCS / "openapi.json").write_text(json.dumps(openapi(), indent=1, ensure_ascii=False) + "\n")
     for view, dashboard in grafana.dashboards().items():
         (GRAFANA / f"{view}.json").write_text(json.dumps(dashboard, indent=1, ensure_ascii=False) + "\n")

@@ -19,7 +19,7 @@ class Moment:
 
 
 @dataclass(frozen=True, slots=True)
-class RankRow:
+class IncidentRank:
     """One rank when the finding was made, and the medians of its last steps."""
 
     rank: int
@@ -99,7 +99,7 @@ class Capsule:
     collected: float  # unix seconds: what follows is as of then
     attempt: int
     world_size: int
-    ranks: tuple[RankRow, ...]
+    ranks: tuple[IncidentRank, ...]
     missing: tuple[int, ...]  # ranks that nobody ever reported
     hosts: tuple[HostRow, ...]
     stepped: tuple[int, ...]  # ranks whose steps were kept

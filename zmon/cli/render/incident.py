@@ -12,7 +12,7 @@ from zmon.hub.incidents import words
 from zmon.hub.incidents.moments import named
 from zmon.hub.incidents.offenders import Offender
 from zmon.hub.incidents.report import dearest
-from zmon.schema.incident import Brief, Capsule, RankRow
+from zmon.schema.incident import Brief, Capsule, IncidentRank
 
 _ROWS = 16  # of the ranks
 _STDERR_LINES = 20
@@ -99,7 +99,7 @@ def _ranks(capsule: Capsule) -> RenderableType:
     return Group(table, Text(f"and {more} more in capsule.json", style="dim")) if more > 0 else table
 
 
-def _cells(row: RankRow) -> tuple[str, ...]:
+def _cells(row: IncidentRank) -> tuple[str, ...]:
     inside = f"{row.op} #{row.sequence}" if row.op else "no collective"
     waits = "–" if row.wait_seconds is None else words.seconds(row.wait_seconds)
     doing = row.phase if row.activity == "train" else row.activity

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from zmon.hub.incidents.hardware import host_row
 from zmon.hub.incidents.steps import Kept
 from zmon.schema.finding import Finding
-from zmon.schema.incident import Capsule, HostRow, RankRow
+from zmon.schema.incident import Capsule, HostRow, IncidentRank
 from zmon.schema.rank import RankState
 from zmon.schema.snapshot import Snapshot
 from zmon.stats import quantile
@@ -56,10 +56,10 @@ def _hosts(snapshot: Snapshot, finding: Finding) -> tuple[tuple[HostRow, ...], t
     return rows, tuple(lines)
 
 
-def _rank_row(state: RankState, finding: Finding, watched: bool, run: Kept | None) -> RankRow:
+def _rank_row(state: RankState, finding: Finding, watched: bool, run: Kept | None) -> IncidentRank:
     records = [step.record for step in run.last] if run else []
     words, inside = state.last_words, state.in_flight
-    return RankRow(
+    return IncidentRank(
         rank=state.rank,
         host=state.host,
         local_rank=state.local_rank,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from zmon.hub.incidents import plots, words
 from zmon.hub.incidents.moments import named
-from zmon.schema.incident import Capsule, RankRow, Step
+from zmon.schema.incident import Capsule, IncidentRank, Step
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -80,7 +80,7 @@ def _told(by_rank: dict[str, Any] | None, names: Sequence[str]) -> dict[str, dic
     return {rank: {name: answer.get(name) for name in names} for rank, answer in (by_rank or {}).items()}
 
 
-def dearest(rows: Sequence[RankRow]) -> list[RankRow]:
+def dearest(rows: Sequence[IncidentRank]) -> list[IncidentRank]:
     """The culprits first, then those on their hosts, then by rank; no more than a person reads."""
     hosts = {row.host for row in rows if row.culprit}
     return sorted(rows, key=lambda row: (not row.culprit, row.host not in hosts, row.rank))[:MAX_ROWS]

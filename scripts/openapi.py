@@ -1,0 +1,70 @@
+"""Writes the table of endpoints as OpenAPI 3.1: docs/openapi.json."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+
+import zmon
+from zmon.schema.api import Endpoint, Problem, endpoints
+
+_REF = "#/components/schemas/{name}"
+
+
+def openapi() -> dict[str, Any]:
+    """The whole document. Paths that agent and hub share have one entry, with an answer of either."""
+    every = (*endpoints.AGENT, *endpoints.HUB)
+    _, components = msgspec.json.schema_components(
+        [*dict.fromkeys(endpoint.answer for endpoint in every), Problem], ref_template=_REF
+    )
+    paths: dict[str, Any] = {}
+    for endpoint in every:
+        described = _operation(endpoint)
+        known = paths.setdefault(endpoint.path, {}).setdefault("get", described)
+        if known is not described:
+            known["tags"] += described["tags"]
+            known["summary"] += " " + described["summary"]
+            schema = known["responses"]["200"]["content"]["application/json"]
+            schema["schema"] = {"anyOf": [schema["schema"], _reference(endpoint.answer)]}
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "zmon agent and hub",
+            "version": zmon.__version__,
+            "description": "Generated from `zmon/schema/api/` by `make generate`. Null or absent means unknown, not 0.",
+        },
+        "paths": paths,
+        "components": {"schemas": dict(sorted(components.items()))},
+    }
+
+
+def _operation(endpoint: Endpoint[Any, object]) -> dict[str, Any]:
+    parameters = [
+        {
+            "name": field.encode_name,
+            "in": "path" if field.name in endpoint.in_path else "query",
+            "required": field.name in endpoint.in_path,
+            "schema": msgspec.json.schema(field.type),
+        }
+        for field in msgspec.structs.fields(endpoint.request)
+    ]
+    problem = {"content": {"application/json": {"schema": _reference(Problem)}}}
+    return {
+        "tags": [endpoint.daemon],
+        "operationId": re.sub(r"Request$", "", endpoint.request.__name__),
+        "summary": endpoint.summary,
+        "parameters": parameters,
+        "responses": {
+            "200": {
+                "description": "The answer.",
+                "content": {"application/json": {"schema": _reference(endpoint.answer)}},
+            },
+            "default": {"description": "Why there is no answer, in one line.", **problem},
+        },
+    }
+
+
+def _reference(answer: type[object]) -> dict[str, str]:
+    return {"$ref": _REF.format(name=answer.__name__)}
