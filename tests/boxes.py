@@ -7,11 +7,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from zmon.box import BoxWriter, box_path, layout
+from zmon.box.layout import Identity
 from zmon.box.reader import BoxReader
 from zmon.probe.ledger import Ledger
 from zmon.probe.rank import OP_NUMBER, PHASE_NUMBER, RankTimeline
@@ -38,12 +39,11 @@ class Clock:
         self.ns += round(seconds * 1e9)
 
 
-IDENTITY = {
-    "pid": 0, "uid": b"0123456789abcdef", "start": 1_000_000_000_000, "start_unix": 1_700_000_000_000_000_000,
-    "launcher_pid": 900, "launcher_start": 1, "rank": 0, "local_rank": 0, "world_size": 2, "local_world_size": 2,
-    "attempt": 0, "restart_count": 0, "max_restarts": 3, "job_id": JOB.encode(), "device": b"cpu", "backend": b"gloo",
-    "socket": b"", "labels": b"{}",
-}  # fmt: skip
+IDENTITY = Identity(
+    pid=0, run_uid=b"0123456789abcdef".hex(), start_ns=1_000_000_000_000, start_unix=1_700_000_000.0,
+    launcher_pid=900, launcher_start=1, rank=0, local_rank=0, world_size=2, local_world_size=2,
+    attempt=0, restart_count=0, max_restarts=3, job_id=JOB, device="cpu", backend="gloo", socket="", labels={},
+)  # fmt: skip
 
 
 @dataclass
@@ -60,10 +60,10 @@ class Box:
     holder: StandIn | None = None
 
     def __post_init__(self) -> None:
-        who = self.who = {**IDENTITY, "pid": os.getpid(), **self.identity}
-        self.path = box_path(self.root, who["job_id"].decode(), who["attempt"], who["rank"])
+        who = self.who = replace(IDENTITY, **{"pid": os.getpid(), **self.identity})
+        self.path = box_path(self.root, who.job_id, who.attempt, who.rank)
         self.writer = BoxWriter(self.path)
-        self.writer.identity(*who.values())
+        self.writer.identity(who)
         self.ledger = Ledger(self.writer)
         self.timeline = RankTimeline(self.writer, self.ledger, clock=self.clock)
         if self.holder is not None:

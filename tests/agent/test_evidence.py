@@ -111,14 +111,14 @@ def test_dead_rank_has_no_stack_but_its_last_lines(start_rank, tmp_path, ask):
 
 
 def test_evidence_is_of_the_newest_start_unless_another_is_asked_for(live, ask):
-    live(attempt=0, uid=b"a" * 16, start_unix=10**18)
-    live(attempt=1, uid=b"b" * 16, start_unix=2 * 10**18)
+    live(attempt=0, run_uid="aa" * 16, start_unix=1e9)
+    live(attempt=1, run_uid="bb" * 16, start_unix=2e9)
 
     async def scenario(client):
         newest = await get(client, "/api/v1/evidence/job/0?stacks=0")
-        assert newest["run_uid"] == (b"b" * 16).hex()
-        earlier = await get(client, f"/api/v1/evidence/job/0?stacks=0&run={(b'a' * 16).hex()}")
-        assert earlier["run_uid"] == (b"a" * 16).hex()
+        assert newest["run_uid"] == "bb" * 16
+        earlier = await get(client, f"/api/v1/evidence/job/0?stacks=0&run={'aa' * 16}")
+        assert earlier["run_uid"] == "aa" * 16
 
     ask(scenario)
 

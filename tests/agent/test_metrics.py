@@ -46,8 +46,8 @@ def test_metrics_of_a_real_rank_are_clean_and_nan_stays_nan(start_rank, tmp_path
 
 
 def test_metrics_are_of_the_newest_attempt_only(live, ask):
-    live(0, attempt=0, start_unix=1_000 * 10**9).steps(3)
-    live(0, attempt=1, start_unix=2_000 * 10**9).steps(5)
+    live(0, attempt=0, start_unix=1_000.0).steps(3)
+    live(0, attempt=1, start_unix=2_000.0).steps(5)
 
     async def scenario(client):
         page = await (await client.get("/metrics")).text()

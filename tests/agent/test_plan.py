@@ -4,7 +4,7 @@ from tests.agent.asking import snapshot, sources, until
 from tests.boxes import IDENTITY
 from zmon.probe.plan_file import write_plan
 
-UID = IDENTITY["uid"].hex()
+UID = IDENTITY.run_uid
 
 
 def test_plan_is_told_until_the_asker_has_it_and_again_when_it_changes(live, ask):

@@ -9,7 +9,8 @@ from tests.agent.asking import snapshot, until
 from tests.boxes import IDENTITY
 from tests.build import JOB
 
-UID = IDENTITY["uid"].hex()
+UID = IDENTITY.run_uid
+UIDS = {"old": "aa" * 16, "new": "bb" * 16}
 
 
 def test_snapshot_has_records_only_for_who_asks_and_each_once(live, ask):
@@ -44,7 +45,7 @@ def test_snapshot_has_records_only_for_who_asks_and_each_once(live, ask):
 
 def test_snapshot_is_of_one_job_where_that_is_asked_for(live, ask):
     live()
-    live(job_id=b"other")
+    live(job_id="other")
 
     async def scenario(client):
         assert {r.job_id for r in (await snapshot(client)).ranks} == {JOB, "other"}
@@ -76,8 +77,8 @@ def test_records_of_a_restarted_rank_are_those_of_its_newest_start(live, ask, tm
     """An agent that is started after the restart finds the boxes of both, in any order."""
     made, elsewhere = {}, tmp_path_factory.mktemp("elsewhere")
     for name in (first, "new" if first == "old" else "old"):
-        start = {"attempt": 0, "start_unix": 10**18} if name == "old" else {"attempt": 1, "start_unix": 2 * 10**18}
-        made[name] = live(**start, uid=name.encode() * 5)
+        start = {"attempt": 0, "start_unix": 1e9} if name == "old" else {"attempt": 1, "start_unix": 2e9}
+        made[name] = live(**start, run_uid=UIDS[name])
         made[name].clock.ns = -10_000_000_000
         made[name].steps(4 if name == "old" else 7)
         made[name].path.parent.rename(elsewhere / name)

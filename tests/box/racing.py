@@ -11,7 +11,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -53,8 +53,7 @@ class Racer:
 
     def identify(self, cycle: int) -> None:
         """Who it is; the device tells the cycle."""
-        who = {**IDENTITY, "pid": os.getpid(), "start": cycle, "device": f"cuda:{cycle}".encode()}
-        self.box.identity(*who.values())
+        self.box.identity(replace(IDENTITY, pid=os.getpid(), start_ns=cycle, device=f"cuda:{cycle}"))
 
     def tell(self, cycle: int) -> None:
         """Gauges and words."""

@@ -1,6 +1,7 @@
 """A writer that was stopped, or a file that was damaged, anywhere: what is read was written, or it is not read."""
 
 import struct
+from dataclasses import replace
 
 import pytest
 
@@ -174,7 +175,7 @@ def rewritten(box, number):
     box.timeline.group(f"group-{number}", 2)
     box.timeline.last_words("exception", "builtins.ValueError", f"bad batch {number}")
     box.writer.place(box.ledger.boundaries, number, number, number)
-    box.writer.identity(*{**box.who, "device": f"cuda:{number}".encode()}.values())
+    box.writer.identity(replace(box.who, device=f"cuda:{number}"))
 
 
 def answer(box, cell):

@@ -11,7 +11,7 @@ import random
 import struct
 import time
 import tracemalloc
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from zlib import crc32
 
 import pytest
@@ -67,7 +67,7 @@ def lively(root, rank):
         box.clock.ns += chance.randrange(10_000)
         box.timeline.leave_op()
         box.ledger.report({"loss": chance.random(), "step": step})
-        box.writer.identity(*{**box.who, "device": f"cuda:{rank}:{step}".encode()}.values())
+        box.writer.identity(replace(box.who, device=f"cuda:{rank}:{step}"))
         if step > 9:
             box.timeline.last_words("exception", f"Error{rank}", f"batch {step}")
         look(box.path, written)

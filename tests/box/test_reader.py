@@ -34,10 +34,10 @@ def test_identity_comes_back_in_every_field(tmp_path):
     box = Box(
         tmp_path,
         identity={
-            "pid": 4711, "uid": bytes(range(16)), "start": 12_345, "start_unix": 1_700_000_000_500_000_000,
+            "pid": 4711, "run_uid": bytes(range(16)).hex(), "start_ns": 12_345, "start_unix": 1_700_000_000.5,
             "launcher_pid": 4000, "launcher_start": 987, "rank": 5, "local_rank": 1, "world_size": 8,
-            "local_world_size": 4, "attempt": 2, "restart_count": 3, "max_restarts": 7, "job_id": b"dlrm-17",
-            "device": b"GPU-1234", "backend": b"nccl", "socket": b"/run/x.sock", "labels": b'{"owner": "ann"}',
+            "local_world_size": 4, "attempt": 2, "restart_count": 3, "max_restarts": 7, "job_id": "dlrm-17",
+            "device": "GPU-1234", "backend": "nccl", "socket": "/run/x.sock", "labels": {"owner": "ann"},
         },
     )  # fmt: skip
     found = read(box)["identity"]
@@ -55,7 +55,7 @@ def test_identity_comes_back_in_every_field(tmp_path):
 
 
 def test_no_launcher_that_restarts_and_no_backend_are_unknown(tmp_path):
-    found = read(Box(tmp_path, identity={"max_restarts": -1, "backend": b""}))["identity"]
+    found = read(Box(tmp_path, identity={"max_restarts": None, "backend": None}))["identity"]
     assert found.max_restarts is None
     assert found.backend is None
 

@@ -118,6 +118,7 @@ def test_two_writers_with_the_same_pid_do_not_write_into_the_same_file(tmp_path)
 
 _RACER = """
 import sys
+from dataclasses import replace
 from pathlib import Path
 from tests.boxes import IDENTITY
 from zmon.box import BoxWriter
@@ -130,7 +131,7 @@ print("ready", flush=True)
 sys.stdin.readline()
 try:
     box = BoxWriter(Path(sys.argv[1]))
-    box.identity(*{**IDENTITY, "pid": os.getpid()}.values())
+    box.identity(replace(IDENTITY, pid=os.getpid()))
     RankTimeline(box, Ledger(box))
     try:
         box.publish()

@@ -36,13 +36,13 @@ class Kernel:
 
     def start(self, box: Box, state: str = "S") -> None:
         """The process of a box lives, in this state, and writes to a file."""
-        pid = box.who["pid"]
+        pid = box.who.pid
         self.holders[box.path] = pid
         folder = self.proc / str(pid)
         for name in ("fd", "fdinfo"):
             (folder / name).mkdir(parents=True, exist_ok=True)
         log = self.proc / f"stderr-{pid}"
-        log.write_text(f"rank {box.who['rank']} said\n")
+        log.write_text(f"rank {box.who.rank} said\n")
         (folder / "fd/2").symlink_to(log)
         (folder / "fdinfo/2").write_text("pos:\t0\nflags:\t0100001\n")
         (folder / "status").write_text(f"Uid:\t{os.getuid()}\t0\t0\t0\nGid:\t{os.getgid()}\t0\t0\t0\nGroups:\t\n")
@@ -63,8 +63,8 @@ def rank_box(root: Path, rank: int, socket: str = "", **identity: Any) -> Box:
     """A box of one of five ranks with all that a box can hold, ten steps after its start."""
     who = {
         "rank": rank, "local_rank": rank, "world_size": 5, "local_world_size": 5, "pid": 4_200_000 + rank,
-        "uid": bytes([rank]) * 16, "labels": b'{"name":"dlrm","owner":"ann"}', "device": b"GPU-1",
-        "socket": socket.encode(), "start": BEGIN, "start_unix": int(NOW - 40) * SECOND, **identity,
+        "run_uid": f"{rank:02x}" * 16, "labels": {"name": "dlrm", "owner": "ann"}, "device": "GPU-1",
+        "socket": socket, "start_ns": BEGIN, "start_unix": NOW - 40, **identity,
     }  # fmt: skip
     box = Box(root, Clock(BEGIN), who)
     box.ledger = Ledger(box.writer, interface=Interface(), network_known=True)  # type: ignore[arg-type]
@@ -117,8 +117,8 @@ def ranks(root: Path, kernel: Kernel, socket: str) -> list[Box]:
          "tables": [f"t{rank}", "shared"]}
         for rank in range(4)
     ]  # fmt: skip
-    write_plan(waits.path, waits.who["uid"].hex(), 5, [*predicted, {}], {"samples_per_second": 8000.0})
-    other = rank_box(root, 0, job_id=b"other", uid=b"o" * 16, pid=4_200_100, world_size=1)
+    write_plan(waits.path, waits.who.run_uid, 5, [*predicted, {}], {"samples_per_second": 8000.0})
+    other = rank_box(root, 0, job_id="other", run_uid=(b"o" * 16).hex(), pid=4_200_100, world_size=1)
     other.steps(24)  # on end: of some of them an answer tells what those between were like
     kernel.start(other)
     return [*boxes, other]

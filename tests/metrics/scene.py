@@ -1,5 +1,8 @@
 """A scripted scene: one host with everything zmon can read, and the pages it makes."""
 
+from dataclasses import fields, replace
+from typing import get_type_hints
+
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.build import agent_report, measures, rank_state
@@ -25,6 +28,16 @@ from zmon.schema.job import JobView
 from zmon.schema.names import OPS, PHASES
 from zmon.schema.rank import InFlight, Memory
 
+MADE_UP = {int | None: 1, float | None: 0.5, bool | None: True, dict[str, int]: {"x": 1}, dict[str, float]: {"x": 0.5}}
+
+
+def filled(sample):
+    """With a value for each field that is left unknown: the scene shows a field as soon as it is added."""
+    hints = get_type_hints(type(sample))
+    unknown = [f.name for f in fields(sample) if getattr(sample, f.name) in (None, {}) and hints[f.name] in MADE_UP]
+    return replace(sample, **{name: MADE_UP[hints[name]] for name in unknown})
+
+
 FULL_RANK = rank_state(
     1,
     measures=measures(
@@ -36,7 +49,7 @@ FULL_RANK = rank_state(
     in_flight=InFlight("all_to_all", "0", 7, 100, 0.25),
     last_checkpoint_time=1.8e9,
 )  # fmt: skip
-GOOD_GPU = GpuSample(
+GOOD_GPU = filled(GpuSample(
     "0", "GPU-1", "NVIDIA H200", "0000:3b:00.0",
     memory_used_bytes=1_000, memory_total_bytes=2_000, utilization_ratio=0.5, power_watts=300.0,
     power_limit_watts=700.0, temperature_celsius=61.0, memory_temperature_celsius=70.0,
@@ -45,11 +58,11 @@ GOOD_GPU = GpuSample(
     ecc_errors={"volatile_uncorrected": 0, "remapped_uncorrectable": 1}, repair_pending=True, xid_errors={79: 1},
     pcie_received_bytes=10, pcie_sent_bytes=11, nvlink_received_bytes=12, nvlink_sent_bytes=13, nvlink_errors=0,
     mig=False, pids=(1001,), nics=("mlx5_0:1",),
-)  # fmt: skip
+))  # fmt: skip
 LOST_GPU = GpuSample("1", "GPU-2", pci="0000:5e:00.0", lost=True)
 FULL_HOST = HostSample(
     nics=(
-        NicSample("eth0", "tcp", True, 1.25e9, 1000, 2000, {"rx_errors": 0}, "bond0", "0000:04:00.0"),
+        filled(NicSample("eth0", "tcp", True, 1.25e9, 1000, 2000, {"rx_errors": 0}, "bond0", "0000:04:00.0")),
         NicSample("odd0", "tcp", None, None, 7, None, {}),
     ),
     rdma=(NicSample("mlx5_0:1", "roce", True, 2.5e10, 4000, 8000, {"link_downed": 1, "out_of_sequence": 3}),),
@@ -59,12 +72,14 @@ FULL_HOST = HostSample(
         TcpPeer("job", 1, "10.0.0.3", 2, 100, 0, 0, None, None),
         TcpPeer("old", 9, "10.0.0.3", 2, 100, 0, 0, None, None),
     )),
-    load=HostLoad(
+    load=filled(HostLoad(
         {"user": 1.0, "idle": 2.0}, 1, 2, 0, 3, 0, 5, 0, {"cpu": 1.5, "io": 0.0}, {"io": 0.0}
+    )),
+    storage=Storage(
+        (filled(DiskSample("nvme0n1", 4096, 512, 0.5, 2)),), (filled(MountSample("/data", "nfs4", 100, 2.5, 1)),)
     ),
-    storage=Storage((DiskSample("nvme0n1", 4096, 512, 0.5, 2),), (MountSample("/data", "nfs4", 100, 2.5, 1),)),
-    cgroups=(CgroupSample("/pod", (("job", 1),), 100, 200, 8.0, 0.25, 0),),
-    clock=ClockSample(-0.0005, True),
+    cgroups=(filled(CgroupSample("/pod", (("job", 1),), 100, 200, 8.0, 0.25, 0)),),
+    clock=filled(ClockSample(-0.0005, True)),
     kernel=KernelLog({"xid": 1, "oom": 0, "link": 0}, (KernelEvent(1.8e9, "xid", "0000:3b:00.0", "Xid 79", 79),)),
     processes=(ProcessSample("job", 1, 1001, "S", 10, 4, 1.0, 5, 6, 0, "poll_schedule_timeout"),),
 )  # fmt: skip

@@ -23,11 +23,13 @@ Integers are little-endian; times CLOCK_MONOTONIC nanoseconds unless called unix
 
 from __future__ import annotations
 
+import json
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
+from typing import Annotated, Any, NamedTuple, get_type_hints
 
 from zmon.schema.names import ACTIVITIES, OPS, PHASES
 
@@ -96,9 +98,87 @@ class Cell:
         return self.offset + 2 * self.slot_size
 
 
-# pid, uid, start, start unix, launcher's pid and start | rank, local rank, world, local world, attempt,
-# restarts, max restarts | job id, device, backend, socket path, labels as JSON
-IDENTITY = Cell("q16sqqqq7i4x64s64s32s256s1024s", 64)
+def text(raw: bytes) -> str:
+    """A fixed-width field as text."""
+    return raw.split(b"\0", 1)[0].decode("utf-8", "replace")
+
+
+def field(value: str, size: int) -> bytes:
+    """Text cut to a fixed-width field, never in the middle of a character."""
+    return value.encode("utf-8", "replace")[: size - 1].decode("utf-8", "ignore").encode()
+
+
+def _labels(raw: bytes) -> dict[str, str]:
+    try:
+        labels = json.loads(text(raw) or "{}")
+    except (ValueError, RecursionError) as error:
+        raise ValueError("labels that are none") from error
+    if not isinstance(labels, dict) or not all(isinstance(value, str) for value in labels.values()):
+        raise ValueError("labels that are none")
+    return labels
+
+
+class Packed(NamedTuple):
+    """How a value of the rank stands in a cell: its struct code, and what becomes of it on the way in and out."""
+
+    code: str
+    encode: Callable[[Any], Any] = lambda value: value
+    decode: Callable[[Any], Any] = lambda packed: packed
+
+
+def _text(size: int) -> Packed:
+    return Packed(f"{size}s", lambda value: field(value, size), text)
+
+
+_LONG, _INT = Packed("q"), Packed("i")
+_UID = Packed("16s", bytes.fromhex, bytes.hex)
+_MOMENT = Packed("q", lambda seconds: round(seconds * 1e9), lambda ns: ns * 1e-9)
+_RESTARTS = Packed("i4x", lambda n: -1 if n is None else n, lambda n: None if n < 0 else n)  # 4 bytes are unused
+_JOB_ID = Packed("64s", str.encode, text)  # it may fill its place
+_BACKEND = Packed("32s", lambda name: field(name or "", 32), lambda raw: text(raw) or None)
+_LABELS = Packed("1024s", lambda labels: field(json.dumps(labels), 1024), _labels)
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who wrote the box. This is the field table of its cell: what stands there, in which order, and how."""
+
+    pid: Annotated[int, _LONG]
+    run_uid: Annotated[str, _UID]
+    start_ns: Annotated[int, _LONG]
+    start_unix: Annotated[float, _MOMENT]
+    launcher_pid: Annotated[int, _LONG]
+    launcher_start: Annotated[int, _LONG]  # clock ticks after boot, as in /proc/<pid>/stat
+    rank: Annotated[int, _INT]
+    local_rank: Annotated[int, _INT]
+    world_size: Annotated[int, _INT]
+    local_world_size: Annotated[int, _INT]  # 0: nobody says how many ranks share this host
+    attempt: Annotated[int, _INT]
+    restart_count: Annotated[int, _INT]
+    max_restarts: Annotated[int | None, _RESTARTS]  # None: no launcher that restarts
+    job_id: Annotated[str, _JOB_ID]
+    device: Annotated[str, _text(64)]
+    backend: Annotated[str | None, _BACKEND]
+    socket: Annotated[str, _text(256)]
+    labels: Annotated[dict[str, str], _LABELS]
+
+
+_IDENTITY: dict[str, Packed] = {
+    name: hint.__metadata__[0] for name, hint in get_type_hints(Identity, include_extras=True).items()
+}
+
+
+def packed_identity(who: Identity) -> list[Any]:
+    """The values of the identity cell."""
+    return [packed.encode(getattr(who, name)) for name, packed in _IDENTITY.items()]
+
+
+def unpacked_identity(values: Sequence[Any]) -> Identity:
+    """Who wrote them. Raises ValueError where they are no identity."""
+    return Identity(*[packed.decode(value) for packed, value in zip(_IDENTITY.values(), values, strict=True)])
+
+
+IDENTITY = Cell("".join(packed.code for packed in _IDENTITY.values()), 64)
 # boundaries written, activity since, step since, the step it works on
 PLACE = Cell("Q3q", IDENTITY.end)
 REPORT = Cell("32sd" * MAX_REPORT_KEYS, PLACE.end)
@@ -147,13 +227,3 @@ def entered(word: int, counts: Sequence[int | None]) -> tuple[int, int, int, int
         return op, group, 0, word & MOST_BYTES
     latest = count + SEQUENCES // 2  # one that C++ issued is entered before it is counted
     return op, group, max(0, latest - (latest - low) % SEQUENCES), word & MOST_BYTES
-
-
-def text(raw: bytes) -> str:
-    """A fixed-width field as text."""
-    return raw.split(b"\0", 1)[0].decode("utf-8", "replace")
-
-
-def field(value: str, size: int) -> bytes:
-    """Text cut to a fixed-width field, never in the middle of a character."""
-    return value.encode("utf-8", "replace")[: size - 1].decode("utf-8", "ignore").encode()

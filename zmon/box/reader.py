@@ -6,15 +6,14 @@ the file; every value that is handed on passed its crc.
 
 from __future__ import annotations
 
-import json
 import os
 import struct
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from zmon.box import layout, live, recent, ring
 from zmon.box.boundary import Boundary, Totals, step_record, totals
+from zmon.box.layout import Identity
 from zmon.box.lock import holder
 from zmon.box.ring import checked
 from zmon.errors import BoxCorrupt, BoxVersion
@@ -41,30 +40,6 @@ class Now(NamedTuple):
     phase: str
     op: str | None
     group: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """Who wrote the box."""
-
-    pid: int
-    run_uid: str
-    start_ns: int
-    start_unix: float
-    launcher_pid: int
-    launcher_start: int  # clock ticks after boot, as in /proc/<pid>/stat
-    rank: int
-    local_rank: int
-    world_size: int
-    local_world_size: int
-    attempt: int
-    restart_count: int
-    max_restarts: int | None
-    job_id: str
-    device: str
-    backend: str | None
-    socket: str
-    labels: dict[str, str]
 
 
 class BoxReader:
@@ -121,40 +96,14 @@ class BoxReader:
 
     def identity(self) -> Identity:
         """Who wrote the box."""
-        _, pid, uid, start, unix, launcher, launcher_start, *rest = self._cell(layout.IDENTITY)
-        rank, local_rank, world, local_world, attempt, restarts, max_restarts, *texts = rest
-        job_id, device, backend, socket, labels = map(layout.text, texts)
-        if not JOB_ID.fullmatch(job_id) or not 0 <= rank < world:
-            raise self._corrupt("an identity that cannot be")
-        return Identity(
-            pid=pid,
-            run_uid=uid.hex(),
-            start_ns=start,
-            start_unix=unix * _NS,
-            launcher_pid=launcher,
-            launcher_start=launcher_start,
-            rank=rank,
-            local_rank=local_rank,
-            world_size=world,
-            local_world_size=local_world,
-            attempt=attempt,
-            restart_count=restarts,
-            max_restarts=None if max_restarts < 0 else max_restarts,
-            job_id=job_id,
-            device=device,
-            backend=backend or None,
-            socket=socket,
-            labels=self._labels(labels),
-        )
-
-    def _labels(self, encoded: str) -> dict[str, str]:
+        _, *values = self._cell(layout.IDENTITY)
         try:
-            labels = json.loads(encoded or "{}")
-        except (ValueError, RecursionError):
-            labels = None
-        if not isinstance(labels, dict) or not all(isinstance(value, str) for value in labels.values()):
-            raise self._corrupt("labels that are none")
-        return labels
+            who = layout.unpacked_identity(values)
+        except ValueError as error:
+            raise self._corrupt(str(error)) from error
+        if not JOB_ID.fullmatch(who.job_id) or not 0 <= who.rank < who.world_size:
+            raise self._corrupt("an identity that cannot be")
+        return who
 
     def totals(self) -> Totals:
         """Everything up to the last boundary."""

@@ -47,7 +47,7 @@ class BoxWriter:
         # Populated at once, so that no page faults in the middle of training.
         self._map = mmap.mmap(self._fd, layout.FILE_SIZE, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE)
         self._view = memoryview(self._map)
-        self.identity = self._cell(layout.IDENTITY)
+        self._identity = self._cell(layout.IDENTITY)
         self.place = self._cell(layout.PLACE)
         self.report = self._cell(layout.REPORT)
         self.words = self._cell(layout.WORDS)
@@ -59,6 +59,10 @@ class BoxWriter:
         layout.PREFIX.pack_into(
             self._view, 0, layout.MAGIC, layout.VERSION, layout.RING_CAPACITY, layout.FILE_SIZE, self._seed
         )
+
+    def identity(self, who: layout.Identity) -> None:
+        """Write who this rank is."""
+        self._identity(*layout.packed_identity(who))
 
     def publish(self) -> None:
         """Put the box under its name; call once identity and state are in it. Raises BoxUnavailable.

@@ -77,15 +77,7 @@ class AgentLink:
             self._worked = frozenset()
         self._worked |= working(sample)
         if not self._samples or self._heard - self._samples[-1][0] >= _BETWEEN_SAMPLES_SECONDS:
-            compared = HostSample(
-                nics=sample.nics,
-                rdma=sample.rdma,
-                gpus=sample.gpus,
-                tcp=sample.tcp,
-                load=sample.load,
-                cgroups=sample.cgroups,
-            )
-            self._samples.append((self._heard, compared))
+            self._samples.append((self._heard, sample))
         while len(self._samples) > 1 and self._heard - self._samples[1][0] >= WINDOW_SECONDS:
             self._samples.popleft()
         if not self._recent or self._heard - self._recent[-1][0] >= _BETWEEN_RECENT_SECONDS:

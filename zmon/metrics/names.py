@@ -5,25 +5,54 @@ Names and labels are the contract; units are base units (Prometheus naming pract
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from collections.abc import Iterable
+
+from zmon.metrics.spec import Spec, Subject
+from zmon.schema.host import (
+    CgroupSample,
+    ClockSample,
+    DiskSample,
+    GpuSample,
+    HostLoad,
+    HostSample,
+    KernelLog,
+    MountSample,
+    NicSample,
+    TcpSample,
+)
 
 STEP_SECONDS_BOUNDS = tuple(0.001 * 2**k for k in range(17))
 
 RANK = ("job_id", "rank", "host")
 HOST = ("host",)
-NIC = ("host", "device", "transport")
-GPU = ("host", "gpu", "uuid")
-MOUNT = ("host", "mount", "kind")
-CGROUP = ("host", "cgroup")
 
 
-class Spec(NamedTuple):
-    """A metric's type, labels and what it tells."""
+def _links(sample: HostSample) -> Iterable[NicSample]:
+    return (*(sample.nics or ()), *(sample.rdma or ()))
 
-    kind: Literal["gauge", "counter"]
-    labels: tuple[str, ...]
-    help: str
 
+# What the hardware metrics are about: the labels, where it stands in a sample of the host, and the labels' values.
+LINK = Subject[NicSample](("host", "device", "transport"), _links, lambda nic: (nic.device, nic.transport))
+LINK_COUNTERS = Subject[NicSample](("host", "device"), _links, lambda nic: (nic.device,))
+GPU = Subject[GpuSample](("host", "gpu", "uuid"), lambda sample: sample.gpus or (), lambda gpu: (gpu.gpu, gpu.uuid))
+CARD = Subject[GpuSample](
+    (*GPU.labels, "name", "pci", "nics"),
+    GPU.things,
+    lambda gpu: (gpu.gpu, gpu.uuid, gpu.name or "", gpu.pci or "", ",".join(gpu.nics)),
+)
+LOAD = Subject[HostLoad](HOST, lambda sample: (sample.load,) if sample.load else ())
+DISK = Subject[DiskSample](
+    ("host", "device"), lambda sample: sample.storage.disks if sample.storage else (), lambda disk: (disk.device,)
+)
+MOUNT = Subject[MountSample](
+    ("host", "mount", "kind"),
+    lambda sample: sample.storage.mounts if sample.storage else (),
+    lambda mount: (mount.mount, mount.kind),
+)
+CLOCK = Subject[ClockSample](HOST, lambda sample: (sample.clock,) if sample.clock else ())
+KERNEL = Subject[KernelLog](HOST, lambda sample: (sample.kernel,) if sample.kernel else ())
+CGROUP = Subject[CgroupSample](("host", "cgroup"), lambda sample: sample.cgroups or (), lambda group: (group.path,))
+TCP = Subject[TcpSample](HOST, lambda sample: (sample.tcp,) if sample.tcp else ())
 
 SPECS: dict[str, Spec] = {
     "zmon_rank_info": Spec("gauge", (*RANK, "local_rank", "attempt", "device", "backend"), "One per rank; always 1."),
@@ -48,56 +77,56 @@ SPECS: dict[str, Spec] = {
     "zmon_probe_overhead_seconds_total": Spec("counter", RANK, "Time the probe itself took."),
     "zmon_probe_dropped_records_total": Spec("counter", RANK, "Marks the probe could not note."),
     "zmon_process_resident_bytes": Spec("gauge", RANK, "Resident memory of the rank's process."),
-    "zmon_nic_receive_bytes_total": Spec("counter", NIC, "Bytes received."),
-    "zmon_nic_transmit_bytes_total": Spec("counter", NIC, "Bytes sent."),
-    "zmon_nic_up": Spec("gauge", NIC, "1 when the link is up."),
-    "zmon_nic_speed_bytes_per_second": Spec("gauge", NIC, "Nominal speed of the link."),
-    "zmon_nic_errors_total": Spec("counter", ("host", "device", "counter"), "Errors, drops and congestion by kernel counter."),
-    "zmon_tcp_retransmitted_segments_total": Spec("counter", HOST, "TCP segments the host sent again."),
+    "zmon_nic_receive_bytes_total": LINK.counter("Bytes received.", lambda nic: nic.received_bytes),
+    "zmon_nic_transmit_bytes_total": LINK.counter("Bytes sent.", lambda nic: nic.transmitted_bytes),
+    "zmon_nic_up": LINK.gauge("1 when the link is up.", lambda nic: nic.up),
+    "zmon_nic_speed_bytes_per_second": LINK.gauge("Nominal speed of the link.", lambda nic: nic.speed_bytes_per_second),
+    "zmon_nic_errors_total": LINK_COUNTERS.counter("Errors, drops and congestion by kernel counter.", lambda nic: nic.errors, by="counter"),
+    "zmon_gpu_info": CARD.gauge("One per card, with the network devices nearest to it; always 1.", lambda gpu: 1),
+    "zmon_gpu_lost": GPU.gauge("1 when the card fell off the bus.", lambda gpu: gpu.lost),
+    "zmon_gpu_memory_used_bytes": GPU.gauge("Memory in use on the card.", lambda gpu: gpu.memory_used_bytes),
+    "zmon_gpu_memory_total_bytes": GPU.gauge("Memory of the card.", lambda gpu: gpu.memory_total_bytes),
+    "zmon_gpu_utilization_ratio": GPU.gauge("Share of time a kernel was running.", lambda gpu: gpu.utilization_ratio),
+    "zmon_gpu_power_watts": GPU.gauge("Power drawn.", lambda gpu: gpu.power_watts),
+    "zmon_gpu_power_limit_watts": GPU.gauge("Power it may draw.", lambda gpu: gpu.power_limit_watts),
+    "zmon_gpu_temperature_celsius": GPU.gauge("Temperature of the chip.", lambda gpu: gpu.temperature_celsius),
+    "zmon_gpu_memory_temperature_celsius": GPU.gauge("Temperature of the memory.", lambda gpu: gpu.memory_temperature_celsius),
+    "zmon_gpu_clock_hertz": GPU.gauge("Clock now.", lambda gpu: gpu.clocks_hertz, by="domain"),
+    "zmon_gpu_max_clock_hertz": GPU.gauge("Clock the card can reach.", lambda gpu: gpu.max_clocks_hertz, by="domain"),
+    "zmon_gpu_throttled": GPU.gauge("1 while the clock is held down for that reason.", lambda gpu: gpu.throttled, by="reason"),
+    "zmon_gpu_ecc_errors_total": GPU.counter("Memory errors, repaired rows and pages included.", lambda gpu: gpu.ecc_errors, by="kind"),
+    "zmon_gpu_repair_pending": GPU.gauge("1 when memory waits for a reset to be repaired.", lambda gpu: gpu.repair_pending),
+    "zmon_gpu_xid_errors_total": GPU.counter("Errors the driver raised, since the agent started.", lambda gpu: gpu.xid_errors, by="xid"),
+    "zmon_gpu_pcie_bytes_total": GPU.counter("Bytes over PCIe.", lambda gpu: {"received": gpu.pcie_received_bytes, "sent": gpu.pcie_sent_bytes}, by="direction"),
+    "zmon_gpu_nvlink_bytes_total": GPU.counter("Bytes over all NVLinks.", lambda gpu: {"received": gpu.nvlink_received_bytes, "sent": gpu.nvlink_sent_bytes}, by="direction"),
+    "zmon_gpu_nvlink_errors_total": GPU.counter("Errors on all NVLinks.", lambda gpu: gpu.nvlink_errors),
+    "zmon_host_cpu_seconds_total": LOAD.counter("CPU time of all cores.", lambda load: load.cpu_seconds, by="mode"),
+    "zmon_host_runnable_processes": LOAD.gauge("Processes that run or wait for a core.", lambda load: load.runnable),
+    "zmon_host_blocked_processes": LOAD.gauge("Processes that wait for a disk or a file system.", lambda load: load.blocked),
+    "zmon_host_memory_available_bytes": LOAD.gauge("Memory that can be had without swapping.", lambda load: load.memory_available_bytes),
+    "zmon_host_memory_total_bytes": LOAD.gauge("Memory of the host.", lambda load: load.memory_total_bytes),
+    "zmon_host_swap_used_bytes": LOAD.gauge("Swap in use.", lambda load: load.swap_used_bytes),
+    "zmon_host_major_page_faults_total": LOAD.counter("Page faults that had to read a disk.", lambda load: load.major_faults),
+    "zmon_host_oom_kills_total": LOAD.counter("Processes the kernel killed for want of memory.", lambda load: load.oom_kills),
+    "zmon_host_pressure_seconds_total": LOAD.counter("Time in which some process waited for it (PSI some).", lambda load: load.pressure_seconds, by="resource"),
+    "zmon_host_full_pressure_seconds_total": LOAD.counter("Time in which all processes waited for it (PSI full).", lambda load: load.full_pressure_seconds, by="resource"),
+    "zmon_host_disk_read_bytes_total": DISK.counter("Bytes read.", lambda disk: disk.read_bytes),
+    "zmon_host_disk_written_bytes_total": DISK.counter("Bytes written.", lambda disk: disk.written_bytes),
+    "zmon_host_disk_busy_seconds_total": DISK.counter("Time with something to do.", lambda disk: disk.busy_seconds),
+    "zmon_host_disk_io_in_progress": DISK.gauge("Reads and writes not done yet.", lambda disk: disk.in_progress),
+    "zmon_host_mount_operations_total": MOUNT.counter("Operations on a network file system.", lambda mount: mount.operations),
+    "zmon_host_mount_wait_seconds_total": MOUNT.counter("Time its operations took, all together.", lambda mount: mount.wait_seconds),
+    "zmon_host_mount_timeouts_total": MOUNT.counter("Operations the server did not answer in time.", lambda mount: mount.timeouts),
+    "zmon_host_clock_offset_seconds": CLOCK.gauge("Off the time servers' time by so much.", lambda clock: clock.offset_seconds),
+    "zmon_host_clock_synchronized": CLOCK.gauge("1 when the clock follows a time server.", lambda clock: clock.synchronized),
+    "zmon_host_kernel_events_total": KERNEL.counter("Lines of the kernel's log about GPUs, memory and links, since the agent started.", lambda kernel: kernel.counts, by="kind"),
+    "zmon_cgroup_memory_used_bytes": CGROUP.gauge("Memory of a control group that ranks live in.", lambda group: group.memory_used_bytes),
+    "zmon_cgroup_memory_limit_bytes": CGROUP.gauge("Memory it may have.", lambda group: group.memory_limit_bytes),
+    "zmon_cgroup_cpu_limit_cores": CGROUP.gauge("Cores it may have.", lambda group: group.cpu_limit_cores),
+    "zmon_cgroup_throttled_seconds_total": CGROUP.counter("Time its processes were held back, their share used up.", lambda group: group.throttled_seconds),
+    "zmon_cgroup_oom_kills_total": CGROUP.counter("Its processes killed for want of memory.", lambda group: group.oom_kills),
+    "zmon_tcp_retransmitted_segments_total": TCP.counter("TCP segments the host sent again.", lambda tcp: tcp.retransmitted_segments),
     "zmon_tcp_send_queue_bytes": Spec("gauge", ("host", "job_id", "rank"), "What the rank's connections have sent and nobody acknowledged yet."),
-    "zmon_gpu_info": Spec("gauge", (*GPU, "name", "pci", "nics"), "One per card, with the network devices nearest to it; always 1."),
-    "zmon_gpu_lost": Spec("gauge", GPU, "1 when the card fell off the bus."),
-    "zmon_gpu_memory_used_bytes": Spec("gauge", GPU, "Memory in use on the card."),
-    "zmon_gpu_memory_total_bytes": Spec("gauge", GPU, "Memory of the card."),
-    "zmon_gpu_utilization_ratio": Spec("gauge", GPU, "Share of time a kernel was running."),
-    "zmon_gpu_power_watts": Spec("gauge", GPU, "Power drawn."),
-    "zmon_gpu_power_limit_watts": Spec("gauge", GPU, "Power it may draw."),
-    "zmon_gpu_temperature_celsius": Spec("gauge", GPU, "Temperature of the chip."),
-    "zmon_gpu_memory_temperature_celsius": Spec("gauge", GPU, "Temperature of the memory."),
-    "zmon_gpu_clock_hertz": Spec("gauge", (*GPU, "domain"), "Clock now."),
-    "zmon_gpu_max_clock_hertz": Spec("gauge", (*GPU, "domain"), "Clock the card can reach."),
-    "zmon_gpu_throttled": Spec("gauge", (*GPU, "reason"), "1 while the clock is held down for that reason."),
-    "zmon_gpu_ecc_errors_total": Spec("counter", (*GPU, "kind"), "Memory errors, repaired rows and pages included."),
-    "zmon_gpu_repair_pending": Spec("gauge", GPU, "1 when memory waits for a reset to be repaired."),
-    "zmon_gpu_xid_errors_total": Spec("counter", (*GPU, "xid"), "Errors the driver raised, since the agent started."),
-    "zmon_gpu_pcie_bytes_total": Spec("counter", (*GPU, "direction"), "Bytes over PCIe."),
-    "zmon_gpu_nvlink_bytes_total": Spec("counter", (*GPU, "direction"), "Bytes over all NVLinks."),
-    "zmon_gpu_nvlink_errors_total": Spec("counter", GPU, "Errors on all NVLinks."),
-    "zmon_host_cpu_seconds_total": Spec("counter", ("host", "mode"), "CPU time of all cores."),
-    "zmon_host_runnable_processes": Spec("gauge", HOST, "Processes that run or wait for a core."),
-    "zmon_host_blocked_processes": Spec("gauge", HOST, "Processes that wait for a disk or a file system."),
-    "zmon_host_memory_available_bytes": Spec("gauge", HOST, "Memory that can be had without swapping."),
-    "zmon_host_memory_total_bytes": Spec("gauge", HOST, "Memory of the host."),
-    "zmon_host_swap_used_bytes": Spec("gauge", HOST, "Swap in use."),
-    "zmon_host_major_page_faults_total": Spec("counter", HOST, "Page faults that had to read a disk."),
-    "zmon_host_pressure_seconds_total": Spec("counter", ("host", "resource"), "Time in which some process waited for it (PSI some)."),
-    "zmon_host_full_pressure_seconds_total": Spec("counter", ("host", "resource"), "Time in which all processes waited for it (PSI full)."),
-    "zmon_host_oom_kills_total": Spec("counter", HOST, "Processes the kernel killed for want of memory."),
-    "zmon_host_clock_offset_seconds": Spec("gauge", HOST, "Off the time servers' time by so much."),
-    "zmon_host_clock_synchronized": Spec("gauge", HOST, "1 when the clock follows a time server."),
-    "zmon_host_disk_read_bytes_total": Spec("counter", ("host", "device"), "Bytes read."),
-    "zmon_host_disk_written_bytes_total": Spec("counter", ("host", "device"), "Bytes written."),
-    "zmon_host_disk_busy_seconds_total": Spec("counter", ("host", "device"), "Time with something to do."),
-    "zmon_host_disk_io_in_progress": Spec("gauge", ("host", "device"), "Reads and writes not done yet."),
-    "zmon_host_mount_operations_total": Spec("counter", MOUNT, "Operations on a network file system."),
-    "zmon_host_mount_wait_seconds_total": Spec("counter", MOUNT, "Time its operations took, all together."),
-    "zmon_host_mount_timeouts_total": Spec("counter", MOUNT, "Operations the server did not answer in time."),
-    "zmon_host_kernel_events_total": Spec("counter", ("host", "kind"), "Lines of the kernel's log about GPUs, memory and links, since the agent started."),
-    "zmon_cgroup_memory_used_bytes": Spec("gauge", CGROUP, "Memory of a control group that ranks live in."),
-    "zmon_cgroup_memory_limit_bytes": Spec("gauge", CGROUP, "Memory it may have."),
-    "zmon_cgroup_cpu_limit_cores": Spec("gauge", CGROUP, "Cores it may have."),
-    "zmon_cgroup_throttled_seconds_total": Spec("counter", CGROUP, "Time its processes were held back, their share used up."),
-    "zmon_cgroup_oom_kills_total": Spec("counter", CGROUP, "Its processes killed for want of memory."),
     "zmon_source_up": Spec("gauge", ("host", "source"), "1 when the source last answered."),
     "zmon_source_duration_seconds": Spec("gauge", ("host", "source"), "How long its last reading took."),
     "zmon_source_last_success_timestamp_seconds": Spec("gauge", ("host", "source"), "When it last answered, unix time."),

@@ -32,7 +32,7 @@ class Page:
         assert len(labels) == len(spec.labels), name
         suffixed = name if spec.kind == "gauge" else family.name + "_total"
         values = dict(zip(spec.labels, map(str, labels), strict=True))
-        family.add_sample(suffixed, {**(extra or {}), **values}, value)
+        family.add_sample(suffixed, {**extra, **values} if extra else values, value)
 
     def declare(self, name: str) -> Metric:
         """Its help and type, even without a series: whoever scrapes it can tell "none now" from "not from here"."""

@@ -18,6 +18,7 @@ import os
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -34,7 +35,7 @@ from zmon.probe.plan_file import write_plan
 from zmon.probe.rank import ACTIVITY_NUMBER, INIT, PHASE_NUMBER, TRAIN, RankTimeline
 
 current: RankTimeline | None = None  # the timeline of this rank, for the hooks; None while it is not watched
-_identity: dict[str, Any] = {}
+_identity: layout.Identity | None = None
 _expected: Callable[[], None] | None = None
 
 
@@ -107,10 +108,15 @@ def attach_box(
 
 def identify(*, device: str | None = None, backend: str | None = None, socket: str | None = None) -> None:
     """Add to the box what became known about the rank after it attached."""
-    told = {"device": device, "backend": backend, "socket": socket}
-    _identity.update({name: value for name, value in told.items() if value is not None})
-    if current is not None:
-        _write_identity(current.box)
+    global _identity
+    if current is not None and _identity is not None:
+        _identity = replace(
+            _identity,
+            device=_identity.device if device is None else device,
+            backend=_identity.backend if backend is None else backend,
+            socket=_identity.socket if socket is None else socket,
+        )
+        current.box.identity(_identity)
 
 
 class _Step:
@@ -223,9 +229,8 @@ def plan(ranks: Sequence[Mapping[str, Any]], **totals: float) -> None:
     if current is not None:
         begin = time.monotonic_ns()
         try:
-            launch, uid = _identity["launch"], _identity["uid"]
-            if launch.rank == 0:
-                write_plan(current.box.path, uid.hex(), launch.world_size, ranks, totals)
+            if _identity is not None and _identity.rank == 0:
+                write_plan(current.box.path, _identity.run_uid, _identity.world_size, ranks, totals)
         except Exception as error:
             _failed(error, str(error) if isinstance(error, ZmonError) else "")
         current.overhead_ns += time.monotonic_ns() - begin
@@ -242,37 +247,36 @@ def _open(launch: Launch, labels: dict[str, str]) -> RankTimeline:
 
 
 def _fill(box: BoxWriter, launch: Launch, labels: dict[str, str]) -> RankTimeline:
-    encoded = json.dumps({str(key): str(value) for key, value in labels.items()})
-    if len(encoded) > 1000:
+    global _identity
+    labels = {str(key): str(value) for key, value in labels.items()}
+    if len(json.dumps(labels)) > 1000:
         complain("the labels of this job are left out: longer than 1,000 bytes. Shorten them")
-        encoded = "{}"
-    _identity.update(
-        launch=launch,
-        uid=uuid.uuid4().bytes,
-        start=time.monotonic_ns(),
-        start_unix=time.time_ns(),
-        labels=encoded,
+        labels = {}
+    _identity = layout.Identity(
+        pid=os.getpid(),
+        run_uid=uuid.uuid4().hex,
+        start_ns=time.monotonic_ns(),
+        start_unix=time.time(),
+        launcher_pid=launch.launcher_pid,
+        launcher_start=launch.launcher_start_ticks,
+        rank=launch.rank,
+        local_rank=launch.local_rank,
+        world_size=launch.world_size,
+        local_world_size=launch.local_world_size,
+        attempt=launch.attempt,
+        restart_count=launch.restart_count,
+        max_restarts=launch.max_restarts if launch.max_restarts >= 0 else None,
+        job_id=launch.job_id,
         device="cpu",
-        backend="",
+        backend=None,
         socket="",
+        labels=labels,
     )
-    _write_identity(box)
+    box.identity(_identity)
     interface = job_interface(os.environ, launch.one_host) if launch.local_rank == 0 else None
-    opened = RankTimeline(box, Ledger(box, interface, network_known=launch.one_host), begun=_identity["start"])
+    opened = RankTimeline(box, Ledger(box, interface, network_known=launch.one_host), begun=_identity.start_ns)
     box.publish()
     return opened
-
-
-def _write_identity(box: BoxWriter) -> None:
-    launch: Launch = _identity["launch"]
-    box.identity(
-        os.getpid(), _identity["uid"], _identity["start"], _identity["start_unix"],
-        launch.launcher_pid, launch.launcher_start_ticks,
-        launch.rank, launch.local_rank, launch.world_size, launch.local_world_size,
-        launch.attempt, launch.restart_count, launch.max_restarts, launch.job_id.encode(),
-        layout.field(str(_identity["device"]), 64), layout.field(str(_identity["backend"]), 32),
-        layout.field(str(_identity["socket"]), 256), layout.field(str(_identity["labels"]), 1024),
-    )  # fmt: skip
 
 
 def _labels(pairs: str) -> dict[str, str]:

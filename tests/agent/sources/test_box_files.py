@@ -146,7 +146,7 @@ def prune(tmp_path, live, clock):
 
     def run(named):
         boxes = Boxes(tmp_path, "node-a", clock=clock, short=tmp_path / "s")
-        box = live(socket=str(named).encode())
+        box = live(socket=str(named))
         boxes.look()
         box.process.end()
         boxes.look()

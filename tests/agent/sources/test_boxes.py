@@ -14,7 +14,7 @@ from zmon.schema.rank import Entered
 
 
 def test_state_of_a_rank_that_lives(boxes, live, clock, states):
-    box = live(rank=3, labels=b'{"owner": "ann"}')
+    box = live(rank=3, labels={"owner": "ann"})
     box.steps(10)
     box.timeline.enter_op(OP_NUMBER["all_reduce"], box.timeline.group("0", 2), 4096, 4096)
     clock.sleep(0.5)

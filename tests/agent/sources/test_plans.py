@@ -8,7 +8,7 @@ from tests.boxes import IDENTITY
 from zmon.probe.plan_file import encoded, write_plan
 from zmon.schema.plan import MOST_PLAN_BYTES
 
-UID = IDENTITY["uid"].hex()
+UID = IDENTITY.run_uid
 RANKS = [{"lookups": number, "tables": [f"t{number}"]} for number in range(8)]
 
 
@@ -25,7 +25,7 @@ def look(boxes):
 
 def test_plan_is_told_of_the_rank_that_wrote_it(live, look):
     box = live(0)
-    live(1, uid=b"another")
+    live(1, run_uid="aa" * 16)
     assert look() == {}
     write_plan(box.path, UID, 8, RANKS, {"speed": 2.0})
     told = look()
@@ -96,8 +96,8 @@ def test_what_is_no_plan_is_reported_once_and_left_aside_until_it_changes(live, 
 
 
 def test_plan_goes_with_the_last_box_of_its_start(boxes, live, clock, look, tmp_path):
-    ranks = [live(number, uid=bytes([number] * 16)) for number in range(2)]
-    write_plan(ranks[0].path, ranks[0].who["uid"].hex(), 8, RANKS, {})
+    ranks = [live(number, run_uid=f"{number:02x}" * 16) for number in range(2)]
+    write_plan(ranks[0].path, ranks[0].who.run_uid, 8, RANKS, {})
     ranks[0].path.with_name(".plan.json.1.abcd").write_text("half of")
     assert list(look()) == [0]
     for rank in ranks:

@@ -16,7 +16,8 @@ from typing import NamedTuple
 from zmon.box import layout
 from zmon.box.boundary import Totals
 from zmon.box.durations import Mark, durations
-from zmon.box.reader import BoxReader, Identity, Now
+from zmon.box.layout import Identity
+from zmon.box.reader import BoxReader, Now
 from zmon.job.lease import Leases
 from zmon.job.timeline import NEWS_SECONDS
 from zmon.process import ExitWatch, ProcessStat, process_stat

@@ -1,0 +1,64 @@
+"""What a source reads is on the page, in the snapshot and in the hub's window without a line more than its own."""
+
+from dataclasses import fields, make_dataclass
+
+import msgspec
+import pytest
+
+from tests.agent.asking import FakeSource, metrics, until
+from tests.build import agent_report, rank_state
+from tests.metrics.scene import FULL_HOST
+from zmon.agent.sources import all_sources
+from zmon.hub.agent_link import AgentLink
+from zmon.metrics.names import SPECS
+from zmon.metrics.spec import Subject
+from zmon.schema.host import HostSample
+
+PARTS = [field.name for field in fields(HostSample)]
+Fan = make_dataclass("Fan", [("name", str), ("speed_ratio", float)], frozen=True)
+WithFans = make_dataclass("WithFans", [("fans", tuple | None, None)], bases=(HostSample,), frozen=True)
+
+
+def test_each_part_of_a_sample_has_one_source():
+    assert sorted(source.field for source in all_sources(dict)) == sorted(PARTS)
+    names = [source.name for source in all_sources(dict)]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_each_part_of_a_sample_reaches_the_hubs_window_then_and_now(part):
+    """What counters did is told by both; a part that is dropped on the way is a metric lost without a word."""
+    link = AgentLink("http://node-a:9780")
+    link.heard(agent_report(rank_state(0), sample=FULL_HOST))
+    window = link.window()
+    assert getattr(window.now, part) is getattr(FULL_HOST, part) is not None
+    assert getattr(window.before, part) == getattr(FULL_HOST, part)
+
+
+def test_new_source_takes_a_field_its_reading_and_a_line_to_register(monkeypatch, ask):
+    """Its metric is a line of the table of names more."""
+    fans = Subject(("host", "fan"), lambda sample: sample.fans or (), lambda fan: (fan.name,))
+    monkeypatch.setitem(SPECS, "zmon_fan_speed_ratio", fans.gauge("Speed.", lambda fan: fan.speed_ratio))
+    monkeypatch.setattr("zmon.agent.HostSample", WithFans)
+    source = FakeSource("fan", "fans", lambda: (Fan("front", 0.5),))
+
+    async def scenario(client):
+        async def shown():
+            return 'zmon_fan_speed_ratio{fan="front",host="node-a"} 0.5' in await metrics(client)
+
+        assert await until(shown)
+        async with client.get("/api/v1/snapshot") as answer:
+            told = msgspec.json.decode(await answer.read())["sample"]["fans"]
+        assert told == [{"name": "front", "speed_ratio": 0.5}]
+
+    ask(scenario, [source])
+    link = AgentLink("http://node-a:9780")
+    link.heard(agent_report(rank_state(0), sample=WithFans(fans=(Fan("front", 0.5),))))
+    assert link.window().before.fans == link.window().now.fans == (Fan("front", 0.5),)
+
+
+def test_source_that_hub_and_agent_do_not_share_is_left_out_by_the_older_one():
+    """A newer agent's snapshot holds a part more: the hub reads the rest."""
+    newer = msgspec.json.encode(agent_report(rank_state(0), sample=WithFans(nics=(), fans=(Fan("front", 0.5),))))
+    report = msgspec.json.decode(newer, type=type(agent_report()))
+    assert report.sample == HostSample(nics=())

@@ -1,0 +1,77 @@
+"""The layout of a box stays where it is: boxes of earlier releases are read, and writer and reader share one table."""
+
+import struct
+from dataclasses import fields, replace
+from pathlib import Path
+
+import pytest
+
+from tests.boxes import IDENTITY, Box
+from zmon.box import layout
+from zmon.box.reader import BoxReader
+from zmon.schema.names import ACTIVITIES, OPS, PHASES
+
+# By version of the layout: the words that boxes of it number, and the size of such a box. A box holds numbers, and its
+# boundaries a place for each word: whoever adds a word adds a version here and in zmon/box/layout.py.
+VERSIONS = {
+    4: (
+        ("init", "train", "eval", "checkpoint", "done"),
+        ("data", "h2d", "embedding", "forward", "backward", "optimizer", "other"),
+        (
+            *("all_to_all", "all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "gather", "scatter"),
+            *("barrier", "send", "recv"),
+        ),
+        3_152_608,
+    ),
+}
+FULL = replace(
+    IDENTITY, pid=4711, run_uid=bytes(range(16)).hex(), start_ns=12_345, rank=5, local_rank=1, world_size=8,
+    local_world_size=4, attempt=2, restart_count=3, device="GPU-1234", socket="/run/x.sock", labels={"owner": "ann"},
+)  # fmt: skip
+
+
+def told(path: Path) -> layout.Identity:
+    """What a reader says of the box there."""
+    reader = BoxReader(path)
+    try:
+        return reader.identity()
+    finally:
+        reader.close()
+
+
+def test_words_and_size_are_those_of_this_version_of_the_layout():
+    assert VERSIONS[layout.VERSION] == (ACTIVITIES, PHASES, OPS, layout.FILE_SIZE)
+
+
+def test_words_fit_into_the_state_of_a_rank():
+    """A word more than there are bits for would be read as another one."""
+    assert layout.unpacked(layout.state(len(ACTIVITIES) - 1, len(PHASES) - 1, len(OPS) - 1, layout.MAX_GROUPS - 1)) == (
+        len(ACTIVITIES) - 1, len(PHASES) - 1, len(OPS) - 1, layout.MAX_GROUPS - 1,
+    )  # fmt: skip
+    assert len(OPS) <= layout.NONE
+
+
+def test_identity_stands_byte_for_byte_where_version_4_has_it():
+    packed = struct.pack("<Q" + "q16sqqqq7i4x64s64s32s256s1024s", 1, *layout.packed_identity(FULL))
+    assert packed == layout.IDENTITY.struct.pack(1, *layout.packed_identity(FULL))
+    assert packed[8:48] == struct.pack("<q16sqq", 4711, bytes(range(16)), 12_345, 1_700_000_000_000_000_000)
+    assert layout.IDENTITY.offset == 64
+    assert layout.PLACE.offset == 64 + 2 * 1544
+
+
+def test_every_field_of_the_identity_comes_back_with_its_type(tmp_path):
+    box = Box(tmp_path, identity={field.name: getattr(FULL, field.name) for field in fields(FULL)})
+    assert told(box.path) == FULL
+
+
+@pytest.mark.parametrize("name", [field.name for field in fields(layout.Identity)])
+def test_field_of_the_identity_stands_in_a_place_of_its_own(name):
+    """Two fields that shared a place, or a field without one, would come back as another."""
+    others = {int: 7, float: 1_700_000_000.5, str: "ab" * 16 if name == "run_uid" else "other", dict: {"model": "dlrm"}}
+    other = others[type(getattr(FULL, name))]
+    changed = replace(FULL, **{name: other})
+    assert layout.unpacked_identity(layout.packed_identity(changed)) == changed
+
+
+def test_job_id_may_be_as_long_as_its_place(tmp_path):
+    assert told(Box(tmp_path, identity={"job_id": "j" * 64}).path).job_id == "j" * 64

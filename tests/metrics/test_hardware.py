@@ -1,0 +1,89 @@
+"""A hardware metric is one line of the table of names: it is shown from there, and none of a sample is forgotten."""
+
+from dataclasses import fields, make_dataclass, replace
+
+import pytest
+
+from scripts import generate
+from tests.metrics.scene import FULL_HOST, GOOD_GPU, page, value
+from zmon.metrics.names import GPU, SPECS
+from zmon.schema.host import (
+    CgroupSample,
+    ClockSample,
+    DiskSample,
+    GpuSample,
+    HostLoad,
+    HostSample,
+    KernelLog,
+    MountSample,
+    NicSample,
+    TcpSample,
+)
+
+# Fields that no metric shows, by type; who adds a field to a sample adds a metric or a word here.
+NO_METRIC = {
+    NicSample: {"bond", "pci"},  # what it is part of; hardware detectors and capsules use them
+    GpuSample: {"mig", "pids"},
+    CgroupSample: {"ranks"},
+    KernelLog: {"events"},  # their number is shown
+    TcpSample: {"peers", "addresses", "devices"},  # the agent's page sums the peers of each rank
+    **{kind: set() for kind in (HostLoad, DiskSample, MountSample, ClockSample)},
+}
+
+
+class Reading:
+    """An object that notes which of its fields are read."""
+
+    def __init__(self, thing):
+        self.thing, self.names = thing, set()
+
+    def __getattr__(self, name):
+        self.names.add(name)
+        return getattr(self.thing, name)
+
+
+def read_by_metrics(kind):
+    """The fields of a type of sample that some metric reads."""
+    names = set()
+    for spec in SPECS.values():
+        for thing in spec.subject.things(FULL_HOST) if spec.subject else ():
+            if type(thing) is kind:
+                reading = Reading(thing)
+                spec.subject.named(reading)
+                spec.read(reading)
+                names |= reading.names
+    return names
+
+
+@pytest.mark.parametrize("kind", NO_METRIC, ids=lambda kind: kind.__name__)
+def test_every_field_of_a_sample_is_a_metric_or_named_as_none(kind):
+    names = read_by_metrics(kind)
+    assert names | NO_METRIC[kind] == {field.name for field in fields(kind)}
+    assert not names & NO_METRIC[kind]
+
+
+def test_every_part_of_a_host_has_metrics_but_the_processes():
+    sample = Reading(FULL_HOST)
+    for spec in SPECS.values():
+        if spec.subject:
+            [*spec.subject.things(sample)]
+    assert sample.names == {field.name for field in fields(HostSample)} - {"processes"}
+
+
+def test_new_counter_of_a_gpu_takes_a_field_and_a_line_in_the_table(monkeypatch):
+    with_fan = make_dataclass("WithFan", [("fan_ratio", float | None, None)], bases=(GpuSample,), frozen=True)
+    monkeypatch.setitem(SPECS, "zmon_gpu_fan_ratio", GPU.gauge("Speed of its fan.", lambda gpu: gpu.fan_ratio))
+    known = {field.name: getattr(GOOD_GPU, field.name) for field in fields(GOOD_GPU)}
+    gpus = (with_fan(**known, fan_ratio=0.5), with_fan(**known | {"uuid": "GPU-9"}))
+    text = page(sample=replace(FULL_HOST, gpus=gpus))
+    assert value(text, "zmon_gpu_fan_ratio", host="node-a", gpu="0", uuid="GPU-1") == 0.5
+    assert value(text, "zmon_gpu_fan_ratio", uuid="GPU-9") is None, "unknown has no series"
+    assert "| `zmon_gpu_fan_ratio` | gauge | `host`, `gpu`, `uuid` | Speed of its fan. |" in generate.metrics_page()
+
+
+def test_value_by_label_is_a_series_each(monkeypatch):
+    shown = GPU.counter("Retries.", lambda gpu: {"read": 3, "write": None}, by="way")
+    monkeypatch.setitem(SPECS, "zmon_gpu_retries_total", shown)
+    text = page(sample=replace(FULL_HOST, gpus=(GOOD_GPU,)))
+    assert value(text, "zmon_gpu_retries_total", way="read") == 3
+    assert value(text, "zmon_gpu_retries_total", way="write") is None
