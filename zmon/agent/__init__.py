@@ -48,7 +48,7 @@ class Agent:
 
     def __init__(self, config: AgentConfig, sources: tuple[Source, ...] | None = None) -> None:
         self._config = config
-        self._boxes = Boxes(config.box_dir, config.host)
+        self._boxes = Boxes(config.box_dir, config.host, config.leases)
         self._looks = Watch(
             "boxes", self._boxes.read, config.look_interval_seconds, config.look_timeout_seconds, self._heard
         )

@@ -5,6 +5,7 @@ To add one: a file, a line in ALL, a test file, a runbook heading for each cause
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Protocol
 
 from zmon.detectors.coverage import Coverage
@@ -15,8 +16,10 @@ from zmon.detectors.input_bound import InputBound
 from zmon.detectors.slowdown import Slowdown
 from zmon.detectors.stall import Stall
 from zmon.detectors.straggler import Straggler
+from zmon.schema import thresholds
 from zmon.schema.finding import Finding
 from zmon.schema.snapshot import Snapshot
+from zmon.schema.thresholds import Threshold, build, mapping, unknown
 
 
 class Detector(Protocol):
@@ -54,3 +57,17 @@ ALL: tuple[Detector, ...] = (
     Coverage(),
     Hardware(),
 )
+
+
+def configured(settings: object, key: str = "detectors") -> tuple[Detector, ...]:
+    """ALL with the thresholds that a site has set, by detector. Raises UsageError, which names the dotted key."""
+    given, names = mapping(settings, key), [detector.name for detector in ALL]
+    for name in given:
+        if name not in names:
+            raise unknown(f"{key}.{name}", "detector", name, names)
+    return tuple(build(detector, given.get(detector.name), f"{key}.{detector.name}") for detector in ALL)
+
+
+def changed(used: Iterable[Detector], key: str = "detectors") -> tuple[Threshold, ...]:
+    """The thresholds that a site has set to something else than their defaults."""
+    return tuple(one for detector in used for one in thresholds.changed(detector, f"{key}.{detector.name}"))

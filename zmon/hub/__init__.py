@@ -41,6 +41,7 @@ class Hub:
 
     def __init__(self, config: HubConfig) -> None:
         self._config = config
+        self.detectors = config.detectors
         self.links = [AgentLink(url) for url in config.agents]
         self.journal = Journal(config.data_dir / "findings.jsonl")
         self.books = Books(config.data_dir)
@@ -145,7 +146,7 @@ class Hub:
         lined_up = snapshots(reports, silent, [link.status() for link in self.links], now, hardware)
         self.snapshots = tuple(self._with_steps(snapshot, reports) for snapshot in lined_up)
         for snapshot in self.snapshots:
-            for detector in detectors.ALL:
+            for detector in self.detectors:
                 with self._apart(detector.name, snapshot.job_id):
                     self._take(snapshot, detector, now)
             self._gathering.what_is_new(session, snapshot)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from aiohttp import web
 
 import zmon
-from zmon import detectors, metrics
+from zmon import metrics
 from zmon.detectors.parts.verdict import rank_row
 from zmon.errors import UsageError
 from zmon.hub.api.plan import plan
@@ -99,7 +99,7 @@ class Answers:
         failed = {what: said for (what, _), said in self._hub.failed.items()}
         told = [
             {"name": d.name, "failed": failed.get(d.name), "jobs": {s.job_id: d.inert(s) for s in self._hub.snapshots}}
-            for d in detectors.ALL
+            for d in self._hub.detectors
         ]
         return json_response({"schema": 1, "detectors": told})
 

@@ -45,7 +45,7 @@ class Attempt:
     spells: list[Spell]
 
 
-def play(log: StepLog, attempt: int) -> Attempt:
+def play(log: StepLog, attempt: int, judges: Sequence[detectors.Detector] = detectors.ALL) -> Attempt:
     """Every look of one attempt, and what each detector said."""
     ranks = sorted(rank for number, rank in log.records if number == attempt)
     steps = sorted({step for rank in ranks for step in log.records[attempt, rank]})
@@ -55,7 +55,7 @@ def play(log: StepLog, attempt: int) -> Attempt:
     open_: dict[tuple[str, str, tuple[int, ...], tuple[str, ...]], Spell] = {}
     for snapshot in _looks(log, attempt, states, steps, played.book):
         said = {}
-        for detector in detectors.ALL if log.blames else ():
+        for detector in judges if log.blames else ():
             for finding in detector.detect(snapshot):
                 said[detector.name, finding.cause, finding.ranks, finding.hosts] = finding
         for key, finding in said.items():
