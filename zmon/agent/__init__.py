@@ -33,6 +33,7 @@ from zmon.agent.sources.stderr import StderrSource
 from zmon.errors import Unreachable
 from zmon.schema.agent import AgentReport
 from zmon.schema.host import HostSample, SourceStatus
+from zmon.schema.thresholds import changed
 from zmon.steplog import FOLDER, StepLog
 from zmon.web.server import json_response, number_argument, problem
 
@@ -145,6 +146,7 @@ class Agent:
             cursor=seen.cursor,
             plans=dict(seen.plans),
             plans_version=seen.plans_version,
+            leases=changed(self._config.leases, "leases"),
         )
 
     async def report(self, asked: Asked) -> AgentReport:
@@ -224,6 +226,7 @@ class Agent:
             "host": self._config.host,
             "down": down,
             "sources": self.statuses(),
+            "leases": changed(self._config.leases, "leases"),
         }
         return json_response(body, 200 if healthy else 503)
 

@@ -16,6 +16,7 @@ from zmon.schema.agent import AgentReport, AgentStatus
 from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
 from zmon.schema.rank import RankState
+from zmon.schema.thresholds import Threshold
 
 T = TypeVar("T")
 
@@ -109,6 +110,7 @@ class HubHealth(msgspec.Struct):
     agents: list[AgentStatus]
     findings_unwritten: str | None = None
     version: str | None = None
+    thresholds: list[Threshold] | None = None  # those its site changed; None: it does not tell
 
 
 class Suspects(msgspec.Struct):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from aiohttp import web
 
 import zmon
-from zmon import metrics
+from zmon import detectors, metrics
 from zmon.detectors.parts.verdict import rank_row
 from zmon.errors import UsageError
 from zmon.hub.api.plan import plan
@@ -123,7 +123,7 @@ class Answers:
         body = {
             "schema": 1, "version": zmon.__version__, "healthy": healthy, "findings_unwritten": hub.journal.error,
             "incidents_unwritten": hub.incidents.error,
-            "agents": agents,
+            "agents": agents, "thresholds": detectors.changed(hub.detectors),
         }  # fmt: skip
         return json_response(body, 200 if healthy else 503)
 
