@@ -2,8 +2,8 @@
 
 Held against its own baseline, never against another job. The cause is the part of a step that grew most: what its
 ranks exposed of their collectives while their own time stayed (network), the wait for data (input), their own time on
-hosts that swap (memory). Nobody is named here: a slowness that another detector names somebody for is its, and is said
-once.
+hosts that swap (memory). Nobody is named here: where another detector names somebody for it, that is said instead
+(zmon/detectors/suppression.py).
 """
 
 from __future__ import annotations
@@ -12,18 +12,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median, median_low
 
-from zmon.detectors.imbalance import Imbalance
 from zmon.detectors.parts.pressure import waited_ratio
 from zmon.detectors.parts.verdict import verdict
-from zmon.detectors.straggler import Straggler
 from zmon.job.baseline import alike, stretch
 from zmon.schema.aligned_step import AlignedStep, Baseline, Stretch
 from zmon.schema.finding import Finding
 from zmon.schema.host import HostWindow
 from zmon.schema.snapshot import Snapshot
 from zmon.schema.thresholds import Part, Thresholds, Times
-
-_NAMING = (Straggler(), Imbalance())
 
 
 @dataclass(frozen=True)
@@ -70,8 +66,6 @@ class Slowdown(Thresholds):
         if not lately or median(s.seconds for s in lately) < self.slow_ratio * good.seconds:
             return ()
         if stretch(snapshot.steps[-self.num_recent_steps :]).seconds < self.over_ratio * good.seconds:
-            return ()
-        if any(found.severity != "info" for detector in _NAMING for found in detector.detect(snapshot)):
             return ()
         now = sorted(lately, key=lambda s: s.seconds)[len(lately) // 2]
         cause, says = self._cause(snapshot, now, good)

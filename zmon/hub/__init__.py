@@ -16,7 +16,8 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
-from zmon import detectors
+from zmon.detectors import Detector
+from zmon.detectors.suppression import suppress
 from zmon.errors import Unreachable
 from zmon.hub.agent_link import FORGET_SECONDS, AgentLink
 from zmon.hub.api.answers import Answers
@@ -29,6 +30,7 @@ from zmon.hub.job_state import Books
 from zmon.hub.journal import Journal
 from zmon.job.timeline import snapshots
 from zmon.schema.agent import AgentReport
+from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
 from zmon.schema.snapshot import Snapshot
 from zmon.web import client
@@ -146,9 +148,7 @@ class Hub:
         lined_up = snapshots(reports, silent, [link.status() for link in self.links], now, hardware)
         self.snapshots = tuple(self._with_steps(snapshot, reports) for snapshot in lined_up)
         for snapshot in self.snapshots:
-            for detector in self.detectors:
-                with self._apart(detector.name, snapshot.job_id):
-                    self._take(snapshot, detector, now)
+            self._conclude(snapshot, now)
             self._gathering.what_is_new(session, snapshot)
         if all(link.report or link.silent_seconds > FORGET_SECONDS for link in self.links):
             self._forget_gone_jobs(now)
@@ -176,15 +176,27 @@ class Hub:
         else:
             self.failed.pop((what, job_id), None)
 
-    def _take(self, snapshot: Snapshot, detector: detectors.Detector, now: float) -> None:
-        """What one detector says of one job goes to the journal, and what it no longer says."""
-        found = detector.detect(snapshot)
+    def _conclude(self, snapshot: Snapshot, now: float) -> None:
+        """What the detectors say of one job, each fault once."""
+        verdicts: dict[str, tuple[Finding, ...]] = {}
+        for detector in self.detectors:
+            with self._apart(detector.name, snapshot.job_id):
+                verdicts[detector.name] = detector.detect(snapshot)
+        spoken = suppress(verdicts)
+        for detector in self.detectors:
+            if detector.name in verdicts:
+                with self._apart(f"journal of {detector.name}", snapshot.job_id):
+                    found, held = spoken.findings[detector.name], detector.name in spoken.held
+                    self._take(snapshot, detector, found, held, now)
+
+    def _take(self, snapshot: Snapshot, detector: Detector, found: tuple[Finding, ...], held: bool, now: float) -> None:
+        """What one detector says of one job goes to the journal, and what it no longer says unless that is `held`."""
         for finding in found:
             if self.journal.conclude(finding, now, detector.separate):
                 log.warning("%s %s: %s", finding.severity, finding.cause, finding.summary)
         if detector.separate or not found:
             known = self.journal.of(snapshot.job_id, detector.name)
-            unseen = [finding for finding in known if not detector.sees(snapshot, finding)]
+            unseen = [finding for finding in known if held or not detector.sees(snapshot, finding)]
             self.journal.settle(snapshot.job_id, detector.name, now, [f.id for f in (*found, *unseen)])
 
     def _forget_gone_jobs(self, now: float) -> None:
