@@ -31,11 +31,17 @@ def test_slowness_that_somebody_is_named_for_is_said_once_and_the_other_resolves
     assert left(says(naming), says("slowdown")) == ({naming}, set())
 
 
+@pytest.mark.parametrize("other", ["straggler", "imbalance", "slowdown", "divergence", "coverage", "hardware"])
+def test_job_below_its_baseline_is_said_only_where_nothing_says_more(other):
+    assert left(says(other), says("efficiency")) == ({other}, set())
+    assert left(says(other, "info"), says("efficiency")) == ({other, "efficiency"}, set())
+
+
 def test_info_silences_nothing():
     assert left(says("straggler", "info"), says("slowdown")) == ({"straggler", "slowdown"}, set())
 
 
-@pytest.mark.parametrize("other", ["straggler", "imbalance", "slowdown", "input_bound"])
+@pytest.mark.parametrize("other", ["straggler", "imbalance", "slowdown", "efficiency", "input_bound"])
 def test_stall_silences_what_speaks_of_steps_and_leaves_open_what_is(other):
     assert left(says("stall", "critical"), says(other)) == ({"stall"}, {other})
 

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from zmon.detectors.coverage import Coverage
 from zmon.detectors.divergence import Divergence
+from zmon.detectors.efficiency import EfficiencyLow
 from zmon.detectors.hardware import Hardware
 from zmon.detectors.imbalance import Imbalance
 from zmon.detectors.input_bound import InputBound
@@ -52,6 +53,7 @@ ALL: tuple[Detector, ...] = (
     Straggler(),
     Imbalance(),
     Slowdown(),
+    EfficiencyLow(),
     InputBound(),
     Divergence(),
     Coverage(),

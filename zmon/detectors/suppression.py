@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from zmon.schema.finding import Finding
 
-OF_STEPS = ("straggler", "imbalance", "slowdown", "input_bound")
+OF_STEPS = ("straggler", "imbalance", "slowdown", "efficiency", "input_bound")
 
 
 @dataclass(frozen=True)
@@ -25,8 +25,12 @@ class Suppression:
 
 TABLE = (
     Suppression("stall", OF_STEPS, holds=True),  # they speak of steps from before; whether it is over, nobody can tell
-    Suppression("straggler", ("slowdown",)),  # a slowness that somebody is named for is theirs
-    Suppression("imbalance", ("slowdown",)),
+    Suppression("straggler", ("slowdown", "efficiency")),  # a slowness that somebody is named for is theirs
+    Suppression("imbalance", ("slowdown", "efficiency")),
+    Suppression("slowdown", ("efficiency",)),  # it knows which part of a step grew
+    Suppression("divergence", ("efficiency",)),  # what is computed is lost, however fast
+    Suppression("coverage", ("efficiency",)),  # of ranks that nobody sees it is not known
+    Suppression("hardware", ("efficiency",)),  # a card or link that fails says why
 )
 
 
@@ -36,6 +40,7 @@ class Spoken:
 
     findings: Mapping[str, tuple[Finding, ...]]  # by detector; empty: it has nothing to say, or was silenced
     held: frozenset[str]  # detectors that were silenced, and what they have open stays as it is
+    resolved: frozenset[str]  # detectors that were silenced, and what they have open is said by another
 
 
 def suppress(verdicts: Mapping[str, Sequence[Finding]], table: Sequence[Suppression] = TABLE) -> Spoken:
@@ -47,6 +52,6 @@ def suppress(verdicts: Mapping[str, Sequence[Finding]], table: Sequence[Suppress
     speaking = {name for name, found in verdicts.items() if any(f.severity != "info" for f in found)}
     active = [row for row in table if row.by in speaking]
     silenced = {name for row in active for name in row.silenced if verdicts.get(name)}
-    resolved = {name for row in active if not row.holds for name in row.silenced}
+    resolved = silenced & {name for row in active if not row.holds for name in row.silenced}
     findings = {name: () if name in silenced else tuple(found) for name, found in verdicts.items()}
-    return Spoken(findings, frozenset(silenced - resolved))
+    return Spoken(findings, frozenset(silenced - resolved), frozenset(resolved))

@@ -17,12 +17,12 @@ import aiohttp
 from aiohttp import web
 
 from zmon.detectors import Detector
-from zmon.detectors.suppression import suppress
+from zmon.detectors.suppression import Spoken, suppress
 from zmon.errors import Unreachable
 from zmon.hub.agent_link import FORGET_SECONDS, AgentLink
 from zmon.hub.api.answers import Answers
 from zmon.hub.api.incidents import IncidentAnswers
-from zmon.hub.api.view import view
+from zmon.hub.api.view import job_state, view
 from zmon.hub.config import HubConfig
 from zmon.hub.gathering import Gathering
 from zmon.hub.incidents.collector import Incidents
@@ -161,6 +161,8 @@ class Hub:
             stalled = bool(self.journal.of(snapshot.job_id, "stall"))
             snapshot = self.books.of(snapshot).add(snapshot, reports, stalled)
             self.books.curves.learn(snapshot)
+            state = job_state(snapshot, self.journal.of(snapshot.job_id, "stall"))
+            return self.books.with_efficiency(snapshot, state)
         return snapshot
 
     @contextlib.contextmanager
@@ -186,18 +188,18 @@ class Hub:
         for detector in self.detectors:
             if detector.name in verdicts:
                 with self._apart(f"journal of {detector.name}", snapshot.job_id):
-                    found, held = spoken.findings[detector.name], detector.name in spoken.held
-                    self._take(snapshot, detector, found, held, now)
+                    self._take(snapshot, detector, spoken, now)
 
-    def _take(self, snapshot: Snapshot, detector: Detector, found: tuple[Finding, ...], held: bool, now: float) -> None:
-        """What one detector says of one job goes to the journal, and what it no longer says unless that is `held`."""
+    def _take(self, snapshot: Snapshot, detector: Detector, spoken: Spoken, now: float) -> None:
+        """What one detector says of one job goes to the journal, and what it no longer says."""
+        name, found = detector.name, spoken.findings[detector.name]
         for finding in found:
             if self.journal.conclude(finding, now, detector.separate):
                 log.warning("%s %s: %s", finding.severity, finding.cause, finding.summary)
         if detector.separate or not found:
-            known = self.journal.of(snapshot.job_id, detector.name)
-            unseen = [finding for finding in known if held or not detector.sees(snapshot, finding)]
-            self.journal.settle(snapshot.job_id, detector.name, now, [f.id for f in (*found, *unseen)])
+            known = () if name in spoken.resolved else self.journal.of(snapshot.job_id, name)
+            unseen = [f for f in known if name in spoken.held or not detector.sees(snapshot, f)]
+            self.journal.settle(snapshot.job_id, name, now, [f.id for f in (*found, *unseen)])
 
     def _forget_gone_jobs(self, now: float) -> None:
         """Every agent was heard: a job that none of them knows has been pruned, and nothing is left to be wrong."""

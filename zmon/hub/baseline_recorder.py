@@ -63,6 +63,18 @@ class Curves:
         except ZmonError as error:
             self._say(name, f"{error}; jobs are judged against what was recorded before")
 
+    def efficiency(self, snapshot: Snapshot, state: str) -> Efficiency | str:
+        """What the job reaches now; else why that is unknown."""
+        now = now_of(snapshot, state)
+        if isinstance(now, str):
+            return now
+        size, seconds = now
+        curve, why = self._read(snapshot)
+        try:
+            return why or curve.efficiency(size.ranks, size.samples, size.samples / seconds)
+        except ArithmeticError as error:
+            return self._useless(curve, error)
+
     def judge(self, snapshot: Snapshot, state: str) -> tuple[Efficiency | str, Expected | str]:
         """What the job reaches now, and what its steps should take; else why that is unknown."""
         now = now_of(snapshot, state)
