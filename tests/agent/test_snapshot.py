@@ -8,6 +8,7 @@ import pytest
 from tests.agent.asking import snapshot, until
 from tests.boxes import IDENTITY
 from tests.build import JOB
+from zmon.job.lease import Leases
 
 UID = IDENTITY.run_uid
 UIDS = {"old": "aa" * 16, "new": "bb" * 16}
@@ -132,3 +133,12 @@ def test_asking_for_what_is_new_does_not_read_what_is_old(live, ask, monkeypatch
         assert len(reads) < 100
 
     ask(scenario, look_interval_seconds=10.0)
+
+
+def test_leases_are_those_of_the_site(live, ask):
+    live()
+
+    async def scenario(client):
+        assert (await snapshot(client)).ranks[0].lease_seconds == 7200.0  # it has just begun
+
+    ask(scenario, leases=Leases(init_seconds=7200.0))

@@ -3,7 +3,8 @@
 import pytest
 
 from zmon.cli import config
-from zmon.cli.main import COMMANDS
+from zmon.cli.analyze import analyze
+from zmon.cli.main import COMMANDS, cli
 from zmon.errors import UsageError
 
 
@@ -60,3 +61,53 @@ def test_what_is_no_configuration_is_refused_in_a_line(read, content, says):
         read(content)
     assert says in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+def test_thresholds_are_a_mapping(read):
+    settings = {"straggler": {"slower_ratio": 0.3}}
+    assert read(f"hub: {{detectors: {settings}}}") == {"hub": {"detectors": settings}}
+    assert read("agent: {leases: {eval_seconds: 3600}}") == {"agent": {"leases": {"eval_seconds": 3600}}}
+
+
+@pytest.mark.parametrize(
+    ("content", "command", "says"),
+    [
+        (
+            "hub: {detectors: {straggler: {slower_ratoi: 0.3}}}",
+            ["hub"],
+            "detectors.straggler.slower_ratoi: there is no",
+        ),
+        ("hub: {detectors: 3}", ["hub"], "detectors: it is 3, and takes names with values"),
+        (
+            "hub: {detectors: {stall: {cut_seconds: -1}}}",
+            ["analyze", __file__],
+            "detectors.stall.cut_seconds: it is -1",
+        ),
+        ("agent: {leases: {evil_seconds: 3600}}", ["agent"], "leases.evil_seconds: there is no threshold"),
+        ("", ["hub", "--detectors", "{straggler: {slower_ratio: x}}"], "straggler.slower_ratio: it is 'x'"),
+        ("", ["hub", "--detectors", "{"], "cannot read --detectors"),
+    ],
+)
+def test_thresholds_that_cannot_be_are_refused_before_anything_starts(tmp_path, content, command, says):
+    path = tmp_path / "zmon.yaml"
+    path.write_text(content)
+    with pytest.raises(UsageError) as refused:
+        cli.main(["--config", str(path), *command], standalone_mode=False)
+    assert says in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "ratio"),
+    [
+        ("hub: {detectors: {straggler: {slower_ratio: 0.3}}}", 0.3),
+        ("hub: {detectors: {straggler: {slower_ratio: 0.3}}}\nanalyze: {detectors: {}}", 0.2),
+        ("analyze: {detectors: {straggler: {slower_ratio: 0.4}}}", 0.4),
+    ],
+)
+def test_log_is_judged_by_the_thresholds_of_the_hub_unless_it_has_its_own(tmp_path, monkeypatch, content, ratio):
+    path = tmp_path / "zmon.yaml"
+    path.write_text(content)
+    used = []
+    monkeypatch.setattr(analyze, "callback", lambda detectors, **_: used.extend(detectors))
+    cli.main(["--config", str(path), "analyze", __file__], standalone_mode=False)
+    assert next(detector.slower_ratio for detector in used if detector.name == "straggler") == ratio

@@ -19,6 +19,7 @@ CONTRACT = {  # the causes that people's tools may rely on, by detector; to add 
     "straggler": "compute_straggler input_straggler network_slow thermal_throttle host_pressure unknown",
     "imbalance": "all_to_all_skew lookup_skew",
     "slowdown": "network input memory unknown",
+    "efficiency": "below_baseline",
     "input_bound": "input_bound",
     "divergence": "divergence",
 }

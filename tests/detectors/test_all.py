@@ -18,6 +18,7 @@ def test_detectors_are_the_golden_list():
         "straggler",
         "imbalance",
         "slowdown",
+        "efficiency",
         "input_bound",
         "divergence",
         "coverage",

@@ -16,7 +16,7 @@ from zmon.schema.api import DetectorList, DetectorState, HubHealth, JobList
 from zmon.schema.host import SourceStatus
 
 HUB = "http://hub:9781"
-AGENT = AgentStatus("http://node-a:9780", "node-a", True, 0.0, version=zmon.__version__)
+AGENT = AgentStatus("http://node-a:9780", "node-a", True, 0.0, version=zmon.__version__, leases=())
 STALL = DetectorState("stall", {"job": None})
 
 
@@ -24,7 +24,7 @@ def seen(agents=(AGENT,), detectors=(STALL,), blind=False, version=zmon.__versio
     """What a hub says that is well."""
     return Seen(
         HUB,
-        HubHealth(True, list(agents), unwritten, None, version),
+        HubHealth(True, list(agents), unwritten, None, version, []),
         JobList([JOB_VIEW], blind),
         DetectorList(list(detectors)),
     )
@@ -59,7 +59,7 @@ ANSWERS = {
 def test_hub_that_is_well_is_armed():
     found = checks(seen())
     assert all(check.armed for check in found)
-    assert [check.name for check in found] == ["hub", "agents", "detector stall"]
+    assert [check.name for check in found] == ["hub", "agents", "thresholds", "leases", "detector stall"]
 
 
 def test_hub_that_does_not_answer_is_inert_and_asked_nothing_more():

@@ -8,9 +8,11 @@ import pytest
 from tests.build import JOB, job_steps, rank_state, snapshot
 from tests.scaling.test_fit import point as fitted
 from tests.schema.test_curve import point
+from zmon.detectors.efficiency import EfficiencyLow
 from zmon.hub.api.view import job_state
 from zmon.hub.baseline_recorder import Curves
 from zmon.hub.baseline_store import Baselines
+from zmon.hub.job_state import Books
 from zmon.schema.aligned_step import Stretch
 from zmon.schema.curve import ON_PURPOSE, Efficiency
 from zmon.schema.unknown import Unknown
@@ -186,3 +188,34 @@ def test_one_host_may_have_room_for_more_ranks_than_this_job_has(kept):
     assert not isinstance(Curves(kept).model(one_host)[1].at(8, 4096), Unknown)
     two_hosts = replace(of_two, ranks=tuple(replace(r, host=f"n{r.rank % 2}") for r in of_two.ranks))
     assert "between hosts" in Curves(kept).model(two_hosts)[1].at(8, 4096).reason
+
+
+def watched(tmp_path, seen, minutes, state="train"):
+    """What the hub knows of a job after it was like that for so long, with a look every ten seconds."""
+    books = Books(tmp_path)
+    books.curves.learn(job(baseline=good()))
+    for seconds in range(0, minutes * 60 + 1, 10):
+        known = books.with_efficiency(replace(seen, time=seen.time + seconds), state)
+    return known
+
+
+def test_what_a_job_reaches_is_remembered_every_half_minute(tmp_path):
+    seen = job(now=good(0.025))
+    kept = watched(tmp_path, seen, 1).efficiency
+    assert [sample.time - seen.time for sample in kept] == [0, 30, 60]
+    assert {(round(s.ratio, 3), round(s.recorded, 3), s.name, s.scaling) for s in kept} == {(0.8, 1.0, JOB, "weak")}
+
+
+@pytest.mark.parametrize("state", ["eval", "stalled", "unknown"])
+def test_what_a_job_reaches_is_not_known_while_it_does_not_train(tmp_path, state):
+    assert watched(tmp_path, job(now=good(0.025)), 1, state).efficiency == ()
+
+
+def test_size_that_nobody_recorded_is_not_judged(tmp_path):
+    assert watched(tmp_path, job(now=good(0.025, samples=1024)), 1).efficiency == ()
+
+
+def test_job_that_stays_slow_is_found_after_ten_minutes(tmp_path):
+    assert EfficiencyLow().detect(watched(tmp_path, job(now=good(0.025)), 9)) == ()
+    (found,) = EfficiencyLow().detect(watched(tmp_path, job(now=good(0.025)), 10))
+    assert "reaches 80% of what was recorded at this size of job" in found.summary

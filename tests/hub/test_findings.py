@@ -9,6 +9,7 @@ import pytest
 
 from tests.build import JOB, killed, waiting
 from tests.hub.fakes import FakeAgent, frozen, healthy, until
+from zmon.detectors import configured
 from zmon.hub import Hub, HubConfig
 from zmon.schema.finding import Finding
 
@@ -45,6 +46,16 @@ def test_finding_is_published_everywhere_with_its_stack(play):
         assert (job["state"], job["findings"]) == ("stalled", [found["id"]])
 
     play(scenario, agent)
+
+
+def test_hub_judges_by_the_thresholds_of_its_site(play):
+    """A rank that is stopped for two seconds: this site gives it a minute."""
+
+    async def scenario(door):
+        await door.passes()
+        assert await door.findings("") == []
+
+    play(scenario, FakeAgent(*frozen()), detectors=configured({"stall": {"stopped_seconds": 60.0}}))
 
 
 def test_suspicion_wakes_the_hub_at_once(play):

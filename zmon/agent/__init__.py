@@ -44,6 +44,7 @@ from zmon.schema.api import (
     endpoints,
 )
 from zmon.schema.host import HostSample, SourceStatus
+from zmon.schema.thresholds import changed
 from zmon.steplog import FOLDER, StepLog
 from zmon.web.server import Refusal, route
 
@@ -59,7 +60,7 @@ class Agent:
 
     def __init__(self, config: AgentConfig, sources: tuple[Source, ...] | None = None) -> None:
         self._config = config
-        self._boxes = Boxes(config.box_dir, config.host)
+        self._boxes = Boxes(config.box_dir, config.host, config.leases)
         self._looks = Watch(
             "boxes", self._boxes.read, config.look_interval_seconds, config.look_timeout_seconds, self._heard
         )
@@ -156,6 +157,7 @@ class Agent:
             cursor=seen.cursor,
             plans=dict(seen.plans),
             plans_version=seen.plans_version,
+            leases=changed(self._config.leases, "leases"),
         )
 
     async def report(self, asked: Asked) -> AgentReport:
@@ -231,7 +233,7 @@ class Agent:
             for watch in self._watches
             if watch.down_since and (status := watch.status)
         ]
-        return AgentHealth(healthy, self._config.host, down, self.statuses())
+        return AgentHealth(healthy, self._config.host, down, self.statuses(), changed(self._config.leases, "leases"))
 
     def app(self) -> web.Application:
         """The HTTP door, with the sources being read behind it."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from zmon.errors import UsageError
+from zmon.job.lease import Leases
 
 
 @dataclass(frozen=True)
@@ -17,6 +18,7 @@ class AgentConfig:
     host: str
     data_dir: Path | None = None  # where the step log goes; None: there is none
     without: frozenset[str] = frozenset()  # sources that are left off
+    leases: Leases = field(default_factory=Leases)
     look_interval_seconds: float = 0.1
     look_timeout_seconds: float = 2.0
     source_timeout_seconds: float = 5.0  # a source that hangs is marked down and left alone

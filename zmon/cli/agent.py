@@ -9,6 +9,8 @@ import click
 from zmon.agent import Agent, AgentConfig
 from zmon.cli.daemon import serve
 from zmon.cli.options import PORT, bind_option, box_dir_option, data_dir_option, host_option, public_option
+from zmon.cli.thresholds import leases_option
+from zmon.job.lease import Leases
 from zmon.stack import StackConfig
 
 
@@ -20,7 +22,10 @@ from zmon.stack import StackConfig
 @host_option
 @data_dir_option
 @click.option("--without", envvar="ZMON_WITHOUT", default="", help="Sources to leave off, e.g. gpu,nic,steps.")
-def agent(bind: str, public: bool, port: int, box_dir: Path, host: str, data_dir: Path, without: str) -> None:
+@leases_option
+def agent(
+    bind: str, public: bool, port: int, box_dir: Path, host: str, data_dir: Path, without: str, leases: Leases
+) -> None:
     """Watch the ranks and the hardware of this node."""
     left_off = frozenset(name.strip() for name in without.split(",") if name.strip())
-    serve("agent", bind, public, port, lambda: Agent(AgentConfig(box_dir, host, data_dir, left_off)).app())
+    serve("agent", bind, public, port, lambda: Agent(AgentConfig(box_dir, host, data_dir, left_off, leases)).app())

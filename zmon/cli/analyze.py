@@ -10,6 +10,8 @@ import msgspec
 from rich.console import Console
 
 from zmon.cli.render.analysis import caveats, report
+from zmon.cli.thresholds import detectors_option
+from zmon.detectors import Detector
 from zmon.offline.analyze import Attempt, StepLog, play, read
 
 
@@ -18,13 +20,16 @@ from zmon.offline.analyze import Attempt, StepLog, play, read
 @click.option("--job", help="Which one, where the log holds several.")
 @click.option("--attempt", type=int, help="Only this attempt.")
 @click.option("--json", "as_json", is_flag=True)
-def analyze(steps: tuple[Path, ...], job: str | None, attempt: int | None, as_json: bool) -> None:
+@detectors_option
+def analyze(
+    steps: tuple[Path, ...], job: str | None, attempt: int | None, as_json: bool, detectors: tuple[Detector, ...]
+) -> None:
     """Judge a step log offline (one file from each node): who slowed the job, why, and where its time went.
 
     Exit code 0: nothing found, 1: findings, 3: the log does not tell.
     """
     log = read(steps, job)
-    played = [play(log, number) for number in log.attempts() if attempt in (None, number)]
+    played = [play(log, number, detectors) for number in log.attempts() if attempt in (None, number)]
     if not played:
         there_are = ", ".join(map(str, log.attempts()))
         raise click.UsageError(f"there is no attempt {attempt} in the log, but {there_are}.")

@@ -9,13 +9,14 @@ from typing import Any, TypeVar
 import click
 import yaml
 
+from zmon.cli.thresholds import Settings
 from zmon.errors import UsageError
 
 T = TypeVar("T")
 
 
 def read(path: Path, commands: Collection[click.Command]) -> dict[str, dict[str, Any]]:
-    """What click takes as defaults: subcommand → parameter → text. Raises UsageError."""
+    """What click takes as defaults: subcommand → parameter → text, or a mapping of thresholds. Raises UsageError."""
     try:
         loaded = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
     except (OSError, ValueError, yaml.YAMLError) as error:
@@ -30,14 +31,17 @@ def read(path: Path, commands: Collection[click.Command]) -> dict[str, dict[str,
 
 
 def _defaults(name: str, flags: Any, command: click.Command) -> dict[str, Any]:
-    """Of one subcommand; `ready-file` and `ready_file` are the same flag."""
+    """Of one subcommand; `ready-file` and `ready_file` are the same flag. Thresholds stay a mapping."""
     if not isinstance(flags, dict | None):
         raise ValueError(f"{name} holds no flags but {flags!r}; write e.g. `hub: {{port: 9999}}`")
     options = [option for option in command.params if isinstance(option, click.Option)]
     by_flag = {flag.removeprefix("--"): option for option in options for flag in option.opts}
-    defaults = {}
+    defaults: dict[str, Any] = {}
     for key, value in (flags or {}).items():
         option = _one_of(by_flag, str(key).replace("_", "-"))
+        if isinstance(option.type, Settings) and isinstance(value, dict):
+            defaults[str(option.name)] = value
+            continue
         values = value if isinstance(value, list) and option.multiple else [value]
         if any(isinstance(one, list | dict) for one in values):
             raise ValueError(f"{key} of {name} takes one value, not {value!r}")

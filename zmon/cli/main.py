@@ -51,7 +51,10 @@ COMMANDS = (
 
 def _load_config(context: click.Context, _: click.Parameter, path: Path | None) -> None:
     if path is not None:
-        context.default_map = config.read(path, COMMANDS)
+        defaults = config.read(path, COMMANDS)
+        if "detectors" in defaults.get("hub", {}):  # a log is judged as the job would be, unless `analyze:` says else
+            defaults["analyze"] = {"detectors": defaults["hub"]["detectors"], **defaults.get("analyze", {})}
+        context.default_map = defaults
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})

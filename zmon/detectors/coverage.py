@@ -8,10 +8,11 @@ from zmon.detectors.parts.verdict import verdict
 from zmon.detectors.parts.wording import numbers
 from zmon.schema.finding import Finding
 from zmon.schema.snapshot import Snapshot
+from zmon.schema.thresholds import Thresholds
 
 
 @dataclass(frozen=True)
-class Coverage:
+class Coverage(Thresholds):
     """Thresholds in seconds."""
 
     silent_seconds: float = 10.0  # an agent that restarts is back within three

@@ -12,12 +12,13 @@ from dataclasses import dataclass, replace
 from zmon.detectors.parts.verdict import checkpoint_seconds, verdict
 from zmon.schema.finding import Finding
 from zmon.schema.snapshot import Snapshot
+from zmon.schema.thresholds import Thresholds
 
 _LOSS = re.compile(r"(?<![a-z])loss(?![a-z])|normalized_entropy", re.IGNORECASE)  # train_loss, loss/main, log_loss
 
 
 @dataclass(frozen=True)
-class Divergence:
+class Divergence(Thresholds):
     """Thresholds."""
 
     num_steps: int = 10  # a gradient scaler that starts too high skips a few in a row

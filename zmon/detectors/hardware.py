@@ -18,6 +18,7 @@ from zmon.detectors.parts.verdict import drain, verdict
 from zmon.schema.finding import Finding
 from zmon.schema.host import GpuSample, HostWindow, NicSample, risen
 from zmon.schema.snapshot import Snapshot
+from zmon.schema.thresholds import Thresholds
 
 _JOBS_OWN_XIDS = frozenset((13, 31, 43, 45, 68))  # illegal access, page fault, stopped or killed process, video
 _DOWN = ("link_downed", "carrier_down_count")
@@ -32,12 +33,12 @@ class _Fault(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Hardware:
+class Hardware(Thresholds):
     """Thresholds: events a second, judged over at least so many seconds."""
 
-    symbol_errors_per_second: float = 10.0
-    link_recoveries_per_second: float = 5.0 / 60
-    slow_restarts_per_second: float = 10.0
+    symbol_errors_per_second: float = 10.0  # NVSentinel's limit
+    link_recoveries_per_second: float = 5.0 / 60  # NVSentinel's limit of five a minute
+    slow_restarts_per_second: float = 10.0  # NVSentinel's limit, of RoCE
     rate_seconds: float = 60.0  # one error soon after the start is no rate
     name = "hardware"
     separate = True

@@ -21,6 +21,7 @@ from zmon.detectors.parts.verdict import verdict
 from zmon.schema.aligned_step import AlignedStep
 from zmon.schema.finding import Finding
 from zmon.schema.snapshot import Snapshot
+from zmon.schema.thresholds import Part, Thresholds, Times
 from zmon.stats import quantile
 
 _OP = "all_to_all"
@@ -68,12 +69,13 @@ class _Work:
 
 
 @dataclass(frozen=True)
-class Imbalance:
+class Imbalance(Thresholds):
     """Thresholds."""
 
-    uneven_ratio: float = 2.0  # to the mean of the others: tables do not divide evenly, half as much again is usual
-    cost_ratio: float = 0.1  # of the step: what a new plan would save at best must be worth its making
-    num_steps: int = 16  # of which seven in eight must be so: chance among two ranks makes it one in four at most
+    uneven_ratio: Times = 2.0  # to the mean of the others: tables do not divide evenly, half as much again is usual
+    cost_ratio: Part = 0.1  # of the step: what a new plan would save at best must be worth its making
+    num_steps: int = 16  # of which all but `odd_ratio` are so: chance among two ranks makes it one in four at most
+    odd_ratio: Part = 0.125  # of those steps may be even: an odd batch, not another plan
     lasting_seconds: float = 5.0  # a heavy stretch of one rank's data passes; where fewer are kept, all those
     name = "imbalance"
     separate = False
@@ -97,7 +99,7 @@ class Imbalance:
                 if len(work.columns) < self.num_steps:
                     continue
                 rank, shares = work.of_the_busiest()
-                if (quantile([share.uneven for share in shares], 0.125) or 0.0) < self.uneven_ratio:
+                if (quantile([share.uneven for share in shares], self.odd_ratio) or 0.0) < self.uneven_ratio:
                     continue
                 cost = median(_cost(share, rank, work.cause) for share in shares)
                 if cost >= self.cost_ratio * median(share.step.seconds for share in shares):

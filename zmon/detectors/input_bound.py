@@ -12,15 +12,16 @@ from zmon.detectors.parts.verdict import verdict
 from zmon.schema.aligned_step import Stretch
 from zmon.schema.finding import Finding
 from zmon.schema.snapshot import Snapshot
+from zmon.schema.thresholds import Part, Thresholds
 
 
 @dataclass(frozen=True)
-class InputBound:
+class InputBound(Thresholds):
     """Thresholds."""
 
-    data_ratio: float = 0.3  # of the step: loaders that keep up leave the wait for a batch below some percent
+    data_ratio: Part = 0.3  # of the step: loaders that keep up leave the wait for a batch below some percent
     lasting_seconds: float = 60.0  # longer than caches and prefetch queues need to fill
-    num_steps: int = 20
+    num_steps: int = 20  # fewer have no mean to speak of, however long they are
     name = "input_bound"
     separate = False
     causes = ("input_bound",)

@@ -2,8 +2,8 @@
 
 Held against its own baseline, never against another job. The cause is the part of a step that grew most: what its
 ranks exposed of their collectives while their own time stayed (network), the wait for data (input), their own time on
-hosts that swap (memory). Nobody is named here: a slowness that another detector names somebody for is its, and is said
-once.
+hosts that swap (memory). Nobody is named here: where another detector names somebody for it, that is said instead
+(zmon/detectors/suppression.py).
 """
 
 from __future__ import annotations
@@ -12,34 +12,36 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median, median_low
 
-from zmon.detectors.imbalance import Imbalance
 from zmon.detectors.parts.pressure import waited_ratio
 from zmon.detectors.parts.verdict import verdict
-from zmon.detectors.straggler import Straggler
 from zmon.job.baseline import alike, stretch
 from zmon.schema.aligned_step import AlignedStep, Baseline, Stretch
 from zmon.schema.finding import Finding
 from zmon.schema.host import HostWindow
 from zmon.schema.snapshot import Snapshot
-
-_NAMING = (Straggler(), Imbalance())
-_RECENT_STEPS = 10
+from zmon.schema.thresholds import Part, Thresholds, Times
 
 
 @dataclass(frozen=True)
-class Slowdown:
+class Slowdown(Thresholds):
     """Thresholds."""
 
-    slow_ratio: float = 1.3  # to the baseline: a minute of it costs 18 s, and chance does not keep it up
-    over_ratio: float = 1.15  # halfway: below it, it is over
+    slow_ratio: Times = 1.3  # to the baseline: a minute of it costs 18 s, and chance does not keep it up
+    over_ratio: Times = 1.15  # halfway: below it, it is over
     lasting_seconds: float = 30.0  # of steps: a cold cache, another job's start or its checkpoint pass sooner
-    num_steps: int = 20
-    memory_ratio: float = 0.1  # of the last minute some process of the host waited for memory (PSI)
-    swapped_ratio: float = 0.01  # of the host's memory, swapped out within the last minute
-    processor_ratio: float = 0.3  # of the last minute some process waited for a core: then collectives wait for one too
+    num_steps: int = 20  # fewer have no median to speak of, however long they are
+    num_recent_steps: int = 10  # of which the median still is slow: else it has just ended
+    memory_ratio: Part = 0.1  # of the last minute some process of the host waited for memory (PSI)
+    swapped_ratio: Part = 0.01  # of the host's memory, swapped out within the last minute
+    processor_ratio: Part = 0.3  # of the last minute some process waited for a core: then collectives wait for one too
     name = "slowdown"
     separate = False
     causes = ("network", "input", "memory", "unknown")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.over_ratio > self.slow_ratio:
+            raise ValueError(f"over_ratio is {self.over_ratio:g}, more than slow_ratio, {self.slow_ratio:g}")
 
     def sees(self, snapshot: Snapshot, finding: Finding) -> bool:
         """Once a baseline is known, unless a hub that began anew has taken the slowness of this start for it."""
@@ -63,9 +65,7 @@ class Slowdown:
         lately = self._lately(slow)
         if not lately or median(s.seconds for s in lately) < self.slow_ratio * good.seconds:
             return ()
-        if stretch(snapshot.steps[-_RECENT_STEPS:]).seconds < self.over_ratio * good.seconds:
-            return ()
-        if any(found.severity != "info" for detector in _NAMING for found in detector.detect(snapshot)):
+        if stretch(snapshot.steps[-self.num_recent_steps :]).seconds < self.over_ratio * good.seconds:
             return ()
         now = sorted(lately, key=lambda s: s.seconds)[len(lately) // 2]
         cause, says = self._cause(snapshot, now, good)

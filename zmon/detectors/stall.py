@@ -32,6 +32,7 @@ class Stall(Limits):
     unseen_seconds: float = 5.0  # or a lease: steps that went on so long after an agent fell silent clear its host
     ending_seconds: float = 60.0  # of a job that was cancelled: torchrun gives its ranks 30 before it kills them
     cut_seconds: float = 1.0  # of all ranks inside a collective, while a link of the job is down
+    num_learned_steps: int = Leases.learned_after_steps  # of a rank, before its lease of training counts for others
     name = "stall"
     separate = False
     causes = (
@@ -125,7 +126,7 @@ class Stall(Limits):
 
     def _silent(self, snapshot: Snapshot) -> Finding | None:
         alive = [r for r in snapshot.ranks if r.alive and r.activity != "done"]
-        overdue = _overdue(alive)
+        overdue = self._overdue(alive)
         if not overdue or len(overdue) < len(alive):
             return None  # somebody is within its lease: it moves, or evaluates or saves while the others wait for it
         if any(not r.alive and gone(r) < self.settle_seconds for r in snapshot.ranks):
@@ -153,17 +154,15 @@ class Stall(Limits):
             evidence=found.evidence,
         )
 
+    def _overdue(self, alive: Sequence[RankState]) -> list[RankState]:
+        """Those past their lease. In training all take the same steps, so the middle lease is everybody's: the longest
+        one of many ranks is that of the one with the oddest steps."""
+        leases = [r.lease_seconds or 0.0 for r in alive if self._trains(r)]
+        shared = median(leases) if leases else 0.0
+        return [r for r in alive if r.overdue_seconds > 0 or (self._trains(r) and r.step_seconds > shared)]
 
-def _overdue(alive: Sequence[RankState]) -> list[RankState]:
-    """Those past their lease. In training all take the same steps, so the middle lease is everybody's: the longest one
-    of many ranks is that of the one with the oddest steps."""
-    leases = [r.lease_seconds or 0.0 for r in alive if _trains(r)]
-    shared = median(leases) if leases else 0.0
-    return [r for r in alive if r.overdue_seconds > 0 or (_trains(r) and r.step_seconds > shared)]
-
-
-def _trains(state: RankState) -> bool:
-    return state.activity == "train" and state.steps >= Leases.learned_after_steps
+    def _trains(self, state: RankState) -> bool:
+        return state.activity == "train" and state.steps >= self.num_learned_steps
 
 
 def _waiting(snapshot: Snapshot, frozen: list[RankState]) -> str:

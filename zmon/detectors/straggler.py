@@ -23,24 +23,28 @@ from zmon.schema.aligned_step import AlignedStep
 from zmon.schema.finding import Finding
 from zmon.schema.rank import RankState
 from zmon.schema.snapshot import Snapshot
+from zmon.schema.thresholds import Most, Part, Thresholds, Times
 
 
 @dataclass(frozen=True)
-class Straggler:
+class Straggler(Thresholds):
     """Thresholds."""
 
     slower_ratio: float = 0.2  # of what the others take: 5 % is what two healthy hosts may differ by
-    cost_ratio: float = 0.15  # of the step: less is seldom worth a restart
-    over_ratio: float = 0.5  # of both: below it, it is over
+    cost_ratio: Part = 0.15  # of the step: less is seldom worth a restart
+    over_ratio: Part = 0.5  # of both: below it, it is over
     num_steps: int = 12  # four for each third, whose median one odd step leaves alone
     lasting_seconds: float = 3.25  # in each third of it: two seconds of contention reach into all three only if longer
     chance_ratio: float = 4.25  # deviations beyond chance, of two ranks; how often it errs: python -m bench.straggler
-    input_ratio: float = 0.67  # of the lag is waiting for data: then the cause is input; a third or less: compute
+    input_ratio: Most = 0.67  # of the lag is waiting for data: then the cause is input; a third or less: compute
     grown_ratio: float = 0.2  # of a good step, by which the collectives take longer
-    exposed_ratio: float = 0.5  # of the step in collectives, where good ones are no better
-    young_exposed_ratio: float = 0.25  # where no good one is known yet: at `quicker_ratio` 60 % of it is `cost_ratio`
-    quicker_ratio: float = 2.5  # links among others to those of one host; quiet trials 1.4 at most, at a tenth 4.6
-    alike_ratio: float = 1.6  # below it links are as quick as each other again
+    exposed_ratio: Part = 0.5  # of the step in collectives, where good ones are no better
+    young_exposed_ratio: Part = 0.25  # where no good one is known yet: at `quicker_ratio` 60 % of it is `cost_ratio`
+    quicker_ratio: Times = 2.5  # links among others to those of one host: quiet 1.4 at most, at a tenth 4.6 at least
+    alike_ratio: Times = 1.6  # below it links are as quick as each other again
+    busy_seconds: float = 0.1  # of some seconds, and all of a host's connections: below that they hold up nobody
+    explained_ratio: Part = 0.5  # of what was lost: some waiting is hidden behind what the process did meanwhile
+    starved_ratio: Times = 2.0  # a host's waiting to the most that another one shows: below it all are busy
     name = "straggler"
     separate = False
     causes = (
@@ -51,6 +55,11 @@ class Straggler:
         "host_pressure",
         "unknown",
     )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.alike_ratio > self.quicker_ratio:
+            raise ValueError(f"alike_ratio is {self.alike_ratio:g}, more than quicker_ratio, {self.quicker_ratio:g}")
 
     def sees(self, snapshot: Snapshot, finding: Finding) -> bool:
         """While steps arrive; and it is over well below the thresholds only, so that it does not come and go.
@@ -69,7 +78,7 @@ class Straggler:
             return False
         if finding.cause == "network_slow":
             told = [w.host for w in snapshot.hardware if w.recent and w.now.tcp]
-            if len(told) > 2 and slow_host(snapshot, self.alike_ratio) is None:
+            if len(told) > 2 and slow_host(snapshot, self.alike_ratio, self.busy_seconds) is None:
                 return True
             steps, part = snapshot.steps[-taken:], self.over_ratio
             return not held_up(steps, snapshot.baseline, part * self.grown_ratio, self._exposed_ratio(snapshot))
@@ -195,7 +204,7 @@ class Straggler:
         held = next((one for one in throttled(snapshot) if one.state.rank == first.rank), None)
         if held is not None and held.hot:
             return "thermal_throttle", f"; {held.says}", held.advice
-        pressed = starved(snapshot, culprits, lost)
+        pressed = starved(snapshot, culprits, lost, self.explained_ratio, self.starved_ratio)
         if pressed is not None:
             return "host_pressure", f"; {pressed.says}", NEXT["host_pressure"].format(first.host, first.pid)
         if of_data >= self.input_ratio:
@@ -233,7 +242,7 @@ class Straggler:
         """The host whose link is slow."""
         if not held_up(steps, snapshot.baseline, self.grown_ratio, self._exposed_ratio(snapshot)):
             return None
-        accused = slow_host(snapshot, self.quicker_ratio)
+        accused = slow_host(snapshot, self.quicker_ratio, self.busy_seconds)
         if accused is None:
             return None
         exposed, seconds, good = took(steps, snapshot.baseline)

@@ -11,6 +11,7 @@ from typing import TypeVar
 import aiohttp
 
 import zmon
+from zmon.doctor import thresholds
 from zmon.doctor.check import TIMEOUT_SECONDS, Check, counted, listed
 from zmon.errors import NotServed, Unreachable
 from zmon.schema.agent import AgentStatus
@@ -82,7 +83,7 @@ def checks(seen: Seen) -> list[Check]:
     if isinstance(seen.health, Unreachable):
         found.append(Check("agents", False, str(seen.health), "Is the hub a zmon of this version?"))
     else:
-        found += _health(seen.hub, seen.health) + agents(seen.health.agents)
+        found += _health(seen.hub, seen.health) + agents(seen.health.agents) + thresholds.checks(seen.health)
     return found + detectors(seen.detectors)
 
 

@@ -16,12 +16,13 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
-from zmon import detectors
+from zmon.detectors import Detector
+from zmon.detectors.suppression import Spoken, suppress
 from zmon.errors import Unreachable
 from zmon.hub.agent_link import FORGET_SECONDS, AgentLink
 from zmon.hub.api.answers import Answers
 from zmon.hub.api.incidents import IncidentAnswers
-from zmon.hub.api.view import view
+from zmon.hub.api.view import job_state, view
 from zmon.hub.config import HubConfig
 from zmon.hub.gathering import Gathering
 from zmon.hub.incidents.collector import Incidents
@@ -30,6 +31,7 @@ from zmon.hub.journal import Journal
 from zmon.job.timeline import snapshots
 from zmon.schema.agent import AgentReport
 from zmon.schema.api import SnapshotRequest, SuspectsRequest, endpoints
+from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
 from zmon.schema.snapshot import Snapshot
 from zmon.web import client
@@ -44,6 +46,7 @@ class Hub:
 
     def __init__(self, config: HubConfig) -> None:
         self._config = config
+        self.detectors = config.detectors
         self.links = [AgentLink(url) for url in config.agents]
         self.journal = Journal(config.data_dir / "findings.jsonl")
         self.books = Books(config.data_dir)
@@ -138,9 +141,7 @@ class Hub:
         lined_up = snapshots(reports, silent, [link.status() for link in self.links], now, hardware)
         self.snapshots = tuple(self._with_steps(snapshot, reports) for snapshot in lined_up)
         for snapshot in self.snapshots:
-            for detector in detectors.ALL:
-                with self._apart(detector.name, snapshot.job_id):
-                    self._take(snapshot, detector, now)
+            self._conclude(snapshot, now)
             self._gathering.what_is_new(session, snapshot)
         if all(link.report or link.silent_seconds > FORGET_SECONDS for link in self.links):
             self._forget_gone_jobs(now)
@@ -153,6 +154,8 @@ class Hub:
             stalled = bool(self.journal.of(snapshot.job_id, "stall"))
             snapshot = self.books.of(snapshot).add(snapshot, reports, stalled)
             self.books.curves.learn(snapshot)
+            state = job_state(snapshot, self.journal.of(snapshot.job_id, "stall"))
+            return self.books.with_efficiency(snapshot, state)
         return snapshot
 
     @contextlib.contextmanager
@@ -168,16 +171,28 @@ class Hub:
         else:
             self.failed.pop((what, job_id), None)
 
-    def _take(self, snapshot: Snapshot, detector: detectors.Detector, now: float) -> None:
+    def _conclude(self, snapshot: Snapshot, now: float) -> None:
+        """What the detectors say of one job, each fault once."""
+        verdicts: dict[str, tuple[Finding, ...]] = {}
+        for detector in self.detectors:
+            with self._apart(detector.name, snapshot.job_id):
+                verdicts[detector.name] = detector.detect(snapshot)
+        spoken = suppress(verdicts)
+        for detector in self.detectors:
+            if detector.name in verdicts:
+                with self._apart(f"journal of {detector.name}", snapshot.job_id):
+                    self._take(snapshot, detector, spoken, now)
+
+    def _take(self, snapshot: Snapshot, detector: Detector, spoken: Spoken, now: float) -> None:
         """What one detector says of one job goes to the journal, and what it no longer says."""
-        found = detector.detect(snapshot)
+        name, found = detector.name, spoken.findings[detector.name]
         for finding in found:
             if self.journal.conclude(finding, now, detector.separate):
                 log.warning("%s %s: %s", finding.severity, finding.cause, finding.summary)
         if detector.separate or not found:
-            known = self.journal.of(snapshot.job_id, detector.name)
-            unseen = [finding for finding in known if not detector.sees(snapshot, finding)]
-            self.journal.settle(snapshot.job_id, detector.name, now, [f.id for f in (*found, *unseen)])
+            known = () if name in spoken.resolved else self.journal.of(snapshot.job_id, name)
+            unseen = [f for f in known if name in spoken.held or not detector.sees(snapshot, f)]
+            self.journal.settle(snapshot.job_id, name, now, [f.id for f in (*found, *unseen)])
 
     def _forget_gone_jobs(self, now: float) -> None:
         """Every agent was heard: a job that none of them knows has been pruned, and nothing is left to be wrong."""

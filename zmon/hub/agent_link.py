@@ -106,6 +106,7 @@ class AgentLink:
             error=self.error,
             sources=self.report.sources if self.report else (),
             version=self.report.version if self.report else None,
+            leases=self.report.leases if self.report else None,
         )
 
 

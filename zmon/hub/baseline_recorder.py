@@ -64,6 +64,20 @@ class Curves:
         except ZmonError as error:
             self._say(name, f"{error}; jobs are judged against what was recorded before")
 
+    def efficiency(self, snapshot: Snapshot, state: str) -> Efficiency | Unknown:
+        """What the job reaches now; else why that is unknown."""
+        now = now_of(snapshot, state)
+        if isinstance(now, Unknown):
+            return now
+        size, seconds = now
+        curve, why = self._read(snapshot)
+        if why:
+            return Unknown(why)
+        try:
+            return curve.efficiency(size.ranks, size.samples, size.samples / seconds)
+        except ArithmeticError as error:
+            return self._useless(curve, error)
+
     def judge(self, snapshot: Snapshot, state: str) -> tuple[Efficiency | Unknown, Expected | Unknown]:
         """What the job reaches now, and what its steps should take; else why that is unknown."""
         now = now_of(snapshot, state)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from zmon.detectors import ALL, Detector
+
 
 @dataclass(frozen=True)
 class HubConfig:
@@ -12,6 +14,7 @@ class HubConfig:
 
     agents: tuple[str, ...]
     data_dir: Path
+    detectors: tuple[Detector, ...] = ALL  # with the thresholds of this site
     interval_seconds: float = 1.0
     alert_interval_seconds: float = 0.25  # while a rank is suspected or a stall goes on
     about_records: int = 8  # of a rank's steps since it was asked last: what a slow rank is told by

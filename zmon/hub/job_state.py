@@ -3,6 +3,7 @@ was planned for them."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,10 +18,14 @@ from zmon.job.efficiency import JobTime
 from zmon.job.history import History
 from zmon.job.time_account import Account
 from zmon.schema.agent import AgentReport
+from zmon.schema.curve import Efficiency, EfficiencySample
 from zmon.schema.flight import Flight
 from zmon.schema.plan import Plan
 from zmon.schema.snapshot import Snapshot
 from zmon.stats import quantile
+
+SAMPLE_SECONDS = 30.0  # some of the stretches that a job's speed is told by
+KEPT_SAMPLES = 240  # two hours: as long as a site may let the detector look back
 
 
 @dataclass
@@ -35,6 +40,8 @@ class Book:
     time: JobTime = field(default_factory=JobTime)
     flights: dict[int, Flight] = field(default_factory=dict)  # gathered for the stall that goes on
     plan: Plan | None = None  # the last that was told
+    efficiency: deque[EfficiencySample] = field(default_factory=lambda: deque(maxlen=KEPT_SAMPLES))
+    efficiency_due: float = 0.0  # when it is looked at next
 
     def __post_init__(self) -> None:
         self.history = History(self.world_size)
@@ -82,6 +89,17 @@ class Books:
             book.account = self.accounts.of(snapshot)
         book.uids |= uids
         return book
+
+    def with_efficiency(self, snapshot: Snapshot, state: str) -> Snapshot:
+        """The Snapshot with what the job reached of what was recorded at its size, as far back as that is known."""
+        book = self.of(snapshot)
+        if snapshot.time >= book.efficiency_due:
+            book.efficiency_due = snapshot.time + SAMPLE_SECONDS
+            now = self.curves.efficiency(snapshot, state)
+            if isinstance(now, Efficiency) and now.recorded:
+                sample = EfficiencySample(snapshot.time, now.ratio, now.recorded, now.scaling, now.name)
+                book.efficiency.append(sample)
+        return replace(snapshot, efficiency=tuple(book.efficiency))
 
     def keep(self, job_ids: Iterable[str]) -> None:
         """Forget all others."""

@@ -10,22 +10,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from zmon.schema.thresholds import Thresholds, Times
 from zmon.stats import quantile
 
 
 @dataclass(frozen=True)
-class Leases:
+class Leases(Thresholds):
     """Seconds by activity, and how a lease is learned from the job."""
 
     init_seconds: float = 1800.0  # loading data, compiling, rendezvous of a large job
-    eval_seconds: float = 1800.0
-    checkpoint_seconds: float = 900.0
+    eval_seconds: float = 1800.0  # over a whole validation set
+    checkpoint_seconds: float = 900.0  # of a large model to a slow store
     train_floor_seconds: float = 1.5  # below it a garbage collection or a page fault would count
-    train_multiple: float = 15.0  # × p99 step: a pause of 10 steps is ordinary
+    train_multiple: Times = 15.0  # × p99 step: a pause of 10 steps is ordinary
     learned_after_steps: int = 5  # before that a training step is judged like initialization
     stay_floor_seconds: float = 60.0  # a job with many short evaluations may do a long one at the end
-    stay_multiple: float = 5.0  # × the longest evaluation, or checkpoint, so far
-    learned_after_stays: int = 3
+    stay_multiple: Times = 5.0  # × the longest evaluation, or checkpoint, so far
+    learned_after_stays: int = 3  # before that evaluations and checkpoints have their whole lease
 
     def seconds(self, activity: str, recent_steps: Sequence[float], stays: Sequence[float] = ()) -> float | None:
         """The lease of an activity; None: it has all time. Given in seconds what the rank's recent steps took, and its

@@ -27,8 +27,8 @@ def hub_page(
 ) -> bytes:
     """Blind, it leaves its heartbeat where it was."""
     page = Page()
-    for alerted in ("zmon_job_efficiency_ratio", "zmon_job_baseline_efficiency_ratio"):
-        page.declare(alerted)  # of no job yet, and an alert that looks at them is armed
+    for name in ("zmon_job_efficiency_ratio", "zmon_job_baseline_efficiency_ratio"):
+        page.declare(name)  # of no job yet, and who asks for them sees that they exist
     for job in jobs:
         page.add("zmon_job_info", 1, job.job_id, job.world_size, extra=free_labels(job.labels))
         page.add("zmon_job_throughput_samples_per_second", job.samples_per_second, job.job_id)

@@ -9,6 +9,7 @@ from zmon.schema.names import SCHEMA
 from zmon.schema.plan import Plan
 from zmon.schema.rank import RankState
 from zmon.schema.step import StepRecord
+from zmon.schema.thresholds import Threshold
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,7 @@ class AgentReport:
     box_dir: str = ""  # where it looks for ranks
     plans: dict[str, Plan] = field(default_factory=dict)  # by the run uid that told it; none if the asker has them
     plans_version: str = ""  # hand it back as `plans`; empty: there are none
+    leases: tuple[Threshold, ...] | None = None  # those its site changed; None: it does not tell
     schema: int = SCHEMA
 
 
@@ -42,3 +44,4 @@ class AgentStatus:
     error: str | None = None
     sources: tuple[SourceStatus, ...] = ()
     version: str | None = None  # of zmon; None: it never answered
+    leases: tuple[Threshold, ...] | None = None  # those its site changed; None: it never answered, or does not tell

@@ -52,6 +52,17 @@ class Efficiency:
 
 
 @dataclass(frozen=True, slots=True)
+class EfficiencySample:
+    """What a job reached at one moment, where something was recorded at its size."""
+
+    time: float  # unix seconds on the hub's host
+    ratio: float  # of what 1.0 is
+    recorded: float  # the same, as recorded; never 0
+    scaling: str  # WEAK or STRONG
+    name: str  # of the curve
+
+
+@dataclass(frozen=True, slots=True)
 class Curve:
     """Of the jobs of one name."""
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from zmon.schema.agent import AgentStatus
 from zmon.schema.aligned_step import AlignedStep, Baseline, Stretch
+from zmon.schema.curve import EfficiencySample
 from zmon.schema.flight import Flight
 from zmon.schema.host import HostWindow
 from zmon.schema.plan import Plan
@@ -31,6 +32,7 @@ class Snapshot:
     baseline: Baseline | None = None  # what a step is like when the job is well; None: not learned yet
     not_finite: Mapping[str, int] = field(default_factory=dict)  # report key → for how many steps NaN on some rank
     flights: Mapping[int, Flight] = field(default_factory=dict)  # by rank; asked for when nothing moves
+    efficiency: tuple[EfficiencySample, ...] = ()  # every half minute of training, oldest first; none: nothing recorded
     plan: Plan | None = None  # of this start, for as many ranks; None: its trainer told none
 
     @property

@@ -49,7 +49,7 @@ def job(windows):
 
 @pytest.mark.parametrize("host", NODES)
 def test_host_behind_a_slow_link_is_named_with_its_device(host):
-    found = slow_host(job(cluster(slow=[host])), 2.5)
+    found = slow_host(job(cluster(slow=[host])), 2.5, 0.1)
     assert (found.host, found.device) == (host, "eth1")
     assert "4.0 MB/s, between the other hosts at 40.0 MB/s (10.0 times as fast)" in found.says
 
@@ -57,13 +57,13 @@ def test_host_behind_a_slow_link_is_named_with_its_device(host):
 def test_host_whose_sending_alone_is_slow_is_named():
     windows = cluster()
     windows[2] = window("node-c", dict.fromkeys(("node-a", "node-b", "node-d"), 2 * MB))
-    assert slow_host(job(windows), 2.5).host == "node-c"
+    assert slow_host(job(windows), 2.5, 0.1).host == "node-c"
 
 
 def test_host_is_named_in_a_ring_where_each_sends_to_one_other():
     rates = {"node-a": 40, "node-b": 4, "node-c": 4, "node-d": 40}  # c is slow: to it, and from it
     windows = [window(h, {NODES[(i + 1) % 4]: rates[h] * MB}) for i, h in enumerate(NODES)]
-    assert slow_host(job(windows), 2.5).host == "node-c"
+    assert slow_host(job(windows), 2.5, 0.1).host == "node-c"
 
 
 @pytest.mark.parametrize(
@@ -79,23 +79,23 @@ def test_host_is_named_in_a_ring_where_each_sends_to_one_other():
     ids=["all well", "all slow", "two hosts", "just seen", "source down", "nothing known"],
 )
 def test_no_host_is_named_when(windows):
-    assert slow_host(snapshot(rank_state(0), hardware=windows), 2.5) is None
+    assert slow_host(snapshot(rank_state(0), hardware=windows), 2.5, 0.1) is None
 
 
 def test_links_so_fast_that_the_kernel_counts_no_time_are_not_slower_than_others():
-    assert slow_host(job(cluster(rate=1e12)), 2.5) is None
-    assert slow_host(job(cluster(slow=["node-b"], rate=1e12)), 2.5).host == "node-b"
+    assert slow_host(job(cluster(rate=1e12)), 2.5, 0.1) is None
+    assert slow_host(job(cluster(slow=["node-b"], rate=1e12)), 2.5, 0.1).host == "node-b"
 
 
 def test_connections_that_were_opened_anew_are_not_compared():
     windows = cluster(slow=["node-b"])
     reopened = replace(windows[1].now.tcp, peers=tuple(replace(p, num_sockets=3) for p in windows[1].now.tcp.peers))
     windows[1] = replace(windows[1], now=replace(windows[1].now, tcp=reopened))
-    assert slow_host(job(windows), 2.5).host == "node-b"  # by what the others send to it
+    assert slow_host(job(windows), 2.5, 0.1).host == "node-b"  # by what the others send to it
 
 
 def test_other_jobs_connections_say_nothing():
-    assert slow_host(replace(job(cluster(slow=["node-b"])), job_id="another"), 2.5) is None
+    assert slow_host(replace(job(cluster(slow=["node-b"])), job_id="another"), 2.5, 0.1) is None
 
 
 def spare(up=True, **changes):

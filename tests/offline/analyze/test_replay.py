@@ -92,3 +92,10 @@ def test_stretch_without_a_record_is_a_point(tmp_path):
     told = [row for row in rows(steps=40) if row["rank"] or row["step"] <= 20]
     picture = heat_map(read([written(tmp_path / "a.jsonl", told)]), 0, columns=4, rows=4)
     assert [shade(cell) for cell in picture.cells[0]] == [" ", " ", "·", "·"]
+
+
+def test_log_is_judged_by_the_thresholds_of_the_site(run):
+    """Rank 2 is slow, and this site minds only who takes ten times as long."""
+    assert (
+        run(rows(slow=2), "--detectors", "{straggler: {slower_ratio: 10}, slowdown: {slow_ratio: 20}}").exit_code == 0
+    )

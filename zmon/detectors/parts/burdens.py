@@ -17,8 +17,6 @@ from zmon.schema.rank import RankState
 from zmon.schema.snapshot import Snapshot
 
 _THERMAL = frozenset(("hw_thermal", "sw_thermal"))
-_EXPLAINED_RATIO = 0.5  # of what was lost: some of it is hidden behind what the process did meanwhile
-_TIMES_OTHERS = 2.0
 
 
 class Throttled(NamedTuple):
@@ -77,15 +75,20 @@ def _reasons(gpu: GpuSample) -> tuple[str, ...]:
     return tuple(sorted(why for why, active in gpu.throttled.items() if active and why != "sync_boost"))
 
 
-def starved(snapshot: Snapshot, culprits: Sequence[RankState], lost_seconds: float) -> Starved | None:
-    """Whether these ranks are all of a host, or of a control group, that alone kept them waiting for what they lost."""
+def starved(
+    snapshot: Snapshot, culprits: Sequence[RankState], lost_seconds: float, explained_ratio: float, times_others: float
+) -> Starved | None:
+    """Whether these ranks are all of a host, or of a control group, that alone kept them waiting for what they lost.
+
+    It explains `explained_ratio` of what was lost at least, and is more than `times_others` what any other shows.
+    """
     if len({r.host for r in culprits}) != 1:
         return None
     window = next((w for w in snapshot.hardware if w.host == culprits[0].host), None)
     if window is None or window.seconds <= 0:
         return None
     ranks = {r.rank for r in culprits}
-    least = _EXPLAINED_RATIO * min(lost_seconds, window.seconds)
+    least = explained_ratio * min(lost_seconds, window.seconds)
     others = [other for other in snapshot.hardware if other is not window]
     here = {r.rank for r in snapshot.known if r.host == window.host}
     waits: list[tuple[str, float, float]] = []  # for what, how long, and the most of the others in as much time
@@ -98,7 +101,7 @@ def starved(snapshot: Snapshot, culprits: Sequence[RankState], lost_seconds: flo
         ("its share of cores, used up", seconds, max(elsewhere, default=0.0))
         for seconds in _held_back(window, snapshot.job_id, inside=ranks)
     ]
-    enough = [(s, what) for what, s, most in waits if s >= least and s > _TIMES_OTHERS * most]
+    enough = [(s, what) for what, s, most in waits if s >= least and s > times_others * most]
     if not enough:
         return None
     longest, what = max(enough)

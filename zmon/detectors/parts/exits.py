@@ -14,10 +14,11 @@ from zmon.schema.finding import Finding
 from zmon.schema.names import Severity
 from zmon.schema.rank import RankState
 from zmon.schema.snapshot import Snapshot
+from zmon.schema.thresholds import Thresholds
 
 
 @dataclass(frozen=True)
-class Limits:
+class Limits(Thresholds):
     """Thresholds in seconds."""
 
     settle_seconds: float = 0.5  # peers die of a death within 50 ms, the launcher ends the rest within 200

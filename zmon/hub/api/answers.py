@@ -111,7 +111,7 @@ class Answers:
                     {snapshot.job_id: detector.inert(snapshot) for snapshot in self._hub.snapshots},
                     errors.get(detector.name),
                 )
-                for detector in detectors.ALL
+                for detector in self._hub.detectors
             ]
         )
 
@@ -125,6 +125,7 @@ class Answers:
             findings_unwritten=hub.journal.error,
             incidents_unwritten=hub.incidents.error,
             version=zmon.__version__,
+            thresholds=detectors.changed(hub.detectors),
         )
 
     async def get_metrics(self, request: web.Request) -> web.Response:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from zmon import detectors
+from zmon.detectors.suppression import suppress
 from zmon.hub.config import HubConfig
 from zmon.hub.job_state import Book
 from zmon.job.time_account import Account
@@ -45,7 +46,7 @@ class Attempt:
     spells: list[Spell]
 
 
-def play(log: StepLog, attempt: int) -> Attempt:
+def play(log: StepLog, attempt: int, judges: Sequence[detectors.Detector] = detectors.ALL) -> Attempt:
     """Every look of one attempt, and what each detector said."""
     ranks = sorted(rank for number, rank in log.records if number == attempt)
     steps = sorted({step for rank in ranks for step in log.records[attempt, rank]})
@@ -55,16 +56,17 @@ def play(log: StepLog, attempt: int) -> Attempt:
     open_: dict[tuple[str, str, tuple[int, ...], tuple[str, ...]], Spell] = {}
     for snapshot in _looks(log, attempt, states, steps, played.book):
         said = {}
-        for detector in detectors.ALL if log.blames else ():
-            for finding in detector.detect(snapshot):
-                said[detector.name, finding.cause, finding.ranks, finding.hosts] = finding
+        spoken = suppress({detector.name: detector.detect(snapshot) for detector in judges} if log.blames else {})
+        for name, findings in spoken.findings.items():
+            for finding in findings:
+                said[name, finding.cause, finding.ranks, finding.hosts] = finding
         for key, finding in said.items():
             spell = open_.get(key)
             if spell is None:
                 spell = open_[key] = Spell(finding, attempt, snapshot.steps[0].step, 0)
                 played.spells.append(spell)
             spell.finding, spell.last_step = finding, snapshot.steps[-1].step
-        for key in [key for key in open_ if key not in said]:
+        for key in [key for key in open_ if key not in said and key[0] not in spoken.held]:
             del open_[key]
     return played
 

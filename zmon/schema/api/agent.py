@@ -10,6 +10,7 @@ from msgspec import UNSET, UnsetType
 from zmon.schema.flight import Flight
 from zmon.schema.host import SourceStatus
 from zmon.schema.names import SCHEMA
+from zmon.schema.thresholds import Threshold
 
 
 class SnapshotRequest(msgspec.Struct, frozen=True):
@@ -93,4 +94,5 @@ class AgentHealth(msgspec.Struct, frozen=True):
     host: str
     down: Sequence[SourceDown]
     sources: Sequence[SourceStatus]
+    leases: Sequence[Threshold] = ()  # those that the site changed
     schema: int = SCHEMA

@@ -9,6 +9,7 @@ import msgspec
 from zmon.schema.agent import AgentStatus
 from zmon.schema.finding import Finding
 from zmon.schema.names import SCHEMA
+from zmon.schema.thresholds import Threshold
 
 
 class FindingsRequest(msgspec.Struct, frozen=True):
@@ -57,4 +58,5 @@ class HubHealth(msgspec.Struct, frozen=True):
     findings_unwritten: str | None = None  # why findings are not written to disk
     incidents_unwritten: str | None = None
     version: str | None = None
+    thresholds: Sequence[Threshold] | None = None  # those that the site changed; None: an older hub
     schema: int = SCHEMA

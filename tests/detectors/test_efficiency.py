@@ -1,0 +1,137 @@
+"""Is the job slower than jobs of its name were at this size, for long enough, and does nothing else say why?"""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.build import NOW, dead, rank_state, snapshot
+from zmon.detectors import ALL
+from zmon.detectors.efficiency import EfficiencyLow
+from zmon.schema.curve import EfficiencySample
+
+EVERY = 30.0  # seconds between two looks
+RANKS = tuple(rank_state(rank) for rank in range(4))
+
+
+def samples(*parts, recorded=0.95):
+    """Minutes of a job and the efficiency it had in them, up to now."""
+    ratios = [ratio for minutes, ratio in parts for _ in range(round(minutes * 60 / EVERY))]
+    first = NOW - EVERY * (len(ratios) - 1)
+    return tuple(EfficiencySample(first + EVERY * n, r, recorded, "weak", "ranker") for n, r in enumerate(ratios) if r)
+
+
+def job(*parts, **others):
+    """A job that was so fast; None: it did not train, or nothing was recorded."""
+    return replace(snapshot(*RANKS), efficiency=samples(*parts, **others))
+
+
+def detect(*parts, **others):
+    return next(iter(EfficiencyLow().detect(job(*parts, **others))), None)
+
+
+def test_job_that_had_95_percent_at_this_size_and_has_80_is_below_its_baseline():
+    found = detect((11, 0.8))
+    assert (found.detector, found.cause, found.severity) == ("efficiency", "below_baseline", "warning")
+    assert (found.ranks, found.hosts, found.runbook) == ((), (), "docs/runbooks.md#below_baseline")
+    assert "reaches 84% of what was recorded at this size of ranker (threshold 90%), for 10 min" in found.summary
+    assert "efficiency is 80.0%, and 95.0% was recorded (weak scaling)" in found.summary
+    assert found.detected - found.onset == pytest.approx(600.0)
+
+
+def test_job_that_became_slow_is_below_its_baseline_once_the_median_has_been_for_ten_minutes():
+    assert detect((20, 0.95), (14, 0.8)) is None
+    assert detect((20, 0.95), (16, 0.8)) is not None
+
+
+def test_evaluation_between_changes_nothing():
+    assert detect((6, 0.8), (3, None), (6, 0.8)) is not None
+
+
+def test_threshold_is_the_sites():
+    (found,) = EfficiencyLow(below_ratio=0.97, lasting_seconds=120.0).detect(job((3, 0.91)))
+    assert "threshold 97%" in found.summary
+
+
+def test_cost_is_what_is_missing_of_the_baseline():
+    on_gpus = tuple(replace(r, device=f"GPU-{r.rank}") for r in RANKS)
+    (found,) = EfficiencyLow().detect(replace(job((11, 0.8)), ranks=on_gpus))
+    assert found.lost_gpu_hours == pytest.approx((1 - 0.8 / 0.95) * 4 * 600 / 3600)
+
+
+# -- quiet -------------------------------------------------------------------------------------------------
+
+
+def test_efficiency_is_quiet_about_a_job_that_reaches_what_was_recorded():
+    assert detect((40, 0.95)) is None
+    assert detect((40, 0.9)) is None
+
+
+def test_efficiency_is_quiet_at_50_percent_where_52_was_recorded():
+    """No figure is good or bad by itself."""
+    assert detect((40, 0.5), recorded=0.52) is None
+
+
+@pytest.mark.parametrize("minutes", [1, 5, 9.5])
+def test_efficiency_is_quiet_about_a_young_job(minutes):
+    assert detect((minutes, 0.3)) is None
+
+
+def test_efficiency_is_quiet_after_a_cold_start():
+    assert detect((2, 0.3), (20, 0.95)) is None
+    assert detect((2, 0.3), (9, 0.95)) is None
+
+
+def test_efficiency_is_quiet_where_no_baseline_is_known():
+    assert EfficiencyLow().detect(snapshot(*RANKS)) == ()
+
+
+@pytest.mark.parametrize("minutes", [1, 4])
+def test_efficiency_is_quiet_about_a_short_dip(minutes):
+    assert detect((20, 0.95), (minutes, 0.2)) is None
+    assert detect((20, 0.95), (minutes, 0.2), (12, 0.95)) is None
+
+
+def test_efficiency_is_quiet_about_what_was_before_a_long_gap():
+    assert detect((15, 0.8), (11, None), (3, 0.8)) is None
+
+
+def test_efficiency_is_quiet_in_a_hub_that_began_a_minute_ago_beside_one_that_did_not():
+    """The other hub speaks, and the rules take the most of both."""
+    assert detect((1, 0.7), recorded=0.82) is None
+    assert detect((30, 0.7), recorded=0.82) is not None
+
+
+def test_efficiency_is_quiet_about_a_job_that_is_over():
+    over = replace(job((20, 0.8)), ranks=tuple(dead(rank) for rank in range(4)))
+    assert EfficiencyLow().detect(over) == ()
+
+
+# -- the end -----------------------------------------------------------------------------------------------
+
+
+def test_fault_is_over_once_the_median_has_been_well_for_ten_minutes():
+    found = detect((20, 0.8))
+    assert not EfficiencyLow().sees(job((20, 0.8), (8, 0.95)), found)
+    assert not EfficiencyLow().sees(job((20, 0.8), (14, 0.95)), found)
+    assert EfficiencyLow().sees(job((20, 0.8), (16, 0.95)), found)
+
+
+def test_fault_is_not_over_in_a_hub_that_began_anew():
+    found = detect((20, 0.8))
+    assert not EfficiencyLow().sees(snapshot(*RANKS), found)
+    assert not EfficiencyLow().sees(job((5, 0.95)), found)
+    assert EfficiencyLow().sees(job((11, 0.95)), found)
+
+
+def test_fault_is_over_with_its_job():
+    over = snapshot(*(dead(rank) for rank in range(4)))
+    assert EfficiencyLow().sees(over, detect((20, 0.8)))
+
+
+def test_efficiency_says_of_whom_it_can_say_nothing():
+    assert EfficiencyLow().inert(job((1, 0.8))) is None
+    assert "nothing was recorded of its name" in EfficiencyLow().inert(snapshot(*RANKS))
+
+
+def test_efficiency_is_a_detector_of_the_hub():
+    assert EfficiencyLow() in ALL

@@ -1,0 +1,60 @@
+"""Each fault is said once: who silences whom, and what happens to what the silenced has open."""
+
+import pytest
+
+from tests.build import finding
+from zmon.detectors import ALL
+from zmon.detectors.suppression import TABLE, suppress
+
+
+def says(detector, severity="warning"):
+    return {detector: (finding(detector=detector, severity=severity),)}
+
+
+def left(*verdicts):
+    """Who still speaks, and who is held."""
+    spoken = suppress({detector.name: () for detector in ALL} | {k: v for told in verdicts for k, v in told.items()})
+    return {name for name, findings in spoken.findings.items() if findings}, spoken.held
+
+
+def test_table_names_detectors_that_there_are():
+    names = {detector.name for detector in ALL}
+    assert {name for row in TABLE for name in (row.by, *row.silenced)} <= names
+
+
+def test_verdicts_that_have_nothing_to_do_with_each_other_are_all_said():
+    assert left(says("straggler"), says("coverage"), says("hardware")) == ({"straggler", "coverage", "hardware"}, set())
+
+
+@pytest.mark.parametrize("naming", ["straggler", "imbalance"])
+def test_slowness_that_somebody_is_named_for_is_said_once_and_the_other_resolves(naming):
+    assert left(says(naming), says("slowdown")) == ({naming}, set())
+
+
+@pytest.mark.parametrize("other", ["straggler", "imbalance", "slowdown", "divergence", "coverage", "hardware"])
+def test_job_below_its_baseline_is_said_only_where_nothing_says_more(other):
+    assert left(says(other), says("efficiency")) == ({other}, set())
+    assert left(says(other, "info"), says("efficiency")) == ({other, "efficiency"}, set())
+
+
+def test_info_silences_nothing():
+    assert left(says("straggler", "info"), says("slowdown")) == ({"straggler", "slowdown"}, set())
+
+
+@pytest.mark.parametrize("other", ["straggler", "imbalance", "slowdown", "efficiency", "input_bound"])
+def test_stall_silences_what_speaks_of_steps_and_leaves_open_what_is(other):
+    assert left(says("stall", "critical"), says(other)) == ({"stall"}, {other})
+
+
+@pytest.mark.parametrize("other", ["divergence", "coverage", "hardware"])
+def test_stall_silences_nothing_that_holds_without_steps(other):
+    assert left(says("stall", "critical"), says(other)) == ({"stall", other}, set())
+
+
+def test_detector_with_nothing_to_say_is_not_held():
+    """What it has open may be over: its ranks are gone."""
+    assert left(says("stall", "critical")) == ({"stall"}, set())
+
+
+def test_slowdown_resolves_during_a_stall_where_somebody_is_named_for_it():
+    assert left(says("stall", "critical"), says("straggler"), says("slowdown")) == ({"stall"}, {"straggler"})

@@ -1,0 +1,71 @@
+"""A site sets thresholds by name; what is no threshold, or no number that it can be, is one line with its key."""
+
+import math
+
+import pytest
+
+from zmon import detectors
+from zmon.detectors.straggler import Straggler
+from zmon.errors import UsageError
+from zmon.job.lease import Leases
+from zmon.schema.thresholds import Threshold, build, changed
+
+
+def test_thresholds_that_are_not_set_keep_their_defaults():
+    assert detectors.configured({}) == detectors.configured(None) == detectors.ALL
+    assert detectors.configured({"stall": None}) == detectors.ALL
+
+
+def test_threshold_that_is_set_is_set_in_its_detector_alone():
+    used = detectors.configured({"straggler": {"slower_ratio": 0.3, "num_steps": 24.0}})
+    assert used[1] == Straggler(slower_ratio=0.3, num_steps=24)
+    assert isinstance(used[1].num_steps, int)
+    assert [*used[:1], *used[2:]] == [*detectors.ALL[:1], *detectors.ALL[2:]]
+
+
+def test_whole_number_may_stand_for_seconds():
+    leases = build(Leases(), {"eval_seconds": 3600}, "leases")
+    assert (leases.eval_seconds, type(leases.eval_seconds)) == (3600.0, float)
+
+
+def test_changed_lists_what_differs_from_the_defaults():
+    used = detectors.configured({"coverage": {"silent_seconds": 30}, "stall": {"cut_seconds": 1.0}})
+    assert detectors.changed(used) == (Threshold("detectors.coverage.silent_seconds", 10.0, 30.0),)
+    assert changed(Leases(), "leases") == ()
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"stragler": {}}, "detectors.stragler: there is no detector of that name; straggler is close. Write one of"),
+        (
+            {"straggler": {"slower_ratoi": 1}},
+            "straggler.slower_ratoi: there is no threshold of that name; slower_ratio",
+        ),
+        ({"straggler": {"name": "x"}}, "detectors.straggler.name: there is no threshold of that name"),
+        ({"straggler": {"slower_ratio": 0}}, "detectors.straggler.slower_ratio: it is 0, and must be more than 0"),
+        ({"straggler": {"slower_ratio": "x"}}, "slower_ratio: it is 'x', which is no number. The default is 0.2"),
+        ({"straggler": {"slower_ratio": True}}, "it is True, which is no number"),
+        ({"straggler": {"slower_ratio": None}}, "it is None, which is no number"),
+        ({"straggler": {"slower_ratio": math.nan}}, "it is nan, which is not finite"),
+        ({"straggler": {"slower_ratio": math.inf}}, "it is inf, which is not finite"),
+        ({"straggler": {"cost_ratio": 1.5}}, "it is 1.5, and must be more than 0 and at most 1"),
+        ({"straggler": {"quicker_ratio": 1}}, "it is 1, and must be more than 1"),
+        ({"straggler": {"num_steps": 1.5}}, "detectors.straggler.num_steps: it is 1.5, and counts whole ones"),
+        ({"straggler": {"alike_ratio": 3}}, "detectors.straggler: alike_ratio is 3, more than quicker_ratio, 2.5"),
+        ({"slowdown": {"over_ratio": 1.4}}, "detectors.slowdown: over_ratio is 1.4, more than slow_ratio, 1.3"),
+        ({"straggler": 0.3}, "detectors.straggler: it is 0.3, and takes names with values"),
+        ([], "detectors: it is [], and takes names with values"),
+    ],
+)
+def test_what_is_no_threshold_is_refused_in_a_line_with_its_dotted_key(settings, says):
+    with pytest.raises(UsageError) as refused:
+        detectors.configured(settings)
+    assert says in str(refused.value)
+    assert "docs/thresholds.md" in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_values_are_checked_whoever_builds_a_detector():
+    with pytest.raises(ValueError, match="slower_ratio is -1, and must be more than 0"):
+        Straggler(slower_ratio=-1)

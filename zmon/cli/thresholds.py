@@ -1,0 +1,53 @@
+"""The options that set thresholds: a mapping, in the file of `--config` or as YAML in one line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+import yaml
+
+from zmon import detectors
+from zmon.errors import UsageError
+from zmon.job.lease import Leases
+from zmon.schema.thresholds import PAGE, build
+
+
+class Settings(click.ParamType[Any]):
+    """Builds what holds the thresholds from what a site has set. Raises UsageError, which names the dotted key."""
+
+    name = "yaml"
+
+    def __init__(self, make: Callable[[object, str], object]) -> None:
+        self._make = make
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """From a mapping, or from the text of one; what is built already stays."""
+        key = str(param.name) if param else "settings"
+        if not isinstance(value, str | dict):
+            return value
+        try:
+            return self._make(yaml.safe_load(value) if isinstance(value, str) else value, key)
+        except yaml.YAMLError as error:
+            raise UsageError(
+                f"cannot read --{key}", str(error).splitlines()[0], f"It takes YAML: see {PAGE}"
+            ) from error
+
+
+detectors_option = click.option(
+    "--detectors",
+    type=Settings(lambda settings, _: detectors.configured(settings)),
+    envvar="ZMON_DETECTORS",
+    default="{}",
+    metavar="YAML",
+    help="Thresholds by detector, such as {straggler: {slower_ratio: 0.3}}.",
+)
+leases_option = click.option(
+    "--leases",
+    type=Settings(lambda settings, key: build(Leases(), settings, key)),
+    envvar="ZMON_LEASES",
+    default="{}",
+    metavar="YAML",
+    help="How long a rank may show no progress, such as {eval_seconds: 3600}.",
+)
