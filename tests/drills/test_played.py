@@ -20,7 +20,7 @@ from zmon.drills.play import play
 from zmon.drills.score import Row
 from zmon.drills.session import named, standing
 
-pytestmark = pytest.mark.timeout(400)  # the first of them waits for all
+pytestmark = [pytest.mark.drill, pytest.mark.timeout(400)]  # the first of them waits for all
 SEED = 1
 AT_ONCE = 4  # they mostly sleep
 STEP_SECONDS = 0.1  # long enough that a loaded machine changes it little

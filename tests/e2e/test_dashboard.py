@@ -15,6 +15,8 @@ from dashboards.address import REFRESH_SECONDS
 from tests.e2e.browser import LOOKS, SETTLED, assert_unbroken, keep, opened, walk
 from tests.e2e.conftest import HOST, Job, Running, wait_for
 
+pytestmark = pytest.mark.browser
+
 RANK = 2
 REFRESH_MS = 1000 * REFRESH_SECONDS
 

@@ -16,6 +16,8 @@ from tests.e2e.conftest import Job, Running, wait_for
 from tests.e2e.test_parts import answers
 from zmon.stack.part import free_port
 
+pytestmark = pytest.mark.browser
+
 NOWHERE = "http://127.0.0.1:9"
 
 

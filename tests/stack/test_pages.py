@@ -28,6 +28,8 @@ from zmon.stack import RULES, find_program
 from zmon.stack.config import alertmanager_yaml, prometheus_yaml
 from zmon.stack.part import free_port
 
+pytestmark = pytest.mark.e2e
+
 FOLDER = REPOSITORY / "dashboards/rules"
 SETTLED_SECONDS = 16.0  # scrape, evaluation, what keeps an alert firing, its group's next notification: 15 at most
 STALLED, RESOLVED = "firing: ZmonStall", "resolved: ZmonStall"

@@ -19,6 +19,8 @@ from zmon.stack import RULES, find_program
 from zmon.stack.config import prometheus_yaml
 from zmon.stack.part import free_port
 
+pytestmark = pytest.mark.e2e
+
 SOON_SECONDS = 60
 FOLDER = REPOSITORY / "dashboards/rules"
 DCGM = 'gpu="0",UUID="GPU-a",pci_bus_id="00000000:1B:00.0",device="nvidia0",modelName="NVIDIA H100 80GB HBM3"'
