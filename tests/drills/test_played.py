@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from tests.drills.lives import Watched
-from tests.e2e.conftest import SEEN_SECONDS, SETTLED_SECONDS, wait_for
+from tests.e2e.standing import SEEN_SECONDS, SETTLED_SECONDS, wait_for
 from tests.jobs.conftest import ABORTED_AT_THE_END, TRIES
 from zmon.drills import ALL
 from zmon.drills.casting import cast

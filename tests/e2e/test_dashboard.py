@@ -2,42 +2,36 @@
 
 from __future__ import annotations
 
-import os
 import re
-import signal
 from collections.abc import Iterator
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from dashboards.address import REFRESH_SECONDS
-from tests.e2e.browser import LOOKS, SETTLED, assert_unbroken, keep, opened, walk
-from tests.e2e.conftest import HOST, Job, Running, wait_for
+from tests.e2e.browser import BUSIEST, SETTLED, VIEWS, assert_unbroken, keep, opened, walk
+from tests.e2e.standing import HOST, Job, Running, wait_for
 
 pytestmark = pytest.mark.browser
 
 RANK = 2
+SEEN_IN = {"light": VIEWS, "dark": BUSIEST, "phone": BUSIEST}
 REFRESH_MS = 1000 * REFRESH_SECONDS
-
-
-@pytest.fixture
-def page() -> Iterator[Page]:
-    """A tab on a laptop."""
-    with opened() as tab:
-        yield tab
 
 
 @pytest.fixture
 def stalled(stack: Running, training: Job) -> Iterator[Job]:
     """A job of which one rank was stopped, and somebody was told."""
-    pid = stack.ranks(training.job_id)[RANK]["pid"]
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        wait_for("a page", lambda: stack.webhook.alerts(training.job_id, "firing"), 20)
+    with stack.stopped(training, RANK) as struck:
+        wait_for("a page", lambda: stack.webhook.alerts(training.job_id, "firing", struck), 20)
         yield training
-    finally:
-        os.kill(pid, signal.SIGCONT)
+
+
+def test_an_unknown_job_is_not_called_healthy(stack: Running, page: Page) -> None:
+    page.goto(f"{stack.urls['dashboard']}/?job_id=no-such-job")
+    expect(page.get_by_test_id("zmon-banner")).to_contain_text("no-such-job", timeout=30_000)
+    expect(page.get_by_test_id("zmon-banner")).not_to_contain_text("HEALTHY")
 
 
 def test_step_time_moves_and_a_stopped_rank_is_named(stack: Running, training: Job, page: Page) -> None:
@@ -49,49 +43,43 @@ def test_step_time_moves_and_a_stopped_rank_is_named(stack: Running, training: J
     seen = {step_time.inner_text()}
     wait_for("the step time moves", lambda: seen.add(step_time.inner_text()) or len(seen) > 1, 20)
 
-    pid = stack.ranks(training.job_id)[RANK]["pid"]
-    os.kill(pid, signal.SIGSTOP)
-    try:
+    with stack.stopped(training, RANK):
         expect(banner).to_contain_text("STALLED", timeout=10_000)
         expect(banner).to_contain_text(f"rank {RANK} on {HOST}")
         expect(banner).to_contain_text("rank_frozen")
         expect(page.get_by_test_id(f"zmon-rank-{RANK}")).to_contain_text("culprit", timeout=10_000)
         expect(step_time).to_contain_text("none for", timeout=10_000)
-    finally:
-        os.kill(pid, signal.SIGCONT)
     expect(banner).to_contain_text("HEALTHY", timeout=40_000)
 
 
-@pytest.mark.timeout(400)
-def test_every_view_can_be_read_while_a_job_lives_and_while_it_stalls(stack: Running, training: Job) -> None:
-    """In both themes and on a phone."""
+def test_every_view_can_be_read_while_a_job_lives(stack: Running, training: Job, browser: Browser) -> None:
+    """All of them on a laptop; in the dark and on a phone the busiest."""
     asked = f"job_id={training.job_id}&range=5m&rank={RANK}"
     recorded = f'rate(zmon:rank_self_seconds:total{{job_id="{training.job_id}"}}[20s])'
     wait_for("rules have recorded it", lambda: stack.query(recorded), 60)
-    for look in LOOKS:
-        with opened(look) as page:
+    for look, views in SEEN_IN.items():
+        with opened(browser, look) as page:
             page.goto(f"{stack.urls['dashboard']}/job?{asked}")
             expect(page.get_by_test_id("zmon-banner")).to_contain_text("HEALTHY", timeout=30_000)
-            walk(page, f"live-{look}", "HEALTHY")
+            walk(page, f"live-{look}", "HEALTHY", views)
             assert f"job_id={training.job_id}" in page.url
             assert "range=5m" in page.url
-    pid = stack.ranks(training.job_id)[RANK]["pid"]
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        for look in LOOKS:
-            with opened(look) as page:
-                page.goto(f"{stack.urls['dashboard']}/?{asked}")
-                expect(page.get_by_test_id("zmon-banner")).to_contain_text("STALLED", timeout=30_000)
-                walk(page, f"stalled-{look}", "STALLED")
-    finally:
-        os.kill(pid, signal.SIGCONT)
+
+
+def test_every_view_can_be_read_while_a_job_stalls(stack: Running, stalled: Job, browser: Browser) -> None:
+    asked = f"job_id={stalled.job_id}&range=5m&rank={RANK}"
+    for look, views in SEEN_IN.items():
+        with opened(browser, look) as page:
+            page.goto(f"{stack.urls['dashboard']}/?{asked}")
+            expect(page.get_by_test_id("zmon-banner")).to_contain_text("STALLED", timeout=30_000)
+            walk(page, f"stalled-{look}", "STALLED", views)
 
 
 def test_two_clicks_from_an_alert_to_the_row_the_stack_and_the_runbook(
     stack: Running, stalled: Job, page: Page
 ) -> None:
     """The first click is the link in the alert."""
-    (alert,) = stack.webhook.alerts(stalled.job_id, "firing")[:1]
+    *_, alert = stack.webhook.alerts(stalled.job_id, "firing")
     link = alert["annotations"]["dashboard_url"]
     asked = parse_qs(urlsplit(link).query)
     assert asked["job_id"] == [stalled.job_id]
@@ -136,16 +124,12 @@ def test_what_stands_for_a_minute_is_drawn_anew_at_once_when_somebody_is_blamed(
     expect(page.get_by_role("heading", name=f"Rank {RANK}")).to_be_visible(timeout=20_000)
     rows = page.get_by_test_id("stVegaLiteChart").first.locator(".role-axis-label text").filter(has_text="rank")
     expect(rows).to_have_text([f"rank {rank}" for rank in range(4)], timeout=60_000)  # it takes two records
-    pid = stack.ranks(training.job_id)[RANK]["pid"]
-    os.kill(pid, signal.SIGSTOP)
-    try:
+    with stack.stopped(training, RANK):
         runbook = page.get_by_test_id("stExpander").filter(has_text="Runbook: rank_frozen")
         expect(runbook).to_be_visible(timeout=12_000)
         expect(rows.filter(has_text=f"rank {RANK} ◀")).to_be_visible(timeout=12_000)
         wait_for("its row is on top", lambda: _downwards(rows) == [f"rank {RANK} ◀", "rank 0", "rank 1", "rank 3"], 5)
         keep(page, "open-ranks")
-    finally:
-        os.kill(pid, signal.SIGCONT)
 
 
 def test_a_time_range_and_a_host_are_chosen_with_the_mouse_and_go_along(
@@ -179,9 +163,3 @@ def _downwards(texts: Locator) -> list[str]:
     """As a reader sees them: what came later is the last of a drawing, wherever it stands."""
     found = texts.evaluate_all("all => all.map(each => [each.getBoundingClientRect().top, each.textContent])")
     return [text for _, text in sorted(found)]
-
-
-def test_an_unknown_job_is_not_called_healthy(stack: Running, page: Page) -> None:
-    page.goto(f"{stack.urls['dashboard']}/?job_id=no-such-job")
-    expect(page.get_by_test_id("zmon-banner")).to_contain_text("no-such-job", timeout=30_000)
-    expect(page.get_by_test_id("zmon-banner")).not_to_contain_text("HEALTHY")
