@@ -96,7 +96,7 @@ def test_demo_with_a_file_skips_and_names_a_malformed_row(room: Path) -> None:
 
 
 def test_ctrl_c_ends_everything_within_five_seconds_even_with_a_stopped_rank(room: Path) -> None:
-    demo = Demo(room)
+    demo = Demo(room, "--ranks", "2")
     wait_for("the demo trains", lambda: "samples/s" in demo.text, 60)
     ranks = [p for p in psutil.Process(demo.process.pid).children(recursive=True) if p.environ().get("RANK") == "1"]
     ranks[0].suspend()

@@ -100,14 +100,15 @@ def ended(stack: Running, lives: list[Life], tmp_path_factory: pytest.TempPathFa
     """Three jobs that train side by side: one comes to its end, its owner ends the others by Ctrl-C and by SIGTERM."""
     jobs = Jobs(stack, tmp_path_factory.mktemp("ended"), lives)
     by_ending = {
-        ending: jobs.start(ending, (*TRAINER, "--steps", "60") if ending == "finished" else TRAINER, 2)
+        ending: jobs.start(ending, (*TRAINER, "--steps", "60") if ending == "finished" else UNHURRIED, 2)
         for ending in ENDINGS
     }
-    assert by_ending["finished"].process.wait(timeout=90) == 0, by_ending["finished"].log.read_text()
     for ending, number in (("interrupted", signal.SIGINT), ("terminated", signal.SIGTERM)):
         stack.await_steps(by_ending[ending])
         by_ending[ending].signal(number)
+    for ending in ("interrupted", "terminated"):
         by_ending[ending].process.wait(timeout=20)
+    assert by_ending["finished"].process.wait(timeout=90) == 0, by_ending["finished"].log.read_text()
     time.sleep(QUIET_SECONDS)
     yield by_ending
     jobs.end()
