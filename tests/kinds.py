@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 KINDS = ("unit", "e2e", "browser", "drill")
-OF_FIXTURES = {  # a test that uses it starts real processes of a job
+OF_FIXTURES = {  # a test that uses it starts Chromium, or real processes of a job
+    "browser": "browser",
     "start_rank": "e2e",
     "zygote": "e2e",
     "torch_zygote": "e2e",

@@ -15,6 +15,7 @@ from tests.kinds import KINDS, NO_UNITS, kind_of
         ("tests/probe/test_plan.py", (), ("start_rank", "tmp_path"), "e2e"),
         ("tests/e2e/test_stall.py", (), (), "e2e"),
         ("tests/e2e/test_dashboard.py", ("browser", "slow"), ("stack",), "browser"),
+        ("tests/e2e/test_dashboard.py", (), ("stack", "browser", "page"), "browser"),
         ("tests/drills/test_hosts.py", ("drill", "timeout"), ("start_rank",), "drill"),
     ],
 )

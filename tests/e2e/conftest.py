@@ -144,14 +144,19 @@ def healing_jobs(stack: Running, tmp_path_factory: pytest.TempPathFactory) -> It
         all_is_accounted_for(stack, life)
 
 
+def healed(stack: Running, jobs: Jobs) -> Job:
+    """The bundled trainer on four ranks, past its first steps, with nothing against it."""
+    if not jobs.started or jobs.started[-1].process.poll() is not None:
+        stack.await_steps(jobs.start(f"healing-{len(jobs.started)}", UNHURRIED, 4))
+    job = jobs.started[-1]
+    wait_for(f"nothing stands against {job.job_id}", lambda: not stack.findings(job.job_id), 30)
+    return job
+
+
 @pytest.fixture
 def training(stack: Running, healing_jobs: Jobs) -> Job:
-    """The bundled trainer on four ranks, past its first steps, with nothing against it; shared, so leave it healthy."""
-    started = healing_jobs.started
-    if not started or started[-1].process.poll() is not None:
-        stack.await_steps(healing_jobs.start(f"healing-{len(started)}", UNHURRIED, 4))
-    stack.await_health(started[-1])
-    return started[-1]
+    """The job that heals, healthy; shared, so have every rank of it go on."""
+    return healed(stack, healing_jobs)
 
 
 @pytest.fixture(scope="package")

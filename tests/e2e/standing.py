@@ -90,9 +90,8 @@ class Running:
             60,
         )
 
-    def await_health(self, job: Job) -> None:
-        """Wait until nothing stands against a job, and whoever was paged about it knows."""
-        wait_for(f"nothing stands against {job.job_id}", lambda: not self.findings(job.job_id), 30)
+    def await_silence(self, job: Job) -> None:
+        """Wait until no alert about a job fires any more: only then is the next fault a new page."""
         firing = f'ALERTS{{alertstate="firing", job_id="{job.job_id}"}}'
         wait_for(f"no alert about {job.job_id} fires", lambda: not self.query(firing), 60)
 

@@ -11,7 +11,8 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from dashboards.address import REFRESH_SECONDS
 from tests.e2e.browser import BUSIEST, SETTLED, VIEWS, assert_unbroken, keep, opened, walk
-from tests.e2e.standing import HOST, Job, Running, wait_for
+from tests.e2e.conftest import healed
+from tests.e2e.standing import HOST, Job, Jobs, Running, wait_for
 
 pytestmark = pytest.mark.browser
 
@@ -20,12 +21,14 @@ SEEN_IN = {"light": VIEWS, "dark": BUSIEST, "phone": BUSIEST}
 REFRESH_MS = 1000 * REFRESH_SECONDS
 
 
-@pytest.fixture
-def stalled(stack: Running, training: Job) -> Iterator[Job]:
-    """A job of which one rank was stopped, and somebody was told."""
-    with stack.stopped(training, RANK) as struck:
-        wait_for("a page", lambda: stack.webhook.alerts(training.job_id, "firing", struck), 20)
-        yield training
+@pytest.fixture(scope="module")
+def stalled(stack: Running, healing_jobs: Jobs) -> Iterator[Job]:
+    """A job of which one rank was stopped, and somebody was told; so it stays, for the last tests of this module."""
+    job = healed(stack, healing_jobs)
+    stack.await_silence(job)
+    with stack.stopped(job, RANK) as struck:
+        wait_for("a page", lambda: stack.webhook.alerts(job.job_id, "firing", struck), 20)
+        yield job
 
 
 def test_an_unknown_job_is_not_called_healthy(stack: Running, page: Page) -> None:
@@ -52,6 +55,28 @@ def test_step_time_moves_and_a_stopped_rank_is_named(stack: Running, training: J
     expect(banner).to_contain_text("HEALTHY", timeout=40_000)
 
 
+def test_what_stands_for_a_minute_is_drawn_anew_at_once_when_somebody_is_blamed(
+    stack: Running, training: Job, page: Page
+) -> None:
+    page.goto(f"{stack.urls['dashboard']}/ranks?job_id={training.job_id}&rank={RANK}&range=6h")
+    expect(page.get_by_test_id("zmon-banner")).to_contain_text("HEALTHY", timeout=30_000)
+    expect(page.get_by_role("heading", name=f"Rank {RANK}")).to_be_visible(timeout=20_000)
+    rows = page.get_by_test_id("stVegaLiteChart").first.locator(".role-axis-label text").filter(has_text="rank")
+    expect(rows).to_have_text([f"rank {rank}" for rank in range(4)], timeout=60_000)  # it takes two records
+    with stack.stopped(training, RANK):
+        runbook = page.get_by_test_id("stExpander").filter(has_text="Runbook: rank_frozen")
+        expect(runbook).to_be_visible(timeout=12_000)
+        expect(rows.filter(has_text=f"rank {RANK} ◀")).to_be_visible(timeout=12_000)
+        wait_for("its row is on top", lambda: _downwards(rows) == [f"rank {RANK} ◀", "rank 0", "rank 1", "rank 3"], 5)
+        keep(page, "open-ranks")
+
+
+def _downwards(texts: Locator) -> list[str]:
+    """As a reader sees them: what came later is the last of a drawing, wherever it stands."""
+    found = texts.evaluate_all("all => all.map(each => [each.getBoundingClientRect().top, each.textContent])")
+    return [text for _, text in sorted(found)]
+
+
 def test_every_view_can_be_read_while_a_job_lives(stack: Running, training: Job, browser: Browser) -> None:
     """All of them on a laptop; in the dark and on a phone the busiest."""
     asked = f"job_id={training.job_id}&range=5m&rank={RANK}"
@@ -64,6 +89,33 @@ def test_every_view_can_be_read_while_a_job_lives(stack: Running, training: Job,
             walk(page, f"live-{look}", "HEALTHY", views)
             assert f"job_id={training.job_id}" in page.url
             assert "range=5m" in page.url
+
+
+def test_a_time_range_and_a_host_are_chosen_with_the_mouse_and_go_along(
+    stack: Running, training: Job, page: Page
+) -> None:
+    recorded = f'zmon:job_host:ranks{{job_id="{training.job_id}"}}'
+    wait_for("rules have recorded its hosts", lambda: stack.query(recorded), 60)
+    page.goto(f"{stack.urls['dashboard']}/ranks?job_id={training.job_id}")
+    page.get_by_role("button", name="1h", exact=True).click()
+    page.wait_for_url("**range=1h*")
+    page.get_by_test_id("stPopover").get_by_role("button", name=training.job_id).click()
+    hosts = page.get_by_role("combobox", name="Host")
+    expect(hosts).to_be_visible(timeout=20_000)
+    page.wait_for_timeout(2 * REFRESH_MS)  # what is open stays open while the page is refreshed
+    hosts.fill(HOST)
+    page.get_by_role("option", name=HOST, exact=True).click()
+    page.wait_for_url(f"**host={HOST}*")
+    assert "range=1h" in page.url
+    page.keyboard.press("Escape")
+    expect(page.get_by_test_id("stPopover")).to_contain_text(f"on {HOST}")  # so are the ways to other views by now
+    page.get_by_test_id("stPageLink").get_by_text("Hardware", exact=True).click()
+    page.wait_for_function(SETTLED, arg="Hardware", timeout=20_000)
+    asked = parse_qs(urlsplit(page.url).query)
+    assert (asked["host"], asked["range"]) == ([HOST], ["1h"])
+    expect(page.get_by_test_id("stPopover")).to_contain_text(f"{training.job_id} on {HOST}")
+    assert_unbroken(page, "Hardware")
+    keep(page, "host-hardware")
 
 
 def test_every_view_can_be_read_while_a_job_stalls(stack: Running, stalled: Job, browser: Browser) -> None:
@@ -114,52 +166,3 @@ def test_two_clicks_from_an_alert_to_the_row_the_stack_and_the_runbook(
     expect(page.frame_locator("[data-testid=stIFrame]").get_by_text("rank_frozen").first).to_be_visible(timeout=20_000)
     expect(page.get_by_text("Runbook: rank_frozen").first).to_be_visible(timeout=20_000)
     keep(page, "alert-incident")
-
-
-def test_what_stands_for_a_minute_is_drawn_anew_at_once_when_somebody_is_blamed(
-    stack: Running, training: Job, page: Page
-) -> None:
-    page.goto(f"{stack.urls['dashboard']}/ranks?job_id={training.job_id}&rank={RANK}&range=6h")
-    expect(page.get_by_test_id("zmon-banner")).to_contain_text("HEALTHY", timeout=30_000)
-    expect(page.get_by_role("heading", name=f"Rank {RANK}")).to_be_visible(timeout=20_000)
-    rows = page.get_by_test_id("stVegaLiteChart").first.locator(".role-axis-label text").filter(has_text="rank")
-    expect(rows).to_have_text([f"rank {rank}" for rank in range(4)], timeout=60_000)  # it takes two records
-    with stack.stopped(training, RANK):
-        runbook = page.get_by_test_id("stExpander").filter(has_text="Runbook: rank_frozen")
-        expect(runbook).to_be_visible(timeout=12_000)
-        expect(rows.filter(has_text=f"rank {RANK} ◀")).to_be_visible(timeout=12_000)
-        wait_for("its row is on top", lambda: _downwards(rows) == [f"rank {RANK} ◀", "rank 0", "rank 1", "rank 3"], 5)
-        keep(page, "open-ranks")
-
-
-def test_a_time_range_and_a_host_are_chosen_with_the_mouse_and_go_along(
-    stack: Running, training: Job, page: Page
-) -> None:
-    recorded = f'zmon:job_host:ranks{{job_id="{training.job_id}"}}'
-    wait_for("rules have recorded its hosts", lambda: stack.query(recorded), 60)
-    page.goto(f"{stack.urls['dashboard']}/ranks?job_id={training.job_id}")
-    page.get_by_role("button", name="1h", exact=True).click()
-    page.wait_for_url("**range=1h*")
-    page.get_by_test_id("stPopover").get_by_role("button", name=training.job_id).click()
-    hosts = page.get_by_role("combobox", name="Host")
-    expect(hosts).to_be_visible(timeout=20_000)
-    page.wait_for_timeout(2 * REFRESH_MS)  # what is open stays open while the page is refreshed
-    hosts.fill(HOST)
-    page.get_by_role("option", name=HOST, exact=True).click()
-    page.wait_for_url(f"**host={HOST}*")
-    assert "range=1h" in page.url
-    page.keyboard.press("Escape")
-    expect(page.get_by_test_id("stPopover")).to_contain_text(f"on {HOST}")  # so are the ways to other views by now
-    page.get_by_test_id("stPageLink").get_by_text("Hardware", exact=True).click()
-    page.wait_for_function(SETTLED, arg="Hardware", timeout=20_000)
-    asked = parse_qs(urlsplit(page.url).query)
-    assert (asked["host"], asked["range"]) == ([HOST], ["1h"])
-    expect(page.get_by_test_id("stPopover")).to_contain_text(f"{training.job_id} on {HOST}")
-    assert_unbroken(page, "Hardware")
-    keep(page, "host-hardware")
-
-
-def _downwards(texts: Locator) -> list[str]:
-    """As a reader sees them: what came later is the last of a drawing, wherever it stands."""
-    found = texts.evaluate_all("all => all.map(each => [each.getBoundingClientRect().top, each.textContent])")
-    return [text for _, text in sorted(found)]

@@ -20,6 +20,7 @@ def pages(stack: Running, job: Job, since: float) -> list[str]:
 
 
 def test_a_stall_is_one_page_when_hub_agent_and_prometheus_die_under_it(stack: Running, training: Job) -> None:
+    stack.await_silence(training)
     with stack.stopped(training, 2) as struck:
         wait_for("a page", lambda: pages(stack, training, struck), 15)
         for word, door in (

@@ -35,6 +35,7 @@ def assert_paged(stack: Running, job: Job, rank: int, struck: float) -> None:
 @pytest.mark.parametrize("rank", [pytest.param(0, marks=pytest.mark.slow), 2])
 def test_stopped_rank_is_named_paged_and_resolved(stack: Running, training: Job, rank: int) -> None:
     pid = stack.ranks(training.job_id)[rank]["pid"]
+    stack.await_silence(training)
     with stack.stopped(training, rank) as struck:
         found = wait_for("rank_frozen", lambda: finding(stack, training, "rank_frozen", struck), FINDING_SECONDS)
         print(f"fault → finding {time.time() - struck:.1f} s")
