@@ -104,12 +104,12 @@ def ended(stack: Running, lives: list[Life], tmp_path_factory: pytest.TempPathFa
         ending: jobs.start(ending, (*TRAINER, "--steps", "60") if ending == "finished" else UNHURRIED, 2)
         for ending in ENDINGS
     }
-    for ending, number in (("interrupted", signal.SIGINT), ("terminated", signal.SIGTERM)):
-        stack.await_steps(by_ending[ending])
-        by_ending[ending].signal(number)
-    for ending in ("interrupted", "terminated"):
-        by_ending[ending].process.wait(timeout=20)
     assert by_ending["finished"].process.wait(timeout=90) == 0, by_ending["finished"].log.read_text()
+    for ending in ("interrupted", "terminated"):  # no other starts while one ends: starting takes all processors
+        stack.await_steps(by_ending[ending])
+    for ending, number in (("interrupted", signal.SIGINT), ("terminated", signal.SIGTERM)):
+        by_ending[ending].signal(number)
+        by_ending[ending].process.wait(timeout=20)
     time.sleep(QUIET_SECONDS)
     yield by_ending
     jobs.end()
