@@ -1,5 +1,5 @@
 # The commands people and CI run. `make demo` and `make test` install what is missing first.
-.PHONY: help setup setup-dev demo test check drills generate bench bench-overhead bench-dashboard
+.PHONY: help setup setup-dev demo test test-all test-slow check drills generate bench bench-overhead bench-dashboard
 .PHONY: test-matrix
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
@@ -9,7 +9,9 @@ BIN := .venv/bin
 
 help:
 	@echo "make demo [DURATION=seconds] [DATA=file.tsv]   a monitored training job on this machine"
-	@echo "make test                                      all tests"
+	@echo "make test                                      tests: one of each kind, real jobs and a browser included (10 minutes)"
+	@echo "make test-all                                  all tests"
+	@echo "make test-slow                                 what make test leaves out"
 	@echo "make check                                     format, lint, types, layers, alert rules"
 	@echo "make drills                                    faults in real jobs: who is blamed, and how fast (hours)"
 	@echo "make bench                                     what agent and hub cost, how soon a slow rank is named, how fast the trainer is and how it scales (25 minutes)"
@@ -27,7 +29,13 @@ demo: setup
 	@$(BIN)/zmon demo $(if $(DURATION),--seconds $(DURATION)) $(if $(DATA),--data "$(DATA)")
 
 test: setup-dev
-	@$(BIN)/python -m pytest
+	@scripts/test "not slow"
+
+test-all: setup-dev
+	@scripts/test ""
+
+test-slow: setup-dev
+	@scripts/test slow $(if $(UNTIL),-p tests.budget --until $(UNTIL))
 
 drills: setup-dev
 	@$(BIN)/zmon drill --all --repeats 3

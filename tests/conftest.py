@@ -1,4 +1,4 @@
-"""Ranks as real processes, and stand-ins for them."""
+"""Ranks as real processes, and stand-ins for them; the kind of each test, and signals as tests need them."""
 
 from __future__ import annotations
 
@@ -18,10 +18,32 @@ from typing import Any
 import pytest
 
 from tests.boxes import StandIn, eventually
+from tests.kinds import kind_of
 from tests.places import REPOSITORY
 from zmon.box import box_path
 from zmon.box.reader import BoxReader
 from zmon.cli.main import main
+
+# Whatever starts the tests in the background or under nohup has them ignore these signals, and what a process ignores
+# its children ignore too: ranks and launchers would never hear of a Ctrl-C. What a process handles is the default again
+# in its children; so the tests themselves go on when their terminal is closed, as nohup wants it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, lambda *_: None)
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest looks for the markers that -m names
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark each test with its kind."""
+    for item in items:
+        marked = [mark.name for mark in item.iter_markers()]
+        try:
+            kind = kind_of(item.nodeid, marked, getattr(item, "fixturenames", ()))
+        except ValueError as error:
+            raise pytest.UsageError(f"{item.nodeid}: {error}") from None
+        if kind not in marked:
+            item.add_marker(kind)
 
 
 class Zygote:

@@ -1,9 +1,12 @@
 """The table comes out, with real ranks and a model of no size."""
 
+import pytest
+
 from bench import trainer
 from bench.dlrm import Shape
 from bench.trainer_job import ways
 
+pytestmark = pytest.mark.e2e
 SHAPE = Shape(pooling=2, tables=3, rows=50, dim=4, global_batch=8, bottom=(5,), top=(6,))
 
 

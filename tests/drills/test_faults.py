@@ -16,6 +16,8 @@ from zmon.drills.host import OneHost
 from zmon.drills.jobs import HERE
 from zmon.errors import PartFailed, ZmonError
 
+pytestmark = pytest.mark.drill
+
 SLEEP = [sys.executable, "-c", "import time; time.sleep(100)"]
 
 

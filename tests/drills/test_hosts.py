@@ -14,6 +14,8 @@ from zmon.drills.session import standing
 from zmon.drills.stage import JobSpec
 from zmon.errors import UsageError
 
+pytestmark = pytest.mark.drill
+
 CONNECT = "import socket, sys; socket.create_connection((sys.argv[1], 1), timeout=0.3)"
 
 needs_hosts = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))

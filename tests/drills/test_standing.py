@@ -14,6 +14,8 @@ from zmon.drills import standing
 from zmon.drills.launched import running
 from zmon.errors import PartFailed
 
+pytestmark = pytest.mark.drill
+
 DRILL = """
 import sys, time
 from pathlib import Path

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
 from tests.places import REPOSITORY
 
@@ -16,6 +16,7 @@ SHOTS = REPOSITORY / "build" / "shots"
 LAPTOP, PHONE = {"width": 1280, "height": 1450}, {"width": 390, "height": 844}
 LOOKS = {"light": (LAPTOP, "light"), "dark": (LAPTOP, "dark"), "phone": (PHONE, "dark")}
 VIEWS = ("Cluster", "Job", "Ranks", "Communication", "Scaling", "Hardware", "Incidents", "Compare", "Armed")
+BUSIEST = ("Job", "Ranks")  # the widest table, the most charts, the longest text
 OF_ALL = ("Cluster", "Armed")  # they speak of other tests' jobs as well
 # All of this view is there, nothing is of another, and every chart has been drawn.
 SETTLED = """view => document.querySelector('[data-testid=zmon-seen]')?.textContent.startsWith(view)
@@ -24,18 +25,16 @@ SETTLED = """view => document.querySelector('[data-testid=zmon-seen]')?.textCont
 
 
 @contextmanager
-def opened(look: str = "light") -> Iterator[Page]:
-    """A tab."""
+def opened(browser: Browser, look: str = "light") -> Iterator[Page]:
+    """A tab of somebody who was not there before."""
     size, theme = LOOKS[look]
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield browser.new_page(viewport=size, color_scheme=theme)
-        browser.close()
+    with browser.new_context(viewport=size, color_scheme=theme) as visitor:
+        yield visitor.new_page()
 
 
-def walk(page: Page, name: str, expected: str) -> None:
-    """Through all views by their links; each says `expected`, breaks not, and leaves its picture."""
-    for view in VIEWS:
+def walk(page: Page, name: str, expected: str, views: Sequence[str] = VIEWS) -> None:
+    """Through views by their links; each says `expected`, breaks not, and leaves its picture."""
+    for view in views:
         page.get_by_test_id("stPageLink").get_by_text(view, exact=True).click()
         page.wait_for_function(f"location.pathname == '/{view.lower()}'")
         said = expected if view not in OF_ALL else re.compile("[A-Z]{5}")

@@ -1,8 +1,11 @@
-"""One standing stack for all end-to-end tests: real Prometheus, Alertmanager, agent, hub, dashboard, and a webhook."""
+"""One standing stack for all end-to-end tests: real Prometheus, Alertmanager, agent, hub, dashboard, and a webhook.
+
+One job is trained on it for as long as the tests last, and heals: a test that stops a rank of it has it go on. A test
+that needs a job to start or to end starts one of its own. What each second of a job went to is checked once a module.
+"""
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
@@ -11,94 +14,33 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
-import psutil
 import pytest
 import requests
+from playwright.sync_api import Browser, Page, sync_playwright
 
+from tests.e2e.browser import CHROMIUM, FLAGS, opened
+from tests.e2e.parts import part
+from tests.e2e.standing import (
+    HOST,
+    Job,
+    Jobs,
+    Life,
+    Running,
+    Webhook,
+    all_is_accounted_for,
+    read_ready_file,
+    wait_for,
+)
 from tests.places import REPOSITORY
+from tests.stack.quick import quick_alertmanager, quick_prometheus
 
-HOST = "node-a"
-SETTLED_SECONDS = 7.0  # after its end, when all that will be told of its last steps is
-SEEN_SECONDS = 0.5  # a death is seen when the agent looks next, ten times a second; here others work beside it
-
-
-def wait_for(what: str, probe: Callable[[], Any], seconds: float) -> Any:
-    """The first true answer of `probe`; fails with `what` after so many seconds."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        answer = probe()
-        if answer:
-            return answer
-        time.sleep(0.05)
-    raise AssertionError(f"not within {seconds:g} s: {what}")
-
-
-@dataclass
-class Webhook:
-    """What Alertmanager sent, with the time it came."""
-
-    port: int = 0
-    calls: list[tuple[float, dict[str, Any]]] = field(default_factory=list)
-
-    def alerts(self, job_id: str, status: str) -> list[dict[str, Any]]:
-        """Alerts about one job, by status: firing or resolved."""
-        every = (alert for _, call in self.calls for alert in call["alerts"])
-        return [a for a in every if a["labels"].get("job_id") == job_id and a["status"] == status]
-
-
-@dataclass
-class Running:
-    """A running stack and how to talk to it."""
-
-    urls: dict[str, str]
-    env: dict[str, str]
-    webhook: Webhook
-
-    def findings(self, job_id: str, active: bool = True) -> list[dict[str, Any]]:
-        """Findings about one job."""
-        query = {"job_id": job_id, "active": int(active)}
-        return requests.get(f"{self.urls['hub']}/api/v1/findings", params=query, timeout=5).json()["findings"]
-
-    def job(self, job_id: str) -> dict[str, Any] | None:
-        """The hub's view of one job."""
-        jobs = requests.get(f"{self.urls['hub']}/api/v1/jobs", timeout=5).json()["jobs"]
-        return next((j for j in jobs if j["job_id"] == job_id), None)
-
-    def ranks(self, job_id: str) -> dict[int, dict[str, Any]]:
-        """The agent's view of one job, by rank."""
-        query = {"job_id": job_id}
-        answer = requests.get(f"{self.urls['agent']}/api/v1/snapshot", params=query, timeout=5).json()
-        return {r["rank"]: r for r in answer["ranks"]}
-
-    def query(self, promql: str) -> list[dict[str, Any]]:
-        """The result vector of a PromQL query."""
-        answer = requests.get(f"{self.urls['prometheus']}/api/v1/query", params={"query": promql}, timeout=5)
-        return answer.json()["data"]["result"]
-
-    def zmon(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run the command line against this stack."""
-        command = [sys.executable, "-m", "zmon", *arguments]
-        return subprocess.run(command, env=self.env, capture_output=True, text=True, timeout=30, check=False)
-
-
-@dataclass
-class Job:
-    """A training job under torchrun."""
-
-    job_id: str
-    process: subprocess.Popen[bytes]
-    log: Path
-
-    def end(self, number: int = signal.SIGTERM) -> int:
-        """Signal the launcher as its owner would, and wait."""
-        if self.process.poll() is None:
-            self.process.send_signal(number)
-        return self.process.wait(timeout=20)
+HERE = Path(__file__).parent
+PAUSE_SECONDS = "0.1"  # in each step of a job that is only looked at
+TRAINER = ("-m", "trainer", "--preset", "demo")
+UNHURRIED = (str(HERE / "unhurried.py"), PAUSE_SECONDS, "--preset", "demo")
 
 
 @pytest.fixture(scope="package")
@@ -125,7 +67,7 @@ def webhook() -> Iterator[Webhook]:
 
 @pytest.fixture(scope="package")
 def stack(tmp_path_factory: pytest.TempPathFactory, webhook: Webhook) -> Iterator[Running]:
-    """`zmon up`, ready."""
+    """`zmon up`, ready; Prometheus and Alertmanager look more often than they do for people."""
     room = tmp_path_factory.mktemp("stack")
     env = {
         **os.environ,
@@ -146,62 +88,88 @@ def stack(tmp_path_factory: pytest.TempPathFactory, webhook: Webhook) -> Iterato
             90,
         )
         assert process.poll() is None, (room / "up.log").read_text()
-        yield Running(json.loads((room / "ready.json").read_text()), env, webhook)
+        running = Running(read_ready_file(room / "ready.json"), env, webhook)
+        hasten(running, room)
+        yield running
     finally:
         process.send_signal(signal.SIGINT)
         process.wait(timeout=10)
 
 
-@pytest.fixture
-def start_job(stack: Running, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Callable[..., Job]]:
-    """Start the bundled trainer, or a script, under torchrun; whatever is left of it is ended after the test."""
-    started: list[Job] = []
+def hasten(stack: Running, room: Path) -> None:
+    """Give Prometheus and Alertmanager short intervals; they keep them when they are started again."""
+    prometheus, alertmanager = room / "data/prometheus.yml", room / "data/alertmanager.yml"
+    prometheus.write_text(quick_prometheus(prometheus.read_text(), room / "rules"))
+    alertmanager.write_text(quick_alertmanager(alertmanager.read_text()))
+    for word in ("--storage.tsdb.path", "alertmanager.yml"):
+        part(stack, word).send_signal(signal.SIGHUP)
+    rules = f"{stack.urls['prometheus']}/api/v1/status/config"
+    group = f"{stack.urls['alertmanager']}/api/v2/status"
+    wait_for("the quick rules", lambda: str(room / "rules") in requests.get(rules, timeout=5).text, 10)
+    wait_for("the quick groups", lambda: "group_interval: 1s" in requests.get(group, timeout=5).text, 10)
 
-    def start(*arguments: str, ranks: int = 4, job_id: str | None = None, launcher: tuple[str, ...] = ()) -> Job:
-        job_id = job_id or f"{request.node.name.replace('[', '-').replace(']', '')[:50]}-{len(started)}"
-        command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
-        command += [*launcher, *(arguments or ("-m", "trainer", "--preset", "demo"))]
-        log = tmp_path / f"{job_id}.log"
-        with log.open("wb") as out:
-            env = {**stack.env, "ZMON_JOB_ID": job_id}
-            process = subprocess.Popen(command, env=env, stdout=out, stderr=out, start_new_session=True)
-        started.append(Job(job_id, process, log))
-        return started[-1]
+
+@pytest.fixture(scope="module")
+def lives(stack: Running) -> Iterator[list[Life]]:
+    """Of all jobs that end in a module; what their seconds went to is checked after the last of them."""
+    noted: list[Life] = []
+    yield noted
+    for life in noted:
+        all_is_accounted_for(stack, life)
+
+
+@pytest.fixture
+def start_job(
+    stack: Running, lives: list[Life], tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[Callable[..., Job]]:
+    """Start the bundled trainer, or a script, under torchrun; whatever is left of it is ended after the test."""
+    jobs = Jobs(stack, tmp_path, lives)
+    name = request.node.name.replace("[", "-").replace("]", "")[:50]
+
+    def start(*arguments: str, ranks: int = 4, launcher: tuple[str, ...] = ()) -> Job:
+        return jobs.start(f"{name}-{len(jobs.started)}", arguments or TRAINER, ranks, launcher)
 
     yield start
-    lives = []
-    for job in started:
-        with contextlib.suppress(requests.RequestException):  # a test that failed may have left the agent down
-            lives.append((job, stack.ranks(job.job_id).get(0), time.time()))
-        children = psutil.Process(job.process.pid).children(recursive=True) if job.process.poll() is None else []
-        for process in children:
-            with contextlib.suppress(psutil.NoSuchProcess):  # a job that dies by itself is quicker
-                process.kill()
-        if job.process.poll() is None:
-            job.process.kill()
-            job.process.wait(timeout=10)
-    after = time.time()
-    for job, lead, before in lives:
-        if lead is not None:
-            _all_is_accounted_for(stack, job, lead, before, after)
+    jobs.end()
 
 
-def _all_is_accounted_for(stack: Running, job: Job, lead: dict[str, Any], before: float, after: float) -> None:
-    """What each second of a job went to is told once, whatever the test did to it."""
+@pytest.fixture(scope="package")
+def healing_jobs(stack: Running, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Jobs]:
+    """The job that heals; another one where a test that failed ended it."""
+    lives: list[Life] = []
+    jobs = Jobs(stack, tmp_path_factory.mktemp("healing"), lives)
+    yield jobs
+    jobs.end()
+    for life in lives:
+        all_is_accounted_for(stack, life)
 
-    time.sleep(max(0.0, after + SETTLED_SECONDS - time.time()))
-    view = wait_for(f"{job.job_id} is known", lambda: stack.job(job.job_id), 10)
-    told = sum(view["time"].values())
-    print(f"{job.job_id}: {told:.3f} s of {before - lead['start']:.3f} to {after - lead['start']:.3f} s")
-    if lead["attempt"] == 0:  # else it began before this start
-        assert told <= 1.001 * (after - lead["start"]) + SEEN_SECONDS
-    if lead["alive"] and lead["activity"] != "done":
-        assert told >= 0.999 * (before - lead["start"])
+
+def healed(stack: Running, jobs: Jobs) -> Job:
+    """The bundled trainer on four ranks, past its first steps, with nothing against it."""
+    if not jobs.started or jobs.started[-1].process.poll() is not None:
+        stack.await_steps(jobs.start(f"healing-{len(jobs.started)}", UNHURRIED, 4))
+    job = jobs.started[-1]
+    wait_for(f"nothing stands against {job.job_id}", lambda: not stack.findings(job.job_id), 30)
+    return job
 
 
 @pytest.fixture
-def training(stack: Running, start_job: Callable[..., Job]) -> Job:
-    """The bundled trainer on four ranks, past its first steps."""
-    job = start_job()
-    wait_for(f"the job trains, see {job.log}", lambda: (view := stack.job(job.job_id)) and (view["step"] or 0) > 20, 60)
-    return job
+def training(stack: Running, healing_jobs: Jobs) -> Job:
+    """The job that heals, healthy; shared, so have every rank of it go on."""
+    return healed(stack, healing_jobs)
+
+
+@pytest.fixture(scope="package")
+def browser() -> Iterator[Browser]:
+    """One Chromium for all who look."""
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """A tab on a laptop."""
+    with opened(browser) as tab:
+        yield tab

@@ -2,40 +2,39 @@
 
 from __future__ import annotations
 
-import os
 import re
-import signal
 from collections.abc import Iterator
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from dashboards.address import REFRESH_SECONDS
-from tests.e2e.browser import LOOKS, SETTLED, assert_unbroken, keep, opened, walk
-from tests.e2e.conftest import HOST, Job, Running, wait_for
+from tests.e2e.browser import BUSIEST, SETTLED, VIEWS, assert_unbroken, keep, opened, walk
+from tests.e2e.conftest import healed
+from tests.e2e.standing import HOST, Job, Jobs, Running, wait_for
+
+pytestmark = pytest.mark.browser
 
 RANK = 2
+SEEN_IN = {"light": VIEWS, "dark": BUSIEST, "phone": BUSIEST}
 REFRESH_MS = 1000 * REFRESH_SECONDS
 
 
-@pytest.fixture
-def page() -> Iterator[Page]:
-    """A tab on a laptop."""
-    with opened() as tab:
-        yield tab
+@pytest.fixture(scope="module")
+def stalled(stack: Running, healing_jobs: Jobs) -> Iterator[Job]:
+    """A job of which one rank was stopped, and somebody was told; so it stays, for the last tests of this module."""
+    job = healed(stack, healing_jobs)
+    stack.await_silence(job)
+    with stack.stopped(job, RANK) as struck:
+        wait_for("a page", lambda: stack.webhook.alerts(job.job_id, "firing", struck), 20)
+        yield job
 
 
-@pytest.fixture
-def stalled(stack: Running, training: Job) -> Iterator[Job]:
-    """A job of which one rank was stopped, and somebody was told."""
-    pid = stack.ranks(training.job_id)[RANK]["pid"]
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        wait_for("a page", lambda: stack.webhook.alerts(training.job_id, "firing"), 20)
-        yield training
-    finally:
-        os.kill(pid, signal.SIGCONT)
+def test_an_unknown_job_is_not_called_healthy(stack: Running, page: Page) -> None:
+    page.goto(f"{stack.urls['dashboard']}/?job_id=no-such-job")
+    expect(page.get_by_test_id("zmon-banner")).to_contain_text("no-such-job", timeout=30_000)
+    expect(page.get_by_test_id("zmon-banner")).not_to_contain_text("HEALTHY")
 
 
 def test_step_time_moves_and_a_stopped_rank_is_named(stack: Running, training: Job, page: Page) -> None:
@@ -47,49 +46,92 @@ def test_step_time_moves_and_a_stopped_rank_is_named(stack: Running, training: J
     seen = {step_time.inner_text()}
     wait_for("the step time moves", lambda: seen.add(step_time.inner_text()) or len(seen) > 1, 20)
 
-    pid = stack.ranks(training.job_id)[RANK]["pid"]
-    os.kill(pid, signal.SIGSTOP)
-    try:
+    with stack.stopped(training, RANK):
         expect(banner).to_contain_text("STALLED", timeout=10_000)
         expect(banner).to_contain_text(f"rank {RANK} on {HOST}")
         expect(banner).to_contain_text("rank_frozen")
         expect(page.get_by_test_id(f"zmon-rank-{RANK}")).to_contain_text("culprit", timeout=10_000)
         expect(step_time).to_contain_text("none for", timeout=10_000)
-    finally:
-        os.kill(pid, signal.SIGCONT)
     expect(banner).to_contain_text("HEALTHY", timeout=40_000)
 
 
-@pytest.mark.timeout(400)
-def test_every_view_can_be_read_while_a_job_lives_and_while_it_stalls(stack: Running, training: Job) -> None:
-    """In both themes and on a phone."""
+def test_what_stands_for_a_minute_is_drawn_anew_at_once_when_somebody_is_blamed(
+    stack: Running, training: Job, page: Page
+) -> None:
+    page.goto(f"{stack.urls['dashboard']}/ranks?job_id={training.job_id}&rank={RANK}&range=6h")
+    expect(page.get_by_test_id("zmon-banner")).to_contain_text("HEALTHY", timeout=30_000)
+    expect(page.get_by_role("heading", name=f"Rank {RANK}")).to_be_visible(timeout=20_000)
+    rows = page.get_by_test_id("stVegaLiteChart").first.locator(".role-axis-label text").filter(has_text="rank")
+    expect(rows).to_have_text([f"rank {rank}" for rank in range(4)], timeout=60_000)  # it takes two records
+    with stack.stopped(training, RANK):
+        runbook = page.get_by_test_id("stExpander").filter(has_text="Runbook: rank_frozen")
+        expect(runbook).to_be_visible(timeout=12_000)
+        expect(rows.filter(has_text=f"rank {RANK} ◀")).to_be_visible(timeout=12_000)
+        wait_for("its row is on top", lambda: _downwards(rows) == [f"rank {RANK} ◀", "rank 0", "rank 1", "rank 3"], 5)
+        keep(page, "open-ranks")
+
+
+def _downwards(texts: Locator) -> list[str]:
+    """As a reader sees them: what came later is the last of a drawing, wherever it stands."""
+    found = texts.evaluate_all("all => all.map(each => [each.getBoundingClientRect().top, each.textContent])")
+    return [text for _, text in sorted(found)]
+
+
+def test_every_view_can_be_read_while_a_job_lives(stack: Running, training: Job, browser: Browser) -> None:
+    """All of them on a laptop; in the dark and on a phone the busiest."""
     asked = f"job_id={training.job_id}&range=5m&rank={RANK}"
     recorded = f'rate(zmon:rank_self_seconds:total{{job_id="{training.job_id}"}}[20s])'
     wait_for("rules have recorded it", lambda: stack.query(recorded), 60)
-    for look in LOOKS:
-        with opened(look) as page:
+    for look, views in SEEN_IN.items():
+        with opened(browser, look) as page:
             page.goto(f"{stack.urls['dashboard']}/job?{asked}")
             expect(page.get_by_test_id("zmon-banner")).to_contain_text("HEALTHY", timeout=30_000)
-            walk(page, f"live-{look}", "HEALTHY")
+            walk(page, f"live-{look}", "HEALTHY", views)
             assert f"job_id={training.job_id}" in page.url
             assert "range=5m" in page.url
-    pid = stack.ranks(training.job_id)[RANK]["pid"]
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        for look in LOOKS:
-            with opened(look) as page:
-                page.goto(f"{stack.urls['dashboard']}/?{asked}")
-                expect(page.get_by_test_id("zmon-banner")).to_contain_text("STALLED", timeout=30_000)
-                walk(page, f"stalled-{look}", "STALLED")
-    finally:
-        os.kill(pid, signal.SIGCONT)
+
+
+def test_a_time_range_and_a_host_are_chosen_with_the_mouse_and_go_along(
+    stack: Running, training: Job, page: Page
+) -> None:
+    recorded = f'zmon:job_host:ranks{{job_id="{training.job_id}"}}'
+    wait_for("rules have recorded its hosts", lambda: stack.query(recorded), 60)
+    page.goto(f"{stack.urls['dashboard']}/ranks?job_id={training.job_id}")
+    page.get_by_role("button", name="1h", exact=True).click()
+    page.wait_for_url("**range=1h*")
+    page.get_by_test_id("stPopover").get_by_role("button", name=training.job_id).click()
+    hosts = page.get_by_role("combobox", name="Host")
+    expect(hosts).to_be_visible(timeout=20_000)
+    page.wait_for_timeout(2 * REFRESH_MS)  # what is open stays open while the page is refreshed
+    hosts.fill(HOST)
+    page.get_by_role("option", name=HOST, exact=True).click()
+    page.wait_for_url(f"**host={HOST}*")
+    assert "range=1h" in page.url
+    page.keyboard.press("Escape")
+    expect(page.get_by_test_id("stPopover")).to_contain_text(f"on {HOST}")  # so are the ways to other views by now
+    page.get_by_test_id("stPageLink").get_by_text("Hardware", exact=True).click()
+    page.wait_for_function(SETTLED, arg="Hardware", timeout=20_000)
+    asked = parse_qs(urlsplit(page.url).query)
+    assert (asked["host"], asked["range"]) == ([HOST], ["1h"])
+    expect(page.get_by_test_id("stPopover")).to_contain_text(f"{training.job_id} on {HOST}")
+    assert_unbroken(page, "Hardware")
+    keep(page, "host-hardware")
+
+
+def test_every_view_can_be_read_while_a_job_stalls(stack: Running, stalled: Job, browser: Browser) -> None:
+    asked = f"job_id={stalled.job_id}&range=5m&rank={RANK}"
+    for look, views in SEEN_IN.items():
+        with opened(browser, look) as page:
+            page.goto(f"{stack.urls['dashboard']}/?{asked}")
+            expect(page.get_by_test_id("zmon-banner")).to_contain_text("STALLED", timeout=30_000)
+            walk(page, f"stalled-{look}", "STALLED", views)
 
 
 def test_two_clicks_from_an_alert_to_the_row_the_stack_and_the_runbook(
     stack: Running, stalled: Job, page: Page
 ) -> None:
     """The first click is the link in the alert."""
-    (alert,) = stack.webhook.alerts(stalled.job_id, "firing")[:1]
+    *_, alert = stack.webhook.alerts(stalled.job_id, "firing")
     link = alert["annotations"]["dashboard_url"]
     asked = parse_qs(urlsplit(link).query)
     assert asked["job_id"] == [stalled.job_id]
@@ -124,62 +166,3 @@ def test_two_clicks_from_an_alert_to_the_row_the_stack_and_the_runbook(
     expect(page.frame_locator("[data-testid=stIFrame]").get_by_text("rank_frozen").first).to_be_visible(timeout=20_000)
     expect(page.get_by_text("Runbook: rank_frozen").first).to_be_visible(timeout=20_000)
     keep(page, "alert-incident")
-
-
-def test_what_stands_for_a_minute_is_drawn_anew_at_once_when_somebody_is_blamed(
-    stack: Running, training: Job, page: Page
-) -> None:
-    page.goto(f"{stack.urls['dashboard']}/ranks?job_id={training.job_id}&rank={RANK}&range=6h")
-    expect(page.get_by_test_id("zmon-banner")).to_contain_text("HEALTHY", timeout=30_000)
-    expect(page.get_by_role("heading", name=f"Rank {RANK}")).to_be_visible(timeout=20_000)
-    rows = page.get_by_test_id("stVegaLiteChart").first.locator(".role-axis-label text").filter(has_text="rank")
-    expect(rows).to_have_text([f"rank {rank}" for rank in range(4)], timeout=60_000)  # it takes two records
-    pid = stack.ranks(training.job_id)[RANK]["pid"]
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        runbook = page.get_by_test_id("stExpander").filter(has_text="Runbook: rank_frozen")
-        expect(runbook).to_be_visible(timeout=12_000)
-        expect(rows.filter(has_text=f"rank {RANK} ◀")).to_be_visible(timeout=12_000)
-        wait_for("its row is on top", lambda: _downwards(rows) == [f"rank {RANK} ◀", "rank 0", "rank 1", "rank 3"], 5)
-        keep(page, "open-ranks")
-    finally:
-        os.kill(pid, signal.SIGCONT)
-
-
-def test_a_time_range_and_a_host_are_chosen_with_the_mouse_and_go_along(
-    stack: Running, training: Job, page: Page
-) -> None:
-    recorded = f'zmon:job_host:ranks{{job_id="{training.job_id}"}}'
-    wait_for("rules have recorded its hosts", lambda: stack.query(recorded), 60)
-    page.goto(f"{stack.urls['dashboard']}/ranks?job_id={training.job_id}")
-    page.get_by_role("button", name="1h", exact=True).click()
-    page.wait_for_url("**range=1h*")
-    page.get_by_test_id("stPopover").get_by_role("button", name=training.job_id).click()
-    hosts = page.get_by_role("combobox", name="Host")
-    expect(hosts).to_be_visible(timeout=20_000)
-    page.wait_for_timeout(2 * REFRESH_MS)  # what is open stays open while the page is refreshed
-    hosts.fill(HOST)
-    page.get_by_role("option", name=HOST, exact=True).click()
-    page.wait_for_url(f"**host={HOST}*")
-    assert "range=1h" in page.url
-    page.keyboard.press("Escape")
-    expect(page.get_by_test_id("stPopover")).to_contain_text(f"on {HOST}")  # so are the ways to other views by now
-    page.get_by_test_id("stPageLink").get_by_text("Hardware", exact=True).click()
-    page.wait_for_function(SETTLED, arg="Hardware", timeout=20_000)
-    asked = parse_qs(urlsplit(page.url).query)
-    assert (asked["host"], asked["range"]) == ([HOST], ["1h"])
-    expect(page.get_by_test_id("stPopover")).to_contain_text(f"{training.job_id} on {HOST}")
-    assert_unbroken(page, "Hardware")
-    keep(page, "host-hardware")
-
-
-def _downwards(texts: Locator) -> list[str]:
-    """As a reader sees them: what came later is the last of a drawing, wherever it stands."""
-    found = texts.evaluate_all("all => all.map(each => [each.getBoundingClientRect().top, each.textContent])")
-    return [text for _, text in sorted(found)]
-
-
-def test_an_unknown_job_is_not_called_healthy(stack: Running, page: Page) -> None:
-    page.goto(f"{stack.urls['dashboard']}/?job_id=no-such-job")
-    expect(page.get_by_test_id("zmon-banner")).to_contain_text("no-such-job", timeout=30_000)
-    expect(page.get_by_test_id("zmon-banner")).not_to_contain_text("HEALTHY")

@@ -9,13 +9,16 @@ import sys
 from collections.abc import Callable, Iterator
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
-from tests.e2e.browser import opened, walk
-from tests.e2e.conftest import Job, Running, wait_for
-from tests.e2e.test_parts import answers
+from tests.e2e.browser import walk
+from tests.e2e.parts import answers
+from tests.e2e.standing import Job, Running, wait_for
 from zmon.stack.part import free_port
 
+pytestmark = pytest.mark.browser
+
+PARTS = ("hub", "prometheus")
 NOWHERE = "http://127.0.0.1:9"
 
 
@@ -39,13 +42,17 @@ def dashboard(stack: Running) -> Iterator[Callable[..., str]]:
         process.wait(timeout=10)
 
 
-@pytest.mark.timeout(300)
-def test_every_view_says_what_does_not_answer(stack: Running, training: Job, dashboard: Callable[..., str]) -> None:
-    for dead in (("hub",), ("prometheus",), ("hub", "prometheus")):
-        base = dashboard(**{part: NOWHERE if part in dead else stack.urls[part] for part in ("hub", "prometheus")})
-        with opened() as page:
-            page.goto(f"{base}/job?job_id={training.job_id}&range=5m")
-            banner = page.get_by_test_id("zmon-banner")
-            for part in dead:
-                expect(banner).to_contain_text(f"ZMON_{part.upper()}_URL", timeout=30_000)
-            walk(page, f"without-{'-'.join(dead)}", "BLIND")
+@pytest.mark.parametrize(
+    "dead",
+    [pytest.param(("hub",), marks=pytest.mark.slow), pytest.param(("prometheus",), marks=pytest.mark.slow), PARTS],
+    ids="-".join,
+)
+def test_every_view_says_what_does_not_answer(
+    stack: Running, training: Job, dashboard: Callable[..., str], page: Page, dead: tuple[str, ...]
+) -> None:
+    base = dashboard(**{part: NOWHERE if part in dead else stack.urls[part] for part in PARTS})
+    page.goto(f"{base}/job?job_id={training.job_id}&range=5m")
+    banner = page.get_by_test_id("zmon-banner")
+    for part in dead:
+        expect(banner).to_contain_text(f"ZMON_{part.upper()}_URL", timeout=30_000)
+    walk(page, f"without-{'-'.join(dead)}", "BLIND")

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.e2e.conftest import wait_for
+from tests.e2e.standing import wait_for
 from tests.places import REPOSITORY
 
 
@@ -70,8 +70,8 @@ def criteo_row(number: int) -> str:
     return "\t".join([str(int(number % 3 == 0)), *integers, *categories])
 
 
-def test_demo_ends_by_itself_with_a_summary(room: Path) -> None:
-    demo = Demo(room, "--seconds", "30")
+def assert_summed_up(demo: Demo) -> None:
+    """It ends by itself, says how it went, and leaves nothing."""
     assert demo.process.wait(timeout=60) == 0, demo.text
     assert "Summary" in demo.text
     assert "time in all_to_all" in demo.text
@@ -79,19 +79,24 @@ def test_demo_ends_by_itself_with_a_summary(room: Path) -> None:
     assert demo.left_behind() == []
 
 
+@pytest.mark.slow  # the one with a file ends in the same way
+def test_demo_ends_by_itself_with_a_summary(room: Path) -> None:
+    assert_summed_up(Demo(room, "--seconds", "30"))
+
+
 def test_demo_with_a_file_skips_and_names_a_malformed_row(room: Path) -> None:
     data = room / "rows.tsv"
     rows = [criteo_row(number) for number in range(40)]
     rows[6] = rows[6].replace("\t", "\tnonsense", 1)
     data.write_text("\n".join(rows) + "\n")
-    demo = Demo(room, "--seconds", "30", "--data", str(data))
-    assert demo.process.wait(timeout=60) == 0, demo.text
+    demo = Demo(room, "--seconds", "25", "--data", str(data))
+    assert_summed_up(demo)
     assert f"trainer: {data}:7: column 2: " in demo.text
     assert "1 malformed of 40 rows skipped" in demo.text
 
 
 def test_ctrl_c_ends_everything_within_five_seconds_even_with_a_stopped_rank(room: Path) -> None:
-    demo = Demo(room)
+    demo = Demo(room, "--ranks", "2")
     wait_for("the demo trains", lambda: "samples/s" in demo.text, 60)
     ranks = [p for p in psutil.Process(demo.process.pid).children(recursive=True) if p.environ().get("RANK") == "1"]
     ranks[0].suspend()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tests.e2e.conftest import HOST, Running, wait_for
+from tests.e2e.standing import HOST, Running, wait_for
 from zmon.doctor.paging import RESEND_SECONDS
 
 

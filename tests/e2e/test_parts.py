@@ -7,33 +7,10 @@ import signal
 import time
 from collections.abc import Callable
 
-import psutil
 import pytest
-import requests
 
-from tests.e2e.conftest import Job, Running, wait_for
-
-
-def part(stack: Running, word: str) -> psutil.Process:
-    """The process of one part of the stack."""
-    data = stack.env["ZMON_DATA_DIR"]
-    boxes = stack.env["ZMON_BOX_DIR"]
-    for process in psutil.process_iter():
-        try:
-            line = " ".join(process.cmdline())
-        except (psutil.NoSuchProcess, psutil.AccessDenied):
-            continue
-        if word in line and (data in line or boxes in line):
-            return process
-    raise AssertionError(f"no process of {word}")
-
-
-def answers(url: str) -> bool:
-    """Whether a URL answers 200."""
-    try:
-        return requests.get(url, timeout=2).status_code == 200
-    except requests.RequestException:
-        return False
+from tests.e2e.parts import answers, part
+from tests.e2e.standing import Job, Running, wait_for
 
 
 @pytest.mark.parametrize(("word", "url"), [("--storage.tsdb.path", "prometheus"), ("alertmanager.yml", "alertmanager")])
@@ -45,30 +22,27 @@ def test_a_killed_part_is_started_again(stack: Running, word: str, url: str) -> 
 
 
 def test_a_killed_hub_keeps_its_finding(stack: Running, training: Job) -> None:
-    pid = stack.ranks(training.job_id)[3]["pid"]
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        before = wait_for("a finding", lambda: stack.findings(training.job_id), 5)
+    with stack.stopped(training, 3) as struck:
+        before = wait_for("a finding", lambda: stack.findings(training.job_id, since=struck), 5)
         part(stack, "zmon hub").kill()
         wait_for("the hub is back", lambda: answers(f"{stack.urls['hub']}/healthz"), 15)
         time.sleep(1)
         assert [f["id"] for f in stack.findings(training.job_id)] == [before[0]["id"]]
-    finally:
-        os.kill(pid, signal.SIGCONT)
     wait_for("the finding resolves", lambda: not stack.findings(training.job_id), 30)
 
 
 def test_a_killed_agent_is_quiet_about_a_healthy_job(stack: Running, training: Job) -> None:
+    killed = time.time()
     part(stack, "zmon agent").kill()
     wait_for("the agent is back", lambda: answers(f"{stack.urls['agent']}/healthz"), 15)
     time.sleep(4)
-    assert stack.findings(training.job_id, active=False) == []
+    assert stack.findings(training.job_id, active=False, since=killed) == []
     assert (stack.job(training.job_id) or {})["state"] == "train"
 
 
 def test_a_restart_by_the_launcher_is_a_warning_and_resolves(stack: Running, start_job: Callable[..., Job]) -> None:
-    job = start_job(launcher=("--max-restarts=1",))
-    wait_for("it trains", lambda: (view := stack.job(job.job_id)) and (view["step"] or 0) > 20, 60)
+    job = start_job("-m", "trainer", "--preset", "demo", ranks=2, launcher=("--max-restarts=1",))
+    stack.await_steps(job)
     os.kill(stack.ranks(job.job_id)[1]["pid"], signal.SIGKILL)
     found = wait_for("a finding", lambda: stack.findings(job.job_id), 5)
     assert (found[0]["cause"], found[0]["severity"], found[0]["ranks"]) == ("rank_exited", "warning", [1])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import requests
 
-from tests.e2e.conftest import Job, Running, wait_for
+from tests.e2e.standing import Job, Running, wait_for
 
 HOT = 2
 SCRIPT = """

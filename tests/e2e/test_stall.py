@@ -5,37 +5,39 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from tests.e2e.conftest import HOST, Job, Running, wait_for
+from tests.e2e.conftest import TRAINER, UNHURRIED
+from tests.e2e.standing import HOST, Job, Jobs, Life, Running, wait_for
 
 FINDING_SECONDS = 5.0  # of issue and drill alike, from the fault to the finding and to the page
+QUIET_SECONDS = 4.0  # in which a finding would have come
+ENDINGS = ("finished", "interrupted", "terminated")
 
 
-def finding(stack: Running, job: Job, cause: str) -> Any:
+def finding(stack: Running, job: Job, cause: str, since: float = 0.0) -> Any:
     """The active finding of that cause, if there is one."""
-    return next((f for f in stack.findings(job.job_id) if f["cause"] == cause), None)
+    return next((f for f in stack.findings(job.job_id, since=since) if f["cause"] == cause), None)
 
 
 def assert_paged(stack: Running, job: Job, rank: int, struck: float) -> None:
     """One firing alert of the stall reached the webhook and names the rank."""
-    alerts = wait_for("a page", lambda: stack.webhook.alerts(job.job_id, "firing"), 2 * FINDING_SECONDS)
+    alerts = wait_for("a page", lambda: stack.webhook.alerts(job.job_id, "firing", struck), 2 * FINDING_SECONDS)
     assert {a["labels"]["alertname"] for a in alerts} == {"ZmonStall"}
     assert alerts[0]["labels"]["severity"] == "critical"
     assert f"rank {rank}" in alerts[0]["annotations"]["summary"]
     print(f"fault → page {time.time() - struck:.1f} s")
 
 
-@pytest.mark.parametrize("rank", [0, 2])
+@pytest.mark.parametrize("rank", [pytest.param(0, marks=pytest.mark.slow), 2])
 def test_stopped_rank_is_named_paged_and_resolved(stack: Running, training: Job, rank: int) -> None:
     pid = stack.ranks(training.job_id)[rank]["pid"]
-    os.kill(pid, signal.SIGSTOP)
-    struck = time.time()
-    try:
-        found = wait_for("rank_frozen", lambda: finding(stack, training, "rank_frozen"), FINDING_SECONDS)
+    stack.await_silence(training)
+    with stack.stopped(training, rank) as struck:
+        found = wait_for("rank_frozen", lambda: finding(stack, training, "rank_frozen", struck), FINDING_SECONDS)
         print(f"fault → finding {time.time() - struck:.1f} s")
         assert found["ranks"] == [rank]
         assert found["hosts"] == [HOST]
@@ -45,40 +47,34 @@ def test_stopped_rank_is_named_paged_and_resolved(stack: Running, training: Job,
         shown = stack.zmon("status")
         assert shown.returncode == 1
         assert f"rank {rank} on {HOST} froze" in " ".join(shown.stdout.split())
-    finally:
-        os.kill(pid, signal.SIGCONT)
     wait_for("the finding resolves", lambda: not stack.findings(training.job_id), 30)
-    wait_for("the alert resolves", lambda: stack.webhook.alerts(training.job_id, "resolved"), 60)
-    assert len({f["id"] for f in stack.findings(training.job_id, active=False)}) == 1
+    wait_for("the alert resolves", lambda: stack.webhook.alerts(training.job_id, "resolved", struck), 60)
+    assert len({f["id"] for f in stack.findings(training.job_id, active=False, since=struck)}) == 1
 
 
 def test_rank_stopped_during_initialization_is_named(stack: Running, start_job: Callable[..., Job]) -> None:
-    job = start_job()
-    ranks = wait_for("rank 0 has a box", lambda: (r := stack.ranks(job.job_id)) and 0 in r and r, 60)
-    pid = ranks[0]["pid"]
-    os.kill(pid, signal.SIGSTOP)
-    struck = time.time()
-    try:
+    job = start_job(ranks=2)
+    wait_for("rank 0 has a box", lambda: 0 in stack.ranks(job.job_id), 60)
+    with stack.stopped(job, 0) as struck:
         found = wait_for("rank_frozen", lambda: finding(stack, job, "rank_frozen"), FINDING_SECONDS)
         assert stack.ranks(job.job_id)[0]["activity"] == "init"
         assert found["ranks"] == [0]
         assert_paged(stack, job, 0, struck)
-    finally:
-        os.kill(pid, signal.SIGCONT)
     wait_for("the finding resolves", lambda: not stack.findings(job.job_id), 30)
 
 
-def test_killed_rank_is_named_and_its_victims_are_not(stack: Running, training: Job) -> None:
-    pid = stack.ranks(training.job_id)[1]["pid"]
-    os.kill(pid, signal.SIGKILL)
+def test_killed_rank_is_named_and_its_victims_are_not(stack: Running, start_job: Callable[..., Job]) -> None:
+    job = start_job(*UNHURRIED, ranks=3)
+    stack.await_steps(job)
+    os.kill(stack.ranks(job.job_id)[1]["pid"], signal.SIGKILL)
     struck = time.time()
-    found = wait_for("rank_exited", lambda: finding(stack, training, "rank_exited"), FINDING_SECONDS)
+    found = wait_for("rank_exited", lambda: finding(stack, job, "rank_exited"), FINDING_SECONDS)
     assert found["ranks"] == [1]
     assert found["severity"] == "critical"  # no restart left
     assert "SIGKILL" in found["summary"]
-    assert_paged(stack, training, 1, struck)
+    assert_paged(stack, job, 1, struck)
     time.sleep(3)  # the peers are gone by now as well
-    assert [f["ranks"] for f in stack.findings(training.job_id)] == [[1]]
+    assert [f["ranks"] for f in stack.findings(job.job_id)] == [[1]]
 
 
 def test_raising_rank_is_named_with_its_exception(stack: Running, start_job: Callable[..., Job], tmp_path: Any) -> None:
@@ -94,23 +90,34 @@ def test_raising_rank_is_named_with_its_exception(stack: Running, start_job: Cal
         "            raise ValueError('bad batch 17')\n"
         "        dist.all_reduce(torch.ones(10))\n"
     )
-    job = start_job(str(script))
+    job = start_job(str(script), ranks=3)
     found = wait_for("rank_exited", lambda: finding(stack, job, "rank_exited"), 60)
     assert found["ranks"] == [2]
     assert "ValueError: bad batch 17" in found["summary"]
 
 
-def test_stall_is_quiet_when_the_run_finishes(stack: Running, start_job: Callable[..., Job]) -> None:
-    job = start_job("-m", "trainer", "--preset", "demo", "--steps", "60")
-    assert job.process.wait(timeout=90) == 0
-    time.sleep(4)
-    assert stack.findings(job.job_id, active=False) == []
-    assert stack.webhook.alerts(job.job_id, "firing") == []
+@pytest.fixture(scope="module")
+def ended(stack: Running, lives: list[Life], tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Job]]:
+    """Three jobs that train side by side: one comes to its end, its owner ends the others by Ctrl-C and by SIGTERM."""
+    jobs = Jobs(stack, tmp_path_factory.mktemp("ended"), lives)
+    by_ending = {
+        ending: jobs.start(ending, (*TRAINER, "--steps", "60") if ending == "finished" else UNHURRIED, 2)
+        for ending in ENDINGS
+    }
+    assert by_ending["finished"].process.wait(timeout=90) == 0, by_ending["finished"].log.read_text()
+    for ending in ("interrupted", "terminated"):  # no other starts while one ends: starting takes all processors
+        stack.await_steps(by_ending[ending])
+    for ending, number in (("interrupted", signal.SIGINT), ("terminated", signal.SIGTERM)):
+        by_ending[ending].signal(number)
+        by_ending[ending].process.wait(timeout=20)
+    time.sleep(QUIET_SECONDS)
+    yield by_ending
+    jobs.end()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_stall_is_quiet_when_the_owner_ends_the_run(stack: Running, training: Job, number: int) -> None:
-    training.end(number)
-    time.sleep(4)
-    assert stack.findings(training.job_id, active=False) == []
-    assert stack.webhook.alerts(training.job_id, "firing") == []
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_stall_is_quiet_when_the_run_finishes_or_its_owner_ends_it(
+    stack: Running, ended: dict[str, Job], ending: str
+) -> None:
+    assert stack.findings(ended[ending].job_id, active=False) == []
+    assert stack.webhook.alerts(ended[ending].job_id, "firing") == []

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import Job, Running, wait_for
+from tests.e2e.standing import Job, Running, wait_for
+from tests.jobs.conftest import ABORTED_AT_THE_END, TRIES
+
+pytestmark = pytest.mark.slow  # that all of a job's life is told once is checked of every job of the other modules
 
 HERE = Path(__file__).parent
 SECONDS = 0.3
@@ -22,11 +26,16 @@ ORDERS = {
 INJECTED = {"data": 20 * SECONDS, "imbalance": 20 * SECONDS, "all_reduce": 20 * SECONDS, "checkpoint": 3.0, "eval": 2.0}
 
 
+@pytest.mark.timeout(TRIES * 100)
 def test_each_delay_shows_in_its_own_share(stack: Running, start_job: Callable[..., Job], tmp_path: Path) -> None:
-    lived = tmp_path / "lived"
-    script = (str(HERE / "delayed.py"), json.dumps(ORDERS), str(HERE / "timed_job.py"), str(lived))
-    job = start_job(*script, ranks=2)
-    wait_for(f"the job ends, see {job.log}", lambda: job.process.poll() is not None, 90)
+    for number in range(TRIES):  # again where torch itself aborted a rank that was through
+        lived = tmp_path / f"lived-{number}"
+        script = (str(HERE / "delayed.py"), json.dumps(ORDERS), str(HERE / "timed_job.py"), str(lived))
+        job = start_job(*script, ranks=2)
+        wait_for(f"the job ends, see {job.log}", lambda job=job: job.process.poll() is not None, 90)
+        if ABORTED_AT_THE_END not in job.log.read_text():
+            break
+        warnings.warn("torch aborted a rank at its very end", stacklevel=1)
     assert job.process.returncode == 0, job.log.read_text()
     view = wait_for("it is done", lambda: (v := stack.job(job.job_id)) and v["state"] == "done" and v, 10)
     wait_for("all is accounted for", lambda: abs(_total(stack, job) - _total(stack, job, 1.5)) < 1e-6, 20)

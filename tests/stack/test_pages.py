@@ -21,6 +21,7 @@ import requests
 from tests import build
 from tests.boxes import eventually
 from tests.places import REPOSITORY
+from tests.stack.quick import quick_alertmanager, quick_prometheus
 from zmon import metrics
 from zmon.hub.journal import Journal
 from zmon.schema.finding import Finding
@@ -28,8 +29,11 @@ from zmon.stack import RULES, find_program
 from zmon.stack.config import alertmanager_yaml, prometheus_yaml
 from zmon.stack.part import free_port
 
+pytestmark = pytest.mark.e2e
+
 FOLDER = REPOSITORY / "dashboards/rules"
 SETTLED_SECONDS = 16.0  # scrape, evaluation, what keeps an alert firing, its group's next notification: 15 at most
+QUICK_SECONDS = 7.0  # the same with short intervals: 4 at most; and Prometheus tells an Alertmanager that is new in 5
 STALLED, RESOLVED = "firing: ZmonStall", "resolved: ZmonStall"
 
 
@@ -69,23 +73,23 @@ class Door(ThreadingHTTPServer):
 class Watchers:
     """Prometheus and Alertmanager as zmon configures them, a hub whose findings the test makes up, and who is told."""
 
-    def __init__(self, room: Path) -> None:
+    def __init__(self, room: Path, quick: bool) -> None:
         self._room = room
+        self.settled_seconds = QUICK_SECONDS if quick else SETTLED_SECONDS
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._told = {"pager": Door(), "desk": Door()}
         self._marks: dict[str, dict[str, int]] = {}
         self._hub, self._agent = Door(self._hub_page), Door(lambda: b"zmon_build_info 1\n")
         self._journal = Journal(room / "findings.jsonl")
         self._at = {name: f"127.0.0.1:{free_port(0)}" for name in ("prometheus", "alertmanager")}
-        (room / "prometheus.yml").write_text(
-            prometheus_yaml(
-                [self._agent.address], self._hub.address, self._at["alertmanager"],
-                [str(FOLDER / name) for name in RULES], "", "",
-            )
-        )  # fmt: skip
-        (room / "alertmanager.yml").write_text(
-            alertmanager_yaml(*(f"http://{self._told[name].address}/" for name in ("pager", "desk")))
-        )
+        rules = [str(FOLDER / name) for name in RULES]
+        prometheus = prometheus_yaml([self._agent.address], self._hub.address, self._at["alertmanager"], rules, "", "")
+        alertmanager = alertmanager_yaml(*(f"http://{self._told[name].address}/" for name in ("pager", "desk")))
+        if quick:
+            prometheus = quick_prometheus(prometheus, room / "rules", kept="1500ms")
+            alertmanager = quick_alertmanager(alertmanager)
+        (room / "prometheus.yml").write_text(prometheus)
+        (room / "alertmanager.yml").write_text(alertmanager)
         self._commands = {
             "prometheus": [
                 find_program("prometheus"),
@@ -166,10 +170,12 @@ class Watchers:
             return False
 
 
-@pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., list[str]]]:
+@pytest.fixture(scope="module", params=[True, pytest.param(False, marks=pytest.mark.slow)], ids=["quick", "shipped"])
+def told(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[..., list[str]]]:
     """A minute of a bad night, all jobs at once; then what who was told of each, and what until the hub came back."""
-    watchers = Watchers(tmp_path_factory.mktemp("pages"))
+    watchers = Watchers(tmp_path_factory.mktemp("pages"), request.param)
     try:
         play(watchers)
         yield watchers.told
@@ -194,19 +200,19 @@ def play(watchers: Watchers) -> None:
     watchers.lift(over)
     watchers.wait_for("pager", "restarting")
     watchers.kill("hub")
-    time.sleep(SETTLED_SECONDS)
+    time.sleep(watchers.settled_seconds)
     watchers.mark("the hub is back")
     watchers.start("hub")
     watchers.kill("prometheus")
     watchers.start("prometheus")
-    time.sleep(SETTLED_SECONDS / 2)
+    time.sleep(watchers.settled_seconds / 2)
     watchers.lift(watched)
     watchers.lift(exited)
-    time.sleep(SETTLED_SECONDS)
+    time.sleep(watchers.settled_seconds)
     watchers.mark("Alertmanager is killed")
     watchers.kill("alertmanager")
     watchers.start("alertmanager")
-    time.sleep(SETTLED_SECONDS)
+    time.sleep(watchers.settled_seconds)
 
 
 def test_refined_verdict_and_warnings_beside_it_are_no_second_page(told):

@@ -16,6 +16,7 @@ from zmon.errors import PartFailed
 from zmon.stack import find_program
 from zmon.stack.part import free_port
 
+pytestmark = pytest.mark.e2e
 HEAD = """
 import asyncio, os, signal, sys, time
 from pathlib import Path

@@ -15,9 +15,12 @@ import requests
 import yaml
 
 from tests.places import REPOSITORY
+from tests.stack.quick import quick_prometheus
 from zmon.stack import RULES, find_program
 from zmon.stack.config import prometheus_yaml
 from zmon.stack.part import free_port
+
+pytestmark = pytest.mark.e2e
 
 SOON_SECONDS = 60
 FOLDER = REPOSITORY / "dashboards/rules"
@@ -67,12 +70,13 @@ def exporter() -> Iterator[str]:
     server.server_close()
 
 
-@pytest.fixture
-def prometheus(exporter: str, tmp_path: Path) -> Iterator[str]:
+@pytest.fixture(params=[True, pytest.param(False, marks=pytest.mark.slow)], ids=["quick", "shipped"])
+def prometheus(request: pytest.FixtureRequest, exporter: str, tmp_path: Path) -> Iterator[str]:
     """A Prometheus with the stack's configuration, whose agent and hub are that page: it is scraped by two jobs."""
     nobody = f"127.0.0.1:{free_port(0)}"
     rules = [str(FOLDER / name) for name in RULES]
-    (tmp_path / "prometheus.yml").write_text(prometheus_yaml([exporter], exporter, nobody, rules, "http://d", "docs"))
+    config = prometheus_yaml([exporter], exporter, nobody, rules, "http://d", "docs")
+    (tmp_path / "prometheus.yml").write_text(quick_prometheus(config, tmp_path) if request.param else config)
     where = f"127.0.0.1:{free_port(0)}"
     command = [find_program("prometheus"), f"--config.file={tmp_path / 'prometheus.yml'}"]
     command += [f"--storage.tsdb.path={tmp_path / 'data'}", f"--web.listen-address={where}"]
@@ -91,10 +95,15 @@ def ask(prometheus: str, path: str, **params: str) -> Any:
         return None
 
 
-def all_rules(prometheus: str) -> list[dict[str, Any]]:
-    """Every rule that Prometheus loaded, with its health; not those of a group whose turn comes in minutes."""
+def soon(prometheus: str) -> list[dict[str, Any]]:
+    """Every group of rules that Prometheus loaded, but those whose turn comes in minutes."""
     groups = (ask(prometheus, "rules") or {"groups": []})["groups"]
-    return [rule for group in groups if group["interval"] < SOON_SECONDS for rule in group["rules"]]
+    return [group for group in groups if group["interval"] < SOON_SECONDS]
+
+
+def all_rules(prometheus: str) -> list[dict[str, Any]]:
+    """Every rule of these, with its health."""
+    return [rule for group in soon(prometheus) for rule in group["rules"]]
 
 
 def under_way(prometheus: str) -> bool:
@@ -110,7 +119,8 @@ def test_rules_beside_exporters_load_and_record_each_value_once(prometheus: str,
     while not under_way(prometheus) or recorded(prometheus) != sorted(RECORDED.items(), key=str):
         assert time.monotonic() < deadline, (recorded(prometheus), log.read_text())
         time.sleep(0.2)
-    time.sleep(10.5)  # each rule once more, now with the series of both jobs
+    slowest = max(group["interval"] for group in soon(prometheus))
+    time.sleep(slowest + 0.5)  # each rule once more, now with the series of both jobs
 
     rules = all_rules(prometheus)
     assert len(rules) > len(RECORDED)

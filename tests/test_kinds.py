@@ -1,0 +1,43 @@
+"""Every test has one kind, and `make test` and `make test-all` between them run each once."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.kinds import KINDS, NO_UNITS, kind_of
+
+
+@pytest.mark.parametrize(
+    ("path", "marked", "fixtures", "kind"),
+    [
+        ("tests/hub/test_journal.py", (), ("tmp_path",), "unit"),
+        ("tests/hub/test_journal.py", ("slow",), (), "unit"),
+        ("tests/probe/test_plan.py", (), ("start_rank", "tmp_path"), "e2e"),
+        ("tests/e2e/test_stall.py", (), (), "e2e"),
+        ("tests/e2e/test_dashboard.py", ("browser", "slow"), ("stack",), "browser"),
+        ("tests/e2e/test_dashboard.py", (), ("stack", "browser", "page"), "browser"),
+        ("tests/drills/test_hosts.py", ("drill", "timeout"), ("start_rank",), "drill"),
+    ],
+)
+def test_kind_is_said_by_markers_then_fixtures_then_folder(path, marked, fixtures, kind):
+    assert kind_of(path, marked, fixtures) == kind
+
+
+@pytest.mark.parametrize(
+    ("path", "marked", "fixtures"),
+    [
+        ("tests/hub/test_journal.py", ("unit", "e2e"), ()),
+        ("tests/probe/test_plan.py", ("unit",), ("torch_zygote",)),
+        ("tests/jobs/test_jobs.py", ("unit",), ()),
+    ],
+)
+def test_test_of_two_kinds_is_refused(path, marked, fixtures):
+    with pytest.raises(ValueError, match=r"it is marked as"):
+        kind_of(path, marked, fixtures)
+
+
+def test_every_test_of_this_run_has_one_kind(request):
+    for item in request.session.items:
+        kinds = [mark.name for mark in item.iter_markers() if mark.name in KINDS]
+        assert len(kinds) == 1, item.nodeid
+        assert kinds != ["unit"] or not item.nodeid.startswith(NO_UNITS), item.nodeid
