@@ -12,9 +12,8 @@ import torch
 import torch.distributed as dist
 
 from tests.conftest import Zygote
-from tests.jobs.conftest import ABORTED_AT_THE_END, TRIES
 from tests.places import REPOSITORY
-from tests.trainer.ranks import run_ranks
+from tests.ranks import ABORTED_AT_THE_END, TRIES, run_ranks
 from trainer.config import Config
 from trainer.keys import changed
 from trainer.presets import demo
@@ -79,7 +78,7 @@ def start(trainer_zygote: Zygote, tmp_path: Path) -> Run:
 def launch(tmp_path: Path) -> Run:
     """Start real ranks with torchrun, or without a launcher when `ranks` is 0, and wait for their end.
 
-    Again where torch itself aborted one that was through (see tests/jobs/conftest.py).
+    Again where torch itself aborted one that was through (see tests/ranks.py).
     """
 
     def run(ranks: int, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tests.conftest import Zygote
-from tests.trainer.ranks import run_ranks
+from tests.ranks import run_ranks
 
 pytestmark = pytest.mark.e2e
 
