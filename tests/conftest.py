@@ -138,8 +138,8 @@ def zygote() -> Iterator[Zygote]:
 
 @pytest.fixture(scope="session")
 def torch_zygote() -> Iterator[Zygote]:
-    """The same with torch, which takes half a second to end."""
-    yield from _zygote("zmon", "torch.distributed")
+    """The same with torch and what the first optimizer of a process loads of it, which takes a second."""
+    yield from _zygote("zmon", "torch.distributed", "torch._dynamo")
 
 
 @pytest.fixture

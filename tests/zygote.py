@@ -1,12 +1,14 @@
 """Forks a rank per script, so that a test of how a process ends does not pay for importing torch each time.
 
-    {"run": script, "env": {…}, "log": file}  →  {"pid": n}
+    {"run": script, "env": {…}, "log": file}  →  {"pid": n}     also "arguments": […] and "errors": file, for its stderr
     {"wait": pid}                             →  {"status": n}     as os.waitpid gives it
 
-A fork is a process like any other: its exceptions go through `sys.excepthook`, its end through `atexit`.
+A fork is a process like any other: its exceptions go through `sys.excepthook`, its end through `atexit`. What was
+imported before the fork is frozen (gc.freeze): a fork with torch in it then ends in 0.3 s instead of 0.8 to 1.4 s.
 """
 
 import ctypes
+import gc
 import importlib
 import json
 import os
@@ -17,8 +19,8 @@ import sys
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
-def serve() -> str:
-    """Answer until a fork is made: returns the script in the fork, and ends the process when nobody asks any more."""
+def serve() -> list[str]:
+    """Answer requests. Returns the script and its arguments in a fork; ends this process when stdin is closed."""
     for line in sys.stdin:
         request = json.loads(line)
         if "wait" in request:
@@ -29,12 +31,12 @@ def serve() -> str:
                 os.setpgrp()
                 ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # none outlives the tests
                 os.environ.update(request["env"])
-                for descriptor, (file, flags) in enumerate(
-                    [(os.devnull, os.O_RDONLY), *[(request["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)] * 2]
-                ):
+                log = request["log"]
+                for descriptor, file in enumerate((os.devnull, log, request.get("errors", log))):
+                    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND if descriptor else os.O_RDONLY
                     os.dup2(os.open(file, flags), descriptor)
                 sys.stdin = open(0, closefd=False)  # noqa: SIM115 - for as long as the process lives
-                return request["run"]
+                return [request["run"], *request.get("arguments", ())]
             answer = {"pid": pid}
         print(json.dumps(answer), flush=True)
     sys.exit()
@@ -43,6 +45,7 @@ def serve() -> str:
 if __name__ == "__main__":
     for module in sys.argv[1:]:  # what takes long to import
         importlib.import_module(module)
-    script = serve()
-    sys.argv = [script]
-    runpy.run_path(script, run_name="__main__")
+    gc.collect()
+    gc.freeze()  # else each fork walks through all of torch once more as it ends
+    sys.argv = serve()
+    runpy.run_path(sys.argv[0], run_name="__main__")

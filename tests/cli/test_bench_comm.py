@@ -8,13 +8,14 @@ import sys
 import pytest
 
 from tests.places import REPOSITORY
+from tests.ranks import run_ranks
 from zmon.offline.comm_bench import links, read
 
 SMALL = ("--largest", "16384")
 LAUNCHER = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=3", "--no-python")
 
 
-def command(tmp_path, *words, timeout=120):
+def execute(tmp_path, *words, timeout=120):
     env = {**os.environ, "PYTHONPATH": str(REPOSITORY), "PYTHON": sys.executable}
     return subprocess.run(
         words, env=env, cwd=tmp_path, text=True, capture_output=True, timeout=timeout, check=False
@@ -22,9 +23,10 @@ def command(tmp_path, *words, timeout=120):
 
 
 def bench_comm(tmp_path, *words):
-    return command(tmp_path, sys.executable, "-m", "zmon", "bench-comm", *words)
+    return execute(tmp_path, sys.executable, "-m", "zmon", "bench-comm", *words)
 
 
+@pytest.mark.e2e
 def test_two_ranks_of_this_node_are_timed(tmp_path):
     told = bench_comm(tmp_path, *SMALL, "--json")
     assert told.returncode == 0, told.stderr
@@ -36,9 +38,10 @@ def test_two_ranks_of_this_node_are_timed(tmp_path):
     assert all(t["seconds"] > 0 for t in measured["timed"])
 
 
+@pytest.mark.e2e
 def test_ranks_of_a_job_on_hosts_of_unlike_size_are_timed_within_and_between(tmp_path):
     rank = f"ZMON_HOST=node-$((RANK / 2)) exec $PYTHON -m zmon bench-comm {' '.join(SMALL)} --out links.json"
-    told = command(tmp_path, *LAUNCHER, "bash", "-c", rank)
+    told = execute(tmp_path, *LAUNCHER, "bash", "-c", rank)
     assert told.returncode == 0, told.stderr
     assert "within a host, 2 ranks" in told.stdout
     assert "between hosts, 2 ranks" in told.stdout
@@ -48,9 +51,21 @@ def test_ranks_of_a_job_on_hosts_of_unlike_size_are_timed_within_and_between(tmp
     assert found.net
 
 
-def test_first_rank_that_is_alone_on_its_host_tells_what_the_others_measured(tmp_path):
-    rank = f"ZMON_HOST=node-$(((RANK + 1) / 2)) exec $PYTHON -m zmon bench-comm {' '.join(SMALL)} --out links.json"
-    told = command(tmp_path, *LAUNCHER, "bash", "-c", rank)
+RANK_OF_ANOTHER_HOST = """
+import os
+from zmon.cli.main import main
+
+os.environ["ZMON_HOST"] = f"node-{(int(os.environ['RANK']) + 1) // 2}"
+main()
+"""
+
+
+@pytest.mark.e2e
+def test_first_rank_that_is_alone_on_its_host_tells_what_the_others_measured(tmp_path, torch_zygote):
+    script = tmp_path / "rank.py"
+    script.write_text(RANK_OF_ANOTHER_HOST)
+    out = str(tmp_path / "links.json")
+    told = run_ranks(torch_zygote, tmp_path / "logs", 3, str(script), "bench-comm", *SMALL, "--out", out)
     assert told.returncode == 0, told.stderr
     assert links(read(tmp_path / "links.json"))["all_reduce"].host
 
@@ -63,13 +78,15 @@ def test_first_rank_that_is_alone_on_its_host_tells_what_the_others_measured(tmp
         (("--largest", "1"), "--largest"),
     ],
 )
-def test_misuse_is_one_line_before_anything_runs(tmp_path, words, says):
-    told = bench_comm(tmp_path, *words)
-    assert told.returncode == 2
-    assert len(told.stderr.splitlines()) == 1
-    assert says in told.stderr
+def test_misuse_is_one_line_before_anything_runs(command, tmp_path, monkeypatch, words, says):
+    monkeypatch.chdir(tmp_path)
+    code, _, err = command("bench-comm", *words)
+    assert code == 2
+    assert len(err.splitlines()) == 1
+    assert says in err
 
 
+@pytest.mark.e2e
 def test_backend_that_fails_is_said_in_one_line(tmp_path, monkeypatch):
     monkeypatch.setenv("GLOO_SOCKET_IFNAME", "nosuch0")
     told = bench_comm(tmp_path, *SMALL)

@@ -88,15 +88,18 @@ def test_no_dashboard_without_streamlit(command, monkeypatch, arguments):
     assert_one_line(err, "pip install 'zmon[dashboard]'")
 
 
+PATIENCE_SECONDS = 30.0  # a busy machine takes long to start a Python
+
+
 def spawn(tmp_path, *arguments):
-    """`zmon …` as a process of its own; one that hangs is ended after five seconds."""
+    """`zmon …` as a process of its own; one that hangs is ended."""
     env = {k: v for k, v in os.environ.items() if not k.startswith("ZMON_")}
     env |= {"ZMON_DATA_DIR": str(tmp_path / "data"), "ZMON_BOX_DIR": str(tmp_path / "boxes")}
     process = subprocess.Popen(
         [sys.executable, "-m", "zmon", *map(str, arguments)],
         cwd=REPOSITORY, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
-    guard = threading.Timer(5.0, process.kill)
+    guard = threading.Timer(PATIENCE_SECONDS, process.kill)
     guard.start()
     return process, guard
 
@@ -115,16 +118,17 @@ def test_port_that_is_taken_is_one_line_and_exit_code_1(tmp_path, name):
         taken.listen()
         port = taken.getsockname()[1]
         code, err = outcome(*spawn(tmp_path, name, "--port", port))
-    assert code == 1, "it was killed after five seconds" if code < 0 else err
+    assert code == 1, "it was killed, for it did not end" if code < 0 else err
     assert_one_line(err, f"127.0.0.1:{port}", "the port is taken", "--port")
 
 
 def test_port_that_is_none_is_misuse(tmp_path):
     code, err = outcome(*spawn(tmp_path, "agent", "--port", 99999))
-    assert code == 2, "it was killed after five seconds" if code < 0 else err
+    assert code == 2, "it was killed, for it did not end" if code < 0 else err
     assert_one_line(err, "99999")
 
 
+@pytest.mark.e2e  # the port is free for whoever is first
 @pytest.mark.parametrize("name", ["agent", "hub"])
 def test_daemon_says_where_it_listens_and_ends_at_sigterm(tmp_path, name):
     port = unused_port()

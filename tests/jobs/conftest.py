@@ -1,4 +1,4 @@
-"""Each job of this directory, run once under `zmon run` and once without it, side by side."""
+"""Each job of this directory, run under `zmon run` or in forks that are watched as under it, and without zmon."""
 
 from __future__ import annotations
 
@@ -7,15 +7,20 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import psutil
 
+from tests.conftest import Zygote
+from tests.jobs import golden
+from tests.jobs.golden import Outcome
+from tests.ranks import ABORTED_AT_THE_END, TRIES, run_ranks
 from zmon.box import box_path
 from zmon.box.reader import BoxReader, Identity, Totals
 from zmon.errors import ZmonError
@@ -24,11 +29,8 @@ from zmon.schema.step import StepRecord
 
 HERE = Path(__file__).parent
 BIN = Path(sys.executable).parent
-SECONDS = 60  # a job takes five to ten
-# What a rank says as torch 2.13 aborts it at its very end, without zmon too: a thread of gloo's gives back the tensors
-# of the last collective (ProcessGroupGloo::runLoop) and asks for the lock of an interpreter that has ended.
-ABORTED_AT_THE_END = "terminate called without an active exception"
-TRIES = 4
+SECONDS = 120  # a job takes five to ten, on a machine that is busy with others a minute
+ENVIRONMENT = {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
 
 
 @dataclass(frozen=True)
@@ -73,61 +75,103 @@ class Box:
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """One run, from outside."""
-
-    exit_code: int
-    stdout: str
-    stderr: str
-    tallies: dict[int, dict[str, Any]]
-
-
-@dataclass(frozen=True)
 class Ran:
-    """A job that ran both ways."""
+    """A job that ran watched, and what it does without zmon: its golden, or a run."""
 
     job: Job
     plain: Outcome
+    plain_is_golden: bool
     watched: Outcome
     boxes: dict[int, Box]
     box_files: set[Path]  # relative to the directory of the boxes
     looks: list[Look]
 
 
+def run_watched(job: Job, room: Path, zygote: Zygote | None = None) -> Ran:
+    """Under `zmon run`, or in forks of the zygote; without zmon only where the golden is of another torch."""
+    plain = golden.read(str(job))
+    if plain is None:
+        return run_both_ways(job, room)
+    return again_if_aborted(job, lambda folder: _watched(job, folder, plain, zygote), room)
+
+
 def run_both_ways(job: Job, room: Path) -> Ran:
-    """Both ways, and again where torch itself aborted a rank that had ended: that says nothing about zmon."""
+    """Under `zmon run` and without it, side by side."""
+
+    def both(folder: Path) -> Ran:
+        with running(job, folder / "plain", []) as plain:
+            ran = _watched(job, folder, None, None)
+            assert wait(plain), f"{job} does not end"
+        return Ran(**vars(ran) | {"plain": outcome(plain.returncode, folder / "plain"), "plain_is_golden": False})
+
+    return again_if_aborted(job, both, room)
+
+
+def again_if_aborted(job: Job, run: Callable[[Path], Ran], room: Path) -> Ran:
+    """Run it again where torch itself aborted a rank that had ended: that says nothing about zmon."""
     for number in range(TRIES):
         (room / str(number)).mkdir()
-        ran = run_side_by_side(job, room / str(number))
-        aborted = [how for how in ("plain", "watched") if ABORTED_AT_THE_END in getattr(ran, how).stderr]
+        ran = run(room / str(number))
+        aborted = [how for how in ("plain", "watched") if ABORTED_AT_THE_END in "\n".join(getattr(ran, how).stderr)]
         if not aborted:
             break
         warnings.warn(f"{job}: torch aborted a rank at its very end ({' and '.join(aborted)})", stacklevel=1)
     return ran
 
 
-def run_side_by_side(job: Job, room: Path) -> Ran:
-    """Start it twice, look at the boxes of the one under `zmon run` until both have ended."""
-    boxes, looks = room / "boxes", []
-    zmon_run = [str(BIN / "zmon"), "run", "--job-id", "job", "--"]
-    with running(job, room / "plain", []) as plain, running(job, room / "watched", zmon_run, boxes) as watched:
-        deadline = time.monotonic() + SECONDS
-        readers: dict[int, BoxReader] = {}
-        while (watched.poll() is None or plain.poll() is None) and time.monotonic() < deadline:
-            looks += look_at(boxes, job.ranks, readers)
-            time.sleep(0.005)
-        for reader in readers.values():
-            reader.close()
-        assert watched.poll() is not None, f"{job} does not end under zmon run"
-        assert plain.poll() is not None, f"{job} does not end"
+def _watched(job: Job, room: Path, plain: Outcome | None, zygote: Zygote | None) -> Ran:
+    boxes, out = room / "boxes", room / "watched"
+    with looking(boxes, job.ranks) as looks:
+        if zygote:
+            out.mkdir()
+            command = [HERE / "watched_rank.py", HERE / f"{job.script}.py", out, *job.arguments]
+            env = ENVIRONMENT | {"ZMON_BOX_DIR": str(boxes), "ZMON_JOB_ID": "job"}
+            ended = run_ranks(zygote, room / "logs", job.ranks, *map(str, command), seconds=SECONDS, **env)
+            (out / "stdout").write_text(ended.stdout)
+            (out / "stderr").write_text(ended.stderr)
+            watched = outcome(ended.returncode, out)
+        else:
+            with running(job, out, [str(BIN / "zmon"), "run", "--job-id", "job", "--"], boxes) as process:
+                assert wait(process), f"{job} does not end under zmon run"
+            watched = outcome(process.returncode, out)
     return Ran(
         job,
-        outcome(plain.returncode, room / "plain"),
-        outcome(watched.returncode, room / "watched"),
+        plain or watched,
+        plain is not None,
+        watched,
         {rank: held for rank in range(job.ranks) if (held := read_box(box_path(boxes, "job", 0, rank)))},
         {path.relative_to(boxes) for path in boxes.rglob("*.box")},
         looks,
     )
+
+
+def wait(process: subprocess.Popen[bytes]) -> bool:
+    """Whether it ended in time."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(SECONDS)
+    return process.returncode is not None
+
+
+@contextlib.contextmanager
+def looking(boxes: Path, ranks: int) -> Iterator[list[Look]]:
+    """Look at the boxes of a job all the time."""
+    looks: list[Look] = []
+    through = threading.Event()
+
+    def look() -> None:
+        readers: dict[int, BoxReader] = {}
+        while not through.wait(0.005):
+            looks.extend(look_at(boxes, ranks, readers))
+        for reader in readers.values():
+            reader.close()
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    try:
+        yield looks
+    finally:
+        through.set()
+        thread.join()
 
 
 @contextlib.contextmanager
@@ -135,7 +179,7 @@ def running(job: Job, out: Path, prefix: list[str], boxes: Path | None = None) -
     """The job with all its processes ended at last."""
     out.mkdir()
     env = {name: value for name, value in os.environ.items() if not name.startswith("ZMON_")}
-    env |= {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"} | ({"ZMON_BOX_DIR": str(boxes)} if boxes else {})
+    env |= ENVIRONMENT | ({"ZMON_BOX_DIR": str(boxes)} if boxes else {})
     with (out / "stdout").open("wb") as stdout, (out / "stderr").open("wb") as stderr:
         process = subprocess.Popen(
             [*prefix, *job.command(out)],
@@ -145,9 +189,9 @@ def running(job: Job, out: Path, prefix: list[str], boxes: Path | None = None) -
         yield process
     finally:
         if process.poll() is None:
-            for one in [*psutil.Process(process.pid).children(recursive=True), psutil.Process(process.pid)]:
+            for each in [*psutil.Process(process.pid).children(recursive=True), psutil.Process(process.pid)]:
                 with contextlib.suppress(psutil.NoSuchProcess):
-                    one.kill()
+                    each.kill()
         process.wait(10)
 
 
@@ -180,7 +224,7 @@ def outcome(exit_code: int, out: Path) -> Outcome:
     tallies = [json.loads(path.read_text()) for path in out.glob("counted-*.json")]
     return Outcome(
         exit_code,
-        (out / "stdout").read_text(),
-        (out / "stderr").read_text(),
+        golden.lines((out / "stdout").read_text()),
+        golden.lines((out / "stderr").read_text()),
         {tally["rank"]: tally for tally in tallies},
     )

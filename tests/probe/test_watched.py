@@ -139,6 +139,7 @@ def real_torch(job):
     return job
 
 
+@pytest.mark.e2e
 def test_ranks_of_every_restart_of_torchrun_are_watched(real_torch):
     script = real_torch.write(real_torch.root / "train.py", RANKS)
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "--max-restarts=1"]
@@ -149,6 +150,7 @@ def test_ranks_of_every_restart_of_torchrun_are_watched(real_torch):
     assert len(set(real_torch.watched)) == 1 + 2 * 2  # torchrun itself, which turns out to be no rank
 
 
+@pytest.mark.e2e
 def test_processes_that_torch_spawns_are_watched(real_torch):
     script = real_torch.write(real_torch.root / "train.py", """
         import os
@@ -166,6 +168,7 @@ def test_processes_that_torch_spawns_are_watched(real_torch):
     assert len(set(real_torch.watched)) == 3
 
 
+@pytest.mark.e2e
 def test_environment_is_restored_where_no_box_can_be_made(real_torch):
     script = """
         import os, torch

@@ -8,14 +8,18 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import torch
 import torch.distributed as dist
 
-from tests.jobs.conftest import ABORTED_AT_THE_END, TRIES
+from tests.conftest import Zygote
 from tests.places import REPOSITORY
+from tests.ranks import ABORTED_AT_THE_END, TRIES, run_ranks
 from trainer.config import Config
 from trainer.keys import changed
 from trainer.presets import demo
 from trainer.world import World, join
+
+torch.set_num_threads(1)  # models are small: a second thread on a busy machine makes them ten times slower
 
 SMALL = {  # five tables for four ranks, so shares are uneven; few rows, so a batch looks many up twice
     "embedding": {"rows": [40, 7, 90, 1, 25], "dim": 4},
@@ -51,11 +55,30 @@ def write_rows(tmp_path: Path) -> Callable[..., Path]:
     return write
 
 
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="session")
+def trainer_zygote() -> Iterator[Zygote]:
+    """Forks ranks with torch and the trainer in them; started once."""
+    zygote = Zygote("torch._dynamo", "torch.distributed.checkpoint", "trainer.run", "zmon.probe.hooks")
+    yield zygote
+    assert zygote.process.stdin is not None
+    zygote.process.stdin.close()
+    zygote.process.wait(timeout=10)
+
+
 @pytest.fixture
-def start(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+def start(trainer_zygote: Zygote, tmp_path: Path) -> Run:
+    """Run a script as so many real ranks and wait for their end; no launcher, see `run_ranks`."""
+    return lambda ranks, *command: run_ranks(trainer_zygote, tmp_path / "logs", ranks, *command)
+
+
+@pytest.fixture
+def launch(tmp_path: Path) -> Run:
     """Start real ranks with torchrun, or without a launcher when `ranks` is 0, and wait for their end.
 
-    Again where torch itself aborted one that was through (see tests/jobs/conftest.py).
+    Again where torch itself aborted one that was through (see tests/ranks.py).
     """
 
     def run(ranks: int, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -8,22 +8,28 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.conftest import Zygote
+from tests.ranks import run_ranks
+
+pytestmark = pytest.mark.e2e
+
 SCRIPT = str(Path(__file__).with_name("keep_and_go_on.py"))
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture
 def run(start: Run, tmp_path: Path) -> Run:
-    """The script's ranks, their checkpoints in `kept`; without a launcher where `ranks` is 1."""
-    return lambda ranks, *more: start(ranks if ranks > 1 else 0, SCRIPT, str(tmp_path / "kept"), *more)
+    """The script's ranks, their checkpoints in `kept`."""
+    return lambda ranks, *more: start(ranks, SCRIPT, str(tmp_path / "kept"), *more)
 
 
-@pytest.fixture
-def uninterrupted(start: Run, tmp_path: Path) -> dict[str, torch.Tensor]:
+@pytest.fixture(scope="module")
+def uninterrupted(trainer_zygote: Zygote, tmp_path_factory: pytest.TempPathFactory) -> dict[str, torch.Tensor]:
     """What six steps without an interruption lead to."""
-    ended = start(0, SCRIPT, str(tmp_path / "other" / "kept"), "--steps", "6", "--every", "9")
+    room = tmp_path_factory.mktemp("uninterrupted")
+    ended = run_ranks(trainer_zygote, room / "logs", 1, SCRIPT, str(room / "kept"), "--steps", "6", "--every", "9")
     assert ended.returncode == 0, ended.stderr
-    return held(tmp_path / "other" / "out")
+    return held(room / "out")
 
 
 def held(out: Path) -> dict[str, torch.Tensor]:
@@ -80,9 +86,9 @@ def test_killed_in_the_middle_of_a_save_the_one_before_is_there(
 
 
 def test_a_launcher_that_starts_the_ranks_again_has_them_go_on(
-    start: Run, tmp_path: Path, uninterrupted: dict[str, torch.Tensor]
+    launch: Run, tmp_path: Path, uninterrupted: dict[str, torch.Tensor]
 ) -> None:
-    ended = start(
+    ended = launch(
         2, "--standalone", "--max-restarts", "1", SCRIPT, str(tmp_path / "kept"), "--die", "write_data", "4", "1"
     )
     assert ended.returncode == 0

@@ -4,6 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.places import REPOSITORY
+
+pytestmark = pytest.mark.e2e
+
+TRAINER = str(REPOSITORY / "trainer/__main__.py")
 SMALL = ("--set", "embedding.rows=[40, 7, 90]", "--set", "embedding.dim=4", "--set", "train.global_batch=32")
 
 
@@ -23,13 +28,13 @@ def end(start):
 
 
 def test_loss_that_is_no_number(end) -> None:
-    said = end("-m", "trainer", *SMALL, "--set", "optimizer.dense_learning_rate=1e38")
+    said = end(TRAINER, *SMALL, "--set", "optimizer.dense_learning_rate=1e38")
     assert "the loss of step" in said
     assert "Look at the data, or go on from a checkpoint with a lower optimizer.dense_learning_rate" in said
 
 
 def test_plan_that_does_not_fit(end) -> None:
-    said = end("-m", "trainer", *SMALL, "--set", "sharding.memory_bytes=1000")
+    said = end(TRAINER, *SMALL, "--set", "sharding.memory_bytes=1000")
     assert "sharding.memory_bytes" in said
 
 

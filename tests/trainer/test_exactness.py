@@ -1,12 +1,15 @@
 """R ranks train the same model as one, to rounding, however tables are spread: real processes, real collectives."""
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 import torch
 
 from tests.trainer.conftest import SMALL
+
+pytestmark = pytest.mark.e2e
 
 STEPS = 50
 MIX = "table_wise,row_wise,data_parallel,row_wise,table_wise"
@@ -37,6 +40,22 @@ OPTIMIZERS = {
 }
 FLOAT32 = {"float32": variant("float32", sharding={"kind": MIX}), "again": variant("float32", sharding={"kind": MIX})}
 ALL = SPREAD | OPTIMIZERS | FLOAT32
+TWO_OPTIMIZERS = ("dense adagrad, tables rowwise_adagrad", "dense adam, tables sgd")
+ON_TWO = {*SPREAD, *FLOAT32, *TWO_OPTIMIZERS}
+QUICK = {  # in `make test`, by number of ranks; the others are marked as slow
+    1: ON_TWO,
+    2: ON_TWO,
+    4: {"mix", "planned", "fewer tables than ranks", "fewer samples than ranks"},
+}
+
+
+def cases(names: Iterable[str], *numbers: int) -> list:
+    """Each number of ranks with each variant."""
+    return [
+        pytest.param(ranks, name, marks=() if name in QUICK[ranks] else pytest.mark.slow)
+        for ranks in numbers
+        for name in names
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -46,14 +65,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def train(start, folder: Path):
-    """What `ranks` ranks have learned in a variant; each number of ranks is started once, for all variants."""
+    """What `ranks` ranks have learned in a variant; they are started once for all quick variants, once for the rest."""
 
     def run(ranks: int, name: str) -> dict:
-        out = folder / str(ranks)
+        quick = name in QUICK[ranks]
+        out = folder / f"{ranks}-{'quick' if quick else 'slow'}"
         if not out.exists():
             out.mkdir()
             script = str(Path(__file__).with_name("train_and_keep.py"))
-            ended = start(ranks if ranks > 1 else 0, script, str(STEPS), str(out), json.dumps(ALL))
+            variants = {each: ALL[each] for each in ALL if (each in QUICK[ranks]) == quick}
+            ended = start(ranks, script, str(STEPS), str(out), json.dumps(variants))
             assert ended.returncode == 0, ended.stderr
         of_ranks = [torch.load(out / f"{name}-{rank}.pt") for rank in range(ranks)]
         assert all(other["losses"] == of_ranks[0]["losses"] for other in of_ranks)
@@ -79,8 +100,7 @@ def relative_difference(one: torch.Tensor, other: torch.Tensor) -> float:
     return float((one - other).abs().max() / one.abs().max().clamp(min=1e-300))
 
 
-@pytest.mark.parametrize("ranks", [2, 4])
-@pytest.mark.parametrize("name", [*SPREAD, *OPTIMIZERS])
+@pytest.mark.parametrize(("ranks", "name"), cases([*SPREAD, *OPTIMIZERS], 2, 4))
 def test_ranks_equal_one_rank_in_float64(train, ranks: int, name: str) -> None:
     one, many = train(1, name), train(ranks, name)
     assert sorted(many["kept"]) == sorted(one["kept"])
@@ -90,14 +110,14 @@ def test_ranks_equal_one_rank_in_float64(train, ranks: int, name: str) -> None:
     assert many["losses"] == pytest.approx(one["losses"], rel=1e-10)
 
 
-@pytest.mark.parametrize("ranks", [2, 4])
-def test_loss_curves_agree_in_float32(train, ranks: int) -> None:
-    assert train(ranks, "float32")["losses"] == pytest.approx(train(1, "float32")["losses"], rel=1e-4)
+@pytest.mark.parametrize(("ranks", "name"), cases(["float32"], 2, 4))
+def test_loss_curves_agree_in_float32(train, ranks: int, name: str) -> None:
+    assert train(ranks, name)["losses"] == pytest.approx(train(1, name)["losses"], rel=1e-4)
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 4])
-def test_repeats_are_equal_to_the_bit(train, ranks: int) -> None:
-    one, again = train(ranks, "float32"), train(ranks, "again")
+@pytest.mark.parametrize(("ranks", "name"), cases(["float32"], 1, 2, 4))
+def test_repeats_are_equal_to_the_bit(train, ranks: int, name: str) -> None:
+    one, again = train(ranks, name), train(ranks, "again")
     assert one["losses"] == again["losses"]
     assert all(torch.equal(one["kept"][name], again["kept"][name]) for name in one["kept"])
 

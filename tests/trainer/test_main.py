@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from tests.places import REPOSITORY
 from trainer import __main__ as command
 
 
@@ -54,10 +55,11 @@ def test_help_is_no_error(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     assert "--preset" in capsys.readouterr().out
 
 
+@pytest.mark.e2e
 def test_four_ranks_train_on_a_few_rows(start, write_rows) -> None:
     good = ["1", *["3"] * 13, *["ff"] * 26]
     file = write_rows(*[["0", *good[1:]] if k % 3 else good for k in range(20)], ["junk"])
-    ended = start(4, "-m", "trainer", "--data", str(file), "--steps", "5")
+    ended = start(4, str(REPOSITORY / "trainer/__main__.py"), "--data", str(file), "--steps", "5")
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.count("finished 5 steps") == 1  # rank 0 speaks for all
     said = [line for line in ended.stderr.splitlines() if line.startswith("trainer: ")]
@@ -69,9 +71,10 @@ def test_four_ranks_train_on_a_few_rows(start, write_rows) -> None:
     ]
 
 
-def test_refusal_under_a_launcher_is_one_line_and_quick(start, write_rows) -> None:
+@pytest.mark.e2e
+def test_refusal_under_a_launcher_is_one_line_and_quick(launch, write_rows) -> None:
     file = write_rows(["junk"])
-    ended = start(2, "-m", "trainer", "--data", str(file), "--strict")
+    ended = launch(2, "-m", "trainer", "--data", str(file), "--strict")
     assert ended.returncode != 0
     said = [line for line in ended.stderr.splitlines() if line.startswith("trainer: ")]
     assert len(said) == 1
@@ -79,8 +82,9 @@ def test_refusal_under_a_launcher_is_one_line_and_quick(start, write_rows) -> No
     assert "exitcode  : 2" in ended.stderr
 
 
-def test_one_rank_needs_no_launcher(start) -> None:
+@pytest.mark.e2e
+def test_one_rank_needs_no_launcher(launch) -> None:
     assert "RANK" not in os.environ
-    ended = start(0, "-m", "trainer", "--preset", "demo", "--steps", "3")
+    ended = launch(0, "-m", "trainer", "--preset", "demo", "--steps", "3")
     assert ended.returncode == 0, ended.stderr
     assert "\nfinished 3 steps" in ended.stdout

@@ -1,6 +1,6 @@
 """Figures against their definitions, and the same on every rank however the samples are spread.
 
-Started by torchrun this file is what each rank of the last test runs.
+Started as a script this file is what each rank of the last test runs.
 """
 
 import json
@@ -146,6 +146,7 @@ def test_only_the_last_steps_count_in_a_window(alone) -> None:
     assert vars(predictions.quality()) == pytest.approx(vars(last), rel=1e-12)
 
 
+@pytest.mark.e2e
 def test_every_rank_knows_the_quality_of_all(start, tmp_path: Path) -> None:
     ended = start(RANKS, __file__, str(tmp_path))
     assert ended.returncode == 0, ended.stderr

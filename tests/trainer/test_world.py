@@ -54,11 +54,13 @@ def free_port(monkeypatch: pytest.MonkeyPatch) -> int:
     return port
 
 
+@pytest.mark.e2e  # the port is free for whoever is first
 def test_a_rank_that_never_comes_is_told_in_time(free_port: int) -> None:
     with pytest.raises(WorldError, match=f"rank 0 did not meet the other 1 at 127.0.0.1:{free_port}"):
         join(World(rank=0, size=2), timeout_seconds=1)
 
 
+@pytest.mark.e2e
 def test_a_taken_port_is_told(free_port: int) -> None:
     with socket.socket() as other:
         other.bind(("0.0.0.0", free_port))

@@ -1,6 +1,6 @@
 """Not a test: what each rank of test_exactness.py runs. Trains every variant and keeps weights, states and losses.
 
-torchrun … train_and_keep.py STEPS OUT VARIANTS, the last a JSON object of changes by name, for trainer.keys.changed
+train_and_keep.py STEPS OUT VARIANTS, the last a JSON object of changes by name, for trainer.keys.changed
 """
 
 import json

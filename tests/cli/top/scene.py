@@ -15,6 +15,7 @@ from zmon.errors import Unreachable
 from zmon.schema.api import RankRow
 from zmon.schema.job import JobView
 
+PERIOD_SECONDS = 0.1  # more often, and the app is never idle: the pilot then waits a whole second after each key
 SPENT = {"forward": 41.0, "all_to_all": 32.0, "backward": 20.0, "imbalance": 7.0}
 FROZEN = finding(
     job_id="dlrm-7", step=604, lost_gpu_hours=0.4, onset=NOW - 192,
@@ -82,7 +83,7 @@ class Hub:
     @asynccontextmanager
     async def top(self, width=80, height=24):
         """The app after its first pictures, and what drives it."""
-        app = Top("http://hub:9781", self.connect, lambda: self.now, 0.02)
+        app = Top("http://hub:9781", self.connect, lambda: self.now, PERIOD_SECONDS)
         async with app.run_test(size=(width, height)) as pilot:
             await self.settle(pilot)
             yield app, pilot

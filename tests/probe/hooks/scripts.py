@@ -7,7 +7,7 @@ import copy, gc, io, json, os, pickle, sys, time, warnings
 import torch, zmon
 from torch import nn
 from zmon import probe
-from zmon.schema import ACTIVITIES, PHASES
+from zmon.schema.names import ACTIVITIES, PHASES
 torch.set_num_threads(1)
 assert zmon.attach()
 timeline = probe.current
@@ -34,7 +34,7 @@ def train(model=model):
 JOINED = """
 import torch.distributed as dist
 from zmon.probe.hooks import works
-from zmon.schema import OPS
+from zmon.schema.names import OPS
 dist.init_process_group(
     "gloo", init_method="file://" + os.path.dirname(sys.argv[0]) + "/store",
     rank=int(os.environ["RANK"]), world_size=int(os.environ["WORLD_SIZE"]),

@@ -88,9 +88,13 @@ print("ends", file=sys.stderr)
 """
 
 
+@pytest.mark.e2e
 @pytest.mark.parametrize(
     ("level", "says"),
-    [("", "Server listening to UNIX own.sock"), ("INFO", "debug level is set to DETAIL")],
+    [
+        ("", "Server listening to UNIX own.sock"),
+        pytest.param("INFO", "debug level is set to DETAIL", marks=pytest.mark.slow),
+    ],
 )
 def test_watched_job_prints_what_an_unwatched_one_does(tmp_path, level, says):
     """What torch logs for the job included, at whatever level the job asked for."""

@@ -1,0 +1,114 @@
+"""Ranks of a job without a launcher: forks of a process that has imported torch.
+
+torchrun costs three imports of torch (6 s of processor time) where a test is not about torchrun. As torchrun does, the
+test holds the store in which the ranks meet, and ends all ranks with SIGTERM when the first of them fails.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import time
+import warnings
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+
+import torch.distributed as dist
+
+from tests.conftest import Zygote
+
+# What a rank says as torch 2.13 aborts it at its very end, without zmon too: a thread of gloo's gives back the tensors
+# of the last collective (ProcessGroupGloo::runLoop) and asks for the lock of an interpreter that has ended.
+ABORTED_AT_THE_END = "terminate called without an active exception"
+TRIES = 4
+GRACE_SECONDS = 30  # between SIGTERM and SIGKILL, as torchrun has it
+
+
+def run_ranks(
+    zygote: Zygote, room: Path, ranks: int, script: str, *arguments: str, seconds: float = 90, **env: str
+) -> subprocess.CompletedProcess[str]:
+    """Run the script as so many ranks to their end; logs go to `room`.
+
+    The exit code is that of the rank that failed first, else 0. All ranks run again where torch itself aborted one
+    that had ended.
+    """
+    room.mkdir(parents=True, exist_ok=True)
+    for _ in range(TRIES):
+        ended = _run_once(zygote, room, ranks, [script, *arguments], seconds, env)
+        if ABORTED_AT_THE_END not in ended.stderr:
+            break
+        warnings.warn("torch aborted a rank at its very end", stacklevel=2)
+    return ended
+
+
+def _run_once(
+    zygote: Zygote, room: Path, ranks: int, command: list[str], seconds: float, env: dict[str, str]
+) -> subprocess.CompletedProcess[str]:
+    store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False, timeout=timedelta(seconds=seconds))
+    logs = [[room / f"{number}-{rank}" for rank in range(ranks)] for number in (1, 2)]
+    for log in logs[0] + logs[1]:
+        log.unlink(missing_ok=True)
+    pids = [
+        zygote.ask(
+            run=command[0],
+            arguments=command[1:],
+            env=environment(rank, ranks, store.port) | {"ZMON_BOX_DIR": str(room / "boxes")} | env,
+            log=str(logs[0][rank]),
+            errors=str(logs[1][rank]),
+        )["pid"]
+        for rank in range(ranks)
+    ]
+    try:
+        code = _wait(zygote, pids, seconds)
+    finally:
+        del store
+    stdout, stderr = ("".join(log.read_text() for log in of_all if log.exists()) for of_all in logs)
+    return subprocess.CompletedProcess(command, code, stdout, stderr)
+
+
+def environment(rank: int, ranks: int, port: int) -> dict[str, str]:
+    """What torchrun tells a rank."""
+    return {
+        "RANK": str(rank),
+        "LOCAL_RANK": str(rank),
+        "WORLD_SIZE": str(ranks),
+        "LOCAL_WORLD_SIZE": str(ranks),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+        "TORCHELASTIC_USE_AGENT_STORE": "True",  # the launcher holds the store
+    }
+
+
+def _wait(zygote: Zygote, pids: list[int], seconds: float) -> int:
+    """Wait for all; the exit code of the first that failed, or 0. None of them runs afterwards."""
+    open_ends = {os.pidfd_open(pid): pid for pid in pids}
+    deadline, first_failure = time.monotonic() + seconds, 0
+    try:
+        while open_ends:
+            ready = select.select(list(open_ends), [], [], max(0.0, deadline - time.monotonic()))[0]
+            if not ready:
+                assert first_failure, f"ranks still run after {seconds:g} s"
+                _signal(open_ends.values(), signal.SIGKILL)
+                deadline = time.monotonic() + GRACE_SECONDS
+            for end in ready:
+                status = zygote.ask(wait=open_ends.pop(end))["status"]
+                os.close(end)
+                code = os.waitstatus_to_exitcode(status)
+                if code and not first_failure:
+                    first_failure, deadline = code, time.monotonic() + GRACE_SECONDS
+                    _signal(open_ends.values(), signal.SIGTERM)
+    finally:
+        _signal(open_ends.values(), signal.SIGKILL)
+        for end, pid in open_ends.items():
+            zygote.ask(wait=pid)
+            os.close(end)
+    return first_failure
+
+
+def _signal(pids, number: int) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
