@@ -15,14 +15,3 @@ class Check:
     armed: bool | None
     found: str
     next_step: str = ""
-
-
-def listed(names: list[str], shown: int = 8) -> str:
-    """The first few, and how many more there are."""
-    more = f" and {len(names) - shown} more" if len(names) > shown else ""
-    return ", ".join(names[:shown]) + more
-
-
-def counted(number: int, what: str) -> str:
-    """1 agent, 2 agents."""
-    return f"{number} {what}{'' if number == 1 else 's'}"

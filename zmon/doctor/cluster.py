@@ -12,8 +12,9 @@ import aiohttp
 
 import zmon
 from zmon.doctor import thresholds
-from zmon.doctor.check import TIMEOUT_SECONDS, Check, counted, listed
+from zmon.doctor.check import TIMEOUT_SECONDS, Check
 from zmon.errors import NotServed, Unreachable
+from zmon.format import counted, listed
 from zmon.schema.agent import AgentStatus
 from zmon.schema.api import (
     DetectorList,

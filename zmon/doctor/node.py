@@ -11,8 +11,9 @@ import aiohttp
 import zmon
 from zmon.box import layout
 from zmon.box.reader import BoxReader
-from zmon.doctor.check import TIMEOUT_SECONDS, Check, counted
+from zmon.doctor.check import TIMEOUT_SECONDS, Check
 from zmon.errors import BoxError, Unreachable
+from zmon.format import counted
 from zmon.schema.api import SnapshotRequest, endpoints
 from zmon.schema.host import SourceStatus
 from zmon.web import client

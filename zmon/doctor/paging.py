@@ -16,10 +16,11 @@ import aiohttp
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from zmon.doctor.check import TIMEOUT_SECONDS, Check, listed
+from zmon.doctor.check import TIMEOUT_SECONDS, Check
 from zmon.doctor.routes import endings, integrations, silenced
 from zmon.doctor.rules import shipped
 from zmon.errors import Unreachable
+from zmon.format import listed
 from zmon.web import client
 
 RESEND_SECONDS = (

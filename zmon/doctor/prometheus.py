@@ -15,10 +15,11 @@ import aiohttp
 import msgspec
 import yaml
 
-from zmon.doctor.check import TIMEOUT_SECONDS, Check, counted, listed
+from zmon.doctor.check import TIMEOUT_SECONDS, Check
 from zmon.doctor.rules import inputs
 from zmon.doctor.told import RuleGroup, Target, Told, recorded
 from zmon.errors import Unreachable
+from zmon.format import counted, listed
 from zmon.web import client
 
 SCRAPE_SECONDS = 5.0  # at most: the alert rules are written for that

@@ -15,8 +15,9 @@ from typing import Any
 
 import yaml
 
-from zmon.doctor.check import Check, listed
+from zmon.doctor.check import Check
 from zmon.doctor.told import Rule, Told
+from zmon.format import listed
 
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _UP = re.compile(r"\bup\s*(\{[^}]*\})")

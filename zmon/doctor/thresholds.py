@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from zmon.doctor.check import Check, counted, listed
+from zmon.doctor.check import Check
+from zmon.format import counted, listed
 from zmon.schema.agent import AgentStatus
 from zmon.schema.api import HubHealth
 from zmon.schema.thresholds import Threshold

@@ -8,8 +8,9 @@ from rich.console import Console
 
 from tests.build import NOW, finding
 from tests.metrics.scene import JOB_VIEW
-from zmon.cli.render.status import culprit, doctor_table, duration, number, status_table
+from zmon.cli.render.status import culprit, doctor_table, status_table
 from zmon.doctor import Check
+from zmon.format import duration, number
 from zmon.schema.job import JobView
 
 UNKNOWN = JobView("fresh", 0, 4, 1, "init", None, None, None, None, {}, {}, ("node-a",), {}, ())

@@ -6,7 +6,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from zmon.cli.render.status import UNKNOWN
+from zmon.format import UNKNOWN
 from zmon.offline.comm_bench.curve import HOST, NET, Measured, links
 from zmon.scaling.predict import Links
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rich.table import Table
 
-from zmon.cli.render.status import number
+from zmon.format import number
 from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
 from zmon.stack import Urls

@@ -9,8 +9,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from zmon.cli.render.status import UNKNOWN, duration
 from zmon.detectors.parts.wording import tables
+from zmon.format import UNKNOWN, duration
 from zmon.schema.api import Amounts, PlanRow, PlanTable
 
 NO_PLAN = "its trainer told no plan: zmon.plan() tells one"

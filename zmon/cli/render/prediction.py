@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from zmon.cli.render.status import UNKNOWN, duration
+from zmon.format import UNKNOWN, duration
 from zmon.scaling.expected import parts_of
 from zmon.scaling.fit import Model
 from zmon.scaling.predict import Prediction

@@ -10,11 +10,10 @@ from rich.table import Table
 from rich.text import Text
 
 from zmon.doctor import Check
-from zmon.doctor.check import listed
+from zmon.format import UNKNOWN, duration, listed, number
 from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
 
-UNKNOWN = "unknown"
 BLIND = "BLIND: the hub reaches no agent; what follows is what it saw last"
 NO_JOB = "no job: start one with zmon run -- CMD, or zmon demo"
 _IN_FULL = 3  # findings; more do not fit on the first screen
@@ -79,28 +78,6 @@ def doctor_table(checks: Sequence[Check]) -> RenderableType:
     words = {True: "armed", False: "INERT", None: "absent"}
     counted = [f"{sum(check.armed is kind for check in checks)} {word}" for kind, word in words.items()]
     return Group(table, Text(", ".join(counted), style="bold"))
-
-
-def duration(seconds: float | None) -> str:
-    """0.0832 → 83 ms, 4.06 → 4.1 s, 192 → 3 min 12 s, 7260 → 2 h 1 min, 200000 → 2 d 7 h."""
-    if seconds is None:
-        return UNKNOWN
-    seconds = max(0.0, seconds)  # another host's clock may be a little ahead
-    if seconds < 0.9995:
-        return f"{seconds * 1000:.3g} ms"
-    if seconds < 9.95:
-        return f"{seconds:.1f} s"
-    whole = round(seconds)
-    for limit, size, names in ((60, 1, ("s", "")), (3600, 60, ("min", "s")), (86400, 3600, ("h", "min"))):
-        if whole < limit:
-            rest = whole % size * 60 // size
-            return f"{whole // size} {names[0]}" + (f" {rest} {names[1]}" if rest and names[1] else "")
-    return f"{whole // 86400} d {whole % 86400 // 3600} h"
-
-
-def number(value: float | None) -> str:
-    """What a job reported; JSON carries NaN as null."""
-    return "NaN" if value is None else f"{value:.4g}"
 
 
 def job_columns(job: JobView) -> tuple[str, ...]:

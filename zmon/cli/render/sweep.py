@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from zmon.cli.render.status import UNKNOWN
+from zmon.format import UNKNOWN
 from zmon.offline.compare.judge import CERTAINTY
 from zmon.offline.sweep.judged import Row
 from zmon.offline.sweep.sizes import Size

@@ -6,7 +6,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from zmon.cli.render.status import duration
+from zmon.format import duration
 from zmon.schema.expected import RECORDED
 from zmon.schema.job import JobView
 

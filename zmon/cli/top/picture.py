@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 from rich.console import RenderableType
 from rich.text import Text
 
-from zmon.cli.render.status import NO_JOB, SEVERITIES, duration, findings_table, job_columns
-from zmon.doctor.check import counted
+from zmon.cli.render.status import NO_JOB, SEVERITIES, findings_table, job_columns
+from zmon.format import counted, duration
 from zmon.schema.api import RankRow
 from zmon.schema.finding import Finding
 from zmon.schema.job import JobView

@@ -1,0 +1,38 @@
+"""Durations, numbers and lists as people read them. Pure."""
+
+from __future__ import annotations
+
+UNKNOWN = "unknown"
+
+
+def duration(seconds: float | None) -> str:
+    """0.0832 → 83 ms, 4.06 → 4.1 s, 192 → 3 min 12 s, 7260 → 2 h 1 min, 200000 → 2 d 7 h."""
+    if seconds is None:
+        return UNKNOWN
+    seconds = max(0.0, seconds)  # another host's clock may be a little ahead
+    if seconds < 0.9995:
+        return f"{seconds * 1000:.3g} ms"
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    for limit, size, names in ((60, 1, ("s", "")), (3600, 60, ("min", "s")), (86400, 3600, ("h", "min"))):
+        if whole < limit:
+            rest = whole % size * 60 // size
+            return f"{whole // size} {names[0]}" + (f" {rest} {names[1]}" if rest and names[1] else "")
+    return f"{whole // 86400} d {whole % 86400 // 3600} h"
+
+
+def number(value: float | None) -> str:
+    """What a job reported; JSON carries NaN as null."""
+    return "NaN" if value is None else f"{value:.4g}"
+
+
+def listed(names: list[str], shown: int = 8) -> str:
+    """The first few, and how many more there are."""
+    more = f" and {len(names) - shown} more" if len(names) > shown else ""
+    return ", ".join(names[:shown]) + more
+
+
+def counted(number: int, what: str) -> str:
+    """1 agent, 2 agents."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
