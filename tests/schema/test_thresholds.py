@@ -37,12 +37,15 @@ def test_changed_lists_what_differs_from_the_defaults():
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
-        ({"stragler": {}}, "detectors.stragler: there is no detector of that name; straggler is close. Write one of"),
+        ({"stragler": {}}, "detectors.stragler: there is no detector stragler, only straggler. Write straggler: see"),
         (
             {"straggler": {"slower_ratoi": 1}},
-            "straggler.slower_ratoi: there is no threshold of that name; slower_ratio",
+            "straggler.slower_ratoi: there is no threshold slower_ratoi, only slower_ratio",
         ),
-        ({"straggler": {"name": "x"}}, "detectors.straggler.name: there is no threshold of that name"),
+        (
+            {"straggler": {"name": "x"}},
+            "detectors.straggler.name: there is no threshold name. Write one of slower_ratio, cost_ratio",
+        ),
         ({"straggler": {"slower_ratio": 0}}, "detectors.straggler.slower_ratio: it is 0, and must be more than 0"),
         ({"straggler": {"slower_ratio": "x"}}, "slower_ratio: it is 'x', which is no number. The default is 0.2"),
         ({"straggler": {"slower_ratio": True}}, "it is True, which is no number"),

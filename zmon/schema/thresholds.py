@@ -84,8 +84,11 @@ def mapping(settings: object, key: str) -> dict[str, Any]:
 def unknown(key: str, what: str, name: str, known: Sequence[str]) -> UsageError:
     """The error for a name that there is not, with the one that was probably meant."""
     alike = get_close_matches(name, known, 1)
-    cause = f"there is no {what} of that name" + (f"; {alike[0]} is close" if alike else "")
-    return UsageError(f"cannot set {key}", cause, f"Write one of {', '.join(known)}: see {PAGE}")
+    if alike:
+        return UsageError(
+            f"cannot set {key}", f"there is no {what} {name}, only {alike[0]}", f"Write {alike[0]}: see {PAGE}"
+        )
+    return UsageError(f"cannot set {key}", f"there is no {what} {name}", f"Write one of {', '.join(known)}: see {PAGE}")
 
 
 def changed(holder: object, key: str) -> tuple[Threshold, ...]:
