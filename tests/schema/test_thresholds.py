@@ -52,6 +52,7 @@ def test_changed_lists_what_differs_from_the_defaults():
         ({"straggler": {"slower_ratio": None}}, "it is None, which is no number"),
         ({"straggler": {"slower_ratio": math.nan}}, "it is nan, which is not finite"),
         ({"straggler": {"slower_ratio": math.inf}}, "it is inf, which is not finite"),
+        ({"straggler": {"num_steps": 10**400}}, "num_steps: it is larger than any can be"),
         ({"straggler": {"cost_ratio": 1.5}}, "it is 1.5, and must be more than 0 and at most 1"),
         ({"straggler": {"quicker_ratio": 1}}, "it is 1, and must be more than 1"),
         ({"straggler": {"num_steps": 1.5}}, "detectors.straggler.num_steps: it is 1.5, and counts whole ones"),
