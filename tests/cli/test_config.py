@@ -75,7 +75,7 @@ def test_thresholds_are_a_mapping(read):
         (
             "hub: {detectors: {straggler: {slower_ratoi: 0.3}}}",
             ["hub"],
-            "detectors.straggler.slower_ratoi: there is no",
+            "detectors.straggler.slower_ratoi: there is no threshold",
         ),
         ("hub: {detectors: 3}", ["hub"], "detectors: it is 3, and takes names with values"),
         (

@@ -1,6 +1,7 @@
 """Every detector is registered, lists the causes it can give, and has its thresholds as fields."""
 
 import re
+import tomllib
 from dataclasses import fields
 
 import pytest
@@ -45,3 +46,11 @@ def test_causes_that_a_detector_gives_are_those_it_lists_and_each_has_a_runbook(
     given = {cause for line in lines for cause in re.findall(r'"(\w+)"', line)}
     assert given == set(detector.causes)
     assert given <= HEADINGS
+
+
+def test_import_linter_holds_every_detector_apart_from_the_others():
+    told = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
+    (apart,) = (
+        one for one in told["tool"]["importlinter"]["contracts"] if one["name"].startswith("Detectors know nothing")
+    )
+    assert set(apart["modules"]) == {type(detector).__module__ for detector in ALL} | {"zmon.detectors.suppression"}

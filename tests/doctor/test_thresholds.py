@@ -34,21 +34,20 @@ def test_defaults_are_a_line_each():
 
 def test_threshold_that_the_site_changed_is_shown_with_its_default():
     (check, _) = found((), thresholds=[Threshold("detectors.straggler.slower_ratio", 0.2, 0.3)])
-    assert check == Check("threshold detectors.straggler.slower_ratio", True, "0.3 (default 0.2)")
+    assert check == Check("threshold", True, "detectors.straggler.slower_ratio is 0.3 (default 0.2)")
 
 
 def test_lease_that_all_agents_changed_is_one_line():
-    assert found((LONGER,), (LONGER,))[1] == Check(
-        "threshold leases.eval_seconds", True, "3600 (default 1800), on 2 agents"
-    )
+    check = found((LONGER,), (LONGER,))[1]
+    assert check == Check("lease", True, "leases.eval_seconds is 3600 (default 1800), on 2 agents")
 
 
 @pytest.mark.parametrize("other", [(), (Threshold("leases.eval_seconds", 1800.0, 60.0),)])
 def test_agents_that_differ_are_named(other):
     (_, check) = found((LONGER,), other, (LONGER,))
     theirs = "60 (default 1800)" if other else "the default"
-    assert (check.name, check.armed) == ("threshold leases.eval_seconds", None)
-    assert "agents differ: " in check.found
+    assert (check.name, check.armed) == ("lease", None)
+    assert "leases.eval_seconds differs: " in check.found
     assert "3600 (default 1800) on node-0, node-2" in check.found
     assert f"{theirs} on node-1" in check.found
     assert "all its ranks are overdue" in check.next_step

@@ -37,18 +37,22 @@ def test_changed_lists_what_differs_from_the_defaults():
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
-        ({"stragler": {}}, "detectors.stragler: there is no detector of that name; straggler is close. Write one of"),
+        ({"stragler": {}}, "detectors.stragler: there is no detector stragler, only straggler. Write straggler: see"),
         (
             {"straggler": {"slower_ratoi": 1}},
-            "straggler.slower_ratoi: there is no threshold of that name; slower_ratio",
+            "straggler.slower_ratoi: there is no threshold slower_ratoi, only slower_ratio",
         ),
-        ({"straggler": {"name": "x"}}, "detectors.straggler.name: there is no threshold of that name"),
+        (
+            {"straggler": {"name": "x"}},
+            "detectors.straggler.name: there is no threshold name. Write one of slower_ratio, cost_ratio",
+        ),
         ({"straggler": {"slower_ratio": 0}}, "detectors.straggler.slower_ratio: it is 0, and must be more than 0"),
         ({"straggler": {"slower_ratio": "x"}}, "slower_ratio: it is 'x', which is no number. The default is 0.2"),
         ({"straggler": {"slower_ratio": True}}, "it is True, which is no number"),
         ({"straggler": {"slower_ratio": None}}, "it is None, which is no number"),
         ({"straggler": {"slower_ratio": math.nan}}, "it is nan, which is not finite"),
         ({"straggler": {"slower_ratio": math.inf}}, "it is inf, which is not finite"),
+        ({"straggler": {"num_steps": 10**400}}, "num_steps: it is larger than any can be"),
         ({"straggler": {"cost_ratio": 1.5}}, "it is 1.5, and must be more than 0 and at most 1"),
         ({"straggler": {"quicker_ratio": 1}}, "it is 1, and must be more than 1"),
         ({"straggler": {"num_steps": 1.5}}, "detectors.straggler.num_steps: it is 1.5, and counts whole ones"),

@@ -1,6 +1,7 @@
 """What is wrong, who is to blame? One operator's question per file; a detector is a pure function of a Snapshot.
 
-To add one: a file, a line in ALL, a test file, a runbook heading for each cause.
+To add one: a file, a line in ALL and among the modules that pyproject.toml holds apart, a test file, a runbook heading
+for each cause.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ def _detectors(changed: Sequence[Threshold] | None) -> list[Check]:
         return [Check("thresholds", None, "this hub does not tell its thresholds", "A hub of this version does.")]
     if not changed:
         return [Check("thresholds", True, "the hub judges by the defaults")]
-    return [Check(f"threshold {one.name}", True, _set(one)) for one in changed]
+    return [Check("threshold", True, f"{one.name} is {_set(one)}") for one in changed]
 
 
 def leases(agents: Sequence[AgentStatus]) -> list[Check]:
@@ -41,14 +41,14 @@ def leases(agents: Sequence[AgentStatus]) -> list[Check]:
 
 
 def _lease(name: str, agents: Sequence[AgentStatus]) -> Check:
-    title, hosts = f"threshold {name}", defaultdict[str, list[str]](list)
+    hosts = defaultdict[str, list[str]](list)
     for agent in agents:
         lease = next((one for one in agent.leases or () if one.name == name), None)
         hosts["the default" if lease is None else _set(lease)].append(agent.host or agent.url)
     if len(hosts) == 1:
-        return Check(title, True, f"{next(iter(hosts))}, on {counted(len(agents), 'agent')}")
+        return Check("lease", True, f"{name} is {next(iter(hosts))}, on {counted(len(agents), 'agent')}")
     differ = "; ".join(f"{value} on {listed(sorted(names), 4)}" for value, names in sorted(hosts.items()))
-    return Check(title, None, f"agents differ: {differ}", _SAME)
+    return Check("lease", None, f"{name} differs: {differ}", _SAME)
 
 
 def _set(threshold: Threshold) -> str:

@@ -6,17 +6,19 @@ its line gives the reason. Every value is checked when the dataclass is built, w
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from functools import cache
-from math import inf, isfinite
+from math import inf
 from typing import Annotated, Any, TypeVar, cast, get_type_hints
 
 from zmon.errors import UsageError
 
 T = TypeVar("T")
 PAGE = "docs/thresholds.md"
+_MOST = sys.float_info.max
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +86,11 @@ def mapping(settings: object, key: str) -> dict[str, Any]:
 def unknown(key: str, what: str, name: str, known: Sequence[str]) -> UsageError:
     """The error for a name that there is not, with the one that was probably meant."""
     alike = get_close_matches(name, known, 1)
-    cause = f"there is no {what} of that name" + (f"; {alike[0]} is close" if alike else "")
-    return UsageError(f"cannot set {key}", cause, f"Write one of {', '.join(known)}: see {PAGE}")
+    if alike:
+        return UsageError(
+            f"cannot set {key}", f"there is no {what} {name}, only {alike[0]}", f"Write {alike[0]}: see {PAGE}"
+        )
+    return UsageError(f"cannot set {key}", f"there is no {what} {name}", f"Write one of {', '.join(known)}: see {PAGE}")
 
 
 def changed(holder: object, key: str) -> tuple[Threshold, ...]:
@@ -115,8 +120,8 @@ def _wrong(cls: type, name: str, value: object) -> str:
     """What is wrong with a value; empty: nothing."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return f"is {value!r}, which is no number"
-    if not isfinite(value):
-        return f"is {value}, which is not finite"
+    if not abs(value) <= _MOST:  # nor is it a NaN
+        return f"is {value:g}, which is not finite" if isinstance(value, float) else "is larger than any can be"
     if _is_count(cls, name) and value != int(value):
         return f"is {value:g}, and counts whole ones"
     allowed = ranges(cls)[name]
