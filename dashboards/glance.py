@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from dashboards.asking import Unreachable
 from dashboards.queries import Hub, Prometheus, Sample, quoted
+from zmon.schema.names import severity_order
 
 RANKS = """{job_id=$job, __name__=~"zmon_(rank_info|steps_total|lease_overdue_seconds\
 |last_step_timestamp_seconds|collective_inflight_seconds)"}
@@ -132,7 +133,7 @@ def _with_history(glance: Glance, prometheus: Prometheus) -> Glance:
 
 
 def _severity(finding: dict) -> int:
-    return SEVERITIES.index(finding["severity"])
+    return -severity_order(finding["severity"])
 
 
 def _firing(labels: dict[str, str]) -> Firing:
