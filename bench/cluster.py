@@ -18,6 +18,7 @@ from aiohttp import web
 
 from zmon.schema.agent import AgentReport
 from zmon.schema.host import HostLoad, HostSample, NicSample, SourceStatus
+from zmon.schema.names import PHASES
 from zmon.schema.rank import InFlight, RankState
 from zmon.schema.step import Measures, OpTotals, StepRecord
 from zmon.web.server import json_response
@@ -25,7 +26,6 @@ from zmon.web.server import json_response
 RANKS_PER_AGENT = 8
 _STEP_SECONDS = 0.25
 _KINDS = 64  # of ranks, none like the other in what they compute and exchange
-_PHASES = ("data", "h2d", "embedding", "forward", "backward", "optimizer", "other")
 _OPS = ("all_to_all", "all_reduce", "all_gather", "reduce_scatter")
 _SOURCES = ("boxes", "gpu", "nic", "rdma", "tcp", "host", "storage", "cgroup", "clock", "kernel", "processes")
 
@@ -110,7 +110,7 @@ def _encoded(steps: range, kind: int) -> msgspec.Raw:
 
 def _step(number: int, kind: int = 0) -> StepRecord:
     draw = random.Random(number * _KINDS + kind)
-    own = {phase: 0.030 * draw.uniform(0.9, 1.1) for phase in _PHASES}
+    own = {phase: 0.030 * draw.uniform(0.9, 1.1) for phase in PHASES}
     ops = {op: OpTotals(2, 0.010, 0.020, 10_000_000 + 1000 * kind, draw.randrange(10_000_000)) for op in _OPS}
     measures = Measures(own, ops, 32, draw.randrange(26_000), 80_000_000, 80_000_000, 90_000_000, 90_000_000)
     return StepRecord(number, number * _STEP_SECONDS, _STEP_SECONDS, measures, 60_000_000_000)

@@ -12,6 +12,7 @@ from typing import Any
 
 from dashboards.asking import Answer, Unreachable
 from dashboards.queries import Hub, Prometheus, Sample, quoted
+from zmon.schema.names import severity_order
 
 RANKS = """{job_id=$job, __name__=~"zmon_(rank_info|steps_total|lease_overdue_seconds\
 |last_step_timestamp_seconds|collective_inflight_seconds)"}
@@ -133,7 +134,7 @@ def _with_history(glance: Glance, prometheus: Prometheus) -> Glance:
 
 
 def _severity(finding: Answer) -> int:
-    return SEVERITIES.index(finding["severity"])
+    return -severity_order(finding["severity"])
 
 
 def _firing(labels: dict[str, str]) -> Firing:

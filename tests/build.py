@@ -47,7 +47,7 @@ def step_record(
 
 def words(kind: str, type_: str = "", message: str = "", time: float = NOW) -> LastWords:
     """What a rank said before it went."""
-    return LastWords(kind, type_, message, time)  # type: ignore[arg-type]
+    return LastWords(kind, type_, message, time)
 
 
 def rank_state(rank: int = 0, **changes: Any) -> RankState:

@@ -56,9 +56,11 @@ def headline(glance: Glance) -> Headline:
         return Headline("NO JOB", "–", GREY, "no training job is known; start one with `make demo` or `zmon demo`")
     if glance.job is None:
         return Headline("UNKNOWN", "?", GREY, f"the hub knows no job {glance.job_id}; choose another below")
-    if worst and worst["severity"] == "warning":
+    if worst and worst["severity"] != "info":
         return Headline("WARNING", "!", ORANGE, worst["summary"])
-    return Headline(*STATES.get(str(state), NOT_TOLD))
+    return Headline(
+        *STATES.get(str(state), NOT_TOLD if state in (None, "unknown") else ("HEALTHY", "✔", GREEN, str(state)))
+    )
 
 
 def show(seen: Seen, *, of_all: bool = False) -> None:

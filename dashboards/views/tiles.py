@@ -69,9 +69,9 @@ def _tile(rank: Rank, glance: Glance) -> Tile:
         return Tile(rank, f"waiting {duration(waiting)}", ORANGE)
     if overdue > 0:
         return Tile(rank, f"overdue {duration(overdue)}", ORANGE)
-    if rank.activity not in DOING:
+    if rank.activity is None:
         return Tile(rank, UNKNOWN, GREY)
-    return Tile(rank, DOING[rank.activity], GREY if glance.blind else GREEN)
+    return Tile(rank, DOING.get(rank.activity, rank.activity), GREY if glance.blind else GREEN)
 
 
 def _html(tile: Tile, seen: Seen) -> str:

@@ -10,13 +10,14 @@ from dashboards.queries import quoted
 from dashboards.views import panel
 from dashboards.views.seen import Seen
 from dashboards.words import UNKNOWN, duration
+from zmon.schema.names import PHASES
 
 # Seconds by cause, of each step that ended in that time: all of the wall-clock, shared out.
 SPENT = """
 max by (cause) (increase(zmon_job_time_seconds_total{job_id=$job}[$range]))
 / on () group_left () (max(increase(zmon_job_step_duration_seconds_count{job_id=$job}[$range])) > 0)
 """.strip()
-WORK = ("forward", "backward", "embedding", "optimizer", "other", "data", "h2d")
+WORK = PHASES
 IDEAL = "own work, middle rank"
 REACH = 1.2  # of the longest bar, so that what is said behind it has room
 LEAST_SHARE = 0.002  # of all: less is not drawn

@@ -278,3 +278,17 @@ def test_compare_with_a_job_that_nobody_knows_can_be_left_again(opened, world):
 
 def test_what_nobody_measures_is_not_passed_over(opened):
     assert "Which host sends to which is unknown" in text(opened("communication", job_id="ads"))
+
+
+def test_activity_that_this_dashboard_does_not_know_is_shown_as_it_is(opened, world):
+    world.jobs = [JOB | {"state": "compile"}]
+    page = text(opened("job", job_id="ads"))
+    assert "HEALTHY" in page
+    assert "compile" in page
+
+
+def test_severity_that_this_dashboard_does_not_know_is_not_healthy(opened, world):
+    world.findings = [STALL | {"severity": "fatal", "detector": "other"}]
+    page = text(opened("job", job_id="ads"))
+    assert "HEALTHY" not in page
+    assert "rank 1 is stopped" in page

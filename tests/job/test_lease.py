@@ -52,3 +52,8 @@ def test_long_ones_never_have_more_than_the_contract_allows():
 def test_thresholds_can_be_set():
     assert Leases(train_floor_seconds=5.0).seconds("train", [0.02] * 10) == 5.0
     assert Leases(eval_seconds=60.0).seconds("eval", []) == 60.0
+
+
+def test_activity_without_a_lease_of_its_own_may_take_as_long_as_the_start():
+    """Were it judged by the steps, a long one would be a stall."""
+    assert Leases().seconds("compile", [0.02] * 100) == Leases().init_seconds

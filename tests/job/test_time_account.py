@@ -214,3 +214,17 @@ def test_histogram_counts_a_step_in_the_bucket_whose_bound_it_does_not_pass():
     account.observe([align(9, [step_record(9)], stands_for=8)], (0.001, 0.002, 65.536))
     assert account.histogram == [2, 1, 8, 1]
     assert account.histogram_seconds == pytest.approx(0.0005 + 0.001 + 0.0011 + 100 + 8 * 0.020)
+
+
+def test_activity_of_a_newer_agent_has_what_it_took_under_its_own_word(life):
+    life.wait(3)
+    life.train(100)
+    life.turn("compile")
+    life.wait(5)
+    life.look()
+    assert rounded(life.account)["compile"] == 5
+    life.wait(2)
+    life.train(50)
+    life.look()
+    assert rounded(life.account) == {"init": 3, "forward": 1.5, "all_to_all": 1.5, "compile": 7}
+    assert life.account.seconds == pytest.approx(life.waited)

@@ -31,6 +31,7 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Annotated, Any, NamedTuple, get_type_hints
 
+from zmon.schema import names
 from zmon.schema.names import ACTIVITIES, OPS, PHASES
 
 MAGIC = b"ZMONBOX\0"
@@ -122,8 +123,8 @@ class Packed(NamedTuple):
     """How a value of the rank stands in a cell: its struct code, and what becomes of it on the way in and out."""
 
     code: str
-    encode: Callable[[Any], Any] = lambda value: value
-    decode: Callable[[Any], Any] = lambda packed: packed
+    encode: Callable[[Any], Any] = int
+    decode: Callable[[Any], Any] = int
 
 
 def _text(size: int) -> Packed:
@@ -166,6 +167,7 @@ class Identity:
 _IDENTITY: dict[str, Packed] = {
     name: hint.__metadata__[0] for name, hint in get_type_hints(Identity, include_extras=True).items()
 }
+_DECODED = tuple(packed.decode for packed in _IDENTITY.values())
 
 
 def packed_identity(who: Identity) -> list[Any]:
@@ -175,7 +177,7 @@ def packed_identity(who: Identity) -> list[Any]:
 
 def unpacked_identity(values: Sequence[Any]) -> Identity:
     """Who wrote them. Raises ValueError where they are no identity."""
-    return Identity(*[packed.decode(value) for packed, value in zip(_IDENTITY.values(), values, strict=True)])
+    return Identity(*[decode(value) for decode, value in zip(_DECODED, values, strict=True)])
 
 
 IDENTITY = Cell("".join(packed.code for packed in _IDENTITY.values()), 64)
@@ -196,7 +198,7 @@ RING = LIVE + 8 * NUM_LIVE
 BOUNDARY_SIZE = aligned(BOUNDARY.size + CRC.size)
 FILE_SIZE = RING + RING_CAPACITY * BOUNDARY_SIZE
 
-WORDS_KINDS = ("", "exception", "exit", "signal")
+WORDS_KINDS = ("", *names.WORDS_KINDS)  # by number; 0: it said nothing
 
 # A collective in one word: its bytes, and above them op, group, the low bits of its sequence, and whether it has one.
 LABEL_SHIFT = 44

@@ -128,7 +128,7 @@ class BoxReader:
         _, unix, kind, type_, message = self._cell(layout.WORDS)
         if 0 < kind < len(layout.WORDS_KINDS):
             return LastWords(
-                layout.WORDS_KINDS[kind],  # type: ignore[arg-type]
+                layout.WORDS_KINDS[kind],
                 layout.text(type_),
                 layout.text(message),
                 unix * _NS,

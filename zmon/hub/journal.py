@@ -24,6 +24,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from zmon.schema.finding import Finding
+from zmon.schema.names import severity_order
 
 log = logging.getLogger("zmon.journal")
 
@@ -35,7 +36,6 @@ REWRITE_BYTES = 32 << 20  # of the file, if it was half of that when last writte
 _BULKY = ("ranks", "in_flight", "stacks")
 _DROPPED = "dropped"  # in the evidence: what of it is kept no longer, or in the capsule alone
 _SINCE = "; of those that waited for it: "
-_SEVERITIES = ("info", "warning", "critical")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class Journal:
 
     def _refined(self, known: Finding, finding: Finding, now: float) -> Finding:
         """What is known, with a later verdict about the same trouble."""
-        severity = max(known.severity, finding.severity, key=_SEVERITIES.index)
+        severity = max(known.severity, finding.severity, key=severity_order)
         held = self._held(known, finding.ranks, now)
         if finding.cause == "unknown" != known.cause:  # what was known once is not unlearned
             said = finding if severity != known.severity else known  # why it is worse now has to be read

@@ -33,8 +33,10 @@ class Leases(Thresholds):
         earlier stays in that activity."""
         if activity == "done":
             return None
-        if activity in ("eval", "checkpoint"):
-            longest = self.eval_seconds if activity == "eval" else self.checkpoint_seconds
+        if activity not in ("init", "train"):  # one without a lease of its own may take as long as the start
+            longest = {"eval": self.eval_seconds, "checkpoint": self.checkpoint_seconds}.get(
+                activity, self.init_seconds
+            )
             if len(stays) < self.learned_after_stays:
                 return longest
             return min(longest, max(self.stay_floor_seconds, self.stay_multiple * max(stays)))

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from zmon.job.efficiency import step_causes
 from zmon.schema.aligned_step import AlignedStep
 from zmon.schema.curve import IMBALANCE
+from zmon.schema.names import BETWEEN_STEPS
 from zmon.schema.rank import RankState
 from zmon.schema.snapshot import Snapshot
 
-BETWEEN = {"init": "init", "eval": "eval", "checkpoint": "checkpoint", "train": "other"}  # causes by activity
 _SLACK, _SLACK_SECONDS = 3.0, 1.0  # steps that were not told yet may be so much longer
 ANOTHER_LIFE_SECONDS = 86400.0  # a job that comes back later than that under its id is another one
 _SETTLED_SECONDS = 5.0  # after its end, by which the records of its last steps are here
@@ -101,7 +101,10 @@ class Account:
 
     def _between(self, start: Start, lead: RankState, size: int) -> None:
         """What belongs to no step."""
-        for activity, cause in BETWEEN.items():
+        told = dict.fromkeys((*BETWEEN_STEPS, "train", *lead.between_seconds, lead.activity))  # a newer agent's too
+        for activity in told:
+            if activity == "done":
+                continue
             so_far = lead.between_seconds.get(activity, 0.0)
             if activity == lead.activity != "train":
                 so_far += _open(lead)
@@ -113,7 +116,7 @@ class Account:
                 spent = min(start.stalled, more)
                 start.stalled -= spent
                 more -= spent
-            self._add(cause, more, size)
+            self._add("other" if activity == "train" else activity, more, size)
 
     def _in_steps(self, start: Start, lead: RankState) -> None:
         """Steps that have ended, and which of them no checkpoint holds."""

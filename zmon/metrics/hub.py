@@ -9,12 +9,13 @@ from zmon.metrics.names import STEP_HISTOGRAM
 from zmon.metrics.page import Page
 from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
+from zmon.schema.names import BETWEEN_STEPS
 
 _LABEL_NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_]*")
 
 
 # Told before they happen: a counter that is born at 300 s has not risen, for whoever asks by how much it did.
-_BETWEEN_STEPS = ("init", "eval", "checkpoint", "stall", "restart")
+_OUTSIDE_STEPS = (*BETWEEN_STEPS, "stall", "restart")
 
 
 def hub_page(
@@ -33,7 +34,7 @@ def hub_page(
         page.add("zmon_job_info", 1, job.job_id, job.world_size, extra=free_labels(job.labels))
         page.add("zmon_job_throughput_samples_per_second", job.samples_per_second, job.job_id)
         page.add("zmon_hub_coverage_ratio", job.ranks_seen / job.world_size, job.job_id)
-        for cause, seconds in (dict.fromkeys(_BETWEEN_STEPS, 0.0) | job.time if job.time else {}).items():
+        for cause, seconds in (dict.fromkeys(_OUTSIDE_STEPS, 0.0) | job.time if job.time else {}).items():
             page.add("zmon_job_time_seconds_total", seconds, job.job_id, cause)
         for cause, seconds in job.gpu_seconds.items():
             page.add("zmon_job_gpu_seconds_total", seconds, job.job_id, cause)

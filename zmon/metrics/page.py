@@ -28,7 +28,7 @@ class Page:
         """One series; label values in the order of the spec. A value of None is left out."""
         if value is None:
             return
-        spec, family = SPECS[name], self.declare(name)
+        spec, family = SPECS[name], self._families.get(name) or self.declare(name)
         assert len(labels) == len(spec.labels), name
         suffixed = name if spec.kind == "gauge" else family.name + "_total"
         values = dict(zip(spec.labels, map(str, labels), strict=True))

@@ -19,7 +19,7 @@ def add_rank(page: Page, state: RankState) -> None:
     page.add("zmon_last_checkpoint_timestamp_seconds", state.last_checkpoint_time, *me)
     done = state.activity == "done"
     page.add("zmon_lease_overdue_seconds", None if done else state.overdue_seconds, *me)  # it has all time
-    for activity in ACTIVITIES:
+    for activity in dict.fromkeys((*ACTIVITIES, state.activity)):  # that of a newer agent may be none of ours
         over = activity == "init" != state.activity and state.steps > 0  # it never comes again
         if not over and (done or activity != "done"):
             page.add("zmon_activity", float(activity == state.activity), *me, activity)

@@ -22,10 +22,11 @@ from zmon.probe.groups import Groups
 from zmon.probe.ledger import Ledger, count
 from zmon.schema.names import ACTIVITIES, OPS, PHASES
 
-INIT, TRAIN, EVAL, CHECKPOINT, DONE = range(len(ACTIVITIES))
 PHASE_NUMBER = {name: number for number, name in enumerate(PHASES)}
 ACTIVITY_NUMBER = {name: number for number, name in enumerate(ACTIVITIES)}
 OP_NUMBER = {name: number for number, name in enumerate(OPS)}
+INIT, TRAIN, DONE = (ACTIVITY_NUMBER[name] for name in ("init", "train", "done"))
+EVAL, CHECKPOINT = ACTIVITY_NUMBER["eval"], ACTIVITY_NUMBER["checkpoint"]
 OTHER = PHASE_NUMBER["other"]
 POINT_TO_POINT = (OP_NUMBER["send"], OP_NUMBER["recv"])
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from zmon.schema.names import WordsKind
 from zmon.schema.step import Measures
 
 
@@ -15,7 +14,7 @@ from zmon.schema.step import Measures
 class LastWords:
     """What a rank said before it went: an exception, a plain exit, or the signal that ended it."""
 
-    kind: WordsKind
+    kind: str  # one of WORDS_KINDS
     type: str
     message: str
     time: float  # unix seconds on the rank's host

@@ -14,7 +14,7 @@ from typing import BinaryIO, Protocol
 import msgspec
 
 from zmon.errors import UsageError
-from zmon.schema.names import OPS, PHASES
+from zmon.schema.names import OPS, PHASES, in_order
 from zmon.schema.step import Measures, OpTotals
 from zmon.steplog.format import Run
 from zmon.steplog.reader import Step
@@ -54,8 +54,8 @@ class Table:
         ran = [run.so_far() for run in runs]
         return cls(
             runs,
-            tuple(phase for phase in PHASES if any(phase in measures.phases for measures in ran)),
-            tuple(op for op in OPS if any(op in measures.ops for measures in ran)),
+            in_order((phase for measures in ran for phase in measures.phases), PHASES),
+            in_order((op for measures in ran for op in measures.ops), OPS),
             tuple(dict.fromkeys(name for run in runs for name in run.run.reports)),
         )
 

@@ -158,3 +158,12 @@ def test_doctor_has_a_line_a_check_and_counts_them():
         "armed a reads.", "INERT b is [gone]. Start it.", "absent c no job runs.", "INERT d what is it? Run `this`",
         "1 armed, 2 INERT, 1 absent",
     ]  # fmt: skip
+
+
+def test_severity_of_a_newer_hub_stands_behind_what_pages_and_is_shown_as_it_is():
+    several = [
+        finding(id=word, severity=word, cause=f"{word}_cause") for word in ("info", "fatal", "critical", "warning")
+    ]
+    text = shown([JOB_VIEW], several, False)
+    places = [text.index(f"{word.upper()} {word}_cause") for word in ("critical", "fatal", "warning")]
+    assert places == sorted(places)

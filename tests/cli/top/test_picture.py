@@ -129,3 +129,9 @@ def test_job_that_is_gone_is_no_longer_chosen():
     assert still_chosen(Picture(NOW, False, jobs, ()), "a") == "a"
     assert still_chosen(Picture(NOW, False, jobs, ()), "gone") == "b"
     assert still_chosen(Picture(NOW, False, (), ()), "gone") is None
+
+
+def test_severity_of_a_newer_hub_is_counted_by_its_own_word():
+    picture = stalled()
+    picture = replace(picture, findings=tuple(replace(each, severity="fatal") for each in picture.findings))
+    assert "1 job, 1 fatal" in state_line("", picture, None, NOW).plain

@@ -150,3 +150,19 @@ def test_log_that_zmon_wrote_is_read(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text(json.dumps({**row, "lookups": None, "nic_sent": None, "device_memory_peak": None}) + "\n")
     assert measures(read([path])).lookups is None
+
+
+def test_phase_and_op_of_a_newer_zmon_are_read_by_their_own_words(tmp_path):
+    row = {
+        "rank": 0,
+        "step": 1,
+        "duration": 0.03,
+        "phase_forward": 0.01,
+        "phase_quantize": 0.01,
+        "exposed_shuffle": 0.01,
+    }
+    path = tmp_path / "steps.jsonl"
+    path.write_text(json.dumps(row) + "\n")
+    measures = read([path]).records[0, 0][1].measures
+    assert measures.phases == {"forward": 0.01, "quantize": 0.01}
+    assert {op: totals.exposed_seconds for op, totals in measures.ops.items()} == {"shuffle": 0.01}

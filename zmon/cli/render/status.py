@@ -13,12 +13,12 @@ from zmon.doctor import Check
 from zmon.format import UNKNOWN, duration, listed, number
 from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
+from zmon.schema.names import severity_order
 
 BLIND = "BLIND: the hub reaches no agent; what follows is what it saw last"
 NO_JOB = "no job: start one with zmon run -- CMD, or zmon demo"
 _IN_FULL = 3  # findings; more do not fit on the first screen
 _QUIET_JOBS = 8  # shown beside those that something is wrong with
-SEVERITIES = ("critical", "warning", "info")
 
 
 def status_table(jobs: Sequence[JobView], findings: Sequence[Finding], blind: bool, now: float) -> RenderableType:
@@ -38,7 +38,7 @@ def findings_table(
     findings: Sequence[Finding], jobs: Sequence[JobView], now: float, in_full: int | None = None
 ) -> RenderableType:
     """Each with who, what, since when, cost and next step, worst first; after `in_full` of them a line each."""
-    worst = sorted(findings, key=lambda f: (SEVERITIES.index(f.severity), f.onset))  # what began first may be the cause
+    worst = sorted(findings, key=lambda f: (-severity_order(f.severity), f.onset))  # what began first may be the cause
     sizes = {job.job_id: job.world_size for job in jobs}
     parts: list[RenderableType] = []
     for at, finding in enumerate(worst):

@@ -12,11 +12,12 @@ from datetime import UTC, datetime
 from rich.console import RenderableType
 from rich.text import Text
 
-from zmon.cli.render.status import NO_JOB, SEVERITIES, findings_table, job_columns
+from zmon.cli.render.status import NO_JOB, findings_table, job_columns
 from zmon.format import counted, duration
 from zmon.schema.api import RankRow
 from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
+from zmon.schema.names import severity_order
 
 JOB_COLUMNS = ("  job", "state", "ranks", "step", "step time", "samples/s", "most time in")
 RANK_COLUMNS = ("  rank", "host", "activity", "in", "since", "step", "self", "wait")
@@ -66,7 +67,8 @@ def state_line(url: str, picture: Picture | None, silence: Silence | None, now: 
         return Text(
             "BLIND: the hub reaches no agent. Below is what it saw before, how old nobody knows", style="bold red"
         )
-    severe = {severity: sum(f.severity == severity for f in picture.findings) for severity in SEVERITIES}
+    severities = sorted({f.severity for f in picture.findings}, key=severity_order, reverse=True)
+    severe = {severity: sum(f.severity == severity for f in picture.findings) for severity in severities}
     wrong = ", ".join(f"{number} {severity}" for severity, number in severe.items() if number) or "no findings"
     jobs = counted(len(picture.jobs), "job")
     return Text(f"{_clock(picture.at)}  {jobs}, {wrong}  {url}")

@@ -23,7 +23,7 @@ MAX_RECORDS = 500_000  # about 1 GB of them
 MAX_RANKS = 1 << 20  # more than the largest jobs have; beyond is damage, and each rank below it costs memory
 _MOST = 1 << 63  # bytes or seconds; more, and what is no number, is unknown
 UNTOLD = "unknown"  # the op that a rank waited in, where the log has phases only
-_REPORT = "report_"  # what the column of a gauge begins with
+_REPORT, _PHASE, _EXPOSED = "report_", "phase_", "exposed_"  # what a column of a gauge, phase or op begins with
 _SLACK = 0.01  # of a step, that its parts may miss by rounding
 
 Key = tuple[int, int]  # attempt, rank
@@ -154,8 +154,10 @@ def _take(log: StepLog, row: Mapping[str, Any] | None) -> None:
 
 def _measures(row: Mapping[str, Any], duration: float) -> tuple[Measures, bool]:
     """What the row tells; phases and exposed ops sum to the step, so the rest of it is known as well."""
-    phases = {name: seconds for name in PHASES if (seconds := _seconds(row, f"phase_{name}")) is not None}
-    ops = {op: _op(row, op) for op in OPS if row.get(f"exposed_{op}") is not None}
+    phases = {
+        name: seconds for name in _words(row, _PHASE, PHASES) if (seconds := _seconds(row, _PHASE + name)) is not None
+    }
+    ops = {op: _op(row, op) for op in _words(row, _EXPOSED, OPS) if row.get(_EXPOSED + op) is not None}
     rest = duration - sum(phases.values()) - sum(op.exposed_seconds for op in ops.values())
     if rest > _SLACK * duration:
         if ops or not phases:
@@ -171,6 +173,14 @@ def _measures(row: Mapping[str, Any], duration: float) -> tuple[Measures, bool]:
         nic_received_bytes=_count(row, "nic_received"),
     )
     return measures, bool(ops)
+
+
+def _words(row: Mapping[str, Any], prefix: str, known: Sequence[str]) -> Iterator[str]:
+    """Those there is a column for, the known ones first: a newer zmon may have written others."""
+    yield from known
+    for column in row:
+        if column.startswith(prefix) and (word := column[len(prefix) :]) not in known:
+            yield word
 
 
 def _op(row: Mapping[str, Any], op: str) -> OpTotals:

@@ -1,0 +1,125 @@
+"""Words that this zmon does not know come from a newer one: they pass through, and people see them as they are."""
+
+import json
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+from tests.build import NOW, agent_report, agent_status, finding, job_steps, measures, rank_state, snapshot, words
+from tests.metrics.scene import JOB_VIEW, hub, page, value
+from zmon.detectors import ALL
+from zmon.hub.api.view import job_state
+from zmon.hub.journal import Journal
+from zmon.job.timeline import snapshots
+from zmon.schema.agent import AgentReport
+from zmon.schema.finding import Finding
+from zmon.schema.names import ACTIVITIES, OPS, PHASES, in_order, severity_order
+from zmon.schema.rank import Entered, InFlight
+
+NEWER = {
+    "activity": "compile",
+    "phase": "quantize",
+    "measures": measures({"forward": 1.0, "quantize": 0.5}, {"all_reduce": 1.0, "all_to_allv": 0.25}),
+    "in_flight": InFlight("all_to_allv", "0", 7, 100, 0.25),
+    "entered": (Entered("all_to_allv", "0", 7, 100),),
+    "last_words": words("oom", "kernel", "out of memory"),
+    "between_seconds": {"init": 1.0, "compile": 7.0},
+}
+STEPS = {"phases": {"forward": 0.01, "quantize": 0.005}, "ops": {"all_to_allv": 0.01}}
+
+
+def over_the_wire(value, type_):
+    """As it is decoded here."""
+    return msgspec.json.decode(msgspec.json.encode(value), type=type_)
+
+
+def newer(**changes):
+    """Four ranks of a newer agent, as the hub decodes them."""
+    states = [rank_state(rank, **{**NEWER, **changes}) for rank in range(4)]
+    return over_the_wire(agent_report(*states), AgentReport)
+
+
+def test_words_are_none_of_ours():
+    assert NEWER["activity"] not in ACTIVITIES
+    assert NEWER["phase"] not in PHASES
+    assert NEWER["in_flight"].op not in OPS
+
+
+def test_snapshot_of_a_newer_agent_is_decoded_as_it_is():
+    (state, *_) = newer().ranks
+    assert (state.activity, state.phase, state.in_flight.op) == ("compile", "quantize", "all_to_allv")
+    assert state.last_words.kind == "oom"
+    assert state.measures.phases["quantize"] == 0.5
+
+
+def test_page_shows_them_beside_the_known_ones():
+    text = page(*newer().ranks)
+    assert value(text, "zmon_activity", rank="1", activity="compile") == 1
+    assert value(text, "zmon_activity", rank="1", activity="train") == 0
+    assert value(text, "zmon_phase_seconds_total", rank="1", phase="quantize") == 0.5
+    assert value(text, "zmon_collective_exposed_seconds_total", rank="1", op="all_to_allv") == 0.25
+
+
+def test_job_is_at_what_its_ranks_are_at():
+    (job,) = snapshots([newer()], [], [agent_status()], NOW)
+    assert job_state(job, ()) == "compile"
+
+
+@pytest.mark.parametrize("detector", ALL, ids=lambda detector: detector.name)
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"overdue_seconds": 30.0, "state_seconds": 40.0, "activity_seconds": 60.0},
+        {"activity": "train", "overdue_seconds": 30.0, "state_seconds": 40.0, "step_seconds": 40.0},
+        {"alive": False, "gone_seconds": 5.0, "exit_status": "exit code 1"},
+    ],
+    ids=["moving", "overdue", "overdue in training", "gone"],
+)
+def test_detectors_judge_a_job_that_says_them(detector, changes):
+    (job,) = snapshots([newer(**changes)], [], [agent_status()], NOW)
+    assert all(isinstance(each, Finding) for each in detector.detect(replace(job, steps=job_steps(64, **STEPS))))
+    detector.inert(job)
+
+
+def test_severity_of_a_newer_hub_is_decoded_and_shown_as_it_is(tmp_path):
+    fatal = over_the_wire(finding(severity="fatal"), Finding)
+    assert value(hub([fatal]), "zmon_finding", severity="fatal", rank="2") == 1
+    path = tmp_path / "findings.jsonl"
+    Journal(path).conclude(fatal, NOW)
+    (kept,) = Journal(path).active()
+    assert kept.severity == "fatal"
+    assert json.loads(path.read_text().splitlines()[0])["severity"] == "fatal"
+
+
+def test_unknown_severity_stands_between_a_warning_and_what_pages(tmp_path):
+    assert sorted(["critical", "fatal", "info", "warning"], key=severity_order) == [
+        "info",
+        "warning",
+        "fatal",
+        "critical",
+    ]
+    journal = Journal(tmp_path / "findings.jsonl")
+    journal.conclude(finding(severity="fatal"), NOW)
+    journal.conclude(finding(severity="warning"), NOW + 1)
+    assert journal.active()[0].severity == "fatal", "a severity only rises"
+    journal.conclude(finding(severity="critical"), NOW + 2)
+    assert journal.active()[0].severity == "critical"
+
+
+def test_time_category_of_a_newer_hub_is_shown():
+    text = hub(jobs=[replace(JOB_VIEW, time={"compile": 7.0})])
+    assert value(text, "zmon_job_time_seconds_total", cause="compile") == 7
+    assert value(text, "zmon_job_time_seconds_total", cause="eval") == 0
+
+
+def test_unknown_words_stand_behind_the_known_ones():
+    assert in_order(["zip", "backward", "data", "quantize"], PHASES) == ("data", "backward", "quantize", "zip")
+
+
+def test_snapshot_that_says_them_is_lined_up_with_ranks_that_do_not():
+    """Some nodes may run the newer zmon already."""
+    mixed = snapshot(*newer().ranks[:2], rank_state(2), rank_state(3))
+    for detector in ALL:
+        detector.detect(replace(mixed, steps=job_steps(64, STEPS, STEPS, {}, {})))

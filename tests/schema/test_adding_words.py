@@ -1,0 +1,98 @@
+"""A phase, an activity or an operation more in `zmon/schema/names.py` goes from a rank to page, step log and account.
+
+In a process of its own, whose names.py has three words more: nothing else is told of them. What people add besides is
+in docs/extending.md.
+"""
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.places import REPOSITORY
+
+WITH_THREE_WORDS = """
+import sys, types
+from pathlib import Path
+
+path = Path("zmon/schema/names.py")
+source = path.read_text()
+words = {'"other")': '"other", "quantize")', '"done")\\n': '"done", "compile")\\n', '"recv",': '"recv", "shuffle",'}
+for last, more in words.items():
+    assert source.count(last) == 1, last
+    source = source.replace(last, more)
+names = sys.modules["zmon.schema.names"] = types.ModuleType("zmon.schema.names")
+exec(compile(source, str(path), "exec"), names.__dict__)
+
+from tests.boxes import Box
+from tests.steplog.build import append_once, logged
+from zmon.agent.sources.rank_box import RankBox
+from zmon.box import layout
+from zmon.job.lease import Leases
+from zmon.probe.rank import ACTIVITY_NUMBER, OP_NUMBER, PHASE_NUMBER, TRAIN
+
+root = Path(sys.argv[1])
+box = Box(root / "boxes")
+box.timeline.turn_to(ACTIVITY_NUMBER["compile"])
+box.clock.sleep(5.0)
+box.timeline.turn_to(TRAIN)
+for _ in range(3):
+    box.timeline.begin_step(None)
+    box.timeline.phase(PHASE_NUMBER["quantize"])
+    box.clock.sleep(0.02)
+    box.timeline.enter_op(OP_NUMBER["shuffle"], box.timeline.group("0", 2), 100, 60)
+    box.clock.sleep(0.01)
+    box.timeline.leave_op()
+    box.timeline.end_step()
+box.timeline.turn_to(ACTIVITY_NUMBER["compile"])
+box.timeline.phase(PHASE_NUMBER["quantize"])
+box.timeline.enter_op(OP_NUMBER["shuffle"], box.timeline.group("0", 2), 100, 60)
+"""
+AT_THE_AGENT = """
+from tests.metrics.scene import page, value
+
+state = RankBox(box.path, "node-a", Leases(), box.clock, Path("/proc")).state()
+assert (state.activity, state.phase, state.in_flight.op) == ("compile", "quantize", "shuffle"), state
+assert state.lease_seconds == Leases().init_seconds, "a lease of its own is a line in zmon/job/lease.py"
+assert round(state.between_seconds["compile"]) == 5
+text = page(state)
+assert value(text, "zmon_activity", activity="compile") == 1
+assert round(value(text, "zmon_phase_seconds_total", phase="quantize"), 6) == 0.06
+assert value(text, "zmon_collectives_total", op="shuffle") == 3  # the fourth is in flight
+"""
+IN_THE_STEP_LOG = """
+import io, json
+from zmon.offline.analyze.rows import read
+from zmon.steplog.table import Table, write_json_lines
+
+append_once(root / "steps", box)
+path = root / "steps.jsonl"
+with path.open("wb") as file:
+    assert write_json_lines(Table.of(logged(root / "steps")), file) == 3
+row = json.loads(path.read_text().splitlines()[0])
+assert (round(row["phase_quantize"], 6), round(row["exposed_shuffle"], 6)) == (0.02, 0.01), row
+((measures, *_),) = [[r.measures for r in steps.values()] for steps in read([path]).records.values()]
+assert round(measures.phases["quantize"], 6) == 0.02
+assert round(measures.ops["shuffle"].exposed_seconds, 6) == 0.01
+"""
+AT_THE_HUB = """
+from tests.build import JOB, NOW, rank_state, snapshot
+from tests.metrics.scene import hub, value
+from zmon.job.time_account import Account
+
+told = {"activity": "compile", "between_seconds": {"init": 1.0}, "open_seconds": 7.0, "step_seconds_total": 0.0}
+rank = rank_state(0, world_size=1, **told)
+account = Account(JOB)
+account.look(snapshot(rank), (), 0.02, False)
+assert account.causes == {"init": 1.0, "compile": 7.0}, account.causes
+assert value(hub(), "zmon_job_time_seconds_total", cause="compile") == 0, "told before it happens"
+"""
+
+
+@pytest.mark.parametrize(
+    "then", [AT_THE_AGENT, IN_THE_STEP_LOG, AT_THE_HUB], ids=["agent", "step log", "hub"]
+)  # a process each: they take seconds
+def test_new_word_is_read_shown_and_accounted_for(tmp_path, then):
+    command = [sys.executable, "-c", WITH_THREE_WORDS + then, str(tmp_path)]
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
