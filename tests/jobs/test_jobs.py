@@ -14,7 +14,6 @@ from tests.jobs.conftest import Job, run_both_ways, run_watched
 
 AS_STARTED = (
     Job("ddp_accumulate", data=True),
-    Job("dataloader_workers", ("--context", "spawn"), ranks=1, data=True),
     Job("spawned", torchrun=False),
 )
 BOTH_WAYS = Job("no_group", ranks=1, torchrun=False, data=True)
@@ -29,14 +28,14 @@ IN_FORKS = (
     Job("dataloader_workers", ranks=1, data=True),
     Job("gan"),
 )
-MORE = (Job("dataloader_workers", ("--context", "spawn"), data=True),)
+SLOW = (Job("dataloader_workers", ("--context", "spawn"), data=True),)
 RUNS = (
     pytest.param((BOTH_WAYS, "both ways"), id=f"{BOTH_WAYS}"),
     *(pytest.param((job, "zmon run"), id=f"{job}") for job in AS_STARTED),
     *(pytest.param((job, "forks"), id=f"{job}-forks") for job in IN_FORKS),
     *(
         pytest.param((job, "both ways"), id=f"{job}-both-ways", marks=pytest.mark.slow)
-        for job in (*AS_STARTED, *IN_FORKS, *MORE)
+        for job in (*AS_STARTED, *IN_FORKS, *SLOW)
     ),
 )
 RAISING = Job("raising")
