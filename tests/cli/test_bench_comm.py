@@ -38,10 +38,38 @@ def test_two_ranks_of_this_node_are_timed(tmp_path):
     assert all(t["seconds"] > 0 for t in measured["timed"])
 
 
+@pytest.fixture
+def in_forks(tmp_path, torch_zygote):
+    """Three ranks without a launcher, their hosts by an expression of Python with `rank` in it."""
+
+    def run(host):
+        script = tmp_path / "rank.py"
+        script.write_text(
+            "import os\nfrom zmon.cli.main import main\n\nrank = int(os.environ['RANK'])\n"
+            f"os.environ['ZMON_HOST'] = f'node-{{{host}}}'\nmain()\n"
+        )
+        out = str(tmp_path / "links.json")
+        return run_ranks(torch_zygote, tmp_path / "logs", 3, str(script), "bench-comm", *SMALL, "--out", out)
+
+    return run
+
+
+@pytest.fixture
+def by_torchrun(tmp_path):
+    """The same as people start it, in the shell's words."""
+
+    def run(host):
+        expression = host.replace("//", "/").replace("rank", "RANK")
+        rank = f"ZMON_HOST=node-$(({expression})) exec $PYTHON -m zmon bench-comm {' '.join(SMALL)} --out links.json"
+        return execute(tmp_path, *LAUNCHER, "bash", "-c", rank)
+
+    return run
+
+
 @pytest.mark.e2e
-def test_ranks_of_a_job_on_hosts_of_unlike_size_are_timed_within_and_between(tmp_path):
-    rank = f"ZMON_HOST=node-$((RANK / 2)) exec $PYTHON -m zmon bench-comm {' '.join(SMALL)} --out links.json"
-    told = execute(tmp_path, *LAUNCHER, "bash", "-c", rank)
+@pytest.mark.parametrize("start", ["in_forks", pytest.param("by_torchrun", marks=pytest.mark.slow)])
+def test_ranks_of_a_job_on_hosts_of_unlike_size_are_timed_within_and_between(request, tmp_path, start):
+    told = request.getfixturevalue(start)("rank // 2")
     assert told.returncode == 0, told.stderr
     assert "within a host, 2 ranks" in told.stdout
     assert "between hosts, 2 ranks" in told.stdout
@@ -51,21 +79,9 @@ def test_ranks_of_a_job_on_hosts_of_unlike_size_are_timed_within_and_between(tmp
     assert found.net
 
 
-RANK_OF_ANOTHER_HOST = """
-import os
-from zmon.cli.main import main
-
-os.environ["ZMON_HOST"] = f"node-{(int(os.environ['RANK']) + 1) // 2}"
-main()
-"""
-
-
 @pytest.mark.e2e
-def test_first_rank_that_is_alone_on_its_host_tells_what_the_others_measured(tmp_path, torch_zygote):
-    script = tmp_path / "rank.py"
-    script.write_text(RANK_OF_ANOTHER_HOST)
-    out = str(tmp_path / "links.json")
-    told = run_ranks(torch_zygote, tmp_path / "logs", 3, str(script), "bench-comm", *SMALL, "--out", out)
+def test_first_rank_that_is_alone_on_its_host_tells_what_the_others_measured(tmp_path, in_forks):
+    told = in_forks("(rank + 1) // 2")
     assert told.returncode == 0, told.stderr
     assert links(read(tmp_path / "links.json"))["all_reduce"].host
 

@@ -5,7 +5,6 @@ In `make test` each job runs once, watched, and does what its golden says it doe
 runs every job under `zmon run` and without it, and compares the run without it with the golden.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -15,7 +14,6 @@ from tests.jobs.conftest import Job, run_both_ways, run_watched
 
 AS_STARTED = (
     Job("ddp_accumulate", data=True),
-    Job("dataloader_workers", ("--context", "spawn"), data=True),
     Job("spawned", torchrun=False),
 )
 BOTH_WAYS = Job("no_group", ranks=1, torchrun=False, data=True)
@@ -30,13 +28,14 @@ IN_FORKS = (
     Job("dataloader_workers", ranks=1, data=True),
     Job("gan"),
 )
+SLOW = (Job("dataloader_workers", ("--context", "spawn"), data=True),)
 RUNS = (
     pytest.param((BOTH_WAYS, "both ways"), id=f"{BOTH_WAYS}"),
     *(pytest.param((job, "zmon run"), id=f"{job}") for job in AS_STARTED),
     *(pytest.param((job, "forks"), id=f"{job}-forks") for job in IN_FORKS),
     *(
         pytest.param((job, "both ways"), id=f"{job}-both-ways", marks=pytest.mark.slow)
-        for job in (*AS_STARTED, *IN_FORKS)
+        for job in (*AS_STARTED, *IN_FORKS, *SLOW)
     ),
 )
 RAISING = Job("raising")
@@ -52,11 +51,11 @@ def ran(request, tmp_path_factory, torch_zygote):
     return run_watched(job, room, torch_zygote if how == "forks" else None)
 
 
-@pytest.fixture(scope="module", params=["golden", pytest.param("both ways", marks=pytest.mark.slow)])
+@pytest.fixture(scope="module", params=["zmon run", pytest.param("both ways", marks=pytest.mark.slow)])
 def failed(request, tmp_path_factory):
-    """The job whose rank 1 raises has run."""
-    run: Callable = run_watched if request.param == "golden" else run_both_ways
-    return run(RAISING, tmp_path_factory.mktemp("raising"))
+    """The job whose rank 1 raises has run; in forks its traceback would have more frames."""
+    room = tmp_path_factory.mktemp("raising")
+    return run_watched(RAISING, room) if request.param == "zmon run" else run_both_ways(RAISING, room)
 
 
 def rank_1(outcome):

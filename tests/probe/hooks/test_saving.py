@@ -10,7 +10,9 @@ SAVED = "timeline.ledger._last_checkpoint > 0"
 FILE = "os.path.dirname(sys.argv[0]) + '/model.pt'"
 
 
-@pytest.mark.parametrize("target", [FILE, f"open({FILE}, 'wb')", f"f={FILE}"])
+@pytest.mark.parametrize(
+    "target", [FILE, *(pytest.param(target, marks=pytest.mark.slow) for target in (f"open({FILE}, 'wb')", f"f={FILE}"))]
+)
 def test_saving_is_a_checkpoint_until_the_rank_trains_again(start_rank, target):
     script = f"train()\ntorch.save(model, {target})\nprint(activity(), {SAVED})\ntrain()\nprint(activity(), steps())"
     assert run(start_rank, script) == ["checkpoint True", "train 2"]

@@ -13,7 +13,10 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
+QUICK = ("wait", "future and work")
+
+
+@pytest.mark.parametrize("way", [pytest.param(way, marks=() if way in QUICK else pytest.mark.slow) for way in WAYS])
 def test_rank_that_waits_is_exposed_and_the_flight_counts_once(start_rank, way):
     script = f"""
 with zmon.step():
