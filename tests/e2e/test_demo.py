@@ -89,7 +89,7 @@ def test_demo_with_a_file_skips_and_names_a_malformed_row(room: Path) -> None:
     rows = [criteo_row(number) for number in range(40)]
     rows[6] = rows[6].replace("\t", "\tnonsense", 1)
     data.write_text("\n".join(rows) + "\n")
-    demo = Demo(room, "--seconds", "25", "--data", str(data))
+    demo = Demo(room, "--seconds", "30", "--data", str(data))
     assert_summed_up(demo)
     assert f"trainer: {data}:7: column 2: " in demo.text
     assert "1 malformed of 40 rows skipped" in demo.text

@@ -1,9 +1,20 @@
 """Boxes of ranks that live as far as the kernel can tell, on a clock that passes when told to."""
 
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 
 from tests.boxes import Box, Clock
 from zmon.agent.sources.boxes import Boxes
+
+
+@pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    """A folder with a short name: pytest's own, of a worker of xdist, leaves no room for the path of a socket."""
+    with tempfile.TemporaryDirectory(prefix="zmon-") as folder:
+        yield Path(folder)
 
 
 @pytest.fixture
