@@ -19,7 +19,7 @@ def start(monkeypatch):
         clock = itertools.chain.from_iterable((n, n + cpu_seconds) for n in itertools.count())
         monkeypatch.setattr(poller.time, "thread_time", lambda: next(clock))
         source = FakeSource("tcp", "tcp", do)
-        started.append(poller.Watch("tcp", source.read, source.interval_seconds, 5.0, core_ratio=0.01))
+        started.append(poller.Poller("tcp", source.read, source.interval_seconds, 5.0, core_ratio=0.01))
         started[-1].start()
         return source
 
@@ -50,7 +50,7 @@ def test_dear_source_is_read_every_ten_seconds_at_least(start, monkeypatch):
 
 
 def test_question_that_hangs_is_a_source_that_hangs():
-    asked = poller.Watch("boxes", FakeSource("boxes", "boxes", lambda: ()).read, 60.0, 0.05)
+    asked = poller.Poller("boxes", FakeSource("boxes", "boxes", lambda: ()).read, 60.0, 0.05)
     asked.start()
     assert eventually(lambda: asked.status, 5)
     asked.ask(lambda: time.sleep(1.0))
@@ -62,7 +62,7 @@ def test_question_that_ends_in_something_odd_ends_no_source():
     def odd():
         raise SystemExit(3)
 
-    asked = poller.Watch("boxes", FakeSource("boxes", "boxes", lambda: ()).read, 60.0, 5.0)
+    asked = poller.Poller("boxes", FakeSource("boxes", "boxes", lambda: ()).read, 60.0, 5.0)
     asked.start()
     with pytest.raises(SystemExit):
         asked.ask(odd).result(5)

@@ -9,13 +9,13 @@ from tests.offline.comm_bench.test_curve import TWO_HOSTS
 from tests.scaling.test_fit import point
 from zmon.cli.main import cli
 from zmon.errors import UsageError
-from zmon.hub.baseline_store import FOLDER, Baselines
+from zmon.hub.baseline_store import FOLDER, BaselineStore
 from zmon.offline.comm_bench import write
 
 
 @pytest.fixture
 def recorded(tmp_path):
-    Baselines(tmp_path / FOLDER).record("ranker", point(1, 512), point(4, 2048), point(4, 1024))
+    BaselineStore(tmp_path / FOLDER).record("ranker", point(1, 512), point(4, 2048), point(4, 1024))
     return tmp_path
 
 
@@ -73,5 +73,5 @@ def test_name_of_which_nothing_was_recorded_is_refused(tmp_path):
 
 
 def test_single_rank_alone_lets_predict_nothing(tmp_path):
-    Baselines(tmp_path / FOLDER).record("ranker", point(1, 512))
+    BaselineStore(tmp_path / FOLDER).record("ranker", point(1, 512))
     assert "several ranks" in str(predict(tmp_path, "--ranks", "4").exception)

@@ -12,7 +12,7 @@ import pytest
 
 from tests.boxes import eventually
 from tests.places import REPOSITORY
-from zmon.hub.baseline_store import Baselines
+from zmon.hub.baseline_store import BaselineStore
 
 FAST = ("--rounds", "1", "--seconds", "2")
 
@@ -38,7 +38,7 @@ def test_bundled_trainer_makes_a_curve_that_is_kept(tmp_path):
     assert sum(two["point"]["causes"].values()) == pytest.approx(two["point"]["seconds"])
     assert two["point"]["sent_bytes"]["all_to_all"] > 0
     assert two["point"]["processors_per_host"] == len(os.sched_getaffinity(0))
-    assert [p.ranks for p in Baselines(tmp_path / "baselines").curve("ranker").points] == [1, 2]
+    assert [p.ranks for p in BaselineStore(tmp_path / "baselines").curve("ranker").points] == [1, 2]
 
 
 @pytest.mark.e2e

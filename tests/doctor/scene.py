@@ -13,7 +13,7 @@ from aiohttp.test_utils import TestServer
 from tests.build import NOW
 from zmon.doctor.paging import Pager
 from zmon.doctor.rules import shipped
-from zmon.doctor.told import Rule, RuleGroup, Target, Told
+from zmon.doctor.told import PrometheusState, Rule, RuleGroup, Target
 
 STALL_QUERY = 'max by (job_id) (zmon_finding{severity="critical"}) > 0'
 ROUTES = yaml.safe_load("""
@@ -50,7 +50,7 @@ def rules():
 
 def told(**changes):
     """What a Prometheus says that is well."""
-    well = Told(
+    well = PrometheusState(
         "http://prometheus:9090", NOW, 3600.0, True, (target(), target("zmon-hub")), rules(),
         {"zmon_dashboard": "http://dashboard", "zmon_docs": "http://docs"}, ("http://alertmanager:9093",),
         frozenset({"zmon_finding"}), frozenset(), frozenset({"node-a"}), 1,

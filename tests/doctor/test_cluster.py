@@ -9,7 +9,7 @@ import msgspec
 import zmon
 from tests.doctor.scene import inert, serving
 from tests.metrics.scene import JOB_VIEW
-from zmon.doctor.cluster import Seen, ask, checks
+from zmon.doctor.cluster import ClusterView, ask, checks
 from zmon.errors import NotServed, Unreachable
 from zmon.schema.agent import AgentStatus
 from zmon.schema.api import DetectorList, DetectorState, HubHealth, JobList
@@ -22,7 +22,7 @@ STALL = DetectorState("stall", {"job": None})
 
 def seen(agents=(AGENT,), detectors=(STALL,), blind=False, version=zmon.__version__, unwritten=None):
     """What a hub says that is well."""
-    return Seen(
+    return ClusterView(
         HUB,
         HubHealth(True, list(agents), unwritten, None, version, []),
         JobList([JOB_VIEW], blind),
@@ -64,7 +64,7 @@ def test_hub_that_is_well_is_armed():
 
 def test_hub_that_does_not_answer_is_inert_and_asked_nothing_more():
     gone = Unreachable("cannot reach http://hub:9781")
-    assert inert(checks(Seen(HUB, gone, gone, gone))) == {"hub": str(gone)}
+    assert inert(checks(ClusterView(HUB, gone, gone, gone))) == {"hub": str(gone)}
 
 
 def test_hub_that_reaches_no_agent_is_inert_and_its_agents_say_why():

@@ -11,7 +11,7 @@ from zmon.drills import play as playing
 from zmon.drills.casting import Cast
 from zmon.drills.drill import Drill, Strike
 from zmon.drills.faults import sabotage
-from zmon.drills.stage import Page
+from zmon.drills.stage import ReceivedPage
 from zmon.errors import PartFailed
 
 ONSET = 1000.0
@@ -53,7 +53,9 @@ class Stage:
 
     def pages(self):
         return [
-            Page(at, alert, "firing", severity, self.spec.job_id + sibling, "", {"detector": detector}, str(number), "")
+            ReceivedPage(
+                at, alert, "firing", severity, self.spec.job_id + sibling, "", {"detector": detector}, str(number), ""
+            )
             for number, (at, alert, severity, detector, sibling) in enumerate(self.rang)
             if at <= self._clock.time()
         ]

@@ -17,7 +17,7 @@ from zmon.drills import ALL
 from zmon.drills.casting import cast
 from zmon.drills.host import OneHost
 from zmon.drills.play import play
-from zmon.drills.score import Row
+from zmon.drills.score import DrillRow
 from zmon.drills.session import named, standing
 
 pytestmark = [pytest.mark.drill, pytest.mark.timeout(400)]  # the first of them waits for all
@@ -61,10 +61,10 @@ def names(request: pytest.FixtureRequest) -> tuple[str, ...]:
 
 
 @pytest.fixture(scope="module")
-def rows(stage: Watched, names: tuple[str, ...]) -> Iterator[dict[str, Row]]:
+def rows(stage: Watched, names: tuple[str, ...]) -> Iterator[dict[str, DrillRow]]:
     """Each drill, played; and again where torch itself aborted a rank that had ended, as of other jobs here."""
 
-    def played(name: str) -> Row:
+    def played(name: str) -> DrillRow:
         kind, ranks, rank = PLAYED[name]
         drill = replace(named(ALL, [name])[0], **({"job": {"steps": 80}} if name == "finish" else {}))
         part = replace(cast(drill, 0, SEED), kind=kind, ranks=ranks, rank=rank, step_seconds=STEP_SECONDS)
@@ -81,7 +81,9 @@ def rows(stage: Watched, names: tuple[str, ...]) -> Iterator[dict[str, Row]]:
 
 
 @each(*(name for name in PLAYED if name != "finish"))
-def test_the_right_rank_is_blamed_for_the_right_cause_and_one_page_is_sent(rows: dict[str, Row], name: str) -> None:
+def test_the_right_rank_is_blamed_for_the_right_cause_and_one_page_is_sent(
+    rows: dict[str, DrillRow], name: str
+) -> None:
     row = rows[name]
     if row.skipped:
         pytest.skip(row.skipped)
@@ -93,23 +95,23 @@ def test_the_right_rank_is_blamed_for_the_right_cause_and_one_page_is_sent(rows:
 
 
 @each("finish")
-def test_nobody_is_woken_when_the_job_finishes(rows: dict[str, Row], name: str) -> None:
+def test_nobody_is_woken_when_the_job_finishes(rows: dict[str, DrillRow], name: str) -> None:
     assert rows[name].verdict == "quiet", rows[name].remarks
 
 
 @each(*LIFTED)
-def test_what_was_held_and_is_let_go_resolves(rows: dict[str, Row], name: str) -> None:
+def test_what_was_held_and_is_let_go_resolves(rows: dict[str, DrillRow], name: str) -> None:
     assert rows[name].lifted
     assert rows[name].resolved_seconds is not None
 
 
 @each(*(name for name in PLAYED if name not in LIFTED))
-def test_what_cannot_be_let_go_is_not_said_to_be_lifted(rows: dict[str, Row], name: str) -> None:
+def test_what_cannot_be_let_go_is_not_said_to_be_lifted(rows: dict[str, DrillRow], name: str) -> None:
     assert not rows[name].lifted
 
 
 @each(*PLAYED)
-def test_causes_of_every_job_sum_to_its_wall_clock(rows: dict[str, Row], stage: Watched, name: str) -> None:
+def test_causes_of_every_job_sum_to_its_wall_clock(rows: dict[str, DrillRow], stage: Watched, name: str) -> None:
     """Whatever struck it: what each second went to is told once."""
     job_id = rows[name].job
     if rows[name].skipped:

@@ -7,14 +7,14 @@ import pytest
 from rich.console import Console
 
 from zmon.drills.report import as_json, line, markdown, tables
-from zmon.drills.score import NOTHING, Row, Spread, alert_of, confusion, false_pages_per_hour, shortfalls, spread
+from zmon.drills.score import NOTHING, DrillRow, Spread, alert_of, confusion, false_pages_per_hour, shortfalls, spread
 
-ROW = Row(
+ROW = DrillRow(
     "rank-killed", 0, 7, "ddp", 4, 0.02, proof="state", expected=("rank_exited",), rank=2, host="a",
     told="rank_exited", detector="stall", severity="critical", culprit_right=True, told_ranks=(2,), told_hosts=("a",),
     target_seconds=4.0, finding_seconds=0.5, page_seconds=2.0, paged=("ZmonStall",),
 )  # fmt: skip
-QUIET = Row("pause", 0, 7, "ddp", 4, 0.02, quiet=True)
+QUIET = DrillRow("pause", 0, 7, "ddp", 4, 0.02, quiet=True)
 
 
 def test_right_cause_and_culprit_in_time_with_one_page_is_as_expected():

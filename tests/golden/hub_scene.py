@@ -35,7 +35,7 @@ from tests.scaling.test_fit import point
 from zmon.detectors import ALL
 from zmon.detectors.suppression import suppress
 from zmon.hub import Hub, HubConfig
-from zmon.hub.baseline_store import FOLDER, Baselines
+from zmon.hub.baseline_store import FOLDER, BaselineStore
 from zmon.hub.incidents import Folder
 from zmon.schema.finding import Finding
 from zmon.schema.host import HostSample, HostWindow, TcpSample
@@ -145,7 +145,7 @@ def hub(data_dir: Path) -> Hub:
     """The hub, whose agents answer, are silent, or never answered."""
     sizes = [point(ranks, samples) for ranks, samples in ((1, 32), (4, 128), (4, 64), (8, 256))]
     told = [replace(size, half_width_seconds=0.001, processors_per_host=16) for size in sizes]
-    Baselines(data_dir / FOLDER).record("dlrm", *told)
+    BaselineStore(data_dir / FOLDER).record("dlrm", *told)
     made_ = Hub(HubConfig(AGENTS, data_dir))
     a, b, _ = made_.links
     a.heard(agent_report(rank_state(0), sample=FULL_HOST, sources=SOURCES))

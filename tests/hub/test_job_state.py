@@ -7,7 +7,7 @@ import pytest
 from tests.build import JOB, killed, rank_state, step_record
 from tests.hub.fakes import FakeAgent, frozen, halves, healthy
 from zmon.detectors.coverage import Coverage
-from zmon.hub.job_state import Book
+from zmon.hub.job_state import JobState
 
 
 def steps(first, last, ranks=range(4), uid="uid-{}"):
@@ -127,14 +127,14 @@ def test_relaunch_on_fewer_ranks_is_another_start_though_old_boxes_lie_there(pla
 
 def test_what_goes_wrong_with_one_job_keeps_no_other_from_being_judged(play, monkeypatch):
     agent = FakeAgent(*frozen(), *(rank_state(r, job_id="odd", run_uid=f"odd-{r}") for r in range(4)))
-    add = Book.add
+    add = JobState.add
 
     def failing(book, snapshot, reports):
         if snapshot.job_id == "odd":
             raise RuntimeError("what is this?")
         return add(book, snapshot, reports)
 
-    monkeypatch.setattr(Book, "add", failing)
+    monkeypatch.setattr(JobState, "add", failing)
 
     async def scenario(door):
         await door.passes()

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from tests.build import JOB, agent_report, job_steps, rank_state, snapshot, step_record
-from zmon.hub.job_state import Book
+from zmon.hub.job_state import JobState
 from zmon.job.baseline import LEARNED_STRETCHES, STRETCH_SECONDS, STRETCH_STEPS, Learning, alike, stretch
 from zmon.job.time_account import Account
 
@@ -107,7 +107,7 @@ def test_batches_of_varying_size_are_one_kind():
 def test_detectors_are_told():
     ranks, records = [rank_state(rank) for rank in range(4)], tuple(step_record(n) for n in range(1, 1201))
     report = agent_report(*ranks, records={JOB: {r.run_uid: records for r in ranks}})
-    seen = Book({r.run_uid for r in ranks}, 4, Account(JOB)).add(snapshot(*ranks), [report])
+    seen = JobState({r.run_uid for r in ranks}, 4, Account(JOB)).add(snapshot(*ranks), [report])
     assert seen.baseline.seconds == pytest.approx(0.020)
     assert len(seen.stretches) == 4
     assert seen.steps[-1].step == 1200

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.scaling.test_fit import point
-from zmon.scaling.expected import OWN, Size, expected, in_parts
+from zmon.scaling.expected import OWN, JobSize, expected, in_parts
 from zmon.schema.curve import IMBALANCE, Curve
 from zmon.schema.expected import PREDICTED, RECORDED
 
@@ -14,13 +14,13 @@ NOW = {"data": 0.001, "forward": 0.010, IMBALANCE: 0.002, "all_to_all": 0.004}
 
 
 def test_recorded_size_is_expected_again():
-    found = expected(CURVE, Size(2, 1000, 4), 0.017, NOW)
+    found = expected(CURVE, JobSize(2, 1000, 4), 0.017, NOW)
     assert (found.by, found.name) == (RECORDED, "ranker")
     assert found.seconds == pytest.approx(point(2, 1024).seconds * 1000 / 1024)
 
 
 def test_other_size_is_predicted():
-    found = expected(CURVE, Size(4, 2048, 4), 0.017, NOW)
+    found = expected(CURVE, JobSize(4, 2048, 4), 0.017, NOW)
     assert found.by == PREDICTED
     assert found.seconds == pytest.approx(point(4, 2048).seconds, rel=1e-6)
     assert sum(found.causes.values()) == pytest.approx(found.seconds)
@@ -31,9 +31,9 @@ def test_parts_sum_to_the_step_with_all_phases_as_one():
 
 
 def test_part_that_grew_most_is_first():
-    good = expected(CURVE, Size(2, 1024, 4), 0.0, {})
+    good = expected(CURVE, JobSize(2, 1024, 4), 0.0, {})
     now = {**good.causes, "all_to_all": good.causes["all_to_all"] + 0.017, "barrier": 0.001}
-    part, seconds = expected(CURVE, Size(2, 1024, 4), sum(now.values()), now).grown[0]
+    part, seconds = expected(CURVE, JobSize(2, 1024, 4), sum(now.values()), now).grown[0]
     assert (part, seconds) == ("all_to_all", pytest.approx(0.017))
 
 
@@ -46,4 +46,4 @@ def test_part_that_grew_most_is_first():
     ],
 )
 def test_what_nobody_can_tell_is_unknown_and_says_why(curve, ranks, why):
-    assert why in expected(curve, Size(ranks, 512 * ranks, 4), 0.017, NOW).reason
+    assert why in expected(curve, JobSize(ranks, 512 * ranks, 4), 0.017, NOW).reason

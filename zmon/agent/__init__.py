@@ -23,9 +23,9 @@ from zmon import metrics
 from zmon.agent.config import AgentConfig
 from zmon.agent.devices import Devices
 from zmon.agent.exported import exported
-from zmon.agent.poller import Watch, news
+from zmon.agent.poller import Poller, news
 from zmon.agent.rank_evidence import LastLines, rank_evidence, whereabouts
-from zmon.agent.snapshot import Asked, Seen, see
+from zmon.agent.snapshot import RanksAtLook, Selection, ranks_at_look
 from zmon.agent.sources import Reading, Source, all_sources
 from zmon.agent.sources.boxes import Boxes
 from zmon.agent.sources.stderr import StderrSource
@@ -61,13 +61,13 @@ class Agent:
     def __init__(self, config: AgentConfig, sources: tuple[Source, ...] | None = None) -> None:
         self._config = config
         self._boxes = Boxes(config.box_dir, config.host, config.leases)
-        self._looks = Watch(
+        self._looks = Poller(
             "boxes", self._boxes.read, config.look_interval_seconds, config.look_timeout_seconds, self._heard
         )
         found = all_sources(self._pids) if sources is None else sources
         config.check_names([*(source.name for source in found), StderrSource.name, _STEPS])
         self._sources = {
-            source.field: Watch(
+            source.field: Poller(
                 source.name,
                 source.read,
                 source.interval_seconds,
@@ -82,14 +82,14 @@ class Agent:
         if StderrSource.name not in config.without:
             self._last_lines = LastLines(self._boxes.runs, config.source_timeout_seconds)
             self._watches.append(self._last_lines.watch)
-        self._logging: Watch | None = None
+        self._logging: Poller | None = None
         if config.data_dir is not None and _STEPS not in config.without:
             steps = StepLog(config.data_dir / FOLDER, config.host)
 
             def append() -> Reading:
                 return Reading(None, steps.append(self._boxes.files()))
 
-            self._logging = Watch(_STEPS, append, config.log_interval_seconds, config.source_timeout_seconds)
+            self._logging = Poller(_STEPS, append, config.log_interval_seconds, config.source_timeout_seconds)
             self._watches.append(self._logging)
         self._devices = Devices()
         self._suspects: frozenset[Suspicion] = frozenset()
@@ -142,7 +142,7 @@ class Agent:
 
     # -- answers ---------------------------------------------------------------------------------------
 
-    def _report(self, seen: Seen) -> AgentReport:
+    def _report(self, seen: RanksAtLook) -> AgentReport:
         sample = HostSample(**{field: watch.value for field, watch in self._sources.items()})
         return AgentReport(
             host=self._config.host,
@@ -160,17 +160,19 @@ class Agent:
             leases=changed(self._config.leases, "leases"),
         )
 
-    async def report(self, asked: Asked) -> AgentReport:
+    async def report(self, asked: Selection) -> AgentReport:
         """Everything as of the last look, steps only for those who ask. Raises Unreachable while nobody can look."""
-        return self._report(await self._ask_boxes(lambda: see(self._boxes, asked, self._config.max_records_per_rank)))
+        return self._report(
+            await self._ask_boxes(lambda: ranks_at_look(self._boxes, asked, self._config.max_records_per_rank))
+        )
 
     async def page(self) -> bytes:
         """/metrics: the newest attempt of each job, until a little after its end; no rank that nobody looks at."""
         try:
-            report = await self.report(Asked())
+            report = await self.report(Selection())
             self._devices.keep(state.run_uid for state in report.ranks)
         except Unreachable:
-            report = self._report(Seen(0))
+            report = self._report(RanksAtLook(0))
         cpu = self._process.cpu_times()
         return metrics.agent_page(
             replace(report, ranks=tuple(exported(report.ranks))),
@@ -196,7 +198,7 @@ class Agent:
     async def snapshot(self, request: SnapshotRequest) -> AgentReport:
         """Everything, for the hub."""
         since, about, last = (max(number, -1) for number in (request.since, request.about, request.last))
-        asked = Asked(
+        asked = Selection(
             since=None if since < 0 else since,
             job_id=request.job_id,
             about=about if about > 0 else None,

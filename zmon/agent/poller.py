@@ -31,7 +31,7 @@ class _Outcome(NamedTuple):
     down_since: float | None  # unix seconds
 
 
-class Watch:
+class Poller:
     """One source, how it is doing, and what it last said."""
 
     def __init__(

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from zmon.agent import evidence
-from zmon.agent.poller import Watch
+from zmon.agent.poller import Poller
 from zmon.agent.sources.boxes import Boxes
 from zmon.agent.sources.stderr import StderrSource
 
@@ -40,7 +40,7 @@ class LastLines:
 
     def __init__(self, runs: Callable[[], Mapping[str, int]], timeout_seconds: float) -> None:
         self._source = StderrSource(runs)
-        self.watch = Watch(self._source.name, self._source.read, self._source.interval_seconds, timeout_seconds)
+        self.watch = Poller(self._source.name, self._source.read, self._source.interval_seconds, timeout_seconds)
 
     async def of(self, run_uid: str) -> dict[str, Any]:
         """The end of it, or why there is none."""

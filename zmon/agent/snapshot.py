@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from zmon.agent.sources.boxes import Boxes
-from zmon.agent.sources.plans import Told, version
+from zmon.agent.sources.plans import TrainerPlan, version
 from zmon.errors import BoxError
 from zmon.schema.plan import Plan
 from zmon.schema.rank import RankState
@@ -21,7 +21,7 @@ _SETTLED_NS = 50_000_000  # a record is written microseconds after its step's en
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Selection:
     """Which ranks, and which of their steps: those that ended after `since` on the host's monotonic clock (ns)."""
 
     since: int | None = None  # None: no steps
@@ -31,7 +31,7 @@ class Asked:
     plans: str = ""  # the version of the plans that the asker has; empty: none
 
 
-class Seen(NamedTuple):
+class RanksAtLook(NamedTuple):
     """The ranks as of the last look."""
 
     cursor: int
@@ -41,12 +41,12 @@ class Seen(NamedTuple):
     plans_version: str = ""
 
 
-def see(boxes: Boxes, asked: Asked, most: int) -> Seen:
+def ranks_at_look(boxes: Boxes, asked: Selection, most: int) -> RanksAtLook:
     """No more than `most` steps of a rank, unless it is asked for about so many."""
     cursor = time.monotonic_ns() - _SETTLED_NS
     ranks: list[tuple[RankState, int]] = []
     records: defaultdict[str, dict[str, tuple[StepRecord, ...]]] = defaultdict(dict)
-    plans: list[Told] = []
+    plans: list[TrainerPlan] = []
     for box, state in boxes.ranks():
         if asked.job_id not in (None, state.job_id):
             continue
@@ -60,4 +60,4 @@ def see(boxes: Boxes, asked: Asked, most: int) -> Seen:
                 records[state.job_id][state.run_uid] = read(asked.since, cursor, number)
     now = version(plans)
     news = {told.run_uid: told.plan for told in plans} if now != asked.plans else {}
-    return Seen(cursor, tuple(ranks), records, news, now)
+    return RanksAtLook(cursor, tuple(ranks), records, news, now)

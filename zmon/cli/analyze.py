@@ -12,7 +12,7 @@ from rich.console import Console
 from zmon.cli.render.analysis import caveats, report
 from zmon.cli.thresholds import detectors_option
 from zmon.detectors import Detector
-from zmon.offline.analyze import Attempt, StepLog, play, read
+from zmon.offline.analyze import Attempt, StepTable, play, read
 
 
 @click.command()
@@ -42,7 +42,7 @@ def analyze(
     sys.exit(1 if any(one.spells for one in played) else 0 if known else 3)
 
 
-def told(log: StepLog, played: list[Attempt]) -> dict[str, object]:
+def told(log: StepTable, played: list[Attempt]) -> dict[str, object]:
     """For programs."""
     return {
         "schema": 1,

@@ -18,7 +18,7 @@ from rich.console import Console
 from zmon.cli.options import data_dir_option
 from zmon.drills import ALL, history, report
 from zmon.drills.casting import Pinned
-from zmon.drills.score import Row, false_pages_per_hour, shortfalls
+from zmon.drills.score import DrillRow, false_pages_per_hour, shortfalls
 from zmon.drills.session import named, play_all, soak
 from zmon.drills.stage import JobKind
 from zmon.errors import UsageError
@@ -73,7 +73,7 @@ def drill(
     head, say = session.head, Console(stderr=True)
     say.print(f"seed {head.seed}, rows in {session.path}", highlight=False, soft_wrap=True)
 
-    def played(row: Row) -> None:
+    def played(row: DrillRow) -> None:
         session.add(row)
         say.print(report.line(row), highlight=False, markup=False, soft_wrap=True)
 
@@ -107,7 +107,7 @@ def drill(
     sys.exit(0 if good and not shortfalls(session.rows) else 1)
 
 
-def _as_asked(rows: Sequence[Row], by_name: bool) -> bool:
+def _as_asked(rows: Sequence[DrillRow], by_name: bool) -> bool:
     """Whether all is as expected. What was skipped is not, where each was asked for or nothing else was played."""
     played = [row for row in rows if not row.skipped]
     if len(played) < len(rows) and (by_name or not played):

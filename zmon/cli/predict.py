@@ -12,7 +12,7 @@ from rich.console import Console
 from zmon.cli.options import data_dir_option
 from zmon.cli.render.prediction import prediction_table
 from zmon.errors import UsageError
-from zmon.hub.baseline_store import FOLDER, Baselines
+from zmon.hub.baseline_store import FOLDER, BaselineStore
 from zmon.offline.comm_bench import links, read
 from zmon.probe.launch import check_job_id
 from zmon.scaling.fit import fit
@@ -48,7 +48,7 @@ def predict_command(
     """
     if batch and batch_per_rank:
         raise UsageError("--batch and --batch-per-rank contradict each other", "one is of all ranks, one of each")
-    baselines = Baselines(data_dir / FOLDER)
+    baselines = BaselineStore(data_dir / FOLDER)
     curve = baselines.curve(check_job_id(name))
     if not curve.points:
         why = baselines.unusable(name) or f"nothing was recorded of it in {data_dir / FOLDER}"

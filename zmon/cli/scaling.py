@@ -13,12 +13,12 @@ from rich.console import Console
 
 from zmon.cli.options import data_dir_option
 from zmon.cli.render.sweep import report
-from zmon.hub.baseline_store import FOLDER, Baselines
+from zmon.hub.baseline_store import FOLDER, BaselineStore
 from zmon.offline.comm_bench import links, read
 from zmon.offline.compare import Series
 from zmon.offline.sweep import Failed, Size, command_at, run_at, settled, sizes, template
 from zmon.offline.sweep.job import interruptible
-from zmon.offline.sweep.judged import Row, judged
+from zmon.offline.sweep.judged import SizeResult, judged
 from zmon.offline.sweep.sizes import BUNDLED, BUNDLED_BATCH
 from zmon.probe.launch import check_job_id
 from zmon.probe.run import inherited
@@ -75,7 +75,7 @@ def scaling_command(
     else:
         Console().print(report(rows, failed))
     if baseline is not None and points:
-        where = Baselines(data_dir / FOLDER).record(baseline, *points)
+        where = BaselineStore(data_dir / FOLDER).record(baseline, *points)
         click.echo(f"kept in {where}: jobs with --label name={baseline} are held against it", err=True)
     sys.exit(1 if failed else 0)
 
@@ -108,6 +108,6 @@ def _measured(
     return points, failed
 
 
-def told(rows: Sequence[Row], failed: dict[Size, str]) -> dict[str, object]:
+def told(rows: Sequence[SizeResult], failed: dict[Size, str]) -> dict[str, object]:
     """For programs."""
     return {"schema": 1, "sizes": rows, "failed": [{"size": str(size), "why": why} for size, why in failed.items()]}

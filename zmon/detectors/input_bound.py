@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from zmon.detectors.parts.verdict import verdict
-from zmon.schema.aligned_step import Stretch
+from zmon.schema.aligned_step import StepWindow
 from zmon.schema.finding import Finding
 from zmon.schema.snapshot import Snapshot
 from zmon.schema.thresholds import Part, Thresholds
@@ -64,7 +64,7 @@ class InputBound(Thresholds):
         )
         return (found,)
 
-    def _lately(self, snapshot: Snapshot) -> Sequence[Stretch]:
+    def _lately(self, snapshot: Snapshot) -> Sequence[StepWindow]:
         """The newest stretches that are long enough together; none: not known for so long."""
         for first in range(len(snapshot.stretches) - 1, -1, -1):
             taken = snapshot.stretches[first:]

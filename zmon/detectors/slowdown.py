@@ -15,7 +15,7 @@ from statistics import median, median_low
 from zmon.detectors.parts.pressure import waited_ratio
 from zmon.detectors.parts.verdict import verdict
 from zmon.job.baseline import alike, stretch
-from zmon.schema.aligned_step import AlignedStep, Baseline, Stretch
+from zmon.schema.aligned_step import AlignedStep, Baseline, StepWindow
 from zmon.schema.finding import Finding
 from zmon.schema.host import HostWindow
 from zmon.schema.snapshot import Snapshot
@@ -95,14 +95,14 @@ class Slowdown(Thresholds):
         )
         return (found,)
 
-    def _slow(self, stretches: Sequence[Stretch], good: Baseline) -> Iterator[Stretch]:
+    def _slow(self, stretches: Sequence[StepWindow], good: Baseline) -> Iterator[StepWindow]:
         """The newest, until one that was not slow; newest first."""
         for one in reversed(stretches):
             if not alike(one, good) or one.seconds < self.over_ratio * good.seconds:
                 return
             yield one
 
-    def _lately(self, slow: Sequence[Stretch]) -> Sequence[Stretch]:
+    def _lately(self, slow: Sequence[StepWindow]) -> Sequence[StepWindow]:
         """As many as must be slow; none: it has not lasted. A single one may stand for steps that nobody saw."""
         seconds, num_steps = 0.0, 0
         for number, one in enumerate(slow, 1):
@@ -112,7 +112,7 @@ class Slowdown(Thresholds):
                 return slow[:number]
         return ()
 
-    def _cause(self, snapshot: Snapshot, now: Stretch, good: Baseline) -> tuple[str, str]:
+    def _cause(self, snapshot: Snapshot, now: StepWindow, good: Baseline) -> tuple[str, str]:
         """The part that grew most, in one word and in many."""
         grown = _grown(snapshot, now, good)
         part = max(grown, key=lambda p: grown[p])
@@ -135,7 +135,7 @@ class Slowdown(Thresholds):
         return waits >= self.memory_ratio or swapped >= self.swapped_ratio * now.memory_total_bytes
 
 
-def _grown(snapshot: Snapshot, now: Stretch, good: Baseline) -> dict[str, float]:
+def _grown(snapshot: Snapshot, now: StepWindow, good: Baseline) -> dict[str, float]:
     """By how much each part of the step: of the median rank, the last arriver beyond it, the collectives beyond both.
 
     What the last arriver is late by is data where that is what it waits for: slow batches that strike another rank in

@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Seen:
+class ClusterView:
     """What the hub answered; in place of an answer that did not come, why."""
 
     hub: str
@@ -52,7 +52,7 @@ class Seen:
         return sorted({agent.host for agent in agents if agent.host})
 
 
-async def ask(session: aiohttp.ClientSession, hub: str) -> Seen:
+async def ask(session: aiohttp.ClientSession, hub: str) -> ClusterView:
     """All that doctor wants to know of the hub, at once."""
 
     async def or_why(question: Awaitable[T]) -> T | Unreachable:
@@ -61,7 +61,7 @@ async def ask(session: aiohttp.ClientSession, hub: str) -> Seen:
         except Unreachable as error:
             return error
 
-    return Seen(
+    return ClusterView(
         hub,
         *await asyncio.gather(
             or_why(client.ask(session, hub, endpoints.HUB_HEALTH, HubHealthRequest(), TIMEOUT_SECONDS, also=(503,))),
@@ -71,7 +71,7 @@ async def ask(session: aiohttp.ClientSession, hub: str) -> Seen:
     )
 
 
-def checks(seen: Seen) -> list[Check]:
+def checks(seen: ClusterView) -> list[Check]:
     """The hub, then each agent that is not as it should be, then the detectors."""
     if isinstance(seen.told, Unreachable):
         nobody = "Nobody judges and nobody is named: zmon hub, or zmon up."

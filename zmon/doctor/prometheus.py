@@ -17,7 +17,7 @@ import yaml
 
 from zmon.doctor.check import TIMEOUT_SECONDS, Check
 from zmon.doctor.rules import inputs
-from zmon.doctor.told import RuleGroup, Target, Told, recorded
+from zmon.doctor.told import PrometheusState, RuleGroup, Target, recorded
 from zmon.errors import Unreachable
 from zmon.format import counted, listed
 from zmon.web import client
@@ -29,7 +29,7 @@ _LABELS = {"zmon_dashboard": "dashboard", "zmon_docs": "runbooks"}
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0, "y": 31536000.0}
 
 
-async def ask(session: aiohttp.ClientSession, url: str) -> Told | Check:
+async def ask(session: aiohttp.ClientSession, url: str) -> PrometheusState | Check:
     """All of it; one inert Check where it does not answer."""
 
     async def api(path: str, **query: str) -> Any:
@@ -58,7 +58,7 @@ async def ask(session: aiohttp.ClientSession, url: str) -> Told | Check:
         absent = [one for one, found in zip(asked, series, strict=True) if not found]
         known = await asyncio.gather(*(api("metadata", metric=one) for one in absent))
         now = float(clock["result"][0])
-        return Told(
+        return PrometheusState(
             url,
             now,
             now - msgspec.convert(run["startTime"], datetime).timestamp(),
@@ -80,7 +80,7 @@ async def ask(session: aiohttp.ClientSession, url: str) -> Told | Check:
         return Check("Prometheus", False, said, "Is --prometheus right?")
 
 
-def checks(told: Told, hosts: list[str]) -> list[Check]:
+def checks(told: PrometheusState, hosts: list[str]) -> list[Check]:
     """What it scrapes, whether in time, and the links. `hosts`: those whose agents the hub hears."""
     found = [Check("Prometheus", True, f"{told.url} answers")]
     if told.config_loaded is False:
@@ -89,7 +89,7 @@ def checks(told: Told, hosts: list[str]) -> list[Check]:
     return [*found, *_scrapes(told), *_unscraped(told, hosts), _evaluation(told), *_links(told)]
 
 
-def _scrapes(told: Told) -> list[Check]:
+def _scrapes(told: PrometheusState) -> list[Check]:
     ours = [t for t in told.targets if "zmon" in t.labels.get("job", "")]
     found = [
         Check(
@@ -124,14 +124,14 @@ def _of_agent(target: Target) -> bool:
     return target.labels["job"].endswith(AGENT_JOB)
 
 
-def _unscraped(told: Told, hosts: list[str]) -> list[Check]:
+def _unscraped(told: PrometheusState, hosts: list[str]) -> list[Check]:
     if missing := sorted(set(hosts) - told.agent_hosts):
         said = f"the hub hears agents whose series Prometheus does not have: {listed(missing)}"
         return [Check("scrape hosts", False, said, "Stalls there page only while the hub lives: add them as targets.")]
     return []
 
 
-def _evaluation(told: Told) -> Check:
+def _evaluation(told: PrometheusState) -> Check:
     ours = [group for group in told.groups if any(rule.name.lower().startswith("zmon") for rule in group.rules)]
     if not ours:
         said = "no rule of zmon is loaded: nothing pages"
@@ -159,7 +159,7 @@ def _not_due(group: RuleGroup, up_seconds: float | None) -> bool:
     return up_seconds is None or up_seconds < group.interval
 
 
-def _links(told: Told) -> list[Check]:
+def _links(told: PrometheusState) -> list[Check]:
     if missing := [label for label in _LABELS if not told.external_labels.get(label)]:
         what = " and ".join(_LABELS[label] for label in missing)
         said = f"external label {' and '.join(missing)} is not set: links to {what} in pages lead nowhere"

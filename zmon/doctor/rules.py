@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 from zmon.doctor.check import Check
-from zmon.doctor.told import Rule, Told
+from zmon.doctor.told import PrometheusState, Rule
 from zmon.format import listed
 
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
@@ -71,14 +71,14 @@ def inputs(query: str, recorded: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def checks(shipped: Shipped, told: Told) -> list[Check]:
+def checks(shipped: Shipped, told: PrometheusState) -> list[Check]:
     """One line an alert, one a group of recording rules."""
     loaded = {rule.name: rule for group in told.groups for rule in group.rules}
     found = [_alert(name, loaded.get(name), told) for name in shipped.alerts]
     return found + [_records(group, names, loaded) for group, names in shipped.records.items()]
 
 
-def _alert(name: str, rule: Rule | None, told: Told) -> Check:
+def _alert(name: str, rule: Rule | None, told: PrometheusState) -> Check:
     title = f"alert {name}"
     if rule is None:
         return Check(title, False, "is not loaded: it cannot fire", _LOAD)

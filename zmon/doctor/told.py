@@ -41,7 +41,7 @@ class RuleGroup(msgspec.Struct, rename="camel"):
 
 
 @dataclass(frozen=True)
-class Told:
+class PrometheusState:
     """What Prometheus says of itself."""
 
     url: str

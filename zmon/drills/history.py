@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from zmon.drills.casting import Pinned
-from zmon.drills.score import Row
+from zmon.drills.score import DrillRow
 from zmon.errors import UsageError
 from zmon.schema.names import SCHEMA
 
@@ -28,9 +28,9 @@ class Session:
 
     def __init__(self, path: Path, head: Head) -> None:
         self.path, self.head = path, head
-        self.rows: list[Row] = []
+        self.rows: list[DrillRow] = []
 
-    def add(self, row: Row) -> None:
+    def add(self, row: DrillRow) -> None:
         """Keep a row, at once."""
         self.rows.append(row)
         with self.path.open("ab") as file:
@@ -62,7 +62,7 @@ def newest(data_dir: Path) -> Session:
     try:
         head, *lines = path.read_bytes().rpartition(b"\n")[0].split(b"\n")
         found = msgspec.json.decode(head, type=Head)
-        rows = [msgspec.json.decode(line, type=Row) for line in lines]
+        rows = [msgspec.json.decode(line, type=DrillRow) for line in lines]
         session = Session(partial, found)
         partial.write_bytes(head + b"\n")
         for row in rows:

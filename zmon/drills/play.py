@@ -20,8 +20,8 @@ from zmon.drills.casting import Cast, job_spec
 from zmon.drills.drill import Drill, Scene, Strike
 from zmon.drills.faults.sabotage import wait_until
 from zmon.drills.orders import median_seconds, p99_seconds, steps_done
-from zmon.drills.score import Row, alert_of
-from zmon.drills.stage import Job, Page, PartName, Stage
+from zmon.drills.score import DrillRow, alert_of
+from zmon.drills.stage import Job, PartName, ReceivedPage, Stage
 from zmon.drills.targets import TARGETS
 from zmon.errors import PartFailed, ZmonError
 from zmon.schema.finding import Finding
@@ -49,9 +49,9 @@ FAILURES = (
 _numbers = itertools.count(1)
 
 
-def play(drill: Drill, stage: Stage | None, part: Cast) -> Row:
+def play(drill: Drill, stage: Stage | None, part: Cast) -> DrillRow:
     """One row. A fault that cannot be caused makes a row that says so; what cannot be played needs no stage."""
-    row = Row(
+    row = DrillRow(
         drill.name, part.repeat, part.seed, part.kind, part.ranks, part.step_seconds,
         time=time.time(), stage=drill.stage, quiet=drill.quiet, proof=drill.proof, expected=drill.causes,
     )  # fmt: skip
@@ -104,7 +104,7 @@ def _learned(state: RankState) -> bool:
     return warm and state.lease_seconds is not None and state.lease_seconds < LEARNED_SECONDS
 
 
-def _strike(drill: Drill, scene: Scene, row: Row) -> Row:
+def _strike(drill: Drill, scene: Scene, row: DrillRow) -> DrillRow:
     """Cause the fault, wait for the finding and the page, lift it, wait for the end."""
     before = tuple(sorted({finding.cause for finding in _findings(scene, row.time)}))
     struck = drill.fault(scene)
@@ -124,7 +124,7 @@ def _strike(drill: Drill, scene: Scene, row: Row) -> Row:
     return replace(row, paged=_alerts(scene, struck.onset, "critical"), warned=_alerts(scene, struck.onset, "warning"))
 
 
-def _hear(drill: Drill, scene: Scene, struck: Strike, row: Row, done: int) -> tuple[Row, float | None]:
+def _hear(drill: Drill, scene: Scene, struck: Strike, row: DrillRow, done: int) -> tuple[DrillRow, float | None]:
     """What is found, and when; and since when a page is due: None where nothing is found, or it is found by a page.
 
     `done` steps were done at the onset.
@@ -138,7 +138,7 @@ def _hear(drill: Drill, scene: Scene, struck: Strike, row: Row, done: int) -> tu
     if found is None or seen is None:
         return row, None
     row = replace(_told(drill, scene, struck, row, found), finding_seconds=seen - struck.onset, finding_steps=meanwhile)
-    if isinstance(found, Page):
+    if isinstance(found, ReceivedPage):
         return row, None
     due = _scraped(scene) if struck.unscraped else seen
     wait_until(lambda: _page_about(scene, struck.onset, row), PAGE_PATIENCE_SECONDS)
@@ -165,7 +165,7 @@ def _until_resolved(scene: Scene) -> float | None:
 
 def _await_finding(
     drill: Drill, scene: Scene, struck: Strike, until: float
-) -> tuple[Finding | Page | None, float | None]:
+) -> tuple[Finding | ReceivedPage | None, float | None]:
     """The first of the detector that should speak, or of any other if that says nothing; and when it was seen."""
     others: tuple[Finding | None, float | None] = (None, None)
     while time.time() < until:
@@ -181,16 +181,16 @@ def _await_finding(
     return others
 
 
-def _page_about(scene: Scene, since: float, row: Row) -> Page | None:
+def _page_about(scene: Scene, since: float, row: DrillRow) -> ReceivedPage | None:
     """The first page that tells of what was found."""
     alert = alert_of(row.detector, row.severity or "")
     about = (p for p in _pages(scene, since) if p.alert == alert and p.labels.get("detector") == row.detector)
     return next(about, None)
 
 
-def _told(drill: Drill, scene: Scene, struck: Strike, row: Row, found: Finding | Page) -> Row:
+def _told(drill: Drill, scene: Scene, struck: Strike, row: DrillRow, found: Finding | ReceivedPage) -> DrillRow:
     """Cause and culprit, as they stand now: a finding may have been refined."""
-    if isinstance(found, Page):
+    if isinstance(found, ReceivedPage):
         return replace(row, told=found.alert, severity=found.severity, culprit_right=True)
     now = _findings(scene, struck.onset)
     found = next((f for f in now if f.id == found.id), found)
@@ -220,7 +220,7 @@ def _excused(drill: Drill, finding: Finding) -> bool:
     return finding.severity == "warning" and finding.cause in drill.may_warn
 
 
-def _watch(drill: Drill, scene: Scene, row: Row) -> Row:
+def _watch(drill: Drill, scene: Scene, row: DrillRow) -> DrillRow:
     """Do what is ordinary, and see that nobody is woken, from the start of the job on. Raises PartFailed."""
     drill.fault(scene)
     time.sleep(drill.watch_seconds)
@@ -249,9 +249,9 @@ def _findings(scene: Scene, since: float, siblings: bool = False) -> list[Findin
     return sorted(news, key=lambda finding: finding.detected)
 
 
-def _pages(scene: Scene, since: float) -> Sequence[Page]:
+def _pages(scene: Scene, since: float) -> Sequence[ReceivedPage]:
     """Whoever was woken since then about this job, or what belongs to it, or the monitor: each alert once."""
-    first: dict[tuple[str, str], Page] = {}
+    first: dict[tuple[str, str], ReceivedPage] = {}
     for page in scene.stage.pages():
         if (page.job_id is None or _mine(scene, page.job_id)) and page.status == "firing":
             first.setdefault((page.fingerprint, page.began), page)

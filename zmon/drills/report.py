@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from zmon.drills.drill import Drill
-from zmon.drills.score import Row, Spread, confusion, finding_spread, shortfalls, spread, verdicts
+from zmon.drills.score import DrillRow, Spread, confusion, finding_spread, shortfalls, spread, verdicts
 from zmon.drills.targets import TARGETS
 from zmon.schema.names import SCHEMA
 
@@ -39,7 +39,7 @@ def drill_list(drills: Sequence[Drill]) -> Table:
     return table
 
 
-def line(row: Row) -> str:
+def line(row: DrillRow) -> str:
     """One row, as it comes."""
     job = f"{row.kind}, {row.ranks} ranks, {row.step_seconds * 1000:g} ms"
     told = "" if row.quiet or row.told is None else f": {_told(row)}, {_seconds(row.finding_seconds)}"
@@ -47,13 +47,13 @@ def line(row: Row) -> str:
     return f"{row.drill} [{job}] {row.verdict}{told}{remarks}"
 
 
-def tables(rows: Sequence[Row]) -> RenderableType:
+def tables(rows: Sequence[DrillRow]) -> RenderableType:
     """Each drill, then the figures over all of them, then who was taken for what."""
     short = [Text(each, style="bold red") for each in shortfalls(rows)]
     return Group(_each(rows), *_figures(rows), *_confusion(rows), *short, Text(_verdicts(rows), style="bold"))
 
 
-def markdown(rows: Sequence[Row]) -> str:
+def markdown(rows: Sequence[DrillRow]) -> str:
     """A line for each drill over all its repeats, then the figures, for a document."""
     lines = [
         "| drill | played | as expected | onset → finding | wanted | → page | → resolved | otherwise |",
@@ -81,7 +81,7 @@ def markdown(rows: Sequence[Row]) -> str:
     return "\n".join([*lines, "", *shortfalls(rows), _verdicts(rows)])
 
 
-def as_json(rows: Sequence[Row], **more: Any) -> dict[str, Any]:
+def as_json(rows: Sequence[DrillRow], **more: Any) -> dict[str, Any]:
     """The same for programs."""
     return {
         "schema": SCHEMA,
@@ -97,7 +97,7 @@ def as_json(rows: Sequence[Row], **more: Any) -> dict[str, Any]:
     }
 
 
-def _each(rows: Sequence[Row]) -> Table:
+def _each(rows: Sequence[DrillRow]) -> Table:
     table = Table(title="Drills (seconds)", title_justify="left", box=SIMPLE, pad_edge=False)
     for column in ("drill", "verdict", "finding", "page", "resolved"):
         table.add_column(column, no_wrap=True)  # whole in a narrow terminal too
@@ -114,7 +114,7 @@ def _each(rows: Sequence[Row]) -> Table:
     return table
 
 
-def _figures(rows: Sequence[Row]) -> list[RenderableType]:
+def _figures(rows: Sequence[DrillRow]) -> list[RenderableType]:
     table = Table("seconds", "p50", "p95", "max", "drills", title="How fast", title_justify="left")
     for label, found in _spreads(rows):
         if found is not None:
@@ -126,7 +126,7 @@ def _figures(rows: Sequence[Row]) -> list[RenderableType]:
     return [table] if table.row_count else []
 
 
-def _spreads(rows: Sequence[Row]) -> list[tuple[str, Spread | None]]:
+def _spreads(rows: Sequence[DrillRow]) -> list[tuple[str, Spread | None]]:
     return [
         *((f"onset → finding, {words}", finding_spread(rows, proof)) for proof, words in PROOFS.items()),
         ("finding → page", spread([row.page_seconds for row in rows])),
@@ -134,7 +134,7 @@ def _spreads(rows: Sequence[Row]) -> list[tuple[str, Spread | None]]:
     ]
 
 
-def _confusion(rows: Sequence[Row]) -> list[RenderableType]:
+def _confusion(rows: Sequence[DrillRow]) -> list[RenderableType]:
     counts = confusion(rows)
     if not counts:
         return []
@@ -145,17 +145,17 @@ def _confusion(rows: Sequence[Row]) -> list[RenderableType]:
     return [table]
 
 
-def _verdicts(rows: Sequence[Row]) -> str:
+def _verdicts(rows: Sequence[DrillRow]) -> str:
     return ", ".join(f"{count} {verdict}" for verdict, count in verdicts(rows).most_common()) or "nothing was played"
 
 
-def _told(row: Row) -> str:
+def _told(row: DrillRow) -> str:
     """Cause and culprit."""
     ranks, hosts = (f"rank {rank}" for rank in row.told_ranks), (f"on {host}" for host in row.told_hosts)
     return " ".join([row.told or "", *ranks, *hosts]).strip()
 
 
-def _otherwise(row: Row) -> str:
+def _otherwise(row: DrillRow) -> str:
     """What is not as expected of it."""
     said = [] if row.verdict in ("right", "quiet") else [f"{row.verdict} {_told(row)}".strip()]
     return ", ".join([*said, *row.remarks])

@@ -22,7 +22,7 @@ def alert_of(detector: str, severity: str) -> str:
 
 
 @dataclass(frozen=True)
-class Row:
+class DrillRow:
     """One drill, played once: what was done, and what zmon made of it. Seconds; None: unknown, or not applicable."""
 
     drill: str
@@ -147,22 +147,22 @@ def spread(values: Sequence[float | None]) -> Spread | None:
     return Spread(at(0.5), at(0.95), known[-1], len(known))
 
 
-def confusion(rows: Sequence[Row]) -> Counter[tuple[str, str]]:
+def confusion(rows: Sequence[DrillRow]) -> Counter[tuple[str, str]]:
     """How often a cause, the first of those expected, was told as which one."""
     return Counter((row.expected[0], row.told or NOTHING) for row in rows if row.verdict in SAID)
 
 
-def verdicts(rows: Sequence[Row]) -> Counter[str]:
+def verdicts(rows: Sequence[DrillRow]) -> Counter[str]:
     """How often each."""
     return Counter(row.verdict for row in rows)
 
 
-def finding_spread(rows: Sequence[Row], proof: str) -> Spread | None:
+def finding_spread(rows: Sequence[DrillRow], proof: str) -> Spread | None:
     """Onset → finding, of the faults proved so that were found."""
     return spread([row.finding_seconds for row in rows if row.proof == proof and row.verdict in FOUND])
 
 
-def shortfalls(rows: Sequence[Row]) -> tuple[str, ...]:
+def shortfalls(rows: Sequence[DrillRow]) -> tuple[str, ...]:
     """What they fall short of together, though each is as expected, in words."""
     state = finding_spread(rows, "state")
     if state is None or state.count < TARGETS.state_drills or state.p50 <= TARGETS.state_p50_seconds:
@@ -170,7 +170,7 @@ def shortfalls(rows: Sequence[Row]) -> tuple[str, ...]:
     return (f"where a state proves it, half took longer than {TARGETS.state_p50_seconds:g} s: p50 {state.p50:.2f} s",)
 
 
-def false_pages_per_hour(rows: Sequence[Row], seconds: float) -> float | None:
+def false_pages_per_hour(rows: Sequence[DrillRow], seconds: float) -> float | None:
     """Of quiet drills that took so long together; a critical finding is one. None where they took no time."""
     false = sum(max(len(row.paged), len(row.critical)) for row in rows if row.quiet)
     return false / (seconds / 3600) if seconds > 0 else None

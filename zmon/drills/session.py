@@ -14,12 +14,12 @@ from zmon.drills.drill import Drill, StageName
 from zmon.drills.host import OneHost
 from zmon.drills.hosts import FourHosts
 from zmon.drills.play import play
-from zmon.drills.score import Row
+from zmon.drills.score import DrillRow
 from zmon.drills.stage import Stage
 from zmon.errors import PartFailed, UsageError
 
 STAGES: Mapping[StageName, Callable[[Path], Stage]] = {"host": OneHost, "hosts": FourHosts}
-Played = Callable[[Row], None]
+Played = Callable[[DrillRow], None]
 
 
 def play_all(

@@ -39,7 +39,7 @@ class JobSpec:
 
 
 @dataclass(frozen=True)
-class Page:
+class ReceivedPage:
     """One alert of one delivery to the webhook. `time` is unix seconds on arrival."""
 
     time: float
@@ -101,7 +101,7 @@ class Stage(Protocol):
     def ranks(self, job_id: str) -> dict[int, RankState]:
         """What the agents say of one job's ranks, by rank; `pid` and `host` among it."""
 
-    def pages(self) -> list[Page]:
+    def pages(self) -> list[ReceivedPage]:
         """Everything Alertmanager sent since the stage was built, oldest first."""
 
     def query(self, promql: str) -> list[dict[str, object]]:

@@ -20,7 +20,7 @@ import psutil
 
 from zmon.drills import asking, jobs
 from zmon.drills.launched import Launched
-from zmon.drills.stage import Page, PartName
+from zmon.drills.stage import PartName, ReceivedPage
 from zmon.drills.webhook import Webhook
 from zmon.errors import PartFailed
 from zmon.schema.finding import Finding
@@ -87,7 +87,7 @@ class Standing:
         """Of all agents."""
         return asking.ranks(self._agents(), job_id)
 
-    def pages(self) -> list[Page]:
+    def pages(self) -> list[ReceivedPage]:
         """What came by the webhook."""
         return self._webhook.pages()
 

@@ -8,14 +8,14 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from zmon.drills.stage import Page
+from zmon.drills.stage import ReceivedPage
 
 
 class Webhook:
     """Listens on loopback, or wherever it is told, from the start until `close`."""
 
     def __init__(self, address: str = "127.0.0.1") -> None:
-        self._pages: list[Page] = []
+        self._pages: list[ReceivedPage] = []
         keep = self._keep
 
         class Handler(BaseHTTPRequestHandler):
@@ -31,7 +31,7 @@ class Webhook:
         self.url = f"http://{address}:{self._server.server_address[1]}/"
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
-    def pages(self) -> list[Page]:
+    def pages(self) -> list[ReceivedPage]:
         """All so far, oldest first."""
         return list(self._pages)
 
@@ -44,7 +44,7 @@ class Webhook:
         for alert in delivery["alerts"]:
             labels, said = alert["labels"], alert["annotations"]
             self._pages.append(
-                Page(
+                ReceivedPage(
                     time=now,
                     alert=labels["alertname"],
                     status=alert["status"],

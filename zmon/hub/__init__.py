@@ -26,7 +26,7 @@ from zmon.hub.api.view import job_state, view
 from zmon.hub.config import HubConfig
 from zmon.hub.gathering import Gathering
 from zmon.hub.incidents.collector import Incidents
-from zmon.hub.job_state import Books
+from zmon.hub.job_state import JobStates
 from zmon.hub.journal import Journal
 from zmon.job.timeline import snapshots
 from zmon.schema.agent import AgentReport
@@ -49,7 +49,7 @@ class Hub:
         self.detectors = config.detectors
         self.links = [AgentLink(url) for url in config.agents]
         self.journal = Journal(config.data_dir / "findings.jsonl")
-        self.books = Books(config.data_dir)
+        self.books = JobStates(config.data_dir)
         self.snapshots: tuple[Snapshot, ...] = ()
         self.failed: dict[tuple[str, str], str] = {}  # what, on which job, with which error
         self.pass_seconds = 0.0

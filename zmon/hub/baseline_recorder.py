@@ -12,9 +12,9 @@ from collections import Counter
 from collections.abc import Sequence
 
 from zmon.errors import ZmonError
-from zmon.hub.baseline_store import Baselines
+from zmon.hub.baseline_store import BaselineStore
 from zmon.job.efficiency import step_causes
-from zmon.scaling.expected import Size, expected
+from zmon.scaling.expected import JobSize, expected
 from zmon.scaling.fit import Model, fit
 from zmon.schema.aligned_step import AlignedStep, handed_in
 from zmon.schema.curve import ON_PURPOSE, Curve, Efficiency, Point, alike
@@ -30,10 +30,10 @@ _NO_NAME = re.compile(r"[^A-Za-z0-9._-]")
 _FASTER = 0.01  # than what was recorded: less is not worth a file
 
 
-class Curves:
+class BaselineRecorder:
     """Of this hub's jobs."""
 
-    def __init__(self, baselines: Baselines) -> None:
+    def __init__(self, baselines: BaselineStore) -> None:
         self._baselines = baselines
         self._failed: dict[str, str] = {}  # by name: what, said once
 
@@ -123,7 +123,7 @@ class Curves:
         self._failed[name] = what
 
 
-def now_of(snapshot: Snapshot, state: str) -> tuple[Size, float] | Unknown:
+def now_of(snapshot: Snapshot, state: str) -> tuple[JobSize, float] | Unknown:
     """The job's size and the seconds of its steps now; else why nobody can tell."""
     if state != "train":
         return Unknown("no agent of its ranks answers" if state == "unknown" else f"it does not train now: {state}")
@@ -132,7 +132,7 @@ def now_of(snapshot: Snapshot, state: str) -> tuple[Size, float] | Unknown:
         return Unknown("it has not taken steps enough")
     if not now.samples:
         return Unknown("its ranks do not tell their samples")
-    return Size(snapshot.world_size, now.samples, _per_host(snapshot)), now.seconds
+    return JobSize(snapshot.world_size, now.samples, _per_host(snapshot)), now.seconds
 
 
 def name_of(snapshot: Snapshot) -> str:

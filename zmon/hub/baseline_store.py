@@ -30,7 +30,7 @@ class _File(msgspec.Struct):
     points: list[Point]
 
 
-class Baselines:
+class BaselineStore:
     """By name."""
 
     def __init__(self, folder: Path) -> None:

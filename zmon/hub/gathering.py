@@ -17,7 +17,7 @@ import msgspec
 from zmon.hub.agent_link import AgentLink
 from zmon.hub.config import HubConfig
 from zmon.hub.flight_table import flight_table
-from zmon.hub.job_state import Books
+from zmon.hub.job_state import JobStates
 from zmon.hub.journal import Journal
 from zmon.schema.api import RankEvidence
 from zmon.schema.finding import Finding
@@ -34,7 +34,7 @@ _AHEAD_SECONDS = 1.5  # of the end of a lease: a pass, and the answers
 class Gathering:
     """Asks once for each verdict about a stall, and again when it says another thing."""
 
-    def __init__(self, config: HubConfig, links: Sequence[AgentLink], journal: Journal, books: Books) -> None:
+    def __init__(self, config: HubConfig, links: Sequence[AgentLink], journal: Journal, books: JobStates) -> None:
         self._config, self._links, self._journal, self._books = config, links, journal, books
         self._asked: dict[str, tuple[Any, ...]] = {}  # by finding: the verdict that evidence was gathered for
         self._tasks: dict[str, asyncio.Task[None]] = {}  # by finding: the last one

@@ -11,8 +11,8 @@ from pathlib import Path
 from zmon import metrics
 from zmon.hub import baseline_store
 from zmon.hub.accounts import Accounts
-from zmon.hub.baseline_recorder import Curves
-from zmon.hub.baseline_store import Baselines
+from zmon.hub.baseline_recorder import BaselineRecorder
+from zmon.hub.baseline_store import BaselineStore
 from zmon.job.baseline import Learning
 from zmon.job.efficiency import JobTime
 from zmon.job.history import History
@@ -29,7 +29,7 @@ KEPT_SAMPLES = 240  # two hours: as long as a site may let the detector look bac
 
 
 @dataclass
-class Book:
+class JobState:
     """Of the ranks with these run uids."""
 
     uids: set[str]
@@ -71,20 +71,20 @@ class Book:
         )
 
 
-class Books:
+class JobStates:
     """By job."""
 
     def __init__(self, data_dir: Path) -> None:
-        self._books: dict[str, Book] = {}
+        self._books: dict[str, JobState] = {}
         self.accounts = Accounts(data_dir / "accounts")
-        self.curves = Curves(Baselines(data_dir / baseline_store.FOLDER))
+        self.curves = BaselineRecorder(BaselineStore(data_dir / baseline_store.FOLDER))
 
-    def of(self, snapshot: Snapshot) -> Book:
+    def of(self, snapshot: Snapshot) -> JobState:
         """That of this start of the job: none of its ranks, or another number of them, is another start."""
         uids = {r.run_uid for r in snapshot.known}
         book = self._books.get(snapshot.job_id)
         if book is None or not book.uids & uids or book.world_size != snapshot.world_size:
-            book = self._books[snapshot.job_id] = Book(uids, snapshot.world_size, self.accounts.of(snapshot))
+            book = self._books[snapshot.job_id] = JobState(uids, snapshot.world_size, self.accounts.of(snapshot))
         elif book.account.another_life(snapshot):  # its ranks came one by one
             book.account = self.accounts.of(snapshot)
         book.uids |= uids

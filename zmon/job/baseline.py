@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from statistics import median, median_low
 
 from zmon.schema import curve
-from zmon.schema.aligned_step import AlignedStep, Baseline, Stretch
+from zmon.schema.aligned_step import AlignedStep, Baseline, StepWindow
 
 STRETCH_SECONDS = 5.0  # contention and pauses of two seconds stay the smaller part
 STRETCH_STEPS = 10  # fewer have no median to speak of
@@ -22,17 +22,17 @@ KEPT_STRETCHES = 64  # five minutes
 LEARNED_STRETCHES = 4  # in a day of chance not one in ten is quicker than the slowest of four on end can get
 
 
-def alike(one: Stretch, other: Stretch) -> bool:
+def alike(one: StepWindow, other: StepWindow) -> bool:
     """Whether the steps of both had about as many samples, so that their times compare."""
     if one.samples is None or other.samples is None:
         return one.samples == other.samples
     return curve.alike(one.samples, other.samples)
 
 
-def stretch(steps: Sequence[AlignedStep]) -> Stretch:
+def stretch(steps: Sequence[AlignedStep]) -> StepWindow:
     """What these steps, one at least, were like."""
     totals = [sum(n for n in step.samples if n is not None) for step in steps if None not in step.samples]
-    return Stretch(
+    return StepWindow(
         num_steps=sum(step.stands_for for step in steps),
         seconds=median(step.seconds for step in steps),
         self_seconds=median(median_low(step.self_seconds) for step in steps),
@@ -46,10 +46,10 @@ def stretch(steps: Sequence[AlignedStep]) -> Stretch:
 class Learning:
     """What one start of a job has shown of itself so far."""
 
-    stretches: deque[Stretch] = field(default_factory=lambda: deque(maxlen=KEPT_STRETCHES))
+    stretches: deque[StepWindow] = field(default_factory=lambda: deque(maxlen=KEPT_STRETCHES))
     baseline: Baseline | None = None
     _open: list[AlignedStep] = field(default_factory=list)  # of the stretch that goes on
-    _on_end: deque[Stretch] = field(default_factory=lambda: deque(maxlen=LEARNED_STRETCHES))  # all of one kind
+    _on_end: deque[StepWindow] = field(default_factory=lambda: deque(maxlen=LEARNED_STRETCHES))  # all of one kind
 
     def add(self, steps: Iterable[AlignedStep]) -> None:
         """Steps that followed those before."""
@@ -60,7 +60,7 @@ class Learning:
                 self._learn(stretch(self._open))
                 self._open.clear()
 
-    def _learn(self, newest: Stretch) -> None:
+    def _learn(self, newest: StepWindow) -> None:
         self.stretches.append(newest)
         if self._on_end and not alike(newest, self._on_end[-1]):
             self._on_end.clear()

@@ -29,7 +29,7 @@ from zmon.probe.autoload import switched_off
 from zmon.probe.complaints import complain as complain  # for the hooks, too
 from zmon.probe.interface import job_interface
 from zmon.probe.last_words import forget_last_words, record_last_words
-from zmon.probe.launch import Launch, read_launch
+from zmon.probe.launch import LaunchEnvironment, read_launch
 from zmon.probe.ledger import Ledger
 from zmon.probe.plan_file import write_plan
 from zmon.probe.rank import ACTIVITY_NUMBER, INIT, PHASE_NUMBER, TRAIN, RankTimeline
@@ -236,7 +236,7 @@ def plan(ranks: Sequence[Mapping[str, Any]], **totals: float) -> None:
         current.overhead_ns += time.monotonic_ns() - begin
 
 
-def _open(launch: Launch, labels: dict[str, str]) -> RankTimeline:
+def _open(launch: LaunchEnvironment, labels: dict[str, str]) -> RankTimeline:
     root = Path(os.environ.get("ZMON_BOX_DIR", DEFAULT_ROOT))
     box = BoxWriter(box_path(root, launch.job_id, launch.attempt, launch.rank))
     try:
@@ -246,7 +246,7 @@ def _open(launch: Launch, labels: dict[str, str]) -> RankTimeline:
         raise
 
 
-def _fill(box: BoxWriter, launch: Launch, labels: dict[str, str]) -> RankTimeline:
+def _fill(box: BoxWriter, launch: LaunchEnvironment, labels: dict[str, str]) -> RankTimeline:
     global _identity
     labels = {str(key): str(value) for key, value in labels.items()}
     if len(json.dumps(labels)) > 1000:

@@ -26,7 +26,7 @@ THIS_HOST = ("localhost", "127.0.0.1", "::1")
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class LaunchEnvironment:
     """How this process was started."""
 
     job_id: str
@@ -52,7 +52,7 @@ def read_launch(
     rank: int | None = None,
     world_size: int | None = None,
     init_method: str | None = None,
-) -> Launch:
+) -> LaunchEnvironment:
     """The launch this environment tells of. Raises UsageError where no job id can be agreed on.
 
     `rank`, `world_size` and `init_method` are what the process group was made with: they win over the environment, and
@@ -73,7 +73,7 @@ def read_launch(
     launcher = os.getppid()
     stat = process_stat(launcher)
     start_ticks = stat.start_ticks if stat else 0
-    return Launch(
+    return LaunchEnvironment(
         job_id=_job_id(env, job_id, many_nodes, start_ticks),
         attempt=_number(env, "ZMON_ATTEMPT", default=restarts),
         rank=rank,

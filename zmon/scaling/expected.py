@@ -20,7 +20,7 @@ OWN = "own"
 
 
 @dataclass(frozen=True)
-class Size:
+class JobSize:
     """Of a job."""
 
     ranks: int
@@ -28,7 +28,7 @@ class Size:
     ranks_per_host: int
 
 
-def expected(curve: Curve, size: Size, seconds: float, causes: Mapping[str, float]) -> Expected | Unknown:
+def expected(curve: Curve, size: JobSize, seconds: float, causes: Mapping[str, float]) -> Expected | Unknown:
     """For a job of that size whose steps take so long now; else why nobody can tell."""
     now = in_parts(causes)
     point = curve.at(size.ranks, size.samples)

@@ -42,7 +42,7 @@ class AlignedStep:
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class StepWindow:
     """What a step was like over some seconds of the job: medians over its steps."""
 
     num_steps: int  # those that were not asked for included
@@ -53,7 +53,7 @@ class Stretch:
     samples: int | None  # of all ranks in a step: another number of them is another kind of step
 
 
-Baseline = Stretch  # one of when the job was well
+Baseline = StepWindow  # one of when the job was well
 
 
 def handed_in(steps: Sequence[AlignedStep]) -> dict[str, float]:

@@ -130,7 +130,7 @@ class Brief:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PlottedStep:
     """A row of steps.jsonl, as far as a plot needs it."""
 
     rank: int

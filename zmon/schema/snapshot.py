@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from zmon.schema.agent import AgentStatus
-from zmon.schema.aligned_step import AlignedStep, Baseline, Stretch
+from zmon.schema.aligned_step import AlignedStep, Baseline, StepWindow
 from zmon.schema.curve import EfficiencySample
 from zmon.schema.flight import Flight
 from zmon.schema.host import HostWindow
@@ -28,7 +28,7 @@ class Snapshot:
     agents: tuple[AgentStatus, ...]
     hardware: tuple[HostWindow, ...] = ()  # of its watched hosts, over about the last minute
     steps: tuple[AlignedStep, ...] = ()  # the recent ones, oldest first; not each of them where they are short
-    stretches: tuple[Stretch, ...] = ()  # of about 5 s each, or 10 steps; the last minutes, oldest first
+    stretches: tuple[StepWindow, ...] = ()  # of about 5 s each, or 10 steps; the last minutes, oldest first
     baseline: Baseline | None = None  # what a step is like when the job is well; None: not learned yet
     not_finite: Mapping[str, int] = field(default_factory=dict)  # report key → for how many steps NaN on some rank
     flights: Mapping[int, Flight] = field(default_factory=dict)  # by rank; asked for when nothing moves

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zmon.agent.sources.counters import Totals, wrapped
+from zmon.agent.sources.counters import CounterTotals, wrapped
 
 
 def totals_of(*values):
-    totals = Totals()
+    totals = CounterTotals()
     return [totals.total("mlx5_0:1", "out_of_sequence", value) for value in values]
 
 
@@ -46,13 +46,13 @@ def test_total_never_falls(values):
 
 
 def test_devices_and_counters_are_counted_apart():
-    totals = Totals()
+    totals = CounterTotals()
     assert [totals.total("eth0", "rx_bytes", 9), totals.total("eth1", "rx_bytes", 5)] == [9, 5]
     assert [totals.total("eth0", "rx_bytes", 10), totals.total("eth0", "tx_bytes", 2)] == [10, 2]
 
 
 def test_device_that_went_is_forgotten():
-    totals = Totals()
+    totals = CounterTotals()
     for device in ("eth0", "veth0"):
         totals.total(device, "rx_bytes", 1000)
     totals.keep({"eth0"})

@@ -18,8 +18,8 @@ from zmon.cli.main import cli
 from zmon.errors import UsageError
 from zmon.hub.api.scaling import scaling_answer, size_query
 from zmon.hub.api.view import job_state
-from zmon.hub.baseline_recorder import Curves
-from zmon.hub.baseline_store import FOLDER, Baselines
+from zmon.hub.baseline_recorder import BaselineRecorder
+from zmon.hub.baseline_store import FOLDER, BaselineStore
 from zmon.schema.api import ScalingRequest
 
 HERE = (point(1, 512), point(4, 2048), point(4, 1024))  # one host
@@ -28,7 +28,7 @@ BEYOND = (*HERE, point(8, 4096))  # and two
 
 @pytest.fixture
 def kept(tmp_path):
-    return Baselines(tmp_path / FOLDER)
+    return BaselineStore(tmp_path / FOLDER)
 
 
 def answer(kept, seen, query="", state=None):
@@ -36,7 +36,7 @@ def answer(kept, seen, query="", state=None):
     words = MultiDict(URL(f"/?{query}").query)
     what_ifs = tuple(words.getall("what_if", ()))
     request = ScalingRequest(JOB, words.get("ranks"), words.get("batch"), words.get("batch_per_rank"), what_ifs)
-    made = scaling_answer(seen, state or job_state(seen, ()), *Curves(kept).model(seen), size_query(request))
+    made = scaling_answer(seen, state or job_state(seen, ()), *BaselineRecorder(kept).model(seen), size_query(request))
     return msgspec.to_builtins(made)
 
 

@@ -10,7 +10,7 @@ from zmon.hub.config import HubConfig
 from zmon.hub.gathering import Gathering
 from zmon.hub.incidents import moments
 from zmon.hub.incidents.collector import AGAIN_SECONDS, Incidents
-from zmon.hub.job_state import Books
+from zmon.hub.job_state import JobStates
 from zmon.hub.journal import RESOLVE_AFTER_SECONDS, Journal
 
 
@@ -20,7 +20,7 @@ class Scene:
     def __init__(self, room):
         config = HubConfig((), room)
         self.journal = Journal(room / "findings.jsonl")
-        gathering = Gathering(config, [], self.journal, Books(room))
+        gathering = Gathering(config, [], self.journal, JobStates(room))
         self.incidents = Incidents(config, [], self.journal, gathering)
 
     async def follow(self, at):

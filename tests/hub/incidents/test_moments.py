@@ -6,7 +6,7 @@ import pytest
 
 from tests.build import NOW, finding, killed, raised
 from zmon.hub.incidents import moments
-from zmon.hub.incidents.moments import Clock, Suspected
+from zmon.hub.incidents.moments import HostClock, Suspected
 from zmon.schema.host import KernelEvent
 
 
@@ -56,18 +56,18 @@ def test_suspicions_are_one_line_for_each_reason_of_a_culprit_first():
     ],
 )
 def test_other_clocks_are_corrected_and_named(ahead, time, said):
-    told = Clock("node-b", ahead).moment(NOW, "kernel:  a\nline", "node-b")
+    told = HostClock("node-b", ahead).moment(NOW, "kernel:  a\nline", "node-b")
     assert (told.time, told.what, told.clock) == (time, "kernel: a line", said)
 
 
 def test_kernel_events_of_the_last_minutes_only():
     events = [KernelEvent(NOW - 700, "xid", None, "old"), KernelEvent(NOW - 5, "oom", None, "Killed process 7")]
-    (told,) = moments.kernel_events(events, Clock("node-a", 0.0), NOW)
+    (told,) = moments.kernel_events(events, HostClock("node-a", 0.0), NOW)
     assert (told.what, told.who) == ("kernel: Killed process 7", "node-a")
 
 
 def test_last_words_of_the_dead_by_their_own_clock():
-    (told,) = moments.last_words([raised(2), killed(1)], {"node-a": Clock("node-a", 10.0)})
+    (told,) = moments.last_words([raised(2), killed(1)], {"node-a": HostClock("node-a", 10.0)})
     assert told.what == "last words: builtins.ValueError: bad batch 17"
     assert told.time == NOW - 11
     assert "10.0 s ahead" in told.clock
@@ -89,10 +89,10 @@ def test_timeline_is_in_order_and_tells_nothing_twice():
 
 def test_moment_told_by_a_clock_that_was_asked_twice_is_told_once():
     event = KernelEvent(NOW - 5, "xid", None, "NVRM: Xid 79")
-    told = [m for ahead in (30.0, 30.1, 29.9) for m in moments.kernel_events([event], Clock("node-a", ahead), NOW)]
+    told = [m for ahead in (30.0, 30.1, 29.9) for m in moments.kernel_events([event], HostClock("node-a", ahead), NOW)]
     assert len(moments.in_order(told)) == 1
     later = replace(event, time=NOW - 4)
-    assert len(moments.in_order([*told, *moments.kernel_events([later], Clock("node-a", 30.0), NOW)])) == 2
+    assert len(moments.in_order([*told, *moments.kernel_events([later], HostClock("node-a", 30.0), NOW)])) == 2
 
 
 def test_timeline_that_is_full_says_so_once_and_takes_no_more():

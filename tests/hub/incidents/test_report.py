@@ -9,7 +9,7 @@ import pytest
 from tests.build import NOW, finding, rank_state, snapshot, words
 from tests.hub.incidents.build import EVIDENCE, made, stalled
 from zmon.hub.incidents import steps
-from zmon.hub.incidents.moments import Clock
+from zmon.hub.incidents.moments import HostClock
 from zmon.hub.incidents.report import report
 
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'&"
@@ -61,7 +61,7 @@ def test_nothing_that_a_job_says_becomes_part_of_the_page():
     dead = rank_state(2, host=EVIL, alive=False, last_words=words("exception", EVIL, EVIL), exit_status=EVIL)
     of = replace(of, ranks=(*(r for r in of.ranks if r.rank != 2), dead))
     whole, rows = made(about, of, left_out=(EVIL,), versions={EVIL: EVIL})
-    whole = replace(whole, timeline=(Clock(EVIL, 9.0).moment(NOW, EVIL, EVIL),))
+    whole = replace(whole, timeline=(HostClock(EVIL, 9.0).moment(NOW, EVIL, EVIL),))
     harmless = set(Tags(page(*made())).names)
     found = Tags(page(whole, rows))
     assert set(found.names) <= harmless | {"code"}

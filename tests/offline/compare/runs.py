@@ -3,7 +3,7 @@
 from math import exp, sin, sqrt
 from random import Random
 
-from zmon.offline.analyze.rows import StepLog
+from zmon.offline.analyze.rows import StepTable
 from zmon.schema.step import Measures, OpTotals, StepRecord
 
 PAUSE_EVERY, PAUSE_SECONDS = 250, 0.6
@@ -15,7 +15,7 @@ def log(seed, slower=0.0, steps=2000, ranks=2, spread=0.03, like_the_last=0.8, d
     Each rank's own time follows a first-order autoregression, all share a slow wave of an amplitude of `drift` whose
     phase is the run's own, and every 250th step waits for a checkpoint.
     """
-    chance, log = Random(seed), StepLog(f"run-{seed}", blames=True)
+    chance, log = Random(seed), StepTable(f"run-{seed}", blames=True)
     phase = chance.uniform(0, 6.28)
     wander = [0.0] * ranks
     extra = {part: slower * 0.040}

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from zmon.agent.sources.plans import Plans, Told, left_behind
+from zmon.agent.sources.plans import Plans, TrainerPlan, left_behind
 from zmon.agent.sources.rank_box import LEFT_BEHIND_SECONDS, RankBox
 from zmon.agent.sources.reading import Reading
 from zmon.errors import BoxError
@@ -124,7 +124,7 @@ class Boxes:
         while self._open:
             self._open.popitem()[1].close()
 
-    def plan(self, box: RankBox) -> Told | None:
+    def plan(self, box: RankBox) -> TrainerPlan | None:
         """What that rank has told of the steps to come, if it has."""
         return self._plans.of(box.path.parent, box.identity.run_uid)
 

@@ -36,7 +36,7 @@ class _Seen(NamedTuple):
     controllers: dict[str, str]
 
 
-class Memory(NamedTuple):
+class CgroupMemory(NamedTuple):
     """What the memory controller tells at one level."""
 
     used: int | None
@@ -96,7 +96,7 @@ class CgroupSource:
             dropped.append(f"{len(members) - MAX_CGROUPS} control groups more than {MAX_CGROUPS}")
         return Reading(tuple(samples), tuple(dropped))
 
-    def _memory(self, paths: dict[str, str]) -> list[Memory]:
+    def _memory(self, paths: dict[str, str]) -> list[CgroupMemory]:
         if "memory" in paths:
             return [_memory_v1(folder) for folder in _levels(self._root / "memory", paths["memory"])]
         return [_memory_v2(folder) for folder in _levels(self._v2(), paths[V2])]
@@ -124,7 +124,7 @@ def cgroup_path(paths: dict[str, str]) -> str:
 
 
 def cgroup_sample(
-    path: str, ranks: tuple[tuple[str, int], ...], memory: Sequence[Memory], cpu: Sequence[Cpu]
+    path: str, ranks: tuple[tuple[str, int], ...], memory: Sequence[CgroupMemory], cpu: Sequence[Cpu]
 ) -> CgroupSample:
     """A group by its levels, itself first, the root last."""
     accounted = [level for level in memory if level.used is not None]
@@ -149,15 +149,15 @@ def _levels(root: Path, path: str) -> list[Path]:
     return [root.joinpath(*parts[:depth]) for depth in range(len(parts), -1, -1)]
 
 
-def _memory_v2(folder: Path) -> Memory:
+def _memory_v2(folder: Path) -> CgroupMemory:
     used, limit = _number(folder / "memory.current"), _number(folder / "memory.max")  # of no limit: max
-    return Memory(used, limit, _counter(folder / "memory.events", "oom_kill"))
+    return CgroupMemory(used, limit, _counter(folder / "memory.events", "oom_kill"))
 
 
-def _memory_v1(folder: Path) -> Memory:
+def _memory_v1(folder: Path) -> CgroupMemory:
     used, limit = _number(folder / "memory.usage_in_bytes"), _number(folder / "memory.limit_in_bytes")
     bound = limit if limit is not None and limit < V1_UNLIMITED else None
-    return Memory(used, bound, _counter(folder / "memory.oom_control", "oom_kill"))
+    return CgroupMemory(used, bound, _counter(folder / "memory.oom_control", "oom_kill"))
 
 
 def _cpu_v2(folder: Path) -> Cpu:

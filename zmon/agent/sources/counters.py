@@ -17,7 +17,7 @@ from collections.abc import Collection
 WRAP = 2**32
 
 
-class Totals:
+class CounterTotals:
     """What each counter of each device said when it was first read, and all that it counted since."""
 
     def __init__(self) -> None:

@@ -14,7 +14,7 @@ import re
 from collections.abc import Set
 from pathlib import Path
 
-from zmon.agent.sources.counters import Totals
+from zmon.agent.sources.counters import CounterTotals
 from zmon.agent.sources.pci import pci_address
 from zmon.agent.sources.reading import Reading
 from zmon.agent.sources.sysfs import Attributes, link_target, names_in
@@ -46,7 +46,7 @@ class NicSource:
 
     def __init__(self, sys: Path = Path("/sys")) -> None:
         self._root = sys / "class/net"
-        self._totals = Totals()
+        self._totals = CounterTotals()
         self._listing: frozenset[str] = frozenset()
         self._cards: dict[str, str] = {}  # where those lie that are no virtual devices
         self._chosen: tuple[str, ...] = ()

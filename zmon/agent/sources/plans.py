@@ -34,7 +34,7 @@ class _File(msgspec.Struct):
     plan: Plan
 
 
-class Told(NamedTuple):
+class TrainerPlan(NamedTuple):
     """A plan, and the start of the rank that told it."""
 
     run_uid: str
@@ -46,7 +46,7 @@ class Plans:
     """By the folder of the boxes of one start."""
 
     def __init__(self) -> None:
-        self._read: dict[str, tuple[_Stamp, Told | str]] = {}  # by path: as it was, or what is wrong with it
+        self._read: dict[str, tuple[_Stamp, TrainerPlan | str]] = {}  # by path: as it was, or what is wrong with it
 
     @property
     def damaged(self) -> dict[Path, str]:
@@ -60,15 +60,15 @@ class Plans:
             stamp, known = _stamp(path), before.get(path)
             self._read[path] = known if known and known[0] == stamp else (stamp, _told(path))
 
-    def of(self, folder: Path, run_uid: str) -> Told | None:
+    def of(self, folder: Path, run_uid: str) -> TrainerPlan | None:
         """What that start of a rank has told, whose box lies there; another's plan may have been left there."""
         if not self._read:
             return None
         _, told = self._read.get(str(folder / PLAN_FILE), (None, None))
-        return told if isinstance(told, Told) and told.run_uid == run_uid else None
+        return told if isinstance(told, TrainerPlan) and told.run_uid == run_uid else None
 
 
-def version(told: Iterable[Told]) -> str:
+def version(told: Iterable[TrainerPlan]) -> str:
     """The same for the same plans; empty for none."""
     digests = sorted(one.digest for one in told)
     return blake2b(b"".join(digests), digest_size=8).hexdigest() if digests else ""
@@ -89,7 +89,7 @@ def _stamp(path: str) -> _Stamp:
     return found.st_ino, found.st_ctime_ns, found.st_size
 
 
-def _told(path: str) -> Told | str:
+def _told(path: str) -> TrainerPlan | str:
     try:
         body = _content(path)
         file = msgspec.json.decode(body, type=_File)
@@ -101,7 +101,7 @@ def _told(path: str) -> Told | str:
     except (ZmonError, msgspec.MsgspecError, ValueError, RecursionError) as error:
         why = f"{path} is no plan: {error}"
     else:
-        return Told(file.run_uid, file.plan, blake2b(body, digest_size=8).digest())
+        return TrainerPlan(file.run_uid, file.plan, blake2b(body, digest_size=8).digest())
     log.warning("%s", why)
     return why
 

@@ -12,7 +12,7 @@ import re
 from contextlib import suppress
 from pathlib import Path
 
-from zmon.agent.sources.counters import Totals
+from zmon.agent.sources.counters import CounterTotals
 from zmon.agent.sources.pci import pci_address
 from zmon.agent.sources.reading import Reading
 from zmon.agent.sources.sysfs import Attributes, link_target, names_in
@@ -85,7 +85,7 @@ class RdmaSource:
 
     def __init__(self, sys: Path = Path("/sys")) -> None:
         self._root = sys / "class/infiniband"
-        self._totals = Totals()
+        self._totals = CounterTotals()
 
     def read(self) -> Reading:
         """One sample per port, by device."""

@@ -8,14 +8,14 @@ from rich.text import Text
 
 from zmon.offline.analyze.picture import SHADES, heat_map, shade
 from zmon.offline.analyze.replay import Attempt
-from zmon.offline.analyze.rows import StepLog
+from zmon.offline.analyze.rows import StepTable
 from zmon.stats import quantile
 
 _ROWS = 32  # ranks in the picture
 _MARGIN = 8
 
 
-def report(log: StepLog, attempts: list[Attempt], width: int) -> RenderableType:
+def report(log: StepTable, attempts: list[Attempt], width: int) -> RenderableType:
     """Everything about one log."""
     parts: list[RenderableType] = [Text(line, style="bold") for line in verdicts(log, attempts)]
     parts += [Text(f"({line})", style="dim") for line in caveats(log, attempts)]
@@ -24,7 +24,7 @@ def report(log: StepLog, attempts: list[Attempt], width: int) -> RenderableType:
     return Group(*parts)
 
 
-def verdicts(log: StepLog, attempts: list[Attempt]) -> list[str]:
+def verdicts(log: StepTable, attempts: list[Attempt]) -> list[str]:
     """A line for each thing that was found."""
     lines = [
         f"{spell.finding.cause}, steps {spell.first_step:,} to {spell.last_step:,}"
@@ -36,7 +36,7 @@ def verdicts(log: StepLog, attempts: list[Attempt]) -> list[str]:
     return lines or ["nothing stands out" if whole and log.blames else "no verdict"]
 
 
-def caveats(log: StepLog, attempts: list[Attempt]) -> list[str]:
+def caveats(log: StepTable, attempts: list[Attempt]) -> list[str]:
     """What the log does not tell, and what was not read of it."""
     lines = [f"{count:,} rows left out: {reason}" for reason, count in log.left_out.most_common(5)]
     if log.every > 1:
@@ -74,7 +74,7 @@ def _time(attempt: Attempt) -> RenderableType:
     return table
 
 
-def _picture(log: StepLog, attempt: Attempt, width: int) -> Text:
+def _picture(log: StepTable, attempt: Attempt, width: int) -> Text:
     picture = heat_map(log, attempt.number, max(width - _MARGIN - 1, 16), _ROWS)
     text = Text("own time of each rank against the median rank's: ")
     text.append(f"'{SHADES[1]}' 1.1 ×  '{SHADES[2]}' 1.25 ×  '{SHADES[3]}' 1.5 ×  '{SHADES[4]}' 2 × and more\n")

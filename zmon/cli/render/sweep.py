@@ -10,14 +10,14 @@ from rich.text import Text
 
 from zmon.format import UNKNOWN
 from zmon.offline.compare.judge import CERTAINTY
-from zmon.offline.sweep.judged import Row
+from zmon.offline.sweep.judged import SizeResult
 from zmon.offline.sweep.sizes import Size
 from zmon.scaling.predict import turns
 
 _NAMED = 3  # causes
 
 
-def report(rows: Sequence[Row], failed: Mapping[Size, str]) -> RenderableType:
+def report(rows: Sequence[SizeResult], failed: Mapping[Size, str]) -> RenderableType:
     """Everything about one curve."""
     table = Table(box=None, padding=(0, 2, 0, 0))
     for head in ("scaling", "ranks", "samples", "step, ms", "samples/s", "efficiency", "predicted"):
@@ -33,7 +33,7 @@ def report(rows: Sequence[Row], failed: Mapping[Size, str]) -> RenderableType:
     return Group(table, Text(""), *lines) if rows else Group(*lines)
 
 
-def _cells(row: Row, fewest: int) -> tuple[str, ...]:
+def _cells(row: SizeResult, fewest: int) -> tuple[str, ...]:
     point = row.point
     return (
         row.scaling or "–",
@@ -46,17 +46,17 @@ def _cells(row: Row, fewest: int) -> tuple[str, ...]:
     )
 
 
-def _efficiency(row: Row, fewest: int) -> str:
+def _efficiency(row: SizeResult, fewest: int) -> str:
     if row.ratio is None:
         return "1" if row.point.ranks == fewest else UNKNOWN
     return f"{row.ratio:.1%} ± {row.half_width or 0.0:.1%}"
 
 
-def _lost(row: Row) -> str:
+def _lost(row: SizeResult) -> str:
     return ", ".join(f"{part:.0%} to {cause}" for cause, part in [*row.lost.items()][:_NAMED])
 
 
-def _predicted(row: Row) -> str:
+def _predicted(row: SizeResult) -> str:
     if row.predicted_seconds is None:
         return UNKNOWN if row.unpredicted else ""
     return f"{1000 * row.predicted_seconds:,.2f} ({row.predicted_seconds / row.point.seconds - 1:+.0%})"
@@ -69,7 +69,7 @@ _ABOUT = (
 )
 
 
-def _crowded(rows: Sequence[Row]) -> list[str]:
+def _crowded(rows: Sequence[SizeResult]) -> list[str]:
     points = [row.point for row in rows]
     shared = [p for p in points if turns(p.ranks, p.ranks_per_host or p.ranks, p.processors_per_host) > 1]
     if not shared:

@@ -46,7 +46,7 @@ class Collectives:
         return dist.all_reduce(tensor if brought == len(tensor) else torch.cat([tensor, tensor]), **how)
 
 
-class Source:
+class BatchSource:
     """The trainer's samples, late, hot or spoilt."""
 
     def __init__(self, source: Any, saboteur: Any) -> None:
@@ -88,7 +88,7 @@ def more_ids(batch: Batch, tables: Sequence[int], factor: int) -> Batch:
     return dataclasses.replace(batch, ids=ids, lengths=batch.lengths * times[:, None])
 
 
-def stretch(built: Trainer, source: Source, saboteur: Any) -> None:
+def stretch(built: Trainer, source: BatchSource, saboteur: Any) -> None:
     """Put the saboteur between a trainer and its tables, its model and its optimizer."""
     ranks = built.plan.num_ranks
     source.tables = [
@@ -129,10 +129,10 @@ def train() -> None:
     """The trainer's own command line, with a step around its step."""
     saboteur = Saboteur()
     step, build, open_source = Trainer.step, Trainer.__init__, trainer.run.open_source
-    sources: list[Source] = []
+    sources: list[BatchSource] = []
 
     def opened(*args: Any) -> Any:
-        sources.append(Source(open_source(*args), saboteur))
+        sources.append(BatchSource(open_source(*args), saboteur))
         return sources[0]
 
     def built(self: Trainer, *args: Any) -> None:

@@ -18,7 +18,7 @@ import zmon
 WIDTH = 64
 
 
-class Samples(IterableDataset):  # type: ignore[misc]
+class _Samples(IterableDataset):  # type: ignore[misc]
     """Random samples, made when they are asked for."""
 
     def __init__(self, saboteur: Any) -> None:
@@ -50,7 +50,7 @@ def main() -> None:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.001)
     ranks, chunk = dist.get_world_size(), max(1, saboteur.exchange_bytes // 4)
     saboteur.begin_step()
-    for batch in DataLoader(Samples(saboteur), batch_size=None):
+    for batch in DataLoader(_Samples(saboteur), batch_size=None):
         if saboteur.order("batch"):
             batch, optimizer.param_groups[0]["lr"] = torch.cat([batch, batch]), 0.0005
         if saboteur.spoilt():

@@ -15,7 +15,7 @@ WIDTH = 64
 CHUNK = 256  # numbers that a rank sends to each other one, at least
 
 
-class Samples(Dataset):  # type: ignore[misc]
+class _Samples(Dataset):  # type: ignore[misc]
     """As many random samples as anybody wants."""
 
     def __init__(self, saboteur: Any) -> None:
@@ -65,7 +65,7 @@ def main() -> None:
     model = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.ReLU(), nn.Linear(WIDTH, 1))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.001)
     saboteur.begin_step()
-    for batch in DataLoader(Samples(saboteur), batch_size=None, sampler=range(1 << 30)):
+    for batch in DataLoader(_Samples(saboteur), batch_size=None, sampler=range(1 << 30)):
         if saboteur.order("batch"):
             batch, optimizer.param_groups[0]["lr"] = torch.cat([batch, batch]), 0.0005
         train_step(model, optimizer, batch, saboteur)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from zmon.hub.job_state import Books
+from zmon.hub.job_state import JobStates
 from zmon.schema.curve import Efficiency
 from zmon.schema.expected import Expected
 from zmon.schema.finding import Finding
@@ -15,7 +15,7 @@ from zmon.schema.unknown import Unknown
 from zmon.stats import quantile
 
 
-def view(snapshot: Snapshot, books: Books, active: Sequence[Finding]) -> JobView:
+def view(snapshot: Snapshot, books: JobStates, active: Sequence[Finding]) -> JobView:
     """A job, given what is kept of it and what is wrong with it."""
     lead, book = snapshot.known[0], books.of(snapshot)
     account, state = book.account, job_state(snapshot, active)

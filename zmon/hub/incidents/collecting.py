@@ -19,7 +19,7 @@ from zmon.errors import Unreachable
 from zmon.hub.agent_link import AgentLink
 from zmon.hub.config import HubConfig
 from zmon.hub.incidents import moments, steps
-from zmon.hub.incidents.moments import Clock
+from zmon.hub.incidents.moments import HostClock
 from zmon.schema.agent import AgentReport
 from zmon.schema.api import SnapshotRequest, endpoints
 from zmon.schema.finding import Finding
@@ -54,7 +54,7 @@ async def collect(
     hosts = list(dict.fromkeys([*(r.host for r in wanted), *finding.hosts]))
     asked = {link.report.host: link for link in links if link.report and link.report.host in hosts}
     told: dict[str, AgentReport] = {}
-    clocks: dict[str, Clock] = {}
+    clocks: dict[str, HostClock] = {}
     room = asyncio.Semaphore(config.max_asked)
 
     async def ask(host: str, link: AgentLink) -> None:
@@ -63,7 +63,7 @@ async def collect(
             with contextlib.suppress(Unreachable):
                 request = SnapshotRequest(since=0, job_id=finding.job_id, last=steps.STEPS)
                 told[host] = await client.ask(session, link.url, endpoints.SNAPSHOT, request, config.evidence_seconds)
-                clocks[host] = Clock(host, told[host].time - (begin + time.time()) / 2)
+                clocks[host] = HostClock(host, told[host].time - (begin + time.time()) / 2)
 
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(config.evidence_seconds):
@@ -74,7 +74,7 @@ async def collect(
     for host, link in asked.items():
         report = told.get(host) or link.report  # what it said last; its clock is not known then
         kernel = report.sample.kernel if report else None
-        clock = clocks.setdefault(host, Clock(host))
+        clock = clocks.setdefault(host, HostClock(host))
         found.moments += moments.kernel_events(kernel.events if kernel else (), clock, finding.onset)
     found.moments += moments.last_words([r for r in snapshot.known if r.rank in finding.ranks], clocks)
     found.runs = [run for r in wanted if (run := _run(r, told.get(r.host))) is not None]

@@ -22,7 +22,7 @@ MAX_MOMENTS = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Clock:
+class HostClock:
     """A host's clock against the hub's."""
 
     host: str
@@ -99,7 +99,7 @@ def resolved(finding: Finding) -> Moment:
     return Moment(at, f"resolved, {at - finding.onset:.1f} s after the first sign", "the hub")
 
 
-def kernel_events(events: Iterable[KernelEvent], clock: Clock, since: float) -> Iterator[Moment]:
+def kernel_events(events: Iterable[KernelEvent], clock: HostClock, since: float) -> Iterator[Moment]:
     """What the kernel of a host said about GPUs, memory and links, from ten minutes before `since` on."""
     for event in events:
         moment = clock.moment(event.time, f"kernel: {event.text}", clock.host)
@@ -107,12 +107,12 @@ def kernel_events(events: Iterable[KernelEvent], clock: Clock, since: float) -> 
             yield moment
 
 
-def last_words(ranks: Iterable[RankState], clocks: dict[str, Clock]) -> Iterator[Moment]:
+def last_words(ranks: Iterable[RankState], clocks: dict[str, HostClock]) -> Iterator[Moment]:
     """Of the ranks that are gone."""
     for r in ranks:
         if r.last_words is not None and not r.alive:
             said = f"{r.last_words.type}: {r.last_words.message}" if r.last_words.message else r.last_words.type
-            who, clock = f"rank {r.rank} on {r.host}", clocks.get(r.host, Clock(r.host))
+            who, clock = f"rank {r.rank} on {r.host}", clocks.get(r.host, HostClock(r.host))
             yield clock.moment(r.last_words.time, f"last words: {said or r.last_words.kind}", who)
 
 

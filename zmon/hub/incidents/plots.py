@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from zmon.schema.incident import Moment, Step
+from zmon.schema.incident import Moment, PlottedStep
 from zmon.stats import quantile
 
 # Self time against the median of all: up to so many times it, and how strongly it is drawn.
@@ -21,7 +21,7 @@ _TICKS = ((-600, "−10 min"), (-60, "−1 min"), (-5, "−5 s"), (0, "0"), (5, 
           (3600, "1 h"), (36000, "10 h"))  # fmt: skip
 
 
-def heat(steps: Sequence[Step], ranks: Sequence[int]) -> tuple[str, float] | None:
+def heat(steps: Sequence[PlottedStep], ranks: Sequence[int]) -> tuple[str, float] | None:
     """Self time by rank (rows, as given) and step (columns), and the median it is measured by; None of no steps.
 
     What is not known stays empty.
@@ -46,12 +46,12 @@ def heat(steps: Sequence[Step], ranks: Sequence[int]) -> tuple[str, float] | Non
     )
 
 
-def strip(steps: Sequence[Step], culprits: Sequence[int]) -> tuple[str, float, float] | None:
+def strip(steps: Sequence[PlottedStep], culprits: Sequence[int]) -> tuple[str, float, float] | None:
     """Step time, the slowest rank's, with the self time of the median rank and of the slowest culprit beneath it.
 
     Returns also the top of the scale and the longest step, which may reach beyond it. None of no steps.
     """
-    by_step: dict[int, list[Step]] = {}
+    by_step: dict[int, list[PlottedStep]] = {}
     for step in steps:
         by_step.setdefault(step.step, []).append(step)
     if len(by_step) < 2:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from zmon.hub.incidents import plots, words
 from zmon.hub.incidents.moments import named
-from zmon.schema.incident import Capsule, IncidentRank, Step
+from zmon.schema.incident import Capsule, IncidentRank, PlottedStep
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -39,7 +39,7 @@ def _template() -> Template:
     return env.get_template("report.html.j2")
 
 
-def report(capsule: Capsule, steps: Sequence[Step]) -> str:
+def report(capsule: Capsule, steps: Sequence[PlottedStep]) -> str:
     """The page."""
     from markupsafe import Markup
 

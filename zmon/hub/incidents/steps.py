@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from zmon.schema.finding import Finding
-from zmon.schema.incident import Step
+from zmon.schema.incident import PlottedStep
 from zmon.schema.rank import RankState
 from zmon.schema.snapshot import Snapshot
 from zmon.schema.step import Measures, OpTotals, StepRecord
@@ -81,7 +81,7 @@ def lines(runs: Sequence[Kept]) -> tuple[bytes, tuple[int, ...]]:
     return b"".join(parts), tuple(run.state.rank for run in runs[: len(parts)])
 
 
-def read(data: bytes) -> list[Step]:
+def read(data: bytes) -> list[PlottedStep]:
     """What a plot needs of them; a line that is none is left out."""
     found = []
     for line in data.splitlines():
@@ -92,6 +92,6 @@ def read(data: bytes) -> list[Step]:
     return found
 
 
-def _step(row: Mapping[str, float]) -> Step:
+def _step(row: Mapping[str, float]) -> PlottedStep:
     own = sum(seconds for name, seconds in row.items() if name.startswith(_PHASE))
-    return Step(int(row["rank"]), int(row["step"]), row["start"], row["duration"], own)
+    return PlottedStep(int(row["rank"]), int(row["step"]), row["start"], row["duration"], own)

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from zmon.offline.analyze.replay import Attempt, Spell, play
-from zmon.offline.analyze.rows import StepLog, read
+from zmon.offline.analyze.rows import StepTable, read
 
-__all__ = ["Attempt", "Spell", "StepLog", "play", "read"]
+__all__ = ["Attempt", "Spell", "StepTable", "play", "read"]

@@ -9,7 +9,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from zmon.offline.analyze.rows import StepLog
+from zmon.offline.analyze.rows import StepTable
 
 SHADES = " ░▒▓█"  # told apart without colour
 _BOUNDS = (1.1, 1.25, 1.5, 2.0)  # × the median rank's own time
@@ -24,7 +24,7 @@ class HeatMap:
     cells: tuple[tuple[float | None, ...], ...]  # × the median rank's own time
 
 
-def heat_map(log: StepLog, attempt: int, columns: int, rows: int) -> HeatMap:
+def heat_map(log: StepTable, attempt: int, columns: int, rows: int) -> HeatMap:
     """At most so many columns, and the ranks that stand out most where there are more than `rows`."""
     ranks = sorted(rank for number, rank in log.records if number == attempt)
     steps = sorted({step for rank in ranks for step in log.records[attempt, rank]})
@@ -43,7 +43,7 @@ def shade(cell: float | None) -> str:
     return "·" if cell is None else SHADES[sum(cell >= bound for bound in _BOUNDS)]
 
 
-def _own(log: StepLog, attempt: int, rank: int, stretch: Sequence[int]) -> float | None:
+def _own(log: StepTable, attempt: int, rank: int, stretch: Sequence[int]) -> float | None:
     there = log.records[attempt, rank]
     return _median([there[step].measures.self_seconds for step in stretch if step in there])
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from zmon import detectors
 from zmon.detectors.suppression import suppress
 from zmon.hub.config import HubConfig
-from zmon.hub.job_state import Book
+from zmon.hub.job_state import JobState
 from zmon.job.time_account import Account
-from zmon.offline.analyze.rows import StepLog
+from zmon.offline.analyze.rows import StepTable
 from zmon.schema.agent import AgentReport, AgentStatus
 from zmon.schema.finding import Finding
 from zmon.schema.host import HostSample
@@ -39,19 +39,19 @@ class Attempt:
     """One start of the job, played back."""
 
     number: int
-    book: Book
+    book: JobState
     ranks: int  # that have records, of world_size
     world_size: int
     num_steps: int  # in the log, on any rank
     spells: list[Spell]
 
 
-def play(log: StepLog, attempt: int, judges: Sequence[detectors.Detector] = detectors.ALL) -> Attempt:
+def play(log: StepTable, attempt: int, judges: Sequence[detectors.Detector] = detectors.ALL) -> Attempt:
     """Every look of one attempt, and what each detector said."""
     ranks = sorted(rank for number, rank in log.records if number == attempt)
     steps = sorted({step for rank in ranks for step in log.records[attempt, rank]})
     states = tuple(_state(log, attempt, rank, max(ranks) + 1) for rank in ranks)
-    book = Book({s.run_uid for s in states}, max(ranks) + 1, Account(log.job_id))
+    book = JobState({s.run_uid for s in states}, max(ranks) + 1, Account(log.job_id))
     played = Attempt(attempt, book, len(ranks), max(ranks) + 1, len(steps), [])
     open_: dict[tuple[str, str, tuple[int, ...], tuple[str, ...]], Spell] = {}
     for snapshot in _looks(log, attempt, states, steps, played.book):
@@ -72,7 +72,7 @@ def play(log: StepLog, attempt: int, judges: Sequence[detectors.Detector] = dete
 
 
 def _looks(
-    log: StepLog, attempt: int, states: tuple[RankState, ...], steps: list[int], book: Book
+    log: StepTable, attempt: int, states: tuple[RankState, ...], steps: list[int], book: JobState
 ) -> Iterator[Snapshot]:
     some = next(iter(log.records[attempt, states[0].rank].values()))
     typical = statistics.median(r.duration for r in log.records[attempt, states[0].rank].values())
@@ -93,7 +93,7 @@ def _looks(
             yield full
 
 
-def _of(log: StepLog, attempt: int, rank: int, steps: list[int], every: int) -> tuple[StepRecord, ...]:
+def _of(log: StepTable, attempt: int, rank: int, steps: list[int], every: int) -> tuple[StepRecord, ...]:
     """A rank's records of these steps, each with the mean of those since the one before it."""
     there = log.records[attempt, rank]
     told = []
@@ -130,7 +130,7 @@ def _known_mean(amounts: Sequence[int | None]) -> int | None:
     return round(sum(known) / len(known)) if len(known) == len(amounts) else None
 
 
-def _state(log: StepLog, attempt: int, rank: int, world_size: int) -> RankState:
+def _state(log: StepTable, attempt: int, rank: int, world_size: int) -> RankState:
     """A rank of which nothing is known but its steps: it trains, and is never overdue."""
     return RankState(
         job_id=log.job_id, attempt=attempt, run_uid=f"{attempt}-{rank}", start=0.0, rank=rank, local_rank=rank,

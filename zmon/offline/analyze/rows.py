@@ -30,7 +30,7 @@ Key = tuple[int, int]  # attempt, rank
 
 
 @dataclass
-class StepLog:
+class StepTable:
     """The steps of one job. `start` of a record is unix seconds on its rank's host."""
 
     job_id: str
@@ -48,14 +48,14 @@ class StepLog:
         return sorted({attempt for attempt, _ in self.records})
 
 
-def read(paths: Sequence[Path], job_id: str | None = None) -> StepLog:
+def read(paths: Sequence[Path], job_id: str | None = None) -> StepTable:
     """The log of one job, which may lie in several files, one from each node.
 
     Raises UsageError where a file cannot be read, or they hold several jobs and none was named.
     """
     opened = [(path, *_rows(path)) for path in paths]
     number = sum(rows for _, rows, _ in opened)
-    log = StepLog(job_id or "", every=1 << max(0, math.ceil(math.log2(max(number, 1) / MAX_RECORDS))))
+    log = StepTable(job_id or "", every=1 << max(0, math.ceil(math.log2(max(number, 1) / MAX_RECORDS))))
     jobs: set[str] = set()
     for path, _, rows in opened:
         try:
@@ -124,7 +124,7 @@ def _parquet(path: Path) -> tuple[int, Iterator[Mapping[str, Any] | None]]:
     return file.metadata.num_rows, rows()
 
 
-def _take(log: StepLog, row: Mapping[str, Any] | None) -> None:
+def _take(log: StepTable, row: Mapping[str, Any] | None) -> None:
     if row is None:
         log.left_out["not a row"] += 1
         return

@@ -14,7 +14,7 @@ from statistics import median_low
 
 from zmon.job.efficiency import step_causes
 from zmon.job.history import align
-from zmon.offline.analyze.rows import StepLog
+from zmon.offline.analyze.rows import StepTable
 from zmon.schema.aligned_step import handed_in
 
 
@@ -40,7 +40,7 @@ class Series:
         return median_low(self.samples) if self.samples else None
 
 
-def series(name: str, log: StepLog) -> Series:
+def series(name: str, log: StepTable) -> Series:
     """Of several starts the one with the most steps that are whole."""
     starts = [_start(name, log, attempt) for attempt in log.attempts()]
     longest = max(starts, key=lambda one: (len(one.steps), one.attempt))
@@ -52,7 +52,7 @@ def series(name: str, log: StepLog) -> Series:
     return Series(**{**vars(longest), "caveats": (*caveats, *longest.caveats)})
 
 
-def _start(name: str, log: StepLog, attempt: int) -> Series:
+def _start(name: str, log: StepTable, attempt: int) -> Series:
     ranks = {rank: steps for (number, rank), steps in log.records.items() if number == attempt}
     world_size = max(ranks) + 1
     absent = world_size - len(ranks)
@@ -93,7 +93,7 @@ def _so_far(whole: Sequence[int], samples: Sequence[int] | None) -> Sequence[int
 
 
 def _gauges(
-    log: StepLog, attempt: int, whole: Sequence[int], so_far: Sequence[int]
+    log: StepTable, attempt: int, whole: Sequence[int], so_far: Sequence[int]
 ) -> dict[str, Sequence[tuple[int, float]]]:
     """What the job reported of itself, such as its loss, as the lowest rank says that tells it."""
     gauges: dict[str, Sequence[tuple[int, float]]] = {}

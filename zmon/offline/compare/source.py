@@ -16,7 +16,7 @@ from datetime import datetime
 from pathlib import Path
 
 from zmon.errors import UsageError
-from zmon.offline.analyze.rows import MAX_RECORDS, StepLog, read
+from zmon.offline.analyze.rows import MAX_RECORDS, StepTable, read
 from zmon.schema.step import StepRecord
 from zmon.steplog import FOLDER, RunSteps, read_runs
 
@@ -25,7 +25,7 @@ _SUFFIXES = (".parquet", ".jsonl", ".json", ".ndjson")
 _NAMED = 8
 
 
-def steps_of(source: str, data_dir: Path, job: str | None = None) -> StepLog:
+def steps_of(source: str, data_dir: Path, job: str | None = None) -> StepTable:
     """The steps that somebody means by that, of this job where it holds several. Raises UsageError: there are none."""
     found = _RANGE.fullmatch(source)
     log = _read(found[1] if found else source, data_dir, job)
@@ -41,7 +41,7 @@ def steps_of(source: str, data_dir: Path, job: str | None = None) -> StepLog:
     return log
 
 
-def _read(name: str, data_dir: Path, job: str | None) -> StepLog:
+def _read(name: str, data_dir: Path, job: str | None) -> StepTable:
     path = Path(name)
     if path.is_dir():
         files = sorted(file for file in path.iterdir() if file.suffix in _SUFFIXES)
@@ -53,7 +53,7 @@ def _read(name: str, data_dir: Path, job: str | None) -> StepLog:
     return read([path], job) if path.suffix in _SUFFIXES or path.exists() else logged(name, data_dir / FOLDER)
 
 
-def logged(job: str, folder: Path) -> StepLog:
+def logged(job: str, folder: Path) -> StepTable:
     """The steps of a job that an agent logged into this folder. Raises UsageError: there are none."""
     """As the agent of this node logged them."""
     jobs = sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
@@ -62,7 +62,7 @@ def logged(job: str, folder: Path) -> StepLog:
         raise UsageError(f"there is no file {job} and no job of that name in {folder}", there)
     runs, unusable = read_runs(folder / job)
     number = sum(run.num_boundaries() for run in runs)
-    log = StepLog(job, every=1 << max(0, math.ceil(math.log2(max(number, 1) / MAX_RECORDS))), blames=True)
+    log = StepTable(job, every=1 << max(0, math.ceil(math.log2(max(number, 1) / MAX_RECORDS))), blames=True)
     log.left_out.update(unusable)
     for run, attempt in zip(runs, _starts(runs), strict=True):
         key = attempt, run.run.rank

@@ -18,7 +18,7 @@ END_SECONDS = 20.0  # that it has to end by itself once it is asked to
 _TAIL_BYTES = 1 << 16
 
 
-class Job:
+class StartedCommand:
     """One of them. Leaving the context ends it, and whatever else this process has started."""
 
     def __init__(self, command: Sequence[str], env: Mapping[str, str], log: Path) -> None:
@@ -31,7 +31,7 @@ class Job:
                 command, env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True
             )
 
-    def __enter__(self) -> Job:
+    def __enter__(self) -> StartedCommand:
         return self
 
     def __exit__(self, *_: object) -> None:

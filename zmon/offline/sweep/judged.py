@@ -19,7 +19,7 @@ _LEAST_LOSS = 0.01  # of a step, that is named
 
 
 @dataclass(frozen=True)
-class Row:
+class SizeResult:
     """One size."""
 
     point: Point
@@ -33,7 +33,7 @@ class Row:
     unpredicted: str = ""  # why there is none
 
 
-def judged(points: Sequence[Point], measured: Mapping[str, Links] | None = None) -> list[Row]:
+def judged(points: Sequence[Point], measured: Mapping[str, Links] | None = None) -> list[SizeResult]:
     """A row for each, the smallest first, weak scaling before strong."""
     curve = Curve("", points)
     most = max((p.ranks for p in points), default=1)
@@ -41,7 +41,7 @@ def judged(points: Sequence[Point], measured: Mapping[str, Links] | None = None)
     return sorted(rows, key=lambda row: (row.scaling == "strong", row.point.ranks, row.point.samples))
 
 
-def _row(curve: Curve, point: Point, measured: Mapping[str, Links] | None, most: int) -> Row:
+def _row(curve: Curve, point: Point, measured: Mapping[str, Links] | None, most: int) -> SizeResult:
     smaller = [p for p in curve.points if p.ranks < point.ranks]
     found = Curve("", smaller).reference(point.ranks, point.samples)
     scaling, reference = found or ("", None)
@@ -52,7 +52,7 @@ def _row(curve: Curve, point: Point, measured: Mapping[str, Links] | None, most:
     several = any(p.ranks > 1 for p in smaller)
     model = fit(smaller, OPS, measured, most) if several else Unknown("")
     step = model if isinstance(model, Unknown) else model.at(point.ranks, point.samples)
-    return Row(
+    return SizeResult(
         point=point,
         scaling=scaling,
         ratio=ratio,

@@ -17,7 +17,7 @@ from zmon.agent.sources.boxes import Boxes
 from zmon.errors import ZmonError
 from zmon.offline.compare import Series, series
 from zmon.offline.compare.source import logged
-from zmon.offline.sweep.job import Job
+from zmon.offline.sweep.job import StartedCommand
 from zmon.offline.sweep.sizes import Size
 from zmon.probe.run import environment
 from zmon.steplog import FOLDER, StepLog
@@ -68,7 +68,7 @@ def _run(
     given = environment({**env, **threads, "ZMON_BOX_DIR": str(folder / "boxes")}, job_id)
     boxes, steps = Boxes(folder / "boxes", "here"), StepLog(folder / FOLDER, "here")
     try:
-        with Job(command, given, log) as job:
+        with StartedCommand(command, given, log) as job:
             failed = _trained(job, boxes, steps, seconds, start_seconds)
         boxes.look()
         devices = {box.identity.device for box, _ in boxes.ranks()}
@@ -89,7 +89,7 @@ def _run(
     return found, max(1, len(os.sched_getaffinity(0)) // each) if devices == {"cpu"} else None
 
 
-def _trained(job: Job, boxes: Boxes, steps: StepLog, seconds: float, start_seconds: float) -> str:
+def _trained(job: StartedCommand, boxes: Boxes, steps: StepLog, seconds: float, start_seconds: float) -> str:
     """Watch it until it has trained for so long, or ended by itself; why no use can be made of it, if so."""
     begun, started = time.monotonic(), None
     while True:
