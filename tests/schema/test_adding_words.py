@@ -1,7 +1,7 @@
 """A phase, an activity or an operation more in `zmon/schema/names.py` goes from a rank to page, step log and account.
 
 In a process of its own, whose names.py has three words more: nothing else is told of them. What people add besides is
-in docs/extending.md.
+in CONTRIBUTING.md.
 """
 
 import subprocess
