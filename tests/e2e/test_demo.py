@@ -89,14 +89,14 @@ def test_demo_with_a_file_skips_and_names_a_malformed_row(room: Path) -> None:
     rows = [criteo_row(number) for number in range(40)]
     rows[6] = rows[6].replace("\t", "\tnonsense", 1)
     data.write_text("\n".join(rows) + "\n")
-    demo = Demo(room, "--seconds", "30", "--data", str(data))
+    demo = Demo(room, "--seconds", "30", "--ranks", "2", "--data", str(data))
     assert_summed_up(demo)
     assert f"trainer: {data}:7: column 2: " in demo.text
     assert "1 malformed of 40 rows skipped" in demo.text
 
 
 def test_ctrl_c_ends_everything_within_five_seconds_even_with_a_stopped_rank(room: Path) -> None:
-    demo = Demo(room, "--ranks", "2")
+    demo = Demo(room)
     wait_for("the demo trains", lambda: "samples/s" in demo.text, 60)
     ranks = [p for p in psutil.Process(demo.process.pid).children(recursive=True) if p.environ().get("RANK") == "1"]
     ranks[0].suspend()
