@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from zmon.schema.names import SCHEMA, Severity
+from zmon.schema.names import SCHEMA
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +16,7 @@ class Finding:
     job_id: str
     detector: str
     cause: str
-    severity: Severity
+    severity: str  # info, warning, critical; a newer hub may know others
     ranks: tuple[int, ...]
     hosts: tuple[str, ...]
     step: int | None
