@@ -6,7 +6,7 @@ chart.) What is marked on a chart is a table of its own: what a layer leaves out
 """
 
 import re
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -65,8 +65,9 @@ def tables(values: pd.DataFrame, marks: tuple[Mark, ...], begin: float, end: flo
     is_known, was_known, will_be_known = known[:, 1:-1], known[:, :-2], known[:, 2:]
     drawn, alone = (is_known | was_known) & shown, is_known & ~was_known & ~will_be_known
     lines = {"time": times[drawn], "series": series[drawn], "value": told[drawn]}
-    rows = [_row(mark) for mark in (*marks, Mark("span", "", begin, begin), Mark("span", "", end, end))]
-    _named(rows, TEXT_SHARE * 1e3 * (end - begin))
+    names = _names(marks, TEXT_SHARE * (end - begin))
+    rows = [_row(mark, names.get(place)) for place, mark in enumerate(marks)]
+    rows += [_row(Mark("span", "", edge, edge)) for edge in (begin, end)]
     rows += [
         {"kind": "alone", "time": time, "series": name, "value": value}
         for time, name, value in zip(times[alone], series[alone], told[alone], strict=True)
@@ -74,17 +75,23 @@ def tables(values: pd.DataFrame, marks: tuple[Mark, ...], begin: float, end: flo
     return {LINES: pa.table(lines), MARKS: pa.Table.from_pylist(rows, MARK)}
 
 
-def _row(mark: Mark) -> dict[str, str | float]:
+def _row(mark: Mark, text: str | None = None) -> dict[str, str | float | None]:
     times = {"time": 1e3 * mark.start, "until": 1e3 * mark.end}
-    return {"kind": mark.kind, **times, "series": mark.label, "severity": mark.severity}
+    return {"kind": mark.kind, **times, "series": mark.label, "severity": mark.severity, "text": text}
 
 
-def _named(rows: list[dict[str, Any]], apart: float) -> None:
-    """What a finding is called stands beside it where there is room: the name of one before it would lie under it."""
+def _names(marks: Sequence[Mark], apart: float) -> dict[int, str]:
+    """The names that stand beside findings, by a mark's place: where there is room, else one would lie under another.
+
+    `apart` is in seconds.
+    """
+    names: dict[int, str] = {}
     last = -apart
-    for row in sorted((row for row in rows if row["kind"] == "finding"), key=lambda row: row["time"]):
-        if row["time"] - last >= apart:
-            row["text"], last = f"cause {row['series']}" if row["series"] == UNKNOWN else row["series"], row["time"]
+    for place, mark in sorted(enumerate(marks), key=lambda item: item[1].start):
+        if mark.kind == "finding" and mark.start - last >= apart:
+            names[place] = f"cause {mark.label}" if mark.label == UNKNOWN else mark.label
+            last = mark.start
+    return names
 
 
 def drawing(

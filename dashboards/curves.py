@@ -2,40 +2,38 @@
 
 import pandas as pd
 
-from dashboards.asking import Answer
 from dashboards.colours import BLUE, GREEN, GREY, ORANGE, SKY, in_order, of_cause
+from dashboards.predictions import predicted
+from zmon.schema.api import ScalingAnswer
 
 HEIGHT_PIXELS = 300
 KINDS = {"ideal": GREY, "predicted": BLUE, "recorded": SKY, "what if": ORANGE, "now": GREEN}
 _LINES, _POINTS = ("ideal", "predicted", "what if"), ("recorded", "now")
 
 
-def samples(told: Answer, what_if: str) -> pd.DataFrame:
+def samples(scaling: ScalingAnswer, what_if: str) -> pd.DataFrame:
     """Samples per second of all ranks by number of ranks; the label of `what if` says what."""
-    points, now, sizes = told["points"], told["now"], told["sizes"]
-    rows = [("recorded", point["ranks"], point["samples_per_second"], "recorded") for point in points]
+    points, now = scaling.points, scaling.now
+    rows = [("recorded", point.ranks, point.samples_per_second, "recorded") for point in points]
     if now:
-        rows.append(("now", now["ranks"], now["samples_per_second"], "now"))
-    for size in sizes:
-        for kind, found, label in (
-            ("predicted", size["predicted"], "predicted"),
-            ("what if", size["what_if"], what_if),
-        ):
-            if found and "unknown" not in found:
-                rows.append((kind, size["ranks"], found["samples_per_second"], label))
+        rows.append(("now", now.ranks, now.samples_per_second, "now"))
+    for size in scaling.sizes:
+        for kind, answer, label in (("predicted", size.predicted, "predicted"), ("what if", size.what_if, what_if)):
+            if step := predicted(answer):
+                rows.append((kind, size.ranks, step.samples_per_second, label))
     if points:
-        each = points[0]["samples_per_second"] / points[0]["ranks"]
+        each = points[0].samples_per_second / points[0].ranks
         rows += [("ideal", ranks, ranks * each, "ideal") for ranks in sorted({row[1] for row in rows})]
     return pd.DataFrame(rows, columns=["kind", "ranks", "samples_per_second", "label"])
 
 
-def parts(told: Answer) -> pd.DataFrame:
+def parts(scaling: ScalingAnswer) -> pd.DataFrame:
     """Seconds of a predicted step by number of ranks and part."""
-    known = [size for size in told["sizes"] if "unknown" not in size["predicted"]]
     rows = [
-        (size["ranks"], part, seconds)
-        for size in known
-        for part, seconds in size["predicted"]["causes"].items()
+        (size.ranks, part, seconds)
+        for size in scaling.sizes
+        if (step := predicted(size.predicted))
+        for part, seconds in step.causes.items()
         if seconds > 0
     ]
     return pd.DataFrame(rows, columns=["ranks", "part", "seconds"])

@@ -8,11 +8,12 @@ import time
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
-from dashboards.asking import Answer, Unreachable
+from dashboards.asking import Unreachable
 from dashboards.queries import Hub, Prometheus, Sample, quoted
-from zmon.schema.names import severity_order
+from dashboards.severity import urgency
+from zmon.schema.finding import Finding
+from zmon.schema.job import JobView
 
 RANKS = """{job_id=$job, __name__=~"zmon_(rank_info|steps_total|lease_overdue_seconds\
 |last_step_timestamp_seconds|collective_inflight_seconds)"}
@@ -22,8 +23,6 @@ AGENTS = 'up{job=~".*zmon-agent"} == 1'
 HEARTBEAT = "changes(zmon_hub_last_pass_timestamp_seconds[10s]) > 0"  # does it move, whatever the hub's clock says
 FIRING = """count by (alertname, severity, job_id) (
   ALERTS{alertname=~"Zmon.+", alertname!="ZmonWatchdog", alertstate="firing"})"""
-
-SEVERITIES = ("critical", "warning", "info")
 
 
 @dataclass(frozen=True)
@@ -58,11 +57,11 @@ class Glance:
     at: float
     job_ids: tuple[str, ...] = ()
     job_id: str | None = None
-    jobs: tuple[Answer, ...] = ()
-    job: Answer | None = None
-    past: tuple[Answer, ...] = ()
-    findings: tuple[Answer, ...] = ()
-    elsewhere: tuple[Answer, ...] = ()
+    jobs: tuple[JobView, ...] = ()
+    job: JobView | None = None
+    past: tuple[Finding, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    elsewhere: tuple[Finding, ...] = ()
     num_watched: int | None = None  # ranks of the job that agents report
     firing: tuple[Firing, ...] = ()
     blind: tuple[str, ...] = ()
@@ -73,7 +72,7 @@ class Glance:
     @property
     def num_ranks(self) -> int | None:
         """Of the job, as the hub knows it; else as many as are watched."""
-        return (self.job or {}).get("world_size") or self.num_watched
+        return (self.job.world_size if self.job else 0) or self.num_watched
 
 
 def glance(prometheus: Prometheus, hub: Hub, wanted: str | None, clock: Callable[[], float] = time.time) -> Glance:
@@ -84,27 +83,28 @@ def glance(prometheus: Prometheus, hub: Hub, wanted: str | None, clock: Callable
 def _with_verdicts(glance: Glance, hub: Hub) -> Glance:
     """What the hub says: jobs and findings."""
     try:
-        jobs, is_blind = hub.jobs()
-        jobs = sorted(jobs, key=lambda job: job["state"] != "stalled")
-        findings = sorted(hub.findings(), key=_severity)  # stable: newest first within each
-        job_id = glance.job_id or next((one["job_id"] for one in (*findings, *jobs)), None)
+        answer = hub.jobs()
+        jobs = sorted(answer.jobs, key=lambda job: job.state != "stalled")
+        findings = sorted(hub.findings(), key=lambda finding: urgency(finding.severity))  # stable: newest first in each
+        urgent_first = [finding.job_id for finding in findings] + [job.job_id for job in jobs]
+        job_id = glance.job_id or next(iter(urgent_first), None)
         past = hub.findings(job_id) if job_id else []
-        mine = [finding for finding in findings if finding["job_id"] == job_id]
-        evidence = hub.evidence(job_id) if job_id and mine else {}
+        mine = [finding for finding in findings if finding.job_id == job_id]
+        evidence = {each.id: each.evidence for each in hub.with_evidence(job_id)} if job_id and mine else {}
     except Unreachable as error:
         return replace(glance, blind=(f"{error} Until then nobody says who is to blame.",))
     return replace(
         glance,
         hub_answers=True,
-        hub_is_blind=is_blind,
-        blind=("The hub reaches no agent: this is what it saw last. Is `zmon agent` running?",) if is_blind else (),
-        job_ids=tuple(job["job_id"] for job in jobs),
+        hub_is_blind=answer.blind,
+        blind=("The hub reaches no agent: this is what it saw last. Is `zmon agent` running?",) if answer.blind else (),
+        job_ids=tuple(job.job_id for job in jobs),
         job_id=job_id,
         jobs=tuple(jobs),
-        job=next((job for job in jobs if job["job_id"] == job_id), None),
+        job=next((job for job in jobs if job.job_id == job_id), None),
         past=tuple(past),
-        findings=tuple(finding | {"evidence": evidence.get(finding["id"], {})} for finding in mine),
-        elsewhere=tuple(finding for finding in findings if finding["job_id"] != job_id),
+        findings=tuple(replace(finding, evidence=evidence.get(finding.id, {})) for finding in mine),
+        elsewhere=tuple(finding for finding in findings if finding.job_id != job_id),
     )
 
 
@@ -129,21 +129,16 @@ def _with_history(glance: Glance, prometheus: Prometheus) -> Glance:
         job_ids=job_ids,
         job_id=job_id,
         num_watched=watched.get(job_id or ""),
-        firing=tuple(sorted((_firing(sample.labels) for sample in firing), key=_severity_and_name)),
+        firing=tuple(sorted((_firing(sample.labels) for sample in firing), key=_urgency_and_name)),
     )
-
-
-def _severity(finding: Answer) -> int:
-    return -severity_order(finding["severity"])
 
 
 def _firing(labels: dict[str, str]) -> Firing:
     return Firing(labels["alertname"], labels.get("severity", ""), labels.get("job_id"))
 
 
-def _severity_and_name(firing: Firing) -> tuple[int, str, str]:
-    known = SEVERITIES.index(firing.severity) if firing.severity in SEVERITIES else len(SEVERITIES)
-    return known, firing.alert, firing.job_id or ""
+def _urgency_and_name(firing: Firing) -> tuple[int, str, str]:
+    return urgency(firing.severity), firing.alert, firing.job_id or ""
 
 
 def ranks(prometheus: Prometheus, glance: Glance) -> tuple[Rank, ...]:
@@ -152,24 +147,34 @@ def ranks(prometheus: Prometheus, glance: Glance) -> tuple[Rank, ...]:
     Raises Unreachable.
     """
     seen = prometheus.now(RANKS.replace("$job", quoted(glance.job_id or "")), _ranks)
-    expected = range((glance.job or {}).get("world_size") or 0)
+    expected = range(glance.job.world_size if glance.job else 0)
     return tuple(seen.get(rank) or Rank(rank) for rank in sorted({*expected, *seen}))
 
 
 def _ranks(samples: list[Sample]) -> dict[int, Rank]:
-    facts: dict[int, dict[str, Any]] = defaultdict(dict)
+    hosts: dict[int, str] = {}
+    metrics: dict[str, dict[int, Sample]] = defaultdict(dict)  # by name and rank
     for sample in samples:
-        known = facts[int(sample.labels["rank"])]
-        known["host"] = sample.labels["host"]
-        match sample.labels["__name__"]:
-            case "zmon_activity" if sample.value == 1:
-                known["activity"] = sample.labels["activity"]
-            case "zmon_steps_total":
-                known["step"] = int(sample.value)
-            case "zmon_last_step_timestamp_seconds":
-                known["since_step_seconds"] = max(0.0, sample.at - sample.value)
-            case "zmon_lease_overdue_seconds":
-                known["overdue_seconds"] = sample.value
-            case "zmon_collective_inflight_seconds":
-                known["waiting_seconds"] = sample.value
-    return {rank: Rank(rank, **known) for rank, known in facts.items()}
+        rank, name = int(sample.labels["rank"]), sample.labels["__name__"]
+        hosts[rank] = sample.labels["host"]
+        if name != "zmon_activity" or sample.value == 1:
+            metrics[name][rank] = sample
+
+    def value(name: str, rank: int) -> float | None:
+        sample = metrics[name].get(rank)
+        return None if sample is None else sample.value
+
+    def rank_of(rank: int, host: str) -> Rank:
+        activity, steps = metrics["zmon_activity"].get(rank), metrics["zmon_steps_total"].get(rank)
+        last = metrics["zmon_last_step_timestamp_seconds"].get(rank)
+        return Rank(
+            rank,
+            host,
+            activity=activity.labels["activity"] if activity else None,
+            step=int(steps.value) if steps else None,
+            since_step_seconds=max(0.0, last.at - last.value) if last else None,
+            overdue_seconds=value("zmon_lease_overdue_seconds", rank),
+            waiting_seconds=value("zmon_collective_inflight_seconds", rank),
+        )
+
+    return {rank: rank_of(rank, host) for rank, host in hosts.items()}

@@ -2,13 +2,14 @@
 
 import re
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
 from dashboards.address import Span
-from dashboards.asking import Answer
+from dashboards.prometheus_answers import RangeSeries
 
 FRAME = ["time", "series", "value"]  # what charts are drawn from
 
@@ -29,7 +30,7 @@ class History:
     left_out: int = 0  # series that were too many
 
 
-def history(found: list[Answer], legend: str, span: Span, most: int, *, keep_low: bool = False) -> History:
+def history(series: Iterable[RangeSeries], legend: str, span: Span, most: int, *, keep_low: bool = False) -> History:
     """Of Prometheus's answer to a range query; `legend` makes a series' name of its labels.
 
     Of too many series those with the highest values are kept, or those that go lowest.
@@ -37,14 +38,14 @@ def history(found: list[Answer], legend: str, span: Span, most: int, *, keep_low
     length = (span.end - span.start) // span.resolution + 1
     columns: dict[str, np.ndarray] = {}
     last_nan = -1
-    for one in found:
-        at = np.array([at for at, _ in one["values"]], dtype=float)
+    for each in series:
+        at = np.array([at for at, _ in each.values], dtype=float)
         places = np.rint((at - span.start) / span.resolution).astype(int)
-        values = np.array([value for _, value in one["values"]], dtype=float)
+        values = np.array([value for _, value in each.values], dtype=float)
         within = (places >= 0) & (places < length)
         known = np.isfinite(values) & within
         last_nan = max([last_nan, *places[within & np.isnan(values)][-1:]])
-        column = columns.setdefault(legend.format_map(defaultdict(lambda: "?", one["metric"])), np.full(length, np.nan))
+        column = columns.setdefault(legend.format_map(defaultdict(lambda: "?", each.metric)), np.full(length, np.nan))
         column[places[known]] = values[known]
     columns = {name: column for name, column in columns.items() if not np.isnan(column).all()}
     nan_until = float(span.start + span.resolution * last_nan) if last_nan >= 0 else None

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from dashboards.address import Address, Span
-from dashboards.asking import Answer
 from dashboards.queries import Prometheus, quoted
+from dashboards.severity import is_remark
+from zmon.schema.finding import Finding
 
 ACTIVITIES = 'max by (activity) (zmon:job_activity:ranks{job_id=$job, activity!~"train|done"}) > 0'
 MOST_FINDINGS = 12  # on one chart: of more the newest
@@ -22,12 +23,12 @@ class Mark:
     severity: str = ""
 
 
-def findings(past: tuple[Answer, ...], span: Span) -> list[Mark]:
+def findings(past: tuple[Finding, ...], span: Span) -> list[Mark]:
     """Those that stood within the span, as far as they did."""
-    stood = [one for one in past if one["onset"] < span.end and _end(one, span) > span.start]
+    stood = [finding for finding in past if finding.onset < span.end and _end(finding, span) > span.start]
     return [
-        Mark("finding", one["cause"], max(one["onset"], span.start), _end(one, span), one["severity"])
-        for one in [one for one in stood if one["severity"] != "info"][:MOST_FINDINGS]
+        Mark("finding", finding.cause, max(finding.onset, span.start), _end(finding, span), finding.severity)
+        for finding in [finding for finding in stood if not is_remark(finding.severity)][:MOST_FINDINGS]
     ]
 
 
@@ -52,5 +53,5 @@ def moment(address: Address, span: Span) -> list[Mark]:
     return [Mark("moment", "", address.at, address.at)]
 
 
-def _end(finding: Answer, span: Span) -> float:
-    return min(finding["resolved"] or span.end, span.end)
+def _end(finding: Finding, span: Span) -> float:
+    return min(finding.resolved or span.end, span.end)

@@ -5,11 +5,11 @@ An answer, or Unreachable with one line on what is wrong; never a number made up
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TypeVar, overload
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 import streamlit as st
 
@@ -17,8 +17,8 @@ from dashboards.address import REFRESH_SECONDS, Span
 from dashboards.asking import (
     LONG_SECONDS,
     TIMEOUT_SECONDS,
-    Answer,
-    Param,
+    Query,
+    Source,
     Unreachable,
     ask,
     ask_anew,
@@ -27,14 +27,27 @@ from dashboards.asking import (
     shown,
 )
 from dashboards.history import History, history
+from dashboards.prometheus_answers import Answer, Flags, InstantSeries, Matrix, Vector
+from zmon.schema.api import (
+    FindingsRequest,
+    IncidentRequest,
+    IncidentsRequest,
+    JobList,
+    JobsRequest,
+    RankRow,
+    RanksRequest,
+    ScalingAnswer,
+    ScalingRequest,
+    endpoints,
+)
+from zmon.schema.finding import Finding
+from zmon.schema.incident import Brief
 
 MOST_SERIES = 10  # of a chart: more cannot be told apart
 KEPT_SECONDS = 60  # of an answer about the past; its next point is another question
 KEPT = 300  # answers
 
 T = TypeVar("T")
-_PROMETHEUS = ("Prometheus", "ZMON_PROMETHEUS_URL")
-_HUB = ("The hub", "ZMON_HUB_URL")
 
 
 @dataclass(frozen=True)
@@ -78,14 +91,10 @@ class Prometheus:
         if not self.answers:
             raise Unreachable("Prometheus does not answer. Is it running, and is ZMON_PROMETHEUS_URL right?")
 
-    def asked_anew(self, endpoint: str, seconds: float, **params: Param) -> list[Answer]:
-        """The series as Prometheus gives them."""
-        answer = ask_anew(*_PROMETHEUS, self.url, endpoint, tuple(params.items()), seconds)
-        data = answer.get("data")
-        if not isinstance(data, dict) or not isinstance(data.get("result"), list):
-            raise Unreachable(f"What answers at {shown(self.url)} is not Prometheus. Is ZMON_PROMETHEUS_URL right?")
-        series: list[Answer] = data["result"]
-        return series
+    @property
+    def source(self) -> Source:
+        """Who is asked."""
+        return Source("Prometheus", "ZMON_PROMETHEUS_URL", self.url, mistaken="not Prometheus")
 
     def link(self, promql: str, span: Span, *, is_now: bool) -> str:
         """Where people go on asking. What is of now stays the same however late it gets."""
@@ -103,7 +112,7 @@ class Prometheus:
 def _now(prometheus: Prometheus, promql: str, _made: Callable[[list[Sample]], T]) -> T | Unreachable:
     """Of one question always the same is made: the cache looks at no name that begins like this."""
     try:
-        return _made(_samples(prometheus.asked_anew("query", TIMEOUT_SECONDS, query=promql)))
+        return _made(_samples(prometheus, TIMEOUT_SECONDS, (("query", promql),)))
     except Unreachable as error:
         return error
 
@@ -118,7 +127,7 @@ def _then(prometheus: Prometheus, promql: str, at: int) -> list[Sample] | Unreac
 
 @st.cache_resource(ttl=KEPT_SECONDS, max_entries=KEPT, show_spinner=False)
 def _answered_then(prometheus: Prometheus, promql: str, at: int) -> list[Sample]:
-    return _samples(prometheus.asked_anew("query", LONG_SECONDS, query=promql, time=at))
+    return _samples(prometheus, LONG_SECONDS, (("query", promql), ("time", at)))
 
 
 @st.cache_resource(ttl=REFRESH_SECONDS, max_entries=KEPT, show_spinner=False)
@@ -133,25 +142,30 @@ def _over(
 
 @st.cache_resource(ttl=KEPT_SECONDS, max_entries=KEPT, show_spinner=False)
 def _answered_over(prometheus: Prometheus, promql: str, legend: str, span: Span, most: int, keep_low: bool) -> History:
-    asked: dict[str, Param] = {"query": promql, "start": span.start, "end": span.end, "step": span.resolution}
-    found = prometheus.asked_anew("query_range", LONG_SECONDS, **asked)
-    return history(found, legend, span, most, keep_low=keep_low)
+    query = (("query", promql), ("start", span.start), ("end", span.end), ("step", span.resolution))
+    answer = ask_anew(prometheus.source, "/api/v1/query_range", query, Answer[Matrix], LONG_SECONDS)
+    return history(answer.data.result, legend, span, most, keep_low=keep_low)
 
 
 @st.cache_resource(ttl=KEPT_SECONDS, max_entries=KEPT, show_spinner=False)
 def _seen_from_outside(prometheus: Prometheus) -> str:
     """Where a browser finds it: what it was told with --web.external-url, else where we do."""
     try:
-        told = ask_anew(*_PROMETHEUS, prometheus.url, "status/flags", (), TIMEOUT_SECONDS).get("data")
+        flags = ask_anew(prometheus.source, "/api/v1/status/flags", (), Answer[Flags], TIMEOUT_SECONDS).data
     except Unreachable:  # what is asked like Prometheus need not have its flags
         return prometheus.url
-    outside = told.get("web.external-url") if isinstance(told, dict) else None
-    is_url = isinstance(outside, str) and outside.startswith(("http://", "https://"))
-    return str(outside) if is_url else prometheus.url
+    is_url = flags.external_url.startswith(("http://", "https://"))
+    return flags.external_url if is_url else prometheus.url
 
 
-def _samples(found: list[Answer]) -> list[Sample]:
-    return [Sample(one["metric"], float(one["value"][1]), float(one["value"][0])) for one in found]
+def _samples(prometheus: Prometheus, seconds: float, query: Query) -> list[Sample]:
+    answer = ask_anew(prometheus.source, "/api/v1/query", query, Answer[Vector], seconds)
+    return [_sample(series) for series in answer.data.result]
+
+
+def _sample(series: InstantSeries) -> Sample:
+    time, value = series.value
+    return Sample(series.metric, float(value), time)
 
 
 @dataclass(frozen=True)
@@ -160,52 +174,45 @@ class Hub:
 
     url: str = field(default_factory=lambda: os.environ.get("ZMON_HUB_URL", "http://127.0.0.1:9781"))
 
-    def jobs(self) -> tuple[list[Answer], bool]:
+    @property
+    def source(self) -> Source:
+        """Who is asked."""
+        return Source("The hub", "ZMON_HUB_URL", self.url, mistaken="no hub of this version")
+
+    def jobs(self) -> JobList:
         """Every job the hub knows, and whether it is blind: then this is what it saw last."""
-        answer = self._answer("jobs", "jobs")
-        return answer["jobs"], answer.get("blind", False)
+        return ask(self.source, endpoints.JOBS, JobsRequest())
 
-    def findings(self, job_id: str | None = None) -> list[Answer]:
+    def findings(self, job_id: str | None = None) -> Sequence[Finding]:
         """The active findings of all jobs, or all that there ever were of one; newest first, without evidence."""
-        about: dict[str, Param] = {"active": 1} if job_id is None else {"job_id": job_id}
-        return self._rows("findings", "findings", evidence=0, **about)
+        request = FindingsRequest(job_id, active=job_id is None, evidence=False)
+        return ask(self.source, endpoints.FINDINGS, request).findings
 
-    def evidence(self, job_id: str) -> dict[str, Answer]:
-        """By its id, what is known of each active finding of a job."""
-        found = self._rows("findings", "findings", active=1, job_id=job_id)
-        return {finding["id"]: finding["evidence"] for finding in found}
+    def with_evidence(self, job_id: str) -> Sequence[Finding]:
+        """The active findings of a job with all that is known of each, newest first."""
+        return ask(self.source, endpoints.FINDINGS, FindingsRequest(job_id, active=True)).findings
 
-    def ranks(self, job_id: str) -> list[Answer]:
+    def ranks(self, job_id: str) -> Sequence[RankRow]:
         """Every rank of a job as it was last seen."""
-        return self._rows(f"jobs/{quote(job_id, safe='')}/ranks", "ranks")
+        return ask(self.source, endpoints.RANKS, RanksRequest(job_id)).ranks
 
-    def scaling(self, job_id: str, **params: Param) -> Answer:
+    def scaling(self, job_id: str, what_if: tuple[str, ...] = ()) -> ScalingAnswer:
         """How fast jobs of its name were at each size, and what other sizes would be like."""
-        return self._answer(f"jobs/{quote(job_id, safe='')}/scaling", "sizes", **params)
+        return ask(self.source, endpoints.SCALING, ScalingRequest(job_id, what_if=what_if))
 
-    def incidents(self) -> list[Answer]:
+    def incidents(self) -> Sequence[Brief]:
         """All that are kept, newest first."""
-        return self._rows("incidents", "incidents")
+        return ask(self.source, endpoints.INCIDENTS, IncidentsRequest()).incidents
 
     def report(self, incident: str) -> str:
         """An incident's page, which needs nothing beside it."""
         return _report(self, incident)
 
-    def _rows(self, path: str, holds: str, **params: Param) -> list[Answer]:
-        rows: list[Answer] = self._answer(path, holds, **params)[holds]
-        return rows
-
-    def _answer(self, path: str, holds: str, **params: Param) -> Answer:
-        answer = ask(*_HUB, self.url, path, **params)
-        if answer.get("schema") != 1 or not isinstance(answer.get(holds), list):
-            raise Unreachable(f"What answers at {shown(self.url)} is no hub of this version. Is ZMON_HUB_URL right?")
-        return answer
-
 
 @st.cache_resource(ttl=KEPT_SECONDS, max_entries=20, show_spinner=False)
 def _report(hub: Hub, incident: str) -> str:
-    path = f"incidents/{quote(incident, safe='')}/report.html"
-    return fetch(*_HUB, hub.url, path).decode("utf-8", errors="replace")
+    path = f"{endpoints.INCIDENT.path_of(IncidentRequest(incident))}/report.html"
+    return fetch(hub.source, path).decode("utf-8", errors="replace")
 
 
 def quoted(label_value: str) -> str:

@@ -7,9 +7,10 @@ import time
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from bench.dashboard.scene import JOB, Scene
+from bench.dashboard import concluded
+from bench.dashboard.scene import JOB, SLOW, Scene
 from dashboards import glance, marks, side
 from dashboards.address import RANGES, Address, Span
 from dashboards.panels import VIEWS, Panel
@@ -46,8 +47,8 @@ class Cost:
 def of_views(scene: Scene, range_: str, now: float) -> dict[str, list[Question]]:
     """By view. The first are those that all of them ask."""
     address = Address(job_id=JOB, rank=scene.culprit, range=range_)
-    known = {"step_seconds": 0.4, "world_size": scene.num_ranks, "hosts": scene.hosts}
-    seen = Seen(glance.Glance(at=now, job_id=JOB, job=known), address, Prometheus(), Hub())
+    job = replace(concluded.job(scene, SLOW), step_seconds=0.4, time={})  # no time: all of the range is asked for
+    seen = Seen(glance.Glance(at=now, job_id=JOB, job=job), address, Prometheus(), Hub())
     seconds = f"{RANGES[range_]}s"
 
     def instants(**promql: str) -> list[Question]:

@@ -4,15 +4,17 @@ from html import escape
 
 import streamlit as st
 
-from dashboards.asking import Answer
 from dashboards.colours import GREEN, GREY, ORANGE, VERMILLION
 from dashboards.glance import Firing
+from dashboards.severity import CRITICAL, WARNING
 from dashboards.views import banner, finding, frame, hosts
 from dashboards.views.seen import Seen
 from dashboards.words import UNKNOWN, count, link, share
+from zmon.schema.finding import Finding
+from zmon.schema.job import JobView
 
 MOST_JOBS = 100
-TINTS = {"critical": VERMILLION, "warning": ORANGE}
+TINTS = {CRITICAL: VERMILLION, WARNING: ORANGE}
 HEADS = ("", "job", "state", "finding", "step", "step time", "samples/s", "efficiency", "ranks seen")
 
 
@@ -49,13 +51,13 @@ def _alert(firing: Firing, seen: Seen) -> str:
 def _jobs(seen: Seen) -> None:
     """A row each, those in trouble first."""
     st.markdown("#### Which jobs are there?")
-    found = {one["job_id"]: one for one in reversed((*seen.now.findings, *seen.now.elsewhere))}
-    known = {job["job_id"]: job for job in seen.now.jobs}
-    order = sorted(seen.now.job_ids, key=lambda job_id: job_id not in found)
+    worst = {finding.job_id: finding for finding in reversed((*seen.now.findings, *seen.now.elsewhere))}
+    known = {job.job_id: job for job in seen.now.jobs}
+    order = sorted(seen.now.job_ids, key=lambda job_id: job_id not in worst)
     if not order:
         st.html(f'<p class="zmon-unknown">Jobs: {"none is known" if seen.now.hub_answers else UNKNOWN}.</p>')
         return
-    rows = "".join(_row(job_id, known.get(job_id), found.get(job_id), seen) for job_id in order[:MOST_JOBS])
+    rows = "".join(_row(job_id, known.get(job_id), worst.get(job_id), seen) for job_id in order[:MOST_JOBS])
     heads = "".join(f"<th>{head}</th>" for head in HEADS)
     st.html(
         f'<div class="zmon-table" data-testid="zmon-jobs"><table><thead><tr>{heads}</tr></thead>'
@@ -65,22 +67,18 @@ def _jobs(seen: Seen) -> None:
         st.caption(f"{len(order) - MOST_JOBS} more; choose one on the page Job.")
 
 
-def _row(job_id: str, job: Answer | None, found: Answer | None, seen: Seen) -> str:
-    tint = TINTS.get(found["severity"], GREEN) if found else GREEN
-    if job is None or (seen.now.blind and not found) or job["state"] in ("done", "exited", "unknown"):
-        tint = GREY if not found else tint
-    job = job or {}
-    step_time, rate = banner.speed(job, seen)
-    efficiency = job.get("efficiency") or {}
-    wrong = f"{found['cause']} {finding.culprit(found)}" if found else "none" if seen.now.hub_answers else UNKNOWN
+def _row(job_id: str, job: JobView | None, worst: Finding | None, seen: Seen) -> str:
+    tint = TINTS.get(worst.severity, GREEN) if worst else GREEN
+    if job is None or (seen.now.blind and not worst) or job.state in ("done", "exited", "unknown"):
+        tint = GREY if not worst else tint
+    wrong = f"{worst.cause} {finding.culprit(worst)}" if worst else "none" if seen.now.hub_answers else UNKNOWN
     cells = [
         link("job", seen.address.moved(job_id=job_id).params(), job_id),
-        escape(job.get("state") or UNKNOWN),
+        escape(job.state if job else UNKNOWN),
         escape(wrong),
-        count(job.get("step")),
-        step_time,
-        rate,
-        share(efficiency.get("ratio")),
-        f"{count(job.get('ranks_seen'))} of {count(job.get('world_size'))}",
+        count(job.step if job else None),
+        *banner.speed(job, seen),
+        share(job.efficiency.ratio if job and job.efficiency else None),
+        f"{count(job.ranks_seen if job else None)} of {count(job.world_size if job else None)}",
     ]
     return f'<tr><td style="--tint:{tint}"></td>{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>'

@@ -73,7 +73,7 @@ def _lines(panel: Panel, seen: Seen, found: History, span: Span, marked: tuple[M
     if panel.shape == "areas":  # what takes no time needs no place in the legend
         values = values[values.groupby("series")["value"].transform("max") > 0]
     names = list(values["series"].unique())
-    culprits = tuple(rank for finding in seen.findings for rank in finding["ranks"])
+    culprits = tuple(rank for finding in seen.findings for rank in finding.ranks)
     tables = charts.tables(values, marked, seen.begin(span), span.end)
     kinds = set(tables[charts.MARKS]["kind"].to_pylist())
     spec = charts.drawing(panel, in_order(names), kinds, culprits, is_long=_is_long(span)) | {"datasets": tables}
@@ -81,8 +81,8 @@ def _lines(panel: Panel, seen: Seen, found: History, span: Span, marked: tuple[M
 
 
 def _rows(panel: Panel, seen: Seen, found: History, span: Span, _: tuple[Mark, ...]) -> None:
-    blamed = {f"rank {rank}" for finding in seen.findings for rank in finding["ranks"]}
-    blamed |= {host for finding in seen.findings for host in finding["hosts"]}
+    blamed = {f"rank {rank}" for finding in seen.findings for rank in finding.ranks}
+    blamed |= {host for finding in seen.findings for host in finding.hosts}
     table = heat.table(panel, found.table, span.resolution, blamed)
     spec = heat.drawing(panel, int(table["series"].count()), is_long=_is_long(span))
     st.vega_lite_chart(table, spec, key=f"chart-{panel.key}")

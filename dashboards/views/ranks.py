@@ -4,11 +4,13 @@ import pandas as pd
 import streamlit as st
 
 from dashboards import heat
-from dashboards.asking import Answer, Unreachable
+from dashboards.asking import Unreachable
 from dashboards.panels import ranks as panels
+from dashboards.severity import is_remark
 from dashboards.views import banner, finding, frame, host, panel
 from dashboards.views.seen import Seen
 from dashboards.words import UNKNOWN, marked
+from zmon.schema.api import RankRow
 
 COLUMNS = {  # what the hub tells of a rank, and what it is called here
     "rank": "rank",
@@ -49,23 +51,23 @@ def _table(seen: Seen) -> None:
     """A row a rank, as the hub saw it last; own and waited are those of the last whole step."""
     st.markdown("**What does each rank do now?** Choose one to see more of it; a head sorts")
     try:
-        rows = [_named(row) for row in seen.hub.ranks(seen.job_id or "")]
+        rows = list(seen.hub.ranks(seen.job_id or ""))
     except Unreachable as error:
         st.html(f'<p class="zmon-unknown">Ranks: {UNKNOWN}, {marked(str(error))}</p>')
         return
     if seen.address.host:
-        rows = [row for row in rows if row["host"] == seen.address.host]
-    blamed = {rank for one in seen.now.findings if one["severity"] != "info" for rank in one["ranks"]}
-    rows.sort(key=lambda row: (row["rank"] not in blamed, row["rank"]))
-    table = pd.DataFrame([{"": f"{heat.CULPRIT} culprit" if row["rank"] in blamed else "", **row} for row in rows])
-    places = [row["rank"] for row in rows]
+        rows = [row for row in rows if row.host == seen.address.host]
+    blamed = {rank for one in seen.now.findings if not is_remark(one.severity) for rank in one.ranks}
+    rows.sort(key=lambda row: (row.rank not in blamed, row.rank))
+    table = pd.DataFrame([_cells(row, is_culprit=row.rank in blamed) for row in rows])
+    places = [row.rank for row in rows]
     rank, host = seen.address.rank, seen.address.host
     # A row is chosen by its place: where others come to stand in theirs, it is another table.
     key = f"ranks of {seen.job_id} {host}: {rank} of {len(places)}, first {sorted(blamed)}"
 
     def chosen() -> None:
         rows = st.session_state[key].selection.rows
-        frame.go(seen.address.moved(rank=int(places[rows[0]]) if rows else None))
+        frame.go(seen.address.moved(rank=places[rows[0]] if rows else None))
 
     st.dataframe(
         table,
@@ -79,9 +81,9 @@ def _table(seen: Seen) -> None:
     )
 
 
-def _named(row: Answer) -> Answer:
-    known = row | {"exposed_seconds": sum(each.values()) if isinstance(each := row["exposed_seconds"], dict) else each}
-    return {name: known.get(field) for field, name in COLUMNS.items()}
+def _cells(row: RankRow, *, is_culprit: bool) -> dict[str, object]:
+    cells = {head: getattr(row, field) for field, head in COLUMNS.items()}
+    return {"": f"{heat.CULPRIT} culprit" if is_culprit else "", **cells}
 
 
 def _one(seen: Seen, rank: int) -> None:
@@ -92,7 +94,7 @@ def _one(seen: Seen, rank: int) -> None:
         st.html(f'<p class="zmon-unknown">There is no rank {rank}: {marked(seen.job_id or "")} has {num_ranks}.</p>')
         return
     for one in seen.now.findings:
-        if rank in one["ranks"]:
-            st.html(f'<p class="zmon-other"><b>{marked(one["cause"])}</b> · {marked(one["summary"])}</p>')
+        if rank in one.ranks:
+            st.html(f'<p class="zmon-other"><b>{marked(one.cause)}</b> · {marked(one.summary)}</p>')
             finding.more(one, seen.now.at)
     panel.grid(panels.ONE_RANK, seen)

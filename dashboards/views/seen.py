@@ -5,11 +5,12 @@ from functools import cached_property
 
 from dashboards import marks
 from dashboards.address import COLUMNS, RECORDED_SECONDS, Address, Span
-from dashboards.asking import Answer
 from dashboards.glance import Glance
 from dashboards.panels import Asked
 from dashboards.queries import Hub, Prometheus
+from dashboards.severity import is_remark
 from dashboards.views.finding import stood
+from zmon.schema.finding import Finding
 
 RECORDED_POINTS = 2  # a rate needs as many
 
@@ -32,12 +33,12 @@ class Seen:
         return self.now.job_id
 
     @property
-    def findings(self) -> tuple[Answer, ...]:
+    def findings(self) -> tuple[Finding, ...]:
         """Those that stand at the moment that is looked at, remarks left out."""
         at, standing = self.address.at, self.now.findings
         if at is not None:
-            standing = tuple(one for one in self.now.past if stood(one, at))
-        return tuple(one for one in standing if one["severity"] != "info")
+            standing = tuple(finding for finding in self.now.past if stood(finding, at))
+        return tuple(finding for finding in standing if not is_remark(finding.severity))
 
     @property
     def span(self) -> Span:
@@ -61,8 +62,8 @@ class Seen:
         """What all that is not live is drawn from: as long as it stays the same, so does that."""
         now = self.now
         blamed = [
-            (one["id"], one["cause"], one["severity"], *one["ranks"], one["resolved"])
-            for one in (*now.findings, *now.elsewhere, *now.past)
+            (finding.id, finding.cause, finding.severity, *finding.ranks, finding.resolved)
+            for finding in (*now.findings, *now.elsewhere, *now.past)
         ]
         answers = now.hub_answers, now.hub_is_blind, now.prometheus_answers
         return self.address, self.span, now.job_ids, self.job_id, self._sizes, answers, blamed
@@ -70,7 +71,7 @@ class Seen:
     @property
     def _sizes(self) -> tuple[int | None, int | None]:
         """Ranks and hosts of the job."""
-        return self.now.num_ranks, len((self.now.job or {}).get("hosts", ())) or None
+        return self.now.num_ranks, len(self.now.job.hosts if self.now.job else ()) or None
 
     def begin(self, span: Span) -> float:
         """From when on there is something of the job in that span: all its charts begin there."""
@@ -79,14 +80,15 @@ class Seen:
     @property
     def _begin(self) -> float | None:
         """When the job began, as far as its time is accounted for until now: not that of one that has ended."""
-        job = self.now.job or {}
-        spent = sum(job.get("time", {}).values())
-        is_until_now = job.get("state") not in ("done", "exited") and not self.now.hub_is_blind
-        return self.now.at - spent if spent and is_until_now else None
+        job = self.now.job
+        if job is None or job.state in ("done", "exited") or self.now.hub_is_blind:
+            return None
+        spent = sum(job.time.values())
+        return self.now.at - spent if spent else None
 
     def asked(self, span: Span, *, is_recorded: bool = False) -> Asked:
         """As PromQL knows it. A rate of what is recorded every so often needs a window as wide."""
-        window = span.window((self.now.job or {}).get("step_seconds"))
+        window = span.window(self.now.job.step_seconds if self.now.job else None)
         return Asked(
             job_id=self.job_id or "",
             rank=self.address.rank,

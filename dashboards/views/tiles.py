@@ -8,6 +8,7 @@ import streamlit as st
 from dashboards.asking import Unreachable
 from dashboards.colours import GREEN, GREY, ORANGE, VERMILLION
 from dashboards.glance import Glance, Rank, ranks
+from dashboards.severity import CRITICAL, is_remark
 from dashboards.views.seen import Seen
 from dashboards.words import UNKNOWN, count, duration, link, marked
 
@@ -50,19 +51,19 @@ def show(seen: Seen) -> None:
 def _why_none(glance: Glance) -> str:
     if not glance.prometheus_answers:
         return "Prometheus does not answer"
-    ended = (glance.job or {}).get("state") in ("done", "exited")
+    ended = glance.job is not None and glance.job.state in ("done", "exited")
     return "the job has ended" if ended else "no agent reports one of this job"
 
 
 def _tile(rank: Rank, glance: Glance) -> Tile:
     """The worst that is known of a rank comes first; green is only for a job that somebody judges."""
-    named = [one for one in glance.findings if rank.rank in one["ranks"] and one["severity"] != "info"]
-    finding = named[0] if named else None
+    blaming = (one for one in glance.findings if rank.rank in one.ranks and not is_remark(one.severity))
+    finding = next(blaming, None)
     waiting, overdue = rank.waiting_seconds or 0, rank.overdue_seconds or 0
-    if finding and finding["severity"] == "critical":
-        return Tile(rank, finding["cause"], VERMILLION, is_culprit=True)
+    if finding and finding.severity == CRITICAL:
+        return Tile(rank, finding.cause, VERMILLION, is_culprit=True)
     if finding:
-        return Tile(rank, finding["cause"], ORANGE)
+        return Tile(rank, finding.cause, ORANGE)
     if rank.host is None:
         return Tile(rank, "unseen", GREY)
     if waiting >= SHOWN_WAIT_SECONDS:

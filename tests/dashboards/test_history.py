@@ -2,12 +2,13 @@
 
 from dashboards.address import Span
 from dashboards.history import history
+from dashboards.prometheus_answers import RangeSeries
 
 SPAN = Span(90, 110, 2)
 
 
 def series(*values, **labels):
-    return {"metric": labels, "values": [list(value) for value in values]}
+    return RangeSeries(labels, values)
 
 
 def test_a_gap_is_a_missing_value_and_the_right_edge_is_now():

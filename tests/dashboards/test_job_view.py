@@ -6,7 +6,7 @@ import pytest
 
 from dashboards.panels import job
 from dashboards.panels.scaling import EFFICIENCY
-from tests.dashboards.world import JOB, STALL, Fake, choice, number, text
+from tests.dashboards.world import JOB, STALL, Fake, changed, choice, number, text
 
 NOWHERE = "http://127.0.0.1:9"  # the discard port: refused at once
 
@@ -20,8 +20,8 @@ def test_a_healthy_job_says_so_with_its_numbers(opened, world):
 
 
 def test_a_stall_names_the_rank_the_cause_and_what_to_do(opened, world):
-    world.findings = [STALL | {"onset": time.time() - 42}]
-    world.jobs = [JOB | {"state": "stalled"}]
+    world.findings = [changed(STALL, onset=time.time() - 42)]
+    world.jobs = [changed(JOB, state="stalled")]
     app = opened()
     page = text(app)
     assert "STALLED" in page
@@ -35,12 +35,12 @@ def test_a_stall_names_the_rank_the_cause_and_what_to_do(opened, world):
 
 
 def test_a_rank_is_never_taken_at_its_word(opened, world):
-    world.findings = [STALL | {"summary": "<script>alert(1)</script>"}]
+    world.findings = [changed(STALL, summary="<script>alert(1)</script>")]
     assert "<script>" not in text(opened())
 
 
 def test_a_warning_is_not_a_stall(opened, world):
-    world.findings = [STALL | {"severity": "warning", "cause": "rank_exited"}]
+    world.findings = [changed(STALL, severity="warning", cause="rank_exited")]
     page = text(opened())
     assert "WARNING" in page
     assert "culprit</b>" not in page
@@ -100,7 +100,7 @@ def test_blindness_does_not_hide_a_stall(opened, world, monkeypatch):
 
 def test_missing_series_and_numbers_are_unknown_not_zero(opened, world):
     world.has_history = False
-    world.jobs = [JOB | {"step_seconds": None, "samples_per_second": None, "report": {}}]
+    world.jobs = [changed(JOB, step_seconds=None, samples_per_second=None, report={})]
     app = opened()
     assert {number(app, label) for label in ("Step time", "Samples/s", "Loss")} == {"unknown"}
     for panel in (*job.PANELS, EFFICIENCY):
@@ -108,7 +108,7 @@ def test_missing_series_and_numbers_are_unknown_not_zero(opened, world):
 
 
 def test_a_rank_nobody_reports_is_unseen(opened, world):
-    world.jobs = [JOB | {"world_size": 3}]
+    world.jobs = [changed(JOB, world_size=3)]
     assert 'zmon-rank-2"' in text(opened())
     assert "unseen" in text(opened())
 
@@ -130,8 +130,8 @@ def test_a_time_range_is_chosen_with_one_click(opened):
 
 
 def test_a_stalled_job_is_shown_before_a_healthy_one(opened, world):
-    world.jobs = [JOB, JOB | {"job_id": "other", "state": "stalled"}]
-    world.findings = [STALL | {"job_id": "other"}]
+    world.jobs = [JOB, changed(JOB, job_id="other", state="stalled")]
+    world.findings = [changed(STALL, job_id="other")]
     app = opened()
     assert choice(app, "Job").value == "other"
     choice(app, "Job").select("ads").run()

@@ -7,13 +7,13 @@ from dashboards.address import Address, Span
 from dashboards.history import History
 from dashboards.marks import activities, findings, moment
 from dashboards.queries import Prometheus
-from tests.dashboards.world import STALL
+from tests.dashboards.world import STALL, changed
 
 SPAN = Span(1000, 2000, 10)
 
 
 def finding(onset, resolved, severity="critical"):
-    return STALL | {"onset": onset, "resolved": resolved, "severity": severity}
+    return changed(STALL, onset=onset, resolved=resolved, severity=severity)
 
 
 @pytest.mark.parametrize(

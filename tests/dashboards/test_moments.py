@@ -4,18 +4,18 @@ import time
 
 import pytest
 
-from tests.dashboards.world import STALL, parts, text
+from tests.dashboards.world import STALL, changed, parts, text
 
 
 def test_a_link_to_a_moment_tells_what_stood_then(opened, world):
-    world.past = [STALL | {"id": "f0", "onset": 1000.0, "detected": 1001.0, "resolved": 1060.0}]
+    world.past = [changed(STALL, id="f0", onset=1000.0, detected=1001.0, resolved=1060.0)]
     page = text(opened("job", job_id="ads", at="1010"))
     assert "HEALTHY" in page
     assert "At 00:16:50 UTC: rank_frozen rank 1 on node-1" in page
 
 
 def test_a_link_to_now_tells_nothing_of_the_past(opened, world):
-    world.past = [STALL | {"id": "f0", "onset": 1000.0, "detected": 1001.0, "resolved": 1060.0}]
+    world.past = [changed(STALL, id="f0", onset=1000.0, detected=1001.0, resolved=1060.0)]
     assert "zmon-then" not in text(opened("job", job_id="ads"))
 
 
@@ -29,7 +29,7 @@ def test_what_is_of_all_jobs_is_of_now_whatever_minute_the_link_is_of(opened, wo
 
 def test_leads_to_what_stands_now_do_not_lead_to_the_minute_of_an_older_link(opened, world):
     now = time.time()
-    world.findings = [STALL | {"onset": now - 42.3}]
+    world.findings = [changed(STALL, onset=now - 42.3)]
     asked = {int(now) - 1200: False, int(now - 42.3): True}
     for at, is_of_it in asked.items():
         (next_step,) = [part for part in parts(opened("job", job_id="ads", at=str(at))) if "Do this next" in part]

@@ -6,7 +6,7 @@ import time
 from streamlit.testing.v1 import AppTest
 
 from dashboards.address import REFRESH_SECONDS
-from tests.dashboards.world import STALL, parts, text
+from tests.dashboards.world import STALL, changed, parts, text
 
 
 def test_the_rank_that_was_chosen_stays_chosen_when_another_comes_to_stand_above_it(opened, world):
@@ -23,10 +23,10 @@ def test_the_rank_that_was_chosen_stays_chosen_when_another_comes_to_stand_above
 
 def test_what_to_do_next_stays_the_same_element_as_long_as_a_finding_stands(opened, world):
     """Else it could not be marked and copied."""
-    world.findings = [STALL | {"onset": time.time() - 42, "lost_gpu_hours": 1.0}]
+    world.findings = [changed(STALL, onset=time.time() - 42, lost_gpu_hours=1.0)]
     first = parts(opened("job", job_id="ads"))
     time.sleep(REFRESH_SECONDS + 0.1)
-    world.findings = [world.findings[0] | {"lost_gpu_hours": 2.0, "summary": "rank 1 is stopped for 5 s"}]
+    world.findings = [changed(world.findings[0], lost_gpu_hours=2.0, summary="rank 1 is stopped for 5 s")]
     later = parts(opened("job", job_id="ads"))
     assert [one == other for one, other in zip(first, later, strict=True)] == [True, False, True]
     assert "Do this next" in later[2]
@@ -36,12 +36,12 @@ def test_evidence_stays_where_a_reader_is_in_it_until_there_is_more(opened, worl
     def shown(app: AppTest) -> str:
         return re.search(r"&quot;since&quot;: ([\d.]+)", text(app))[1]
 
-    world.findings = [STALL | {"onset": time.time() - 42, "evidence": {"since": 42.0}}]
+    world.findings = [changed(STALL, onset=time.time() - 42, evidence={"since": 42.0})]
     app = opened("job", job_id="ads")
     assert shown(app) == "42.0"
     (as_of,) = [caption.value for caption in app.caption if caption.value.startswith("As of ")]
     for evidence, told in (({"since": 44.0}, "42.0"), ({"since": 46.0, "ranks": []}, "46.0")):
         time.sleep(REFRESH_SECONDS + 0.1)
-        world.findings = [world.findings[0] | {"evidence": evidence}]
+        world.findings = [changed(world.findings[0], evidence=evidence)]
         assert shown(app.run()) == told
         assert any(caption.value == as_of for caption in app.caption) is (told == "42.0")

@@ -8,6 +8,7 @@ from dashboards.address import REFRESH_SECONDS, Span
 from dashboards.asking import Unreachable, shown
 from dashboards.queries import Hub, Prometheus, quoted
 from tests.dashboards.world import Fake
+from zmon.schema.api import JobList
 
 NOWHERE = "http://me:secret@127.0.0.1:9"
 
@@ -117,13 +118,37 @@ def test_a_link_leads_where_a_browser_finds_prometheus(answering, flags, begins)
 
 def test_a_hub_of_another_version_is_no_hub(answering):
     url, _, said = answering
-    said |= {"schema": 2, "jobs": []}
+    said |= {"schema": 2, "jobs": [], "blind": False}
     with pytest.raises(Unreachable, match="no hub of this version"):
         Hub(url).jobs()
 
 
+@pytest.mark.parametrize("body", [b"[]", b"{}", b'"jobs"', b'{"schema": 1, "blind": false, "jobs": [{"job_id": 7}]}'])
+def test_json_of_another_shape_is_no_hub(body):
+    fake = Fake(lambda path, query: body)
+    with pytest.raises(Unreachable, match="no hub of this version"):
+        Hub(fake.url).jobs()
+    fake.close()
+
+
+def test_what_a_newer_hub_adds_is_passed_over(answering):
+    url, _, said = answering
+    said |= {"schema": 1, "blind": True, "jobs": [], "agents": 3}
+    assert Hub(url).jobs() == JobList([], blind=True)
+
+
+def test_an_answer_of_the_hub_is_shared_and_so_is_that_there_is_none(answering):
+    url, asked, said = answering
+    said |= {"schema": 1, "blind": False, "jobs": []}
+    assert Hub(url).jobs() is Hub(url).jobs()
+    for _ in range(3):
+        with pytest.raises(Unreachable, match="no hub of this version"):
+            Hub(url).incidents()
+    assert [path for path, _ in asked] == ["/api/v1/jobs", "/api/v1/incidents"]
+
+
 def test_an_id_from_the_address_bar_stays_within_its_path(answering):
     url, asked, said = answering
-    said |= {"schema": 1, "ranks": []}
+    said |= {"schema": 1, "job_id": "../../metrics", "ranks": []}
     Hub(url).ranks("../../metrics")
     assert asked[0][0] == "/api/v1/jobs/..%2F..%2Fmetrics/ranks"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.dashboards.world import SCALING, text
+from tests.dashboards.world import SCALING, changed, text
 
 
 def test_scaling_draws_what_was_recorded_and_says_what_nobody_knows(opened, world):
@@ -11,7 +11,7 @@ def test_scaling_draws_what_was_recorded_and_says_what_nobody_knows(opened, worl
 
 
 def test_scaling_of_one_size_alone_says_why_there_are_no_others(opened, world):
-    world.scaling = SCALING | {"sizes": [], "unknown": "only one size was recorded"}
+    world.scaling = changed(SCALING, sizes=[], unknown="only one size was recorded")
     assert "only one size was recorded" in text(opened("scaling", job_id="ads"))
 
 
@@ -41,5 +41,5 @@ def test_a_link_with_a_what_if_that_there_is_not_shows_the_job_as_it_is(opened, 
 
 
 def test_a_job_of_which_nothing_was_recorded_says_why(opened, world):
-    world.scaling = SCALING | {"points": [], "now": None, "sizes": [], "unknown": "nothing was recorded of ads"}
+    world.scaling = changed(SCALING, points=[], now=None, sizes=[], unknown="nothing was recorded of ads")
     assert "nothing was recorded of ads" in text(opened("scaling", job_id="ads"))

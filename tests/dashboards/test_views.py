@@ -10,7 +10,7 @@ from streamlit.testing.v1 import AppTest
 from dashboards.colours import BLUE, GREY
 from dashboards.panels import VIEWS as PANELS
 from dashboards.views import host
-from tests.dashboards.world import INCIDENT, JOB, STALL, choice, number, text
+from tests.dashboards.world import INCIDENT, JOB, STALL, changed, choice, number, text
 from tests.places import REPOSITORY
 
 APP = REPOSITORY / "dashboards" / "app.py"
@@ -26,7 +26,7 @@ def test_a_view_says_whether_it_is_healthy_before_anything_else(opened, view):
 
 @pytest.mark.parametrize("view", VIEWS)
 def test_a_view_says_who_is_to_blame(opened, world, view):
-    world.findings = [STALL | {"onset": time.time() - 42}]
+    world.findings = [changed(STALL, onset=time.time() - 42)]
     page = text(opened(view, job_id="ads"))
     assert "STALLED" in page
     assert "rank 1 on node-1" in page
@@ -81,16 +81,16 @@ def test_nothing_in_the_url_reaches_another_jobs_series(opened, world, view, nam
 @pytest.mark.parametrize("view", VIEWS)
 def test_what_a_job_says_is_no_html(opened, world, view):
     bad = "<script>alert(1)</script>"
-    world.findings = [STALL | {"summary": bad, "hosts": [bad], "detail": bad}]
-    world.incidents = [INCIDENT | {"summary": bad, "hosts": [bad]}]
-    world.jobs = [JOB | {"hosts": [bad]}]
+    world.findings = [changed(STALL, summary=bad, hosts=[bad], detail=bad)]
+    world.incidents = [changed(INCIDENT, summary=bad, hosts=[bad])]
+    world.jobs = [changed(JOB, hosts=[bad])]
     app = opened(view, job_id="ads", incident="f1", rank="1")
     assert bad not in text(app)
     assert not [element for element in app.markdown if bad in element.value]
 
 
 def test_the_cluster_lists_jobs_and_what_fires(opened, world):
-    world.jobs = [JOB, JOB | {"job_id": "video", "state": "stalled"}]
+    world.jobs = [JOB, changed(JOB, job_id="video", state="stalled")]
     world.alerts = [{"alertname": "ZmonStall", "severity": "critical", "job_id": "video"}]
     page = text(opened("cluster"))
     assert "job?job_id=video" in page
@@ -99,7 +99,7 @@ def test_the_cluster_lists_jobs_and_what_fires(opened, world):
 
 
 def test_a_stalled_job_has_no_step_time_in_the_list(opened, world):
-    world.jobs = [JOB | {"state": "stalled"}]
+    world.jobs = [changed(JOB, state="stalled")]
     assert "<td>none</td><td>0</td>" in text(opened("cluster"))
 
 
@@ -117,7 +117,7 @@ def test_a_gpu_that_nobody_could_read_is_not_idle(opened, world):
 
 
 def test_a_quiet_cluster_counts_its_jobs(opened, world):
-    world.jobs = [JOB, JOB | {"job_id": "video"}, JOB | {"job_id": "old", "state": "done"}]
+    world.jobs = [JOB, changed(JOB, job_id="video"), changed(JOB, job_id="old", state="done")]
     assert "3 jobs: 2 train, 1 done" in text(opened("cluster"))
 
 
@@ -132,7 +132,7 @@ def test_who_knows_no_path_comes_to_the_job_asked_for_else_to_all(urls, query, v
 
 
 def test_ranks_say_what_each_does_and_the_one_asked_for_says_more(opened, world):
-    world.findings = [STALL | {"evidence": {"stacks": {"1": {"stack": "File train.py, line 7"}}}}]
+    world.findings = [changed(STALL, evidence={"stacks": {"1": {"stack": "File train.py, line 7"}}})]
     app = opened("ranks", job_id="ads", rank="1")
     table = app.dataframe[0].value
     assert list(table["rank"]) == [1, 0]
@@ -142,7 +142,7 @@ def test_ranks_say_what_each_does_and_the_one_asked_for_says_more(opened, world)
 
 def test_evidence_of_many_ranks_is_told_of_the_culprit_and_some(opened, world):
     rows = [{"rank": rank, "phase": f"phase-{rank}"} for rank in range(40)]
-    world.findings = [STALL | {"ranks": [39], "evidence": {"ranks": rows, "by": "the kernel"}}]
+    world.findings = [changed(STALL, ranks=[39], evidence={"ranks": rows, "by": "the kernel"})]
     page = text(opened("job", job_id="ads"))
     assert "phase-39" in page
     assert "the kernel" in page
@@ -189,7 +189,7 @@ def test_the_host_in_the_url_is_the_one_that_is_asked_about(opened, world):
 @pytest.mark.parametrize("state", ["done", "exited", "eval", "stalled"])
 @pytest.mark.parametrize("view", ["job", "cluster"])
 def test_a_job_that_does_not_train_has_no_speed(opened, world, view, state):
-    world.jobs = [JOB | {"state": state}]
+    world.jobs = [changed(JOB, state=state)]
     said = text(opened(view, job_id="ads"))
     assert "83.2 ms" not in said
     assert "24,615" not in said
@@ -201,24 +201,24 @@ def test_a_blind_hub_knows_no_speed(opened, world):
 
 
 def test_a_stall_is_no_less_one_for_a_newer_finding(opened, world):
-    newer = STALL | {"id": "f2", "detector": "divergence", "cause": "divergence", "onset": time.time() - 1}
-    world.findings = [newer, STALL | {"onset": time.time() - 42}]
-    world.jobs = [JOB | {"state": "stalled"}]
+    newer = changed(STALL, id="f2", detector="divergence", cause="divergence", onset=time.time() - 1)
+    world.findings = [newer, changed(STALL, onset=time.time() - 42)]
+    world.jobs = [changed(JOB, state="stalled")]
     assert number(opened("job", job_id="ads"), "Step time").startswith("none for 4")
 
 
 def test_a_loss_that_is_no_number_is_news(opened, world):
-    world.jobs = [JOB | {"report": {"loss": None}}]
+    world.jobs = [changed(JOB, report={"loss": None})]
     assert number(opened("job", job_id="ads"), "Loss") == "NaN"
 
 
 def test_jobs_that_nobody_can_see_are_not_healthy(opened, world):
-    world.jobs = [JOB | {"state": "done"}, JOB | {"job_id": "video", "state": "unknown"}]
+    world.jobs = [changed(JOB, state="done"), changed(JOB, job_id="video", state="unknown")]
     assert "HEALTHY" not in text(opened("cluster"))
 
 
 def test_a_remark_blames_nobody(opened, world):
-    world.findings = [STALL | {"severity": "info", "cause": "hot"}]
+    world.findings = [changed(STALL, severity="info", cause="hot")]
     assert set(opened("ranks", job_id="ads").dataframe[0].value[""]) == {""}
     assert "hot</i>" not in text(opened("job", job_id="ads"))
 
@@ -281,14 +281,14 @@ def test_what_nobody_measures_is_not_passed_over(opened):
 
 
 def test_activity_that_this_dashboard_does_not_know_is_shown_as_it_is(opened, world):
-    world.jobs = [JOB | {"state": "compile"}]
+    world.jobs = [changed(JOB, state="compile")]
     page = text(opened("job", job_id="ads"))
     assert "HEALTHY" in page
     assert "compile" in page
 
 
 def test_severity_that_this_dashboard_does_not_know_is_not_healthy(opened, world):
-    world.findings = [STALL | {"severity": "fatal", "detector": "other"}]
+    world.findings = [changed(STALL, severity="fatal", detector="other")]
     page = text(opened("job", job_id="ads"))
     assert "HEALTHY" not in page
     assert "rank 1 is stopped" in page

@@ -1,29 +1,55 @@
 """A small Prometheus and a small hub that say what a test wants; a page asks them as it asks the real ones."""
 
 import contextlib
-import json
 import re
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TypeVar
 from urllib.parse import parse_qs, urlsplit
 
+import msgspec
 from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import Selectbox
 
-JOB = {
-    "job_id": "ads", "attempt": 0, "world_size": 2, "ranks_seen": 2, "state": "train", "step": 604,
-    "step_seconds": 0.0832, "step_seconds_p95": 0.09, "samples_per_second": 24615.0, "report": {"loss": 0.4512},
-    "time": {}, "hosts": ["node-1"],
-}  # fmt: skip
-STALL = {
-    "schema": 1, "id": "f1", "job_id": "ads", "detector": "stall", "cause": "rank_frozen", "severity": "critical",
-    "ranks": [1], "hosts": ["node-1"], "op": "all_to_all", "sequence": 1812, "step": 604, "onset": 0.0, "detected": 0.0,
-    "confidence": 0.97, "summary": "rank 1 is stopped (state T) <for> 3.2 s", "lost_gpu_hours": None,
-    "detail": "On node-1: `kill -CONT 4711`", "evidence": {}, "resolved": None,
-    "runbook": "docs/runbooks.md#rank_frozen", "capsule": None,
-}  # fmt: skip
+from zmon.schema.api import (
+    CurvePoint,
+    EfficiencyAnswer,
+    FindingList,
+    IncidentList,
+    JobList,
+    Problem,
+    RankList,
+    RankRow,
+    ScalingAnswer,
+    SizeNow,
+    SizeRow,
+    StepAnswer,
+)
+from zmon.schema.finding import Finding
+from zmon.schema.incident import Brief
+from zmon.schema.job import JobView
+
+T = TypeVar("T")
+
+JOB = JobView(
+    job_id="ads", attempt=0, world_size=2, ranks_seen=2, state="train", step=604, step_seconds=0.0832,
+    step_seconds_p95=0.09, samples_per_second=24615.0, report={"loss": 0.4512}, time={}, hosts=("node-1",), labels={},
+    findings=(),
+)  # fmt: skip
+STALL = Finding(
+    id="f1", job_id="ads", detector="stall", cause="rank_frozen", severity="critical", ranks=(1,), hosts=("node-1",),
+    op="all_to_all", sequence=1812, step=604, onset=0.0, detected=0.0, confidence=0.97,
+    summary="rank 1 is stopped (state T) <for> 3.2 s", detail="On node-1: `kill -CONT 4711`",
+    runbook="docs/runbooks.md#rank_frozen",
+)  # fmt: skip
+
+
+def changed(value: T, **fields: object) -> T:
+    """The same with other fields."""
+    return msgspec.structs.replace(value, **fields) if isinstance(value, msgspec.Struct) else replace(value, **fields)
 
 
 class Fake:
@@ -34,8 +60,8 @@ class Fake:
             def do_GET(self) -> None:
                 split = urlsplit(self.path)
                 said = answers(split.path, {key: values[0] for key, values in parse_qs(split.query).items()})
-                body = said if isinstance(said, bytes) else json.dumps(said).encode()
-                self.send_response(404 if isinstance(said, dict) and said.keys() == {"error"} else 200)
+                body = said if isinstance(said, bytes) else msgspec.json.encode(said)
+                self.send_response(404 if isinstance(said, Problem) else 200)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
                 with contextlib.suppress(ConnectionError):  # a page that did not wait
@@ -54,41 +80,41 @@ class Fake:
 
 
 RANKS = [
-    {
-        "rank": rank, "host": "node-1", "pid": 4710 + rank, "alive": True, "process_state": "S", "exit_status": None,
-        "activity": "train", "phase": "forward", "step": 604, "op": None, "sequence": None, "state_seconds": 0.01,
-        "overdue_seconds": 0.0, "last_words": None, "watched": True, "in_flight_seconds": None, "self_seconds": 0.05,
-        "exposed_seconds": 0.03,
-    }
+    RankRow(
+        rank=rank, host="node-1", pid=4710 + rank, alive=True, process_state="S", exit_status=None, activity="train",
+        phase="forward", step=604, op=None, sequence=None, state_seconds=0.01, overdue_seconds=0.0, self_seconds=0.05,
+        exposed_seconds=0.03,
+    )
     for rank in (0, 1)
 ]  # fmt: skip
-SCALING = {
-    "schema": 1, "job_id": "ads", "name": "ranker", "unknown": "", "what_ifs": {"net": "bandwidth between hosts"},
-    "points": [{"ranks": 1, "samples": 512, "seconds": 0.05, "half_width_seconds": None, "by": "x", "recorded": 0.0,
-                "samples_per_second": 10240.0, "causes": {}}],
-    "now": {"ranks": 2, "samples": 1024, "seconds": 0.0832, "samples_per_second": 24615.0},
-    "sizes": [
-        {"ranks": 2, "samples": 1024, "what_if": None, "efficiency": {"ratio": 0.9, "scaling": "weak"},
-         "predicted": {"seconds": 0.06, "causes": {"own": 0.05, "all_to_all": 0.01}, "samples_per_second": 17066.0}},
-        {"ranks": 16, "samples": 8192, "what_if": None, "efficiency": {"unknown": "nobody knows"},
-         "predicted": {"unknown": "nobody has measured how fast all_to_all is between hosts"}},
+SCALING = ScalingAnswer(
+    job_id="ads", name="ranker", unknown="", what_ifs={"net": "bandwidth between hosts"},
+    points=[CurvePoint(ranks=1, samples=512, seconds=0.05, half_width_seconds=None, by="x", recorded=0.0,
+                       samples_per_second=10240.0, causes={})],
+    now=SizeNow(ranks=2, samples=1024, seconds=0.0832, samples_per_second=24615.0),
+    sizes=[
+        SizeRow(2, 1024, StepAnswer(0.06, {"own": 0.05, "all_to_all": 0.01}, 17066.0),
+                efficiency=EfficiencyAnswer(0.9, "weak")),
+        SizeRow(16, 8192, StepAnswer(unknown="nobody has measured how fast all_to_all is between hosts"),
+                efficiency=EfficiencyAnswer(unknown="nobody knows")),
     ],
-}  # fmt: skip
-INCIDENT = {
-    name: STALL[name] for name in ("id", "job_id", "detector", "cause", "severity", "ranks", "hosts", "onset",
-                                   "detected", "summary", "resolved", "lost_gpu_hours")
-} | {"path": "/data/incidents/f1"}  # fmt: skip
+)  # fmt: skip
+INCIDENT = Brief(
+    id=STALL.id, job_id=STALL.job_id, detector=STALL.detector, cause=STALL.cause, severity=STALL.severity,
+    ranks=STALL.ranks, hosts=STALL.hosts, onset=STALL.onset, detected=STALL.detected, summary=STALL.summary,
+    path="/data/incidents/f1",
+)  # fmt: skip
 
 
 class World:
     """What Prometheus and the hub say; a test changes what it is about, then opens the page."""
 
     def __init__(self) -> None:
-        self.jobs: list[dict] = [JOB]
-        self.findings: list[dict] = []
-        self.past: list[dict] = []  # of the job, beside those that stand
-        self.incidents: list[dict] = []
-        self.scaling: dict = SCALING
+        self.jobs: list[JobView] = [JOB]
+        self.findings: list[Finding] = []
+        self.past: list[Finding] = []  # of the job, beside those that stand
+        self.incidents: list[Brief] = []
+        self.scaling: ScalingAnswer = SCALING
         self.hub_is_blind = False
         self.heartbeat = self.has_history = self.has_ranks = True
         self.hangs_seconds = 0.0  # Prometheus, at each question
@@ -104,21 +130,21 @@ class World:
         self.asked_hub.append((path, query))
         match path.removeprefix("/api/v1/").split("/"):
             case ["jobs"]:
-                return {"schema": 1, "blind": self.hub_is_blind, "jobs": self.jobs}
+                return JobList(self.jobs, self.hub_is_blind)
             case ["jobs", _, _] if self.refuses:
-                return {"error": self.refuses}
-            case ["jobs", _, "ranks"]:
-                return {"schema": 1, "ranks": RANKS}
+                return Problem(self.refuses)
+            case ["jobs", job_id, "ranks"]:
+                return RankList(job_id, RANKS)
             case ["jobs", _, "scaling"]:
                 return self.scaling
             case ["incidents"]:
-                return {"schema": 1, "incidents": self.incidents}
+                return IncidentList(self.incidents)
             case ["incidents", _, "report.html"]:
                 return b"<h1>what was kept</h1>"
             case _:
-                found = self.findings + ([] if "active" in query else self.past)
+                findings = self.findings + ([] if "active" in query else self.past)
                 bare = query.get("evidence") == "0"
-                return {"schema": 1, "findings": [one | {"evidence": {}} if bare else one for one in found]}
+                return FindingList([replace(finding, evidence={}) if bare else finding for finding in findings])
 
     def prometheus(self, path: str, query: dict[str, str]) -> object:
         if "query" not in query:
@@ -130,8 +156,8 @@ class World:
         self.asked.append(promql)
         self.questions.append((path, *sorted(query.items())))
         if path.endswith("query_range"):
-            return _answer([_series(query)] if self.has_history else [])
-        return _answer(self._instant(promql))
+            return _answer("matrix", [_series(query)] if self.has_history else [])
+        return _answer("vector", self._instant(promql))
 
     def _instant(self, promql: str) -> list[dict]:
         now = time.time()
@@ -165,8 +191,8 @@ class World:
         return [said(value, __name__=name, rank=str(rank), host="node-1", **more) for name, rank, value, more in ranks]
 
 
-def _answer(result: list[dict]) -> dict:
-    return {"status": "success", "data": {"result": result}}
+def _answer(kind: str, result: list[dict]) -> dict:
+    return {"status": "success", "data": {"resultType": kind, "result": result}}
 
 
 def _series(query: dict[str, str]) -> dict:

@@ -1,0 +1,46 @@
+"""The one place that decides whether a predicted step or efficiency is known.
+
+The hub leaves out what it does not know, and says why in `unknown`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from msgspec import UNSET, UnsetType
+
+from zmon.schema.api import EfficiencyAnswer, StepAnswer
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class PredictedStep:
+    """A step that can be predicted."""
+
+    seconds: float
+    causes: Mapping[str, float]
+    samples_per_second: float
+
+
+def predicted(step: StepAnswer | None) -> PredictedStep | None:
+    """The step, or None where it cannot be predicted."""
+    if step is None or step.unknown is not UNSET:
+        return None
+    if step.seconds is UNSET or step.causes is UNSET or step.samples_per_second is UNSET:
+        return None
+    return PredictedStep(step.seconds, step.causes, step.samples_per_second)
+
+
+def why_unknown(step: StepAnswer) -> str:
+    """Why a step cannot be predicted."""
+    return _or_none(step.unknown) or "the hub does not say why"
+
+
+def efficiency_ratio(efficiency: EfficiencyAnswer | UnsetType) -> float | None:
+    """The scaling efficiency of a predicted step; None where it is unknown."""
+    return None if efficiency is UNSET else _or_none(efficiency.ratio)
+
+
+def _or_none(value: T | UnsetType) -> T | None:
+    return None if isinstance(value, UnsetType) else value

@@ -1,0 +1,50 @@
+"""The answers of Prometheus' HTTP API, as far as a page reads them. It writes values as strings: "NaN", "+Inf"."""
+
+from collections.abc import Sequence
+from typing import Generic, TypeVar
+
+import msgspec
+
+Data = TypeVar("Data")
+Point = tuple[float, str]  # unix seconds on Prometheus' clock, and the value
+
+
+class Answer(msgspec.Struct, Generic[Data], frozen=True):
+    """Every answer of the API that is no error."""
+
+    data: Data
+    status: str = ""
+
+
+class InstantSeries(msgspec.Struct, frozen=True):
+    """One series at one instant."""
+
+    metric: dict[str, str]  # its labels
+    value: Point
+
+
+class Vector(msgspec.Struct, frozen=True):
+    """The answer to an instant query."""
+
+    result: Sequence[InstantSeries]
+    result_type: str = msgspec.field(default="vector", name="resultType")
+
+
+class RangeSeries(msgspec.Struct, frozen=True):
+    """One series over time."""
+
+    metric: dict[str, str]  # its labels
+    values: Sequence[Point]
+
+
+class Matrix(msgspec.Struct, frozen=True):
+    """The answer to a range query."""
+
+    result: Sequence[RangeSeries]
+    result_type: str = msgspec.field(default="matrix", name="resultType")
+
+
+class Flags(msgspec.Struct, frozen=True):
+    """The command-line flags that Prometheus was started with."""
+
+    external_url: str = msgspec.field(default="", name="web.external-url")

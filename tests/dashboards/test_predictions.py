@@ -1,0 +1,29 @@
+"""Is a prediction known only where the hub sent one?"""
+
+import pytest
+from msgspec import UNSET
+
+from dashboards.predictions import PredictedStep, efficiency_ratio, predicted, why_unknown
+from zmon.schema.api import EfficiencyAnswer, StepAnswer
+
+
+def test_a_predicted_step_is_known_with_all_its_parts():
+    assert predicted(StepAnswer(0.06, {"own": 0.06}, 17066.0)) == PredictedStep(0.06, {"own": 0.06}, 17066.0)
+
+
+@pytest.mark.parametrize("step", [None, StepAnswer(), StepAnswer(unknown="nobody knows"), StepAnswer(seconds=0.06)])
+def test_what_the_hub_leaves_out_is_unknown(step):
+    assert predicted(step) is None
+
+
+def test_why_a_step_is_unknown_is_what_the_hub_says():
+    assert why_unknown(StepAnswer(unknown="nobody knows")) == "nobody knows"
+    assert why_unknown(StepAnswer())
+
+
+@pytest.mark.parametrize(
+    ("efficiency", "ratio"),
+    [(EfficiencyAnswer(0.9, "weak"), 0.9), (EfficiencyAnswer(unknown="nobody knows"), None), (UNSET, None)],
+)
+def test_an_efficiency_is_known_where_it_was_sent(efficiency, ratio):
+    assert efficiency_ratio(efficiency) == ratio
