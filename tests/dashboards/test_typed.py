@@ -1,0 +1,87 @@
+"""Does the dashboard read answers by their types, and say so in its signatures?"""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.places import REPOSITORY
+
+FILES = sorted((REPOSITORY / "dashboards").rglob("*.py"))
+TABLE = "a table of pandas or Arrow"
+LABELS = "the labels of a Prometheus series: which there are depends on the PromQL"
+URL = "the query of a URL"
+GRAFANA = "Grafana's JSON, which the dashboard writes"
+OWN = "a dict of the same file"
+READ_BY_KEY = {  # what may be read by a string key, and why: no answer of the hub is among it
+    "address.py": {"params": URL, "changes": "the fields of an Address that change"},
+    "charts.py": {"values": TABLE, "width": "Vega-Lite, which the dashboard writes"},
+    "glance.py": {"labels": LABELS, "sample.labels": LABELS, "activity.labels": LABELS, "metrics": OWN},
+    "grafana/page.py": {"panel": GRAFANA},
+    "grafana/panel.py": {"drawn": GRAFANA, "drawn['fieldConfig']": GRAFANA, "target": GRAFANA},
+    "heat.py": {"values": TABLE},
+    "history.py": {"frame": TABLE},
+    "marks.py": {"rows": TABLE},
+    "queries.py": {"graph": URL, "os.environ": "environment variables"},
+    "side.py": {"sample.labels": LABELS},
+    "views/banner.py": {"STATES": OWN},
+    "views/evidence.py": {
+        "evidence": "evidence, whose shape is its detector's: the one file that reads it",
+        "row": "a row of evidence",
+        "shown": "what is left of evidence",
+    },
+    "views/frame.py": {"st.session_state": "Streamlit's state of a viewer"},
+    "views/host.py": {"sample.labels": LABELS},
+    "views/hosts.py": {"sample.labels": LABELS},
+    "views/panel.py": {
+        "table": TABLE,
+        "tables[charts.MARKS]": TABLE,
+        "values": TABLE,
+        "values.groupby('series')": TABLE,
+    },
+    "views/scaling.py": {"table": TABLE},
+    "views/waterfall.py": {"AXIS_LABEL": "units of axes", "one.labels": LABELS, "table": TABLE},
+}
+
+
+def name(file: Path) -> str:
+    return file.relative_to(REPOSITORY / "dashboards").as_posix()
+
+
+def is_text(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+def read_by_key(tree: ast.AST) -> Iterator[str]:
+    """The expressions that are read by a string: `answer["jobs"]`, `answer.get("jobs")`."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Subscript(value=value, slice=key) if is_text(key):
+                yield ast.unparse(value)
+            case ast.Call(func=ast.Attribute(value=value, attr="get" | "pop" | "setdefault"), args=[key, *_]):
+                if is_text(key):
+                    yield ast.unparse(value)
+
+
+@pytest.mark.parametrize("file", FILES, ids=name)
+def test_nothing_is_any(file):
+    """Neither a signature nor an alias or field that a signature may hide it in."""
+    nodes = list(ast.walk(ast.parse(file.read_text(encoding="utf-8"))))
+    imported = {alias.name for node in nodes if isinstance(node, ast.ImportFrom) for alias in node.names}
+    named = {node.id for node in nodes if isinstance(node, ast.Name)}
+    named |= {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+    quoted = {node.value for node in nodes if isinstance(node, ast.Constant)}
+    assert "Any" not in imported | named | quoted
+
+
+@pytest.mark.parametrize("file", FILES, ids=name)
+def test_no_answer_is_read_by_key(file):
+    """A new expression is either no answer, and listed with its reason, or it should be an attribute of a type."""
+    expressions = set(read_by_key(ast.parse(file.read_text(encoding="utf-8"))))
+    assert expressions == set(READ_BY_KEY.get(name(file), {}))
+
+
+@pytest.mark.parametrize("line", ['answer["jobs"]', 'answer.get("jobs")', 'hub.jobs().pop("jobs", None)'])
+def test_an_answer_that_is_read_by_key_is_seen(line):
+    assert list(read_by_key(ast.parse(line)))
