@@ -6,8 +6,8 @@ from dashboards.severity import urgency
 from tests.dashboards.world import INCIDENT, STALL, changed, text
 
 
-def test_a_severity_that_nobody_has_heard_of_ranks_between_critical_and_warning():
-    severities = ["info", "meltdown", "warning", "", "critical"]
+def test_a_severity_that_nobody_has_heard_of_ranks_between_critical_and_a_warning():
+    severities = ["info", "warning", "meltdown", "", "critical"]
     assert sorted(severities, key=urgency) == ["critical", "meltdown", "", "warning", "info"]
 
 
@@ -26,7 +26,7 @@ def test_it_hides_no_critical_finding(opened, world):
     assert "STALLED" in text(opened("job", job_id="ads"))
 
 
-def test_an_alert_of_an_unknown_severity_comes_after_those_that_are_known(opened, world):
+def test_an_alert_of_an_unknown_severity_comes_after_a_critical_one(opened, world):
     world.alerts = [
         {"alertname": "ZmonB", "severity": "meltdown", "job_id": "ads"},
         {"alertname": "ZmonC", "severity": "critical", "job_id": "ads"},

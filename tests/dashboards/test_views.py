@@ -281,14 +281,14 @@ def test_what_nobody_measures_is_not_passed_over(opened):
 
 
 def test_activity_that_this_dashboard_does_not_know_is_shown_as_it_is(opened, world):
-    world.jobs = [JOB | {"state": "compile"}]
+    world.jobs = [changed(JOB, state="compile")]
     page = text(opened("job", job_id="ads"))
     assert "HEALTHY" in page
     assert "compile" in page
 
 
 def test_severity_that_this_dashboard_does_not_know_is_not_healthy(opened, world):
-    world.findings = [STALL | {"severity": "fatal", "detector": "other"}]
+    world.findings = [changed(STALL, severity="fatal", detector="other")]
     page = text(opened("job", job_id="ads"))
     assert "HEALTHY" not in page
     assert "rank 1 is stopped" in page
