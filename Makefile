@@ -49,7 +49,7 @@ check: setup-dev
 	promtool test rules dashboards/rules/*_test.yaml
 
 	$(MAKE) -s generate
-	git diff --exit-code --stat docs 'dashboards/grafana/*.json'
+	git diff --exit-code --stat -- docs 'dashboards/grafana/*.json'
 	! git ls-files --others --exclude-standard 'dashboards/grafana/*.json' | grep .
 
 generate: setup-dev
