@@ -48,7 +48,7 @@ def headline(glance: Glance) -> Headline:
     worst = glance.findings[0] if glance.findings else None
     state = glance.job.state if glance.job else None
     if worst and worst.severity == CRITICAL:
-        word = "STALLED" if worst.detector == "stall" else worst.detector.upper()
+        word = "STALLED" if worst.is_stall else worst.detector.upper()
         return Headline(word, "✖", VERMILLION, worst.summary)
     if state == "stalled":
         return Headline(*STATES["stalled"])
@@ -173,7 +173,7 @@ def speed(job: JobView | None, seen: Seen) -> tuple[str, str]:
         return UNKNOWN, UNKNOWN
     if job.state == "train":
         return duration(job.step_seconds), count(job.samples_per_second)
-    stalls = [one for one in (*seen.now.findings, *seen.now.elsewhere) if one.detector == "stall"]
+    stalls = [one for one in (*seen.now.findings, *seen.now.elsewhere) if one.is_stall]
     since = [one.onset for one in stalls if one.job_id == job.job_id] if job.state == "stalled" else []
     return f"none for {duration(max(0.0, seen.now.at - min(since)))}" if since else "none", "0"
 

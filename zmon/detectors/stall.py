@@ -18,6 +18,7 @@ from zmon.detectors.parts.verdict import drain, verdict
 from zmon.detectors.parts.wording import ranks_on
 from zmon.job.lease import Leases
 from zmon.schema.finding import Finding
+from zmon.schema.names import STALL
 from zmon.schema.rank import RankState
 from zmon.schema.snapshot import Snapshot
 
@@ -33,7 +34,7 @@ class Stall(Limits):
     ending_seconds: float = 60.0  # of a job that was cancelled: torchrun gives its ranks 30 before it kills them
     cut_seconds: float = 1.0  # of all ranks inside a collective, while a link of the job is down
     num_learned_steps: int = Leases.learned_after_steps  # of a rank, before its lease of training counts for others
-    name = "stall"
+    name = STALL
     separate = False
     causes = (
         "rank_exited",

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from zmon.schema.finding import Finding
+from zmon.schema.names import STALL
 
 OF_STEPS = ("straggler", "imbalance", "slowdown", "efficiency", "input_bound")
 
@@ -24,7 +25,7 @@ class Suppression:
 
 
 TABLE = (
-    Suppression("stall", OF_STEPS, holds=True),  # they speak of steps from before; whether it is over, nobody can tell
+    Suppression(STALL, OF_STEPS, holds=True),  # they speak of steps from before; whether it is over, nobody can tell
     Suppression("straggler", ("slowdown", "efficiency")),  # a slowness that somebody is named for is theirs
     Suppression("imbalance", ("slowdown", "efficiency")),
     Suppression("slowdown", ("efficiency",)),  # it knows which part of a step grew

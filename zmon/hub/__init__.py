@@ -33,6 +33,7 @@ from zmon.schema.agent import AgentReport
 from zmon.schema.api import SnapshotRequest, SuspectsRequest, endpoints
 from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
+from zmon.schema.names import STALL
 from zmon.schema.snapshot import Snapshot
 from zmon.web import client
 
@@ -91,7 +92,7 @@ class Hub:
             except Exception:
                 log.exception("a pass failed")  # the heartbeat stops with it: that pages
             self.pass_seconds = time.monotonic() - begin
-            stalled = any(finding.detector == "stall" for finding in self.journal.active())
+            stalled = any(finding.is_stall for finding in self.journal.active())
             alert = stalled or any(link.suspects for link in self.links)
             self._wake.clear()
             interval = self._config.alert_interval_seconds if alert else self._config.interval_seconds
@@ -151,10 +152,10 @@ class Hub:
 
     def _with_steps(self, snapshot: Snapshot, reports: list[AgentReport]) -> Snapshot:
         with self._apart("history", snapshot.job_id):
-            stalled = bool(self.journal.of(snapshot.job_id, "stall"))
+            stalled = bool(self.journal.of(snapshot.job_id, STALL))
             snapshot = self.books.of(snapshot).add(snapshot, reports, stalled)
             self.books.curves.learn(snapshot)
-            state = job_state(snapshot, self.journal.of(snapshot.job_id, "stall"))
+            state = job_state(snapshot, self.journal.of(snapshot.job_id, STALL))
             return self.books.with_efficiency(snapshot, state)
         return snapshot
 

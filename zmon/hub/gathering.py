@@ -42,7 +42,7 @@ class Gathering:
 
     def what_is_new(self, session: aiohttp.ClientSession, snapshot: Snapshot) -> None:
         """Start asking about this job where its verdict is new."""
-        active = [finding for finding in self._journal.active() if finding.detector == "stall"]
+        active = [finding for finding in self._journal.active() if finding.is_stall]
         self._asked = {f.id: self._asked[f.id] for f in active if f.id in self._asked}
         self._tasks = {finding_id: task for finding_id, task in self._tasks.items() if not task.done()}
         of_job = [finding for finding in active if finding.job_id == snapshot.job_id]

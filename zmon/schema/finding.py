@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from zmon.schema.names import SCHEMA
+from zmon.schema.names import SCHEMA, STALL
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,3 +33,8 @@ class Finding:
     evidence: dict[str, Any] = field(default_factory=dict)
     capsule: str | None = None
     schema: int = SCHEMA
+
+    @property
+    def is_stall(self) -> bool:
+        """Whether the job stands still, or ended other than by itself."""
+        return self.detector == STALL

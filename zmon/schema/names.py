@@ -25,6 +25,8 @@ OPS = (
 
 JOB_ID = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,64}")  # a directory of its own
 
+STALL = "stall"  # the detector whose findings say that a job stands still
+
 WORDS_KINDS = ("exception", "exit", "signal")  # of a rank's last words
 
 Severity = Literal[

@@ -128,7 +128,7 @@ def _cost(finding: Finding, sizes: Mapping[str, int], now: float) -> str:
     """What the fault has cost so far; empty where that is not known. What a restart would cost is in the next step."""
     if (hours := finding.lost_gpu_hours) is not None:
         return f"{hours:,.1f} GPU hours so far" if hours >= 1 else f"{hours * 60:.1f} GPU minutes so far"
-    if finding.detector == "stall" and finding.job_id in sizes:
+    if finding.is_stall and finding.job_id in sizes:
         return f"{sizes[finding.job_id]} ranks idle for {duration(now - finding.onset)}"
     return ""
 

@@ -34,6 +34,7 @@ from zmon.schema.api import (
     ScalingRequest,
     endpoints,
 )
+from zmon.schema.names import STALL
 from zmon.schema.snapshot import Snapshot
 from zmon.web.server import Refusal, route
 
@@ -81,7 +82,7 @@ class Answers:
         except UsageError as error:
             raise Refusal(400, str(error)) from error
         snapshot = self._snapshot(request.job_id)
-        state = job_state(snapshot, self._hub.journal.of(snapshot.job_id, "stall"))
+        state = job_state(snapshot, self._hub.journal.of(snapshot.job_id, STALL))
         return scaling_answer(snapshot, state, *self._hub.books.curves.model(snapshot), query)
 
     def _snapshot(self, job_id: str) -> Snapshot:

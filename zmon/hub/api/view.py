@@ -49,7 +49,7 @@ def job_state(snapshot: Snapshot, active: Sequence[Finding]) -> str:
     """One word for a job: what most of its ranks do, unless it stalled or is over."""
     if not snapshot.ranks:
         return "unknown"
-    stalls = [f.cause for f in active if f.detector == "stall"]
+    stalls = [f.cause for f in active if f.is_stall]
     alive = [r.activity for r in snapshot.ranks if r.alive and r.activity != "done"]
     if alive and any(cause != "rank_exited" for cause in stalls):
         return "stalled"
