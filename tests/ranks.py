@@ -26,8 +26,8 @@ from tests.conftest import Zygote
 ABORTED_AT_THE_END = "terminate called without an active exception"
 # Or the two wait for each other: the rank's own thread, which holds the interpreter lock, for that thread of gloo's to
 # end (~ProcessGroupGloo joins it), and that thread for the lock, to give back what backward had put into the collective
-# (torch/autograd/graph.py, _stash_obj_in_tls). torch 2.13, without zmon too: in forks of a fresh process 7 of 12 runs of
-# ddp_accumulate hung that nothing watched. Each case is a warning.
+# (torch/autograd/graph.py, _stash_obj_in_tls). torch 2.13, without zmon too: in forks of a fresh process 7 of 12
+# runs of ddp_accumulate hung that nothing watched. Each case is a warning.
 HUNG_AT_THE_END = "~ProcessGroupGloo"
 LOOK_SECONDS = 20
 TRIES = 4
