@@ -197,12 +197,11 @@ class Agent:
 
     async def snapshot(self, request: SnapshotRequest) -> AgentReport:
         """Everything, for the hub."""
-        since, about, last = (max(number, -1) for number in (request.since, request.about, request.last))
         asked = Selection(
-            since=None if since < 0 else since,
+            since=request.since if request.since >= 0 else None,
             job_id=request.job_id,
-            about=about if about > 0 else None,
-            last=last if last > 0 else None,
+            about=request.about if request.about > 0 else None,
+            last=request.last if request.last > 0 else None,
             plans=request.plans,
         )
         try:

@@ -25,8 +25,7 @@ from zmon.schema.names import ACTIVITIES, OPS, PHASES
 PHASE_NUMBER = {name: number for number, name in enumerate(PHASES)}
 ACTIVITY_NUMBER = {name: number for number, name in enumerate(ACTIVITIES)}
 OP_NUMBER = {name: number for number, name in enumerate(OPS)}
-INIT, TRAIN, DONE = (ACTIVITY_NUMBER[name] for name in ("init", "train", "done"))
-EVAL, CHECKPOINT = ACTIVITY_NUMBER["eval"], ACTIVITY_NUMBER["checkpoint"]
+INIT, TRAIN, EVAL, CHECKPOINT, DONE = (ACTIVITY_NUMBER[n] for n in ("init", "train", "eval", "checkpoint", "done"))
 OTHER = PHASE_NUMBER["other"]
 POINT_TO_POINT = (OP_NUMBER["send"], OP_NUMBER["recv"])
 
