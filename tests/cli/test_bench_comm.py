@@ -79,6 +79,7 @@ def test_ranks_of_a_job_on_hosts_of_unlike_size_are_timed_within_and_between(req
     assert found.net
 
 
+@pytest.mark.slow  # the other ways to lay ranks out are in every run
 @pytest.mark.e2e
 def test_first_rank_that_is_alone_on_its_host_tells_what_the_others_measured(tmp_path, in_forks):
     told = in_forks("(rank + 1) // 2")

@@ -25,6 +25,7 @@ def scaling(tmp_path, *words, zmon=("-m", "zmon"), timeout=120):
     )  # fmt: skip
 
 
+@pytest.mark.slow  # it trains at two sizes
 @pytest.mark.e2e
 def test_bundled_trainer_makes_a_curve_that_is_kept(tmp_path):
     told = scaling(

@@ -137,6 +137,7 @@ def test_clock_of_a_process_is_set_while_it_runs(tmp_path):
         process.kill()
 
 
+@pytest.mark.slow  # the only whole job on four hosts
 @needs_hosts
 @pytest.mark.timeout(180)
 def test_host_whose_plug_is_pulled_is_blamed_with_its_device_and_nothing_is_left(tmp_path):

@@ -91,6 +91,7 @@ def test_every_view_can_be_read_while_a_job_lives(stack: Running, training: Job,
             assert "range=5m" in page.url
 
 
+@pytest.mark.slow  # two clicks from an alert are in every run
 def test_a_time_range_and_a_host_are_chosen_with_the_mouse_and_go_along(
     stack: Running, training: Job, page: Page
 ) -> None:

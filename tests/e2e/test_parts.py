@@ -40,6 +40,7 @@ def test_a_killed_agent_is_quiet_about_a_healthy_job(stack: Running, training: J
     assert (stack.job(training.job_id) or {})["state"] == "train"
 
 
+@pytest.mark.slow  # it starts a job twice; tests/hub/test_restarts.py has restarts without one
 def test_a_restart_by_the_launcher_is_a_warning_and_resolves(stack: Running, start_job: Callable[..., Job]) -> None:
     job = start_job("-m", "trainer", "--preset", "demo", ranks=2, launcher=("--max-restarts=1",))
     stack.await_steps(job)

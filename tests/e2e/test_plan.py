@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 import requests
 
 from tests.e2e.standing import Job, Running, wait_for
@@ -28,6 +29,7 @@ for step in range(10**6):
 """
 
 
+@pytest.mark.slow  # tests of detectors and hub have plan and imbalance without a job
 def test_tables_of_a_hot_shard_are_named(stack: Running, start_job: Callable[..., Job], tmp_path: Path) -> None:
     script = tmp_path / "hot_shard.py"
     script.write_text(SCRIPT)

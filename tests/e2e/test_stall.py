@@ -14,8 +14,13 @@ from tests.e2e.conftest import TRAINER, UNHURRIED
 from tests.e2e.standing import HOST, Job, Jobs, Life, Running, wait_for
 
 FINDING_SECONDS = 5.0  # of issue and drill alike, from the fault to the finding and to the page
+SIGNALS = {"interrupted": signal.SIGINT, "terminated": signal.SIGTERM}
 QUIET_SECONDS = 4.0  # in which a finding would have come
-ENDINGS = ("finished", "interrupted", "terminated")
+ENDINGS = (
+    pytest.param("finished", marks=pytest.mark.slow),  # a drill finishes in every run
+    "interrupted",
+    pytest.param("terminated", marks=pytest.mark.slow),  # as Ctrl-C, by another signal
+)
 
 
 def finding(stack: Running, job: Job, cause: str, since: float = 0.0) -> Any:
@@ -52,6 +57,7 @@ def test_stopped_rank_is_named_paged_and_resolved(stack: Running, training: Job,
     assert len({f["id"] for f in stack.findings(training.job_id, active=False, since=struck)}) == 1
 
 
+@pytest.mark.slow  # a stopped rank of the standing job is in every run
 def test_rank_stopped_during_initialization_is_named(stack: Running, start_job: Callable[..., Job]) -> None:
     job = start_job(ranks=2)
     wait_for("rank 0 has a box", lambda: 0 in stack.ranks(job.job_id), 60)
@@ -63,6 +69,7 @@ def test_rank_stopped_during_initialization_is_named(stack: Running, start_job: 
     wait_for("the finding resolves", lambda: not stack.findings(job.job_id), 30)
 
 
+@pytest.mark.slow  # a drill kills a rank in every run
 def test_killed_rank_is_named_and_its_victims_are_not(stack: Running, start_job: Callable[..., Job]) -> None:
     job = start_job(*UNHURRIED, ranks=3)
     stack.await_steps(job)
@@ -97,17 +104,23 @@ def test_raising_rank_is_named_with_its_exception(stack: Running, start_job: Cal
 
 
 @pytest.fixture(scope="module")
-def ended(stack: Running, lives: list[Life], tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Job]]:
-    """Three jobs that train side by side: one comes to its end, its owner ends the others by Ctrl-C and by SIGTERM."""
+def ended(
+    request: pytest.FixtureRequest, stack: Running, lives: list[Life], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, Job]]:
+    """The jobs of this run's tests, side by side: one finishes, the owner ends the others by Ctrl-C and SIGTERM."""
     jobs = Jobs(stack, tmp_path_factory.mktemp("ended"), lives)
+    items = (item for item in request.session.items if item.path == request.path and isinstance(item, pytest.Function))
+    endings = [item.callspec.params["ending"] for item in items if "ended" in item.fixturenames]
     by_ending = {
         ending: jobs.start(ending, (*TRAINER, "--steps", "60") if ending == "finished" else UNHURRIED, 2)
-        for ending in ENDINGS
+        for ending in endings
     }
-    assert by_ending["finished"].process.wait(timeout=90) == 0, by_ending["finished"].log.read_text()
-    for ending in ("interrupted", "terminated"):  # no other starts while one ends: starting takes all processors
+    if finished := by_ending.get("finished"):
+        assert finished.process.wait(timeout=90) == 0, finished.log.read_text()
+    signals = {ending: number for ending, number in SIGNALS.items() if ending in by_ending}
+    for ending in signals:  # no other starts while one ends: starting takes all processors
         stack.await_steps(by_ending[ending])
-    for ending, number in (("interrupted", signal.SIGINT), ("terminated", signal.SIGTERM)):
+    for ending, number in signals.items():
         by_ending[ending].signal(number)
         by_ending[ending].process.wait(timeout=20)
     time.sleep(QUIET_SECONDS)

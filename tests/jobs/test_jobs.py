@@ -12,10 +12,7 @@ import pytest
 from tests.jobs import golden
 from tests.jobs.conftest import Job, run_both_ways, run_watched
 
-AS_STARTED = (
-    Job("ddp_accumulate", data=True),
-    Job("spawned", torchrun=False),
-)
+AS_STARTED = (Job("ddp_accumulate", data=True),)
 BOTH_WAYS = Job("no_group", ranks=1, torchrun=False, data=True)
 IN_FORKS = (
     Job("ddp_accumulate", ("--bucket-cap-mb", "0.05"), data=True),
@@ -28,7 +25,10 @@ IN_FORKS = (
     Job("dataloader_workers", ranks=1, data=True),
     Job("gan"),
 )
-SLOW = (Job("dataloader_workers", ("--context", "spawn"), data=True),)
+SLOW = (
+    Job("spawned", torchrun=False),
+    Job("dataloader_workers", ("--context", "spawn"), data=True),
+)
 RUNS = (
     pytest.param((BOTH_WAYS, "both ways"), id=f"{BOTH_WAYS}"),
     *(pytest.param((job, "zmon run"), id=f"{job}") for job in AS_STARTED),

@@ -85,6 +85,7 @@ def test_killed_in_the_middle_of_a_save_the_one_before_is_there(
     assert same(held(tmp_path / "out"), uninterrupted)
 
 
+@pytest.mark.slow  # it starts torchrun, and its ranks twice
 def test_a_launcher_that_starts_the_ranks_again_has_them_go_on(
     launch: Run, tmp_path: Path, uninterrupted: dict[str, torch.Tensor]
 ) -> None:

@@ -16,6 +16,8 @@ import pytest
 from tests.e2e.standing import wait_for
 from tests.places import REPOSITORY
 
+pytestmark = pytest.mark.e2e  # not in tests/e2e: the stack that stands there would take its processors
+
 
 class Demo:
     """A demo in a room of its own; its processes are told by an environment variable."""
@@ -84,6 +86,7 @@ def test_demo_ends_by_itself_with_a_summary(room: Path) -> None:
     assert_summed_up(Demo(room, "--seconds", "30"))
 
 
+@pytest.mark.slow  # it trains for half a minute
 def test_demo_with_a_file_skips_and_names_a_malformed_row(room: Path) -> None:
     data = room / "rows.tsv"
     rows = [criteo_row(number) for number in range(40)]
@@ -107,6 +110,7 @@ def test_ctrl_c_ends_everything_within_five_seconds_even_with_a_stopped_rank(roo
     assert demo.left_behind() == []
 
 
+@pytest.mark.slow  # the trainer's own tests have each of its refusals
 def test_demo_says_in_one_line_why_the_trainer_cannot_start(room: Path) -> None:
     (room / "junk.tsv").write_text("junk\n")
     demo = Demo(room, "--data", str(room / "junk.tsv"))
