@@ -129,8 +129,8 @@ class Agent:
         status = self._box_poller.status
         return None if status is None or status.up else self._unreachable(status.error or "")
 
-    def _unreachable(self, why: str) -> Unreachable:
-        return Unreachable(f"cannot read the boxes in {self._config.box_dir}", why)
+    def _unreachable(self, reason: str) -> Unreachable:
+        return Unreachable(f"cannot read the boxes in {self._config.box_dir}", reason)
 
     async def _ask_boxes(self, question: Callable[[], T]) -> T:
         """Call a function in the thread that scans the boxes. Raises Unreachable while they cannot be read."""

@@ -22,10 +22,8 @@ MAX_STACK_BYTES = 16384
 MAX_RECORD_BYTES = 16 << 20  # 2,000 entries, torch's default, are 1 MB
 _NO_SERVER = "the job has no worker server (torch < 2.9?)"
 _ABSENT = "this torch does not offer it"
-_RECORDS = (
-    "fr_trace_json",
-    "dump_nccl_trace_json",
-)  # of gloo and other backends; of NCCL, where torch is built with it
+# Flight records of gloo and other backends, and NCCL's own where torch is built with it.
+_RECORDS = ("fr_trace_json", "dump_nccl_trace_json")
 
 GONE = {
     **dict.fromkeys(("pid", "wchan", "stack", "flight")),
@@ -41,7 +39,7 @@ async def gather(
     A value that cannot be had is None, with the reason in `stack_error` or `flight_error`. A `flight_error` beside a
     record names the part of it that is missing.
     """
-    stack, record = await asyncio.gather(_stacks(pid, socket, py_spy) if stacks else _not_wanted(), _flight(socket))
+    stack, record = await asyncio.gather(_stacks(pid, socket, py_spy) if stacks else _not_requested(), _flight(socket))
     return {
         "pid": pid,
         "wchan": _wchan(pid, proc),
@@ -52,7 +50,7 @@ async def gather(
     }
 
 
-async def _not_wanted() -> tuple[None, str]:
+async def _not_requested() -> tuple[None, str]:
     return None, "not requested"
 
 

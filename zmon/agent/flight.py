@@ -99,10 +99,14 @@ def _flight(entries: list[_Entry], now: float) -> Flight:
     for e in reversed(entries):
         if e.done and not e.is_p2p and (e.group in last or len(last) < MAX_GROUPS):
             last[e.group] = max(last.get(e.group, 0), e.collective_seq_id)
-    open_ = [e for e in entries if not e.done]
+    unfinished = [e for e in entries if not e.done]
     # The oldest entries show where the rank hangs, the newest how far it has come.
-    shown = open_ if len(open_) <= MAX_PENDING else open_[: MAX_PENDING // 2] + open_[-MAX_PENDING // 2 :]
-    return Flight(tuple(_pending(e, now) for e in shown), len(open_), last)
+    shown = (
+        unfinished
+        if len(unfinished) <= MAX_PENDING
+        else unfinished[: MAX_PENDING // 2] + unfinished[-MAX_PENDING // 2 :]
+    )
+    return Flight(tuple(_pending(e, now) for e in shown), len(unfinished), last)
 
 
 def _pending(e: _Entry, now: float) -> Pending:

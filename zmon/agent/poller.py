@@ -98,27 +98,27 @@ class Poller:
     def _current(self) -> _Outcome | None:
         begun, last = self._begun, self._last
         seconds = 0.0 if begun is None else time.monotonic() - begun
-        return self._after(last, seconds, self._late(), ()) if seconds > self._timeout_seconds else last
+        return self._next_outcome(last, seconds, self._timeout_error(), ()) if seconds > self._timeout_seconds else last
 
-    def _late(self) -> TimeoutError:
+    def _timeout_error(self) -> TimeoutError:
         return TimeoutError(f"it did not answer within {self._timeout_seconds:g} s")
 
     def _run(self) -> None:
-        going = True
-        while going:
+        running = True
+        while running:
             begun, used = time.monotonic(), time.thread_time()
             self._begun = begun
             value, dropped, error = self._outcome()
             seconds = time.monotonic() - begun
             if error is None and seconds > self._timeout_seconds:
-                value, dropped, error = None, (), self._late()
-            self._last = self._after(self._last, seconds, error, dropped, value)
+                value, dropped, error = None, (), self._timeout_error()
+            self._last = self._next_outcome(self._last, seconds, error, dropped, value)
             self._begun = None
             if error is None:
                 self._on_value(value)
             pause = ABSENT_SECONDS if self._last.status.absent else self._interval_seconds
             affordable = (time.thread_time() - used) / self._core_ratio
-            going = self._answer(time.monotonic() + max(pause, min(affordable, LONGEST_PAUSE_SECONDS)))
+            running = self._answer(time.monotonic() + max(pause, min(affordable, LONGEST_PAUSE_SECONDS)))
 
     def _outcome(self) -> tuple[Any, tuple[str, ...], BaseException | None]:
         try:
@@ -139,7 +139,7 @@ class Poller:
                 self._begun = None
         return True
 
-    def _after(
+    def _next_outcome(
         self,
         before: _Outcome | None,
         seconds: float,

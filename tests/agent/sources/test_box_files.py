@@ -145,7 +145,7 @@ def prune(tmp_path, live, clock):
     """End a rank whose box names that socket, and prune. Sockets with a short path are in the folder `s`."""
 
     def run(named):
-        boxes = Boxes(tmp_path, "node-a", clock=clock, short=tmp_path / "s")
+        boxes = Boxes(tmp_path, "node-a", clock=clock, socket_dir=tmp_path / "s")
         box = live(socket=str(named))
         boxes.scan()
         box.process.end()

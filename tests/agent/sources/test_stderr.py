@@ -144,7 +144,7 @@ def test_terminal_device_and_socket_are_not_read(spawn, ranks):
 
 @pytest.mark.parametrize("flags", [os.O_PATH, os.O_RDONLY])
 def test_file_that_the_rank_does_not_write_is_not_read(ranks, tmp_path, flags):
-    """With O_PATH any process can hold a file that only root may read, and the agent may be root."""
+    """Any process can hold a file with O_PATH that only root may read, and the agent may be root."""
     secret = tmp_path / "shadow"
     secret.write_text("root:$6$")
     script = f"import os; os.dup2(os.open({str(secret)!r}, {flags}), 2); print(flush=True); input()"

@@ -143,7 +143,7 @@ def test_local_and_other_network_file_systems_are_no_drop(host):
 
 
 def test_bind_mount_of_a_network_mount_is_not_counted_again(host):
-    """For a container's volume, or a folder below it, the kernel shows the same counters again."""
+    """The kernel shows the same counters again for a container's volume, or for a folder below it."""
     mountstats = nfs() + nfs("/var/lib/kubelet/pods/1", "10.0.0.1:/export/sub") + nfs("/home", "10.0.0.1:/home")
     mountinfo = bound(("/data", "0:45"), ("/var/lib/kubelet/pods/1", "0:45"), ("/home", "0:46"))
     reading = host(mountstats=mountstats, mountinfo=mountinfo + "garbage\n").read()

@@ -44,13 +44,13 @@ class Boxes:
         leases: Leases | None = None,
         clock: Callable[[], int] = time.monotonic_ns,
         proc: Path = Path("/proc"),
-        short: Path = Path("/tmp"),  # folder of sockets whose path beside the box would be too long
+        socket_dir: Path = Path("/tmp"),  # folder of sockets whose path beside the box would be too long
     ) -> None:
-        self._root, self._host, self._clock, self._proc, self._short = root, host, clock, proc, short
+        self._root, self._host, self._clock, self._proc, self._socket_dir = root, host, clock, proc, socket_dir
         self._leases = leases or Leases()
         self._open: dict[str, RankBox] = {}
         self._aside: dict[str, tuple[int, int, str]] = {}  # damaged boxes: inode, time of the last try, reason
-        self._closed: dict[str, str] = {}  # folders that cannot be listed, with the reason
+        self._unlistable: dict[str, str] = {}  # folders that cannot be listed, with the reason
         self._plans, self._plan_files = Plans(), list[str]()
         self._pruned_at: int | None = None
         self._pids: dict[int, tuple[str, int]] = {}
@@ -63,7 +63,7 @@ class Boxes:
         return {
             **self._plans.damaged,
             **{Path(path): reason for path, (_, _, reason) in self._aside.items()},
-            **{Path(path): reason for path, reason in self._closed.items()},
+            **{Path(path): reason for path, reason in self._unlistable.items()},
         }
 
     def read(self) -> Reading:
@@ -143,7 +143,7 @@ class Boxes:
 
     def prune(self) -> None:
         """Delete what dead ranks left, after GRACE_SECONDS and once no rank of their launch lives on this host."""
-        living = self._living()
+        living = self._living_launches()
         for path, box in list(self._open.items()):
             gone = box.gone_seconds
             opened_long_ago = self._clock() - box.opened_at > GRACE_SECONDS * 1e9
@@ -152,8 +152,8 @@ class Boxes:
                 with contextlib.suppress(OSError, BoxError):
                     owner = box.path.lstat().st_uid
                     box.path.unlink()
-                    for path_left in self._left_by(box, owner):
-                        path_left.unlink(missing_ok=True)
+                    for leftover in self._left_by(box, owner):
+                        leftover.unlink(missing_ok=True)
                     box.path.parent.rmdir()  # fails while it has another rank's box
                     box.path.parent.parent.rmdir()
                 box.close()
@@ -170,7 +170,7 @@ class Boxes:
         """
         beside, named = box.path.with_suffix(".sock"), box.socket
         for path in {beside, named}:
-            if path == beside or (path.parent == self._short and _SHORT_NAME.fullmatch(path.name)):
+            if path == beside or (path.parent == self._socket_dir and _SHORT_NAME.fullmatch(path.name)):
                 with contextlib.suppress(FileNotFoundError):
                     status = path.lstat()
                     if stat.S_ISSOCK(status.st_mode) and status.st_uid == owner:
@@ -178,10 +178,10 @@ class Boxes:
 
     def _relevant(self) -> list[RankBox]:
         """Return all boxes but those of ranks that were long dead at first sight, unless ranks of their launch live."""
-        living = self._living()
+        living = self._living_launches()
         return [box for box in self._open.values() if not box.long_dead or box.launch in living]
 
-    def _living(self) -> set[tuple[str, int, int, int]]:
+    def _living_launches(self) -> set[tuple[str, int, int, int]]:
         return {box.launch for box in self._open.values() if box.alive}
 
     def _set_aside(self, path: str, inode: int, error: Exception) -> None:
@@ -198,31 +198,31 @@ class Boxes:
         Symbolic links are not followed, so nothing outside the folder is read. A missing root folder counts as empty;
         one that cannot be listed raises OSError.
         """
-        closed: dict[str, str] = {}
+        unlistable: dict[str, str] = {}
         plans: list[str] = []
         for job in _listed(self._root):
             if job.is_dir(follow_symlinks=False):
-                for attempt in _listed(job.path, closed):
+                for attempt in _listed(job.path, unlistable):
                     if attempt.is_dir(follow_symlinks=False):
-                        for entry in _listed(attempt.path, closed):
+                        for entry in _listed(attempt.path, unlistable):
                             if entry.name.startswith("rank-") and entry.name.endswith(".box"):
                                 yield entry.path, entry.inode()
                             elif entry.name == PLAN_FILE:
                                 plans.append(entry.path)
-        self._closed, self._plan_files = closed, plans
+        self._unlistable, self._plan_files = unlistable, plans
 
 
-def _listed(folder: str | Path, closed: dict[str, str] | None = None) -> list[os.DirEntry[str]]:
-    """Return the entries of a folder. If it cannot be listed, note it in `closed` if given, or raise OSError."""
+def _listed(folder: str | Path, unlistable: dict[str, str] | None = None) -> list[os.DirEntry[str]]:
+    """Return the entries of a folder. If it cannot be listed, note it in `unlistable` if given, or raise OSError."""
     try:
         with os.scandir(folder) as entries:
             return list(entries)
     except FileNotFoundError:
         return []
     except OSError as error:
-        if closed is None:
+        if unlistable is None:
             raise
-        closed[str(folder)] = _reason(folder, error)
+        unlistable[str(folder)] = _reason(folder, error)
         return []
 
 

@@ -128,7 +128,7 @@ class Card:
         self._broken: str | None = None  # the reason why it could not be opened
 
     def read(self) -> tuple[GpuSample, ...]:
-        """Return the card and its instances; nothing if its UUID cannot be read."""
+        """Return the card and its instances; nothing if it cannot be opened."""
         self._broken = None
         try:
             if self._device is None:
@@ -144,7 +144,7 @@ class Card:
             return ()
 
     def complaints(self) -> Iterator[str]:
-        """A line for each reason why something is missing."""
+        """Yield a line for each reason why something is missing."""
         gpu = self._fixed.gpu
         if self._broken is not None:
             yield f"GPU {gpu}: cannot be opened: {self._broken}"
@@ -212,7 +212,7 @@ class Card:
                 continue
             name = f"{self._fixed.gpu}:{index}"
             instance = self._instances.setdefault(name, Device(handle))
-            instance.handle = handle  # instances may have been made anew
+            instance.handle = handle  # the driver may have made the instance again
             uuid = instance.ask(pynvml.nvmlDeviceGetUUID)
             memory = instance.ask(pynvml.nvmlDeviceGetMemoryInfo)
             if uuid is not None:

@@ -70,7 +70,7 @@ class Plans:
 
 
 def plans_version(plans: Iterable[TrainerPlan]) -> str:
-    """Return a word that is the same for the same plans; empty for no plans."""
+    """Return a digest of the plans, the same for the same plans; empty for no plans."""
     digests = sorted(plan.digest for plan in plans)
     return blake2b(b"".join(digests), digest_size=8).hexdigest() if digests else ""
 

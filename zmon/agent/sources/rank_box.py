@@ -174,7 +174,7 @@ class RankBox:
         return gone is not None and not 0 <= gone <= NEWS_SECONDS
 
     def suspicion(self) -> Suspicion | None:
-        """Return the reason to suspect this rank, or None."""
+        """Return the suspicion against this rank, or None."""
         reason = None
         if self._gone_at is not None:
             fresh = (self.gone_seconds or 0.0) < NEWS_SECONDS

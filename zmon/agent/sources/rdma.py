@@ -186,7 +186,7 @@ def is_up(state: str | None, phys_state: str | None) -> bool | None:
 
 
 def _counters(port: Path, alone: bool) -> dict[str, str]:
-    """Return the path of each counter of the port, by name. The device's counters are the port's if it is alone."""
+    """Return the path of each counter of the port, by name. A device's only port also has the device's."""
     paths: dict[str, str] = {}
     for folder in ("counters", "hw_counters", "../../hw_counters") if alone else ("counters", "hw_counters"):
         with suppress(OSError):  # not every driver has all of them
