@@ -1,4 +1,4 @@
-"""How the tests ask an agent, and sources that do what they are told."""
+"""Requests to an agent under test, and fake sources."""
 
 import asyncio
 import time
@@ -19,7 +19,7 @@ async def get(client, path, status=200):
 
 
 async def metrics(client):
-    """The page."""
+    """Return the page of /metrics."""
     async with client.get("/metrics") as answer:
         assert answer.status == 200
         return await answer.text()
@@ -32,13 +32,13 @@ async def snapshot(client, query=""):
 
 
 async def sources(client):
-    """How each source is doing, by name."""
+    """Return the status of each source, by name."""
     async with client.get("/healthz") as answer:
         return {source["name"]: source for source in (await answer.json())["sources"]}
 
 
 async def until(probe, seconds=PATIENCE):
-    """The first true answer of a coroutine function."""
+    """Call a coroutine function until its answer is true, and return that answer."""
     deadline = time.monotonic() + seconds
     while not (answer := await probe()) and time.monotonic() < deadline:
         await asyncio.sleep(0.02)
@@ -46,7 +46,7 @@ async def until(probe, seconds=PATIENCE):
 
 
 class FakeSource:
-    """A source that does what it is told."""
+    """A source that calls `do` at each read, and counts the reads."""
 
     def __init__(self, name, field, do):
         self.name, self.field, self.do = name, field, do

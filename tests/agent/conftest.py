@@ -1,4 +1,4 @@
-"""One node's agent over real HTTP, with boxes that other processes hold or write."""
+"""Fixtures for one node's agent over real HTTP, with boxes that other processes hold or write."""
 
 import asyncio
 import time
@@ -11,7 +11,7 @@ from zmon.agent import Agent, AgentConfig
 
 
 class RealClock(Clock):
-    """The host's, as the agent reads it, plus what the test lets pass in advance."""
+    """The host's monotonic clock, shifted by `ns`."""
 
     def __init__(self):
         super().__init__(0)
@@ -26,8 +26,8 @@ def live(tmp_path, stand_in):
 
     def make(rank=0, world_size=8, **identity):
         process = stand_in()
-        who = {"rank": rank, "world_size": world_size, "pid": process.pid, **identity}
-        box = Box(tmp_path, RealClock(), who, process)
+        identity = {"rank": rank, "world_size": world_size, "pid": process.pid, **identity}
+        box = Box(tmp_path, RealClock(), identity, process)
         box.process = process
         return box
 
@@ -36,7 +36,7 @@ def live(tmp_path, stand_in):
 
 @pytest.fixture
 def ask(tmp_path):
-    """Run a scenario against an agent's HTTP door."""
+    """Run a scenario against the HTTP endpoints of an agent."""
 
     def run(scenario, sources=(), **config):
         async def main():

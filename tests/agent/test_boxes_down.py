@@ -1,4 +1,4 @@
-"""When the boxes cannot be looked at, no rank is shown as it was, and the rest of the agent goes on."""
+"""While the boxes cannot be read, the agent shows no rank in its old state, and everything else goes on."""
 
 import os
 import shutil
@@ -14,49 +14,51 @@ from zmon.agent.sources.boxes import Boxes
 
 @pytest.fixture
 def blind(monkeypatch):
-    """Looks that hang, or raise, once told to."""
-    look, state = Boxes.look, {"hangs": threading.Event(), "raises": None}
-    state["hangs"].set()
+    """Make the scan of the boxes hang while `runs` is clear, or raise what `raises` holds."""
+    scan, state = Boxes.scan, {"runs": threading.Event(), "raises": None}
+    state["runs"].set()
 
-    def looking(boxes):
-        state["hangs"].wait(30)
+    def faulty_scan(boxes):
+        state["runs"].wait(30)
         if state["raises"] is not None:
             raise state["raises"]
-        return look(boxes)
+        return scan(boxes)
 
-    monkeypatch.setattr(Boxes, "look", looking)
+    monkeypatch.setattr(Boxes, "scan", faulty_scan)
     yield state
-    state["hangs"].set()
+    state["runs"].set()
 
 
-async def goes_dark(client, blind, how):
+async def strike(client, blind, how):
+    """Make the scan fail, and return the answer of /healthz once it is 503."""
+
     async def down():
         async with client.get("/healthz") as answer:
             return answer.status == 503 and await answer.json()
 
-    blind["hangs"].clear() if how == "hangs" else blind.update(raises=PermissionError(13, "Permission denied"))
+    blind["runs"].clear() if how == "hangs" else blind.update(raises=PermissionError(13, "Permission denied"))
     return await until(down)
 
 
 @pytest.mark.parametrize("how", ["hangs", "raises"])
-def test_no_rank_is_shown_while_nobody_looks_and_all_are_back_after(live, ask, blind, how):
+def test_ranks_are_hidden_while_the_scan_fails_and_back_after(live, ask, blind, how):
     live().steps(3)
     nic = FakeSource("nic", "nics", lambda: ())
 
     async def scenario(client):
         assert 'zmon_steps_total{host="node-a",job_id="job",rank="0"} 3.0' in await metrics(client)
-        health = await goes_dark(client, blind, how)
+        health = await strike(client, blind, how)
         assert (health["healthy"], [down["source"] for down in health["down"]]) == (False, ["boxes"])
         assert health["down"][0]["since"] > time.time() - 10
         begin = time.monotonic()
         page = await metrics(client)
-        assert time.monotonic() - begin < 2  # the door is open
+        assert time.monotonic() - begin < 2  # the page does not wait for the scan
         assert f'job_id="{JOB}"' not in page
         assert 'zmon_source_up{host="node-a",source="boxes"} 0.0' in page
         assert 'zmon_source_up{host="node-a",source="nic"} 1.0' in page
-        # The hub takes a refusal for ranks that are unwatched; an empty answer it would take for a job that is over.
+        # After a refusal the hub shows the ranks as unwatched; after an empty answer it would take the job for ended.
         refused = await get(client, "/api/v1/snapshot", 503)
-        assert refused["error"].startswith("cannot look at the boxes in ")
+        assert refused["error"].startswith("cannot read the boxes in ")
         assert (await get(client, "/api/v1/evidence/job/0", 503))["error"] == refused["error"]
         assert (await get(client, "/api/v1/suspects?wait=30", 503))["error"] == refused["error"]
         reads = nic.num_reads
@@ -66,7 +68,7 @@ def test_no_rank_is_shown_while_nobody_looks_and_all_are_back_after(live, ask, b
 
         assert await until(others_go_on)
         blind["raises"] = None
-        blind["hangs"].set()
+        blind["runs"].set()
 
         async def back():
             return 'rank="0"' in await metrics(client)
@@ -78,39 +80,39 @@ def test_no_rank_is_shown_while_nobody_looks_and_all_are_back_after(live, ask, b
     ask(scenario, [nic], look_timeout_seconds=0.3, answer_seconds=0.5)
 
 
-def test_answer_does_not_wait_for_a_look_that_hangs(live, ask, blind):
-    """Before the look is called hanging nobody knows whether what it would tell is still so."""
+def test_answer_does_not_wait_for_a_scan_that_hangs(live, ask, blind):
+    """Until the scan times out, its last result may be outdated already."""
     live().steps(3)
 
     async def scenario(client):
         assert 'rank="0"' in await metrics(client)
-        blind["hangs"].clear()
+        blind["runs"].clear()
 
-        async def shown_no_more():
+        async def hidden():
             return 'rank="0"' not in await metrics(client)
 
-        assert await until(shown_no_more)
+        assert await until(hidden)
         await get(client, "/api/v1/snapshot", 503)
 
     ask(scenario, look_timeout_seconds=30.0, answer_seconds=0.1)
 
 
-def test_sources_see_no_pids_while_nobody_looks_whether_they_live(live, ask, blind):
-    box, seen = live(), []
+def test_sources_get_no_pids_while_the_scan_hangs(live, ask, blind):
+    box, pids = live(), []
 
     async def scenario(client):
         assert (await snapshot(client)).ranks
         agent = client.agent
         assert agent._pids() == {box.process.pid: (JOB, 0)}
-        await goes_dark(client, blind, "hangs")
-        seen.append(agent._pids())
+        await strike(client, blind, "hangs")
+        pids.append(agent._pids())
 
     ask(scenario, look_timeout_seconds=0.2)
-    assert seen == [{}]
+    assert pids == [{}]
 
 
 def test_box_directory_may_go_and_come_back(live, ask, tmp_path):
-    """`rm -rf` in /dev/shm, or systemd's RemoveIPC at a logout: the ranks train on, and their boxes are open."""
+    """After `rm -rf` in /dev/shm, or systemd's RemoveIPC at a logout, the ranks train on and the boxes stay open."""
     before = live(0)
     before.steps(3)
 
@@ -129,21 +131,21 @@ def test_box_directory_may_go_and_come_back(live, ask, tmp_path):
         assert (await get(client, "/healthz"))["healthy"]
         before.process.end()
 
-        async def seen_dead():
+        async def dead():
             return await ranks() == {0: False}
 
-        assert await until(seen_dead)
+        assert await until(dead)
         live(1)
 
-        async def new_one():
+        async def new_rank():
             return (await ranks()).get(1)
 
-        assert await until(new_one)
+        assert await until(new_rank)
 
     ask(scenario)
 
 
-def test_folder_that_may_not_be_listed_is_told_and_hides_no_other(live, ask, tmp_path, monkeypatch):
+def test_folder_that_cannot_be_listed_is_reported_and_hides_no_other(live, ask, tmp_path, monkeypatch):
     live(0)
     (tmp_path / "foreign/0").mkdir(parents=True)
     scandir = os.scandir

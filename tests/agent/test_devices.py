@@ -1,4 +1,4 @@
-"""On which card does a rank compute, where its box does not say?"""
+"""Tests of the GPU of each rank, for ranks whose box does not name it."""
 
 import pytest
 
@@ -9,39 +9,39 @@ from zmon.schema.host import GpuSample
 CARDS = (GpuSample("0", "GPU-a", pids=(77, 99)), GpuSample("1", "GPU-b", pids=(88, 99)))
 
 
-def device(pid, cards=CARDS, said="cpu"):
-    """Of the one rank, once these cards were seen."""
-    (state,) = Devices().add([(rank_state(0, device=said), pid)], cards)
+def device(pid, cards=CARDS, in_box="cpu"):
+    """Return the device of a rank, given what its box names and the cards of the host."""
+    (state,) = Devices().add([(rank_state(0, device=in_box), pid)], cards)
     return state.device
 
 
-@pytest.mark.parametrize("said", ["cpu", "cuda:0", ""])
-def test_device_that_is_no_uuid_becomes_that_of_the_card_the_process_is_on(said):
-    assert device(88, said=said) == "GPU-b"
+@pytest.mark.parametrize("in_box", ["cpu", "cuda:0", ""])
+def test_device_without_uuid_becomes_the_card_of_the_process(in_box):
+    assert device(88, in_box=in_box) == "GPU-b"
 
 
 @pytest.mark.parametrize("uuid", ["GPU-z", "MIG-z"])
-def test_uuid_in_the_box_is_believed(uuid):
-    assert device(88, said=uuid) == uuid
+def test_uuid_in_the_box_is_used(uuid):
+    assert device(88, in_box=uuid) == uuid
 
 
 @pytest.mark.parametrize("pid", [66, 99])
-def test_process_on_no_card_or_on_several_is_no_reason_to_guess(pid):
+def test_device_stays_for_a_process_on_no_card_or_on_several(pid):
     assert device(pid) == "cpu"
 
 
-def test_rank_of_another_pid_namespace_has_no_pid_here_and_no_card():
+def test_rank_in_another_pid_namespace_has_no_card():
     assert device(0, (GpuSample("0", "GPU-a", pids=(0,)),)) == "cpu"
 
 
-def test_process_on_an_instance_of_a_split_card_is_on_the_instance():
-    """The card tells the processes of its instances, too."""
+def test_process_on_a_mig_instance_has_the_instance_as_device():
+    """A card in MIG mode lists the processes of its instances, too."""
     split = (GpuSample("0", "GPU-a", mig=True, pids=(77,)), GpuSample("0:1", "MIG-b", pids=(77,)))
     assert device(77, split) == "MIG-b"
 
 
-def test_card_is_known_when_it_is_lost_and_the_driver_with_it():
-    """That is when people want to know whose it was."""
+def test_card_of_a_rank_is_remembered_when_the_card_or_the_driver_is_lost():
+    """A lost card is when people need to know its rank."""
     devices, ranks = Devices(), [(rank_state(0), 77)]
     devices.add(ranks, CARDS)
     assert [state.device for state in devices.add(ranks, (GpuSample("0", "GPU-a", lost=True),))] == ["GPU-a"]

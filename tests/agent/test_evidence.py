@@ -1,4 +1,4 @@
-"""What one rank is stuck in, over the agent's door."""
+"""Tests of `GET /api/v1/evidence`."""
 
 from tests.agent.asking import get, until
 
@@ -18,15 +18,15 @@ def test_evidence_of_a_real_rank_has_its_stack(start_rank, tmp_path, ask):
     rank.says("attached")
 
     async def scenario(client):
-        found = await get(client, "/api/v1/evidence/job/0")
-        assert (found["job_id"], found["rank"], found["pid"]) == ("job", 0, rank.pid)
-        assert "guilty_line" in found["stack"]
-        assert found["stack_error"] is None
+        answer = await get(client, "/api/v1/evidence/job/0")
+        assert (answer["job_id"], answer["rank"], answer["pid"]) == ("job", 0, rank.pid)
+        assert "guilty_line" in answer["stack"]
+        assert answer["stack_error"] is None
 
     ask(scenario)
 
 
-def test_evidence_of_a_real_rank_has_what_is_in_flight_and_stacks_only_on_demand(start_rank, tmp_path, ask):
+def test_evidence_of_a_real_rank_has_collectives_in_flight_and_stacks_on_request(start_rank, tmp_path, ask):
     rank = start_rank(
         """
         import time, zmon
@@ -44,39 +44,39 @@ def test_evidence_of_a_real_rank_has_what_is_in_flight_and_stacks_only_on_demand
 
     async def scenario(client):
         async def retired():
-            found = await get(client, "/api/v1/evidence/job/0?stacks=0")
-            return found if found["flight"]["last"] else None  # the thread that reduces retires it a moment later
+            answer = await get(client, "/api/v1/evidence/job/0?stacks=0")
+            return answer if answer["flight"]["last"] else None  # torch's thread retires it a moment later
 
-        found = await until(retired)
-        assert found["flight"] == {"pending": [], "num_pending": 0, "last": {"gloo:0": 1}}
-        assert (found["flight_error"], found["stack"]) == (None, None)
+        answer = await until(retired)
+        assert answer["flight"] == {"pending": [], "num_pending": 0, "last": {"gloo:0": 1}}
+        assert (answer["flight_error"], answer["stack"]) == (None, None)
 
     ask(scenario)
 
 
-def test_evidence_of_a_rank_without_a_server_says_so(live, ask):
+def test_evidence_of_a_rank_without_a_worker_server_has_the_reason(live, ask):
     live()
 
     async def scenario(client):
-        found = await get(client, "/api/v1/evidence/job/0")
-        assert (found["flight"], found["flight_error"]) == (None, "the job has no worker server (torch < 2.9?)")
+        answer = await get(client, "/api/v1/evidence/job/0")
+        assert (answer["flight"], answer["flight_error"]) == (None, "the job has no worker server (torch < 2.9?)")
 
     ask(scenario)
 
 
-def test_evidence_of_nobody_is_not_found_in_one_line(live, ask):
+def test_evidence_of_an_unknown_rank_is_404_with_a_next_step(live, ask):
     live()
 
     async def scenario(client):
         for path in ("/api/v1/evidence/job/7", "/api/v1/evidence/other/0"):
-            found = await get(client, path, 404)
-            assert "zmon status" in found["error"]
+            answer = await get(client, path, 404)
+            assert "zmon status" in answer["error"]
 
     ask(scenario)
 
 
-def test_dead_rank_has_no_stack_but_its_last_lines(start_rank, tmp_path, ask):
-    """What it wrote where it may be read by nobody but us: the log of the test."""
+def test_dead_rank_has_no_stack_but_the_end_of_its_stderr(start_rank, tmp_path, ask):
+    """The stderr of the rank is the log file of the test."""
     rank = start_rank(
         """
         import sys, time, zmon.probe
@@ -90,27 +90,27 @@ def test_dead_rank_has_no_stack_but_its_last_lines(start_rank, tmp_path, ask):
     rank.says("ValueError")
 
     async def scenario(client):
-        async def said():
+        async def stderr():
             return (await get(client, "/api/v1/evidence/job/0"))["stderr_tail"]
 
-        assert "bad batch 17" in await until(said)
+        assert "bad batch 17" in await until(stderr)
         rank.signal(9)
         rank.wait()
 
         async def dead():
-            found = await get(client, "/api/v1/evidence/job/0")
-            return found if not found["alive"] else None
+            answer = await get(client, "/api/v1/evidence/job/0")
+            return answer if not answer["alive"] else None
 
-        found = await until(dead)
-        assert "bad batch 17" in found["stderr_tail"]
-        assert (found["stack"], found["stack_error"], found["flight_error"], found["pid"]) == (
+        answer = await until(dead)
+        assert "bad batch 17" in answer["stderr_tail"]
+        assert (answer["stack"], answer["stack_error"], answer["flight_error"], answer["pid"]) == (
             None, "its process is gone", "its process is gone", None,
         )  # fmt: skip
 
     ask(scenario)
 
 
-def test_evidence_is_of_the_newest_start_unless_another_is_asked_for(live, ask):
+def test_evidence_is_of_the_newest_start_unless_the_request_names_another(live, ask):
     live(attempt=0, run_uid="aa" * 16, start_unix=1e9)
     live(attempt=1, run_uid="bb" * 16, start_unix=2e9)
 
@@ -123,11 +123,11 @@ def test_evidence_is_of_the_newest_start_unless_another_is_asked_for(live, ask):
     ask(scenario)
 
 
-def test_last_lines_can_be_left_off(live, ask):
+def test_stderr_can_be_switched_off(live, ask):
     live()
 
     async def scenario(client):
-        found = await get(client, "/api/v1/evidence/job/0")
-        assert (found["stderr_tail"], found["stderr_error"]) == (None, "the agent runs --without stderr")
+        answer = await get(client, "/api/v1/evidence/job/0")
+        assert (answer["stderr_tail"], answer["stderr_error"]) == (None, "the agent runs --without stderr")
 
     ask(scenario, without=frozenset({"stderr"}))

@@ -1,4 +1,4 @@
-"""`zmon agent --without`: from the command line and from the environment."""
+"""Tests of `zmon agent --without`, from the command line and from the environment."""
 
 import os
 import subprocess
@@ -8,10 +8,10 @@ import pytest
 
 
 @pytest.mark.parametrize(("flags", "env"), [(("--without", "gpu,nics"), {}), ((), {"ZMON_WITHOUT": "nics"})])
-def test_source_that_there_is_not_is_misuse_in_one_line_with_the_names(tmp_path, flags, env):
+def test_unknown_source_is_misuse_in_one_line_with_all_names(tmp_path, flags, env):
     command = (sys.executable, "-m", "zmon", "agent", "--box-dir", str(tmp_path), "--data-dir", str(tmp_path), *flags)
-    told = subprocess.run(command, env={**os.environ, **env}, capture_output=True, text=True, check=False, timeout=60)
-    assert told.returncode == 2
-    (line,) = told.stderr.splitlines()
-    assert line.startswith("zmon: no source is called nics: there are ")
+    result = subprocess.run(command, env={**os.environ, **env}, capture_output=True, text=True, check=False, timeout=60)
+    assert result.returncode == 2
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("zmon: no source is called nics: the sources are ")
     assert all(name in line for name in ("gpu", "nic", "rdma", "tcp", "host", "kernel", "steps"))

@@ -1,4 +1,4 @@
-"""What a rank has in flight, out of the dump of torch's flight recorder: never more than asked for, never a guess."""
+"""Tests of the reader of torch's flight recorder: it never returns more than its limits, and never a guess."""
 
 import json
 import math
@@ -14,7 +14,7 @@ NOW = 1_800_000_000.0
 
 
 def entry(sequence, name="gloo:all_reduce", retired=False, group="0", **changes):
-    """As torch 2.13 writes it."""
+    """Return an entry as torch 2.13 writes it."""
     return {
         "record_id": sequence, "pg_id": 0, "process_group": [group, "default_pg"], "thread_name": "python",
         "collective_seq_id": sequence, "p2p_seq_id": 0, "op_id": sequence, "profiling_name": name,
@@ -26,51 +26,51 @@ def entry(sequence, name="gloo:all_reduce", retired=False, group="0", **changes)
 
 
 def dump(*entries):
-    told = {"pg_config": {"": {"name": "", "desc": "", "ranks": "[]"}}, "pg_status": {}, "version": "2.10"}
-    return json.dumps({**told, **({"entries": entries} if entries else {})}).encode()
+    header = {"pg_config": {"": {"name": "", "desc": "", "ranks": "[]"}}, "pg_status": {}, "version": "2.10"}
+    return json.dumps({**header, **({"entries": entries} if entries else {})}).encode()
 
 
 def read(*entries):
-    found, error = flight.read([dump(*entries)], NOW)
+    record, error = flight.read([dump(*entries)], NOW)
     assert error is None
-    return found
+    return record
 
 
 # -- pending or done ---------------------------------------------------------------------------------------
 
 
-def test_gloo_tells_only_by_retiring_what_is_done():
-    found = read(entry(7, retired=True), entry(8, retired=True), entry(9))
-    (one,) = found.pending
-    assert (one.group, one.sequence, one.op, one.name, one.state) == (
+def test_gloo_operation_is_done_once_it_is_retired():
+    record = read(entry(7, retired=True), entry(8, retired=True), entry(9))
+    (pending,) = record.pending
+    assert (pending.group, pending.sequence, pending.op, pending.name, pending.state) == (
         "gloo:0", 9, "all_reduce", "gloo:all_reduce", "scheduled"
     )  # fmt: skip
-    assert (one.num_bytes, one.sizes, one.dtypes) == (288, ((72,),), ("Float",))
-    assert one.age_seconds == pytest.approx(99.991)
-    assert found.last == {"gloo:0": 8}
+    assert (pending.num_bytes, pending.sizes, pending.dtypes) == (288, ((72,),), ("Float",))
+    assert pending.age_seconds == pytest.approx(99.991)
+    assert record.last == {"gloo:0": 8}
 
 
-def test_nccl_is_done_once_it_is_completed_retired_or_not():
-    found = read(
+def test_nccl_operation_is_done_once_it_is_completed_retired_or_not():
+    record = read(
         entry(1, "nccl:all_reduce", True, state="completed"),
         entry(2, "nccl:all_reduce", False, state="completed"),
         entry(3, "nccl:all_reduce", False, state="started"),
         entry(4, "nccl:all_reduce", False),
     )
-    assert [(one.sequence, one.state) for one in found.pending] == [(3, "started"), (4, "scheduled")]
-    assert found.last == {"nccl:0": 2}
+    assert [(pending.sequence, pending.state) for pending in record.pending] == [(3, "started"), (4, "scheduled")]
+    assert record.last == {"nccl:0": 2}
 
 
-def test_nccl_operation_that_was_given_up_is_not_done():
-    found = read(entry(3, "nccl:all_reduce", True, state="started"))
-    assert [one.state for one in found.pending] == ["timed_out"]
-    assert found.last == {}
+def test_nccl_operation_that_timed_out_is_not_done():
+    record = read(entry(3, "nccl:all_reduce", True, state="started"))
+    assert [pending.state for pending in record.pending] == ["timed_out"]
+    assert record.last == {}
 
 
-def test_each_backend_of_a_group_counts_for_itself():
-    """`cpu:gloo,cuda:nccl` is one process group with two sequences."""
-    found, _ = flight.read([dump(entry(5, retired=True)), dump(entry(900, "nccl:broadcast", state="completed"))], NOW)
-    assert found.last == {"gloo:0": 5, "nccl:0": 900}
+def test_each_backend_of_a_group_has_its_own_sequence():
+    """The group `cpu:gloo,cuda:nccl` is one process group with two sequences."""
+    record, _ = flight.read([dump(entry(5, retired=True)), dump(entry(900, "nccl:broadcast", state="completed"))], NOW)
+    assert record.last == {"gloo:0": 5, "nccl:0": 900}
 
 
 def test_operation_that_is_in_both_answers_counts_once():
@@ -79,22 +79,22 @@ def test_operation_that_is_in_both_answers_counts_once():
 
 
 def test_send_and_recv_have_a_sequence_of_their_own():
-    found = read(
+    record = read(
         entry(8, "nccl:all_reduce", state="completed"),
         entry(8, "nccl:send 0->1", p2p_seq_id=3, op_id=12, is_p2p=True, state="completed"),
         entry(8, "nccl:recv 0<-1", p2p_seq_id=4, op_id=13, is_p2p=True),
     )
-    assert [(one.op, one.sequence) for one in found.pending] == [("recv", 4)]
-    assert found.last == {"nccl:0": 8}
+    assert [(pending.op, pending.sequence) for pending in record.pending] == [("recv", 4)]
+    assert record.last == {"nccl:0": 8}
 
 
 def test_last_is_the_furthest_even_where_an_earlier_one_is_pending():
-    found = read(entry(7), entry(8, retired=True))
-    assert [one.sequence for one in found.pending] == [7]
-    assert found.last == {"gloo:0": 8}
+    record = read(entry(7), entry(8, retired=True))
+    assert [pending.sequence for pending in record.pending] == [7]
+    assert record.last == {"gloo:0": 8}
 
 
-# -- what it says ------------------------------------------------------------------------------------------
+# -- fields ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -112,11 +112,11 @@ def test_last_is_the_furthest_even_where_an_earlier_one_is_pending():
         ("", ""),
     ],
 )
-def test_torchs_words_become_ours(name, op):
+def test_profiling_name_gives_the_op(name, op):
     assert flight.op_of(name) == op
 
 
-def test_bytes_are_those_of_the_tensors_handed_in_else_out():
+def test_bytes_are_those_of_the_input_tensors_or_else_the_output_tensors():
     sizes = {"input_sizes": [[2, 3], []], "input_dtypes": ["BFloat16", "Long"]}
     assert read(entry(1, **sizes)).pending[0].num_bytes == 2 * 3 * 2 + 8
     out = {"input_sizes": [], "input_dtypes": [], "output_sizes": [[4]], "output_dtypes": ["Double"]}
@@ -132,55 +132,55 @@ def test_bytes_are_those_of_the_tensors_handed_in_else_out():
         {"input_sizes": [[-1]]},
     ],
 )
-def test_bytes_that_are_not_known_are_none_not_zero(strange):
+def test_unknown_bytes_are_none_not_zero(strange):
     assert read(entry(1, **strange)).pending[0].num_bytes is None
 
 
-def test_age_is_unknown_when_the_clock_was_set_meanwhile():
+def test_age_is_unknown_if_the_clock_was_set_back():
     assert read(entry(1, time_created_ns=int((NOW + 3600) * 1e9))).pending[0].age_seconds is None
 
 
 # -- bounds ------------------------------------------------------------------------------------------------
 
 
-def test_oldest_and_newest_of_many_pending_ones_are_told_and_how_many_there_are():
-    found = read(*(entry(n) for n in range(100, 2100)))
-    assert found.num_pending == 2000
-    assert [one.sequence for one in found.pending] == [*range(100, 108), *range(2092, 2100)]
+def test_many_pending_operations_give_the_oldest_the_newest_and_their_number():
+    record = read(*(entry(n) for n in range(100, 2100)))
+    assert record.num_pending == 2000
+    assert [pending.sequence for pending in record.pending] == [*range(100, 108), *range(2092, 2100)]
 
 
 def test_long_names_many_tensors_and_many_groups_are_cut():
     long = entry(1, "gloo:" + "x" * 1000, group="g" * 1000, input_sizes=[[1]] * 500, input_dtypes=["Float"] * 500)
-    (one,) = read(long).pending
-    assert max(len(one.group), len(one.name), len(one.op)) <= 2 * flight.MAX_NAME + 1
-    assert len(one.sizes) == len(one.dtypes) == flight.MAX_TENSORS
-    assert one.num_bytes == 2000
-    found = read(*(entry(n, retired=True, group=str(n)) for n in range(100)))
-    assert list(found.last) == [f"gloo:{n}" for n in range(99, 99 - flight.MAX_GROUPS, -1)]
+    (pending,) = read(long).pending
+    assert max(len(pending.group), len(pending.name), len(pending.op)) <= 2 * flight.MAX_NAME + 1
+    assert len(pending.sizes) == len(pending.dtypes) == flight.MAX_TENSORS
+    assert pending.num_bytes == 2000
+    record = read(*(entry(n, retired=True, group=str(n)) for n in range(100)))
+    assert list(record.last) == [f"gloo:{n}" for n in range(99, 99 - flight.MAX_GROUPS, -1)]
 
 
 def test_two_thousand_entries_are_one_small_answer():
-    found = read(*(entry(n, retired=n < 1990) for n in range(2000)))
-    assert len(msgspec.json.encode(found)) < 4096
+    record = read(*(entry(n, retired=n < 1990) for n in range(2000)))
+    assert len(msgspec.json.encode(record)) < 4096
 
 
 # -- no record ---------------------------------------------------------------------------------------------
 
 
-def test_record_of_a_group_that_did_nothing_yet_is_empty_and_not_unknown():
+def test_record_of_a_group_without_operations_is_empty_and_not_unknown():
     assert read() == flight.Flight((), 0, {})
 
 
 def test_recorder_that_is_switched_off_is_unknown_and_not_empty():
-    found, error = flight.read([b'{"pg_config": {}, "version": "2.10"}'], NOW)
-    assert found is None
+    record, error = flight.read([b'{"pg_config": {}, "version": "2.10"}'], NOW)
+    assert record is None
     assert "TORCH_FR_BUFFER_SIZE" in error
 
 
 @pytest.mark.parametrize("length", [0, 1, 100, 500, -1])
-def test_record_that_is_cut_off_is_one_line_of_error(length):
-    found, error = flight.read([dump(entry(1))[:length]], NOW)
-    assert found is None
+def test_truncated_record_is_an_error_in_one_line(length):
+    record, error = flight.read([dump(entry(1))[:length]], NOW)
+    assert record is None
     assert "cannot be understood" in error
     assert "\n" not in error
 
@@ -196,16 +196,13 @@ JSON = st.recursive(
 @given(st.dictionaries(st.sampled_from(sorted(entry(1))), JSON, max_size=4))
 def test_strange_entry_never_raises_and_its_answer_can_be_sent(changes):
     text = json.dumps({"pg_config": {}, "entries": [{**entry(1), **changes}]})
-    found, error = flight.read([text.encode("utf-8", "surrogatepass")], NOW)
-    assert (found is None) != (error is None)
-    assert len(msgspec.json.encode(found)) < 100_000
+    record, error = flight.read([text.encode("utf-8", "surrogatepass")], NOW)
+    assert (record is None) != (error is None)
+    assert len(msgspec.json.encode(record)) < 100_000
 
 
 @settings(deadline=None)
 @given(st.binary(max_size=200))
-def test_strange_bytes_never_raise(told):
-    found, error = flight.read([told], math.inf)
-    assert (found is None) != (error is None)
-
-
-# -- the table of a job ------------------------------------------------------------------------------------
+def test_strange_bytes_never_raise(body):
+    record, error = flight.read([body], math.inf)
+    assert (record is None) != (error is None)

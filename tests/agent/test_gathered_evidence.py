@@ -1,4 +1,4 @@
-"""Evidence of a rank that may not be able to answer: what there is, and why the rest is missing."""
+"""Tests of evidence from ranks that may not be able to answer: what is there, and the reason for what is missing."""
 
 import asyncio
 import os
@@ -37,63 +37,63 @@ def rank(start_rank):
 
 
 def gather(pid, socket, py_spy=None):
-    """By default what torch's worker server alone can tell."""
+    """Gather evidence, by default from torch's worker server alone."""
     return asyncio.run(evidence.gather(pid, Path(socket), py_spy=py_spy))
 
 
 def test_stack_names_the_line(rank):
-    found = gather(rank.pid, rank.socket)
-    assert "guilty_line" in found["stack"]
-    assert found["stack_error"] is None
-    assert found["pid"] == rank.pid
+    answer = gather(rank.pid, rank.socket)
+    assert "guilty_line" in answer["stack"]
+    assert answer["stack_error"] is None
+    assert answer["pid"] == rank.pid
 
 
-def test_stack_is_left_out_where_only_what_is_in_flight_is_wanted(rank):
-    found = asyncio.run(evidence.gather(rank.pid, Path(rank.socket), stacks=False))
-    assert (found["stack"], found["stack_error"]) == (None, "nobody asked for it")
-    assert "no process group yet" in found["flight_error"]
+def test_stack_is_left_out_on_request(rank):
+    answer = asyncio.run(evidence.gather(rank.pid, Path(rank.socket), stacks=False))
+    assert (answer["stack"], answer["stack_error"]) == (None, "not requested")
+    assert "no process group yet" in answer["flight_error"]
 
 
-def test_socket_is_nobody_elses(rank):
+def test_only_the_owner_may_use_the_socket(rank):
     assert oct(Path(rank.socket).stat().st_mode)[-3:] == "600"
 
 
-def test_stopped_rank_has_no_stack_and_that_is_said(rank, monkeypatch):
+def test_stopped_rank_has_no_stack_but_the_reason(rank, monkeypatch):
     monkeypatch.setattr(evidence, "TIMEOUT_SECONDS", 0.2)
     rank.signal(signal.SIGSTOP)
-    found = gather(rank.pid, rank.socket)
-    assert found["stack"] is None
-    assert "did not answer within 0.2 s" in found["stack_error"]
-    assert found["flight"] is None
-    assert "did not answer within 0.2 s" in found["flight_error"]
+    answer = gather(rank.pid, rank.socket)
+    assert answer["stack"] is None
+    assert "did not answer within 0.2 s" in answer["stack_error"]
+    assert answer["flight"] is None
+    assert "did not answer within 0.2 s" in answer["flight_error"]
 
 
 def test_stack_of_a_stopped_rank_is_read_from_outside(rank):
     rank.signal(signal.SIGSTOP)
-    found = gather(rank.pid, rank.socket, PY_SPY)
-    assert "guilty_line" in found["stack"]
-    assert "did not answer" in found["flight_error"]
+    answer = gather(rank.pid, rank.socket, PY_SPY)
+    assert "guilty_line" in answer["stack"]
+    assert "did not answer" in answer["flight_error"]
 
 
-def test_dead_rank_has_no_stack_and_that_is_said(rank):
+def test_dead_rank_has_no_stack_but_the_reason(rank):
     rank.signal(signal.SIGKILL)
     rank.wait()
-    found = gather(rank.pid, rank.socket)
-    assert found["stack"] is None
-    assert "cannot be asked" in found["stack_error"]
-    assert found["flight"] is None
-    assert "cannot be asked" in found["flight_error"]
-    assert found["wchan"] is None
+    answer = gather(rank.pid, rank.socket)
+    assert answer["stack"] is None
+    assert "cannot reach the rank's worker server" in answer["stack_error"]
+    assert answer["flight"] is None
+    assert "cannot reach the rank's worker server" in answer["flight_error"]
+    assert answer["wchan"] is None
 
 
-def test_rank_without_a_server_says_so():
-    found = gather(os.getpid(), Path())
-    assert "no worker server" in found["stack_error"]
-    assert "py-spy is not installed" in found["stack_error"]
-    assert (found["flight"], found["flight_error"]) == (None, "the job has no worker server (torch < 2.9?)")
+def test_rank_without_a_worker_server_has_the_reason():
+    answer = gather(os.getpid(), Path())
+    assert "no worker server" in answer["stack_error"]
+    assert "py-spy is not installed" in answer["stack_error"]
+    assert (answer["flight"], answer["flight_error"]) == (None, "the job has no worker server (torch < 2.9?)")
 
 
-# -- what is in flight -------------------------------------------------------------------------------------
+# -- collectives in flight -----------------------------------------------------------------------------------
 
 HANGS_IN_BACKWARD = """
     import os, sys, time
@@ -140,37 +140,37 @@ def ddp(start_rank, tmp_path):
     return ranks
 
 
-def test_all_reduce_that_cpp_issued_is_seen_with_its_bytes_and_the_rank_behind_has_none(ddp):
+def test_all_reduce_issued_by_cpp_is_in_flight_with_its_bytes_and_the_rank_behind_has_none(ddp):
     def hanging():
-        found = gather(ddp[0].pid, ddp[0].socket)
-        return found if found["flight"].pending else None  # it printed a moment before it got there
+        answer = gather(ddp[0].pid, ddp[0].socket)
+        return answer if answer["flight"].pending else None  # it prints just before it gets there
 
-    found, behind = eventually(hanging), gather(ddp[1].pid, ddp[1].socket)
-    (one,) = found["flight"].pending
-    assert (one.group, one.op, one.num_bytes, one.sizes, one.dtypes) == (
+    answer, behind = eventually(hanging), gather(ddp[1].pid, ddp[1].socket)
+    (pending,) = answer["flight"].pending
+    assert (pending.group, pending.op, pending.num_bytes, pending.sizes, pending.dtypes) == (
         "gloo:0", "all_reduce", 4 * (8 * 8 + 8), ((72,),), ("Float",)
     )  # fmt: skip
-    assert found["flight"].last["gloo:0"] == one.sequence - 1
-    assert 0 <= one.age_seconds < 30
-    assert "in all_reduce" not in found["stack"]  # Python does not know
+    assert answer["flight"].last["gloo:0"] == pending.sequence - 1
+    assert 0 <= pending.age_seconds < 30
+    assert "in all_reduce" not in answer["stack"]  # Python does not see it
     assert (behind["flight"].pending, behind["flight_error"]) == ((), None)
-    assert behind["flight"].last == found["flight"].last
+    assert behind["flight"].last == answer["flight"].last
     assert "in backward" in behind["stack"]
 
 
 def test_flight_records_alone_name_the_rank_that_others_wait_for(ddp):
-    """As if the boxes saw no collective, which is so in a compiled graph."""
+    """The boxes show no collective, as with a compiled graph."""
     eventually(lambda: gather(ddp[0].pid, ddp[0].socket)["flight"].pending)
     flights = {number: gather(rank.pid, rank.socket)["flight"] for number, rank in enumerate(ddp)}
     states = [waiting(number, in_flight=None, phase="backward", world_size=2) for number in range(2)]
-    (blind,) = Stall().detect(snapshot(*states))
-    assert (blind.cause, blind.ranks) == ("unknown", ())
-    (found,) = Stall().detect(snapshot(*states, flights=flights))
-    assert (found.cause, found.ranks) == ("compute_hang", (1,))
+    (without_records,) = Stall().detect(snapshot(*states))
+    assert (without_records.cause, without_records.ranks) == ("unknown", ())
+    (finding,) = Stall().detect(snapshot(*states, flights=flights))
+    assert (finding.cause, finding.ranks) == ("compute_hang", (1,))
 
 
-def test_rank_whose_native_call_holds_the_interpreter_lock_still_tells_what_is_in_flight(start_rank, monkeypatch):
-    """Its stack needs that lock (PythonHandlers.cpp), the flight record does not."""
+def test_rank_in_a_native_call_with_the_interpreter_lock_still_returns_its_flight_record(start_rank, monkeypatch):
+    """The stack needs that lock (PythonHandlers.cpp), the flight record does not."""
     monkeypatch.setattr(evidence, "TIMEOUT_SECONDS", 0.5)
     rank = start_rank("""
         import ctypes, zmon
@@ -185,26 +185,26 @@ def test_rank_whose_native_call_holds_the_interpreter_lock_still_tells_what_is_i
     rank.says("attached")
     reader = BoxReader(rank.box)
 
-    def told():
-        found = gather(rank.pid, reader.identity().socket)
-        return found if found["stack"] is None else None  # it printed a moment before it got there
+    def asleep():
+        answer = gather(rank.pid, reader.identity().socket)
+        return answer if answer["stack"] is None else None  # it prints just before it gets there
 
-    found = eventually(told)
-    assert "holds the interpreter lock" in found["stack_error"]
-    assert found["flight"].last == {"gloo:0": 1}
-    found = gather(rank.pid, reader.identity().socket, PY_SPY)
+    answer = eventually(asleep)
+    assert "holds the interpreter lock" in answer["stack_error"]
+    assert answer["flight"].last == {"gloo:0": 1}
+    answer = gather(rank.pid, reader.identity().socket, PY_SPY)
     reader.close()
-    assert ("<module>" in found["stack"], found["stack_error"]) == (True, None)
+    assert ("<module>" in answer["stack"], answer["stack_error"]) == (True, None)
 
 
 class FakeServer:
-    """A worker server that answers what the test wants."""
+    """A worker server with the answers that the test gives."""
 
     def __init__(self, **answers):
         self.answers = answers
 
     async def handle(self, request):
-        status, body = self.answers.get(request.match_info["handler"], (404, b"Handler not found"))
+        status, body = self.answers.get(request.match_info["handler"], (404, b"Handler not answer"))
         return web.Response(status=status, body=body)
 
     def gather(self, socket):
@@ -225,28 +225,28 @@ class FakeServer:
 EMPTY = b'{"pg_config": {"0": {}}, "version": "2.10"}'
 
 
-def test_torch_without_a_flight_recorder_says_so(tmp_path):
-    found = FakeServer(dump_traceback=(200, b"File x")).gather(tmp_path / "socket")
-    assert (found["stack"], found["stack_error"]) == ("File x", None)
-    assert (found["flight"], found["flight_error"]) == (None, "this torch does not tell")
+def test_torch_without_a_flight_recorder_gives_the_reason(tmp_path):
+    answer = FakeServer(dump_traceback=(200, b"File x")).gather(tmp_path / "socket")
+    assert (answer["stack"], answer["stack_error"]) == ("File x", None)
+    assert (answer["flight"], answer["flight_error"]) == (None, "this torch does not offer it")
 
 
-def test_record_that_is_not_one_is_an_error_in_one_line(tmp_path):
+def test_invalid_record_is_an_error_in_one_line(tmp_path):
     for number, body in enumerate((b"", b'{"pg_config": {}, "entries": [{', b"\xff", b"[" * 100_000)):
-        found = FakeServer(fr_trace_json=(200, body)).gather(tmp_path / f"socket-{number}")
-        assert found["flight"] is None
-        assert "cannot be understood" in found["flight_error"]
-        assert "\n" not in found["flight_error"]
+        answer = FakeServer(fr_trace_json=(200, body)).gather(tmp_path / f"socket-{number}")
+        assert answer["flight"] is None
+        assert "cannot be understood" in answer["flight_error"]
+        assert "\n" not in answer["flight_error"]
 
 
 def test_answer_that_never_ends_is_cut_off(tmp_path, monkeypatch):
     monkeypatch.setattr(evidence, "MAX_RECORD_BYTES", 1 << 20)
-    found = FakeServer(fr_trace_json=(200, b" " * (3 << 20))).gather(tmp_path / "socket")
-    assert (found["flight"], found["flight_error"]) == (None, "the answer to fr_trace_json is longer than 1 MiB")
+    answer = FakeServer(fr_trace_json=(200, b" " * (3 << 20))).gather(tmp_path / "socket")
+    assert (answer["flight"], answer["flight_error"]) == (None, "the answer to fr_trace_json is longer than 1 MiB")
 
 
-def test_part_of_the_record_that_is_missing_is_said_beside_the_rest(tmp_path):
+def test_missing_part_of_the_record_is_reported_beside_the_rest(tmp_path):
     server = FakeServer(fr_trace_json=(200, EMPTY), dump_nccl_trace_json=(500, b"Handler failed"))
-    found = server.gather(tmp_path / "socket")
-    assert found["flight"].num_pending == 0
-    assert found["flight_error"] == "the rank answers dump_nccl_trace_json with 500: Handler failed"
+    answer = server.gather(tmp_path / "socket")
+    assert answer["flight"].num_pending == 0
+    assert answer["flight_error"] == "the rank answers dump_nccl_trace_json with 500: Handler failed"

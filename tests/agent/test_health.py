@@ -1,4 +1,4 @@
-"""The monitor on itself: each source up or down by itself, since when, and nothing stale in its place."""
+"""Tests of the agent's report about itself: each source is up or down on its own, since when, and never stale."""
 
 import asyncio
 import threading
@@ -19,8 +19,8 @@ LOAD = HostLoad({"user": 1.0}, 1, 2, 0)
 def test_damaged_box_is_reported_and_hides_no_other(live, ask):
     live(0)
     bad = live(1)
-    for at in range(layout.LIVE, layout.LIVE + 32, 8):
-        bad.flip(at + 3)
+    for offset in range(layout.LIVE, layout.LIVE + 32, 8):
+        bad.flip(offset + 3)
 
     async def scenario(client):
         assert [r.rank for r in (await snapshot(client)).ranks] == [0]
@@ -32,7 +32,7 @@ def test_damaged_box_is_reported_and_hides_no_other(live, ask):
     ask(scenario)
 
 
-def test_sources_fail_or_are_absent_each_by_itself(ask):
+def test_sources_fail_or_are_absent_independently(ask):
     three = [
         FakeSource("nic", "nics", lambda: ()),
         FakeSource("host", "load", fail),
@@ -45,11 +45,15 @@ def test_sources_fail_or_are_absent_each_by_itself(ask):
 
         assert await until(read)
         report = await snapshot(client)
-        found = {source.name: source for source in report.sources}
-        assert (found["nic"].up, found["nic"].error) == (True, None)
-        assert (found["host"].up, found["host"].absent, found["host"].error) == (False, False, "the driver is gone")
-        assert found["host"].num_errors > 1
-        assert (found["gpu"].up, found["gpu"].absent, found["gpu"].num_errors) == (False, True, 0)
+        statuses = {source.name: source for source in report.sources}
+        assert (statuses["nic"].up, statuses["nic"].error) == (True, None)
+        assert (statuses["host"].up, statuses["host"].absent, statuses["host"].error) == (
+            False,
+            False,
+            "the driver is gone",
+        )
+        assert statuses["host"].num_errors > 1
+        assert (statuses["gpu"].up, statuses["gpu"].absent, statuses["gpu"].num_errors) == (False, True, 0)
         assert (report.sample.nics, report.sample.load, report.sample.gpus) == ((), None, None)
         page = await metrics(client)
         assert 'zmon_source_up{host="node-a",source="host"} 0.0' in page
@@ -81,7 +85,9 @@ def test_source_that_fails_leaves_nothing_stale_and_comes_back(ask):
             return source.num_reads > reads + 2
 
         assert await until(read_again)
-        assert (await get(client, "/healthz"))["down"][0]["since"] == since  # of the first failure, not the last
+        assert (await get(client, "/healthz"))["down"][0][
+            "since"
+        ] == since  # the time of the first failure, not of the last
         broken.clear()
         assert await until(lambda: shown(True))
         assert (await get(client, "/healthz"))["down"] == []
@@ -90,7 +96,7 @@ def test_source_that_fails_leaves_nothing_stale_and_comes_back(ask):
 
 
 def test_source_that_hangs_is_down_until_it_answers_in_time_and_starves_no_other(ask):
-    """A driver or a network file system that never answers holds a thread: it must not take another at every turn."""
+    """A driver or a network file system that never answers holds a thread. It must not get another at each read."""
     hangs, release = threading.Event(), threading.Event()
 
     def read():
@@ -102,8 +108,8 @@ def test_source_that_hangs_is_down_until_it_answers_in_time_and_starves_no_other
 
     async def scenario(client):
         async def is_up(wanted):
-            found = await sources(client)
-            return "host" in found and found["host"]["up"] is wanted
+            statuses = await sources(client)
+            return "host" in statuses and statuses["host"]["up"] is wanted
 
         try:
             assert await until(lambda: is_up(True))
@@ -113,7 +119,7 @@ def test_source_that_hangs_is_down_until_it_answers_in_time_and_starves_no_other
             assert report.sample.load is None
             assert "zmon_host_memory" not in await metrics(client)
             (down,) = (await get(client, "/healthz"))["down"]
-            assert (down["source"], down["error"]) == ("host", "it does not answer within 0.2 s")
+            assert (down["source"], down["error"]) == ("host", "it did not answer within 0.2 s")
             reads, before = hanging.num_reads, healthy.num_reads
 
             async def goes_on():
@@ -132,14 +138,14 @@ def test_source_that_hangs_is_down_until_it_answers_in_time_and_starves_no_other
 
 
 class Odd(Exception):
-    """It cannot even say what it is."""
+    """An exception whose `str()` raises."""
 
     def __str__(self):
         raise ValueError
 
 
 @pytest.mark.parametrize(
-    ("error", "said"),
+    ("error", "line"),
     [
         (SystemExit(3), "SystemExit 3"),
         (GeneratorExit(), "GeneratorExit"),
@@ -149,7 +155,7 @@ class Odd(Exception):
         (MemoryError(), "MemoryError"),
     ],
 )
-def test_whatever_a_source_raises_it_is_down_by_that_name_and_read_again(ask, error, said):
+def test_source_that_raises_anything_is_down_and_is_read_again(ask, error, line):
     def do():
         raise error
 
@@ -161,16 +167,16 @@ def test_whatever_a_source_raises_it_is_down_by_that_name_and_read_again(ask, er
 
         assert await until(read)
         (down,) = (await get(client, "/healthz"))["down"]
-        assert (down["source"], down["error"]) == ("host", said)
+        assert (down["source"], down["error"]) == ("host", line)
 
     ask(scenario, [source])
 
 
-def test_what_is_absent_is_looked_for_again_but_seldom(ask, monkeypatch):
-    """A driver may be loaded later; loading its library every second in vain costs more than reading most sources."""
+def test_absent_source_is_read_again_but_rarely(ask, monkeypatch):
+    """A driver may be loaded later, but each attempt to load its library costs more than a read of most sources."""
     monkeypatch.setattr(poller, "ABSENT_SECONDS", 0.2)
-    found = []
-    source = FakeSource("gpu", "gpus", lambda: found[0] if found else absent())
+    values = []
+    source = FakeSource("gpu", "gpus", lambda: values[0] if values else absent())
 
     async def scenario(client):
         async def reads(number):
@@ -179,14 +185,14 @@ def test_what_is_absent_is_looked_for_again_but_seldom(ask, monkeypatch):
         assert await until(lambda: reads(1))
         await asyncio.sleep(0.1)
         assert source.num_reads == 1
-        found.append(())
+        values.append(())
         assert await until(lambda: reads(4))
         assert (await sources(client))["gpu"]["up"]
 
     ask(scenario, [source])
 
 
-def test_what_a_source_leaves_out_is_counted_and_told_in_few_words(ask):
+def test_things_that_a_source_leaves_out_are_counted_and_the_first_are_listed(ask):
     source = FakeSource("rdma", "rdma", None)
     source.read = lambda: Reading((), tuple(f"mlx5_{n}: cannot read state" for n in range(1000)))
 
@@ -195,16 +201,16 @@ def test_what_a_source_leaves_out_is_counted_and_told_in_few_words(ask):
             return "rdma" in await sources(client)
 
         assert await until(read)
-        found = (await sources(client))["rdma"]
-        assert found["up"]
-        assert found["num_dropped"] >= 1000
-        assert len(found["dropped"]) == 8
+        status = (await sources(client))["rdma"]
+        assert status["up"]
+        assert status["num_dropped"] >= 1000
+        assert len(status["dropped"]) == 8
         assert 'zmon_source_dropped_total{host="node-a",source="rdma"}' in await metrics(client)
 
     ask(scenario, [source])
 
 
-def test_source_left_off_is_neither_read_nor_exported(ask):
+def test_source_switched_off_is_neither_read_nor_exported(ask):
     gpu, nic = FakeSource("gpu", "gpus", fail), FakeSource("nic", "nics", lambda: ())
 
     async def scenario(client):
@@ -219,13 +225,13 @@ def test_source_left_off_is_neither_read_nor_exported(ask):
     ask(scenario, [gpu, nic], without=frozenset({"gpu"}))
 
 
-def test_name_that_no_source_has_is_refused_with_the_names_there_are(tmp_path):
-    with pytest.raises(UsageError, match=r"no source is called gpus: there are .*nic.*steps") as caught:
+def test_unknown_source_name_is_refused_with_all_names(tmp_path):
+    with pytest.raises(UsageError, match=r"no source is called gpus: the sources are .*nic.*steps") as caught:
         Agent(AgentConfig(tmp_path, "node-a", without=frozenset({"gpus", "nic"})))
     assert "\n" not in str(caught.value)
 
 
-def test_agent_says_what_it_takes_itself(ask):
+def test_agent_reports_its_own_cpu_time_and_memory(ask):
     async def scenario(client):
         page = await metrics(client)
         values = {line.split("{")[0]: float(line.split()[1]) for line in page.splitlines() if line[0] != "#"}

@@ -1,4 +1,4 @@
-"""The agent's page: clean, of the newest attempt, and never of a rank that nobody looks at."""
+"""Tests of the agent's /metrics: it is valid, and shows the newest attempt of each job."""
 
 import subprocess
 
@@ -31,16 +31,16 @@ def test_metrics_of_a_real_rank_are_clean_and_nan_stays_nan(start_rank, tmp_path
             ["promtool", "check", "metrics"], input=page, capture_output=True, text=True, check=False
         )
         assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
-        me = 'host="node-a",job_id="job",rank="0"'
+        labels = 'host="node-a",job_id="job",rank="0"'
         lines = {line.replace("{key=", "{").split()[0]: line.split()[1] for line in page.splitlines() if line[0] != "#"}
-        assert lines[f"zmon_steps_total{{{me}}}"] == "10.0"
-        assert lines[f"zmon_samples_total{{{me}}}"] == "320.0"
+        assert lines[f"zmon_steps_total{{{labels}}}"] == "10.0"
+        assert lines[f"zmon_samples_total{{{labels}}}"] == "320.0"
         assert 'key="loss"' in page
         assert [line.split()[1] for line in page.splitlines() if 'key="loss"' in line] == ["NaN"]
         assert [line.split()[1] for line in page.splitlines() if 'key="auc"' in line] == ["0.7"]
-        (seen,) = (await snapshot(client)).ranks
-        assert seen.report == {"loss": None, "auc": 0.7}  # JSON knows no NaN
-        assert seen.pid == rank.pid
+        (state,) = (await snapshot(client)).ranks
+        assert state.report == {"loss": None, "auc": 0.7}  # JSON has no NaN
+        assert state.pid == rank.pid
 
     ask(scenario)
 
@@ -59,7 +59,7 @@ def test_metrics_are_of_the_newest_attempt_only(live, ask):
 def test_metrics_of_a_dead_rank_end_after_half_a_minute(live, ask):
     fresh, old = live(0), live(1)
     old.clock.ns = -40_000_000_000
-    for phase in (0, 1):  # both slots: a rank's clock does not go back
+    for phase in (0, 1):  # write both slots, since a rank's clock never goes back
         old.timeline.phase(phase)
     for box in (fresh, old):
         box.process.end()
@@ -68,6 +68,6 @@ def test_metrics_of_a_dead_rank_end_after_half_a_minute(live, ask):
         page = await (await client.get("/metrics")).text()
         assert 'rank="0"' in page
         assert 'rank="1"' not in page
-        assert {r.rank for r in (await snapshot(client)).ranks} == {0, 1}  # the hub still wants to know
+        assert {r.rank for r in (await snapshot(client)).ranks} == {0, 1}  # the hub still gets both
 
     ask(scenario)

@@ -1,4 +1,4 @@
-"""The trainer's plan on its way to the hub: told once, and again when it has changed."""
+"""Tests of the trainer's plan in snapshots: it is sent once, and again when it has changed."""
 
 from tests.agent.asking import snapshot, sources, until
 from tests.boxes import IDENTITY
@@ -7,39 +7,39 @@ from zmon.probe.plan_file import write_plan
 UID = IDENTITY.run_uid
 
 
-def test_plan_is_told_until_the_asker_has_it_and_again_when_it_changes(live, ask):
+def test_plan_is_sent_until_the_client_has_it_and_again_when_it_changes(live, ask):
     box = live(world_size=2)
 
     async def scenario(client):
         assert ((before := await snapshot(client)).plans, before.plans_version) == ({}, "")
         write_plan(box.path, UID, 2, [{"lookups": 1}, {"lookups": 2}], {})
 
-        async def told():
+        async def plans_version():
             return (await snapshot(client)).plans_version
 
-        version = await until(told)
+        version = await until(plans_version)
         assert (await snapshot(client)).plans[UID].lookups == (1, 2)
         again = await snapshot(client, f"?plans={version}")
         assert (again.plans, again.plans_version) == ({}, version)
         write_plan(box.path, UID, 2, [{"lookups": 3}, {"lookups": 4}], {})
 
-        async def another():
+        async def changed_plan():
             return (await snapshot(client, f"?plans={version}")).plans
 
-        assert (await until(another))[UID].lookups == (3, 4)
+        assert (await until(changed_plan))[UID].lookups == (3, 4)
 
     ask(scenario)
 
 
-def test_plan_that_is_none_is_said_of_the_boxes_and_hides_no_rank(live, ask):
+def test_invalid_plan_is_reported_with_the_boxes_and_hides_no_rank(live, ask):
     live().path.with_name("plan.json").write_text("to be done")
 
     async def scenario(client):
-        async def said():
+        async def dropped():
             return (await sources(client)).get("boxes", {}).get("dropped")
 
-        (line,) = await until(said)
-        assert "plan.json is no plan" in line
+        (line,) = await until(dropped)
+        assert "plan.json is not a plan" in line
         report = await snapshot(client)
         assert (len(report.ranks), report.plans) == (1, {})
 

@@ -1,4 +1,4 @@
-"""How often a source is read: as often as it wants, as seldom as it costs."""
+"""Tests of how often a source is read, depending on its interval and its cost."""
 
 import itertools
 import time
@@ -12,7 +12,7 @@ from zmon.agent import poller
 
 @pytest.fixture
 def start(monkeypatch):
-    """Read a source every 10 ms, of which each reading takes so many seconds of processor time."""
+    """Read a source every 10 ms whose reads take `cpu_seconds` of CPU time each."""
     started = []
 
     def run(do, cpu_seconds):
@@ -28,43 +28,43 @@ def start(monkeypatch):
         each.stop()
 
 
-def test_cheap_source_is_read_as_often_as_it_wants(start):
+def test_cheap_source_is_read_at_its_interval(start):
     source = start(lambda: (), cpu_seconds=0.0)
     assert eventually(lambda: source.num_reads > 3, 5)
 
 
 @pytest.mark.parametrize("do", [lambda: (), fail])
-def test_dear_source_is_read_less_often_be_it_up_or_down(start, do):
-    """One second of every hundred."""
+def test_expensive_source_is_read_less_often_up_or_down(start, do):
+    """A source that takes one second is read every hundred seconds."""
     source = start(do, cpu_seconds=1.0)
     assert eventually(lambda: source.num_reads, 5)
     time.sleep(0.2)  # twenty times its interval
     assert source.num_reads == 1
 
 
-def test_dear_source_is_read_every_ten_seconds_at_least(start, monkeypatch):
-    """What it says must not grow old."""
+def test_expensive_source_is_read_every_ten_seconds_at_least(start, monkeypatch):
+    """Values must not grow old."""
     monkeypatch.setattr(poller, "LONGEST_PAUSE_SECONDS", 0.05)
     source = start(lambda: (), cpu_seconds=1.0)
     assert eventually(lambda: source.num_reads > 3, 5)
 
 
-def test_question_that_hangs_is_a_source_that_hangs():
-    asked = poller.Poller("boxes", FakeSource("boxes", "boxes", lambda: ()).read, 60.0, 0.05)
-    asked.start()
-    assert eventually(lambda: asked.status, 5)
-    asked.ask(lambda: time.sleep(1.0))
-    assert eventually(lambda: not asked.status.up, 5)
-    asked.stop()
+def test_question_that_hangs_marks_the_source_down():
+    boxes = poller.Poller("boxes", FakeSource("boxes", "boxes", lambda: ()).read, 60.0, 0.05)
+    boxes.start()
+    assert eventually(lambda: boxes.status, 5)
+    boxes.ask(lambda: time.sleep(1.0))
+    assert eventually(lambda: not boxes.status.up, 5)
+    boxes.stop()
 
 
-def test_question_that_ends_in_something_odd_ends_no_source():
+def test_question_that_raises_system_exit_does_not_end_the_thread():
     def odd():
         raise SystemExit(3)
 
-    asked = poller.Poller("boxes", FakeSource("boxes", "boxes", lambda: ()).read, 60.0, 5.0)
-    asked.start()
+    boxes = poller.Poller("boxes", FakeSource("boxes", "boxes", lambda: ()).read, 60.0, 5.0)
+    boxes.start()
     with pytest.raises(SystemExit):
-        asked.ask(odd).result(5)
-    assert asked.ask(lambda: 7).result(5) == 7
-    asked.stop()
+        boxes.ask(odd).result(5)
+    assert boxes.ask(lambda: 7).result(5) == 7
+    boxes.stop()

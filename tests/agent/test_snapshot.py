@@ -1,4 +1,4 @@
-"""Everything, for the hub: records once each and only for who asks."""
+"""Tests of `GET /api/v1/snapshot`: each record is sent once, and only on request."""
 
 import os
 
@@ -14,7 +14,7 @@ UID = IDENTITY.run_uid
 UIDS = {"old": "aa" * 16, "new": "bb" * 16}
 
 
-def test_snapshot_has_records_only_for_who_asks_and_each_once(live, ask):
+def test_snapshot_has_records_only_on_request_and_each_once(live, ask):
     box = live()
     box.clock.ns = -10_000_000_000  # these steps ended some seconds ago
     box.steps(10)
@@ -31,20 +31,20 @@ def test_snapshot_has_records_only_for_who_asks_and_each_once(live, ask):
         box.timeline.end_step()
         numbers = []
 
-        async def all_there():
+        async def last_record():
             nonlocal second
             second = await snapshot(client, f"?since={second.cursor}")
             numbers.extend(r.step for r in second.records[JOB][UID])
             return 14 in numbers
 
-        assert await until(all_there)
-        # steps 11 to 13 are on the clock of the past: they ended before the cursor, as no real step does
+        assert await until(last_record)
+        # by their clock, steps 11 to 13 ended before the cursor; no real step does
         assert numbers == [14]
 
     ask(scenario)
 
 
-def test_snapshot_is_of_one_job_where_that_is_asked_for(live, ask):
+def test_snapshot_is_of_one_job_on_request(live, ask):
     live()
     live(job_id="other")
 
@@ -56,7 +56,7 @@ def test_snapshot_is_of_one_job_where_that_is_asked_for(live, ask):
     ask(scenario)
 
 
-def test_last_steps_of_a_rank_are_no_more_than_asked_for_nor_than_the_agent_gives(live, ask):
+def test_last_steps_are_limited_by_the_request_and_by_the_agent(live, ask):
     box = live()
     box.clock.ns = -10_000_000_000  # these steps ended some seconds ago
     box.steps(10)
@@ -65,7 +65,7 @@ def test_last_steps_of_a_rank_are_no_more_than_asked_for_nor_than_the_agent_give
         report = await snapshot(client, "?since=0&last=3")
         assert [r.step for r in report.records[JOB][UID]] == [8, 9, 10]
         assert len((await snapshot(client, "?since=0&last=1000000")).records[JOB][UID]) == 5
-        # the last step began so long ago as its record says: both clocks are of one moment
+        # `time` and `monotonic` are of the same moment, so the start of the record converts to unix time
         (record,) = report.records[JOB][UID][-1:]
         began = report.time - (report.monotonic - record.start)
         assert 9.0 < report.time - began < 20.0
@@ -75,7 +75,7 @@ def test_last_steps_of_a_rank_are_no_more_than_asked_for_nor_than_the_agent_give
 
 @pytest.mark.parametrize("first", ["old", "new"])
 def test_records_of_a_restarted_rank_are_those_of_its_newest_start(live, ask, tmp_path_factory, first):
-    """An agent that is started after the restart finds the boxes of both, in any order."""
+    """An agent that starts after the restart reads the boxes of both starts, in any order."""
     made, elsewhere = {}, tmp_path_factory.mktemp("elsewhere")
     for name in (first, "new" if first == "old" else "old"):
         start = {"attempt": 0, "start_unix": 1e9} if name == "old" else {"attempt": 1, "start_unix": 2e9}
@@ -86,7 +86,7 @@ def test_records_of_a_restarted_rank_are_those_of_its_newest_start(live, ask, tm
     made["old"].process.end()
 
     async def scenario(client):
-        for number, name in enumerate(made):  # one after the other: so the agent finds them in this order
+        for number, name in enumerate(made):  # one after the other, so that the agent finds them in this order
             (elsewhere / name).rename(made[name].path.parent)
 
             async def appeared(number=number):
@@ -104,7 +104,7 @@ def test_records_of_a_restarted_rank_are_those_of_its_newest_start(live, ask, tm
     ["/api/v1/snapshot?since=x", "/api/v1/snapshot?since=nan", "/api/v1/snapshot?since=inf", "/api/v1/suspects?wait=x",
      "/api/v1/suspects?wait=nan"],
 )  # fmt: skip
-def test_number_that_is_none_is_a_bad_request_in_one_line(ask, path):
+def test_invalid_number_is_a_bad_request_in_one_line(ask, path):
     async def scenario(client):
         async with client.get(path, timeout=aiohttp.ClientTimeout(total=2)) as answer:
             assert answer.status == 400
@@ -113,8 +113,8 @@ def test_number_that_is_none_is_a_bad_request_in_one_line(ask, path):
     ask(scenario)
 
 
-def test_asking_for_what_is_new_does_not_read_what_is_old(live, ask, monkeypatch):
-    """The hub asks up to four times a second; reading a thousand records of every rank each time takes a core."""
+def test_request_for_new_records_does_not_read_old_ones(live, ask, monkeypatch):
+    """The hub asks up to four times a second; a thousand records of every rank each time would take a core."""
     box = live()
     box.clock.ns = -60_000_000_000
     box.steps(1500)
@@ -139,6 +139,6 @@ def test_leases_are_those_of_the_site(live, ask):
     live()
 
     async def scenario(client):
-        assert (await snapshot(client)).ranks[0].lease_seconds == 7200.0  # it has just begun
+        assert (await snapshot(client)).ranks[0].lease_seconds == 7200.0  # it is still in `init`
 
     ask(scenario, leases=Leases(init_seconds=7200.0))

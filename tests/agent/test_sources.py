@@ -1,4 +1,4 @@
-"""What a source reads is on the page, in the snapshot and in the hub's window without a line more than its own."""
+"""Tests that the value of any source reaches /metrics, the snapshot and the hub's window without further code."""
 
 from dataclasses import fields, make_dataclass
 
@@ -27,7 +27,7 @@ def test_each_part_of_a_sample_has_one_source():
 
 @pytest.mark.parametrize("part", PARTS)
 def test_each_part_of_a_sample_reaches_the_hubs_window_then_and_now(part):
-    """What counters did is told by both; a part that is dropped on the way is a metric lost without a word."""
+    """Rates need both; a part that is dropped on the way would be a metric lost silently."""
     link = AgentLink("http://node-a:9780")
     link.heard(agent_report(rank_state(0), sample=FULL_HOST))
     window = link.window()
@@ -35,8 +35,8 @@ def test_each_part_of_a_sample_reaches_the_hubs_window_then_and_now(part):
     assert getattr(window.before, part) == getattr(FULL_HOST, part)
 
 
-def test_new_source_takes_a_field_its_reading_and_a_line_to_register(monkeypatch, ask):
-    """Its metric is a line of the table of names more."""
+def test_new_source_needs_a_field_a_read_method_and_a_line_to_register(monkeypatch, ask):
+    """Its metric needs one more line in the table of names."""
     fans = Subject(("host", "fan"), lambda sample: sample.fans or (), lambda fan: (fan.name,))
     monkeypatch.setitem(SPECS, "zmon_fan_speed_ratio", fans.gauge("Speed.", lambda fan: fan.speed_ratio))
     monkeypatch.setattr("zmon.agent.HostSample", WithFans)
@@ -48,8 +48,8 @@ def test_new_source_takes_a_field_its_reading_and_a_line_to_register(monkeypatch
 
         assert await until(shown)
         async with client.get("/api/v1/snapshot") as answer:
-            told = msgspec.json.decode(await answer.read())["sample"]["fans"]
-        assert told == [{"name": "front", "speed_ratio": 0.5}]
+            fans_answer = msgspec.json.decode(await answer.read())["sample"]["fans"]
+        assert fans_answer == [{"name": "front", "speed_ratio": 0.5}]
 
     ask(scenario, [source])
     link = AgentLink("http://node-a:9780")
@@ -57,8 +57,8 @@ def test_new_source_takes_a_field_its_reading_and_a_line_to_register(monkeypatch
     assert link.window().before.fans == link.window().now.fans == (Fan("front", 0.5),)
 
 
-def test_source_that_hub_and_agent_do_not_share_is_left_out_by_the_older_one():
-    """A newer agent's snapshot holds a part more: the hub reads the rest."""
+def test_older_hub_ignores_a_source_that_it_does_not_know():
+    """The snapshot of a newer agent has one more part; the hub reads the others."""
     newer = msgspec.json.encode(agent_report(rank_state(0), sample=WithFans(nics=(), fans=(Fan("front", 0.5),))))
     report = msgspec.json.decode(newer, type=type(agent_report()))
     assert report.sample == HostSample(nics=())

@@ -1,4 +1,4 @@
-"""Where a process is in its Python code, read from outside, or one line why that cannot be read."""
+"""Tests of Python stacks read with py-spy, or the reason in one line."""
 
 import asyncio
 import subprocess
@@ -12,7 +12,7 @@ from zmon.agent import stacks
 
 @pytest.fixture
 def process():
-    """One that holds its interpreter lock for as long as the test lasts."""
+    """Start a process that holds its interpreter lock for the whole test."""
     code = "import ctypes\ndef guilty_line(): ctypes.PyDLL(None).sleep(60)\nprint(1, flush=True)\nguilty_line()"
     started = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
     assert started.stdout is not None
@@ -24,8 +24,8 @@ def process():
 
 
 def read(pid, command=stacks.PY_SPY):
-    told, why_not = asyncio.run(stacks.read(pid, command))
-    return told and told.decode(), why_not
+    stack, reason = asyncio.run(stacks.read(pid, command))
+    return stack and stack.decode(), reason
 
 
 def test_line_of_a_process_that_holds_its_interpreter_lock_is_read(process):
@@ -33,47 +33,47 @@ def test_line_of_a_process_that_holds_its_interpreter_lock_is_read(process):
     assert read(process.pid)[1] is None
 
 
-def test_command_line_stays_where_it_is(process, tmp_path):
-    """Tokens are passed on it, and findings are read by many. It may have any number of lines."""
-    told, _ = read(process.pid)
-    assert told.startswith("Python v3")
-    assert "ctypes" not in told
-    says = tmp_path / "py-spy"
-    says.write_text(
+def test_command_line_is_cut_off(process, tmp_path):
+    """It may hold tokens, and many people read findings. It may have any number of lines."""
+    stack, _ = read(process.pid)
+    assert stack.startswith("Python v3")
+    assert "ctypes" not in stack
+    script = tmp_path / "py-spy"
+    script.write_text(
         "#!/bin/sh\nprintf 'Process 7: python -c x\\nPython v3 --token=SECRET\\nPython v3.11.7 (/p)\\n\\nThread 7'\n"
     )
-    says.chmod(0o755)
-    assert read(7, str(says)) == ("Python v3.11.7 (/p)\n\nThread 7", None)
-    says.write_text('#!/bin/sh\necho \'{"command": "python --token=SECRET"}\'\n')
-    told, why_not = read(7, str(says))
-    assert told is None
-    assert why_not.startswith("py-spy's answer is not understood")
+    script.chmod(0o755)
+    assert read(7, str(script)) == ("Python v3.11.7 (/p)\n\nThread 7", None)
+    script.write_text('#!/bin/sh\necho \'{"command": "python --token=SECRET"}\'\n')
+    stack, reason = read(7, str(script))
+    assert stack is None
+    assert reason.startswith("py-spy's answer has an unknown format")
 
 
-def test_process_goes_on_while_it_is_read(process):
+def test_process_is_not_stopped_for_the_read(process):
     read(process.pid)
     with open(f"/proc/{process.pid}/stat") as stat:  # noqa: PTH123
         assert stat.read().split()[2] not in "Tt"
 
 
 @pytest.mark.parametrize(
-    ("pid", "command", "said"),
+    ("pid", "command", "expected"),
     [
         (1, None, "py-spy is not installed"),
-        (0, stacks.PY_SPY, "not seen from here"),
+        (0, stacks.PY_SPY, "in another PID namespace"),
         (2**22 + 1, stacks.PY_SPY, "py-spy cannot read it"),
         (1, "/nowhere/py-spy", "cannot run /nowhere/py-spy: No such file"),
         (1, "/bin/true", "py-spy cannot read it"),
     ],
 )
-def test_stack_that_cannot_be_read_is_one_line_why(pid, command, said):
-    told, why_not = read(pid, command)
-    assert told is None
-    assert said in why_not
-    assert "\n" not in why_not
+def test_stack_that_cannot_be_read_has_the_reason_in_one_line(pid, command, expected):
+    stack, reason = read(pid, command)
+    assert stack is None
+    assert expected in reason
+    assert "\n" not in reason
 
 
-def test_reader_that_never_ends_is_ended(tmp_path, monkeypatch):
+def test_py_spy_that_hangs_is_killed(tmp_path, monkeypatch):
     hangs = tmp_path / "py-spy"
     hangs.write_text("#!/bin/sh\nexec sleep 60\n")
     hangs.chmod(0o755)

@@ -1,4 +1,4 @@
-"""The step log is a source like others: it writes, fails and recovers by itself."""
+"""Tests of the step log: it is a source like others, and writes, fails and recovers independently."""
 
 import shutil
 
@@ -8,12 +8,12 @@ from zmon.steplog import read_runs
 
 
 def steps_of(data):
-    """Step numbers by rank, as they are on disk."""
+    """Return the step numbers on disk, by rank."""
     runs, _ = read_runs(data / "steps" / JOB)
     return {run.run.rank: [record.step for _, record, _ in run.steps()] for run in runs}
 
 
-def test_steps_of_a_rank_are_on_disk_even_if_it_ended_just_now(live, ask, tmp_path_factory):
+def test_last_steps_of_a_rank_that_just_ended_are_written(live, ask, tmp_path_factory):
     data = tmp_path_factory.mktemp("data")
     box = live()
     box.steps(3)
@@ -32,15 +32,15 @@ def test_steps_of_a_rank_are_on_disk_even_if_it_ended_just_now(live, ask, tmp_pa
     ask(scenario, data_dir=data, log_interval_seconds=0.05)
 
 
-def test_log_that_cannot_be_written_is_down_and_stops_nothing_else(live, ask, tmp_path_factory):
+def test_log_that_cannot_be_written_is_down_and_affects_nothing_else(live, ask, tmp_path_factory):
     data = tmp_path_factory.mktemp("data")
     (data / "steps").write_text("in the way")
     live().steps(3)
 
     async def scenario(client):
         async def is_up(wanted):
-            found = await sources(client)
-            return "steps" in found and found["steps"]["up"] is wanted
+            statuses = await sources(client)
+            return "steps" in statuses and statuses["steps"]["up"] is wanted
 
         assert (await snapshot(client)).ranks
         assert await until(lambda: is_up(False))
@@ -56,7 +56,7 @@ def test_log_that_cannot_be_written_is_down_and_stops_nothing_else(live, ask, tm
     ask(scenario, data_dir=data, log_interval_seconds=0.05)
 
 
-def test_log_that_is_left_off_writes_nothing(live, ask, tmp_path_factory):
+def test_log_that_is_switched_off_writes_nothing(live, ask, tmp_path_factory):
     data = tmp_path_factory.mktemp("data")
     live().steps(3)
 
@@ -68,16 +68,16 @@ def test_log_that_is_left_off_writes_nothing(live, ask, tmp_path_factory):
     assert list(data.iterdir()) == []
 
 
-def test_steps_done_since_it_last_wrote_are_written_when_the_agent_ends(live, ask, tmp_path_factory):
+def test_steps_since_the_last_append_are_written_when_the_agent_ends(live, ask, tmp_path_factory):
     data = tmp_path_factory.mktemp("data")
     box = live()
     box.steps(3)
 
     async def scenario(client):
-        async def begun():
+        async def started():
             return "steps" in await sources(client) and (await snapshot(client)).ranks
 
-        assert await until(begun)
+        assert await until(started)
         box.steps(4)
 
     ask(scenario, data_dir=data, log_interval_seconds=1000.0)

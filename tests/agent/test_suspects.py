@@ -1,4 +1,4 @@
-"""The long poll: at once on a suspicion, at its timeout when all is well."""
+"""Tests of the long poll: it answers at once if there is a suspect, else at its timeout."""
 
 import asyncio
 import os
@@ -9,7 +9,7 @@ from tests.agent.asking import get, until
 from tests.build import JOB
 
 
-def test_long_poll_returns_at_once_on_a_suspicion(live, ask):
+def test_long_poll_returns_at_once_on_a_new_suspect(live, ask):
     box = live()
     box.steps(3)
 
@@ -19,17 +19,17 @@ def test_long_poll_returns_at_once_on_a_suspicion(live, ask):
         waiting = asyncio.create_task(get(client, f"/api/v1/suspects?wait=30&since={quiet['version']}"))
         await asyncio.sleep(0.2)
         assert not waiting.done()
-        struck = time.monotonic()
+        stopped_at = time.monotonic()
         os.kill(box.process.pid, signal.SIGSTOP)
         answer = await waiting
-        assert time.monotonic() - struck < 2.0
+        assert time.monotonic() - stopped_at < 2.0
         assert answer["suspects"] == [{"job_id": JOB, "rank": 0, "reason": "stopped"}]
         assert answer["version"] != quiet["version"]
 
     ask(scenario)
 
 
-def test_long_poll_without_a_version_returns_a_suspicion_that_stands(live, ask):
+def test_long_poll_without_a_version_returns_current_suspects(live, ask):
     box = live()
     os.kill(box.process.pid, signal.SIGSTOP)
 
@@ -45,7 +45,7 @@ def test_long_poll_without_a_version_returns_a_suspicion_that_stands(live, ask):
     ask(scenario)
 
 
-def test_long_poll_returns_at_its_timeout_when_all_is_well(live, ask):
+def test_long_poll_returns_at_its_timeout_without_suspects(live, ask):
     live().steps(3)
 
     async def scenario(client):
@@ -66,7 +66,7 @@ def test_long_poll_waits_no_longer_than_the_agent_allows(ask):
     ask(scenario, max_wait_seconds=0.2)
 
 
-def test_long_poll_tells_a_suspicion_that_is_lifted(live, ask):
+def test_long_poll_answers_when_a_suspect_recovers(live, ask):
     box = live()
     box.steps(3)
     os.kill(box.process.pid, signal.SIGSTOP)
@@ -76,9 +76,9 @@ def test_long_poll_tells_a_suspicion_that_is_lifted(live, ask):
             answer = await get(client, "/api/v1/suspects?wait=0")
             return answer if answer["suspects"] else None
 
-        seen = await until(suspected)
+        before = await until(suspected)
         os.kill(box.process.pid, signal.SIGCONT)
-        lifted = await get(client, f"/api/v1/suspects?wait=10&since={seen['version']}")
-        assert lifted["suspects"] == []
+        after = await get(client, f"/api/v1/suspects?wait=10&since={before['version']}")
+        assert after["suspects"] == []
 
     ask(scenario)

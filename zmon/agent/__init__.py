@@ -1,8 +1,8 @@
-"""What goes on on this node: reads the boxes and the hardware, suspects at once, answers whoever asks.
+"""The agent of a node: it reads the black boxes and the hardware, reports suspects at once, and answers over HTTP.
 
-It needs nothing from the job's code, lives on when a source dies, and never reports a guess: what a source said is
-shown while it answers, and nothing in its place when it does not. While the boxes themselves cannot be looked at the
-snapshot is refused: the hub then knows that these ranks are unwatched, instead of taking them for gone.
+The agent needs nothing from the job's code, keeps running when a source fails, and never reports a guess: the values
+of a source are shown only while it answers. While the boxes cannot be read, the agent refuses the snapshot. The hub
+then knows that these ranks are unwatched, and does not take them for gone.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from zmon import metrics
 from zmon.agent.config import AgentConfig
 from zmon.agent.devices import Devices
 from zmon.agent.exported import exported
-from zmon.agent.poller import Poller, news
-from zmon.agent.rank_evidence import LastLines, rank_evidence, whereabouts
-from zmon.agent.snapshot import RanksAtLook, Selection, ranks_at_look
+from zmon.agent.poller import Poller, change_line
+from zmon.agent.rank_evidence import StderrTails, locate_rank, rank_evidence
+from zmon.agent.snapshot import NodeRanks, node_ranks
 from zmon.agent.sources import Reading, Source, all_sources
 from zmon.agent.sources.boxes import Boxes
 from zmon.agent.sources.stderr import StderrSource
@@ -51,21 +51,21 @@ from zmon.web.server import Refusal, route
 log = logging.getLogger("zmon.agent")
 
 T = TypeVar("T")
-_STEPS = "steps"
-_LAST_WORDS_SECONDS = 1.0
+_STEPS = "steps"  # the step log, by the name that --without takes
+_FINAL_APPEND_SECONDS = 1.0  # for the last append to the step log: a disk may hang
 
 
 class Agent:
-    """The state of one node's agent."""
+    """One node's agent: its pollers, its suspects, and the handlers of its HTTP endpoints."""
 
     def __init__(self, config: AgentConfig, sources: tuple[Source, ...] | None = None) -> None:
         self._config = config
         self._boxes = Boxes(config.box_dir, config.host, config.leases)
-        self._looks = Poller(
-            "boxes", self._boxes.read, config.look_interval_seconds, config.look_timeout_seconds, self._heard
+        self._box_poller = Poller(
+            "boxes", self._boxes.read, config.look_interval_seconds, config.look_timeout_seconds, self._on_scan
         )
-        found = all_sources(self._pids) if sources is None else sources
-        config.check_names([*(source.name for source in found), StderrSource.name, _STEPS])
+        hardware = all_sources(self._pids) if sources is None else sources
+        config.check_names([*(source.name for source in hardware), StderrSource.name, _STEPS])
         self._sources = {
             source.field: Poller(
                 source.name,
@@ -74,23 +74,23 @@ class Agent:
                 config.source_timeout_seconds,
                 core_ratio=config.source_core_ratio,
             )
-            for source in found
+            for source in hardware
             if source.name not in config.without
         }
-        self._watches = [self._looks, *self._sources.values()]
-        self._last_lines: LastLines | None = None
+        self._pollers = [self._box_poller, *self._sources.values()]
+        self._stderr: StderrTails | None = None
         if StderrSource.name not in config.without:
-            self._last_lines = LastLines(self._boxes.runs, config.source_timeout_seconds)
-            self._watches.append(self._last_lines.watch)
-        self._logging: Poller | None = None
+            self._stderr = StderrTails(self._boxes.runs, config.source_timeout_seconds)
+            self._pollers.append(self._stderr.poller)
+        self._step_log: Poller | None = None
         if config.data_dir is not None and _STEPS not in config.without:
             steps = StepLog(config.data_dir / FOLDER, config.host)
 
             def append() -> Reading:
                 return Reading(None, steps.append(self._boxes.files()))
 
-            self._logging = Poller(_STEPS, append, config.log_interval_seconds, config.source_timeout_seconds)
-            self._watches.append(self._logging)
+            self._step_log = Poller(_STEPS, append, config.log_interval_seconds, config.source_timeout_seconds)
+            self._pollers.append(self._step_log)
         self._devices = Devices()
         self._suspects: frozenset[Suspicion] = frozenset()
         self._suspects_version = 0
@@ -98,15 +98,15 @@ class Agent:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._process = psutil.Process()
 
-    # -- what the sources say --------------------------------------------------------------------------
+    # -- sources ---------------------------------------------------------------------------------------
 
-    def _heard(self, suspects: frozenset[Suspicion]) -> None:
-        """Called by the thread that looks."""
+    def _on_scan(self, suspects: frozenset[Suspicion]) -> None:
+        """Hand changed suspects to the event loop. Called by the thread that scans the boxes."""
         if suspects != self._suspects and self._loop is not None:
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
-                self._loop.call_soon_threadsafe(self._suspect, suspects)
+            with contextlib.suppress(RuntimeError):  # the loop is closed: no request waits any more
+                self._loop.call_soon_threadsafe(self._set_suspects, suspects)
 
-    def _suspect(self, suspects: frozenset[Suspicion]) -> None:
+    def _set_suspects(self, suspects: frozenset[Suspicion]) -> None:
         if suspects != self._suspects:
             self._suspects = suspects
             self._suspects_version += 1
@@ -114,26 +114,29 @@ class Agent:
             self._suspects_changed = asyncio.Event()
 
     def _pids(self) -> dict[int, tuple[str, int]]:
-        """Of the ranks, for the sources; none while nobody looks whether they live, for a pid may be another's then."""
-        return {} if self._blindness() else self._boxes.pids()
+        """Return job id and rank by pid, for the sources.
+
+        Empty while the boxes cannot be read: a rank may have ended unnoticed, and its pid may be another process's.
+        """
+        return {} if self._box_failure() else self._boxes.pids()
 
     def statuses(self) -> tuple[SourceStatus, ...]:
-        """How each source is doing that has been read, or should have been by now."""
-        return tuple(status for watch in self._watches if (status := watch.status))
+        """Return the status of each source that has been read, or should have been by now."""
+        return tuple(status for poller in self._pollers if (status := poller.status))
 
-    def _blindness(self) -> Unreachable | None:
-        """Why the boxes cannot be looked at, if they cannot."""
-        status = self._looks.status
+    def _box_failure(self) -> Unreachable | None:
+        """Return the reason why the boxes cannot be read, or None if they can."""
+        status = self._box_poller.status
         return None if status is None or status.up else self._unreachable(status.error or "")
 
-    def _unreachable(self, why: str) -> Unreachable:
-        return Unreachable(f"cannot look at the boxes in {self._config.box_dir}", why)
+    def _unreachable(self, reason: str) -> Unreachable:
+        return Unreachable(f"cannot read the boxes in {self._config.box_dir}", reason)
 
     async def _ask_boxes(self, question: Callable[[], T]) -> T:
-        """Have a question answered by the thread that looks. Raises Unreachable while the boxes cannot be looked at."""
-        if blindness := self._blindness():
-            raise blindness
-        answer = asyncio.wrap_future(self._looks.ask(question))
+        """Call a function in the thread that scans the boxes. Raises Unreachable while they cannot be read."""
+        if failure := self._box_failure():
+            raise failure
+        answer = asyncio.wrap_future(self._box_poller.ask(question))
         try:
             async with asyncio.timeout(self._config.answer_seconds):
                 return await answer
@@ -142,37 +145,40 @@ class Agent:
 
     # -- answers ---------------------------------------------------------------------------------------
 
-    def _report(self, seen: RanksAtLook) -> AgentReport:
-        sample = HostSample(**{field: watch.value for field, watch in self._sources.items()})
+    def _report(self, node: NodeRanks) -> AgentReport:
+        sample = HostSample(**{field: poller.value for field, poller in self._sources.items()})
         return AgentReport(
             host=self._config.host,
             time=time.time(),
             monotonic=time.monotonic(),
             version=zmon.__version__,
             box_dir=str(self._config.box_dir),
-            ranks=self._devices.add(seen.ranks, sample.gpus or ()),
+            ranks=self._devices.add(node.ranks, sample.gpus or ()),
             sample=sample,
             sources=self.statuses(),
-            records=dict(seen.records),
-            cursor=seen.cursor,
-            plans=dict(seen.plans),
-            plans_version=seen.plans_version,
+            records=dict(node.records),
+            cursor=node.cursor,
+            plans=dict(node.plans),
+            plans_version=node.plans_version,
             leases=changed(self._config.leases, "leases"),
         )
 
-    async def report(self, asked: Selection) -> AgentReport:
-        """Everything as of the last look, steps only for those who ask. Raises Unreachable while nobody can look."""
+    async def report(self, request: SnapshotRequest) -> AgentReport:
+        """Return ranks and hardware as of the last scan. Raises Unreachable while the boxes cannot be read."""
         return self._report(
-            await self._ask_boxes(lambda: ranks_at_look(self._boxes, asked, self._config.max_records_per_rank))
+            await self._ask_boxes(lambda: node_ranks(self._boxes, request, self._config.max_records_per_rank))
         )
 
     async def page(self) -> bytes:
-        """/metrics: the newest attempt of each job, until a little after its end; no rank that nobody looks at."""
+        """Return the page of /metrics: the newest attempt of each job, until shortly after its end.
+
+        The page shows no rank while the boxes cannot be read.
+        """
         try:
-            report = await self.report(Selection())
+            report = await self.report(SnapshotRequest())
             self._devices.keep(state.run_uid for state in report.ranks)
         except Unreachable:
-            report = self._report(RanksAtLook(0))
+            report = self._report(NodeRanks(0))
         cpu = self._process.cpu_times()
         return metrics.agent_page(
             replace(report, ranks=tuple(exported(report.ranks))),
@@ -183,61 +189,56 @@ class Agent:
     async def suspects(self, request: SuspectsRequest) -> Suspects:
         """Answer when the suspects differ from those of version `since`, or after `wait` seconds."""
         wait, since = min(request.wait, self._config.max_wait_seconds), request.since
-        if blindness := self._blindness():
-            raise Refusal(503, str(blindness))
+        if failure := self._box_failure():
+            raise Refusal(503, str(failure))
         if since < 0 and self._suspects:
             wait = 0
-        known = self._suspects_version if since < 0 else since
+        previous = self._suspects_version if since < 0 else since
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(wait):
-                while self._suspects_version == known:
+                while self._suspects_version == previous:
                     await self._suspects_changed.wait()
         suspects = sorted(self._suspects, key=lambda suspicion: (suspicion.job_id, suspicion.rank))
         return Suspects(self._suspects_version, suspects)
 
     async def snapshot(self, request: SnapshotRequest) -> AgentReport:
-        """Everything, for the hub."""
-        asked = Selection(
-            since=request.since if request.since >= 0 else None,
-            job_id=request.job_id,
-            about=request.about if request.about > 0 else None,
-            last=request.last if request.last > 0 else None,
-            plans=request.plans,
-        )
+        """Answer with every rank and the hardware of this node, and the records that the request selects."""
         try:
-            return await self.report(asked)
+            return await self.report(request)
         except Unreachable as error:
             raise Refusal(503, str(error)) from error
 
     async def evidence(self, request: EvidenceRequest) -> RankEvidence:
-        """What one rank of this node is stuck in, dead or alive."""
+        """Answer with stacks, collectives in flight and the end of stderr of one rank, dead or alive."""
         job_id, rank = request.job_id, request.rank
         try:
-            where = await self._ask_boxes(lambda: whereabouts(self._boxes, job_id, rank, request.run))
+            target = await self._ask_boxes(lambda: locate_rank(self._boxes, job_id, rank, request.run))
         except Unreachable as error:
             raise Refusal(503, str(error)) from error
-        if where is None:
-            raise Refusal(404, f"no rank {rank} of job {job_id} on this node: zmon status lists what is there")
-        return RankEvidence(job_id, int(rank), **await rank_evidence(where, self._last_lines, request.stacks))
+        if target is None:
+            raise Refusal(404, f"no rank {rank} of job {job_id} on this node: zmon status lists jobs and ranks")
+        return RankEvidence(job_id, int(rank), **await rank_evidence(target, self._stderr, request.stacks))
 
     async def get_metrics(self, request: web.Request) -> web.Response:
-        """For Prometheus."""
+        """Answer a scrape by Prometheus."""
         return web.Response(body=await self.page(), headers={"Content-Type": metrics.CONTENT_TYPE})
 
     async def health(self, request: AgentHealthRequest) -> AgentHealth:
-        """Whether the boxes are looked at; who is down and since when, and what each source leaves out, damaged boxes
-        for instance."""
-        boxes = self._looks.status
+        """Answer with the state of all sources: which are down, since when, and what each one leaves out.
+
+        The agent is healthy while it can read the boxes.
+        """
+        boxes = self._box_poller.status
         healthy = boxes is not None and boxes.up
         down = [
-            SourceDown(watch.name, watch.down_since, status.error)
-            for watch in self._watches
-            if watch.down_since and (status := watch.status)
+            SourceDown(poller.name, poller.down_since, status.error)
+            for poller in self._pollers
+            if poller.down_since and (status := poller.status)
         ]
         return AgentHealth(healthy, self._config.host, down, self.statuses(), changed(self._config.leases, "leases"))
 
     def app(self) -> web.Application:
-        """The HTTP door, with the sources being read behind it."""
+        """Return the HTTP application; the sources are read while it runs."""
         app = web.Application()
         app.add_routes(
             [
@@ -253,26 +254,26 @@ class Agent:
 
     async def _run(self, app: web.Application) -> Any:
         self._loop = asyncio.get_running_loop()
-        for watch in self._watches:
-            watch.start()
-        telling = asyncio.create_task(self._tell())
+        for poller in self._pollers:
+            poller.start()
+        logging_task = asyncio.create_task(self._log_changes())
         yield
-        telling.cancel()
-        if self._logging is not None:  # what was done since it last wrote; not for long, a disk may hang
+        logging_task.cancel()
+        if self._step_log is not None:  # append the steps since the last append
             with contextlib.suppress(Exception):
-                async with asyncio.timeout(_LAST_WORDS_SECONDS):
-                    await asyncio.wrap_future(self._logging.ask(self._logging.read))
-        for watch in self._watches:
-            watch.stop()
+                async with asyncio.timeout(_FINAL_APPEND_SECONDS):
+                    await asyncio.wrap_future(self._step_log.ask(self._step_log.read))
+        for poller in self._pollers:
+            poller.stop()
 
-    async def _tell(self) -> None:
-        """Say in the log what changes."""
-        told: dict[str, SourceStatus] = {}
+    async def _log_changes(self) -> None:
+        """Log each change in the status of a source."""
+        logged: dict[str, SourceStatus] = {}
         while True:
             for status in self.statuses():
-                if line := news(told.get(status.name), status):
+                if line := change_line(logged.get(status.name), status):
                     log.log(logging.INFO if status.absent else logging.WARNING, "%s", line)
-                told[status.name] = status
+                logged[status.name] = status
             await asyncio.sleep(1)
 
 

@@ -1,4 +1,4 @@
-"""What an agent is told when it starts."""
+"""The configuration of an agent."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from zmon.job.lease import Leases
 
 @dataclass(frozen=True)
 class AgentConfig:
-    """Flags of `zmon agent`."""
+    """The options of `zmon agent`, its intervals and its limits."""
 
     box_dir: Path
     host: str
-    data_dir: Path | None = None  # where the step log goes; None: there is none
-    without: frozenset[str] = frozenset()  # sources that are left off
+    data_dir: Path | None = None  # folder of the step log; None: no step log
+    without: frozenset[str] = frozenset()  # names of sources that are switched off
     leases: Leases = field(default_factory=Leases)
-    look_interval_seconds: float = 0.1
-    look_timeout_seconds: float = 2.0
-    source_timeout_seconds: float = 5.0  # a source that hangs is marked down and left alone
-    source_core_ratio: float = 0.01  # with tens of thousands of connections or devices it is read less often
-    log_interval_seconds: float = 2.0
-    answer_seconds: float = 1.0  # how long who asks waits for a look that goes on
-    max_wait_seconds: float = 60.0  # of a long poll
+    look_interval_seconds: float = 0.1  # between two scans of the boxes
+    look_timeout_seconds: float = 2.0  # after it the boxes count as unreadable
+    source_timeout_seconds: float = 5.0  # after it a source is marked down; its thread is left alone
+    source_core_ratio: float = 0.01  # a source that needs more of a core is read less often
+    log_interval_seconds: float = 2.0  # between two appends to the step log
+    answer_seconds: float = 1.0  # how long a request waits for a scan in progress
+    max_wait_seconds: float = 60.0  # upper limit of a long poll
     max_records_per_rank: int = 1024  # in one answer: about 20 s of 20 ms steps
 
     def check_names(self, names: Sequence[str]) -> None:
-        """Whether all sources to leave off are among these. Raises UsageError."""
+        """Raise UsageError if `without` names a source that is not among these names."""
         unknown = ", ".join(sorted(self.without - set(names)))
         if unknown:
-            there_are = f"there are {', '.join(names)}"
-            raise UsageError(f"no source is called {unknown}", there_are, "name those with --without")
+            sources = f"the sources are {', '.join(names)}"
+            raise UsageError(f"no source is called {unknown}", sources, "correct the names in --without")

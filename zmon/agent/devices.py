@@ -1,7 +1,7 @@
-"""On which card does a rank compute, where its box does not say?
+"""The GPU of each rank, for ranks whose box does not name it.
 
-The driver knows which processes use which card. What it said once holds: a rank stays on its card, and when the card is
-lost the driver knows no more.
+The driver knows which processes use which GPU. One answer is enough: a rank stays on its GPU, and once a GPU is lost,
+the driver no longer lists its processes.
 """
 
 from __future__ import annotations
@@ -12,29 +12,32 @@ from dataclasses import replace
 from zmon.schema.host import GpuSample
 from zmon.schema.rank import RankState
 
-_UUIDS = ("GPU-", "MIG-")  # what NVML's begin with
+_UUIDS = ("GPU-", "MIG-")  # prefixes of NVML's UUIDs
 
 
 class Devices:
-    """The cards of the ranks that there are."""
+    """The GPU of each rank, remembered by run uid."""
 
     def __init__(self) -> None:
-        self._known: dict[str, str] = {}  # UUID by the rank's run
+        self._uuids: dict[str, str] = {}  # GPU UUID by run uid
 
     def add(self, ranks: Sequence[tuple[RankState, int]], gpus: Iterable[GpuSample]) -> tuple[RankState, ...]:
-        """The ranks, given with their pids as seen from here, with their cards' UUIDs as far as they are known."""
-        cards = [gpu for gpu in gpus if not gpu.mig]  # a split card tells its instances' processes, too
+        """Return the states with the UUIDs of their GPUs, where those are known.
+
+        `ranks` has each state with its pid in this PID namespace; 0 if it has none.
+        """
+        devices = [gpu for gpu in gpus if not gpu.mig]  # a GPU in MIG mode lists the processes of its instances, too
         for state, pid in ranks:
-            uuids = {gpu.uuid for gpu in cards if pid and pid in gpu.pids}
-            if len(uuids) == 1:  # on several it is on no one card
-                self._known[state.run_uid] = uuids.pop()
+            uuids = {gpu.uuid for gpu in devices if pid and pid in gpu.pids}
+            if len(uuids) == 1:  # a rank on several GPUs has no single device
+                self._uuids[state.run_uid] = uuids.pop()
         return tuple(self._with_device(state) for state, _ in ranks)
 
     def keep(self, run_uids: Iterable[str]) -> None:
-        """Forget all other ranks."""
-        self._known = {uid: self._known[uid] for uid in run_uids if uid in self._known}
+        """Forget all ranks but these."""
+        self._uuids = {uid: self._uuids[uid] for uid in run_uids if uid in self._uuids}
 
     def _with_device(self, state: RankState) -> RankState:
         if state.device.startswith(_UUIDS):
             return state
-        return replace(state, device=self._known.get(state.run_uid, state.device))
+        return replace(state, device=self._uuids.get(state.run_uid, state.device))

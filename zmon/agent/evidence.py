@@ -1,6 +1,7 @@
-"""What a suspected rank is stuck in: read from outside, asked of torch's worker server and the kernel.
+"""Collect evidence about a suspected rank: Python stacks, collectives in flight, and the kernel's wait channel.
 
-The answers are evidence for a person; where the rank cannot give them (stopped, gone, an older torch) that is said.
+It comes from py-spy, torch's worker server and /proc, and is meant for people. Where a rank cannot give it (stopped,
+gone, an older torch), the reason takes its place.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ TIMEOUT_SECONDS = 2.0
 MAX_STACK_BYTES = 16384
 MAX_RECORD_BYTES = 16 << 20  # 2,000 entries, torch's default, are 1 MB
 _NO_SERVER = "the job has no worker server (torch < 2.9?)"
-_ABSENT = "this torch does not tell"
-_RECORDS = ("fr_trace_json", "dump_nccl_trace_json")  # gloo's and whoever's; NCCL's own, where torch is built with it
-
+_ABSENT = "this torch does not offer it"
+# Flight records of gloo and other backends, and NCCL's own where torch is built with it.
+_RECORDS = ("fr_trace_json", "dump_nccl_trace_json")
 
 GONE = {
     **dict.fromkeys(("pid", "wchan", "stack", "flight")),
@@ -33,12 +34,12 @@ GONE = {
 async def gather(
     pid: int, socket: Path, proc: Path = Path("/proc"), stacks: bool = True, py_spy: str | None = PY_SPY
 ) -> dict[str, Any]:
-    """`wchan` (where the kernel holds it), `stack` (Python stacks), `flight` (operations in flight, flight.Flight).
+    """Return `wchan` (the kernel function it waits in), `stack` (Python stacks) and `flight` (a `Flight`).
 
-    None where one is not to be had, with the reason in `stack_error` and `flight_error`; the latter beside a record
-    says which part of it is missing.
+    A value that cannot be had is None, with the reason in `stack_error` or `flight_error`. A `flight_error` beside a
+    record names the part of it that is missing.
     """
-    stack, record = await asyncio.gather(_stacks(pid, socket, py_spy) if stacks else _not_wanted(), _flight(socket))
+    stack, record = await asyncio.gather(_stacks(pid, socket, py_spy) if stacks else _not_requested(), _flight(socket))
     return {
         "pid": pid,
         "wchan": _wchan(pid, proc),
@@ -49,23 +50,23 @@ async def gather(
     }
 
 
-async def _not_wanted() -> tuple[None, str]:
-    return None, "nobody asked for it"
+async def _not_requested() -> tuple[None, str]:
+    return None, "not requested"
 
 
 async def _stacks(pid: int, socket: Path, py_spy: str | None) -> tuple[str | None, str | None]:
-    told, why_not = await read(pid, py_spy)
-    if told is None:
-        # The handler takes that lock (torch/csrc/distributed/c10d/control_plane/PythonHandlers.cpp).
-        lock = "stopped, or in a native call that holds the interpreter lock"
-        told, error = await _ask(socket, "dump_traceback", lock)
-        why_not = f"{error}; {why_not}" if error else None
-    return None if told is None else told[:MAX_STACK_BYTES].decode("utf-8", "replace"), why_not
+    stack, reason = await read(pid, py_spy)
+    if stack is None:
+        # The handler takes the interpreter lock (torch/csrc/distributed/c10d/control_plane/PythonHandlers.cpp).
+        silent_when = "stopped, or in a native call that holds the interpreter lock"
+        stack, error = await _ask(socket, "dump_traceback", silent_when)
+        reason = f"{error}; {reason}" if error else None
+    return None if stack is None else stack[:MAX_STACK_BYTES].decode("utf-8", "replace"), reason
 
 
 async def _flight(socket: Path) -> tuple[Flight | None, str | None]:
     answers = await asyncio.gather(*(_ask(socket, handler) for handler in _RECORDS))
-    dumps = [told for told, _ in answers if told is not None]
+    dumps = [dump for dump, _ in answers if dump is not None]
     missing = next((error for _, error in answers if error not in (None, _ABSENT)), None)
     if not dumps:
         return None, missing or _ABSENT
@@ -74,29 +75,29 @@ async def _flight(socket: Path) -> tuple[Flight | None, str | None]:
 
 
 async def _ask(socket: Path, handler: str, silent_when: str = "stopped") -> tuple[bytes | None, str | None]:
-    """One answer of the worker server, or None and why."""
+    """Return the answer of the worker server, or None and the reason."""
     if not socket.is_socket():
         return None, _NO_SERVER
     limit = aiohttp.ClientTimeout(total=TIMEOUT_SECONDS)
-    told = bytearray()
+    body = bytearray()
     try:
         async with (
             aiohttp.ClientSession(connector=aiohttp.UnixConnector(str(socket)), timeout=limit) as session,
             session.post(f"http://rank/handler/{handler}") as response,
         ):
-            while part := await response.content.read(MAX_RECORD_BYTES + 1 - len(told)):
-                told += part
+            while part := await response.content.read(MAX_RECORD_BYTES + 1 - len(body)):
+                body += part
     except TimeoutError:
         return None, f"the rank did not answer within {TIMEOUT_SECONDS:g} s: {silent_when}?"
     except (aiohttp.ClientError, OSError) as error:
-        return None, f"the rank cannot be asked: {error}"
+        return None, f"cannot reach the rank's worker server: {error}"
     if response.status == 404:
         return None, _ABSENT
     if response.status != 200:
-        return None, f"the rank answers {handler} with {response.status}: {told[:100].decode('utf-8', 'replace')}"
-    if len(told) > MAX_RECORD_BYTES:
+        return None, f"the rank answers {handler} with {response.status}: {body[:100].decode('utf-8', 'replace')}"
+    if len(body) > MAX_RECORD_BYTES:
         return None, f"the answer to {handler} is longer than {MAX_RECORD_BYTES >> 20} MiB"
-    return bytes(told), None
+    return bytes(body), None
 
 
 def _wchan(pid: int, proc: Path) -> str | None:

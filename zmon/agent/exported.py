@@ -1,4 +1,4 @@
-"""Which ranks does /metrics show? Pure."""
+"""Select the ranks that /metrics shows. This module is pure."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator
 from zmon.job.timeline import newest_attempt
 from zmon.schema.rank import RankState
 
-EXPORT_AFTER_END_SECONDS = 30.0  # how long a rank's series outlive it
+EXPORT_AFTER_END_SECONDS = 30.0  # how long the series of a rank outlive it
 
 
 def exported(ranks: Iterable[RankState]) -> Iterator[RankState]:
-    """Of each job the newest attempt, until a little after its end."""
+    """Yield the ranks of the newest attempt of each job, until shortly after their end."""
     by_job: defaultdict[str, list[RankState]] = defaultdict(list)
     for state in ranks:
         by_job[state.job_id].append(state)

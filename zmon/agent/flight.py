@@ -1,9 +1,10 @@
-"""What a rank has in flight, those collectives included that C++ issued: read from torch's flight recorder.
+"""Read the collectives that a rank has in flight from torch's flight recorder.
 
-Python sees no collective of DDP's reducer or of a compiled graph. The recorder, on unless TORCH_FR_BUFFER_SIZE is 0,
-holds the last 2,000 of every kind but gloo's send and recv (torch/csrc/distributed/c10d/FlightRecorderDetail.hpp; the
-dump's version is 2.10). An operation is done once it is `completed`, which only NCCL finds out, or `retired`, which is
-all that gloo tells; one that NCCL retired without completing it has timed out.
+The recorder also has the collectives that C++ issued: Python sees none of DDP's reducer or of a compiled graph. It is
+on unless TORCH_FR_BUFFER_SIZE is 0, and holds the last 2,000 operations of every kind except gloo's send and recv
+(torch/csrc/distributed/c10d/FlightRecorderDetail.hpp; the dump's version is 2.10). An operation is done once it is
+`completed`, which only NCCL records, or `retired`, which is all that gloo records. An operation that NCCL retired
+without completing it has timed out.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from zmon.schema.names import OPS
 
 MAX_PENDING = 16
 MAX_GROUPS = 32
-MAX_TENSORS = 8  # whose sizes are told, of one operation
+MAX_TENSORS = 8  # of one operation, for which sizes are reported
 MAX_NAME = 64
 _MAX_BYTES = 2**62
 _MAX_AGE_SECONDS = 30 * 86400.0
@@ -74,9 +75,12 @@ class _Dump(msgspec.Struct):
 
 
 def read(dumps: Sequence[bytes], now: float) -> tuple[Flight | None, str | None]:
-    """Answers of `fr_trace_json` and its like at unix time `now`: what is in flight, or None and one line why not."""
+    """Return what is in flight at unix time `now`, or None and the reason in one line.
+
+    `dumps` are the answers of the worker server's handlers `fr_trace_json` and `dump_nccl_trace_json`.
+    """
     groups: set[str] = set()
-    entries: dict[tuple[Any, ...], _Entry] = {}  # newer torch has the same ones in both answers
+    entries: dict[tuple[Any, ...], _Entry] = {}  # newer torch has the same entries in both answers
     for dump in dumps:
         try:
             decoded = msgspec.json.decode(dump, type=_Dump)
@@ -95,10 +99,14 @@ def _flight(entries: list[_Entry], now: float) -> Flight:
     for e in reversed(entries):
         if e.done and not e.is_p2p and (e.group in last or len(last) < MAX_GROUPS):
             last[e.group] = max(last.get(e.group, 0), e.collective_seq_id)
-    open_ = [e for e in entries if not e.done]
-    # The oldest is what the rank hangs in, the newest how far it has come.
-    shown = open_ if len(open_) <= MAX_PENDING else open_[: MAX_PENDING // 2] + open_[-MAX_PENDING // 2 :]
-    return Flight(tuple(_pending(e, now) for e in shown), len(open_), last)
+    unfinished = [e for e in entries if not e.done]
+    # The oldest entries show where the rank hangs, the newest how far it has come.
+    shown = (
+        unfinished
+        if len(unfinished) <= MAX_PENDING
+        else unfinished[: MAX_PENDING // 2] + unfinished[-MAX_PENDING // 2 :]
+    )
+    return Flight(tuple(_pending(e, now) for e in shown), len(unfinished), last)
 
 
 def _pending(e: _Entry, now: float) -> Pending:
@@ -118,7 +126,7 @@ def _pending(e: _Entry, now: float) -> Pending:
 
 
 def _num_bytes(sizes: list[_Shape], dtypes: list[str]) -> int | None:
-    """None where a type is not known, or the sum is not one that a tensor can have."""
+    """Return the bytes of all tensors; None if a dtype is unknown or no tensor can be that large."""
     if len(sizes) != len(dtypes) or any(dtype not in _ITEM_BYTES for dtype in dtypes):
         return None
     total = sum(math.prod(size) * _ITEM_BYTES[dtype] for size, dtype in zip(sizes, dtypes, strict=True))
@@ -126,6 +134,6 @@ def _num_bytes(sizes: list[_Shape], dtypes: list[str]) -> int | None:
 
 
 def op_of(name: str) -> str:
-    """`nccl:_reduce_scatter_base` is a reduce_scatter; a word that is in no vocabulary stays as it is."""
+    """Return the op of a profiling name: `nccl:_reduce_scatter_base` is reduce_scatter. Unknown words stay."""
     word = name.rpartition(":")[2].removeprefix("sparse_").lstrip("_")
     return next((op for op in OPS if word.startswith(op)), word[:MAX_NAME])

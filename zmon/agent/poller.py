@@ -1,7 +1,7 @@
-"""Does a source still tell what is, and since when not?
+"""Read a source again and again in a thread of its own, and know whether it is up.
 
-Each is read for ever in a thread of its own: one that hangs holds up nobody, and takes no second thread. What it last
-said counts only while it is up; what comes after its timeout is thrown away, for it tells of a moment that is past.
+A source that hangs delays no other and gets no second thread. Its last value counts only while it is up. A value that
+arrives after the timeout is dropped, since it describes a past moment.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from zmon.errors import SourceUnavailable
 from zmon.schema.host import SourceStatus
 
 T = TypeVar("T")
-_DROPPED_SAID = 8  # things a source left out that are told by name
-_LINE = 300  # characters of an error
-ABSENT_SECONDS = 10.0  # how often it is looked whether there is something to read now
-LONGEST_PAUSE_SECONDS = 10.0
+_MAX_DROPPED = 8  # things that a source left out, listed by name; the others are only counted
+_MAX_ERROR = 300  # characters
+ABSENT_SECONDS = 10.0  # between two reads of a source that is absent from this machine
+LONGEST_PAUSE_SECONDS = 10.0  # between two reads of an expensive source
 
 
 class _Outcome(NamedTuple):
@@ -32,7 +32,7 @@ class _Outcome(NamedTuple):
 
 
 class Poller:
-    """One source, how it is doing, and what it last said."""
+    """One source, its status, and its last value."""
 
     def __init__(
         self,
@@ -40,98 +40,98 @@ class Poller:
         read: Callable[[], Reading],
         interval_seconds: float,
         timeout_seconds: float,
-        heard: Callable[[Any], None] = lambda value: None,
+        on_value: Callable[[Any], None] = lambda value: None,
         core_ratio: float = 1.0,
     ) -> None:
-        """It is read every `interval_seconds`, less often where it would take more than `core_ratio` of a core.
+        """Read every `interval_seconds`, and less often if reading would take more than `core_ratio` of a core.
 
-        At the longest every ten seconds: what it says must not grow old.
+        A pause is never longer than LONGEST_PAUSE_SECONDS (or the interval), so that values do not grow old.
         """
         self.name = name
         self._core_ratio = core_ratio
-        self.read, self._heard = read, heard
+        self.read, self._on_value = read, on_value
         self._interval_seconds, self._timeout_seconds = interval_seconds, timeout_seconds
-        self._begun: float | None = None  # the reading that goes on, monotonic seconds
+        self._begun: float | None = None  # start of the read in progress, monotonic seconds
         self._last: _Outcome | None = None
-        self._asked: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._questions: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
 
     def start(self) -> None:
-        """Read from now on. The thread ends with the process, even if it hangs."""
+        """Start the thread that reads. It ends with the process, even if it hangs."""
         threading.Thread(target=self._run, daemon=True, name=f"zmon-{self.name}").start()
 
     def stop(self) -> None:
-        """Read no more."""
-        self._asked.put(None)
+        """Stop reading."""
+        self._questions.put(None)
 
     def ask(self, question: Callable[[], T]) -> Future[T]:
-        """Have a question answered by the thread that reads, between two readings."""
+        """Call a function in the thread that reads, between two reads."""
         answer: Future[T] = Future()
 
         def run() -> None:
             if answer.set_running_or_notify_cancel():
                 try:
                     answer.set_result(question())
-                except BaseException as error:  # it must not end the thread that looks
+                except BaseException as error:  # it must not end the thread
                     answer.set_exception(error)
 
-        self._asked.put(run)
+        self._questions.put(run)
         return answer
 
     @property
     def value(self) -> Any:
-        """What it says; None unless it is up."""
-        now = self._now()
-        return now.value if now is not None and now.status.up else None
+        """The last value; None unless the source is up."""
+        current = self._current()
+        return current.value if current is not None and current.status.up else None
 
     @property
     def status(self) -> SourceStatus | None:
-        """How it is doing; None before its first reading is done."""
-        now = self._now()
-        return None if now is None else now.status
+        """The status now; None before the first read is done."""
+        current = self._current()
+        return None if current is None else current.status
 
     @property
     def down_since(self) -> float | None:
-        """Unix time; None while it is up or there is nothing to read."""
-        now = self._now()
-        return None if now is None else now.down_since
+        """The unix time at which it went down; None while it is up or absent."""
+        current = self._current()
+        return None if current is None else current.down_since
 
-    def _now(self) -> _Outcome | None:
+    def _current(self) -> _Outcome | None:
         begun, last = self._begun, self._last
         seconds = 0.0 if begun is None else time.monotonic() - begun
-        return self._after(last, seconds, self._late(), ()) if seconds > self._timeout_seconds else last
+        return self._next_outcome(last, seconds, self._timeout_error(), ()) if seconds > self._timeout_seconds else last
 
-    def _late(self) -> TimeoutError:
-        return TimeoutError(f"it does not answer within {self._timeout_seconds:g} s")
+    def _timeout_error(self) -> TimeoutError:
+        return TimeoutError(f"it did not answer within {self._timeout_seconds:g} s")
 
     def _run(self) -> None:
-        going = True
-        while going:
+        running = True
+        while running:
             begun, used = time.monotonic(), time.thread_time()
             self._begun = begun
             value, dropped, error = self._outcome()
             seconds = time.monotonic() - begun
             if error is None and seconds > self._timeout_seconds:
-                value, dropped, error = None, (), self._late()
-            self._last = self._after(self._last, seconds, error, dropped, value)
+                value, dropped, error = None, (), self._timeout_error()
+            self._last = self._next_outcome(self._last, seconds, error, dropped, value)
             self._begun = None
             if error is None:
-                self._heard(value)
+                self._on_value(value)
             pause = ABSENT_SECONDS if self._last.status.absent else self._interval_seconds
             affordable = (time.thread_time() - used) / self._core_ratio
-            going = self._answer(time.monotonic() + max(pause, min(affordable, LONGEST_PAUSE_SECONDS)))
+            running = self._answer(time.monotonic() + max(pause, min(affordable, LONGEST_PAUSE_SECONDS)))
 
     def _outcome(self) -> tuple[Any, tuple[str, ...], BaseException | None]:
         try:
             value, dropped = self.read()
-        except BaseException as error:  # a library that calls sys.exit() must not end the thread unseen
+        except BaseException as error:  # also SystemExit: a library that calls sys.exit() must not end the thread
             return None, (), error
         return value, dropped, None
 
     def _answer(self, until: float) -> bool:
-        """Answer questions until then; False when told to stop."""
+        """Answer questions until the monotonic time `until`; return False if `stop` was called."""
         while (seconds := until - time.monotonic()) > 0:
             with contextlib.suppress(queue.Empty):
-                question = self._asked.get(timeout=seconds)
+                question = self._questions.get(timeout=seconds)
                 if question is None:
                     return False
                 self._begun = time.monotonic()
@@ -139,7 +139,7 @@ class Poller:
                 self._begun = None
         return True
 
-    def _after(
+    def _next_outcome(
         self,
         before: _Outcome | None,
         seconds: float,
@@ -149,7 +149,7 @@ class Poller:
     ) -> _Outcome:
         absent = isinstance(error, SourceUnavailable)
         failed = error is not None and not absent
-        was = before.status if before else SourceStatus(self.name, True, False, 0.0, None, 0, None)
+        previous = before.status if before else SourceStatus(self.name, True, False, 0.0, None, 0, None)
         since = before.down_since if before else None
         return _Outcome(
             SourceStatus(
@@ -157,11 +157,11 @@ class Poller:
                 up=error is None,
                 absent=absent,
                 duration_seconds=seconds,
-                last_success_time=time.time() if error is None else was.last_success_time,
-                num_errors=was.num_errors + failed,
+                last_success_time=time.time() if error is None else previous.last_success_time,
+                num_errors=previous.num_errors + failed,
                 error=None if error is None else one_line(error),
-                num_dropped=was.num_dropped + len(dropped),
-                dropped=dropped[:_DROPPED_SAID],
+                num_dropped=previous.num_dropped + len(dropped),
+                dropped=dropped[:_MAX_DROPPED],
             ),
             value,
             (since or time.time() - seconds) if failed else None,
@@ -169,16 +169,16 @@ class Poller:
 
 
 def one_line(error: BaseException) -> str:
-    """What went wrong, whatever an exception is made of."""
+    """Return the message of an exception in one line, even if its `str()` fails."""
     try:
-        said = " ".join(str(error).split())[:_LINE]
+        message = " ".join(str(error).split())[:_MAX_ERROR]
     except Exception:
-        said = ""
-    return said if said and isinstance(error, Exception) else f"{type(error).__name__} {said}".strip()
+        message = ""
+    return message if message and isinstance(error, Exception) else f"{type(error).__name__} {message}".strip()
 
 
-def news(before: SourceStatus | None, now: SourceStatus) -> str | None:
-    """What the log should say of a source, given how it was when the log last spoke of it."""
+def change_line(before: SourceStatus | None, now: SourceStatus) -> str | None:
+    """Return the log line for a change in a source's status, or None. `before`: the status that was logged last."""
     if now.absent:
         return None if before and before.absent else f"source {now.name} is absent: {now.error}"
     if not now.up:

@@ -1,6 +1,6 @@
-"""What is one rank of this node stuck in, or what did it say last?
+"""Collect the evidence about one rank of this node, dead or alive.
 
-A dead one has no stack; what it wrote to its stderr is there still.
+A dead rank has no stacks, but the end of its standard error is still there.
 """
 
 from __future__ import annotations
@@ -18,50 +18,56 @@ from zmon.agent.sources.stderr import StderrSource
 _ANSWER_SECONDS = 1.0
 
 
-class Whereabouts(NamedTuple):
-    """Where a rank can be asked."""
+class RankLocation(NamedTuple):
+    """The process and the worker server of a rank."""
 
     run_uid: str
-    pid: int  # as seen from here; 0: gone, or in another PID namespace
+    pid: int  # in this PID namespace; 0: gone, or in another namespace
     socket: Path
     alive: bool
 
 
-def whereabouts(boxes: Boxes, job_id: str, rank: str, run_uid: str | None) -> Whereabouts | None:
-    """That start of a rank, or its newest one; None: it is not on this node. For the thread that looks."""
-    found = [box for box, state in boxes.ranks() if (state.job_id, str(state.rank)) == (job_id, rank)]
-    wanted = [box for box in found if run_uid in (None, box.identity.run_uid)]
-    box = max(wanted, key=lambda box: box.identity.start_unix, default=None)
-    return None if box is None else Whereabouts(box.identity.run_uid, box.pid, box.socket, box.alive)
+def locate_rank(boxes: Boxes, job_id: str, rank: str, run_uid: str | None) -> RankLocation | None:
+    """Return the rank with this run uid, or its newest start if that is None. None if it is not on this node.
+
+    Only for the thread that scans the boxes.
+    """
+    starts = [box for box, state in boxes.ranks() if (state.job_id, str(state.rank)) == (job_id, rank)]
+    candidates = [box for box in starts if run_uid in (None, box.identity.run_uid)]
+    box = max(candidates, key=lambda box: box.identity.start_unix, default=None)
+    return None if box is None else RankLocation(box.identity.run_uid, box.pid, box.socket, box.alive)
 
 
-class LastLines:
-    """What the ranks wrote to their stderr. The files are a source like the others: one that hangs holds up nobody."""
+class StderrTails:
+    """The end of each rank's stderr, read in a thread of its own: a file that hangs delays nothing else."""
 
     def __init__(self, runs: Callable[[], Mapping[str, int]], timeout_seconds: float) -> None:
         self._source = StderrSource(runs)
-        self.watch = Poller(self._source.name, self._source.read, self._source.interval_seconds, timeout_seconds)
+        self.poller = Poller(self._source.name, self._source.read, self._source.interval_seconds, timeout_seconds)
 
-    async def of(self, run_uid: str) -> dict[str, Any]:
-        """The end of it, or why there is none."""
-        answer = asyncio.wrap_future(self.watch.ask(lambda: self._source.tail(run_uid)))
+    async def read(self, run_uid: str) -> dict[str, Any]:
+        """Return the end of the stderr of one start of a rank, or the reason why there is none."""
+        answer = asyncio.wrap_future(self.poller.ask(lambda: self._source.tail(run_uid)))
         try:
             async with asyncio.timeout(_ANSWER_SECONDS):
                 return await answer
         except TimeoutError:
-            return {"stderr_tail": None, "stderr_error": f"no answer within {_ANSWER_SECONDS:g} s: a dead file system?"}
+            return {
+                "stderr_tail": None,
+                "stderr_error": f"no answer within {_ANSWER_SECONDS:g} s: does its file system hang?",
+            }
 
 
-async def rank_evidence(of: Whereabouts, last_lines: LastLines | None, stacks: bool) -> dict[str, Any]:
-    """All there is to know of it beyond its box."""
+async def rank_evidence(rank: RankLocation, tails: StderrTails | None, stacks: bool) -> dict[str, Any]:
+    """Return the fields of `RankEvidence` that are not in the rank's box."""
 
-    async def lines() -> dict[str, Any]:
-        if last_lines is None:
+    async def stderr() -> dict[str, Any]:
+        if tails is None:
             return {"stderr_tail": None, "stderr_error": "the agent runs --without stderr"}
-        return await last_lines.of(of.run_uid)
+        return await tails.read(rank.run_uid)
 
-    async def stuck() -> dict[str, Any]:
-        return await evidence.gather(of.pid, of.socket, stacks=stacks) if of.alive else evidence.GONE
+    async def process() -> dict[str, Any]:
+        return await evidence.gather(rank.pid, rank.socket, stacks=stacks) if rank.alive else evidence.GONE
 
-    found, said = await asyncio.gather(stuck(), lines())
-    return {"run_uid": of.run_uid, "alive": of.alive, **found, **said}
+    from_process, from_stderr = await asyncio.gather(process(), stderr())
+    return {"run_uid": rank.run_uid, "alive": rank.alive, **from_process, **from_stderr}

@@ -1,4 +1,4 @@
-"""What did the ranks of this node do, as of the last look? For the thread that looks."""
+"""Select the ranks, step records and plans that a snapshot request asks for."""
 
 from __future__ import annotations
 
@@ -6,58 +6,51 @@ import contextlib
 import time
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple
 
 from zmon.agent.sources.boxes import Boxes
-from zmon.agent.sources.plans import TrainerPlan, version
+from zmon.agent.sources.plans import TrainerPlan, plans_version
 from zmon.errors import BoxError
+from zmon.schema.api import SnapshotRequest
 from zmon.schema.plan import Plan
 from zmon.schema.rank import RankState
 from zmon.schema.step import StepRecord
 
-_SETTLED_NS = 50_000_000  # a record is written microseconds after its step's end: what is older is all there
+_SETTLED_NS = 50_000_000  # records of steps that ended longer ago are complete: they are written within microseconds
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """Which ranks, and which of their steps: those that ended after `since` on the host's monotonic clock (ns)."""
+class NodeRanks(NamedTuple):
+    """The ranks of this node as of the last scan."""
 
-    since: int | None = None  # None: no steps
-    job_id: str | None = None  # None: of every job
-    about: int | None = None  # so many steps of each rank, the same on all of them
-    last: int | None = None  # or so many, the last ones
-    plans: str = ""  # the version of the plans that the asker has; empty: none
-
-
-class RanksAtLook(NamedTuple):
-    """The ranks as of the last look."""
-
-    cursor: int
-    ranks: tuple[tuple[RankState, int], ...] = ()  # with its pid as seen from here
+    cursor: int  # the records end here, on the host's monotonic clock (ns)
+    ranks: tuple[tuple[RankState, int], ...] = ()  # each with its pid in this PID namespace
     records: Mapping[str, dict[str, tuple[StepRecord, ...]]] = MappingProxyType({})
-    plans: Mapping[str, Plan] = MappingProxyType({})  # by run uid; none where the asker has them
+    plans: Mapping[str, Plan] = MappingProxyType({})  # by run uid; empty if the client has this version already
     plans_version: str = ""
 
 
-def ranks_at_look(boxes: Boxes, asked: Selection, most: int) -> RanksAtLook:
-    """No more than `most` steps of a rank, unless it is asked for about so many."""
+def node_ranks(boxes: Boxes, request: SnapshotRequest, most: int) -> NodeRanks:
+    """Return what the request selects, with at most `most` records per rank unless it sets `about`.
+
+    Only for the thread that scans the boxes.
+    """
     cursor = time.monotonic_ns() - _SETTLED_NS
+    spread = request.about > 0
+    number = request.about if spread else min(request.last, most) if request.last > 0 else most
     ranks: list[tuple[RankState, int]] = []
     records: defaultdict[str, dict[str, tuple[StepRecord, ...]]] = defaultdict(dict)
     plans: list[TrainerPlan] = []
     for box, state in boxes.ranks():
-        if asked.job_id not in (None, state.job_id):
+        if request.job_id not in (None, state.job_id):
             continue
         ranks.append((state, box.pid))
-        if (told := boxes.plan(box)) is not None:
-            plans.append(told)
-        if asked.since is not None:
-            with contextlib.suppress(BoxError, OSError):  # damaged since it was looked at: the next look says so
-                read = box.records_ended if asked.about is None else box.records_spread
-                number = asked.about or min(asked.last or most, most)
-                records[state.job_id][state.run_uid] = read(asked.since, cursor, number)
-    now = version(plans)
-    news = {told.run_uid: told.plan for told in plans} if now != asked.plans else {}
-    return RanksAtLook(cursor, tuple(ranks), records, news, now)
+        if (plan := boxes.plan(box)) is not None:
+            plans.append(plan)
+        if request.since >= 0:
+            with contextlib.suppress(BoxError, OSError):  # damaged since the last scan: the next one reports it
+                read = box.records_spread if spread else box.records_ended
+                records[state.job_id][state.run_uid] = read(request.since, cursor, number)
+    version = plans_version(plans)
+    changed = {plan.run_uid: plan.plan for plan in plans} if version != request.plans else {}
+    return NodeRanks(cursor, tuple(ranks), records, changed, version)

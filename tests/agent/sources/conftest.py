@@ -1,4 +1,4 @@
-"""Boxes of ranks that live as far as the kernel can tell, on a clock that passes when told to."""
+"""Fixtures for boxes that another process holds, as a living rank does, on a clock that the test moves."""
 
 import tempfile
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from zmon.agent.sources.boxes import Boxes
 
 @pytest.fixture
 def tmp_path() -> Iterator[Path]:
-    """A folder with a short name: pytest's own, of a worker of xdist, leaves no room for the path of a socket."""
+    """Make a folder with a short path: pytest's own, under xdist, is too long for the path of a socket."""
     with tempfile.TemporaryDirectory(prefix="zmon-") as folder:
         yield Path(folder)
 
@@ -24,7 +24,7 @@ def clock():
 
 @pytest.fixture
 def live(tmp_path, clock, stand_in):
-    """Make a box whose rank lives: another process holds it."""
+    """Make a box that another process holds, as a living rank does."""
 
     def make(rank=0, **identity):
         process = stand_in()
@@ -42,10 +42,10 @@ def boxes(tmp_path, clock):
 
 @pytest.fixture
 def states(boxes):
-    """State by rank, as of a fresh look."""
+    """Scan the boxes and return the state by rank."""
 
-    def look():
-        boxes.look()
+    def scan():
+        boxes.scan()
         return {state.rank: state for _, state in boxes.ranks()}
 
-    return look
+    return scan

@@ -1,4 +1,4 @@
-"""Boxes that are damaged, deleted, left behind or pruned: none hides the others, none costs for ever."""
+"""Tests of boxes that are damaged, deleted, left behind or pruned: none hides the others or costs time for ever."""
 
 import os
 import signal
@@ -21,14 +21,14 @@ STATES = range(layout.LIVE, layout.LIVE + 32, 8)
 
 
 def damage_now(box):
-    """All words of both states; again, and they are as they were."""
-    for at in STATES:
-        box.flip(at + 3)
+    """Damage all words of both state slots; a second call repairs them."""
+    for offset in STATES:
+        box.flip(offset + 3)
 
 
 @pytest.mark.parametrize("what", ["foreign", "truncated", "version", "damaged", "directory", "link"])
 def test_damaged_box_is_reported_in_one_line_and_hides_no_other(boxes, live, tmp_path, what, states):
-    good, bad = live(0), live(1)
+    intact, bad = live(0), live(1)
     if what == "foreign":
         bad.overwrite(0, b"#!/bin/sh\n")
     elif what == "truncated":
@@ -39,7 +39,7 @@ def test_damaged_box_is_reported_in_one_line_and_hides_no_other(boxes, live, tmp
         damage_now(bad)
     else:
         bad.path.unlink()
-        bad.path.mkdir() if what == "directory" else bad.path.symlink_to(good.path)
+        bad.path.mkdir() if what == "directory" else bad.path.symlink_to(intact.path)
     assert list(states()) == [0]
     assert list(boxes.damaged) == [bad.path]
     line = boxes.damaged[bad.path]
@@ -47,7 +47,7 @@ def test_damaged_box_is_reported_in_one_line_and_hides_no_other(boxes, live, tmp
     assert "\n" not in line
 
 
-def test_box_that_is_damaged_while_it_is_watched_is_left_aside(boxes, live, states):
+def test_box_that_is_damaged_while_it_is_watched_is_set_aside(boxes, live, states):
     live(0)
     bad = live(1)
     assert len(states()) == 2
@@ -56,8 +56,8 @@ def test_box_that_is_damaged_while_it_is_watched_is_left_aside(boxes, live, stat
     assert "its state does not check" in boxes.damaged[bad.path]
 
 
-def test_box_that_only_looked_damaged_for_a_moment_is_not_lost(boxes, live, clock, states):
-    """A look that is held up between the two copies can find both torn, a few times in a million."""
+def test_box_that_seemed_damaged_for_a_moment_is_read_again(boxes, live, clock, states):
+    """A scan that is interrupted between the two copies can read both torn, a few times in a million."""
     box = live()
     states()
     damage_now(box)
@@ -68,32 +68,32 @@ def test_box_that_only_looked_damaged_for_a_moment_is_not_lost(boxes, live, cloc
     assert boxes.damaged == {}
 
 
-def test_damaged_box_is_forgotten_when_its_file_goes(boxes, live):
+def test_damaged_box_is_forgotten_when_its_file_is_deleted(boxes, live):
     bad = live()
     damage_now(bad)
-    boxes.look()
+    boxes.scan()
     bad.path.unlink()
-    boxes.look()
+    boxes.scan()
     assert boxes.damaged == {}
 
 
-def test_box_directory_that_is_not_there_yet_is_empty(tmp_path):
+def test_missing_box_directory_counts_as_empty(tmp_path):
     boxes = Boxes(tmp_path / "none", "node-a")
-    assert boxes.look() == frozenset()
+    assert boxes.scan() == frozenset()
     assert list(boxes.ranks()) == []
 
 
 # -- pruning -----------------------------------------------------------------------------------------------
 
 
-def test_box_stays_for_its_grace_period_and_then_nothing_stays(boxes, live, clock, tmp_path):
+def test_box_stays_for_its_grace_period_and_is_then_deleted_with_its_socket(boxes, live, clock, tmp_path):
     ranks = [live(0), live(1)]
     for box in ranks:
         bind(box.path.with_suffix(".sock"))
-    boxes.look()
+    boxes.scan()
     for box in ranks:
         box.process.end()
-    boxes.look()
+    boxes.scan()
     clock.sleep(899)
     boxes.prune()
     assert ranks[0].path.exists()
@@ -103,38 +103,38 @@ def test_box_stays_for_its_grace_period_and_then_nothing_stays(boxes, live, cloc
     assert list(boxes.ranks()) == []
 
 
-def test_prune_spares_who_lives_and_the_dead_that_they_wait_for(boxes, live, clock):
+def test_prune_spares_living_ranks_and_dead_ones_of_their_launch(boxes, live, clock):
     dead, alive = live(0), live(1)
-    boxes.look()
+    boxes.scan()
     dead.process.end()
-    boxes.look()
+    boxes.scan()
     clock.sleep(1000)
     boxes.prune()
     assert dead.path.exists()
     assert alive.path.exists()
     alive.process.end()
-    boxes.look()
+    boxes.scan()
     clock.sleep(1000)
     boxes.prune()
     assert not dead.path.exists()
 
 
-def test_prune_leaves_nothing_of_a_rank_that_died_while_it_made_its_box(boxes, live, clock, tmp_path):
-    """Killed between `_create` and `publish` it leaves 3 MB of /dev/shm under a name that nobody looks at."""
+def test_prune_deletes_the_unfinished_box_of_a_rank_that_died_early(boxes, live, clock, tmp_path):
+    """A rank killed between `_create` and `publish` leaves 3 MB of /dev/shm under a name that no scan reads."""
     box = live()
     unfinished = box.path.with_name(".rank-1.box.4711")
     unfinished.write_bytes(b"\0" * 100)
-    os.utime(unfinished, (0, 0))  # an old one: a rank may be starting here just now
-    boxes.look()
+    os.utime(unfinished, (0, 0))  # an old file: a new one may belong to a rank that is just starting
+    boxes.scan()
     box.process.end()
-    boxes.look()
+    boxes.scan()
     clock.sleep(1000)
     boxes.prune()
     assert list(tmp_path.iterdir()) == []
 
 
 def bind(path):
-    """A socket that nobody listens on any more."""
+    """Make a socket that no process listens on."""
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(path))
     return path
@@ -142,14 +142,14 @@ def bind(path):
 
 @pytest.fixture
 def prune(tmp_path, live, clock):
-    """Let a rank die whose box names that socket, and prune. Short paths lead to the directory `s`."""
+    """End a rank whose box names that socket, and prune. Sockets with a short path are in the folder `s`."""
 
     def run(named):
-        boxes = Boxes(tmp_path, "node-a", clock=clock, short=tmp_path / "s")
+        boxes = Boxes(tmp_path, "node-a", clock=clock, socket_dir=tmp_path / "s")
         box = live(socket=str(named))
-        boxes.look()
+        boxes.scan()
         box.process.end()
-        boxes.look()
+        boxes.scan()
         clock.sleep(1000)
         boxes.prune()
         assert not box.path.exists()
@@ -168,7 +168,7 @@ def test_prune_removes_the_socket_that_the_box_names(prune, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["docker.sock", "zmon-1234.sock", f"deeper/{SHORT}"])
-def test_prune_spares_a_socket_that_is_no_ranks_whatever_the_box_says(prune, tmp_path, name):
+def test_prune_spares_a_socket_that_is_not_a_ranks_even_if_the_box_names_it(prune, tmp_path, name):
     (tmp_path / "s/deeper").mkdir()
     path = bind(tmp_path / "s" / name)
     prune(path)
@@ -177,13 +177,13 @@ def test_prune_spares_a_socket_that_is_no_ranks_whatever_the_box_says(prune, tmp
 
 
 @pytest.mark.parametrize("kind", ["file", "link", "directory"])
-def test_prune_spares_what_is_no_socket(prune, tmp_path, kind):
+def test_prune_spares_files_that_are_no_sockets(prune, tmp_path, kind):
     path, precious = tmp_path / "s" / SHORT, tmp_path / "precious"
-    precious.write_text("mine")
+    precious.write_text("data")
     {"file": path.touch, "link": lambda: path.symlink_to(precious), "directory": path.mkdir}[kind]()
     prune(path)
     assert path.is_symlink() or path.exists()
-    assert precious.read_text() == "mine"
+    assert precious.read_text() == "data"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
@@ -197,29 +197,27 @@ def test_prune_spares_a_socket_of_another_user(prune, tmp_path):
 # -- left behind -----------------------------------------------------------------------------------------
 
 
-def test_rank_that_moves_is_asked_of_the_kernel_once_a_second_and_one_that_does_not_at_every_look(
-    boxes, live, clock, monkeypatch
-):
-    """Its state is a file in /proc, which costs more than the rest of a look; and who moves is not stopped."""
-    asked = []
-    monkeypatch.setattr(rank_box, "process_stat", lambda pid, proc: asked.append(pid))
+def test_proc_is_read_once_a_second_for_a_rank_with_progress_and_at_every_scan_without(boxes, live, clock, monkeypatch):
+    """The read of /proc costs more than the rest of a scan, and a rank with progress is not stopped."""
+    reads = []
+    monkeypatch.setattr(rank_box, "process_stat", lambda pid, proc: reads.append(pid))
     box = live()
-    boxes.look()
-    asked.clear()
+    boxes.scan()
+    reads.clear()
     for _ in range(20):
         clock.sleep(0.1)
         box.steps(1, seconds=0.0001)
-        boxes.look()
-    assert len(asked) == 2
-    asked.clear()
+        boxes.scan()
+    assert len(reads) == 2
+    reads.clear()
     for _ in range(20):
         clock.sleep(0.1)
-        boxes.look()
-    assert len(asked) == 20
+        boxes.scan()
+    assert len(reads) == 20
 
 
-def test_thousand_boxes_of_ranks_that_are_long_dead_hold_no_file_open_and_are_read_once(tmp_path, clock, monkeypatch):
-    """A job that crashes and restarts for a quarter of an hour leaves so many."""
+def test_thousand_boxes_of_ranks_long_dead_are_read_once_and_closed(tmp_path, clock, monkeypatch):
+    """A job that crashes and restarts for a quarter of an hour leaves that many."""
     first = Box(tmp_path, clock, {"world_size": 1000})
     first.steps(3)
     content = first.path.read_bytes()
@@ -231,13 +229,13 @@ def test_thousand_boxes_of_ranks_that_are_long_dead_hold_no_file_open_and_are_re
             file.write(content[: layout.RING + 10 * layout.BOUNDARY_SIZE])
     clock.sleep(120)
     boxes = Boxes(tmp_path, "node-a", clock=clock)
-    boxes.look()
+    boxes.scan()
     assert boxes.damaged == {}
     assert [box.reader for box in boxes._open.values() if box.reader is not None] == []
     reads = []
     pread = os.pread
     monkeypatch.setattr(os, "pread", lambda *arguments: reads.append(arguments) or pread(*arguments))
-    assert boxes.look() == frozenset()
+    assert boxes.scan() == frozenset()
     assert list(boxes.ranks()) == []
     assert reads == []
     clock.sleep(900)
@@ -245,13 +243,13 @@ def test_thousand_boxes_of_ranks_that_are_long_dead_hold_no_file_open_and_are_re
     assert list(tmp_path.iterdir()) == []
 
 
-def test_rank_that_died_is_told_of_as_it_was_when_its_file_is_let_go(boxes, live, clock, states):
+def test_dead_rank_is_reported_in_its_final_state_after_its_file_is_closed(boxes, live, clock, states):
     box, peer = live(0), live(1)
     box.steps(5)
-    boxes.look()
+    boxes.scan()
     box.steps(2)
     box.process.end(signal.SIGKILL)
-    boxes.look()
+    boxes.scan()
     before = states()[0]
     clock.sleep(70)
     assert boxes.files() == {box.path: box.path.stat().st_ino, peer.path: peer.path.stat().st_ino}
@@ -261,20 +259,20 @@ def test_rank_that_died_is_told_of_as_it_was_when_its_file_is_let_go(boxes, live
     assert (after.measures, after.device) == (before.measures, before.device)
 
 
-def test_box_that_is_deleted_under_a_rank_is_watched_on_and_forgotten_after_its_end(boxes, live, clock, states):
+def test_deleted_box_of_a_living_rank_is_watched_until_after_its_end(boxes, live, clock, states):
     box = live()
-    boxes.look()
+    boxes.scan()
     box.path.unlink()
     box.steps(3)
     assert states()[0].steps == 3
     box.process.end()
-    assert boxes.look() == {Suspicion(JOB, 0, "exited")}
+    assert boxes.scan() == {Suspicion(JOB, 0, "exited")}
     clock.sleep(70)
     assert states() == {}
 
 
-def test_box_of_a_rank_that_died_while_no_agent_looked_is_kept_for_whoever_comes_to_look(tmp_path, live, clock):
-    """It had hung for half an hour before; its last words are the only ones."""
+def test_box_of_a_rank_that_died_before_the_agent_started_stays_for_its_grace_period(tmp_path, live, clock):
+    """The rank hung for half an hour before its death, so the last sign in its box is old."""
     box = live()
     box.steps(3)
     clock.sleep(1800)
@@ -283,16 +281,16 @@ def test_box_of_a_rank_that_died_while_no_agent_looked_is_kept_for_whoever_comes
     boxes.read()
     assert box.path.exists()
     clock.sleep(901)
-    boxes.look()
+    boxes.scan()
     boxes.prune()
     assert not box.path.exists()
 
 
-def test_boxes_of_earlier_attempts_go_while_the_launchers_last_one_lives(boxes, live, clock):
+def test_boxes_of_earlier_attempts_are_pruned_while_the_newest_lives(boxes, live, clock):
     before, now = live(attempt=0), live(attempt=1)
     before.process.end()
-    boxes.look()
+    boxes.scan()
     clock.sleep(901)
-    boxes.look()
+    boxes.scan()
     boxes.prune()
     assert (before.path.exists(), now.path.exists()) == (False, True)

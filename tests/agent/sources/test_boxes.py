@@ -1,4 +1,4 @@
-"""What is every rank on this host doing, is it alive, does it make progress? One damaged box hides no other."""
+"""Tests of the scan of all boxes: the state of each rank, and the suspects."""
 
 import signal
 
@@ -32,31 +32,31 @@ def test_state_of_a_rank_that_lives(boxes, live, clock, states):
     assert state.resident_bytes > 1_000_000
 
 
-def test_last_two_collectives_are_told_of_the_living_and_the_dead(boxes, live, states):
+def test_last_two_collectives_are_reported_for_living_and_dead_ranks(boxes, live, states):
     box = live()
     box.steps(2)
     last = (Entered("all_to_all", "0", 2, 160), Entered("all_to_all", "0", 1, 160))
     assert states()[0].entered == last
     box.process.end(signal.SIGKILL)
-    boxes.look()
+    boxes.scan()
     assert states()[0].entered == last
 
 
-def test_rank_that_left_an_exception_and_lives_on_is_leaving(boxes, live, states):
+def test_rank_that_wrote_an_exception_and_lives_on_is_leaving(boxes, live, states):
     box = live()
     assert states()[0].leaving_seconds is None
     box.timeline.last_words("exception", "builtins.ValueError", "bad batch 17")
     assert 0 <= states()[0].leaving_seconds < 30
     box.process.end(signal.SIGKILL)
-    boxes.look()
+    boxes.scan()
     assert states()[0].leaving_seconds is None
 
 
-def test_evaluation_is_held_against_those_before_it(live, clock, states):
+def test_lease_of_an_evaluation_is_learned_from_earlier_ones(live, clock, states):
     box = live()
     box.steps(3)
     for _ in range(3):
-        assert states()[0].lease_seconds == 1800.0  # of a training that has not been learned yet, too
+        assert states()[0].lease_seconds == 1800.0  # also while the lease of `train` is not learned yet
         box.timeline.turn_to(EVAL)
         assert states()[0].lease_seconds == 1800.0
         clock.sleep(40)
@@ -68,12 +68,12 @@ def test_evaluation_is_held_against_those_before_it(live, clock, states):
     assert states()[0].overdue_seconds == pytest.approx(1.0)
 
 
-def test_killed_rank_is_gone_with_its_signal_since_it_was_first_seen_so(boxes, live, clock, states):
+def test_killed_rank_is_gone_with_its_signal_from_the_first_scan_after(boxes, live, clock, states):
     box = live()
     box.steps(3)
-    assert boxes.look() == frozenset()
+    assert boxes.scan() == frozenset()
     box.process.end(signal.SIGKILL)
-    assert boxes.look() == {Suspicion(JOB, 0, "exited")}
+    assert boxes.scan() == {Suspicion(JOB, 0, "exited")}
     clock.sleep(2)
     state = states()[0]
     assert (state.alive, state.exit_status, state.gone_seconds) == (False, "signal SIGKILL", pytest.approx(2.0))
@@ -81,61 +81,61 @@ def test_killed_rank_is_gone_with_its_signal_since_it_was_first_seen_so(boxes, l
     assert state.overdue_seconds == 0
 
 
-def test_death_is_called_to_attention_for_a_minute_and_known_for_longer(boxes, live, clock, states):
-    """The hub looks four times a second while anybody is suspected."""
+def test_dead_rank_is_a_suspect_for_a_minute_and_reported_for_longer(boxes, live, clock, states):
+    """The hub makes up to four passes a second while there is a suspect."""
     box = live()
-    boxes.look()
+    boxes.scan()
     box.process.end()
-    assert boxes.look()
+    assert boxes.scan()
     clock.sleep(61)
-    assert boxes.look() == frozenset()
+    assert boxes.scan() == frozenset()
     assert states()[0].alive is False
 
 
-def test_stopped_rank_is_told_at_the_next_look(boxes, live, clock, states):
+def test_stopped_rank_is_a_suspect_at_the_next_scan(boxes, live, clock, states):
     box = live()
-    boxes.look()
+    boxes.scan()
     box.process.process.send_signal(signal.SIGSTOP)
-    assert eventually(lambda: boxes.look() == {Suspicion(JOB, 0, "stopped")})
+    assert eventually(lambda: boxes.scan() == {Suspicion(JOB, 0, "stopped")})
     clock.sleep(1)
     state = states()[0]
     assert (state.process_state, state.stopped_seconds) == ("T", pytest.approx(1.0))
     box.process.process.send_signal(signal.SIGCONT)
-    assert eventually(lambda: boxes.look() == frozenset())
+    assert eventually(lambda: boxes.scan() == frozenset())
     assert states()[0].stopped_seconds is None
 
 
 def test_rank_without_progress_past_its_lease_is_overdue(boxes, live, clock, states):
     live().steps(10)
-    boxes.look()
+    boxes.scan()
     clock.sleep(1.4)
-    assert boxes.look() == frozenset()
+    assert boxes.scan() == frozenset()
     clock.sleep(0.2)
-    assert boxes.look() == {Suspicion(JOB, 0, "overdue")}
+    assert boxes.scan() == {Suspicion(JOB, 0, "overdue")}
     assert states()[0].overdue_seconds == pytest.approx(0.1)
 
 
-def test_lease_is_learned_from_the_steps_that_were_there_before_the_agent(boxes, live, states):
+def test_lease_is_learned_from_the_steps_before_the_agent_started(boxes, live, states):
     live().steps(10, seconds=2.0)
     assert states()[0].lease_seconds == pytest.approx(30.0)
 
 
-def test_nobody_is_suspected_during_evaluation_or_initialization_or_when_done(boxes, live, clock, states):
+def test_no_rank_is_a_suspect_during_evaluation_or_initialization_or_when_done(boxes, live, clock, states):
     evaluates, ends, begins = live(0), live(1), live(2)
     for box in (evaluates, ends):
         box.steps(10)
     evaluates.timeline.turn_to(EVAL)
     ends.timeline.turn_to(DONE)
     clock.sleep(600)
-    assert boxes.look() == frozenset()
+    assert boxes.scan() == frozenset()
     assert states()[1].lease_seconds is None
     assert begins.path.exists()
     ends.process.end()
-    assert boxes.look() == frozenset()
+    assert boxes.scan() == frozenset()
 
 
-def test_ranks_of_a_pid_namespace_that_is_not_seen_are_told(boxes, live, monkeypatch):
-    """They are watched, and the kernel shows nothing of them but their locks."""
+def test_ranks_in_another_pid_namespace_are_reported(boxes, live, monkeypatch):
+    """Their boxes and locks can be read, but not their processes."""
     live(0), live(1)
     assert boxes.read().dropped == ()
     monkeypatch.setattr(BoxReader, "holder", lambda self: 0)
@@ -143,7 +143,7 @@ def test_ranks_of_a_pid_namespace_that_is_not_seen_are_told(boxes, live, monkeyp
     assert line.startswith("2 ranks of job live in another PID namespace")
 
 
-def test_rank_of_another_pid_namespace_is_read_by_the_pid_it_has_here(tmp_path, clock, boxes, stand_in, states):
+def test_rank_in_a_child_pid_namespace_is_read_by_its_pid_in_this_one(tmp_path, clock, boxes, stand_in, states):
     """The kernel translates the pid of the lock's holder; the one in the box is that of the rank's own namespace."""
     box = Box(tmp_path, clock, {"pid": 7})
     stand_in().hold(box.path)
@@ -152,7 +152,7 @@ def test_rank_of_another_pid_namespace_is_read_by_the_pid_it_has_here(tmp_path, 
     assert state.process_state in "RS"
 
 
-def test_run_that_begins_anew_replaces_the_box_of_the_one_before(boxes, live, clock, states):
+def test_new_start_of_a_rank_replaces_the_box_of_the_previous_one(boxes, live, clock, states):
     before = live()
     before.steps(5)
     assert states()[0].steps == 5
@@ -163,7 +163,7 @@ def test_run_that_begins_anew_replaces_the_box_of_the_one_before(boxes, live, cl
     assert (state.alive, state.steps) == (True, 0)
 
 
-def test_box_of_a_rank_that_died_before_the_agent_came(boxes, live, clock, states):
+def test_rank_that_died_before_the_agent_started_is_gone_since_its_last_sign(boxes, live, clock, states):
     box = live()
     box.steps(5)
     box.process.end()
@@ -172,21 +172,21 @@ def test_box_of_a_rank_that_died_before_the_agent_came(boxes, live, clock, state
     assert (state.alive, state.gone_seconds) == (False, pytest.approx(10.0))
 
 
-def test_box_that_a_dead_job_left_long_ago_is_no_news(boxes, live, clock):
+def test_box_of_a_rank_long_dead_is_not_reported(boxes, live, clock):
     box = live()
     box.steps(5)
     box.process.end()
     clock.sleep(61)
-    assert boxes.look() == frozenset()
+    assert boxes.scan() == frozenset()
     assert list(boxes.ranks()) == []
 
 
-def test_box_from_before_a_reboot_is_no_news(tmp_path, live):
-    """On a disk it outlives the clock it was written on; it must not turn up as a fresh death some day."""
+def test_box_from_before_a_reboot_is_not_reported(tmp_path, live):
+    """A box on a disk outlives its clock, and must not look like a recent death later."""
     box = live()
     box.steps(5)
     box.process.end()
     booted = Clock(5_000_000_000)
     boxes = Boxes(tmp_path, "node-a", clock=booted)
-    boxes.look()
+    boxes.scan()
     assert list(boxes.ranks()) == []

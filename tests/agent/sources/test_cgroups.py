@@ -1,4 +1,4 @@
-"""How much may the ranks take, and did they run into it?"""
+"""Tests of the limits of control groups and of their use by ranks."""
 
 import os
 import shutil
@@ -12,7 +12,7 @@ GIB = 1 << 30
 
 
 class Host:
-    """A /proc and a /sys/fs/cgroup. A file whose content is None cannot be read."""
+    """A fake /proc and /sys/fs/cgroup. A file whose content is None cannot be read."""
 
     def __init__(self, root):
         self.proc, self.cgroup, self.ranks = root / "proc", root / "cgroup", {}
@@ -71,7 +71,7 @@ def host(tmp_path):
 
 @pytest.fixture
 def v2(host):
-    """The root of a host that has v2 alone: it has no limits."""
+    """Make a host with v2 alone; its root group has no limits."""
     host.group("/", cgroup__controllers="cpu memory", cpu__stat="usage_usec 99")
     return host
 
@@ -99,7 +99,7 @@ def test_group_without_limits_has_none_and_its_zeros_are_known(v2):
     assert reading.dropped == ()
 
 
-def test_limit_of_the_pod_binds_its_container_and_tells_the_pods_memory(v2):
+def test_limit_of_the_pod_binds_its_container_with_the_pods_memory(v2):
     v2.rank(0, f"0::{CONTAINER}\n")
     v2.v2("/kubepods.slice", current=90 * GIB, limit=100 * GIB)
     v2.v2(POD, current=7 * GIB, limit=8 * GIB, cpu="400000 100000", throttled=2_000_000, kills=1)
@@ -111,7 +111,7 @@ def test_limit_of_the_pod_binds_its_container_and_tells_the_pods_memory(v2):
     assert group.oom_kills == 0  # the pod's kill hit another container
 
 
-def test_ranks_of_one_group_are_told_together_and_of_two_apart(v2):
+def test_ranks_of_a_group_share_a_sample_and_ranks_of_two_do_not(v2):
     for rank, path in ((3, "/a"), (1, "/a"), (2, "/b")):
         v2.rank(rank, f"0::{path}\n")
     v2.v2("/a")
@@ -123,7 +123,7 @@ def test_ranks_of_one_group_are_told_together_and_of_two_apart(v2):
     ]
 
 
-def test_group_of_a_rank_that_died_a_moment_ago_still_tells_of_its_kills(v2):
+def test_group_of_a_rank_that_just_died_still_reports_its_kills(v2):
     now = [100.0]
     v2.source = CgroupSource(lambda: v2.ranks, v2.proc, v2.cgroup, lambda: now[0])
     for rank, path in ((0, "/a"), (1, "/b"), (2, "/b"), (3, "/gone")):
@@ -143,14 +143,14 @@ def test_group_of_a_rank_that_died_a_moment_ago_still_tells_of_its_kills(v2):
     assert [(group.path, group.ranks) for group in v2.read().value] == [("/b", (("job", 1),))]
 
 
-def test_container_with_a_namespace_of_its_own_finds_its_limits_at_the_root(v2):
+def test_container_in_its_own_cgroup_namespace_has_its_limits_at_the_root(v2):
     v2.rank(0, "0::/\n")
     v2.v2("/", current=GIB, limit=2 * GIB, cpu="100000 100000", throttled=1_000_000)
     (group,) = v2.read().value
     assert (group.path, group.memory_limit_bytes, group.cpu_limit_cores) == ("/", 2 * GIB, 1.0)
 
 
-def test_rank_that_no_group_limits_has_unknown_memory_and_that_is_no_drop(v2):
+def test_rank_in_the_root_group_has_unknown_memory_and_that_is_no_drop(v2):
     v2.rank(0, "0::/\n")
     reading = v2.read()
     (group,) = reading.value
@@ -159,17 +159,17 @@ def test_rank_that_no_group_limits_has_unknown_memory_and_that_is_no_drop(v2):
 
 
 @pytest.mark.parametrize("path", ["/../../kubepods/pod2/a", "/docker/not-mounted-here"])
-def test_group_outside_what_the_agent_sees_is_unknown_and_said(v2, path, tmp_path):
+def test_group_outside_the_agents_namespace_is_unknown_and_reported(v2, path, tmp_path):
     """No path leads out of /sys/fs/cgroup."""
     (tmp_path / "kubepods/pod2/a").mkdir(parents=True)
     (tmp_path / "kubepods/pod2/a/memory.current").write_text("5\n")
     v2.rank(0, f"0::{path}\n")
-    v2.rank(1, "0::/seen\n")
-    v2.v2("/seen")
+    v2.rank(1, "0::/visible\n")
+    v2.v2("/visible")
     reading = v2.read()
-    unseen, seen = reading.value
-    assert (unseen.path, unseen.memory_used_bytes, unseen.throttled_seconds) == (path, None, None)
-    assert (seen.path, seen.memory_used_bytes) == ("/seen", GIB)
+    hidden, visible = reading.value
+    assert (hidden.path, hidden.memory_used_bytes, hidden.throttled_seconds) == (path, None, None)
+    assert (visible.path, visible.memory_used_bytes) == ("/visible", GIB)
     assert len(reading.dropped) == 1
     assert "host's cgroup namespace" in reading.dropped[0]
 
@@ -219,7 +219,7 @@ def test_huge_number_of_v1_is_no_limit(host, limit):
 
 
 def test_hybrid_host_is_read_by_controller(host):
-    """Memory of v1, processors of v2 under `unified`."""
+    """A hybrid host has the memory controller of v1, and the cpu controller of v2 under `unified`."""
     host.rank(0, "4:memory:/job\n0::/job/deeper\n")
     host.v1_memory("/job", limit=2 * GIB)
     host.v2("/unified/job/deeper", cpu="50000 100000", throttled=1_000_000)
@@ -228,7 +228,7 @@ def test_hybrid_host_is_read_by_controller(host):
     assert (group.memory_limit_bytes, group.cpu_limit_cores, group.throttled_seconds) == (2 * GIB, 0.5, 1.0)
 
 
-def test_controller_that_is_not_mounted_here_is_said_and_hides_no_other(host):
+def test_controller_that_is_not_mounted_is_reported_and_hides_no_other(host):
     host.rank(0, V1.format(memory="/job", cpu="/job"))
     host.v1_memory("/job", limit=2 * GIB)
     reading = host.read()
@@ -246,7 +246,7 @@ def test_process_without_a_group_is_left_out(v2, text):
     assert [group.ranks for group in reading.value] == [(("job", 1),)]
 
 
-def test_rank_that_ended_meanwhile_is_no_drop(v2):
+def test_rank_that_just_ended_is_no_drop(v2):
     v2.ranks[77] = ("job", 0)
     assert v2.read() == ((), ())
 
@@ -261,7 +261,7 @@ def test_more_groups_than_fit_are_left_out_in_one_line(v2):
         v2.group(f"/job{rank}", memory__current=1, cpu__stat="throttled_usec 0")
     reading = v2.read()
     assert len(reading.value) == MAX_CGROUPS
-    assert reading.dropped == (f"10 control groups more than {MAX_CGROUPS}",)
+    assert reading.dropped == (f"10 of {MAX_CGROUPS + 10} control groups: at most {MAX_CGROUPS} are read",)
 
 
 def test_this_process_lives_in_a_group():

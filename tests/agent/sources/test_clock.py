@@ -1,4 +1,4 @@
-"""Does the clock follow a time server?"""
+"""Tests of the source that reads whether the clock follows a time server."""
 
 import errno
 import os
@@ -26,7 +26,7 @@ def test_clock_that_follows_a_server_shows_its_offset(status, offset, seconds):
 
 
 @pytest.mark.parametrize(("state", "status"), [(TIME_ERROR, STA_UNSYNC), (TIME_OK, STA_UNSYNC), (TIME_ERROR, STA_NANO)])
-def test_offset_of_a_clock_that_follows_nobody_is_unknown_and_not_zero(state, status):
+def test_offset_of_an_unsynchronized_clock_is_unknown_and_not_zero(state, status):
     assert read(state, status, 0) == ClockSample(None, False)
 
 
@@ -34,7 +34,7 @@ def test_leap_second_to_come_is_no_error():
     assert read(TIME_INS, STA_PLL, 0).synchronized
 
 
-def test_kernel_that_may_not_be_asked_has_no_such_source():
+def test_source_is_absent_where_the_call_is_not_permitted():
     def refuse():
         raise OSError(errno.EPERM, os.strerror(errno.EPERM))
 

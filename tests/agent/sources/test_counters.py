@@ -1,4 +1,4 @@
-"""Totals that only grow."""
+"""Tests of counter totals that only grow."""
 
 import pytest
 from hypothesis import given
@@ -16,15 +16,15 @@ def test_counter_that_only_grows_is_its_own_total():
     assert totals_of(5, 5, 7, 2**40) == [5, 5, 7, 2**40]
 
 
-def test_counter_that_ran_over_32_bits_goes_on():
+def test_counter_that_wrapped_at_32_bits_goes_on():
     assert totals_of(2**32 - 10, 5, 6) == [2**32 - 10, 2**32 + 5, 2**32 + 6]
 
 
-def test_counter_that_ran_over_twice_goes_on_twice():
+def test_counter_that_wrapped_twice_goes_on():
     assert totals_of(2**32 - 1, 0, 2**31, 2**32 - 1, 1)[-1] == 2 * 2**32 + 1
 
 
-def test_counter_that_began_from_0_again_adds_to_what_was_counted():
+def test_counter_that_restarted_from_0_adds_to_its_total():
     assert totals_of(1000, 3, 10, 2) == [1000, 1003, 1010, 1012]
 
 
@@ -33,8 +33,8 @@ def test_fall_far_from_the_end_of_32_bits_is_no_wrap(last):
     assert not wrapped(last, 3)
 
 
-def test_cleared_counter_that_had_stopped_at_its_highest_value_is_right_by_one():
-    """Whether one took it for a wrap or not."""
+def test_cleared_counter_that_had_stopped_at_its_maximum_is_off_by_one_at_most():
+    """The total is right whether the fall counts as a wrap or not."""
     assert totals_of(2**32 - 1, 0)[-1] in (2**32 - 1, 2**32)
 
 
@@ -51,7 +51,7 @@ def test_devices_and_counters_are_counted_apart():
     assert [totals.total("eth0", "rx_bytes", 10), totals.total("eth0", "tx_bytes", 2)] == [10, 2]
 
 
-def test_device_that_went_is_forgotten():
+def test_device_that_disappeared_is_forgotten():
     totals = CounterTotals()
     for device in ("eth0", "veth0"):
         totals.total(device, "rx_bytes", 1000)
@@ -60,6 +60,6 @@ def test_device_that_went_is_forgotten():
     assert totals.total("eth0", "rx_bytes", 10) == 1010
 
 
-def test_counter_that_dips_has_neither_wrapped_nor_begun_anew():
-    """The kernel sums up what processors count, while they count."""
+def test_counter_that_dips_has_neither_wrapped_nor_restarted():
+    """The kernel sums the counters of all processors while they change."""
     assert totals_of(1_000_000, 999_999, 1_000_000, 1_000_001) == [1_000_000, 1_000_000, 1_000_000, 1_000_001]

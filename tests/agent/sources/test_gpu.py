@@ -1,4 +1,4 @@
-"""What do the GPUs show? A host without the driver has none: that is absent, not down."""
+"""Tests of the GPU source. It is absent, not down, on a host without the driver."""
 
 import subprocess
 import sys
@@ -24,7 +24,7 @@ def cards():
     return GpuSource().read().value
 
 
-def test_card_shows_who_it_is(nvml):
+def test_card_shows_its_identity(nvml):
     (card,) = cards()
     assert (card.gpu, card.uuid, card.name) == ("0", "GPU-0", "NVIDIA H200")
     assert (card.pci, card.nics, card.lost) == ("0000:3b:00.0", ("mlx5_0 of 0000:3b:00.0",), False)
@@ -41,7 +41,7 @@ def test_card_shows_its_load_in_base_units(nvml):
     assert (card.pids, card.mig) == ((7, 9), False)
 
 
-def test_card_that_is_slowed_down_tells_why(nvml):
+def test_throttled_card_shows_the_reasons(nvml):
     nvml.tell(("0", "nvmlDeviceGetCurrentClocksEventReasons", 0x40 | 0x8))
     throttled = cards()[0].throttled
     assert {reason for reason, on in throttled.items() if on} == {"hw_thermal", "hw_slowdown"}
@@ -49,14 +49,14 @@ def test_card_that_is_slowed_down_tells_why(nvml):
 
 
 @pytest.mark.parametrize("reason", [0x1, 0x2, 0x100])
-def test_idle_clock_or_one_that_somebody_chose_is_no_throttling(nvml, reason):
+def test_idle_clock_or_one_set_by_a_person_is_no_throttling(nvml, reason):
     nvml.tell(("0", "nvmlDeviceGetCurrentClocksEventReasons", reason))
     throttled = cards()[0].throttled
     assert throttled
     assert not any(throttled.values())
 
 
-def test_ecc_errors_are_told_by_kind(nvml):
+def test_ecc_errors_are_counted_by_kind(nvml):
     nvml.tell(*(("0", f"field.{field}", n) for n, field in enumerate(ECC.values())))
     assert cards()[0].ecc_errors == {kind: n for n, kind in enumerate(ECC)}
 
@@ -65,8 +65,8 @@ def test_ecc_errors_are_told_by_kind(nvml):
     ("retired", "remapped", "pending"), [(0, None, False), (None, 1, True), (0, 1, True), (None, None, None)]
 )
 def test_repair_is_pending_if_pages_or_rows_wait(nvml, retired, remapped, pending):
-    told = ((pynvml.NVML_FI_DEV_RETIRED_PENDING, retired), (pynvml.NVML_FI_DEV_REMAPPED_PENDING, remapped))
-    nvml.tell(*(("0", f"field.{field}", value) for field, value in told if value is not None))
+    fields = ((pynvml.NVML_FI_DEV_RETIRED_PENDING, retired), (pynvml.NVML_FI_DEV_REMAPPED_PENDING, remapped))
+    nvml.tell(*(("0", f"field.{field}", value) for field, value in fields if value is not None))
     assert cards()[0].repair_pending is pending
 
 
@@ -76,7 +76,7 @@ def test_pcie_bytes_are_counters(nvml):
     assert nvml.calls("0", "nvmlDeviceGetPcieThroughput") == 0
 
 
-def test_pcie_counter_of_32_bits_is_unknown_as_it_wraps_between_two_looks(nvml):
+def test_pcie_counter_of_32_bits_is_unknown_as_it_wraps_between_two_reads(nvml):
     nvml.tell(("0", "field.197", 5), ("0", "type.197", pynvml.NVML_VALUE_TYPE_UNSIGNED_INT))
     assert cards()[0].pcie_sent_bytes is None
 
@@ -101,12 +101,12 @@ def test_nvlink_errors_are_the_sum_of_the_kinds_it_counts(nvml):
     assert cards()[0].nvlink_errors == 15
 
 
-def test_nvlink_errors_do_not_go_back_when_one_kind_cannot_be_read(nvml):
+def test_nvlink_errors_are_unknown_when_one_kind_cannot_be_read(nvml):
     nvml.tell(("0", f"field.{NVLINK_ERRORS[0]}", 1), ("0", f"field.{NVLINK_ERRORS[1]}", UNKNOWN))
     assert cards()[0].nvlink_errors is None
 
 
-def test_what_a_card_does_not_tell_is_unknown_and_nothing_to_complain_about(nvml):
+def test_value_that_a_card_does_not_offer_is_unknown_and_no_drop(nvml):
     silent = ["MemoryInfo", "UtilizationRates", "PowerUsage", "EnforcedPowerLimit", "TemperatureV", "Temperature.0"]
     silent += [
         "MigMode",
@@ -131,7 +131,7 @@ def test_idle_card_is_zero_and_not_unknown(nvml):
     assert (card.memory_used_bytes, card.utilization_ratio, card.power_watts, card.pcie_sent_bytes) == (0, 0.0, 0.0, 0)
 
 
-def test_odd_error_costs_that_value_and_one_line_a_card(nvml):
+def test_odd_error_loses_that_value_and_adds_one_line_per_card(nvml):
     nvml.tell(
         ("driver", "cards", 2),
         *(("0", f"nvmlDeviceGet{what}", UNKNOWN) for what in ("PowerUsage", "MemoryInfo")),
@@ -143,22 +143,22 @@ def test_odd_error_costs_that_value_and_one_line_a_card(nvml):
     assert reading.dropped == ("GPU 0: cannot read MemoryInfo, PowerUsage, field 82: Unknown Error",)
 
 
-def test_card_that_cannot_be_opened_is_said_and_hides_no_other(nvml):
+def test_card_that_cannot_be_opened_is_reported_and_hides_no_other(nvml):
     nvml.tell(("driver", "cards", 2), ("0", "nvmlDeviceGetHandleByIndex_v2", "!8"))
     reading = GpuSource().read()
     assert [card.gpu for card in reading.value] == ["1"]
     assert reading.dropped == ("GPU 0: cannot be opened: Insufficient External Power",)
 
 
-def test_what_does_not_change_is_asked_once(nvml, monkeypatch, tmp_path):
-    asked = []
-    monkeypatch.setattr("zmon.agent.sources.pci.nearest_nics", lambda sys, pci: asked.append((sys, pci)) or ())
+def test_values_that_do_not_change_are_read_once(nvml, monkeypatch, tmp_path):
+    calls = []
+    monkeypatch.setattr("zmon.agent.sources.pci.nearest_nics", lambda sys, pci: calls.append((sys, pci)) or ())
     source = GpuSource(tmp_path)
     for _ in range(3):
         source.read()
     once = ("HandleByIndex_v2", "UUID", "Name", "PciInfo_v3", "MaxClockInfo.0")
     assert [nvml.calls("0", f"nvmlDeviceGet{what}") for what in once] == [1] * len(once)
-    assert asked == [(tmp_path, "0000:3b:00.0")]
+    assert calls == [(tmp_path, "0000:3b:00.0")]
 
 
 def test_all_field_values_are_one_call(nvml):
@@ -181,7 +181,7 @@ def test_older_library_shows_what_it_has(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("bus_id", "address"), [("00000000:3B:00.0", "0000:3b:00.0"), ("00010000:AF:00.1", "10000:af:00.1")]
 )
-def test_address_is_spelled_as_sysfs_spells_it(bus_id, address):
+def test_address_has_the_format_of_sysfs(bus_id, address):
     assert sysfs_address(bus_id) == address
 
 
@@ -206,8 +206,8 @@ def test_driver_of_another_version_than_its_library_is_a_failure_and_not_an_abse
         GpuSource().read()
 
 
-def test_this_machine_tells_its_gpus_or_that_it_has_none():
-    """In a process of its own: nothing of a stub is left in it."""
+def test_gpus_of_this_machine_are_read_or_absent():
+    """It runs in a process of its own, without any stub."""
     code = "import zmon.agent.sources.gpu as g; print([c.uuid for c in g.GpuSource().read().value])"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert run.stdout.startswith("['GPU-") or "SourceUnavailable: cannot read GPUs" in run.stderr

@@ -1,4 +1,4 @@
-"""A GPU falls off the bus, a driver is loaded anew, a card is split: the others go on, and the agent with them."""
+"""Tests of a GPU that is lost, a driver that is reloaded and a card in MIG mode: all other cards are still read."""
 
 import json
 import subprocess
@@ -33,11 +33,11 @@ def nvml(tmp_path, monkeypatch):
     return stub
 
 
-def lost(gpu, **known):
-    return GpuSample(gpu=gpu, uuid=known.pop("uuid", ""), lost=True, **known)
+def lost(gpu, **values):
+    return GpuSample(gpu=gpu, uuid=values.pop("uuid", ""), lost=True, **values)
 
 
-def test_lost_card_is_reported_by_what_is_known_of_it_and_hides_no_other(nvml):
+def test_lost_card_is_reported_with_its_fixed_values_and_hides_no_other(nvml):
     source = GpuSource()
     source.read()
     nvml.tell(("1", "lost", 1), ("driver", "xids", "1:79"))
@@ -45,8 +45,8 @@ def test_lost_card_is_reported_by_what_is_known_of_it_and_hides_no_other(nvml):
         reading = source.read()
         first, second, third = reading.value
         assert first.power_watts == third.power_watts == 300.0
-        known = {"name": "NVIDIA H200", "pci": "0000:3c:00.0", "nics": ("mlx5_0",), "xid_errors": {79: 1}}
-        assert second == lost("1", uuid="GPU-1", **known)
+        fixed = {"name": "NVIDIA H200", "pci": "0000:3c:00.0", "nics": ("mlx5_0",), "xid_errors": {79: 1}}
+        assert second == lost("1", uuid="GPU-1", **fixed)
         assert reading.dropped == ()
 
 
@@ -59,7 +59,7 @@ def test_lost_card_costs_one_call_a_read(nvml):
     assert nvml.calls("1") == before + 1
 
 
-def test_card_that_was_lost_before_the_agent_came_is_reported_too(nvml):
+def test_card_lost_before_the_agent_started_is_reported_too(nvml):
     nvml.tell(("1", "lost", 1))
     assert GpuSource().read().value[1] == lost("1")
 
@@ -80,12 +80,12 @@ def test_lost_card_that_comes_back_is_read_again(nvml):
     assert source.read().value[1].power_watts == 300.0
 
 
-def test_card_whose_values_fail_all_is_not_lost(nvml):
+def test_card_whose_values_all_fail_is_not_lost(nvml):
     nvml.tell(("1", "nvmlDeviceGetPowerUsage", UNKNOWN), ("1", "nvmlDeviceGetFieldValues", UNKNOWN))
     assert [card.lost for card in GpuSource().read().value] == [False, False, False]
 
 
-def test_driver_that_is_loaded_anew_is_picked_up(nvml):
+def test_reloaded_driver_is_picked_up(nvml):
     source = GpuSource()
     nvml.tell(("0", "nvmlDeviceGetPowerUsage", NOT_SUPPORTED))
     assert source.read().value[0].power_watts is None
@@ -101,7 +101,7 @@ def test_driver_that_is_loaded_anew_is_picked_up(nvml):
     assert reading.value[1].xid_errors == {48: 1}
 
 
-def test_library_that_was_shut_down_under_the_source_is_begun_anew(nvml):
+def test_library_that_was_shut_down_is_initialized_again(nvml):
     source = GpuSource()
     source.read()
     pynvml.nvmlShutdown()
@@ -110,7 +110,7 @@ def test_library_that_was_shut_down_under_the_source_is_begun_anew(nvml):
     assert len(source.read().value) == 3
 
 
-def test_instances_of_a_split_card_are_samples_of_their_own(nvml):
+def test_mig_instances_have_samples_of_their_own(nvml):
     nvml.tell(
         ("1", "nvmlDeviceGetMigMode", 1),
         ("1", "nvmlDeviceGetUtilizationRates", NOT_SUPPORTED),
@@ -134,7 +134,7 @@ def test_instances_of_a_split_card_are_samples_of_their_own(nvml):
     )
 
 
-def test_instance_that_was_made_anew_is_read_and_not_the_one_before(nvml, monkeypatch):
+def test_new_mig_instance_replaces_the_previous_one(nvml, monkeypatch):
     nvml.tell(("0", "nvmlDeviceGetMigMode", 1), *((f"0:{n}", "nvmlDeviceGetUUID", f"MIG-{n}") for n in (0, 6)))
     source = GpuSource()
     source.read()
@@ -143,7 +143,7 @@ def test_instance_that_was_made_anew_is_read_and_not_the_one_before(nvml, monkey
     assert [card.uuid for card in source.read().value[1:3]] == ["MIG-6", "MIG-0"]
 
 
-def test_instance_that_cannot_be_read_is_said_by_name(nvml):
+def test_mig_instance_that_cannot_be_read_is_reported_by_name(nvml):
     nvml.tell(
         ("0", "nvmlDeviceGetMigMode", 1),
         *(("0:0", what, answer) for what, answer in (("nvmlDeviceGetUUID", "MIG-0"), ("nvmlDeviceGetName", UNKNOWN))),
@@ -151,7 +151,7 @@ def test_instance_that_cannot_be_read_is_said_by_name(nvml):
     assert GpuSource().read().dropped == ("GPU 0:0: cannot read Name: Unknown Error",)
 
 
-def test_card_that_is_whole_again_tells_what_it_could_not_while_split(nvml):
+def test_card_that_leaves_mig_mode_shows_all_values_again(nvml):
     source = GpuSource()
     nvml.tell(("0", "nvmlDeviceGetMigMode", 1), ("0", "nvmlDeviceGetUtilizationRates", NOT_SUPPORTED))
     source.read()
@@ -159,7 +159,7 @@ def test_card_that_is_whole_again_tells_what_it_could_not_while_split(nvml):
     assert source.read().value[0].utilization_ratio == 0.5
 
 
-def test_process_that_runs_sees_it_all_through_the_library_it_found_itself(tmp_path):
+def test_separate_process_sees_everything_through_its_own_library(tmp_path):
     script = Script(tmp_path / "script")
     script.tell(("driver", "cards", 8))
     process = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""Is the host short of processors or memory, and who waits?"""
+"""Tests of the load of the host: CPU time, memory and pressure."""
 
 import pytest
 
@@ -42,7 +42,7 @@ FILES = {
 
 @pytest.fixture
 def host(tmp_path):
-    """A source over a /proc; a file whose content is None is there but cannot be read."""
+    """Make a source over a fake /proc; a file whose content is None exists but cannot be read."""
 
     def make(without=(), **files):
         for name, content in (FILES | files).items():
@@ -72,7 +72,7 @@ def test_host_shows_memory_and_swap(host):
     assert load.swap_used_bytes == 40 * 1024
 
 
-def test_host_shows_who_runs_who_waits_and_what_was_killed(host):
+def test_host_shows_running_and_blocked_tasks_faults_and_kills(host):
     load = host().read().value
     assert (load.runnable, load.blocked, load.major_faults, load.oom_kills) == (3, 2, 42051, 4)
 
@@ -83,7 +83,7 @@ def test_pressure_is_seconds_since_boot(host):
     assert load.full_pressure_seconds == {"memory": 1.5, "io": 1.5}
 
 
-def test_processors_that_all_tasks_wait_for_are_not_told_though_the_kernel_writes_a_zero(host):
+def test_full_pressure_of_the_cpu_is_left_out_though_the_kernel_writes_a_zero(host):
     assert "cpu" not in host().read().value.full_pressure_seconds
 
 
@@ -94,8 +94,8 @@ def test_kernel_without_pressure_is_unknown_and_no_drop(host, content):
     assert reading.dropped == ()
 
 
-def test_kernel_that_tells_pressure_only_as_some_has_no_full(host):
-    """The cpu's before 5.13."""
+def test_kernel_with_only_some_pressure_has_no_full(host):
+    """The pressure of the cpu has no `full` line before Linux 5.13."""
     load = host(**{"pressure/io": PRESSURE.splitlines()[0] + "\n"}).read().value
     assert "io" in load.pressure_seconds
     assert "io" not in load.full_pressure_seconds
@@ -112,7 +112,7 @@ def test_counter_the_kernel_does_not_have_is_unknown_and_no_drop(host):
 
 
 @pytest.mark.parametrize("stat", [None, "", "cpu  many\n"])
-def test_processor_time_that_cannot_be_read_is_said_and_the_memory_is_still_there(host, stat):
+def test_cpu_time_that_cannot_be_read_is_reported_and_the_memory_is_still_there(host, stat):
     reading = host(stat=stat).read()
     assert reading.value.cpu_seconds == {}
     assert reading.value.memory_total_bytes == 2_048_000
@@ -120,7 +120,7 @@ def test_processor_time_that_cannot_be_read_is_said_and_the_memory_is_still_ther
     assert "stat" in reading.dropped[0]
 
 
-def test_memory_that_is_not_told_is_no_zero(host):
+def test_missing_memory_is_an_error_and_no_zero(host):
     with pytest.raises(ValueError, match="MemAvailable"):
         host(meminfo="MemTotal: 1 kB\n").read()
 

@@ -1,4 +1,4 @@
-"""What did the kernel say about GPUs, memory and links?"""
+"""Tests of the kernel log: which lines are events, and how they are counted and dated."""
 
 import errno
 import itertools
@@ -17,13 +17,13 @@ LINK_DOWN = "mlx5_core 0000:3b:00.0 eth0: Link down"
 
 
 class Log:
-    """A kernel log: one read gives one record."""
+    """A fake kernel log: one read returns one record."""
 
     def __init__(self):
         self.records = []
         self.sequence = itertools.count()
 
-    def say(self, text, facility=0, seconds=None):
+    def write(self, text, facility=0, seconds=None):
         micros = int((time.monotonic() if seconds is None else seconds) * 1e6)
         self.records.append(f"{facility * 8 + 4},{next(self.sequence)},{micros},-;{text}\n DEVICE=+pci:x\n".encode())
 
@@ -64,10 +64,10 @@ def event(text):
     ],
     ids=["hopper", "blackwell", "mig", "old driver"],
 )
-def test_error_of_a_gpu_is_told_with_its_number_and_the_card_as_sysfs_writes_it(text, device, xid):
-    found = event(text)
-    assert (found.kind, found.device, found.xid, found.text) == ("xid", device, xid, text)
-    assert found.time == 1002.5
+def test_error_of_a_gpu_has_its_number_and_the_address_of_the_card(text, device, xid):
+    parsed = event(text)
+    assert (parsed.kind, parsed.device, parsed.xid, parsed.text) == ("xid", device, xid, text)
+    assert parsed.time == 1002.5
 
 
 @pytest.mark.parametrize(
@@ -80,9 +80,9 @@ def test_error_of_a_gpu_is_told_with_its_number_and_the_card_as_sysfs_writes_it(
     ],
     ids=["cgroup", "host", "allocating task", "before 5.0"],
 )
-def test_process_killed_for_memory_is_told(text):
-    found = event(text)
-    assert (found.kind, found.device, found.xid) == ("oom", None, None)
+def test_process_killed_for_memory_is_an_event(text):
+    parsed = event(text)
+    assert (parsed.kind, parsed.device, parsed.xid) == ("oom", None, None)
 
 
 @pytest.mark.parametrize(
@@ -99,9 +99,9 @@ def test_process_killed_for_memory_is_told(text):
         ("mlx5_core 0000:ab:00.0 mlx5_5: Port: 1 Link DOWN", "mlx5_5:1"),
     ],
 )
-def test_link_that_goes_down_is_told_with_its_interface_or_port(text, device):
-    found = event(text)
-    assert (found.kind, found.device) == ("link", device)
+def test_link_that_goes_down_has_its_interface_or_port(text, device):
+    parsed = event(text)
+    assert (parsed.kind, parsed.device) == ("link", device)
 
 
 @pytest.mark.parametrize(
@@ -131,20 +131,20 @@ def test_other_lines_are_no_events(text):
 
 
 @pytest.mark.parametrize("record", ["", "garbage", ";", f"4,1,x,-;{XID}", f"4;{XID}", f"\x00\ufffd,1,2,-;{XID}"])
-def test_record_that_is_not_as_the_kernel_writes_it_is_no_event(record):
+def test_record_of_another_format_is_no_event(record):
     assert kernel_event(record, boot=0.0) is None
 
 
-def test_record_of_a_kernel_that_names_the_caller_is_read():
+def test_record_with_the_caller_is_read():
     assert kernel_event(f"4,1,2,-,caller=T77;{XID}", boot=0.0).xid == 79
 
 
-def test_lines_are_counted_by_kind_and_kept(log, source):
+def test_events_are_counted_by_kind_and_listed(log, source):
     for text in (XID, KILLED, LINK_DOWN, XID, "hello"):
-        log.say(text)
+        log.write(text)
     kernel = source.read().value
     assert kernel.counts == {"xid": 2, "oom": 1, "link": 1}
-    assert [found.kind for found in kernel.events] == ["xid", "oom", "link", "xid"]
+    assert [event.kind for event in kernel.events] == ["xid", "oom", "link", "xid"]
     assert source.read().value == kernel
 
 
@@ -152,51 +152,51 @@ def test_quiet_log_is_zero_of_each_kind(source):
     assert source.read().value.counts == {"xid": 0, "oom": 0, "link": 0}
 
 
-def test_one_kill_is_one_event_however_many_lines_tell_of_it(log, source):
-    log.say("python invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0")
-    log.say("oom-kill:constraint=CONSTRAINT_MEMCG,task=python,pid=1234,uid=0")
-    log.say(KILLED)
-    log.say("oom_reaper: reaped process 1234 (python), now anon-rss:0kB")
+def test_kill_is_one_event_in_spite_of_several_lines(log, source):
+    log.write("python invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0")
+    log.write("oom-kill:constraint=CONSTRAINT_MEMCG,task=python,pid=1234,uid=0")
+    log.write(KILLED)
+    log.write("oom_reaper: reaped process 1234 (python), now anon-rss:0kB")
     assert source.read().value.counts["oom"] == 1
 
 
-def test_line_that_a_program_wrote_into_the_log_is_no_event(log, source):
-    log.say(XID, facility=1)
-    log.say(LINK_DOWN, facility=3)
+def test_line_written_by_a_program_is_no_event(log, source):
+    log.write(XID, facility=1)
+    log.write(LINK_DOWN, facility=3)
     assert source.read().value.events == ()
 
 
 def test_event_is_dated_by_the_kernels_clock(log, source):
     before = time.time()
-    log.say(XID)
-    (found,) = source.read().value.events
-    assert before - 0.01 <= found.time <= time.time()
+    log.write(XID)
+    (parsed,) = source.read().value.events
+    assert before - 0.01 <= parsed.time <= time.time()
 
 
-@pytest.mark.parametrize("stray", [-3600, 3600])
-def test_kernels_clock_that_strays_dates_no_event_outside_the_readings_around_it(log, source, stray):
+@pytest.mark.parametrize("offset", [-3600, 3600])
+def test_event_is_dated_between_two_reads_even_if_the_kernels_clock_is_off(log, source, offset):
     source.read()
     before = time.time()
     source.read()
-    log.say(XID, seconds=time.monotonic() + stray)
-    (found,) = source.read().value.events
-    assert before <= found.time <= time.time()
+    log.write(XID, seconds=time.monotonic() + offset)
+    (parsed,) = source.read().value.events
+    assert before <= parsed.time <= time.time()
 
 
-def test_records_lost_are_said_in_one_line_and_the_rest_is_read(log, source):
+def test_lost_records_are_reported_in_one_line_and_the_others_are_read(log, source):
     log.overwrite()
-    log.say(XID)
+    log.write(XID)
     log.overwrite()
-    log.say(XID)
+    log.write(XID)
     reading = source.read()
     assert len(reading.dropped) == 1
     assert reading.value.counts["xid"] == 2
     assert source.read().dropped == ()
 
 
-def test_flood_is_read_in_parts_and_the_last_events_are_kept(log, source):
+def test_flood_is_read_in_parts_and_the_last_events_are_listed(log, source):
     for n in range(MAX_RECORDS + 10):
-        log.say(f"{LINK_DOWN} {n} " + "x" * 1000)
+        log.write(f"{LINK_DOWN} {n} " + "x" * 1000)
     assert source.read().value.counts["link"] == MAX_RECORDS
     kernel = source.read().value
     assert kernel.counts["link"] == MAX_RECORDS + 10
@@ -205,7 +205,7 @@ def test_flood_is_read_in_parts_and_the_last_events_are_kept(log, source):
     assert len(kernel.events[-1].text) == MAX_TEXT
 
 
-def test_lines_from_before_the_agent_are_no_news(tmp_path):
+def test_lines_from_before_the_agent_started_are_ignored(tmp_path):
     (tmp_path / "kmsg").write_text(f"4,1,2,-;{XID}\n")
     source = KernelLogSource(tmp_path / "kmsg")
     assert source.read().value.counts["xid"] == 0
@@ -214,7 +214,7 @@ def test_lines_from_before_the_agent_are_no_news(tmp_path):
     assert source.read().value.counts["xid"] == 1
 
 
-def test_log_that_is_not_there_is_no_such_source_until_it_is(tmp_path, log):
+def test_source_is_absent_until_there_is_a_log(tmp_path, log):
     source = KernelLogSource(tmp_path / "kmsg", log.read)
     with pytest.raises(SourceUnavailable, match="CAP_SYSLOG"):
         source.read()
@@ -222,8 +222,8 @@ def test_log_that_is_not_there_is_no_such_source_until_it_is(tmp_path, log):
     assert source.read().value.events == ()
 
 
-def test_log_that_is_a_console_is_none_and_leaves_no_file_open(tmp_path):
-    """Containers are given one in its place; it cannot seek."""
+def test_log_that_is_a_console_is_absent_and_leaves_no_file_open(tmp_path):
+    """Some containers have a console in its place, which cannot seek."""
     os.mkfifo(tmp_path / "kmsg")
     source = KernelLogSource(tmp_path / "kmsg")
     for _ in range(3):
@@ -242,8 +242,8 @@ def test_log_that_cannot_be_opened_for_another_reason_is_a_failure(tmp_path, mon
         KernelLogSource(tmp_path / "kmsg").read()
 
 
-def test_this_machines_log_is_read_or_refused_with_what_to_do():
+def test_log_of_this_machine_is_read_or_refused_with_a_next_step():
     try:
         assert set(KernelLogSource().read().value.counts) == {"xid", "oom", "link"}
     except SourceUnavailable as error:
-        assert "CAP_SYSLOG" in str(error)  # noqa: PT017 - which of the two depends on the machine
+        assert "CAP_SYSLOG" in str(error)  # noqa: PT017 - the outcome depends on the machine

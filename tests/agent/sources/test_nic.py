@@ -1,4 +1,4 @@
-"""What did each interface carry, and is its link up? One odd interface hides no other."""
+"""Tests of network interfaces: traffic, link state and errors. One odd interface hides no other."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from zmon.agent.sources.nic import ERROR_COUNTERS, LISTING_READS, MAX_INTERFACES
 from zmon.errors import SourceUnavailable
 
 CARD = "pci0000:3a/0000:3a:00.0/0000:3b:00.0"
-DOWN = {"carrier": None, "speed": None, "operstate": "down"}  # as if both were not there
+DOWN = {"carrier": None, "speed": None, "operstate": "down"}  # both files are missing
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def test_virtual_interface_shows_its_counters_and_has_no_card(sys, source, name)
     assert (sample.received_bytes, sample.errors["rx_dropped"], sample.pci) == (1000, 4, None)
 
 
-def test_member_of_a_bond_names_it(sys, source):
+def test_member_of_a_bond_shows_the_bond(sys, source):
     for name, where in {"bond0": "virtual", "eth0": CARD, "eth1": f"{CARD[:-1]}1"}.items():
         sys.interface(name, where)
     sys.bond("bond0", "eth0", "eth1")
@@ -67,13 +67,13 @@ def test_port_of_a_bridge_is_no_member_of_a_bond(sys, source):
     ("operstate", "up"),
     [("up", True), ("unknown", True), ("down", False), ("lowerlayerdown", False), ("dormant", False), (None, None)],
 )
-def test_link_is_told_by_its_state(sys, source, operstate, up):
+def test_link_is_up_or_down_by_operstate(sys, source, operstate, up):
     sys.interface("eth0", CARD, operstate=operstate)
     assert by_name(source)["eth0"].up is up
 
 
-def test_carrier_is_never_asked_for(sys, source):
-    """It waits for a lock that is held for seconds where containers go."""
+def test_carrier_is_never_read(sys, source):
+    """Its read waits for a lock that is held for seconds while containers end."""
     sys.interface("eth0", CARD, carrier=UNREADABLE)
     reading = source.read()
     assert (reading.value[0].up, reading.dropped) == (True, ())
@@ -85,7 +85,7 @@ def test_interface_that_is_switched_off_has_no_speed_and_is_not_odd(sys, source)
     assert (reading.value[0].up, reading.value[0].speed_bytes_per_second, reading.dropped) == (False, None, ())
 
 
-def test_speed_is_read_anew_when_the_link_came_back(sys, source):
+def test_speed_is_read_again_when_the_link_came_back(sys, source):
     folder = sys.interface("eth0", CARD)
     source.read()
     (folder / "speed").write_text("1000\n")
@@ -94,7 +94,7 @@ def test_speed_is_read_anew_when_the_link_came_back(sys, source):
     assert by_name(source)["eth0"].speed_bytes_per_second == 1.25e8
 
 
-def test_speed_of_a_bond_that_lost_a_member_is_seen_in_time(sys, source):
+def test_speed_of_a_bond_that_lost_a_member_is_updated_within_a_minute(sys, source):
     folder = sys.interface("bond0", speed=20000)
     source.read()
     (folder / "speed").write_text("10000\n")
@@ -103,7 +103,7 @@ def test_speed_of_a_bond_that_lost_a_member_is_seen_in_time(sys, source):
 
 
 @pytest.mark.parametrize("speed", ["-1", "0", None])
-def test_speed_that_nobody_knows_is_unknown_and_not_odd(sys, source, speed):
+def test_missing_speed_is_unknown_and_not_odd(sys, source, speed):
     sys.interface("lo", speed=speed)
     assert by_name(source)["lo"].speed_bytes_per_second is None
     assert source.read().dropped == ()
@@ -128,10 +128,10 @@ def test_odd_interface_hides_no_other_and_shows_what_it_has(sys, source):
     odd = reading.value[1]
     assert (odd.device, odd.up, odd.received_bytes, odd.transmitted_bytes) == ("odd0", None, 1000, None)
     assert "rx_errors" not in odd.errors
-    assert reading.dropped == ("odd0: operstate is odd: 'x'",)
+    assert reading.dropped == ("odd0: operstate has odd content: 'x'",)
 
 
-def test_broken_interface_is_left_out_and_said(sys, source):
+def test_broken_interface_is_left_out_and_reported(sys, source):
     sys.interface("eth0", CARD)
     sys.interface("gone0", files={"operstate": UNREADABLE})
     reading = source.read()
@@ -139,14 +139,14 @@ def test_broken_interface_is_left_out_and_said(sys, source):
     assert reading.dropped == ("gone0: cannot read operstate: Is a directory",)
 
 
-def test_interface_that_went_since_it_was_listed_is_no_fault(sys, source):
+def test_interface_that_disappeared_after_the_listing_is_no_fault(sys, source):
     sys.interface("eth0", CARD)
     (sys.root / "class/net/veth0").symlink_to("../../devices/virtual/net/veth0")
     assert list(by_name(source)) == ["eth0"]
     assert source.read().dropped == ()
 
 
-def test_odd_file_among_the_interfaces_is_said(sys, source):
+def test_odd_file_among_the_interfaces_is_reported(sys, source):
     sys.interface("eth0", CARD)
     (sys.root / "class/net/odd").write_text("odd\n")
     assert list(by_name(source)) == ["eth0"]
@@ -159,14 +159,14 @@ def test_list_of_bonds_is_no_interface(sys, source):
     assert list(by_name(source)) == ["bond0"]
 
 
-def test_counter_goes_on_when_the_interface_is_made_anew(sys, source):
+def test_counter_goes_on_when_the_interface_is_created_again(sys, source):
     folder = sys.interface("eth0", CARD, rx_bytes=5000)
     source.read()
     (folder / "statistics/rx_bytes").write_text("100\n")
     assert by_name(source)["eth0"].received_bytes == 5100
 
 
-def test_interface_that_came_back_after_it_was_gone_begins_anew(sys, source):
+def test_interface_that_returns_after_a_read_without_it_starts_again(sys, source):
     sys.interface("eth0", CARD)
     sys.interface("veth0", rx_bytes=5000)
     source.read()
@@ -179,7 +179,7 @@ def test_interface_that_came_back_after_it_was_gone_begins_anew(sys, source):
     assert by_name(source)["veth0"].received_bytes == 100
 
 
-def test_new_interface_is_seen_at_the_next_read(sys, source):
+def test_new_interface_is_in_the_next_read(sys, source):
     sys.interface("eth0", CARD)
     source.read()
     sys.interface("eth1", CARD)
@@ -191,7 +191,7 @@ def test_new_interface_is_seen_at_the_next_read(sys, source):
 
 @pytest.fixture
 def many(sys):
-    """A host of many containers with two cards, one of them the only member of a bond."""
+    """Make a host with many containers and two cards, one of which is the only member of a bond."""
 
     def make(number):
         veth = sys.interface("veth")
@@ -204,27 +204,27 @@ def many(sys):
     return make
 
 
-def test_of_ten_thousand_interfaces_cards_bonds_and_loopback_are_read_and_the_rest_is_counted(many, source):
+def test_cards_bonds_and_loopback_among_ten_thousand_interfaces_are_read_and_the_others_counted(many, source):
     many(10_000)
     reading = source.read()
     names = [sample.device for sample in reading.value]
     assert len(names) == MAX_INTERFACES
     assert {"lo", "ens1", "ens2", "team0", "cali00000", "cali00059"} <= set(names)
     assert names == sorted(names)
-    assert reading.dropped == ("9936 of 10000 interfaces: no more than 64 are read",)
+    assert reading.dropped == ("9936 of 10000 interfaces: at most 64 are read",)
 
 
-def test_long_listing_is_not_looked_at_in_every_read(many, source, monkeypatch):
+def test_long_listing_is_not_repeated_at_every_read(many, source, monkeypatch):
     many(200)
-    looked = []
+    listings = []
     names_in = nic.names_in
-    monkeypatch.setattr(nic, "names_in", lambda folder: looked.append(folder) or names_in(folder))
+    monkeypatch.setattr(nic, "names_in", lambda folder: listings.append(folder) or names_in(folder))
     for _ in range(3 * LISTING_READS):
         source.read()
-    assert len(looked) == 1 + 3
+    assert len(listings) == 1 + 3
 
 
-def test_choice_is_made_anew_only_for_a_new_listing(many, sys, source, monkeypatch):
+def test_choice_is_made_again_only_for_a_new_listing(many, sys, source, monkeypatch):
     many(200)
     chosen = []
     monkeypatch.setattr(nic, "choose", lambda names, first: chosen.append(len(names)) or choose(names, first))
@@ -237,7 +237,7 @@ def test_choice_is_made_anew_only_for_a_new_listing(many, sys, source, monkeypat
     assert "ens3" in read[-1]
 
 
-def test_cards_are_known_still_when_the_listing_grows_long(sys, source):
+def test_cards_are_still_chosen_when_the_listing_grows_long(sys, source):
     sys.interface("zcard", CARD)
     source.read()
     for number in range(MAX_INTERFACES):
@@ -245,7 +245,7 @@ def test_cards_are_known_still_when_the_listing_grows_long(sys, source):
     assert "zcard" in by_name(source)
 
 
-def test_what_comes_first_is_chosen_before_the_others_by_name():
+def test_preferred_interfaces_are_chosen_before_the_others_by_name():
     names = frozenset(f"a{number:03d}" for number in range(MAX_INTERFACES)) | {"lo", "zcard"}
     chosen = choose(names, frozenset({"lo", "zcard"}))
     assert len(chosen) == MAX_INTERFACES
@@ -266,8 +266,8 @@ def test_this_machine_has_a_loopback_without_a_card():
     assert reading.dropped == ()
 
 
-def test_host_without_any_interface_is_a_container_without_its_hosts_sys(tmp_path):
-    """Even loopback is missing."""
+def test_source_is_absent_without_any_interface(tmp_path):
+    """Even loopback is missing in a container without the host's /sys."""
     (tmp_path / "class/net").mkdir(parents=True)
     with pytest.raises(SourceUnavailable, match="mount the host's /sys"):
         NicSource(tmp_path).read()

@@ -1,4 +1,4 @@
-"""What a card does not tell is asked once; what goes wrong is said once a look."""
+"""Tests of NVML queries: unsupported values are queried once, and failures are reported once per read."""
 
 import pynvml
 import pytest
@@ -36,7 +36,7 @@ def test_unsupported_call_of_one_card_is_still_made_for_another(nvml, card):
     assert (card.ask(pynvml.nvmlDeviceGetPowerUsage), other.ask(pynvml.nvmlDeviceGetPowerUsage)) == (None, 300000)
 
 
-def test_unsupported_argument_is_no_unsupported_function(nvml, card):
+def test_unsupported_argument_does_not_make_the_function_unsupported(nvml, card):
     nvml.tell(("0", "nvmlDeviceGetClockInfo.3", NOT_SUPPORTED))
     clocks = [card.ask(pynvml.nvmlDeviceGetClockInfo, domain) for domain in (3, 3, 1)]
     assert clocks == [None, None, 1001]
@@ -44,13 +44,13 @@ def test_unsupported_argument_is_no_unsupported_function(nvml, card):
 
 
 @pytest.mark.parametrize("code", [2, 3, 26])
-def test_unsupported_field_is_not_asked_for_again(nvml, card, code):
+def test_unsupported_field_is_not_read_again(nvml, card, code):
     nvml.tell(("0", "field.82", f"!{code}"), ("0", "field.3", 0))
     assert [card.fields((82, 3)) for _ in range(LOOKS)] == [{3: 0}] * LOOKS
     assert (nvml.calls("0", "field.82"), nvml.calls("0", "field.3")) == (1, LOOKS)
 
 
-def test_field_that_failed_is_unknown_and_asked_for_again(nvml, card):
+def test_field_that_failed_is_unknown_and_read_again(nvml, card):
     nvml.tell(("0", "field.82", UNKNOWN))
     assert card.fields((82,)) == {82: None}
     assert list(card.complaints()) == ["cannot read field 82: Unknown Error"]
@@ -58,19 +58,19 @@ def test_field_that_failed_is_unknown_and_asked_for_again(nvml, card):
     assert card.fields((82,)) == {82: 70}
 
 
-def test_fields_of_a_card_that_has_none_are_not_asked_for_again(nvml, card):
+def test_fields_of_a_card_that_has_none_are_not_read_again(nvml, card):
     nvml.tell(("0", "nvmlDeviceGetFieldValues", NOT_SUPPORTED))
     assert [card.fields((82, 3)) for _ in range(LOOKS)] == [{}] * LOOKS
     assert nvml.calls("0", "nvmlDeviceGetFieldValues") == 1
 
 
-@pytest.mark.parametrize(("kind", "told", "value"), [(1, 2**32 + 5, 5), (3, 2**40, 2**40), (5, -3, -3), (6, 70, 70)])
-def test_field_is_read_by_its_type(nvml, card, kind, told, value):
-    nvml.tell(("0", "field.82", told), ("0", "type.82", kind))
+@pytest.mark.parametrize(("kind", "raw", "value"), [(1, 2**32 + 5, 5), (3, 2**40, 2**40), (5, -3, -3), (6, 70, 70)])
+def test_field_is_read_by_its_type(nvml, card, kind, raw, value):
+    nvml.tell(("0", "field.82", raw), ("0", "type.82", kind))
     assert card.fields((82,)) == {82: value}
 
 
-def test_field_of_a_type_that_nobody_knows_is_unknown(nvml, card):
+def test_field_of_an_unknown_type_is_unknown(nvml, card):
     nvml.tell(("0", "field.82", 5), ("0", "type.82", 99))
     assert card.fields((82,)) == {}
 
@@ -91,7 +91,7 @@ def test_older_library_lacks_a_function_once(tmp_path, monkeypatch):
     assert old.calls("0", "nvmlDeviceGetTemperature.0") == 1
 
 
-def test_odd_errors_are_one_line_for_each_reason_and_said_once_a_look(nvml, card):
+def test_odd_errors_are_one_line_per_reason_and_reported_once(nvml, card):
     nvml.tell(
         *(("0", f"nvmlDeviceGet{what}", UNKNOWN) for what in ("PowerUsage", "MemoryInfo")),
         *(("0", f"nvmlDeviceGetClockInfo.{domain}", "!16") for domain in (0, 1)),
@@ -105,19 +105,19 @@ def test_odd_errors_are_one_line_for_each_reason_and_said_once_a_look(nvml, card
     assert list(card.complaints()) == []
 
 
-def test_error_of_a_number_that_nobody_knows_is_said_too(nvml, card):
+def test_error_with_an_unknown_number_is_reported_too(nvml, card):
     nvml.tell(("0", "nvmlDeviceGetPowerUsage", "!777"))
     assert card.ask(pynvml.nvmlDeviceGetPowerUsage) is None
     assert "cannot read PowerUsage: " in next(card.complaints())
 
 
-def test_name_that_is_no_text_is_unknown(nvml, card):
+def test_name_that_is_not_utf_8_is_unknown(nvml, card):
     nvml.path.write_bytes(b"0 nvmlDeviceGetName \xff\xfe\n")
     assert card.ask(pynvml.nvmlDeviceGetName) is None
     assert next(card.complaints()).startswith("cannot read Name: ")
 
 
-def test_lost_card_and_a_driver_that_is_gone_are_no_answers(nvml, card):
+def test_lost_card_and_unloaded_driver_raise(nvml, card):
     nvml.tell(("0", "lost", 1))
     with pytest.raises(edge.LOST):
         card.ask(pynvml.nvmlDeviceGetPowerUsage)
@@ -126,7 +126,7 @@ def test_lost_card_and_a_driver_that_is_gone_are_no_answers(nvml, card):
         card.fields((82,))
 
 
-def test_driver_that_fails_after_its_start_is_ended(nvml):
+def test_library_that_fails_after_its_start_is_shut_down(nvml):
     nvml.tell(("driver", "nvmlDeviceGetCount_v2", UNKNOWN))
     with pytest.raises(pynvml.NVMLError):
         edge.load()

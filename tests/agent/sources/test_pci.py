@@ -1,4 +1,4 @@
-"""Which network card is nearest to this GPU?"""
+"""Tests of the network cards nearest to a GPU."""
 
 from pathlib import Path
 
@@ -65,26 +65,32 @@ def test_address_of_a_card_is_the_last_on_its_path(path, address):
 
 
 def test_network_device_on_usb_is_no_card():
-    """A management controller's: what is on the path is the USB controller."""
+    """The card on the path of a management controller's network is the USB controller."""
     usb = "../../devices/pci0000:00/0000:00:14.0/usb1/1-14/1-14:2.0/net/enx1"
     assert pci_address(usb) is None
 
 
-def test_farther_is_what_shares_less_and_then_what_is_more_hops_away():
+def test_distance_grows_with_fewer_shared_bridges_and_then_with_hops():
     chains = [pci_chain(path) for path in CARDS.values()]
-    found = [distance(pci_chain(GPU), chain, NODES[name] == 0) for name, chain in zip(CARDS, chains, strict=True)]
-    assert [kind for kind, _ in found] == [SAME_ROOT_PORT, SAME_ROOT_PORT, SAME_HOST_BRIDGE, SAME_NUMA_NODE, ELSEWHERE]
-    assert found == sorted(found)
-    assert len(set(found)) == len(found)
+    distances = [distance(pci_chain(GPU), chain, NODES[name] == 0) for name, chain in zip(CARDS, chains, strict=True)]
+    assert [kind for kind, _ in distances] == [
+        SAME_ROOT_PORT,
+        SAME_ROOT_PORT,
+        SAME_HOST_BRIDGE,
+        SAME_NUMA_NODE,
+        ELSEWHERE,
+    ]
+    assert distances == sorted(distances)
+    assert len(set(distances)) == len(distances)
 
 
 def test_distance_is_the_same_both_ways():
-    one, other = pci_chain(GPU), pci_chain(AT_OTHER_PORT)
-    assert distance(one, other, True) == distance(other, one, True)
+    gpu, card = pci_chain(GPU), pci_chain(AT_OTHER_PORT)
+    assert distance(gpu, card, True) == distance(card, gpu, True)
 
 
 @pytest.mark.parametrize("first", range(len(CARDS)))
-def test_nearest_of_the_ports_that_there_are_is_taken(sys, first):
+def test_nearest_of_the_existing_ports_is_returned(sys, first):
     names = list(CARDS)[first:]
     add_cards(sys, names)
     assert nearest_nics(sys.root, "0000:3d:00.0") == (f"{names[0]}:1",)
@@ -137,7 +143,7 @@ def test_soft_rdma_device_is_nowhere_near(sys):
     assert nearest_nics(sys.root, "0000:3d:00.0") == ()
 
 
-def test_card_that_is_not_there_has_no_nearest(sys):
+def test_missing_card_has_no_nearest(sys):
     add_cards(sys, ["mlx5_0"])
     assert nearest_nics(sys.root, "0000:99:00.0") == ()
 
@@ -146,9 +152,9 @@ def test_host_without_network_cards_has_no_nearest(sys):
     assert nearest_nics(sys.root, "0000:3d:00.0") == ()
 
 
-def test_card_of_this_machine_is_nearest_to_itself():
+def test_network_card_of_this_machine_is_nearest_to_itself():
     sys = Path("/sys")
     cards = [link for link in sys.glob("class/net/*") if link.is_symlink() and pci_address(str(link.readlink()))]
     if not cards or any(sys.glob("class/infiniband/*")):
-        pytest.skip("no card of its own here, or RDMA ports that come first")
+        pytest.skip("this machine has no network card, or RDMA ports that come first")
     assert cards[0].name in nearest_nics(sys, pci_address(str(cards[0].readlink())))

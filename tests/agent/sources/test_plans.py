@@ -1,4 +1,4 @@
-"""The trainers' plans as the agent reads them: whole, of this start, and nothing that is none."""
+"""Tests of plan files: only whole, valid plans of the current launch are used."""
 
 import os
 
@@ -13,29 +13,29 @@ RANKS = [{"lookups": number, "tables": [f"t{number}"]} for number in range(8)]
 
 
 @pytest.fixture
-def look(boxes):
-    """What each rank has told, as of a fresh look: uid and plan by rank."""
+def plans(boxes):
+    """Scan the boxes and return the plans by the rank that wrote them."""
 
-    def told():
-        boxes.look()
-        return {state.rank: one for box, state in boxes.ranks() if (one := boxes.plan(box))}
+    def scan():
+        boxes.scan()
+        return {state.rank: plan for box, state in boxes.ranks() if (plan := boxes.plan(box))}
 
-    return told
+    return scan
 
 
-def test_plan_is_told_of_the_rank_that_wrote_it(live, look):
+def test_plan_belongs_to_the_rank_that_wrote_it(live, plans):
     box = live(0)
     live(1, run_uid="aa" * 16)
-    assert look() == {}
+    assert plans() == {}
     write_plan(box.path, UID, 8, RANKS, {"speed": 2.0})
-    told = look()
-    assert list(told) == [0]
-    assert told[0].plan.lookups == tuple(range(8))
-    assert told[0].plan.tables[3] == ("t3",)
-    assert told[0].plan.totals == {"speed": 2.0}
+    (plan,) = [plan.plan for plan in plans().values()]
+    assert list(plans()) == [0]
+    assert plan.lookups == tuple(range(8))
+    assert plan.tables[3] == ("t3",)
+    assert plan.totals == {"speed": 2.0}
 
 
-def test_plan_is_read_again_only_when_it_changes(live, look, monkeypatch):
+def test_plan_is_read_again_only_when_it_changes(live, plans, monkeypatch):
     box, opened, open_ = live(0), [], os.open
 
     def counting(path, *arguments, **more):
@@ -44,17 +44,17 @@ def test_plan_is_read_again_only_when_it_changes(live, look, monkeypatch):
 
     write_plan(box.path, UID, 8, RANKS, {})
     monkeypatch.setattr(os, "open", counting)
-    first = look()[0].plan
-    assert look()[0].plan is first
+    first = plans()[0].plan
+    assert plans()[0].plan is first
     write_plan(box.path, UID, 8, [{"lookups": 9}] * 8, {})
-    assert look()[0].plan.lookups == (9,) * 8
+    assert plans()[0].plan.lookups == (9,) * 8
     assert sum(path.endswith("/plan.json") for path in opened) == 2
 
 
-def test_plan_that_an_earlier_start_left_there_is_not_told(live, look, boxes):
+def test_plan_of_an_earlier_start_is_ignored(live, plans, boxes):
     box = live(0)
     write_plan(box.path, "ab" * 16, 8, RANKS, {})
-    assert look() == {}
+    assert plans() == {}
     assert boxes.damaged == {}
 
 
@@ -75,7 +75,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("what", BAD)
-def test_what_is_no_plan_is_reported_once_and_left_aside_until_it_changes(live, look, boxes, what, caplog):
+def test_invalid_plan_is_reported_once_and_set_aside_until_it_changes(live, plans, boxes, what, caplog):
     box = live(0)
     path = box.path.with_name("plan.json")
     if what == "link":
@@ -85,25 +85,25 @@ def test_what_is_no_plan_is_reported_once_and_left_aside_until_it_changes(live, 
     else:
         path.write_bytes(BAD[what])
     for _ in range(3):
-        assert look() == {}
+        assert plans() == {}
     assert list(boxes.damaged) == [path]
     assert str(path) in boxes.damaged[path]
     assert len(caplog.records) == 1
     path.rmdir() if what == "directory" else path.unlink()
     write_plan(box.path, UID, 8, RANKS, {})
-    assert list(look()) == [0]
+    assert list(plans()) == [0]
     assert boxes.damaged == {}
 
 
-def test_plan_goes_with_the_last_box_of_its_start(boxes, live, clock, look, tmp_path):
+def test_plan_is_deleted_with_the_last_box_of_its_launch(boxes, live, clock, plans, tmp_path):
     ranks = [live(number, run_uid=f"{number:02x}" * 16) for number in range(2)]
     write_plan(ranks[0].path, ranks[0].who.run_uid, 8, RANKS, {})
     ranks[0].path.with_name(".plan.json.1.abcd").write_text("half of")
-    assert list(look()) == [0]
+    assert list(plans()) == [0]
     for rank in ranks:
         rank.process.end()
-    look()
+    plans()
     clock.sleep(1000)
-    boxes.look()
+    boxes.scan()
     boxes.prune()
     assert list(tmp_path.iterdir()) == []

@@ -1,4 +1,4 @@
-"""What is the process of each rank doing?"""
+"""Tests of the source that reads the processes of the ranks."""
 
 import errno
 import os
@@ -23,7 +23,7 @@ def stat(name="python", state="S", rss=25):
 
 @pytest.fixture
 def add(tmp_path):
-    """Add a rank to a /proc; a file whose content is None cannot be read."""
+    """Add a rank to a fake /proc; a file whose content is None cannot be read."""
     ranks = {}
 
     def make(rank, **files):
@@ -41,7 +41,7 @@ def add(tmp_path):
     return make
 
 
-def test_rank_shows_state_memory_time_threads_switches_and_where_it_waits(add):
+def test_rank_shows_state_memory_time_threads_switches_and_wait_channel(add):
     (process,) = add(3).read().value
     assert (process.job_id, process.rank, process.pid, process.state) == ("job", 3, 1003, "S")
     assert process.resident_bytes == 25 * PAGE_BYTES
@@ -58,24 +58,24 @@ def test_name_of_a_process_may_hold_anything(add, name):
 
 
 @pytest.mark.parametrize("wchan", ["0", "", None], ids=["running", "empty", "denied"])
-def test_wait_channel_that_is_not_told_is_unknown_and_no_drop(add, wchan):
+def test_missing_wait_channel_is_unknown_and_no_drop(add, wchan):
     reading = add(0, wchan=wchan).read()
     assert reading.value[0].wait_channel is None
     assert reading.dropped == ()
 
 
 @pytest.mark.parametrize("status", [None, "Name:\tpython\n"])
-def test_switches_that_are_not_told_are_unknown(add, status):
+def test_missing_switches_are_unknown(add, status):
     (process,) = add(0, status=status).read().value
     assert (process.voluntary_switches, process.involuntary_switches) == (None, None)
 
 
-def test_idle_process_shows_zeros_that_are_no_unknowns(add):
+def test_idle_process_shows_zeros(add):
     (process,) = add(0, status="voluntary_ctxt_switches:\t0\nnonvoluntary_ctxt_switches:\t0\n").read().value
     assert (process.voluntary_switches, process.involuntary_switches) == (0, 0)
 
 
-def test_rank_that_ended_meanwhile_is_no_drop(add, tmp_path):
+def test_rank_that_just_ended_is_no_drop(add, tmp_path):
     add(0)
     source = add(1)
     for file in (tmp_path / "1000").iterdir():
@@ -87,7 +87,7 @@ def test_rank_that_ended_meanwhile_is_no_drop(add, tmp_path):
 
 
 def test_rank_that_ends_while_it_is_read_is_no_drop(add, monkeypatch):
-    """The kernel says ESRCH for a file that was open before its process went."""
+    """The kernel returns ESRCH for a file that was opened before its process ended."""
     source = add(0)
 
     def gone(path):
@@ -98,7 +98,7 @@ def test_rank_that_ends_while_it_is_read_is_no_drop(add, monkeypatch):
 
 
 @pytest.mark.parametrize("odd", [None, "", "garbage", "42 (python) S 1 42", stat(rss="many")])
-def test_odd_process_is_said_and_hides_no_other(add, odd):
+def test_odd_process_is_reported_and_hides_no_other(add, odd):
     add(0, stat=odd)
     reading = add(1).read()
     assert [process.rank for process in reading.value] == [1]
@@ -114,14 +114,17 @@ def test_ranks_come_in_their_order(add):
 
 def test_more_ranks_than_a_host_can_have_are_left_out_in_one_line(tmp_path):
     ranks = {pid: ("job", pid) for pid in range(10_000)}
-    assert ProcessSource(lambda: ranks, tmp_path).read() == ((), (f"{10_000 - MAX_PROCESSES} ranks more than 256",))
+    assert ProcessSource(lambda: ranks, tmp_path).read() == (
+        (),
+        (f"{10_000 - MAX_PROCESSES} of 10000 ranks: at most 256 are read",),
+    )
 
 
 def test_host_without_ranks_shows_none():
     assert ProcessSource(dict).read() == ((), ())
 
 
-def test_child_that_sleeps_here_is_seen_asleep():
+def test_sleeping_child_process_is_read():
     child = subprocess.Popen([sys.executable, "-S", "-E", "-c", "input()"], stdin=subprocess.PIPE)
     try:
         source = ProcessSource(lambda: {child.pid: ("job", 0), os.getpid(): ("job", 1)})

@@ -1,4 +1,4 @@
-"""What did each RDMA port carry, is its link up, and what went wrong? Every vendor names its counters otherwise."""
+"""Tests of RDMA ports: traffic, link state and errors, with the counter names of each vendor."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ def source(tmp_path):
 
 
 def only(source):
-    """The only port, without a word of complaint."""
+    """Return the only port of a read without drops."""
     reading = source.read()
     assert reading.dropped == ()
     (port,) = reading.value
@@ -85,13 +85,13 @@ def test_port_of_irdma_in_roce_mode_is_roce(sys, source):
     assert only(source).transport == "roce"
 
 
-def test_half_a_sum_is_unknown(sys, source):
+def test_incomplete_sum_is_unknown(sys, source):
     sys.rdma("iwp59s0f0", CARD, "ice", node_type="4: RNIC", hw_counters={"ip4InOctets": 10})
     assert only(source).received_bytes is None
 
 
-def test_counters_without_pma_are_unknown_and_the_drivers_own_are_taken(sys, source):
-    """As kernels before 5.14 show a port of irdma, bnxt_re and efa."""
+def test_counters_without_pma_are_unknown_and_the_drivers_own_are_used(sys, source):
+    """Kernels before 5.14 show ports of irdma, bnxt_re and efa in this way."""
     sys.rdma("bnxt_re0", CARD, "bnxt_en", counters=NO_PMA, hw_counters=BNXT_RE)
     port = only(source)
     assert port.received_bytes == 300
@@ -138,12 +138,12 @@ def test_port_without_counters_shows_its_state(sys, source):
         (None, None, None),
     ],
 )
-def test_link_is_up_when_both_states_say_so(sys, source, state, phys_state, up):
+def test_link_is_up_when_both_states_are_up(sys, source, state, phys_state, up):
     infiniband(sys, state=state, phys_state=phys_state)
     assert only(source).up is up
 
 
-def test_states_are_told_apart_by_number():
+def test_state_is_compared_by_number():
     assert is_up("4", "5") is True
     assert is_up("3", "5") is False
 
@@ -157,33 +157,33 @@ def test_rate_becomes_bytes_per_second(sys, source, rate, speed):
     assert only(source).speed_bytes_per_second == speed
 
 
-def test_transport_of_a_device_that_does_not_tell_is_no_guess():
+def test_transport_of_an_unclear_device_is_unknown():
     assert transport("", "Ethernet", "") is None
     assert transport("1: CA", "", "mlx5_core") is None
     assert transport("1: CA", "Unknown", "usnic") is None
 
 
-# -- broken devices among good ones ------------------------------------------------------------------------
+# -- broken devices among intact ones ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("files", "line"),
     [
         ({"state": UNREADABLE}, "mlx5_3:1: cannot read state: Is a directory"),
-        ({"state": "gone"}, "mlx5_3:1: state is odd: 'gone'"),
-        ({"rate": "fast"}, "mlx5_3:1: rate is odd: 'fast'"),
+        ({"state": "gone"}, "mlx5_3:1: state has odd content: 'gone'"),
+        ({"rate": "fast"}, "mlx5_3:1: rate has odd content: 'fast'"),
         ({"link_layer": UNREADABLE}, "mlx5_3:1: cannot read link_layer: Is a directory"),
-        ({"link_layer": None}, "mlx5_3:1: cannot tell its transport"),
+        ({"link_layer": None}, "mlx5_3:1: its transport is unknown"),
         ({"counters": {"link_downed": UNREADABLE}}, "mlx5_3:1: cannot read link_downed: Is a directory"),
-        ({"counters": {"port_rcv_data": "-"}}, "mlx5_3:1: port_rcv_data is odd: '-'"),
+        ({"counters": {"port_rcv_data": "-"}}, "mlx5_3:1: port_rcv_data has odd content: '-'"),
     ],
 )
-def test_broken_port_hides_no_other_and_is_said(sys, source, files, line):
+def test_broken_port_hides_no_other_and_is_reported(sys, source, files, line):
     infiniband(sys, "mlx5_3", OTHER_CARD, **files)
     infiniband(sys, "mlx5_4")
     reading = source.read()
-    good = next(port for port in reading.value if port.device == "mlx5_4:1")
-    assert (good.up, good.received_bytes) == (True, 4000)
+    intact = next(port for port in reading.value if port.device == "mlx5_4:1")
+    assert (intact.up, intact.received_bytes) == (True, 4000)
     assert reading.dropped == (line,)
 
 
@@ -193,7 +193,7 @@ def test_port_of_unknown_state_still_shows_its_counters(sys, source):
     assert (port.up, port.received_bytes) == (None, 4000)
 
 
-def test_device_without_ports_hides_no_other_and_is_said(sys, source):
+def test_device_without_ports_hides_no_other_and_is_reported(sys, source):
     infiniband(sys, "mlx5_3", ports=0)
     infiniband(sys, "mlx5_4", OTHER_CARD)
     reading = source.read()
@@ -201,17 +201,17 @@ def test_device_without_ports_hides_no_other_and_is_said(sys, source):
     assert reading.dropped == ("mlx5_3: cannot list its ports: No such file or directory",)
 
 
-# -- counters that wrap or begin anew ----------------------------------------------------------------------
+# -- counters that wrap or restart -------------------------------------------------------------------------
 
 
-def test_counter_of_32_bits_that_ran_over_goes_on(sys, source):
+def test_counter_that_wrapped_at_32_bits_goes_on(sys, source):
     folder = sys.rdma("mlx5_0", CARD, "mlx5_core", hw_counters={"out_of_sequence": 2**32 - 6})
     source.read()
     (folder / "ports/1/hw_counters/out_of_sequence").write_text("4\n")
     assert only(source).errors["out_of_sequence"] == 2**32 + 4
 
 
-def test_bytes_go_on_when_the_driver_is_loaded_anew(sys, source):
+def test_bytes_go_on_when_the_driver_is_reloaded(sys, source):
     folder = infiniband(sys)
     source.read()
     (folder / "ports/1/counters/port_rcv_data").write_text("10\n")
@@ -223,7 +223,7 @@ def test_more_ports_than_can_be_read_are_counted(sys, source):
         infiniband(sys, f"mlx5_{number}", f"pci0000:3a/0000:3a:00.0/0000:3b:{number:02x}.0", counters=None)
     reading = source.read()
     assert len(reading.value) == MAX_PORTS
-    assert reading.dropped == ("3 of 67 ports: no more than 64 are read",)
+    assert reading.dropped == ("3 of 67 ports: at most 64 are read",)
 
 
 @pytest.mark.parametrize("folder", ["", "class/infiniband"])
@@ -233,7 +233,7 @@ def test_host_without_rdma_has_no_such_source(sys, source, folder):
         source.read()
 
 
-def test_this_machine_shows_its_ports_or_says_that_it_has_none():
+def test_ports_of_this_machine_are_read_or_absent():
     if list(Path("/sys").glob("class/infiniband/*")):
         assert {port.transport for port in RdmaSource().read().value} <= {"infiniband", "roce", "iwarp", "efa"}
     else:

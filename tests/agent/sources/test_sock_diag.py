@@ -1,4 +1,4 @@
-"""What does the kernel know of each TCP connection? Real ones over loopback, and answers in its layout."""
+"""Tests of the kernel's socket monitor, with real connections over loopback and answers in its layout."""
 
 import contextlib
 import errno
@@ -16,7 +16,7 @@ from zmon.errors import SourceUnavailable
 
 @pytest.fixture
 def connect():
-    """A connection over loopback: the end that connected, and the end that accepted."""
+    """Connect over loopback; return the end that connected and the end that accepted."""
     opened = []
 
     def make(server="127.0.0.1", client=None, family=socket.AF_INET, accepts=True):
@@ -37,29 +37,29 @@ def inode(end):
     return os.fstat(end.fileno()).st_ino
 
 
-def look(end):
-    """The connection of a socket, once all that is on its way has arrived."""
+def read(end):
+    """Return the connection of a socket, once all data in flight has arrived."""
     time.sleep(0.1)
-    (found,) = dump({inode(end)}).connections
-    return found
+    (parsed,) = dump({inode(end)}).connections
+    return parsed
 
 
 def test_connection_shows_its_peer_and_a_measured_round_trip(connect):
     near, far = connect("127.0.0.2")
-    found = look(near)
-    assert (found.inode, found.peer) == (inode(near), "127.0.0.2")
-    assert (found.send_queue_bytes, found.receive_queue_bytes, found.retransmitted_segments) == (0, 0, 0)
-    assert 0 < found.round_trip_seconds < 1
-    assert look(far).peer == "127.0.0.1"
+    parsed = read(near)
+    assert (parsed.inode, parsed.peer) == (inode(near), "127.0.0.2")
+    assert (parsed.send_queue_bytes, parsed.receive_queue_bytes, parsed.retransmitted_segments) == (0, 0, 0)
+    assert 0 < parsed.round_trip_seconds < 1
+    assert read(far).peer == "127.0.0.1"
 
 
 def test_connection_that_never_sent_has_no_delivery_rate_and_one_that_did_has(connect):
     near, far = connect()
-    assert look(near).delivery_bytes_per_second is None
+    assert read(near).delivery_bytes_per_second is None
     for _ in range(20):
         near.sendall(bytes(100_000))
         far.recv(100_000, socket.MSG_WAITALL)
-    assert look(near).delivery_bytes_per_second > 1e6
+    assert read(near).delivery_bytes_per_second > 1e6
 
 
 def test_peer_that_does_not_read_lets_both_queues_grow(connect):
@@ -71,7 +71,7 @@ def test_peer_that_does_not_read_lets_both_queues_grow(connect):
             sent += near.send(bytes(65536))
         except BlockingIOError:
             break
-    waiting, unread = look(near).send_queue_bytes, look(far).receive_queue_bytes
+    waiting, unread = read(near).send_queue_bytes, read(far).receive_queue_bytes
     assert waiting > 0
     assert unread > 0
     assert waiting + unread >= sent  # what has arrived may not be acknowledged yet
@@ -79,14 +79,14 @@ def test_peer_that_does_not_read_lets_both_queues_grow(connect):
 
 def test_ipv4_in_ipv6_is_shown_as_ipv4(connect):
     near, far = connect("::", "::ffff:127.0.0.3", socket.AF_INET6)
-    assert (look(near).peer, look(far).peer) == ("127.0.0.3", "127.0.0.1")
+    assert (read(near).peer, read(far).peer) == ("127.0.0.3", "127.0.0.1")
 
 
-def test_ipv6_peer_is_shown_as_it_is_written(connect):
-    assert look(connect("::1", family=socket.AF_INET6)[0]).peer == "::1"
+def test_ipv6_peer_is_shown_in_ipv6_notation(connect):
+    assert read(connect("::1", family=socket.AF_INET6)[0]).peer == "::1"
 
 
-def test_sockets_not_asked_for_are_only_counted_as_others(connect):
+def test_unwanted_sockets_are_only_counted_as_others(connect):
     near, far = connect()
     answer = dump({inode(near)})
     assert [c.inode for c in answer.connections] == [inode(near)]
@@ -101,13 +101,13 @@ def test_listening_socket_is_no_connection(connect):
     assert inode(listener) not in answer.others
 
 
-def test_connection_without_a_process_is_nobodys(connect):
+def test_connection_without_a_process_is_left_out(connect):
     near, _ = connect(accepts=False)
     assert 0 not in dump({inode(near)}).others
 
 
 def tcp_info(length=248, round_trip_us=0, retransmitted=0, delivery_rate=0, acked=0, busy_us=0, no_room_us=0):
-    """A struct tcp_info; kernels differ in its length only."""
+    """Return a struct tcp_info; kernels differ only in its length."""
     info = bytearray(248)
     struct.pack_into("=I", info, 68, round_trip_us)
     struct.pack_into("=I", info, 100, retransmitted)
@@ -117,7 +117,7 @@ def tcp_info(length=248, round_trip_us=0, retransmitted=0, delivery_rate=0, acke
 
 
 def answer(info, peer="10.0.0.7"):
-    """A struct inet_diag_msg of socket 4711, and the attributes SHUTDOWN, of a byte and three of padding, and INFO."""
+    """Return a struct inet_diag_msg of socket 4711 with the attributes SHUTDOWN (one byte, padded) and INFO."""
     head = bytes([socket.AF_INET, 1, 0, 0]) + struct.pack(">HH", 40000, 29500)
     addresses = socket.inet_aton("10.0.0.1").ljust(16, b"\0") + socket.inet_aton(peer).ljust(16, b"\0")
     tail = bytes(4 + 8) + struct.pack("=IIIII", 0, 300, 70_000, 1000, 4711)
@@ -133,7 +133,7 @@ def message(kind, body, flags=2):
 DONE = message(3, struct.pack("=i", 0))
 
 
-def test_connection_is_read_by_the_kernels_layout():
+def test_connection_is_read_in_the_kernels_layout():
     info = tcp_info(round_trip_us=4500, retransmitted=12, delivery_rate=5_000_000, acked=80_000, busy_us=900_000)
     assert connection(answer(info)) == Connection(
         4711, "10.0.0.1", "10.0.0.7", 70_000, 300, 12, 0.0045, 5e6, 80_000, 0.9
@@ -144,17 +144,17 @@ def test_time_in_which_the_peer_had_no_room_is_not_busy():
     assert connection(answer(tcp_info(busy_us=900_000, no_room_us=300_000))).busy_seconds == 0.6
 
 
-def test_older_kernel_tells_not_how_long_it_was_busy():
-    found = connection(answer(tcp_info(length=168, acked=80_000, delivery_rate=5_000_000)))
-    assert (found.acked_bytes, found.busy_seconds, found.delivery_bytes_per_second) == (None, None, 5e6)
+def test_older_kernel_has_no_busy_time():
+    parsed = connection(answer(tcp_info(length=168, acked=80_000, delivery_rate=5_000_000)))
+    assert (parsed.acked_bytes, parsed.busy_seconds, parsed.delivery_bytes_per_second) == (None, None, 5e6)
 
 
-def test_what_arrives_counts(connect):
+def test_acknowledged_bytes_are_counted(connect):
     near, far = connect()
-    before = look(near)
+    before = read(near)
     near.sendall(bytes(100_000))
     far.recv(100_000, socket.MSG_WAITALL)
-    assert look(near).acked_bytes - before.acked_bytes == 100_000
+    assert read(near).acked_bytes - before.acked_bytes == 100_000
 
 
 def test_peer_that_does_not_read_keeps_no_connection_busy(connect):
@@ -163,27 +163,27 @@ def test_peer_that_does_not_read_keeps_no_connection_busy(connect):
     with contextlib.suppress(BlockingIOError):
         while True:
             near.send(bytes(65536))
-    before = look(near).busy_seconds
-    assert look(near).busy_seconds - before < 0.05  # of 0.1 s
+    before = read(near).busy_seconds
+    assert read(near).busy_seconds - before < 0.05  # of 0.1 s
 
 
-def test_what_the_kernel_has_not_measured_is_unknown():
-    found = connection(answer(tcp_info()))
-    assert (found.round_trip_seconds, found.delivery_bytes_per_second) == (None, None)
+def test_value_that_the_kernel_has_not_measured_is_unknown():
+    parsed = connection(answer(tcp_info()))
+    assert (parsed.round_trip_seconds, parsed.delivery_bytes_per_second) == (None, None)
 
 
-def test_older_kernel_tells_no_delivery_rate_and_all_else():
-    found = connection(answer(tcp_info(length=160, round_trip_us=4500, delivery_rate=5_000_000)))
-    assert (found.round_trip_seconds, found.delivery_bytes_per_second) == (0.0045, None)
+def test_older_kernel_has_no_delivery_rate_but_all_else():
+    parsed = connection(answer(tcp_info(length=160, round_trip_us=4500, delivery_rate=5_000_000)))
+    assert (parsed.round_trip_seconds, parsed.delivery_bytes_per_second) == (0.0045, None)
 
 
 @pytest.mark.parametrize("length", [0, 100])
-def test_connection_told_in_part_is_refused(length):
-    with pytest.raises(OSError, match="too little"):
+def test_connection_that_is_too_short_is_refused(length):
+    with pytest.raises(OSError, match="too short"):
         connection(answer(tcp_info(length)))
 
 
-def test_part_of_an_answer_is_split_and_tells_whether_it_is_the_last():
+def test_part_of_an_answer_is_split_into_messages():
     assert split(message(20, b"one") + message(20, b"second")) == ([b"one", b"second"], True)
     assert split(message(20, b"one") + DONE) == ([b"one"], False)
 
@@ -200,7 +200,7 @@ def test_answer_during_which_the_connections_changed_is_refused():
 
 @pytest.fixture
 def kernel(monkeypatch):
-    """Puts another kernel at the far end of netlink."""
+    """Replace the kernel at the far end of netlink."""
     near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     monkeypatch.setattr(socket, "socket", lambda *_: near)
     yield far
@@ -208,14 +208,14 @@ def kernel(monkeypatch):
     far.close()
 
 
-def test_answer_may_come_in_parts_and_without_an_end_of_its_own(kernel):
+def test_answer_may_come_in_several_parts(kernel):
     for part in (message(20, answer(tcp_info())), DONE, message(20, answer(tcp_info(), "10.0.0.8")) + DONE):
         kernel.send(part)
     assert [c.peer for c in dump({4711}).connections] == ["10.0.0.7", "10.0.0.8"]
 
 
 @pytest.mark.parametrize("kind", [2, 3])
-def test_kernel_without_a_monitor_for_tcp_is_said_with_the_way_out(kernel, kind):
+def test_kernel_without_a_monitor_for_tcp_is_reported_with_a_next_step(kernel, kind):
     kernel.send(message(kind, struct.pack("=i", -errno.ENOENT)))
     with pytest.raises(SourceUnavailable, match="modprobe tcp_diag"):
         dump(set())
@@ -227,27 +227,27 @@ def test_other_refusal_is_a_failure_of_this_reading(kernel):
         dump(set())
 
 
-def test_host_with_more_connections_than_are_read_is_a_failure_and_no_quiet_one(kernel, monkeypatch):
+def test_host_with_too_many_connections_is_a_failure(kernel, monkeypatch):
     monkeypatch.setattr(sock_diag, "MAX_OTHERS", 0)
     kernel.send(message(20, answer(tcp_info())))
     with pytest.raises(OSError, match="more than 0"):
         dump(set())
 
 
-def test_kernel_that_does_not_answer_is_not_waited_for(kernel, monkeypatch):
+def test_kernel_that_does_not_answer_is_a_timeout(kernel, monkeypatch):
     monkeypatch.setattr(sock_diag, "TIMEOUT_SECONDS", 0.05)
     with pytest.raises(TimeoutError):
         dump(set())
 
 
 @pytest.mark.parametrize(
-    ("code", "way_out"),
+    ("code", "next_step"),
     [("EPERM", "seccomp"), ("EPROTONOSUPPORT", "modprobe inet_diag"), ("EAFNOSUPPORT", "AF_NETLINK")],
 )
-def test_container_without_netlink_has_no_such_source(monkeypatch, code, way_out):
+def test_container_without_netlink_has_no_such_source(monkeypatch, code, next_step):
     def refuse(*_):
         raise OSError(getattr(errno, code), "no")
 
     monkeypatch.setattr(socket, "socket", refuse)
-    with pytest.raises(SourceUnavailable, match=way_out):
+    with pytest.raises(SourceUnavailable, match=next_step):
         dump(set())

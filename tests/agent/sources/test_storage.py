@@ -1,4 +1,4 @@
-"""Are the disks busy, and does a file server keep the host waiting?"""
+"""Tests of disks and NFS mounts: traffic, busy time and waits."""
 
 import pytest
 
@@ -53,7 +53,7 @@ def bound(*mounts):
 
 @pytest.fixture
 def host(tmp_path):
-    """A source over a /proc and a /sys; a file whose content is None cannot be read."""
+    """Make a source over a fake /proc and /sys; a file whose content is None cannot be read."""
 
     def make(diskstats=DISKSTATS, mountstats=LOCAL, mountinfo="", block=BLOCK):
         (tmp_path / "self").mkdir()
@@ -91,16 +91,16 @@ def test_partition_loop_memory_disk_and_cd_are_no_disks(host):
     assert reading.dropped == ()
 
 
-def test_disk_the_kernel_does_not_count_is_no_idle_disk(host, tmp_path):
+def test_disk_that_the_kernel_does_not_count_is_left_out_and_reported(host, tmp_path):
     source = host()
     (tmp_path / "block/sda/queue/iostats").write_text("0\n")
     reading = source.read()
     assert "sda" not in [disk.device for disk in reading.value.disks]
-    assert reading.dropped == ("sda: the kernel does not count: its queue/iostats is 0",)
+    assert reading.dropped == ("sda: the kernel does not count its requests: its queue/iostats is 0",)
 
 
-def test_counter_that_went_back_is_told_as_it_is(host, tmp_path):
-    """Busy time is 32 bits of milliseconds; who takes the rate sees a reset."""
+def test_counter_that_wrapped_is_passed_on_unchanged(host, tmp_path):
+    """Busy time has 32 bits of milliseconds; a rate treats the fall as a reset."""
     source = host(" 8 0 sda 1 2 3 4 5 6 7 8 0 4294967295 10\n")
     before = source.read().value.disks[0]
     (tmp_path / "diskstats").write_text(" 8 0 sda 1 2 4 4 5 6 7 8 0 5 10\n")
@@ -110,18 +110,18 @@ def test_counter_that_went_back_is_told_as_it_is(host, tmp_path):
 
 
 @pytest.mark.parametrize("odd", [" 8 0 sda 1 2\n", " 8 0 sda 1 2 many 4 5 6 7 8 0 9 10\n"])
-def test_odd_disk_is_said_and_hides_no_other(host, odd):
+def test_odd_disk_is_reported_and_hides_no_other(host, odd):
     reading = host(odd + "\ngarbage\n 259 0 nvme0n1 1 2 3 4 5 6 7 8 0 9 10\n").read()
     assert [disk.device for disk in reading.value.disks] == ["nvme0n1"]
     assert len(reading.dropped) == 1
-    assert reading.dropped[0].startswith("sda: odd line")
+    assert reading.dropped[0].startswith("sda: its line in ")
 
 
 def test_thousands_of_disks_are_left_out_in_one_line(host):
     names = [f"dm-{n}" for n in range(1000)]
     reading = host("".join(f" 253 0 {name} 1 2 3 4 5 6 7 8 0 9 10\n" for name in names), block=names).read()
     assert len(reading.value.disks) == MAX_DISKS
-    assert reading.dropped == ("936 disks more than 64",)
+    assert reading.dropped == ("936 of 1000 disks: at most 64 are read",)
 
 
 @pytest.mark.parametrize("kind", ["nfs", "nfs4"])
@@ -131,7 +131,7 @@ def test_network_mount_shows_operations_wait_and_timeouts_of_all_operations_toge
     assert reading.dropped == ()
 
 
-def test_network_mount_that_did_nothing_shows_zeros(host):
+def test_idle_network_mount_shows_zeros(host):
     (mount,) = host(mountstats=nfs(operations="\t NULL: 0 0 0 0 0 0 0 0\n")).read().value.mounts
     assert (mount.operations, mount.wait_seconds, mount.timeouts) == (0, 0.0, 0)
 
@@ -143,7 +143,7 @@ def test_local_and_other_network_file_systems_are_no_drop(host):
 
 
 def test_bind_mount_of_a_network_mount_is_not_counted_again(host):
-    """A container's volume, or a directory below it: the counters are the same ones."""
+    """The kernel shows the same counters again for a container's volume, or for a folder below it."""
     mountstats = nfs() + nfs("/var/lib/kubelet/pods/1", "10.0.0.1:/export/sub") + nfs("/home", "10.0.0.1:/home")
     mountinfo = bound(("/data", "0:45"), ("/var/lib/kubelet/pods/1", "0:45"), ("/home", "0:46"))
     reading = host(mountstats=mountstats, mountinfo=mountinfo + "garbage\n").read()
@@ -152,14 +152,14 @@ def test_bind_mount_of_a_network_mount_is_not_counted_again(host):
 
 
 @pytest.mark.parametrize("operations", ["\t READ: 1 2 3\n", "\t READ: many 1 1 1 1 1 1 1\n", "\t nonsense\n"])
-def test_odd_network_mount_is_said_and_hides_no_other(host, operations):
+def test_odd_network_mount_is_reported_and_hides_no_other(host, operations):
     reading = host(mountstats=nfs("/odd", operations=operations) + nfs()).read()
     assert [mount.mount for mount in reading.value.mounts] == ["/data"]
     assert len(reading.dropped) == 1
-    assert reading.dropped[0].startswith("/odd: odd statistics")
+    assert reading.dropped[0].startswith("/odd: its statistics in ")
 
 
-def test_network_mount_without_statistics_is_no_idle_mount(host):
+def test_network_mount_without_statistics_is_left_out_and_reported(host):
     reading = host(mountstats=nfs().replace("per-op statistics", "")).read()
     assert reading.value.mounts == ()
     assert len(reading.dropped) == 1
@@ -168,15 +168,15 @@ def test_network_mount_without_statistics_is_no_idle_mount(host):
 def test_thousands_of_network_mounts_are_left_out_in_one_line(host):
     reading = host(mountstats="".join(nfs(f"/data/{n}") for n in range(1000))).read()
     assert len(reading.value.mounts) == MAX_MOUNTS
-    assert reading.dropped == ("936 network mounts more than 64",)
+    assert reading.dropped == ("936 of 1000 network mounts: at most 64 are read",)
 
 
-def test_mounts_without_end_are_read_in_part_and_that_is_said(host):
-    """And none of them by half: a sum over some of its operations would be wrong."""
+def test_too_many_mounts_are_read_in_part_and_reported(host):
+    """Each mount is read as a whole: a sum over part of its operations would be wrong."""
     reading = host(mountstats=nfs() + "".join(nfs(f"/data/{n}") for n in range(5000))).read()
     assert {mount.operations for mount in reading.value.mounts} == {151}
     assert len(reading.dropped) == 2
-    assert reading.dropped[0].endswith("mountstats says after its first MiB")
+    assert reading.dropped[0].endswith("mountstats after its first MiB")
 
 
 def test_disks_that_cannot_be_read_hide_no_mounts(host):

@@ -1,4 +1,4 @@
-"""Which connections of which rank are held up? Real ones over loopback, and /proc trees as the kernel lays them out."""
+"""Tests of TCP connections by rank, with real ones over loopback and with fake /proc trees."""
 
 import os
 import socket
@@ -14,20 +14,20 @@ from zmon.agent.sources.tcp import TcpSource, retransmitted_segments
 
 
 class Kernel:
-    """A host's connections, and how often it was asked for them."""
+    """The connections of a fake host, and the number of dumps."""
 
     def __init__(self):
         self.connections = []
-        self.num_asked = 0
+        self.num_dumps = 0
 
-    def has(self, inode, peer="10.0.0.2", sent=0, unread=0, retransmitted=0, round_trip=None, delivery=None, **more):
-        told = Connection(inode, "10.0.0.1", peer, sent, unread, retransmitted, round_trip, delivery, **more)
-        self.connections.append(told)
+    def add(self, inode, peer="10.0.0.2", sent=0, unread=0, retransmitted=0, round_trip=None, delivery=None, **more):
+        connection = Connection(inode, "10.0.0.1", peer, sent, unread, retransmitted, round_trip, delivery, **more)
+        self.connections.append(connection)
 
     def dump(self, wanted):
-        self.num_asked += 1
-        found = [c for c in self.connections if c.inode in wanted]
-        return Dump(found, {c.inode for c in self.connections if c.inode not in wanted})
+        self.num_dumps += 1
+        connections = [c for c in self.connections if c.inode in wanted]
+        return Dump(connections, {c.inode for c in self.connections if c.inode not in wanted})
 
 
 class Host:
@@ -44,7 +44,7 @@ class Host:
         (self.proc / path).symlink_to(target)
 
     def start(self, pid, rank, *inodes, namespace=4026531840):
-        """A process with standard input, a pipe, an event descriptor and sockets; a rank if it has a number."""
+        """Add a process with stdin, a pipe, an event descriptor and sockets. It is a rank if `rank` is not None."""
         self._link(f"{pid}/ns/net", f"net:[{namespace}]")
         targets = ["/dev/null", "pipe:[77]", "anon_inode:[eventfd]", *(f"socket:[{inode}]" for inode in inodes)]
         for number, target in enumerate(targets):
@@ -61,49 +61,49 @@ def host(tmp_path):
     return Host(tmp_path)
 
 
-def test_connections_of_a_rank_to_one_address_are_taken_together(host):
+def test_connections_of_a_rank_to_one_address_are_summed_up(host):
     host.start(100, 3, 11, 12)
-    host.kernel.has(11, "10.0.0.2", sent=70_000, unread=5, retransmitted=4, round_trip=0.002, delivery=5e6)
-    host.kernel.has(12, "10.0.0.2", sent=1_000, unread=6, retransmitted=1, round_trip=0.009, delivery=None)
+    host.kernel.add(11, "10.0.0.2", sent=70_000, unread=5, retransmitted=4, round_trip=0.002, delivery=5e6)
+    host.kernel.add(12, "10.0.0.2", sent=1_000, unread=6, retransmitted=1, round_trip=0.009, delivery=None)
     (peer,) = host.peers()
     assert (peer.job_id, peer.rank, peer.peer, peer.num_sockets) == ("dlrm", 3, "10.0.0.2", 2)
     assert (peer.send_queue_bytes, peer.receive_queue_bytes, peer.retransmitted_segments) == (71_000, 11, 5)
     assert (peer.round_trip_seconds, peer.delivery_bytes_per_second) == (0.009, 5e6)
 
 
-def test_hosts_own_ends_of_the_connections_are_told_and_whose_addresses_they_are(host):
+def test_own_addresses_of_the_connections_and_their_interfaces_are_listed(host):
     host.start(100, 0, 11)
-    host.kernel.has(11, "10.0.0.2")
+    host.kernel.add(11, "10.0.0.2")
     sample = host.source.read().value
     assert (sample.addresses, sample.devices) == (("10.0.0.1",), ("eth1",))
 
 
-def test_address_that_no_interface_has_is_no_devices(host):
+def test_address_without_an_interface_has_no_device(host):
     host.interfaces = {}
     host.start(100, 0, 11)
-    host.kernel.has(11, "10.0.0.2")
+    host.kernel.add(11, "10.0.0.2")
     assert host.source.read().value.devices == ()
 
 
-def test_interfaces_are_looked_up_when_an_address_is_new_and_not_each_time(host):
+def test_interfaces_are_listed_only_when_an_address_is_new(host):
     host.start(100, 0, 11)
-    host.kernel.has(11)
+    host.kernel.add(11)
     host.peers()
     host.interfaces = {}
     assert host.source.read().value.devices == ("eth1",)
 
 
-def test_what_has_arrived_and_how_long_it_took_adds_up(host):
+def test_acknowledged_bytes_and_busy_time_are_summed_up(host):
     host.start(100, 0, 11, 12)
-    host.kernel.has(11, acked_bytes=1_000, busy_seconds=0.5)
-    host.kernel.has(12, acked_bytes=3_000, busy_seconds=0.25)
+    host.kernel.add(11, acked_bytes=1_000, busy_seconds=0.5)
+    host.kernel.add(12, acked_bytes=3_000, busy_seconds=0.25)
     (peer,) = host.peers()
     assert (peer.acked_bytes, peer.busy_seconds) == (4_000, 0.75)
 
 
-def test_what_was_measured_on_no_connection_is_unknown(host):
+def test_value_without_any_measurement_is_unknown(host):
     host.start(100, 0, 11)
-    host.kernel.has(11)
+    host.kernel.add(11)
     (peer,) = host.peers()
     assert (peer.round_trip_seconds, peer.delivery_bytes_per_second) == (None, None)
     assert (peer.send_queue_bytes, peer.retransmitted_segments) == (0, 0)
@@ -114,74 +114,74 @@ def test_each_rank_has_its_own_peers(host):
     host.start(100, 0, 11, 12)
     host.start(101, 1, 21, 22)
     for inode, peer in ((11, "10.0.0.2"), (12, "10.0.0.3"), (21, "10.0.0.2"), (22, "10.0.0.3")):
-        host.kernel.has(inode, peer)
+        host.kernel.add(inode, peer)
     assert [(p.rank, p.peer) for p in host.peers()] == [(r, p) for r in (0, 1) for p in ("10.0.0.2", "10.0.0.3")]
 
 
-def test_socket_of_another_process_is_no_ranks(host):
+def test_socket_of_another_process_belongs_to_no_rank(host):
     host.start(100, 0, 11)
     host.start(200, None, 99)
-    host.kernel.has(99)
+    host.kernel.add(99)
     assert host.peers() == ()
 
 
 def test_rank_without_connections_has_no_peer(host):
     host.start(100, 0)
     host.start(101, 1, 11)
-    host.kernel.has(11)
+    host.kernel.add(11)
     assert [p.rank for p in host.peers()] == [1]
 
 
-def test_host_without_ranks_is_not_asked(host):
+def test_kernel_is_not_queried_on_a_host_without_ranks(host):
     host.start(200, None, 99)
-    host.kernel.has(99)
+    host.kernel.add(99)
     assert host.source.read().value.peers == ()
-    assert host.kernel.num_asked == 0
+    assert host.kernel.num_dumps == 0
 
 
-def test_new_socket_of_a_rank_counts_from_the_next_read_on(host):
+def test_new_socket_of_a_rank_counts_one_read_later(host):
     host.start(100, 0)
     host.peers()
     (host.proc / "100/fd/9").symlink_to("socket:[11]")
-    host.kernel.has(11)
+    host.kernel.add(11)
     assert host.peers() == ()
     assert [p.peer for p in host.peers()] == ["10.0.0.2"]
 
 
-def test_rank_that_comes_later_is_found_with_the_sockets_it_had(host):
+def test_rank_that_appears_later_has_its_existing_sockets(host):
     host.start(100, 0, 11)
     host.start(101, None, 21)
-    host.kernel.has(21)
+    host.kernel.add(21)
     host.peers()
     host.ranks = {**host.ranks, 101: ("dlrm", 1)}
     assert [p.rank for p in host.peers()] == [1]
 
 
-def test_sockets_of_others_do_not_make_it_search_each_time(host, monkeypatch):
-    searched = []
-    monkeypatch.setattr(tcp, "socket_inodes", lambda folder: searched.append(folder) or iter(()))
+def test_sockets_of_other_processes_do_not_cause_a_search_each_time(host, monkeypatch):
+    searches = []
+    monkeypatch.setattr(tcp, "socket_inodes", lambda folder: searches.append(folder) or iter(()))
     host.start(100, 0)
-    host.kernel.has(99)
+    host.kernel.add(99)
     for _ in range(5):
         host.peers()
-    assert len(searched) == 2  # when the rank was new, and when the other's socket was
+    assert len(searches) == 2  # when the rank was new, and when the other's socket was
 
 
-def test_rank_in_another_network_namespace_is_said_and_not_shown_as_quiet(host):
+def test_rank_in_another_network_namespace_is_reported_and_has_no_peers(host):
     host.start(100, 0, 11, namespace=4026532999)
     reading = host.source.read()
     assert reading.value.peers == ()
     (line,) = reading.dropped
     assert "dlrm rank 0" in line
     assert "network namespace" in line
-    assert host.kernel.num_asked == 0
+    assert host.kernel.num_dumps == 0
     assert host.source.read().dropped == reading.dropped
 
 
-def test_rank_that_cannot_be_looked_into_hides_no_other(host):
+def test_rank_whose_sockets_cannot_be_listed_hides_no_other(host):
     host.start(100, 0, 11)
     host.start(101, 1, 21)
-    host.kernel.has(21)
+    host.kernel.add(21)
     (host.proc / "100/fd").rename(host.proc / "away")
     (host.proc / "100/fd").write_text("no folder")
     reading = host.source.read()
@@ -190,7 +190,7 @@ def test_rank_that_cannot_be_looked_into_hides_no_other(host):
     assert line.startswith("dlrm rank 0: cannot list its sockets: Not a directory")
 
 
-def test_rank_that_has_ended_is_nothing_to_report(host):
+def test_rank_that_just_ended_is_no_drop(host):
     host.ranks = {100: ("dlrm", 0)}
     assert host.source.read().dropped == ()
 
@@ -202,15 +202,15 @@ def test_descriptor_closed_while_they_are_listed_hides_no_other(host, monkeypatc
         return "socket:[12]"
 
     host.start(100, 0, 11, 12)
-    host.kernel.has(12)
+    host.kernel.add(12)
     monkeypatch.setattr(os, "readlink", readlink)
     assert list(tcp.socket_inodes(host.proc / "100/fd")) == [12] * 4
 
 
-def test_thousands_of_peers_leave_the_fullest_and_one_line(host):
+def test_peers_with_the_longest_queues_are_read_and_the_others_counted(host):
     host.start(100, 0, *range(1000, 2000))
     for inode in range(1000, 2000):
-        host.kernel.has(inode, f"10.0.{inode // 250}.{inode % 250}", sent=inode)
+        host.kernel.add(inode, f"10.0.{inode // 250}.{inode % 250}", sent=inode)
     reading = host.source.read()
     assert len(reading.value.peers) == tcp.MAX_PEERS
     assert min(p.send_queue_bytes for p in reading.value.peers) == 2000 - tcp.MAX_PEERS
@@ -245,7 +245,7 @@ sys.stdin.read()
 """
 
 
-def test_real_ranks_show_which_peer_does_not_take_what_they_send():
+def test_real_ranks_show_the_peer_that_does_not_read():
     with socket.create_server(("0.0.0.0", 0)) as listener:
         command = [sys.executable, "-c", RANK, str(listener.getsockname()[1])]
         ranks = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(2)]
@@ -268,11 +268,11 @@ def test_real_ranks_show_which_peer_does_not_take_what_they_send():
         end.close()
 
 
-def test_real_rank_in_another_network_namespace_is_said():
+def test_real_rank_in_another_network_namespace_is_reported():
     with subprocess.Popen(["unshare", "--net", "--map-root-user", "cat"], stdin=subprocess.PIPE) as rank:
-        here = os.readlink("/proc/self/ns/net")  # noqa: PTH115
-        until = time.monotonic() + 10
-        while os.readlink(f"/proc/{rank.pid}/ns/net") == here and time.monotonic() < until:  # noqa: PTH115
+        own_namespace = os.readlink("/proc/self/ns/net")  # noqa: PTH115
+        deadline = time.monotonic() + 10
+        while os.readlink(f"/proc/{rank.pid}/ns/net") == own_namespace and time.monotonic() < deadline:  # noqa: PTH115
             time.sleep(0.01)
         (line,) = TcpSource(lambda: {rank.pid: ("dlrm", 0)}).read().dropped
         rank.stdin.close()

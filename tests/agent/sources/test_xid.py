@@ -1,4 +1,4 @@
-"""Which XID errors did each GPU raise? Asked without waiting; a card that has no events hides no other's."""
+"""Tests of XID errors by GPU: they are read without waiting, and a card without events hides no other."""
 
 import pynvml
 import pytest
@@ -15,82 +15,82 @@ def nvml(tmp_path, monkeypatch):
 
 @pytest.fixture
 def xids(nvml):
-    counts = XidCounts()
-    watch(counts)
-    return counts
+    xids = XidCounts()
+    watch(xids)
+    return xids
 
 
-def watch(counts):
+def watch(xids):
     edge.load()
     for card in range(2):
-        counts.watch(f"GPU-{card}", pynvml.nvmlDeviceGetHandleByIndex(card))
-    assert list(counts.collect()) == []
+        xids.watch(f"GPU-{card}", pynvml.nvmlDeviceGetHandleByIndex(card))
+    assert list(xids.collect()) == []
 
 
 def test_card_without_errors_has_none(xids):
-    assert (xids.of("GPU-0"), xids.of("GPU-1")) == ({}, {})
+    assert (xids.counts("GPU-0"), xids.counts("GPU-1")) == ({}, {})
 
 
-def test_errors_are_counted_by_card_and_number_and_each_once(nvml, xids):
+def test_errors_are_counted_once_by_card_and_number(nvml, xids):
     nvml.tell(("driver", "xids", "0:79,1:48,1:48"))
     list(xids.collect())
     nvml.tell(("driver", "xids", "0:79,1:48,1:48,1:31"))
     for _ in range(2):
         assert list(xids.collect()) == []
-    assert (xids.of("GPU-0"), xids.of("GPU-1")) == ({79: 1}, {48: 2, 31: 1})
+    assert (xids.counts("GPU-0"), xids.counts("GPU-1")) == ({79: 1}, {48: 2, 31: 1})
 
 
-def test_look_ends_when_there_is_nothing_to_tell(nvml, xids):
+def test_collect_ends_when_there_are_no_more_events(nvml, xids):
     before = nvml.calls("driver", "nvmlEventSetWait_v2")
     list(xids.collect())
     assert nvml.calls("driver", "nvmlEventSetWait_v2") == before + 1
 
 
-def test_storm_of_errors_goes_on_at_the_next_look(nvml, xids, monkeypatch):
+def test_storm_of_errors_continues_at_the_next_collect(nvml, xids, monkeypatch):
     monkeypatch.setattr("zmon.agent.sources.xid.MOST_EVENTS", 2)
     nvml.tell(("driver", "xids", "0:31,0:31,0:31"))
     list(xids.collect())
-    assert xids.of("GPU-0") == {31: 2}
+    assert xids.counts("GPU-0") == {31: 2}
     list(xids.collect())
-    assert xids.of("GPU-0") == {31: 3}
+    assert xids.counts("GPU-0") == {31: 3}
 
 
 @pytest.mark.parametrize("answer", [NOT_SUPPORTED, "!15"])
 def test_card_that_has_no_events_or_is_lost_is_not_watched_and_hides_no_other(nvml, answer):
     nvml.tell(("0", "nvmlDeviceRegisterEvents", answer), ("driver", "xids", "1:48"))
-    counts = XidCounts()
-    watch(counts)
-    list(counts.collect())
-    assert (counts.of("GPU-1"), nvml.calls("0", "nvmlDeviceRegisterEvents")) == ({48: 1}, 1)
+    xids = XidCounts()
+    watch(xids)
+    list(xids.collect())
+    assert (xids.counts("GPU-1"), nvml.calls("0", "nvmlDeviceRegisterEvents")) == ({48: 1}, 1)
 
 
-def test_card_that_cannot_be_watched_is_said_once(nvml):
+def test_card_that_cannot_be_watched_is_reported_once(nvml):
     nvml.tell(("0", "nvmlDeviceRegisterEvents", UNKNOWN), ("driver", "xids", "1:48"))
-    counts = XidCounts()
+    xids = XidCounts()
     edge.load()
     for card in range(2):
-        counts.watch(f"GPU-{card}", pynvml.nvmlDeviceGetHandleByIndex(card))
-    lines = list(counts.collect()) + list(counts.collect())
-    assert lines == ["XID errors of GPU-0: cannot be watched: Unknown Error"]
-    assert counts.of("GPU-1") == {48: 1}
+        xids.watch(f"GPU-{card}", pynvml.nvmlDeviceGetHandleByIndex(card))
+    lines = list(xids.collect()) + list(xids.collect())
+    assert lines == ["XID errors of GPU-0: cannot register for events: Unknown Error"]
+    assert xids.counts("GPU-1") == {48: 1}
 
 
 @pytest.mark.parametrize("function", ["nvmlEventSetCreate", "nvmlEventSetWait_v2"])
-def test_driver_without_events_is_not_asked_again(nvml, function):
+def test_driver_without_events_is_not_queried_again(nvml, function):
     nvml.tell(("driver", function, NOT_SUPPORTED))
-    counts = XidCounts()
-    watch(counts)
-    assert list(counts.collect()) == []
+    xids = XidCounts()
+    watch(xids)
+    assert list(xids.collect()) == []
     assert nvml.calls("driver", function) == 1
 
 
-def test_set_that_a_lost_card_spoiled_is_made_anew_without_it(nvml, xids):
+def test_event_set_spoiled_by_a_lost_card_is_replaced(nvml, xids):
     nvml.tell(("driver", "nvmlEventSetWait_v2", "!15"), ("0", "lost", 1))
-    assert list(xids.collect()) == ["XID errors: cannot be asked for: GPU is lost"]
+    assert list(xids.collect()) == ["XID errors: cannot read the event set: GPU is lost"]
     nvml.untell(("driver", "nvmlEventSetWait_v2"))
     nvml.tell(("driver", "xids", "1:48"))
     assert list(xids.collect()) == []
-    assert xids.of("GPU-1") == {48: 1}
+    assert xids.counts("GPU-1") == {48: 1}
     assert nvml.calls("driver", "nvmlEventSetFree") == 1
 
 
@@ -102,10 +102,10 @@ def test_counts_outlive_the_driver(nvml, xids):
     watch(xids)
     nvml.tell(("driver", "xids", "0:79,0:79"))
     list(xids.collect())
-    assert xids.of("GPU-0") == {79: 2}
+    assert xids.counts("GPU-0") == {79: 2}
 
 
-def test_driver_that_is_gone_is_for_the_source_to_tell(nvml, xids):
+def test_unloaded_driver_raises(nvml, xids):
     nvml.tell(("driver", "error", 9))
     with pytest.raises(edge.GONE):
         list(xids.collect())

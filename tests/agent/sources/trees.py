@@ -1,6 +1,6 @@
-"""A /sys of network cards and GPUs, laid out as the kernel lays it out: classes and buses are links into devices.
+"""A fake /sys with network cards and GPUs in the kernel's layout: classes and buses are links into devices.
 
-A file whose content is None is not there; UNREADABLE is there and cannot be read, not even by root.
+A file whose content is None is missing; a file with UNREADABLE exists but cannot be read, not even by root.
 """
 
 import os.path
@@ -88,13 +88,13 @@ def write(folder, files):
 
 
 class Sys:
-    """A /sys under construction. `where` is the place below /sys/devices: pci0000:3a/0000:3a:00.0/0000:3b:00.0."""
+    """A /sys under construction. `where` is a path below /sys/devices: pci0000:3a/0000:3a:00.0/0000:3b:00.0."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
 
     def interface(self, name, where="virtual", files=None, **changed):
-        """A network interface; `changed` are files of `statistics` or of the folder itself."""
+        """Add a network interface; `changed` are files of `statistics` or of the folder itself."""
         folder = self._device(where) / "net" / name
         base = NIC_FILES if files is None else files
         write(folder, base | {f"statistics/{k}" if f"statistics/{k}" in base else k: v for k, v in changed.items()})
@@ -104,7 +104,7 @@ class Sys:
         return folder
 
     def bond(self, name, *members):
-        """Make it the bond of its members."""
+        """Turn an interface into the bond of these members."""
         (self.root / "class/net/bonding_masters").write_text(f"{name}\n")
         write(self.root / "class/net" / name, {"bonding/mode": "802.3ad 4"})
         for member in members:
@@ -113,25 +113,25 @@ class Sys:
             write(folder, {"bonding_slave/state": "active"})
 
     def rdma(self, name, where, driver, link_layer="Ethernet", node_type="1: CA", ports=1, **files):
-        """An RDMA device. `files` by folder: counters, hw_counters, device_hw_counters; the others of the port."""
+        """Add an RDMA device. `files`: folders counters, hw_counters and device_hw_counters, and files of the port."""
         device = self._device(where)
         folder = device / "infiniband" / name
         write(folder, {"node_type": node_type})
         write(folder / "hw_counters", files.pop("device_hw_counters", {}))
         for port in range(1, ports + 1):
-            at = folder / "ports" / str(port)
+            port_folder = folder / "ports" / str(port)
             for group in ("counters", "hw_counters"):
-                write(at / group, files.get(group) or {})
+                write(port_folder / group, files.get(group) or {})
             base = {"state": "4: ACTIVE", "phys_state": "5: LinkUp", "rate": "200 Gb/sec (4X HDR)"}
             port_files = {k: v for k, v in files.items() if k not in ("counters", "hw_counters")}
-            write(at, base | {"link_layer": link_layer} | port_files)
+            write(port_folder, base | {"link_layer": link_layer} | port_files)
         (folder / "device").symlink_to("../..")
         self._link(device / "driver", self.root / "bus/pci/drivers" / driver)
         self._link(self.root / "class/infiniband" / name, folder)
         return folder
 
     def pci(self, where, numa_node=None):
-        """A PCI function, a GPU say."""
+        """Add a PCI function, such as a GPU."""
         write(self._device(where), {"numa_node": numa_node})
 
     def _device(self, where):
@@ -144,7 +144,7 @@ class Sys:
 
     @staticmethod
     def _link(link, target):
-        """A relative one, as all of the kernel's."""
+        """Make a relative link, like the kernel's."""
         link.parent.mkdir(parents=True, exist_ok=True)
         if not link.is_symlink():
             link.symlink_to(os.path.relpath(target, link.parent))

@@ -1,8 +1,8 @@
-"""What the agent reads: one source per file, one line here to register it.
+"""The sources that the agent reads: one per file, and one line in `all_sources` to register each.
 
-A source has a name, an interval in seconds and a `read()` that returns what it saw, raises SourceUnavailable where the
-machine has nothing of the kind, and anything else when it failed. One odd device is left out, and said, while the
-rest goes on.
+A source has a name, an interval in seconds and a `read()`. It returns a `Reading`, raises SourceUnavailable if the
+machine has nothing of the kind, and raises anything else if it failed. A single odd device is left out and reported in
+`Reading.dropped`; the others are still read.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from zmon.agent.sources.tcp import TcpSource
 
 
 class Source(Protocol):
-    """One thing to read."""
+    """One thing that the agent reads, such as the GPUs of the host."""
 
     name: str
-    field: str  # of HostSample, where its reading goes
+    field: str  # of HostSample, where its value goes
     interval_seconds: float
 
     def read(self) -> Reading:
-        """The reading."""
+        """Read it once."""
 
 
 def all_sources(ranks: Ranks, sys: Path = Path("/sys"), proc: Path = Path("/proc")) -> tuple[Source, ...]:
-    """Every hardware source. Black boxes are read apart, ten times a second."""
+    """Return every hardware source. The black boxes are read separately, ten times a second."""
     return (
         GpuSource(sys),
         NicSource(sys),

@@ -1,7 +1,8 @@
-"""What is every rank on this host doing, is it alive, and does it make progress?
+"""Scan the black boxes of all ranks on this host, and suspect ranks that are dead, stopped or overdue.
 
-Looked at ten times a second, so a look is cheap: a listing of the directories and a few `pread`s per rank. A damaged
-box is reported and left aside; it never hides the others. Not for several threads: whoever looks also asks.
+The agent scans ten times a second, so a scan is cheap: a listing of the folders and a few `pread`s per rank. A damaged
+box is reported and set aside; it never hides the others. Only one thread may scan and read ranks; the methods that any
+thread may call say so.
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ from zmon.schema.rank import RankState
 
 log = logging.getLogger("zmon.boxes")
 
-GRACE_SECONDS = 900.0  # how long a dead rank's box stays for whoever comes to look
-RETRY_NS = 5_000_000_000  # a box that could not be read is tried again
-PRUNE_NS = 60_000_000_000
+GRACE_SECONDS = 900.0  # how long the box of a dead rank stays for people to read
+RETRY_NS = 5_000_000_000  # until a box that could not be read is tried again
+PRUNE_NS = 60_000_000_000  # between two deletions of old boxes
 _SHORT_NAME = re.compile(r"zmon-[0-9a-f]{16}\.sock")
 
 
 class Boxes:
-    """Every box under one directory."""
+    """All boxes under one folder."""
 
     def __init__(
         self,
@@ -43,13 +44,13 @@ class Boxes:
         leases: Leases | None = None,
         clock: Callable[[], int] = time.monotonic_ns,
         proc: Path = Path("/proc"),
-        short: Path = Path("/tmp"),  # where sockets stand whose path would be too long beside the box
+        socket_dir: Path = Path("/tmp"),  # folder of sockets whose path beside the box would be too long
     ) -> None:
-        self._root, self._host, self._clock, self._proc, self._short = root, host, clock, proc, short
+        self._root, self._host, self._clock, self._proc, self._socket_dir = root, host, clock, proc, socket_dir
         self._leases = leases or Leases()
         self._open: dict[str, RankBox] = {}
-        self._aside: dict[str, tuple[int, int, str]] = {}  # damaged boxes: inode, when seen, what is wrong
-        self._closed: dict[str, str] = {}  # folders that may not be listed: why
+        self._aside: dict[str, tuple[int, int, str]] = {}  # damaged boxes: inode, time of the last try, reason
+        self._unlistable: dict[str, str] = {}  # folders that cannot be listed, with the reason
         self._plans, self._plan_files = Plans(), list[str]()
         self._pruned_at: int | None = None
         self._pids: dict[int, tuple[str, int]] = {}
@@ -58,16 +59,16 @@ class Boxes:
 
     @property
     def damaged(self) -> dict[Path, str]:
-        """What is wrong with each box or plan, or folder of them, that had to be left aside."""
+        """The reason for each box, plan or folder that was set aside."""
         return {
             **self._plans.damaged,
-            **{Path(path): why for path, (_, _, why) in self._aside.items()},
-            **{Path(path): why for path, why in self._closed.items()},
+            **{Path(path): reason for path, (_, _, reason) in self._aside.items()},
+            **{Path(path): reason for path, reason in self._unlistable.items()},
         }
 
     def read(self) -> Reading:
-        """A look, as a source: whom to suspect. Once a minute what long dead ranks left is deleted."""
-        suspects = self.look()
+        """Scan as a source does: the value is the set of suspects. Once a minute also delete what dead ranks left."""
+        suspects = self.scan()
         now = self._clock()
         if self._pruned_at is None or now - self._pruned_at > PRUNE_NS:
             self._pruned_at = now
@@ -75,85 +76,85 @@ class Boxes:
         return Reading(suspects, (*self.damaged.values(), *self._hidden()))
 
     def _hidden(self) -> Iterator[str]:
-        """A line for each job whose ranks live where the kernel shows this process nothing of them but their boxes."""
+        """Yield a line for each job whose ranks live in another PID namespace: only their boxes can be read."""
         jobs = Counter(box.identity.job_id for box in self._open.values() if box.alive and not box.pid)
         for job_id, number in sorted(jobs.items()):
             yield (
-                f"{number} ranks of {job_id} live in another PID namespace: their processes, connections and control "
-                "groups are not seen. Run the agent in the host's (hostPID)"
+                f"{number} ranks of {job_id} live in another PID namespace: the agent cannot read their processes, "
+                "connections and control groups. Run the agent in the host's PID namespace (hostPID)"
             )
 
-    def look(self) -> frozenset[Suspicion]:
-        """Look at every box once; returns whom to suspect."""
-        found = dict(self._scan())
-        self._plans.look(self._plan_files)
+    def scan(self) -> frozenset[Suspicion]:
+        """Look at every box once, and return the suspects."""
+        inodes = dict(self._find_boxes())
+        self._plans.refresh(self._plan_files)
         for path, box in list(self._open.items()):
-            # One whose file was deleted under a rank that lives is open still, and shows how the rank ends.
-            if found.get(path, box.inode) != box.inode or (path not in found and box.over):
+            # If the file of a living rank was deleted, the box stays open and still shows how the rank ends.
+            if inodes.get(path, box.inode) != box.inode or (path not in inodes and box.expired):
                 self._open.pop(path).close()
-        self._aside = {p: aside for p, aside in self._aside.items() if found.get(p) == aside[0]}
+        self._aside = {p: aside for p, aside in self._aside.items() if inodes.get(p) == aside[0]}
         now = self._clock()
-        for path in {**self._open, **found}:
+        for path in {**self._open, **inodes}:
             if path in self._aside and now - self._aside[path][1] <= RETRY_NS:
                 continue
             try:
                 if path in self._open:
-                    self._open[path].look()
+                    self._open[path].refresh()
                 else:
                     self._open[path] = RankBox(Path(path), self._host, self._leases, self._clock, self._proc)
                     self._aside.pop(path, None)
             except (BoxError, OSError, ValueError) as error:
-                self._leave_aside(path, found.get(path, 0), error)
+                self._set_aside(path, inodes.get(path, 0), error)
         self._files = {box.path: box.inode for box in self._open.values() if box.reader is not None}
         self._pids = {
             box.pid: (box.identity.job_id, box.identity.rank) for box in self._open.values() if box.alive and box.pid
         }
         self._runs = {box.identity.run_uid: box.pid for box in self._open.values() if box.alive and box.pid}
-        return frozenset(s for box in self._news() if (s := box.suspicion()))
+        return frozenset(s for box in self._relevant() if (s := box.suspicion()))
 
     def ranks(self) -> Iterator[tuple[RankBox, RankState]]:
-        """Every rank that can be read, with its state as of the last look."""
-        for box in self._news():
+        """Yield every rank that can be read, with its state as of the last scan."""
+        for box in self._relevant():
             try:
                 yield box, box.state()
             except (BoxError, OSError, ValueError) as error:
-                self._leave_aside(str(box.path), box.inode, error)
+                self._set_aside(str(box.path), box.inode, error)
 
     def close(self) -> None:
-        """Let all of them go."""
+        """Close all boxes."""
         while self._open:
             self._open.popitem()[1].close()
 
     def plan(self, box: RankBox) -> TrainerPlan | None:
-        """What that rank has told of the steps to come, if it has."""
-        return self._plans.of(box.path.parent, box.identity.run_uid)
+        """Return the plan that this rank wrote, or None."""
+        return self._plans.find(box.path.parent, box.identity.run_uid)
 
     def pids(self) -> dict[int, tuple[str, int]]:
-        """Job id and rank by pid, of the ranks that lived in this PID namespace at the last look. From any thread."""
+        """Return job id and rank by pid, for ranks alive in this PID namespace at the last scan. Any thread."""
         return self._pids
 
     def runs(self) -> dict[str, int]:
-        """Pid by run uid, of the same ranks. From any thread."""
+        """Return the pid by run uid, for the same ranks. Any thread."""
         return self._runs
 
     def files(self) -> dict[Path, int]:
-        """Boxes and their inodes, of ranks that live or died a moment ago, as of the last look. From any thread."""
+        """Return the inode by box, for ranks alive or just dead at the last scan. Any thread."""
         return self._files
 
     def prune(self) -> None:
-        """Delete what dead ranks left, after the grace period and once none of their peers here lives."""
-        living = self._living()
+        """Delete what dead ranks left, after GRACE_SECONDS and once no rank of their launch lives on this host."""
+        living = self._living_launches()
         for path, box in list(self._open.items()):
             gone = box.gone_seconds
-            long_known = self._clock() - box.met_at > GRACE_SECONDS * 1e9
-            if gone is not None and not 0 <= gone <= GRACE_SECONDS and long_known and box.start not in living:
+            opened_long_ago = self._clock() - box.opened_at > GRACE_SECONDS * 1e9
+            if gone is not None and not 0 <= gone <= GRACE_SECONDS and opened_long_ago and box.launch not in living:
                 del self._open[path]
                 with contextlib.suppress(OSError, BoxError):
                     owner = box.path.lstat().st_uid
                     box.path.unlink()
-                    for left in self._left_by(box, owner):
-                        left.unlink(missing_ok=True)
-                    box.path.parent.rmdir()  # fails while another rank's box is in it
+                    for leftover in self._left_by(box, owner):
+                        leftover.unlink(missing_ok=True)
+                    box.path.parent.rmdir()  # fails while it has another rank's box
                     box.path.parent.parent.rmdir()
                 box.close()
 
@@ -163,71 +164,74 @@ class Boxes:
         yield from left_behind(box.path.parent)
 
     def _sockets(self, box: RankBox, owner: int) -> Iterator[Path]:
-        """Those that are its own: the path in a box is the job's word, and whoever prunes may be root."""
+        """Yield the sockets that belong to this box.
+
+        The job wrote the path in the box, and this process may be root, so the path is checked before it is deleted.
+        """
         beside, named = box.path.with_suffix(".sock"), box.socket
         for path in {beside, named}:
-            if path == beside or (path.parent == self._short and _SHORT_NAME.fullmatch(path.name)):
+            if path == beside or (path.parent == self._socket_dir and _SHORT_NAME.fullmatch(path.name)):
                 with contextlib.suppress(FileNotFoundError):
-                    found = path.lstat()
-                    if stat.S_ISSOCK(found.st_mode) and found.st_uid == owner:
+                    status = path.lstat()
+                    if stat.S_ISSOCK(status.st_mode) and status.st_uid == owner:
                         yield path
 
-    def _news(self) -> list[RankBox]:
-        """The boxes that matter: a rank that was long dead when first seen does only while its peers here live."""
-        living = self._living()
-        return [box for box in self._open.values() if not box.long_dead or box.start in living]
+    def _relevant(self) -> list[RankBox]:
+        """Return all boxes but those of ranks that were long dead at first sight, unless ranks of their launch live."""
+        living = self._living_launches()
+        return [box for box in self._open.values() if not box.long_dead or box.launch in living]
 
-    def _living(self) -> set[tuple[str, int, int, int]]:
-        return {box.start for box in self._open.values() if box.alive}
+    def _living_launches(self) -> set[tuple[str, int, int, int]]:
+        return {box.launch for box in self._open.values() if box.alive}
 
-    def _leave_aside(self, path: str, inode: int, error: Exception) -> None:
-        why = _why(path, error)
+    def _set_aside(self, path: str, inode: int, error: Exception) -> None:
+        reason = _reason(path, error)
         if path not in self._aside:
-            log.warning("%s", why)
-        self._aside[path] = (inode, self._clock(), why)
+            log.warning("%s", reason)
+        self._aside[path] = (inode, self._clock(), reason)
         if path in self._open:
             self._open.pop(path).close()
 
-    def _scan(self) -> Iterator[tuple[str, int]]:
-        """Boxes and their inodes, `<job>/<attempt>/rank-<n>.box`; links are not followed out of the directory. Plans
-        are noted.
+    def _find_boxes(self) -> Iterator[tuple[str, int]]:
+        """Yield each box, `<job>/<attempt>/rank-<n>.box`, and its inode; note the plans beside them.
 
-        Raises OSError where the directory itself may not be listed; one that is not there (yet) is empty.
+        Symbolic links are not followed, so nothing outside the folder is read. A missing root folder counts as empty;
+        one that cannot be listed raises OSError.
         """
-        closed: dict[str, str] = {}
+        unlistable: dict[str, str] = {}
         plans: list[str] = []
         for job in _listed(self._root):
             if job.is_dir(follow_symlinks=False):
-                for attempt in _listed(job.path, closed):
+                for attempt in _listed(job.path, unlistable):
                     if attempt.is_dir(follow_symlinks=False):
-                        for entry in _listed(attempt.path, closed):
+                        for entry in _listed(attempt.path, unlistable):
                             if entry.name.startswith("rank-") and entry.name.endswith(".box"):
                                 yield entry.path, entry.inode()
                             elif entry.name == PLAN_FILE:
                                 plans.append(entry.path)
-        self._closed, self._plan_files = closed, plans
+        self._unlistable, self._plan_files = unlistable, plans
 
 
-def _listed(folder: str | Path, closed: dict[str, str] | None = None) -> list[os.DirEntry[str]]:
-    """What is in a folder; with `closed`, one that may not be listed is noted there and is no error."""
+def _listed(folder: str | Path, unlistable: dict[str, str] | None = None) -> list[os.DirEntry[str]]:
+    """Return the entries of a folder. If it cannot be listed, note it in `unlistable` if given, or raise OSError."""
     try:
         with os.scandir(folder) as entries:
             return list(entries)
     except FileNotFoundError:
         return []
     except OSError as error:
-        if closed is None:
+        if unlistable is None:
             raise
-        closed[str(folder)] = _why(folder, error)
+        unlistable[str(folder)] = _reason(folder, error)
         return []
 
 
-def _why(path: str | Path, error: Exception) -> str:
+def _reason(path: str | Path, error: Exception) -> str:
     return f"cannot read {path}: {error.strerror}" if isinstance(error, OSError) else str(error)
 
 
 def _unfinished(folder: Path) -> Iterator[Path]:
-    """Boxes of ranks that died while they made them; one that starts just now takes less than a minute."""
+    """Yield unfinished boxes whose ranks died while they made them: a living rank needs less than a minute."""
     for path in folder.glob(".rank-*.box.*"):
         if time.time() - path.stat().st_mtime > LEFT_BEHIND_SECONDS:
             yield path

@@ -1,12 +1,12 @@
-"""How much memory and processor time may the ranks take, and did they run into it?
+"""Read the memory and CPU limits of the ranks' control groups, and whether the ranks reached them.
 
-Layout: Documentation/admin-guide/cgroup-v2.rst, and cgroup-v1/memory.rst and scheduler/sched-bwc.rst for v1; a hybrid
-host has some controllers of v1 and the rest of v2 under `unified`. A limit binds from any level above (a pod's, a
-job's): the smallest one is told, with the memory used at that same level, page cache included, so that the two can be
-held against each other. Throttling is that of all levels together, OOM kills those of the group's own processes.
+Layout: Documentation/admin-guide/cgroup-v2.rst, and cgroup-v1/memory.rst and scheduler/sched-bwc.rst for v1. A hybrid
+host has some controllers of v1 and the rest of v2 under `unified`. A limit may come from any level above (of a pod, of
+a job). The sample has the smallest limit, and the memory used at the same level, page cache included, so that the two
+compare. Throttling is the sum of all levels; OOM kills are those of the group's own processes.
 
-The agent sees a group only under its own /sys/fs/cgroup: of ranks in another container, it has to run in the host's
-cgroup namespace. What it cannot see is unknown, and said.
+The agent sees a group only under its own /sys/fs/cgroup. To see groups of ranks in other containers, it must run in the
+host's cgroup namespace. What it cannot see is unknown, and reported.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from zmon.agent.sources.reading import Ranks, Reading
 from zmon.schema.host import CgroupSample
 
 MAX_CGROUPS = 64
-KEPT_SECONDS = 60.0  # a dead rank in its group
+REMEMBER_SECONDS = 60.0  # how long a dead rank still counts as a member of its group
 V2 = ""  # /proc/<pid>/cgroup names no controllers on the line of v2
 V1_UNLIMITED = 1 << 62  # v1 writes "no limit" as the largest number of whole pages
 
 
-class _Seen(NamedTuple):
-    """A rank in its group, when last looked at."""
+class _Membership(NamedTuple):
+    """The control group of a rank at the last read that saw the rank."""
 
     time: float
     path: str
@@ -37,7 +37,7 @@ class _Seen(NamedTuple):
 
 
 class CgroupMemory(NamedTuple):
-    """What the memory controller tells at one level."""
+    """The memory controller at one level."""
 
     used: int | None
     limit: int | None
@@ -45,14 +45,14 @@ class CgroupMemory(NamedTuple):
 
 
 class Cpu(NamedTuple):
-    """What the cpu controller tells at one level."""
+    """The cpu controller at one level."""
 
     cores: float | None
     throttled_seconds: float | None
 
 
 class CgroupSource:
-    """The control groups that the ranks of this host live in, or died in a moment ago: of want of memory, maybe."""
+    """The control groups of this host's ranks, also of those that died within the last minute: OOM kills show there."""
 
     name = "cgroups"
     field = "cgroups"
@@ -69,31 +69,32 @@ class CgroupSource:
         self._proc = proc
         self._root = cgroup
         self._clock = clock
-        self._seen: dict[tuple[str, int], _Seen] = {}
+        self._members: dict[tuple[str, int], _Membership] = {}
 
     def read(self) -> Reading:
-        """One sample per group, by path; none while no rank lives here, or lately did."""
+        """Return one sample per group, by path; none if no rank lives or recently lived here."""
         now = self._clock()
         for pid, rank in self._ranks().items():
             paths = controller_paths(_text(self._proc / str(pid) / "cgroup"))
-            if paths:  # else the rank has ended meanwhile
-                self._seen[rank] = _Seen(now, cgroup_path(paths), paths)
-        self._seen = {rank: seen for rank, seen in self._seen.items() if now - seen.time <= KEPT_SECONDS}
-        members: defaultdict[str, list[tuple[str, int]]] = defaultdict(list)
+            if paths:  # empty: the rank has just ended
+                self._members[rank] = _Membership(now, cgroup_path(paths), paths)
+        self._members = {rank: m for rank, m in self._members.items() if now - m.time <= REMEMBER_SECONDS}
+        ranks_by_path: defaultdict[str, list[tuple[str, int]]] = defaultdict(list)
         controllers: dict[str, dict[str, str]] = {}
-        for rank, seen in self._seen.items():
-            if seen.time == now or _levels(self._root / "memory", seen.path) or _levels(self._v2(), seen.path):
-                members[seen.path].append(rank)
-                controllers[seen.path] = seen.controllers
+        for rank, member in self._members.items():
+            path = member.path
+            if member.time == now or _levels(self._root / "memory", path) or _levels(self._v2(), path):
+                ranks_by_path[path].append(rank)
+                controllers[path] = member.controllers
         samples = []
         dropped = []
-        for path, ranks in sorted(members.items())[:MAX_CGROUPS]:
+        for path, ranks in sorted(ranks_by_path.items())[:MAX_CGROUPS]:
             memory, cpu = self._memory(controllers[path]), self._cpu(controllers[path])
             if not memory or not cpu:
-                dropped.append(f"{path}: not under {self._root}: run the agent in the host's cgroup namespace")
+                dropped.append(f"{path}: it is not under {self._root}: run the agent in the host's cgroup namespace")
             samples.append(cgroup_sample(path, tuple(sorted(ranks)), memory, cpu))
-        if len(members) > MAX_CGROUPS:
-            dropped.append(f"{len(members) - MAX_CGROUPS} control groups more than {MAX_CGROUPS}")
+        if (number := len(ranks_by_path)) > MAX_CGROUPS:
+            dropped.append(f"{number - MAX_CGROUPS} of {number} control groups: at most {MAX_CGROUPS} are read")
         return Reading(tuple(samples), tuple(dropped))
 
     def _memory(self, paths: dict[str, str]) -> list[CgroupMemory]:
@@ -111,22 +112,22 @@ class CgroupSource:
 
 
 def controller_paths(text: str) -> dict[str, str]:
-    """Path by controller, of a /proc/<pid>/cgroup that has at least v2 or both controllers of v1; else nothing."""
+    """Return the path by controller from /proc/<pid>/cgroup; empty without v2 or both controllers of v1."""
     lines = (line.split(":", 2) for line in text.splitlines() if line.count(":") >= 2)
     paths = {controller: path for _, controllers, path in lines for controller in controllers.split(",")}
     return paths if V2 in paths or {"memory", "cpu"} <= paths.keys() else {}
 
 
 def cgroup_path(paths: dict[str, str]) -> str:
-    """The one path to know the group by: under v1 a process may have one per controller, and the deepest tells most."""
-    told = (paths.get(controller, paths.get(V2, "/")) for controller in ("memory", "cpu"))
-    return max(told, key=lambda path: len(PurePosixPath(path).parts))
+    """Return the path that names the group: under v1 the deepest of the paths that a process has per controller."""
+    candidates = (paths.get(controller, paths.get(V2, "/")) for controller in ("memory", "cpu"))
+    return max(candidates, key=lambda path: len(PurePosixPath(path).parts))
 
 
 def cgroup_sample(
     path: str, ranks: tuple[tuple[str, int], ...], memory: Sequence[CgroupMemory], cpu: Sequence[Cpu]
 ) -> CgroupSample:
-    """A group by its levels, itself first, the root last."""
+    """Return the sample of a group. `memory` and `cpu` have its levels, the group itself first, the root last."""
     accounted = [level for level in memory if level.used is not None]
     binding = min(accounted, key=lambda level: inf if level.limit is None else level.limit, default=None)
     throttled = [level.throttled_seconds for level in cpu if level.throttled_seconds is not None]
@@ -142,7 +143,7 @@ def cgroup_sample(
 
 
 def _levels(root: Path, path: str) -> list[Path]:
-    """The group's folder and those above it, up to the root; none where it cannot be seen from here."""
+    """Return the group's folder and those above it, up to the root; empty if it is not in this cgroup namespace."""
     parts = PurePosixPath(path).parts[1:]
     if ".." in parts or not root.joinpath(*parts).exists():
         return []
@@ -150,7 +151,7 @@ def _levels(root: Path, path: str) -> list[Path]:
 
 
 def _memory_v2(folder: Path) -> CgroupMemory:
-    used, limit = _number(folder / "memory.current"), _number(folder / "memory.max")  # of no limit: max
+    used, limit = _number(folder / "memory.current"), _number(folder / "memory.max")  # max: no limit
     return CgroupMemory(used, limit, _counter(folder / "memory.events", "oom_kill"))
 
 
@@ -161,7 +162,7 @@ def _memory_v1(folder: Path) -> CgroupMemory:
 
 
 def _cpu_v2(folder: Path) -> Cpu:
-    allowed = re.match(r"(\d+) (\d+)", _text(folder / "cpu.max"))  # "max 100000" of no limit
+    allowed = re.match(r"(\d+) (\d+)", _text(folder / "cpu.max"))  # "max 100000": no limit
     throttled = _counter(folder / "cpu.stat", "throttled_usec")
     return Cpu(
         int(allowed[1]) / int(allowed[2]) if allowed else None,
@@ -173,7 +174,7 @@ def _cpu_v1(folder: Path) -> Cpu:
     quota, period = _number(folder / "cpu.cfs_quota_us"), _number(folder / "cpu.cfs_period_us")
     throttled = _counter(folder / "cpu.stat", "throttled_time")
     return Cpu(
-        quota / period if quota is not None and period and quota > 0 else None,  # -1 of no limit
+        quota / period if quota is not None and period and quota > 0 else None,  # -1: no limit
         throttled / 1e9 if throttled is not None else None,
     )
 
@@ -191,7 +192,7 @@ def _number(path: Path) -> int | None:
 
 
 def _text(path: Path) -> str:
-    """Content of a file; nothing where it cannot be read: a controller may be switched off, a process gone."""
+    """Return the content of a file; empty if it cannot be read: a controller may be off, a process gone."""
     try:
         return path.read_text(errors="replace")
     except OSError:

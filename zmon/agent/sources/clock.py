@@ -1,9 +1,9 @@
-"""Does the host's clock follow a time server, and how far off is it?
+"""Read whether the host's clock follows a time server, and how far off it is.
 
-What the kernel knows, by adjtimex(2), nothing changed. The offset is what the kernel has still to correct. ntpd and
-systemd-timesyncd hand it all they measured; chrony corrects by the clock's rate and leaves it at 0, so there a 0 only
-says that nobody asked for more, and whether the clock is synchronized is the part to rely on. The kernel takes back
-`synchronized` by itself when nobody has confirmed the time for some nine hours.
+adjtimex(2) asks the kernel and changes nothing. The offset is what the kernel still has to correct. ntpd and
+systemd-timesyncd hand the measured offset to the kernel. chrony corrects the rate of the clock instead and leaves the
+offset at 0, so with chrony only `synchronized` is reliable. The kernel clears `synchronized` by itself if no daemon has
+confirmed the time for about nine hours.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TIME_ERROR = 5  # state of a clock that is not synchronized
 
 
 class KernelClock(NamedTuple):
-    """The part of adjtimex's answer that matters here."""
+    """The part of adjtimex's answer that zmon uses."""
 
     state: int
     status: int  # flags
@@ -45,7 +45,7 @@ class _Timex(ctypes.Structure):
 
 
 def kernel_clock() -> KernelClock:
-    """What the kernel says of its clock. Raises OSError where it may not be asked."""
+    """Return what the kernel knows about its clock. Raises OSError if the call is not permitted."""
     timex = _Timex()
     state = _libc.adjtimex(ctypes.byref(timex))
     if state < 0:
@@ -65,7 +65,7 @@ class ClockSource:
         self._ask = ask
 
     def read(self) -> Reading:
-        """Whether it follows a time server, and its offset if it does."""
+        """Read whether the clock follows a time server, and its offset if it does."""
         try:
             return Reading(clock_sample(self._ask()))
         except OSError as error:
@@ -75,7 +75,7 @@ class ClockSource:
 
 
 def clock_sample(clock: KernelClock) -> ClockSample:
-    """The answer in seconds; the offset of a clock that follows nobody is unknown."""
+    """Convert the answer to seconds; the offset of a clock that is not synchronized is unknown."""
     if clock.status & STA_UNSYNC or clock.state == TIME_ERROR:
         return ClockSample(offset_seconds=None, synchronized=False)
     return ClockSample(clock.offset / (1e9 if clock.status & STA_NANO else 1e6), synchronized=True)

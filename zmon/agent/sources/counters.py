@@ -1,13 +1,13 @@
-"""How much has this device counted in all, though its counters wrapped or began anew?
+"""Turn device counters that wrap or restart into totals that only grow.
 
-A counter that falls did one of two things:
+A counter falls for one of two reasons:
 
-- it wrapped: mlx5 keeps `out_of_sequence` and its kin in 32 bits, and so do drivers of old Ethernet cards;
-- it began from 0 again: the driver was loaded anew, the interface was made anew, somebody cleared it (perfquery -R).
+- It wrapped. mlx5 keeps counters such as `out_of_sequence` in 32 bits, and so do drivers of old Ethernet cards.
+- It restarted from 0: the driver was reloaded, the interface was created anew, or a person cleared it (perfquery -R).
 
-Prometheus takes any fall for the second; whoever takes differences of the JSON snapshot would see a negative one.
-InfiniBand's own PortCounters do neither: 4, 8, 16 or 32 bits wide, they stop at their highest value until they are
-cleared (InfiniBand Architecture Specification, volume 1, chapter 16.1).
+Prometheus takes any fall for a restart, and differences of the JSON snapshot would be negative. InfiniBand's own
+PortCounters do neither: 4, 8, 16 or 32 bits wide, they stop at their highest value until they are cleared (InfiniBand
+Architecture Specification, volume 1, chapter 16.1).
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ WRAP = 2**32
 
 
 class CounterTotals:
-    """What each counter of each device said when it was first read, and all that it counted since."""
+    """The total of each counter of each device: its first value plus everything that it counted since."""
 
     def __init__(self) -> None:
-        self._seen: dict[str, dict[str, tuple[int, int]]] = {}  # by device and counter: last value, counted before it
+        self._counters: dict[str, dict[str, tuple[int, int]]] = {}  # by device and name: last value, total before it
 
     def total(self, device: str, counter: str, value: int) -> int:
-        """The total, now that the counter says `value`."""
-        counters = self._seen.setdefault(device, {})
+        """Return the total, given the value of the counter now."""
+        counters = self._counters.setdefault(device, {})
         last, before = counters.get(counter, (value, 0))
         if wrapped(last, value):
             before += WRAP
         elif value < last // 2:
             before += last
         elif value < last:
-            value = last  # summed up over processors while they count, it can dip
+            value = last  # a small dip: the kernel sums over processors while they count
         counters[counter] = value, before
         return before + value
 
     def keep(self, devices: Collection[str]) -> None:
-        """Forget all but these: another device may get the name."""
-        for device in self._seen.keys() - devices:
-            del self._seen[device]
+        """Forget all devices but these: another device may get the same name later."""
+        for device in self._counters.keys() - devices:
+            del self._counters[device]
 
 
 def wrapped(last: int, value: int) -> bool:
-    """Whether a counter fell because it ran over 32 bits: it was near their end, and has not come far since."""
+    """Return True if a counter overflowed 32 bits: it grew by less than a quarter of that range since the last read."""
     return value < last < WRAP and value + WRAP - last < WRAP // 4

@@ -1,8 +1,8 @@
-"""What does each GPU of this host show, and is it still there? Read through NVML.
+"""Read the state of each GPU of this host through NVML.
 
-Base units: NVML's mW, MHz, percent and KiB become watts, hertz, ratios and bytes. What a card does not know is
-unknown; a card that fell off the bus is reported as lost and hides no other. Each MIG instance is a sample of its own,
-with what is counted for it: memory and processes; the rest belongs to the card.
+Base units: NVML's mW, MHz, percent and KiB become watts, hertz, ratios and bytes. What a card does not offer is
+unknown. A card that fell off the bus is reported as lost and hides no other. Each MIG instance has a sample of its own
+with its memory and processes; everything else belongs to the card.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ CLOCKS = {
     "memory": pynvml.NVML_CLOCK_MEM,
     "video": pynvml.NVML_CLOCK_VIDEO,
 }
-THROTTLES = {  # idle clocks, and clocks somebody chose (for applications, for a display), slow no work down unasked
+THROTTLES = {  # without idle clocks, and clocks set by a person (for applications, for a display): no faults
     "sw_power_cap": pynvml.nvmlClocksEventReasonSwPowerCap,
     "hw_slowdown": pynvml.nvmlClocksEventReasonHwSlowdown,
     "sync_boost": pynvml.nvmlClocksEventReasonSyncBoost,
@@ -51,7 +51,7 @@ REPAIRS: tuple[Field, ...] = (pynvml.NVML_FI_DEV_RETIRED_PENDING, pynvml.NVML_FI
 MEMORY_TEMPERATURE: Field = pynvml.NVML_FI_DEV_MEMORY_TEMP
 PCIE_RECEIVED: Field = pynvml.NVML_FI_DEV_PCIE_COUNT_RX_BYTES
 PCIE_SENT: Field = pynvml.NVML_FI_DEV_PCIE_COUNT_TX_BYTES
-NVLINK_RECEIVED: dict[Field, int] = {  # with its unit: up to Hopper, and since
+NVLINK_RECEIVED: dict[Field, int] = {  # bytes per count: up to Hopper, and newer
     (pynvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX, ALL_LINKS): KIBIBYTE,
     (pynvml.NVML_FI_DEV_NVLINK_COUNT_RCV_BYTES, ALL_LINKS): 1,
 }
@@ -72,7 +72,7 @@ FIELDS = (
 
 
 class GpuSource:
-    """Every card of the driver, and every MIG instance of it."""
+    """Every card that the driver has, and its MIG instances."""
 
     name = "gpu"
     field = "gpus"
@@ -82,10 +82,10 @@ class GpuSource:
         self._sys = sys
         self._xids = XidCounts()
         self._cards: tuple[Card, ...] = ()
-        self._loaded = self._seen = False
+        self._loaded = self._was_loaded = False
 
     def read(self) -> Reading:
-        """One sample per card by index, each followed by its instances."""
+        """Return one sample per card by index, each followed by its MIG instances."""
         if not self._loaded:
             self._load()
         samples: list[GpuSample] = []
@@ -99,36 +99,36 @@ class GpuSource:
             self._loaded = False
             nvml.unload()
             raise
-        return Reading(tuple(replace(s, xid_errors=self._xids.of(s.uuid)) for s in samples), tuple(dropped))
+        return Reading(tuple(replace(s, xid_errors=self._xids.counts(s.uuid)) for s in samples), tuple(dropped))
 
     def _load(self) -> None:
         try:
             count = nvml.load()
         except nvml.ABSENT as error:
-            if self._seen:  # a driver that was there and is no more: that is a failure
+            if self._was_loaded:  # the driver was there and is gone: a failure, not an absence
                 raise
             raise SourceUnavailable(
-                "cannot read GPUs", str(error), "install the NVIDIA driver if there should be any"
+                "cannot read GPUs", str(error), "install the NVIDIA driver if this host has GPUs"
             ) from error
-        self._loaded = self._seen = True
+        self._loaded = self._was_loaded = True
         self._xids.forget()
         self._cards = tuple(Card(index, self._sys, self._xids) for index in range(count))
 
 
 class Card:
-    """One GPU, as long as the driver stays loaded."""
+    """One GPU, for as long as the driver stays loaded."""
 
     def __init__(self, index: int, sys: Path, xids: XidCounts) -> None:
         self._sys = sys
         self._xids = xids
-        self._known = GpuSample(gpu=str(index), uuid="")  # what does not change
+        self._fixed = GpuSample(gpu=str(index), uuid="")  # the values that do not change
         self._device: Device | None = None
         self._instances: dict[str, Device] = {}
         self._mig: bool | None = None
-        self._broken: str | None = None  # why it could not be opened
+        self._broken: str | None = None  # the reason why it could not be opened
 
     def read(self) -> tuple[GpuSample, ...]:
-        """The card and its instances; nothing where it has no name to be told by."""
+        """Return the card and its instances; nothing if it cannot be opened."""
         self._broken = None
         try:
             if self._device is None:
@@ -136,7 +136,7 @@ class Card:
             card = self._sample(self._device)
             return (card, *(self._instance_samples(self._device) if card.mig else ()))
         except nvml.LOST:
-            return (replace(self._known, lost=True, max_clocks_hertz={}),)
+            return (replace(self._fixed, lost=True, max_clocks_hertz={}),)
         except nvml.GONE:
             raise
         except nvml.ODD as error:
@@ -144,8 +144,8 @@ class Card:
             return ()
 
     def complaints(self) -> Iterator[str]:
-        """A line for each reason why something is missing."""
-        gpu = self._known.gpu
+        """Yield a line for each reason why something is missing."""
+        gpu = self._fixed.gpu
         if self._broken is not None:
             yield f"GPU {gpu}: cannot be opened: {self._broken}"
         for name, device in ((gpu, self._device), *self._instances.items()):
@@ -153,25 +153,25 @@ class Card:
                 yield from (f"GPU {name}: {line}" for line in device.complaints())
 
     def _open(self) -> Device:
-        device = Device(pynvml.nvmlDeviceGetHandleByIndex(int(self._known.gpu)))
-        self._known = replace(self._known, uuid=pynvml.nvmlDeviceGetUUID(device.handle))
+        device = Device(pynvml.nvmlDeviceGetHandleByIndex(int(self._fixed.gpu)))
+        self._fixed = replace(self._fixed, uuid=pynvml.nvmlDeviceGetUUID(device.handle))
         info = device.ask(pynvml.nvmlDeviceGetPciInfo_v3)
         address = None if info is None else sysfs_address(info.busId)
-        self._known = replace(
-            self._known,
+        self._fixed = replace(
+            self._fixed,
             pci=address,
             nics=() if address is None else pci.nearest_nics(self._sys, address),
             name=device.ask(pynvml.nvmlDeviceGetName),
             max_clocks_hertz=_clocks(device, pynvml.nvmlDeviceGetMaxClockInfo),
         )
-        self._xids.watch(self._known.uuid, device.handle)
+        self._xids.watch(self._fixed.uuid, device.handle)
         return device
 
     def _sample(self, device: Device) -> GpuSample:
         mode = device.ask(pynvml.nvmlDeviceGetMigMode)
         mig = None if mode is None else bool(mode[0])
         if mig is not self._mig:
-            device.forget()  # a card that is split does not tell all that a whole one does
+            device.forget()  # a card in MIG mode offers other values than a whole one
         self._mig = mig
         memory = device.ask(pynvml.nvmlDeviceGetMemoryInfo)
         rates = device.ask(pynvml.nvmlDeviceGetUtilizationRates)
@@ -182,7 +182,7 @@ class Card:
         )
         fields = device.fields(FIELDS)
         return replace(
-            self._known,
+            self._fixed,
             memory_used_bytes=memory and memory.used,
             memory_total_bytes=memory and memory.total,
             utilization_ratio=rates and rates.gpu / 100,
@@ -210,9 +210,9 @@ class Card:
             handle = device.ask(pynvml.nvmlDeviceGetMigDeviceHandleByIndex, index)
             if handle is None:
                 continue
-            name = f"{self._known.gpu}:{index}"
+            name = f"{self._fixed.gpu}:{index}"
             instance = self._instances.setdefault(name, Device(handle))
-            instance.handle = handle  # of the instance that is there now
+            instance.handle = handle  # the driver may have made the instance again
             uuid = instance.ask(pynvml.nvmlDeviceGetUUID)
             memory = instance.ask(pynvml.nvmlDeviceGetMemoryInfo)
             if uuid is not None:
@@ -220,40 +220,40 @@ class Card:
                     gpu=name,
                     uuid=uuid,
                     name=instance.ask(pynvml.nvmlDeviceGetName),
-                    pci=self._known.pci,
+                    pci=self._fixed.pci,
                     memory_used_bytes=memory and memory.used,
                     memory_total_bytes=memory and memory.total,
                     pids=_pids(instance),
-                    nics=self._known.nics,
+                    nics=self._fixed.nics,
                 )
 
 
 def sysfs_address(bus_id: str) -> str:
-    """0000:3b:00.0 for NVML's 00000000:3B:00.0: sysfs writes a domain with four digits, more only where it needs."""
+    """Return sysfs's 0000:3b:00.0 for NVML's 00000000:3B:00.0: the domain has four digits, or more if needed."""
     domain, _, rest = bus_id.lower().partition(":")
     return f"{int(domain, 16):04x}:{rest}"
 
 
 def nvlink_bytes(fields: Mapping[Field, int | None], counters: Mapping[Field, int]) -> int | None:
-    """By the counter that this generation of cards has."""
+    """Return the bytes from the counter that this generation of cards has."""
     return next((count * unit for field, unit in counters.items() if (count := fields.get(field)) is not None), None)
 
 
 def nvlink_errors(fields: Mapping[Field, int | None]) -> int | None:
-    """Of all kinds the card counts; unknown where one could not be read, lest the sum go back."""
+    """Return the errors of all kinds that the card counts; None if one cannot be read, so that the sum never falls."""
     counts = [fields[field] for field in NVLINK_ERRORS if field in fields]
     known = [count for count in counts if count is not None]
     return sum(known) if counts and len(known) == len(counts) else None
 
 
 def repair_pending(fields: Mapping[Field, int | None]) -> bool | None:
-    """A card retires pages or remaps rows, by its generation."""
+    """Return True if a repair waits for a reset. Depending on its generation, a card retires pages or remaps rows."""
     known = [pending for field in REPAIRS if (pending := fields.get(field)) is not None]
     return any(known) if known else None
 
 
 def throttled(reasons: int | None) -> dict[str, bool]:
-    """By reason."""
+    """Return whether the card throttles, by reason."""
     return {} if reasons is None else {name: bool(reasons & bit) for name, bit in THROTTLES.items()}
 
 
@@ -263,6 +263,6 @@ def _clocks(device: Device, function: Callable[..., Any]) -> dict[str, float]:
 
 
 def _pids(device: Device) -> tuple[int, ...]:
-    # by this name: the one without a version raises an error of its own where the library lacks the function
+    # `_v3`: the name without a version raises an error of its own kind if the library lacks the function
     processes = device.ask(pynvml.nvmlDeviceGetComputeRunningProcesses_v3)
     return tuple(sorted({process.pid for process in processes or ()}))

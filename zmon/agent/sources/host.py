@@ -1,9 +1,9 @@
-"""Is the host itself short of processors or memory, and who waits for them?
+"""Read how busy the host's processors and memory are, and how long tasks waited for them.
 
-Layout, proc(5): /proc/stat counts clock ticks, /proc/meminfo KiB, /proc/vmstat events, all since boot. `user` holds
-`guest` too, and `nice` holds `guest_nice`: a sum of all modes counts guests twice. Documentation/accounting/psi.rst:
-/proc/pressure has microseconds in which some task, or all of them, waited; a kernel without it, or with it switched
-off (`psi=0`), leaves it unknown.
+Layout, proc(5): /proc/stat counts clock ticks, /proc/meminfo KiB, /proc/vmstat events, all since boot. `user` includes
+`guest`, and `nice` includes `guest_nice`: a sum of all modes counts guests twice. Documentation/accounting/psi.rst:
+/proc/pressure has the microseconds in which some tasks, or all of them, waited. It is unknown on a kernel without it,
+or with it switched off (`psi=0`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ KIBIBYTE = 1024
 
 
 class HostSource:
-    """Processor time by mode, queues, memory, swap, faults, OOM kills and pressure."""
+    """The load of the host: CPU time by mode, queues, memory, swap, faults, OOM kills and pressure."""
 
     name = "host"
     field = "load"
@@ -33,7 +33,7 @@ class HostSource:
         self._proc = proc
 
     def read(self) -> Reading:
-        """The load of this host."""
+        """Return the load of this host."""
         try:
             meminfo = (self._proc / "meminfo").read_text(errors="replace")
         except (FileNotFoundError, PermissionError) as error:
@@ -42,10 +42,10 @@ class HostSource:
             ) from error
         pressure = {resource: self._text(f"pressure/{resource}") for resource in RESOURCES}
         load = host_load(meminfo, self._text("stat"), self._text("vmstat"), pressure)
-        return Reading(load, () if load.cpu_seconds else (f"cannot tell processor time from {self._proc}/stat",))
+        return Reading(load, () if load.cpu_seconds else (f"cannot read CPU time from {self._proc}/stat",))
 
     def _text(self, name: str) -> str:
-        """Content of a file; nothing where it cannot be read, as with pressure that is compiled in but off."""
+        """Return the content of a file; empty if it cannot be read, as with pressure that is compiled in but off."""
         try:
             return (self._proc / name).read_text(errors="replace")
         except OSError:
@@ -53,8 +53,8 @@ class HostSource:
 
 
 def host_load(meminfo: str, stat: str, vmstat: str, pressure: dict[str, str]) -> HostLoad:
-    """The load as these files tell it; what they do not tell is unknown. Raises ValueError without the memory."""
-    waited = {resource: _stalls(text) for resource, text in pressure.items()}
+    """Return the load from the content of these files. Raises ValueError if the memory is missing."""
+    stalls_by_resource = {resource: _stalls(text) for resource, text in pressure.items()}
     return HostLoad(
         cpu_seconds=_cpu_seconds(stat),
         memory_available_bytes=_bytes(meminfo, "MemAvailable"),
@@ -64,25 +64,25 @@ def host_load(meminfo: str, stat: str, vmstat: str, pressure: dict[str, str]) ->
         blocked=_number(stat, "procs_blocked"),
         major_faults=_number(vmstat, "pgmajfault"),
         oom_kills=_number(vmstat, "oom_kill"),
-        pressure_seconds={resource: stalls["some"] for resource, stalls in waited.items() if "some" in stalls},
+        pressure_seconds={resource: s["some"] for resource, s in stalls_by_resource.items() if "some" in s},
         full_pressure_seconds={
             resource: stalls["full"]
-            for resource, stalls in waited.items()
-            if "full" in stalls and resource != "cpu"  # of a whole host it has no meaning: the kernel writes 0 for it
+            for resource, stalls in stalls_by_resource.items()
+            if "full" in stalls and resource != "cpu"  # meaningless for a whole host: the kernel writes 0
         },
     )
 
 
 def _cpu_seconds(stat: str) -> dict[str, float]:
-    """By mode, all processors together."""
+    """Return the CPU time by mode, all processors together."""
     line = re.match(r"cpu +([\d ]+)\n", stat)
     ticks = line[1].split() if line else []
     return {mode: int(count) / TICKS_PER_SECOND for mode, count in zip(MODES, ticks, strict=False)}
 
 
 def _stalls(text: str) -> dict[str, float]:
-    """Seconds by `some` and `full`."""
-    return {who: int(micros) / 1e6 for who, micros in re.findall(r"^(some|full) .*total=(\d+)$", text, re.M)}
+    """Return the seconds of `some` and of `full`."""
+    return {kind: int(micros) / 1e6 for kind, micros in re.findall(r"^(some|full) .*total=(\d+)$", text, re.M)}
 
 
 def _bytes(meminfo: str, name: str) -> int:
@@ -93,6 +93,6 @@ def _bytes(meminfo: str, name: str) -> int:
 
 
 def _number(text: str, name: str) -> int | None:
-    """The number on the line that begins with the name: `MemTotal:  123 kB`, `oom_kill 0`."""
+    """Return the number on the line that begins with the name: `MemTotal:  123 kB`, `oom_kill 0`."""
     line = re.search(rf"^{name}:? +(\d+)", text, re.M)
     return int(line[1]) if line else None

@@ -1,18 +1,18 @@
-"""What did the kernel say about GPUs, memory and links since the agent started?
+"""Follow the kernel log for errors of GPUs, memory and links since the agent started.
 
 Layout: Documentation/ABI/testing/dev-kmsg. One read gives one record, `priority,sequence,microseconds,flags;text`,
-and lines that begin with a space after it. Only the kernel's own records count (facility 0): any program that may
-write to the log could make up the rest.
+followed by lines that begin with a space. Only the kernel's own records count (facility 0): any program with write
+access could forge the others.
 
-- xid: an error that NVIDIA's driver raised; its number is what to look up.
-- oom: a process was killed for want of memory. Of the many lines of a kill the one "Killed process" is always there,
-  the report around it is rate-limited.
-- link: a network link went down, by the driver's own line (mlx5, ice, i40e, bnxt_en and their like). `ip link set down`
-  reads the same. Newer kernels tell of RDMA ports too, so a RoCE port may be there twice: as port and as interface.
+- xid: NVIDIA's driver raised an error. Look up its number.
+- oom: the kernel killed a process because memory ran out. The line "Killed process" is always there; the report around
+  it is rate-limited.
+- link: a network link went down, by the driver's own line (mlx5, ice, i40e, bnxt_en and others). `ip link set down`
+  gives the same line. Newer kernels also report RDMA ports, so a RoCE port may appear as port and as interface.
 
-The time of a record is the processor's clock since boot: it is not corrected by time servers and stands still while
-the machine sleeps, so it strays by minutes in months. A record is therefore never placed before the reading that last
-emptied the log nor after the one that found it.
+The time of a record is the processor's clock since boot. Time servers do not correct it, and it stands still while
+the machine sleeps, so it is off by minutes after months. The time of an event is therefore limited to the span between
+the last read that emptied the log and the read that returned the record.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from zmon.schema.host import KernelEvent, KernelLog
 
 KINDS = ("xid", "oom", "link")
 MAX_EVENTS = 64
-MAX_RECORDS = 1000  # of one reading; the next goes on
+MAX_RECORDS = 1000  # per read; the next read continues
 MAX_TEXT = 256
-_NO_LOG = (errno.ENOENT, errno.EACCES, errno.EPERM, errno.ESPIPE, errno.ENXIO)  # none, or not for us
-RECORD_BYTES = 8192  # no record is longer
+_NO_LOG = (errno.ENOENT, errno.EACCES, errno.EPERM, errno.ESPIPE, errno.ENXIO)  # no log, or no permission
+RECORD_BYTES = 8192  # the longest possible record
 
 _XID = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F]+:[0-9a-fA-F]+:[0-9a-fA-F]+)[^)]*\): (\d+)")
 _OOM = re.compile(r"(?:[^:]*out of memory[^:]*: )?Killed process \d+ ", re.I)
@@ -45,7 +45,7 @@ _RDMA_LINK = re.compile(r"(?:\S+ \S+ )?(\w+): Port: (\d+) Link DOWN")
 
 
 class KernelLogSource:
-    """Follows the kernel's log from where it is when first read."""
+    """The kernel log, from its end at the first read on."""
 
     name = "kernel"
     field = "kernel"
@@ -60,7 +60,7 @@ class KernelLogSource:
         self._events: deque[KernelEvent] = deque(maxlen=MAX_EVENTS)
 
     def read(self) -> Reading:
-        """Counts so far and the last events. Raises SourceUnavailable where the log may not be read."""
+        """Return the counts so far and the last events. Raises SourceUnavailable if the log cannot be read."""
         if self._fd is None:
             self._fd = _open_at_end(self._kmsg)
         dropped: tuple[str, ...] = ()
@@ -72,8 +72,8 @@ class KernelLogSource:
             except BlockingIOError:
                 self._emptied = now
                 break
-            except BrokenPipeError:  # overwritten before it was read; the next read goes on with the oldest there is
-                dropped = ("some records: the log filled up faster than it was read",)
+            except BrokenPipeError:  # overwritten before it was read; the next read continues with the oldest record
+                dropped = ("some records: the kernel overwrote them before they were read",)
                 continue
             event = kernel_event(record.decode(errors="replace"), boot)
             if event is not None:
@@ -83,24 +83,24 @@ class KernelLogSource:
 
 
 def kernel_event(record: str, boot: float) -> KernelEvent | None:
-    """What a record means to a job; `boot` is the unix time at which the log's clock was 0."""
+    """Return the event of a record, or None. `boot` is the unix time at which the log's clock was 0."""
     header, _, text = record.partition("\n")[0].partition(";")
     try:
         priority, _, micros = (int(word) for word in header.split(",")[:3])
     except ValueError:
         return None
-    if priority >> 3:  # its facility: 0 is the kernel
+    if priority >> 3:  # the facility; 0 is the kernel
         return None
-    when = boot + micros / 1e6
+    event_time = boot + micros / 1e6
     if xid := _XID.match(text):
-        pci = f"{xid[1].lower()}.0"  # the driver leaves out the function, which is 0 of every GPU
-        return KernelEvent(when, "xid", pci, text[:MAX_TEXT], int(xid[2]))
+        pci = f"{xid[1].lower()}.0"  # the driver leaves out the function, which is 0 for every GPU
+        return KernelEvent(event_time, "xid", pci, text[:MAX_TEXT], int(xid[2]))
     if _OOM.match(text):
-        return KernelEvent(when, "oom", None, text[:MAX_TEXT])
+        return KernelEvent(event_time, "oom", None, text[:MAX_TEXT])
     if port := _RDMA_LINK.match(text):
-        return KernelEvent(when, "link", f"{port[1]}:{port[2]}", text[:MAX_TEXT])
+        return KernelEvent(event_time, "link", f"{port[1]}:{port[2]}", text[:MAX_TEXT])
     if link := _LINK.match(text):
-        return KernelEvent(when, "link", link[1], text[:MAX_TEXT])
+        return KernelEvent(event_time, "link", link[1], text[:MAX_TEXT])
     return None
 
 

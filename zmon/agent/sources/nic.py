@@ -1,11 +1,11 @@
-"""What did each network interface carry, and is its link up?
+"""Read the traffic, errors and link state of each network interface.
 
 Layout: Documentation/ABI/testing/sysfs-class-net and sysfs-class-net-statistics; `speed` is in Mbit/s. The same
-files tell of cards, bonds, VLANs, veth and loopback. One odd interface never hides the others: what cannot be read of
-it is unknown. A host of many containers has thousands of interfaces: the cards, bonds and loopback come first.
+files exist for cards, bonds, VLANs, veth and loopback. One odd interface never hides the others: values that cannot be
+read are unknown. A host with many containers has thousands of interfaces, so cards, bonds and loopback come first.
 
-`carrier` is never read and `speed` seldom: both wait for the kernel's rtnl lock, which is held for seconds where
-containers come and go. `operstate` tells the same without it (Documentation/networking/operstates.rst).
+`carrier` is never read and `speed` rarely: both wait for the kernel's rtnl lock, which is held for seconds where
+containers come and go. `operstate` gives the same answer without the lock (Documentation/networking/operstates.rst).
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from zmon.errors import SourceUnavailable
 from zmon.schema.host import NicSample
 
 MAX_INTERFACES = 64
-LISTING_READS = 10  # a listing of more than that is looked at anew every so many reads: 10,000 names take 5 ms
-BONDS = "bonding_masters"  # a file among the interfaces
+LISTING_READS = 10  # reads between two listings, if there are more interfaces than that: 10,000 names take 5 ms
+BONDS = "bonding_masters"  # a file in the folder of the interfaces
 ERROR_COUNTERS = {
     "carrier_down_count": "carrier_down_count",  # how often the link went down
     "rx_errors": "statistics/rx_errors",
@@ -31,14 +31,14 @@ ERROR_COUNTERS = {
     "rx_dropped": "statistics/rx_dropped",
     "tx_dropped": "statistics/tx_dropped",
 }
-SPEED_READS = 60  # speed is read when the link changed, and every so many reads: a bond's changes with its members
+SPEED_READS = 60  # speed is read after this many reads, for bonds that lost a member, and when the link changes
 OPERSTATE = re.compile("(up|down|unknown|dormant|testing|lowerlayerdown|notpresent)$")
-UP = ("up", "unknown")  # unknown: it runs, and the driver tells no more; so does loopback
+UP = ("up", "unknown")  # unknown: it works, but the driver does not report its state; so does loopback
 MEGABIT = 1_000_000 / 8
 
 
 class NicSource:
-    """Every interface under /sys/class/net that is, or has ever been, up: at most MAX_INTERFACES."""
+    """The interfaces under /sys/class/net that are up or have carried data, at most MAX_INTERFACES."""
 
     name = "nic"
     field = "nics"
@@ -48,20 +48,20 @@ class NicSource:
         self._root = sys / "class/net"
         self._totals = CounterTotals()
         self._listing: frozenset[str] = frozenset()
-        self._cards: dict[str, str] = {}  # where those lie that are no virtual devices
+        self._cards: dict[str, str] = {}  # path in /sys/devices by name, without virtual devices
         self._chosen: tuple[str, ...] = ()
-        self._speeds: dict[str, tuple[object, int | None]] = {}  # with the state of the link at that time
+        self._speeds: dict[str, tuple[object, int | None]] = {}  # state of the link, speed
         self._reads = 0
 
     def read(self) -> Reading:
-        """One sample per interface, by name."""
+        """Return one sample per interface, by name."""
         self._choose()
         samples, dropped = [], []
         for name in self._chosen:
             try:
                 with Attributes(name, f"{self._root}/{name}") as files:
                     sample = self._sample(name, files)
-            except FileNotFoundError:  # it went since it was listed
+            except FileNotFoundError:  # it disappeared after the listing
                 continue
             except OSError as error:
                 dropped.append(f"{name}: {error.strerror}")
@@ -72,11 +72,11 @@ class NicSource:
                 dropped.append(files.odd)
         self._totals.keep(self._chosen)
         if left_out := len(self._listing) - len(self._chosen):
-            dropped.append(f"{left_out} of {len(self._listing)} interfaces: no more than {MAX_INTERFACES} are read")
+            dropped.append(f"{left_out} of {len(self._listing)} interfaces: at most {MAX_INTERFACES} are read")
         return Reading(tuple(samples), tuple(dropped))
 
     def _choose(self) -> None:
-        """Which interfaces to sample; made anew when the listing has changed."""
+        """Choose the interfaces to sample, again whenever the listing has changed."""
         self._reads += 1
         if len(self._listing) > MAX_INTERFACES and self._reads % LISTING_READS:
             return
@@ -90,7 +90,7 @@ class NicSource:
         listing -= {BONDS}
         if not listing:
             raise SourceUnavailable(
-                "no network interface", f"{self._root} is empty", "mount the host's /sys where the agent runs"
+                "there is no network interface", f"{self._root} is empty", "mount the host's /sys where the agent runs"
             )
         if listing == self._listing:
             return
@@ -109,7 +109,7 @@ class NicSource:
             device=name,
             transport="tcp",
             up=None if state is None else state in UP,
-            speed_bytes_per_second=speed * MEGABIT if speed is not None and speed > 0 else None,  # -1: none
+            speed_bytes_per_second=speed * MEGABIT if speed is not None and speed > 0 else None,  # -1: unknown
             received_bytes=self._count(name, files, "statistics/rx_bytes"),
             transmitted_bytes=self._count(name, files, "statistics/tx_bytes"),
             errors={counter: count for counter, count in errors.items() if count is not None},
@@ -118,10 +118,10 @@ class NicSource:
         )
 
     def _speed(self, name: str, files: Attributes, link: object) -> int | None:
-        known = self._speeds.get(name)
-        if known is None or known[0] != link or self._reads % SPEED_READS == 0:
-            known = self._speeds[name] = link, files.number("speed")
-        return known[1]
+        entry = self._speeds.get(name)
+        if entry is None or entry[0] != link or self._reads % SPEED_READS == 0:
+            entry = self._speeds[name] = link, files.number("speed")
+        return entry[1]
 
     def _count(self, name: str, files: Attributes, path: str) -> int | None:
         value = files.number(path)
@@ -129,10 +129,10 @@ class NicSource:
 
 
 def choose(names: Set[str], first: Set[str]) -> tuple[str, ...]:
-    """The interfaces to sample, by name: those that come first, then as many others as there is room for."""
+    """Return the interfaces to sample, by name: those in `first`, then others up to MAX_INTERFACES."""
     return tuple(sorted(sorted(names, key=lambda name: (name not in first, name))[:MAX_INTERFACES]))
 
 
 def _bond(files: Attributes) -> str | None:
-    master = files.link("master")  # a port of a bridge has one, too
+    master = files.link("master")  # the port of a bridge has a master, too
     return master if master and files.text("bonding_slave/state") is not None else None

@@ -1,6 +1,6 @@
-"""Which network card is nearest to this GPU?
+"""Find the network cards nearest to a GPU.
 
-Near as data flows: below the same root port of PCIe, so that it need not pass the processor; then at the same host
+Nearest for data: first below the same PCIe root port, so that data need not pass the processor; then at the same host
 bridge; then at the same NUMA node (Documentation/ABI/testing/sysfs-bus-pci). A link from /sys/class or /sys/bus names
 every bridge on the way: ../../devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0/net/eth0.
 """
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from zmon.agent.sources.sysfs import Attributes, link_target, names_in
 
-MAX_NEAREST = 8  # a card may show as hundreds of virtual functions, all equally near
+MAX_NEAREST = 8  # a card may appear as hundreds of virtual functions, all equally near
 
 SAME_ROOT_PORT, SAME_HOST_BRIDGE, SAME_NUMA_NODE, ELSEWHERE = range(4)
 
@@ -24,9 +24,9 @@ _HOST_BRIDGE = re.compile(r"pci[0-9a-f]{4,}:[0-9a-f]{2}")
 
 
 def pci_chain(path: str) -> tuple[str, ...]:
-    """The host bridge and every PCI address on the path, the device's own last; empty for a virtual device.
+    """Return the host bridge and every PCI address on the path, the device's own last; empty for a virtual device.
 
-    And for one on USB, a management controller's network for instance: the card on the path is not its own.
+    Also empty for a USB device, such as a management controller's network: the card on its path is not its own.
     """
     if "/usb" in path:
         return ()
@@ -34,15 +34,15 @@ def pci_chain(path: str) -> tuple[str, ...]:
 
 
 def pci_address(path: str) -> str | None:
-    """The address of the card that the path belongs to."""
+    """Return the address of the card at this path, or None."""
     chain = pci_chain(path)
     return chain[-1] if len(chain) > 1 else None
 
 
-def distance(one: tuple[str, ...], other: tuple[str, ...], same_numa_node: bool) -> tuple[int, int]:
-    """How far two devices are apart, given their chains: what they share, then the hops between them."""
-    shared = len(list(takewhile(bool, map(eq, one, other))))
-    hops = len(one) + len(other) - 2 * shared
+def distance(first: tuple[str, ...], second: tuple[str, ...], same_numa_node: bool) -> tuple[int, int]:
+    """Return the distance between two devices, given their chains: the level that they share, then the hops."""
+    shared = len(list(takewhile(bool, map(eq, first, second))))
+    hops = len(first) + len(second) - 2 * shared
     if shared >= 2:
         return SAME_ROOT_PORT, hops
     if shared == 1:
@@ -51,19 +51,19 @@ def distance(one: tuple[str, ...], other: tuple[str, ...], same_numa_node: bool)
 
 
 def nearest_nics(sys: Path, pci: str) -> tuple[str, ...]:
-    """The RDMA ports nearest to the card at that address, or the interfaces if the host has no RDMA device.
+    """Return the RDMA ports nearest to the card at that address, or the interfaces if the host has no RDMA device.
 
-    Several if they are equally near, the first MAX_NEAREST by name; none if there is no such card.
+    Equally near ones are all returned, up to MAX_NEAREST by name. Empty if there is no such card.
     """
     card = pci_chain(link_target(f"{sys}/bus/pci/devices/{pci}"))
     if not card:
         return ()
     node = _numa_node(sys, pci)
-    found: dict[tuple[int, int], list[str]] = {}
+    by_distance: dict[tuple[int, int], list[str]] = {}
     for name, chain in tuple(_rdma_ports(sys)) or _interfaces(sys):
         same_node = node is not None and node == _numa_node(sys, chain[-1])
-        found.setdefault(distance(card, chain, same_node), []).append(name)
-    return tuple(sorted(found[min(found)])[:MAX_NEAREST]) if found else ()
+        by_distance.setdefault(distance(card, chain, same_node), []).append(name)
+    return tuple(sorted(by_distance[min(by_distance)])[:MAX_NEAREST]) if by_distance else ()
 
 
 def _rdma_ports(sys: Path) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -77,7 +77,7 @@ def _interfaces(sys: Path) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def _class(folder: str) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Devices of a class that sit on PCI, with their chains."""
+    """Yield the PCI devices of a class, with their chains."""
     for name in _listing(folder):
         chain = pci_chain(link_target(f"{folder}/{name}"))
         if len(chain) > 1:
@@ -97,4 +97,4 @@ def _numa_node(sys: Path, pci: str) -> int | None:
             node = files.number("numa_node")
     except OSError:
         return None
-    return None if node is None or node < 0 else node  # -1: the firmware does not tell
+    return None if node is None or node < 0 else node  # -1: the firmware does not report it

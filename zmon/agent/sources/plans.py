@@ -1,6 +1,6 @@
-"""What did the trainers of this host predict? Their plans, beside the boxes, each read when it has changed.
+"""Read the plans that trainers of this host left beside their boxes, each one when it has changed.
 
-One that is no plan is reported and left aside, and nothing in it is trusted for a size.
+A file that is not a plan is reported and set aside. All sizes in a plan are checked before use.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ import msgspec
 from zmon.errors import ZmonError
 from zmon.schema.names import SCHEMA
 from zmon.schema.plan import MOST_AMOUNT, MOST_PLAN_BYTES, PLAN_FILE, Plan
+from zmon.schema.unknown import Unknown
 
 log = logging.getLogger("zmon.plans")
 
-_Stamp = tuple[int, int, int] | None  # inode, when it was changed or its rights were, size; None: it is out of sight
+_Stamp = tuple[int, int, int] | None  # inode, time of change (ctime), size; None: it cannot be read
 
 
 class _File(msgspec.Struct):
-    """What the probe writes."""
+    """The content of a plan file, as the probe writes it."""
 
     schema: int
     run_uid: str
@@ -35,47 +36,47 @@ class _File(msgspec.Struct):
 
 
 class TrainerPlan(NamedTuple):
-    """A plan, and the start of the rank that told it."""
+    """A plan, with the run uid of the rank that wrote it."""
 
     run_uid: str
     plan: Plan
-    digest: bytes
+    digest: bytes  # of the file
 
 
 class Plans:
-    """By the folder of the boxes of one start."""
+    """The plans of all launches on this host, by the folder of their boxes."""
 
     def __init__(self) -> None:
-        self._read: dict[str, tuple[_Stamp, TrainerPlan | str]] = {}  # by path: as it was, or what is wrong with it
+        self._plans: dict[str, tuple[_Stamp, TrainerPlan | Unknown]] = {}  # by path
 
     @property
     def damaged(self) -> dict[Path, str]:
-        """What is wrong with each that had to be left aside."""
-        return {Path(path): told for path, (_, told) in self._read.items() if isinstance(told, str)}
+        """The reason for each file that was set aside."""
+        return {Path(path): plan.reason for path, (_, plan) in self._plans.items() if isinstance(plan, Unknown)}
 
-    def look(self, paths: Iterable[str]) -> None:
-        """These are all there are: read those that are new or have changed."""
-        before, self._read = self._read, {}
+    def refresh(self, paths: Iterable[str]) -> None:
+        """Read the plans that are new or have changed. `paths` are all plans that exist; others are forgotten."""
+        before, self._plans = self._plans, {}
         for path in paths:
-            stamp, known = _stamp(path), before.get(path)
-            self._read[path] = known if known and known[0] == stamp else (stamp, _told(path))
+            stamp, previous = _stamp(path), before.get(path)
+            self._plans[path] = previous if previous and previous[0] == stamp else (stamp, _plan(path))
 
-    def of(self, folder: Path, run_uid: str) -> TrainerPlan | None:
-        """What that start of a rank has told, whose box lies there; another's plan may have been left there."""
-        if not self._read:
+    def find(self, folder: Path, run_uid: str) -> TrainerPlan | None:
+        """Return the plan in a folder of boxes if this run wrote it. A previous run may have left its own there."""
+        if not self._plans:
             return None
-        _, told = self._read.get(str(folder / PLAN_FILE), (None, None))
-        return told if isinstance(told, TrainerPlan) and told.run_uid == run_uid else None
+        _, plan = self._plans.get(str(folder / PLAN_FILE), (None, None))
+        return plan if isinstance(plan, TrainerPlan) and plan.run_uid == run_uid else None
 
 
-def version(told: Iterable[TrainerPlan]) -> str:
-    """The same for the same plans; empty for none."""
-    digests = sorted(one.digest for one in told)
+def plans_version(plans: Iterable[TrainerPlan]) -> str:
+    """Return a digest of the plans, the same for the same plans; empty for no plans."""
+    digests = sorted(plan.digest for plan in plans)
     return blake2b(b"".join(digests), digest_size=8).hexdigest() if digests else ""
 
 
 def left_behind(folder: Path) -> Iterator[Path]:
-    """The plan of a folder that has no box any more."""
+    """Yield the plan, and its unfinished copies, of a folder that has no box any more."""
     if not any(folder.glob("rank-*.box")):
         yield folder / PLAN_FILE
         yield from folder.glob(f".{PLAN_FILE}.*")
@@ -83,34 +84,34 @@ def left_behind(folder: Path) -> Iterator[Path]:
 
 def _stamp(path: str) -> _Stamp:
     try:
-        found = Path(path).lstat()
+        status = Path(path).lstat()
     except OSError:
         return None
-    return found.st_ino, found.st_ctime_ns, found.st_size
+    return status.st_ino, status.st_ctime_ns, status.st_size
 
 
-def _told(path: str) -> TrainerPlan | str:
+def _plan(path: str) -> TrainerPlan | Unknown:
     try:
         body = _content(path)
         file = msgspec.json.decode(body, type=_File)
         if file.schema != SCHEMA:
-            raise ZmonError(f"it has schema {file.schema}")
+            raise ZmonError(f"its schema is {file.schema}, this zmon reads {SCHEMA}")
         _check(file.plan)
     except OSError as error:
-        why = f"cannot read {path}: {error.strerror}"
+        reason = f"cannot read {path}: {error.strerror}"
     except (ZmonError, msgspec.MsgspecError, ValueError, RecursionError) as error:
-        why = f"{path} is no plan: {error}"
+        reason = f"{path} is not a plan: {error}"
     else:
         return TrainerPlan(file.run_uid, file.plan, blake2b(body, digest_size=8).digest())
-    log.warning("%s", why)
-    return why
+    log.warning("%s", reason)
+    return Unknown(reason)
 
 
 def _content(path: str) -> bytes:
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise ZmonError("it is no file")
+            raise ZmonError("it is not a regular file")
         body = os.pread(fd, MOST_PLAN_BYTES + 1, 0)
     finally:
         os.close(fd)
@@ -120,12 +121,12 @@ def _content(path: str) -> bytes:
 
 
 def _check(plan: Plan) -> None:
-    """Raises ZmonError where its columns do not fit each other, or an amount is none."""
+    """Raise ZmonError if the columns differ in length, or an amount or a name is not valid."""
     columns = {field.name: getattr(plan, field.name) for field in fields(plan) if field.name != "totals"}
     if len({len(column) for column in columns.values()}) != 1:
-        raise ZmonError("its columns are not of the same length")
+        raise ZmonError("its columns differ in length")
     names = columns.pop("tables")
     if any(number is not None and not 0 <= number <= MOST_AMOUNT for number in chain(*columns.values())):
-        raise ZmonError("one of its amounts is none")
+        raise ZmonError("one of its amounts is negative or too large")
     if any(not name.isprintable() for name in chain(*names)):
-        raise ZmonError("one of its names is none")
+        raise ZmonError("one of its table names has characters that cannot be printed")

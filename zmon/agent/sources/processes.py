@@ -1,8 +1,8 @@
-"""What is the process of each rank doing: running, sleeping, where, and how much memory and time did it take?
+"""Read the state, memory, CPU time and wait channel of each rank's process.
 
-Layout: proc(5). `stat` counts for all threads together. Context switches (`status`) and the
-wait channel are the main thread's alone: the one that runs the training loop, as a rule. `wchan` has no answer while
-that thread runs, and none for a reader who may not trace the process.
+Layout: proc(5). `stat` counts all threads together. Context switches (`status`) and the wait channel are those of the
+main thread, which usually runs the training loop. `wchan` is empty while that thread runs, and for a reader who may
+not trace the process.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MAX_PROCESSES = 256
 
 
 class ProcessSource:
-    """The processes of the ranks that live here."""
+    """The processes of the ranks on this host."""
 
     name = "processes"
     field = "processes"
@@ -29,7 +29,7 @@ class ProcessSource:
         self._proc = proc
 
     def read(self) -> Reading:
-        """One sample per rank, by job and rank. One that has ended meanwhile is simply not there."""
+        """Return one sample per rank, by job and rank, without ranks that have just ended."""
         samples: list[ProcessSample] = []
         dropped: list[str] = []
         by_rank = sorted((rank, pid) for pid, rank in self._ranks().items())
@@ -45,14 +45,14 @@ class ProcessSource:
             except OSError as error:
                 dropped.append(f"rank {rank} of {job_id}: cannot read {folder}/stat: {error.strerror}")
             except (ValueError, IndexError):
-                dropped.append(f"rank {rank} of {job_id}: {folder}/stat is not as proc(5) says")
+                dropped.append(f"rank {rank} of {job_id}: {folder}/stat does not have the format of proc(5)")
         if len(by_rank) > MAX_PROCESSES:
-            dropped.append(f"{len(by_rank) - MAX_PROCESSES} ranks more than {MAX_PROCESSES}")
+            dropped.append(f"{len(by_rank) - MAX_PROCESSES} of {len(by_rank)} ranks: at most {MAX_PROCESSES} are read")
         return Reading(tuple(samples), tuple(dropped))
 
 
 def process_sample(job_id: str, rank: int, pid: int, stat: bytes, status: bytes, wchan: bytes) -> ProcessSample:
-    """A process by its files. Raises ValueError or IndexError where `stat` is odd; the others may be empty."""
+    """Parse the files of a process; only `stat` is required. Raises ValueError or IndexError if it is odd."""
     process = parse_stat(stat)
     return ProcessSample(
         job_id=job_id,
@@ -75,7 +75,7 @@ def _switches(status: bytes, kind: bytes) -> int | None:
 
 
 def _text(path: Path) -> bytes:
-    """Content of a file; nothing where it may not be read, or is gone."""
+    """Return the content of a file; empty if it is gone or may not be read."""
     try:
         return path.read_bytes().strip()
     except OSError:

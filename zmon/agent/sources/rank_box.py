@@ -1,7 +1,7 @@
-"""What is one rank doing, is it alive, and does it make progress? Its box tells, and the kernel of its process.
+"""Watch one rank through its box and through /proc: what it does, whether it lives, whether it makes progress.
 
-A look costs a few `pread`s. Whatever changes slowly, or is only wanted by who asks, is read then or once a second.
-Once the rank is dead nothing changes any more: what its box says is kept, and the file let go after a minute.
+A refresh costs a few `pread`s. What changes slowly is read once a second, and what only a request needs is read on
+request. Once the rank is dead, nothing changes: the contents are kept in memory, and the file is closed after a minute.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from zmon.schema.rank import Entered, InFlight, LastWords, RankState
 from zmon.schema.step import StepRecord
 
 _STOPPED_STATES = ("T", "t")  # by a signal, by a tracer: proc(5)
-LEFT_BEHIND_SECONDS = 60.0
-_RECENT_STEPS = 512  # that the lease is learned from
-_RECENT_STAYS = 8
-_SELDOM_NS = 1_000_000_000  # how often the lease is learned, and a rank that moves is asked of the kernel
+LEFT_BEHIND_SECONDS = 60.0  # a rank that had been dead for longer when its box was first opened is no news
+_RECENT_STEPS = 512  # from which the lease is learned
+_RECENT_STAYS = 8  # of each activity, from which its lease is learned
+_SELDOM_NS = 1_000_000_000  # between two updates of the lease, and of /proc for a rank that makes progress
 _NS = 1e-9
 
 
 class _Contents(NamedTuple):
-    """What the box says beyond the state of this moment."""
+    """The contents of a box, except the live state."""
 
     identity: Identity  # device, backend and socket are added after the start
     totals: Totals
@@ -47,22 +47,22 @@ class _Contents(NamedTuple):
 
 
 class RankBox:
-    """One rank's box and what was learned by watching it."""
+    """The box of one rank, and what was learned by watching it."""
 
     def __init__(self, path: Path, host: str, leases: Leases, clock: Callable[[], int], proc: Path) -> None:
         self.reader: BoxReader | None = BoxReader(path)
         self._host, self._leases, self._clock, self._proc = host, leases, clock, proc
         self.path = path
         self.inode = self.reader.inode
-        self.pid = 0  # as seen from here; 0: gone, or in another PID namespace
+        self.pid = 0  # in this PID namespace; 0: gone, or in another namespace
         self._recent: deque[float] = deque(maxlen=_RECENT_STEPS)
-        self._stays: dict[str, deque[float]] = {}  # how long the last ones took, by activity
-        self._read_up_to = 0  # number of a boundary
+        self._stays: dict[str, deque[float]] = {}  # how long the recent ones took in seconds, by activity
+        self._read_up_to = 0  # number of the last boundary that was read
         self._mark: Mark | None = None
-        self._began = False  # its first step was seen
+        self._first_step_done = False
         self._learned_at: int | None = None
-        self._lease: tuple[str, float | None] | None = None  # the activity it is for, seconds
-        self.met_at = clock()
+        self._lease: tuple[str, float | None] | None = None  # activity, seconds
+        self.opened_at = clock()
         self._gone_at: int | None = None
         self._stopped_at: int | None = None
         self._blocked_at: int | None = None
@@ -70,47 +70,47 @@ class RankBox:
         self._stat_at = 0
         self._exit: ExitWatch | None = None
         self._exit_status: str | None = None
-        self._kept: _Contents | None = None
+        self._final: _Contents | None = None  # set once the rank is dead and the file closed
         try:
-            self._meet(self.reader)
+            self._open(self.reader)
         except BaseException:
             self.close()
             raise
 
-    def _meet(self, reader: BoxReader) -> None:
+    def _open(self, reader: BoxReader) -> None:
         self.identity = reader.identity()
         self.now: Now = reader.now()
         holder = reader.holder()
-        if holder:  # 0: in another PID namespace, where nothing can be asked about it
+        if holder:  # 0: in another PID namespace, where its process cannot be watched
             with contextlib.suppress(OSError):
                 self._exit = ExitWatch(holder)
-        self.look()
+        self.refresh()
         if self._gone_at is not None:
-            self._gone_at = self._last_sign(reader)  # it died before we came
-        # Long dead when first seen, or from before a reboot, which set the clock back: no news, unless peers live.
+            self._gone_at = self._last_sign(reader)  # it died before its box was opened
+        # Dead for more than a minute; or negative, from before a reboot, which set the clock back. No news either way.
         gone = self.gone_seconds
         self.long_dead = gone is not None and not 0 <= gone <= LEFT_BEHIND_SECONDS
         if self.long_dead:
-            self._let_go(reader)
+            self._release(reader)
 
     def _last_sign(self, reader: BoxReader) -> int:
-        """When the rank last did something, or spoke its last words; it died soon after."""
+        """Return the time of the last change or of the last words, in nanoseconds; the rank died soon after."""
         words = reader.words()
-        spoke = 0 if words is None else self._clock() - max(0, int((time.time() - words.time) / _NS))
-        return max(self.now.since, spoke)
+        words_at = 0 if words is None else self._clock() - max(0, int((time.time() - words.time) / _NS))
+        return max(self.now.since, words_at)
 
-    def look(self) -> None:
-        """Look again: state, life, new steps. Raises BoxCorrupt."""
-        at = self._looked_at = self._clock()
+    def refresh(self) -> None:
+        """Read the state again, check that the rank lives, and learn from new steps. Raises BoxCorrupt."""
+        now_ns = self._refreshed_at = self._clock()
         if self._gone_at is None and self.reader is not None:
-            self._look_at_the_living(self.reader, at)
+            self._refresh_living(self.reader, now_ns)
         if self._gone_at is not None:
             if self._exit is not None and self._exit_status is None:
                 self._exit_status = self._exit.exit_status()
-            if self.reader is not None and self.over:
-                self._let_go(self.reader)
+            if self.reader is not None and self.expired:
+                self._release(self.reader)
 
-    def _look_at_the_living(self, reader: BoxReader, at: int) -> None:
+    def _refresh_living(self, reader: BoxReader, now_ns: int) -> None:
         before, self.now = self.now, reader.now()
         if before.activity != self.now.activity:
             stay = (self.now.activity_since - before.activity_since) * _NS
@@ -118,63 +118,63 @@ class RankBox:
         holder = reader.holder()
         self.pid = holder or 0
         if holder is None:
-            self._gone_at, self._stat, self.overdue_seconds = at, None, 0.0
+            self._gone_at, self._stat, self.overdue_seconds = now_ns, None, 0.0
             self._stopped_at = self._blocked_at = None
-            self.now = reader.now()  # as it left it
-            self._learn(reader, at)
+            self.now = reader.now()  # its final state
+            self._learn(reader, now_ns)
             return
-        # A rank that moved since the last look is not stopped.
+        # A rank whose state changed since the last refresh is not stopped.
         still = self.now == before or self._stopped_at is not None or self._blocked_at is not None
-        if still or at - self._stat_at >= _SELDOM_NS:
+        if still or now_ns - self._stat_at >= _SELDOM_NS:
             self._stat = process_stat(holder, self._proc) if holder else None
-            self._stat_at = at
+            self._stat_at = now_ns
         state = self._stat.state if self._stat else None
-        self._stopped_at = (self._stopped_at or at) if state in _STOPPED_STATES else None
-        self._blocked_at = (self._blocked_at or at) if state == "D" else None
-        if self._learned_at is None or at - self._learned_at >= _SELDOM_NS:
-            self._learn(reader, at)
+        self._stopped_at = (self._stopped_at or now_ns) if state in _STOPPED_STATES else None
+        self._blocked_at = (self._blocked_at or now_ns) if state == "D" else None
+        if self._learned_at is None or now_ns - self._learned_at >= _SELDOM_NS:
+            self._learn(reader, now_ns)
         elif self._lease is None or self._lease[0] != self.now.activity:
-            self._lease = self._leased()
+            self._lease = self._current_lease()
         renewed = self.now.step_since if self.now.activity == "train" else self.now.activity_since
         lease = self.lease_seconds
-        self.overdue_seconds = 0.0 if lease is None else max(0.0, (at - renewed) * _NS - lease)
+        self.overdue_seconds = 0.0 if lease is None else max(0.0, (now_ns - renewed) * _NS - lease)
 
-    def _learn(self, reader: BoxReader, at: int) -> None:
-        """The lease of what the rank does now, from the steps it has done."""
+    def _learn(self, reader: BoxReader, now_ns: int) -> None:
+        """Read new steps, and derive the lease of the current activity from them."""
         while True:
             first, raw = reader.boundaries_after(self._read_up_to, _RECENT_STEPS)
             if not raw:
                 break
-            found, self._mark = durations(raw, first, reader.seed, self._mark)
+            seconds, self._mark = durations(raw, first, reader.seed, self._mark)
             self._read_up_to = first + len(raw) // layout.BOUNDARY_SIZE - 1
-            # The first step connects and compiles: nothing to learn the others from.
-            self._recent.extend(found if self._began else found[1:])
-            self._began = self._began or bool(found)
-        self._learned_at = at
-        self._lease = self._leased()
+            # The first step connects and compiles, so it is not typical of the others.
+            self._recent.extend(seconds if self._first_step_done else seconds[1:])
+            self._first_step_done = self._first_step_done or bool(seconds)
+        self._learned_at = now_ns
+        self._lease = self._current_lease()
 
-    def _leased(self) -> tuple[str, float | None]:
+    def _current_lease(self) -> tuple[str, float | None]:
         activity = self.now.activity
         return activity, self._leases.seconds(activity, self._recent, self._stays.get(activity, ()))
 
     @property
     def lease_seconds(self) -> float | None:
-        """How long it may go without progress; None: it has all time."""
+        """The time that it may go without progress; None: no limit."""
         return None if self._lease is None else self._lease[1]
 
     @property
     def gone_seconds(self) -> float | None:
-        """Since the rank was first seen dead."""
+        """The time since the rank was first seen dead; None while it lives."""
         return None if self._gone_at is None else (self._clock() - self._gone_at) * _NS
 
     @property
-    def over(self) -> bool:
-        """Whether its death is no news any more."""
+    def expired(self) -> bool:
+        """True once its death is longer ago than NEWS_SECONDS."""
         gone = self.gone_seconds
         return gone is not None and not 0 <= gone <= NEWS_SECONDS
 
     def suspicion(self) -> Suspicion | None:
-        """Why the hub should look at this rank, if it should."""
+        """Return the suspicion against this rank, or None."""
         reason = None
         if self._gone_at is not None:
             fresh = (self.gone_seconds or 0.0) < NEWS_SECONDS
@@ -186,35 +186,35 @@ class RankBox:
         return Suspicion(self.identity.job_id, self.identity.rank, reason) if reason else None
 
     @property
-    def start(self) -> tuple[str, int, int, int]:
-        """What this rank shares with those that were started together with it on this host."""
-        who = self.identity
-        return who.job_id, who.attempt, who.launcher_pid, who.launcher_start
+    def launch(self) -> tuple[str, int, int, int]:
+        """The launch that this rank belongs to: job id, attempt, and the launcher's process on this host."""
+        identity = self.identity
+        return identity.job_id, identity.attempt, identity.launcher_pid, identity.launcher_start
 
     @property
     def alive(self) -> bool:
-        """Whether the rank lived when last looked at."""
+        """True if the rank was alive at the last refresh."""
         return self._gone_at is None
 
     def records_ended(self, after_ns: int, until_ns: int, most: int) -> tuple[StepRecord, ...]:
-        """The last records of steps that ended in that time on the host's monotonic clock."""
+        """Return the last records, at most `most`, of steps that ended in that time on the host's monotonic clock."""
         return () if self.reader is None else self.reader.records_ended(after_ns, until_ns, most)
 
     def records_spread(self, after_ns: int, until_ns: int, about: int) -> tuple[StepRecord, ...]:
-        """About so many of them, the same steps on every rank."""
+        """Return about `about` records of steps that ended in that time, of the same steps on every rank."""
         return () if self.reader is None else self.reader.records_spread(after_ns, until_ns, about)
 
     @property
     def socket(self) -> Path:
-        """Where the rank can be asked for its stacks; the box itself where it cannot."""
-        identity = self.identity if self.reader is None else self.reader.identity()  # it is added after the start
+        """The socket of the rank's worker server; the path of the box if it has none."""
+        identity = self.identity if self.reader is None else self.reader.identity()  # set after the start
         return Path(identity.socket or self.path)
 
     def state(self) -> RankState:
-        """Everything about the rank, as of the last look. Raises BoxCorrupt."""
+        """Return everything about the rank as of the last refresh. Raises BoxCorrupt."""
         identity, totals, words, report, groups, sequences, entered = self._contents()
-        now, at = self.now, self._looked_at
-        seen = time.time() - (self._clock() - at) * _NS
+        now, now_ns = self.now, self._refreshed_at
+        refreshed_time = time.time() - (self._clock() - now_ns) * _NS
         return RankState(
             job_id=identity.job_id,
             attempt=identity.attempt,
@@ -234,20 +234,20 @@ class RankBox:
             alive=self._gone_at is None,
             process_state=self._stat.state if self._stat else None,
             exit_status=self._exit_status,
-            gone_seconds=None if self._gone_at is None else (at - self._gone_at) * _NS,
-            stopped_seconds=None if self._stopped_at is None else (at - self._stopped_at) * _NS,
+            gone_seconds=None if self._gone_at is None else (now_ns - self._gone_at) * _NS,
+            stopped_seconds=None if self._stopped_at is None else (now_ns - self._stopped_at) * _NS,
             activity=now.activity,
-            activity_seconds=(at - now.activity_since) * _NS,
+            activity_seconds=(now_ns - now.activity_since) * _NS,
             phase=now.phase,
             step=now.step,
-            step_seconds=(at - now.step_since) * _NS,
-            state_seconds=(at - now.since) * _NS,
+            step_seconds=(now_ns - now.step_since) * _NS,
+            state_seconds=(now_ns - now.since) * _NS,
             in_flight=None if now.op is None else InFlight(
                 now.op,
                 groups[now.group][0] if now.group in groups else "",
                 now.sequence,
                 now.num_bytes,
-                (at - now.since) * _NS,
+                (now_ns - now.since) * _NS,
             ),
             sequences={name: sequences[number] for number, (name, _) in groups.items() if number in sequences},
             lease_seconds=self.lease_seconds,
@@ -263,25 +263,27 @@ class RankBox:
             overhead_seconds=totals.overhead_seconds,
             dropped_records=totals.dropped_records,
             resident_bytes=self._stat.resident_bytes if self._stat else None,
-            blocked_seconds=None if self._blocked_at is None else (at - self._blocked_at) * _NS,
-            leaving_seconds=max(0.0, seen - words.time) if self.alive and words and words.kind == "exception" else None,
+            blocked_seconds=None if self._blocked_at is None else (now_ns - self._blocked_at) * _NS,
+            leaving_seconds=(
+                max(0.0, refreshed_time - words.time) if self.alive and words and words.kind == "exception" else None
+            ),
             between_seconds=totals.between_seconds,
-            open_seconds=max(0.0, at * _NS - totals.time),
+            open_seconds=max(0.0, now_ns * _NS - totals.time),
             entered=tuple(Entered(OPS[op], groups[g][0], s, size) for op, g, s, size in entered if g in groups),
         )  # fmt: skip
 
     def _contents(self) -> _Contents:
-        if self._kept is not None:
-            return self._kept
+        if self._final is not None:
+            return self._final
         reader = self.reader
-        assert reader is not None  # what it said is kept before it is let go
-        who, totals, words, report = reader.identity(), reader.totals(), reader.words(), reader.report()
-        return _Contents(who, totals, words, report, reader.groups(), reader.sequences(), reader.entered())
+        assert reader is not None  # `_release` stores the contents before it closes the reader
+        identity, totals, words, report = reader.identity(), reader.totals(), reader.words(), reader.report()
+        return _Contents(identity, totals, words, report, reader.groups(), reader.sequences(), reader.entered())
 
-    def _let_go(self, reader: BoxReader) -> None:
-        """A thousand dead ranks must not hold a thousand files open."""
-        self._kept = self._contents()
-        self.identity = self._kept.identity
+    def _release(self, reader: BoxReader) -> None:
+        """Store the contents and close the files: a thousand dead ranks must not hold a thousand files open."""
+        self._final = self._contents()
+        self.identity = self._final.identity
         self.reader = None
         reader.close()
         if self._exit is not None:
@@ -289,7 +291,7 @@ class RankBox:
             self._exit = None
 
     def close(self) -> None:
-        """Let the box and the process go."""
+        """Close the box and the watch on its process."""
         if self.reader is not None:
             self.reader.close()
         if self._exit is not None:

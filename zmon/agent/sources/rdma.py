@@ -1,9 +1,9 @@
-"""What did each RDMA port carry, is its link up, and what went wrong on it?
+"""Read the traffic, errors and link state of each RDMA port.
 
-Layout: Documentation/ABI/stable/sysfs-class-infiniband, one folder per port, `counters` with InfiniBand's own
-PortCounters and `hw_counters` with the driver's, which some kernels keep at the device instead of the port. Bytes:
-`port_rcv_data` and `port_xmit_data` count words of 4 bytes; drivers without them count bytes by names of their own.
-What RDMA carries is not in the counters of the network interface on the same card.
+Layout: Documentation/ABI/stable/sysfs-class-infiniband. Each port has a folder, with InfiniBand's own PortCounters in
+`counters` and the driver's in `hw_counters`, which some kernels keep at the device instead. `port_rcv_data` and
+`port_xmit_data` count words of 4 bytes; drivers without them count bytes under names of their own. RDMA traffic is not
+in the counters of the network interface on the same card.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from zmon.errors import SourceUnavailable
 from zmon.schema.host import NicSample
 
 MAX_PORTS = 64
-ACTIVE, LINK_UP = 4, 5  # of `state` and of `phys_state`
+ACTIVE, LINK_UP = 4, 5  # values of `state` and of `phys_state`
 GIGABIT = 1_000_000_000 / 8
 
-# Bytes that one count is worth, by counter or sum of counters. The first that the port has is taken.
+# Bytes per count, by counter or sum of counters. The first that the port has is used.
 RECEIVED = {
     "port_rcv_data": 4,  # mlx5, mlx4, hfi1
     "rx_bytes": 1,  # efa, bnxt_re
@@ -41,7 +41,7 @@ TRANSMITTED = {
     "ip4OutOctets ip6OutOctets": 1,
 }
 
-# What tells of a sick link or a full network, by the driver that names it so. Newer bnxt_re takes mlx5's names.
+# Counters of a bad link or a congested network, by driver. Newer bnxt_re uses mlx5's names.
 ERROR_COUNTERS = frozenset(
     name
     for names in (
@@ -77,18 +77,18 @@ _RATE = re.compile(r"(\d+(?:\.\d+)?) Gb/sec")  # 200 Gb/sec (4X HDR)
 
 
 class RdmaSource:
-    """Every port under /sys/class/infiniband: at most MAX_PORTS."""
+    """The ports under /sys/class/infiniband, at most MAX_PORTS."""
 
     name = "rdma"
     field = "rdma"
-    interval_seconds = 2.0  # the card's firmware is asked for every PortCounter
+    interval_seconds = 2.0  # each PortCounter is a query to the card's firmware
 
     def __init__(self, sys: Path = Path("/sys")) -> None:
         self._root = sys / "class/infiniband"
         self._totals = CounterTotals()
 
     def read(self) -> Reading:
-        """One sample per port, by device."""
+        """Return one sample per port, by device."""
         ports, dropped = self._ports()
         samples = []
         for device, number, alone in ports[:MAX_PORTS]:
@@ -96,7 +96,7 @@ class RdmaSource:
             try:
                 with Attributes(name, f"{self._root}/{device}/ports/{number}") as files:
                     sample = self._sample(device, number, alone, files)
-            except FileNotFoundError:  # it went since it was listed
+            except FileNotFoundError:  # it disappeared after the listing
                 continue
             except OSError as error:
                 dropped.append(f"{name}: {error.strerror}")
@@ -107,17 +107,17 @@ class RdmaSource:
                 dropped.append(files.odd)
         self._totals.keep({f"{device}:{number}" for device, number, _ in ports})
         if len(ports) > MAX_PORTS:
-            dropped.append(f"{len(ports) - MAX_PORTS} of {len(ports)} ports: no more than {MAX_PORTS} are read")
+            dropped.append(f"{len(ports) - MAX_PORTS} of {len(ports)} ports: at most {MAX_PORTS} are read")
         return Reading(tuple(samples), tuple(dropped))
 
     def _ports(self) -> tuple[list[tuple[str, str, bool]], list[str]]:
-        """Device, number, and whether it is the device's only port; and a line for each device without any."""
+        """Return device, number and `alone` (its only port) of each port, and a line for each device that failed."""
         try:
             devices = sorted(names_in(self._root))
         except FileNotFoundError:
             devices = []
         if not devices:
-            raise SourceUnavailable("no RDMA device", f"none in {self._root}")
+            raise SourceUnavailable("there is no RDMA device", f"{self._root} has none")
         ports: list[tuple[str, str, bool]] = []
         faults: list[str] = []
         for device in devices:
@@ -137,7 +137,7 @@ class RdmaSource:
             files.link("../../device/driver"),
         )
         if kind is None:
-            files.note("cannot tell its transport")
+            files.note("its transport is unknown")
             return None
         counters = _counters(self._root / device / "ports" / number, alone)
 
@@ -168,8 +168,8 @@ class RdmaSource:
 
 
 def transport(node_type: str, link_layer: str, driver: str) -> str | None:
-    """How the port speaks to others; None where the device does not tell."""
-    if driver == "efa":  # its link layer is none of the two
+    """Return the protocol of the port, or None if the device does not report it."""
+    if driver == "efa":  # its link layer is neither InfiniBand nor Ethernet
         return "efa"
     if not node_type:
         return None
@@ -179,17 +179,17 @@ def transport(node_type: str, link_layer: str, driver: str) -> str | None:
 
 
 def is_up(state: str | None, phys_state: str | None) -> bool | None:
-    """Whether data can pass, given the numbers of the logical and of the physical state."""
-    if int(phys_state or 0) not in (LINK_UP, 0):  # 0: the driver does not tell
+    """Return True if data can pass, given the numbers of the logical and of the physical state; None if unknown."""
+    if int(phys_state or 0) not in (LINK_UP, 0):  # 0: the driver does not report it
         return False
     return None if state is None else int(state) == ACTIVE
 
 
 def _counters(port: Path, alone: bool) -> dict[str, str]:
-    """The port's counters: file by name. Those of the device are the port's if it has no other."""
-    found: dict[str, str] = {}
+    """Return the path of each counter of the port, by name. A device's only port also has the device's."""
+    paths: dict[str, str] = {}
     for folder in ("counters", "hw_counters", "../../hw_counters") if alone else ("counters", "hw_counters"):
         with suppress(OSError):  # not every driver has all of them
             for name in names_in(port / folder):
-                found.setdefault(name, f"{folder}/{name}")
-    return found
+                paths.setdefault(name, f"{folder}/{name}")
+    return paths

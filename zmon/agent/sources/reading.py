@@ -1,16 +1,16 @@
-"""What a source returns, and what it may ask of the agent."""
+"""The types that sources share: the result of a read, and the ranks of this host."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
-# Job id and rank by pid, of the ranks that live on this host as far as their processes can be seen from here.
+# Returns job id and rank by pid, for the ranks on this host whose processes are in this PID namespace.
 Ranks: TypeAlias = "Callable[[], Mapping[int, tuple[str, int]]]"
 
 
 class Reading(NamedTuple):
-    """What was seen, and a line for each thing that had to be left out."""
+    """The value that a source read, and one line for each thing that it had to leave out."""
 
     value: Any
     dropped: tuple[str, ...] = ()

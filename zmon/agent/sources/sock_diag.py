@@ -1,8 +1,9 @@
-"""What does the kernel know of each open TCP connection of this network namespace?
+"""Read the state of each open TCP connection in this network namespace from the kernel.
 
-One question per address family to netlink's socket monitor (sock_diag(7)), answered by one message per connection: a
-struct inet_diag_msg, then attributes, of which INET_DIAG_INFO holds a struct tcp_info. Layout: linux/inet_diag.h and
-linux/tcp.h, numbers in the host's byte order, addresses in the network's. Needs no privilege.
+It sends one request per address family to netlink's socket monitor (sock_diag(7)). The answer has one message per
+connection: a struct inet_diag_msg, then attributes, of which INET_DIAG_INFO holds a struct tcp_info. Layout:
+linux/inet_diag.h and linux/tcp.h; numbers are in the host's byte order, addresses in the network's. It needs no
+privilege.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import NamedTuple
 from zmon.errors import SourceUnavailable
 
 TIMEOUT_SECONDS = 1.0  # for each part of an answer
-MAX_OTHERS = 30_000  # 20,000 cost 5.5 MiB and 46 ms a read
+MAX_OTHERS = 30_000  # connections of other processes; 20,000 cost 5.5 MiB and 46 ms per read
 
 _NETLINK_SOCK_DIAG = 4
 _NLMSG_ERROR, _NLMSG_DONE, _SOCK_DIAG_BY_FAMILY = 2, 3, 20
@@ -26,11 +27,11 @@ _INET_DIAG_INFO = 2
 # ESTABLISHED, SYN_SENT, FIN_WAIT1, FIN_WAIT2, CLOSE_WAIT, LAST_ACK and CLOSING: the others have no peer (LISTEN, CLOSE)
 # or belong to no process (SYN_RECV, TIME_WAIT).
 _STATES = sum(1 << state for state in (1, 2, 4, 5, 8, 9, 11))
-_MAX_PART_BYTES = 65536  # the kernel makes none larger than 32 KiB
+_MAX_PART_BYTES = 65536  # the kernel's parts are at most 32 KiB
 
 _HEADER = struct.Struct("=IHHII")  # struct nlmsghdr: length, type, flags, sequence number, port
-_CODE = struct.Struct("=i")  # what NLMSG_ERROR and NLMSG_DONE begin with: 0, or errno below zero
-_REQUEST = struct.Struct("=BBBxI48x")  # struct inet_diag_req_v2: family, protocol, attributes, states; of any address
+_CODE = struct.Struct("=i")  # start of NLMSG_ERROR and NLMSG_DONE: 0, or a negative errno
+_REQUEST = struct.Struct("=BBBxI48x")  # struct inet_diag_req_v2: family, protocol, attributes, states; any address
 _ANSWER = struct.Struct("=B7x16s16s16xIIII")  # struct inet_diag_msg: family, own, peer, both queues, uid, inode
 _INODE = struct.Struct("=68xI")  # the same, inode alone
 _ATTRIBUTE = struct.Struct("=HH")  # struct nlattr: length, type
@@ -42,36 +43,36 @@ _IPV4_MAPPED = bytes(10) + b"\xff\xff"
 _REFUSALS = {  # likely cause and next step
     errno.EPERM: ("netlink is not permitted", "allow AF_NETLINK in the container's seccomp profile"),
     errno.EACCES: ("netlink is not permitted", "allow netlink sockets in the host's security policy"),
-    errno.EAFNOSUPPORT: ("there is no netlink here", "run the agent where AF_NETLINK is allowed"),
+    errno.EAFNOSUPPORT: ("AF_NETLINK is not available", "run the agent where AF_NETLINK is allowed"),
     errno.EPROTONOSUPPORT: ("the kernel has no socket monitor", "load it on the host: modprobe inet_diag"),
-    errno.ENOENT: ("the kernel's socket monitor knows no TCP", "load it on the host: modprobe tcp_diag"),
+    errno.ENOENT: ("the kernel's socket monitor has no TCP module", "load it on the host: modprobe tcp_diag"),
 }
 
 
 class Connection(NamedTuple):
     """One connection of a process."""
 
-    inode: int  # of its socket, as /proc/PID/fd shows it
+    inode: int  # of its socket, as in /proc/PID/fd
     address: str
     peer: str
-    send_queue_bytes: int  # written and not acknowledged
-    receive_queue_bytes: int  # arrived and not read
+    send_queue_bytes: int  # written, not yet acknowledged
+    receive_queue_bytes: int  # arrived, not yet read
     retransmitted_segments: int
     round_trip_seconds: float | None  # None: not measured yet
-    delivery_bytes_per_second: float | None  # None: not measured yet, or a kernel that does not
-    acked_bytes: int | None = None  # so far; None: a kernel that does not tell
-    busy_seconds: float | None = None  # so far, in which something was under way and the peer had room for it
+    delivery_bytes_per_second: float | None  # None: not measured yet, or Linux < 4.9
+    acked_bytes: int | None = None  # so far; None: Linux < 4.10
+    busy_seconds: float | None = None  # so far, in which data was unacknowledged and the peer had room for it
 
 
 class Dump(NamedTuple):
-    """The connections asked for, and the inodes of all others."""
+    """The wanted connections, and the inodes of all others."""
 
     connections: list[Connection]
     others: set[int]
 
 
 def dump(wanted: Container[int]) -> Dump:
-    """The connections whose inode is wanted. Raises OSError where the kernel does not answer, or not in full."""
+    """Return the connections with these inodes. Raises OSError if the kernel's answer is missing or incomplete."""
     connections: list[Connection] = []
     others: set[int] = set()
     try:
@@ -81,7 +82,7 @@ def dump(wanted: Container[int]) -> Dump:
                 (inode,) = _INODE.unpack_from(message)
                 if inode in wanted:
                     connections.append(connection(message))
-                elif inode:  # 0: no process has accepted it yet, or any longer
+                elif inode:  # 0: no process has accepted it yet, or it was closed
                     others.add(inode)
                     if len(others) > MAX_OTHERS:
                         raise OSError(errno.EOVERFLOW, f"more than {MAX_OTHERS} TCP connections of other processes")
@@ -102,39 +103,39 @@ def _messages(netlink: socket.socket) -> Iterator[bytes]:
 
 
 def question(family: int) -> bytes:
-    """The request for all open TCP connections of an address family."""
+    """Return the request for all open TCP connections of an address family."""
     request = _REQUEST.pack(family, socket.IPPROTO_TCP, 1 << (_INET_DIAG_INFO - 1), _STATES)
     flags = _NLM_F_REQUEST | _NLM_F_DUMP
     return _HEADER.pack(_HEADER.size + len(request), _SOCK_DIAG_BY_FAMILY, flags, 0, 0) + request
 
 
 def split(part: bytes) -> tuple[list[bytes], bool]:
-    """The messages in a part of an answer, and whether there is more to come. Raises OSError where it is no answer."""
+    """Return the messages in a part of an answer, and True if more parts follow. Raises OSError if it is not valid."""
     messages: list[bytes] = []
-    at = 0
-    while at < len(part):
-        length, kind, flags, *_ = _HEADER.unpack_from(part, at)
-        begin, end = at + _HEADER.size, at + length
+    offset = 0
+    while offset < len(part):
+        length, kind, flags, *_ = _HEADER.unpack_from(part, offset)
+        begin, end = offset + _HEADER.size, offset + length
         if not begin <= end <= len(part):
             raise OSError(errno.EBADMSG, "the kernel's answer is cut short")
         if flags & _NLM_F_DUMP_INTR:
-            raise OSError(errno.EINTR, "the connections changed while the kernel told them")
+            raise OSError(errno.EINTR, "the connections changed while the kernel listed them")
         if kind in (_NLMSG_DONE, _NLMSG_ERROR):
             (code,) = _CODE.unpack_from(part, begin)
             if code:
                 raise OSError(-code, os.strerror(-code))
             return messages, False
         messages.append(part[begin:end])
-        at += (length + 3) & ~3  # messages are aligned to 4 bytes
+        offset += (length + 3) & ~3  # messages are aligned to 4 bytes
     return messages, True
 
 
 def connection(message: bytes) -> Connection:
-    """One connection from a message's struct inet_diag_msg and attributes."""
+    """Parse a message: a struct inet_diag_msg and attributes."""
     family, own, peer, receive_queue, send_queue, _, inode = _ANSWER.unpack_from(message)
     info = _attribute(message, _INET_DIAG_INFO)
     if len(info) < _TCP_INFO.size:
-        raise OSError(errno.EBADMSG, "the kernel tells too little of a connection")
+        raise OSError(errno.EBADMSG, "the kernel's answer for a connection is too short")
     round_trip, retransmitted = _TCP_INFO.unpack_from(info)
     (delivery,) = _DELIVERY_RATE.unpack_from(info) if len(info) >= _DELIVERY_RATE.size else (0,)
     acked, busy, no_room = _BUSY.unpack_from(info) if len(info) >= _BUSY.size else (None, 0, 0)
@@ -153,12 +154,12 @@ def connection(message: bytes) -> Connection:
 
 
 def _attribute(message: bytes, wanted: int) -> bytes:
-    at = _ANSWER.size
-    while at + _ATTRIBUTE.size <= len(message):
-        length, kind = _ATTRIBUTE.unpack_from(message, at)
+    offset = _ANSWER.size
+    while offset + _ATTRIBUTE.size <= len(message):
+        length, kind = _ATTRIBUTE.unpack_from(message, offset)
         if kind == wanted:
-            return message[at + _ATTRIBUTE.size : at + length]
-        at += max((length + 3) & ~3, _ATTRIBUTE.size)
+            return message[offset + _ATTRIBUTE.size : offset + length]
+        offset += max((length + 3) & ~3, _ATTRIBUTE.size)
     return b""
 
 

@@ -1,11 +1,11 @@
-"""Are the disks busy, and does a file server keep the host waiting?
+"""Read how busy the disks are, and how long the host waits for NFS servers.
 
-Layout: Documentation/admin-guide/iostats.rst for /proc/diskstats (sectors of 512 bytes whatever the disk's own; times
-in milliseconds, 32 bits wide: they begin anew after 49.7 days of work); fs/nfs/super.c and net/sunrpc/stats.c for the
-NFS sections of /proc/self/mountstats. A disk that works on many requests at once (NVMe) can be busy all the time and
-still have room. Mounts are those of the agent's own mount namespace. Nothing here asks a file server, so that none can
-hang the reading. Lustre, Ceph and CIFS count in debugfs or in files of their own that change with the version, FUSE
-does not time its requests: none of them is here.
+Layout: Documentation/admin-guide/iostats.rst for /proc/diskstats (sectors of 512 bytes for every disk; times in
+milliseconds with 32 bits, which wrap after 49.7 days of work); fs/nfs/super.c and net/sunrpc/stats.c for the NFS
+sections of /proc/self/mountstats. A disk that works on many requests at once (NVMe) can be busy all the time and still
+take more work. The mounts are those of the agent's own mount namespace. Reading sends no request to a file server, so
+none can make it hang. Lustre, Ceph and CIFS keep their counters in debugfs or in files that change with the version,
+and FUSE does not time its requests: all of them are left out.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from zmon.schema.host import DiskSample, MountSample, Storage
 
 MAX_DISKS = 64
 MAX_MOUNTS = 64
-MAX_CHARACTERS = 1 << 20  # of one file: 64 NFS mounts take a quarter
+MAX_CHARACTERS = 1 << 20  # of one file; 64 NFS mounts take a quarter of it
 SECTOR_BYTES = 512
-NO_DISK = re.compile(r"(loop|ram|zram|sr|fd)\d+")  # files, memory, and media to be taken out
+NO_DISK = re.compile(r"(loop|ram|zram|sr|fd)\d+")  # files, memory, and removable media
 
 _Sample = TypeVar("_Sample")
 
 
 class StorageSource:
-    """Whole disks, and NFS mounts."""
+    """The whole disks and the NFS mounts of this host."""
 
     name = "storage"
     field = "storage"
@@ -42,26 +42,26 @@ class StorageSource:
         self._block = sys / "block"
 
     def read(self) -> Reading:
-        """Every disk and network mount. Raises SourceUnavailable where the kernel tells of neither."""
+        """Return every disk and network mount. Raises SourceUnavailable if neither can be read."""
         dropped: list[str] = []
         disks = _unless_unreadable(self._disks, dropped)
         mounts = _unless_unreadable(self._mounts, dropped)
         if disks is None and mounts is None:
-            raise SourceUnavailable("no disks or mounts to read", "; ".join(dropped), "mount /proc and /sys")
+            raise SourceUnavailable("cannot read disks or mounts", "; ".join(dropped), "mount /proc and /sys")
         return Reading(Storage(disks or (), mounts or ()), tuple(dropped))
 
     def _disks(self, dropped: list[str]) -> tuple[DiskSample, ...]:
         diskstats = _head(self._diskstats, "\n", dropped)
-        lines = whole_disks(diskstats, {folder.name for folder in self._block.iterdir()})
+        lines_by_disk = whole_disks(diskstats, {folder.name for folder in self._block.iterdir()})
         disks = []
-        for device, line in _first(MAX_DISKS, lines, "disks", dropped):
+        for device, line in _first(MAX_DISKS, lines_by_disk, "disks", dropped):
             if _text(self._block / device.replace("/", "!") / "queue/iostats") == "0":
-                dropped.append(f"{device}: the kernel does not count: its queue/iostats is 0")
+                dropped.append(f"{device}: the kernel does not count its requests: its queue/iostats is 0")
                 continue
             try:
                 disks.append(disk_sample(line))
             except ValueError:
-                dropped.append(f"{device}: odd line in {self._diskstats}")
+                dropped.append(f"{device}: its line in {self._diskstats} has an unknown format")
         return tuple(disks)
 
     def _mounts(self, dropped: list[str]) -> tuple[MountSample, ...]:
@@ -72,22 +72,22 @@ class StorageSource:
             try:
                 mounts.append(mount_sample(section))
             except (ValueError, IndexError):
-                dropped.append(f"{mount}: odd statistics in {self._mountstats}")
+                dropped.append(f"{mount}: its statistics in {self._mountstats} have an unknown format")
         return tuple(mounts)
 
 
 def whole_disks(diskstats: str, block: Container[str]) -> dict[str, str]:
-    """Line by device, of those that have a folder in /sys/block (partitions have none) and are disks."""
-    lines = {found[1]: found[0] for found in re.finditer(r"^ *\d+ +\d+ (\S+) .*$", diskstats, re.M)}
+    """Return the line of each disk that has a folder in /sys/block (partitions have none), by device."""
+    lines = {match[1]: match[0] for match in re.finditer(r"^ *\d+ +\d+ (\S+) .*$", diskstats, re.M)}
     return {
         device: line
         for device, line in lines.items()
-        if device.replace("/", "!") in block and not NO_DISK.fullmatch(device)  # cciss/c0d0 has folder cciss!c0d0
+        if device.replace("/", "!") in block and not NO_DISK.fullmatch(device)  # the folder of cciss/c0d0 is cciss!c0d0
     }
 
 
 def disk_sample(line: str) -> DiskSample:
-    """A line of diskstats. Raises ValueError where it is odd."""
+    """Parse a line of diskstats. Raises ValueError if it is odd."""
     _, _, device, _, _, sectors_read, _, _, _, sectors_written, _, in_progress, busy_ms, *_ = line.split()
     return DiskSample(
         device=device,
@@ -99,9 +99,9 @@ def disk_sample(line: str) -> DiskSample:
 
 
 def network_mounts(mountstats: str, mountinfo: str) -> dict[str, str]:
-    """Section by mount point (a space in it is written \\040), of the file systems that have one: NFS alone.
+    """Return the section of each mount that has statistics (only NFS has), by mount point (a space is \\040).
 
-    A bind mount shows the counters of the mount it was made from: the first of those that share a file system stays.
+    A bind mount shows the counters of its original. Of mounts that share a file system, only the first is returned.
     """
     file_system = {words[4]: words[2] for words in (line.split(" ", 5) for line in mountinfo.splitlines()) if words[5:]}
     first: dict[str, tuple[str, str]] = {}
@@ -113,10 +113,10 @@ def network_mounts(mountstats: str, mountinfo: str) -> dict[str, str]:
 
 
 def mount_sample(section: str) -> MountSample:
-    """A section of mountstats: all its operations together. Raises ValueError or IndexError where it is odd."""
+    """Parse a section of mountstats and sum all operations. Raises ValueError or IndexError if it is odd."""
     words = section.split(None, 7)  # server:/export mounted on /data with fstype nfs4 …
     lines = section.split("per-op statistics\n")[1].splitlines()
-    # Columns: requests, transmissions, major timeouts, bytes out, bytes in, then ms in the queue, to the answer, in all
+    # Columns: requests, transmissions, major timeouts, bytes out, bytes in, then ms in queue, until answer, in total
     columns = [[int(number) for number in line.split(":")[1].split()] for line in lines if line.strip()]
     return MountSample(
         mount=words[3],
@@ -127,19 +127,19 @@ def mount_sample(section: str) -> MountSample:
     )
 
 
-def _first(most: int, found: dict[str, str], what: str, dropped: list[str]) -> list[tuple[str, str]]:
-    if len(found) > most:
-        dropped.append(f"{len(found) - most} {what} more than {most}")
-    return list(found.items())[:most]
+def _first(most: int, items: dict[str, str], noun: str, dropped: list[str]) -> list[tuple[str, str]]:
+    if len(items) > most:
+        dropped.append(f"{len(items) - most} of {len(items)} {noun}: at most {most} are read")
+    return list(items.items())[:most]
 
 
 def _head(path: Path, end: str, dropped: list[str]) -> str:
-    """Content of a file, of an endless one as many whole parts as are worth reading."""
+    """Return the content of a file, cut after the last whole part (which ends with `end`) if it is too long."""
     with path.open(errors="replace") as file:
         text = file.read(MAX_CHARACTERS)
     if len(text) < MAX_CHARACTERS:
         return text
-    dropped.append(f"what {path} says after its first MiB")
+    dropped.append(f"the part of {path} after its first MiB")
     return text.rpartition(end)[0]
 
 

@@ -1,4 +1,4 @@
-"""What do the attribute files of a device say, and which of them are odd?
+"""Read the attribute files of a device in /sys, and note the odd ones.
 
 Layout: Documentation/filesystems/sysfs.rst, one value per file.
 """
@@ -13,14 +13,16 @@ from typing import Self
 
 INTEGER = re.compile(r"(-?\d{1,20})$")
 
-_NOT_OFFERED = frozenset({errno.ENOENT, errno.EINVAL, errno.EOPNOTSUPP, errno.ENODEV})  # of this kind, or now: no fault
+_NOT_OFFERED = frozenset(
+    {errno.ENOENT, errno.EINVAL, errno.EOPNOTSUPP, errno.ENODEV}
+)  # for this kind of device, or now: no fault
 
 
 class Attributes:
-    """The attribute files of one device. The first that cannot be read, or is odd, is told in `odd`.
+    """The attribute files of one device; `odd` describes the first that cannot be read or has odd content.
 
-    What the kernel does not offer for this kind of device, or in its present state, is unknown and not odd. The folder
-    is held open in between: most of what a read in /sys costs is the way to the file.
+    A value that the kernel does not offer for this kind of device, or in its present state, is unknown and not odd. The
+    folder stays open between reads: most of the cost of a read in /sys is the lookup of the path.
     """
 
     def __init__(self, device: str, folder: str) -> None:
@@ -35,7 +37,7 @@ class Attributes:
         os.close(self._folder)
 
     def text(self, name: str) -> str | None:
-        """What the file says."""
+        """Return the content of the file, or None if it cannot be read."""
         try:
             file = os.open(name, os.O_RDONLY, dir_fd=self._folder)
             try:
@@ -48,35 +50,35 @@ class Attributes:
             return None
 
     def find(self, name: str, shape: re.Pattern[str]) -> str | None:
-        """The part of the file that the shape's group matches, from the beginning."""
+        """Return the first group of the pattern `shape`, matched at the start of the file, or None."""
         text = self.text(name)
-        if text is None or text.startswith("N/A"):  # "N/A (no PMA)": older kernels show counters the port lacks
+        if text is None or text.startswith("N/A"):  # "N/A (no PMA)": older kernels show counters that the port lacks
             return None
-        found = shape.match(text)
-        if found is None:
-            self.note(f"{Path(name).name} is odd: {text[:40]!r}")
+        match = shape.match(text)
+        if match is None:
+            self.note(f"{Path(name).name} has odd content: {text[:40]!r}")
             return None
-        return found[1]
+        return match[1]
 
     def number(self, name: str) -> int | None:
-        """The whole number that the file holds."""
-        found = self.find(name, INTEGER)
-        return None if found is None else int(found)
+        """Return the integer in the file, or None."""
+        digits = self.find(name, INTEGER)
+        return None if digits is None else int(digits)
 
     def link(self, name: str) -> str:
-        """What the symbolic link points to, by its last name; empty where there is none."""
+        """Return the last name in the target of a symbolic link; empty if there is no link."""
         try:
             return os.readlink(name, dir_fd=self._folder).rpartition("/")[2]
         except OSError:
             return ""
 
     def note(self, fault: str) -> None:
-        """Something about the device is odd."""
+        """Note a fault of the device in `odd`, unless there is one already."""
         self.odd = self.odd or f"{self._device}: {fault}"
 
 
 def link_target(path: str) -> str:
-    """The whole path that the symbolic link points to; empty where there is none."""
+    """Return the whole target of a symbolic link; empty if there is no link."""
     try:
         return str(Path(path).readlink())
     except OSError:
@@ -84,6 +86,6 @@ def link_target(path: str) -> str:
 
 
 def names_in(folder: str | Path) -> list[str]:
-    """What lies in the folder, in no order. Quicker than iterdir(), which makes a path of each: /sys can be long."""
+    """Return the names in a folder, unordered. Faster than iterdir(), which makes a Path of each: /sys can be long."""
     with os.scandir(folder) as entries:
         return [entry.name for entry in entries]

@@ -1,8 +1,8 @@
-"""Which TCP connections of which rank are held up, and by whom?
+"""Read the queues and retransmissions of each rank's TCP connections, by peer.
 
-Over a slow link bytes that are written and not acknowledged pile up towards one address; a peer that does not read
-lets them pile up in its receive queue. Source: netlink's socket monitor for connections, /proc/PID/fd for whose they
-are, /proc/net/snmp for the host (RFC 4022, tcpRetransSegs).
+Over a slow link, unacknowledged bytes pile up in the send queue towards one address. If a peer does not read, they pile
+up in its receive queue. Sources: netlink's socket monitor for connections, /proc/PID/fd for the rank that owns each,
+/proc/net/snmp for the host (RFC 4022, tcpRetransSegs).
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _Rank = tuple[str, int]  # job id and rank
 
 
 def interface_by_address() -> dict[str, str]:
-    """Which interface of this host has which address."""
-    return {address.address: name for name, all_of_it in psutil.net_if_addrs().items() for address in all_of_it}
+    """Return the interface of each address of this host."""
+    return {address.address: name for name, addresses in psutil.net_if_addrs().items() for address in addresses}
 
 
 class TcpSource:
@@ -45,46 +45,47 @@ class TcpSource:
         interfaces: Callable[[], Mapping[str, str]] = interface_by_address,
     ) -> None:
         self._ranks, self._proc, self._dump, self._interfaces = ranks, proc, dump, interfaces
-        self._searched: Mapping[int, _Rank] = {}  # the ranks whose descriptors were searched for sockets
-        self._visible = False  # whether the connections of one of them can be seen from here
-        self._owners: dict[int, _Rank] = {}  # by inode of the socket
-        self._others: set[int] = set()  # inodes of the other sockets that the kernel told of
-        self._outdated = False
-        self._hidden: list[str] = []  # a line for each rank whose connections cannot be seen
+        self._searched: Mapping[int, _Rank] = {}  # the ranks by pid whose descriptors were searched for sockets
+        self._visible = False  # True if the sockets of at least one rank can be listed
+        self._owners: dict[int, _Rank] = {}  # by the inode of the socket
+        self._others: set[int] = set()  # inodes of the other sockets that the kernel listed
+        self._outdated = False  # a socket is new, and its owner unknown
+        self._hidden: list[str] = []  # a line for each rank whose connections cannot be listed
         self._addresses: tuple[str, ...] = ()
-        self._devices: tuple[str, ...] = ()  # that have these addresses
+        self._devices: tuple[str, ...] = ()  # the interfaces with these addresses
 
     def read(self) -> Reading:
-        """The host's retransmissions, and one peer per rank and address. A new socket counts from the next read on."""
+        """Return the host's retransmissions, and one peer per rank and address. New sockets count one read later."""
         ranks = dict(self._ranks())
         if self._outdated or ranks != self._searched:
             self._search(ranks)
-        found = self._connections() if self._visible else ()
-        peers, left_out = fullest(by_peer(found, self._owners))
-        addresses = tuple(sorted({connection.address for connection in found}))
+        connections = self._connections() if self._visible else ()
+        peers, left_out = fullest(by_peer(connections, self._owners))
+        addresses = tuple(sorted({connection.address for connection in connections}))
         if addresses != self._addresses:
-            at = self._interfaces()
-            self._addresses, self._devices = addresses, tuple(sorted({at[a] for a in addresses if a in at}))
+            devices = self._interfaces()
+            self._addresses = addresses
+            self._devices = tuple(sorted({devices[a] for a in addresses if a in devices}))
         sample = TcpSample(retransmitted_segments(self._proc / "net/snmp"), peers, addresses, self._devices)
         return Reading(sample, (*self._hidden, *left_out))
 
     def _search(self, ranks: Mapping[int, _Rank]) -> None:
-        """Look up whose each socket is. Descriptors are many, so only when a rank or a socket is new."""
-        here = (self._proc / "self/ns/net").readlink()
+        """Find the owner of each socket. Descriptors are many, so only when a rank or a socket is new."""
+        own_namespace = (self._proc / "self/ns/net").readlink()
         self._owners, self._hidden, self._visible = {}, [], False
         for pid, (job_id, rank) in ranks.items():
             process = self._proc / str(pid)
             try:
-                if (process / "ns/net").readlink() != here:
+                if (process / "ns/net").readlink() != own_namespace:
                     self._hidden.append(
                         f"{job_id} rank {rank}: its connections are in another network namespace. "
-                        "Run the agent in the same, the host's (hostNetwork) as a rule"
+                        "Run the agent in the same one, usually the host's (hostNetwork)"
                     )
                     continue
                 self._owners |= dict.fromkeys(socket_inodes(process / "fd"), (job_id, rank))
                 self._visible = True
             except (FileNotFoundError, ProcessLookupError):
-                continue  # it has ended
+                continue  # the rank has just ended
             except OSError as error:
                 self._hidden.append(
                     f"{job_id} rank {rank}: cannot list its sockets: {error.strerror}. Run the agent as root"
@@ -93,25 +94,25 @@ class TcpSource:
 
     def _connections(self) -> list[Connection]:
         answer = self._dump(self._owners)
-        self._outdated = not answer.others <= self._others  # a new socket: it may be a rank's
+        self._outdated = not answer.others <= self._others  # a new socket: a rank may own it
         self._others = answer.others
         return answer.connections
 
 
 def socket_inodes(descriptors: Path) -> Iterator[int]:
-    """The inodes of a process's sockets, from its /proc/PID/fd."""
+    """Yield the inodes of a process's sockets, from its /proc/PID/fd."""
     with os.scandir(descriptors) as entries:
         for entry in entries:
             try:
-                target = os.readlink(entry.path)  # noqa: PTH115  # with a Path each, it takes twice as long
+                target = os.readlink(entry.path)  # noqa: PTH115  # twice as fast as Path
             except FileNotFoundError:
-                continue  # closed meanwhile
+                continue  # it was just closed
             if target.startswith("socket:["):
                 yield int(target[len("socket:[") : -1])
 
 
 def by_peer(connections: Iterable[Connection], owners: Mapping[int, _Rank]) -> list[TcpPeer]:
-    """Connections of one rank to one address, taken together."""
+    """Sum up the connections of each rank to each address."""
     groups: dict[tuple[_Rank, str], list[Connection]] = defaultdict(list)
     for connection in connections:
         groups[owners[connection.inode], connection.peer].append(connection)
@@ -133,15 +134,16 @@ def by_peer(connections: Iterable[Connection], owners: Mapping[int, _Rank]) -> l
 
 
 def fullest(peers: list[TcpPeer]) -> tuple[tuple[TcpPeer, ...], tuple[str, ...]]:
-    """The peers with the longest send queues, where there are too many, and a line that says so."""
+    """Return at most MAX_PEERS peers, those with the longest send queues, and a line if any are left out."""
     if len(peers) <= MAX_PEERS:
         return tuple(peers), ()
-    kept = sorted(peers, key=attrgetter("send_queue_bytes"), reverse=True)[:MAX_PEERS]
-    return tuple(kept), (f"{len(peers) - MAX_PEERS} of {len(peers)} peers, those with the shortest send queues",)
+    fullest_peers = sorted(peers, key=attrgetter("send_queue_bytes"), reverse=True)[:MAX_PEERS]
+    left_out = f"{len(peers) - MAX_PEERS} of {len(peers)} peers, those with the shortest send queues"
+    return tuple(fullest_peers), (left_out,)
 
 
 def retransmitted_segments(snmp: Path) -> int | None:
-    """The host's count since boot, from /proc/net/snmp: per protocol a line of names, then one of values."""
+    """Return the host's count since boot. /proc/net/snmp has a line of names and a line of values per protocol."""
     try:
         names, values = (line.split() for line in snmp.read_text().splitlines() if line.startswith("Tcp:"))
         return int(values[names.index("RetransSegs")])

@@ -1,7 +1,7 @@
-"""Which XID errors did the driver raise for each GPU since the agent started?
+"""Count the XID errors that the driver raised for each GPU since the agent started.
 
-From an NVML event set, which delivers each error once and is asked without waiting. XID numbers: NVIDIA's "XID errors"
-catalog. A card that has no events is not watched.
+They come from an NVML event set, which delivers each error once and is read without waiting. XID numbers: NVIDIA's
+"XID errors" catalog. Cards without events are not watched.
 """
 
 from __future__ import annotations
@@ -16,50 +16,50 @@ import pynvml
 
 from zmon.agent.sources.nvml import GONE, LOST, UNSUPPORTED
 
-MOST_EVENTS = 1_000  # a look; a storm goes on at the next
+MOST_EVENTS = 1_000  # per `collect`; the rest of a storm follows at the next one
 
 
 class XidCounts:
-    """Counts by UUID, kept when the driver is loaded anew."""
+    """The XID errors by UUID; the counts outlive a reload of the driver."""
 
     def __init__(self) -> None:
         self._counts: defaultdict[str, Counter[int]] = defaultdict(Counter)
         self.forget()
 
     def forget(self) -> None:
-        """The driver is gone, and with it the event set and all handles."""
+        """Drop the event set and all handles: the driver was unloaded and they are invalid."""
         self._events: Any = None
         self._offered = True
         self._cards: dict[int, tuple[str, Any]] = {}  # UUID and handle, by the handle's address
         self._unregistered: list[int] = []
 
     def watch(self, uuid: str, handle: Any) -> None:
-        """Count the errors of this card, from the next look on."""
+        """Count the errors of this card from the next `collect` on."""
         address = _address(handle)
         self._cards[address] = (uuid, handle)
         self._unregistered.append(address)
 
-    def of(self, uuid: str) -> dict[int, int]:
-        """How often by number."""
+    def counts(self, uuid: str) -> dict[int, int]:
+        """Return the number of errors of this card by XID."""
         return dict(self._counts.get(uuid, {}))
 
     def collect(self) -> Iterator[str]:
-        """Count what was raised since the last look; a line for what could not be."""
+        """Count the errors since the last call; yield a line for each failure to do so."""
         if not self._offered or not self._cards:
             return
         try:
             yield from self._register()
             for _ in range(MOST_EVENTS):
                 yield from self._count(pynvml.nvmlEventSetWait_v2(self._events, 0))
-        except pynvml.NVMLError_Timeout:  # there are no more
+        except pynvml.NVMLError_Timeout:  # no more events
             pass
         except UNSUPPORTED:
             self._offered = False
         except GONE:
             raise
         except pynvml.NVMLError as error:
-            self._begin_anew()
-            yield f"XID errors: cannot be asked for: {error}"
+            self._reset()
+            yield f"XID errors: cannot read the event set: {error}"
 
     def _register(self) -> Iterator[str]:
         if self._events is None:
@@ -73,17 +73,17 @@ class XidCounts:
             except GONE:
                 raise
             except pynvml.NVMLError as error:
-                yield f"XID errors of {uuid}: cannot be watched: {error}"
+                yield f"XID errors of {uuid}: cannot register for events: {error}"
 
     def _count(self, event: Any) -> Iterator[str]:
         card = self._cards.get(_address(event.device))
         if card is None:
-            yield f"XID {event.eventData}: of no GPU that is known"
+            yield f"XID {event.eventData}: it belongs to no known GPU"
         else:
             self._counts[card[0]][event.eventData] += 1
 
-    def _begin_anew(self) -> None:
-        """A lost card can spoil the set for all: it will not be in the next one."""
+    def _reset(self) -> None:
+        """Make a new event set at the next call, without lost cards: one lost card can spoil the set for all."""
         if self._events is not None:
             with suppress(pynvml.NVMLError):
                 pynvml.nvmlEventSetFree(self._events)

@@ -70,7 +70,7 @@ def _run(
     try:
         with StartedCommand(command, given, log) as job:
             failed = _trained(job, boxes, steps, seconds, start_seconds)
-        boxes.look()
+        boxes.scan()
         devices = {box.identity.device for box, _ in boxes.ranks()}
         steps.append(boxes.files())
     finally:
@@ -94,7 +94,7 @@ def _trained(job: StartedCommand, boxes: Boxes, steps: StepLog, seconds: float, 
     begun, started = time.monotonic(), None
     while True:
         code = job.exit_code()
-        boxes.look()
+        boxes.scan()
         steps.append(boxes.files())
         states = [state for _, state in boxes.ranks()]
         if started is None and states and all(state.steps for state in states):
