@@ -30,8 +30,8 @@ def resolve(journal, job_id, time):
 def come_and_go(journal, number, **changes):
     """Open and resolve this number of findings, one every ten seconds."""
     for time in range(number):
-        found = finding(id=f"f{time}", job_id=f"job-{time}", evidence=BULK, detected=NOW + 10 * time, **changes)
-        journal.open_or_update(found, NOW + 10 * time)
+        new = finding(id=f"f{time}", job_id=f"job-{time}", evidence=BULK, detected=NOW + 10 * time, **changes)
+        journal.open_or_update(new, NOW + 10 * time)
         resolve(journal, f"job-{time}", NOW + 10 * time + 5)
 
 

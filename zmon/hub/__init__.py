@@ -107,10 +107,10 @@ class Hub:
 
         The pass does not wait for agents that are already silent: they must not delay the findings about others.
         """
-        room = asyncio.Semaphore(self._config.max_requests)  # answers that wait for us to read them must not time out
+        limit = asyncio.Semaphore(self._config.max_requests)  # answers that wait for us to read them must not time out
         for link in self.links:
             if link not in self._requests:
-                self._requests[link] = asyncio.create_task(self._ask_agent(session, link, room))
+                self._requests[link] = asyncio.create_task(self._ask_agent(session, link, limit))
         if awaited := [task for link, task in self._requests.items() if link.reachable or not link.failures]:
             await asyncio.wait(awaited)
         done = {link: task for link, task in self._requests.items() if task.done()}
@@ -118,10 +118,10 @@ class Hub:
             del self._requests[link]
             task.result()
 
-    async def _ask_agent(self, session: aiohttp.ClientSession, link: AgentLink, room: asyncio.Semaphore) -> None:
+    async def _ask_agent(self, session: aiohttp.ClientSession, link: AgentLink, limit: asyncio.Semaphore) -> None:
         config = self._config
         try:
-            async with room:
+            async with limit:
                 since = link.due_cursor(0.9 * config.interval_seconds)
                 request = SnapshotRequest(
                     since=-1 if since is None else since, about=config.about_records, plans=link.plans_version

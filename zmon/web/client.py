@@ -88,12 +88,12 @@ async def evidence(
     answers: dict[int, RankEvidence | Unknown] = {
         rank.rank: Unknown(f"no answer within {seconds:g} s") for rank, _ in targets
     }
-    room = asyncio.Semaphore(concurrency)
+    limit = asyncio.Semaphore(concurrency)
 
     async def ask_agent(rank: RankState, agent: str) -> None:
         request = EvidenceRequest(rank.job_id, str(rank.rank), rank.run_uid, rank.rank in stacks)
         url = agent + endpoints.EVIDENCE.path_of(request)
-        async with room:
+        async with limit:
             try:
                 status, body = await _answer(session, url, seconds, endpoints.EVIDENCE.query_of(request))
                 answers[rank.rank] = read_evidence(_checked(url, status, body, dict))

@@ -17,10 +17,10 @@ from zmon.hub.journal import RESOLVE_AFTER_SECONDS, Journal
 class Scene:
     """The incidents of a hub without agents, with the time given by the test."""
 
-    def __init__(self, room):
-        config = HubConfig((), room)
-        self.journal = Journal(room / "findings.jsonl")
-        gathering = Gathering(config, [], self.journal, JobStates(room))
+    def __init__(self, data_dir):
+        config = HubConfig((), data_dir)
+        self.journal = Journal(data_dir / "findings.jsonl")
+        gathering = Gathering(config, [], self.journal, JobStates(data_dir))
         self.incidents = Incidents(config, [], self.journal, gathering)
 
     async def update(self, time):

@@ -55,10 +55,10 @@ async def collect(
     agents = {link.report.host: link for link in links if link.report and link.report.host in hosts}
     answers: dict[str, AgentReport] = {}
     clocks: dict[str, HostClock] = {}
-    room = asyncio.Semaphore(config.max_requests)
+    limit = asyncio.Semaphore(config.max_requests)
 
     async def ask(host: str, link: AgentLink) -> None:
-        async with room:
+        async with limit:
             begin = time.time()
             with contextlib.suppress(Unreachable):
                 request = SnapshotRequest(since=0, job_id=finding.job_id, last=steps.STEPS)

@@ -57,7 +57,7 @@ class Incidents:
         self.error: str | None = None  # why capsules cannot be written
         self._open: dict[str, _Incident] = {}
         self._suspected: dict[tuple[str, int, str], Suspected] = {}
-        self._room = asyncio.Semaphore(_CONCURRENCY)
+        self._limit = asyncio.Semaphore(_CONCURRENCY)
         self._pruned: float | None = None
         self._on_disk: set[asyncio.Future[object]] = set()  # writes and deletions in threads
         self.folder.clear()
@@ -146,7 +146,7 @@ class Incidents:
         finding_id = incident.finding.id
         made: Capsule | None = None
         try:
-            async with self._room:
+            async with self._limit:
                 incident.stale, rows = False, None
                 if incident.snapshot is not None:
                     made, rows = await self._collect(session, incident, incident.snapshot)

@@ -94,11 +94,11 @@ class Folder:
 
         Active incidents are never deleted.
         """
-        now, room, deleted = time.time(), MAX_BYTES, []
+        now, space, deleted = time.time(), MAX_BYTES, []
         ages = sorted(((now - _modified(place), place) for place in self._places()), key=lambda pair: pair[0])
         for age, place in ages:
-            room -= _size(place)
-            if place.name not in active and (age > MAX_AGE_SECONDS or room < 0):
+            space -= _size(place)
+            if place.name not in active and (age > MAX_AGE_SECONDS or space < 0):
                 shutil.rmtree(place, ignore_errors=True)
                 deleted.append(place.name)
         return deleted

@@ -58,21 +58,22 @@ def strip(steps: Sequence[PlottedStep], culprits: Sequence[int]) -> tuple[str, f
     if len(by_step) < 2:
         return None
     order = [by_step[number] for number in sorted(by_step)]
-    whole = [max(step.duration for step in ranks) for ranks in order]
-    typical = quantile(whole, 0.5) or 0.0
-    top = min(max(whole), _CLIP_RATIO * typical) * 1.05 or 1.0
+    step_seconds = [max(step.duration for step in ranks) for ranks in order]
+    typical = quantile(step_seconds, 0.5) or 0.0
+    top = min(max(step_seconds), _CLIP_RATIO * typical) * 1.05 or 1.0
     median_self = [quantile([step.self_seconds for step in ranks], 0.5) for ranks in order]
     culprit_self = [
         max((step.self_seconds for step in ranks if step.rank in culprits), default=None) for ranks in order
     ]
     lines = [
-        _line(values, top, name) for values, name in ((whole, "whole"), (median_self, "own"), (culprit_self, "blamed"))
+        _line(values, top, name)
+        for values, name in ((step_seconds, "whole"), (median_self, "own"), (culprit_self, "blamed"))
     ]
     return (
         f'<svg class="strip" width="100%" height="{STRIP_PIXELS}" viewBox="0 0 {len(order) - 1} 1" '
         f'preserveAspectRatio="none" role="img">{"".join(lines)}</svg>',
         top,
-        max(whole),
+        max(step_seconds),
     )
 
 
