@@ -88,7 +88,7 @@ class FakeAgent:
             {"schema": 1, "job_id": "job", "rank": rank, "stack": stack, "flight": flight, "flight_error": None}
         )
 
-    def evidence_asked(self):
+    def evidence_requests(self):
         """Return the requests for evidence, in their order, as `<rank>?stacks=<0 or 1>`."""
         paths = [urlsplit(path) for path in self.requests if "evidence" in path]
         return [f"{url.path.rpartition('/')[2]}?stacks={parse_qs(url.query).get('stacks', ['1'])[0]}" for url in paths]

@@ -112,7 +112,7 @@ def test_other_size_is_predicted_from_recorded_sizes(store):
 
 
 @pytest.mark.parametrize(
-    "seen", [job(), job(now=step_window(), alive=False), job(now=step_window(samples=None)), job(now=step_window())]
+    "job_", [job(), job(now=step_window(), alive=False), job(now=step_window(samples=None)), job(now=step_window())]
 )
 def test_expected_step_is_unknown_without_data(store, job_):
     assert isinstance(step(BaselineRecorder(store), job_), Unknown)

@@ -25,9 +25,9 @@ def test_table_shows_the_rank_that_is_behind_and_the_one_that_differs():
             2: answer(done, entry(9, "gloo:broadcast", input_sizes=[[3]])),
         },
     )
-    assert (table["1"]["pending"], table["1"]["last"]) == ([], {"gloo:0": 8})
-    hanging = {rank: table[rank]["pending"][0] for rank in ("0", "2")}
-    assert [(operation["sequence"], operation["op"], operation["num_bytes"]) for operation in hanging.values()] == [
+    assert (table["1"].pending, table["1"].last) == ((), {"gloo:0": 8})
+    hanging = {rank: table[rank].pending[0] for rank in ("0", "2")}
+    assert [(operation.sequence, operation.op, operation.num_bytes) for operation in hanging.values()] == [
         (9, "all_reduce", 288),
         (9, "broadcast", 12),
     ]
@@ -43,12 +43,12 @@ def test_row_of_a_rank_that_cannot_be_asked_has_the_reason():
             12: Unknown("no answer within 5 s"),
         },
     )
-    assert {rank: row["error"] for rank, row in table.items()} == {
+    assert {rank: row.error for rank, row in table.items()} == {
         "0": "stopped?",
         "1": "its process is gone",
         "2": "its agent is silent",
-        "3": "no agent has seen it",
-        "11": "its agent is older and does not tell",
+        "3": "no agent has reported it",
+        "11": "its agent is older and has no flight records",
         "12": "no answer within 5 s",
     }
     assert list(table) == ["0", "1", "2", "3", "11", "12"]
@@ -57,5 +57,5 @@ def test_row_of_a_rank_that_cannot_be_asked_has_the_reason():
 def test_row_with_partial_data_has_the_error():
     partial = msgspec.structs.replace(answer(entry(1)), flight_error="the rank answers dump_nccl_trace_json with 500")
     row = flight_table(snapshot(*map(rank_state, range(4))), {0: partial})["0"]
-    assert row["num_pending"] == 1
-    assert "dump_nccl_trace_json" in row["error"]
+    assert row.num_pending == 1
+    assert "dump_nccl_trace_json" in row.error

@@ -85,7 +85,7 @@ def test_ranks_that_cannot_be_asked_are_in_the_table_with_the_reason(play):
         table = await evidence_of(door)
         assert table["0"]["num_pending"] == 1
         assert table["2"] == {"error": "its process is gone"}
-        assert table["3"] == {"error": "no agent has seen it"}
+        assert table["3"] == {"error": "no agent has reported it"}
 
     play(scenario, agent)
 

@@ -1,9 +1,12 @@
 """Tests of the culprits in the journal: they do not flicker, and victims do not become culprits."""
 
+import msgspec
 import pytest
 
-from tests.build import NOW, finding
+from tests.build import NOW, finding, rank_state
+from zmon.detectors.parts.verdict import rank_row
 from zmon.hub.journal import HOLD_SECONDS, Journal
+from zmon.schema.evidence import Evidence, FlightRow
 
 
 @pytest.fixture
@@ -61,19 +64,20 @@ def test_first_culprits_and_a_higher_severity_are_published_at_once(journal):
 
 
 def row(rank, pid, op="all_reduce"):
-    return {"rank": rank, "host": "node-a", "pid": pid, "op": op}
+    row = rank_row(rank_state(rank, pid=pid))
+    return msgspec.structs.replace(row, op=op)
 
 
 def hang(**changes):
     """Return the finding that rank 2 computes for ever and the others wait for it."""
-    rows = [row(0, 10), row(1, 11), row(2, 12, None), row(3, 13, None)]
-    flights = {"3": {"pending": [], "num_pending": 1}, "1": {"error": "its agent is silent"}}
-    return about(2, evidence={"ranks": rows, "in_flight": flights}, **changes)
+    rows = (row(0, 10), row(1, 11), row(2, 12, None), row(3, 13, None))
+    flights = {"3": FlightRow(pending=(), num_pending=1), "1": FlightRow(error="its agent is silent")}
+    return about(2, evidence=Evidence(ranks=rows, in_flight=flights), **changes)
 
 
 def gone(*ranks, pids=(10, 11, 12, 13)):
-    rows = [row(rank, pid) for rank, pid in enumerate(pids)]
-    return about(*ranks, cause="rank_exited", evidence={"ranks": rows}, summary="rank 0 exited: signal SIGABRT")
+    rows = tuple(row(rank, pid) for rank, pid in enumerate(pids))
+    return about(*ranks, cause="rank_exited", evidence=Evidence(ranks=rows), summary="rank 0 exited: signal SIGABRT")
 
 
 def exits(journal, current):
@@ -88,14 +92,14 @@ def test_victims_that_a_watchdog_aborts_do_not_replace_the_culprit(journal, path
     journal.open_or_update(hang(severity="warning", summary="rank 2 hangs"), NOW)
     current = exits(journal, gone(*victims))
     assert (current.cause, current.ranks, current.severity) == ("compute_hang", (2,), "critical")
-    assert current.summary == "rank 2 hangs; of those that waited for it: rank 0 exited: signal SIGABRT"
+    assert current.summary == "rank 2 hangs; victims: rank 0 exited: signal SIGABRT"
     assert (lines(path), Journal(path).active()[0].summary) == (2, current.summary)
 
 
 @pytest.mark.parametrize(
     ("who", "pids"),
     [((2,), (10, 11, 12, 13)), ((0, 2), (10, 11, 12, 13)), ((0,), (90, 11, 12, 13))],
-    ids=["the culprit itself", "with the culprit", "another start of it"],
+    ids=["the culprit itself", "with the culprit", "another launch of it"],
 )
 def test_rank_that_exits_by_itself_is_the_culprit(journal, who, pids):
     journal.open_or_update(hang(), NOW)
@@ -104,5 +108,5 @@ def test_rank_that_exits_by_itself_is_the_culprit(journal, who, pids):
 
 
 def test_rank_that_waited_for_nobody_is_the_culprit_when_it_exits(journal):
-    journal.open_or_update(about(2, evidence={"ranks": [row(0, 10, None), row(2, 12, None)]}), NOW)
+    journal.open_or_update(about(2, evidence=Evidence(ranks=(row(0, 10, None), row(2, 12, None)))), NOW)
     assert exits(journal, gone(0)).cause == "rank_exited"

@@ -3,13 +3,15 @@
 import os
 from dataclasses import replace
 
+import msgspec
 import pytest
 
-from tests.build import NOW, finding
+from tests.build import NOW, evidence, finding, rank_state
+from zmon.detectors.parts.verdict import rank_row
 from zmon.hub import journal as module
 from zmon.hub.journal import RESOLVE_AFTER_SECONDS, Journal
 
-BULK = {"ranks": [{"rank": 0}], "in_flight": {"0": {}}, "stacks": {"0": {}}, "pids": [7]}
+BULK = evidence(ranks=[msgspec.to_builtins(rank_row(rank_state()))], in_flight={"0": {}}, stacks={"0": {}}, pids=[7])
 
 
 @pytest.fixture
@@ -36,7 +38,7 @@ def come_and_go(journal, number, **changes):
 
 
 def test_only_the_last_resolved_findings_are_remembered(journal, path, monkeypatch):
-    monkeypatch.setattr(module, "KEPT_FINDINGS", 3)
+    monkeypatch.setattr(module, "MAX_RESOLVED", 3)
     journal.open_or_update(finding(id="old", job_id="goes-on", detected=NOW - 1000), NOW - 1000)
     come_and_go(journal, 9)
     assert [f.id for f in journal.all()] == ["f8", "f7", "f6", "old"]
@@ -46,7 +48,7 @@ def test_only_the_last_resolved_findings_are_remembered(journal, path, monkeypat
 
 def test_finding_that_resolves_after_newer_ones_is_remembered(journal, monkeypatch):
     """A client that follows the finding must learn that it has resolved."""
-    monkeypatch.setattr(module, "KEPT_FINDINGS", 3)
+    monkeypatch.setattr(module, "MAX_RESOLVED", 3)
     journal.open_or_update(finding(id="old", job_id="goes-on", detected=NOW - 1000), NOW - 1000)
     come_and_go(journal, 9)
     resolve(journal, "goes-on", NOW + 1000)
@@ -54,9 +56,9 @@ def test_finding_that_resolves_after_newer_ones_is_remembered(journal, monkeypat
 
 
 def test_old_resolved_findings_lose_their_bulky_evidence(journal, path, monkeypatch):
-    monkeypatch.setattr(module, "WHOLE_FINDINGS", 2)
+    monkeypatch.setattr(module, "MAX_RESOLVED_IN_FULL", 2)
     come_and_go(journal, 4)
-    light = {"pids": [7], "dropped": ["ranks", "in_flight", "stacks"]}
+    light = evidence(pids=[7], dropped=["ranks", "in_flight", "stacks"])
     assert [f.evidence for f in journal.all()] == [BULK, BULK, light, light]
     assert Journal(path).all() == journal.all()
 
@@ -70,13 +72,13 @@ def test_bulky_evidence_is_dropped_once_the_final_capsule_has_it(journal):
     journal.record_capsule(replace(before, capsule="/incidents/f1"))  # written before it resolved
     assert journal.find("f1").evidence == BULK
     written = journal.find("f1")
-    journal.attach("f1", {"stderr_tail": {}})
+    journal.attach("f1", evidence(stderr_tail={}))
     journal.record_capsule(written)  # evidence that arrived since is not in it
-    assert "stacks" in journal.find("f1").evidence
+    assert "stacks" in journal.find("f1").evidence.names
     journal.record_capsule(journal.find("f1"))
-    assert set(journal.find("f1").evidence) == {"pids", "stderr_tail", "dropped"}
-    journal.attach("f1", {"stacks": {"late": 1}})
-    assert "stacks" not in journal.find("f1").evidence
+    assert set(journal.find("f1").evidence.names) == {"pids", "stderr_tail", "dropped"}
+    journal.attach("f1", evidence(stacks={"0": {"stack": "late"}}))
+    assert "stacks" not in journal.find("f1").evidence.names
 
 
 def test_large_file_is_rewritten(journal, path, monkeypatch):
@@ -85,7 +87,7 @@ def test_large_file_is_rewritten(journal, path, monkeypatch):
     journal.open_or_update(finding(), NOW)
     largest = 0
     for number in range(300):
-        journal.attach("f1", {"stacks": f"{number:1000}"})
+        journal.attach("f1", evidence(exit_status=f"{number:1000}"))
         largest = max(largest, path.stat().st_size)
     assert largest < 25_000
     assert Journal(path).all() == journal.all()
@@ -96,16 +98,16 @@ def test_file_that_cannot_be_rewritten_is_unchanged(path, monkeypatch):
     journal = Journal(path)
     journal.open_or_update(finding(), NOW)
     path.with_suffix(".partial").mkdir()
-    journal.attach("f1", {"stacks": "x" * 2_000})
+    journal.attach("f1", evidence(exit_status="x" * 2_000))
     assert journal.error is not None
-    journal.attach("f1", {"stacks": "y"})
+    journal.attach("f1", evidence(exit_status="y"))
     assert journal.error is None
     path.with_suffix(".partial").rmdir()
     assert Journal(path).all() == journal.all()
 
 
 def test_recurring_fault_never_reuses_an_id(journal, monkeypatch):
-    monkeypatch.setattr(module, "KEPT_FINDINGS", 2)
+    monkeypatch.setattr(module, "MAX_RESOLVED", 2)
     for again in range(4):
         assert journal.open_or_update(finding(id="a", onset=NOW + 10 * again), NOW + 10 * again, separate=True)
         resolve(journal, "job", NOW + 10 * again + 5)

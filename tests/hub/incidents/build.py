@@ -44,4 +44,4 @@ def made(finding_: Finding | None = None, job: Snapshot | None = None, **changes
     job = stalled() if job is None else job
     steps_ = runs(job)
     built = capsule(finding_, job, steps_, (), {"hub": "0.1.0"}, NOW + 3, 0.5)
-    return replace(built, timeline=moments.in_order(moments.begun(finding_)), **changes), steps.encode(steps_)[0]
+    return replace(built, timeline=moments.in_order(moments.opening(finding_)), **changes), steps.encode(steps_)[0]

@@ -45,7 +45,7 @@ def test_stall_gets_a_capsule_with_everything(play, tmp_path):
         assert len((place / "steps.jsonl").read_bytes().splitlines()) == 800
         texts = texts_of(capsule)
         assert texts[0].startswith("first sign")
-        assert {"found: rank_frozen, critical", "suspected: stopped"} <= set(texts)
+        assert {"finding opened: rank_frozen, critical", "suspected: stopped"} <= set(texts)
         assert texts[-1] == "evidence gathered: stacks, flight records, last lines, steps"
 
         async def published():
@@ -94,7 +94,7 @@ def test_new_diagnosis_is_collected_into_the_same_capsule(play):
 
         capsule = await until(refined)
         assert capsule["finding"]["id"] == first["finding"]["id"]
-        assert "refined: unknown → rank_frozen" in texts_of(capsule)
+        assert "diagnosis changed: unknown → rank_frozen" in texts_of(capsule)
         assert sum(what.startswith("evidence gathered") for what in texts_of(capsule)) == 2
         assert [row["rank"] for row in capsule["ranks"] if row["culprit"]] == [2]
 

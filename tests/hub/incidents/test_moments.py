@@ -11,10 +11,10 @@ from zmon.schema.host import KernelEvent
 
 
 def test_incident_begins_with_the_first_sign_and_the_finding():
-    timeline = [*moments.begun(finding())]
+    timeline = [*moments.opening(finding())]
     assert [(m.time, m.what, m.who) for m in timeline] == [
-        (NOW - 2, "first sign of it, at step 100", "rank 2 on node-a"),
-        (NOW, "found: rank_frozen, critical", "rank 2 on node-a"),
+        (NOW - 2, "first sign at step 100", "rank 2 on node-a"),
+        (NOW, "finding opened: rank_frozen, critical", "rank 2 on node-a"),
     ]
 
 
@@ -22,16 +22,16 @@ def test_incident_begins_with_the_first_sign_and_the_finding():
     ("change", "expected"),
     [
         ({"summary": "another"}, []),
-        ({"cause": "compute_hang"}, ["refined: rank_frozen → compute_hang"]),
-        ({"ranks": (3,)}, ["refined: rank_frozen → rank_frozen"]),
+        ({"cause": "compute_hang"}, ["diagnosis changed: rank_frozen → compute_hang"]),
+        ({"ranks": (3,)}, ["diagnosis changed: rank_frozen → rank_frozen"]),
     ],
 )
 def test_new_diagnosis_is_a_moment_and_new_wording_is_not(change, expected):
-    assert [m.what for m in moments.refined(finding(), finding(**change), NOW)] == expected
+    assert [m.what for m in moments.diagnosis_changes(finding(), finding(**change), NOW)] == expected
 
 
 def test_severity_that_rises_to_critical_says_that_it_pages():
-    (moment,) = moments.worse(finding(severity="warning"), finding(), NOW + 30)
+    (moment,) = moments.severity_changes(finding(severity="warning"), finding(), NOW + 30)
     assert moment.what == "severity: warning → critical; it pages from now on"
 
 
@@ -49,7 +49,7 @@ def test_suspicions_are_one_line_for_each_reason_of_a_culprit_first():
 @pytest.mark.parametrize(
     ("ahead", "time", "expected"),
     [
-        (None, NOW, "by node-b's own clock"),
+        (None, NOW, "time of node-b's clock, not corrected"),
         (0.02, NOW - 0.02, None),
         (30.0, NOW - 30.0, "node-b's clock is 30.0 s ahead: corrected"),
         (-4.0, NOW + 4.0, "node-b's clock is 4.0 s behind: corrected"),
@@ -74,16 +74,19 @@ def test_last_words_have_corrected_times():
 
 
 def test_missing_evidence_is_not_listed():
-    gone = {"stacks": {"2": {"stack": None}}, "stderr_tail": {"2": {"text": "x"}}}
-    assert moments.gathered(NOW, finding(evidence=gone)).what == "evidence gathered: last lines, steps"
+    gone = {
+        "stacks": {"2": {"stack": None}},
+        "stderr_tail": {"2": {"text": "x", "error": None, "path": None, "shared": False}},
+    }
+    assert moments.evidence_gathered(NOW, finding(evidence=gone)).what == "evidence gathered: last lines, steps"
 
 
 def test_resolution_counts_from_the_first_sign():
-    assert moments.resolved(replace(finding(), resolved=NOW + 8)).what == "resolved, 10.0 s after the first sign"
+    assert moments.resolution(replace(finding(), resolved=NOW + 8)).what == "resolved, 10.0 s after the first sign"
 
 
 def test_timeline_is_sorted_without_duplicates():
-    timeline = [*moments.begun(finding())]
+    timeline = [*moments.opening(finding())]
     assert moments.in_order([*reversed(timeline), *timeline]) == tuple(timeline)
 
 
@@ -98,10 +101,12 @@ def test_same_event_from_two_clock_readings_is_one_moment():
 
 
 def test_full_timeline_ends_with_one_note():
-    timeline = [*moments.begun(finding())]
+    timeline = [*moments.opening(finding())]
     for number in range(1000):
-        timeline = moments.extended(timeline, moments.refined(finding(), finding(ranks=(number + 3,)), NOW + number))
+        timeline = moments.extended(
+            timeline, moments.diagnosis_changes(finding(), finding(ranks=(number + 3,)), NOW + number)
+        )
     assert len(timeline) == moments.MAX_MOMENTS + 1
-    assert [m.what for m in timeline[:2]] == ["first sign of it, at step 100", "found: rank_frozen, critical"]
-    assert timeline[-1].what.startswith("it goes on so")
-    assert sum(m.what.startswith("it goes on so") for m in timeline) == 1
+    assert [m.what for m in timeline[:2]] == ["first sign at step 100", "finding opened: rank_frozen, critical"]
+    assert timeline[-1].what.startswith("many changes")
+    assert sum(m.what.startswith("many changes") for m in timeline) == 1

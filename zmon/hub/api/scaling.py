@@ -134,5 +134,5 @@ def _samples(name: str, text: str | None) -> int | None:
     except ValueError:
         number = 0
     if not 1 <= number <= _MAX_SAMPLES:
-        raise UsageError(f"{name}={text} is not a number of samples", "it must be 1 to 2^31", f"{name}=4096")
+        raise UsageError(f"{name}={text} is not a number of samples", "it must be from 1 to 2^31", f"{name}=4096")
     return number

@@ -91,7 +91,7 @@ class Incidents:
             latest = self._journal.find(finding_id)
             if finding_id not in active and not incident.ended and latest is not None:
                 incident.finding, incident.ended, incident.stale, incident.due = latest, True, True, now
-                incident.moments.append(moments.resolved(latest))
+                incident.moments.append(moments.resolution(latest))
         for incident in self._open.values():
             if incident.stale and incident.task is None and now >= incident.due:
                 incident.due = now + COLLECT_INTERVAL_SECONDS
@@ -107,7 +107,10 @@ class Incidents:
                 return  # no agent reports its job yet
             incident = self._open[finding.id] = self._begun(finding, snapshot)
         before, incident.finding = incident.finding, finding
-        changes, worse = [*moments.refined(before, finding, now)], [*moments.worse(before, finding, now)]
+        changes, worse = (
+            [*moments.diagnosis_changes(before, finding, now)],
+            [*moments.severity_changes(before, finding, now)],
+        )
         if changes or worse:
             incident.moments = [*moments.extended(incident.moments, changes), *worse]
             incident.stale = True
@@ -120,14 +123,14 @@ class Incidents:
         if finding.capsule:  # it opened before the hub restarted
             return self._resumed(finding)
         suspected = [suspect for (job_id, _, _), suspect in self._suspected.items() if job_id == finding.job_id]
-        return _Incident(finding, [*moments.begun(finding), *moments.suspicions(suspected, finding)], snapshot)
+        return _Incident(finding, [*moments.opening(finding), *moments.suspicions(suspected, finding)], snapshot)
 
     def _resumed(self, finding: Finding) -> _Incident:
         stored = self.folder.read(finding.id)
-        timeline = [*stored.timeline] if stored else [*moments.begun(finding)]
+        timeline = [*stored.timeline] if stored else [*moments.opening(finding)]
         ended = finding.resolved is not None
         if ended:
-            timeline.append(moments.resolved(finding))
+            timeline.append(moments.resolution(finding))
         return _Incident(stored.finding if stored else finding, timeline, stale=ended, ended=ended)
 
     def _update_suspects(self, now: float) -> None:
@@ -167,10 +170,12 @@ class Incidents:
         begin = time.time()
         collected, _ = await asyncio.gather(
             collect(session, self._config, self._links, snapshot, incident.finding),
-            self._gathering.done(incident.finding.id),
+            self._gathering.wait(incident.finding.id),
         )
         finding, now = self._journal.find(incident.finding.id) or incident.finding, time.time()
-        incident.moments = moments.extended(incident.moments, [*collected.moments, moments.gathered(now, finding)])
+        incident.moments = moments.extended(
+            incident.moments, [*collected.moments, moments.evidence_gathered(now, finding)]
+        )
 
         def make() -> tuple[Capsule, bytes]:
             rows, ranks = steps.encode(collected.runs)
