@@ -46,7 +46,7 @@ async def cut(request):
 
 @pytest.mark.parametrize(
     ("handler", "line"),
-    [(late, "did not answer within 0.3 s"), (broken, "answered 500: it broke"), (page, "cannot decode"),
+    [(late, "did not answer within 0.3 s"), (broken, "answered 500: it broke"), (page, "cannot understand"),
      (cut, "cannot reach")],
     ids=["late", "broken", "page", "cut"],
 )  # fmt: skip

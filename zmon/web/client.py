@@ -69,7 +69,7 @@ def _decoded(url: str, body: bytes, answer: type[T]) -> T:
         return msgspec.json.decode(body, type=answer)
     except msgspec.DecodeError as error:
         raise Unreachable(
-            f"cannot decode the answer of {url}", str(error), "check that it is a zmon daemon of this version"
+            f"cannot understand the answer of {url}", str(error), "check which program and version listens there"
         ) from error
 
 
