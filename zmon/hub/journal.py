@@ -6,8 +6,8 @@ stay as published, which keeps one fault one alert; the severity can only rise. 
 after they have been reported for some seconds. A job has one active finding of each detector at a time, or one for each
 fault if the detector reports separate faults.
 
-The hub runs for months. Therefore old resolved findings are dropped, their large evidence first, and the file is
-rewritten when it has grown.
+Old resolved findings are dropped, their large evidence first, and the file is rewritten when it has grown: the hub runs
+for months.
 """
 
 from __future__ import annotations

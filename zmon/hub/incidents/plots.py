@@ -67,7 +67,7 @@ def strip(steps: Sequence[PlottedStep], culprits: Sequence[int]) -> tuple[str, f
     ]
     lines = [
         _line(values, top, name)
-        for values, name in ((step_seconds, "whole"), (median_self, "own"), (culprit_self, "blamed"))
+        for values, name in ((step_seconds, "whole"), (median_self, "self"), (culprit_self, "culprit"))
     ]
     return (
         f'<svg class="strip" width="100%" height="{STRIP_PIXELS}" viewBox="0 0 {len(order) - 1} 1" '
