@@ -107,14 +107,12 @@ class Incidents:
                 return  # no agent reports its job yet
             incident = self._open[finding.id] = self._begun(finding, snapshot)
         before, incident.finding = incident.finding, finding
-        changes, worse = (
-            [*moments.diagnosis_changes(before, finding, now)],
-            [*moments.severity_changes(before, finding, now)],
-        )
-        if changes or worse:
-            incident.moments = [*moments.extended(incident.moments, changes), *worse]
+        diagnosis = [*moments.diagnosis_changes(before, finding, now)]
+        severity = [*moments.severity_changes(before, finding, now)]
+        if diagnosis or severity:
+            incident.moments = [*moments.extended(incident.moments, diagnosis), *severity]
             incident.stale = True
-        if worse or before.cause == "unknown" != finding.cause:
+        if severity or before.cause == "unknown" != finding.cause:
             incident.due = now  # at once: neither happens often
         if (before.cause, before.ranks) != (finding.cause, finding.ranks):
             incident.snapshot = snapshot
@@ -181,8 +179,9 @@ class Incidents:
             rows, ranks = steps.encode(collected.runs)
             runs = [run for run in collected.runs if run.state.rank in ranks]
             cut = len(collected.runs) - len(runs)
-            too_large = [f"the steps of {cut} more ranks: a capsule holds {steps.MAX_BYTES >> 20} MiB"] if cut else []
-            left_out = [*collected.left_out, *too_large]
+            left_out = [*collected.left_out]
+            if cut:
+                left_out.append(f"the steps of {cut} more ranks: steps.jsonl holds {steps.MAX_BYTES >> 20} MiB at most")
             seconds = now - begin
             made = incidents.capsule(finding, collected.snapshot, runs, left_out, collected.versions, now, seconds)
             return made, rows
