@@ -29,7 +29,7 @@ def test_each_part_of_a_sample_has_one_source():
 def test_each_part_of_a_sample_reaches_the_hubs_window_then_and_now(part):
     """Rates need both; a part that is dropped on the way would be a metric lost silently."""
     link = AgentLink("http://node-a:9780")
-    link.heard(agent_report(rank_state(0), sample=FULL_HOST))
+    link.record_report(agent_report(rank_state(0), sample=FULL_HOST))
     window = link.window()
     assert getattr(window.now, part) is getattr(FULL_HOST, part) is not None
     assert getattr(window.before, part) == getattr(FULL_HOST, part)
@@ -53,7 +53,7 @@ def test_new_source_needs_a_field_a_read_method_and_a_line_to_register(monkeypat
 
     ask(scenario, [source])
     link = AgentLink("http://node-a:9780")
-    link.heard(agent_report(rank_state(0), sample=WithFans(fans=(Fan("front", 0.5),))))
+    link.record_report(agent_report(rank_state(0), sample=WithFans(fans=(Fan("front", 0.5),))))
     assert link.window().before.fans == link.window().now.fans == (Fan("front", 0.5),)
 
 

@@ -106,24 +106,24 @@ def verdicts() -> Iterator[tuple[Finding, bool]]:
 def fill_journal(hub: Hub) -> None:
     """Findings of every detector; one is refined, one has evidence that came later, one is over."""
     for found, separate in verdicts():
-        hub.journal.conclude(found, NOW, separate)
-    (stall,) = hub.journal.of("stuck", "stall")
-    hub.journal.conclude(replace(stall, cause="unknown", severity="critical", summary="it is worse now"), NOW + 1)
+        hub.journal.open_or_update(found, NOW, separate)
+    (stall,) = hub.journal.active_of("stuck", "stall")
+    hub.journal.open_or_update(replace(stall, cause="unknown", severity="critical", summary="it is worse now"), NOW + 1)
     hub.journal.attach(stall.id, evidence(**EVIDENCE))
     over = finding(
         id="0ver", op="all_to_all", sequence=301, lost_gpu_hours=0.4, detected=NOW - 100, onset=NOW - 102,
         evidence={"pids": [1002], **EVIDENCE},
     )  # fmt: skip
-    hub.journal.conclude(over, NOW - 100)
+    hub.journal.open_or_update(over, NOW - 100)
     for now in (NOW - 50, NOW - 40):
-        hub.journal.settle(JOB, "stall", now)
+        hub.journal.resolve(JOB, "stall", now)
     (filed,) = (f for f in hub.journal.all() if f.id == over.id)
-    hub.journal.file(replace(filed, capsule="incidents/0ver"))  # its bulk lies there from now on
+    hub.journal.record_capsule(replace(filed, capsule="incidents/0ver"))  # its bulk lies there from now on
     late = finding(id="refined", detector="straggler", cause="unknown", ranks=(1,), detected=NOW - 90, severity="info")
-    hub.journal.conclude(late, NOW - 90)
+    hub.journal.open_or_update(late, NOW - 90)
     better = replace(late, cause="compute_straggler", ranks=(2,), hosts=("node-c",), severity="warning")
     for now in (NOW - 80, NOW - 79, NOW - 77, NOW - 75):
-        hub.journal.conclude(better, now)
+        hub.journal.open_or_update(better, now)
 
 
 def fill_incidents(folder: Folder) -> None:
@@ -149,14 +149,14 @@ def hub(data_dir: Path) -> Hub:
     BaselineStore(data_dir / FOLDER).record("dlrm", *told)
     made_ = Hub(HubConfig(AGENTS, data_dir))
     a, b, _ = made_.links
-    a.heard(agent_report(rank_state(0), sample=FULL_HOST, sources=SOURCES))
-    b.heard(agent_report(rank_state(3), host="node-b"))
-    b.failed("cannot reach http://node-b:9780: Connection refused")
+    a.record_report(agent_report(rank_state(0), sample=FULL_HOST, sources=SOURCES))
+    b.record_report(agent_report(rank_state(3), host="node-b"))
+    b.record_failure("cannot reach http://node-b:9780: Connection refused")
     fill_journal(made_)
     fill_incidents(made_.incidents.folder)
     young = replace(snapshot(*map(rank_state, range(2, 4)), time=NOW), missing=(0, 1))
     made_.snapshots = (trained(made_), called("fresh", young), stalled())
-    made_.failed = {("straggler", JOB): "ValueError: it fails"}
+    made_.errors = {("straggler", JOB): "ValueError: it fails"}
     made_.pass_seconds, made_.last_pass_time = 0.01, NOW - 1
     return made_
 
@@ -166,7 +166,7 @@ def trained(hub_: Hub) -> Snapshot:
     now = training()
     whole = replace(now, ranks=now.known, unwatched=(), time=NOW - 3)
     start = replace(whole.known[0], steps=0, step_seconds_total=0.0, open_seconds=0.0)
-    book = hub_.books.of(now)
+    book = hub_.job_states.state_of(now)
     book.add(replace(whole, ranks=(start, *whole.ranks[1:]), time=NOW - 9), [])
     records = {JOB: {r.run_uid: tuple(map(step_record, range(1, 301))) for r in whole.ranks}}
     told = agent_report(*whole.ranks, records=records, plans={"uid-0": plan(totals={"samples_per_second": 5.0})})

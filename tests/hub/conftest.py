@@ -1,4 +1,4 @@
-"""A scenario is played over HTTP."""
+"""The fixture `play`: runs a scenario against a hub over HTTP."""
 
 import asyncio
 
@@ -9,7 +9,7 @@ from tests.hub.fakes import contexts, hub_over
 
 @pytest.fixture
 def play(tmp_path):
-    """Run a scenario with a hub over these agents."""
+    """Run a scenario with a hub that asks these agents."""
 
     def run(scenario, *agents, **config):
         async def main():

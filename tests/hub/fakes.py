@@ -1,4 +1,4 @@
-"""Agents that say what a test wants, and a hub that asks them."""
+"""Fake agents with scripted answers, and a hub that asks them."""
 
 import asyncio
 import time
@@ -24,9 +24,9 @@ class FakeAgent:
         self.records = {}
         self.plans, self.plans_version = {}, ""
         self.down = self.hangs = False
-        self.asked = []
+        self.requests = []
         self.cursor = 0
-        self.behind, self.mute = 2, ()  # the rank that did not enter; ranks whose evidence never comes
+        self.behind, self.mute = 2, ()  # the rank that did not enter the collective; ranks whose evidence never arrives
 
     @asynccontextmanager
     async def serve(self):
@@ -43,7 +43,7 @@ class FakeAgent:
             yield self
 
     def check(self, request):
-        self.asked.append(request.path_qs)
+        self.requests.append(request.path_qs)
         if self.down:
             request.transport.abort()
             raise web.HTTPServiceUnavailable
@@ -78,19 +78,20 @@ class FakeAgent:
         rank = int(request.match_info["rank"])
         if rank in self.mute:
             await asyncio.sleep(60)
-        told = f"stack of rank {rank}" if request.query.get("stacks", "1") == "1" else None
-        one = {"group": "gloo:0", "sequence": 301, "op": "all_reduce", "name": "gloo:all_reduce", "num_bytes": 288,
-               "sizes": [[72]], "dtypes": ["Float"], "age_seconds": 1.5, "state": "scheduled"}  # fmt: skip
-        pending = [] if rank == self.behind else [one]
+        stack = f"stack of rank {rank}" if request.query.get("stacks", "1") == "1" else None
+        operation = {"group": "gloo:0", "sequence": 301, "op": "all_reduce", "name": "gloo:all_reduce",
+                     "num_bytes": 288, "sizes": [[72]], "dtypes": ["Float"], "age_seconds": 1.5,
+                     "state": "scheduled"}  # fmt: skip
+        pending = [] if rank == self.behind else [operation]
         flight = {"pending": pending, "num_pending": len(pending), "last": {"gloo:0": 300}}
         return web.json_response(
-            {"schema": 1, "job_id": "job", "rank": rank, "stack": told, "flight": flight, "flight_error": None}
+            {"schema": 1, "job_id": "job", "rank": rank, "stack": stack, "flight": flight, "flight_error": None}
         )
 
-    def evidence_asked(self):
-        """The ranks that were asked for evidence, in that order."""
-        asked = [urlsplit(path) for path in self.asked if "evidence" in path]
-        return [f"{url.path.rpartition('/')[2]}?stacks={parse_qs(url.query).get('stacks', ['1'])[0]}" for url in asked]
+    def evidence_requests(self):
+        """Return the requests for evidence, in their order, as `<rank>?stacks=<0 or 1>`."""
+        paths = [urlsplit(path) for path in self.requests if "evidence" in path]
+        return [f"{url.path.rpartition('/')[2]}?stacks={parse_qs(url.query).get('stacks', ['1'])[0]}" for url in paths]
 
 
 def stopped(rank, **changes):
@@ -98,7 +99,7 @@ def stopped(rank, **changes):
 
 
 def frozen():
-    """Rank 2 is stopped, the others wait for it."""
+    """Return ranks of which rank 2 is stopped; the others wait for it."""
     return [stopped(2), *(waiting(rank, 1.0) for rank in (0, 1, 3))]
 
 
@@ -107,7 +108,7 @@ def healthy():
 
 
 class Door:
-    """The hub's HTTP door, and the hub behind it."""
+    """A client of the hub's HTTP API, and the hub itself."""
 
     def __init__(self, client, hub):
         self.client, self.hub = client, hub
@@ -121,7 +122,7 @@ class Door:
         return (await self.get(f"/api/v1/findings{query}"))["findings"]
 
     async def metric(self, start):
-        """Values of the lines of /metrics that begin so."""
+        """Return the values of the lines of /metrics that begin with `start`."""
         async with self.client.get("/metrics") as answer:
             lines = (await answer.text()).splitlines()
         return [float(line.split()[-1]) for line in lines if line.startswith(start)]
@@ -130,7 +131,7 @@ class Door:
         return await self.metric("zmon_hub_last_pass_timestamp_seconds")
 
     async def passes(self, number=3):
-        """Wait for some more passes."""
+        """Wait for this number of further passes."""
         for _ in range(number):
             before = await self.heartbeat()
 
@@ -141,7 +142,7 @@ class Door:
 
 
 async def until(probe, seconds=PATIENCE):
-    """The first true answer of a coroutine function."""
+    """Call a coroutine function until its answer is true or the time is over; return the last answer."""
     deadline = time.monotonic() + seconds
     while not (answer := await probe()) and time.monotonic() < deadline:
         await asyncio.sleep(0.02)
@@ -166,12 +167,12 @@ async def contexts(agents):
 
 
 def halves():
-    """Two hosts of two ranks, which have been training for a minute."""
+    """Return the agents of two hosts with two ranks each, which have been training for a minute."""
     a = [rank_state(rank, activity_seconds=60.0) for rank in (0, 1)]
     b = [rank_state(rank, activity_seconds=60.0, host="node-b") for rank in (2, 3)]
     return FakeAgent(*a), FakeAgent(*b, host="node-b")
 
 
 def silent():
-    """Nothing moves, nobody knows why: all ranks wait in the same collective."""
+    """Return ranks that all wait in the same collective; the cause is unknown."""
     return [waiting(rank, 8.0) for rank in range(4)]

@@ -1,4 +1,4 @@
-"""Where the time of a job went survives the hub, and a damaged file is said and begun anew."""
+"""Tests of the accounts on disk: they survive a hub, and a damaged file is logged and replaced."""
 
 import os
 
@@ -7,17 +7,17 @@ import pytest
 from tests.build import JOB, rank_state, snapshot
 from tests.hub.fakes import FakeAgent, contexts, healthy, hub_over
 from zmon.hub import accounts
-from zmon.hub.accounts import KEPT_SECONDS, Accounts
+from zmon.hub.accounts import MAX_AGE_SECONDS, Accounts
 
 
-def seen(**changes):
+def job(**changes):
     return snapshot(*(rank_state(rank, between_seconds={"init": 3.0}, **changes) for rank in range(4)))
 
 
-def looked_at(kept, at=None):
-    """The account of the job after one look."""
-    account = kept.of(at or seen())
-    account.look(at or seen(), (), 0.02, False)
+def observed(stored, snapshot_=None):
+    """Return the account of the job after one observation."""
+    account = stored.account_of(snapshot_ or job())
+    account.look(snapshot_ or job(), (), 0.02, False)
     return account
 
 
@@ -26,67 +26,67 @@ def folder(tmp_path):
     return tmp_path / "accounts"
 
 
-def test_another_hub_goes_on_with_it(folder):
+def test_next_hub_continues_the_account(folder):
     first = Accounts(folder)
-    looked_at(first)
+    observed(first)
     first.save()
-    again = looked_at(Accounts(folder))
+    again = observed(Accounts(folder))
     assert again.causes == {"init": 3.0}
 
 
-def test_it_is_written_whole_and_nothing_else_lies_there(folder):
-    kept = Accounts(folder)
-    looked_at(kept)
-    kept.save()
-    kept.save()
+def test_saving_leaves_only_the_account_file(folder):
+    stored = Accounts(folder)
+    observed(stored)
+    stored.save()
+    stored.save()
     assert [path.name for path in folder.iterdir()] == [f"{JOB}.json"]
 
 
-def test_what_nobody_reports_any_more_is_let_go_but_stays_on_disk(folder, monkeypatch):
+def test_account_of_an_unreported_job_leaves_memory_but_stays_on_disk(folder, monkeypatch):
     monkeypatch.setattr(accounts, "SAVE_SECONDS", 0.0)
-    kept = Accounts(folder)
-    looked_at(kept)
-    kept.keep([])
-    assert kept.of(seen()).causes == {"init": 3.0}
+    stored = Accounts(folder)
+    observed(stored)
+    stored.maintain([])
+    assert stored.account_of(job()).causes == {"init": 3.0}
 
 
-def test_old_ones_are_deleted(folder, monkeypatch):
+def test_old_accounts_are_deleted(folder, monkeypatch):
     monkeypatch.setattr(accounts, "SAVE_SECONDS", 0.0)
     monkeypatch.setattr(accounts, "PRUNE_SECONDS", 0.0)
-    kept = Accounts(folder)
-    looked_at(kept)
-    kept.save()
+    stored = Accounts(folder)
+    observed(stored)
+    stored.save()
     path = folder / f"{JOB}.json"
-    old = path.stat().st_mtime - KEPT_SECONDS - 1
+    old = path.stat().st_mtime - MAX_AGE_SECONDS - 1
     os.utime(path, (old, old))
-    kept.keep([JOB])
+    stored.maintain([JOB])
     assert path.exists()
-    kept.keep([])
+    stored.maintain([])
     assert not path.exists()
 
 
 @pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"job_id": 1}', b"\xff\xfe"])
-def test_damaged_one_is_begun_anew_and_that_is_said(folder, damage, caplog):
+def test_damaged_account_starts_anew_and_is_logged(folder, damage, caplog):
     folder.mkdir()
     (folder / f"{JOB}.json").write_bytes(damage)
-    assert Accounts(folder).of(seen()).causes == {}
-    assert "where time went is counted from now on" in caplog.text
+    assert Accounts(folder).account_of(job()).causes == {}
+    assert "the time account of the job starts anew" in caplog.text
 
 
-def test_folder_that_cannot_be_written_is_said_once(folder, caplog):
+def test_folder_that_cannot_be_written_is_logged_once(folder, caplog):
     folder.write_text("in the way")
-    kept = Accounts(folder)
-    looked_at(kept)
-    kept.save()
-    kept.save()
-    assert kept.error is not None
-    assert caplog.text.count("where time went is kept in memory only") == 1
+    stored = Accounts(folder)
+    observed(stored)
+    stored.save()
+    stored.save()
+    assert stored.error is not None
+    assert caplog.text.count("the time accounts are kept in memory only") == 1
     folder.unlink()
-    kept.save()
-    assert kept.error is None
+    stored.save()
+    assert stored.error is None
 
 
-def test_hub_that_is_started_again_goes_on(tmp_path):
+def test_restarted_hub_continues_the_account(tmp_path):
     import asyncio
 
     agent = FakeAgent(*(rank_state(rank, between_seconds={"init": 3.0}) for rank in range(4)))
@@ -95,7 +95,7 @@ def test_hub_that_is_started_again_goes_on(tmp_path):
         async with contexts([agent]):
             async with hub_over(tmp_path, agent) as door:
                 await door.passes()
-            agent.ranks = healthy()  # what is in the boxes is less now: nothing falls
+            agent.ranks = healthy()  # the boxes hold less time now: no counter falls
             async with hub_over(tmp_path, agent) as door:
                 await door.passes()
                 (job,) = (await door.get("/api/v1/jobs"))["jobs"]

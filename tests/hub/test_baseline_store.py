@@ -1,4 +1,4 @@
-"""Baselines on disk: read again when they change, never lost to a damaged file, never made up."""
+"""Tests of the baselines on disk: changed files are read again, and damaged files are neither used nor replaced."""
 
 import json
 import logging
@@ -11,13 +11,13 @@ from zmon.errors import ZmonError
 from zmon.hub.baseline_store import BaselineStore
 
 
-def test_recorded_points_are_there_for_the_next_one_who_reads(tmp_path):
-    at = BaselineStore(tmp_path / "baselines").record("ranker", point(2, 1024, 0.11), ALONE)
-    assert json.loads(at.read_text())["schema"] == 1
+def test_recorded_points_can_be_read_by_another_store(tmp_path):
+    path = BaselineStore(tmp_path / "baselines").record("ranker", point(2, 1024, 0.11), ALONE)
+    assert json.loads(path.read_text())["schema"] == 1
     assert [p.ranks for p in BaselineStore(tmp_path / "baselines").curve("ranker").points] == [1, 2]
 
 
-def test_recording_keeps_what_was_recorded_at_other_sizes(tmp_path):
+def test_recording_keeps_the_points_of_other_sizes(tmp_path):
     ours, theirs = BaselineStore(tmp_path), BaselineStore(tmp_path)
     ours.record("ranker", ALONE)
     theirs.record("ranker", point(2, 1024, 0.11))
@@ -25,28 +25,28 @@ def test_recording_keeps_what_was_recorded_at_other_sizes(tmp_path):
     assert [p.ranks for p in theirs.curve("ranker").points] == [1, 2, 4]
 
 
-def test_name_of_which_nothing_was_recorded_has_no_points(tmp_path):
+def test_name_without_a_file_has_no_points(tmp_path):
     assert BaselineStore(tmp_path).curve("ranker").points == ()
     assert BaselineStore(tmp_path).unusable("ranker") is None
 
 
 def test_deleted_file_is_forgotten(tmp_path):
-    known = BaselineStore(tmp_path)
-    known.record("ranker", ALONE).unlink()
-    assert known.curve("ranker").points == ()
+    store = BaselineStore(tmp_path)
+    store.record("ranker", ALONE).unlink()
+    assert store.curve("ranker").points == ()
 
 
 @pytest.mark.parametrize("damage", ["{", "[]", '{"schema": 1, "name": "ranker", "points": [{"ranks": 0}]}'])
-def test_damaged_file_is_said_once_and_never_written_over(tmp_path, damage, caplog):
+def test_damaged_file_is_logged_once_and_never_replaced(tmp_path, damage, caplog):
     (tmp_path / "ranker.json").write_text(damage)
-    known = BaselineStore(tmp_path)
+    store = BaselineStore(tmp_path)
     with caplog.at_level(logging.ERROR):
-        assert known.curve("ranker").points == ()
-        known.curve("ranker")
+        assert store.curve("ranker").points == ()
+        store.curve("ranker")
     assert len(caplog.records) == 1
-    assert known.unusable("ranker")
-    with pytest.raises(ZmonError, match="Move it away"):
-        known.record("ranker", ALONE)
+    assert store.unusable("ranker")
+    with pytest.raises(ZmonError, match="Move the file away"):
+        store.record("ranker", ALONE)
     assert (tmp_path / "ranker.json").read_text() == damage
 
 
@@ -58,37 +58,37 @@ def test_damaged_file_is_said_once_and_never_written_over(tmp_path, damage, capl
         {"sent_bytes": {"send": -5}},
     ],
 )  # fmt: skip
-def test_number_that_none_can_have_is_damage(tmp_path, wrong):
-    known = BaselineStore(tmp_path)
-    path = known.record("ranker", ALONE)
-    told = json.loads(path.read_text())
-    told["points"][0].update(wrong)
-    path.write_text(json.dumps(told))
+def test_impossible_number_makes_a_file_unusable(tmp_path, wrong):
+    store = BaselineStore(tmp_path)
+    path = store.record("ranker", ALONE)
+    content = json.loads(path.read_text())
+    content["points"][0].update(wrong)
+    path.write_text(json.dumps(content))
     os.utime(path, (1, 1))
-    assert known.curve("ranker").points == ()
-    assert known.unusable("ranker")
+    assert store.curve("ranker").points == ()
+    assert store.unusable("ranker")
 
 
-def test_file_of_another_version_is_not_guessed_at(tmp_path):
-    known = BaselineStore(tmp_path)
-    path = known.record("ranker", ALONE)
+def test_file_of_another_version_is_not_used(tmp_path):
+    store = BaselineStore(tmp_path)
+    path = store.record("ranker", ALONE)
     path.write_text(path.read_text().replace('"schema":1', '"schema":2'))
     os.utime(path, (1, 1))
-    assert known.curve("ranker").points == ()
-    assert "another version" in known.unusable("ranker")
+    assert store.curve("ranker").points == ()
+    assert "another version" in store.unusable("ranker")
 
 
-def test_points_are_in_order_whoever_edited_the_file(tmp_path):
-    known = BaselineStore(tmp_path)
-    path = known.record("ranker", ALONE, point(2, 1024, 0.11))
-    told = json.loads(path.read_text())
-    told["points"].reverse()
-    path.write_text(json.dumps(told))
+def test_points_of_an_edited_file_are_sorted(tmp_path):
+    store = BaselineStore(tmp_path)
+    path = store.record("ranker", ALONE, point(2, 1024, 0.11))
+    content = json.loads(path.read_text())
+    content["points"].reverse()
+    path.write_text(json.dumps(content))
     os.utime(path, (1, 1))
-    assert [p.ranks for p in known.curve("ranker").points] == [1, 2]
+    assert [p.ranks for p in store.curve("ranker").points] == [1, 2]
 
 
-def test_folder_that_cannot_be_made_is_said_in_one_line(tmp_path):
+def test_folder_that_cannot_be_created_raises_an_error(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(ZmonError, match="cannot write"):
         BaselineStore(tmp_path / "file" / "baselines").record("ranker", ALONE)

@@ -1,4 +1,4 @@
-"""A hub that sees nobody says so, and takes silence for nothing."""
+"""Tests of a blind hub: it reports that it is blind, and draws no conclusion from silence."""
 
 import asyncio
 
@@ -6,7 +6,7 @@ from tests.build import JOB, rank_state, waiting
 from tests.hub.fakes import FakeAgent, frozen, halves, healthy, hub_over, stopped, until
 
 
-def test_blind_hub_stops_its_heartbeat_and_says_so(play):
+def test_blind_hub_stops_its_heartbeat_and_reports_it(play):
     agent = FakeAgent(*healthy())
 
     async def scenario(door):
@@ -35,32 +35,32 @@ def test_blind_hub_resolves_nothing(play):
     agent = FakeAgent(*frozen())
 
     async def scenario(door):
-        (found,) = await until(door.findings)
+        (finding,) = await until(door.findings)
         agent.down = True
         await asyncio.sleep(2.5)
-        assert [f["id"] for f in await door.findings()] == [found["id"]]
+        assert [f["id"] for f in await door.findings()] == [finding["id"]]
 
     play(scenario, agent)
 
 
-def test_finding_about_a_host_that_is_out_of_sight_does_not_resolve(play):
-    """Its agent died with it, perhaps: that the trouble cannot be seen any more is not that it is over."""
-    here, there = halves()
-    there.ranks = [stopped(2, host="node-b"), waiting(3, 1.0, host="node-b")]
+def test_finding_about_an_unwatched_host_does_not_resolve(play):
+    """The agent may have died with its host. Trouble that cannot be observed any more may still go on."""
+    node_a, node_b = halves()
+    node_b.ranks = [stopped(2, host="node-b"), waiting(3, 1.0, host="node-b")]
 
     async def scenario(door):
-        (found,) = await until(door.findings)
-        there.down = True
+        (finding,) = await until(door.findings)
+        node_b.down = True
         await asyncio.sleep(2.5)
-        assert [f["id"] for f in await door.findings()] == [found["id"]]
-        there.down, there.ranks = False, [rank_state(2, host="node-b"), rank_state(3, host="node-b")]
+        assert [f["id"] for f in await door.findings()] == [finding["id"]]
+        node_b.down, node_b.ranks = False, [rank_state(2, host="node-b"), rank_state(3, host="node-b")]
 
         async def resolved():
             return not await door.findings()
 
         assert await until(resolved)
 
-    play(scenario, here, there)
+    play(scenario, node_a, node_b)
 
 
 def test_hub_that_never_reached_an_agent_is_not_healthy(tmp_path):
@@ -77,52 +77,52 @@ def test_hub_that_never_reached_an_agent_is_not_healthy(tmp_path):
 
 
 def test_host_whose_agent_is_silent_is_a_finding(play):
-    here, there = halves()
+    node_a, node_b = halves()
 
     async def scenario(door):
         await door.passes()
-        there.down = True
-        door.hub.links[1]._heard -= 11  # as if eleven seconds had passed
-        (found,) = await until(door.findings)
-        assert (found["cause"], found["hosts"]) == ("agent_unreachable", ["node-b"])
-        assert "ranks 2, 3" in found["summary"]
+        node_b.down = True
+        door.hub.links[1]._answered -= 11  # as if eleven seconds had passed
+        (finding,) = await until(door.findings)
+        assert (finding["cause"], finding["hosts"]) == ("agent_unreachable", ["node-b"])
+        assert "ranks 2, 3" in finding["summary"]
 
-    play(scenario, here, there)
+    play(scenario, node_a, node_b)
 
 
-def test_agent_that_hangs_holds_up_no_pass(play):
-    here, there = halves()
+def test_agent_that_hangs_delays_no_pass(play):
+    node_a, node_b = halves()
 
     async def scenario(door):
         await door.passes()
-        there.hangs = True
+        node_b.hangs = True
 
         async def unreachable():
             return not door.hub.links[1].reachable
 
         assert await until(unreachable)
-        asked = len(there.asked)
+        before = len(node_b.requests)
         await door.passes(6)
-        assert len([path for path in there.asked[asked:] if "snapshot" in path]) < 4
-        there.hangs = False
+        assert len([path for path in node_b.requests[before:] if "snapshot" in path]) < 4
+        node_b.hangs = False
 
         async def reachable():
             return door.hub.links[1].reachable
 
         assert await until(reachable)
 
-    play(scenario, here, there)
+    play(scenario, node_a, node_b)
 
 
 def test_job_whose_only_agent_is_silent_is_a_finding_while_others_answer(play):
-    """Another job's agent still answers, so the hub is not blind: the silence would look like the end of the job."""
-    here, there = FakeAgent(*healthy()), FakeAgent(rank_state(0, job_id="other", world_size=1), host="node-b")
+    """The agent of another job still answers, so the hub is not blind and must not take silence for the job's end."""
+    node_a, node_b = FakeAgent(*healthy()), FakeAgent(rank_state(0, job_id="other", world_size=1), host="node-b")
 
     async def scenario(door):
         await door.passes()
-        here.down = True
-        door.hub.links[0]._heard -= 11  # as if eleven seconds had passed
+        node_a.down = True
+        door.hub.links[0]._answered -= 11  # as if eleven seconds had passed
         assert await until(door.findings, 2.0)
         assert [(f["job_id"], f["cause"]) for f in await door.findings()] == [(JOB, "agent_unreachable")]
 
-    play(scenario, here, there)
+    play(scenario, node_a, node_b)

@@ -1,4 +1,4 @@
-"""What the hub publishes, wakes for, and resolves."""
+"""Tests of a hub's findings: when it publishes and resolves them, and what wakes it."""
 
 import asyncio
 import time
@@ -32,24 +32,24 @@ def test_finding_is_published_everywhere_with_its_stack(play):
 
     async def scenario(door):
         async def with_stack():
-            found = await door.findings()
-            return found[0] if found and "stacks" in found[0]["evidence"] else None
+            finding = await door.findings()
+            return finding[0] if finding and "stacks" in finding[0]["evidence"] else None
 
-        found = await until(with_stack)
-        assert msgspec.convert(found, Finding).cause == "rank_frozen"
-        assert (found["schema"], found["ranks"], found["hosts"]) == (1, [2], ["node-a"])
-        assert found["evidence"]["stacks"]["2"]["stack"] == "stack of rank 2"
-        assert list(found["evidence"]["stacks"]) == ["2"]
+        finding = await until(with_stack)
+        assert msgspec.convert(finding, Finding).cause == "rank_frozen"
+        assert (finding["schema"], finding["ranks"], finding["hosts"]) == (1, [2], ["node-a"])
+        assert finding["evidence"]["stacks"]["2"]["stack"] == "stack of rank 2"
+        assert list(finding["evidence"]["stacks"]) == ["2"]
         labels = 'cause="rank_frozen",detector="stall",host="node-a",job_id="job",rank="2",severity="critical"'
         assert await door.metric(f"zmon_finding{{{labels}}}") == [1.0]
         (job,) = (await door.get("/api/v1/jobs"))["jobs"]
-        assert (job["state"], job["findings"]) == ("stalled", [found["id"]])
+        assert (job["state"], job["findings"]) == ("stalled", [finding["id"]])
 
     play(scenario, agent)
 
 
-def test_hub_judges_by_the_thresholds_of_its_site(play):
-    """A rank that is stopped for two seconds: this site gives it a minute."""
+def test_hub_uses_the_thresholds_of_its_site(play):
+    """The rank has been stopped for two seconds; this site allows a minute."""
 
     async def scenario(door):
         await door.passes()
@@ -73,13 +73,13 @@ def test_suspicion_wakes_the_hub_at_once(play):
     play(scenario, agent, interval_seconds=30.0)
 
 
-def test_suspicion_that_stands_does_not_spin_the_hub(play):
+def test_lasting_suspicion_does_not_spin_the_hub(play):
     agent = FakeAgent(*healthy())
     agent.suspects, agent.version = [{"job_id": JOB, "rank": 2, "reason": "overdue"}], 1
 
     async def scenario(door):
         await asyncio.sleep(1.0)
-        assert len([path for path in agent.asked if "snapshot" in path]) < 10
+        assert len([path for path in agent.requests if "snapshot" in path]) < 10
 
     play(scenario, agent, alert_interval_seconds=0.25)
 
@@ -88,7 +88,7 @@ def test_finding_resolves_when_the_rank_goes_on_and_keeps_its_id(play):
     agent = FakeAgent(*frozen())
 
     async def scenario(door):
-        (found,) = await until(door.findings)
+        (finding,) = await until(door.findings)
         agent.ranks = healthy()
 
         async def resolved():
@@ -96,8 +96,8 @@ def test_finding_resolves_when_the_rank_goes_on_and_keeps_its_id(play):
 
         assert await until(resolved)
         (after,) = await door.findings("")
-        assert after["id"] == found["id"]
-        assert 2.0 <= after["resolved"] - found["detected"] < 6.0
+        assert after["id"] == finding["id"]
+        assert 2.0 <= after["resolved"] - finding["detected"] < 6.0
         assert await door.metric("zmon_finding{") == []
 
     play(scenario, agent)
@@ -118,7 +118,7 @@ def test_finding_resolves_when_the_boxes_of_its_job_are_pruned(play):
     play(scenario, agent)
 
 
-def test_findings_are_asked_for_by_job_and_by_whether_they_last(play):
+def test_findings_are_filtered_by_job_and_activity(play):
     other = [replace(rank, job_id="other") for rank in frozen()]
     agent = FakeAgent(*frozen(), *other)
 
@@ -151,12 +151,12 @@ def test_death_stays_one_finding_while_the_launcher_ends_the_others(play):
 
 
 @pytest.mark.parametrize("moment", range(5))
-def test_hub_can_be_ended_at_the_moment_it_is_woken(tmp_path, moment):
-    """Before Python 3.12 `asyncio.wait_for` swallows a cancellation then, and the hub hangs at its end."""
+def test_hub_can_be_cancelled_while_it_is_woken(tmp_path, moment):
+    """Before Python 3.12 `asyncio.wait_for` may swallow a cancellation at this moment; the hub then hangs."""
 
     async def main():
         hub = Hub(HubConfig((), tmp_path))
-        task = asyncio.create_task(hub.judge_for_ever(None))
+        task = asyncio.create_task(hub.run_passes(None))
         await asyncio.sleep(0.05)
         hub._wake.set()
         for _ in range(moment):

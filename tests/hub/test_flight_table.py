@@ -1,4 +1,4 @@
-"""The table of what every rank has in flight: who is behind, who differs, who cannot be asked."""
+"""Tests of the flight table: it shows ranks that are behind, that differ, or that cannot be asked."""
 
 import msgspec
 
@@ -11,11 +11,11 @@ from zmon.schema.unknown import Unknown
 
 
 def answer(*entries):
-    found, error = flight.read([dump(*entries)], NOW)
-    return RankEvidence("job", 0, stack="File x", flight=found, flight_error=error)
+    flight_, error = flight.read([dump(*entries)], NOW)
+    return RankEvidence("job", 0, stack="File x", flight=flight_, flight_error=error)
 
 
-def test_rank_that_is_behind_and_the_one_that_differs_can_be_read_off_the_table():
+def test_table_shows_the_rank_that_is_behind_and_the_one_that_differs():
     done = entry(8, retired=True)
     table = flight_table(
         snapshot(*map(rank_state, range(3))),
@@ -27,16 +27,16 @@ def test_rank_that_is_behind_and_the_one_that_differs_can_be_read_off_the_table(
     )
     assert (table["1"].pending, table["1"].last) == ((), {"gloo:0": 8})
     hanging = {rank: table[rank].pending[0] for rank in ("0", "2")}
-    assert [(one.sequence, one.op, one.num_bytes) for one in hanging.values()] == [
+    assert [(operation.sequence, operation.op, operation.num_bytes) for operation in hanging.values()] == [
         (9, "all_reduce", 288),
         (9, "broadcast", 12),
     ]
 
 
-def test_rank_that_cannot_be_asked_says_why_in_its_row():
-    seen = snapshot(rank_state(0), dead(1), rank_state(11), unwatched=[rank_state(2, host="node-b")])
+def test_row_of_a_rank_that_cannot_be_asked_has_the_reason():
+    job = snapshot(rank_state(0), dead(1), rank_state(11), unwatched=[rank_state(2, host="node-b")])
     table = flight_table(
-        seen,
+        job,
         {
             0: RankEvidence("job", 0, flight_error="stopped?"),
             11: RankEvidence("job", 11, stack="of an older agent"),
@@ -47,15 +47,15 @@ def test_rank_that_cannot_be_asked_says_why_in_its_row():
         "0": "stopped?",
         "1": "its process is gone",
         "2": "its agent is silent",
-        "3": "no agent has seen it",
-        "11": "its agent is older and does not tell",
+        "3": "no agent has reported it",
+        "11": "its agent is older and has no flight records",
         "12": "no answer within 5 s",
     }
     assert list(table) == ["0", "1", "2", "3", "11", "12"]
 
 
-def test_row_that_knows_only_a_part_says_so():
-    told = msgspec.structs.replace(answer(entry(1)), flight_error="the rank answers dump_nccl_trace_json with 500")
-    row = flight_table(snapshot(*map(rank_state, range(4))), {0: told})["0"]
+def test_row_with_partial_data_has_the_error():
+    partial = msgspec.structs.replace(answer(entry(1)), flight_error="the rank answers dump_nccl_trace_json with 500")
+    row = flight_table(snapshot(*map(rank_state, range(4))), {0: partial})["0"]
     assert row.num_pending == 1
     assert "dump_nccl_trace_json" in row.error

@@ -1,4 +1,4 @@
-"""Where a job's time went, by the steps that the agents tell."""
+"""Tests of the job state: steps and accounts of a job, from the records of its agents."""
 
 from dataclasses import replace
 
@@ -11,7 +11,7 @@ from zmon.hub.job_state import JobState
 
 
 def steps(first, last, ranks=range(4), uid="uid-{}"):
-    """Records of 20 ms steps by the run uid of each rank."""
+    """Return records of 20 ms steps by the run uid of each rank."""
     return {JOB: {uid.format(rank): tuple(map(step_record, range(first, last + 1))) for rank in ranks}}
 
 
@@ -37,13 +37,13 @@ def test_steps_of_all_ranks_are_counted_once_and_their_time_is_accounted_for(pla
     play(scenario, agent)
 
 
-def test_hub_asks_only_for_what_is_new_since_it_came(play):
+def test_hub_asks_only_for_steps_since_its_start(play):
     agent = FakeAgent(*healthy())
 
     async def scenario(door):
         await door.passes(4)
-        asked = [path.partition("?")[2] for path in agent.asked if "snapshot" in path]
-        assert asked[:4] == ["about=8", "since=1&about=8", "since=2&about=8", "since=3&about=8"]
+        queries = [path.partition("?")[2] for path in agent.requests if "snapshot" in path]
+        assert queries[:4] == ["about=8", "since=1&about=8", "since=2&about=8", "since=3&about=8"]
 
     play(scenario, agent)
 
@@ -62,23 +62,23 @@ def test_restarted_job_goes_on_with_its_account(play):
     play(scenario, agent)
 
 
-def test_account_does_not_fall_while_the_host_of_rank_0_is_out_of_sight(play):
-    """A counter that drops to nothing and comes back counts twice in every `rate`."""
-    here, there = halves()
+def test_account_does_not_fall_while_the_host_of_rank_0_is_unwatched(play):
+    """A counter that falls to zero and comes back is counted twice by `rate`."""
+    node_a, node_b = halves()
 
     async def scenario(door):
         await door.passes(1)
-        here.records, there.records = steps(1, 50, (0, 1)), steps(1, 50, (2, 3))
+        node_a.records, node_b.records = steps(1, 50, (0, 1)), steps(1, 50, (2, 3))
         await door.passes()
         assert await door.metric(COUNT) == [50.0]
-        here.down = True
+        node_a.down = True
         await door.passes()
         assert await door.metric(COUNT) in ([50.0], [])
 
-    play(scenario, here, there)
+    play(scenario, node_a, node_b)
 
 
-def test_job_that_is_run_again_after_it_was_done_is_another_though_its_ranks_appear_one_by_one(play):
+def test_job_that_runs_again_after_it_was_done_has_a_new_account(play):
     done = [replace(rank, activity="done", between_seconds={"init": 5.0}, open_seconds=1.0) for rank in healthy()]
     agent = FakeAgent(*done)
 
@@ -107,8 +107,8 @@ def test_report_that_is_not_a_number_is_null(play):
     play(scenario, agent)
 
 
-def test_relaunch_on_fewer_ranks_is_another_start_though_old_boxes_lie_there(play):
-    """Under the same id and attempt: what is left of the first launch is not part of the second."""
+def test_relaunch_on_fewer_ranks_ignores_the_old_boxes(play):
+    """Both have the same job id and attempt, but the boxes of the first launch are not part of the second."""
     agent = FakeAgent(*healthy())
 
     async def scenario(door):
@@ -125,14 +125,14 @@ def test_relaunch_on_fewer_ranks_is_another_start_though_old_boxes_lie_there(pla
     play(scenario, agent)
 
 
-def test_what_goes_wrong_with_one_job_keeps_no_other_from_being_judged(play, monkeypatch):
+def test_error_on_one_job_does_not_affect_others(play, monkeypatch):
     agent = FakeAgent(*frozen(), *(rank_state(r, job_id="odd", run_uid=f"odd-{r}") for r in range(4)))
     add = JobState.add
 
-    def failing(book, snapshot, reports):
+    def failing(state, snapshot, reports):
         if snapshot.job_id == "odd":
             raise RuntimeError("what is this?")
-        return add(book, snapshot, reports)
+        return add(state, snapshot, reports)
 
     monkeypatch.setattr(JobState, "add", failing)
 
@@ -143,7 +143,7 @@ def test_what_goes_wrong_with_one_job_keeps_no_other_from_being_judged(play, mon
     play(scenario, agent)
 
 
-def test_detector_that_failed_once_is_well_again_when_it_does_not(play, monkeypatch):
+def test_error_of_a_detector_is_cleared_when_it_succeeds(play, monkeypatch):
     agent, broken = FakeAgent(*healthy()), [True]
 
     def detect(self, snapshot):
@@ -154,8 +154,8 @@ def test_detector_that_failed_once_is_well_again_when_it_does_not(play, monkeypa
     monkeypatch.setattr(Coverage, "detect", detect)
 
     async def failed(door):
-        told = (await door.get("/api/v1/detectors"))["detectors"]
-        return {one["name"]: one["failed"] for one in told}["coverage"]
+        detectors = (await door.get("/api/v1/detectors"))["detectors"]
+        return {detector["name"]: detector["failed"] for detector in detectors}["coverage"]
 
     async def scenario(door):
         await door.passes()
@@ -167,7 +167,7 @@ def test_detector_that_failed_once_is_well_again_when_it_does_not(play, monkeypa
     play(scenario, agent)
 
 
-def test_ranks_of_a_job_are_told_with_what_their_last_step_took(play):
+def test_ranks_have_the_times_of_their_last_step(play):
     agent = FakeAgent(*healthy())
 
     async def scenario(door):
@@ -183,13 +183,13 @@ def test_ranks_of_a_job_are_told_with_what_their_last_step_took(play):
     play(scenario, agent)
 
 
-def test_steps_are_asked_for_no_more_often_while_a_stall_is_looked_at_closely(play):
-    """Else the same few seconds are in more steps, and too few seconds in those that are kept."""
+def test_steps_are_requested_no_more_often_during_a_stall(play):
+    """More requests would split the same seconds into more records, and the stored steps would span too little."""
     agent = FakeAgent(*frozen())
 
     async def scenario(door):
         await door.passes(6)
-        asked = [path for path in agent.asked if "snapshot" in path]
-        assert len([path for path in asked if "since" in path]) < len(asked) / 2
+        queries = [path for path in agent.requests if "snapshot" in path]
+        assert len([path for path in queries if "since" in path]) < len(queries) / 2
 
     play(scenario, agent, interval_seconds=30.0)

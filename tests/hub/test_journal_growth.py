@@ -1,4 +1,4 @@
-"""A hub that lives for months holds and writes no more than the last findings, and nobody else reads them."""
+"""Tests of the journal's size and mode: months of findings stay bounded, and only the owner can read them."""
 
 import os
 from dataclasses import replace
@@ -24,67 +24,67 @@ def journal(path):
     return Journal(path)
 
 
-def resolve(journal, job_id, at):
+def resolve(journal, job_id, time):
     for seconds in (0, RESOLVE_AFTER_SECONDS):
-        journal.settle(job_id, "stall", at + seconds)
+        journal.resolve(job_id, "stall", time + seconds)
 
 
 def come_and_go(journal, number, **changes):
-    """One fault after the other, ten seconds each."""
-    for at in range(number):
-        found = finding(id=f"f{at}", job_id=f"job-{at}", evidence=BULK, detected=NOW + 10 * at, **changes)
-        journal.conclude(found, NOW + 10 * at)
-        resolve(journal, f"job-{at}", NOW + 10 * at + 5)
+    """Open and resolve this number of findings, one every ten seconds."""
+    for time in range(number):
+        new = finding(id=f"f{time}", job_id=f"job-{time}", evidence=BULK, detected=NOW + 10 * time, **changes)
+        journal.open_or_update(new, NOW + 10 * time)
+        resolve(journal, f"job-{time}", NOW + 10 * time + 5)
 
 
-def test_only_the_last_findings_that_are_over_are_remembered(journal, path, monkeypatch):
-    monkeypatch.setattr(module, "KEPT_FINDINGS", 3)
-    journal.conclude(finding(id="old", job_id="goes-on", detected=NOW - 1000), NOW - 1000)
+def test_only_the_last_resolved_findings_are_remembered(journal, path, monkeypatch):
+    monkeypatch.setattr(module, "MAX_RESOLVED", 3)
+    journal.open_or_update(finding(id="old", job_id="goes-on", detected=NOW - 1000), NOW - 1000)
     come_and_go(journal, 9)
     assert [f.id for f in journal.all()] == ["f8", "f7", "f6", "old"]
     assert [f.id for f in journal.active()] == ["old"]
     assert Journal(path).all() == journal.all()
 
 
-def test_finding_that_ends_after_all_newer_ones_is_remembered(journal, monkeypatch):
-    """Whoever follows it has to hear that it is over."""
-    monkeypatch.setattr(module, "KEPT_FINDINGS", 3)
-    journal.conclude(finding(id="old", job_id="goes-on", detected=NOW - 1000), NOW - 1000)
+def test_finding_that_resolves_after_newer_ones_is_remembered(journal, monkeypatch):
+    """A client that follows the finding must learn that it has resolved."""
+    monkeypatch.setattr(module, "MAX_RESOLVED", 3)
+    journal.open_or_update(finding(id="old", job_id="goes-on", detected=NOW - 1000), NOW - 1000)
     come_and_go(journal, 9)
     resolve(journal, "goes-on", NOW + 1000)
     assert journal.find("old").resolved == NOW + 1002
 
 
-def test_of_findings_that_are_over_long_only_what_is_said_is_kept(journal, path, monkeypatch):
-    monkeypatch.setattr(module, "WHOLE_FINDINGS", 2)
+def test_old_resolved_findings_lose_their_bulky_evidence(journal, path, monkeypatch):
+    monkeypatch.setattr(module, "MAX_RESOLVED_IN_FULL", 2)
     come_and_go(journal, 4)
     light = evidence(pids=[7], dropped=["ranks", "in_flight", "stacks"])
     assert [f.evidence for f in journal.all()] == [BULK, BULK, light, light]
     assert Journal(path).all() == journal.all()
 
 
-def test_bulk_of_a_finding_lies_in_its_capsule_alone_once_that_says_how_it_ended(journal):
-    journal.conclude(finding(evidence=BULK), NOW)
-    journal.file(replace(journal.find("f1"), capsule="/incidents/f1"))
+def test_bulky_evidence_is_dropped_once_the_final_capsule_has_it(journal):
+    journal.open_or_update(finding(evidence=BULK), NOW)
+    journal.record_capsule(replace(journal.find("f1"), capsule="/incidents/f1"))
     assert (journal.find("f1").evidence, journal.find("f1").capsule) == (BULK, "/incidents/f1")
     before = journal.find("f1")
     resolve(journal, "job", NOW + 5)
-    journal.file(replace(before, capsule="/incidents/f1"))  # written before it was over
+    journal.record_capsule(replace(before, capsule="/incidents/f1"))  # written before it resolved
     assert journal.find("f1").evidence == BULK
     written = journal.find("f1")
     journal.attach("f1", evidence(stderr_tail={}))
-    journal.file(written)  # what came in since is not in it
+    journal.record_capsule(written)  # evidence that arrived since is not in it
     assert "stacks" in journal.find("f1").evidence.names
-    journal.file(journal.find("f1"))
+    journal.record_capsule(journal.find("f1"))
     assert set(journal.find("f1").evidence.names) == {"pids", "stderr_tail", "dropped"}
     journal.attach("f1", evidence(stacks={"0": {"stack": "late"}}))
     assert "stacks" not in journal.find("f1").evidence.names
 
 
-def test_file_is_written_anew_when_it_has_grown(journal, path, monkeypatch):
+def test_large_file_is_rewritten(journal, path, monkeypatch):
     monkeypatch.setattr(module, "REWRITE_BYTES", 20_000)
     journal = Journal(path)
-    journal.conclude(finding(), NOW)
+    journal.open_or_update(finding(), NOW)
     largest = 0
     for number in range(300):
         journal.attach("f1", evidence(exit_status=f"{number:1000}"))
@@ -93,10 +93,10 @@ def test_file_is_written_anew_when_it_has_grown(journal, path, monkeypatch):
     assert Journal(path).all() == journal.all()
 
 
-def test_file_that_cannot_be_written_anew_stays_as_it_is(path, monkeypatch):
+def test_file_that_cannot_be_rewritten_is_unchanged(path, monkeypatch):
     monkeypatch.setattr(module, "REWRITE_BYTES", 2_000)
     journal = Journal(path)
-    journal.conclude(finding(), NOW)
+    journal.open_or_update(finding(), NOW)
     path.with_suffix(".partial").mkdir()
     journal.attach("f1", evidence(exit_status="x" * 2_000))
     assert journal.error is not None
@@ -106,26 +106,26 @@ def test_file_that_cannot_be_written_anew_stays_as_it_is(path, monkeypatch):
     assert Journal(path).all() == journal.all()
 
 
-def test_fault_that_comes_again_after_the_first_was_forgotten_takes_no_other_ones_name(journal, monkeypatch):
-    monkeypatch.setattr(module, "KEPT_FINDINGS", 2)
+def test_recurring_fault_never_reuses_an_id(journal, monkeypatch):
+    monkeypatch.setattr(module, "MAX_RESOLVED", 2)
     for again in range(4):
-        assert journal.conclude(finding(id="a", onset=NOW + 10 * again), NOW + 10 * again, separate=True)
+        assert journal.open_or_update(finding(id="a", onset=NOW + 10 * again), NOW + 10 * again, separate=True)
         resolve(journal, "job", NOW + 10 * again + 5)
     assert [(f.id, f.onset) for f in sorted(journal.all(), key=lambda f: f.onset)] == [
         ("a-3", NOW + 20), ("a-4", NOW + 30)
     ]  # fmt: skip
 
 
-def test_findings_are_nobody_elses_to_read(path, monkeypatch):
+def test_only_the_owner_can_read_findings(path, monkeypatch):
     before = os.umask(0)
     try:
-        Journal(path).conclude(finding(), NOW)
+        Journal(path).open_or_update(finding(), NOW)
         assert (oct(path.parent.stat().st_mode)[-3:], oct(path.stat().st_mode)[-3:]) == ("700", "600")
-        path.chmod(0o644)  # by an earlier version
+        path.chmod(0o644)  # as an earlier version did
         Journal(path)
         assert oct(path.stat().st_mode)[-3:] == "600"
         path.unlink()
-        path.parent.chmod(0o755)  # as its owner wants it
+        path.parent.chmod(0o755)  # the owner may widen it
         Journal(path)
         assert (oct(path.parent.stat().st_mode)[-3:], oct(path.stat().st_mode)[-3:]) == ("755", "600")
     finally:

@@ -1,4 +1,4 @@
-"""Words that this zmon does not know come from a newer one: they pass through, and people see them as they are."""
+"""Tests of enum words from a newer zmon: unknown words pass through and are shown unchanged."""
 
 import json
 from dataclasses import replace
@@ -30,30 +30,30 @@ STEPS = {"phases": {"forward": 0.01, "quantize": 0.005}, "ops": {"all_to_allv": 
 
 
 def over_the_wire(value, type_):
-    """As it is decoded here."""
+    """Return the value as this version decodes it."""
     return msgspec.json.decode(msgspec.json.encode(value), type=type_)
 
 
 def newer(**changes):
-    """Four ranks of a newer agent, as the hub decodes them."""
+    """Return a report with four ranks of a newer agent, as the hub decodes it."""
     states = [rank_state(rank, **{**NEWER, **changes}) for rank in range(4)]
     return over_the_wire(agent_report(*states), AgentReport)
 
 
-def test_words_are_none_of_ours():
+def test_words_are_unknown_to_this_version():
     assert NEWER["activity"] not in ACTIVITIES
     assert NEWER["phase"] not in PHASES
     assert NEWER["in_flight"].op not in OPS
 
 
-def test_snapshot_of_a_newer_agent_is_decoded_as_it_is():
+def test_snapshot_of_a_newer_agent_is_decoded_unchanged():
     (state, *_) = newer().ranks
     assert (state.activity, state.phase, state.in_flight.op) == ("compile", "quantize", "all_to_allv")
     assert state.last_words.kind == "oom"
     assert state.measures.phases["quantize"] == 0.5
 
 
-def test_page_shows_them_beside_the_known_ones():
+def test_metrics_show_unknown_words_beside_known_ones():
     text = page(*newer().ranks)
     assert value(text, "zmon_activity", rank="1", activity="compile") == 1
     assert value(text, "zmon_activity", rank="1", activity="train") == 0
@@ -61,7 +61,7 @@ def test_page_shows_them_beside_the_known_ones():
     assert value(text, "zmon_collective_exposed_seconds_total", rank="1", op="all_to_allv") == 0.25
 
 
-def test_job_is_at_what_its_ranks_are_at():
+def test_state_of_the_job_is_the_unknown_activity():
     (job,) = snapshots([newer()], [], [agent_status()], NOW)
     assert job_state(job, ()) == "compile"
 
@@ -77,23 +77,23 @@ def test_job_is_at_what_its_ranks_are_at():
     ],
     ids=["moving", "overdue", "overdue in training", "gone"],
 )
-def test_detectors_judge_a_job_that_says_them(detector, changes):
+def test_detectors_handle_unknown_words(detector, changes):
     (job,) = snapshots([newer(**changes)], [], [agent_status()], NOW)
     assert all(isinstance(each, Finding) for each in detector.detect(replace(job, steps=job_steps(64, **STEPS))))
     detector.inert(job)
 
 
-def test_severity_of_a_newer_hub_is_decoded_and_shown_as_it_is(tmp_path):
+def test_severity_of_a_newer_hub_is_decoded_and_shown_unchanged(tmp_path):
     fatal = over_the_wire(finding(severity="fatal"), Finding)
     assert value(hub([fatal]), "zmon_finding", severity="fatal", rank="2") == 1
     path = tmp_path / "findings.jsonl"
-    Journal(path).conclude(fatal, NOW)
-    (kept,) = Journal(path).active()
-    assert kept.severity == "fatal"
+    Journal(path).open_or_update(fatal, NOW)
+    (read_back,) = Journal(path).active()
+    assert read_back.severity == "fatal"
     assert json.loads(path.read_text().splitlines()[0])["severity"] == "fatal"
 
 
-def test_unknown_severity_stands_between_a_warning_and_what_pages(tmp_path):
+def test_unknown_severity_is_between_warning_and_critical(tmp_path):
     assert sorted(["critical", "fatal", "info", "warning"], key=severity_order) == [
         "info",
         "warning",
@@ -101,10 +101,10 @@ def test_unknown_severity_stands_between_a_warning_and_what_pages(tmp_path):
         "critical",
     ]
     journal = Journal(tmp_path / "findings.jsonl")
-    journal.conclude(finding(severity="fatal"), NOW)
-    journal.conclude(finding(severity="warning"), NOW + 1)
+    journal.open_or_update(finding(severity="fatal"), NOW)
+    journal.open_or_update(finding(severity="warning"), NOW + 1)
     assert journal.active()[0].severity == "fatal", "a severity only rises"
-    journal.conclude(finding(severity="critical"), NOW + 2)
+    journal.open_or_update(finding(severity="critical"), NOW + 2)
     assert journal.active()[0].severity == "critical"
 
 
@@ -114,12 +114,12 @@ def test_time_category_of_a_newer_hub_is_shown():
     assert value(text, "zmon_job_time_seconds_total", cause="eval") == 0
 
 
-def test_unknown_words_stand_behind_the_known_ones():
+def test_unknown_words_are_sorted_after_known_ones():
     assert in_order(["zip", "backward", "data", "quantize"], PHASES) == ("data", "backward", "quantize", "zip")
 
 
-def test_snapshot_that_says_them_is_lined_up_with_ranks_that_do_not():
-    """Some nodes may run the newer zmon already."""
+def test_newer_and_older_ranks_form_one_snapshot():
+    """During an update some nodes run the newer zmon already."""
     mixed = snapshot(*newer().ranks[:2], rank_state(2), rank_state(3))
     for detector in ALL:
         detector.detect(replace(mixed, steps=job_steps(64, STEPS, STEPS, {}, {})))

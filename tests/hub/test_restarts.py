@@ -1,4 +1,4 @@
-"""Restarts of the hub and of agents lose nothing and page nobody."""
+"""Tests of restarts: a restart of the hub or of an agent loses nothing and pages nobody."""
 
 import asyncio
 
@@ -36,14 +36,14 @@ def test_hub_is_quiet_while_its_only_agent_restarts(play):
 
 
 def test_hub_is_quiet_while_one_of_its_agents_restarts(play):
-    here, there = halves()
+    node_a, node_b = halves()
 
     async def scenario(door):
         await door.passes()
-        there.down = True
+        node_b.down = True
         await door.passes(5)
-        there.down = False
+        node_b.down = False
         await door.passes()
         assert await door.findings("") == []
 
-    play(scenario, here, there)
+    play(scenario, node_a, node_b)

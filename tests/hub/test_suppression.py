@@ -1,4 +1,4 @@
-"""What a silenced detector has open: it stays as it is during a stall, and resolves where somebody is named for it."""
+"""Tests of open findings of a suppressed detector: kept during a stall, resolved if another finding explains them."""
 
 from dataclasses import dataclass, field
 
@@ -12,10 +12,10 @@ from zmon.schema.finding import Finding
 
 @dataclass
 class Scripted:
-    """A detector that says what a test wants."""
+    """A detector that returns scripted findings."""
 
     name: str
-    verdicts: tuple[Finding, ...] = ()
+    findings: tuple[Finding, ...] = ()
     separate: bool = False
     causes: tuple[str, ...] = field(default=())
 
@@ -26,10 +26,10 @@ class Scripted:
         return None
 
     def detect(self, snapshot):
-        return self.verdicts
+        return self.findings
 
-    def say(self, severity="warning"):
-        self.verdicts = (finding(id=f"of{self.name}", detector=self.name, severity=severity),)
+    def report(self, severity="warning"):
+        self.findings = (finding(id=f"of{self.name}", detector=self.name, severity=severity),)
 
 
 @pytest.fixture
@@ -39,47 +39,47 @@ def scripted():
 
 @pytest.fixture
 def active(tmp_path, scripted):
-    """Two passes so far apart that what is silent resolves; the ids that are active then."""
+    """Return a function that makes two passes, far enough apart to resolve findings, and returns the active ids."""
     hub = Hub(HubConfig(("http://node-a:9780",), tmp_path, tuple(scripted.values())))
     passes = iter(range(100))
 
     def run():
         for _ in range(2):
-            hub._conclude(snapshot(rank_state(0)), NOW + next(passes) * RESOLVE_AFTER_SECONDS)
-        assert not hub.failed
-        return {found.id for found in hub.journal.active() if found.job_id == JOB}
+            hub._run_detectors(snapshot(rank_state(0)), NOW + next(passes) * RESOLVE_AFTER_SECONDS)
+        assert not hub.errors
+        return {finding_.id for finding_ in hub.journal.active() if finding_.job_id == JOB}
 
     return run
 
 
-@pytest.mark.parametrize("open_one", ["straggler", "imbalance", "slowdown"])
-def test_open_finding_stays_during_a_stall_and_after_it(active, scripted, open_one):
-    scripted[open_one].say()
-    assert active() == {f"of{open_one}"}
-    scripted["stall"].say("critical")
-    assert active() == {f"of{open_one}", "ofstall"}
-    scripted["stall"].verdicts = ()
-    assert active() == {f"of{open_one}"}
+@pytest.mark.parametrize("name", ["straggler", "imbalance", "slowdown"])
+def test_open_finding_stays_during_a_stall_and_after_it(active, scripted, name):
+    scripted[name].report()
+    assert active() == {f"of{name}"}
+    scripted["stall"].report("critical")
+    assert active() == {f"of{name}", "ofstall"}
+    scripted["stall"].findings = ()
+    assert active() == {f"of{name}"}
 
 
 def test_nothing_about_steps_opens_during_a_stall(active, scripted):
-    scripted["stall"].say("critical")
-    scripted["straggler"].say()
+    scripted["stall"].report("critical")
+    scripted["straggler"].report()
     assert active() == {"ofstall"}
 
 
-def test_slowdown_that_is_open_resolves_once_somebody_is_named(active, scripted):
-    scripted["slowdown"].say()
+def test_open_slowdown_resolves_when_a_straggler_explains_it(active, scripted):
+    scripted["slowdown"].report()
     assert active() == {"ofslowdown"}
-    scripted["straggler"].say("info")
+    scripted["straggler"].report("info")
     assert active() == {"ofslowdown", "ofstraggler"}
-    scripted["straggler"].say()
+    scripted["straggler"].report()
     assert active() == {"ofstraggler"}
 
 
-def test_what_is_over_during_a_stall_resolves(active, scripted):
-    scripted["imbalance"].say()
-    scripted["stall"].say("critical")
+def test_finding_that_ends_during_a_stall_resolves(active, scripted):
+    scripted["imbalance"].report()
+    scripted["stall"].report("critical")
     active()
-    scripted["imbalance"].verdicts = ()
+    scripted["imbalance"].findings = ()
     assert active() == {"ofstall"}

@@ -111,13 +111,13 @@ class Watchers:
     def find(self, job_id: str, **changes: Any) -> Finding:
         """The hub comes to a conclusion about a job."""
         finding = build.finding(id=f"{job_id}_{changes.get('detector', 'stall')}", job_id=job_id, **changes)
-        self._journal.conclude(finding, time.time())
+        self._journal.open_or_update(finding, time.time())
         return finding
 
     def lift(self, finding: Finding) -> None:
         """The hub has seen nothing of it for a while."""
-        self._journal.settle(finding.job_id, finding.detector, 0.0)
-        self._journal.settle(finding.job_id, finding.detector, time.time())
+        self._journal.resolve(finding.job_id, finding.detector, 0.0)
+        self._journal.resolve(finding.job_id, finding.detector, time.time())
 
     def start(self, name: str) -> None:
         """Start Prometheus, Alertmanager or the hub, and wait until it answers."""

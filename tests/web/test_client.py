@@ -1,4 +1,4 @@
-"""One typed answer, or one line why there is none."""
+"""Tests of the HTTP client: it returns a typed answer, or raises an error of one line."""
 
 import asyncio
 
@@ -15,7 +15,7 @@ from zmon.web.server import json_response
 
 
 def ask(handler, timeout=0.3):
-    """What the client makes of a server's answer."""
+    """Return what the client decodes from a server's answer."""
 
     async def main():
         app = web.Application()
@@ -50,7 +50,7 @@ async def cut(request):
      (cut, "cannot reach")],
     ids=["late", "broken", "page", "cut"],
 )  # fmt: skip
-def test_answer_that_is_none_is_one_line(handler, line):
+def test_failed_request_raises_one_line(handler, line):
     with pytest.raises(Unreachable) as caught:
         ask(handler)
     assert line in str(caught.value)
@@ -58,7 +58,7 @@ def test_answer_that_is_none_is_one_line(handler, line):
     assert "\n" not in str(caught.value)
 
 
-def test_nobody_there_is_one_line():
+def test_refused_connection_raises_one_line():
     async def main():
         async with aiohttp.ClientSession() as session:
             await client.ask(session, f"http://127.0.0.1:{unused_port()}", endpoints.SNAPSHOT, SnapshotRequest(), 1.0)
@@ -77,7 +77,7 @@ def test_report_comes_back_as_it_was_sent():
     assert ask(handler) == sent
 
 
-def test_page_that_a_daemon_does_not_have_is_told_from_a_daemon_that_fails():
+def test_missing_page_differs_from_a_failing_daemon():
     async def nothing(request):
         raise web.HTTPNotFound
 

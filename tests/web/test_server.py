@@ -1,4 +1,4 @@
-"""On loopback unless somebody asked for more by name."""
+"""Tests of the HTTP server: it listens on loopback unless `--public` is given, and writes valid JSON."""
 
 import pytest
 
@@ -12,7 +12,7 @@ def test_loopback_is_allowed(host):
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.7", "node-a", ""])
-def test_every_other_address_is_refused_unless_it_is_asked_for(host):
+def test_other_address_is_refused_without_public(host):
     with pytest.raises(UsageError, match="--public"):
         check_bind(host, public=False)
     check_bind(host, public=True)

@@ -64,7 +64,9 @@ async def ask(session: aiohttp.ClientSession, hub: str) -> ClusterView:
     return ClusterView(
         hub,
         *await asyncio.gather(
-            or_why(client.ask(session, hub, endpoints.HUB_HEALTH, HubHealthRequest(), TIMEOUT_SECONDS, also=(503,))),
+            or_why(
+                client.ask(session, hub, endpoints.HUB_HEALTH, HubHealthRequest(), TIMEOUT_SECONDS, accepted=(503,))
+            ),
             or_why(client.ask(session, hub, endpoints.JOBS, JobsRequest(), TIMEOUT_SECONDS)),
             or_why(client.ask(session, hub, endpoints.DETECTORS, DetectorsRequest(), TIMEOUT_SECONDS)),
         ),

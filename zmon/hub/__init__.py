@@ -1,7 +1,7 @@
-"""What goes on in the cluster: asks the agents, lines the ranks up, judges, publishes.
+"""The hub: the daemon of a cluster that asks the agents, runs the detectors and publishes findings.
 
-While all is well it asks every second; a long poll held open to every agent wakes it at once when one suspects
-a rank. It holds no history but the findings: that is Prometheus' business.
+The hub makes a pass every second. It also keeps a long poll open to every agent: an agent that suspects a rank
+answers it, which starts a pass at once. The hub keeps no history except the findings; Prometheus has the rest.
 """
 
 from __future__ import annotations
@@ -39,36 +39,36 @@ from zmon.web import client
 
 log = logging.getLogger("zmon.hub")
 
-_NO_VERSION = -1  # of an agent's suspects: the hub has not seen any
+_NO_VERSION = -1  # of an agent's suspects: the hub has not received any
 
 
 class Hub:
-    """The state of the cluster's hub."""
+    """The hub of a cluster: its state, its loops and its HTTP application."""
 
     def __init__(self, config: HubConfig) -> None:
         self._config = config
         self.detectors = config.detectors
         self.links = [AgentLink(url) for url in config.agents]
         self.journal = Journal(config.data_dir / "findings.jsonl")
-        self.books = JobStates(config.data_dir)
+        self.job_states = JobStates(config.data_dir)
         self.snapshots: tuple[Snapshot, ...] = ()
-        self.failed: dict[tuple[str, str], str] = {}  # what, on which job, with which error
+        self.errors: dict[tuple[str, str], str] = {}  # by detector (or other part) and job
         self.pass_seconds = 0.0
         self.last_pass_time: float | None = None
-        self._gathering = Gathering(config, self.links, self.journal, self.books)
+        self._gathering = Gathering(config, self.links, self.journal, self.job_states)
         self.incidents = Incidents(config, self.links, self.journal, self._gathering)
-        self._asked: dict[AgentLink, asyncio.Task[None]] = {}  # and not answered yet
+        self._requests: dict[AgentLink, asyncio.Task[None]] = {}  # not answered yet
         self._wake = asyncio.Event()
 
     @property
     def blind(self) -> bool:
-        """Whether no agent answers: then nothing here is news, good or bad."""
+        """Return True if no agent answers. A blind hub opens and resolves nothing."""
         return not any(link.reachable for link in self.links)
 
     # -- loops -----------------------------------------------------------------------------------------
 
     async def listen(self, session: aiohttp.ClientSession, link: AgentLink) -> None:
-        """Hold a long poll open to one agent for ever."""
+        """Keep a long poll for suspects open to one agent, for ever."""
         wait, version = self._config.wait_seconds, _NO_VERSION
         while True:
             try:
@@ -82,44 +82,47 @@ class Hub:
             if link.suspects:
                 self._wake.set()
 
-    async def judge_for_ever(self, session: aiohttp.ClientSession) -> None:
-        """Ask, judge, publish; at once when woken."""
+    async def run_passes(self, session: aiohttp.ClientSession) -> None:
+        """Make a pass every interval, for ever; a suspect starts one at once."""
         while True:
             begin = time.monotonic()
             try:
-                await self._ask(session)
-                self._judge(session)
+                await self._ask_agents(session)
+                self._evaluate(session)
             except Exception:
-                log.exception("a pass failed")  # the heartbeat stops with it: that pages
+                log.exception("a pass of the hub failed")  # the heartbeat stops as well, which pages
             self.pass_seconds = time.monotonic() - begin
             stalled = any(finding.is_stall for finding in self.journal.active())
             alert = stalled or any(link.suspects for link in self.links)
             self._wake.clear()
             interval = self._config.alert_interval_seconds if alert else self._config.interval_seconds
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(interval):  # not wait_for, which may lose a cancellation (gh-86296)
+                async with asyncio.timeout(interval):  # wait_for may lose a cancellation (gh-86296)
                     await self._wake.wait()
             if alert:
-                await asyncio.sleep(self._config.alert_interval_seconds / 2)  # suspects that flicker must not spin it
+                await asyncio.sleep(self._config.alert_interval_seconds / 2)  # limits passes when suspects flicker
 
-    async def _ask(self, session: aiohttp.ClientSession) -> None:
-        """Ask all of them; the pass does not wait for one that fell silent, so that silence slows down no verdict."""
-        room = asyncio.Semaphore(self._config.max_asked)  # an answer that waits for us to read it is not late
+    async def _ask_agents(self, session: aiohttp.ClientSession) -> None:
+        """Ask every agent for its snapshot.
+
+        The pass does not wait for agents that are already silent: they must not delay the findings about others.
+        """
+        limit = asyncio.Semaphore(self._config.max_requests)  # answers that wait for us to read them must not time out
         for link in self.links:
-            if link not in self._asked:
-                self._asked[link] = asyncio.create_task(self._ask_one(session, link, room))
-        if waited := [task for link, task in self._asked.items() if link.reachable or not link.failures]:
-            await asyncio.wait(waited)
-        done = {link: task for link, task in self._asked.items() if task.done()}
+            if link not in self._requests:
+                self._requests[link] = asyncio.create_task(self._ask_agent(session, link, limit))
+        if awaited := [task for link, task in self._requests.items() if link.reachable or not link.failures]:
+            await asyncio.wait(awaited)
+        done = {link: task for link, task in self._requests.items() if task.done()}
         for link, task in done.items():
-            del self._asked[link]
+            del self._requests[link]
             task.result()
 
-    async def _ask_one(self, session: aiohttp.ClientSession, link: AgentLink, room: asyncio.Semaphore) -> None:
+    async def _ask_agent(self, session: aiohttp.ClientSession, link: AgentLink, limit: asyncio.Semaphore) -> None:
         config = self._config
         try:
-            async with room:
-                since = link.steps_since(0.9 * config.interval_seconds)
+            async with limit:
+                since = link.due_cursor(0.9 * config.interval_seconds)
                 request = SnapshotRequest(
                     since=-1 if since is None else since, about=config.about_records, plans=link.plans_version
                 )
@@ -127,93 +130,96 @@ class Hub:
         except Unreachable as error:
             if link.reachable:
                 log.warning("%s", error)
-            link.failed(str(error))
+            link.record_failure(str(error))
         else:
-            link.heard(report, with_steps=since is not None)
+            link.record_report(report, with_steps=since is not None)
 
-    def _judge(self, session: aiohttp.ClientSession) -> None:
-        """One pass over what the agents said last."""
+    def _evaluate(self, session: aiohttp.ClientSession) -> None:
+        """Run the detectors on the agents' latest reports, and publish what they report."""
         if self.blind:
             return
         now = time.time()
         reports = [link.report for link in self.links if link.report and link.reachable]
         silent = [link.report for link in self.links if link.report and not link.reachable]
         hardware = [window for link in self.links if (window := link.window())]
-        lined_up = snapshots(reports, silent, [link.status() for link in self.links], now, hardware)
-        self.snapshots = tuple(self._with_steps(snapshot, reports) for snapshot in lined_up)
+        aligned = snapshots(reports, silent, [link.status() for link in self.links], now, hardware)
+        self.snapshots = tuple(self._with_steps(snapshot, reports) for snapshot in aligned)
         for snapshot in self.snapshots:
-            self._conclude(snapshot, now)
-            self._gathering.what_is_new(session, snapshot)
+            self._run_detectors(snapshot, now)
+            self._gathering.update(session, snapshot)
         if all(link.report or link.silent_seconds > FORGET_SECONDS for link in self.links):
             self._forget_gone_jobs(now)
-        self.incidents.follow(session, self.snapshots, now)
-        self.books.accounts.keep(snapshot.job_id for snapshot in self.snapshots)
+        self.incidents.update(session, self.snapshots, now)
+        self.job_states.accounts.maintain(snapshot.job_id for snapshot in self.snapshots)
         self.last_pass_time = now
 
     def _with_steps(self, snapshot: Snapshot, reports: list[AgentReport]) -> Snapshot:
-        with self._apart("history", snapshot.job_id):
-            stalled = bool(self.journal.of(snapshot.job_id, STALL))
-            snapshot = self.books.of(snapshot).add(snapshot, reports, stalled)
-            self.books.curves.learn(snapshot)
-            state = job_state(snapshot, self.journal.of(snapshot.job_id, STALL))
-            return self.books.with_efficiency(snapshot, state)
+        """Return the snapshot with the recent steps of its job, and what the hub computes from them."""
+        with self._isolated("history", snapshot.job_id):
+            stalls = self.journal.active_of(snapshot.job_id, STALL)
+            snapshot = self.job_states.state_of(snapshot).add(snapshot, reports, bool(stalls))
+            self.job_states.baselines.learn(snapshot)
+            return self.job_states.with_efficiency(snapshot, job_state(snapshot, stalls))
         return snapshot
 
     @contextlib.contextmanager
-    def _apart(self, what: str, job_id: str) -> Iterator[None]:
-        """What fails on one job keeps nothing else from being judged."""
+    def _isolated(self, part: str, job_id: str) -> Iterator[None]:
+        """Record an error of one part on one job, so that other parts and jobs go on."""
         try:
             yield
         except Exception as error:
-            said = f"{type(error).__name__}: {error}"
-            if self.failed.get((what, job_id)) != said:
-                log.exception("%s fails on job %s", what, job_id)
-            self.failed[what, job_id] = said
+            text = f"{type(error).__name__}: {error}"
+            if self.errors.get((part, job_id)) != text:
+                log.exception("%s failed on job %s", part, job_id)
+            self.errors[part, job_id] = text
         else:
-            self.failed.pop((what, job_id), None)
+            self.errors.pop((part, job_id), None)
 
-    def _conclude(self, snapshot: Snapshot, now: float) -> None:
-        """What the detectors say of one job, each fault once."""
-        verdicts: dict[str, tuple[Finding, ...]] = {}
+    def _run_detectors(self, snapshot: Snapshot, now: float) -> None:
+        """Run every detector on one job, and report each fault once."""
+        findings: dict[str, tuple[Finding, ...]] = {}
         for detector in self.detectors:
-            with self._apart(detector.name, snapshot.job_id):
-                verdicts[detector.name] = detector.detect(snapshot)
-        spoken = suppress(verdicts)
+            with self._isolated(detector.name, snapshot.job_id):
+                findings[detector.name] = detector.detect(snapshot)
+        remaining = suppress(findings)
         for detector in self.detectors:
-            if detector.name in verdicts:
-                with self._apart(f"journal of {detector.name}", snapshot.job_id):
-                    self._take(snapshot, detector, spoken, now)
+            if detector.name in findings:
+                with self._isolated(f"journal of {detector.name}", snapshot.job_id):
+                    self._update_journal(snapshot, detector, remaining, now)
 
-    def _take(self, snapshot: Snapshot, detector: Detector, spoken: Spoken, now: float) -> None:
-        """What one detector says of one job goes to the journal, and what it no longer says."""
-        name, found = detector.name, spoken.findings[detector.name]
-        for finding in found:
-            if self.journal.conclude(finding, now, detector.separate):
+    def _update_journal(self, snapshot: Snapshot, detector: Detector, remaining: Spoken, now: float) -> None:
+        """Open or update the findings of one detector on one job, and resolve those that it stopped reporting."""
+        name, findings = detector.name, remaining.findings[detector.name]
+        for finding in findings:
+            if self.journal.open_or_update(finding, now, detector.separate):
                 log.warning("%s %s: %s", finding.severity, finding.cause, finding.summary)
-        if detector.separate or not found:
-            known = () if name in spoken.resolved else self.journal.of(snapshot.job_id, name)
-            unseen = [f for f in known if name in spoken.held or not detector.sees(snapshot, f)]
-            self.journal.settle(snapshot.job_id, name, now, [f.id for f in (*found, *unseen)])
+        if detector.separate or not findings:
+            active = () if name in remaining.resolved else self.journal.active_of(snapshot.job_id, name)
+            undecided = [f for f in active if name in remaining.held or not detector.sees(snapshot, f)]
+            self.journal.resolve(snapshot.job_id, name, now, except_ids=[f.id for f in (*findings, *undecided)])
 
     def _forget_gone_jobs(self, now: float) -> None:
-        """Every agent was heard: a job that none of them knows has been pruned, and nothing is left to be wrong."""
-        known = {snapshot.job_id for snapshot in self.snapshots}
+        """Resolve the findings of jobs that no agent reports, and forget these jobs.
+
+        Call it only if every agent has answered: then a job that none of them reports has been pruned.
+        """
+        reported = {snapshot.job_id for snapshot in self.snapshots}
         for finding in self.journal.active():
-            if finding.job_id not in known:
-                self.journal.settle(finding.job_id, finding.detector, now)
-        self.books.keep(known)
-        self.failed = {key: said for key, said in self.failed.items() if key[1] in known}
+            if finding.job_id not in reported:
+                self.journal.resolve(finding.job_id, finding.detector, now)
+        self.job_states.retain(reported)
+        self.errors = {key: text for key, text in self.errors.items() if key[1] in reported}
 
     def jobs(self) -> list[JobView]:
-        """Every job that an agent reports."""
+        """Return a view of every job that an agent reports."""
         active = self.journal.active()
         return [
-            view(snapshot, self.books, [f for f in active if f.job_id == snapshot.job_id])
+            view(snapshot, self.job_states, [f for f in active if f.job_id == snapshot.job_id])
             for snapshot in self.snapshots
         ]
 
     def app(self) -> web.Application:
-        """The HTTP door, with the loops running behind it."""
+        """Return the HTTP application; the hub's loops run while it is served."""
         app = web.Application()
         app.add_routes([*Answers(self).routes(), *IncidentAnswers(self.incidents.folder).routes()])
         app.cleanup_ctx.append(self._run)
@@ -221,14 +227,14 @@ class Hub:
 
     async def _run(self, app: web.Application) -> Any:
         async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
-            tasks = [asyncio.create_task(self.judge_for_ever(session))]
+            tasks = [asyncio.create_task(self.run_passes(session))]
             tasks += [asyncio.create_task(self.listen(session, link)) for link in self.links]
             yield
             self._gathering.cancel()
-            self.books.accounts.save()
-            for task in (*tasks, *self._asked.values()):
+            self.job_states.accounts.save()
+            for task in (*tasks, *self._requests.values()):
                 task.cancel()
-            await asyncio.gather(*tasks, *self._asked.values(), return_exceptions=True)
+            await asyncio.gather(*tasks, *self._requests.values(), return_exceptions=True)
             await self.incidents.close()
 
 

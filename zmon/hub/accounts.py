@@ -1,7 +1,7 @@
-"""Where the time of each job went, kept on disk: `accounts/<job_id>.json`, so that it survives the hub.
+"""The time accounts of all jobs, on disk as `accounts/<job_id>.json`.
 
-Written whole and put in its place, every few seconds. A hub that is killed loses nothing: the next one goes on from
-what the file says with what the ranks' boxes say.
+Every few seconds each changed account is written to a new file, which replaces the old one. A hub that is killed loses
+nothing: the next hub continues from the file, and the ranks' boxes have the time since then.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from zmon.schema.snapshot import Snapshot
 log = logging.getLogger("zmon.hub")
 
 SAVE_SECONDS = 5.0
-KEPT_SECONDS = 90 * 86400.0
+MAX_AGE_SECONDS = 90 * 86400.0  # of the file of a job that no agent reports
 PRUNE_SECONDS = 3600.0
 _SUFFIX = ".json"
 
 
 class Accounts:
-    """By job."""
+    """The accounts of this hub's jobs, by job id."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -36,8 +36,8 @@ class Accounts:
         self._pruned = -PRUNE_SECONDS
         self.error: str | None = None  # of the last attempt to write
 
-    def of(self, snapshot: Snapshot) -> Account:
-        """That of this job; a new one where it has only its id in common with the one that was kept."""
+    def account_of(self, snapshot: Snapshot) -> Account:
+        """Return the account of this job. A job that only reuses the id of an earlier one gets a new account."""
         job_id = snapshot.job_id
         account = self._accounts.get(job_id) or self._read(job_id)
         if account is None or account.another_life(snapshot):
@@ -45,15 +45,15 @@ class Accounts:
         self._accounts[job_id] = account
         return account
 
-    def keep(self, job_ids: Iterable[str]) -> None:
-        """Write what has changed, and forget the jobs that nobody reports any more. Not more often than it is due."""
+    def maintain(self, job_ids: Iterable[str]) -> None:
+        """Save the accounts, forget jobs that are not among `job_ids`, and prune old files; each when it is due."""
         now = time.monotonic()
         if now - self._saved < SAVE_SECONDS:
             return
         self._saved = now
         self.save()
-        known = set(job_ids)
-        for job_id in self._accounts.keys() - known:
+        reported = set(job_ids)
+        for job_id in self._accounts.keys() - reported:
             del self._accounts[job_id]
             self._written.pop(job_id, None)
         if now - self._pruned < PRUNE_SECONDS:
@@ -61,31 +61,31 @@ class Accounts:
         self._pruned = now
         with contextlib.suppress(OSError):
             for path in self._folder.glob(f"*{_SUFFIX}"):
-                if path.stem not in known and time.time() - path.stat().st_mtime > KEPT_SECONDS:
+                if path.stem not in reported and time.time() - path.stat().st_mtime > MAX_AGE_SECONDS:
                     path.unlink()
 
     def save(self) -> None:
-        """Write what has changed."""
+        """Write the accounts that have changed since they were last written."""
         error = None
         for job_id, account in self._accounts.items():
-            told = msgspec.json.encode(account)
-            if told != self._written.get(job_id):
+            data = msgspec.json.encode(account)
+            if data != self._written.get(job_id):
                 try:
-                    self._write(job_id, told)
-                    self._written[job_id] = told
+                    self._write(job_id, data)
+                    self._written[job_id] = data
                 except OSError as failure:
                     error = f"cannot write {self._path(job_id)}: {failure.strerror}"
         if error and error != self.error:
-            log.error("%s; where time went is kept in memory only", error)
+            log.error("%s; the time accounts are kept in memory only", error)
         self.error = error
 
     def _path(self, job_id: str) -> Path:
         return self._folder / f"{job_id}{_SUFFIX}"
 
-    def _write(self, job_id: str, told: bytes) -> None:
+    def _write(self, job_id: str, data: bytes) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
         partial = self._folder / f".{job_id}.partial"
-        partial.write_bytes(told)
+        partial.write_bytes(data)
         partial.replace(self._path(job_id))
 
     def _read(self, job_id: str) -> Account | None:
@@ -95,5 +95,5 @@ class Accounts:
         except FileNotFoundError:
             return None
         except (OSError, msgspec.DecodeError) as error:
-            log.error("cannot use %s: %s; where time went is counted from now on", path, error)
+            log.error("cannot use %s: %s; the time account of the job starts anew", path, error)
             return None

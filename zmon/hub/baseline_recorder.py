@@ -1,7 +1,7 @@
-"""How fast jobs of a name are at each size: learned from those that run, and what each reaches of it.
+"""The recorder of baselines: it learns the speed of the jobs of each name, and compares each job with it.
 
-Recorded is what a job was like while it was well (zmon/job/baseline.py), so a slow start of a job is judged against how
-its earlier starts, or other jobs of its name, were. What `zmon scaling` measured on purpose is never written over.
+It records the baseline that a job has learned while it was well (zmon/job/baseline.py). A slow launch is then compared
+with earlier launches of the job, or with other jobs of its name. What `zmon scaling` has measured is never replaced.
 """
 
 from __future__ import annotations
@@ -25,145 +25,148 @@ from zmon.schema.unknown import Unknown
 
 log = logging.getLogger("zmon.hub")
 
-NAME = "name"  # the label by which jobs are of one kind; without it a job is of a kind of its own
+NAME = "name"  # the label that jobs of one kind share; a job without it is a kind of its own
 _NO_NAME = re.compile(r"[^A-Za-z0-9._-]")
-_FASTER = 0.01  # than what was recorded: less is not worth a file
+_FASTER = 0.01  # relative; a smaller gain is not worth another write
 
 
 class BaselineRecorder:
-    """Of this hub's jobs."""
+    """The recorder of one hub: reads and records the curves of its jobs."""
 
     def __init__(self, baselines: BaselineStore) -> None:
         self._baselines = baselines
-        self._failed: dict[str, str] = {}  # by name: what, said once
+        self._failed: dict[str, str] = {}  # by name: the last error, which is logged once
 
     def learn(self, snapshot: Snapshot) -> None:
-        """Record what this job was like while it was well, where that is news."""
-        good = snapshot.baseline
-        if good is None or not good.samples:
+        """Record the baseline of this job, if it is faster than what is recorded at its size."""
+        baseline = snapshot.baseline
+        if baseline is None or not baseline.samples:
             return
-        name, ranks = name_of(snapshot), snapshot.world_size
-        known = self._baselines.curve(name).alike(ranks, good.samples)
-        rate = good.samples / ranks / good.seconds
-        if any(p.by == ON_PURPOSE or rate < (1 + _FASTER) * p.rate for p in known):
+        name, ranks = curve_name(snapshot), snapshot.world_size
+        recorded = self._baselines.curve(name).alike(ranks, baseline.samples)
+        rate = baseline.samples / ranks / baseline.seconds
+        if any(p.by == ON_PURPOSE or rate < (1 + _FASTER) * p.rate for p in recorded):
             return
-        steps = _of(snapshot.steps, good.samples)
+        steps = _with_samples(snapshot.steps, baseline.samples)
         point = Point(
             ranks=ranks,
-            samples=good.samples,
-            seconds=good.seconds,
+            samples=baseline.samples,
+            seconds=baseline.seconds,
             by=snapshot.job_id,
             recorded=snapshot.time,
-            causes=_causes(steps, good.seconds),
+            causes=_categories(steps, baseline.seconds),
             sent_bytes=handed_in(steps),
-            ranks_per_host=_per_host(snapshot),
+            ranks_per_host=_ranks_per_host(snapshot),
         )
         try:
             self._baselines.record(name, point)
             self._failed.pop(name, None)
         except ZmonError as error:
-            self._say(name, f"{error}; jobs are judged against what was recorded before")
+            self._log_once(name, f"{error}; jobs are compared with the baseline recorded before")
 
     def efficiency(self, snapshot: Snapshot, state: str) -> Efficiency | Unknown:
-        """What the job reaches now; else why that is unknown."""
-        now = now_of(snapshot, state)
+        """Return the job's efficiency now, or why it is unknown."""
+        now = size_now(snapshot, state)
         if isinstance(now, Unknown):
             return now
         size, seconds = now
-        curve, why = self._read(snapshot)
-        if why:
-            return Unknown(why)
+        curve, error = self._read(snapshot)
+        if error:
+            return Unknown(error)
         try:
             return curve.efficiency(size.ranks, size.samples, size.samples / seconds)
-        except ArithmeticError as error:
-            return self._useless(curve, error)
+        except ArithmeticError as failure:
+            return self._unusable(curve, failure)
 
-    def judge(self, snapshot: Snapshot, state: str) -> tuple[Efficiency | Unknown, Expected | Unknown]:
-        """What the job reaches now, and what its steps should take; else why that is unknown."""
-        now = now_of(snapshot, state)
+    def compare(self, snapshot: Snapshot, state: str) -> tuple[Efficiency | Unknown, Expected | Unknown]:
+        """Return the job's efficiency now and the expected step; for each, why it is unknown where it is."""
+        now = size_now(snapshot, state)
         if isinstance(now, Unknown):
             return now, now
         size, seconds = now
-        curve, why = self._read(snapshot)
-        if why:
-            return Unknown(why), Unknown(why)
-        causes = _causes(_of(snapshot.steps, size.samples), seconds)
+        curve, error = self._read(snapshot)
+        if error:
+            return Unknown(error), Unknown(error)
+        categories = _categories(_with_samples(snapshot.steps, size.samples), seconds)
         try:
             efficiency = curve.efficiency(size.ranks, size.samples, size.samples / seconds)
-            return efficiency, expected(curve, size, seconds, causes)
-        except ArithmeticError as error:
-            unknown = self._useless(curve, error)
+            return efficiency, expected(curve, size, seconds, categories)
+        except ArithmeticError as failure:
+            unknown = self._unusable(curve, failure)
             return unknown, unknown
 
     def model(self, snapshot: Snapshot) -> tuple[Curve, Model | Unknown]:
-        """What was recorded of jobs of its name, and what that makes of other sizes; else why it makes nothing."""
-        curve, why = self._read(snapshot)
-        if why or not curve.points:
-            return curve, Unknown(why or f"nothing was recorded of {curve.name}")
+        """Return the curve of the job's name, and the model that predicts other sizes, or why there is no model."""
+        curve, error = self._read(snapshot)
+        if error or not curve.points:
+            return curve, Unknown(error or f"no baseline is recorded for {curve.name}")
         try:
-            return curve, fit(curve.points, OPS, ranks_per_host=_room(snapshot, curve))
-        except ArithmeticError as error:
-            return curve, self._useless(curve, error)
+            return curve, fit(curve.points, OPS, ranks_per_host=_host_capacity(snapshot, curve))
+        except ArithmeticError as failure:
+            return curve, self._unusable(curve, failure)
 
     def _read(self, snapshot: Snapshot) -> tuple[Curve, str]:
-        """That of its name, and why it cannot be read where it cannot."""
-        name = name_of(snapshot)
+        """Return the curve of the job's name, and why it cannot be read, or an empty text."""
+        name = curve_name(snapshot)
         curve, unusable = self._baselines.curve(name), self._baselines.unusable(name)
         return curve, f"the baseline of {name} cannot be read: {unusable}" if unusable else ""
 
-    def _useless(self, curve: Curve, error: ArithmeticError) -> Unknown:
-        """A person may edit the file, and it has numbers that no job can have."""
-        why = f"the baseline of {curve.name} cannot be used: {error}"
-        self._say(curve.name, why)
-        return Unknown(why)
+    def _unusable(self, curve: Curve, error: ArithmeticError) -> Unknown:
+        """Return why a curve cannot be used: a person may have edited its file and entered impossible numbers."""
+        reason = f"the baseline of {curve.name} cannot be used: {error}"
+        self._log_once(curve.name, reason)
+        return Unknown(reason)
 
-    def _say(self, name: str, what: str) -> None:
-        if self._failed.get(name) != what:
-            log.error("%s", what)
-        self._failed[name] = what
+    def _log_once(self, name: str, text: str) -> None:
+        if self._failed.get(name) != text:
+            log.error("%s", text)
+        self._failed[name] = text
 
 
-def now_of(snapshot: Snapshot, state: str) -> tuple[JobSize, float] | Unknown:
-    """The job's size and the seconds of its steps now; else why nobody can tell."""
+def size_now(snapshot: Snapshot, state: str) -> tuple[JobSize, float] | Unknown:
+    """Return the job's size and the seconds of its steps now, or why they are unknown."""
     if state != "train":
-        return Unknown("no agent of its ranks answers" if state == "unknown" else f"it does not train now: {state}")
+        return Unknown("no agent of its ranks answers" if state == "unknown" else f"the job is not training: {state}")
     now = snapshot.stretches[-1] if snapshot.stretches else None
     if now is None or not now.seconds:
-        return Unknown("it has not taken steps enough")
+        return Unknown("the job has not taken enough steps yet")
     if not now.samples:
-        return Unknown("its ranks do not tell their samples")
-    return JobSize(snapshot.world_size, now.samples, _per_host(snapshot)), now.seconds
+        return Unknown("the ranks do not report their samples")
+    return JobSize(snapshot.world_size, now.samples, _ranks_per_host(snapshot)), now.seconds
 
 
-def name_of(snapshot: Snapshot) -> str:
-    """Of what kind a job is: files are called so."""
-    told = _NO_NAME.sub("_", snapshot.known[0].labels.get(NAME, ""))[:64]
-    return told if JOB_ID.fullmatch(told) else snapshot.job_id
+def curve_name(snapshot: Snapshot) -> str:
+    """Return the name under which the job's baseline is recorded: its label `name`, else its job id."""
+    label = _NO_NAME.sub("_", snapshot.known[0].labels.get(NAME, ""))[:64]
+    return label if JOB_ID.fullmatch(label) else snapshot.job_id
 
 
-def _per_host(snapshot: Snapshot) -> int:
-    """Ranks that a host has, at most."""
+def _ranks_per_host(snapshot: Snapshot) -> int:
+    """Return the largest number of ranks that one host of the job has."""
     return max(Counter(r.host for r in snapshot.known).values())
 
 
-def _room(snapshot: Snapshot, curve: Curve) -> int:
-    """Ranks that a host takes: as many as one has of a job on several; one alone may have room for more."""
-    here = _per_host(snapshot)
+def _host_capacity(snapshot: Snapshot, curve: Curve) -> int:
+    """Return how many ranks fit on a host.
+
+    A job on several hosts shows it. A job on one host may leave room on it: then the recorded jobs count as well.
+    """
+    now = _ranks_per_host(snapshot)
     if len({r.host for r in snapshot.known}) > 1:
-        return here
-    return max([here, *(point.ranks_per_host or 1 for point in curve.points)])
+        return now
+    return max([now, *(point.ranks_per_host or 1 for point in curve.points)])
 
 
-def _of(steps: Sequence[AlignedStep], samples: int) -> list[AlignedStep]:
-    """Those with about so many samples: the job may have had another batch a moment ago."""
-    told = [(step, [n for n in step.samples if n is not None]) for step in steps]
-    return [step for step, each in told if len(each) == len(step.samples) and alike(sum(each), samples)]
+def _with_samples(steps: Sequence[AlignedStep], samples: int) -> list[AlignedStep]:
+    """Return the steps with about this number of samples, since the batch size may have changed a moment ago."""
+    reported = [(step, [n for n in step.samples if n is not None]) for step in steps]
+    return [step for step, counts in reported if len(counts) == len(step.samples) and alike(sum(counts), samples)]
 
 
-def _causes(steps: Sequence[AlignedStep], seconds: float) -> dict[str, float]:
-    """So many seconds, shared out as in these steps; none where there are none."""
+def _categories(steps: Sequence[AlignedStep], seconds: float) -> dict[str, float]:
+    """Divide `seconds` among time categories in the proportions of these steps; empty without steps."""
     totals: Counter[str] = Counter()
     for step in steps:
         totals.update(step_causes(step))
-    whole = sum(totals.values())
-    return {cause: seconds * spent / whole for cause, spent in totals.items() if spent}
+    total = sum(totals.values())
+    return {category: seconds * spent / total for category, spent in totals.items() if spent}

@@ -1,6 +1,6 @@
-"""What was recorded of each kind of job, on disk: `baselines/<name>.json`, one curve a file.
+"""The recorded baselines, on disk as `baselines/<name>.json`: one file holds the curve of all jobs of one name.
 
-A person may delete a file, or copy it to another cluster: it is read again whenever it has changed.
+A person may delete a file, or copy it to another cluster. A file that has changed is read again.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ log = logging.getLogger("zmon.baselines")
 
 FOLDER = "baselines"  # in the data directory
 _SUFFIX = ".json"
-_MOST = 1 << 31  # ranks, seconds; its square: samples and bytes
+_MAX = 1 << 31  # ranks and seconds; its square for samples and bytes
 
 
 class _File(msgspec.Struct):
-    """What is in a file."""
+    """The content of a file."""
 
     schema: int
     name: str
@@ -31,48 +31,50 @@ class _File(msgspec.Struct):
 
 
 class BaselineStore:
-    """By name."""
+    """The curves in one folder, by name."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._read: dict[str, tuple[tuple[int, int], Curve]] = {}  # when it was written and its inode; what it says
+        self._read: dict[str, tuple[tuple[int, int], Curve]] = {}  # (mtime, inode) of the file, and its curve
         self._unusable: dict[str, str] = {}
 
     def curve(self, name: str) -> Curve:
-        """What was recorded of jobs of that name; no point where nothing was, or where nobody can read it."""
+        """Return the curve of the jobs of that name; without points if nothing is recorded or the file is unusable."""
         path = self._path(name)
         try:
             stat = path.stat()
             version = stat.st_mtime_ns, stat.st_ino
-            known = self._read.get(name)
-            if known is None or known[0] != version:
-                told = msgspec.json.decode(path.read_bytes(), type=_File)
-                known = self._read[name] = version, Curve(name, _sound(told))
+            cached = self._read.get(name)
+            if cached is None or cached[0] != version:
+                content = msgspec.json.decode(path.read_bytes(), type=_File)
+                cached = self._read[name] = version, Curve(name, _checked_points(content))
             self._unusable.pop(name, None)
-            return known[1]
+            return cached[1]
         except (FileNotFoundError, NotADirectoryError):
             self._unusable.pop(name, None)
         except (OSError, ValueError) as error:
             if self._unusable.get(name) != str(error):
-                log.error("cannot use %s: %s; jobs of that name are judged against nothing", path, error)
+                log.error("cannot use %s: %s; jobs of that name have no recorded baseline", path, error)
             self._unusable[name] = str(error)
         self._read.pop(name, None)
         return Curve(name)
 
     def unusable(self, name: str) -> str | None:
-        """Why the file of that name could not be read when it was asked for last."""
+        """Return why the file of that name could not be used when it was last read, or None."""
         return self._unusable.get(name)
 
     def record(self, name: str, *points: Point) -> Path:
-        """Keep these, in place of what was recorded at their sizes. Raises ZmonError: it cannot be written."""
+        """Store these points, replacing those of the same sizes. Raises ZmonError if the file cannot be written."""
         path = self._path(name)
         self.curve(name)
         if name in self._unusable:
-            raise ZmonError(f"cannot use {path}", self._unusable[name], "Move it away; it is made anew then")
+            raise ZmonError(
+                f"cannot use {path}", self._unusable[name], "Move the file away; zmon then writes a new one"
+            )
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             with (self._folder / ".lock").open("w") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX)  # a hub and `zmon scaling` may write to one folder
+                fcntl.flock(lock, fcntl.LOCK_EX)  # a hub and `zmon scaling` may write to the same folder
                 curve = self.curve(name)
                 for point in points:
                     curve = curve.with_point(point)
@@ -84,7 +86,7 @@ class BaselineStore:
                 partial.replace(path)
         except OSError as error:
             raise ZmonError(
-                f"cannot write {path}", error.strerror or str(error), "Free some room, or set ZMON_DATA_DIR"
+                f"cannot write {path}", error.strerror or str(error), "Free some disk space, or set ZMON_DATA_DIR"
             ) from error
         return path
 
@@ -92,14 +94,14 @@ class BaselineStore:
         return self._folder / f"{name}{_SUFFIX}"
 
 
-def _sound(told: _File) -> tuple[Point, ...]:
-    """The points of a file that a person may have edited. Raises ValueError."""
-    if told.schema != 1:
-        raise ValueError(f"schema {told.schema} is of another version of zmon")
-    for p in told.points:
+def _checked_points(content: _File) -> tuple[Point, ...]:
+    """Return the points of a file, which a person may have edited. Raises ValueError for impossible numbers."""
+    if content.schema != 1:
+        raise ValueError(f"schema {content.schema} belongs to another version of zmon")
+    for p in content.points:
         counts = (p.ranks, p.ranks_per_host or 1, p.processors_per_host or 1)
         amounts = (p.half_width_seconds or 0.0, *p.causes.values(), *p.sent_bytes.values())
-        whole = all(1 <= count <= _MOST for count in counts) and 1 <= p.samples <= _MOST**2
-        if not whole or not 0 < p.seconds < _MOST or not all(0 <= amount < _MOST**2 for amount in amounts):
-            raise ValueError(f"the point of {p.ranks} ranks and {p.samples} samples has a number that none can have")
-    return in_order(told.points)
+        counts_fit = all(1 <= count <= _MAX for count in counts) and 1 <= p.samples <= _MAX**2
+        if not counts_fit or not 0 < p.seconds < _MAX or not all(0 <= amount < _MAX**2 for amount in amounts):
+            raise ValueError(f"the point of {p.ranks} ranks and {p.samples} samples has an impossible number")
+    return in_order(content.points)

@@ -1,4 +1,4 @@
-"""What every rank of a stalled job has in flight, as a table in the finding's evidence. Pure."""
+"""The flight table in the evidence of a stall: what every rank of the job has in flight. Pure."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _ROW_PENDING = 4  # collectives in flight that a row shows
 
 
 def flight_table(snapshot: Snapshot, answers: Mapping[int, RankEvidence | Unknown]) -> dict[str, FlightRow]:
-    """A row for each rank of the job: what it hangs in and what it did last, or why that is not known."""
+    """Return a row for each rank of the job: the collectives in flight and the last completed one, or an error."""
     rows = {r.rank: FlightRow(error="its process is gone") for r in snapshot.ranks}
     rows |= {r.rank: FlightRow(error="its agent is silent") for r in snapshot.unwatched}
-    rows |= {rank: FlightRow(error="no agent has seen it") for rank in snapshot.missing}
+    rows |= {rank: FlightRow(error="no agent has reported it") for rank in snapshot.missing}
     rows |= {rank: _row(answer) for rank, answer in answers.items()}
     return {str(rank): row for rank, row in sorted(rows.items())}
 
@@ -29,7 +29,7 @@ def _row(answer: RankEvidence | Unknown) -> FlightRow:
         return FlightRow(error=answer.reason)
     flight = answer.flight
     if flight is None:
-        return FlightRow(error=answer.flight_error or "its agent is older and does not tell")
+        return FlightRow(error=answer.flight_error or "its agent is older and has no flight records")
     pending = tuple(map(_pending, flight.pending[:_ROW_PENDING]))
     return FlightRow(pending, flight.num_pending, flight.last, error=answer.flight_error or UNSET)
 

@@ -1,8 +1,8 @@
-"""When a job stalls: what its ranks are stuck in, and what the culprits said last, asked behind the pass's back.
+"""The gathering of evidence about stalled jobs, in the background: stacks, collectives in flight, end of stderr.
 
-What is in flight is asked for just before the leases are over, so that the first verdict knows it: on a GPU it is most
-of what there is to know. Of other findings the ranks go on: their stacks say nothing, and asking costs them. A dead
-rank is asked for if it is to blame: its agent has the end of its stderr.
+Flight records are gathered shortly before the leases end, for the first diagnosis: on a GPU they are the best evidence.
+Nothing is gathered for findings other than stalls: their ranks go on, their stacks show nothing, and the request costs
+them time. The agent is also asked about a dead culprit, since it has the end of its stderr.
 """
 
 from __future__ import annotations
@@ -28,57 +28,57 @@ from zmon.schema.snapshot import Snapshot
 from zmon.schema.unknown import Unknown
 from zmon.web import client
 
-_AHEAD_SECONDS = 1.5  # of the end of a lease: a pass, and the answers
+_AHEAD_SECONDS = 1.5  # before the end of a lease: time for one pass and the answers
 
 
 class Gathering:
-    """Asks once for each verdict about a stall, and again when it says another thing."""
+    """The gatherer of evidence: it asks once for each diagnosis of a stall, and again when the diagnosis changes."""
 
-    def __init__(self, config: HubConfig, links: Sequence[AgentLink], journal: Journal, books: JobStates) -> None:
-        self._config, self._links, self._journal, self._books = config, links, journal, books
-        self._asked: dict[str, tuple[Any, ...]] = {}  # by finding: the verdict that evidence was gathered for
-        self._tasks: dict[str, asyncio.Task[None]] = {}  # by finding: the last one
-        self._ahead: dict[str, asyncio.Task[None]] = {}  # by job that nearly stalls
+    def __init__(self, config: HubConfig, links: Sequence[AgentLink], journal: Journal, job_states: JobStates) -> None:
+        self._config, self._links, self._journal, self._job_states = config, links, journal, job_states
+        self._diagnoses: dict[str, tuple[Any, ...]] = {}  # by finding: the last one that evidence was gathered for
+        self._tasks: dict[str, asyncio.Task[None]] = {}  # by finding: the latest
+        self._ahead: dict[str, asyncio.Task[None]] = {}  # by job whose leases are about to end
 
-    def what_is_new(self, session: aiohttp.ClientSession, snapshot: Snapshot) -> None:
-        """Start asking about this job where its verdict is new."""
+    def update(self, session: aiohttp.ClientSession, snapshot: Snapshot) -> None:
+        """Start to gather evidence about this job if its diagnosis is new, or if its leases are about to end."""
         active = [finding for finding in self._journal.active() if finding.is_stall]
-        self._asked = {f.id: self._asked[f.id] for f in active if f.id in self._asked}
+        self._diagnoses = {f.id: self._diagnoses[f.id] for f in active if f.id in self._diagnoses}
         self._tasks = {finding_id: task for finding_id, task in self._tasks.items() if not task.done()}
         of_job = [finding for finding in active if finding.job_id == snapshot.job_id]
         if not of_job:
-            self._look_ahead(session, snapshot)
+            self._gather_ahead(session, snapshot)
         for finding in of_job:
-            verdict = (finding.cause, finding.ranks, finding.step)
-            if self._asked.get(finding.id) != verdict:
-                self._asked[finding.id] = verdict
+            diagnosis = (finding.cause, finding.ranks, finding.step)
+            if self._diagnoses.get(finding.id) != diagnosis:
+                self._diagnoses[finding.id] = diagnosis
                 self._tasks[finding.id] = asyncio.create_task(self._gather(session, snapshot, finding))
 
-    async def done(self, finding_id: str) -> None:
-        """Return once nobody is being asked about that finding."""
+    async def wait(self, finding_id: str) -> None:
+        """Wait until no evidence is being gathered for that finding."""
         while task := self._tasks.get(finding_id):
             await asyncio.wait([task])
             if self._tasks.get(finding_id) is task:
                 del self._tasks[finding_id]
 
     def cancel(self) -> None:
-        """The hub ends."""
+        """Stop gathering."""
         for task in (*self._tasks.values(), *self._ahead.values()):
             task.cancel()
 
-    def _look_ahead(self, session: aiohttp.ClientSession, snapshot: Snapshot) -> None:
-        """Ask once what is in flight where no rank has much left of its lease; forget it when one goes on."""
+    def _gather_ahead(self, session: aiohttp.ClientSession, snapshot: Snapshot) -> None:
+        """Gather flight records once if the leases of all ranks are about to end; forget them when a rank goes on."""
         alive = [r for r in snapshot.ranks if r.alive and r.activity != "done"]
         if not alive or not all(_nearly_overdue(r) for r in alive):
-            self._books.of(snapshot).flights = {}
+            self._job_states.state_of(snapshot).flights = {}
             if task := self._ahead.pop(snapshot.job_id, None):
                 task.cancel()
         elif snapshot.job_id not in self._ahead:
-            self._ahead[snapshot.job_id] = asyncio.create_task(self._take_flights(session, snapshot))
+            self._ahead[snapshot.job_id] = asyncio.create_task(self._gather_flights(session, snapshot))
 
-    async def _take_flights(self, session: aiohttp.ClientSession, snapshot: Snapshot) -> None:
-        book = self._books.of(snapshot)
-        book.flights = flights(await self._ask(session, snapshot, [r for r in snapshot.ranks if r.alive]))
+    async def _gather_flights(self, session: aiohttp.ClientSession, snapshot: Snapshot) -> None:
+        launch = self._job_states.state_of(snapshot)
+        launch.flights = flights(await self._ask(session, snapshot, [r for r in snapshot.ranks if r.alive]))
 
     async def _ask(
         self,
@@ -88,18 +88,18 @@ class Gathering:
         stacks: Collection[int] = (),
     ) -> dict[int, RankEvidence | Unknown]:
         config, urls = self._config, {link.report.host: link.url for link in self._links if link.report}
-        asked = [(r, urls[r.host]) for r in ranks]
-        return await client.evidence(session, asked, stacks, config.evidence_seconds, config.max_asked)
+        targets = [(r, urls[r.host]) for r in ranks]
+        return await client.evidence(session, targets, stacks, config.evidence_seconds, config.max_requests)
 
     async def _gather(self, session: aiohttp.ClientSession, snapshot: Snapshot, finding: Finding) -> None:
-        """Stacks of the culprits, or of everybody where nobody is named, and what every rank has in flight."""
-        book = self._books.of(snapshot)  # of this start: another may have begun when the answers are there
+        """Gather the stacks of the culprits, or of all ranks if there is no culprit, and the flight records of all."""
+        launch = self._job_states.state_of(snapshot)  # before the request: the job may be relaunched meanwhile
         alive = [r for r in snapshot.ranks if r.alive]
         ranks = [r for r in snapshot.ranks if r.rank in finding.ranks or (r.alive and not finding.ranks)]
         chosen = {r.rank for r in ranks[: self._config.max_stacks]}
         answers = await self._ask(session, snapshot, [r for r in snapshot.ranks if r.alive or r.rank in chosen], chosen)
         of_alive = {r.rank: answers[r.rank] for r in alive}
-        book.flights = flights(of_alive)
+        launch.flights = flights(of_alive)
         stacks = {str(rank): _stack(answers[rank]) for rank in sorted(chosen)}
         tails = {str(rank): _stderr(answers[rank]) for rank in sorted(chosen)}
         gathered = Evidence(
@@ -116,7 +116,7 @@ def _nearly_overdue(state: RankState) -> bool:
 
 
 def flights(answers: Mapping[int, RankEvidence | Unknown]) -> dict[int, Flight]:
-    """The flight records out of the agents' answers, by rank; a rank without one is left out."""
+    """Return the flight records in the agents' answers, by rank; ranks without one are left out."""
     return {
         rank: answer.flight
         for rank, answer in answers.items()
@@ -125,7 +125,7 @@ def flights(answers: Mapping[int, RankEvidence | Unknown]) -> dict[int, Flight]:
 
 
 def _stack(answer: RankEvidence | Unknown) -> RankStack:
-    """What a rank is stuck in, as evidence of a finding: all but flight record and stderr, which lie elsewhere."""
+    """Return where a rank is stuck. Flight record and stderr have other places in the evidence."""
     if isinstance(answer, Unknown):
         return RankStack(stack_error=answer.reason)
     return RankStack(
@@ -142,7 +142,7 @@ def _stack(answer: RankEvidence | Unknown) -> RankStack:
 
 
 def _stderr(answer: RankEvidence | Unknown) -> StderrTail:
-    """The end of a rank's stderr: `text`, or `error` why there is none; `path`, and whether it is `shared`."""
+    """Return the end of a rank's stderr, or why it is unknown."""
     if isinstance(answer, Unknown):
         return StderrTail(text=None, error=answer.reason, path=None, shared=False)
     return StderrTail(

@@ -1,5 +1,4 @@
-"""What the hub keeps of one start of a job: its recent steps, where its time went, what its ranks had in flight, what
-was planned for them."""
+"""The state that the hub keeps for one launch of a job: recent steps, account, baseline, flight records and plan."""
 
 from __future__ import annotations
 
@@ -24,35 +23,35 @@ from zmon.schema.plan import Plan
 from zmon.schema.snapshot import Snapshot
 from zmon.stats import quantile
 
-SAMPLE_SECONDS = 30.0  # some of the stretches that a job's speed is told by
-KEPT_SAMPLES = 240  # two hours: as long as a site may let the detector look back
+SAMPLE_SECONDS = 30.0  # a few of the step windows that a job's speed is computed from
+MAX_SAMPLES = 240  # two hours: the most that a site may let the detector look back
 
 
 @dataclass
 class JobState:
-    """Of the ranks with these run uids."""
+    """The state that the hub keeps for one launch, which the run uids of its ranks identify."""
 
     uids: set[str]
     world_size: int
     account: Account
     history: History = field(init=False)
-    learning: Learning = field(default_factory=Learning)
+    learning: Learning = field(default_factory=Learning)  # of the baseline
     time: JobTime = field(default_factory=JobTime)
-    flights: dict[int, Flight] = field(default_factory=dict)  # gathered for the stall that goes on
-    plan: Plan | None = None  # the last that was told
-    efficiency: deque[EfficiencySample] = field(default_factory=lambda: deque(maxlen=KEPT_SAMPLES))
-    efficiency_due: float = 0.0  # when it is looked at next
+    flights: dict[int, Flight] = field(default_factory=dict)  # by rank, gathered for the current stall
+    plan: Plan | None = None  # the latest that a rank reported
+    efficiency: deque[EfficiencySample] = field(default_factory=lambda: deque(maxlen=MAX_SAMPLES))
+    efficiency_due: float = 0.0  # unix time of the next sample
 
     def __post_init__(self) -> None:
         self.history = History(self.world_size)
 
     def add(self, snapshot: Snapshot, reports: Collection[AgentReport], stalled: bool = False) -> Snapshot:
-        """Take in what the agents newly told of the job's steps; the Snapshot with all that is known of them.
+        """Add the new step records in the reports; return the snapshot with all that is known of the job's steps.
 
-        `stalled`: a finding says that nothing moves."""
-        told = {uid: steps for report in reports for uid, steps in report.records.pop(snapshot.job_id, {}).items()}
-        fresh = {r.rank: told[r.run_uid] for r in snapshot.ranks if r.run_uid in told}
-        steps = self.history.add(fresh)
+        The records are removed from `reports`. `stalled`: a finding of the job says that it is stalled.
+        """
+        records = {uid: steps for report in reports for uid, steps in report.records.pop(snapshot.job_id, {}).items()}
+        steps = self.history.add({r.rank: records[r.run_uid] for r in snapshot.ranks if r.run_uid in records})
         self.time.add(steps)
         self.account.observe(steps, metrics.STEP_SECONDS_BOUNDS)
         self.account.look(snapshot, steps, quantile(self.time.recent_seconds, 0.5) or 0.0, stalled)
@@ -72,36 +71,44 @@ class JobState:
 
 
 class JobStates:
-    """By job."""
+    """The states of this hub's jobs, by job id; only the newest launch of each."""
 
     def __init__(self, data_dir: Path) -> None:
-        self._books: dict[str, JobState] = {}
+        self._states: dict[str, JobState] = {}
         self.accounts = Accounts(data_dir / "accounts")
-        self.curves = BaselineRecorder(BaselineStore(data_dir / baseline_store.FOLDER))
+        self.baselines = BaselineRecorder(BaselineStore(data_dir / baseline_store.FOLDER))
 
-    def of(self, snapshot: Snapshot) -> JobState:
-        """That of this start of the job: none of its ranks, or another number of them, is another start."""
+    def state_of(self, snapshot: Snapshot) -> JobState:
+        """Return the state of this launch.
+
+        A snapshot without any rank of the known launch, or with another world size, belongs to a new launch.
+        """
         uids = {r.run_uid for r in snapshot.known}
-        book = self._books.get(snapshot.job_id)
-        if book is None or not book.uids & uids or book.world_size != snapshot.world_size:
-            book = self._books[snapshot.job_id] = JobState(uids, snapshot.world_size, self.accounts.of(snapshot))
-        elif book.account.another_life(snapshot):  # its ranks came one by one
-            book.account = self.accounts.of(snapshot)
-        book.uids |= uids
-        return book
+        state = self._states.get(snapshot.job_id)
+        if state is None or not state.uids & uids or state.world_size != snapshot.world_size:
+            account = self.accounts.account_of(snapshot)
+            state = self._states[snapshot.job_id] = JobState(uids, snapshot.world_size, account)
+        elif state.account.another_life(snapshot):  # its ranks appeared one by one
+            state.account = self.accounts.account_of(snapshot)
+        state.uids |= uids
+        return state
 
-    def with_efficiency(self, snapshot: Snapshot, state: str) -> Snapshot:
-        """The Snapshot with what the job reached of what was recorded at its size, as far back as that is known."""
-        book = self.of(snapshot)
-        if snapshot.time >= book.efficiency_due:
-            book.efficiency_due = snapshot.time + SAMPLE_SECONDS
-            now = self.curves.efficiency(snapshot, state)
+    def with_efficiency(self, snapshot: Snapshot, activity: str) -> Snapshot:
+        """Return the snapshot with the recent efficiency samples of its job.
+
+        A sample is taken every 30 s, if a baseline was recorded at the job's size. `activity` is the job's state in one
+        word, see `zmon.hub.api.view.job_state`.
+        """
+        state = self.state_of(snapshot)
+        if snapshot.time >= state.efficiency_due:
+            state.efficiency_due = snapshot.time + SAMPLE_SECONDS
+            now = self.baselines.efficiency(snapshot, activity)
             if isinstance(now, Efficiency) and now.recorded:
                 sample = EfficiencySample(snapshot.time, now.ratio, now.recorded, now.scaling, now.name)
-                book.efficiency.append(sample)
-        return replace(snapshot, efficiency=tuple(book.efficiency))
+                state.efficiency.append(sample)
+        return replace(snapshot, efficiency=tuple(state.efficiency))
 
-    def keep(self, job_ids: Iterable[str]) -> None:
-        """Forget all others."""
-        known = set(job_ids)
-        self._books = {job_id: book for job_id, book in self._books.items() if job_id in known}
+    def retain(self, job_ids: Iterable[str]) -> None:
+        """Forget the jobs that are not among these."""
+        wanted = set(job_ids)
+        self._states = {job_id: state for job_id, state in self._states.items() if job_id in wanted}

@@ -1,13 +1,13 @@
-"""Findings from the first sight to the end: one fault is one finding, and a restart of the hub loses none.
+"""The journal: the hub's record of all findings. One fault is one finding, also across restarts of the hub.
 
-Every change is a line in `findings.jsonl`; the last line of an id is what holds. What a later pass concludes about the
-same trouble refines its text and evidence, while id, onset and the labels on the metric stay as published, so that one
-fault is one alert. Only the severity may still rise. Other culprits than those published are taken up once they have
-been named for some seconds. Of most detectors a job has one active finding at a time; of those whose faults are
-separate, one a fault.
+A finding opens, is updated, and resolves. Every change is a line in `findings.jsonl`; the last line of an id is the
+valid one. Later reports about the same fault update text and evidence. The id, the onset and the labels on the metric
+stay as published, which keeps one fault one alert; the severity can only rise. New culprits replace the published ones
+after they have been reported for some seconds. A job has one active finding of each detector at a time, or one for each
+fault if the detector reports separate faults.
 
-What is over is forgotten in time, the table of all ranks first: the hub lives for months, and the file is written anew
-when it has grown.
+Old resolved findings are dropped, their large evidence first, and the file is rewritten when it has grown: the hub runs
+for months.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from zmon.schema.names import severity_order
 
 log = logging.getLogger("zmon.journal")
 
-RESOLVE_AFTER_SECONDS = 2.0  # a verdict that is gone for one pass may be a look at the wrong moment
-HOLD_SECONDS = 3.0  # ranks that wait for each other look guilty by turns
-KEPT_FINDINGS = 1000  # that are over
-WHOLE_FINDINGS = 50  # of those, with a row for each rank though they have no capsule: 232 kB of JSON at 1,024 ranks
-REWRITE_BYTES = 32 << 20  # of the file, if it was half of that when last written anew
-_SINCE = "; of those that waited for it: "
+RESOLVE_AFTER_SECONDS = 2.0  # a finding may be absent from a single pass by chance
+HOLD_SECONDS = 3.0  # ranks that wait for each other may appear to be the culprit alternately
+MAX_RESOLVED = 1000  # findings in memory and in the file
+MAX_RESOLVED_IN_FULL = 50  # of these, with their large evidence even without a capsule: 232 kB of JSON at 1,024 ranks
+REWRITE_BYTES = 32 << 20  # of the file, or twice its size after the last rewrite if that is more
+_VICTIMS = "; victims: "  # what a summary says before the exits of ranks that waited for the culprit
 
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """What a finding's metric says of it, frozen when it was published."""
+    """The labels of a finding's metric, which do not change after it was published."""
 
     cause: str
     ranks: tuple[int, ...]
@@ -60,162 +60,172 @@ class Journal:
         self._findings: dict[str, Finding] = {}
         self._active: dict[str, Finding] = {}
         self._labels: dict[str, Labels] = {}
-        self._clear_since: dict[str, float] = {}
-        self._others: dict[str, tuple[tuple[int, ...], float, float]] = {}  # culprits not yet published: since, until
+        self._absent_since: dict[str, float] = {}  # by id: since when its detector has stopped reporting it
+        self._candidates: dict[str, tuple[tuple[int, ...], float, float]] = {}  # by id: new culprits, first, last time
         self._rewrite_at = REWRITE_BYTES
-        self.error: str | None = None  # why findings are not written down
+        self.error: str | None = None  # why findings cannot be written
         try:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # what jobs say is theirs
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # jobs' messages are private to the user
             self._read()
             path.touch(mode=0o600)
         except OSError as error:
-            self._complain(error)
+            self._log_write_error(error)
 
     def active(self) -> list[Finding]:
-        """What is wrong now."""
+        """Return the findings that have not resolved."""
         return [*self._active.values()]
 
     def published(self) -> list[Finding]:
-        """The active findings with the labels their alert was raised under."""
+        """Return the active findings with the labels of their metric as first published."""
         return [replace(f, **asdict(self._labels[f.id])) for f in self.active()]
 
     def all(self) -> list[Finding]:
-        """Every finding that is remembered, newest first."""
+        """Return all findings in memory, active or resolved, newest first."""
         return sorted(self._findings.values(), key=lambda f: f.detected, reverse=True)
 
-    def conclude(self, finding: Finding, now: float, separate: bool = False) -> bool:
-        """Take in a verdict; True where it is a new finding. `separate`: it refines none but that of its own id."""
-        known = next(
-            (f for f in self.of(finding.job_id, finding.detector) if not separate or _same(f, finding.id)), None
-        )
-        if known is None:
-            earlier = sum(_same(f, finding.id) for f in self._findings.values())
+    def open_or_update(self, finding: Finding, now: float, separate: bool = False) -> bool:
+        """Open a finding, or update the active one about the same fault; return True if it was opened.
+
+        `separate`: the detector reports separate faults, so only a finding of the same id is about the same fault.
+        """
+        active = self.active_of(finding.job_id, finding.detector)
+        current = next((f for f in active if not separate or _same_fault(f, finding.id)), None)
+        if current is None:
+            earlier = sum(_same_fault(f, finding.id) for f in self._findings.values())
             if earlier:
-                again = (f"{finding.id}-{number}" for number in count(earlier + 1))
-                finding = replace(finding, id=next(name for name in again if name not in self._findings))
+                ids = (f"{finding.id}-{number}" for number in count(earlier + 1))
+                finding = replace(finding, id=next(name for name in ids if name not in self._findings))
             self._labels[finding.id] = Labels(finding.cause, finding.ranks, finding.hosts)
-            self._keep(finding)
+            self._store(finding)
             return True
-        self._clear_since.pop(known.id, None)
-        refined = self._refined(known, finding, now)
-        if _says(refined) != _says(known):
-            self._keep(refined)
+        self._absent_since.pop(current.id, None)
+        updated = self._updated(current, finding, now)
+        if _key(updated) != _key(current):
+            self._store(updated)
         else:
-            self._remember(refined)
+            self._put(updated)
         return False
 
-    def _refined(self, known: Finding, finding: Finding, now: float) -> Finding:
-        """What is known, with a later verdict about the same trouble."""
-        severity = max(known.severity, finding.severity, key=severity_order)
-        held = self._held(known, finding.ranks, now)
-        if finding.cause == "unknown" != known.cause:  # what was known once is not unlearned
-            said = finding if severity != known.severity else known  # why it is worse now has to be read
-            return replace(known, severity=severity, summary=said.summary, detail=said.detail)
-        if _waited(known, finding):
-            summary = known.summary.partition(_SINCE)[0] + _SINCE + finding.summary
-            return replace(known, severity=severity, summary=summary)
-        if severity == known.severity and not held:
-            return known
+    def _updated(self, current: Finding, finding: Finding, now: float) -> Finding:
+        """Return the current finding, updated with a later report about the same fault."""
+        severity = max(current.severity, finding.severity, key=severity_order)
+        publish = self._may_replace_culprits(current, finding.ranks, now)
+        if finding.cause == "unknown" != current.cause:  # a known cause stays
+            source = finding if severity != current.severity else current  # the text says why the severity rose
+            return replace(current, severity=severity, summary=source.summary, detail=source.detail)
+        if _are_victims(current, finding):
+            summary = current.summary.partition(_VICTIMS)[0] + _VICTIMS + finding.summary
+            return replace(current, severity=severity, summary=summary)
+        if severity == current.severity and not publish:
+            return current
         return replace(
-            finding, id=known.id, onset=known.onset, detected=known.detected, severity=severity,
-            evidence=known.evidence.updated(finding.evidence), capsule=known.capsule,
+            finding, id=current.id, onset=current.onset, detected=current.detected, severity=severity,
+            evidence=current.evidence.updated(finding.evidence), capsule=current.capsule,
         )  # fmt: skip
 
-    def _held(self, known: Finding, ranks: tuple[int, ...], now: float) -> bool:
-        """Whether these are the published culprits, or the first, or have been named for long enough."""
-        before, since, until = self._others.pop(known.id, (ranks, now, now))
-        if not known.ranks or ranks == known.ranks:
+    def _may_replace_culprits(self, current: Finding, ranks: tuple[int, ...], now: float) -> bool:
+        """Return True if these culprits may be published.
+
+        That is so if they are the published ones, if there are none yet, or if they have been reported for 3 s.
+        """
+        before, since, until = self._candidates.pop(current.id, (ranks, now, now))
+        if not current.ranks or ranks == current.ranks:
             return True
         if before != ranks or now - until > HOLD_SECONDS:
             since = now
-        self._others[known.id] = ranks, since, now
+        self._candidates[current.id] = ranks, since, now
         return now - since >= HOLD_SECONDS
 
     def find(self, finding_id: str) -> Finding | None:
-        """As it is now."""
+        """Return the finding with this id, or None."""
         return self._findings.get(finding_id)
 
-    def file(self, written: Finding) -> None:
-        """It lies in `written.capsule`, as `written`: once it is over, its bulk lies nowhere else."""
-        known = self._findings.get(written.id)
-        if known is None:
+    def record_capsule(self, written: Finding) -> None:
+        """Record that `written` is in the capsule at `written.capsule`.
+
+        Once a resolved finding is in its capsule, the journal drops its large evidence.
+        """
+        current = self._findings.get(written.id)
+        if current is None:
             return
-        filed = replace(known, capsule=written.capsule)
-        if written.resolved is not None and written.evidence == known.evidence:
-            filed = _light(filed)
-        if filed != known:
-            self._keep(filed)
+        updated = replace(current, capsule=written.capsule)
+        if written.resolved is not None and written.evidence == current.evidence:
+            updated = _without_bulk(updated)
+        if updated != current:
+            self._store(updated)
 
     def attach(self, finding_id: str, evidence: Evidence) -> None:
-        """Evidence that came in after the finding was published."""
-        known = self._findings.get(finding_id)
-        if known is not None and known.evidence.dropped is UNSET:
-            self._keep(replace(known, evidence=known.evidence.updated(evidence)))
+        """Add evidence that arrived after the finding was published."""
+        current = self._findings.get(finding_id)
+        if current is not None and current.evidence.dropped is UNSET:
+            self._store(replace(current, evidence=current.evidence.updated(evidence)))
 
-    def settle(self, job_id: str, detector: str, now: float, but: Collection[str] = ()) -> None:
-        """The detector sees nothing wrong with the job any more, `but` these: resolve, once that lasts."""
-        for known in self.of(job_id, detector):
-            if known.id in but or any(_same(known, other) for other in but):
-                self._clear_since.pop(known.id, None)
+    def resolve(self, job_id: str, detector: str, now: float, except_ids: Collection[str] = ()) -> None:
+        """Resolve the detector's findings about the job, except these, once they have been absent for 2 s.
+
+        Call it in every pass in which the detector does not report them.
+        """
+        for finding in self.active_of(job_id, detector):
+            if finding.id in except_ids or any(_same_fault(finding, other) for other in except_ids):
+                self._absent_since.pop(finding.id, None)
                 continue
-            if now - self._clear_since.setdefault(known.id, now) >= RESOLVE_AFTER_SECONDS:
-                del self._clear_since[known.id]
-                self._others.pop(known.id, None)
-                self._keep(replace(known, resolved=now))
+            if now - self._absent_since.setdefault(finding.id, now) >= RESOLVE_AFTER_SECONDS:
+                del self._absent_since[finding.id]
+                self._candidates.pop(finding.id, None)
+                self._store(replace(finding, resolved=now))
 
-    def of(self, job_id: str, detector: str) -> list[Finding]:
-        """What that detector finds wrong with the job now."""
+    def active_of(self, job_id: str, detector: str) -> list[Finding]:
+        """Return the active findings of a detector about a job."""
         return [f for f in self._active.values() if (f.job_id, f.detector) == (job_id, detector)]
 
-    def _remember(self, finding: Finding) -> None:
+    def _put(self, finding: Finding) -> None:
         self._findings[finding.id] = finding
         if finding.resolved is None:
             self._active[finding.id] = finding
         elif self._active.pop(finding.id, None) is not None:
-            self._forget()
+            self._prune()
 
-    def _forget(self) -> None:
-        """Those that are over longest, and of those over long all but what is said of them."""
-        over = sorted((f for f in self._findings.values() if f.resolved is not None), key=lambda f: -(f.resolved or 0))
-        for finding in over[WHOLE_FINDINGS:KEPT_FINDINGS]:
-            self._findings[finding.id] = _light(finding)
-        for finding in over[KEPT_FINDINGS:]:
+    def _prune(self) -> None:
+        """Drop the large evidence of old resolved findings, and the oldest ones altogether."""
+        resolved = [f for f in self._findings.values() if f.resolved is not None]
+        resolved.sort(key=lambda f: -(f.resolved or 0))
+        for finding in resolved[MAX_RESOLVED_IN_FULL:MAX_RESOLVED]:
+            self._findings[finding.id] = _without_bulk(finding)
+        for finding in resolved[MAX_RESOLVED:]:
             del self._findings[finding.id], self._labels[finding.id]
 
-    def _keep(self, finding: Finding) -> None:
-        self._remember(finding)
+    def _store(self, finding: Finding) -> None:
+        """Put a finding into memory and append it to the file."""
+        self._put(finding)
         try:
             with _appending(self._path) as file:
                 file.write(self._line(finding))
                 size = file.tell()
             if size > self._rewrite_at:
-                self._rewrite_at = 2 * size  # a disk that is full is not tried at every line
+                self._rewrite_at = 2 * size  # a full disk is not tried again at every line
                 self._rewrite()
         except OSError as error:
-            self._complain(error)
+            self._log_write_error(error)
         else:
             self.error = None
 
-    def _complain(self, error: OSError) -> None:
-        """A finding that cannot be written down is published all the same."""
+    def _log_write_error(self, error: OSError) -> None:
+        """Log a write error once. Findings that cannot be written are published nevertheless."""
         if self.error is None:
             log.warning(
-                "cannot write %s: %s. Findings are published, and forgotten when the hub ends: make room there, or "
-                "give it another --data-dir",
+                "cannot write %s: %s. Findings are published, but lost when the hub ends. Free some disk space there, "
+                "or give the hub another --data-dir",
                 self._path,
                 error.strerror,
             )
         self.error = str(error)
 
     def _line(self, finding: Finding) -> bytes:
-        told = {field.name: getattr(finding, field.name) for field in fields(finding)}
-        return msgspec.json.encode({**told, "published": self._labels[finding.id]}) + b"\n"
+        values = {field.name: getattr(finding, field.name) for field in fields(finding)}
+        return msgspec.json.encode({**values, "published": self._labels[finding.id]}) + b"\n"
 
     def _read(self) -> None:
-        """Take up the findings of earlier runs and write the file anew.
-
-        A line that a crash cut off is left out.
-        """
+        """Read the findings of earlier hubs and rewrite the file, without lines that a crash cut off."""
         if not self._path.exists():
             return
         for line in self._path.read_bytes().splitlines():
@@ -226,11 +236,11 @@ class Journal:
                 continue
             self._findings[finding.id] = finding
         self._active = {f.id: f for f in self._findings.values() if f.resolved is None}
-        self._forget()
+        self._prune()
         self._rewrite()
 
     def _rewrite(self) -> None:
-        """Write the file anew without what has been superseded. Raises OSError, and leaves the one that is there."""
+        """Rewrite the file without outdated lines. Raises OSError, and then leaves the old file."""
         partial = self._path.with_suffix(".partial")
         partial.unlink(missing_ok=True)
         try:
@@ -246,40 +256,40 @@ class Journal:
 
 @contextlib.contextmanager
 def _appending(path: Path) -> Iterator[BinaryIO]:
-    """The end of a file that is nobody else's to read; what was written is on the disk afterwards."""
+    """Open a file for appending, readable by its owner only, and sync it to the disk at the end."""
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "ab") as file:
         yield file
         file.flush()
         os.fsync(file.fileno())
 
 
-def _says(finding: Finding) -> tuple[object, ...]:
-    """What is worth a line when it changes."""
-    return finding.cause, finding.severity, finding.ranks, _SINCE in finding.summary
+def _key(finding: Finding) -> tuple[object, ...]:
+    """Return the parts of a finding whose change is worth a line in the file."""
+    return finding.cause, finding.severity, finding.ranks, _VICTIMS in finding.summary
 
 
-def _waited(known: Finding, finding: Finding) -> bool:
-    """Whether all who went are processes that waited for the named culprits.
+def _are_victims(current: Finding, finding: Finding) -> bool:
+    """Return True if all ranks that exited had waited for the published culprits.
 
-    NCCL's watchdog aborts them after ten minutes (ProcessGroupNCCL.cpp), which makes them no culprits.
+    NCCL's watchdog aborts waiting ranks after ten minutes (ProcessGroupNCCL.cpp); they are victims, not culprits.
     """
-    if finding.cause != "rank_exited" or not known.ranks or set(finding.ranks) & set(known.ranks):
+    if finding.cause != "rank_exited" or not current.ranks or set(finding.ranks) & set(current.ranks):
         return False
-    gone = {row.rank: (row.host, row.pid) for row in finding.evidence.ranks or ()}
-    flights, unknown = known.evidence.in_flight or {}, FlightRow()
+    exited = {row.rank: (row.host, row.pid) for row in finding.evidence.ranks or ()}
+    flights, unknown = current.evidence.in_flight or {}, FlightRow()
     waiting = {
         row.rank: (row.host, row.pid)
-        for row in known.evidence.ranks or ()
+        for row in current.evidence.ranks or ()
         if row.op or flights.get(str(row.rank), unknown).num_pending
     }
-    return all(rank in waiting and waiting[rank] == gone.get(rank) for rank in finding.ranks)
+    return all(rank in waiting and waiting[rank] == exited.get(rank) for rank in finding.ranks)
 
 
-def _light(finding: Finding) -> Finding:
-    """Without what grows with the job."""
+def _without_bulk(finding: Finding) -> Finding:
+    """Return the finding without the evidence that grows with the number of ranks."""
     return replace(finding, evidence=finding.evidence.without_bulk())
 
 
-def _same(finding: Finding, verdict_id: str) -> bool:
-    """Whether it is about that fault: the second time it is called <id>-2."""
-    return finding.id.partition("-")[0] == verdict_id
+def _same_fault(finding: Finding, fault_id: str) -> bool:
+    """Return True if the finding is about that fault. Its second occurrence has the id `<fault_id>-2`."""
+    return finding.id.partition("-")[0] == fault_id

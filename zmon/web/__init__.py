@@ -1,1 +1,1 @@
-"""HTTP, both ends: how a daemon answers and how to ask one."""
+"""HTTP for both sides: a server for the daemons, and a client that asks them."""

@@ -1,4 +1,4 @@
-"""How to ask a daemon: one request, one typed answer, or one clear line why there is none."""
+"""The HTTP client: it sends one request to a daemon and returns a typed answer, or raises an error of one line."""
 
 from __future__ import annotations
 
@@ -27,27 +27,27 @@ async def ask(
     endpoint: Endpoint[Request, T],
     request: Request,
     timeout: float,
-    also: Collection[int] = (),
+    accepted: Collection[int] = (),
 ) -> T:
-    """Ask the daemon at `base`. Raises Unreachable; NotServed for 404.
+    """Ask the daemon at `base` and return its answer. Raises Unreachable, or NotServed for status 404.
 
-    `also` are other statuses than 200 that come with the same answer: a daemon that does badly says how.
+    `accepted`: statuses other than 200 that come with the same answer, as an unhealthy daemon's 503 does.
     """
     url = base + endpoint.path_of(request)
     status, body = await _answer(session, url, timeout, endpoint.query_of(request))
-    return _checked(url, status, body, endpoint.answer, also)
+    return _checked(url, status, body, endpoint.answer, accepted)
 
 
 async def get(session: aiohttp.ClientSession, url: str, answer: type[T], timeout: float, **query: object) -> T:
-    """Ask a program that is not zmon's: GET a URL and decode the JSON. Raises Unreachable; NotServed for 404."""
+    """Get a URL of a program other than zmon and decode its JSON. Raises Unreachable, or NotServed for status 404."""
     params = [(name, str(value)) for name, value in query.items() if value is not None]
     return _checked(url, *await _answer(session, url, timeout, params), answer)
 
 
-def _checked(url: str, status: int, body: bytes, answer: type[T], also: Collection[int] = ()) -> T:
-    if status != 200 and status not in also:
-        refused = NotServed if status == 404 else Unreachable
-        raise refused(f"{url} answered {status}", body[:200].decode("utf-8", "replace"))
+def _checked(url: str, status: int, body: bytes, answer: type[T], accepted: Collection[int] = ()) -> T:
+    if status != 200 and status not in accepted:
+        error = NotServed if status == 404 else Unreachable
+        raise error(f"{url} answered {status}", body[:200].decode("utf-8", "replace"))
     return _decoded(url, body, answer)
 
 
@@ -58,7 +58,7 @@ async def _answer(session: aiohttp.ClientSession, url: str, timeout: float, quer
     except TimeoutError as error:
         raise Unreachable(f"{url} did not answer within {timeout:g} s") from error
     except aiohttp.ClientConnectorError as error:
-        number = error.errno or 0  # negative: a name that was not found
+        number = error.errno or 0  # negative if the name was not resolved
         raise Unreachable(f"cannot reach {url}", os.strerror(number) if number > 0 else str(error)) from error
     except (aiohttp.ClientError, OSError) as error:
         raise Unreachable(f"cannot reach {url}", str(error) or type(error).__name__) from error
@@ -69,30 +69,31 @@ def _decoded(url: str, body: bytes, answer: type[T]) -> T:
         return msgspec.json.decode(body, type=answer)
     except msgspec.DecodeError as error:
         raise Unreachable(
-            f"cannot understand the answer of {url}", str(error), "is it a zmon daemon of this version?"
+            f"cannot understand the answer of {url}", str(error), "check which program and version listens there"
         ) from error
 
 
 async def evidence(
     session: aiohttp.ClientSession,
-    asked: Sequence[tuple[RankState, str]],
+    targets: Sequence[tuple[RankState, str]],
     stacks: Collection[int],
     seconds: float,
-    at_once: int,
+    concurrency: int,
 ) -> dict[int, RankEvidence | Unknown]:
-    """What ranks are stuck in, by rank, asked of the agent of each; the stacks only of some. Takes `seconds` at most.
+    """Ask the agents for the evidence about ranks; return it by rank, Unknown where no agent answers.
 
-    Unknown where nobody answers.
+    `targets`: each rank with the URL of its agent; `stacks`: the ranks whose Python stacks are wanted as well. Takes at
+    most `seconds`, with at most `concurrency` requests in flight.
     """
     answers: dict[int, RankEvidence | Unknown] = {
-        rank.rank: Unknown(f"no answer within {seconds:g} s") for rank, _ in asked
+        rank.rank: Unknown(f"no answer within {seconds:g} s") for rank, _ in targets
     }
-    room = asyncio.Semaphore(at_once)
+    limit = asyncio.Semaphore(concurrency)
 
-    async def ask_one(rank: RankState, agent: str) -> None:
+    async def ask_agent(rank: RankState, agent: str) -> None:
         request = EvidenceRequest(rank.job_id, str(rank.rank), rank.run_uid, rank.rank in stacks)
         url = agent + endpoints.EVIDENCE.path_of(request)
-        async with room:
+        async with limit:
             try:
                 status, body = await _answer(session, url, seconds, endpoints.EVIDENCE.query_of(request))
                 answers[rank.rank] = read_evidence(_checked(url, status, body, dict))
@@ -101,16 +102,19 @@ async def evidence(
 
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(seconds):
-            await asyncio.gather(*(ask_one(rank, agent) for rank, agent in asked))
+            await asyncio.gather(*(ask_agent(rank, agent) for rank, agent in targets))
     return answers
 
 
 def read_evidence(answer: dict[str, Any]) -> RankEvidence | Unknown:
-    """The evidence in an agent's answer. A flight record that another version lays out otherwise costs the record, not
-    the stacks beside it."""
+    """Return the evidence in an agent's answer, or why it is unknown.
+
+    If the agent's zmon is of another version and writes flight records in another form, only the flight record is lost.
+    """
     try:
         return msgspec.convert(answer, RankEvidence)
     except msgspec.ValidationError as error:
         if answer.get("flight") is None:
-            return Unknown(f"its agent answers otherwise: {error}")
-        return read_evidence({**answer, "flight": None, "flight_error": f"its agent tells it otherwise: {error}"})
+            return Unknown(f"the agent's answer has another form: {error}")
+        reason = f"the agent's flight record has another form: {error}"
+        return read_evidence({**answer, "flight": None, "flight_error": reason})

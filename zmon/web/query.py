@@ -1,4 +1,4 @@
-"""Read a request of `zmon.schema.api` from a URL."""
+"""The decoder of request URLs: it reads a request of `zmon.schema.api` from path and query."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FALSE = ("", "0")
 
 
 def read_request(endpoint: Endpoint[Request, Any], request: web.Request) -> Request:
-    """The request that a URL makes; what it leaves out is as by default. Raises web.HTTPBadRequest with one line."""
+    """Return the request in a URL, with defaults for missing parameters. Raises web.HTTPBadRequest with one line."""
     values: dict[str, Any] = {name: request.match_info[name] for name in endpoint.in_path}
     for field in msgspec.structs.fields(endpoint.request):
         name = field.encode_name

@@ -1,4 +1,4 @@
-"""How a daemon answers: JSON and pages over HTTP, on loopback unless somebody asked for more by name."""
+"""The HTTP server of a daemon: it answers with JSON and pages, on loopback unless `--public` allows more."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Answer = TypeVar("Answer")
 
 
 class Refusal(Exception):
-    """A handler has no answer: the status and one line why."""
+    """Raised by a handler that has no answer; carries the status and one line with the reason."""
 
     def __init__(self, status: int, line: str) -> None:
         super().__init__(line)
@@ -32,7 +32,11 @@ def route(
     handler: Callable[[Request], Awaitable[Answer]],
     status: Callable[[Answer], int] = lambda _: 200,
 ) -> web.RouteDef:
-    """Have a handler answer an endpoint: it takes the typed request and returns the typed answer, or raises Refusal."""
+    """Return the route of an endpoint.
+
+    `handler` takes the typed request and returns the typed answer, or raises Refusal. `status` returns the HTTP status
+    of an answer.
+    """
 
     async def answer(request: web.Request) -> web.Response:
         try:
@@ -45,17 +49,17 @@ def route(
 
 
 def json_response(value: Any, status: int = 200) -> web.Response:
-    """An answer as JSON; NaN becomes null, as JSON knows none."""
+    """Return a response with `value` as JSON. NaN becomes null, since JSON has no NaN."""
     return web.Response(body=msgspec.json.encode(value), content_type="application/json", status=status)
 
 
 def problem(line: str, status: int) -> web.Response:
-    """An error as one line in JSON."""
+    """Return an error response: JSON with one line."""
     return json_response(Problem(line), status)
 
 
 def check_bind(host: str, public: bool) -> None:
-    """Refuse to listen beyond this machine by accident. Raises UsageError."""
+    """Check that a daemon does not listen beyond this machine by accident. Raises UsageError."""
     try:
         loopback = host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -63,13 +67,13 @@ def check_bind(host: str, public: bool) -> None:
     if not loopback and not public:
         raise UsageError(
             f"refusing to listen on {host}",
-            "the pages have neither TLS nor a password, and anybody on that network could read them",
-            "listen on 127.0.0.1, or say --public if the network is trusted",
+            "the pages have neither TLS nor a password, so anybody on that network could read them",
+            "listen on 127.0.0.1, or add --public if the network is trusted",
         )
 
 
 async def serve(app: web.Application, host: str, port: int, name: str) -> None:
-    """Answer until SIGTERM or SIGINT. Raises PartFailed where the port is taken."""
+    """Serve until SIGTERM or SIGINT. Raises PartFailed if it cannot listen, for example because the port is taken."""
     runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=1.0)
     await runner.setup()
     site = web.TCPSite(runner, host, port, reuse_address=True)
@@ -80,7 +84,7 @@ async def serve(app: web.Application, host: str, port: int, name: str) -> None:
         raise PartFailed(
             f"zmon {name} cannot listen on {host}:{port}",
             "the port is taken" if error.errno == 98 else str(error.strerror or error),
-            f"choose another with --port, or end what holds it (ss -ltnp 'sport = :{port}')",
+            f"choose another port with --port, or end the process that uses it (ss -ltnp 'sport = :{port}')",
         ) from error
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()

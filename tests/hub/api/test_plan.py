@@ -1,4 +1,4 @@
-"""Plan and reality of a job, side by side."""
+"""Tests of the plan endpoint: planned and measured amounts side by side."""
 
 from tests.build import JOB, plan, rank_state
 from tests.hub.fakes import FakeAgent, halves, healthy
@@ -15,7 +15,7 @@ def planning(plan_, uid="uid-0"):
     return agent
 
 
-def test_what_was_planned_stands_beside_what_is(play):
+def test_plan_and_measurement_are_side_by_side(play):
     agent = planning(plan(seconds=(0.02, 0.01, 0.01, 0.01), totals={"samples_per_second": 5.0}))
 
     async def scenario(door):
@@ -26,7 +26,7 @@ def test_what_was_planned_stands_beside_what_is(play):
         assert (first["rank"], first["host"], first["tables"], first["num_tables"]) == (0, "node-a", ["t0"], 1)
         assert (first["planned"]["seconds"], first["measured"]["seconds"]) == (0.02, 0.01)
         assert (first["planned"]["received_bytes"], first["measured"]["received_bytes"]) == (60_000, 8)
-        assert (first["planned"]["lookups"], first["measured"]["lookups"]) == (1000, None)  # none are told
+        assert (first["planned"]["lookups"], first["measured"]["lookups"]) == (1000, None)  # the ranks report none
         assert first["measured"]["memory_bytes"] == 200_000_000
         assert (await door.get(f"/api/v1/jobs/{JOB}/plan"))["totals"] == {"samples_per_second": 5.0}
         await door.get("/api/v1/jobs/nothing/plan", status=404)
@@ -34,14 +34,14 @@ def test_what_was_planned_stands_beside_what_is(play):
     play(scenario, agent)
 
 
-def test_plan_is_asked_for_again_only_when_it_is_another(play):
+def test_plan_is_sent_again_only_when_it_changed(play):
     agent = planning(plan())
 
     async def scenario(door):
         await door.passes(4)
-        asked = [path.partition("?")[2] for path in agent.asked if "snapshot" in path]
-        assert asked[0] == "about=8"
-        assert all("plans=first" in path for path in asked[1:])
+        queries = [path.partition("?")[2] for path in agent.requests if "snapshot" in path]
+        assert queries[0] == "about=8"
+        assert all("plans=first" in path for path in queries[1:])
         assert (await rows(door))[2]["tables"] == ["t2"]
         agent.plans, agent.plans_version = {"uid-0": plan(("a",), ("b",), ("c",), ("d",))}, "second"
         await door.passes()
@@ -50,7 +50,7 @@ def test_plan_is_asked_for_again_only_when_it_is_another(play):
     play(scenario, agent)
 
 
-def test_job_without_a_plan_has_rows_without_one(play):
+def test_job_without_a_plan_has_rows_without_planned_amounts(play):
     async def scenario(door):
         await door.passes(1)
         answer = await door.get(f"/api/v1/jobs/{JOB}/plan")
@@ -59,7 +59,7 @@ def test_job_without_a_plan_has_rows_without_one(play):
     play(scenario, FakeAgent(*healthy()))
 
 
-def test_plan_of_another_start_or_of_another_number_of_ranks_is_not_taken(play):
+def test_plan_of_another_launch_or_world_size_is_ignored(play):
     agent = planning(plan(), uid="uid-of-yesterday")
     agent.plans["uid-0"] = plan(("t0",), ("t1",))
 
@@ -70,7 +70,7 @@ def test_plan_of_another_start_or_of_another_number_of_ranks_is_not_taken(play):
     play(scenario, agent)
 
 
-def test_restarted_job_has_no_plan_until_it_tells_one(play):
+def test_new_launch_has_no_plan_until_it_reports_one(play):
     agent = planning(plan())
 
     async def scenario(door):
@@ -83,14 +83,14 @@ def test_restarted_job_has_no_plan_until_it_tells_one(play):
     play(scenario, agent)
 
 
-def test_plan_stays_while_the_host_of_rank_0_is_out_of_sight(play):
-    here, there = halves()
-    here.plans, here.plans_version = {"uid-0": plan()}, "first"
+def test_plan_stays_while_the_host_of_rank_0_is_unwatched(play):
+    node_a, node_b = halves()
+    node_a.plans, node_a.plans_version = {"uid-0": plan()}, "first"
 
     async def scenario(door):
         await door.passes()
-        here.down = True
+        node_a.down = True
         await door.passes()
         assert [row["tables"] for row in await rows(door)] == [["t0"], ["t1"], ["t2"], ["t3"]]
 
-    play(scenario, here, there)
+    play(scenario, node_a, node_b)

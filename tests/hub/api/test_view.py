@@ -1,4 +1,4 @@
-"""A job in one word."""
+"""Tests of the state of a job in one word."""
 
 import pytest
 
@@ -16,7 +16,7 @@ from zmon.hub.api.view import job_state
         (["done", "done", "done", "train"], "train"),
     ],
 )
-def test_state_of_a_job_is_what_most_of_its_ranks_do(activities, expected):
+def test_state_of_a_job_is_the_activity_of_most_ranks(activities, expected):
     ranks = [rank_state(rank, activity=activity) for rank, activity in enumerate(activities)]
     assert job_state(snapshot(*ranks), []) == expected
 

@@ -1,4 +1,4 @@
-"""A capsule as a hub makes one: a stall of rank 2 of four, unless a test says otherwise."""
+"""Factories of capsules: by default of a stall of rank 2 of four."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ EVIDENCE = {
 
 
 def stalled() -> Snapshot:
-    """Rank 2 is stopped, the others wait for it."""
+    """Return ranks of which rank 2 is stopped; the others wait for it."""
     return snapshot(rank_state(2, process_state="T"), *(waiting(rank, 1.0) for rank in (0, 1, 3)))
 
 
-def runs(of: Snapshot, number: int = 3, slow: int = 2) -> list[steps.Kept]:
-    """So many steps of each rank, those of one rank twice as long."""
+def runs(job: Snapshot, number: int = 3, slow: int = 2) -> list[steps.RankSteps]:
+    """Return `number` steps of each rank; those of rank `slow` take twice as long."""
     return [
-        steps.kept(
+        steps.last_steps(
             r,
             [
                 step_record(n, {"forward": 0.02 if r.rank == slow else 0.01}, start=float(n))
@@ -34,14 +34,14 @@ def runs(of: Snapshot, number: int = 3, slow: int = 2) -> list[steps.Kept]:
             ],
             NOW - 1000,
         )
-        for r in of.known
+        for r in job.known
     ]
 
 
-def made(about: Finding | None = None, of: Snapshot | None = None, **changes: Any) -> tuple[Capsule, bytes]:
-    """A capsule and its steps."""
-    about = finding(evidence=EVIDENCE) if about is None else about
-    of = stalled() if of is None else of
-    kept = runs(of)
-    whole = capsule(about, of, kept, (), {"hub": "0.1.0"}, NOW + 3, 0.5)
-    return replace(whole, timeline=moments.in_order(moments.begun(about)), **changes), steps.lines(kept)[0]
+def made(finding_: Finding | None = None, job: Snapshot | None = None, **changes: Any) -> tuple[Capsule, bytes]:
+    """Return a capsule and its steps.jsonl."""
+    finding_ = finding(evidence=EVIDENCE) if finding_ is None else finding_
+    job = stalled() if job is None else job
+    steps_ = runs(job)
+    built = capsule(finding_, job, steps_, (), {"hub": "0.1.0"}, NOW + 3, 0.5)
+    return replace(built, timeline=moments.in_order(moments.opening(finding_)), **changes), steps.encode(steps_)[0]

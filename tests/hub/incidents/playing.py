@@ -1,4 +1,4 @@
-"""An agent that has the last steps of its ranks, and how a test waits for what the hub makes of it."""
+"""A fake agent with the last steps of its ranks, and functions that wait for an incident."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from zmon.schema.host import HostSample, KernelLog
 
 
 class Agent(FakeAgent):
-    """An agent that has the last steps of its ranks, and a clock of its own."""
+    """A fake agent with the last steps of its ranks, and a clock of its own."""
 
     def __init__(self, *ranks, host="node-a"):
         super().__init__(*ranks, host=host)
@@ -34,30 +34,30 @@ class Agent(FakeAgent):
 
     async def evidence(self, request):
         answer = await super().evidence(request)
-        told = json.loads(answer.body)
-        told |= {
+        answer = json.loads(answer.body)
+        answer |= {
             "stderr_tail": f"rank {request.match_info['rank']} said",
             "stderr_path": "/err",
             "stderr_shared": False,
         }
-        return web.json_response(told)
+        return web.json_response(answer)
 
 
 async def incident(door, number=1):
-    """The newest incident, once there are so many and it is written."""
+    """Wait until this number of incidents is written; return the newest."""
 
-    async def there():
-        told = (await door.get("/api/v1/incidents"))["incidents"]
-        return told[0] if len(told) == number else None
+    async def written():
+        answer = (await door.get("/api/v1/incidents"))["incidents"]
+        return answer[0] if len(answer) == number else None
 
-    brief = await until(there, 15.0)
+    brief = await until(written, 15.0)
     return await door.get(f"/api/v1/incidents/{brief['id']}")
 
 
-def whats(told):
-    return [moment["what"] for moment in told["timeline"]]
+def texts_of(answer):
+    return [moment["what"] for moment in answer["timeline"]]
 
 
 async def resolved(door):
-    """Whether nothing is wrong any more."""
+    """Return True if no finding is active."""
     return not await door.findings()

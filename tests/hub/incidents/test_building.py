@@ -1,4 +1,4 @@
-"""The tables of a capsule: each rank as it was, each host as it changed, and what is not there."""
+"""Tests of the tables of a capsule: ranks, hardware, and what is missing."""
 
 from dataclasses import replace
 
@@ -19,23 +19,23 @@ def window(before, now, host="node-a"):
     return HostWindow(host, 60.0, HostSample(**before), HostSample(**now))
 
 
-def test_row_of_a_rank_says_where_it_was_and_what_its_steps_took():
-    whole, _ = made()
-    culprit, waiting = whole.ranks[2], whole.ranks[0]
+def test_row_of_a_rank_has_its_state_and_its_step_times():
+    capsule, _ = made()
+    culprit, waiting = capsule.ranks[2], capsule.ranks[0]
     assert (culprit.culprit, culprit.op, culprit.wait_seconds, culprit.process_state) == (True, None, None, "T")
     assert (waiting.culprit, waiting.op, waiting.sequence, waiting.wait_seconds) == (False, "all_to_all", 301, 1.0)
     assert (culprit.self_seconds, waiting.self_seconds, culprit.num_steps) == (0.02, 0.01, 3)
 
 
-def test_rank_whose_agent_is_silent_is_there_and_said_to_be_unwatched():
-    of = replace(stalled(), unwatched=(rank_state(3, host="node-b"),), ranks=stalled().ranks[:3])
-    whole, _ = made(of=of)
-    assert [row.watched for row in whole.ranks] == [True, True, True, False]
-    assert "not watched then" in whole.left_out[-1]
-    assert "node-b" in whole.left_out[-1]
+def test_rank_whose_agent_is_silent_is_marked_unwatched():
+    job = replace(stalled(), unwatched=(rank_state(3, host="node-b"),), ranks=stalled().ranks[:3])
+    capsule, _ = made(job=job)
+    assert [row.watched for row in capsule.ranks] == [True, True, True, False]
+    assert "no agent answered for it at that time" in capsule.left_out[-1]
+    assert "node-b" in capsule.left_out[-1]
 
 
-def test_counters_of_a_host_are_told_as_what_they_did():
+def test_counters_of_a_host_are_shown_as_growth():
     idle, busy = (
         nic(errors={"rx_errors": 5, "same": 1}),
         nic(received=6000, sent=600, errors={"rx_errors": 8, "same": 1}),
@@ -44,8 +44,8 @@ def test_counters_of_a_host_are_told_as_what_they_did():
     ill = gpu(ecc_errors={"volatile_uncorrected": 3}, xid_errors={79: 1}, throttled={"hw_thermal": True})
     before = {"nics": (idle,), "gpus": (well,), "tcp": TcpSample(100, ())}
     now = {"nics": (busy,), "gpus": (ill,), "tcp": TcpSample(130, ())}
-    whole, _ = made(of=replace(stalled(), hardware=(window(before, now),)))
-    (host,) = whole.hosts
+    capsule, _ = made(job=replace(stalled(), hardware=(window(before, now),)))
+    (host,) = capsule.hosts
     (card,), (chip,) = host.nics, host.gpus
     assert (card.received_bytes_per_second, card.transmitted_bytes_per_second) == (100.0, 10.0)
     assert card.errors == {"rx_errors": 3}
@@ -56,13 +56,13 @@ def test_counters_of_a_host_are_told_as_what_they_did():
 
 def test_counter_that_fell_or_is_new_is_unknown_and_not_0():
     before, now = {"nics": (nic(received=9000),)}, {"nics": (nic(received=10), nic("eth1", received=5))}
-    whole, _ = made(of=replace(stalled(), hardware=(window(before, now),)))
-    assert [card.received_bytes_per_second for card in whole.hosts[0].nics] == [None, None]
+    capsule, _ = made(job=replace(stalled(), hardware=(window(before, now),)))
+    assert [card.received_bytes_per_second for card in capsule.hosts[0].nics] == [None, None]
 
 
 def test_culprits_host_is_first_and_the_number_of_hosts_bounded():
     windows = tuple(window({}, {}, f"node-{number:03}") for number in range(70))
-    whole, _ = made(finding(hosts=("node-069",)), replace(stalled(), hardware=windows))
-    assert [host.host for host in whole.hosts[:2]] == ["node-069", "node-000"]
-    assert len(whole.hosts) == 64
-    assert "the hardware of 6 more hosts" in whole.left_out
+    capsule, _ = made(finding(hosts=("node-069",)), replace(stalled(), hardware=windows))
+    assert [host.host for host in capsule.hosts[:2]] == ["node-069", "node-000"]
+    assert len(capsule.hosts) == 64
+    assert "the hardware of 6 more hosts" in capsule.left_out

@@ -1,4 +1,4 @@
-"""Incidents on disk: whole or not there, however the writing ends, and only the old ones pruned."""
+"""Tests of incidents on disk: a failed write leaves no partial incident, and only old ones are pruned."""
 
 import json
 import os
@@ -23,33 +23,37 @@ def incidents(tmp_path):
 
 
 def put(incidents, name="f1", age=0.0, **changes):
-    """Write an incident, as if so many seconds ago."""
-    whole, rows = made(finding(id=name, **changes))
-    place = incidents.write(whole, rows)
+    """Write an incident that appears to be `age` seconds old."""
+    capsule, rows = made(finding(id=name, **changes))
+    place = incidents.write(capsule, rows)
     os.utime(place / "finding.json", (0, (place / "finding.json").stat().st_mtime - age))
     return place
 
 
-def test_incident_is_a_directory_that_people_and_programs_read(incidents, tmp_path):
+def test_incident_is_a_directory_for_people_and_programs(incidents, tmp_path):
     place = put(incidents)
     assert place == tmp_path / "incidents/f1"
     assert {path.name for path in place.iterdir()} == FILES
     assert json.loads((place / "finding.json").read_bytes())["cause"] == "rank_frozen"
-    told = json.loads((place / "capsule.json").read_bytes())
-    assert (told["schema"], told["finding"]["id"], [r["rank"] for r in told["ranks"]]) == (1, "f1", [0, 1, 2, 3])
+    capsule = json.loads((place / "capsule.json").read_bytes())
+    assert (capsule["schema"], capsule["finding"]["id"], [r["rank"] for r in capsule["ranks"]]) == (
+        1,
+        "f1",
+        [0, 1, 2, 3],
+    )
     rows = [json.loads(line) for line in (place / "steps.jsonl").read_bytes().splitlines()]
     assert len(rows) == 12
     assert list(rows[0])[:7] == ["job_id", "attempt", "rank", "host", "step", "start", "duration"]
     assert rows[0]["start"] == NOW - 999
 
 
-def test_what_was_written_is_what_is_read(incidents):
-    whole, rows = made()
-    incidents.write(whole, rows)
-    assert incidents.read("f1") == whole
+def test_capsule_is_read_back_unchanged(incidents):
+    capsule, rows = made()
+    incidents.write(capsule, rows)
+    assert incidents.read("f1") == capsule
 
 
-def test_what_jobs_said_is_closed_to_others(incidents):
+def test_incidents_are_private_to_the_user(incidents):
     place = put(incidents)
     assert stat.S_IMODE(place.parent.stat().st_mode) == 0o700
 
@@ -57,8 +61,8 @@ def test_what_jobs_said_is_closed_to_others(incidents):
 def test_update_replaces_each_file_and_keeps_the_steps(incidents):
     place = put(incidents)
     before = (place / "steps.jsonl").read_bytes()
-    whole = incidents.read("f1")
-    incidents.write(replace(whole, finding=replace(whole.finding, resolved=NOW + 60)))
+    capsule = incidents.read("f1")
+    incidents.write(replace(capsule, finding=replace(capsule.finding, resolved=NOW + 60)))
     assert json.loads((place / "finding.json").read_bytes())["resolved"] == NOW + 60
     assert "resolved after" in (place / "report.html").read_text()
     assert (place / "steps.jsonl").read_bytes() == before
@@ -67,11 +71,11 @@ def test_update_replaces_each_file_and_keeps_the_steps(incidents):
 
 def test_reader_never_sees_half_a_file_while_it_is_updated(incidents):
     place, over = put(incidents), threading.Event()
-    whole = incidents.read("f1")
+    capsule = incidents.read("f1")
 
     def write():
         for number in range(20):
-            incidents.write(replace(whole, finding=replace(whole.finding, summary=str(number) * 50_000)))
+            incidents.write(replace(capsule, finding=replace(capsule.finding, summary=str(number) * 50_000)))
         over.set()
 
     writer = threading.Thread(target=write)
@@ -83,7 +87,7 @@ def test_reader_never_sees_half_a_file_while_it_is_updated(incidents):
 
 
 @pytest.mark.parametrize("number", range(4))
-def test_disk_that_is_full_leaves_what_was_there(incidents, monkeypatch, number):
+def test_full_disk_leaves_the_old_files(incidents, monkeypatch, number):
     place = put(incidents)
     before = {path.name: path.read_bytes() for path in place.iterdir()}
     written = []
@@ -104,7 +108,7 @@ def test_disk_that_is_full_leaves_what_was_there(incidents, monkeypatch, number)
     assert [path.name for path in place.parent.iterdir()] == ["f1"]
 
 
-def test_what_a_hub_that_was_killed_left_half_written_is_cleared(incidents):
+def test_unfinished_directories_of_a_killed_hub_are_cleared(incidents):
     place = put(incidents)
     (place.parent / ".f2.abc").mkdir()
     (place.parent / ".f2.abc/capsule.json").write_text("{")
@@ -114,13 +118,13 @@ def test_what_a_hub_that_was_killed_left_half_written_is_cleared(incidents):
 
 
 @pytest.mark.parametrize("name", ["..", ".", "", "../f1", "a/b", ".hidden", "x" * 65, "f1\n", "f1\0", "%2e%2e"])
-def test_id_that_is_none_leads_nowhere(incidents, name):
+def test_malformed_id_is_refused(incidents, name):
     put(incidents)
     with pytest.raises(UsageError, match="zmon incident"):
         incidents.place(name)
 
 
-def test_list_is_newest_first_and_leaves_out_what_is_damaged(incidents):
+def test_list_is_newest_first_without_damaged_incidents(incidents):
     put(incidents, "a", detected=NOW)
     put(incidents, "b", detected=NOW + 5)
     (put(incidents, "c") / "finding.json").write_text("{")
@@ -134,14 +138,14 @@ def test_no_incident_yet_is_an_empty_list(incidents):
     assert incidents.prune(()) == []
 
 
-def test_old_ones_are_pruned_but_not_those_that_go_on(incidents):
+def test_old_incidents_are_pruned_except_active_ones(incidents):
     for name, age in (("young", 0), ("old", 31 * 86400), ("going", 31 * 86400)):
         put(incidents, name, age)
     assert incidents.prune({"going"}) == ["old"]
     assert {path.name for path in incidents.root.iterdir()} == {"young", "going"}
 
 
-def test_oldest_are_pruned_where_all_together_are_too_much(incidents, monkeypatch):
+def test_oldest_incidents_are_pruned_beyond_the_size_limit(incidents, monkeypatch):
     sizes = [sum(f.stat().st_size for f in put(incidents, name, age).iterdir()) for name, age in
              (("new", 0), ("middle", 10), ("old", 20), ("going", 30))]  # fmt: skip
     monkeypatch.setattr(folder, "MAX_BYTES", sum(sizes[:2]) + 10)

@@ -1,4 +1,4 @@
-"""The hub's incidents over agents that say what the test wants: from the first sign to the end."""
+"""Tests of a hub's incidents with fake agents, from the first sign to the end."""
 
 import asyncio
 import json
@@ -8,15 +8,15 @@ import pytest
 
 from tests.build import JOB, killed, rank_state, waiting
 from tests.hub.fakes import FakeAgent, frozen, healthy, hub_over, silent, stopped, until
-from tests.hub.incidents.playing import Agent, incident, resolved, whats
-from zmon.hub.incidents.collector import deserves
+from tests.hub.incidents.playing import Agent, incident, resolved, texts_of
+from zmon.hub.incidents.collector import needs_capsule
 from zmon.schema.finding import Finding
 from zmon.schema.host import KernelEvent
 
 
 @pytest.fixture
 def play(tmp_path):
-    """Run a scenario with a hub over one agent."""
+    """Run a scenario with a hub that asks one agent."""
 
     def run(scenario, agent, **config):
         async def main():
@@ -33,31 +33,31 @@ def test_stall_gets_a_capsule_with_everything(play, tmp_path):
     agent.suspects, agent.version = [{"job_id": JOB, "rank": 2, "reason": "stopped"}], 1
 
     async def scenario(door):
-        told = await incident(door)
-        place = tmp_path / "incidents" / told["finding"]["id"]
+        capsule = await incident(door)
+        place = tmp_path / "incidents" / capsule["finding"]["id"]
         assert {path.name for path in place.iterdir()} == {"finding.json", "capsule.json", "steps.jsonl", "report.html"}
-        assert (told["schema"], told["finding"]["cause"], told["stepped"]) == (1, "rank_frozen", [0, 1, 2, 3])
-        assert told["finding"]["evidence"]["stacks"]["2"]["stack"] == "stack of rank 2"
-        assert told["finding"]["evidence"]["stderr_tail"] == {
+        assert (capsule["schema"], capsule["finding"]["cause"], capsule["stepped"]) == (1, "rank_frozen", [0, 1, 2, 3])
+        assert capsule["finding"]["evidence"]["stacks"]["2"]["stack"] == "stack of rank 2"
+        assert capsule["finding"]["evidence"]["stderr_tail"] == {
             "2": {"text": "rank 2 said", "error": None, "path": "/err", "shared": False}
         }
-        assert [row["num_steps"] for row in told["ranks"]] == [200] * 4
+        assert [row["num_steps"] for row in capsule["ranks"]] == [200] * 4
         assert len((place / "steps.jsonl").read_bytes().splitlines()) == 800
-        told_by = whats(told)
-        assert told_by[0].startswith("first sign")
-        assert {"found: rank_frozen, critical", "suspected: stopped"} <= set(told_by)
-        assert told_by[-1] == "evidence gathered: stacks, flight records, last lines, steps"
+        texts = texts_of(capsule)
+        assert texts[0].startswith("first sign")
+        assert {"finding opened: rank_frozen, critical", "suspected: stopped"} <= set(texts)
+        assert texts[-1] == "evidence gathered: stacks, flight records, last lines, steps"
 
         async def published():
-            (found,) = await door.findings()
-            return found["capsule"] == str(place)
+            (finding,) = await door.findings()
+            return finding["capsule"] == str(place)
 
         assert await until(published)
 
     play(scenario, agent)
 
 
-def test_capsule_says_when_it_is_over_and_keeps_its_steps(play, tmp_path):
+def test_capsule_is_updated_at_the_end_and_keeps_its_steps(play, tmp_path):
     agent = Agent(*frozen())
 
     async def scenario(door):
@@ -65,14 +65,14 @@ def test_capsule_says_when_it_is_over_and_keeps_its_steps(play, tmp_path):
         agent.ranks = healthy()
 
         async def over():
-            told = await incident(door)
-            return told if told["finding"]["resolved"] else None
+            capsule = await incident(door)
+            return capsule if capsule["finding"]["resolved"] else None
 
-        told = await until(over, 8.0)
-        assert whats(told)[:-1] == whats(first)
-        assert whats(told)[-1].startswith("resolved, ")
-        assert told["ranks"] == first["ranks"]
-        place = tmp_path / "incidents" / told["finding"]["id"]
+        capsule = await until(over, 8.0)
+        assert texts_of(capsule)[:-1] == texts_of(first)
+        assert texts_of(capsule)[-1].startswith("resolved, ")
+        assert capsule["ranks"] == first["ranks"]
+        place = tmp_path / "incidents" / capsule["finding"]["id"]
         assert len((place / "steps.jsonl").read_bytes().splitlines()) == 800
         assert "resolved after" in (place / "report.html").read_text()
         assert json.loads((place / "finding.json").read_bytes())["resolved"]
@@ -80,7 +80,7 @@ def test_capsule_says_when_it_is_over_and_keeps_its_steps(play, tmp_path):
     play(scenario, agent)
 
 
-def test_refined_verdict_is_collected_anew_into_the_same_capsule(play):
+def test_new_diagnosis_is_collected_into_the_same_capsule(play):
     agent = Agent(*silent())
 
     async def scenario(door):
@@ -89,58 +89,58 @@ def test_refined_verdict_is_collected_anew_into_the_same_capsule(play):
         agent.ranks = frozen()
 
         async def refined():
-            told = await incident(door)
-            return told if told["finding"]["cause"] == "rank_frozen" else None
+            capsule = await incident(door)
+            return capsule if capsule["finding"]["cause"] == "rank_frozen" else None
 
-        told = await until(refined)
-        assert told["finding"]["id"] == first["finding"]["id"]
-        assert "refined: unknown → rank_frozen" in whats(told)
-        assert sum(what.startswith("evidence gathered") for what in whats(told)) == 2
-        assert [row["rank"] for row in told["ranks"] if row["culprit"]] == [2]
+        capsule = await until(refined)
+        assert capsule["finding"]["id"] == first["finding"]["id"]
+        assert "diagnosis changed: unknown → rank_frozen" in texts_of(capsule)
+        assert sum(what.startswith("evidence gathered") for what in texts_of(capsule)) == 2
+        assert [row["rank"] for row in capsule["ranks"] if row["culprit"]] == [2]
 
     play(scenario, agent)
 
 
-def test_dead_culprit_is_asked_for_what_it_said_last(play):
+def test_stderr_of_a_dead_culprit_is_collected(play):
     agent = Agent(killed(2), *(waiting(rank, 1.0) for rank in (0, 1, 3)))
 
     async def scenario(door):
-        told = await incident(door)
-        assert told["finding"]["cause"] == "rank_exited"
-        assert told["finding"]["evidence"]["stderr_tail"]["2"]["text"] == "rank 2 said"
-        assert told["finding"]["evidence"]["in_flight"]["2"] == {"error": "its process is gone"}
-        assert any("evidence/job/2" in path and "run=uid-2" in path for path in agent.asked)
+        capsule = await incident(door)
+        assert capsule["finding"]["cause"] == "rank_exited"
+        assert capsule["finding"]["evidence"]["stderr_tail"]["2"]["text"] == "rank 2 said"
+        assert capsule["finding"]["evidence"]["in_flight"]["2"] == {"error": "its process is gone"}
+        assert any("evidence/job/2" in path and "run=uid-2" in path for path in agent.requests)
 
     play(scenario, agent)
 
 
-def test_kernel_of_another_host_is_told_by_its_corrected_clock(play):
+def test_kernel_events_of_another_host_have_corrected_times(play):
     agent = Agent(*frozen())
     agent.ahead = 30.0
     agent.events = (KernelEvent(time.time() + 25.0, "xid", "0000:3b:00.0", "NVRM: Xid (PCI:0000:3b:00): 79", 79),)
 
     async def scenario(door):
-        told = await incident(door)
-        (event,) = [moment for moment in told["timeline"] if "Xid" in moment["what"]]
+        capsule = await incident(door)
+        (event,) = [moment for moment in capsule["timeline"] if "Xid" in moment["what"]]
         ahead, _, what = event["clock"].removeprefix("node-a's clock is ").partition(" s ")
-        assert (float(ahead), what) == (pytest.approx(30.0, abs=3.0), "ahead: corrected")  # the answer took its time
+        assert (float(ahead), what) == (pytest.approx(30.0, abs=3.0), "ahead: corrected")  # the request takes some time
         assert abs(event["time"] - time.time() + 5.0) < 10.0
 
     play(scenario, agent)
 
 
-def test_rank_that_the_agent_knows_no_steps_of_is_said_to_be_left_out(play):
+def test_rank_without_steps_is_listed_as_left_out(play):
     agent = FakeAgent(*frozen())
 
     async def scenario(door):
-        told = await incident(door)
-        assert told["stepped"] == []
-        assert any("the steps of rank 0, 1, 2, 3" in line for line in told["left_out"])
+        capsule = await incident(door)
+        assert capsule["stepped"] == []
+        assert any("the steps of rank 0, 1, 2, 3" in line for line in capsule["left_out"])
 
     play(scenario, agent)
 
 
-def test_finding_is_published_though_nothing_can_be_written(play, tmp_path, caplog):
+def test_finding_is_published_although_no_capsule_can_be_written(play, tmp_path, caplog):
     (tmp_path / "incidents").write_text("a file in its place")
     agent = Agent(*frozen())
 
@@ -151,8 +151,8 @@ def test_finding_is_published_though_nothing_can_be_written(play, tmp_path, capl
         await door.passes(1)
         assert await until(failed)
         await door.passes(5)
-        (found,) = await door.findings()
-        assert (found["cause"], found["capsule"]) == ("rank_frozen", None)
+        (finding,) = await door.findings()
+        assert (finding["cause"], finding["capsule"]) == ("rank_frozen", None)
         agent.ranks = healthy()
         assert await until(lambda: resolved(door), 8.0)
 
@@ -160,15 +160,15 @@ def test_finding_is_published_though_nothing_can_be_written(play, tmp_path, capl
     assert sum("cannot write the capsule" in line for line in caplog.messages) == 1
 
 
-def test_ids_that_are_none_are_not_found_in_one_line(play):
+def test_malformed_ids_are_answered_with_one_line(play):
     agent = Agent(*frozen())
 
     async def scenario(door):
-        told = await incident(door)
+        capsule = await incident(door)
         for path in ("nope", "..%2f..%2ffindings.jsonl", ".hidden", "a%00b"):
             answer = await door.get(f"/api/v1/incidents/{path}", 404)
             assert "zmon incident" in answer["error"]
-        async with door.client.get(f"/api/v1/incidents/{told['finding']['id']}/report.html") as page:
+        async with door.client.get(f"/api/v1/incidents/{capsule['finding']['id']}/report.html") as page:
             assert page.status == 200
             assert page.headers["Content-Security-Policy"].startswith("default-src 'none'")
             assert "rank_frozen" in await page.text()
@@ -190,9 +190,9 @@ def test_hub_is_quiet_while_the_job_trains_and_keeps_no_incident(play):
     [("critical", "coverage", True), ("warning", "straggler", True), ("warning", "hardware", True),
      ("warning", "stall", True), ("warning", "coverage", False), ("info", "stall", False)],
 )  # fmt: skip
-def test_criticals_and_warnings_of_what_passes_get_a_capsule(severity, detector, expected):
-    found = Finding("f", JOB, detector, "x", severity, (), (), None, 0.0, 0.0, 1.0, "", "", "")
-    assert deserves(found) is expected
+def test_criticals_and_some_warnings_get_a_capsule(severity, detector, expected):
+    finding = Finding("f", JOB, detector, "x", severity, (), (), None, 0.0, 0.0, 1.0, "", "", "")
+    assert needs_capsule(finding) is expected
 
 
 def test_many_jobs_that_stall_together_get_a_capsule_each(play):
@@ -205,7 +205,7 @@ def test_many_jobs_that_stall_together_get_a_capsule_each(play):
     play(scenario, agent)
 
 
-def test_rank_state_is_that_of_the_finding_not_of_the_end(play):
+def test_rank_state_is_that_of_the_opening_not_of_the_end(play):
     agent = Agent(*frozen())
 
     async def scenario(door):

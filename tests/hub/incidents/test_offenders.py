@@ -1,4 +1,4 @@
-"""Which hosts are to blame again and again."""
+"""Tests of the list of hosts that are culprits again and again."""
 
 from tests.build import NOW
 from zmon.hub.incidents.offenders import by_host
@@ -11,8 +11,8 @@ def brief(number, *hosts, cause="rank_frozen", cost=None):
     )
 
 
-def test_worst_host_is_first_with_its_causes_its_cost_and_its_last_time():
-    told = by_host(
+def test_worst_host_is_first_with_causes_cost_and_last_incident():
+    offenders = by_host(
         [
             brief(1, "node-a", cost=1.0),
             brief(2, "node-b", cost=5.0),
@@ -20,22 +20,22 @@ def test_worst_host_is_first_with_its_causes_its_cost_and_its_last_time():
             brief(4, "node-a"),
         ]
     )
-    assert [(o.host, o.incidents, o.lost_gpu_hours) for o in told] == [("node-a", 3, 1.5), ("node-b", 1, 5.0)]
-    assert told[0].causes == {"rank_frozen": 2, "rank_exited": 1}
-    assert (told[0].last, told[0].last_incident) == (NOW + 4, "f4")
+    assert [(o.host, o.incidents, o.lost_gpu_hours) for o in offenders] == [("node-a", 3, 1.5), ("node-b", 1, 5.0)]
+    assert offenders[0].causes == {"rank_frozen": 2, "rank_exited": 1}
+    assert (offenders[0].last, offenders[0].last_incident) == (NOW + 4, "f4")
 
 
 def test_incident_with_several_culprits_on_a_host_is_one():
     assert [o.incidents for o in by_host([brief(1, "node-a", "node-a")])] == [1]
 
 
-def test_cost_that_nobody_knows_is_unknown():
+def test_cost_is_unknown_without_data():
     assert by_host([brief(1, "node-a")])[0].lost_gpu_hours is None
 
 
-def test_dearest_is_first_among_as_many():
+def test_higher_cost_is_first_among_equal_counts():
     assert [o.host for o in by_host([brief(2, "cheap", cost=1.0), brief(1, "dear", cost=2.0)])] == ["dear", "cheap"]
 
 
-def test_incident_that_names_no_host_accuses_none():
+def test_incident_without_host_counts_for_none():
     assert by_host([brief(1)]) == []

@@ -1,4 +1,4 @@
-"""The page of an incident: whole, self-contained, and nothing that a job says becomes part of it."""
+"""Tests of the page of an incident: complete, self-contained, and safe against markup in a job's messages."""
 
 import re
 from dataclasses import replace
@@ -18,12 +18,12 @@ EVIL = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'&"
 EVIL_PENDING = msgspec.to_builtins(PendingRow(EVIL, 1, EVIL, None, (), (), None, "started"))
 
 
-def page(whole, rows):
-    return report(whole, steps.read(rows))
+def page(capsule, rows):
+    return report(capsule, steps.read(rows))
 
 
 class Tags(HTMLParser):
-    """What the page is made of."""
+    """The tags, attributes and text of a page."""
 
     def __init__(self, text):
         super().__init__()
@@ -38,42 +38,42 @@ class Tags(HTMLParser):
         self.text += data
 
 
-def test_page_tells_who_why_when_and_what_to_do():
+def test_page_has_culprit_cause_time_and_next_step():
     text = Tags(page(*made())).text
-    for part in ("rank_frozen", "rank 2 on node-a", "kill -CONT", "first sign of it, at step 100", "guilty_line",
+    for part in ("rank_frozen", "rank 2 on node-a", "kill -CONT", "first sign at step 100", "guilty_line",
                  "last line", "all_to_all #301", "▶ 2"):  # fmt: skip
         assert part in text
 
 
 def test_page_needs_no_network_and_no_script():
-    found = Tags(page(*made()))
-    assert not {"script", "link", "img", "iframe", "object", "a"} & set(found.names)
-    assert not [name for name, _ in found.attributes if name.startswith("on") or name in ("src", "href")]
+    tags = Tags(page(*made()))
+    assert not {"script", "link", "img", "iframe", "object", "a"} & set(tags.names)
+    assert not [name for name, _ in tags.attributes if name.startswith("on") or name in ("src", "href")]
     assert "url(" not in page(*made())
-    assert ("http-equiv", "Content-Security-Policy") in found.attributes
+    assert ("http-equiv", "Content-Security-Policy") in tags.attributes
 
 
-def test_nothing_that_a_job_says_becomes_part_of_the_page():
-    said = {
+def test_messages_of_a_job_are_escaped():
+    evidence = {
         "stacks": {"2": {"stack": EVIL, "wchan": EVIL}, "3": {"stack": None, "stack_error": EVIL}},
         "stderr_tail": {"2": {"text": EVIL, "error": None, "path": EVIL, "shared": False}},
         "in_flight": {"0": {"pending": [EVIL_PENDING], "num_pending": 1, "last": {}}},
     }
-    about = finding(summary=EVIL, detail=EVIL, job_id=EVIL, hosts=(EVIL,), runbook=EVIL, evidence=said)
-    of = stalled()
+    finding_ = finding(summary=EVIL, detail=EVIL, job_id=EVIL, hosts=(EVIL,), runbook=EVIL, evidence=evidence)
+    job = stalled()
     dead = rank_state(2, host=EVIL, alive=False, last_words=words("exception", EVIL, EVIL), exit_status=EVIL)
-    of = replace(of, ranks=(*(r for r in of.ranks if r.rank != 2), dead))
-    whole, rows = made(about, of, left_out=(EVIL,), versions={EVIL: EVIL})
-    whole = replace(whole, timeline=(HostClock(EVIL, 9.0).moment(NOW, EVIL, EVIL),))
+    job = replace(job, ranks=(*(r for r in job.ranks if r.rank != 2), dead))
+    capsule, rows = made(finding_, job, left_out=(EVIL,), versions={EVIL: EVIL})
+    capsule = replace(capsule, timeline=(HostClock(EVIL, 9.0).moment(NOW, EVIL, EVIL),))
     harmless = set(Tags(page(*made())).names)
-    found = Tags(page(whole, rows))
-    assert set(found.names) <= harmless | {"code"}
-    assert "script" not in found.names
-    assert not [name for name, _ in found.attributes if name.startswith("on")]
-    assert "<script>alert(1)</script>" in found.text
+    tags = Tags(page(capsule, rows))
+    assert set(tags.names) <= harmless | {"code"}
+    assert "script" not in tags.names
+    assert not [name for name, _ in tags.attributes if name.startswith("on")]
+    assert "<script>alert(1)</script>" in tags.text
 
 
-def test_control_characters_of_a_job_are_left_out():
+def test_control_characters_of_a_job_are_removed():
     evidence = {**EVIDENCE, "stderr_tail": {"2": {"text": "\x1b[31mred\x1b[0m\x00\r\n10%\r20%\n", "error": None}}}
     evidence["stderr_tail"]["2"] |= {"path": None, "shared": False}
     text = Tags(page(*made(finding(evidence=evidence)))).text
@@ -82,35 +82,35 @@ def test_control_characters_of_a_job_are_left_out():
 
 
 @pytest.mark.parametrize("resolved", [None, NOW + 60])
-def test_page_says_whether_it_goes_on(resolved):
+def test_page_shows_if_the_incident_is_resolved(resolved):
     text = Tags(page(*made(finding(resolved=resolved, evidence=EVIDENCE)))).text
     assert ("not resolved as of" in text) == (resolved is None)
 
 
-def test_page_of_an_incident_of_which_nothing_came_in_is_whole():
-    whole, _ = made(finding(evidence={}, ranks=(), hosts=()), snapshot(rank_state(0)), stepped=(), hosts=())
-    text = Tags(page(whole, b"")).text
-    assert "nobody is named" in text
-    assert "No step of any rank is known" in text
+def test_page_of_an_incident_without_data_is_complete():
+    capsule, _ = made(finding(evidence={}, ranks=(), hosts=()), snapshot(rank_state(0)), stepped=(), hosts=())
+    text = Tags(page(capsule, b"")).text
+    assert "no culprit" in text
+    assert "No steps are known" in text
 
 
-def test_shared_stderr_is_said_to_be_of_all_who_write_there():
+def test_shared_stderr_is_marked():
     shared = {"2": {"text": "x", "error": None, "path": "/logs/err", "shared": True}}
-    assert "of all ranks that write there" in page(*made(finding(evidence={"stderr_tail": shared})))
+    assert "several ranks write to this file" in page(*made(finding(evidence={"stderr_tail": shared})))
 
 
 def test_heat_map_draws_the_slow_rank_stronger_and_leaves_the_unknown_empty():
-    whole, rows = made()
+    capsule, rows = made()
     known = [step for step in steps.read(rows) if (step.rank, step.step) != (0, 2)]
-    drawn = re.search(r'class="heat".*?</svg>', report(whole, known), re.S)[0]
+    drawn = re.search(r'class="heat".*?</svg>', report(capsule, known), re.S)[0]
     by_strength = re.findall(r'd="([^"]*)" fill-opacity="([^"]*)"', drawn)
     rows_of = {float(strength): re.findall(r"M(\d) (\d)h(\d)", d) for d, strength in by_strength}
-    assert rows_of[0.8] == [("0", "0", "3")]  # the culprit is the first row, three steps in one stretch
+    assert rows_of[0.8] == [("0", "0", "3")]  # the culprit is the first row, three steps in one run
     assert rows_of[0.14] == [("0", "1", "1"), ("2", "1", "1"), ("0", "2", "3"), ("0", "3", "3")]
 
 
-def test_one_step_of_a_minute_does_not_flatten_the_others():
-    whole, rows = made()
+def test_step_of_a_minute_does_not_flatten_the_others():
+    capsule, rows = made()
     known = steps.read(rows)
     known[0] = replace(known[0], duration=60.0)
-    assert "the longest took 60 s" in Tags(report(whole, known)).text
+    assert "the longest took 60 s" in Tags(report(capsule, known)).text

@@ -1,13 +1,13 @@
-"""A hub that is started again goes on with its incidents."""
+"""Tests of incidents across a restart of the hub."""
 
 import asyncio
 import shutil
 
 from tests.hub.fakes import frozen, healthy, hub_over, until
-from tests.hub.incidents.playing import Agent, incident, resolved, whats
+from tests.hub.incidents.playing import Agent, incident, resolved, texts_of
 
 
-def test_restart_of_the_hub_goes_on_with_the_capsule(tmp_path):
+def test_restarted_hub_continues_the_capsule(tmp_path):
     async def main():
         agent = Agent(*frozen())
         async with agent.serve():
@@ -21,19 +21,19 @@ def test_restart_of_the_hub_goes_on_with_the_capsule(tmp_path):
                 assert await until(lambda: resolved(door), 8.0)
 
                 async def over():
-                    told = await incident(door)
-                    return told if told["finding"]["resolved"] else None
+                    capsule = await incident(door)
+                    return capsule if capsule["finding"]["resolved"] else None
 
                 after = await until(over)
-                assert whats(after)[: len(before["timeline"])] == whats(before)
+                assert texts_of(after)[: len(before["timeline"])] == texts_of(before)
                 assert after["collected"] == before["collected"]
 
     asyncio.run(asyncio.wait_for(main(), 30))
 
 
 async def _filed(door):
-    found = await door.findings()
-    return found and found[0]["capsule"]
+    findings = await door.findings()
+    return findings and findings[0]["capsule"]
 
 
 def test_capsule_of_a_finding_that_ended_while_the_hub_went_down_is_closed(tmp_path):
@@ -41,9 +41,9 @@ def test_capsule_of_a_finding_that_ended_while_the_hub_went_down_is_closed(tmp_p
         agent = Agent(*frozen())
         async with agent.serve():
             async with hub_over(tmp_path, agent) as door:
-                told = await incident(door)
+                capsule = await incident(door)
                 assert await until(lambda: _filed(door))
-            place = tmp_path / "incidents" / told["finding"]["id"]
+            place = tmp_path / "incidents" / capsule["finding"]["id"]
             shutil.copytree(place, tmp_path / "kept")
             agent.ranks = healthy()
             async with hub_over(tmp_path, agent) as door:

@@ -1,1 +1,1 @@
-"""What the hub answers over HTTP, one module per subject."""
+"""The HTTP endpoints of the hub, one module per subject."""

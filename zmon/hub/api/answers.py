@@ -1,4 +1,4 @@
-"""What the hub answers about jobs, findings and itself."""
+"""The hub's endpoints about jobs, findings, detectors and the hub itself."""
 
 from __future__ import annotations
 
@@ -43,17 +43,17 @@ from zmon.web.server import Refusal, route
 if TYPE_CHECKING:
     from zmon.hub import Hub
 
-_LATE_SECONDS = 10.0  # of a pass: then the hub is not well
+_LATE_SECONDS = 10.0  # since the last pass; then the hub is unhealthy
 
 
 class Answers:
-    """The handlers: each takes a typed request and returns a typed answer."""
+    """The handlers: each one takes a typed request and returns a typed answer."""
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
 
     def routes(self) -> list[web.RouteDef]:
-        """What to add to the application."""
+        """Return the routes to add to the application."""
         return [
             web.get("/metrics", self.get_metrics),
             route(endpoints.HUB_HEALTH, self.health, lambda health: 200 if health.healthy else 503),
@@ -66,26 +66,26 @@ class Answers:
         ]
 
     async def jobs(self, request: JobsRequest) -> JobList:
-        """What people and the dashboard look at first."""
+        """Return a view of every job, and whether the hub is blind."""
         return JobList(self._hub.jobs(), self._hub.blind)
 
     async def ranks(self, request: RanksRequest) -> RankList:
-        """Every rank of one job as it was last seen, with what its last step took."""
+        """Return every rank of one job as last reported, with the times of its last step."""
         return RankList(request.job_id, rank_rows(self._snapshot(request.job_id)))
 
     async def plan(self, request: PlanRequest) -> PlanTable:
-        """What was planned for every rank of one job, beside what was measured."""
+        """Return the planned and the measured amounts of every rank of one job."""
         return plan_table(self._snapshot(request.job_id))
 
     async def scaling(self, request: ScalingRequest) -> ScalingAnswer:
-        """How jobs of its name scale, and what a step should take at other sizes, as `zmon predict` says it."""
+        """Return how jobs of this name scale, and the predicted step at other sizes, as `zmon predict` prints it."""
         try:
             query = size_query(request)
         except UsageError as error:
             raise Refusal(400, str(error)) from error
         snapshot = self._snapshot(request.job_id)
-        state = job_state(snapshot, self._hub.journal.of(snapshot.job_id, STALL))
-        return scaling_answer(snapshot, state, *self._hub.books.curves.model(snapshot), query)
+        state = job_state(snapshot, self._hub.journal.active_of(snapshot.job_id, STALL))
+        return scaling_answer(snapshot, state, *self._hub.job_states.baselines.model(snapshot), query)
 
     def _snapshot(self, job_id: str) -> Snapshot:
         snapshot = next((s for s in self._hub.snapshots if s.job_id == job_id), None)
@@ -94,7 +94,7 @@ class Answers:
         return snapshot
 
     async def findings(self, request: FindingsRequest) -> FindingList:
-        """Findings of all jobs or of one, newest first."""
+        """Return the findings of all jobs or of one, newest first."""
         findings = [
             finding
             for finding in self._hub.journal.all()
@@ -105,8 +105,8 @@ class Answers:
         return FindingList(findings)
 
     async def detectors(self, request: DetectorsRequest) -> DetectorList:
-        """Which detector can speak of which job, or why not, and the last error of one that fails."""
-        errors = {name: error for (name, _), error in self._hub.failed.items()}
+        """Return for each detector and job why it is inert, if it is, and the detector's last error."""
+        errors = {name: error for (name, _), error in self._hub.errors.items()}
         return DetectorList(
             [
                 DetectorState(
@@ -119,7 +119,7 @@ class Answers:
         )
 
     async def health(self, request: HubHealthRequest) -> HubHealth:
-        """Whether the hub sees at least one agent and its passes go through."""
+        """Return the hub's health. It is healthy while at least one agent answers and its passes succeed."""
         hub = self._hub
         late = hub.last_pass_time is None or time.time() - hub.last_pass_time > _LATE_SECONDS
         return HubHealth(
@@ -132,10 +132,10 @@ class Answers:
         )
 
     async def get_metrics(self, request: web.Request) -> web.Response:
-        """For Prometheus."""
+        """Return the page that Prometheus scrapes."""
         hub, histograms = self._hub, {}
         for snapshot in hub.snapshots:
-            account = hub.books.of(snapshot).account
+            account = hub.job_states.state_of(snapshot).account
             if account.histogram:
                 histograms[snapshot.job_id] = (account.histogram, account.histogram_seconds)
         page = metrics.hub_page(
@@ -145,7 +145,10 @@ class Answers:
 
 
 def rank_rows(snapshot: Snapshot) -> list[RankRow]:
-    """A row for each rank that somebody reported; what its last step took is None where no whole step is known."""
+    """Return a row for each rank that an agent has reported.
+
+    The times of the last step are None while no step is known of all ranks.
+    """
     last = snapshot.steps[-1] if snapshot.steps else None
     watched = {r.rank for r in snapshot.ranks}
     return [

@@ -1,4 +1,4 @@
-"""What the hub answers about incidents: the list, one of them, its page."""
+"""The hub's endpoints about incidents: the list, one capsule, and its report page."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from zmon.web.server import Refusal, problem, route
 
 
 class IncidentAnswers:
-    """The handlers; the disk is read in a thread."""
+    """The handlers; they read the disk in a thread."""
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
 
     def routes(self) -> list[web.RouteDef]:
-        """What to add to the application."""
+        """Return the routes to add to the application."""
         return [
             route(endpoints.INCIDENTS, self.incidents),
             route(endpoints.INCIDENT, self.incident),
@@ -30,11 +30,11 @@ class IncidentAnswers:
         ]
 
     async def incidents(self, request: IncidentsRequest) -> IncidentList:
-        """Every incident that is kept, newest first."""
+        """Return every incident on disk, newest first."""
         return IncidentList(await asyncio.to_thread(self._folder.briefs))
 
     async def incident(self, request: IncidentRequest) -> Capsule:
-        """All of capsule.json."""
+        """Return the content of one capsule.json."""
         try:
             capsule = await asyncio.to_thread(self._folder.read, request.id)
         except UsageError as error:
@@ -44,7 +44,7 @@ class IncidentAnswers:
         return capsule
 
     async def get_report(self, request: web.Request) -> web.Response:
-        """The page."""
+        """Return the report page of one incident."""
         try:
             place = self._folder.place(request.match_info["id"]) / REPORT
             page = await asyncio.to_thread(place.read_bytes)
@@ -57,4 +57,4 @@ class IncidentAnswers:
 
 
 def _no_capsule(incident_id: str) -> str:
-    return f"no capsule of {incident_id}: `zmon incident` lists those there are"
+    return f"there is no capsule of {incident_id}: `zmon incident` lists all incidents"

@@ -1,4 +1,4 @@
-"""Plan and reality of one job, rank by rank. Pure; made when somebody asks."""
+"""The table that compares the plan of a job with what was measured, rank by rank. Pure; built for each request."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from zmon.schema.rank import RankState
 from zmon.schema.snapshot import Snapshot
 
 _OP = "all_to_all"
-_STEPS = 16  # the last ones, that tell what a step is like now
+_STEPS = 16  # the most recent ones, whose median shows what a step takes now
 
 Value = Callable[[AlignedStep, int], float | None]
 
 
 def plan_table(snapshot: Snapshot) -> PlanTable:
-    """A row for each rank that somebody reported. What was not planned, or not measured yet, is None."""
+    """Return a row for each rank that an agent has reported; None where nothing was planned or measured yet."""
     plan = snapshot.plan
     steps = [step.mean or step for step in snapshot.steps[-_STEPS:]]
 
@@ -31,7 +31,7 @@ def plan_table(snapshot: Snapshot) -> PlanTable:
             num_tables=plan.num_tables[rank] if plan else None,
             planned=_planned(plan, rank) if plan else None,
             measured=Amounts(
-                **{name: _usual(value(step, rank) for step in steps) for name, value in _MEASURED.items()},
+                **{name: _median(value(step, rank) for step in steps) for name, value in _MEASURED.items()},
                 memory_bytes=state.memory.peak_bytes if state.memory else state.resident_bytes,
             ),
         )
@@ -49,8 +49,8 @@ def _planned(plan: Plan, rank: int) -> Amounts:
     )
 
 
-def _usual(values: Iterable[float | None]) -> float | None:
-    """The median of those that are known."""
+def _median(values: Iterable[float | None]) -> float | None:
+    """Return the median of the values that are known, or None."""
     return median(known) if (known := [value for value in values if value is not None]) else None
 
 

@@ -1,6 +1,7 @@
-"""How jobs of this name scale, and what a step should take at other sizes. Pure; made when somebody asks.
+"""The answer of the scaling endpoint: how jobs of a name scale, and the predicted step at other sizes.
 
-What `zmon predict` says, with this job as its default: its number of ranks, its hosts, its samples a rank.
+Pure; built for each request. The predictions are those of `zmon predict`, with the job's number of ranks, hosts and
+samples per rank as defaults.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 import msgspec
 
 from zmon.errors import UsageError
-from zmon.hub.baseline_recorder import now_of
+from zmon.hub.baseline_recorder import size_now
 from zmon.scaling.fit import Model
 from zmon.scaling.size_table import SizePrediction, find, numbers, size_row
 from zmon.scaling.what_if import CHANGES, factor_of
@@ -20,31 +21,33 @@ from zmon.schema.curve import Curve, Point
 from zmon.schema.snapshot import Snapshot
 from zmon.schema.unknown import Unknown
 
-_MOST_SIZES = 64  # in one answer: the hub has other work
-_USUAL_SIZES = 24  # at most, where nobody names them: a curve has no use for more
-_AHEAD = 8  # times the job's own ranks, where nobody names sizes
-_MOST_SAMPLES = 1 << 31  # of a rank: as many times the most ranks is what a baseline may have
+_MAX_SIZES = 64  # in one answer, to limit the work of the hub
+_DEFAULT_SIZES = 24  # at most, if a request names no sizes; a chart needs no more
+_AHEAD = 8  # times the job's own ranks: the largest default size
+_MAX_SAMPLES = 1 << 31  # of a rank; the largest number of ranks times this is the limit of a baseline
 
 
 @dataclass(frozen=True)
 class SizeQuery:
-    """What a request named; None: nothing, so that the job says it."""
+    """The sizes that a request names; None: use those of the job."""
 
     ranks: Sequence[int] | None = None
-    batch: int | None = None  # samples of a step of all ranks, at each size
+    batch: int | None = None  # samples of one step of all ranks together, at each size
     batch_per_rank: int | None = None
     what_ifs: Sequence[str] = ()
 
 
 def size_query(request: ScalingRequest) -> SizeQuery:
-    """Check a request. Raises UsageError: it asks for what cannot be."""
+    """Check a request and return its sizes. Raises UsageError for impossible values."""
     if request.batch is not None and request.batch_per_rank is not None:
         raise UsageError(
-            "batch and batch_per_rank contradict each other", "one is of all ranks, one of each", "Name one"
+            "batch and batch_per_rank contradict each other",
+            "batch is for all ranks together, batch_per_rank for each rank",
+            "Give only one of them",
         )
     ranks = None if request.ranks is None else numbers("ranks", request.ranks)
-    if ranks and len(ranks) > _MOST_SIZES:
-        raise UsageError(f"ranks names {len(ranks)} sizes", f"an answer has {_MOST_SIZES} at most", "Ask for fewer")
+    if ranks and len(ranks) > _MAX_SIZES:
+        raise UsageError(f"ranks names {len(ranks)} sizes", f"an answer has at most {_MAX_SIZES}", "Ask for fewer")
     for change in request.what_if:
         factor_of(change)
     batch, batch_per_rank = _samples("batch", request.batch), _samples("batch_per_rank", request.batch_per_rank)
@@ -54,7 +57,7 @@ def size_query(request: ScalingRequest) -> SizeQuery:
 def scaling_answer(
     snapshot: Snapshot, state: str, curve: Curve, model: Model | Unknown, query: SizeQuery
 ) -> ScalingAnswer:
-    """`curve` and `model` are of jobs of its name; without a model no size is predicted."""
+    """Return the answer. `curve` and `model` are those of the job's name; without a model no size is predicted."""
     return ScalingAnswer(
         job_id=snapshot.job_id,
         name=curve.name,
@@ -67,25 +70,28 @@ def scaling_answer(
 
 
 def _sizes(snapshot: Snapshot, curve: Curve, model: Model, query: SizeQuery) -> list[SizeRow]:
-    each = query.batch_per_rank or _each(snapshot, curve)
-    ranks = query.ranks or _usual(snapshot.world_size, [p.ranks for p in curve.points])
-    sizes = find(model, [(n, query.batch or n * each) for n in ranks], query.what_ifs)
+    per_rank = query.batch_per_rank or _samples_per_rank(snapshot, curve)
+    ranks = query.ranks or _default_sizes(snapshot.world_size, [p.ranks for p in curve.points])
+    sizes = find(model, [(n, query.batch or n * per_rank) for n in ranks], query.what_ifs)
     return [msgspec.structs.replace(size_row(size), efficiency=_efficiency(curve, size)) for size in sizes]
 
 
-def _each(snapshot: Snapshot, curve: Curve) -> int:
-    """Samples of a rank: as the job had last (an evaluation changes no batch), else as the smallest size has."""
-    last = snapshot.stretches[-1].samples if snapshot.stretches else None
+def _samples_per_rank(snapshot: Snapshot, curve: Curve) -> int:
+    """Return the samples per rank and step: those of the job's last step window, else of the smallest recorded size."""
+    last = snapshot.stretches[-1].samples if snapshot.stretches else None  # an evaluation changes no batch
     samples, ranks = (last, snapshot.world_size) if last else (curve.points[0].samples, curve.points[0].ranks)
     return max(1, round(samples / ranks))
 
 
-def _usual(world_size: int, recorded: Sequence[int]) -> list[int]:
-    """The job's size, those recorded, and powers of two to some times its ranks; of too many the largest."""
-    most = _AHEAD * world_size
-    powers = [1 << n for n in range(most.bit_length()) if 1 << n >= min(recorded)]
+def _default_sizes(world_size: int, recorded: Sequence[int]) -> list[int]:
+    """Return the job's size, the recorded sizes, and powers of two up to 8 times the job's ranks, 24 sizes at most.
+
+    The job's size and the largest recorded sizes are preferred, then the largest powers of two.
+    """
+    largest = _AHEAD * world_size
+    powers = [1 << n for n in range(largest.bit_length()) if 1 << n >= min(recorded)]
     wanted = dict.fromkeys((world_size, *sorted(recorded, reverse=True), *reversed(powers)))
-    return sorted([*wanted][:_USUAL_SIZES])
+    return sorted([*wanted][:_DEFAULT_SIZES])
 
 
 def _efficiency(curve: Curve, size: SizePrediction) -> EfficiencyAnswer:
@@ -99,7 +105,7 @@ def _efficiency(curve: Curve, size: SizePrediction) -> EfficiencyAnswer:
 
 
 def _now(snapshot: Snapshot, state: str) -> SizeNow | None:
-    now = now_of(snapshot, state)
+    now = size_now(snapshot, state)
     if isinstance(now, Unknown):
         return None
     size, seconds = now
@@ -107,7 +113,7 @@ def _now(snapshot: Snapshot, state: str) -> SizeNow | None:
 
 
 def curve_point(point: Point) -> CurvePoint:
-    """A recorded point as the answer has it."""
+    """Return a recorded point as it appears in the answer."""
     return CurvePoint(
         ranks=point.ranks,
         samples=point.samples,
@@ -120,13 +126,13 @@ def curve_point(point: Point) -> CurvePoint:
     )
 
 
-def _samples(name: str, words: str | None) -> int | None:
-    if words is None:
+def _samples(name: str, text: str | None) -> int | None:
+    if text is None:
         return None
     try:
-        number = int(words)
+        number = int(text)
     except ValueError:
         number = 0
-    if not 1 <= number <= _MOST_SAMPLES:
-        raise UsageError(f"{name}={words} is no number of samples", "it goes from 1 to 2^31", f"{name}=4096")
+    if not 1 <= number <= _MAX_SAMPLES:
+        raise UsageError(f"{name}={text} is not a number of samples", "it must be from 1 to 2^31", f"{name}=4096")
     return number

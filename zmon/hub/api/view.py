@@ -1,4 +1,4 @@
-"""One job as people see it."""
+"""The view of a job: all that the CLI and the dashboard show of it."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from zmon.schema.unknown import Unknown
 from zmon.stats import quantile
 
 
-def view(snapshot: Snapshot, books: JobStates, active: Sequence[Finding]) -> JobView:
-    """A job, given what is kept of it and what is wrong with it."""
-    lead, book = snapshot.known[0], books.of(snapshot)
-    account, state = book.account, job_state(snapshot, active)
-    efficiency, expected = books.curves.judge(snapshot, state)
+def view(snapshot: Snapshot, job_states: JobStates, active: Sequence[Finding]) -> JobView:
+    """Return the view of a job; `active` are its active findings."""
+    lead, launch = snapshot.known[0], job_states.state_of(snapshot)
+    account, state = launch.account, job_state(snapshot, active)
+    efficiency, expected = job_states.baselines.compare(snapshot, state)
     return JobView(
         job_id=snapshot.job_id,
         attempt=snapshot.attempt,
@@ -27,9 +27,9 @@ def view(snapshot: Snapshot, books: JobStates, active: Sequence[Finding]) -> Job
         ranks_seen=len(snapshot.ranks),
         state=state,
         step=max(r.step for r in snapshot.known),
-        step_seconds=quantile(book.time.recent_seconds, 0.5),
-        step_seconds_p95=quantile(book.time.recent_seconds, 0.95),
-        samples_per_second=book.time.samples_per_second,
+        step_seconds=quantile(launch.time.recent_seconds, 0.5),
+        step_seconds_p95=quantile(launch.time.recent_seconds, 0.95),
+        samples_per_second=launch.time.samples_per_second,
         report=lead.report,
         time=account.causes,
         gpu_seconds=account.gpu_seconds,
@@ -46,7 +46,7 @@ def view(snapshot: Snapshot, books: JobStates, active: Sequence[Finding]) -> Job
 
 
 def job_state(snapshot: Snapshot, active: Sequence[Finding]) -> str:
-    """One word for a job: what most of its ranks do, unless it stalled or is over."""
+    """Return the state of a job in one word: the activity of most ranks, unless it is stalled or has ended."""
     if not snapshot.ranks:
         return "unknown"
     stalls = [f.cause for f in active if f.is_stall]

@@ -1,7 +1,8 @@
-"""Incident capsules: all that was known when something went wrong, kept for whoever asks later.
+"""Incident capsules: the hub's records of what was known about each incident.
 
-`record` says what a capsule holds, `building`, `hardware`, `moments` and `steps` make one (pure), `folder` keeps them
-on disk, `report` and `plots` show one as a page, `text` at the terminal, `offenders` sums them up by host.
+`zmon/schema/incident.py` defines a capsule. `collector` and `collecting` gather the data. `building`, `hardware`,
+`moments` and `steps` build a capsule (pure), and `folder` stores it. `report` and `plots` make its page, with texts
+from `words`. `offenders` counts incidents by host.
 """
 
 from zmon.hub.incidents.building import capsule

@@ -1,34 +1,38 @@
-"""What goes into a capsule: from the finding, the job as it was, and its ranks' last steps. Pure."""
+"""The builder of capsules: it combines a finding, the job's snapshot, and the last steps of its ranks. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from zmon.hub.incidents.hardware import host_row
-from zmon.hub.incidents.steps import Kept
+from zmon.hub.incidents.steps import RankSteps
 from zmon.schema.finding import Finding
 from zmon.schema.incident import Capsule, HostRow, IncidentRank
 from zmon.schema.rank import RankState
 from zmon.schema.snapshot import Snapshot
 from zmon.stats import quantile
 
-MAX_HOSTS = 64  # whose hardware is told
+MAX_HOSTS = 64  # whose hardware is in the capsule
 
 
 def capsule(
     finding: Finding,
     snapshot: Snapshot,
-    runs: Sequence[Kept],
+    runs: Sequence[RankSteps],
     left_out: Sequence[str],
     versions: dict[str, str],
     collected: float,
     seconds: float,
 ) -> Capsule:
-    """All but the timeline. `runs`: those whose steps were kept; `seconds`: how long collecting took."""
+    """Build a capsule without its timeline.
+
+    `runs`: the ranks whose steps are stored; `left_out`: a line for each part that is missing; `seconds`: the duration
+    of the collection.
+    """
     by_rank = {run.state.rank: run for run in runs}
     watched = {r.rank for r in snapshot.ranks}
     rows = [_rank_row(r, finding, r.rank in watched, by_rank.get(r.rank)) for r in snapshot.known]
-    hosts, unsaid = _hosts(snapshot, finding)
+    hosts, missing_hosts = _hosts(snapshot, finding)
     return Capsule(
         finding=finding,
         collected=collected,
@@ -38,27 +42,27 @@ def capsule(
         missing=snapshot.missing,
         hosts=hosts,
         stepped=tuple(sorted(by_rank)),
-        left_out=(*left_out, *unsaid),
+        left_out=(*left_out, *missing_hosts),
         versions=versions,
         seconds_to_collect=round(seconds, 3),
     )
 
 
 def _hosts(snapshot: Snapshot, finding: Finding) -> tuple[tuple[HostRow, ...], tuple[str, ...]]:
-    """The culprits' first."""
+    """Return the hardware of the hosts, those of the culprits first, and a line for each part that is missing."""
     windows = sorted(snapshot.hardware, key=lambda window: (window.host not in finding.hosts, window.host))
     rows = tuple(host_row(window) for window in windows[:MAX_HOSTS])
-    unseen = sorted({r.host for r in snapshot.known} - {window.host for window in windows})
+    unknown = sorted({r.host for r in snapshot.known} - {window.host for window in windows})
     lines = [f"the hardware of {len(windows) - MAX_HOSTS} more hosts"] if len(windows) > MAX_HOSTS else []
-    if unseen:
-        few = ", ".join(unseen[:4]) + (f" and {len(unseen) - 4} more" if len(unseen) > 4 else "")
-        lines.append(f"the hardware of {few}: not watched then")
+    if unknown:
+        names = ", ".join(unknown[:4]) + (f" and {len(unknown) - 4} more" if len(unknown) > 4 else "")
+        lines.append(f"the hardware of {names}: no agent answered for it at that time")
     return rows, tuple(lines)
 
 
-def _rank_row(state: RankState, finding: Finding, watched: bool, run: Kept | None) -> IncidentRank:
+def _rank_row(state: RankState, finding: Finding, watched: bool, run: RankSteps | None) -> IncidentRank:
     records = [step.record for step in run.last] if run else []
-    words, inside = state.last_words, state.in_flight
+    words, in_flight = state.last_words, state.in_flight
     return IncidentRank(
         rank=state.rank,
         host=state.host,
@@ -73,10 +77,10 @@ def _rank_row(state: RankState, finding: Finding, watched: bool, run: Kept | Non
         activity=state.activity,
         phase=state.phase,
         step=state.step,
-        op=inside.op if inside else None,
-        group=inside.group if inside else None,
-        sequence=inside.sequence if inside else None,
-        wait_seconds=inside.seconds if inside else None,
+        op=in_flight.op if in_flight else None,
+        group=in_flight.group if in_flight else None,
+        sequence=in_flight.sequence if in_flight else None,
+        wait_seconds=in_flight.seconds if in_flight else None,
         state_seconds=state.state_seconds,
         overdue_seconds=state.overdue_seconds,
         last_words=f"{words.type}: {words.message[:400]}" if words else None,

@@ -1,6 +1,6 @@
-"""What an incident's capsule is made of, asked of the agents: the ranks' last steps, the hosts' kernels and clocks.
+"""The collection of data for a capsule from the agents: the last steps of ranks, kernel messages, and clocks.
 
-No rank is asked anything: steps lie in the boxes, which the agents read.
+The agents read the steps from the boxes; no rank is interrupted.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from zmon.schema.rank import RankState
 from zmon.schema.snapshot import Snapshot
 from zmon.web import client
 
-_MAX_NAMED = 8
+_MAX_NAMED = 8  # hosts or ranks in one line
 
 
 @dataclass
 class Collected:
-    """What came in, and the job with what is known now of how its dead ranks ended."""
+    """The collected data. `snapshot` is the job's, updated with how its dead ranks ended."""
 
     snapshot: Snapshot
-    runs: list[steps.Kept] = field(default_factory=list)
+    runs: list[steps.RankSteps] = field(default_factory=list)
     moments: list[Moment] = field(default_factory=list)
     versions: dict[str, str] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
@@ -49,80 +49,87 @@ async def collect(
     snapshot: Snapshot,
     finding: Finding,
 ) -> Collected:
-    """Of the ranks that matter most; takes `evidence_seconds` at most, and says what did not come in time."""
-    wanted = steps.chosen(snapshot, finding)
+    """Collect the data of the most important ranks, and list what did not arrive within `evidence_seconds`."""
+    wanted = steps.choose_ranks(snapshot, finding)
     hosts = list(dict.fromkeys([*(r.host for r in wanted), *finding.hosts]))
-    asked = {link.report.host: link for link in links if link.report and link.report.host in hosts}
-    told: dict[str, AgentReport] = {}
+    agents = {link.report.host: link for link in links if link.report and link.report.host in hosts}
+    answers: dict[str, AgentReport] = {}
     clocks: dict[str, HostClock] = {}
-    room = asyncio.Semaphore(config.max_asked)
+    limit = asyncio.Semaphore(config.max_requests)
 
     async def ask(host: str, link: AgentLink) -> None:
-        async with room:
+        async with limit:
             begin = time.time()
             with contextlib.suppress(Unreachable):
                 request = SnapshotRequest(since=0, job_id=finding.job_id, last=steps.STEPS)
-                told[host] = await client.ask(session, link.url, endpoints.SNAPSHOT, request, config.evidence_seconds)
-                clocks[host] = HostClock(host, told[host].time - (begin + time.time()) / 2)
+                report = await client.ask(session, link.url, endpoints.SNAPSHOT, request, config.evidence_seconds)
+                answers[host] = report
+                clocks[host] = HostClock(host, report.time - (begin + time.time()) / 2)
 
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(config.evidence_seconds):
-            await asyncio.gather(*(ask(host, link) for host, link in asked.items()))
+            await asyncio.gather(*(ask(host, link) for host, link in agents.items()))
 
-    snapshot = _after_all(snapshot, told.values())
-    found = Collected(snapshot, versions=_versions(links, hosts))
-    for host, link in asked.items():
-        report = told.get(host) or link.report  # what it said last; its clock is not known then
+    snapshot = _with_exits(snapshot, answers.values())
+    collected = Collected(snapshot, versions=_versions(links, hosts))
+    for host, link in agents.items():
+        report = answers.get(host) or link.report  # the offset of its clock is unknown then
         kernel = report.sample.kernel if report else None
         clock = clocks.setdefault(host, HostClock(host))
-        found.moments += moments.kernel_events(kernel.events if kernel else (), clock, finding.onset)
-    found.moments += moments.last_words([r for r in snapshot.known if r.rank in finding.ranks], clocks)
-    found.runs = [run for r in wanted if (run := _run(r, told.get(r.host))) is not None]
-    found.left_out = [*_missing(snapshot, wanted, found.runs, set(hosts) - set(told))]
-    return found
+        collected.moments += moments.kernel_events(kernel.events if kernel else (), clock, finding.onset)
+    collected.moments += moments.last_words([r for r in snapshot.known if r.rank in finding.ranks], clocks)
+    collected.runs = [run for r in wanted if (run := _steps_of(r, answers.get(r.host))) is not None]
+    collected.left_out = [*_missing(snapshot, wanted, collected.runs, set(hosts) - set(answers))]
+    return collected
 
 
-def _after_all(snapshot: Snapshot, told: Iterable[AgentReport]) -> Snapshot:
-    """How a rank ended is known once its launcher has reaped it: all else stays as it was when the finding was made."""
-    now = {r.run_uid: r for report in told for r in report.ranks}
+def _with_exits(snapshot: Snapshot, reports: Iterable[AgentReport]) -> Snapshot:
+    """Return the snapshot with the exit status and last words of dead ranks from newer reports.
 
-    def ended(r: RankState) -> RankState:
+    They are known once the launcher has reaped a rank. All else stays as it was when the finding was made.
+    """
+    now = {r.run_uid: r for report in reports for r in report.ranks}
+
+    def with_exit(r: RankState) -> RankState:
         later = now.get(r.run_uid)
         if r.alive or later is None:
             return r
         return replace(r, exit_status=later.exit_status, last_words=later.last_words)
 
-    return replace(snapshot, ranks=tuple(map(ended, snapshot.ranks)))
+    return replace(snapshot, ranks=tuple(map(with_exit, snapshot.ranks)))
 
 
-def _run(state: RankState, report: AgentReport | None) -> steps.Kept | None:
-    """A rank's last steps; its agent may have told of another start of it meanwhile."""
+def _steps_of(state: RankState, report: AgentReport | None) -> steps.RankSteps | None:
+    """Return a rank's last steps, or None if its agent reports none or already reports a newer launch of it."""
     if report is None or report.monotonic is None:
         return None
     records = report.records.get(state.job_id, {}).get(state.run_uid, ())
-    return steps.kept(state, records, report.time - report.monotonic) if records else None
+    return steps.last_steps(state, records, report.time - report.monotonic) if records else None
 
 
 def _missing(
-    snapshot: Snapshot, wanted: Sequence[RankState], runs: Sequence[steps.Kept], silent: set[str]
+    snapshot: Snapshot, wanted: Sequence[RankState], runs: Sequence[steps.RankSteps], silent: set[str]
 ) -> list[str]:
+    """Return a line for each group of ranks whose steps are missing, with the reason."""
     lines = []
     if len(snapshot.known) > len(wanted):
         others = len(snapshot.known) - len(wanted)
-        lines.append(f"the steps of {others} ranks: kept are the culprits', those of ranks near, and of some others")
+        lines.append(
+            f"the steps of {others} ranks: only those of culprits, of ranks near them and of a sample are stored"
+        )
     if silent:
-        lines.append(f"the steps of the ranks on {_few(sorted(silent))}: the agent there did not answer")
-    there = {run.state.rank for run in runs}
-    without = [r.rank for r in wanted if r.rank not in there and r.host not in silent]
+        lines.append(f"the steps of the ranks on {_listed(sorted(silent))}: the agent there did not answer")
+    present = {run.state.rank for run in runs}
+    without = [r.rank for r in wanted if r.rank not in present and r.host not in silent]
     if without:
-        lines.append(f"the steps of rank {_few(map(str, sorted(without)))}: nobody knows of any at that time")
+        lines.append(f"the steps of rank {_listed(map(str, sorted(without)))}: the agent has none of that time")
     return lines
 
 
-def _few(names: Iterable[str]) -> str:
-    named = [*names]
-    more = f" and {len(named) - _MAX_NAMED} more" if len(named) > _MAX_NAMED else ""
-    return ", ".join(named[:_MAX_NAMED]) + more
+def _listed(names: Iterable[str]) -> str:
+    every = [*names]
+    more = f" and {len(every) - _MAX_NAMED} more" if len(every) > _MAX_NAMED else ""
+    return ", ".join(every[:_MAX_NAMED]) + more
 
 
 def _versions(links: Sequence[AgentLink], hosts: Sequence[str]) -> dict[str, str]:

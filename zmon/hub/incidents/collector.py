@@ -1,7 +1,7 @@
-"""Every incident gets a capsule, in the background: collected when a finding is made and when it says another thing,
-brought up to date when it gets worse or is over.
+"""The collector of capsules: it writes one for each incident, in the background.
 
-A disk that is full or read-only costs the capsule, not the finding.
+A capsule is collected when its finding opens and when the diagnosis changes. It is updated when the severity rises and
+when the finding resolves. If the disk is full or read-only, the capsule is lost, but the finding is published.
 """
 
 from __future__ import annotations
@@ -28,21 +28,22 @@ from zmon.schema.snapshot import Snapshot
 
 log = logging.getLogger("zmon.hub")
 
-OF_WARNINGS = ("stall", "straggler", "imbalance", "hardware", "slowdown")  # what is gone when somebody comes to look
-_AT_A_TIME = 4  # capsules: the disk and the page's making are not for free
+# The detectors whose warnings get a capsule as well: what they report is gone when a person comes to look.
+WARNING_DETECTORS = ("stall", "straggler", "imbalance", "hardware", "slowdown")
+_CONCURRENCY = 4  # capsules at the same time, since writing them and rendering pages costs disk and CPU time
 _PRUNE_SECONDS = 3600.0
-AGAIN_SECONDS = 10.0  # from one collection of an incident to the next: agents are asked and the disk is written
+COLLECT_INTERVAL_SECONDS = 10.0  # at least, between two collections of an incident: they load agents and disk
 
 
 @dataclass
 class _Incident:
-    """One that goes on, or has just ended."""
+    """An incident that is active or has just ended."""
 
-    finding: Finding  # as it was noted last
+    finding: Finding  # as of the last pass
     moments: list[Moment]
-    snapshot: Snapshot | None = None  # to collect from: the verdict is new
-    stale: bool = True  # what is on disk
-    due: float = 0.0  # unix seconds: not before
+    snapshot: Snapshot | None = None  # to collect from, after the diagnosis has changed
+    stale: bool = True  # the capsule on disk is out of date
+    due: float = 0.0  # unix time before which it is not written
     ended: bool = False
     task: asyncio.Task[None] | None = None
 
@@ -53,106 +54,108 @@ class Incidents:
     def __init__(self, config: HubConfig, links: Sequence[AgentLink], journal: Journal, gathering: Gathering) -> None:
         self._config, self._links, self._journal, self._gathering = config, links, journal, gathering
         self.folder = Folder(config.data_dir)
-        self.error: str | None = None  # why capsules are not written
+        self.error: str | None = None  # why capsules cannot be written
         self._open: dict[str, _Incident] = {}
         self._suspected: dict[tuple[str, int, str], Suspected] = {}
-        self._room = asyncio.Semaphore(_AT_A_TIME)
-        self._pruned_at: float | None = None
-        self._on_disk: set[asyncio.Future[object]] = set()  # what threads are writing or deleting
+        self._limit = asyncio.Semaphore(_CONCURRENCY)
+        self._pruned: float | None = None
+        self._on_disk: set[asyncio.Future[object]] = set()  # writes and deletions in threads
         self.folder.clear()
         for brief in self.folder.briefs():
-            known = journal.find(brief.id)
-            if brief.resolved is None and known is not None and known.resolved is not None:
-                self._open[brief.id] = self._resumed(known)  # the hub ended before it could say so
+            finding = journal.find(brief.id)
+            if brief.resolved is None and finding is not None and finding.resolved is not None:
+                self._open[brief.id] = self._resumed(finding)  # the hub ended before it could write that
 
-    def follow(self, session: aiohttp.ClientSession, snapshots: Iterable[Snapshot], now: float) -> None:
-        """Once a pass: what is new, what changed, what is over. Whatever goes wrong here harms no judgement."""
+    def update(self, session: aiohttp.ClientSession, snapshots: Iterable[Snapshot], now: float) -> None:
+        """Follow the journal; call it once per pass. An error here is logged and does not stop the pass."""
         try:
-            self._follow(session, {snapshot.job_id: snapshot for snapshot in snapshots}, now)
+            self._update(session, {snapshot.job_id: snapshot for snapshot in snapshots}, now)
         except Exception as error:
             if str(error) != self.error:
-                log.exception("incidents cannot be followed")
+                log.exception("incident capsules cannot be updated")
             self.error = str(error)
 
     async def close(self) -> None:
-        """The hub ends: nothing of it writes to the folder any more."""
+        """Stop; after this nothing writes to the folder any more."""
         for incident in self._open.values():
             if incident.task is not None:
                 incident.task.cancel()
         await asyncio.gather(*self._on_disk, return_exceptions=True)
 
-    def _follow(self, session: aiohttp.ClientSession, jobs: Mapping[str, Snapshot], now: float) -> None:
-        self._hear_suspects(now)
-        active = {finding.id: finding for finding in self._journal.active() if deserves(finding)}
+    def _update(self, session: aiohttp.ClientSession, jobs: Mapping[str, Snapshot], now: float) -> None:
+        self._update_suspects(now)
+        active = {finding.id: finding for finding in self._journal.active() if needs_capsule(finding)}
         for finding in active.values():
             self._note(finding, jobs.get(finding.job_id), now)
         for finding_id, incident in self._open.items():
-            known = self._journal.find(finding_id)
-            if finding_id not in active and not incident.ended and known is not None:
-                incident.finding, incident.ended, incident.stale, incident.due = known, True, True, now
-                incident.moments.append(moments.resolved(known))
+            latest = self._journal.find(finding_id)
+            if finding_id not in active and not incident.ended and latest is not None:
+                incident.finding, incident.ended, incident.stale, incident.due = latest, True, True, now
+                incident.moments.append(moments.resolution(latest))
         for incident in self._open.values():
             if incident.stale and incident.task is None and now >= incident.due:
-                incident.due = now + AGAIN_SECONDS
-                incident.task = asyncio.create_task(self._bring_up_to_date(session, incident))
-        if self._pruned_at is None or now - self._pruned_at > _PRUNE_SECONDS:
-            self._pruned_at = now
+                incident.due = now + COLLECT_INTERVAL_SECONDS
+                incident.task = asyncio.create_task(self._refresh(session, incident))
+        if self._pruned is None or now - self._pruned > _PRUNE_SECONDS:
+            self._pruned = now
             self._in_thread(self._prune, [*self._open])
 
     def _note(self, finding: Finding, snapshot: Snapshot | None, now: float) -> None:
         incident = self._open.get(finding.id)
         if incident is None:
             if snapshot is None and not finding.capsule:
-                return  # its job is in nobody's sight yet
+                return  # no agent reports its job yet
             incident = self._open[finding.id] = self._begun(finding, snapshot)
         before, incident.finding = incident.finding, finding
-        changes, worse = [*moments.refined(before, finding, now)], [*moments.worse(before, finding, now)]
-        if changes or worse:
-            incident.moments = [*moments.extended(incident.moments, changes), *worse]
+        diagnosis = [*moments.diagnosis_changes(before, finding, now)]
+        severity = [*moments.severity_changes(before, finding, now)]
+        if diagnosis or severity:
+            incident.moments = [*moments.extended(incident.moments, diagnosis), *severity]
             incident.stale = True
-        if worse or before.cause == "unknown" != finding.cause:
-            incident.due = now  # neither can happen often
+        if severity or before.cause == "unknown" != finding.cause:
+            incident.due = now  # at once: neither happens often
         if (before.cause, before.ranks) != (finding.cause, finding.ranks):
             incident.snapshot = snapshot
 
     def _begun(self, finding: Finding, snapshot: Snapshot | None) -> _Incident:
-        if finding.capsule:  # from before a restart of the hub
+        if finding.capsule:  # it opened before the hub restarted
             return self._resumed(finding)
-        heard = [one for (job_id, _, _), one in self._suspected.items() if job_id == finding.job_id]
-        return _Incident(finding, [*moments.begun(finding), *moments.suspicions(heard, finding)], snapshot)
+        suspected = [suspect for (job_id, _, _), suspect in self._suspected.items() if job_id == finding.job_id]
+        return _Incident(finding, [*moments.opening(finding), *moments.suspicions(suspected, finding)], snapshot)
 
     def _resumed(self, finding: Finding) -> _Incident:
-        known = self.folder.read(finding.id)
-        told = [*known.timeline] if known else [*moments.begun(finding)]
+        stored = self.folder.read(finding.id)
+        timeline = [*stored.timeline] if stored else [*moments.opening(finding)]
         ended = finding.resolved is not None
         if ended:
-            told.append(moments.resolved(finding))
-        return _Incident(known.finding if known else finding, told, stale=ended, ended=ended)
+            timeline.append(moments.resolution(finding))
+        return _Incident(stored.finding if stored else finding, timeline, stale=ended, ended=ended)
 
-    def _hear_suspects(self, now: float) -> None:
-        """When an agent raised each suspicion that stands."""
-        heard = {}
+    def _update_suspects(self, now: float) -> None:
+        """Record the ranks that agents suspect now, each with the time at which the hub first received it."""
+        suspected = {}
         for link in self._links:
             host = link.report.host if link.report else link.url
-            for one in link.suspects:
-                key = one.job_id, one.rank, one.reason
-                heard[key] = self._suspected.get(key) or Suspected(now, one.rank, one.reason, host)
-        self._suspected = heard
+            for suspicion in link.suspects:
+                key = suspicion.job_id, suspicion.rank, suspicion.reason
+                first = Suspected(now, suspicion.rank, suspicion.reason, host)
+                suspected[key] = self._suspected.get(key) or first
+        self._suspected = suspected
 
-    async def _bring_up_to_date(self, session: aiohttp.ClientSession, incident: _Incident) -> None:
-        """Write what is known. What is new meanwhile is written when that is due."""
+    async def _refresh(self, session: aiohttp.ClientSession, incident: _Incident) -> None:
+        """Collect if necessary, and write the capsule. A change in the meantime is written when it is due."""
         finding_id = incident.finding.id
-        whole: Capsule | None = None
+        made: Capsule | None = None
         try:
-            async with self._room:
+            async with self._limit:
                 incident.stale, rows = False, None
                 if incident.snapshot is not None:
-                    whole, rows = await self._collect(session, incident, incident.snapshot)
-                whole = whole or await asyncio.to_thread(self.folder.read, finding_id)
-                if whole is not None:  # else nothing was ever written
-                    await self._write(whole, incident, rows)
+                    made, rows = await self._collect(session, incident, incident.snapshot)
+                made = made or await asyncio.to_thread(self.folder.read, finding_id)
+                if made is not None:  # None: no capsule was ever written
+                    await self._write(made, incident, rows)
         except Exception:
-            log.exception("the capsule of %s failed", finding_id)
+            log.exception("cannot make the capsule of %s", finding_id)
         finally:
             incident.task = None
             if incident.ended and not incident.stale:
@@ -165,34 +168,37 @@ class Incidents:
         begin = time.time()
         collected, _ = await asyncio.gather(
             collect(session, self._config, self._links, snapshot, incident.finding),
-            self._gathering.done(incident.finding.id),
+            self._gathering.wait(incident.finding.id),
         )
         finding, now = self._journal.find(incident.finding.id) or incident.finding, time.time()
-        incident.moments = moments.extended(incident.moments, [*collected.moments, moments.gathered(now, finding)])
+        incident.moments = moments.extended(
+            incident.moments, [*collected.moments, moments.evidence_gathered(now, finding)]
+        )
 
         def make() -> tuple[Capsule, bytes]:
-            rows, ranks = steps.lines(collected.runs)
+            rows, ranks = steps.encode(collected.runs)
             runs = [run for run in collected.runs if run.state.rank in ranks]
             cut = len(collected.runs) - len(runs)
-            full = [f"the steps of {cut} more ranks: {steps.MAX_BYTES >> 20} MiB are full"] if cut else []
-            left_out = [*collected.left_out, *full]
+            left_out = [*collected.left_out]
+            if cut:
+                left_out.append(f"the steps of {cut} more ranks: steps.jsonl holds {steps.MAX_BYTES >> 20} MiB at most")
             seconds = now - begin
             made = incidents.capsule(finding, collected.snapshot, runs, left_out, collected.versions, now, seconds)
             return made, rows
 
-        self._pruned_at = None  # it takes room
+        self._pruned = None  # a new capsule takes space: prune at the next pass
         return await asyncio.to_thread(make)
 
-    async def _write(self, whole: Capsule, incident: _Incident, rows: bytes | None) -> None:
+    async def _write(self, made: Capsule, incident: _Incident, rows: bytes | None) -> None:
         finding = self._journal.find(incident.finding.id) or incident.finding
         finding = replace(finding, capsule=str(self.folder.place(finding.id)))
-        whole = replace(whole, finding=finding, timeline=moments.in_order(incident.moments))
+        made = replace(made, finding=finding, timeline=moments.in_order(incident.moments))
         try:
-            await asyncio.shield(self._in_thread(self.folder.write, whole, rows))
+            await asyncio.shield(self._in_thread(self.folder.write, made, rows))
         except OSError as error:
             if self.error is None:
                 log.warning(
-                    "cannot write the capsule of %s in %s: %s. The finding is published all the same: make room there",
+                    "cannot write the capsule of %s in %s: %s. The finding is published; free some disk space there",
                     finding.id,
                     self.folder.root,
                     error.strerror,
@@ -200,20 +206,20 @@ class Incidents:
             self.error = str(error)
         else:
             self.error = None
-            self._journal.file(finding)
+            self._journal.record_capsule(finding)
 
-    def _in_thread(self, work: Callable[..., object], *told: object) -> asyncio.Future[object]:
-        """Work on the disk. No thread can be cancelled, so `close` waits for it."""
-        begun = asyncio.get_running_loop().run_in_executor(None, work, *told)
-        self._on_disk.add(begun)
-        begun.add_done_callback(self._on_disk.discard)
-        return begun
+    def _in_thread(self, work: Callable[..., object], *arguments: object) -> asyncio.Future[object]:
+        """Start work on the disk in a thread. A thread cannot be cancelled; `close` waits for it."""
+        future = asyncio.get_running_loop().run_in_executor(None, work, *arguments)
+        self._on_disk.add(future)
+        future.add_done_callback(self._on_disk.discard)
+        return future
 
     def _prune(self, active: Collection[str]) -> None:
-        if gone := self.folder.prune(active):
-            log.info("deleted %d old incidents from %s", len(gone), self.folder.root)
+        if deleted := self.folder.prune(active):
+            log.info("deleted %d old incidents from %s", len(deleted), self.folder.root)
 
 
-def deserves(finding: Finding) -> bool:
-    """Whether a finding gets a capsule."""
-    return finding.severity == "critical" or (finding.severity == "warning" and finding.detector in OF_WARNINGS)
+def needs_capsule(finding: Finding) -> bool:
+    """Return True for critical findings, and for the warnings of some detectors."""
+    return finding.severity == "critical" or (finding.severity == "warning" and finding.detector in WARNING_DETECTORS)

@@ -1,9 +1,9 @@
-"""Incidents on disk: a directory each, whole or not there, the old ones pruned.
+"""The folder of incidents on disk: one directory for each incident; old ones are pruned.
 
     incidents/<finding id>/    finding.json  capsule.json  steps.jsonl  report.html
 
-A new one is written beside its place and renamed. One that is there gets each of its files anew the same way, once all
-of them are written: a reader never sees half a file, and a disk that is full leaves the old ones.
+A new directory is written under another name and renamed. In an existing one each file is replaced by rename, after all
+new files are written. A reader never sees half a file, and a full disk leaves the old files.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from zmon.schema.incident import Brief, Capsule
 FOLDER = "incidents"  # in the data directory
 FINDING, CAPSULE, STEPS, REPORT = "finding.json", "capsule.json", "steps.jsonl", "report.html"
 MAX_AGE_SECONDS = 30 * 86400.0
-MAX_BYTES = 1 << 30  # of all together
+MAX_BYTES = 1 << 30  # of all incidents together
 _ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z-]{0,63}")
 
 
@@ -38,15 +38,18 @@ class Folder:
         self.root = data_dir / FOLDER
 
     def place(self, incident_id: str) -> Path:
-        """Where an incident lies. Raises UsageError where that is no id: it comes from whoever asks."""
+        """Return the directory of an incident. Raises UsageError if the id, which a user has sent, is malformed."""
         if not _ID.fullmatch(incident_id):
-            raise UsageError(f"{incident_id[:80]!r} is no incident", "", "`zmon incident` lists them")
+            raise UsageError(f"{incident_id[:80]!r} is not an incident id", "", "`zmon incident` lists the incidents")
         return self.root / incident_id
 
     def write(self, capsule: Capsule, rows: bytes | None = None) -> Path:
-        """Put it there; `rows`: its steps.jsonl, None: as it is there. Raises OSError, and leaves what is there."""
+        """Write a capsule and return its directory. Raises OSError, and then leaves the old files.
+
+        `rows`: the content of steps.jsonl; None: keep the present one.
+        """
         place = self.place(capsule.finding.id)
-        self.root.mkdir(mode=0o700, parents=True, exist_ok=True)  # what jobs say is theirs
+        self.root.mkdir(mode=0o700, parents=True, exist_ok=True)  # jobs' messages are private to the user
         if rows is None:
             rows = _bytes(place / STEPS)
         files = {
@@ -55,53 +58,56 @@ class Folder:
             REPORT: report(capsule, steps.read(rows)).encode(),
             FINDING: msgspec.json.encode(capsule.finding),
         }
-        beside = Path(tempfile.mkdtemp(prefix=f".{place.name}.", dir=self.root))
+        new = Path(tempfile.mkdtemp(prefix=f".{place.name}.", dir=self.root))
         try:
             for name, data in files.items():
-                _write(beside / name, data)
+                _write(new / name, data)
             if place.is_dir():
                 for name in files:
-                    (beside / name).replace(place / name)
+                    (new / name).replace(place / name)
             else:
-                beside.rename(place)
+                new.rename(place)
         finally:
-            shutil.rmtree(beside, ignore_errors=True)
+            shutil.rmtree(new, ignore_errors=True)
         return place
 
     def read(self, incident_id: str) -> Capsule | None:
-        """The capsule; None where there is none that can be read."""
+        """Return the capsule, or None if there is none that can be read."""
         try:
             return msgspec.json.decode((self.place(incident_id) / CAPSULE).read_bytes(), type=Capsule)
         except (OSError, msgspec.DecodeError):
             return None
 
     def briefs(self) -> list[Brief]:
-        """All of them, newest first. One that cannot be read is left out."""
-        found = []
+        """Return all incidents, newest first, except those that cannot be read."""
+        briefs = []
         for place in self._places():
             try:
                 brief = msgspec.json.decode((place / FINDING).read_bytes(), type=Brief)
             except (OSError, msgspec.DecodeError):
                 continue
-            found.append(replace(brief, path=str(place)))
-        return sorted(found, key=lambda brief: brief.detected, reverse=True)
+            briefs.append(replace(brief, path=str(place)))
+        return sorted(briefs, key=lambda brief: brief.detected, reverse=True)
 
     def prune(self, active: Collection[str]) -> list[str]:
-        """Delete what is old, and the oldest of what is too much; never the active ones. Returns the ids."""
-        now, room, gone = time.time(), MAX_BYTES, []
+        """Delete incidents older than 30 days, and the oldest ones if all together exceed 1 GiB; return their ids.
+
+        Active incidents are never deleted.
+        """
+        now, space, deleted = time.time(), MAX_BYTES, []
         ages = sorted(((now - _modified(place), place) for place in self._places()), key=lambda pair: pair[0])
         for age, place in ages:
-            room -= _size(place)
-            if place.name not in active and (age > MAX_AGE_SECONDS or room < 0):
+            space -= _size(place)
+            if place.name not in active and (age > MAX_AGE_SECONDS or space < 0):
                 shutil.rmtree(place, ignore_errors=True)
-                gone.append(place.name)
-        return gone
+                deleted.append(place.name)
+        return deleted
 
     def clear(self) -> None:
-        """Delete what a hub that was killed left half written."""
+        """Delete the unfinished directories of a hub that was killed."""
         if self.root.is_dir():
-            for left in self.root.glob(".*"):
-                shutil.rmtree(left, ignore_errors=True)
+            for unfinished in self.root.glob(".*"):
+                shutil.rmtree(unfinished, ignore_errors=True)
 
     def _places(self) -> list[Path]:
         try:
@@ -125,7 +131,7 @@ def _bytes(path: Path) -> bytes:
 
 
 def _modified(place: Path) -> float:
-    """When its finding was last written: a directory's own time does not change with its files' contents."""
+    """Return when the finding was last written. A directory's own time does not change with its files' contents."""
     try:
         return (place / FINDING).stat().st_mtime
     except OSError:

@@ -1,4 +1,7 @@
-"""What did the interfaces and GPUs of a host do in the minute before? Pure; counters that fell began anew: unknown."""
+"""The hardware of a host in a capsule: what its interfaces and GPUs did in the minute before. Pure.
+
+A counter that fell has been reset, so its growth is unknown.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from zmon.schema.incident import GpuRow, HostRow, NicRow
 
 
 def host_row(window: HostWindow) -> HostRow:
-    """Rates and growth over the window, states as of its end."""
+    """Return a host's rates and the growth of its counters over the window, and its state at the end."""
     before, now, seconds = window.before, window.now, window.seconds
     nics_before = {nic.device: nic for nic in (*(before.nics or ()), *(before.rdma or ()))}
     gpus_before = {gpu.uuid: gpu for gpu in before.gpus or ()}

@@ -1,7 +1,7 @@
-"""What happened when: the lines of an incident's timeline. Pure.
+"""The moments of an incident's timeline. Pure.
 
-Times are the hub's. What another host's clock said is corrected by how far that clock is off, as far as that is known,
-and said to be another's.
+All times are on the hub's clock. Times from another host are corrected by the offset of its clock and marked. If the
+offset is unknown, they are only marked.
 """
 
 from __future__ import annotations
@@ -15,41 +15,41 @@ from zmon.schema.host import KernelEvent
 from zmon.schema.incident import Brief, Moment
 from zmon.schema.rank import RankState
 
-BEFORE_SECONDS = 600.0  # of the first sign: what the kernel said earlier concerns another trouble
-_NOTABLE_SECONDS = 0.5  # a clock off by less is not spoken of: the question itself takes some time
+BEFORE_SECONDS = 600.0  # before the first sign; earlier kernel messages belong to other trouble
+_NOTABLE_SECONDS = 0.5  # smaller clock offsets are not marked, since the request itself takes some time
 _MAX_TEXT = 300
 MAX_MOMENTS = 200
 
 
 @dataclass(frozen=True, slots=True)
 class HostClock:
-    """A host's clock against the hub's."""
+    """The offset of a host's clock from the hub's."""
 
     host: str
-    ahead_seconds: float | None = None  # None: not known
+    ahead_seconds: float | None = None  # None: unknown
 
     def moment(self, time: float, what: str, who: str) -> Moment:
-        """What that clock says was at `time`, on the hub's clock as far as possible."""
+        """Return a moment that the host recorded at `time`, on the hub's clock if the offset is known."""
         what = " ".join(what.split())[:_MAX_TEXT]
         ahead = self.ahead_seconds
         if ahead is None:
-            return Moment(time, what, who, f"by {self.host}'s own clock")
+            return Moment(time, what, who, f"time of {self.host}'s clock, not corrected")
         if abs(ahead) < _NOTABLE_SECONDS:
             return Moment(time - ahead, what, who)
-        which = "ahead" if ahead > 0 else "behind"
-        return Moment(time - ahead, what, who, f"{self.host}'s clock is {abs(ahead):.1f} s {which}: corrected")
+        direction = "ahead" if ahead > 0 else "behind"
+        return Moment(time - ahead, what, who, f"{self.host}'s clock is {abs(ahead):.1f} s {direction}: corrected")
 
 
-def begun(finding: Finding) -> Iterator[Moment]:
-    """From the first sign to the finding."""
-    at = "" if finding.step is None else f", at step {finding.step}"
-    yield Moment(finding.onset, f"first sign of it{at}", named(finding))
-    yield Moment(finding.detected, f"found: {finding.cause}, {finding.severity}", named(finding))
+def opening(finding: Finding) -> Iterator[Moment]:
+    """Yield the first sign and the opening of the finding."""
+    step = "" if finding.step is None else f" at step {finding.step}"
+    yield Moment(finding.onset, f"first sign{step}", named(finding))
+    yield Moment(finding.detected, f"finding opened: {finding.cause}, {finding.severity}", named(finding))
 
 
 @dataclass(frozen=True, slots=True)
 class Suspected:
-    """An agent has raised a suspicion, as the hub heard at `time`."""
+    """A suspicion that an agent raised, and that the hub received at `time`."""
 
     time: float
     rank: int
@@ -57,50 +57,50 @@ class Suspected:
     host: str
 
 
-def suspicions(heard: Iterable[Suspected], finding: Finding) -> Iterator[Moment]:
-    """One line for each reason: when it was heard first, of a culprit if of one."""
+def suspicions(suspected: Iterable[Suspected], finding: Finding) -> Iterator[Moment]:
+    """Yield one moment for each reason: the first suspicion of a culprit, or else of any rank."""
     by_reason: dict[str, list[Suspected]] = {}
-    for one in heard:
-        by_reason.setdefault(one.reason, []).append(one)
-    for reason, those in by_reason.items():
-        first = min(those, key=lambda one: (one.rank not in finding.ranks, one.time, one.rank))
-        more = f" and {len(those) - 1} more" if len(those) > 1 else ""
+    for suspect in suspected:
+        by_reason.setdefault(suspect.reason, []).append(suspect)
+    for reason, suspects in by_reason.items():
+        first = min(suspects, key=lambda suspect: (suspect.rank not in finding.ranks, suspect.time, suspect.rank))
+        more = f" and {len(suspects) - 1} more" if len(suspects) > 1 else ""
         yield Moment(first.time, f"suspected: {reason}", f"rank {first.rank}{more}, by the agent on {first.host}")
 
 
-def refined(before: Finding, now: Finding, time: float) -> Iterator[Moment]:
-    """A later look knew more."""
+def diagnosis_changes(before: Finding, now: Finding, time: float) -> Iterator[Moment]:
+    """Yield a moment if cause or culprits have changed."""
     if (before.cause, before.ranks, before.hosts) != (now.cause, now.ranks, now.hosts):
-        yield Moment(time, f"refined: {before.cause} → {now.cause}", named(now))
+        yield Moment(time, f"diagnosis changed: {before.cause} → {now.cause}", named(now))
 
 
-def worse(before: Finding, now: Finding, time: float) -> Iterator[Moment]:
-    """A later look took it more seriously."""
+def severity_changes(before: Finding, now: Finding, time: float) -> Iterator[Moment]:
+    """Yield a moment if the severity has changed."""
     if before.severity != now.severity:
         pages = "; it pages from now on" if now.severity == "critical" else ""
         yield Moment(time, f"severity: {before.severity} → {now.severity}{pages}", named(now))
 
 
-def gathered(time: float, finding: Finding) -> Moment:
-    """Evidence came in."""
-    stacks, said = finding.evidence.stacks or {}, finding.evidence.stderr_tail or {}
-    there = {
-        "stacks": any(told.stack for told in stacks.values()),
+def evidence_gathered(time: float, finding: Finding) -> Moment:
+    """Return the moment at which evidence was gathered; its text lists what arrived."""
+    stacks, stderr_tails = finding.evidence.stacks or {}, finding.evidence.stderr_tail or {}
+    arrived = {
+        "stacks": any(stack.stack for stack in stacks.values()),
         "flight records": bool(finding.evidence.in_flight),
-        "last lines": any(told.text for told in said.values()),
+        "last lines": any(tail.text for tail in stderr_tails.values()),
     }
-    names = [name for name, came in there.items() if came]
+    names = [name for name, present in arrived.items() if present]
     return Moment(time, f"evidence gathered: {', '.join([*names, 'steps'])}", "the hub")
 
 
-def resolved(finding: Finding) -> Moment:
-    """It is over."""
-    at = finding.resolved or finding.detected
-    return Moment(at, f"resolved, {at - finding.onset:.1f} s after the first sign", "the hub")
+def resolution(finding: Finding) -> Moment:
+    """Return the moment at which the finding resolved."""
+    time = finding.resolved or finding.detected
+    return Moment(time, f"resolved, {time - finding.onset:.1f} s after the first sign", "the hub")
 
 
 def kernel_events(events: Iterable[KernelEvent], clock: HostClock, since: float) -> Iterator[Moment]:
-    """What the kernel of a host said about GPUs, memory and links, from ten minutes before `since` on."""
+    """Yield the kernel messages of a host about GPUs, memory and links, from ten minutes before `since` on."""
     for event in events:
         moment = clock.moment(event.time, f"kernel: {event.text}", clock.host)
         if moment.time >= since - BEFORE_SECONDS:
@@ -108,40 +108,43 @@ def kernel_events(events: Iterable[KernelEvent], clock: HostClock, since: float)
 
 
 def last_words(ranks: Iterable[RankState], clocks: dict[str, HostClock]) -> Iterator[Moment]:
-    """Of the ranks that are gone."""
+    """Yield the last words of the dead ranks."""
     for r in ranks:
         if r.last_words is not None and not r.alive:
-            said = f"{r.last_words.type}: {r.last_words.message}" if r.last_words.message else r.last_words.type
+            text = f"{r.last_words.type}: {r.last_words.message}" if r.last_words.message else r.last_words.type
             who, clock = f"rank {r.rank} on {r.host}", clocks.get(r.host, HostClock(r.host))
-            yield clock.moment(r.last_words.time, f"last words: {said or r.last_words.kind}", who)
+            yield clock.moment(r.last_words.time, f"last words: {text or r.last_words.kind}", who)
 
 
 def named(finding: Finding | Brief) -> str:
-    """Who is to blame, in few words."""
+    """Return the culprits in a few words."""
     if finding.ranks:
         pairs = [f"rank {rank} on {host}" for rank, host in zip(finding.ranks, finding.hosts, strict=False)]
         return ", ".join(pairs[:3]) + (f" and {len(pairs) - 3} more" if len(pairs) > 3 else "")
-    return ", ".join(sorted(set(finding.hosts))[:4]) or "nobody is named"
+    return ", ".join(sorted(set(finding.hosts))[:4]) or "no culprit"
 
 
 def in_order(moments: Iterable[Moment]) -> tuple[Moment, ...]:
-    """Each once, by time; a clock that was asked twice is off a little differently each time."""
+    """Return the moments by time, without duplicates.
+
+    Times of one event differ a little if the offset of its clock was measured twice.
+    """
     last: dict[tuple[str, str], float] = {}
-    told = []
+    timeline = []
     for moment in sorted(moments, key=lambda moment: moment.time):
         key = moment.what, moment.who
         if moment.time - last.get(key, -math.inf) > _NOTABLE_SECONDS:
-            told.append(moment)
+            timeline.append(moment)
             last[key] = moment.time
-    return tuple(told)
+    return tuple(timeline)
 
 
-def extended(told: Sequence[Moment], more: Iterable[Moment]) -> list[Moment]:
-    """With what is new, in order. Of a trouble that flickers for hours how it began is told, and that it went on."""
-    if len(told) >= MAX_MOMENTS:
-        return [*told]
-    moments = [*in_order([*told, *more])]
+def extended(timeline: Sequence[Moment], new: Iterable[Moment]) -> list[Moment]:
+    """Return the timeline with new moments, in order, 200 at most: a finding may flicker for hours."""
+    if len(timeline) >= MAX_MOMENTS:
+        return [*timeline]
+    moments = [*in_order([*timeline, *new])]
     if len(moments) >= MAX_MOMENTS:
-        full = "it goes on so: from here only how bad it gets and its end are told"
-        moments.append(Moment(moments[-1].time, full, "the hub"))
+        note = "many changes: only its severity and its end are listed from here on"
+        moments.append(Moment(moments[-1].time, note, "the hub"))
     return moments

@@ -1,4 +1,4 @@
-"""Which hosts are to blame again and again? Pure."""
+"""The list of hosts that are culprits of incidents again and again. Pure."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from zmon.schema.incident import Brief
 
 @dataclass(frozen=True, slots=True)
 class Offender:
-    """One host. An incident counts once for each host that it names."""
+    """One host with its incidents. An incident counts once for each host that it names."""
 
     host: str
     incidents: int
-    causes: dict[str, int]  # the commonest first
-    lost_gpu_hours: float | None  # None: of no incident known, as in a job on CPUs
+    causes: dict[str, int]  # the most common first
+    lost_gpu_hours: float | None  # None: unknown for all incidents, as in a job on CPUs
     last: float  # unix seconds
     last_incident: str
 
 
 def by_host(briefs: Iterable[Brief]) -> list[Offender]:
-    """Worst first: by incidents, then by what they cost, then by how recent the last one is."""
+    """Return the hosts, worst first: by number of incidents, then by lost GPU-hours, then by the latest incident."""
     of_host: defaultdict[str, list[Brief]] = defaultdict(list)
     for brief in briefs:
         for host in set(brief.hosts):
             of_host[host].append(brief)
-    found = [_offender(host, those) for host, those in of_host.items()]
-    return sorted(found, key=lambda o: (-o.incidents, -(o.lost_gpu_hours or 0.0), -o.last, o.host))
+    offenders = [_offender(host, incidents) for host, incidents in of_host.items()]
+    return sorted(offenders, key=lambda o: (-o.incidents, -(o.lost_gpu_hours or 0.0), -o.last, o.host))
 
 
 def _offender(host: str, briefs: list[Brief]) -> Offender:

@@ -1,7 +1,7 @@
-"""An incident as a page for people: one file that needs no network and no script. Pure.
+"""The page of an incident: one HTML file that needs no network and no script. Pure.
 
-Jinja2 escapes whatever it is handed, so nothing that a job said can become part of the page; the plots, which hold
-numbers only, are the one exception.
+Jinja2 escapes all text, so messages of a job cannot become markup. The only exception are the plots, which are made of
+numbers.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from zmon.schema.incident import Capsule, IncidentRank, PlottedStep
 if TYPE_CHECKING:
     from jinja2 import Template
 
-MAX_ROWS = 64  # of a table: a page is for people, capsule.json has them all
-MAX_NICS = 12  # of a host: a node of Kubernetes has one for each pod
+MAX_ROWS = 64  # of a table; capsule.json has all of them
+MAX_NICS = 12  # of a host; a Kubernetes node has one for each pod
 CSP = "default-src 'none'; style-src 'unsafe-inline'"
 
 
 @cache
 def _template() -> Template:
-    import jinja2  # 0.1 s that only a hub with an incident spends
+    import jinja2  # takes 0.1 s, which only a hub with an incident spends
 
     env = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent),
@@ -40,7 +40,7 @@ def _template() -> Template:
 
 
 def report(capsule: Capsule, steps: Sequence[PlottedStep]) -> str:
-    """The page."""
+    """Return the page."""
     from markupsafe import Markup
 
     finding = capsule.finding
@@ -69,13 +69,13 @@ def report(capsule: Capsule, steps: Sequence[PlottedStep]) -> str:
         "last_step": max((step.step for step in steps), default=None),
         "timeline": Markup(plots.timeline(capsule.timeline, finding.onset)),
         "stacks": finding.evidence.stacks or {},
-        "said": finding.evidence.stderr_tail or {},
+        "stderr": finding.evidence.stderr_tail or {},
         "in_flight": {row.rank: in_flight.get(str(row.rank)) for row in rows},
     }
     return _template().render(context)
 
 
 def dearest(rows: Sequence[IncidentRank]) -> list[IncidentRank]:
-    """The culprits first, then those on their hosts, then by rank; no more than a person reads."""
+    """Return the ranks to show: the culprits first, then ranks on their hosts, then by number; 64 at most."""
     hosts = {row.host for row in rows if row.culprit}
     return sorted(rows, key=lambda row: (not row.culprit, row.host not in hosts, row.rank))[:MAX_ROWS]

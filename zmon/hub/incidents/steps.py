@@ -1,6 +1,7 @@
-"""The last steps of a job's ranks, in the step log's format: of which ranks, as rows of a file, and back. Pure.
+"""The last steps of a job's ranks in a capsule: the choice of ranks, and the file steps.jsonl. Pure.
 
-All ranks of a job of up to 64; of a larger one the culprits, those beside them and on their hosts, and others evenly.
+The file has the format of the step log. It holds all ranks of a job with up to 64 ranks. Of a larger job it holds the
+culprits, the ranks next to them and on their hosts, and an even sample of the others.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ MAX_BYTES = 16 << 20  # of the file; the other parts of a capsule stay below 4 M
 _PHASE = "phase_"
 
 
-def chosen(snapshot: Snapshot, finding: Finding) -> tuple[RankState, ...]:
-    """The ranks whose steps are worth keeping, the dearest first."""
+def choose_ranks(snapshot: Snapshot, finding: Finding) -> tuple[RankState, ...]:
+    """Return the ranks whose steps are stored, the most important first."""
     known = snapshot.known
-    beside = {rank + by for rank in finding.ranks for by in (-1, 1)}
+    neighbors = {rank + offset for rank in finding.ranks for offset in (-1, 1)}
     culprits = [r for r in known if r.rank in finding.ranks]
-    near = [r for r in known if r.rank in beside or r.host in finding.hosts]
+    near = [r for r in known if r.rank in neighbors or r.host in finding.hosts]
     every = max(1, len(known) // MAX_RANKS)
     order = dict.fromkeys(r.rank for r in (*culprits, *near, *known[::every], *known))
     by_rank = {r.rank: r for r in known}
@@ -39,37 +40,37 @@ def chosen(snapshot: Snapshot, finding: Finding) -> tuple[RankState, ...]:
 
 
 @dataclass(frozen=True)
-class Kept:
-    """One rank's last steps."""
+class RankSteps:
+    """The last steps of one rank."""
 
     state: RankState
     last: tuple[Logged, ...]
 
     @property
     def run(self) -> Run:
-        """As the step log knows it."""
+        """The rank as the step log describes it."""
         state = self.state
         return Run(state.job_id, state.attempt, state.rank, state.run_uid, state.host, state.start, 0)
 
     def steps(self) -> Iterator[Logged]:
-        """Oldest first; what was reported in them the agents do not tell."""
+        """Iterate over the steps, oldest first. They have no reports, since agents do not send these."""
         return iter(self.last)
 
     def so_far(self) -> Measures:
-        """What ran in one of these steps."""
-        ran = [step.record.measures for step in self.last]
-        phases = {phase for measures in ran for phase in measures.phases}
-        ops = {op for measures in ran for op in measures.ops}
+        """Return the phases and ops that ran in any of these steps, without amounts."""
+        measured = [step.record.measures for step in self.last]
+        phases = {phase for measures in measured for phase in measures.phases}
+        ops = {op for measures in measured for op in measures.ops}
         return Measures(dict.fromkeys(phases, 0.0), dict.fromkeys(ops, OpTotals()))
 
 
-def kept(state: RankState, records: Sequence[StepRecord], zero: float) -> Kept:
-    """The last 200; `zero` is the unix time at which the clock they start by was 0."""
-    return Kept(state, tuple(Logged(zero + record.start, record, {}) for record in records[-STEPS:]))
+def last_steps(state: RankState, records: Sequence[StepRecord], zero: float) -> RankSteps:
+    """Return the last 200 steps; `zero` is the unix time at which the clock of `StepRecord.start` was 0."""
+    return RankSteps(state, tuple(Logged(zero + record.start, record, {}) for record in records[-STEPS:]))
 
 
-def lines(runs: Sequence[Kept]) -> tuple[bytes, tuple[int, ...]]:
-    """The file, and the ranks that found room in it; the first ones are the dearest."""
+def encode(runs: Sequence[RankSteps]) -> tuple[bytes, tuple[int, ...]]:
+    """Return the content of the file, and the ranks that fit into it; `runs` has the most important ranks first."""
     table, parts, size = Table.of(runs), [], 0
     for run in runs:
         part = io.BytesIO()
@@ -82,16 +83,16 @@ def lines(runs: Sequence[Kept]) -> tuple[bytes, tuple[int, ...]]:
 
 
 def read(data: bytes) -> list[PlottedStep]:
-    """What a plot needs of them; a line that is none is left out."""
-    found = []
+    """Return what a plot needs of each line; lines that cannot be decoded are left out."""
+    steps = []
     for line in data.splitlines():
         try:
-            found.append(_step(msgspec.json.decode(line, type=dict)))
+            steps.append(_step(msgspec.json.decode(line, type=dict)))
         except (msgspec.DecodeError, KeyError, TypeError):
             continue
-    return found
+    return steps
 
 
 def _step(row: Mapping[str, float]) -> PlottedStep:
-    own = sum(seconds for name, seconds in row.items() if name.startswith(_PHASE))
-    return PlottedStep(int(row["rank"]), int(row["step"]), row["start"], row["duration"], own)
+    self_seconds = sum(seconds for name, seconds in row.items() if name.startswith(_PHASE))
+    return PlottedStep(int(row["rank"]), int(row["step"]), row["start"], row["duration"], self_seconds)

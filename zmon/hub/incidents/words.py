@@ -1,4 +1,4 @@
-"""Numbers and texts of an incident as a person reads them, in the report and at the terminal alike. Pure."""
+"""Formats for the numbers and texts of an incident, shared by the report page and the terminal. Pure."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]
 
 
 def plain(text: str) -> str:
-    """Without colours, cursor movements and other control characters; of a line that was overwritten, what was left."""
+    """Return the text without colours, cursor movements and other control characters.
+
+    Of a line that was overwritten with carriage returns, only the last version remains.
+    """
     shown = (line.rstrip("\r").rpartition("\r")[2] for line in _ESCAPES.sub("", text).split("\n"))
     return _CONTROLS.sub("", "\n".join(shown))
 
 
 def seconds(value: float | None) -> str:
-    """In a unit that fits."""
+    """Return a duration in ms, s, min or h."""
     if value is None:
         return UNKNOWN
     if abs(value) < 0.9995:
@@ -31,12 +34,12 @@ def seconds(value: float | None) -> str:
 
 
 def since(value: float) -> str:
-    """From the first sign: +1.3 s."""
+    """Return a time relative to the first sign, such as +1.3 s."""
     return ("−" if value <= -0.05 else "+") + (f"{abs(value):.1f} s" if abs(value) < 120 else seconds(abs(value)))
 
 
 def amount(value: float | None, unit: str = "B") -> str:
-    """Bytes, or Hz, with a prefix."""
+    """Return an amount of bytes, or of another unit, with a decimal prefix."""
     if value is None:
         return UNKNOWN
     for prefix in ("", "k", "M", "G"):
@@ -47,32 +50,32 @@ def amount(value: float | None, unit: str = "B") -> str:
 
 
 def moment(value: float | None) -> str:
-    """Day and time, UTC: the readers are in several time zones."""
+    """Return day and time in UTC, since the readers are in several time zones."""
     return UNKNOWN if value is None else f"{datetime.fromtimestamp(value, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def day(value: float) -> str:
-    """The same in a list."""
+    """Return day and time in UTC in short form, for lists."""
     return f"{datetime.fromtimestamp(value, UTC):%d %b %H:%M:%S}"
 
 
 def clock(value: float) -> str:
-    """Time of the day, UTC."""
+    """Return the time of the day in UTC."""
     return f"{datetime.fromtimestamp(value, UTC):%H:%M:%S.%f}"[:-5]
 
 
 def state(row: Any) -> str:
-    """What a rank was at: a RankRow in few words."""
+    """Return the state of a rank in a few words; `row` is an IncidentRank."""
     if not row.watched:
         return "not watched"
     if not row.alive:
-        return f"gone: {(row.exit_status or 'nobody knows how').removeprefix('signal ')}"
+        return f"gone: {(row.exit_status or 'exit status unknown').removeprefix('signal ')}"
     stopped = {"T": "stopped", "t": "traced", "D": "in uninterruptible sleep"}.get(row.process_state or "")
     return stopped or ("waits" if row.op else "runs")
 
 
 def pending(row: FlightRow | None) -> str:
-    """A rank's flight record in few words: its oldest operation, how many more, or why it is not known."""
+    """Return a rank's flight record in a few words: its oldest operation and how many more, or why it is unknown."""
     if row is None:
         return ""
     if not row.pending:
