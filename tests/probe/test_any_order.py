@@ -79,10 +79,10 @@ class Model(RuleBasedStateMachine):
             assert self.op is None
             self.op = op
 
-    @rule(flying=st.booleans())
-    def leave(self, flying):
+    @rule(in_flight=st.booleans())
+    def leave(self, in_flight):
         """Also where there is nothing to leave."""
-        self.timeline.leave_op(flying=flying)
+        self.timeline.leave_op(in_flight=in_flight)
         self.left()
 
     @rule()

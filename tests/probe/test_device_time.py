@@ -128,7 +128,7 @@ def test_work_handed_over_between_steps_belongs_to_the_step_after_it(box, device
 def test_device_that_never_gets_there_holds_up_nobody_and_drops_are_counted(box, device):
     for _ in range(200):
         step(box, device)
-    assert len(box.timeline.device._waiting) == 64
+    assert len(box.timeline.device._queue) == 64
     records, _ = read(box)
     assert len(records) == 200 - 64
     assert all(record.duration == 0 and not record.measures.phases for record in records)  # no times, but counts
@@ -189,7 +189,7 @@ def test_asynchronous_collective_is_in_flight_from_issue_to_the_end_of_the_wait(
     box.timeline.begin_step(None)
     box.timeline.enter_op(ALL_REDUCE, 0, 10, 20)
     issued = box.timeline.issue()
-    box.timeline.leave_op(flying=True)
+    box.timeline.leave_op(in_flight=True)
     box.timeline.phase(BACKWARD)
     device.launch(6)
     box.timeline.wait_op(ALL_REDUCE, 0, 30)

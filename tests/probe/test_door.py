@@ -79,7 +79,7 @@ def test_script_trains_on_where_no_box_can_be_made(start_rank, tmp_path, trouble
     )
     assert rank.wait() == 0
     complaint, *rest = rank.output.splitlines()
-    assert complaint.startswith(f"zmon: cannot make the black box {directory}")
+    assert complaint.startswith(f"zmon: cannot create the black box {directory}")
     assert "ZMON_BOX_DIR" in complaint
     assert rest == ["False", "trained"]
 

@@ -198,7 +198,7 @@ ZMON_RUN = [sys.executable, "-m", "zmon", "run"]
         (["--job-id", "a/b", "--", "true"], 2, ["'a/b'"]),
         (["--label", "owner", "--", "true"], 2, ["'owner'", "KEY=VALUE"]),
         (["--", "no-such-command"], 127, ["no-such-command", "no such file"]),
-        (["--", "python train.py"], 127, ["leave the quotes out"]),
+        (["--", "python train.py"], 127, ["remove the quotes"]),
         (["--", "SEED=1", "python"], 127, ["env NAME=VALUE"]),
         (["--", "/"], 126, ["'/'", "permission denied"]),
     ],
@@ -241,5 +241,5 @@ def test_run_within_a_run_is_one():
 
 @pytest.mark.parametrize("label", ["owner", "a=1,b=2", "=ann", " =ann"])
 def test_label_that_is_none_is_refused(label):
-    with pytest.raises(UsageError, match="is no label"):
+    with pytest.raises(UsageError, match="is not valid"):
         environment({}, labels=[label])

@@ -58,8 +58,8 @@ def test_other_threads_leave_the_ranks_own_timeline_alone(box):
 def test_collectives_of_eight_threads_count_exactly_while_the_rank_trains(box):
     def collectives():
         for _ in range(1000):
-            if box.timeline.enter_elsewhere(ALL_REDUCE, 0, 3, 5):
-                assert not box.timeline.enter_elsewhere(ALL_TO_ALL, 0, 1, 1)  # it is made of these
+            if box.timeline.enter_op_elsewhere(ALL_REDUCE, 0, 3, 5):
+                assert not box.timeline.enter_op_elsewhere(ALL_TO_ALL, 0, 1, 1)  # it is made of these
                 box.timeline.leave_op()
 
     box.timeline.begin_step(None)

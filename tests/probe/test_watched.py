@@ -180,5 +180,5 @@ def test_environment_is_restored_where_no_box_can_be_made(real_torch):
     done = real_torch.run(*python(script), prefix=real, ZMON_BOX_DIR="/proc/nowhere")
     assert (done.returncode, done.stdout) == (0, "False False\n")
     (line,) = done.stderr.splitlines()
-    assert line.startswith("zmon: cannot make the black box")
+    assert line.startswith("zmon: cannot create the black box")
     assert "may write" in line

@@ -97,7 +97,7 @@ def once():
         compiled(batch)
     compiled.train()
 for told in (True, False):
-    timeline.told_activity = told
+    timeline.explicit_activity = told
     torch._dynamo.reset()
     counters.clear()
     for _ in range(4):

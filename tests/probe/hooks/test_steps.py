@@ -133,7 +133,7 @@ def test_what_a_side_thread_tells_takes_nothing_from_the_rank(start_rank):
         thread.start()
         thread.join()
         train()
-        print(steps(), activity(), timeline.told_steps, timeline.told_phases, timeline.told_activity)
+        print(steps(), activity(), timeline.explicit_steps, timeline.explicit_phases, timeline.explicit_activity)
     """
     assert run(start_rank, script) == ["1 train False False False"]
 
