@@ -55,9 +55,7 @@ class Boundary(NamedTuple):
     step_amounts: tuple[int, ...]
     amounts: tuple[int, ...]
     between: tuple[int, ...]
-    reported: Mapping[
-        int, float
-    ]  # gauges that the job reported since the previous boundary, by index in the report cell
+    reported: Mapping[int, float]  # gauges reported since the previous boundary, by index in the report cell
     times: tuple[int, ...]
     counts: tuple[int, ...]
 

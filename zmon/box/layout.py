@@ -44,13 +44,13 @@ TAIL_READ_BYTES = 16384  # how much of the tail is read
 NONE = 15  # stands for "no op" and "no group"
 UNKNOWN = -1
 # The two words of a state add up to STATE_KEY + STATE_PRIME × state. A damaged bit, or a new time beside an old second
-# word, changes the sum by no multiple of the prime (except a time that is off by exactly 78 hours to the nanosecond).
+# word, does not change the sum by a multiple of the prime (except if the time is off by 78 hours to the nanosecond).
 STATE_KEY = int.from_bytes(b"zmonbx", "little")
 STATE_PRIME = 2**48 - 59
 STATE_LIMIT = 1 << 14
 PHASE_SHIFT, OP_SHIFT, GROUP_SHIFT = 3, 6, 10  # of a state; the activity is in the lowest bits
 
-# Times of a boundary, in nanoseconds so far: own time by phase, then exposed time by op, then time in flight by op.
+# Times of a boundary, in nanoseconds so far: self time by phase, then exposed time by op, then time in flight by op.
 PHASE, EXPOSED, INFLIGHT = 0, len(PHASES), len(PHASES) + len(OPS)
 NUM_TIMES = len(PHASES) + 2 * len(OPS)
 # Counts of a boundary so far: calls by op, then bytes sent by op, then bytes received by op.

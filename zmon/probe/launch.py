@@ -70,7 +70,7 @@ def read_launch(
         local_world_size = world_size // _number(env, "SLURM_JOB_NUM_NODES", default=world_size + 1)
     names = LOCAL_RANK if (rank, world_size) == (env_rank, env_world_size) else ()
     local_rank = _number(env, *names, default=rank % local_world_size if local_world_size else rank)
-    many_nodes = world_size != local_world_size and not (init_method or "").startswith("file:")  # a file: one node
+    many_nodes = world_size != local_world_size and not (init_method or "").startswith("file:")  # file: one node
     restarts = _number(env, "TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT", default=0)
     launcher = os.getppid()
     stat = process_stat(launcher)
@@ -94,8 +94,8 @@ def check_job_id(job_id: str) -> str:
     if not JOB_ID.fullmatch(job_id):
         raise UsageError(
             f"the job id {job_id!r} is not usable",
-            "it may hold letters, digits, dots, dashes and underscores, 64 at most",
-            "choose another with --job-id or ZMON_JOB_ID",
+            "a job id has at most 64 letters, digits, dots, dashes and underscores",
+            "Choose another one with --job-id or ZMON_JOB_ID",
         )
     return job_id
 

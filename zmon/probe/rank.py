@@ -38,7 +38,7 @@ _LABEL, _LABEL_GROUP, _LABEL_SEQUENCE = layout.LABEL_SHIFT, layout.LABEL_GROUP_S
 _SEQUENCES, _LOW, _MOST_BYTES = layout.SEQUENCES, layout.SEQUENCES - 1, layout.MOST_BYTES
 _PHASE_SHIFT, _OP_SHIFT, _GROUP_SHIFT = layout.PHASE_SHIFT, layout.OP_SHIFT, layout.GROUP_SHIFT
 _NO_GROUP = layout.NONE
-_EXPOSED, _BETWEEN = layout.EXPOSED, layout.INFLIGHT - layout.EXPOSED
+_EXPOSED, _TO_INFLIGHT = layout.EXPOSED, layout.INFLIGHT - layout.EXPOSED
 _SENT, _RECEIVED = layout.SENT, layout.RECEIVED
 
 Issued = int | Event | None  # when a collective was issued: a time of the host's clock, or an event of the device
@@ -182,8 +182,8 @@ class RankTimeline:
         self._op, self._in_op = op, True
         slot = self._slot = 2 - self._slot
         num_bytes = sent + received
-        known = (sequence & _LOW | _SEQUENCES) << _LABEL_SEQUENCE if sequence else 0
-        label = op | group << _LABEL_GROUP | known
+        sequence_bits = (sequence & _LOW | _SEQUENCES) << _LABEL_SEQUENCE if sequence else 0
+        label = op | group << _LABEL_GROUP | sequence_bits
         entered = (num_bytes if num_bytes < _MOST_BYTES else _MOST_BYTES) | label << _LABEL
         before = self._entered
         if entered != before:  # else the rank waits for the collective that it issued last
@@ -222,7 +222,7 @@ class RankTimeline:
             exposed = now - self.since
             self._times[index] += exposed
             if not in_flight:
-                self._times[index + _BETWEEN] += now - issued if isinstance(issued, int) else exposed
+                self._times[index + _TO_INFLIGHT] += now - issued if isinstance(issued, int) else exposed
         self.since = now
         self._in_op = False
         slot, live = 2 - self._slot, self._live
