@@ -109,12 +109,12 @@ def mean_measures(first: Boundary, end: Boundary) -> Measures:
     """Return the mean measures of the steps that ended after `first` and up to `end`."""
     num_steps = end.steps - first.steps
 
-    def each(firsts: Sequence[int], ends: Sequence[int]) -> list[int]:
+    def means(firsts: Sequence[int], ends: Sequence[int]) -> list[int]:
         pairs = zip(firsts, ends, strict=True)
         return [layout.UNKNOWN if min(pair) < 0 else round((pair[1] - pair[0]) / num_steps) for pair in pairs]
 
-    times, counts = each(first.times, end.times), each(first.counts, end.counts)
-    return _measures(times, counts, each(first.amounts, end.amounts), each(first.network, end.network))
+    times, counts = means(first.times, end.times), means(first.counts, end.counts)
+    return _measures(times, counts, means(first.amounts, end.amounts), means(first.network, end.network))
 
 
 def _known_or_none(value: int) -> int | None:

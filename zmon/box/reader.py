@@ -22,7 +22,7 @@ from zmon.schema.rank import LastWords
 from zmon.schema.step import StepRecord
 
 _NS = 1e-9
-_TRIES = 50  # how often a value is read that the writer changes meanwhile, before it counts as damaged
+_TRIES = 50  # attempts to read a value that the writer keeps changing, before it counts as damaged
 _TRACE = b"Stack (most recent call first):"  # the first line that faulthandler writes
 _LIVE = struct.Struct(f"<{layout.NUM_LIVE}q")
 

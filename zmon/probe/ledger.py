@@ -135,7 +135,7 @@ def _sum(so_far: int, amount: int) -> int:
 
 
 def count(number: int) -> int:
-    """Return the count as an integer that fits into the box; raises ValueError if there is none."""
+    """Return the count as an integer that fits into the box; raises ValueError if it is not a count."""
     integer = int(number)
     if not 0 <= integer <= _MOST:
         raise ValueError(f"{number!r} is not a count")
