@@ -103,7 +103,7 @@ def test_a_line_ends_at_a_gap():
 
 def test_a_waterfall_begins_with_own_work_and_ends_with_all_of_it():
     table = waterfall.bars({"forward": 2.0, "backward": 1.0, "all_to_all": 4.0, "stall": 0.5, "init": 0.001})
-    assert list(table["cause"]) == [waterfall.IDEAL, "all_to_all", "stall", "the rest", "as it is"]
+    assert list(table["cause"]) == [waterfall.IDEAL, "all_to_all", "stall", "the rest", waterfall.TOTAL]
     assert table["end"].iloc[0] == 3.0
     assert table["end"].iloc[-1] == pytest.approx(7.501)
     assert all(table["start"].iloc[1:-1].to_numpy() == table["end"].iloc[:-2].to_numpy())

@@ -15,7 +15,7 @@ from dashboards.grafana import dashboards
 from dashboards.grafana.panel import DATA_SOURCE, MOST_LABELS, UNITS
 from dashboards.panels import ALL, VIEWS
 from dashboards.panels.panel import MOST_SERIES, Unit
-from dashboards.panels.ranks import MEMORY, OWN, WAITING
+from dashboards.panels.ranks import MEMORY, SELF_TIME, WAITING
 from tests.places import REPOSITORY
 
 FILES = REPOSITORY / "dashboards" / "grafana"
@@ -112,7 +112,7 @@ def test_missing_is_a_gap_or_unknown_and_never_zero():
 
 
 def test_a_panel_says_what_would_make_it_known():
-    told = BY_TITLE["Does it learn?"]["description"]
+    told = BY_TITLE["Does the loss fall?"]["description"]
     assert "`zmon:job_report:mean`" in told
     assert "`zmon.report(loss=…)`" in told
 
@@ -130,7 +130,7 @@ def test_what_means_the_same_has_the_colour_of_the_page():
         assert len(overrides) == len(CAUSES)
 
 
-@pytest.mark.parametrize(("panel", "lightest_first"), [(WAITING, True), (OWN, False)])
+@pytest.mark.parametrize(("panel", "lightest_first"), [(WAITING, True), (SELF_TIME, False)])
 def test_the_light_row_is_the_one_that_the_question_speaks_of(panel, lightest_first):
     steps = BY_TITLE[panel.question]["fieldConfig"]["defaults"]["thresholds"]["steps"]
     light = [sum(bytes.fromhex(step["color"][1:])) for step in steps]
@@ -167,9 +167,9 @@ def test_rows_of_many_ranks_are_hosts(tmp_path):
     series = {f'zmon:rank_self_seconds:total{{job_id="ads", rank="{rank}"}}': "0+2" for rank in range(MOST_LABELS + 1)}
     series |= {f'zmon:job_host_own:max{{job_id="ads", host="n{host}"}}': own for host, own in enumerate((0.2, 0.9))}
     series |= {f'zmon:job_host:ranks{{job_id="ads", host="n{host}"}}': 16 + host for host in range(2)}
-    each, hosts = (target["expr"] for target in BY_TITLE[OWN.question]["targets"])
+    each, hosts = (target["expr"] for target in BY_TITLE[SELF_TIME.question]["targets"])
     _answered(tmp_path, series, {each: {}, hosts: {'{host="n0"}': 0.2, '{host="n1"}': 0.9}})
-    assert BY_TITLE[OWN.question]["targets"][1]["legendFormat"] == "{{host}}"
+    assert BY_TITLE[SELF_TIME.question]["targets"][1]["legendFormat"] == "{{host}}"
 
 
 def test_a_finding_is_marked_with_whom_it_blames(tmp_path):

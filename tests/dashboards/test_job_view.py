@@ -14,7 +14,7 @@ NOWHERE = "http://127.0.0.1:9"  # the discard port: refused at once
 def test_a_healthy_job_says_so_with_its_numbers(opened, world):
     app = opened()
     assert "HEALTHY" in text(app)
-    assert [number(app, label) for label in ("Step", "Step time", "Samples/s", "Loss", "Ranks seen")] == [
+    assert [number(app, label) for label in ("Step", "Step time", "Samples/s", "Loss", "Ranks watched")] == [
         "604", "83.2 ms", "24,615", "0.451", "2 of 2",
     ]  # fmt: skip
 
@@ -73,7 +73,7 @@ def test_a_bad_url_is_one_clear_line(opened, monkeypatch, url):
 def test_something_else_on_the_port_is_not_a_hub(opened, world, monkeypatch):
     web = Fake(lambda path, query: b"<html>hello</html>")
     monkeypatch.setenv("ZMON_HUB_URL", web.url)
-    assert "no JSON" in text(opened())
+    assert "not with JSON" in text(opened())
     web.close()
 
 
@@ -110,7 +110,7 @@ def test_missing_series_and_numbers_are_unknown_not_zero(opened, world):
 def test_a_rank_nobody_reports_is_unseen(opened, world):
     world.jobs = [changed(JOB, world_size=3)]
     assert 'zmon-rank-2"' in text(opened())
-    assert "unseen" in text(opened())
+    assert "unwatched" in text(opened())
 
 
 def test_the_url_chooses_job_and_range_and_cannot_inject_promql(opened, world):

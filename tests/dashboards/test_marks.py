@@ -45,7 +45,7 @@ def test_a_stretch_of_an_activity_is_one_mark(monkeypatch):
     table = pd.DataFrame(
         {"time": pd.to_datetime([*at, 1030], unit="s", utc=True), "series": "eval", "value": [4.0] * 5 + [float("nan")]}
     )
-    monkeypatch.setattr(Prometheus, "over", lambda *_: History(table.sort_values("time"), 1510))
+    monkeypatch.setattr(Prometheus, "query_range", lambda *_: History(table.sort_values("time"), 1510))
     assert [(mark.start, mark.end) for mark in activities(Prometheus(""), "ads", SPAN)] == [(1000, 1030), (1500, 1520)]
 
 

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from dashboards import glance, marks, side
-from dashboards.panels import ALL, Asked
+from dashboards.panels import ALL, Selection
 from dashboards.panels.panel import MOST_ROWS, MOST_SERIES
 from dashboards.queries import quoted
 from dashboards.views import host, hosts, waterfall
@@ -22,17 +22,17 @@ FIXED = (
 HISTOGRAM = {f"{metrics.STEP_HISTOGRAM}_{part}" for part in ("bucket", "sum", "count")}
 STRING = r'"(?:[^"\\]|\\.)*"'
 PLACES = (
-    Asked('a"b', window=10),
-    Asked("ads", rank=3, host='n"1', window=20, num_ranks=4),
-    Asked("ads", num_ranks=MOST_SERIES + 1, num_hosts=MOST_SERIES + 1),
-    Asked("ads", num_ranks=MOST_ROWS + 1, num_hosts=2),
-    Asked("ads", host="n1", num_ranks=MOST_ROWS + 1),
+    Selection('a"b', window=10),
+    Selection("ads", rank=3, host='n"1', window=20, num_ranks=4),
+    Selection("ads", num_ranks=MOST_SERIES + 1, num_hosts=MOST_SERIES + 1),
+    Selection("ads", num_ranks=MOST_ROWS + 1, num_hosts=2),
+    Selection("ads", host="n1", num_ranks=MOST_ROWS + 1),
 )
 
 
 def questions() -> list[str]:
     """Every PromQL a page sends, for few ranks and for many."""
-    asked = [panel.asked(place) for panel in ALL for place in PLACES]
+    asked = [panel.query(place) for panel in ALL for place in PLACES]
     return [*asked, *(promql.replace("$job", quoted('a"b')).replace("$range", "900s") for promql in FIXED)]
 
 
@@ -87,39 +87,39 @@ def test_a_key_is_of_one_panel():
 
 @pytest.mark.parametrize("panel", [panel for panel in ALL if panel.grows], ids=lambda panel: panel.key)
 def test_of_too_many_series_it_asks_for_what_is_recorded_of_them_all(panel):
-    few, many = (Asked("ads", num_ranks=number, num_hosts=number) for number in (panel.most, panel.most + 1))
-    assert panel.name(few) == panel.legend
-    assert panel.name(many).startswith("{host}" if panel.shape == "rows" else "{spread}")
-    assert panel.asked(few) == panel.asked(Asked("ads", host=None, num_ranks=1))
-    assert len(re.findall(r"zmon:job_\w+:(?:spread|min|max)\b", panel.asked(many))) >= 1
-    assert not re.search(r"zmon:(rank|gpu|host)_", panel.asked(many))
+    few, many = (Selection("ads", num_ranks=number, num_hosts=number) for number in (panel.most, panel.most + 1))
+    assert panel.series_name(few) == panel.legend
+    assert panel.series_name(many).startswith("{host}" if panel.shape == "rows" else "{spread}")
+    assert panel.query(few) == panel.query(Selection("ads", host=None, num_ranks=1))
+    assert len(re.findall(r"zmon:job_\w+:(?:spread|min|max)\b", panel.query(many))) >= 1
+    assert not re.search(r"zmon:(rank|gpu|host)_", panel.query(many))
 
 
 def test_few_hosts_of_many_ranks_are_lines_each():
     of_hosts = next(panel for panel in ALL if panel.grows == "hosts")
-    assert "spread" not in of_hosts.asked(Asked("ads", num_ranks=1024, num_hosts=2))
-    assert "spread" not in of_hosts.asked(Asked("ads", host="n1", num_ranks=1024, num_hosts=128))
+    assert "spread" not in of_hosts.query(Selection("ads", num_ranks=1024, num_hosts=2))
+    assert "spread" not in of_hosts.query(Selection("ads", host="n1", num_ranks=1024, num_hosts=128))
 
 
 def test_what_is_not_alike_is_summed_up_apart():
     (pressure,) = [panel for panel in ALL if panel.key == "pressure"]
-    assert pressure.name(Asked("ads", num_hosts=MOST_SERIES + 1)) == "{spread} {resource}"
+    assert pressure.series_name(Selection("ads", num_hosts=MOST_SERIES + 1)) == "{spread} {resource}"
 
 
 def test_rows_of_many_ranks_are_hosts_unless_one_is_chosen():
     panel = next(panel for panel in ALL if panel.shape == "rows")
-    assert panel.name(Asked("ads", num_ranks=MOST_ROWS + 1)) == "{host}"
-    assert panel.name(Asked("ads", num_ranks=MOST_ROWS + 1, host="n1")) == panel.legend
-    assert panel.name(Asked("ads", num_ranks=MOST_ROWS)) == panel.legend
+    assert panel.series_name(Selection("ads", num_ranks=MOST_ROWS + 1)) == "{host}"
+    assert panel.series_name(Selection("ads", num_ranks=MOST_ROWS + 1, host="n1")) == panel.legend
+    assert panel.series_name(Selection("ads", num_ranks=MOST_ROWS)) == panel.legend
 
 
 @pytest.mark.parametrize("panel", [panel for panel in ALL if panel.grows], ids=lambda panel: panel.key)
 def test_of_a_host_that_was_chosen_nothing_else_is_shown(panel):
-    assert 'host="n1"' in panel.asked(Asked("ads", host="n1", num_ranks=MOST_ROWS + 1))
+    assert 'host="n1"' in panel.query(Selection("ads", host="n1", num_ranks=MOST_ROWS + 1))
 
 
 def test_a_hostile_name_stays_within_its_quotes():
-    promql = next(panel for panel in ALL if "$of_host" in panel.promql).asked(
-        Asked('x"} or up{a="', host='y"} or up{b="')
+    promql = next(panel for panel in ALL if "$of_host" in panel.promql).query(
+        Selection('x"} or up{a="', host='y"} or up{b="')
     )
     assert "up{" not in re.sub(STRING, '""', promql)

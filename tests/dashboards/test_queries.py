@@ -5,7 +5,7 @@ import time
 import pytest
 
 from dashboards.address import REFRESH_SECONDS, Span
-from dashboards.asking import Unreachable, shown
+from dashboards.asking import Unreachable, without_credentials
 from dashboards.queries import Hub, Prometheus, quoted
 from tests.dashboards.world import Fake
 from zmon.schema.api import JobList
@@ -29,7 +29,11 @@ def answering():
 
 
 def test_credentials_in_a_url_do_not_reach_the_page():
-    for ask in (lambda: Prometheus(NOWHERE).now("up"), lambda: Hub(NOWHERE).jobs(), lambda: Hub(NOWHERE).report("f1")):
+    for ask in (
+        lambda: Prometheus(NOWHERE).query("up"),
+        lambda: Hub(NOWHERE).jobs(),
+        lambda: Hub(NOWHERE).report("f1"),
+    ):
         with pytest.raises(Unreachable) as failed:
             ask()
         assert "secret" not in str(failed.value)
@@ -44,24 +48,24 @@ def test_a_label_value_cannot_end_its_quotes():
 def test_a_question_is_asked_once_however_many_want_to_know(answering):
     url, asked, _ = answering
     for _ in range(5):
-        assert Prometheus(url).now("up") == []
-        assert Prometheus(url).over("up", "{job}", Span(0, 60, 2)).table.empty
+        assert Prometheus(url).query("up") == []
+        assert Prometheus(url).query_range("up", "{job}", Span(0, 60, 2)).table.empty
     assert [path.rpartition("/")[2] for path, _ in asked] == ["query", "query_range"]
 
 
 def test_the_next_moment_is_another_question(answering):
     url, asked, _ = answering
     for end in (60, 62):
-        Prometheus(url).over("up", "{job}", Span(end - 60, end, 2))
+        Prometheus(url).query_range("up", "{job}", Span(end - 60, end, 2))
     assert len(asked) == 2
 
 
 @pytest.mark.parametrize(
     "ask",
     [
-        lambda url: Prometheus(url).now("up"),
-        lambda url: Prometheus(url).then("up", 60),
-        lambda url: Prometheus(url).over("up", "{job}", Span(0, 60, 2)),
+        lambda url: Prometheus(url).query("up"),
+        lambda url: Prometheus(url).query_at("up", 60),
+        lambda url: Prometheus(url).query_range("up", "{job}", Span(0, 60, 2)),
     ],
     ids=["now", "then", "over"],
 )
@@ -78,8 +82,8 @@ def test_that_nobody_answered_is_shared_for_a_moment_and_no_longer(answering, as
 
 
 @pytest.mark.parametrize("url", ["http://me:p@ss@h:9", "http://me:a/b@h:9", "http://me:s3cret@h:9/prometheus"])
-def test_whatever_is_in_a_password_it_is_not_shown(url):
-    assert shown(f"cannot reach {url}/api").startswith("cannot reach http://h:9")
+def test_whatever_is_in_a_password_it_is_not_without_credentials(url):
+    assert without_credentials(f"cannot reach {url}/api").startswith("cannot reach http://h:9")
 
 
 def test_a_character_beyond_the_usual_is_still_promql():

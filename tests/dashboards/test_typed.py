@@ -41,7 +41,7 @@ READ_BY_KEY = {  # what may be read by a string key, and why: no answer of the h
         "values.groupby('series')": TABLE,
     },
     "views/scaling.py": {"table": TABLE},
-    "views/waterfall.py": {"AXIS_LABEL": "units of axes", "one.labels": LABELS, "table": TABLE},
+    "views/waterfall.py": {"AXIS_LABEL": "units of axes", "sample.labels": LABELS, "table": TABLE},
 }
 
 

@@ -159,12 +159,12 @@ def test_an_incident_has_its_page_and_its_runbook(opened, world):
 
 
 def test_an_incident_that_was_pruned_says_so(opened, world):
-    assert "No incident gone is kept" in text(opened("incidents", incident="gone"))
+    assert "There is no incident gone" in text(opened("incidents", incident="gone"))
 
 
 def test_compare_holds_two_jobs_side_by_side(opened):
     page = text(opened("compare", job_id="ads", other="ads"))
-    assert "of the clock: all_to_all" in page
+    assert "wall-clock per step: all_to_all" in page
 
 
 def test_compare_with_a_side_that_nobody_knows_names_no_difference(opened, world):
@@ -277,7 +277,7 @@ def test_compare_with_a_job_that_nobody_knows_can_be_left_again(opened, world):
 
 
 def test_what_nobody_measures_is_not_passed_over(opened):
-    assert "Which host sends to which is unknown" in text(opened("communication", job_id="ads"))
+    assert "Traffic between two hosts is unknown" in text(opened("communication", job_id="ads"))
 
 
 def test_activity_that_this_dashboard_does_not_know_is_shown_as_it_is(opened, world):
