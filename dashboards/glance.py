@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from dashboards.asking import Unreachable
 from dashboards.queries import Hub, Prometheus, Sample, quoted
 from dashboards.severity import urgency
+from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
 
@@ -106,7 +107,7 @@ def _with_hub(glance: Glance, hub: Hub) -> Glance:
         jobs=tuple(jobs),
         job=next((job for job in jobs if job.job_id == job_id), None),
         past=tuple(past),
-        findings=tuple(replace(finding, evidence=evidence.get(finding.id, {})) for finding in of_job),
+        findings=tuple(replace(finding, evidence=evidence.get(finding.id, Evidence())) for finding in of_job),
         elsewhere=tuple(finding for finding in findings if finding.job_id != job_id),
     )
 

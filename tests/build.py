@@ -6,9 +6,12 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+import msgspec
+
 from zmon.job.history import align
 from zmon.schema.agent import AgentReport, AgentStatus
 from zmon.schema.aligned_step import AlignedStep
+from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
 from zmon.schema.flight import Flight, Pending
 from zmon.schema.host import HostSample, HostWindow
@@ -187,11 +190,18 @@ def agent_report(*ranks: RankState, host: str = "node-a", **changes: Any) -> Age
     return replace(AgentReport(host, NOW, "0.1.0", ranks, HostSample(), ()), **changes)
 
 
+def evidence(**fields: Any) -> Evidence:
+    """Evidence with these fields, written as in JSON."""
+    return msgspec.convert(fields, Evidence)
+
+
 def finding(**changes: Any) -> Finding:
-    """A critical finding about rank 2."""
+    """A critical finding about rank 2. `evidence` may be written as in JSON."""
+    if isinstance(changes.get("evidence"), dict):
+        changes["evidence"] = evidence(**changes["evidence"])
     frozen = Finding(
         id="f1", job_id=JOB, detector="stall", cause="rank_frozen", severity="critical", ranks=(2,), hosts=("node-a",),
         step=100, onset=NOW - 2, detected=NOW, confidence=0.97, summary="rank 2 on node-a froze", detail="kill -CONT",
-        runbook="docs/runbooks.md#rank_frozen", evidence={"pids": [1002]},
+        runbook="docs/runbooks.md#rank_frozen", evidence=Evidence(pids=(1002,)),
     )  # fmt: skip
     return replace(frozen, **changes)

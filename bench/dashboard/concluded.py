@@ -16,6 +16,7 @@ from bench.dashboard.scene import (
 )
 from zmon.detectors.parts.verdict import rank_row
 from zmon.schema.curve import WEAK, Curve, Efficiency, Point
+from zmon.schema.evidence import Evidence, RankStack
 from zmon.schema.expected import RECORDED, Expected
 from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
@@ -56,10 +57,10 @@ def finding(scene: Scene) -> Finding:
         summary=f"rank {culprit.rank} takes 150 ms more than the median rank, and all others wait for it",
         detail=f"On {culprit.host}: does something else use its GPU or cores (`nvidia-smi`, `top`)?",
         runbook="docs/runbooks.md#compute_straggler", lost_gpu_hours=scene.num_ranks * 0.12,
-        evidence={
-            "stacks": {str(culprit.rank): {"stack": STACK, "stack_error": None}},
-            "ranks": [rank_row(scene.rank(SLOW, rank)) for rank in range(scene.num_ranks)],
-        },
+        evidence=Evidence(
+            ranks=tuple(rank_row(scene.rank(SLOW, rank)) for rank in range(scene.num_ranks)),
+            stacks={str(culprit.rank): RankStack(stack=STACK, stack_error=None)},
+        ),
     )  # fmt: skip
 
 

@@ -41,6 +41,7 @@ from zmon.schema.api import (
     SizeNow,
     endpoints,
 )
+from zmon.schema.evidence import Evidence
 from zmon.schema.incident import Brief
 from zmon.schema.job import JobView
 from zmon.web.server import route
@@ -101,7 +102,7 @@ class FakeHub:
         step = self._step()
         rows = [
             RankRow(
-                **rank_row(replace(state, step=step, state_seconds=0.1 * random.random())),
+                **msgspec.structs.asdict(rank_row(replace(state, step=step, state_seconds=0.1 * random.random()))),
                 in_flight_seconds=0.05 * random.random(),
                 self_seconds=STEP_SECONDS[SLOW] * (0.9 if state.rank == self._scene.culprit else 0.35),
                 exposed_seconds=0.15 + 0.1 * random.random(),
@@ -134,7 +135,7 @@ class FakeHub:
         )  # fmt: skip
         findings = [self._finding, *([] if request.active else [before])]
         if not request.evidence:
-            findings = [replace(finding, evidence={}) for finding in findings]
+            findings = [replace(finding, evidence=Evidence()) for finding in findings]
         return FindingList(findings)
 
     async def detectors(self, request: DetectorsRequest) -> DetectorList:

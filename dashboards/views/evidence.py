@@ -1,37 +1,31 @@
-"""The evidence of a finding, whose shape is its detector's: stacks, rows of ranks, and all else as it came.
+"""The evidence of a finding: the stacks as text, and all else as JSON."""
 
-The one place of the dashboard that reads evidence.
-"""
-
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 
 import msgspec
+from msgspec import UNSET
+
+from zmon.schema.evidence import Evidence, RankStack
 
 MOST_RANKS = 16  # the culprit first: the incident and the page Ranks have them all
 
 
-class Stack(msgspec.Struct, frozen=True):
-    """The stack of one rank, or why there is none."""
+@dataclass(frozen=True)
+class EvidenceView:
+    """The evidence of a finding, as a page shows it."""
 
-    stack: str | None = None
-    stack_error: str | None = None
+    evidence: Evidence
 
     @property
-    def text(self) -> str:
-        """The stack, or one line."""
-        return self.stack or f"no stack: {self.stack_error or 'its agent tells none'}"
+    def fields(self) -> tuple[str, ...]:
+        """The names of all fields that are set, in alphabetical order."""
+        return tuple(sorted(self.evidence.names))
 
-
-@dataclass(frozen=True)
-class Evidence:
-    """What is known of a finding."""
-
-    stacks: Mapping[str, Stack] = field(default_factory=dict)  # by rank
-    ranks: Sequence[object] = ()
-    shown: Mapping[str, object] = field(default_factory=dict)  # all but the stacks, as it came
-    fields: tuple[str, ...] = ()  # the names of all, in alphabetical order
+    @property
+    def stacks(self) -> Mapping[str, RankStack]:
+        """The stacks by rank."""
+        return self.evidence.stacks or {}
 
     @property
     def with_stacks(self) -> list[str]:
@@ -40,21 +34,16 @@ class Evidence:
 
     def as_json(self, culprits: Collection[int]) -> str:
         """All but the stacks, for people; of many ranks the culprits and some others."""
-        shown = dict(self.shown)
-        if len(self.ranks) > MOST_RANKS:
-            shown["ranks"] = sorted(self.ranks, key=lambda row: _rank(row) not in culprits)[:MOST_RANKS]
-            shown["ranks left out"] = len(self.ranks) - MOST_RANKS
+        evidence, ranks = msgspec.structs.replace(self.evidence, stacks=UNSET), self.evidence.ranks or ()
+        if len(ranks) > MOST_RANKS:
+            ranks = tuple(sorted(ranks, key=lambda row: row.rank not in culprits))[:MOST_RANKS]
+            shown = msgspec.to_builtins(msgspec.structs.replace(evidence, ranks=ranks))
+            shown["ranks left out"] = len(self.evidence.ranks or ()) - MOST_RANKS
+        else:
+            shown = msgspec.to_builtins(evidence)
         return msgspec.json.format(msgspec.json.encode(shown), indent=2).decode()
 
 
-def read(evidence: Mapping[str, object]) -> Evidence:
-    """Evidence as the hub sends it. What has another shape than expected is shown as it came."""
-    shown, ranks, stacks = dict(evidence), evidence.get("ranks"), dict[str, Stack]()
-    with suppress(msgspec.ValidationError):  # a newer hub has another shape
-        stacks = msgspec.convert(evidence.get("stacks") or {}, dict[str, Stack])
-        shown.pop("stacks", None)
-    return Evidence(stacks, ranks if isinstance(ranks, list) else (), shown, tuple(sorted(evidence)))
-
-
-def _rank(row: object) -> object:
-    return row.get("rank") if isinstance(row, dict) else None
+def stack_text(stack: RankStack) -> str:
+    """The stack, or one line that says why there is none."""
+    return stack.stack or f"no stack: {stack.stack_error or 'its agent tells none'}"

@@ -61,13 +61,13 @@ def more(finding: Finding, now: float) -> None:
     """
     with st.expander(f"Runbook: {finding.cause}"):
         st.markdown(runbook(finding.runbook))
-    known = evidence.read(finding.evidence)
+    known = evidence.EvidenceView(finding.evidence)
     shape = f"{known.fields}, {known.with_stacks}"
     key = f"evidence of {finding.id}: {finding.cause} of {list(finding.ranks)}, {shape}"
     at, known = st.session_state.setdefault(key, (now, known))
     for rank, stack in known.stacks.items():
         with st.expander(f"Stack of rank {rank}"):
-            _as_it_is(stack.text)
+            _as_it_is(evidence.stack_text(stack))
     with st.expander("Evidence"):
         st.caption(f"As of {clock(at)}. It is told anew when there is more of it, or when the page is loaded again.")
         _as_it_is(known.as_json(finding.ranks))

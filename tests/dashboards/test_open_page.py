@@ -34,13 +34,13 @@ def test_what_to_do_next_stays_the_same_element_as_long_as_a_finding_stands(open
 
 def test_evidence_stays_where_a_reader_is_in_it_until_there_is_more(opened, world):
     def shown(app: AppTest) -> str:
-        return re.search(r"&quot;since&quot;: ([\d.]+)", text(app))[1]
+        return re.search(r"&quot;step_seconds&quot;: ([\d.]+)", text(app))[1]
 
-    world.findings = [changed(STALL, onset=time.time() - 42, evidence={"since": 42.0})]
+    world.findings = [changed(STALL, onset=time.time() - 42, evidence={"step_seconds": 42.0})]
     app = opened("job", job_id="ads")
     assert shown(app) == "42.0"
     (as_of,) = [caption.value for caption in app.caption if caption.value.startswith("As of ")]
-    for evidence, told in (({"since": 44.0}, "42.0"), ({"since": 46.0, "ranks": []}, "46.0")):
+    for evidence, told in (({"step_seconds": 44.0}, "42.0"), ({"step_seconds": 46.0, "ranks": []}, "46.0")):
         time.sleep(REFRESH_SECONDS + 0.1)
         world.findings = [changed(world.findings[0], evidence=evidence)]
         assert shown(app.run()) == told

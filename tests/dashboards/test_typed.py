@@ -27,9 +27,7 @@ READ_BY_KEY = {  # what may be read by a string key, and why: no answer of the h
     "side.py": {"sample.labels": LABELS},
     "views/banner.py": {"STATES": OWN},
     "views/evidence.py": {
-        "evidence": "evidence, whose shape is its detector's: the one file that reads it",
-        "row": "a row of evidence",
-        "shown": "what is left of evidence",
+        "shown": "JSON for people",
     },
     "views/frame.py": {"st.session_state": "Streamlit's state of a viewer"},
     "views/host.py": {"sample.labels": LABELS},

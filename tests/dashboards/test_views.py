@@ -10,8 +10,11 @@ from streamlit.testing.v1 import AppTest
 from dashboards.colours import BLUE, GREY
 from dashboards.panels import VIEWS as PANELS
 from dashboards.views import host
+from tests.build import rank_state
 from tests.dashboards.world import INCIDENT, JOB, STALL, changed, choice, number, text
 from tests.places import REPOSITORY
+from zmon.detectors.parts.verdict import rank_row
+from zmon.schema.evidence import Evidence
 
 APP = REPOSITORY / "dashboards" / "app.py"
 VIEWS = ("cluster", "job", "ranks", "communication", "scaling", "hardware", "incidents", "compare", "armed")
@@ -141,8 +144,8 @@ def test_ranks_say_what_each_does_and_the_one_asked_for_says_more(opened, world)
 
 
 def test_evidence_of_many_ranks_is_told_of_the_culprit_and_some(opened, world):
-    rows = [{"rank": rank, "phase": f"phase-{rank}"} for rank in range(40)]
-    world.findings = [changed(STALL, ranks=[39], evidence={"ranks": rows, "by": "the kernel"})]
+    rows = tuple(rank_row(rank_state(rank, phase=f"phase-{rank}")) for rank in range(40))
+    world.findings = [changed(STALL, ranks=[39], evidence=Evidence(ranks=rows, out_of_memory="the kernel"))]
     page = text(opened("job", job_id="ads"))
     assert "phase-39" in page
     assert "the kernel" in page

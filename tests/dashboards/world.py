@@ -28,6 +28,7 @@ from zmon.schema.api import (
     SizeRow,
     StepAnswer,
 )
+from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
 from zmon.schema.incident import Brief
 from zmon.schema.job import JobView
@@ -144,7 +145,7 @@ class World:
             case _:
                 findings = self.findings + ([] if "active" in query else self.past)
                 bare = query.get("evidence") == "0"
-                return FindingList([replace(finding, evidence={}) if bare else finding for finding in findings])
+                return FindingList([replace(finding, evidence=Evidence()) if bare else finding for finding in findings])
 
     def prometheus(self, path: str, query: dict[str, str]) -> object:
         if "query" not in query:

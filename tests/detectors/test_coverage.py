@@ -68,7 +68,7 @@ def test_ranks_that_were_never_seen_are_named():
     assert (found.cause, found.severity, found.ranks) == ("ranks_missing", "warning", ())
     assert "ranks 2, 3 of 4" in found.summary
     assert "60 s (threshold 20 s)" in found.summary
-    assert found.evidence["missing"] == [2, 3]
+    assert found.evidence.missing == (2, 3)
 
 
 def test_coverage_is_quiet_while_the_ranks_of_a_start_appear():

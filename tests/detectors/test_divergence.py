@@ -29,7 +29,7 @@ def test_loss_that_is_no_number_is_critical_and_nobodys_fault(key):
     assert (found.ranks, found.hosts) == ((), ())
     assert f"{key} has been NaN or infinite for 100 steps (threshold 10) on 2 of 2 ranks" in found.summary
     assert "a number last at step 900" in found.summary
-    assert found.evidence["saying"] == [0, 1]
+    assert found.evidence.saying == (0, 1)
 
 
 def test_onset_is_where_it_was_a_number_last():
@@ -42,7 +42,7 @@ def test_rank_that_says_it_is_in_the_evidence():
     seen = job()
     well = replace(seen.ranks[0], report={"loss": NUMBER})
     found = detect(replace(seen, ranks=(well, seen.ranks[1])))
-    assert found.evidence["saying"] == [1]
+    assert found.evidence.saying == (1,)
     assert "on 1 of 2 ranks" in found.summary
 
 

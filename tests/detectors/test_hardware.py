@@ -165,7 +165,7 @@ def test_devices_of_a_host_that_fail_alike_are_one_finding():
     before, now = HostSample(rdma=tuple(ports)), HostSample(rdma=tuple(counting(p, link_downed=3) for p in ports))
     (found,) = all_found(HostWindow("node-a", 60.0, before, now))
     assert "2 more" in found.summary
-    assert [fault["device"] for fault in found.evidence["faults"]] == ["mlx5_0:1", "mlx5_1:1", "mlx5_2:1"]
+    assert [fault.device for fault in found.evidence.faults] == ["mlx5_0:1", "mlx5_1:1", "mlx5_2:1"]
 
 
 def test_hosts_of_another_job_are_not_this_ones():

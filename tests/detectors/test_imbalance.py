@@ -7,6 +7,7 @@ import pytest
 
 from tests.build import dead, job_steps, plan, rank_state, snapshot
 from zmon.detectors.imbalance import Imbalance
+from zmon.schema.evidence import PlannedShare
 
 EVEN = 60_000  # bytes
 MEAN = 1000  # lookups
@@ -71,15 +72,15 @@ def test_rank_that_has_all_of_the_work_is_named_without_a_ratio():
         "rank 2 on node-2 looks up in its tables what no other does (threshold 2 ×): 1,000 ids a step against 0;"
         in found.summary
     )
-    assert found.evidence["uneven_ratio"] is None
+    assert found.evidence.uneven_ratio is None
 
 
 def test_cost_is_the_part_of_a_step_that_an_even_split_would_save():
     on_gpus = [replace(state, device=f"GPU-{state.rank}") for state in ranks()]
     found = detect(HOT, on_gpus)
     seconds = found.detected - found.onset
-    assert found.lost_gpu_hours == pytest.approx(4 * seconds / 3600 * found.evidence["cost_ratio"])
-    assert found.evidence["cost_ratio"] < 1
+    assert found.lost_gpu_hours == pytest.approx(4 * seconds / 3600 * found.evidence.cost_ratio)
+    assert found.evidence.cost_ratio < 1
 
 
 def test_one_of_two_ranks_is_named():
@@ -97,9 +98,7 @@ def test_tables_of_the_hot_rank_are_named_with_what_was_planned_and_what_is():
     assert found.summary.endswith("; it holds t2; 60,000 bytes were planned, it has 3.0 × that")
     assert found.detail.startswith("Rank 2 holds t2. Move some to other ranks")
     assert "`zmon status --job job`" in found.detail
-    assert found.evidence["plan"] == {
-        "tables": ("t2",), "num_tables": 1, "planned": 60_000, "measured": 180_000, "unit": "bytes",
-    }  # fmt: skip
+    assert found.evidence.plan == PlannedShare(("t2",), num_tables=1, planned=60_000, measured=180_000, unit="bytes")
 
 
 def test_lookups_are_held_against_the_lookups_that_were_planned():

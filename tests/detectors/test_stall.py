@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from tests.build import NOW, disconnected, finished, interrupted, killed, raised, rank_state, terminated, waiting, words
 from tests.detectors.stalls import detect, others, stopped
+from zmon.schema.evidence import Checkpoint
 
 
 def test_stall_is_quiet_while_the_job_trains():
@@ -23,7 +24,7 @@ def test_finding_says_all_that_the_contract_asks_for():
     assert found.runbook == f"docs/runbooks.md#{found.cause}"
     assert 0 < found.confidence <= 1
     assert "\n" not in found.summary
-    assert len(found.evidence["ranks"]) == 4
+    assert len(found.evidence.ranks) == 4
 
 
 # -- what it costs, and what a new start costs -------------------------------------------------------------
@@ -40,19 +41,19 @@ def test_age_of_the_last_checkpoint_is_told_by_the_clock_of_its_own_host():
     """Rank 0 wrote it 700 s before its last step, which was 20 s ago; the clock of its host is an hour off."""
     saves = waiting(0, 20.0, last_step_time=NOW + 3600, last_checkpoint_time=NOW + 2900)
     found = detect(saves, stopped(2), waiting(1), waiting(3))
-    assert found.evidence["last_checkpoint"] == {"seconds_ago": 720.0}
+    assert found.evidence.last_checkpoint == Checkpoint(720.0)
     assert "The last checkpoint was written 12 min ago: that much is lost by a new start." in found.detail
 
 
 def test_newest_checkpoint_counts_and_one_after_the_last_step_is_as_old_as_the_step_is():
     old = waiting(1, 20.0, last_checkpoint_time=NOW - 5000)
     fresh = waiting(0, 20.0, last_step_time=NOW - 40, last_checkpoint_time=NOW - 20)
-    assert detect(old, fresh, stopped(2), waiting(3)).evidence["last_checkpoint"] == {"seconds_ago": 20.0}
+    assert detect(old, fresh, stopped(2), waiting(3)).evidence.last_checkpoint == Checkpoint(20.0)
 
 
 def test_job_of_which_no_checkpoint_was_seen_is_told_so():
     found = detect(stopped(2), *others(2))
-    assert found.evidence["last_checkpoint"] is None
+    assert found.evidence.last_checkpoint is None
     assert "No checkpoint was seen" in found.detail
 
 
@@ -272,5 +273,5 @@ def test_lost_gpu_hours_are_unknown_without_gpus():
 def test_words_of_a_rank_are_cut_in_the_table_and_whole_in_the_evidence():
     long = words("exception", "builtins.ValueError", "x" * 1000, NOW - 1)
     found = detect(replace(raised(1, 1.2), last_words=long), *others(1, terminated))
-    assert len(found.evidence["ranks"][1]["last_words"]) < 250
-    assert len(found.evidence["last_words"].message) == 1000
+    assert len(found.evidence.ranks[1].last_words) < 250
+    assert len(found.evidence.last_words.message) == 1000

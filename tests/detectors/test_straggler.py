@@ -24,8 +24,8 @@ def test_rank_whose_compute_takes_half_as_long_again_is_named_with_what_it_costs
     assert "for 36 steps" in found.summary
     assert f"kubectl cordon {found.hosts[0]}" in found.detail
     assert (found.op, found.sequence) == (None, None)
-    assert len(found.evidence["own_seconds"]) <= 9
-    assert found.evidence["saved_seconds"] == pytest.approx(0.035, rel=0.2)
+    assert len(found.evidence.own_seconds) <= 9
+    assert found.evidence.saved_seconds == pytest.approx(0.035, rel=0.2)
 
 
 def test_rank_that_waits_longer_for_its_data_is_the_inputs():
@@ -251,6 +251,6 @@ def test_it_is_not_over_while_the_agent_of_the_rank_or_of_another_is_silent():
 
 def test_cost_is_the_part_of_a_step_that_would_be_saved_and_a_hot_gpu_costs_nothing_yet():
     found = detect(well(), then(20, *slow(1, own=0.095)))
-    saved, seconds = found.evidence["saved_seconds"], found.evidence["step_seconds"]
+    saved, seconds = found.evidence.saved_seconds, found.evidence.step_seconds
     assert found.lost_gpu_hours == pytest.approx(4 * (found.detected - found.onset) / 3600 * saved / seconds)
     assert detect(well(), hardware=cards((), ("sw_thermal",), (), ())).lost_gpu_hours is None

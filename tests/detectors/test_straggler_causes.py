@@ -92,7 +92,7 @@ def test_one_of_several_ranks_of_a_host_is_not_starved_by_what_all_of_them_share
 def test_host_is_named_whose_connections_are_slow_while_all_wait_longer_and_no_rank_is_late():
     found = detect(well(), then(20, *[rank(exchange=0.090)] * 4), baseline=GOOD, hardware=connected())
     assert (found.cause, found.ranks, found.hosts) == ("network_slow", (), ("node-c",))
-    assert found.evidence["device"] == "eth1"
+    assert found.evidence.device == "eth1"
     assert "90.0 ms of a step's" in found.summary
     assert "(30.0 ms while the job was well)" in found.summary
     assert "ethtool eth1" in found.detail

@@ -150,7 +150,7 @@ def test_what_is_true_as_well_may_be_warned_of_beside_it_and_no_more(stage):
 
 
 def test_evidence_has_to_name_the_struck_one(stage):
-    stage.find(evidence={"card": "GPU-1"})
+    stage.find(evidence={"device": "GPU-1"})
     stage.ring()
     assert frozen(stage, evidence=("GPU-{rank}",)).remarks == ("the evidence lacks GPU-2",)
 

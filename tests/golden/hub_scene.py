@@ -12,6 +12,7 @@ from tests.build import (
     agent_report,
     agent_status,
     dead,
+    evidence,
     finding,
     flight,
     job_steps,
@@ -108,7 +109,7 @@ def fill_journal(hub: Hub) -> None:
         hub.journal.conclude(found, NOW, separate)
     (stall,) = hub.journal.of("stuck", "stall")
     hub.journal.conclude(replace(stall, cause="unknown", severity="critical", summary="it is worse now"), NOW + 1)
-    hub.journal.attach(stall.id, EVIDENCE)
+    hub.journal.attach(stall.id, evidence(**EVIDENCE))
     over = finding(
         id="0ver", op="all_to_all", sequence=301, lost_gpu_hours=0.4, detected=NOW - 100, onset=NOW - 102,
         evidence={"pids": [1002], **EVIDENCE},

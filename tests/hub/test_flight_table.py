@@ -25,9 +25,9 @@ def test_rank_that_is_behind_and_the_one_that_differs_can_be_read_off_the_table(
             2: answer(done, entry(9, "gloo:broadcast", input_sizes=[[3]])),
         },
     )
-    assert (table["1"]["pending"], table["1"]["last"]) == ([], {"gloo:0": 8})
-    hanging = {rank: table[rank]["pending"][0] for rank in ("0", "2")}
-    assert [(one["sequence"], one["op"], one["num_bytes"]) for one in hanging.values()] == [
+    assert (table["1"].pending, table["1"].last) == ((), {"gloo:0": 8})
+    hanging = {rank: table[rank].pending[0] for rank in ("0", "2")}
+    assert [(one.sequence, one.op, one.num_bytes) for one in hanging.values()] == [
         (9, "all_reduce", 288),
         (9, "broadcast", 12),
     ]
@@ -43,7 +43,7 @@ def test_rank_that_cannot_be_asked_says_why_in_its_row():
             12: Unknown("no answer within 5 s"),
         },
     )
-    assert {rank: row["error"] for rank, row in table.items()} == {
+    assert {rank: row.error for rank, row in table.items()} == {
         "0": "stopped?",
         "1": "its process is gone",
         "2": "its agent is silent",
@@ -57,5 +57,5 @@ def test_rank_that_cannot_be_asked_says_why_in_its_row():
 def test_row_that_knows_only_a_part_says_so():
     told = msgspec.structs.replace(answer(entry(1)), flight_error="the rank answers dump_nccl_trace_json with 500")
     row = flight_table(snapshot(*map(rank_state, range(4))), {0: told})["0"]
-    assert row["num_pending"] == 1
-    assert "dump_nccl_trace_json" in row["error"]
+    assert row.num_pending == 1
+    assert "dump_nccl_trace_json" in row.error

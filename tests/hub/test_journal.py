@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.build import NOW, finding
+from tests.build import NOW, evidence, finding
 from zmon.hub.journal import RESOLVE_AFTER_SECONDS, Journal
 
 
@@ -19,6 +19,7 @@ def journal(path):
     return Journal(path)
 
 
+STACKS = {"2": {"stack": "File train.py"}}
 UNKNOWN = finding(cause="unknown", severity="warning", ranks=(), hosts=(), summary="nothing moves")
 
 
@@ -30,12 +31,14 @@ def test_finding_is_new_once(journal):
 
 def test_refinement_keeps_id_onset_and_labels_and_changes_the_rest(journal):
     journal.conclude(UNKNOWN, NOW)
-    better = finding(id="f2", onset=NOW + 1, detected=NOW + 2, severity="warning", evidence={"stack": "main"})
+    better = finding(
+        id="f2", onset=NOW + 1, detected=NOW + 2, severity="warning", evidence={"exit_status": "exit code 1"}
+    )
     assert not journal.conclude(better, NOW + 2)
     (found,) = journal.active()
     assert (found.id, found.onset, found.detected) == ("f1", UNKNOWN.onset, UNKNOWN.detected)
     assert (found.cause, found.ranks, found.summary) == ("rank_frozen", (2,), better.summary)
-    assert found.evidence == {"pids": [1002], "stack": "main"}
+    assert found.evidence == evidence(pids=[1002], exit_status="exit code 1")
     (published,) = journal.published()
     assert (published.cause, published.ranks, published.hosts) == ("unknown", (), ())
 
@@ -115,10 +118,10 @@ def test_findings_are_listed_newest_first(journal):
 
 def test_evidence_that_comes_later_stays_through_a_refinement(journal):
     journal.conclude(finding(), NOW)
-    journal.attach("f1", {"stacks": {"2": "File train.py"}})
+    journal.attach("f1", evidence(stacks=STACKS))
     journal.conclude(finding(severity="critical"), NOW + 1)
-    assert journal.active()[0].evidence == {"pids": [1002], "stacks": {"2": "File train.py"}}
-    journal.attach("no such finding", {"stacks": {}})
+    assert journal.active()[0].evidence == evidence(pids=[1002], stacks=STACKS)
+    journal.attach("no such finding", evidence(stacks={}))
 
 
 def test_what_was_known_once_is_not_unlearned(journal):
@@ -142,7 +145,7 @@ def test_why_it_is_worse_now_is_what_is_read(journal):
 
 def test_restart_loses_no_finding_and_makes_no_second_one(journal, path):
     journal.conclude(finding(), NOW)
-    journal.attach("f1", {"stacks": {"2": "File train.py"}})
+    journal.attach("f1", evidence(stacks=STACKS))
     again = Journal(path)
     assert again.active()[0] == journal.active()[0]
     assert not again.conclude(finding(id="f2"), NOW + 60)
@@ -194,7 +197,7 @@ def test_line_that_a_crash_cut_off_does_not_swallow_the_next_finding(journal, pa
 def test_restart_drops_the_lines_that_were_superseded(journal, path):
     journal.conclude(finding(), NOW)
     for number in range(5):
-        journal.attach("f1", {"stacks": number})
+        journal.attach("f1", evidence(num_steps=number))
     settle(journal, NOW + 5)
     assert len(path.read_text().splitlines()) == 7
     again = Journal(path)
@@ -246,6 +249,6 @@ def test_finding_that_cannot_be_written_down_is_published_all_the_same(tmp_path,
     assert "directory" in journal.error
     assert len(caplog.records) == 1
     (tmp_path / "findings.jsonl").rmdir()
-    journal.attach("f1", {"seen": 1})
+    journal.attach("f1", evidence(num_steps=1))
     assert journal.error is None
     assert [f.id for f in Journal(tmp_path / "findings.jsonl").active()] == ["f1"]

@@ -1,9 +1,12 @@
 """Who is to blame is not said anew at each look, and not of those who died of waiting."""
 
+import msgspec
 import pytest
 
-from tests.build import NOW, finding
+from tests.build import NOW, finding, rank_state
+from zmon.detectors.parts.verdict import rank_row
 from zmon.hub.journal import HOLD_SECONDS, Journal
+from zmon.schema.evidence import Evidence, FlightRow
 
 
 @pytest.fixture
@@ -61,19 +64,20 @@ def test_first_culprits_and_a_higher_severity_are_taken_up_at_once(journal):
 
 
 def row(rank, pid, op="all_reduce"):
-    return {"rank": rank, "host": "node-a", "pid": pid, "op": op}
+    row = rank_row(rank_state(rank, pid=pid))
+    return msgspec.structs.replace(row, op=op)
 
 
 def hang(**changes):
     """Rank 2 computes for ever, the others wait for it."""
-    rows = [row(0, 10), row(1, 11), row(2, 12, None), row(3, 13, None)]
-    flights = {"3": {"pending": [], "num_pending": 1}, "1": {"error": "its agent is silent"}}
-    return about(2, evidence={"ranks": rows, "in_flight": flights}, **changes)
+    rows = (row(0, 10), row(1, 11), row(2, 12, None), row(3, 13, None))
+    flights = {"3": FlightRow(pending=(), num_pending=1), "1": FlightRow(error="its agent is silent")}
+    return about(2, evidence=Evidence(ranks=rows, in_flight=flights), **changes)
 
 
 def gone(*ranks, pids=(10, 11, 12, 13)):
-    rows = [row(rank, pid) for rank, pid in enumerate(pids)]
-    return about(*ranks, cause="rank_exited", evidence={"ranks": rows}, summary="rank 0 exited: signal SIGABRT")
+    rows = tuple(row(rank, pid) for rank, pid in enumerate(pids))
+    return about(*ranks, cause="rank_exited", evidence=Evidence(ranks=rows), summary="rank 0 exited: signal SIGABRT")
 
 
 def exits(journal, found):
@@ -104,5 +108,5 @@ def test_rank_that_went_of_its_own_accord_is_the_culprit(journal, who, pids):
 
 
 def test_rank_that_waited_for_nobody_is_the_culprit_when_it_goes(journal):
-    journal.conclude(about(2, evidence={"ranks": [row(0, 10, None), row(2, 12, None)]}), NOW)
+    journal.conclude(about(2, evidence=Evidence(ranks=(row(0, 10, None), row(2, 12, None)))), NOW)
     assert exits(journal, gone(0)).cause == "rank_exited"

@@ -3,13 +3,15 @@
 import os
 from dataclasses import replace
 
+import msgspec
 import pytest
 
-from tests.build import NOW, finding
+from tests.build import NOW, evidence, finding, rank_state
+from zmon.detectors.parts.verdict import rank_row
 from zmon.hub import journal as module
 from zmon.hub.journal import RESOLVE_AFTER_SECONDS, Journal
 
-BULK = {"ranks": [{"rank": 0}], "in_flight": {"0": {}}, "stacks": {"0": {}}, "pids": [7]}
+BULK = evidence(ranks=[msgspec.to_builtins(rank_row(rank_state()))], in_flight={"0": {}}, stacks={"0": {}}, pids=[7])
 
 
 @pytest.fixture
@@ -56,7 +58,7 @@ def test_finding_that_ends_after_all_newer_ones_is_remembered(journal, monkeypat
 def test_of_findings_that_are_over_long_only_what_is_said_is_kept(journal, path, monkeypatch):
     monkeypatch.setattr(module, "WHOLE_FINDINGS", 2)
     come_and_go(journal, 4)
-    light = {"pids": [7], "dropped": ["ranks", "in_flight", "stacks"]}
+    light = evidence(pids=[7], dropped=["ranks", "in_flight", "stacks"])
     assert [f.evidence for f in journal.all()] == [BULK, BULK, light, light]
     assert Journal(path).all() == journal.all()
 
@@ -70,13 +72,13 @@ def test_bulk_of_a_finding_lies_in_its_capsule_alone_once_that_says_how_it_ended
     journal.file(replace(before, capsule="/incidents/f1"))  # written before it was over
     assert journal.find("f1").evidence == BULK
     written = journal.find("f1")
-    journal.attach("f1", {"stderr_tail": {}})
+    journal.attach("f1", evidence(stderr_tail={}))
     journal.file(written)  # what came in since is not in it
-    assert "stacks" in journal.find("f1").evidence
+    assert "stacks" in journal.find("f1").evidence.names
     journal.file(journal.find("f1"))
-    assert set(journal.find("f1").evidence) == {"pids", "stderr_tail", "dropped"}
-    journal.attach("f1", {"stacks": {"late": 1}})
-    assert "stacks" not in journal.find("f1").evidence
+    assert set(journal.find("f1").evidence.names) == {"pids", "stderr_tail", "dropped"}
+    journal.attach("f1", evidence(stacks={"0": {"stack": "late"}}))
+    assert "stacks" not in journal.find("f1").evidence.names
 
 
 def test_file_is_written_anew_when_it_has_grown(journal, path, monkeypatch):
@@ -85,7 +87,7 @@ def test_file_is_written_anew_when_it_has_grown(journal, path, monkeypatch):
     journal.conclude(finding(), NOW)
     largest = 0
     for number in range(300):
-        journal.attach("f1", {"stacks": f"{number:1000}"})
+        journal.attach("f1", evidence(exit_status=f"{number:1000}"))
         largest = max(largest, path.stat().st_size)
     assert largest < 25_000
     assert Journal(path).all() == journal.all()
@@ -96,9 +98,9 @@ def test_file_that_cannot_be_written_anew_stays_as_it_is(path, monkeypatch):
     journal = Journal(path)
     journal.conclude(finding(), NOW)
     path.with_suffix(".partial").mkdir()
-    journal.attach("f1", {"stacks": "x" * 2_000})
+    journal.attach("f1", evidence(exit_status="x" * 2_000))
     assert journal.error is not None
-    journal.attach("f1", {"stacks": "y"})
+    journal.attach("f1", evidence(exit_status="y"))
     assert journal.error is None
     path.with_suffix(".partial").rmdir()
     assert Journal(path).all() == journal.all()

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from zmon.detectors.parts.verdict import verdict
 from zmon.detectors.parts.wording import numbers
+from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
 from zmon.schema.snapshot import Snapshot
 from zmon.schema.thresholds import Thresholds
@@ -55,7 +56,7 @@ class Coverage(Thresholds):
             f"(threshold {self.silent_seconds:.0f} s); ranks {numbers(ranks)} are not watched: {first.error}",
             detail=f"Is the host up (`ping {first.host}`)? Does the agent run (`curl {first.url}/healthz`)? "
             "Start it again.",
-            evidence={"agents": [agent.url for agent in silent]},
+            evidence=Evidence(agents=tuple(agent.url for agent in silent)),
         )
 
     def _missing_ranks(self, snapshot: Snapshot) -> Finding | None:
@@ -76,5 +77,5 @@ class Coverage(Thresholds):
             detail="Start a zmon agent on every host of the job, with the job's ZMON_BOX_DIR, and name it in the hub's "
             "--agents. On the host, `ls $ZMON_BOX_DIR/<job>/*` shows which ranks have a box; "
             "the agent's log names a box that is damaged.",
-            evidence={"missing": list(snapshot.missing)},
+            evidence=Evidence(missing=snapshot.missing),
         )

@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass, replace
 
 from zmon.detectors.parts.verdict import checkpoint_seconds, verdict
+from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
 from zmon.schema.snapshot import Snapshot
 from zmon.schema.thresholds import Thresholds
@@ -62,7 +63,7 @@ class Divergence(Thresholds):
             "since is lost",
             detail=f"End the job. {_checkpoint(snapshot, ago)} Then look at what came after step {step}: a batch (skip "
             "it), the learning rate (lower it, clip gradients), float16 (bfloat16, or a lower loss scale).",
-            evidence={"key": key, "num_steps": lasts[key], "saying": [r.rank for r in saying]},
+            evidence=Evidence(key=key, num_steps=lasts[key], saying=tuple(r.rank for r in saying)),
         )
         return (replace(found, step=step),)
 

@@ -14,6 +14,7 @@ from typing import Annotated
 
 from zmon.detectors.parts.verdict import verdict
 from zmon.schema.curve import EfficiencySample
+from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
 from zmon.schema.snapshot import Snapshot
 from zmon.schema.thresholds import Part, Range, Thresholds
@@ -69,12 +70,12 @@ class EfficiencyLow(Thresholds):
             detail=f"`zmon status --job {snapshot.job_id}` shows which part of a step grew, `zmon compare GOOD_JOB "
             f"{snapshot.job_id}` by how much beyond chance. Did it begin at a start of the job? Compare what was "
             "deployed then.",
-            evidence={
-                "reached_ratio": round(reached, 4),
-                "recorded_efficiency_ratio": newest.recorded,
-                "scaling": newest.scaling,
-                "baseline": newest.name,
-            },
+            evidence=Evidence(
+                reached_ratio=round(reached, 4),
+                recorded_efficiency_ratio=newest.recorded,
+                scaling=newest.scaling,
+                baseline=newest.name,
+            ),
         )
         return (found,)
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from zmon.detectors.parts.network import of_a_card
 from zmon.detectors.parts.verdict import drain, verdict
+from zmon.schema.evidence import Evidence, Fault
 from zmon.schema.finding import Finding
 from zmon.schema.host import GpuSample, HostWindow, NicSample, risen
 from zmon.schema.snapshot import Snapshot
@@ -22,14 +22,6 @@ from zmon.schema.thresholds import Thresholds
 
 _JOBS_OWN_XIDS = frozenset((13, 31, 43, 45, 68))  # illegal access, page fault, stopped or killed process, video
 _DOWN = ("link_downed", "carrier_down_count")
-
-
-class _Fault(NamedTuple):
-    cause: str
-    host: str
-    device: str
-    says: str
-    uuid: str = ""  # of a GPU
 
 
 @dataclass(frozen=True)
@@ -64,13 +56,13 @@ class Hardware(Thresholds):
 
     def detect(self, snapshot: Snapshot) -> tuple[Finding, ...]:
         """A finding for each host and cause; what several devices of a host have in common is one."""
-        faults: defaultdict[tuple[str, str], list[_Fault]] = defaultdict(list)
+        faults: defaultdict[tuple[str, str], list[Fault]] = defaultdict(list)
         for window in snapshot.hardware:
             for fault in self._faults(window):
                 faults[fault.cause, fault.host].append(fault)
         return tuple(self._finding(snapshot, alike) for alike in faults.values())
 
-    def _finding(self, snapshot: Snapshot, faults: list[_Fault]) -> Finding:
+    def _finding(self, snapshot: Snapshot, faults: list[Fault]) -> Finding:
         first = faults[0]
         cards = {fault.uuid for fault in faults if fault.uuid}
         ranks = sorted(r.rank for r in snapshot.known if r.host == first.host and r.device in cards)
@@ -88,18 +80,18 @@ class Hardware(Thresholds):
             stalled=False,
             summary=f"{first.device} on {first.host}{whose}: {first.says}{more}",
             detail=_NEXT[first.cause].format(host=first.host, device=first.device, drain=drain(first.host)),
-            evidence={"faults": [fault._asdict() for fault in faults]},
+            evidence=Evidence(faults=tuple(faults)),
         )
 
-    def _faults(self, window: HostWindow) -> Iterator[_Fault]:
+    def _faults(self, window: HostWindow) -> Iterator[Fault]:
         before = {gpu.uuid: gpu for gpu in window.before.gpus or ()}
         if window.now.gpus is not None:
             for uuid in sorted(window.worked - {gpu.uuid for gpu in window.now.gpus}):
                 if uuid.startswith("GPU-"):  # instances of a split card come and go
-                    yield _Fault("gpu_lost", window.host, f"GPU {uuid}", "the driver lists it no more", uuid)
+                    yield Fault("gpu_lost", window.host, f"GPU {uuid}", "the driver lists it no more", uuid)
         for gpu in window.now.gpus or ():
             for cause, says in self._of_card(before.get(gpu.uuid, gpu), gpu):
-                yield _Fault(cause, window.host, f"GPU {gpu.gpu}", says, gpu.uuid)
+                yield Fault(cause, window.host, f"GPU {gpu.gpu}", says, gpu.uuid)
         for then, now in ((window.before.nics, window.now.nics), (window.before.rdma, window.now.rdma)):
             ports = {nic.device: nic for nic in then or ()}
             for nic in now or ():
@@ -107,7 +99,7 @@ class Hardware(Thresholds):
                     continue
                 was_up = nic.device in window.worked
                 for cause, says in self._of_link(ports.get(nic.device, nic), nic, window.seconds, was_up):
-                    yield _Fault(cause, window.host, nic.device, says)
+                    yield Fault(cause, window.host, nic.device, says)
 
     def _of_card(self, before: GpuSample, now: GpuSample) -> Iterator[tuple[str, str]]:
         if now.lost:

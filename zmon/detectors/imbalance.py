@@ -19,6 +19,7 @@ from typing import cast
 from zmon.detectors.parts.placed import Column, placed
 from zmon.detectors.parts.verdict import verdict
 from zmon.schema.aligned_step import AlignedStep
+from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
 from zmon.schema.snapshot import Snapshot
 from zmon.schema.thresholds import Part, Thresholds, Times
@@ -123,7 +124,7 @@ class Imbalance(Thresholds):
         times = f"{uneven:.1f} × what the others do" if isfinite(uneven) else "what no other does"
         part = placed(snapshot.plan, rank, work.planned, work.unit, amount)
         whose = f"Rank {rank} holds {part.holds}." if part.holds else f"Which tables or experts live on rank {rank}?"
-        see = f" `zmon status --job {snapshot.job_id}` shows what was planned and what is." if part.evidence else ""
+        see = f" `zmon status --job {snapshot.job_id}` shows what was planned and what is." if part.plan else ""
         found = verdict(
             snapshot,
             detector=self.name,
@@ -140,12 +141,12 @@ class Imbalance(Thresholds):
             f"(threshold {self.cost_ratio:.0%}){part.says}",
             detail=f"{whose} Move some to other ranks, or split the hot one by rows or columns; then compare "
             f"samples/s.{see} It is the plan, not the host: do not drain it.",
-            evidence={
-                "uneven_ratio": uneven if isfinite(uneven) else None,
-                "cost_ratio": cost_seconds / seconds,
-                "num_steps": len(shares),
-                **part.evidence,
-            },
+            evidence=Evidence(
+                uneven_ratio=uneven if isfinite(uneven) else None,
+                cost_ratio=cost_seconds / seconds,
+                num_steps=len(shares),
+                plan=part.plan,
+            ),
         )
         return replace(found, op=_OP if work.cause == "all_to_all_skew" else None, sequence=None)
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from zmon.detectors.parts.verdict import verdict
 from zmon.schema.aligned_step import StepWindow
+from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
 from zmon.schema.snapshot import Snapshot
 from zmon.schema.thresholds import Part, Thresholds
@@ -60,7 +61,7 @@ class InputBound(Thresholds):
             detail="More loader workers (`num_workers`, as many as there are cores left), `prefetch_factor`, "
             "`persistent_workers`, `pin_memory`; less work per sample (decode and tokenize beforehand); storage nearer "
             "or a cache on the host's disk. `zmon_phase_seconds_total` shows each rank.",
-            evidence={"data_ratio": round(data / seconds, 3), "num_steps": num_steps},
+            evidence=Evidence(data_ratio=round(data / seconds, 3), num_steps=num_steps),
         )
         return (found,)
 

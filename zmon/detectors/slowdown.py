@@ -12,10 +12,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median, median_low
 
+from msgspec import UNSET
+
 from zmon.detectors.parts.pressure import waited_ratio
 from zmon.detectors.parts.verdict import verdict
 from zmon.job.baseline import alike, stretch
 from zmon.schema.aligned_step import AlignedStep, Baseline, StepWindow
+from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
 from zmon.schema.host import HostWindow
 from zmon.schema.snapshot import Snapshot
@@ -45,11 +48,12 @@ class Slowdown(Thresholds):
 
     def sees(self, snapshot: Snapshot, finding: Finding) -> bool:
         """Once a baseline is known, unless a hub that began anew has taken the slowness of this start for it."""
-        known, now = finding.evidence.get("baseline_seconds"), snapshot.baseline
-        began_anew = known is not None and now is not None and now.seconds >= self.over_ratio * known
-        same = finding.evidence.get("run_uid") in {r.run_uid for r in snapshot.known}
-        same = same and finding.evidence.get("world_size") == snapshot.world_size
-        same = same and now is not None and finding.evidence.get("samples") == now.samples
+        evidence, now = finding.evidence, snapshot.baseline
+        known = evidence.baseline_seconds
+        began_anew = known is not UNSET and now is not None and now.seconds >= self.over_ratio * known
+        same = evidence.run_uid in {r.run_uid for r in snapshot.known}
+        same = same and evidence.world_size == snapshot.world_size
+        same = same and now is not None and evidence.samples == now.samples
         return now is not None and not (began_anew and same)
 
     def inert(self, snapshot: Snapshot) -> str | None:
@@ -84,14 +88,14 @@ class Slowdown(Thresholds):
             f"{self.slow_ratio:g} ×): {now.seconds * 1000:.1f} ms against {good.seconds * 1000:.1f} ms, for "
             f"{lasted:.0f} s; {says}",
             detail=_NEXT[cause],
-            evidence={
-                "baseline_seconds": good.seconds,
-                "samples": good.samples,
-                "world_size": snapshot.world_size,
-                "run_uid": min(r.run_uid for r in snapshot.known),
-                "grew_seconds": {part: round(seconds, 6) for part, seconds in _grown(snapshot, now, good).items()},
-                "pressure": {w.host: pressure for w in snapshot.hardware if (pressure := waited_ratio(w))},
-            },
+            evidence=Evidence(
+                baseline_seconds=good.seconds,
+                samples=good.samples,
+                world_size=snapshot.world_size,
+                run_uid=min(r.run_uid for r in snapshot.known),
+                grew_seconds={part: round(seconds, 6) for part, seconds in _grown(snapshot, now, good).items()},
+                pressure={w.host: pressure for w in snapshot.hardware if (pressure := waited_ratio(w))},
+            ),
         )
         return (found,)
 

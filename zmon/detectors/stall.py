@@ -17,6 +17,7 @@ from zmon.detectors.parts.silence import blame, network_stall
 from zmon.detectors.parts.verdict import drain, verdict
 from zmon.detectors.parts.wording import ranks_on
 from zmon.job.lease import Leases
+from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
 from zmon.schema.names import STALL
 from zmon.schema.rank import RankState
@@ -98,7 +99,7 @@ class Stall(Limits):
             summary=f"{ranks_on(frozen)} froze at step {first.step} during {first.activity}: {summary}; "
             f"{_waiting(snapshot, frozen)}",
             detail=detail,
-            evidence={"pids": [r.pid for r in frozen]},
+            evidence=Evidence(pids=tuple(r.pid for r in frozen)),
         )
 
     def _cut(self, snapshot: Snapshot) -> Finding | None:

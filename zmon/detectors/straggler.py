@@ -20,6 +20,7 @@ from zmon.detectors.parts.slow import NEXT, SHOWN, held_up, late_by_phase, ms, s
 from zmon.detectors.parts.verdict import drain, verdict
 from zmon.detectors.parts.wording import ranks_on
 from zmon.schema.aligned_step import AlignedStep
+from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
 from zmon.schema.rank import RankState
 from zmon.schema.snapshot import Snapshot
@@ -176,14 +177,14 @@ class Straggler(Thresholds):
             f"(threshold {self.cost_ratio:.0%}), mostly in {phase} (+{ms(phases[phase])}), for {num_steps} steps"
             f"{says}; as quick as the others it would save {ms(saved)} of {ms(seconds)} a step",
             detail=detail,
-            evidence={
-                "own_seconds": slowest(selves.steps[-taken:]),
-                "lag_seconds": {str(lag.rank): round(lag.seconds, 6) for lag in lags[:SHOWN]},
-                "lag_by_phase_seconds": {name: round(late, 6) for name, late in phases.items()},
-                "step_seconds": seconds,
-                "saved_seconds": saved,
-                "num_steps": num_steps,
-            },
+            evidence=Evidence(
+                own_seconds=slowest(selves.steps[-taken:]),
+                lag_seconds={str(lag.rank): round(lag.seconds, 6) for lag in lags[:SHOWN]},
+                lag_by_phase_seconds={name: round(late, 6) for name, late in phases.items()},
+                step_seconds=seconds,
+                saved_seconds=saved,
+                num_steps=num_steps,
+            ),
         )
 
     def _of_data(self, selves: Selves, lag: Lag, taken: int, phases: dict[str, float]) -> float:
@@ -232,7 +233,7 @@ class Straggler(Thresholds):
             summary=f"{ranks_on([one.state for one in hot])}: {hot[0].says}; it does not hold the others back by as "
             f"much as {self.cost_ratio:.0%} of a step yet",
             detail=hot[0].advice,
-            evidence={"throttled": {one.gpu.uuid: list(one.reasons) for one in hot[:SHOWN]}},
+            evidence=Evidence(throttled={one.gpu.uuid: tuple(one.reasons) for one in hot[:SHOWN]}),
         )
 
     def _exposed_ratio(self, snapshot: Snapshot) -> float:
@@ -263,12 +264,12 @@ class Straggler(Thresholds):
             "rank is late for them",
             detail=NEXT["network_slow"].format(accused.host, accused.device or "IFACE")
             + f" If it does not get better: {drain(accused.host)}.",
-            evidence={
-                "device": accused.device,
-                "step_seconds": seconds,
-                "exposed_seconds": exposed,
-                "good_exposed_seconds": good,
-            },
+            evidence=Evidence(
+                device=accused.device,
+                step_seconds=seconds,
+                exposed_seconds=exposed,
+                good_exposed_seconds=good,
+            ),
         )
 
 

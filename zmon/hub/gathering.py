@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import aiohttp
-import msgspec
+from msgspec import UNSET
 
 from zmon.hub.agent_link import AgentLink
 from zmon.hub.config import HubConfig
@@ -20,6 +20,7 @@ from zmon.hub.flight_table import flight_table
 from zmon.hub.job_state import JobStates
 from zmon.hub.journal import Journal
 from zmon.schema.api import RankEvidence
+from zmon.schema.evidence import Evidence, RankStack, StderrTail
 from zmon.schema.finding import Finding
 from zmon.schema.flight import Flight
 from zmon.schema.rank import RankState
@@ -27,7 +28,6 @@ from zmon.schema.snapshot import Snapshot
 from zmon.schema.unknown import Unknown
 from zmon.web import client
 
-_FLIGHT, _STDERR = "flight", "stderr_"
 _AHEAD_SECONDS = 1.5  # of the end of a lease: a pass, and the answers
 
 
@@ -100,11 +100,13 @@ class Gathering:
         answers = await self._ask(session, snapshot, [r for r in snapshot.ranks if r.alive or r.rank in chosen], chosen)
         of_alive = {r.rank: answers[r.rank] for r in alive}
         book.flights = flights(of_alive)
-        gathered: dict[str, Any] = {"in_flight": flight_table(snapshot, of_alive)}
-        if chosen:
-            gathered["stacks"] = {str(rank): _stack(answers[rank]) for rank in sorted(chosen)}
-        if finding.ranks:
-            gathered["stderr_tail"] = {str(rank): _stderr(answers[rank]) for rank in sorted(chosen)}
+        stacks = {str(rank): _stack(answers[rank]) for rank in sorted(chosen)}
+        tails = {str(rank): _stderr(answers[rank]) for rank in sorted(chosen)}
+        gathered = Evidence(
+            in_flight=flight_table(snapshot, of_alive),
+            stacks=stacks if chosen else UNSET,
+            stderr_tail=tails if finding.ranks else UNSET,
+        )
         self._journal.attach(finding.id, gathered)
 
 
@@ -122,21 +124,30 @@ def flights(answers: Mapping[int, RankEvidence | Unknown]) -> dict[int, Flight]:
     }
 
 
-def _stack(answer: RankEvidence | Unknown) -> dict[str, Any]:
+def _stack(answer: RankEvidence | Unknown) -> RankStack:
     """What a rank is stuck in, as evidence of a finding: all but flight record and stderr, which lie elsewhere."""
     if isinstance(answer, Unknown):
-        return {"stack_error": answer.reason}
-    evidence = msgspec.to_builtins(answer)
-    return {name: value for name, value in evidence.items() if not name.startswith((_FLIGHT, _STDERR))}
+        return RankStack(stack_error=answer.reason)
+    return RankStack(
+        job_id=answer.job_id,
+        rank=answer.rank,
+        run_uid=answer.run_uid,
+        alive=answer.alive,
+        pid=answer.pid,
+        wchan=answer.wchan,
+        stack=answer.stack,
+        stack_error=answer.stack_error,
+        schema=answer.schema,
+    )
 
 
-def _stderr(answer: RankEvidence | Unknown) -> dict[str, Any]:
+def _stderr(answer: RankEvidence | Unknown) -> StderrTail:
     """The end of a rank's stderr: `text`, or `error` why there is none; `path`, and whether it is `shared`."""
     if isinstance(answer, Unknown):
-        return {"text": None, "error": answer.reason, "path": None, "shared": False}
-    return {
-        "text": answer.stderr_tail,
-        "error": answer.stderr_error,
-        "path": answer.stderr_path or None,
-        "shared": bool(answer.stderr_shared),
-    }
+        return StderrTail(text=None, error=answer.reason, path=None, shared=False)
+    return StderrTail(
+        text=answer.stderr_tail,
+        error=answer.stderr_error,
+        path=answer.stderr_path or None,
+        shared=bool(answer.stderr_shared),
+    )

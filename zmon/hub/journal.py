@@ -19,10 +19,12 @@ from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass, fields, replace
 from itertools import count
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import msgspec
+from msgspec import UNSET
 
+from zmon.schema.evidence import Evidence, FlightRow
 from zmon.schema.finding import Finding
 from zmon.schema.names import severity_order
 
@@ -33,8 +35,6 @@ HOLD_SECONDS = 3.0  # ranks that wait for each other look guilty by turns
 KEPT_FINDINGS = 1000  # that are over
 WHOLE_FINDINGS = 50  # of those, with a row for each rank though they have no capsule: 232 kB of JSON at 1,024 ranks
 REWRITE_BYTES = 32 << 20  # of the file, if it was half of that when last written anew
-_BULKY = ("ranks", "in_flight", "stacks")
-_DROPPED = "dropped"  # in the evidence: what of it is kept no longer, or in the capsule alone
 _SINCE = "; of those that waited for it: "
 
 
@@ -118,7 +118,7 @@ class Journal:
             return known
         return replace(
             finding, id=known.id, onset=known.onset, detected=known.detected, severity=severity,
-            evidence={**known.evidence, **finding.evidence}, capsule=known.capsule,
+            evidence=known.evidence.updated(finding.evidence), capsule=known.capsule,
         )  # fmt: skip
 
     def _held(self, known: Finding, ranks: tuple[int, ...], now: float) -> bool:
@@ -146,11 +146,11 @@ class Journal:
         if filed != known:
             self._keep(filed)
 
-    def attach(self, finding_id: str, evidence: dict[str, Any]) -> None:
+    def attach(self, finding_id: str, evidence: Evidence) -> None:
         """Evidence that came in after the finding was published."""
         known = self._findings.get(finding_id)
-        if known is not None and _DROPPED not in known.evidence:
-            self._keep(replace(known, evidence={**known.evidence, **evidence}))
+        if known is not None and known.evidence.dropped is UNSET:
+            self._keep(replace(known, evidence=known.evidence.updated(evidence)))
 
     def settle(self, job_id: str, detector: str, now: float, but: Collection[str] = ()) -> None:
         """The detector sees nothing wrong with the job any more, `but` these: resolve, once that lasts."""
@@ -265,23 +265,19 @@ def _waited(known: Finding, finding: Finding) -> bool:
     """
     if finding.cause != "rank_exited" or not known.ranks or set(finding.ranks) & set(known.ranks):
         return False
-    gone = {row["rank"]: (row["host"], row["pid"]) for row in finding.evidence.get("ranks", ())}
-    flights = known.evidence.get("in_flight", {})
+    gone = {row.rank: (row.host, row.pid) for row in finding.evidence.ranks or ()}
+    flights, unknown = known.evidence.in_flight or {}, FlightRow()
     waiting = {
-        row["rank"]: (row["host"], row["pid"])
-        for row in known.evidence.get("ranks", ())
-        if row["op"] or flights.get(str(row["rank"]), {}).get("num_pending")
+        row.rank: (row.host, row.pid)
+        for row in known.evidence.ranks or ()
+        if row.op or flights.get(str(row.rank), unknown).num_pending
     }
     return all(rank in waiting and waiting[rank] == gone.get(rank) for rank in finding.ranks)
 
 
 def _light(finding: Finding) -> Finding:
     """Without what grows with the job."""
-    bulky = [name for name in _BULKY if name in finding.evidence]
-    if not bulky:
-        return finding
-    rest = {name: value for name, value in finding.evidence.items() if name not in bulky}
-    return replace(finding, evidence={**rest, _DROPPED: bulky})
+    return replace(finding, evidence=finding.evidence.without_bulk())
 
 
 def _same(finding: Finding, verdict_id: str) -> bool:

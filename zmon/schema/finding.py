@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
+from zmon.schema.evidence import Evidence
 from zmon.schema.names import SCHEMA, STALL
 
 
@@ -30,7 +30,7 @@ class Finding:
     sequence: int | None = None
     resolved: float | None = None
     lost_gpu_hours: float | None = None
-    evidence: dict[str, Any] = field(default_factory=dict)
+    evidence: Evidence = field(default_factory=Evidence)
     capsule: str | None = None
     schema: int = SCHEMA
 

@@ -60,7 +60,7 @@ def test_exception_is_named_with_its_first_line():
     found = detect(raised(1, 1.2, "bad batch 17\nin shard 3"), *others(1, terminated))
     assert (found.cause, found.ranks) == ("rank_exited", (1,))
     assert "ValueError: bad batch 17;" in found.summary
-    assert found.evidence["last_words"].message == "bad batch 17\nin shard 3"
+    assert found.evidence.last_words.message == "bad batch 17\nin shard 3"
 
 
 def test_exception_without_a_message_is_named_by_its_type():

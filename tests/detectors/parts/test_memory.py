@@ -35,7 +35,7 @@ def test_rank_that_the_kernels_log_names_ran_out_of_memory():
     found = detect(killed(2), window(killed_pid=1002, group_kills=1))
     assert "signal SIGKILL (out of memory, by the kernel's log: Memory cgroup out of memory: Killed" in found.summary
     assert "more memory" in found.detail
-    assert found.evidence["out_of_memory"].startswith("out of memory, by the kernel's log")
+    assert found.evidence.out_of_memory.startswith("out of memory, by the kernel's log")
 
 
 def test_rank_whose_control_group_counts_a_kill_ran_out_of_memory():
@@ -70,7 +70,7 @@ def test_kill_that_only_the_host_counts_is_probably_it():
 )
 def test_memory_is_not_spoken_of_where_nothing_tells_of_it(windows):
     found = detect(killed(2), *windows)
-    assert found.evidence["out_of_memory"] is None
+    assert found.evidence.out_of_memory is None
     assert "memory" not in found.summary
 
 

@@ -167,7 +167,7 @@ def stall(ranks, windows):
 def test_link_of_the_job_that_is_down_is_a_network_stall_before_any_lease_ends():
     found = stall(inside(), down())
     assert (found.cause, found.hosts, found.ranks, found.severity) == ("network_stall", ("node-b",), (), "critical")
-    assert found.evidence["device"] == "eth1"
+    assert found.evidence.device == "eth1"
 
 
 def test_it_stays_one_when_the_link_has_been_down_for_more_than_a_minute():

@@ -158,7 +158,7 @@ def test_rank_in_another_collective_at_the_same_place_is_the_mismatch():
     assert (found.cause, found.ranks) == ("collective_mismatch", (2,))
     assert "all_to_all: ranks 2" in found.summary
     assert "all_reduce of 4096 bytes: ranks 0, 1, 3" in found.summary
-    assert (found.evidence["group"], found.evidence["sequence"]) == ("0", 301)
+    assert (found.evidence.group, found.evidence.sequence) == ("0", 301)
 
 
 def test_rank_with_tensors_of_another_size_is_the_mismatch():

@@ -38,7 +38,7 @@ def test_rank_with_another_size_is_named_although_others_were_aborted(op, size):
     assert (found.cause, found.ranks, found.severity) == ("collective_mismatch", (1,), "critical")
     assert f"{op} of 4000 bytes: ranks 0, 2, 3; {op} of {size} bytes: ranks 1" in found.summary
     assert "collective 301 of group 0" in found.summary
-    assert (found.evidence["group"], found.evidence["sequence"]) == ("0", 301)
+    assert (found.evidence.group, found.evidence.sequence) == ("0", 301)
 
 
 def test_rank_with_another_size_is_named_when_it_is_the_one_that_was_aborted():

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from tests.build import NOW, finding
+from tests.build import NOW, evidence, finding
 from tests.hub.incidents.build import stalled
 from zmon.hub.config import HubConfig
 from zmon.hub.gathering import Gathering
@@ -12,6 +12,7 @@ from zmon.hub.incidents import moments
 from zmon.hub.incidents.collector import AGAIN_SECONDS, Incidents
 from zmon.hub.job_state import JobStates
 from zmon.hub.journal import RESOLVE_AFTER_SECONDS, Journal
+from zmon.schema.evidence import RankStack
 
 
 class Scene:
@@ -105,5 +106,5 @@ def test_stacks_stay_in_the_capsule_when_the_journal_drops_them(scene):
         await scene.follow(NOW + 60)
 
     asyncio.run(main())
-    assert scene.journal.find("f1").evidence == {"dropped": ["stacks"]}
-    assert scene.incidents.folder.read("f1").finding.evidence["stacks"] == {"2": {"stack": "main"}}
+    assert scene.journal.find("f1").evidence == evidence(dropped=["stacks"])
+    assert scene.incidents.folder.read("f1").finding.evidence.stacks == {"2": RankStack(stack="main")}

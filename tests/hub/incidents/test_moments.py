@@ -74,7 +74,10 @@ def test_last_words_of_the_dead_by_their_own_clock():
 
 
 def test_evidence_that_did_not_come_is_not_said_to_have():
-    gone = {"stacks": {"2": {"stack": None}}, "stderr_tail": {"2": {"text": "x"}}}
+    gone = {
+        "stacks": {"2": {"stack": None}},
+        "stderr_tail": {"2": {"text": "x", "error": None, "path": None, "shared": False}},
+    }
     assert moments.gathered(NOW, finding(evidence=gone)).what == "evidence gathered: last lines, steps"
 
 

@@ -4,6 +4,7 @@ import re
 from dataclasses import replace
 from html.parser import HTMLParser
 
+import msgspec
 import pytest
 
 from tests.build import NOW, finding, rank_state, snapshot, words
@@ -11,8 +12,10 @@ from tests.hub.incidents.build import EVIDENCE, made, stalled
 from zmon.hub.incidents import steps
 from zmon.hub.incidents.moments import HostClock
 from zmon.hub.incidents.report import report
+from zmon.schema.evidence import PendingRow
 
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'&"
+EVIL_PENDING = msgspec.to_builtins(PendingRow(EVIL, 1, EVIL, None, (), (), None, "started"))
 
 
 def page(whole, rows):
@@ -54,7 +57,7 @@ def test_nothing_that_a_job_says_becomes_part_of_the_page():
     said = {
         "stacks": {"2": {"stack": EVIL, "wchan": EVIL}, "3": {"stack": None, "stack_error": EVIL}},
         "stderr_tail": {"2": {"text": EVIL, "error": None, "path": EVIL, "shared": False}},
-        "in_flight": {"0": {"pending": [{"op": EVIL, "sequence": 1, "group": EVIL}], "num_pending": 1, "last": {}}},
+        "in_flight": {"0": {"pending": [EVIL_PENDING], "num_pending": 1, "last": {}}},
     }
     about = finding(summary=EVIL, detail=EVIL, job_id=EVIL, hosts=(EVIL,), runbook=EVIL, evidence=said)
     of = stalled()

@@ -34,13 +34,14 @@ def incident(capsule: Capsule, where: str) -> RenderableType:
         _heading("ranks"),
         _ranks(capsule),
     ]
-    for rank, told in (finding.evidence.get("stacks") or {}).items():
-        lines = words.plain(told.get("stack") or f"no stack: {told.get('stack_error')}").strip().splitlines()
+    for rank, stack in (finding.evidence.stacks or {}).items():
+        text = stack.stack or f"no stack: {stack.stack_error or 'its agent tells none'}"
+        lines = words.plain(text).strip().splitlines()
         parts += [_heading(f"rank {rank} stands at"), Text("\n".join(_cut(lines, _STACK_LINES, last=False)))]
-    for rank, told in (finding.evidence.get("stderr_tail") or {}).items():
-        shared = ", of all ranks that write there" if told.get("shared") else ""
-        place = f" ({told['path']}{shared})" if told.get("path") else ""
-        lines = words.plain(told.get("text") or f"none: {told.get('error') or 'it is empty'}").rstrip().splitlines()
+    for rank, tail in (finding.evidence.stderr_tail or {}).items():
+        shared = ", of all ranks that write there" if tail.shared else ""
+        place = f" ({tail.path}{shared})" if tail.path else ""
+        lines = words.plain(tail.text or f"none: {tail.error or 'it is empty'}").rstrip().splitlines()
         parts += [_heading(f"rank {rank} said last{place}"), Text("\n".join(_cut(lines, _STDERR_LINES, last=True)))]
     if capsule.left_out:
         parts += [_heading("what is not here"), *map(_said, capsule.left_out)]

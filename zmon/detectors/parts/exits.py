@@ -10,6 +10,7 @@ from zmon.detectors.parts.sizes import quarrel
 from zmon.detectors.parts.verdict import drain, verdict
 from zmon.detectors.parts.waiting import Mismatch
 from zmon.detectors.parts.wording import ranks_on
+from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
 from zmon.schema.names import Severity
 from zmon.schema.rank import RankState
@@ -64,7 +65,7 @@ def exited(snapshot: Snapshot, detector: str, limits: Limits) -> Finding | None:
         summary=f"rank {named.rank} on {named.host} exited at step {named.step} during {named.activity}: "
         f"{_ending(named)}{f' ({memory})' if memory else lives}; {'the training was through' if through else restarts}",
         detail=_after(named, through, memory),
-        evidence={"last_words": named.last_words, "exit_status": named.exit_status, "out_of_memory": memory},
+        evidence=Evidence(last_words=named.last_words, exit_status=named.exit_status, out_of_memory=memory),
     )
 
 
@@ -83,7 +84,7 @@ def _quarrelled(snapshot: Snapshot, detector: str, limits: Limits, found: Mismat
         detail="One rank brought another size or another collective than the rest, and the library aborted those that "
         "noticed. Look at what makes the size on that rank: a last, smaller batch, its share of a table, its split "
         "sizes. Starting again will end the same way.",
-        evidence={"group": found.group, "sequence": found.sequence},
+        evidence=Evidence(group=found.group, sequence=found.sequence),
     )
 
 
@@ -102,7 +103,7 @@ def _lost(snapshot: Snapshot, detector: str, limits: Limits, ago: float) -> Find
         f"connections at step {snapshot.ranks[0].step}; {restarts}",
         detail=f"Is the host up (`ping {hosts[0]}`, its console or BMC)? Take it out ({drain(hosts[0])}) and start the "
         "job elsewhere.",
-        evidence={"hosts": hosts},
+        evidence=Evidence(hosts=tuple(hosts)),
     )
 
 
@@ -120,7 +121,7 @@ def _all_victims(snapshot: Snapshot, detector: str, limits: Limits, ago: float) 
         summary=f"all {len(snapshot.ranks)} ranks died of broken connections at step {snapshot.ranks[0].step}, {why}; "
         f"{restarts}",
         detail="Look at the job's log for the first error, and for a host of the job that has no agent.",
-        evidence={"last_words": None, "exit_status": None},
+        evidence=Evidence(last_words=None, exit_status=None),
     )
 
 

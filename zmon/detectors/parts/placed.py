@@ -5,9 +5,12 @@ Says what was told and decides nothing: whether the prediction or the placement 
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
+
+from msgspec import UNSET, UnsetType
 
 from zmon.detectors.parts.wording import tables
+from zmon.schema.evidence import PlannedShare
 from zmon.schema.plan import Plan
 
 Column = Literal["lookups", "sent_bytes", "received_bytes"]
@@ -18,18 +21,17 @@ class Placed(NamedTuple):
 
     holds: str  # the rank's tables
     says: str  # how the summary goes on
-    evidence: dict[str, Any]
+    plan: PlannedShare | UnsetType
 
 
 def placed(plan: Plan | None, rank: int, column: Column, unit: str, measured: float) -> Placed:
     """The rank's part in the plan, beside what it has in a step now."""
     if plan is None:
-        return Placed("", "", {})
+        return Placed("", "", UNSET)
     names, number, planned = plan.tables[rank], plan.num_tables[rank], getattr(plan, column)[rank]
     holds = tables(names, number or len(names)) if names else ""
     says = f"; it holds {holds}" if holds else ""
     if planned is not None:
         times = f", it has {measured / planned:.1f} × that" if planned else ""
         says += f"; {planned:,} {unit} were planned{times}"
-    told = {"tables": names, "num_tables": number, "planned": planned, "measured": measured, "unit": unit}
-    return Placed(holds, says, {"plan": told})
+    return Placed(holds, says, PlannedShare(names, number, planned, measured, unit))

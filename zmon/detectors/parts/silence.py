@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 from zmon.detectors.parts import recorded
 from zmon.detectors.parts.deaths import hung
@@ -17,6 +16,7 @@ from zmon.detectors.parts.network import Accused, accused
 from zmon.detectors.parts.verdict import drain
 from zmon.detectors.parts.waiting import mismatch, waited_for
 from zmon.detectors.parts.wording import numbers, ranks_on
+from zmon.schema.evidence import Evidence
 from zmon.schema.rank import RankState
 from zmon.schema.snapshot import Snapshot
 
@@ -31,7 +31,7 @@ class Blame:
     confidence: float
     culprits: Sequence[RankState] = ()
     hosts: Sequence[str] = ()
-    evidence: dict[str, Any] = field(default_factory=dict)
+    evidence: Evidence = field(default_factory=Evidence)
 
 
 def blame(snapshot: Snapshot, unseen_seconds: float) -> Blame:
@@ -54,7 +54,7 @@ def _mismatch(snapshot: Snapshot, alive: list[RankState]) -> Blame | None:
         "job and start it from its last checkpoint.",
         confidence=0.9 if found.minority else 0.3,
         culprits=found.minority,
-        evidence={"group": found.group, "sequence": found.sequence},
+        evidence=Evidence(group=found.group, sequence=found.sequence),
     )
 
 
@@ -91,7 +91,7 @@ def _overrun(snapshot: Snapshot, alive: list[RankState]) -> Blame | None:
             detail=f"Did the launcher start ranks {never}, and on which host? The job's log has more. A host "
             "without an agent would look the same.",
             confidence=0.5,
-            evidence={"missing": list(snapshot.missing)},
+            evidence=Evidence(missing=snapshot.missing),
         )
     return Blame(
         cause="lease_overrun",
@@ -176,7 +176,7 @@ def network_stall(found: Accused) -> Blame:
         "cable, switch port and the switch's own log. TCP goes on by itself when the link is back; RDMA does not.",
         confidence=found.confidence,
         hosts=(found.host,),
-        evidence={"device": found.device},
+        evidence=Evidence(device=found.device),
     )
 
 

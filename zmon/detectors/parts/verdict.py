@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import Any
 
+import msgspec
+
+from zmon.schema.evidence import Checkpoint, Evidence, RankStatus
 from zmon.schema.finding import Finding
 from zmon.schema.names import Severity
 from zmon.schema.rank import RankState
@@ -28,7 +30,7 @@ def verdict(
     confidence: float,
     summary: str,
     detail: str,
-    evidence: dict[str, Any],
+    evidence: Evidence,
     hosts: Sequence[str] = (),
     stalled: bool = True,
     lost_ratio: float | None = None,
@@ -49,7 +51,8 @@ def verdict(
     saved = checkpoint_seconds(snapshot.known) if stalled else None
     if stalled:
         detail = f"{detail} {_would_be_lost(saved)}"
-        evidence = {**evidence, "last_checkpoint": None if saved is None else {"seconds_ago": round(saved, 1)}}
+        checkpoint = None if saved is None else Checkpoint(round(saved, 1))
+        evidence = msgspec.structs.replace(evidence, last_checkpoint=checkpoint)
     key = "|".join(map(str, (snapshot.job_id, uid, detector, fault, ranks or named, onset_step)))
     return Finding(
         id=hashlib.blake2b(key.encode(), digest_size=8).hexdigest(),
@@ -69,7 +72,7 @@ def verdict(
         op=op.op if op else None,
         sequence=op.sequence if op else None,
         lost_gpu_hours=seconds_ago * num_gpus * lost / 3600 if num_gpus and lost is not None else None,
-        evidence={**evidence, "ranks": [rank_row(r) for r in snapshot.ranks]},
+        evidence=msgspec.structs.replace(evidence, ranks=tuple(map(rank_row, snapshot.ranks))),
     )
 
 
@@ -90,24 +93,24 @@ def _would_be_lost(seconds: float | None) -> str:
     return f"The last checkpoint was written {ago} ago: that much is lost by a new start."
 
 
-def rank_row(state: RankState) -> dict[str, Any]:
+def rank_row(state: RankState) -> RankStatus:
     """What one rank was at, as a row of the table that goes with every finding."""
-    return {
-        "rank": state.rank,
-        "host": state.host,
-        "pid": state.pid,
-        "alive": state.alive,
-        "process_state": state.process_state,
-        "exit_status": state.exit_status,
-        "activity": state.activity,
-        "phase": state.phase,
-        "step": state.step,
-        "op": state.in_flight.op if state.in_flight else None,
-        "sequence": state.in_flight.sequence if state.in_flight else None,
-        "state_seconds": round(state.state_seconds, 3),
-        "overdue_seconds": round(state.overdue_seconds, 3),
-        "last_words": _said(state),
-    }
+    return RankStatus(
+        rank=state.rank,
+        host=state.host,
+        pid=state.pid,
+        alive=state.alive,
+        process_state=state.process_state,
+        exit_status=state.exit_status,
+        activity=state.activity,
+        phase=state.phase,
+        step=state.step,
+        op=state.in_flight.op if state.in_flight else None,
+        sequence=state.in_flight.sequence if state.in_flight else None,
+        state_seconds=round(state.state_seconds, 3),
+        overdue_seconds=round(state.overdue_seconds, 3),
+        last_words=_said(state),
+    )
 
 
 def _said(state: RankState) -> str | None:

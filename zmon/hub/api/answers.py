@@ -6,6 +6,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import msgspec
 from aiohttp import web
 
 import zmon
@@ -34,6 +35,7 @@ from zmon.schema.api import (
     ScalingRequest,
     endpoints,
 )
+from zmon.schema.evidence import Evidence
 from zmon.schema.names import STALL
 from zmon.schema.snapshot import Snapshot
 from zmon.web.server import Refusal, route
@@ -99,7 +101,7 @@ class Answers:
             if request.job_id in (None, finding.job_id) and (finding.resolved is None or not request.active)
         ]
         if not request.evidence:
-            findings = [replace(finding, evidence={}) for finding in findings]
+            findings = [replace(finding, evidence=Evidence()) for finding in findings]
         return FindingList(findings)
 
     async def detectors(self, request: DetectorsRequest) -> DetectorList:
@@ -148,7 +150,7 @@ def rank_rows(snapshot: Snapshot) -> list[RankRow]:
     watched = {r.rank for r in snapshot.ranks}
     return [
         RankRow(
-            **rank_row(state),
+            **msgspec.structs.asdict(rank_row(state)),
             watched=state.rank in watched,
             in_flight_seconds=state.in_flight.seconds if state.in_flight else None,
             self_seconds=last.self_seconds[state.rank] if last else None,

@@ -83,11 +83,11 @@ def worse(before: Finding, now: Finding, time: float) -> Iterator[Moment]:
 
 def gathered(time: float, finding: Finding) -> Moment:
     """Evidence came in."""
-    stacks, said = finding.evidence.get("stacks") or {}, finding.evidence.get("stderr_tail") or {}
+    stacks, said = finding.evidence.stacks or {}, finding.evidence.stderr_tail or {}
     there = {
-        "stacks": any(told.get("stack") for told in stacks.values()),
-        "flight records": bool(finding.evidence.get("in_flight")),
-        "last lines": any(told.get("text") for told in said.values()),
+        "stacks": any(told.stack for told in stacks.values()),
+        "flight records": bool(finding.evidence.in_flight),
+        "last lines": any(told.text for told in said.values()),
     }
     names = [name for name, came in there.items() if came]
     return Moment(time, f"evidence gathered: {', '.join([*names, 'steps'])}", "the hub")

@@ -48,7 +48,7 @@ def report(capsule: Capsule, steps: Sequence[PlottedStep]) -> str:
     drawn = dearest([row for row in capsule.ranks if row.rank in capsule.stepped])
     heat = plots.heat(steps, [row.rank for row in drawn])
     strip = plots.strip(steps, finding.ranks)
-    in_flight = finding.evidence.get("in_flight") or {}
+    in_flight = finding.evidence.in_flight or {}
     context: dict[str, Any] = {
         "c": capsule,
         "f": finding,
@@ -68,16 +68,11 @@ def report(capsule: Capsule, steps: Sequence[PlottedStep]) -> str:
         "first_step": min((step.step for step in steps), default=None),
         "last_step": max((step.step for step in steps), default=None),
         "timeline": Markup(plots.timeline(capsule.timeline, finding.onset)),
-        "stacks": _told(finding.evidence.get("stacks"), ("stack", "stack_error", "wchan")),
-        "said": _told(finding.evidence.get("stderr_tail"), ("text", "error", "path", "shared")),
+        "stacks": finding.evidence.stacks or {},
+        "said": finding.evidence.stderr_tail or {},
         "in_flight": {row.rank: in_flight.get(str(row.rank)) for row in rows},
     }
     return _template().render(context)
-
-
-def _told(by_rank: dict[str, Any] | None, names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """What agents answered: one that did not answer left some of it out."""
-    return {rank: {name: answer.get(name) for name in names} for rank, answer in (by_rank or {}).items()}
 
 
 def dearest(rows: Sequence[IncidentRank]) -> list[IncidentRank]:

@@ -6,6 +6,8 @@ import re
 from datetime import UTC, datetime
 from typing import Any
 
+from zmon.schema.evidence import FlightRow
+
 UNKNOWN = "unknown"
 _ESCAPES = re.compile(r"\x1b(\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|.)?")
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -69,14 +71,13 @@ def state(row: Any) -> str:
     return stopped or ("waits" if row.op else "runs")
 
 
-def pending(row: dict[str, Any] | None) -> str:
+def pending(row: FlightRow | None) -> str:
     """A rank's flight record in few words: its oldest operation, how many more, or why it is not known."""
-    if not row:
+    if row is None:
         return ""
-    known = row.get("pending")
-    if not known:
-        last = ", ".join(f"{group} {number}" for group, number in (row.get("last") or {}).items())
-        return row.get("error") or (f"nothing pending, done up to {last}" if last else "nothing pending")
-    first, more = known[0], row.get("num_pending", 1) - 1
-    age = "" if first.get("age_seconds") is None else f" since {seconds(first['age_seconds'])}"
-    return f"{first['op']} #{first['sequence']} of {first['group']}{age}" + (f", and {more} more" if more > 0 else "")
+    if not row.pending:
+        last = ", ".join(f"{group} {number}" for group, number in (row.last or {}).items())
+        return row.error or (f"nothing pending, done up to {last}" if last else "nothing pending")
+    first, more = row.pending[0], (row.num_pending or 1) - 1
+    age = "" if first.age_seconds is None else f" since {seconds(first.age_seconds)}"
+    return f"{first.op} #{first.sequence} of {first.group}{age}" + (f", and {more} more" if more > 0 else "")

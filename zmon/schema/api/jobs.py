@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from zmon.schema.evidence import RankStatus
 from zmon.schema.job import JobView
 from zmon.schema.names import SCHEMA
 
@@ -28,23 +29,9 @@ class RanksRequest(msgspec.Struct, frozen=True):
     job_id: str
 
 
-class RankRow(msgspec.Struct, frozen=True):
+class RankRow(RankStatus, frozen=True):
     """One rank of a job as the hub last saw it. What the last whole step took is None where none is known."""
 
-    rank: int
-    host: str
-    pid: int
-    alive: bool
-    process_state: str | None
-    exit_status: str | None
-    activity: str
-    phase: str
-    step: int
-    op: str | None
-    sequence: int | None
-    state_seconds: float  # since the last change of phase or op
-    overdue_seconds: float
-    last_words: str | None = None  # in one line
     watched: bool = True  # its agent answers
     in_flight_seconds: float | None = None
     self_seconds: float | None = None

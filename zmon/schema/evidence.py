@@ -1,0 +1,182 @@
+"""The evidence of a finding: what its detector measured, and what the hub gathered from the agents afterwards.
+
+Each detector sets the fields that it decides by. A field that is not set is UNSET and is not written as JSON; None is
+written as null. Keys that only a newer zmon knows are ignored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from zmon.schema.rank import LastWords
+
+
+class RankStatus(msgspec.Struct, frozen=True):
+    """The status of one rank, in one row of a table of all ranks."""
+
+    rank: int
+    host: str
+    pid: int
+    alive: bool
+    process_state: str | None
+    exit_status: str | None
+    activity: str
+    phase: str
+    step: int
+    op: str | None  # the collective it is inside
+    sequence: int | None
+    state_seconds: float  # since the last change of phase or op
+    overdue_seconds: float
+    last_words: str | None = None  # in one line
+
+
+class Checkpoint(msgspec.Struct, frozen=True):
+    """The newest checkpoint of the job."""
+
+    seconds_ago: float
+
+
+class Fault(msgspec.Struct, frozen=True):
+    """A fault of one GPU or one link."""
+
+    cause: str
+    host: str
+    device: str
+    says: str
+    uuid: str = ""  # of a GPU
+
+
+class PlannedShare(msgspec.Struct, frozen=True):
+    """The work that the trainer's plan gave to one rank, beside what the rank has in a step now."""
+
+    tables: tuple[str, ...]  # names, the first ones where there are many
+    num_tables: int | None
+    planned: int | None  # in `unit`
+    measured: int | float
+    unit: str
+
+
+class RankStack(msgspec.Struct, frozen=True):
+    """The stack of one rank, or why there is none. Where its agent did not answer, `stack_error` is all that is set."""
+
+    job_id: str | UnsetType = UNSET
+    rank: int | UnsetType = UNSET
+    run_uid: str | UnsetType = UNSET
+    alive: bool | UnsetType = UNSET
+    pid: int | UnsetType | None = UNSET  # as the agent sees it
+    wchan: str | UnsetType | None = UNSET  # the kernel function it sleeps in
+    stack: str | UnsetType | None = UNSET  # Python stacks of all threads
+    stack_error: str | UnsetType | None = UNSET
+    schema: int | UnsetType = UNSET
+
+
+class StderrTail(msgspec.Struct, frozen=True):
+    """The last lines of one rank's standard error, or why there are none."""
+
+    text: str | None
+    error: str | None
+    path: str | None
+    shared: bool  # other ranks of the host write to the same file
+
+
+class PendingRow(msgspec.Struct, frozen=True):
+    """One collective in flight; zmon.schema.flight.Pending explains the fields."""
+
+    group: str
+    sequence: int
+    op: str
+    num_bytes: int | None
+    sizes: tuple[tuple[int, ...], ...]
+    dtypes: tuple[str, ...]
+    age_seconds: float | None
+    state: str
+
+
+class FlightRow(msgspec.Struct, frozen=True):
+    """The collectives that one rank has in flight, or why they are not known."""
+
+    pending: tuple[PendingRow, ...] | UnsetType = UNSET  # the oldest ones
+    num_pending: int | UnsetType = UNSET
+    last: Mapping[str, int] | UnsetType = UNSET  # the last sequence that is done, by group
+    error: str | UnsetType = UNSET
+
+
+class Evidence(msgspec.Struct, frozen=True):
+    """Everything that is known about a finding beside its verdict."""
+
+    # stall
+    pids: tuple[int, ...] | UnsetType = UNSET
+    last_words: LastWords | UnsetType | None = UNSET
+    exit_status: str | UnsetType | None = UNSET
+    out_of_memory: str | UnsetType | None = UNSET  # the limit that was reached, or the kernel's line
+    group: str | UnsetType = UNSET
+    sequence: int | UnsetType = UNSET
+    hosts: tuple[str, ...] | UnsetType = UNSET
+    # stall, straggler: a network interface
+    device: str | UnsetType | None = UNSET
+    # coverage
+    missing: tuple[int, ...] | UnsetType = UNSET  # stall as well
+    agents: tuple[str, ...] | UnsetType = UNSET  # URLs
+    # straggler
+    own_seconds: Mapping[str, float] | UnsetType = UNSET  # by rank, and `median`
+    lag_seconds: Mapping[str, float] | UnsetType = UNSET  # by rank
+    lag_by_phase_seconds: Mapping[str, float] | UnsetType = UNSET
+    step_seconds: float | UnsetType = UNSET
+    saved_seconds: float | UnsetType = UNSET
+    exposed_seconds: float | UnsetType = UNSET
+    good_exposed_seconds: float | UnsetType | None = UNSET
+    throttled: Mapping[str, tuple[str, ...]] | UnsetType = UNSET  # reasons, by the GPU's UUID
+    # imbalance
+    uneven_ratio: float | UnsetType | None = UNSET  # None: infinite
+    cost_ratio: float | UnsetType = UNSET
+    # divergence
+    key: str | UnsetType = UNSET
+    # input_bound
+    data_ratio: float | UnsetType = UNSET
+    # straggler, imbalance, divergence, input_bound
+    num_steps: int | UnsetType = UNSET
+    plan: PlannedShare | UnsetType = UNSET  # imbalance
+    saying: tuple[int, ...] | UnsetType = UNSET  # divergence: ranks
+    # slowdown
+    baseline_seconds: float | UnsetType = UNSET
+    samples: int | UnsetType | None = UNSET
+    world_size: int | UnsetType = UNSET
+    run_uid: str | UnsetType = UNSET
+    grew_seconds: Mapping[str, float] | UnsetType = UNSET  # by part of the step
+    pressure: Mapping[str, Mapping[str, float]] | UnsetType = UNSET  # ratios, by host and resource
+    # efficiency
+    reached_ratio: float | UnsetType = UNSET
+    recorded_efficiency_ratio: float | UnsetType = UNSET
+    scaling: str | UnsetType = UNSET
+    baseline: str | UnsetType = UNSET
+    # hardware
+    faults: tuple[Fault, ...] | UnsetType = UNSET
+    # every detector
+    last_checkpoint: Checkpoint | UnsetType | None = UNSET  # of a job that stalls; None: none was seen
+    ranks: tuple[RankStatus, ...] | UnsetType = UNSET
+    # gathered by the hub, by rank
+    in_flight: Mapping[str, FlightRow] | UnsetType = UNSET
+    stacks: Mapping[str, RankStack] | UnsetType = UNSET
+    stderr_tail: Mapping[str, StderrTail] | UnsetType = UNSET
+    # the fields that the journal does not keep, or that only the capsule has
+    dropped: tuple[str, ...] | UnsetType = UNSET
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the fields that are set."""
+        return tuple(name for name in self.__struct_fields__ if getattr(self, name) is not UNSET)
+
+    def updated(self, later: Evidence) -> Evidence:
+        """Return this evidence with the fields that are set in `later`."""
+        return msgspec.structs.replace(self, **{name: getattr(later, name) for name in later.names})
+
+    def without_bulk(self) -> Evidence:
+        """Return this evidence without the fields that grow with the number of ranks; `dropped` names them."""
+        bulky = {"ranks": self.ranks, "in_flight": self.in_flight, "stacks": self.stacks}
+        dropped = tuple(name for name, value in bulky.items() if value is not UNSET)
+        if not dropped:
+            return self
+        return msgspec.structs.replace(self, ranks=UNSET, in_flight=UNSET, stacks=UNSET, dropped=dropped)
