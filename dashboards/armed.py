@@ -6,10 +6,10 @@ import streamlit as st
 
 from zmon.doctor import Check, examine_cluster
 
-KEPT_SECONDS = 15  # the results change slowly, and the checks take some dozen requests
+CACHE_SECONDS = 15  # the results change slowly, and the checks take some dozen requests
 
 
-@st.cache_resource(ttl=KEPT_SECONDS, max_entries=4, show_spinner=False)
+@st.cache_resource(ttl=CACHE_SECONDS, max_entries=4, show_spinner=False)
 def armed(hub: str, prometheus: str) -> tuple[Check, ...]:
     """Run every check that does not depend on the local machine. It succeeds even if no part answers."""
     return tuple(asyncio.run(examine_cluster(hub.rstrip("/"), prometheus.rstrip("/"))))

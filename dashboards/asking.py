@@ -19,7 +19,7 @@ from zmon.schema.names import SCHEMA
 
 TIMEOUT_SECONDS = 1.0  # half of the page's refresh: the page keeps its pace even if nothing answers
 LONG_SECONDS = 5.0  # for a range query, which takes longer for a week
-KEPT_ANSWERS = 1000
+CACHE_ENTRIES = 1000
 
 Query: TypeAlias = tuple[tuple[str, str | int], ...]
 
@@ -89,7 +89,7 @@ def ask_uncached(source: Source, path: str, query: Query, answer: type[T], secon
         raise Unreachable(f"{source.name} at {url} answered, but not with JSON. {source.advice}") from None
 
 
-@st.cache_resource(ttl=REFRESH_SECONDS, max_entries=KEPT_ANSWERS, show_spinner=False)
+@st.cache_resource(ttl=REFRESH_SECONDS, max_entries=CACHE_ENTRIES, show_spinner=False)
 def _cached(source: Source, path: str, query: Query, _answer: type[object]) -> object:
     """Return the answer, or Unreachable. `_answer` is no key of the cache, since a path has one type of answer."""
     try:

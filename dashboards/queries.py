@@ -44,8 +44,8 @@ from zmon.schema.finding import Finding
 from zmon.schema.incident import Brief
 
 MOST_SERIES = 10  # on one chart: more cannot be told apart
-KEPT_SECONDS = 60  # of an answer about the past; the next point in time is another query
-KEPT = 300  # answers
+CACHE_SECONDS = 60  # of an answer about the past; the next point in time is another query
+CACHE_ENTRIES = 300  # answers
 
 T = TypeVar("T")
 
@@ -110,7 +110,7 @@ class Prometheus:
 # Answers are cached. A failure is cached for one refresh, so that twenty viewers do not all wait for it.
 
 
-@st.cache_resource(ttl=REFRESH_SECONDS, max_entries=KEPT, show_spinner=False)
+@st.cache_resource(ttl=REFRESH_SECONDS, max_entries=CACHE_ENTRIES, show_spinner=False)
 def _query(prometheus: Prometheus, promql: str, _convert: Callable[[list[Sample]], T]) -> T | Unreachable:
     """Send the query. `_convert` is no key of the cache, since each query has one."""
     try:
@@ -119,7 +119,7 @@ def _query(prometheus: Prometheus, promql: str, _convert: Callable[[list[Sample]
         return error
 
 
-@st.cache_resource(ttl=REFRESH_SECONDS, max_entries=KEPT, show_spinner=False)
+@st.cache_resource(ttl=REFRESH_SECONDS, max_entries=CACHE_ENTRIES, show_spinner=False)
 def _query_at(prometheus: Prometheus, promql: str, moment: int) -> list[Sample] | Unreachable:
     try:
         return _answer_at(prometheus, promql, moment)
@@ -127,12 +127,12 @@ def _query_at(prometheus: Prometheus, promql: str, moment: int) -> list[Sample] 
         return error
 
 
-@st.cache_resource(ttl=KEPT_SECONDS, max_entries=KEPT, show_spinner=False)
+@st.cache_resource(ttl=CACHE_SECONDS, max_entries=CACHE_ENTRIES, show_spinner=False)
 def _answer_at(prometheus: Prometheus, promql: str, moment: int) -> list[Sample]:
     return _samples(prometheus, LONG_SECONDS, (("query", promql), ("time", moment)))
 
 
-@st.cache_resource(ttl=REFRESH_SECONDS, max_entries=KEPT, show_spinner=False)
+@st.cache_resource(ttl=REFRESH_SECONDS, max_entries=CACHE_ENTRIES, show_spinner=False)
 def _query_range(
     prometheus: Prometheus, promql: str, legend: str, span: Span, most: int, keep_low: bool
 ) -> History | Unreachable:
@@ -142,14 +142,14 @@ def _query_range(
         return error
 
 
-@st.cache_resource(ttl=KEPT_SECONDS, max_entries=KEPT, show_spinner=False)
+@st.cache_resource(ttl=CACHE_SECONDS, max_entries=CACHE_ENTRIES, show_spinner=False)
 def _answer_over(prometheus: Prometheus, promql: str, legend: str, span: Span, most: int, keep_low: bool) -> History:
     query = (("query", promql), ("start", span.start), ("end", span.end), ("step", span.resolution))
     answer = ask_uncached(prometheus.source, "/api/v1/query_range", query, Answer[Matrix], LONG_SECONDS)
     return history(answer.data.result, legend, span, most, keep_low=keep_low)
 
 
-@st.cache_resource(ttl=KEPT_SECONDS, max_entries=KEPT, show_spinner=False)
+@st.cache_resource(ttl=CACHE_SECONDS, max_entries=CACHE_ENTRIES, show_spinner=False)
 def _external_url(prometheus: Prometheus) -> str:
     """Return the URL for a browser: the flag --web.external-url, else the URL that the dashboard uses."""
     try:
@@ -211,7 +211,7 @@ class Hub:
         return _report(self, incident)
 
 
-@st.cache_resource(ttl=KEPT_SECONDS, max_entries=20, show_spinner=False)
+@st.cache_resource(ttl=CACHE_SECONDS, max_entries=20, show_spinner=False)
 def _report(hub: Hub, incident: str) -> str:
     path = f"{endpoints.INCIDENT.path_of(IncidentRequest(incident))}/report.html"
     return fetch(hub.source, path).decode("utf-8", errors="replace")

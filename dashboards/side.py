@@ -13,7 +13,7 @@ SAMPLES = "max(avg_over_time(zmon:job_samples:rate{job_id=$job}[$range]))"
 EFFICIENCY = "max(avg_over_time(zmon_job_efficiency_ratio{job_id=$job}[$range]))"
 RANKS = "max by (world_size) (zmon_job_info{job_id=$job})"
 JOBS = f"group by (job_id) (last_over_time(zmon_job_info[{LOOKBACK}]))"
-LAST_SEEN = f"max(last_over_time(timestamp(zmon_job_info{{job_id=$job}})[{LOOKBACK}:1m]))"
+LAST_TIME = f"max(last_over_time(timestamp(zmon_job_info{{job_id=$job}})[{LOOKBACK}:1m]))"
 BY_NAME = {
     "step": STEP_SECONDS,
     "wall-clock per step": CAUSES,
@@ -21,7 +21,7 @@ BY_NAME = {
     "efficiency": EFFICIENCY,
     "ranks": RANKS,
 }
-QUESTIONS = (*BY_NAME.values(), JOBS, LAST_SEEN)
+QUESTIONS = (*BY_NAME.values(), JOBS, LAST_TIME)
 
 
 @dataclass(frozen=True)
@@ -57,9 +57,9 @@ def jobs(prometheus: Prometheus, now: float) -> list[str]:
     return sorted(sample.labels["job_id"] for sample in prometheus.query_at(JOBS, _minute(now)))
 
 
-def last_seen(prometheus: Prometheus, job_id: str, until: int) -> int | None:
+def last_time(prometheus: Prometheus, job_id: str, until: int) -> int | None:
     """Return when the job last had series before `until`, to the minute, or None. Raises Unreachable."""
-    last = _first(prometheus, (LAST_SEEN.replace("$job", quoted(job_id)), _minute(until + 59)))
+    last = _first(prometheus, (LAST_TIME.replace("$job", quoted(job_id)), _minute(until + 59)))
     return None if last is None else min(until, int(last) + 59)
 
 

@@ -22,7 +22,7 @@ Unit = Literal["seconds", "bytes", "bytes/s", "samples/s", "share", "per second"
 
 @dataclass(frozen=True)
 class Selection:
-    """What a reader has selected, for PromQL: job, rank, host, time range, rate window, and the size of the job."""
+    """The selection of a reader for PromQL: job, rank, host, time range, rate window, and the size of the job."""
 
     job_id: str = ""
     rank: int | None = None

@@ -89,7 +89,7 @@ def show(context: ViewContext, *, of_all: bool = False) -> None:
         finding.more(worst, glance.time)
     for other in [each for each in (*glance.findings, *glance.elsewhere) if each is not worst]:
         title = f"Also {other.severity} in {other.job_id}: {other.cause} {finding.culprit(other)}".strip()
-        lead = link("job", finding.there(other, context.address).params(), "open")
+        lead = link("job", finding.address_of(other, context.address).params(), "open")
         st.html(f'<p class="zmon-other"><b>{escape(title)}</b> · {marked(other.summary)} · {lead}</p>')
     _past(context)
 
@@ -142,7 +142,7 @@ def _past(context: ViewContext) -> None:
     """Draw the findings that were open at the time in the URL and are resolved now."""
     moment = context.address.at
     resolved = [each for each in context.now.past if each.resolved] if moment is not None else []
-    for past in [each for each in resolved if finding.stood(each, moment)][:MOST_PAST]:
+    for past in [each for each in resolved if finding.was_open(each, moment)][:MOST_PAST]:
         diagnosis = f"{past.cause} {finding.culprit(past)}".strip()
         lead = link("incidents", context.address.moved(incident=past.id).params(), "the incident")
         st.html(

@@ -10,7 +10,7 @@ import streamlit as st
 from dashboards.address import RANGES
 from dashboards.asking import Unreachable
 from dashboards.colours import in_order
-from dashboards.side import BY_NAME, Side, jobs, last_seen, side
+from dashboards.side import BY_NAME, Side, jobs, last_time, side
 from dashboards.views import banner, frame, panel
 from dashboards.views.context import ViewContext
 from dashboards.words import UNKNOWN, count, duration, marked, moment, share
@@ -44,7 +44,7 @@ def show(context: ViewContext) -> None:
 
 def _last(context: ViewContext, job_id: str, until: int) -> int:
     """Return when the job last had series: a job that ended is compared by its last time range."""
-    last = last_seen(context.prometheus, job_id, until)
+    last = last_time(context.prometheus, job_id, until)
     if last is None:
         raise Unreachable(f"Prometheus has no zmon_job_info of {job_id} in the days before")
     return last

@@ -9,7 +9,7 @@ from dashboards.glance import Glance
 from dashboards.panels import Selection
 from dashboards.queries import Hub, Prometheus
 from dashboards.severity import is_remark
-from dashboards.views.finding import stood
+from dashboards.views.finding import was_open
 from zmon.schema.finding import Finding
 
 RECORDED_POINTS = 2  # that a rate needs at least
@@ -37,7 +37,7 @@ class ViewContext:
         """The findings that are open now, or were open at the time in the URL, without those of severity info."""
         moment, findings = self.address.at, self.now.findings
         if moment is not None:
-            findings = tuple(finding for finding in self.now.past if stood(finding, moment))
+            findings = tuple(finding for finding in self.now.past if was_open(finding, moment))
         return tuple(finding for finding in findings if not is_remark(finding.severity))
 
     @property
@@ -79,7 +79,7 @@ class ViewContext:
 
     @property
     def _begin(self) -> float | None:
-        """When the job began, from its account. None if it has ended, since then the account does not reach to now."""
+        """The start of the job, from its account. None if it has ended: then the account does not reach to now."""
         job = self.now.job
         if job is None or job.state in ("done", "exited") or self.now.hub_is_blind:
             return None

@@ -1,4 +1,4 @@
-"""Does a page know what of it must be drawn anew, and who was to blame at the moment that is looked at?"""
+"""The context of a view: when the page must be drawn again, and which findings were open at the selected time."""
 
 import pytest
 
@@ -13,10 +13,10 @@ def _context(moment: float = 1_800_000_000.0, address: dict[str, str] | None = N
     return ViewContext(Glance(**values), Address.read(address or {"range": "6h"}), None, None)
 
 
-def test_charts_stand_while_a_refresh_has_nothing_new_for_them():
-    stands = _context(findings=(STALL,), past=(STALL,)).standing
+def test_charts_are_not_drawn_again_if_a_refresh_changes_nothing_of_them():
+    standing = _context(findings=(STALL,), past=(STALL,)).standing
     later = changed(STALL, lost_gpu_hours=7.0, summary="rank 1 has not moved for 9 s")
-    assert _context(1_800_000_002.0, findings=(later,), past=(later,), job=changed(JOB, step=99)).standing == stands
+    assert _context(1_800_000_002.0, findings=(later,), past=(later,), job=changed(JOB, step=99)).standing == standing
 
 
 @pytest.mark.parametrize(
@@ -36,15 +36,15 @@ def test_charts_stand_while_a_refresh_has_nothing_new_for_them():
     ],
     ids=lambda other: next(iter(other)),
 )
-def test_charts_are_drawn_anew_when_something_of_them_would_be_another(other):
+def test_charts_are_drawn_again_when_their_input_changes(other):
     assert _context(**other).standing != _context().standing
 
 
-@pytest.mark.parametrize("at", ["", "1700000000"])
-def test_who_is_to_blame_now_is_marked_on_what_is_now_alone(at, monkeypatch):
+@pytest.mark.parametrize("moment", ["", "1700000000"])
+def test_a_culprit_of_now_is_not_marked_on_charts_of_the_past(moment):
     finding = changed(STALL, onset=1.79e9, resolved=None)
     now = Glance(time=1.8e9, job_id="ads", findings=(finding,), past=(finding,))
-    assert bool(ViewContext(now, Address.read({"at": at}), None, None).findings) is not bool(at)
+    assert bool(ViewContext(now, Address.read({"at": moment}), None, None).findings) is not bool(moment)
 
 
 def test_charts_of_a_young_job_begin_with_it_and_show_all_of_it():
@@ -53,12 +53,12 @@ def test_charts_of_a_young_job_begin_with_it_and_show_all_of_it():
     assert context.span.end - context.span.start == 900
 
 
-@pytest.mark.parametrize("then", [{"state": "done"}, {"state": "exited"}, {"time": {}}])
-def test_when_a_job_began_that_has_ended_nobody_says(then):
-    context = _context(job=changed(changed(JOB, time={"forward": 400.0}), **then), address={"range": "6h"})
+@pytest.mark.parametrize("fields", [{"state": "done"}, {"state": "exited"}, {"time": {}}])
+def test_the_begin_of_a_job_that_has_ended_is_unknown(fields):
+    context = _context(job=changed(changed(JOB, time={"forward": 400.0}), **fields), address={"range": "6h"})
     assert context.begin(context.span) == context.span.start == context.span.end - 21_600
 
 
-def test_nor_what_a_blind_hub_saw_last():
+def test_the_begin_is_unknown_while_the_hub_is_blind():
     context = _context(job=changed(JOB, time={"forward": 400.0}), hub_is_blind=True, address={"range": "6h"})
     assert context.begin(context.span) == context.span.start
