@@ -94,10 +94,10 @@ def _names(marks: Sequence[Mark], apart: float) -> dict[int, str]:
     return names
 
 
-def drawing(
+def specification(
     panel: Panel, names: list[str], kinds: set[str], culprits: tuple[int, ...], *, is_long: bool
 ) -> dict[str, object]:
-    """Return the specification for tables with these series and kinds of marks. The line of a culprit is thick.
+    """Return the specification for Vega-Lite, for tables with these series and kinds of marks. The line of a culprit is thick.
 
     `is_long`: the range is at least a day, so the axis shows the weekday. Areas have the colour of their time category.
     A layer costs a browser time even if it is empty, so only layers of the given kinds are included.

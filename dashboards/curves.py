@@ -39,7 +39,7 @@ def parts(scaling: ScalingAnswer) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["ranks", "part", "seconds"])
 
 
-def parts_drawing(names: list[str]) -> dict[str, object]:
+def parts_specification(names: list[str]) -> dict[str, object]:
     """Return the specification of the chart of parts."""
     order = in_order(names)
     return {

@@ -22,6 +22,7 @@ or zmon_activity{job_id=$job} == 1"""
 JOBS = "count by (job_id) (zmon_rank_info)"
 AGENTS = 'up{job=~".*zmon-agent"} == 1'
 HEARTBEAT = "changes(zmon_hub_last_pass_timestamp_seconds[10s]) > 0"  # independent of the clock of the hub
+HUB_IS_BLIND = "The hub reaches no agent: this is its last known state. Is `zmon agent` running?"
 FIRING = """count by (alertname, severity, job_id) (
   ALERTS{alertname=~"Zmon.+", alertname!="ZmonWatchdog", alertstate="firing"})"""
 
@@ -99,9 +100,7 @@ def _with_hub(glance: Glance, hub: Hub) -> Glance:
         glance,
         hub_answers=True,
         hub_is_blind=answer.blind,
-        blind=("The hub reaches no agent: this is its last known state. Is `zmon agent` running?",)
-        if answer.blind
-        else (),
+        blind=(HUB_IS_BLIND,) if answer.blind else (),
         job_ids=tuple(job.job_id for job in jobs),
         job_id=job_id,
         jobs=tuple(jobs),

@@ -58,8 +58,8 @@ def picture(values: np.ndarray, *, is_reversed: bool) -> bytes:
     return file.getvalue()
 
 
-def drawing(panel: Panel, height: int, *, is_long: bool) -> dict[str, object]:
-    """Return the specification for a table of `height` series."""
+def specification(panel: Panel, height: int, *, is_long: bool) -> dict[str, object]:
+    """Return the specification for Vega-Lite, for a table of `height` series."""
     across = {"x": {"field": "time", **TIME_AXIS, "axis": axis(is_long)}, "x2": {"field": "until"}}
     colours = CIVIDIS[::-1] if panel.light_is == "low" else CIVIDIS
     lightest = {**number(panel), "title": "lightest"}

@@ -5,7 +5,7 @@ from typing import Literal
 
 from dashboards.address import Address, Span
 from dashboards.queries import Prometheus, quoted
-from dashboards.severity import is_remark
+from dashboards.severity import is_info
 from zmon.schema.finding import Finding
 
 ACTIVITIES = 'max by (activity) (zmon:job_activity:ranks{job_id=$job, activity!~"train|done"}) > 0'
@@ -28,7 +28,7 @@ def findings(past: tuple[Finding, ...], span: Span) -> list[Mark]:
     open_then = [finding for finding in past if finding.onset < span.end and _end(finding, span) > span.start]
     return [
         Mark("finding", finding.cause, max(finding.onset, span.start), _end(finding, span), finding.severity)
-        for finding in [finding for finding in open_then if not is_remark(finding.severity)][:MOST_FINDINGS]
+        for finding in [finding for finding in open_then if not is_info(finding.severity)][:MOST_FINDINGS]
     ]
 
 

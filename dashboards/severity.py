@@ -10,6 +10,6 @@ def urgency(severity: str) -> int:
     return -severity_order(severity)
 
 
-def is_remark(severity: str) -> bool:
+def is_info(severity: str) -> bool:
     """Return True for info, which is not a fault and has no culprit."""
     return severity == INFO

@@ -11,7 +11,7 @@ import streamlit as st
 
 from dashboards.colours import GREEN, GREY, ORANGE, PURPLE, VERMILLION
 from dashboards.glance import Glance
-from dashboards.severity import CRITICAL, is_remark
+from dashboards.severity import CRITICAL, is_info
 from dashboards.views import finding
 from dashboards.views.context import ViewContext
 from dashboards.words import UNKNOWN, clock, count, duration, link, marked
@@ -57,7 +57,7 @@ def headline(glance: Glance) -> Headline:
         return Headline("NO JOB", "–", GREY, "no training job is known; start one with `make demo` or `zmon demo`")
     if glance.job is None:
         return Headline("UNKNOWN", "?", GREY, f"the hub knows no job {glance.job_id}; choose another one below")
-    if worst and not is_remark(worst.severity):
+    if worst and not is_info(worst.severity):
         return Headline(worst.severity.upper(), "!", ORANGE, worst.summary)
     if state in (None, "unknown"):
         return Headline(*UNKNOWN_STATE)
@@ -72,7 +72,7 @@ def show(context: ViewContext, *, of_all: bool = False) -> None:
     glance, head = context.now, headline(context.now)
     if of_all and glance.jobs and head.word in ("HEALTHY", "FINISHED", "ENDED"):
         glance, head = replace(glance, job_id=None), _of_all(glance)
-    worst = pressing(glance)
+    worst = main_finding(glance)
     word = (
         f'<p class="word" role="status"><span aria-hidden="true">{head.sign}</span> {escape(head.word)}'
         f" <small>{escape(glance.job_id or '')}</small></p>"
@@ -82,11 +82,17 @@ def show(context: ViewContext, *, of_all: bool = False) -> None:
         more += f"<p>Alerts firing: {escape(', '.join(firing))}</p>"
     if worst:
         summary = f"<p>{marked(worst.summary)}</p>"
-        _sections(glance, head, word + finding.who(worst) + more, summary, finding.next_step(worst, context.address))
+        _sections(
+            glance,
+            head,
+            word + finding.culprit_html(worst) + more,
+            summary,
+            finding.next_step_html(worst, context.address),
+        )
     else:
         _sections(glance, head, f"{word}<p>{marked(head.line)}</p>{more}")
     if worst:
-        finding.more(worst, glance.time)
+        finding.details(worst, glance.time)
     for other in [each for each in (*glance.findings, *glance.elsewhere) if each is not worst]:
         title = f"Also {other.severity} in {other.job_id}: {other.cause} {finding.culprit(other)}".strip()
         lead = link("job", finding.address_of(other, context.address).params(), "open")
@@ -106,7 +112,7 @@ def _of_all(glance: Glance) -> Headline:
 def line(context: ViewContext) -> None:
     """Draw the banner in one line, so that every page with charts shows whether the job is stalled."""
     glance, head = context.now, headline(context.now)
-    worst = pressing(glance)
+    worst = main_finding(glance)
     diagnosis = f"{worst.cause} {finding.culprit(worst)}".strip() if worst else head.line
     lead = link("job", context.address.moved(job_id=glance.job_id).params(), glance.job_id) if glance.job_id else ""
     sign = f'<b class="sign" role="status"><span aria-hidden="true">{head.sign}</span> {escape(head.word)}</b>'
@@ -123,19 +129,19 @@ def _sections(glance: Glance, head: Headline, *parts: str) -> None:
 
     The time of the state is shown too, so that a reader notices when the page has lost its connection.
     """
-    worst = pressing(glance)
-    toll = f", {finding.toll(worst, glance.time)}" if worst else ""
+    worst = main_finding(glance)
+    cost = f", {finding.age_and_cost(worst, glance.time)}" if worst else ""
     with st.container(key="zmon-headline", gap=None):
-        st.html(f'<p class="zmon-as-of" data-testid="zmon-as-of">as of {clock(glance.time)}{toll}</p>')
+        st.html(f'<p class="zmon-as-of" data-testid="zmon-as-of">as of {clock(glance.time)}{cost}</p>')
         for place, part in enumerate(parts):
             test_id = ' data-testid="zmon-banner"' if place == 0 else ""
             ends = f"{'first ' * (place == 0)}{'last' * (place == len(parts) - 1)}"
             st.html(f'<section class="zmon-banner {ends}"{test_id} style="--tint:{head.colour}">{part}</section>')
 
 
-def pressing(glance: Glance) -> Finding | None:
+def main_finding(glance: Glance) -> Finding | None:
     """Return the finding that the banner shows, or None."""
-    return next((finding for finding in glance.findings if not is_remark(finding.severity)), None)
+    return next((finding for finding in glance.findings if not is_info(finding.severity)), None)
 
 
 def _past(context: ViewContext) -> None:

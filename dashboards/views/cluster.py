@@ -41,9 +41,8 @@ def _firing(context: ViewContext) -> None:
 
 
 def _alert(firing: Firing, context: ViewContext) -> str:
-    about = (
-        link("job", context.address.moved(job_id=firing.job_id).params(), firing.job_id) if firing.job_id else "zmon"
-    )
+    job_id = firing.job_id
+    about = link("job", context.address.moved(job_id=job_id).params(), job_id) if job_id else "zmon"
     return (
         f'<li style="--tint:{TINTS.get(firing.severity, GREY)}"><b>{escape(firing.severity)}</b>'
         f" {escape(firing.alert)} · {about}</li>"

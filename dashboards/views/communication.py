@@ -11,7 +11,7 @@ from dashboards.words import UNKNOWN
 def show(context: ViewContext) -> None:
     """Draw the page."""
     if context.job_id:
-        panel.ahead(communication.PANELS, context)
+        panel.prefetch(communication.PANELS, context)
     frame.live(banner.line, context)
     frame.choices(context, host.choose)
     if context.job_id:

@@ -8,7 +8,7 @@ from dashboards.address import COLUMNS, RECORDED_SECONDS, Address, Span
 from dashboards.glance import Glance
 from dashboards.panels import Selection
 from dashboards.queries import Hub, Prometheus
-from dashboards.severity import is_remark
+from dashboards.severity import is_info
 from dashboards.views.finding import was_open
 from zmon.schema.finding import Finding
 
@@ -38,7 +38,7 @@ class ViewContext:
         moment, findings = self.address.at, self.now.findings
         if moment is not None:
             findings = tuple(finding for finding in self.now.past if was_open(finding, moment))
-        return tuple(finding for finding in findings if not is_remark(finding.severity))
+        return tuple(finding for finding in findings if not is_info(finding.severity))
 
     @property
     def span(self) -> Span:
@@ -58,7 +58,7 @@ class ViewContext:
         return (*activities, *marks.findings(self.now.past, span), *marks.moment(self.address, span))
 
     @property
-    def standing(self) -> tuple[object, ...]:
+    def static_state(self) -> tuple[object, ...]:
         """The state that all parts that are not live are drawn from. If it changes, the whole page is drawn again."""
         now = self.now
         findings = [

@@ -16,7 +16,7 @@ _PACKAGE = Path(__file__).parents[1]  # a wheel contains docs/, a checkout has i
 RUNBOOKS = (_PACKAGE if (_PACKAGE / "docs").is_dir() else _PACKAGE.parent) / "docs" / "runbooks.md"
 
 
-def who(finding: Finding) -> str:
+def culprit_html(finding: Finding) -> str:
     """Return HTML with the culprit in large letters, then the cause and since when."""
     return (
         f'<p class="culprit">{escape(culprit(finding) or "culprit unknown")}</p>'
@@ -24,13 +24,13 @@ def who(finding: Finding) -> str:
     )
 
 
-def next_step(finding: Finding, address: Address) -> str:
+def next_step_html(finding: Finding, address: Address) -> str:
     """Return HTML with the next step, and links to details."""
     step = f'<p class="next"><b>Do this next</b><br>{marked(finding.detail)}</p>'
     return f"{step}<p>{_leads(finding, address)}</p>"
 
 
-def toll(finding: Finding, now: float) -> str:
+def age_and_cost(finding: Finding, now: float) -> str:
     """Return how long the finding has been open, and the GPU-hours that are lost."""
     cost = f", {count(finding.lost_gpu_hours)} GPU-hours lost" if finding.lost_gpu_hours else ""
     return f"open for {duration(max(0.0, now - finding.onset))}{cost}"
@@ -57,7 +57,7 @@ def address_of(finding: Finding, address: Address) -> Address:
     return address.moved(job_id=finding.job_id, at=address.at if was_open(finding, address.at) else None)
 
 
-def more(finding: Finding, now: float) -> None:
+def details(finding: Finding, now: float) -> None:
     """Draw the runbook, stacks and evidence, each in an expander.
 
     The evidence stays as it was drawn first until there is more of it: otherwise it would scroll back to its first line

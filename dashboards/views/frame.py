@@ -48,10 +48,9 @@ def live(part: View, drawn: ViewContext) -> None:
 @st.fragment(run_every=REFRESH_SECONDS)
 def _live(part: View, drawn: ViewContext, first: Iterator[ViewContext]) -> None:
     with _errors_in_one_line():
-        context = next(first, None) or _read(
-            drawn.title, drawn.is_of_a_job
-        )  # the first time with the state of the page
-        if context.standing != drawn.standing:
+        # A part is drawn first from the state of the page itself.
+        context = next(first, None) or _read(drawn.title, drawn.is_of_a_job)
+        if context.static_state != drawn.static_state:
             st.rerun()
         part(context)
 

@@ -10,7 +10,7 @@ def show(context: ViewContext) -> None:
 
     If no GPU is read, the charts of hosts come first.
     """
-    panel.ahead(hardware.PANELS, context)
+    panel.prefetch(hardware.PANELS, context)
     frame.live(banner.line, context)
     frame.choices(context, host.choose)
     both = (hardware.GPUS, hardware.HOSTS)

@@ -11,7 +11,8 @@ from dashboards.views.context import ViewContext
 from dashboards.words import UNKNOWN, count, duration, link, marked
 from zmon.schema.incident import Brief
 
-MOST = 200
+MOST_INCIDENTS = 200
+HEADS = ("onset (UTC)", "job", "cause", "culprit", "duration", "GPU-hours", "")
 REPORT_PIXELS = 900
 
 
@@ -37,18 +38,16 @@ def show(context: ViewContext) -> None:
 def _list(listed: Sequence[Brief], context: ViewContext) -> None:
     st.markdown("#### What went wrong?")
     if not listed:
-        st.html('<p class="zmon-unknown" data-testid="zmon-incidents">There is no incident.</p>')
+        st.html('<p class="zmon-unknown" data-testid="zmon-incidents">No incident is recorded.</p>')
         return
-    rows = "".join(_row(incident, context) for incident in listed[:MOST])
-    heads = "".join(
-        f"<th>{head}</th>" for head in ("when (UTC)", "job", "cause", "culprit", "duration", "GPU-hours", "")
-    )
+    rows = "".join(_row(incident, context) for incident in listed[:MOST_INCIDENTS])
+    heads = "".join(f"<th>{head}</th>" for head in HEADS)
     st.html(
         f'<div class="zmon-table" data-testid="zmon-incidents"><table><thead><tr>{heads}</tr></thead>'
         f"<tbody>{rows}</tbody></table></div>"
     )
-    if len(listed) > MOST:
-        st.caption(f"{len(listed) - MOST} older incidents: `zmon incident` lists all.")
+    if len(listed) > MOST_INCIDENTS:
+        st.caption(f"{len(listed) - MOST_INCIDENTS} older incidents: `zmon incident` lists all.")
 
 
 def _row(incident: Brief, context: ViewContext) -> str:

@@ -14,7 +14,7 @@ PANELS = (panels.STEP_TIME, panels.WHERE, *BELOW)
 def show(context: ViewContext) -> None:
     """Draw the page, the most urgent first."""
     if context.job_id:
-        panel.ahead(PANELS, context)
+        panel.prefetch(PANELS, context)
     frame.live(_now, context)
     if not context.job_id:
         return

@@ -19,13 +19,13 @@ from dashboards.words import UNKNOWN, marked, moment
 
 A_DAY = 86400
 STALE_POINTS = 3  # that are missing before a chart shows since when
-_AHEAD = ThreadPoolExecutor(4, "ask")  # shared by all viewers
+_EXECUTOR = ThreadPoolExecutor(4, "ask")  # shared by all viewers
 
 
-def ahead(panels: tuple[Panel, ...], context: ViewContext) -> None:
+def prefetch(panels: tuple[Panel, ...], context: ViewContext) -> None:
     """Send the queries of these panels in parallel while the page is drawn, so that the answers are cached in time."""
     for panel in panels:
-        _AHEAD.submit(_query(panel, context)[2])
+        _EXECUTOR.submit(_query(panel, context)[2])
 
 
 def show(panel: Panel, context: ViewContext) -> None:
@@ -76,7 +76,7 @@ def _lines(panel: Panel, context: ViewContext, history: History, span: Span, mar
     culprits = tuple(rank for finding in context.findings for rank in finding.ranks)
     tables = charts.tables(values, marks, context.begin(span), span.end)
     kinds = set(tables[charts.MARKS]["kind"].to_pylist())
-    spec = charts.drawing(panel, in_order(names), kinds, culprits, is_long=_is_long(span)) | {"datasets": tables}
+    spec = charts.specification(panel, in_order(names), kinds, culprits, is_long=_is_long(span)) | {"datasets": tables}
     st.vega_lite_chart(spec=spec, key=f"chart-{panel.key}")
 
 
@@ -84,7 +84,7 @@ def _rows(panel: Panel, context: ViewContext, history: History, span: Span, _: t
     culprits = {f"rank {rank}" for finding in context.findings for rank in finding.ranks}
     culprits |= {host for finding in context.findings for host in finding.hosts}
     table = heat.table(panel, history.table, span.resolution, culprits)
-    spec = heat.drawing(panel, int(table["series"].count()), is_long=_is_long(span))
+    spec = heat.specification(panel, int(table["series"].count()), is_long=_is_long(span))
     st.vega_lite_chart(table, spec, key=f"chart-{panel.key}")
 
 

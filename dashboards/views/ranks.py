@@ -6,7 +6,7 @@ import streamlit as st
 from dashboards import heat
 from dashboards.asking import Unreachable
 from dashboards.panels import ranks as panels
-from dashboards.severity import is_remark
+from dashboards.severity import is_info
 from dashboards.views import banner, finding, frame, host, panel
 from dashboards.views.context import ViewContext
 from dashboards.words import UNKNOWN, marked
@@ -35,7 +35,7 @@ CULPRIT_PIXELS = 90
 def show(context: ViewContext) -> None:
     """Draw the page."""
     if context.job_id:
-        panel.ahead((*panels.PANELS, *(panels.ONE_RANK if context.address.rank is not None else ())), context)
+        panel.prefetch((*panels.PANELS, *(panels.ONE_RANK if context.address.rank is not None else ())), context)
     frame.live(banner.line, context)
     frame.choices(context, host.choose)
     if not context.job_id:
@@ -57,7 +57,7 @@ def _table(context: ViewContext) -> None:
         return
     if context.address.host:
         rows = [row for row in rows if row.host == context.address.host]
-    findings = [each for each in context.now.findings if not is_remark(each.severity)]
+    findings = [each for each in context.now.findings if not is_info(each.severity)]
     culprits = {rank for each in findings for rank in each.ranks}
     rows.sort(key=lambda row: (row.rank not in culprits, row.rank))
     table = pd.DataFrame([_cells(row, is_culprit=row.rank in culprits) for row in rows])
@@ -97,5 +97,5 @@ def _details(context: ViewContext, rank: int) -> None:
     for each in context.now.findings:
         if rank in each.ranks:
             st.html(f'<p class="zmon-other"><b>{marked(each.cause)}</b> · {marked(each.summary)}</p>')
-            finding.more(each, context.now.time)
+            finding.details(each, context.now.time)
     panel.grid(panels.ONE_RANK, context)

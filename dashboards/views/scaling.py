@@ -85,7 +85,7 @@ def _parts(scaling: ScalingAnswer) -> None:
     if table.empty:
         return
     st.markdown("**Where would the time of a step go at each size?** seconds")
-    st.vega_lite_chart(table, curves.parts_drawing(list(table["part"].unique())), key="chart-parts")
+    st.vega_lite_chart(table, curves.parts_specification(list(table["part"].unique())), key="chart-parts")
 
 
 def _table(scaling: ScalingAnswer, what_ifs: tuple[str, ...]) -> None:

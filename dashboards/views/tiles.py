@@ -8,7 +8,7 @@ import streamlit as st
 from dashboards.asking import Unreachable
 from dashboards.colours import GREEN, GREY, ORANGE, VERMILLION
 from dashboards.glance import Glance, Rank, ranks
-from dashboards.severity import CRITICAL, is_remark
+from dashboards.severity import CRITICAL, is_info
 from dashboards.views.context import ViewContext
 from dashboards.words import UNKNOWN, count, duration, link, marked
 
@@ -57,7 +57,7 @@ def _why_none(glance: Glance) -> str:
 
 def _tile(rank: Rank, glance: Glance) -> Tile:
     """Return the tile of a rank: the worst state wins. It is green only if the page is not blind."""
-    findings = (each for each in glance.findings if rank.rank in each.ranks and not is_remark(each.severity))
+    findings = (each for each in glance.findings if rank.rank in each.ranks and not is_info(each.severity))
     finding = next(findings, None)
     waiting, overdue = rank.waiting_seconds or 0, rank.overdue_seconds or 0
     if finding and finding.severity == CRITICAL:

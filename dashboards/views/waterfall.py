@@ -17,7 +17,6 @@ SPENT = """
 max by (cause) (increase(zmon_job_time_seconds_total{job_id=$job}[$range]))
 / on () group_left () (max(increase(zmon_job_step_duration_seconds_count{job_id=$job}[$range])) > 0)
 """.strip()
-WORK = PHASES
 IDEAL = "self time, median rank"
 TOTAL = "wall-clock"
 REACH = 1.2  # of the longest bar, so that the text behind it has room
@@ -37,7 +36,7 @@ def show(context: ViewContext) -> None:
         panel.unknown("waterfall", f"{UNKNOWN}: {error}")
         return
     table = bars(spent)
-    st.vega_lite_chart(table, drawing(list(table["cause"])), key="chart-waterfall")
+    st.vega_lite_chart(table, specification(list(table["cause"])), key="chart-waterfall")
     ideal, total = float(table["end"].iloc[0]), float(table["end"].iloc[-1])
     st.caption(f"{duration(total)} of wall-clock per step, of which {duration(ideal)} are self time.")
 
@@ -45,8 +44,8 @@ def show(context: ViewContext) -> None:
 def bars(spent: dict[str, float]) -> pd.DataFrame:
     """Return begin and end of each bar: self time first, then the other categories by size, then the sum."""
     total = sum(spent.values())
-    self_time = sum(spent.get(phase, 0.0) for phase in WORK)
-    others = sorted(((cause, s) for cause, s in spent.items() if cause not in WORK), key=lambda item: -item[1])
+    self_time = sum(spent.get(phase, 0.0) for phase in PHASES)
+    others = sorted(((cause, s) for cause, s in spent.items() if cause not in PHASES), key=lambda item: -item[1])
     rows, start = [(IDEAL, 0.0, self_time, "own")], self_time
     small = 0.0
     for cause, seconds in others:
@@ -64,8 +63,8 @@ def bars(spent: dict[str, float]) -> pd.DataFrame:
     ).assign(reach=REACH * total)
 
 
-def drawing(causes: list[str]) -> dict[str, object]:
-    """Return the specification for such a table."""
+def specification(causes: list[str]) -> dict[str, object]:
+    """Return the specification for Vega-Lite, for bars with these names."""
     y = {"field": "cause", "type": "nominal", "sort": None, "title": None, "axis": {"labelLimit": 160, "ticks": False}}
     axis = {"labelExpr": AXIS_LABEL["seconds"], "tickCount": 4}
     x = {"field": "start", "type": "quantitative", "title": None, "axis": axis}

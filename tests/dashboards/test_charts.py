@@ -18,7 +18,7 @@ NAN = float("nan")
 
 @pytest.mark.parametrize("panel", [panel for panel in ALL if panel.shape != "rows"], ids=lambda panel: panel.key)
 def test_every_panel_can_be_drawn(panel):
-    assert charts.drawing(panel, ["a", "b"], {"span"}, (), is_long=False)["description"] == panel.question
+    assert charts.specification(panel, ["a", "b"], {"span"}, (), is_long=False)["description"] == panel.question
 
 
 @pytest.mark.parametrize("cause", [*PHASES, *OPS, "imbalance", "eval", "checkpoint", "init", "stall", "restart"])
@@ -40,7 +40,8 @@ def test_an_unknown_category_comes_last():
 def test_a_new_legend_row_takes_nothing_from_the_chart():
     (panel,) = [panel for panel in VIEWS["job"] if panel.key == "where"]
     few, many = (
-        charts.drawing(panel, list("abcdefgh")[:number], {"span"}, (), is_long=False)["height"] for number in (3, 8)
+        charts.specification(panel, list("abcdefgh")[:number], {"span"}, (), is_long=False)["height"]
+        for number in (3, 8)
     )
     assert many > few
 
@@ -60,7 +61,9 @@ def test_marks_are_a_table_of_their_own():
 @pytest.mark.parametrize(("kind", "layers"), [("finding", 3), ("activity", 2), ("moment", 1), ("alone", 1)])
 def test_an_empty_layer_is_not_drawn(kind, layers):
     (panel,) = [panel for panel in VIEWS["job"] if panel.key == "step_time"]
-    without, with_it = (charts.drawing(panel, ["a"], kinds, (), is_long=False) for kinds in ({"span"}, {"span", kind}))
+    without, with_it = (
+        charts.specification(panel, ["a"], kinds, (), is_long=False) for kinds in ({"span"}, {"span", kind})
+    )
     assert len(with_it["layer"]) - len(without["layer"]) == layers
 
 
@@ -81,8 +84,8 @@ def test_a_value_without_neighbours_is_a_point(values, alone):
 
 def test_stacked_areas_have_no_points():
     (panel,) = [panel for panel in VIEWS["job"] if panel.shape == "areas"]
-    layers = charts.drawing(panel, ["forward"], {"span", "alone"}, (), is_long=False)["layer"]
-    assert layers == charts.drawing(panel, ["forward"], {"span"}, (), is_long=False)["layer"]
+    layers = charts.specification(panel, ["forward"], {"span", "alone"}, (), is_long=False)["layer"]
+    assert layers == charts.specification(panel, ["forward"], {"span"}, (), is_long=False)["layer"]
 
 
 def test_an_empty_chart_has_a_begin_and_an_end():

@@ -14,9 +14,11 @@ def _context(moment: float = 1_800_000_000.0, address: dict[str, str] | None = N
 
 
 def test_charts_are_not_drawn_again_if_a_refresh_changes_nothing_of_them():
-    standing = _context(findings=(STALL,), past=(STALL,)).standing
+    standing = _context(findings=(STALL,), past=(STALL,)).static_state
     later = changed(STALL, lost_gpu_hours=7.0, summary="rank 1 has not moved for 9 s")
-    assert _context(1_800_000_002.0, findings=(later,), past=(later,), job=changed(JOB, step=99)).standing == standing
+    assert (
+        _context(1_800_000_002.0, findings=(later,), past=(later,), job=changed(JOB, step=99)).static_state == standing
+    )
 
 
 @pytest.mark.parametrize(
@@ -37,7 +39,7 @@ def test_charts_are_not_drawn_again_if_a_refresh_changes_nothing_of_them():
     ids=lambda other: next(iter(other)),
 )
 def test_charts_are_drawn_again_when_their_input_changes(other):
-    assert _context(**other).standing != _context().standing
+    assert _context(**other).static_state != _context().static_state
 
 
 @pytest.mark.parametrize("moment", ["", "1700000000"])

@@ -31,7 +31,7 @@ def pixels(table: pd.DataFrame) -> np.ndarray:
 
 @pytest.mark.parametrize("panel", [WAITING, SELF_TIME], ids=lambda panel: panel.key)
 def test_it_can_be_drawn(panel):
-    assert heat.drawing(panel, 4, is_long=False)["description"] == panel.question
+    assert heat.specification(panel, 4, is_long=False)["description"] == panel.question
 
 
 def test_a_row_is_light_where_the_panel_says_so():
@@ -68,4 +68,4 @@ def test_a_row_has_the_mean_and_the_lightest_of_its_known_values():
 
 
 def test_the_specification_does_not_contain_values():
-    assert "data:image" not in str(heat.drawing(SELF_TIME, 4, is_long=False))
+    assert "data:image" not in str(heat.specification(SELF_TIME, 4, is_long=False))
