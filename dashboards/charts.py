@@ -97,10 +97,11 @@ def _names(marks: Sequence[Mark], apart: float) -> dict[int, str]:
 def specification(
     panel: Panel, names: list[str], kinds: set[str], culprits: tuple[int, ...], *, is_long: bool
 ) -> dict[str, object]:
-    """Return the specification for Vega-Lite, for tables with these series and kinds of marks. The line of a culprit is thick.
+    """Return the specification for Vega-Lite, for tables with these series and kinds of marks.
 
-    `is_long`: the range is at least a day, so the axis shows the weekday. Areas have the colour of their time category.
-    A layer costs a browser time even if it is empty, so only layers of the given kinds are included.
+    The line of a culprit is thick. Areas have the colour of their time category. `is_long`: the range is at least a
+    day, so the axis shows the weekday. A layer costs a browser time even if it is empty, so only layers of the given
+    kinds are included.
     """
     culprit = re.compile(rf"rank ({'|'.join(map(str, culprits))})\b") if culprits else None
     culprit_names = [name for name in names if culprit and culprit.match(name)]
