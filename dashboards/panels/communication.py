@@ -29,7 +29,7 @@ max by (op) (avg_over_time(zmon:job_collective_bytes:rate{job_id=$job, direction
 # Seconds per second are a mean number: above 1 several collectives of a rank are in flight at the same time.
 IN_FLIGHT = Panel(
     key="in_flight",
-    question="How many collectives are in flight per rank, and how many exposed?",
+    question="How many collectives per rank are in flight and exposed?",
     unit="",
     legend="{op}: {what}",
     promql="""

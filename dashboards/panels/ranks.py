@@ -6,7 +6,7 @@ from dashboards.panels.panel import Panel
 # The counter of exposed time includes a collective only when it is done. So the age of the one in flight is added.
 WAITING = Panel(
     key="waiting",
-    question="Which rank does everybody wait for? (light: least exposed time)",
+    question="Which rank does everybody wait for? (light: least exposed)",
     unit="share",
     legend="rank {rank}",
     shape="rows",
