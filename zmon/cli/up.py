@@ -1,4 +1,4 @@
-"""`zmon up`: everything but a trainer on this machine."""
+"""`zmon up`: start all parts of zmon on this machine."""
 
 from __future__ import annotations
 
@@ -24,13 +24,17 @@ from zmon.stack import Stack, StackConfig
 @host_option
 @webhook_option
 @warnings_option
-@click.option("--ready-file", type=click.Path(path_type=Path, dir_okay=False), help="Receives the URLs as JSON.")
+@click.option(
+    "--ready-file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Path of a file to write the URLs to, as JSON, once all parts are ready.",
+)
 def up(
     data_dir: Path, box_dir: Path, host: str, webhook: str | None, webhook_warnings: str | None, ready_file: Path | None
 ) -> None:
-    """Prometheus, Alertmanager, agent, hub and dashboard on this machine, until Ctrl-C."""
+    """Start Prometheus, Alertmanager, agent, hub and dashboard on this machine. Ctrl-C stops them."""
     if ready_file is not None and not os.access(ready_file.parent, os.W_OK | os.X_OK):
-        why = "that directory cannot be written to" if ready_file.parent.is_dir() else "there is no such directory"
+        why = "its directory is not writable" if ready_file.parent.is_dir() else "there is no such directory"
         raise UsageError(f"cannot write {ready_file}", why, "Choose another --ready-file")
     console = Console()
 

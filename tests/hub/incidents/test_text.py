@@ -20,7 +20,7 @@ def test_incident_tells_who_when_what_it_hangs_in_and_where_the_rest_is():
     told = shown(incident.incident(made()[0], "/data/incidents/f1/report.html"))
     for part in ("CRITICAL rank_frozen: rank 2 on node-a", "kill -CONT", "+0.0 s  first sign",
                  "▶  2     node-a  stopped", "all_to_all #301", "guilty_line", "last line",
-                 "all of it: /data/incidents/f1/report.html"):  # fmt: skip
+                 "full report: /data/incidents/f1/report.html"):  # fmt: skip
         assert part in told
 
 
@@ -42,7 +42,7 @@ def test_only_the_end_of_stderr_and_not_every_rank_of_a_large_job():
     said = {"2": {"text": "\n".join(map(str, range(100))), "error": None, "path": None, "shared": False}}
     of = snapshot(*(rank_state(rank, world_size=100) for rank in range(100)))
     told = shown(incident.incident(made(finding(evidence={"stderr_tail": said}), of)[0], "x"))
-    assert "… 80 lines more\n80\n" in told
+    assert "… 80 more lines\n80\n" in told
     assert "and 84 more in capsule.json" in told
 
 
