@@ -14,6 +14,7 @@ from aiohttp.test_utils import unused_port
 import zmon
 from tests.places import REPOSITORY
 from zmon.cli.main import cli
+from zmon.errors import UsageError
 
 GOLDEN = REPOSITORY / "tests/golden/cli.txt"
 
@@ -65,6 +66,18 @@ def test_second_stack_on_the_same_data_is_misuse(command, tmp_path):
         code, _, err = command("up")
     assert code == 2
     assert_one_line(err, "is in use", "--data-dir")
+
+
+@pytest.mark.parametrize("name", ["up", "demo"])
+def test_stack_gets_the_configuration_file(command, monkeypatch, tmp_path, name):
+    (tmp_path / "zmon.yaml").touch()
+
+    def refuse(config, _):
+        raise UsageError(f"config_file is {config.config_file}")
+
+    monkeypatch.setattr(f"zmon.cli.{name}.Stack", refuse)
+    assert_one_line(command("--config", tmp_path / "zmon.yaml", name)[2], f"config_file is {tmp_path / 'zmon.yaml'}")
+    assert_one_line(command(name)[2], "config_file is None")
 
 
 def test_dashboard_listens_on_loopback_with_valid_streamlit_options(command, monkeypatch):

@@ -33,7 +33,9 @@ from zmon.stack.demo import DemoConfig, trainer_part
     type=click.Path(path_type=Path),
     help="Path of a Criteo-Kaggle TSV file to train on. Default: synthetic data.",
 )
+@click.pass_obj
 def demo(
+    config_file: Path | None,
     data_dir: Path,
     box_dir: Path,
     host: str,
@@ -53,7 +55,8 @@ def demo(
 
     async def run() -> bool:
         begin, stop = time.monotonic(), stop_event()
-        stack = Stack(StackConfig(data_dir, box_dir, host, webhook, webhook_warnings), announcer(console))
+        stack_config = StackConfig(data_dir, box_dir, host, webhook, webhook_warnings, config_file=config_file)
+        stack = Stack(stack_config, announcer(console))
         trainer = trainer_part(config, data_dir / "logs" / "trainer.log", box_dir, host)
         try:
             await stack.start()

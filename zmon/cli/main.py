@@ -51,6 +51,7 @@ COMMANDS = (
 
 def _load_config(context: click.Context, _: click.Parameter, path: Path | None) -> None:
     if path is not None:
+        context.obj = path  # for the commands that start daemons
         defaults = config.read(path, COMMANDS)
         if "detectors" in defaults.get("hub", {}):  # analyze uses the hub's thresholds unless it has its own
             defaults["analyze"] = {"detectors": defaults["hub"]["detectors"], **defaults.get("analyze", {})}

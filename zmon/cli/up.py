@@ -29,8 +29,15 @@ from zmon.stack import Stack, StackConfig
     type=click.Path(path_type=Path, dir_okay=False),
     help="Path of a file to write the URLs to, as JSON, once all parts are ready.",
 )
+@click.pass_obj
 def up(
-    data_dir: Path, box_dir: Path, host: str, webhook: str | None, webhook_warnings: str | None, ready_file: Path | None
+    config_file: Path | None,
+    data_dir: Path,
+    box_dir: Path,
+    host: str,
+    webhook: str | None,
+    webhook_warnings: str | None,
+    ready_file: Path | None,
 ) -> None:
     """Start Prometheus, Alertmanager, agent, hub and dashboard on this machine. Ctrl-C stops them."""
     if ready_file is not None and not os.access(ready_file.parent, os.W_OK | os.X_OK):
@@ -40,7 +47,8 @@ def up(
 
     async def run() -> None:
         stop = stop_event()
-        stack = Stack(StackConfig(data_dir, box_dir, host, webhook, webhook_warnings), announcer(console))
+        config = StackConfig(data_dir, box_dir, host, webhook, webhook_warnings, config_file=config_file)
+        stack = Stack(config, announcer(console))
         try:
             await stack.start()
             await unless_stopped(stack.ready(), stop)
