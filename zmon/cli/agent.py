@@ -21,7 +21,13 @@ from zmon.stack import StackConfig
 @box_dir_option
 @host_option
 @data_dir_option
-@click.option("--without", envvar="ZMON_WITHOUT", default="", help="Sources to disable, for example gpu,nic,steps.")
+@click.option(
+    "--without",
+    envvar="ZMON_WITHOUT",
+    default="",
+    metavar="NAME,…",
+    help="Sources to disable, for example gpu,nic,steps.",
+)
 @leases_option
 def agent(
     bind: str, public: bool, port: int, box_dir: Path, host: str, data_dir: Path, without: str, leases: Leases

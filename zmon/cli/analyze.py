@@ -18,16 +18,17 @@ from zmon.offline.analyze import Attempt, StepTable, play, read
 
 @click.command()
 @click.argument("steps", nargs=-1, required=True, type=click.Path(path_type=Path, dir_okay=False))
-@click.option("--job", help="ID of the job to analyze. Required if the log has several jobs.")
+@click.option("--job", metavar="ID", help="ID of the job to analyze. Required if the log has several jobs.")
 @click.option("--attempt", type=int, help="Number of the attempt to analyze. Default: all attempts.")
 @json_option
 @detectors_option
 def analyze(
     steps: tuple[Path, ...], job: str | None, attempt: int | None, as_json: bool, detectors: tuple[Detector, ...]
 ) -> None:
-    """Analyze a step log: which rank slowed the job, why, and where the time went.
+    """Analyze a step log: which rank slowed the job, and why.
 
-    STEPS are the files of one job, one from each node, as zmon steps writes them (.parquet or .jsonl).
+    STEPS are .parquet or .jsonl files as zmon steps writes them, one from each node. The output has the findings,
+    where the time went, and a heat map of the self time of the ranks.
 
     Exit codes: 0 no findings, 1 findings, 3 unknown (the log does not have enough data).
     """

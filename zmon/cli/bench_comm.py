@@ -38,7 +38,7 @@ _TIMEOUT_SECONDS = 600.0
 @click.option(
     "--out",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Path of a file to write the result to, for zmon scaling --links.",
+    help="Path of a file to write the result to, for --links of zmon scaling and zmon predict.",
 )
 @json_option
 def bench_comm_command(ranks: int, largest: int, out: Path | None, as_json: bool) -> None:

@@ -24,13 +24,15 @@ from zmon.offline.compare import Change, Gate, Series, compare, compare_gauges, 
     metavar="THRESHOLD",
     help='Exit with 1 if a quantity changed by more than this and more than noise: "step_seconds>+3%". Repeatable.',
 )
-@click.option("--job", help="ID of the job to compare. Required if a file has several jobs.")
+@click.option("--job", metavar="ID", help="ID of the job to compare. Required if a file has several jobs.")
 @json_option
 @data_dir_option
 def compare_command(
     before: str, after: str, fail_on: tuple[str, ...], job: str | None, as_json: bool, data_dir: Path
 ) -> None:
-    """Compare the steps of two runs: what takes longer in B than in A.
+    """Compare the steps of two runs, A and B.
+
+    The output shows what takes longer in B than in A, beyond noise.
 
     A and B are step logs (a .parquet or .jsonl file, or a directory with one file per node) or job IDs in the step log
     of this node's agent. Append @500..2000 to select steps, @2026-11-22T03:00..2026-11-22T03:30 to select a time.

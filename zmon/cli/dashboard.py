@@ -17,12 +17,13 @@ from zmon.web import server
 @bind_option
 @public_option
 @port_option(StackConfig.dashboard_port)
-@click.option("--hub", envvar="ZMON_HUB_URL", default=HUB_URL, show_default=True, help="URL of the hub.")
+@click.option("--hub", envvar="ZMON_HUB_URL", default=HUB_URL, show_default=True, metavar="URL", help="URL of the hub.")
 @click.option(
     "--prometheus",
     envvar="ZMON_PROMETHEUS_URL",
     default=PROMETHEUS_URL,
     show_default=True,
+    metavar="URL",
     help="URL of Prometheus.",
 )
 def dashboard(bind: str, public: bool, port: int, hub: str, prometheus: str) -> None:

@@ -45,7 +45,10 @@ def demo(
     ranks: int,
     data: Path | None,
 ) -> None:
-    """Start all parts of zmon and a DLRM training on this machine. Ctrl-C stops them."""
+    """Start all parts of zmon and a training on this machine.
+
+    The training is a synchronous DLRM. Ctrl-C stops everything and prints a summary.
+    """
     if data is not None and not data.is_file():
         why = "it is not a regular file" if data.exists() else "there is no such file"
         raise UsageError(f"cannot train on {data}", why, "Give the path of a Criteo-Kaggle TSV file")

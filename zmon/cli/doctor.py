@@ -19,6 +19,7 @@ from zmon.cli.options import (
     hub_option,
     json_option,
     stack_url,
+    url_help,
 )
 from zmon.cli.render.status import doctor_table
 from zmon.doctor import examine
@@ -27,9 +28,9 @@ from zmon.doctor import examine
 @click.command()
 @data_dir_option
 @box_dir_option
-@click.option("--agent", envvar="ZMON_AGENT_URL", help="URL of this node's agent.")
+@click.option("--agent", envvar="ZMON_AGENT_URL", metavar="URL", help=url_help("the agent of this node", AGENT_URL))
 @hub_option
-@click.option("--prometheus", envvar="ZMON_PROMETHEUS_URL", help="URL of Prometheus.")
+@click.option("--prometheus", envvar="ZMON_PROMETHEUS_URL", metavar="URL", help=url_help("Prometheus", PROMETHEUS_URL))
 @json_option
 def doctor(
     data_dir: Path, box_dir: Path, agent: str | None, hub: str | None, prometheus: str | None, as_json: bool

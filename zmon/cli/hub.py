@@ -29,12 +29,13 @@ _OBJECTS_PER_PASS = 100_000
     envvar="ZMON_AGENTS",
     default=AGENT_URL,
     show_default=True,
-    help="URLs of the agents, separated by commas.",
+    metavar="URL,…",
+    help="URLs of the agents.",
 )
 @data_dir_option
 @detectors_option
 def hub(bind: str, public: bool, port: int, agents: str, data_dir: Path, detectors: tuple[Detector, ...]) -> None:
-    """Run the hub: ask the agents, diagnose the jobs and publish findings."""
+    """Run the hub: diagnose the jobs and publish findings."""
     urls = tuple(url.strip().rstrip("/") for url in agents.split(",") if url.strip())
     if not urls or not all(url.startswith(("http://", "https://")) for url in urls):
         raise UsageError(

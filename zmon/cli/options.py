@@ -17,6 +17,12 @@ AGENT_URL = f"http://127.0.0.1:{StackConfig.agent_port}"
 HUB_URL = f"http://127.0.0.1:{StackConfig.hub_port}"
 PROMETHEUS_URL = f"http://127.0.0.1:{StackConfig.prometheus_port}"
 
+
+def url_help(part: str, default: str) -> str:
+    """Return the help text of an option that takes the URL of a part of the stack."""
+    return f"URL of {part}. Default: that of zmon up with this --data-dir, otherwise {default}."
+
+
 data_dir_option = click.option(
     "--data-dir",
     type=click.Path(path_type=Path, file_okay=False),
@@ -38,19 +44,28 @@ host_option = click.option(
     envvar=["ZMON_HOST", "NODE_NAME"],
     default=socket.gethostname(),
     show_default=True,
+    metavar="NAME",
     help="Name of this node in metrics and findings.",
 )
-bind_option = click.option("--bind", default="127.0.0.1", show_default=True, help="IP address to listen on.")
+bind_option = click.option(
+    "--bind", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="IP address to listen on."
+)
 public_option = click.option("--public", is_flag=True, help="Allow a --bind address that other machines can reach.")
 webhook_option = click.option(
-    "--webhook", envvar="ZMON_WEBHOOK", help="URL of the webhook that Alertmanager sends alerts to."
+    "--webhook", envvar="ZMON_WEBHOOK", metavar="URL", help="URL of the webhook that Alertmanager sends alerts to."
 )
 warnings_option = click.option(
     "--webhook-warnings",
     envvar="ZMON_WEBHOOK_WARNINGS",
+    metavar="URL",
     help="URL of the webhook for alerts of severity warning. Default: the one of --webhook.",
 )
-hub_option = click.option("--hub", envvar="ZMON_HUB_URL", help="URL of the hub.")
+hub_option = click.option(
+    "--hub",
+    envvar="ZMON_HUB_URL",
+    metavar="URL",
+    help=url_help("the hub", HUB_URL),
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 

@@ -23,7 +23,7 @@ from zmon.schema.unknown import Unknown
 
 @click.command("predict")
 @click.argument("name")
-@click.option("--ranks", required=True, help="Numbers of ranks, separated by commas.")
+@click.option("--ranks", required=True, metavar="N,…", help="Numbers of ranks.")
 @click.option("--batch", type=click.IntRange(1), help="Global batch size at every size (strong scaling).")
 @click.option(
     "--batch-per-rank", type=click.IntRange(1), help="Batch size per rank (weak scaling). Default: as recorded."

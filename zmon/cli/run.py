@@ -10,7 +10,7 @@ from zmon.probe.run import become, environment, inherited, refusal
 
 
 @click.command("run", context_settings={"allow_interspersed_args": False})
-@click.option("--job-id", help="ID of the job. Default: the one that the launcher sets.")
+@click.option("--job-id", metavar="ID", help="ID of the job. Default: the one that the launcher sets.")
 @click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="Label of the job. Repeatable.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD…")
 def run_command(job_id: str | None, labels: tuple[str, ...], command: tuple[str, ...]) -> None:

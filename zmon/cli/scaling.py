@@ -28,7 +28,7 @@ from zmon.schema.unknown import Unknown
 
 
 @click.command("scaling", context_settings={"allow_interspersed_args": False})
-@click.option("--ranks", default="1,2,4", show_default=True, help="Numbers of ranks, separated by commas.")
+@click.option("--ranks", default="1,2,4", show_default=True, metavar="N,…", help="Numbers of ranks.")
 @click.option("--batch", type=click.IntRange(1), help="Global batch size at the smallest size.")
 @click.option(
     "--mode",
@@ -54,7 +54,7 @@ from zmon.schema.unknown import Unknown
     type=click.Path(path_type=Path, dir_okay=False),
     help="Path of a file written by zmon bench-comm --out.",
 )
-@click.option("--baseline", help="Record the curve as the baseline of the jobs with this name.")
+@click.option("--baseline", metavar="NAME", help="Record the curve as the baseline of the jobs with this name.")
 @json_option
 @data_dir_option
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[-- CMD…]")
@@ -71,10 +71,12 @@ def scaling_command(
     data_dir: Path,
     command: tuple[str, ...],
 ) -> None:
-    """Measure how a job scales: run CMD at several sizes on this node.
+    """Measure how a job scales with its number of ranks.
 
-    In CMD, {ranks} is replaced by the number of ranks, {batch} by the global batch size and {batch_per_rank} by the
-    batch size per rank. Without {ranks}, zmon sets torchrun's --nproc-per-node or starts the script with torchrun.
+    CMD is run at several sizes on this node. In CMD, {ranks} is replaced by the number of ranks, {batch} by the global
+    batch size and {batch_per_rank} by the batch size per rank. Without {ranks}, zmon sets torchrun's --nproc-per-node
+    or starts the script with torchrun.
+
     Without CMD, zmon runs the bundled trainer.
 
     Exit codes: 0 all sizes were measured, 1 some were not, 2 misuse.

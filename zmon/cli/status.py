@@ -27,7 +27,10 @@ BLIND = 3  # exit code if the state is unknown
 @data_dir_option
 @hub_option
 @click.option(
-    "--job", "job_id", help="ID of a job to show in detail: where its time went, and plan against measurement."
+    "--job",
+    "job_id",
+    metavar="ID",
+    help="ID of a job to show in detail: where its time went, and plan against measurement.",
 )
 @json_option
 def status(data_dir: Path, hub: str | None, job_id: str | None, as_json: bool) -> None:

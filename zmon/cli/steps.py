@@ -32,7 +32,7 @@ _MAX_LISTED = 8  # jobs or ranks in one line
 @click.option("--rank", type=int, help="Rank to export. Default: all.")
 @data_dir_option
 def steps(job: str, out: Path, attempt: int | None, rank: int | None, data_dir: Path) -> None:
-    """Export the step records of a job to a file.
+    """Export the step records of JOB to a file.
 
     The records are read from the step log that the agent of this node writes.
     """

@@ -39,7 +39,10 @@ def up(
     webhook_warnings: str | None,
     ready_file: Path | None,
 ) -> None:
-    """Start Prometheus, Alertmanager, agent, hub and dashboard on this machine. Ctrl-C stops them."""
+    """Start all parts of zmon on this machine.
+
+    The parts are Prometheus, Alertmanager, agent, hub and dashboard. Ctrl-C stops them.
+    """
     if ready_file is not None and not os.access(ready_file.parent, os.W_OK | os.X_OK):
         why = "its directory is not writable" if ready_file.parent.is_dir() else "there is no such directory"
         raise UsageError(f"cannot write {ready_file}", why, "Choose another --ready-file")
