@@ -40,13 +40,13 @@ def compare_command(
     Exit codes: 0 compared, 1 a --fail-on threshold is exceeded, 3 unknown (too few steps or too much noise).
     """
     gates = [Gate.parse(text) for text in fail_on]
-    runs = [series(source, steps_of(source, data_dir, job)) for source in (before, after)]
-    changes = [*compare(*runs), *compare_gauges(*runs)]
+    first, second = (series(source, steps_of(source, data_dir, job)) for source in (before, after))
+    changes = [*compare(first, second), *compare_gauges(first, second)]
     results = [gate.judge(changes) for gate in gates]
     if as_json:
-        click.echo(msgspec.json.encode(document(*runs, changes, [*zip(gates, results, strict=True)])).decode())
+        click.echo(msgspec.json.encode(document(first, second, changes, [*zip(gates, results, strict=True)])).decode())
     else:
-        Console().print(report(*runs, changes), soft_wrap=False)
+        Console().print(report(first, second, changes), soft_wrap=False)
         for passed, line in results:
             click.echo(f"{'ok' if passed else 'failed' if passed is False else 'unknown'}: {line}")
     if any(passed is False for passed, _ in results):

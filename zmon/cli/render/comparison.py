@@ -45,7 +45,7 @@ def conditions(before: Series, after: Series) -> list[str]:
     lines = []
     if before.world_size != after.world_size:
         lines.append(f"A has {before.world_size} ranks and B has {after.world_size}")
-    batch_before, batch_after = before.samples_a_step, after.samples_a_step
+    batch_before, batch_after = before.samples_per_step, after.samples_per_step
     if batch_before and batch_after and abs(batch_before - batch_after) > WORTH_REPORTING * batch_before:
         lines.append(f"a step of A has {batch_before:,} samples and one of B has {batch_after:,}: compare {SAMPLES}")
     if before.causes and after.causes:

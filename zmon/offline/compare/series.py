@@ -35,7 +35,7 @@ class Series:
     sent_bytes: Mapping[str, float] = field(default_factory=dict)  # by op, per rank and step
 
     @property
-    def samples_a_step(self) -> int | None:
+    def samples_per_step(self) -> int | None:
         """The median number of samples per step, or None."""
         return median_low(self.samples) if self.samples else None
 
