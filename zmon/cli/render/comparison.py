@@ -63,8 +63,8 @@ def _table(changes: Sequence[Change]) -> Table:
     if any(c.unit == "" for c in changes):
         caption += " Reported values: over the last half of the samples that both runs have processed."
     table = Table(caption=caption, caption_justify="left")
-    for column in ("", "A", "B", "change", ""):
-        table.add_column(column, justify="right" if column else "left", no_wrap=True)
+    for column in ("quantity", "A", "B", "change", "result"):
+        table.add_column(column, justify="right" if column in ("A", "B", "change") else "left", no_wrap=True)
     least = _MIN_SHARE * (changes[0].before or 0.0)
     for c in changes:
         if c.unit == "s" and c.verdict == "alike" and max(c.before or 0.0, c.after or 0.0) < least:

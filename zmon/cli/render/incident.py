@@ -96,7 +96,7 @@ def _moments(capsule: Capsule) -> Table:
 def _ranks(capsule: Capsule) -> RenderableType:
     table = Table(box=None, pad_edge=False)
     right = ("step", "waits", "self time")
-    for column in ("", "rank", "host", "state", "in", "step", "collective", "waits", "self time"):
+    for column in ("", "rank", "host", "state", "phase", "step", "collective", "waits", "self time"):
         table.add_column(column, justify="right" if column in right else "left", overflow="fold")
     rows = dearest(capsule.ranks)
     for row in rows[:_ROWS]:
