@@ -1,1 +1,1 @@
-"""What people look at: one page per question, over Prometheus and the hub; it shows verdicts and never makes one."""
+"""The dashboard: one page per question, from Prometheus and the hub. It shows findings and never judges itself."""

@@ -1,9 +1,9 @@
-"""What a reader looks at: which job, rank and host, and when. All of it is in the URL, so that a link shows the same.
+"""The selection of a reader: job, rank, host and time. All of it is in the URL, so that a copied link shows the same.
 
     ?job_id=ads&rank=3&range=1h&at=1795217275&what_if=net=2
 
-`range` is how far back, until now or until a little after `at`, the moment that an alert leads to. What nobody can
-make sense of is left out: a link that a pager cut in two still opens.
+`range` is the length of the time range. It ends now, or a little after `at`, the time in the link of an alert. A
+parameter that cannot be parsed is ignored, so that a link that a pager has cut off still opens.
 """
 
 import re
@@ -13,33 +13,33 @@ from math import ceil, isfinite
 from typing import TypedDict, Unpack
 
 RANGES = {"5m": 300, "15m": 900, "1h": 3600, "6h": 21600, "24h": 86400, "7d": 604800}
-USUAL = "15m"
-REFRESH_SECONDS = 2  # zmon's scrape interval: there is nothing newer to show
-POINTS = 120  # one for five pixels of a chart half a screen wide; of 200 ten charts keep a browser for 0.1 s longer
-TURNS = 1 / 6  # of the time from points to points: within it viewers see them one by one, not all in the same second
+DEFAULT_RANGE = "15m"
+REFRESH_SECONDS = 2  # zmon's scrape interval: nothing newer exists
+POINTS = 120  # one per five pixels of a chart half a screen wide; with 200 a browser needs 0.1 s more for ten charts
+TURNS = 1 / 6  # of the time between updates: within it viewers get new points one by one, not all in the same second
 COLUMNS = 60  # of a heat map
-SHORTEST_WINDOW_SECONDS = 10  # five scrapes: a rate survives two that fail
-SHORTEST_GRID_SECONDS, LONGEST_GRID_SECONDS = 6, 60  # so long a chart of minutes, and one of days, may end before now
-RECORDED_SECONDS = 10  # how often dashboards/rules/panels.yaml records a rank
+SHORTEST_WINDOW_SECONDS = 10  # five scrapes: a rate survives two failed ones
+SHORTEST_GRID_SECONDS, LONGEST_GRID_SECONDS = 6, 60  # how long before now a chart of minutes, or of days, may end
+RECORDED_SECONDS = 10  # the interval at which dashboards/rules/panels.yaml records ranks
 FACTOR = re.compile(r"\d{1,4}(\.\d{1,4})?", re.ASCII)  # of a what-if
-AFTER = 1 / 3  # of the range lies after the moment that a link leads to, as far as that has passed
+AFTER = 1 / 3  # the part of the range after the time of a link, if that much time has passed since
 
 
 @dataclass(frozen=True)
 class Span:
-    """From when to when, in whole seconds; it stays the same until the next points are due, for a minute at most."""
+    """A time range in whole seconds. It stays the same until the next points are due, for at most a minute."""
 
     start: int
     end: int
     resolution: int
 
     def window(self, step_seconds: float | None) -> int:
-        """Of a rate: all of what a point stands for, and long enough for some steps to end in it."""
+        """Return the window of a rate: at least the distance of two points, and long enough for several steps."""
         return max(SHORTEST_WINDOW_SECONDS, self.resolution, round(4 * (step_seconds or 0)))
 
 
 class Changes(TypedDict, total=False):
-    """Fields of an Address that a choice or a link changes."""
+    """The fields of an Address that a choice or a link can change."""
 
     job_id: str | None
     rank: int | None
@@ -53,25 +53,25 @@ class Changes(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Address:
-    """What a reader looks at; None is whatever needs a look first."""
+    """The selection of a reader. None means no choice: then a page shows what is most urgent."""
 
     job_id: str | None = None
     rank: int | None = None
     host: str | None = None
-    range: str = USUAL
+    range: str = DEFAULT_RANGE
     at: float | None = None  # unix seconds; None: now
     other: str | None = None  # a second job to compare with
     incident: str | None = None
-    what_if: tuple[tuple[str, float], ...] = ()  # what is how many times as much
+    what_if: tuple[tuple[str, float], ...] = ()  # names with their factors
 
     @classmethod
     def read(cls, params: Mapping[str, str]) -> "Address":
-        """Of a URL's query."""
+        """Return the address in the query of a URL."""
         return cls(
             job_id=params.get("job_id") or None,
             rank=_number(params.get("rank", "")),
             host=params.get("host") or None,
-            range=params["range"] if params.get("range") in RANGES else USUAL,
+            range=params["range"] if params.get("range") in RANGES else DEFAULT_RANGE,
             at=_moment(params.get("at", "")),
             other=params.get("other") or None,
             incident=params.get("incident") or None,
@@ -79,21 +79,21 @@ class Address:
         )
 
     def params(self) -> dict[str, str]:
-        """As a URL's query; what is as usual is left out."""
-        told = {
+        """Return the query of a URL. Defaults are left out."""
+        values = {
             "job_id": self.job_id,
             "rank": self.rank,
             "host": self.host,
-            "range": self.range if self.range != USUAL else None,
+            "range": self.range if self.range != DEFAULT_RANGE else None,
             "at": None if self.at is None else int(self.at),
             "other": self.other,
             "incident": self.incident,
-            "what_if": ",".join(f"{what}={factor:g}" for what, factor in self.what_if) or None,
+            "what_if": ",".join(f"{name}={factor:g}" for name, factor in self.what_if) or None,
         }
-        return {name: str(value) for name, value in told.items() if value is not None}
+        return {name: str(value) for name, value in values.items() if value is not None}
 
     def moved(self, **changes: Unpack[Changes]) -> "Address":
-        """With these changed. Another job has other ranks and hosts."""
+        """Return a copy with these changes. If the job changes, rank, host and incident are reset."""
         if self.job_id and changes.get("job_id", self.job_id) != self.job_id:
             changes = {"rank": None, "host": None, "incident": None, **changes}
         return replace(self, **changes)
@@ -107,15 +107,15 @@ class Address:
         turn: float = 0.0,
         begin: float | None = None,
     ) -> Span:
-        """What its charts show, seen at `now`: so many points, none closer than `finest` seconds to the next.
+        """Return the time range that charts show at the time `now`, with a resolution of at least `finest` seconds.
 
-        `turn`, from 0 to 1: whether a viewer is one of the first or of the last who see the next points. Of what began
-        at `begin` a shorter range shows all, where one does, and in more detail.
+        `turn`, from 0 to 1, spreads viewers in time: 0 gets new points first, 1 last. If the job began at `begin`, and
+        a shorter range shows all of it, the shortest such range is used, with more detail.
         """
         seconds = RANGES[self.range]
         if begin is not None:
-            looked = now if self.at is None else min(now, self.at + AFTER * seconds)
-            seconds = min((enough for enough in RANGES.values() if looked - begin <= enough < seconds), default=seconds)
+            until = now if self.at is None else min(now, self.at + AFTER * seconds)
+            seconds = min((length for length in RANGES.values() if until - begin <= length < seconds), default=seconds)
         resolution = max(finest, seconds // points)
         grid = min(resolution * ceil(SHORTEST_GRID_SECONDS / resolution), LONGEST_GRID_SECONDS)
         latest = now - turn * TURNS * grid
@@ -131,7 +131,7 @@ def _number(text: str) -> int | None:
 
 def _factors(text: str) -> tuple[tuple[str, float], ...]:
     parts = (part.partition("=") for part in text.split(","))
-    return tuple((what, float(factor)) for what, _, factor in parts if what and FACTOR.fullmatch(factor))
+    return tuple((name, float(factor)) for name, _, factor in parts if name and FACTOR.fullmatch(factor))
 
 
 def _moment(text: str) -> float | None:

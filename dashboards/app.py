@@ -1,4 +1,4 @@
-"""The dashboard: which pages there are. Start it with `zmon dashboard`, or `streamlit run dashboards/app.py`."""
+"""The pages of the dashboard. Start it with `zmon dashboard`, or `streamlit run dashboards/app.py`."""
 
 from collections.abc import Callable
 
@@ -9,7 +9,7 @@ from dashboards.views import armed, cluster, communication, compare, frame, hard
 
 st.set_page_config(page_title="zmon", page_icon="🚦", layout="wide")
 
-VIEWS = {  # by the path of its URL, in the order in which the ways to them are shown
+VIEWS = {  # by the path of the URL, in the order of the links: function, title, whether it shows one job
     "cluster": (cluster.show, "Cluster", False),
     "job": (job.show, "Job", True),
     "ranks": (ranks.show, "Ranks", True),
@@ -24,14 +24,14 @@ pages: list[st.Page] = []
 
 
 def page(view: frame.View, title: str, *, is_of_a_job: bool) -> Callable[[], None]:
-    """What Streamlit calls."""
+    """Return the function that Streamlit calls to draw the page."""
     return lambda: frame.show(view, pages, title, is_of_a_job=is_of_a_job)
 
 
 def home() -> None:
-    """Where people come who know no path: to the job that they ask for, else to all of them."""
-    asked = Address.read(st.query_params)
-    st.switch_page(pages[list(VIEWS).index("job" if asked.job_id else "cluster")], query_params=asked.params())
+    """Redirect a URL without a path: to the job that it names, else to the list of all jobs."""
+    address = Address.read(st.query_params)
+    st.switch_page(pages[list(VIEWS).index("job" if address.job_id else "cluster")], query_params=address.params())
 
 
 pages += [

@@ -1,4 +1,4 @@
-"""What `zmon doctor` says of hub, Prometheus, rules and pager, asked once a while for all viewers."""
+"""The results of `zmon doctor` for hub, Prometheus, rules and pager, shared by all viewers."""
 
 import asyncio
 
@@ -6,10 +6,10 @@ import streamlit as st
 
 from zmon.doctor import Check, examine_cluster
 
-KEPT_SECONDS = 15  # what is armed changes slowly, and to ask takes some dozen questions
+CACHE_SECONDS = 15  # the results change slowly, and the checks take some dozen requests
 
 
-@st.cache_resource(ttl=KEPT_SECONDS, max_entries=4, show_spinner=False)
+@st.cache_resource(ttl=CACHE_SECONDS, max_entries=4, show_spinner=False)
 def armed(hub: str, prometheus: str) -> tuple[Check, ...]:
-    """Every check that needs nothing of the machine it is made on. Nobody who does not answer makes it fail."""
+    """Run every check that does not depend on the local machine. It succeeds even if no part answers."""
     return tuple(asyncio.run(examine_cluster(hub.rstrip("/"), prometheus.rstrip("/"))))

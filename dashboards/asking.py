@@ -1,7 +1,8 @@
-"""One HTTP question: the typed answer, or one line saying who did not answer, where, why and what to do.
+"""HTTP requests: a typed answer, or one line with who did not answer, at which URL, why, and what to do.
 
-All viewers share the answers: however many look, a question is asked once a refresh. That somebody did not answer is
-kept as well, so that twenty viewers do not wait for it twenty times. Nobody can change an answer: its types are frozen.
+All viewers share the answers: each request is sent once per refresh, however many viewers there are. A failure is
+cached as well, so that twenty viewers do not wait for the same timeout twenty times. The types of answers are frozen,
+since answers are shared.
 """
 
 import re
@@ -16,15 +17,15 @@ from dashboards.address import REFRESH_SECONDS
 from zmon.schema.api import Endpoint, Problem
 from zmon.schema.names import SCHEMA
 
-TIMEOUT_SECONDS = 1.0  # half of the page's refresh: with all dead the page still keeps its pace
-LONG_SECONDS = 5.0  # for a range: a week of it is worth a moment
-KEPT_ANSWERS = 1000
+TIMEOUT_SECONDS = 1.0  # half of the page's refresh: the page keeps its pace even if nothing answers
+LONG_SECONDS = 5.0  # for a range query, which takes longer for a week
+CACHE_ENTRIES = 1000
 
 Query: TypeAlias = tuple[tuple[str, str | int], ...]
 
 
 class Versioned(Protocol):
-    """Every answer of the hub names the version of its shape."""
+    """An answer of the hub, which contains the version of its schema."""
 
     @property
     def schema(self) -> int:
@@ -37,89 +38,91 @@ HubAnswer = TypeVar("HubAnswer", bound=Versioned)
 
 
 class Unreachable(Exception):
-    """A source gave no usable answer; its text is the line that the page shows."""
+    """A source gave no usable answer. The text is the line that the page shows."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """Who answers: the hub, or Prometheus."""
+    """A server that is asked: the hub or Prometheus."""
 
     name: str
-    variable: str  # the environment variable that people set its URL with
+    variable: str  # the environment variable with its URL
     url: str
-    mistaken: str  # what it must be, if its JSON has another shape: "no hub of this version"
+    mistaken: str  # the message if the JSON has another shape, such as "no hub of this version"
 
     @property
     def advice(self) -> str:
-        """What to look at when it does not answer."""
+        """The next step if it does not answer."""
         return f"Is it running, and is {self.variable} right?"
 
-    def is_another(self) -> Unreachable:
-        """The line for JSON of another shape."""
-        return Unreachable(f"What answers at {shown(self.url)} is {self.mistaken}. Is {self.variable} right?")
+    def wrong_server(self) -> Unreachable:
+        """Return the error for JSON of another shape."""
+        url = without_credentials(self.url)
+        return Unreachable(f"The server at {url} is {self.mistaken}. Is {self.variable} right?")
 
 
 def ask(hub: Source, endpoint: Endpoint[Request, HubAnswer], request: Request) -> HubAnswer:
-    """Ask the hub, unless another viewer has just done so. Raises Unreachable."""
+    """Return the answer of the hub, from the cache if another viewer has just asked. Raises Unreachable."""
     path, query = endpoint.path_of(request), tuple(endpoint.query_of(request))
-    answer = known(_shared(hub, path, query, endpoint.answer))
+    answer = answer_or_raise(_cached(hub, path, query, endpoint.answer))
     if not isinstance(answer, endpoint.answer) or answer.schema != SCHEMA:
-        raise hub.is_another()
+        raise hub.wrong_server()
     return answer
 
 
-def known(answer: T | Unreachable) -> T:
-    """The answer. Raises Unreachable: there was none."""
+def answer_or_raise(answer: T | Unreachable) -> T:
+    """Return the answer, or raise the Unreachable that is cached in its place."""
     if isinstance(answer, Unreachable):
         raise Unreachable(str(answer))
     return answer
 
 
-def ask_anew(source: Source, path: str, query: Query, answer: type[T], seconds: float) -> T:
-    """Ask, whatever other viewers were answered. Raises Unreachable."""
+def ask_uncached(source: Source, path: str, query: Query, answer: type[T], seconds: float) -> T:
+    """Send the request without looking into the cache. Raises Unreachable."""
     content = fetch(source, path, query, seconds)
     try:
         return msgspec.json.decode(content, type=answer)
     except msgspec.ValidationError:
-        raise source.is_another() from None
+        raise source.wrong_server() from None
     except ValueError:
-        raise Unreachable(f"{source.name} at {shown(source.url)} answered, but no JSON. {source.advice}") from None
+        url = without_credentials(source.url)
+        raise Unreachable(f"{source.name} at {url} answered, but not with JSON. {source.advice}") from None
 
 
-@st.cache_resource(ttl=REFRESH_SECONDS, max_entries=KEPT_ANSWERS, show_spinner=False)
-def _shared(source: Source, path: str, query: Query, _answer: type[object]) -> object:
-    """The answer, or Unreachable. A path has one type of answer, so the cache need not look at `_answer`."""
+@st.cache_resource(ttl=REFRESH_SECONDS, max_entries=CACHE_ENTRIES, show_spinner=False)
+def _cached(source: Source, path: str, query: Query, _answer: type[object]) -> object:
+    """Return the answer, or Unreachable. `_answer` is no key of the cache, since a path has one type of answer."""
     try:
-        return ask_anew(source, path, query, _answer, TIMEOUT_SECONDS)
+        return ask_uncached(source, path, query, _answer, TIMEOUT_SECONDS)
     except Unreachable as error:
         return error
 
 
 def fetch(source: Source, path: str, query: Query = (), seconds: float = TIMEOUT_SECONDS) -> bytes:
-    """What is at that path of the source. Raises Unreachable."""
-    name, url, advice = source.name, source.url, source.advice
+    """Return the body of the answer. Raises Unreachable."""
+    name, url, advice = source.name, without_credentials(source.url), source.advice
     try:
-        response = requests.get(f"{url.rstrip('/')}{path}", params=query, timeout=seconds)
+        response = requests.get(f"{source.url.rstrip('/')}{path}", params=query, timeout=seconds)
     except requests.Timeout:
-        raise Unreachable(f"{name} at {shown(url)} did not answer within {seconds:g} s. {advice}") from None
+        raise Unreachable(f"{name} at {url} did not answer within {seconds:g} s. {advice}") from None
     except requests.ConnectionError:
-        raise Unreachable(f"{name} at {shown(url)} cannot be reached. {advice}") from None
+        raise Unreachable(f"{name} at {url} cannot be reached. {advice}") from None
     except (requests.RequestException, ValueError) as error:
-        raise Unreachable(f"{name} cannot be asked at {shown(url)}: {type(error).__name__}. {advice}") from None
+        raise Unreachable(f"{name} at {url} cannot be asked: {type(error).__name__}. {advice}") from None
     if response.ok:
         return response.content
-    if reason := _reason(response.content):  # it is there, and says what is wrong with the question
-        raise Unreachable(f"{name} says: {reason}.")
-    raise Unreachable(f"{name} at {shown(url)} answered {response.status_code} and no JSON. {advice}")
+    if reason := _reason(response.content):  # the server works, and rejects the request
+        raise Unreachable(f"{name} rejects the request: {reason}.")
+    raise Unreachable(f"{name} at {url} answered {response.status_code} without JSON. {advice}")
 
 
-def shown(url: str) -> str:
-    """A URL, or a text with one, without credentials, which do not belong on a page, whatever is in them."""
+def without_credentials(url: str) -> str:
+    """Return a URL, or a text with one, without its credentials, so that they never reach a page."""
     return re.sub(r"//\S*@", "//", url)
 
 
 def _reason(content: bytes) -> str:
-    """Why there is no answer: the hub and Prometheus name it alike."""
+    """Return the reason in an error answer; the hub and Prometheus use the same field. Empty: there is none."""
     try:
         return msgspec.json.decode(content, type=Problem).error
     except ValueError:

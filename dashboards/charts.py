@@ -1,8 +1,8 @@
-"""Draws a panel over time, in colours that colour-blind people tell apart, on light and on dark.
+"""Charts over time: the tables that a panel is drawn from, and its specification for Vega-Lite.
 
-A drawing is Vega-Lite that names its data and holds none: it changes only when somebody is blamed, so a refresh moves
-the lines and does not redraw the chart. (Altair names its data by their content, which makes every refresh a new
-chart.) What is marked on a chart is a table of its own: what a layer leaves out, a browser asks each row of its table.
+A specification names its data and contains none. It changes only when the culprits change, so a refresh moves the lines
+and does not redraw the chart. (Altair names data by their content, which makes a new chart of every refresh.) The marks
+on a chart are in a table of their own, because a browser evaluates the filter of a layer for each row of its table.
 """
 
 import re
@@ -18,19 +18,19 @@ from dashboards.marks import Mark
 from dashboards.panels import Panel
 from dashboards.words import UNKNOWN
 
-LINES, MARKS = "lines", "marks"  # the tables of a drawing
+LINES, MARKS = "lines", "marks"  # the names of the tables
 MARK = pa.schema(
     [(name, pa.string()) for name in ("kind", "series", "severity", "text")]
     + [(name, pa.float64()) for name in ("time", "until", "value")]
 )
-TEXT_SHARE = 1 / 6  # of a chart is about as wide as a finding's name
+TEXT_SHARE = 1 / 6  # the width of the name of a finding, as a share of a chart
 EPOCH = pd.Timestamp(0, tz="UTC")
 HEIGHT_PIXELS = 230
-LEGEND_COLUMNS, LEGEND_PIXELS = 3, 18  # a row of it, which is taken off the chart above it
+LEGEND_COLUMNS, LEGEND_PIXELS = 3, 18  # the height of a row, which reduces the chart above it
 COLUMNS = f"width < 400 ? 2 : {LEGEND_COLUMNS}"  # on a phone
 
 SI_PREFIXED = "replace(format(datum.value, '~s'), regexp('([a-zA-Z]?)$'), ' $1')"
-AXIS_LABEL = {  # SI prefixes for bytes and hertz only: "120m" of seconds would read as minutes
+AXIS_LABEL = {  # SI prefixes only for bytes, samples and hertz: "120m" seconds would look like minutes
     "seconds": "format(datum.value, '~g') + ' s'",
     "bytes": f"{SI_PREFIXED} + 'B'",
     "bytes/s": f"{SI_PREFIXED} + 'B/s'",
@@ -43,7 +43,7 @@ AXIS_LABEL = {  # SI prefixes for bytes and hertz only: "120m" of seconds would 
     "": "format(datum.value, '~g')",
 }
 NUMBER = {"bytes": ".4~s", "bytes/s": ".4~s", "Hz": ".4~s", "share": ".1%"}
-USUAL_NUMBER = ".4~g"
+DEFAULT_NUMBER = ".4~g"
 TIME_AXIS = {
     "type": "temporal",
     "title": None,
@@ -52,27 +52,27 @@ TIME_AXIS = {
 
 
 def tables(values: pd.DataFrame, marks: tuple[Mark, ...], begin: float, end: float) -> dict[str, pa.Table]:
-    """What a drawing names: a FRAME's lines and what is marked; from when to when, the same for all of a page.
+    """Return the tables of a chart: the lines of a FRAME, and its marks. All charts of a page have one begin and end.
 
-    Marked are findings, what the job was at, and each value that no line is drawn through. Times are in milliseconds.
-    Arrow's own tables: of a frame of some hundred rows Streamlit would start a thread for each column.
+    The marks are findings, activities, and each value that no line reaches. Times are in milliseconds. These are tables
+    of Arrow: for a data frame of some hundred rows Streamlit would start a thread for each column.
     """
-    _, told = grid(values)
-    times = ((values["time"] - EPOCH) / pd.Timedelta(milliseconds=1)).to_numpy().reshape(told.shape)
-    series = values["series"].to_numpy(dtype=object).reshape(told.shape)
-    shown = times >= 1e3 * begin
-    known = np.pad(~np.isnan(told) & shown, ((0, 0), (1, 1)))
+    _, rows = grid(values)
+    times = ((values["time"] - EPOCH) / pd.Timedelta(milliseconds=1)).to_numpy().reshape(rows.shape)
+    series = values["series"].to_numpy(dtype=object).reshape(rows.shape)
+    is_shown = times >= 1e3 * begin
+    known = np.pad(~np.isnan(rows) & is_shown, ((0, 0), (1, 1)))
     is_known, was_known, will_be_known = known[:, 1:-1], known[:, :-2], known[:, 2:]
-    drawn, alone = (is_known | was_known) & shown, is_known & ~was_known & ~will_be_known
-    lines = {"time": times[drawn], "series": series[drawn], "value": told[drawn]}
+    drawn, alone = (is_known | was_known) & is_shown, is_known & ~was_known & ~will_be_known
+    lines = {"time": times[drawn], "series": series[drawn], "value": rows[drawn]}
     names = _names(marks, TEXT_SHARE * (end - begin))
-    rows = [_row(mark, names.get(place)) for place, mark in enumerate(marks)]
-    rows += [_row(Mark("span", "", edge, edge)) for edge in (begin, end)]
-    rows += [
+    mark_rows = [_row(mark, names.get(place)) for place, mark in enumerate(marks)]
+    mark_rows += [_row(Mark("span", "", edge, edge)) for edge in (begin, end)]
+    mark_rows += [
         {"kind": "alone", "time": time, "series": name, "value": value}
-        for time, name, value in zip(times[alone], series[alone], told[alone], strict=True)
+        for time, name, value in zip(times[alone], series[alone], rows[alone], strict=True)
     ]
-    return {LINES: pa.table(lines), MARKS: pa.Table.from_pylist(rows, MARK)}
+    return {LINES: pa.table(lines), MARKS: pa.Table.from_pylist(mark_rows, MARK)}
 
 
 def _row(mark: Mark, text: str | None = None) -> dict[str, str | float | None]:
@@ -81,9 +81,9 @@ def _row(mark: Mark, text: str | None = None) -> dict[str, str | float | None]:
 
 
 def _names(marks: Sequence[Mark], apart: float) -> dict[int, str]:
-    """The names that stand beside findings, by a mark's place: where there is room, else one would lie under another.
+    """Return the names to write beside findings, by position of the mark. A name that would overlap is left out.
 
-    `apart` is in seconds.
+    `apart` is the least distance of two names in seconds.
     """
     names: dict[int, str] = {}
     last = -apart
@@ -94,22 +94,23 @@ def _names(marks: Sequence[Mark], apart: float) -> dict[int, str]:
     return names
 
 
-def drawing(
+def specification(
     panel: Panel, names: list[str], kinds: set[str], culprits: tuple[int, ...], *, is_long: bool
 ) -> dict[str, object]:
-    """Vega-Lite for such tables with series of these names, marked with these kinds; a culprit's line is thick.
+    """Return the specification for Vega-Lite, for tables with these series and kinds of marks.
 
-    `is_long`: days, so that the axis tells which. Areas have the colour of their cause, wherever they are. A layer
-    takes a browser a while whether or not there is anything on it.
+    The line of a culprit is thick. Areas have the colour of their time category. `is_long`: the range is at least a
+    day, so the axis shows the weekday. A layer costs a browser time even if it is empty, so only layers of the given
+    kinds are included.
     """
     culprit = re.compile(rf"rank ({'|'.join(map(str, culprits))})\b") if culprits else None
-    blamed = [name for name in names if culprit and culprit.match(name)]
+    culprit_names = [name for name in names if culprit and culprit.match(name)]
     stacked = panel.shape == "areas"
-    what = {"field": "series", "type": "nominal", "title": "what"}
-    when = {"field": "time", "type": "temporal", "title": "UTC", "timeUnit": "utcdatehoursminutesseconds"}
+    series_tip = {"field": "series", "type": "nominal", "title": "series"}
+    time_tip = {"field": "time", "type": "temporal", "title": "UTC", "timeUnit": "utcdatehoursminutesseconds"}
     width: dict[str, object] = {"value": 1.8}
-    if blamed:  # what is asked of each point takes a browser a while
-        width["condition"] = {"test": {"field": "series", "oneOf": blamed}, "value": 4}
+    if culprit_names:  # a condition costs time for each point
+        width["condition"] = {"test": {"field": "series", "oneOf": culprit_names}, "value": 4}
     encoding: dict[str, object] = {
         "x": {"field": "time", **TIME_AXIS, "axis": axis(is_long)},
         "y": {
@@ -123,23 +124,24 @@ def drawing(
         "color": {
             "field": "series",
             "type": "nominal",
-            "sort": None,  # as in the table, where rank 10 comes after rank 2
+            "sort": None,  # the order of the table, in which rank 10 comes after rank 2
             "scale": _by_cause(names) if set(names) <= CAUSES.keys() or stacked else {"range": SERIES},
             "legend": {"title": None, "orient": "bottom", "columns": {"expr": COLUMNS}, "labelLimit": 130},
         },
         "strokeWidth": width,
-        "tooltip": what,  # of a line Vega has one, not one for each point of it
+        "tooltip": series_tip,  # Vega has one tooltip for a line, not one for each of its points
     }
     lines = {
         "data": {"name": LINES},
-        "mark": (_AREA if stacked else _LINE) | {"aria": False},  # else each of a thousand points is put in words
+        "mark": (_AREA if stacked else _LINE) | {"aria": False},  # otherwise each point gets a description
         "encoding": encoding,
     }
-    alone = _only("alone") | {  # what is there now and then has no line to draw
+    alone = _only("alone") | {  # values without neighbours, which no line reaches
         "mark": {"type": "point", "size": 24, "filled": True, "opacity": 1},
-        "encoding": {name: encoding[name] for name in ("x", "y", "color")} | {"tooltip": [what, number(panel), when]},
+        "encoding": {name: encoding[name] for name in ("x", "y", "color")}
+        | {"tooltip": [series_tip, number(panel), time_tip]},
     }
-    above = [alone] if "alone" in kinds and not stacked else []  # it would not lie on what the others sum up to
+    above = [alone] if "alone" in kinds and not stacked else []  # on stacked areas a point would be at the wrong height
     below = [_only(kind) | layer for kind, layers in _MARKED.items() if kind in kinds for layer in layers]
     return {
         "description": panel.question,
@@ -154,13 +156,13 @@ def _only(kind: str) -> dict[str, object]:
 
 
 def number(panel: Panel) -> dict[str, object]:
-    """Its value in a tooltip."""
-    format_ = NUMBER.get(panel.unit, USUAL_NUMBER)
+    """Return the value in a tooltip, with its unit and format."""
+    format_ = NUMBER.get(panel.unit, DEFAULT_NUMBER)
     return {"field": "value", "type": "quantitative", "title": panel.unit or "value", "format": format_}
 
 
 def _reaching(value: float | None) -> list[dict[str, object]]:
-    """So that the axis goes that far: a chart of what hardly moves shall not look as if it did."""
+    """Return an invisible point that extends the axis, so that a value that hardly changes looks that way."""
     return [] if value is None else [{"mark": {"type": "point", "opacity": 0}, "encoding": {"y": {"datum": value}}}]
 
 
@@ -169,23 +171,23 @@ def _by_cause(names: list[str]) -> dict[str, list[str]]:
 
 
 def axis(is_long: bool) -> dict[str, object]:
-    """Of time."""
+    """Return the time axis."""
     return {"format": "%a %H:%M" if is_long else "%H:%M:%S", "tickCount": 6, "labelOverlap": True}
 
 
 _LINE, _AREA = {"type": "line"}, {"type": "area", "opacity": 0.85}
 _TINT = {"condition": {"test": "datum.severity == 'critical'", "value": VERMILLION}, "value": ORANGE}
-_AT = {"x": {"field": "time", **TIME_AXIS}}
-_ACROSS = {**_AT, "x2": {"field": "until"}}
-_MARKED: dict[str, tuple[dict[str, object], ...]] = {  # by kind, the undermost first
-    "activity": (  # what the job was at, where that was not training
+_POSITION = {"x": {"field": "time", **TIME_AXIS}}
+_ACROSS = {**_POSITION, "x2": {"field": "until"}}
+_MARKED: dict[str, tuple[dict[str, object], ...]] = {  # by kind, the lowest layer first
+    "activity": (  # the job did something other than training
         {
             "mark": {"type": "rect", "opacity": 0.3, "color": GREY},
-            "encoding": {**_ACROSS, "tooltip": {"field": "series", "type": "nominal", "title": "the job was at"}},
+            "encoding": {**_ACROSS, "tooltip": {"field": "series", "type": "nominal", "title": "activity"}},
         },
         {
             "mark": {"type": "text", "align": "left", "baseline": "bottom", "dx": 2, "dy": -3, "color": GREY},
-            "encoding": {**_AT, "y": {"value": "height"}, "text": {"field": "series"}},
+            "encoding": {**_POSITION, "y": {"value": "height"}, "text": {"field": "series"}},
         },
     ),
     "finding": (
@@ -199,13 +201,15 @@ _MARKED: dict[str, tuple[dict[str, object], ...]] = {  # by kind, the undermost 
         },
         {
             "mark": {"type": "rule", "strokeWidth": 2, "strokeDash": [5, 3]},
-            "encoding": {**_AT, "color": _TINT},
+            "encoding": {**_POSITION, "color": _TINT},
         },
         {
             "mark": {"type": "text", "align": "left", "baseline": "top", "dx": 4, "y": 4, "fontWeight": "bold"},
-            "encoding": {**_AT, "color": _TINT, "text": {"field": "text"}},
+            "encoding": {**_POSITION, "color": _TINT, "text": {"field": "text"}},
         },
     ),
-    "moment": ({"mark": {"type": "rule", "strokeWidth": 2, "color": GREY}, "encoding": _AT},),  # where a link leads to
-    "span": ({"mark": {"type": "point", "opacity": 0}, "encoding": _AT},),
+    "moment": (
+        {"mark": {"type": "rule", "strokeWidth": 2, "color": GREY}, "encoding": _POSITION},
+    ),  # the time of a link
+    "span": ({"mark": {"type": "point", "opacity": 0}, "encoding": _POSITION},),
 }

@@ -1,7 +1,7 @@
-"""Colours that colour-blind people tell apart, on light and on dark; what means the same has the same everywhere.
+"""Colours that colour-blind people can tell apart, on light and on dark. One meaning has one colour on all pages.
 
-Okabe and Ito's palette (Color Universal Design, 2008) without black, which is lost on dark. Vermillion is kept for what
-is wrong.
+The palette of Okabe and Ito (Color Universal Design, 2008) without black, which is invisible on dark. Vermillion is
+reserved for faults.
 """
 
 BLUE, SKY, GREEN, ORANGE, PURPLE, YELLOW = "#0072B2", "#56B4E9", "#009E73", "#E69F00", "#CC79A7", "#D4C400"
@@ -14,9 +14,8 @@ CIVIDIS = [
     *("#8b8677", "#a49d78", "#c3b56d", "#e6cf59", "#fdea45"),
 ]
 
-# Where time goes: a rank's own work is blue and green, waiting for others orange and yellow, what is no step grey, and
-# what should not be there vermillion. In the order in which they lie on each other: the names beside them tell apart
-# what colours alone do not.
+# Time categories: self time is blue and green, exposed time orange and yellow, activities other than training are grey,
+# and faults vermillion. In the order in which areas are stacked; the legend tells apart what colours alone do not.
 CAUSES = {
     "forward": BLUE,
     "backward": SKY,
@@ -47,11 +46,11 @@ CAUSES = {
 
 
 def of_cause(name: str) -> str:
-    """Of a phase, an op, or what else time goes to; `wait: all_to_all` is its op's."""
+    """Return the colour of a time category. `wait: all_to_all` has the colour of its op; unknown names are grey."""
     return CAUSES.get(name.removeprefix("wait: "), GREY)
 
 
 def in_order(names: list[str]) -> list[str]:
-    """As they lie on each other; what nobody has heard of last."""
+    """Sort names in the order in which areas are stacked. Unknown names come last."""
     places = {name: place for place, name in enumerate(CAUSES)}
     return sorted(names, key=lambda name: (places.get(name.removeprefix("wait: "), len(places)), name))

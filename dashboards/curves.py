@@ -1,4 +1,4 @@
-"""Draws what the hub tells of how a job scales: measured, predicted, ideal, and what if."""
+"""Charts of how a job scales: recorded, predicted, ideal and what-if, from the answer of the hub."""
 
 import pandas as pd
 
@@ -12,7 +12,7 @@ _LINES, _POINTS = ("ideal", "predicted", "what if"), ("recorded", "now")
 
 
 def samples(scaling: ScalingAnswer, what_if: str) -> pd.DataFrame:
-    """Samples per second of all ranks by number of ranks; the label of `what if` says what."""
+    """Return the samples per second of all ranks by number of ranks. `what_if` is the label of the what-if line."""
     points, now = scaling.points, scaling.now
     rows = [("recorded", point.ranks, point.samples_per_second, "recorded") for point in points]
     if now:
@@ -22,13 +22,13 @@ def samples(scaling: ScalingAnswer, what_if: str) -> pd.DataFrame:
             if step := predicted(answer):
                 rows.append((kind, size.ranks, step.samples_per_second, label))
     if points:
-        each = points[0].samples_per_second / points[0].ranks
-        rows += [("ideal", ranks, ranks * each, "ideal") for ranks in sorted({row[1] for row in rows})]
+        per_rank = points[0].samples_per_second / points[0].ranks
+        rows += [("ideal", ranks, ranks * per_rank, "ideal") for ranks in sorted({row[1] for row in rows})]
     return pd.DataFrame(rows, columns=["kind", "ranks", "samples_per_second", "label"])
 
 
 def parts(scaling: ScalingAnswer) -> pd.DataFrame:
-    """Seconds of a predicted step by number of ranks and part."""
+    """Return the seconds of a predicted step by number of ranks and time category."""
     rows = [
         (size.ranks, part, seconds)
         for size in scaling.sizes
@@ -39,8 +39,8 @@ def parts(scaling: ScalingAnswer) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["ranks", "part", "seconds"])
 
 
-def parts_drawing(names: list[str]) -> dict[str, object]:
-    """Vega-Lite for the parts."""
+def parts_specification(names: list[str]) -> dict[str, object]:
+    """Return the specification of the chart of parts."""
     order = in_order(names)
     return {
         "description": "Where the time of a step would go at each size",
@@ -89,7 +89,7 @@ def _layer(kinds: tuple[str, ...], mark: dict[str, object]) -> dict[str, object]
                 "legend": {"title": None, "orient": "bottom"},
             },
             "tooltip": [
-                {"field": "label", "title": "what"},
+                {"field": "label", "title": "line"},
                 {"field": "ranks", "title": "ranks"},
                 {"field": "samples_per_second", "title": "samples/s", "format": ".4~s"},
             ],

@@ -1,7 +1,7 @@
-"""Everything a page says at one moment, read once: jobs, findings, alerts, and what zmon cannot see just now.
+"""The current state that a page shows, read once: jobs, findings, alerts, and what zmon cannot know right now.
 
-Read first, drawn later, so that all of the page tells of the same moment. No verdict is made here: findings are the
-hub's, and blindness is a source that does not answer.
+It is read before anything is drawn, so that the whole page shows the same moment. Nothing is judged here: findings come
+from the hub, and a page is blind if a server does not answer.
 """
 
 import time
@@ -21,14 +21,15 @@ RANKS = """{job_id=$job, __name__=~"zmon_(rank_info|steps_total|lease_overdue_se
 or zmon_activity{job_id=$job} == 1"""
 JOBS = "count by (job_id) (zmon_rank_info)"
 AGENTS = 'up{job=~".*zmon-agent"} == 1'
-HEARTBEAT = "changes(zmon_hub_last_pass_timestamp_seconds[10s]) > 0"  # does it move, whatever the hub's clock says
+HEARTBEAT = "changes(zmon_hub_last_pass_timestamp_seconds[10s]) > 0"  # independent of the clock of the hub
+HUB_IS_BLIND = "The hub reaches no agent: this is its last known state. Is `zmon agent` running?"
 FIRING = """count by (alertname, severity, job_id) (
   ALERTS{alertname=~"Zmon.+", alertname!="ZmonWatchdog", alertstate="firing"})"""
 
 
 @dataclass(frozen=True)
 class Rank:
-    """What a rank does now. None is unknown; a rank without a host is one that nobody reports."""
+    """The current state of a rank. None is unknown; no agent reports a rank without a host."""
 
     rank: int
     host: str | None = None
@@ -41,7 +42,7 @@ class Rank:
 
 @dataclass(frozen=True)
 class Firing:
-    """An alert that fires: what has people woken. Without a job it is about the watchers, or about a host."""
+    """An alert that fires. Without a job it is about an agent, a hub or a host."""
 
     alert: str
     severity: str
@@ -50,12 +51,13 @@ class Firing:
 
 @dataclass(frozen=True)
 class Glance:
-    """One moment. `findings` are this job's, most severe first; `blind` has a line for each thing nobody can know.
+    """The state of one moment, in unix seconds.
 
-    `past` are all findings that there ever were of this job, the newest first.
+    `findings` are the open ones of this job, the most severe first; `elsewhere` are those of other jobs. `past` are all
+    findings of this job, open or resolved, the newest first. `blind` has a line for everything that is unknown now.
     """
 
-    at: float
+    time: float
     job_ids: tuple[str, ...] = ()
     job_id: str | None = None
     jobs: tuple[JobView, ...] = ()
@@ -63,26 +65,26 @@ class Glance:
     past: tuple[Finding, ...] = ()
     findings: tuple[Finding, ...] = ()
     elsewhere: tuple[Finding, ...] = ()
-    num_watched: int | None = None  # ranks of the job that agents report
+    num_watched: int | None = None  # the number of ranks of the job that agents report
     firing: tuple[Firing, ...] = ()
     blind: tuple[str, ...] = ()
     hub_answers: bool = False
-    hub_is_blind: bool = False  # then what it says of jobs is what it saw last
+    hub_is_blind: bool = False  # then its state of jobs is the last known one
     prometheus_answers: bool = False
 
     @property
     def num_ranks(self) -> int | None:
-        """Of the job, as the hub knows it; else as many as are watched."""
+        """The number of ranks of the job, from the hub; if it is unknown, the number of watched ranks."""
         return (self.job.world_size if self.job else 0) or self.num_watched
 
 
-def glance(prometheus: Prometheus, hub: Hub, wanted: str | None, clock: Callable[[], float] = time.time) -> Glance:
-    """The moment of `wanted`, or if none is asked for, of the job that needs a look first."""
-    return _with_history(_with_verdicts(Glance(at=clock(), job_id=wanted), hub), prometheus)
+def glance(prometheus: Prometheus, hub: Hub, job_id: str | None, clock: Callable[[], float] = time.time) -> Glance:
+    """Return the current state of this job, or without an id of the most urgent job."""
+    return _with_prometheus(_with_hub(Glance(time=clock(), job_id=job_id), hub), prometheus)
 
 
-def _with_verdicts(glance: Glance, hub: Hub) -> Glance:
-    """What the hub says: jobs and findings."""
+def _with_hub(glance: Glance, hub: Hub) -> Glance:
+    """Add what the hub knows: jobs and findings."""
     try:
         answer = hub.jobs()
         jobs = sorted(answer.jobs, key=lambda job: job.state != "stalled")
@@ -90,37 +92,37 @@ def _with_verdicts(glance: Glance, hub: Hub) -> Glance:
         urgent_first = [finding.job_id for finding in findings] + [job.job_id for job in jobs]
         job_id = glance.job_id or next(iter(urgent_first), None)
         past = hub.findings(job_id) if job_id else []
-        mine = [finding for finding in findings if finding.job_id == job_id]
-        evidence = {each.id: each.evidence for each in hub.with_evidence(job_id)} if job_id and mine else {}
+        of_job = [finding for finding in findings if finding.job_id == job_id]
+        evidence = {each.id: each.evidence for each in hub.with_evidence(job_id)} if job_id and of_job else {}
     except Unreachable as error:
-        return replace(glance, blind=(f"{error} Until then nobody says who is to blame.",))
+        return replace(glance, blind=(f"{error} Until then no culprit is known.",))
     return replace(
         glance,
         hub_answers=True,
         hub_is_blind=answer.blind,
-        blind=("The hub reaches no agent: this is what it saw last. Is `zmon agent` running?",) if answer.blind else (),
+        blind=(HUB_IS_BLIND,) if answer.blind else (),
         job_ids=tuple(job.job_id for job in jobs),
         job_id=job_id,
         jobs=tuple(jobs),
         job=next((job for job in jobs if job.job_id == job_id), None),
         past=tuple(past),
-        findings=tuple(replace(finding, evidence=evidence.get(finding.id, Evidence())) for finding in mine),
+        findings=tuple(replace(finding, evidence=evidence.get(finding.id, Evidence())) for finding in of_job),
         elsewhere=tuple(finding for finding in findings if finding.job_id != job_id),
     )
 
 
-def _with_history(glance: Glance, prometheus: Prometheus) -> Glance:
-    """What Prometheus says: ranks, alerts, whether agents and hub live; and which jobs, if the hub is silent."""
+def _with_prometheus(glance: Glance, prometheus: Prometheus) -> Glance:
+    """Add what Prometheus knows: ranks, alerts, whether agents and hub work, and jobs if the hub does not answer."""
     blind = list(glance.blind)
     try:
-        watched = {sample.labels["job_id"]: int(sample.value) for sample in prometheus.now(JOBS)}
+        watched = {sample.labels["job_id"]: int(sample.value) for sample in prometheus.query(JOBS)}
         job_ids = tuple(dict.fromkeys([*glance.job_ids, *sorted(watched)]))
         job_id = glance.job_id or next(iter(job_ids), None)
-        if not prometheus.now(AGENTS):
-            blind.append("Prometheus reaches no agent: the charts stand still. Is `zmon agent` running?")
-        if glance.hub_answers and not prometheus.now(HEARTBEAT):
-            blind.append("The hub has finished no pass for 10 s: what it says may be old. See its log.")
-        firing = prometheus.now(FIRING)
+        if not prometheus.query(AGENTS):
+            blind.append("Prometheus reaches no agent: the charts get no new points. Is `zmon agent` running?")
+        if glance.hub_answers and not prometheus.query(HEARTBEAT):
+            blind.append("The hub has finished no pass for 10 s: its state may be old. See its log.")
+        firing = prometheus.query(FIRING)
     except Unreachable as error:
         return replace(glance, blind=(*blind, f"{error} Until then charts and ranks are unknown."))
     return replace(
@@ -143,18 +145,15 @@ def _urgency_and_name(firing: Firing) -> tuple[int, str, str]:
 
 
 def ranks(prometheus: Prometheus, glance: Glance) -> tuple[Rank, ...]:
-    """One Rank for each rank there is or should be: the hub knows how many, the agents report what they see.
-
-    Raises Unreachable.
-    """
-    seen = prometheus.now(RANKS.replace("$job", quoted(glance.job_id or "")), _ranks)
+    """Return a Rank for each rank that agents report or that the job should have by its size. Raises Unreachable."""
+    reported = prometheus.query(RANKS.replace("$job", quoted(glance.job_id or "")), _ranks)
     expected = range(glance.job.world_size if glance.job else 0)
-    return tuple(seen.get(rank) or Rank(rank) for rank in sorted({*expected, *seen}))
+    return tuple(reported.get(rank) or Rank(rank) for rank in sorted({*expected, *reported}))
 
 
 def _ranks(samples: list[Sample]) -> dict[int, Rank]:
     hosts: dict[int, str] = {}
-    metrics: dict[str, dict[int, Sample]] = defaultdict(dict)  # by name and rank
+    metrics: dict[str, dict[int, Sample]] = defaultdict(dict)  # by name, then by rank
     for sample in samples:
         rank, name = int(sample.labels["rank"]), sample.labels["__name__"]
         hosts[rank] = sample.labels["host"]
@@ -173,7 +172,7 @@ def _ranks(samples: list[Sample]) -> dict[int, Rank]:
             host,
             activity=activity.labels["activity"] if activity else None,
             step=int(steps.value) if steps else None,
-            since_step_seconds=max(0.0, last.at - last.value) if last else None,
+            since_step_seconds=max(0.0, last.time - last.value) if last else None,
             overdue_seconds=value("zmon_lease_overdue_seconds", rank),
             waiting_seconds=value("zmon_collective_inflight_seconds", rank),
         )

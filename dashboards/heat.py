@@ -1,7 +1,7 @@
-"""Draws rows over time as one picture: of a rectangle for each of 128 x 60 values a browser draws for a second.
+"""Heat maps over time, drawn as one picture: with a rectangle for each of 128 x 60 values a browser needs a second.
 
-The picture is a pixel for each value, in the colours of the legend; it lies in the table that the chart is drawn from,
-so that the drawing itself stays the same. Above it lies a row for each series that tells whose it is.
+The picture has a pixel for each value, in the colours of the legend. It is stored in the table of the chart, so that
+the specification stays the same. An invisible row for each series above it has its tooltip.
 """
 
 from base64 import b64encode
@@ -19,47 +19,47 @@ from dashboards.panels import Panel
 
 CULPRIT = "◀"
 MOST_ROW_PIXELS = 26
-MAP_PIXELS, AROUND_PIXELS = 420, 105  # all rows at most, and what axis and legend take beside them
+MAP_PIXELS, AROUND_PIXELS = 420, 105  # the limit for all rows, and the height of axis and legend
 _STOPS = np.array([[int(colour[place : place + 2], 16) for place in (1, 3, 5)] for colour in CIVIDIS])
 
 
-def table(panel: Panel, values: pd.DataFrame, resolution: int, blamed: Container[str]) -> pd.DataFrame:
-    """A row for each series of a FRAME and one for the picture; who is blamed comes first, and is told by a sign.
+def table(panel: Panel, values: pd.DataFrame, resolution: int, culprits: Container[str]) -> pd.DataFrame:
+    """Return a row for each series of a FRAME, and one for the picture. Culprits come first and have a sign.
 
-    A value lies where the time lies that it is a mean of: the `resolution` seconds before.
+    A value is drawn over the time of which it is the mean: the `resolution` seconds before it.
     """
-    names, told = grid(values)
-    order = sorted(range(len(names)), key=lambda place: names[place] not in blamed)
-    told = told[order]
+    names, columns = grid(values)
+    order = sorted(range(len(names)), key=lambda place: names[place] not in culprits)
+    columns = columns[order]
     lightest = np.fmin if panel.light_is == "low" else np.fmax
     rows = pd.DataFrame(
         {
             "kind": "row",
             "place": range(len(order)),
-            "series": [f"{names[place]} {CULPRIT}" if names[place] in blamed else names[place] for place in order],
-            "value": lightest.reduce(told, axis=1),
-            "mean": np.nanmean(told, axis=1),
+            "series": [f"{names[place]} {CULPRIT}" if names[place] in culprits else names[place] for place in order],
+            "value": lightest.reduce(columns, axis=1),
+            "mean": np.nanmean(columns, axis=1),
         }
     )
-    url = f"data:image/png;base64,{b64encode(picture(told, is_reversed=panel.light_is == 'low')).decode()}"
+    url = f"data:image/png;base64,{b64encode(picture(columns, is_reversed=panel.light_is == 'low')).decode()}"
     both = pd.concat([rows, pd.DataFrame({"kind": ["picture"], "url": [url]})], ignore_index=True)
     begin, end = values["time"].iloc[0] - pd.Timedelta(seconds=resolution), values["time"].iloc[-1]
     return both.assign(time=begin, until=end)
 
 
-def picture(told: np.ndarray, *, is_reversed: bool) -> bytes:
-    """A PNG with a pixel for each value from 0 to 1; what is unknown lets the ground show through."""
-    values = 1 - told if is_reversed else told
-    places = np.clip(np.nan_to_num(values), 0, 1) * (len(_STOPS) - 1)
+def picture(values: np.ndarray, *, is_reversed: bool) -> bytes:
+    """Return a PNG with a pixel for each value from 0 to 1. Unknown values are transparent."""
+    shares = 1 - values if is_reversed else values
+    places = np.clip(np.nan_to_num(shares), 0, 1) * (len(_STOPS) - 1)
     channels = [np.interp(places, np.arange(len(_STOPS)), _STOPS[:, channel]) for channel in range(3)]
-    pixels = np.stack([*channels, np.where(np.isnan(told), 0, 255)], axis=-1)
+    pixels = np.stack([*channels, np.where(np.isnan(values), 0, 255)], axis=-1)
     file = BytesIO()
     Image.fromarray(pixels.round().astype(np.uint8)).save(file, "PNG")
     return file.getvalue()
 
 
-def drawing(panel: Panel, height: int, *, is_long: bool) -> dict[str, object]:
-    """Vega-Lite for such a table of so many series."""
+def specification(panel: Panel, height: int, *, is_long: bool) -> dict[str, object]:
+    """Return the specification for Vega-Lite, for a table of `height` series."""
     across = {"x": {"field": "time", **TIME_AXIS, "axis": axis(is_long)}, "x2": {"field": "until"}}
     colours = CIVIDIS[::-1] if panel.light_is == "low" else CIVIDIS
     lightest = {**number(panel), "title": "lightest"}
@@ -80,7 +80,7 @@ def drawing(panel: Panel, height: int, *, is_long: bool) -> dict[str, object]:
                     "y": {
                         "field": "series",
                         "type": "nominal",
-                        "sort": {"field": "place", "op": "min"},  # else a row that moves keeps its old label
+                        "sort": {"field": "place", "op": "min"},  # otherwise a row that moves keeps its old label
                         "title": None,
                         "axis": {"labelOverlap": True, "ticks": False, "domain": False},
                     },
@@ -91,8 +91,8 @@ def drawing(panel: Panel, height: int, *, is_long: bool) -> dict[str, object]:
                         "legend": {"title": None, "format": "~%", "orient": "bottom", "gradientThickness": 8},
                     },
                     "tooltip": [
-                        {"field": "series", "type": "nominal", "title": "who"},
-                        {**lightest, "field": "mean", "title": "in the mean"},
+                        {"field": "series", "type": "nominal", "title": "row"},
+                        {**lightest, "field": "mean", "title": "mean"},
                         lightest,
                     ],
                 },

@@ -1,4 +1,4 @@
-"""Series over time on one grid, as charts want them; what is unknown is a missing value, never a line across a gap."""
+"""Series over time on one grid, for charts. An unknown value is missing, and no line is drawn across a gap."""
 
 import re
 from collections import defaultdict
@@ -11,11 +11,11 @@ import pandas as pd
 from dashboards.address import Span
 from dashboards.prometheus_answers import RangeSeries
 
-FRAME = ["time", "series", "value"]  # what charts are drawn from
+FRAME = ["time", "series", "value"]  # the columns of the table that charts are drawn from
 
 
 def grid(frame: pd.DataFrame) -> tuple[list[str], np.ndarray]:
-    """The names of a FRAME's series, and a row of values for each: all series of one have the same times."""
+    """Return the names of the series of a FRAME, and a row of values for each. All have the same times."""
     names = list(frame["series"].unique())
     return names, frame["value"].to_numpy().reshape(len(names), len(frame) // max(1, len(names)))
 
@@ -26,21 +26,21 @@ class History:
 
     table: pd.DataFrame
     known_until: float | None = None  # unix seconds; None: nothing is known
-    nan_until: float | None = None  # the last time at which the value was told to be no number
-    left_out: int = 0  # series that were too many
+    nan_until: float | None = None  # unix seconds: the last time at which the value was NaN
+    left_out: int = 0  # the number of series beyond the limit
 
 
 def history(series: Iterable[RangeSeries], legend: str, span: Span, most: int, *, keep_low: bool = False) -> History:
-    """Of Prometheus's answer to a range query; `legend` makes a series' name of its labels.
+    """Build a History from the answer to a range query. `legend` makes the name of a series from its labels.
 
-    Of too many series those with the highest values are kept, or those that go lowest.
+    Beyond `most` series, those with the highest maximum remain, or with `keep_low` those with the lowest minimum.
     """
     length = (span.end - span.start) // span.resolution + 1
     columns: dict[str, np.ndarray] = {}
     last_nan = -1
     for each in series:
-        at = np.array([at for at, _ in each.values], dtype=float)
-        places = np.rint((at - span.start) / span.resolution).astype(int)
+        times = np.array([time for time, _ in each.values], dtype=float)
+        places = np.rint((times - span.start) / span.resolution).astype(int)
         values = np.array([value for _, value in each.values], dtype=float)
         within = (places >= 0) & (places < length)
         known = np.isfinite(values) & within
@@ -51,17 +51,17 @@ def history(series: Iterable[RangeSeries], legend: str, span: Span, most: int, *
     nan_until = float(span.start + span.resolution * last_nan) if last_nan >= 0 else None
     if not columns:
         return History(pd.DataFrame(columns=FRAME), nan_until=nan_until)
-    kept = sorted(columns, key=lambda name: _rank(columns[name], keep_low))[:most]
-    table = np.column_stack([columns[name] for name in sorted(kept, key=_natural)])
+    selected = sorted(columns, key=lambda name: _rank(columns[name], keep_low))[:most]
+    table = np.column_stack([columns[name] for name in sorted(selected, key=_natural)])
     rows = np.flatnonzero(~np.isnan(table).all(axis=1))
     times = span.start + span.resolution * np.arange(rows[0], length)
-    frame = pd.DataFrame(table[rows[0] :], columns=sorted(kept, key=_natural))
+    frame = pd.DataFrame(table[rows[0] :], columns=sorted(selected, key=_natural))
     frame.insert(0, "time", pd.to_datetime(times, unit="s", utc=True))
     return History(
         frame.melt(id_vars="time", var_name="series", value_name="value"),
         float(span.start + span.resolution * rows[-1]),
         nan_until,
-        len(columns) - len(kept),
+        len(columns) - len(selected),
     )
 
 
@@ -70,5 +70,5 @@ def _rank(column: np.ndarray, keep_low: bool) -> float:
 
 
 def _natural(name: str) -> list[int | str]:
-    """Sorts rank 10 after rank 2."""
+    """Return a sort key by which rank 10 comes after rank 2."""
     return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]

@@ -1,6 +1,6 @@
-"""The one place that decides whether a predicted step or efficiency is known.
+"""Predicted steps and efficiencies from the hub, or None where they are unknown.
 
-The hub leaves out what it does not know, and says why in `unknown`.
+The hub leaves out what it does not know, and gives the reason in `unknown`.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class PredictedStep:
-    """A step that can be predicted."""
+    """A predicted step with its time categories."""
 
     seconds: float
     causes: Mapping[str, float]
@@ -24,7 +24,7 @@ class PredictedStep:
 
 
 def predicted(step: StepAnswer | None) -> PredictedStep | None:
-    """The step, or None where it cannot be predicted."""
+    """Return the step, or None if it cannot be predicted."""
     if step is None or step.unknown is not UNSET:
         return None
     if step.seconds is UNSET or step.causes is UNSET or step.samples_per_second is UNSET:
@@ -33,12 +33,12 @@ def predicted(step: StepAnswer | None) -> PredictedStep | None:
 
 
 def why_unknown(step: StepAnswer) -> str:
-    """Why a step cannot be predicted."""
-    return _or_none(step.unknown) or "the hub does not say why"
+    """Return the reason why a step cannot be predicted."""
+    return _or_none(step.unknown) or "the hub gives no reason"
 
 
 def efficiency_ratio(efficiency: EfficiencyAnswer | UnsetType) -> float | None:
-    """The scaling efficiency of a predicted step; None where it is unknown."""
+    """Return the scaling efficiency of a predicted step, or None if it is unknown."""
     return None if efficiency is UNSET else _or_none(efficiency.ratio)
 
 

@@ -1,4 +1,4 @@
-"""The answers of Prometheus' HTTP API, as far as a page reads them. It writes values as strings: "NaN", "+Inf"."""
+"""The answers of Prometheus' HTTP API, with the fields that a page reads. Values are strings, such as "NaN"."""
 
 from collections.abc import Sequence
 from typing import Generic, TypeVar
@@ -6,11 +6,11 @@ from typing import Generic, TypeVar
 import msgspec
 
 Data = TypeVar("Data")
-Point = tuple[float, str]  # unix seconds on Prometheus' clock, and the value
+Point = tuple[float, str]  # unix seconds by the clock of Prometheus, and the value
 
 
 class Answer(msgspec.Struct, Generic[Data], frozen=True):
-    """Every answer of the API that is no error."""
+    """A successful answer of the API."""
 
     data: Data
     status: str = ""
@@ -45,6 +45,6 @@ class Matrix(msgspec.Struct, frozen=True):
 
 
 class Flags(msgspec.Struct, frozen=True):
-    """The command-line flags that Prometheus was started with."""
+    """The command-line flags of Prometheus."""
 
     external_url: str = msgspec.field(default="", name="web.external-url")

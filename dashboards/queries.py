@@ -1,6 +1,6 @@
-"""What the pages ask of Prometheus and of the hub, and where those are: ZMON_PROMETHEUS_URL, ZMON_HUB_URL.
+"""Queries to Prometheus and the hub. ZMON_PROMETHEUS_URL and ZMON_HUB_URL have their URLs.
 
-An answer, or Unreachable with one line on what is wrong; never a number made up.
+A query returns an answer or raises Unreachable with one line about the reason. It never makes up a number.
 """
 
 import json
@@ -20,11 +20,11 @@ from dashboards.asking import (
     Query,
     Source,
     Unreachable,
+    answer_or_raise,
     ask,
-    ask_anew,
+    ask_uncached,
     fetch,
-    known,
-    shown,
+    without_credentials,
 )
 from dashboards.history import History, history
 from dashboards.prometheus_answers import Answer, Flags, InstantSeries, Matrix, Vector
@@ -43,49 +43,51 @@ from zmon.schema.api import (
 from zmon.schema.finding import Finding
 from zmon.schema.incident import Brief
 
-MOST_SERIES = 10  # of a chart: more cannot be told apart
-KEPT_SECONDS = 60  # of an answer about the past; its next point is another question
-KEPT = 300  # answers
+MOST_SERIES = 10  # on one chart: more cannot be told apart
+CACHE_SECONDS = 60  # of an answer about the past; the next point in time is another query
+CACHE_ENTRIES = 300  # answers
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One series at one instant; `at` is Prometheus's clock, in unix seconds."""
+    """One series at one instant. `time` is in unix seconds by the clock of Prometheus."""
 
     labels: dict[str, str]
     value: float
-    at: float
+    time: float
 
 
 @dataclass(frozen=True)
 class Prometheus:
-    """The history of every number."""
+    """A client of Prometheus, which has the history of every number."""
 
     url: str = field(default_factory=lambda: os.environ.get("ZMON_PROMETHEUS_URL", "http://127.0.0.1:9090"))
-    answers: bool = True  # did so a moment ago: else each question would wait for it
+    answers: bool = True  # whether it has just answered; if not, queries fail at once instead of waiting
 
     @overload
-    def now(self, promql: str) -> list[Sample]: ...
+    def query(self, promql: str) -> list[Sample]: ...
 
     @overload
-    def now(self, promql: str, made: Callable[[list[Sample]], T]) -> T: ...
+    def query(self, promql: str, convert: Callable[[list[Sample]], T]) -> T: ...
 
-    def now(self, promql: str, made: Callable[[list[Sample]], object] = list) -> object:
-        """The value of every series that matches, an empty list if none does; or what is `made` of it, once for all."""
+    def query(self, promql: str, convert: Callable[[list[Sample]], object] = list) -> object:
+        """Return the current value of every series, or what `convert` makes of them, once for all viewers."""
         self._must_answer()
-        return known(_now(self, promql, made))
+        return answer_or_raise(_query(self, promql, convert))
 
-    def then(self, promql: str, at: int) -> list[Sample]:
-        """The same at that moment, which may look back for long."""
+    def query_at(self, promql: str, moment: int) -> list[Sample]:
+        """Return the value of every series at that time. The query may read a long range, so it may take longer."""
         self._must_answer()
-        return known(_then(self, promql, at))
+        return answer_or_raise(_query_at(self, promql, moment))
 
-    def over(self, promql: str, legend: str, span: Span, most: int = MOST_SERIES, *, keep_low: bool = False) -> History:
-        """Every series that matches, over time; of too many those that go highest, or lowest."""
+    def query_range(
+        self, promql: str, legend: str, span: Span, most: int = MOST_SERIES, *, keep_low: bool = False
+    ) -> History:
+        """Return the series over time: at most `most`, those with the highest values, or with `keep_low` the lowest."""
         self._must_answer()
-        return known(_over(self, promql, legend, span, most, keep_low))
+        return answer_or_raise(_query_range(self, promql, legend, span, most, keep_low))
 
     def _must_answer(self) -> None:
         if not self.answers:
@@ -93,73 +95,73 @@ class Prometheus:
 
     @property
     def source(self) -> Source:
-        """Who is asked."""
+        """The server that is asked."""
         return Source("Prometheus", "ZMON_PROMETHEUS_URL", self.url, mistaken="not Prometheus")
 
     def link(self, promql: str, span: Span, *, is_now: bool) -> str:
-        """Where people go on asking. What is of now stays the same however late it gets."""
+        """Return a link to the query in Prometheus. A link to now has no end time, so it does not change."""
         graph = {"g0.expr": promql, "g0.tab": 0, "g0.range_input": f"{span.end - span.start}s"}
         if not is_now:
             graph["g0.end_input"] = f"{datetime.fromtimestamp(span.end, UTC):%Y-%m-%d %H:%M:%S}"
-        outside = _seen_from_outside(self) if self.answers else self.url
-        return f"{shown(outside).rstrip('/')}/graph?{urlencode(graph)}"
+        url = _external_url(self) if self.answers else self.url
+        return f"{without_credentials(url).rstrip('/')}/graph?{urlencode(graph)}"
 
 
-# Answers are kept, and why there was none is kept for one refresh, so that twenty viewers do not wait for it in turn.
+# Answers are cached. A failure is cached for one refresh, so that twenty viewers do not all wait for it.
 
 
-@st.cache_resource(ttl=REFRESH_SECONDS, max_entries=KEPT, show_spinner=False)
-def _now(prometheus: Prometheus, promql: str, _made: Callable[[list[Sample]], T]) -> T | Unreachable:
-    """Of one question always the same is made: the cache looks at no name that begins like this."""
+@st.cache_resource(ttl=REFRESH_SECONDS, max_entries=CACHE_ENTRIES, show_spinner=False)
+def _query(prometheus: Prometheus, promql: str, _convert: Callable[[list[Sample]], T]) -> T | Unreachable:
+    """Send the query. `_convert` is no key of the cache, since each query has one."""
     try:
-        return _made(_samples(prometheus, TIMEOUT_SECONDS, (("query", promql),)))
+        return _convert(_samples(prometheus, TIMEOUT_SECONDS, (("query", promql),)))
     except Unreachable as error:
         return error
 
 
-@st.cache_resource(ttl=REFRESH_SECONDS, max_entries=KEPT, show_spinner=False)
-def _then(prometheus: Prometheus, promql: str, at: int) -> list[Sample] | Unreachable:
+@st.cache_resource(ttl=REFRESH_SECONDS, max_entries=CACHE_ENTRIES, show_spinner=False)
+def _query_at(prometheus: Prometheus, promql: str, moment: int) -> list[Sample] | Unreachable:
     try:
-        return _answered_then(prometheus, promql, at)
+        return _answer_at(prometheus, promql, moment)
     except Unreachable as error:
         return error
 
 
-@st.cache_resource(ttl=KEPT_SECONDS, max_entries=KEPT, show_spinner=False)
-def _answered_then(prometheus: Prometheus, promql: str, at: int) -> list[Sample]:
-    return _samples(prometheus, LONG_SECONDS, (("query", promql), ("time", at)))
+@st.cache_resource(ttl=CACHE_SECONDS, max_entries=CACHE_ENTRIES, show_spinner=False)
+def _answer_at(prometheus: Prometheus, promql: str, moment: int) -> list[Sample]:
+    return _samples(prometheus, LONG_SECONDS, (("query", promql), ("time", moment)))
 
 
-@st.cache_resource(ttl=REFRESH_SECONDS, max_entries=KEPT, show_spinner=False)
-def _over(
+@st.cache_resource(ttl=REFRESH_SECONDS, max_entries=CACHE_ENTRIES, show_spinner=False)
+def _query_range(
     prometheus: Prometheus, promql: str, legend: str, span: Span, most: int, keep_low: bool
 ) -> History | Unreachable:
     try:
-        return _answered_over(prometheus, promql, legend, span, most, keep_low)
+        return _answer_over(prometheus, promql, legend, span, most, keep_low)
     except Unreachable as error:
         return error
 
 
-@st.cache_resource(ttl=KEPT_SECONDS, max_entries=KEPT, show_spinner=False)
-def _answered_over(prometheus: Prometheus, promql: str, legend: str, span: Span, most: int, keep_low: bool) -> History:
+@st.cache_resource(ttl=CACHE_SECONDS, max_entries=CACHE_ENTRIES, show_spinner=False)
+def _answer_over(prometheus: Prometheus, promql: str, legend: str, span: Span, most: int, keep_low: bool) -> History:
     query = (("query", promql), ("start", span.start), ("end", span.end), ("step", span.resolution))
-    answer = ask_anew(prometheus.source, "/api/v1/query_range", query, Answer[Matrix], LONG_SECONDS)
+    answer = ask_uncached(prometheus.source, "/api/v1/query_range", query, Answer[Matrix], LONG_SECONDS)
     return history(answer.data.result, legend, span, most, keep_low=keep_low)
 
 
-@st.cache_resource(ttl=KEPT_SECONDS, max_entries=KEPT, show_spinner=False)
-def _seen_from_outside(prometheus: Prometheus) -> str:
-    """Where a browser finds it: what it was told with --web.external-url, else where we do."""
+@st.cache_resource(ttl=CACHE_SECONDS, max_entries=CACHE_ENTRIES, show_spinner=False)
+def _external_url(prometheus: Prometheus) -> str:
+    """Return the URL for a browser: the flag --web.external-url, else the URL that the dashboard uses."""
     try:
-        flags = ask_anew(prometheus.source, "/api/v1/status/flags", (), Answer[Flags], TIMEOUT_SECONDS).data
-    except Unreachable:  # what is asked like Prometheus need not have its flags
+        flags = ask_uncached(prometheus.source, "/api/v1/status/flags", (), Answer[Flags], TIMEOUT_SECONDS).data
+    except Unreachable:  # a server with the same API may have no flags
         return prometheus.url
     is_url = flags.external_url.startswith(("http://", "https://"))
     return flags.external_url if is_url else prometheus.url
 
 
 def _samples(prometheus: Prometheus, seconds: float, query: Query) -> list[Sample]:
-    answer = ask_anew(prometheus.source, "/api/v1/query", query, Answer[Vector], seconds)
+    answer = ask_uncached(prometheus.source, "/api/v1/query", query, Answer[Vector], seconds)
     return [_sample(series) for series in answer.data.result]
 
 
@@ -170,51 +172,51 @@ def _sample(series: InstantSeries) -> Sample:
 
 @dataclass(frozen=True)
 class Hub:
-    """The one that decides: which jobs there are, and who is to blame."""
+    """A client of the hub, which knows the jobs and publishes findings."""
 
     url: str = field(default_factory=lambda: os.environ.get("ZMON_HUB_URL", "http://127.0.0.1:9781"))
 
     @property
     def source(self) -> Source:
-        """Who is asked."""
+        """The server that is asked."""
         return Source("The hub", "ZMON_HUB_URL", self.url, mistaken="no hub of this version")
 
     def jobs(self) -> JobList:
-        """Every job the hub knows, and whether it is blind: then this is what it saw last."""
+        """Return all jobs that the hub knows. If the hub is blind, this is its last known state."""
         return ask(self.source, endpoints.JOBS, JobsRequest())
 
     def findings(self, job_id: str | None = None) -> Sequence[Finding]:
-        """The active findings of all jobs, or all that there ever were of one; newest first, without evidence."""
+        """Return the open findings of all jobs, or all findings of one job; newest first, without evidence."""
         request = FindingsRequest(job_id, active=job_id is None, evidence=False)
         return ask(self.source, endpoints.FINDINGS, request).findings
 
     def with_evidence(self, job_id: str) -> Sequence[Finding]:
-        """The active findings of a job with all that is known of each, newest first."""
+        """Return the open findings of a job with their evidence, newest first."""
         return ask(self.source, endpoints.FINDINGS, FindingsRequest(job_id, active=True)).findings
 
     def ranks(self, job_id: str) -> Sequence[RankRow]:
-        """Every rank of a job as it was last seen."""
+        """Return every rank of a job in its last known state."""
         return ask(self.source, endpoints.RANKS, RanksRequest(job_id)).ranks
 
     def scaling(self, job_id: str, what_if: tuple[str, ...] = ()) -> ScalingAnswer:
-        """How fast jobs of its name were at each size, and what other sizes would be like."""
+        """Return the recorded and the predicted steps of jobs of the same name, by size."""
         return ask(self.source, endpoints.SCALING, ScalingRequest(job_id, what_if=what_if))
 
     def incidents(self) -> Sequence[Brief]:
-        """All that are kept, newest first."""
+        """Return all incidents, newest first."""
         return ask(self.source, endpoints.INCIDENTS, IncidentsRequest()).incidents
 
     def report(self, incident: str) -> str:
-        """An incident's page, which needs nothing beside it."""
+        """Return the HTML page of an incident, which needs no other file."""
         return _report(self, incident)
 
 
-@st.cache_resource(ttl=KEPT_SECONDS, max_entries=20, show_spinner=False)
+@st.cache_resource(ttl=CACHE_SECONDS, max_entries=20, show_spinner=False)
 def _report(hub: Hub, incident: str) -> str:
     path = f"{endpoints.INCIDENT.path_of(IncidentRequest(incident))}/report.html"
     return fetch(hub.source, path).decode("utf-8", errors="replace")
 
 
 def quoted(label_value: str) -> str:
-    """A label value that is safe inside PromQL: a job_id comes from the address bar."""
+    """Return the label value in quotes, safe inside PromQL: a job_id may come from the address bar."""
     return json.dumps(label_value, ensure_ascii=False)

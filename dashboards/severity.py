@@ -1,4 +1,4 @@
-"""Severities as the dashboard treats them. `zmon.schema.names` orders them, for every part alike."""
+"""Severities of findings and alerts. `zmon.schema.names` defines their order."""
 
 from zmon.schema.names import severity_order
 
@@ -6,10 +6,10 @@ CRITICAL, WARNING, INFO = "critical", "warning", "info"
 
 
 def urgency(severity: str) -> int:
-    """A sort key, the most urgent first."""
+    """Return a sort key by which the most urgent comes first."""
     return -severity_order(severity)
 
 
-def is_remark(severity: str) -> bool:
-    """Whether it blames nobody."""
+def is_info(severity: str) -> bool:
+    """Return True for info, which is not a fault and has no culprit."""
     return severity == INFO

@@ -1,26 +1,32 @@
-"""What a job was like over some time: a step's length and where that went. One of the two sides of a comparison."""
+"""One side of a comparison: step time, time categories, throughput and size of a job over a time range."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from dashboards.queries import Prometheus, quoted
 
-LONG_AGO = "7d"  # how far back a job is looked for
+LOOKBACK = "7d"  # how far back jobs are listed
 STEP = "(max(increase(zmon_job_step_duration_seconds_count{job_id=$job}[$range])) > 0)"
 STEP_SECONDS = f"max(increase(zmon_job_step_duration_seconds_sum{{job_id=$job}}[$range])) / {STEP}"
 CAUSES = f"max by (cause) (increase(zmon_job_time_seconds_total{{job_id=$job}}[$range])) / on () group_left () {STEP}"
 SAMPLES = "max(avg_over_time(zmon:job_samples:rate{job_id=$job}[$range]))"
 EFFICIENCY = "max(avg_over_time(zmon_job_efficiency_ratio{job_id=$job}[$range]))"
 RANKS = "max by (world_size) (zmon_job_info{job_id=$job})"
-JOBS = f"group by (job_id) (last_over_time(zmon_job_info[{LONG_AGO}]))"
-LAST_SEEN = f"max(last_over_time(timestamp(zmon_job_info{{job_id=$job}})[{LONG_AGO}:1m]))"
-ASKED = {"step": STEP_SECONDS, "of the clock": CAUSES, "samples/s": SAMPLES, "efficiency": EFFICIENCY, "ranks": RANKS}
-QUESTIONS = (*ASKED.values(), JOBS, LAST_SEEN)
+JOBS = f"group by (job_id) (last_over_time(zmon_job_info[{LOOKBACK}]))"
+LAST_TIME = f"max(last_over_time(timestamp(zmon_job_info{{job_id=$job}})[{LOOKBACK}:1m]))"
+BY_NAME = {
+    "step": STEP_SECONDS,
+    "wall-clock per step": CAUSES,
+    "samples/s": SAMPLES,
+    "efficiency": EFFICIENCY,
+    "ranks": RANKS,
+}
+QUESTIONS = (*BY_NAME.values(), JOBS, LAST_TIME)
 
 
 @dataclass(frozen=True)
 class Side:
-    """None is unknown."""
+    """The figures of one job over a time range. None is unknown."""
 
     job_id: str
     until: int  # unix seconds
@@ -32,39 +38,40 @@ class Side:
 
 
 def side(prometheus: Prometheus, job_id: str, until: int, seconds: int) -> Side:
-    """Of the time before `until`. Raises Unreachable."""
-    ask = _asker(job_id, until, seconds)
-    sizes = [sample.labels.get("world_size", "") for sample in prometheus.then(*ask(RANKS))]
+    """Return the figures of the `seconds` before `until`. Raises Unreachable."""
+    request = _requests(job_id, until, seconds)
+    sizes = [sample.labels.get("world_size", "") for sample in prometheus.query_at(*request(RANKS))]
     return Side(
         job_id,
         until,
-        step_seconds=_first(prometheus, ask(STEP_SECONDS)),
-        samples_per_second=_first(prometheus, ask(SAMPLES)),
-        efficiency=_first(prometheus, ask(EFFICIENCY)),
+        step_seconds=_first(prometheus, request(STEP_SECONDS)),
+        samples_per_second=_first(prometheus, request(SAMPLES)),
+        efficiency=_first(prometheus, request(EFFICIENCY)),
         ranks=max((int(size) for size in sizes if size.isdigit()), default=None),
-        causes={sample.labels["cause"]: sample.value for sample in prometheus.then(*ask(CAUSES))},
+        causes={sample.labels["cause"]: sample.value for sample in prometheus.query_at(*request(CAUSES))},
     )
 
 
 def jobs(prometheus: Prometheus, now: float) -> list[str]:
-    """All that were seen in the days before. Raises Unreachable."""
-    return sorted(sample.labels["job_id"] for sample in prometheus.then(JOBS, _minute(now)))
+    """Return the jobs of the last days, in alphabetical order. Raises Unreachable."""
+    return sorted(sample.labels["job_id"] for sample in prometheus.query_at(JOBS, _minute(now)))
 
 
-def last_seen(prometheus: Prometheus, job_id: str, until: int) -> int | None:
-    """When a job was there last before that, to the minute. Raises Unreachable."""
-    found = _first(prometheus, (LAST_SEEN.replace("$job", quoted(job_id)), _minute(until + 59)))
-    return None if found is None else min(until, int(found) + 59)
+def last_time(prometheus: Prometheus, job_id: str, until: int) -> int | None:
+    """Return when the job last had series before `until`, to the minute, or None. Raises Unreachable."""
+    last = _first(prometheus, (LAST_TIME.replace("$job", quoted(job_id)), _minute(until + 59)))
+    return None if last is None else min(until, int(last) + 59)
 
 
 def _minute(moment: float) -> int:
-    """Questions that look back for days are asked once a minute."""
+    """Round down to the minute: queries over days are sent once a minute."""
     return int(moment) // 60 * 60
 
 
-def _asker(job_id: str, until: int, seconds: int) -> Callable[[str], tuple[str, int]]:
+def _requests(job_id: str, until: int, seconds: int) -> Callable[[str], tuple[str, int]]:
+    """Return a function that fills in PromQL and adds the time."""
     return lambda promql: (promql.replace("$job", quoted(job_id)).replace("$range", f"{seconds}s"), until)
 
 
-def _first(prometheus: Prometheus, asked: tuple[str, int]) -> float | None:
-    return next((sample.value for sample in prometheus.then(*asked)), None)
+def _first(prometheus: Prometheus, request: tuple[str, int]) -> float | None:
+    return next((sample.value for sample in prometheus.query_at(*request)), None)

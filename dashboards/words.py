@@ -1,4 +1,4 @@
-"""Numbers and texts as people read them. What is not known is unknown, never zero; what others wrote is no HTML."""
+"""Numbers and texts for people. An unknown value is called unknown, never zero; text from outside is escaped."""
 
 import re
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ UNKNOWN = "unknown"
 
 
 def duration(seconds: float | None) -> str:
-    """0.0832 → 83 ms, 4.06 → 4.1 s, 192 → 3 min 12 s, 7260 → 2 h 1 min."""
+    """Return a duration in words: 0.0832 → 83.2 ms, 4.06 → 4.1 s, 192 → 3 min 12 s, 7260 → 2 h 1 min."""
     if seconds is None or not isfinite(seconds):
         return UNKNOWN
     if seconds < 0.9995:
@@ -27,7 +27,7 @@ def duration(seconds: float | None) -> str:
 
 
 def count(number: float | None) -> str:
-    """18618.2 → 18,618; 3.27 → 3.27. A NaN is shown as NaN: a loss that is NaN is news, not a missing value."""
+    """Return a number in words: 18618.2 → 18,618; 3.27 → 3.27. A NaN stays NaN: a NaN loss is not a missing value."""
     if number is None:
         return UNKNOWN
     if not isfinite(number):
@@ -36,32 +36,32 @@ def count(number: float | None) -> str:
 
 
 def clock(unix_seconds: float | None) -> str:
-    """Time of day in UTC, as on the charts: people on call sit in more than one time zone."""
+    """Return the time of day in UTC, as on the charts: people on call are in several time zones."""
     if unix_seconds is None or not isfinite(unix_seconds):
         return UNKNOWN
     return datetime.fromtimestamp(unix_seconds, UTC).strftime("%H:%M:%S UTC")
 
 
 def moment(unix_seconds: float) -> str:
-    """With the day, where it may be another one."""
+    """Return day and time of day in UTC."""
     return datetime.fromtimestamp(unix_seconds, UTC).strftime("%d %b %H:%M:%S UTC")
 
 
 def share(ratio: float | None) -> str:
-    """0.8734 → 87.3 %."""
+    """Return a ratio in percent: 0.8734 → 87.3 %."""
     return UNKNOWN if ratio is None or not isfinite(ratio) else f"{ratio:.1%}".replace("%", " %")
 
 
 def marked(text: str) -> str:
-    """As HTML: escaped, with `commands` set as code and lines kept."""
+    """Return the text as HTML: escaped, with `commands` as code and with its line breaks."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text)).replace("\n", "<br>")
 
 
 def plain(text: str) -> str:
-    """As Markdown that says just this: what others wrote is no picture, no link and no emphasis either."""
+    """Return the text as Markdown with all punctuation escaped, so that it contains no picture, link or emphasis."""
     return re.sub(r"([!-/:-@\[-`{-~])", r"\\\1", text)
 
 
 def link(view: str, params: Mapping[str, str], text: str) -> str:
-    """As HTML: a way to another view, in the same tab."""
+    """Return HTML: a link to another view, in the same tab."""
     return f'<a href="{escape(f"{view}?{urlencode(params)}")}" target="_self">{escape(text)}</a>'

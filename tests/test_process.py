@@ -1,4 +1,4 @@
-"""What the kernel says about a process, and how it ended."""
+"""Facts that the kernel reports about a process: its state, and how it ended."""
 
 import os
 import signal
@@ -15,7 +15,7 @@ from zmon.process import ExitWatch, process_stat
 
 @pytest.fixture
 def child():
-    """A process that waits for a line and runs it."""
+    """Yield a process that waits for a line of Python and runs it."""
     process = subprocess.Popen(
         [sys.executable, "-S", "-E", "-c", "import os, signal, sys\nexec(sys.stdin.readline())"],
         stdin=subprocess.PIPE,
@@ -27,7 +27,7 @@ def child():
     process.stdin.close()
 
 
-def tell(process, line):
+def send(process, line):
     process.stdin.write(line + "\n")
     process.stdin.flush()
 
@@ -48,11 +48,11 @@ def test_stopped_process_is_in_state_t(child):
     assert eventually(lambda: process_stat(child.pid).state in "RS")
 
 
-def test_process_that_is_gone_is_none():
+def test_process_that_has_ended_is_none():
     assert process_stat(2**22 + 1) is None
 
 
-def test_name_that_is_no_text_is_not_read(tmp_path):
+def test_name_that_is_not_text_is_ignored(tmp_path):
     folder = tmp_path / "77"
     folder.mkdir()
     (folder / "stat").write_bytes(b"77 (\xff) S 12 " + b"0 " * 17 + b"4242 0 3 " + b"0 " * 28)
@@ -72,34 +72,34 @@ ENDINGS = {
     "os._exit(0)": "exit code 0",
     "os._exit(3)": "exit code 3",
     "os.kill(os.getpid(), signal.SIGKILL)": "signal SIGKILL",
-    "os.kill(os.getpid(), signal.SIGSEGV)": "signal SIGSEGV",  # leaves the "core dumped" bit where cores are on
+    "os.kill(os.getpid(), signal.SIGSEGV)": "signal SIGSEGV",  # sets the "core dumped" bit if core dumps are enabled
     "os.kill(os.getpid(), 40)": "signal 40",
 }
 
 
-@pytest.mark.parametrize("how", ENDINGS)
-def test_exit_status_is_known_once_the_parent_has_reaped_it(child, how):
+@pytest.mark.parametrize("line", ENDINGS)
+def test_exit_status_is_known_once_the_parent_has_reaped_it(child, line):
     watch = ExitWatch(child.pid)
     assert not watch.ended()
     assert watch.exit_status() is None
-    tell(child, how)
+    send(child, line)
     assert eventually(watch.ended)
-    assert watch.exit_status() is None  # a zombie still
+    assert watch.exit_status() is None  # still a zombie
     child.wait()
     if watch.exit_status() is None and tuple(map(int, os.uname().release.split(".")[:2])) < (6, 15):
-        pytest.skip("this kernel tells no exit status by pidfd")
-    assert watch.exit_status() == ENDINGS[how]
+        pytest.skip("this kernel does not report the exit status of a pidfd")
+    assert watch.exit_status() == ENDINGS[line]
     watch.close()
 
 
-def test_process_that_is_gone_cannot_be_watched(child):
+def test_process_that_has_ended_cannot_be_watched(child):
     child.kill()
     child.wait()
     with pytest.raises(OSError, match="No such process"):
         ExitWatch(child.pid)
 
 
-def test_watch_never_takes_another_process_for_its_own(child):
+def test_watch_never_refers_to_another_process(child):
     watch = ExitWatch(child.pid)
     child.kill()
     child.wait()

@@ -1,4 +1,4 @@
-"""The names a trainer may use. Adding one is free: add it here; taking one away breaks people's jobs."""
+"""The names of the public API for trainers. To add one, add it here; removing one breaks jobs of users."""
 
 import subprocess
 import sys
@@ -8,11 +8,11 @@ import pytest
 import zmon
 from tests.places import REPOSITORY
 
-DOOR = ["activity", "attach", "phase", "plan", "report", "step", "work"]
+PUBLIC_NAMES = ["activity", "attach", "phase", "plan", "report", "step", "work"]
 
 
 def python(script):
-    """Run a line in a process of its own; what it printed, or the last line of its traceback."""
+    """Run a script in another process; return its last line of output, or the last line of its traceback."""
     done = subprocess.run(
         [sys.executable, "-c", script],
         cwd=REPOSITORY,
@@ -24,19 +24,19 @@ def python(script):
     return (done.stdout if done.returncode == 0 else done.stderr).strip().splitlines()[-1:]
 
 
-def test_public_door_is_the_golden_list():
-    assert sorted(zmon.__all__) == DOOR
+def test_public_names_are_the_golden_list():
+    assert sorted(zmon.__all__) == PUBLIC_NAMES
 
 
 @pytest.mark.parametrize("module", ["zmon", "zmon.cli.main"])
-def test_public_door_opens_to_functions_whatever_else_is_imported(module):
-    """A module of the same name, once imported, takes the place of the function: `zmon.report`."""
+def test_public_names_are_callable_whatever_else_is_imported(module):
+    """An imported submodule with the name of a function, such as `zmon.report`, would replace the function."""
     assert python(f"import zmon, {module}; print(*(n for n in zmon.__all__ if callable(getattr(zmon, n))))") == [
-        " ".join(DOOR)
+        " ".join(PUBLIC_NAMES)
     ]
 
 
 @pytest.mark.parametrize("module", ["zmon", "zmon.cli.main"])
 def test_node_and_hub_need_no_torch(module):
-    """torch is the job's: it is not among zmon's dependencies, and importing it takes 1.5 s and 200 MB."""
+    """torch is not a dependency of zmon, and its import takes 1.5 s and 200 MB."""
     assert python(f"import sys; sys.modules['torch'] = None; import {module}; print('imported')") == ["imported"]

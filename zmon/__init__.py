@@ -1,6 +1,6 @@
-"""zmon watches synchronous distributed training: who stalled the job, why, and what it costs.
+"""zmon monitors synchronous distributed training: who stalled the job, why, and what it costs.
 
-This is the door for trainers; everything else is a daemon or the `zmon` command.
+This is the public API for trainers. Everything else is a daemon or the `zmon` command.
 """
 
 from zmon.probe import activity, phase, plan, report, step, work

@@ -1,6 +1,6 @@
-"""The `zmon` command, kept apart from what the environment would put into its Python.
+"""The `zmon` command, isolated from the PYTHON… variables of the environment.
 
-PYTHONPATH belongs to the job that zmon runs or watches, and may hold other versions of what zmon itself needs.
+PYTHONPATH belongs to the job that zmon runs or watches. It may contain other versions of the packages that zmon needs.
 """
 
 import os
@@ -8,7 +8,10 @@ import sys
 
 
 def main() -> None:
-    """Start anew without the PYTHON… variables, unless that is so already. The environment stays as it is."""
+    """Run the command in a Python that ignores the PYTHON… variables.
+
+    The process replaces itself unless its Python ignores them already. The environment itself does not change.
+    """
     if not sys.flags.ignore_environment:
         from zmon.probe.run import inherited
 

@@ -1,4 +1,4 @@
-"""What the kernel says about a process: its state, its start, and how it ended.
+"""Facts that the kernel reports about a process: its state, its start, and how it ended.
 
 Sources: proc(5) for /proc/<pid>/stat; linux/pidfd.h for PIDFD_GET_INFO (exit information since Linux 6.15).
 """
@@ -17,16 +17,16 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _PIDFD_GET_INFO = 0xC040FF0B  # _IOWR(0xFF, 11, 64 bytes)
 _PIDFD_INFO_EXIT = 1 << 3
-_PIDFD_INFO = struct.Struct("<QQ11Ii")  # mask, cgroup, pid … fsgid, exit code as wait(2) gives it
+_PIDFD_INFO = struct.Struct("<QQ11Ii")  # mask, cgroup, pid … fsgid, exit status as in wait(2)
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessStat:
-    """A line of /proc/<pid>/stat, the part that matters here; all threads together."""
+    """The fields of /proc/<pid>/stat that zmon uses; times and faults are those of all threads together."""
 
     state: str  # R S D Z T t X, as in proc(5)
     parent: int
-    start_ticks: int  # after boot: with the pid, the identity of a process
+    start_ticks: int  # clock ticks after boot; pid and start together identify a process
     resident_bytes: int
     num_threads: int
     cpu_seconds: float
@@ -34,8 +34,13 @@ class ProcessStat:
 
 
 def parse_stat(line: bytes) -> ProcessStat:
-    """The line as the kernel writes it. Raises ValueError or IndexError where it is no such line."""
-    after_name = line[line.rindex(b")") + 2 :].split()  # the name may hold anything; this begins with field 3
+    """Parse a line of /proc/<pid>/stat.
+
+    Raises ValueError or IndexError if the line has another format.
+    """
+    after_name = line[
+        line.rindex(b")") + 2 :
+    ].split()  # the name may contain any byte, even spaces; this list begins with field 3
     ticks = int(after_name[11]) + int(after_name[12])
     return ProcessStat(
         state=after_name[0].decode("ascii"),
@@ -49,7 +54,7 @@ def parse_stat(line: bytes) -> ProcessStat:
 
 
 def process_stat(pid: int, proc: Path = Path("/proc")) -> ProcessStat | None:
-    """The state of a process; None if it is gone or cannot be seen from here."""
+    """Return the state of a process, or None if it has ended or is not visible in this PID namespace."""
     try:
         return parse_stat((proc / str(pid) / "stat").read_bytes())
     except (OSError, ValueError, IndexError):
@@ -57,27 +62,36 @@ def process_stat(pid: int, proc: Path = Path("/proc")) -> ProcessStat | None:
 
 
 class ExitWatch:
-    """Holds on to a process so that its end can be read after it is gone (a pidfd is never reused)."""
+    """A pidfd of a process, which returns its exit status after it has ended.
+
+    Unlike a pid, a pidfd never refers to another process later.
+    """
 
     def __init__(self, pid: int) -> None:
-        """Raises OSError where the process cannot be held: gone, or in another PID namespace."""
+        """Open the pidfd.
+
+        Raises OSError if the process has ended or belongs to another PID namespace.
+        """
         self._fd = os.pidfd_open(pid)
 
     def close(self) -> None:
-        """Let the process go."""
+        """Close the pidfd."""
         os.close(self._fd)
 
     def ended(self) -> bool:
-        """Whether the process has ended, reaped by its parent or not."""
+        """Return True if the process has ended, whether or not its parent has reaped it."""
         poll = select.poll()
         poll.register(self._fd, select.POLLIN)
         return bool(poll.poll(0))
 
     def exit_status(self) -> str | None:
-        """`exit code 1` or `signal SIGKILL`; None while its parent has not reaped it or the kernel is older."""
-        asked = _PIDFD_INFO.pack(_PIDFD_INFO_EXIT, *[0] * 13)
+        """Return the exit status, such as `exit code 1` or `signal SIGKILL`.
+
+        Returns None until the parent has reaped the process, and always on kernels before 6.15.
+        """
+        request = _PIDFD_INFO.pack(_PIDFD_INFO_EXIT, *[0] * 13)
         try:
-            answer = _PIDFD_INFO.unpack(fcntl.ioctl(self._fd, _PIDFD_GET_INFO, asked))
+            answer = _PIDFD_INFO.unpack(fcntl.ioctl(self._fd, _PIDFD_GET_INFO, request))
         except OSError:
             return None
         if not answer[0] & _PIDFD_INFO_EXIT:

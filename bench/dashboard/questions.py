@@ -18,7 +18,7 @@ from dashboards.panels import ranks as of_ranks
 from dashboards.panels import scaling as of_scaling
 from dashboards.queries import Hub, Prometheus, quoted
 from dashboards.views import host, hosts, waterfall
-from dashboards.views.seen import Seen
+from dashboards.views.context import ViewContext
 
 GLANCE = "every view"
 ONE_RANK = "one rank"
@@ -48,22 +48,22 @@ def of_views(scene: Scene, range_: str, now: float) -> dict[str, list[Question]]
     """By view. The first are those that all of them ask."""
     address = Address(job_id=JOB, rank=scene.culprit, range=range_)
     job = replace(concluded.job(scene, SLOW), step_seconds=0.4, time={})  # no time: all of the range is asked for
-    seen = Seen(glance.Glance(at=now, job_id=JOB, job=job), address, Prometheus(), Hub())
+    context = ViewContext(glance.Glance(time=now, job_id=JOB, job=job), address, Prometheus(), Hub())
     seconds = f"{RANGES[range_]}s"
 
     def instants(**promql: str) -> list[Question]:
         return [
-            Question(name, text.replace("$job", quoted(JOB)).replace("$range", seconds), seen.span, is_range=False)
+            Question(name, text.replace("$job", quoted(JOB)).replace("$range", seconds), context.span, is_range=False)
             for name, text in promql.items()
         ]
 
     def panels(every: tuple[Panel, ...]) -> list[Question]:
-        return [_panel(panel, seen) for panel in every]
+        return [_panel(panel, context) for panel in every]
 
     tiles = {"host_gpus": hosts.GPUS, "host_processors": hosts.PROCESSORS, "host_ranks": hosts.RANKS}
-    of_job = f" and on (host) {seen.asked(seen.span).hosts}"
+    of_job = f" and on (host) {context.selection(context.span).hosts}"
     names = instants(hosts=host.HOSTS)
-    at = [Question("activities", marks.ACTIVITIES.replace("$job", quoted(JOB)), seen.span)]
+    at = [Question("activities", marks.ACTIVITIES.replace("$job", quoted(JOB)), context.span)]
     now = instants(waterfall=waterfall.SPENT, rank_tiles=glance.RANKS)
     return {
         GLANCE: instants(jobs=glance.JOBS, agents=glance.AGENTS, heartbeat=glance.HEARTBEAT, firing=glance.FIRING),
@@ -93,11 +93,11 @@ def ask(url: str, questions: list[Question]) -> Iterator[Cost]:
         yield Cost(question, statistics.median(spent), num_bytes)
 
 
-def _panel(panel: Panel, seen: Seen) -> Question:
+def _panel(panel: Panel, context: ViewContext) -> Question:
     """As dashboards/views/panel.py asks for it."""
     rows = panel.shape == "rows"
-    span = seen.rows_span if rows else seen.span
-    return Question(panel.key, panel.asked(seen.asked(span, is_recorded=panel.is_recorded)), span)
+    span = context.rows_span if rows else context.span
+    return Question(panel.key, panel.query(context.selection(span, is_recorded=panel.is_recorded)), span)
 
 
 def _answer(url: str, question: Question) -> bytes:

@@ -13,7 +13,7 @@ from bench.dashboard.browser import Eye, View
 from bench.dashboard.scene import JOB
 from bench.dashboard.serving import Server, answered
 from dashboards.address import AFTER, COLUMNS, RANGES
-from dashboards.queries import KEPT_SECONDS
+from dashboards.queries import CACHE_SECONDS
 
 FIRST, AGAIN, CLICK_FIRST, CLICK_AGAIN = "first load", "reload", "click, first", "click, again"
 OF_PROMETHEUS = {FIRST: "Prometheus, first", AGAIN: "Prometheus, again"}
@@ -37,8 +37,8 @@ class Moments:
     def fresh(self) -> str:
         """One of them."""
         moment = min(self._moments, key=lambda one: self._used.get(one, 0.0))
-        time.sleep(max(0.0, self._used.get(moment, 0.0) + KEPT_SECONDS + _APART_SECONDS - time.monotonic()))
-        self._used[moment] = time.monotonic() + KEPT_SECONDS / 2  # an answer may come some seconds later
+        time.sleep(max(0.0, self._used.get(moment, 0.0) + CACHE_SECONDS + _APART_SECONDS - time.monotonic()))
+        self._used[moment] = time.monotonic() + CACHE_SECONDS / 2  # an answer may come some seconds later
         return str(moment)
 
 

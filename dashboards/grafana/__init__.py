@@ -1,7 +1,7 @@
-"""The pages in Grafana, for people who live there: the same questions, units and PromQL, a dashboard for each page.
+"""The pages as dashboards for Grafana: one for each page, with the same questions, units and PromQL.
 
-What is made here is Grafana's JSON as dicts, the same each time; `make generate` writes it beside this file. Names of
-options are those of @grafana/schema 10.4 and 11.6. Nothing here decides: findings are marked as the hub tells them.
+This package returns Grafana's JSON as dicts; `make generate` writes it beside this file. The output depends only on the
+code. Names of options are those of @grafana/schema 10.4 and 11.6. Findings are shown unchanged from the hub.
 """
 
 from dashboards.grafana.page import dashboards

@@ -1,19 +1,19 @@
-"""A page as a dashboard: what can be chosen above its panels, what is marked on them, and where they are."""
+"""A page as a dashboard for Grafana: its variables, annotations, and the positions of its panels."""
 
-from dashboards.address import RECORDED_SECONDS, USUAL
+from dashboards.address import DEFAULT_RANGE, RECORDED_SECONDS
 from dashboards.colours import GREY, ORANGE, VERMILLION
-from dashboards.grafana.panel import DATA_SOURCE, JOB, RANKS, asks_hosts, made, made_step
+from dashboards.grafana.panel import DATA_SOURCE, JOB, RANKS, build, build_step, uses_hosts
 from dashboards.marks import ACTIVITIES
 from dashboards.panels import VIEWS, Panel
 
-SCHEMA_VERSION = 39  # Grafana 10.4's; later ones bring it up to date as they load it
+SCHEMA_VERSION = 39  # of Grafana 10.4; later versions migrate it when they load it
 REFRESH = f"{RECORDED_SECONDS}s"
-LOW, HIGH = 8, 14  # of a panel, in Grafana's rows of 30 pixels
-HALF = 12  # of its 24 columns
+LOW, HIGH = 8, 14  # heights of panels, in Grafana's rows of 30 pixels
+HALF = 12  # of Grafana's 24 columns
 
 
 def dashboards() -> dict[str, dict[str, object]]:
-    """Of every page its dashboard, by the page's name."""
+    """Return the dashboard of every page, by the name of the page."""
     return {view: _dashboard(view, panels) for view, panels in VIEWS.items()}
 
 
@@ -25,17 +25,17 @@ def _dashboard(view: str, panels: tuple[Panel, ...]) -> dict[str, object]:
         "schemaVersion": SCHEMA_VERSION,
         "editable": True,
         "timezone": "utc",  # one clock for charts, findings and people in several time zones
-        "time": {"from": f"now-{USUAL}", "to": "now"},
+        "time": {"from": f"now-{DEFAULT_RANGE}", "to": "now"},
         "refresh": REFRESH,
         "graphTooltip": 1,  # one crosshair for all panels
         "links": [_LINK],
         "templating": {"list": _variables(panels)},
         "annotations": {"list": [_annotation(*mark) for mark in MARKS]},
-        "panels": _placed([*map(made, panels), *([made_step()] if view == "job" else [])]),
+        "panels": _placed([*map(build, panels), *([build_step()] if view == "job" else [])]),
     }
 
 
-_LINK = {  # to the other pages, for the same job and time
+_LINK = {  # to the other dashboards, for the same job and time
     "type": "dashboards",
     "title": "zmon",
     "tags": ["zmon"],
@@ -50,10 +50,10 @@ _LINK = {  # to the other pages, for the same job and time
 
 
 def _variables(panels: tuple[Panel, ...]) -> list[dict[str, object]]:
-    """The Prometheus, the job, and host and rank where a panel asks for one."""
+    """Return the variables: data source and job, and host and rank if a panel uses them."""
     source = {"type": "datasource", "name": "datasource", "label": "Prometheus", "query": "prometheus", "refresh": 1}
     variables = [source, _variable("job_id", "Job", "label_values(zmon_job_info, job_id)", sort=1)]
-    if any(map(asks_hosts, panels)):
+    if any(map(uses_hosts, panels)):
         host = _variable("host", "Host", f"label_values({RANKS}, host)", sort=7)
         everything = {"text": ["All"], "value": ["$__all"]}
         variables.append(host | {"multi": True, "includeAll": True, "allValue": ".*", "current": everything})
@@ -63,7 +63,7 @@ def _variables(panels: tuple[Panel, ...]) -> list[dict[str, object]]:
 
 
 def _variable(name: str, label: str, query: str, sort: int) -> dict[str, object]:
-    """`sort`: 1 by alphabet, 3 by number, 7 naturally."""
+    """Return a variable with the values of a query. `sort`: 1 by alphabet, 3 by number, 7 in natural order."""
     return {
         "type": "query",
         "name": name,
@@ -71,7 +71,7 @@ def _variable(name: str, label: str, query: str, sort: int) -> dict[str, object]
         "datasource": DATA_SOURCE,
         "definition": query,
         "query": {"query": query, "refId": "PrometheusVariableQueryEditor-VariableQuery", "qryType": 1},
-        "refresh": 2,  # whenever the time changes: a job that ran an hour ago can be chosen for an hour ago
+        "refresh": 2,  # when the time range changes: a job of an hour ago can be selected for that time
         "sort": sort,
         "multi": False,
         "includeAll": False,
@@ -79,19 +79,20 @@ def _variable(name: str, label: str, query: str, sort: int) -> dict[str, object]
 
 
 def _findings(severity: str) -> str:
-    """Each cause and whom it blames, once though two hubs tell it.
+    """Return PromQL for findings, one series for each cause and culprit, even if several hubs report it.
 
-    `who` is put together here: Grafana writes a label's name where it has no value, and not every finding has a rank.
+    The label `who` is built here because Grafana writes the name of a label that has no value, and not every finding
+    has a rank.
     """
-    told = f"max by (cause, severity, rank, host) (zmon_finding{{job_id={JOB}, severity{severity}}}) == 1"
-    job = f'label_replace({told}, "who", "the job", "", "")'
+    findings = f"max by (cause, severity, rank, host) (zmon_finding{{job_id={JOB}, severity{severity}}}) == 1"
+    job = f'label_replace({findings}, "who", "the job", "", "")'
     return f'label_replace(label_replace({job}, "who", "$1", "host", "(.+)"), "who", "rank $1", "rank", "(.+)")'
 
 
-MARKS = (  # what is marked, its colour, its PromQL, and what is written there
+MARKS = (  # name, colour, PromQL, title and text of each annotation
     ("Critical findings", VERMILLION, _findings('="critical"'), "{{cause}}", "{{who}}"),
     ("Findings", ORANGE, _findings('!~"critical|info"'), "{{cause}}", "{{who}}"),
-    ("What the job was at", GREY, ACTIVITIES.replace("$job", JOB), "{{activity}}", ""),
+    ("Activities", GREY, ACTIVITIES.replace("$job", JOB), "{{activity}}", ""),
 )
 
 
@@ -104,20 +105,18 @@ def _annotation(name: str, colour: str, promql: str, title: str, text: str) -> d
         "titleFormat": title,
         "textFormat": text,
         "tagKeys": "host,severity",
-        "expr": promql,  # Grafana 10 and 11 ask this, later ones the target
+        "expr": promql,  # Grafana 10 and 11 read this, later versions read the target
         "step": REFRESH,
         "target": {"refId": "A", "datasource": DATA_SOURCE, "expr": promql, "interval": REFRESH, "range": True},
     }
 
 
 def _placed(panels: list[dict[str, object]]) -> list[dict[str, object]]:
-    """Two abreast."""
+    """Return the panels with positions in two columns."""
     placed, y = [], 0
     for first in range(0, len(panels), 2):
-        abreast = panels[first : first + 2]
-        height = max(HIGH if panel["type"] == "status-history" else LOW for panel in abreast)
-        placed += [
-            panel | {"gridPos": {"h": height, "w": HALF, "x": HALF * n, "y": y}} for n, panel in enumerate(abreast)
-        ]
+        row = panels[first : first + 2]
+        height = max(HIGH if panel["type"] == "status-history" else LOW for panel in row)
+        placed += [panel | {"gridPos": {"h": height, "w": HALF, "x": HALF * n, "y": y}} for n, panel in enumerate(row)]
         y += height
     return placed

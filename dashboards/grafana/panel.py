@@ -1,4 +1,4 @@
-"""A panel as Grafana draws it: the same question and PromQL, the nearest of its shapes, the same colours."""
+"""A panel for Grafana: the same question, PromQL and colours, and the nearest type of chart."""
 
 import re
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from zlib import crc32
 
 from dashboards.address import COLUMNS, RECORDED_SECONDS
 from dashboards.colours import CAUSES, CIVIDIS, GREY
-from dashboards.panels import Asked, Panel
+from dashboards.panels import Panel, Selection
 from dashboards.panels.panel import MOST_ROWS
 from dashboards.queries import MOST_SERIES
 from dashboards.views.waterfall import SPENT
@@ -18,7 +18,7 @@ JOB = '"$job_id"'
 OF_HOST = ', host=~"$host"'
 RANKS = f"zmon:job_host:ranks{{job_id={JOB}}}"
 RANKS_OF_HOST = f"zmon:job_host:ranks{{job_id={JOB}{OF_HOST}}}"
-UNITS = {  # with SI prefixes for bytes, as on the page
+UNITS = {  # with SI prefixes for bytes, as on the pages
     "seconds": "s",
     "bytes": "decbytes",
     "bytes/s": "Bps",
@@ -30,19 +30,19 @@ UNITS = {  # with SI prefixes for bytes, as on the page
     "Hz": "hertz",
     "": "none",
 }
-MOST_LABELS = 32  # of the rows of a panel: names of more would lie on each other
-STEP = Panel(  # the page draws it as a waterfall, which Grafana has not
+MOST_LABELS = 32  # of the rows of a panel: more labels would overlap
+STEP = Panel(  # the page draws it as a waterfall, which Grafana does not have
     key="step",
-    question="What is a step spent on, in the mean?",
+    question="What does a step spend its time on, in the mean?",
     unit="seconds",
     legend="{cause}",
     promql=f"sort_desc(\n{SPENT.replace('$range', '$window')}\n)",
-    absent="a step has to end within the time that is shown",
+    absent="a step has to end within the time range",
 )
 
 
 class _FieldConfig(TypedDict):
-    """How values are shown; the keys are Grafana's."""
+    """The display of values; the keys are Grafana's."""
 
     defaults: dict[str, object]
     overrides: list[dict[str, object]]
@@ -58,13 +58,13 @@ class _Drawn(TypedDict):
 
 
 @dataclass(frozen=True)
-class _Chosen(Asked):
-    """What is looked at, in Grafana's words: it fills in what is chosen above the panels."""
+class _GrafanaSelection(Selection):
+    """A selection whose values are variables of Grafana."""
 
     rate_window: str = "$__rate_interval"
 
-    def words(self) -> dict[str, str]:
-        """Hosts are a pattern, as several or all may be chosen."""
+    def variables(self) -> dict[str, str]:
+        """Return the values of the variables. Hosts are a pattern, since several or all can be selected."""
         return {
             "job": JOB,
             "rank": '"$rank"',
@@ -76,26 +76,27 @@ class _Chosen(Asked):
         }
 
 
-def made(panel: Panel) -> dict[str, object]:
-    """As Grafana's JSON, without its place."""
+def build(panel: Panel) -> dict[str, object]:
+    """Return Grafana's JSON of the panel, without its position."""
     return _panel(panel, _targets(panel), _DRAWN[panel.shape](panel))
 
 
-def made_step() -> dict[str, object]:
-    """What a step is spent on, over all of the time that is shown."""
-    target = _target(STEP, "A", STEP.asked(_Chosen(rate_window="$__range")), STEP.legend)
+def build_step() -> dict[str, object]:
+    """Return the panel with the time categories of a step, over the whole time range."""
+    target = _target(STEP, "A", STEP.query(_GrafanaSelection(rate_window="$__range")), STEP.legend)
     return _panel(STEP, [target | {"range": False, "instant": True}], _bars())
 
 
-def asks_hosts(panel: Panel) -> bool:
-    """Whether it shows those hosts only that are chosen."""
+def uses_hosts(panel: Panel) -> bool:
+    """Return True if the panel shows only the selected hosts."""
     return re.search(r"\$(hosts|of_host)\b", panel.promql) is not None
 
 
 def _panel(panel: Panel, targets: list[dict[str, object]], drawn: _Drawn) -> dict[str, object]:
     drawn["fieldConfig"]["defaults"] |= {"unit": UNITS[panel.unit], "noValue": UNKNOWN}
     return {
-        "id": crc32(panel.key.encode()) % 2**31,  # of its name: a link to it holds when others come before it
+        "id": crc32(panel.key.encode())
+        % 2**31,  # from the key, so that links stay valid when the order of panels changes
         "title": panel.question,
         "description": _description(panel, is_summed_up=len(targets) > 1),
         "datasource": DATA_SOURCE,
@@ -105,26 +106,26 @@ def _panel(panel: Panel, targets: list[dict[str, object]], drawn: _Drawn) -> dic
 
 
 def _description(panel: Panel, *, is_summed_up: bool) -> str:
-    """What it is drawn from, what would make that known, and when it is less than all."""
+    """Return the names of the series, the reason why they may be unknown, and when the panel shows a summary."""
     names = ", ".join(f"`{name}`" for name in panel.series())
-    told = f"Drawn from {names}; {UNKNOWN} where there is none{f': {panel.absent}' if panel.absent else ''}."
+    text = f"Drawn from {names}; {UNKNOWN} if there is no series{f': {panel.absent}' if panel.absent else ''}."
     if not is_summed_up:
-        return told
-    what = "a row for each host" if panel.shape == "rows" else "largest, median and smallest of all of the job"
-    return f"{told} Of more than {_most(panel)} {panel.grows}: {what}."
+        return text
+    summary = "a row for each host" if panel.shape == "rows" else "the largest, median and smallest value of the job"
+    return f"{text} With more than {_most(panel)} {panel.grows}: {summary}."
 
 
 def _targets(panel: Panel) -> list[dict[str, object]]:
-    """Each rank where they are few, else the sum of them: PromQL tells which, as nobody knows that beforehand."""
-    few, many = _Chosen(), _Chosen(num_ranks=MOST_ROWS + 1, num_hosts=MOST_SERIES + 1)
+    """Return a query for few ranks or hosts and one for many. The PromQL decides, as their number changes."""
+    few, many = _GrafanaSelection(), _GrafanaSelection(num_ranks=MOST_ROWS + 1, num_hosts=MOST_SERIES + 1)
     if not panel.grows:
-        return [_target(panel, "A", panel.asked(few), panel.name(few))]
-    how = "count" if panel.grows == "hosts" else "sum"
-    number = f"{how}({RANKS_OF_HOST if asks_hosts(panel) else RANKS})"
+        return [_target(panel, "A", panel.query(few), panel.series_name(few))]
+    aggregation = "count" if panel.grows == "hosts" else "sum"
+    number = f"{aggregation}({RANKS_OF_HOST if uses_hosts(panel) else RANKS})"
     most = _most(panel)
     return [
-        _target(panel, "A", f"(\n{panel.asked(few)}\n)\nand on () ({number} <= {most})", panel.name(few)),
-        _target(panel, "B", f"(\n{panel.asked(many)}\n)\nand on () ({number} > {most})", panel.name(many)),
+        _target(panel, "A", f"(\n{panel.query(few)}\n)\nand on () ({number} <= {most})", panel.series_name(few)),
+        _target(panel, "B", f"(\n{panel.query(many)}\n)\nand on () ({number} > {most})", panel.series_name(many)),
     ]
 
 
@@ -143,8 +144,8 @@ def _target(panel: Panel, ref_id: str, promql: str, legend: str) -> dict[str, ob
         "instant": False,
     }
     if panel.is_recorded:
-        # $__rate_interval is at least four of these. Without it those are the data source's, of scrapes: within four
-        # times two seconds no two points of what is recorded lie, and there is no rate.
+        # $__rate_interval is at least four times the interval. The default is the interval of scrapes, two seconds: in
+        # four times that there are no two points of a recorded series, so there would be no rate.
         target["interval"] = f"{RECORDED_SECONDS}s"
     return target
 
@@ -175,8 +176,10 @@ def _areas(panel: Panel) -> _Drawn:
 
 
 def _rows(panel: Panel) -> _Drawn:
-    """Questions speak of light rows, and Grafana's own cividis turns dark and light about in one of its themes: so as
-    steps, which have a legend too.
+    """Return a heat map with colours as steps.
+
+    The questions name light rows, but Grafana's own cividis swaps dark and light in one of its themes. Steps have a
+    legend too.
     """
     colours = CIVIDIS[::-1] if panel.light_is == "low" else CIVIDIS
     steps = [{"color": colour, "value": place / len(colours) or None} for place, colour in enumerate(colours)]
@@ -189,7 +192,7 @@ def _rows(panel: Panel) -> _Drawn:
     }
     return {
         "type": "status-history",
-        "maxDataPoints": COLUMNS,  # it draws nothing at all of more than half as many as it has pixels
+        "maxDataPoints": COLUMNS,  # it draws nothing if there are more than half as many as pixels
         "fieldConfig": {"defaults": defaults, "overrides": []},
         "options": {
             "showValue": "never",
@@ -228,7 +231,7 @@ def _legend() -> dict[str, object]:
 
 
 def _by_cause(custom: dict[str, object], **defaults: object) -> _FieldConfig:
-    """The page's colours: waiting for an op has that op's, and what nobody has heard of is grey."""
+    """Return the colours of the page. `wait: all_to_all` has the colour of its op; unknown names are grey."""
     return {
         "defaults": {"color": {"mode": "fixed", "fixedColor": GREY}, "custom": custom, **defaults},
         "overrides": [

@@ -1,7 +1,7 @@
-"""The charts of each page: one question each, one line to register. Grafana's dashboards are made of the same ones."""
+"""The charts of each page, each for one question. The dashboards for Grafana are made from the same panels."""
 
 from dashboards.panels import communication, hardware, job, ranks, scaling
-from dashboards.panels.panel import Asked, Panel
+from dashboards.panels.panel import Panel, Selection
 
 VIEWS: dict[str, tuple[Panel, ...]] = {
     "job": job.PANELS,
@@ -12,4 +12,4 @@ VIEWS: dict[str, tuple[Panel, ...]] = {
 }
 ALL = tuple(panel for panels in VIEWS.values() for panel in panels)
 
-__all__ = ["ALL", "VIEWS", "Asked", "Panel"]
+__all__ = ["ALL", "VIEWS", "Panel", "Selection"]

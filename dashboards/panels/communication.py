@@ -1,10 +1,10 @@
-"""What do ranks exchange, how fast, how much of it do they wait for, and who sends more than the others?"""
+"""Panels of the page Communication: bytes, bandwidth and exposed time of collectives, skew, and network counters."""
 
 from dashboards.panels.panel import Panel
 
 SENT = Panel(
     key="sent",
-    question="How much do all ranks together hand to each op?",
+    question="How much data do all ranks hand to each collective?",
     unit="bytes/s",
     legend="{op}",
     promql="""
@@ -12,9 +12,12 @@ max by (op) (avg_over_time(zmon:job_collective_bytes:rate{job_id=$job, direction
 """,
 )
 
+# Bytes handed in, divided by the time in flight: the algorithm bandwidth of nccl-tests, in the mean of all ranks. It is
+# not multiplied with a bus factor. For all_gather and broadcast nccl-tests counts the whole result, which is as many
+# times the value here as the group has ranks.
 BANDWIDTH = Panel(
     key="bandwidth",
-    question="How fast is each op while it is in flight, per rank?",
+    question="Algorithm bandwidth of each collective, by bytes handed in",
     unit="bytes/s",
     legend="{op}",
     promql="""
@@ -23,15 +26,16 @@ max by (op) (avg_over_time(zmon:job_collective_bytes:rate{job_id=$job, direction
 """,
 )
 
+# Seconds per second are a mean number: above 1 several collectives of a rank are in flight at the same time.
 IN_FLIGHT = Panel(
     key="in_flight",
-    question="How many of each op is a rank in at a time, and waiting for?",
+    question="How many collectives per rank are in flight and exposed?",
     unit="",
     legend="{op}: {what}",
     promql="""
 label_replace(
   max by (op) (avg_over_time(zmon:job_collective_exposed_seconds:rate{job_id=$job}[$window]))
-  / on () group_left () sum(zmon:job_host:ranks{job_id=$job}), "what", "waited for", "", "")
+  / on () group_left () sum(zmon:job_host:ranks{job_id=$job}), "what", "exposed", "", "")
 or label_replace(
   max by (op) (avg_over_time(zmon:job_collective_seconds:rate{job_id=$job}[$window]))
   / on () group_left () sum(zmon:job_host:ranks{job_id=$job}), "what", "in flight", "", "")
@@ -40,7 +44,7 @@ or label_replace(
 
 ALL_TO_ALL = Panel(
     key="all_to_all",
-    question="How much does each rank send in all-to-all?",
+    question="How much does each rank send in all_to_all?",
     unit="bytes/s",
     legend="rank {rank}",
     grows="ranks",
@@ -53,7 +57,7 @@ max by (rank) (rate(zmon:rank_all_to_all_sent_bytes:total{job_id=$job$of_host}[$
 
 SKEW = Panel(
     key="skew",
-    question="How uneven is all-to-all? 1 is even; 2: one rank sends twice the mean",
+    question="How uneven is all_to_all? (1: all ranks send the same)",
     unit="",
     legend="largest ÷ mean",
     from_zero=False,
@@ -66,7 +70,7 @@ max(avg_over_time(zmon:job_all_to_all_skew:ratio{job_id=$job}[$window]))
 
 NIC = Panel(
     key="nic",
-    question="How much does each network card of its hosts receive?",
+    question="How much does each network interface receive?",
     unit="bytes/s",
     legend="{host} {device}",
     grows="hosts",
@@ -78,23 +82,23 @@ avg_over_time(zmon:nic_receive_bytes:rate[$window]) and on (host) $hosts
 
 WIRE = Panel(
     key="wire",
-    question="Do network cards send what the job hands to other hosts?",
+    question="Do the network interfaces send as much as the job?",
     unit="bytes/s",
     legend="{what}",
-    absent="ranks on one host send nothing to others, and without an interface of the job's own nobody counts",
+    absent="ranks on one host send nothing to other hosts, and only an interface of the job itself is counted",
     promql="""
 label_replace(
   max(avg_over_time(zmon:job_network_bytes:rate{job_id=$job, direction="sent"}[$window])),
   "what", "job, to other hosts", "", "")
 or label_replace(
   max(avg_over_time(zmon:job_step_nic_bytes:rate{job_id=$job, direction="sent"}[$window])),
-  "what", "its network card", "", "")
+  "what", "network interfaces", "", "")
 """,
 )
 
 RETRANSMITTED = Panel(
     key="retransmitted",
-    question="How many TCP segments are sent again?",
+    question="How many TCP segments are retransmitted?",
     unit="per second",
     legend="{host}",
     grows="hosts",
@@ -109,7 +113,7 @@ LINK_ERRORS = Panel(
     question="Which links count errors, drops or congestion?",
     unit="per second",
     legend="{host} {device} {counter}",
-    absent="no counter of a link grew, or none is read",
+    absent="no counter of a link has grown, or no counter is read",
     promql="""
 max_over_time(zmon:nic_errors:rate[$window]) and on (host) $hosts
 """,

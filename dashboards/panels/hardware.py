@@ -1,4 +1,4 @@
-"""Are the hosts and their GPUs well, whoever reads them: zmon, or the exporters that were there before?"""
+"""Panels of the page Hardware: GPUs and hosts, read by zmon, dcgm-exporter or node_exporter."""
 
 from dashboards.panels.panel import Panel, Unit
 
@@ -28,32 +28,32 @@ UTILIZATION = _gpu("utilization", "How busy is each GPU?", "share", "zmon:gpu_ut
 TEMPERATURE = _gpu("temperature", "How hot is each GPU?", "°C", "zmon:gpu_temperature:celsius")
 CLOCK = _gpu("clock", "At which clock does each GPU run?", "Hz", "zmon:gpu_sm_clock:hertz")
 POWER = _gpu("power", "How much power does each GPU draw?", "W", "zmon:gpu_power:watts")
-GPU_MEMORY = _gpu("memory", "How much memory of each GPU is in use?", "bytes", "zmon:gpu_memory_used:bytes")
+GPU_MEMORY = _gpu("memory", "How much memory is used on each GPU?", "bytes", "zmon:gpu_memory_used:bytes")
 
 THROTTLED = Panel(
     key="gpu_throttled",
-    question="Which GPUs are held back, and why?",
+    question="Which GPUs are throttled, and why?",
     unit="",
     legend="{host} GPU {gpu}: {reason}",
-    absent="no GPU is held back, or none is read",
+    absent="no GPU is throttled, or none is read",
     promql="""
 max_over_time(zmon:gpu_throttled:on[$window]) and on (host) $hosts
 """,
 )
 
-CPU = _host("cpu_busy", "How busy are the processors of each host?", "share", "zmon:host_cpu_busy:ratio")
+CPU = _host("cpu_busy", "How busy are the CPUs of each host?", "share", "zmon:host_cpu_busy:ratio")
 AVAILABLE = _host(
-    "memory_available", "How much memory is left on each host?", "bytes", "zmon:host_memory_available:bytes"
+    "memory_available", "How much memory is available on each host?", "bytes", "zmon:host_memory_available:bytes"
 )
-SWAP = _host("swap_used", "Does a host swap?", "bytes", "zmon:host_swap_used:bytes")
+SWAP = _host("swap_used", "How much swap does each host use?", "bytes", "zmon:host_swap_used:bytes")
 PRESSURE = Panel(
     key="pressure",
-    question="How long do processes wait for a processor, memory or a disk?",
+    question="How much do processes wait for CPU, memory or I/O?",
     unit="share",
     legend="{host} {resource}",
     grows="hosts",
     many="max by (spread, resource) (avg_over_time(zmon:job_pressure:spread{job_id=$job}[$window]))",
-    absent="the kernel tells no pressure (PSI is off)",
+    absent="the kernel reports no pressure (PSI is off)",
     promql="""
 avg_over_time(zmon:host_pressure:ratio[$window]) and on (host) $hosts
 """,

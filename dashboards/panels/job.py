@@ -1,10 +1,10 @@
-"""How fast is the job, where does its time go, and does it learn?"""
+"""Panels of the page Job: step time, time categories, throughput, loss and other reported figures."""
 
 from dashboards.panels.panel import Panel
 
 STEP_TIME = Panel(
     key="step_time",
-    question="How long does a step take, and how long should it?",
+    question="How long does a step take, and how long should it take?",
     unit="seconds",
     legend="{what}",
     marked=True,
@@ -22,7 +22,7 @@ or label_replace(
 
 WHERE = Panel(
     key="where",
-    question="Where does its time go?",
+    question="Where does the time of the job go?",
     unit="share",
     legend="{cause}",
     shape="areas",
@@ -34,10 +34,10 @@ max by (cause) (rate(zmon_job_time_seconds_total{job_id=$job}[$window]))
 
 THROUGHPUT = Panel(
     key="throughput",
-    question="How many samples does it train on?",
+    question="How many samples per second does the job train on?",
     unit="samples/s",
     legend="all ranks",
-    absent="a job tells its samples with `zmon.work(samples=…)`",
+    absent="a job reports its samples with `zmon.work(samples=…)`",
     promql="""
 max(avg_over_time(zmon:job_samples:rate{job_id=$job}[$window]))
 """,
@@ -45,13 +45,13 @@ max(avg_over_time(zmon:job_samples:rate{job_id=$job}[$window]))
 
 LOSS = Panel(
     key="loss",
-    question="Does it learn?",
+    question="Does the loss fall?",
     unit="",
     legend="{key}",
     from_zero=False,
     nan_is_news=True,
     marked=True,
-    absent="a job tells its loss with `zmon.report(loss=…)`",
+    absent="a job reports its loss with `zmon.report(loss=…)`",
     promql="""
 zmon:job_report:mean{job_id=$job, key=~"loss|normalized_entropy"}
 """,
@@ -59,12 +59,12 @@ zmon:job_report:mean{job_id=$job, key=~"loss|normalized_entropy"}
 
 QUALITY = Panel(
     key="quality",
-    question="What else does it report?",
+    question="Which other figures does the job report?",
     unit="",
     legend="{key}",
     from_zero=False,
     nan_is_news=True,
-    absent="a job tells more with `zmon.report(auc=…)`",
+    absent="a job reports other figures with `zmon.report(auc=…)`",
     promql="""
 zmon:job_report:mean{job_id=$job, key!~"loss|normalized_entropy"}
 """,

@@ -1,17 +1,17 @@
-"""Who is waited for, how busy is each rank, and what does one of them do?"""
+"""Panels of the page Ranks: exposed time, self time and memory of all ranks, and the time of one rank."""
 
 from dashboards.panels.panel import Panel
 
-# Where nobody works and nobody waits, nobody is waited for: the row of a job that is done is empty, not light.
-# What a rank has waited in the collective it is inside of is in no counter before that is over.
+# The rows of a job that is done are empty, not light: a value is shown only while some rank works or waits.
+# The counter of exposed time includes a collective only when it is done. So the age of the one in flight is added.
 WAITING = Panel(
     key="waiting",
-    question="Who waits for others? The light row is waited for",
+    question="Which rank does everybody wait for? (light: least exposed)",
     unit="share",
     legend="rank {rank}",
     shape="rows",
     grows="ranks",
-    absent="it takes 20 s to be known, and ranks that exchange nothing wait for nobody",
+    absent="the first value takes 20 s, and ranks without collectives have none",
     promql="""
 clamp_max(
   max by (rank, host) (rate(zmon:rank_waiting_seconds:total{job_id=$job$of_host}[$window]))
@@ -25,15 +25,15 @@ and on () max_over_time(zmon:job_busy:max{job_id=$job}[$window])
 """,
 )
 
-OWN = Panel(
+SELF_TIME = Panel(
     key="own",
-    question="Who is busy with work of its own? The light row is the slowest",
+    question="Which rank is the slowest? (light: most self time)",
     unit="share",
     legend="rank {rank}",
     shape="rows",
     grows="ranks",
     light_is="high",
-    absent="it takes 20 s to be known",
+    absent="the first value takes 20 s",
     promql="""
 clamp_max(max by (rank, host) (rate(zmon:rank_self_seconds:total{job_id=$job$of_host}[$window])), 1)
 """,
@@ -42,7 +42,7 @@ clamp_max(max by (rank, host) (rate(zmon:rank_self_seconds:total{job_id=$job$of_
 
 MEMORY = Panel(
     key="memory",
-    question="How much memory does each rank hold?",
+    question="How much memory does each rank use?",
     unit="bytes",
     legend="rank {rank} ({kind})",
     grows="ranks",
@@ -52,7 +52,7 @@ max by (rank, kind) (zmon:rank_memory:bytes{job_id=$job$of_host})
 """,
 )
 
-# What took a minute is counted once it is over: for that moment a rank would do more than one thing at a time.
+# A phase or collective of a minute is counted when it is over. Then its rate exceeds 1 for a moment, so it is clamped.
 RANK_TIME = Panel(
     key="rank_time",
     question="What does this rank spend its time on?",
@@ -70,7 +70,7 @@ or label_replace(
 
 RANK_MEMORY = Panel(
     key="rank_memory",
-    question="How much memory does this rank hold?",
+    question="How much memory does this rank use?",
     unit="bytes",
     legend="{kind}",
     promql="""
@@ -80,5 +80,5 @@ or label_replace(
 """,
 )
 
-PANELS = (WAITING, OWN, MEMORY)
+PANELS = (WAITING, SELF_TIME, MEMORY)
 ONE_RANK = (RANK_TIME, RANK_MEMORY)

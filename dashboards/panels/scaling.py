@@ -1,14 +1,14 @@
-"""How efficient is the job, held against what was recorded of jobs of its name?"""
+"""Panels of the page Scaling: the efficiency of the job, now and recorded, and its goodput."""
 
 from dashboards.panels.panel import Panel
 
 EFFICIENCY = Panel(
     key="efficiency",
-    question="How efficient is it, scaled from the fewest ranks?",
+    question="What is the scaling efficiency at this size?",
     unit="share",
     legend="{what} ({scaling})",
     marked=True,
-    absent="it needs a baseline: `zmon scaling --baseline NAME`, or an earlier run at another size",
+    absent="it needs a baseline: `zmon scaling --baseline NAME`, or an earlier job of this name at another size",
     promql="""
 label_replace(max by (scaling) (zmon_job_efficiency_ratio{job_id=$job}), "what", "now", "", "")
 or label_replace(
@@ -18,7 +18,7 @@ or label_replace(
 
 GOODPUT = Panel(
     key="goodput",
-    question="How much of its time were steps that it kept?",
+    question="How much of the time went into steps that were kept?",
     unit="share",
     legend="goodput",
     promql="""

@@ -1,1 +1,1 @@
-"""One page, or one part of a page, per file."""
+"""The pages of the dashboard: one page, or one part of a page, per file."""

@@ -1,6 +1,6 @@
-"""The first five seconds: is it healthy, and if not, who is to blame, since when, and what to do.
+"""The banner of a page: whether the job is healthy, and if not, the culprit, since when, and what to do.
 
-The word comes from the hub's findings and state; not being able to see comes before "healthy", never after it.
+Its word comes from the findings and the job's state of the hub. A page that is blind is never called healthy.
 """
 
 from collections import Counter
@@ -11,31 +11,30 @@ import streamlit as st
 
 from dashboards.colours import GREEN, GREY, ORANGE, PURPLE, VERMILLION
 from dashboards.glance import Glance
-from dashboards.severity import CRITICAL, is_remark
+from dashboards.severity import CRITICAL, is_info
 from dashboards.views import finding
-from dashboards.views.seen import Seen
+from dashboards.views.context import ViewContext
 from dashboards.words import UNKNOWN, clock, count, duration, link, marked
 from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
 
-STATES = {  # the hub's state of a job without a finding
+STATES = {  # by state of a job without a finding: word, sign, colour, line
     "init": ("HEALTHY", "✔", GREEN, "starting up"),
     "train": ("HEALTHY", "✔", GREEN, "training"),
     "eval": ("HEALTHY", "✔", GREEN, "evaluating"),
     "checkpoint": ("HEALTHY", "✔", GREEN, "writing a checkpoint"),
-    "stalled": ("STALLED", "✖", VERMILLION, "nothing moves; who is to blame is not known yet"),
-    "done": ("FINISHED", "■", GREY, "the job came to its end"),
-    "exited": ("ENDED", "■", GREY, "the job was ended from outside, or broke off"),
+    "stalled": ("STALLED", "✖", VERMILLION, "nothing moves; the culprit is not known yet"),
+    "done": ("FINISHED", "■", GREY, "the job is done"),
+    "exited": ("ENDED", "■", GREY, "the job was stopped or has failed"),
 }
-NOT_TOLD = ("UNKNOWN", "?", GREY, "the hub cannot tell what this job does")
+UNKNOWN_STATE = ("UNKNOWN", "?", GREY, "the hub does not know the state of this job")
 
-
-MOST_THEN = 3  # findings of a moment that are told: the incidents have them all
+MOST_PAST = 3  # past findings that are shown; the page Incidents has them all
 
 
 @dataclass(frozen=True)
 class Headline:
-    """One word, its sign and colour, and the line beneath it."""
+    """The word of the banner with its sign and colour, and the line below it."""
 
     word: str
     sign: str
@@ -44,7 +43,7 @@ class Headline:
 
 
 def headline(glance: Glance) -> Headline:
-    """What matters most now: a fault, then blindness, then a warning, then the state of the job."""
+    """Return the most urgent: a critical finding, then blindness, then a warning, then the state of the job."""
     worst = glance.findings[0] if glance.findings else None
     state = glance.job.state if glance.job else None
     if worst and worst.severity == CRITICAL:
@@ -53,131 +52,137 @@ def headline(glance: Glance) -> Headline:
     if state == "stalled":
         return Headline(*STATES["stalled"])
     if glance.blind:
-        return Headline("BLIND", "?", PURPLE, "zmon cannot see all of it: the job may be healthy or stalled")
+        return Headline("BLIND", "?", PURPLE, "zmon does not see everything: the job may be healthy or stalled")
     if glance.job_id is None:
         return Headline("NO JOB", "–", GREY, "no training job is known; start one with `make demo` or `zmon demo`")
     if glance.job is None:
-        return Headline("UNKNOWN", "?", GREY, f"the hub knows no job {glance.job_id}; choose another below")
-    if worst and not is_remark(worst.severity):
+        return Headline("UNKNOWN", "?", GREY, f"the hub knows no job {glance.job_id}; choose another one below")
+    if worst and not is_info(worst.severity):
         return Headline(worst.severity.upper(), "!", ORANGE, worst.summary)
     if state in (None, "unknown"):
-        return Headline(*NOT_TOLD)
-    return Headline(*STATES.get(state, ("HEALTHY", "✔", GREEN, state)))  # the word of a newer hub is shown as it is
+        return Headline(*UNKNOWN_STATE)
+    return Headline(*STATES.get(state, ("HEALTHY", "✔", GREEN, state)))  # a state of a newer hub is shown unchanged
 
 
-def show(seen: Seen, *, of_all: bool = False) -> None:
-    """The banner, what goes with its finding, and what else is wrong or was when the link was made.
+def show(context: ViewContext, *, of_all: bool = False) -> None:
+    """Draw the banner, the details of its finding, other findings, and those that were open at the time in the URL.
 
-    `of_all`: where nothing is wrong it speaks of all jobs, not of the one that was looked at first.
+    `of_all`: if no job has a fault, the banner counts all jobs instead of showing one.
     """
-    glance, said = seen.now, headline(seen.now)
-    if of_all and glance.jobs and said.word in ("HEALTHY", "FINISHED", "ENDED"):
-        glance, said = replace(glance, job_id=None), _of_all(glance)
-    worst = pressing(glance)
+    glance, head = context.now, headline(context.now)
+    if of_all and glance.jobs and head.word in ("HEALTHY", "FINISHED", "ENDED"):
+        glance, head = replace(glance, job_id=None), _of_all(glance)
+    worst = main_finding(glance)
     word = (
-        f'<p class="word" role="status"><span aria-hidden="true">{said.sign}</span> {escape(said.word)}'
+        f'<p class="word" role="status"><span aria-hidden="true">{head.sign}</span> {escape(head.word)}'
         f" <small>{escape(glance.job_id or '')}</small></p>"
     )
     more = _blind(glance)
-    if firing := [one.alert for one in glance.firing if one.job_id in (None, glance.job_id)]:
+    if firing := [alert.alert for alert in glance.firing if alert.job_id in (None, glance.job_id)]:
         more += f"<p>Alerts firing: {escape(', '.join(firing))}</p>"
     if worst:
-        why = f"<p>{marked(worst.summary)}</p>"
-        _sections(glance, said, word + finding.who(worst) + more, why, finding.next_step(worst, seen.address))
+        summary = f"<p>{marked(worst.summary)}</p>"
+        _sections(
+            glance,
+            head,
+            word + finding.culprit_html(worst) + more,
+            summary,
+            finding.next_step_html(worst, context.address),
+        )
     else:
-        _sections(glance, said, f"{word}<p>{marked(said.line)}</p>{more}")
+        _sections(glance, head, f"{word}<p>{marked(head.line)}</p>{more}")
     if worst:
-        finding.more(worst, glance.at)
-    for other in [one for one in (*glance.findings, *glance.elsewhere) if one is not worst]:
-        what = f"Also {other.severity} in {other.job_id}: {other.cause} {finding.culprit(other)}".strip()
-        lead = link("job", finding.there(other, seen.address).params(), "look")
-        st.html(f'<p class="zmon-other"><b>{escape(what)}</b> · {marked(other.summary)} · {lead}</p>')
-    _then(seen)
+        finding.details(worst, glance.time)
+    for other in [each for each in (*glance.findings, *glance.elsewhere) if each is not worst]:
+        title = f"Also {other.severity} in {other.job_id}: {other.cause} {finding.culprit(other)}".strip()
+        lead = link("job", finding.address_of(other, context.address).params(), "open")
+        st.html(f'<p class="zmon-other"><b>{escape(title)}</b> · {marked(other.summary)} · {lead}</p>')
+    _past(context)
 
 
 def _of_all(glance: Glance) -> Headline:
-    """How many jobs are at what."""
+    """Return a headline with the number of jobs in each state."""
     states = Counter(job.state for job in glance.jobs)
     alive = states.keys() - {"done", "exited"}
-    word, sign, colour, _ = NOT_TOLD if "unknown" in states else STATES["train" if alive else "done"]
-    each = ", ".join(f"{number} {state}" for state, number in states.most_common())
-    return Headline(word, sign, colour, f"{len(glance.jobs)} job{'s' if len(glance.jobs) > 1 else ''}: {each}")
+    word, sign, colour, _ = UNKNOWN_STATE if "unknown" in states else STATES["train" if alive else "done"]
+    counts = ", ".join(f"{number} {state}" for state, number in states.most_common())
+    return Headline(word, sign, colour, f"{len(glance.jobs)} job{'s' if len(glance.jobs) > 1 else ''}: {counts}")
 
 
-def line(seen: Seen) -> None:
-    """The same in one line, for views that explain: nobody shall look at a chart and not know that the job stands."""
-    glance, said = seen.now, headline(seen.now)
-    worst = pressing(glance)
-    what = f"{worst.cause} {finding.culprit(worst)}".strip() if worst else said.line
-    lead = link("job", seen.address.moved(job_id=glance.job_id).params(), glance.job_id) if glance.job_id else ""
-    sign = f'<b class="sign" role="status"><span aria-hidden="true">{said.sign}</span> {escape(said.word)}</b>'
-    _sections(glance, said, f"<p>{sign} {lead} · {marked(what)}</p>{_blind(glance)}")
-    _then(seen)
+def line(context: ViewContext) -> None:
+    """Draw the banner in one line, so that every page with charts shows whether the job is stalled."""
+    glance, head = context.now, headline(context.now)
+    worst = main_finding(glance)
+    diagnosis = f"{worst.cause} {finding.culprit(worst)}".strip() if worst else head.line
+    lead = link("job", context.address.moved(job_id=glance.job_id).params(), glance.job_id) if glance.job_id else ""
+    sign = f'<b class="sign" role="status"><span aria-hidden="true">{head.sign}</span> {escape(head.word)}</b>'
+    _sections(glance, head, f"<p>{sign} {lead} · {marked(diagnosis)}</p>{_blind(glance)}")
+    _past(context)
 
 
 def _blind(glance: Glance) -> str:
     return "".join(f'<p class="blind">{marked(line)}</p>' for line in glance.blind)
 
 
-def _sections(glance: Glance, said: Headline, *parts: str) -> None:
-    """Each part is an element: one that changes takes with it what a reader has marked in it to copy.
+def _sections(glance: Glance, head: Headline, *parts: str) -> None:
+    """Draw each part as an element of its own: an element that changes loses the text that a reader has selected.
 
-    How fresh it all is stands beside it, for it moves: a page whose connection is lost says what it said last.
+    The time of the state is shown too, so that a reader notices when the page has lost its connection.
     """
-    worst = pressing(glance)
-    stands = f", {finding.toll(worst, glance.at)}" if worst else ""
+    worst = main_finding(glance)
+    cost = f", {finding.age_and_cost(worst, glance.time)}" if worst else ""
     with st.container(key="zmon-headline", gap=None):
-        st.html(f'<p class="zmon-as-of" data-testid="zmon-as-of">as of {clock(glance.at)}{stands}</p>')
+        st.html(f'<p class="zmon-as-of" data-testid="zmon-as-of">as of {clock(glance.time)}{cost}</p>')
         for place, part in enumerate(parts):
-            known = ' data-testid="zmon-banner"' if place == 0 else ""
+            test_id = ' data-testid="zmon-banner"' if place == 0 else ""
             ends = f"{'first ' * (place == 0)}{'last' * (place == len(parts) - 1)}"
-            st.html(f'<section class="zmon-banner {ends}"{known} style="--tint:{said.colour}">{part}</section>')
+            st.html(f'<section class="zmon-banner {ends}"{test_id} style="--tint:{head.colour}">{part}</section>')
 
 
-def pressing(glance: Glance) -> Finding | None:
-    """The finding that the banner is about."""
-    return next((finding for finding in glance.findings if not is_remark(finding.severity)), None)
+def main_finding(glance: Glance) -> Finding | None:
+    """Return the finding that the banner shows, or None."""
+    return next((finding for finding in glance.findings if not is_info(finding.severity)), None)
 
 
-def _then(seen: Seen) -> None:
-    """What stood at the moment that a link leads to, where it is over by now."""
-    at = seen.address.at
-    over = [] if at is None else [one for one in seen.now.past if one.resolved and finding.stood(one, at)]
-    for one in over[:MOST_THEN]:
-        who = f"{one.cause} {finding.culprit(one)}".strip()
-        lead = link("incidents", seen.address.moved(incident=one.id).params(), "the incident")
+def _past(context: ViewContext) -> None:
+    """Draw the findings that were open at the time in the URL and are resolved now."""
+    moment = context.address.at
+    resolved = [each for each in context.now.past if each.resolved] if moment is not None else []
+    for past in [each for each in resolved if finding.was_open(each, moment)][:MOST_PAST]:
+        diagnosis = f"{past.cause} {finding.culprit(past)}".strip()
+        lead = link("incidents", context.address.moved(incident=past.id).params(), "the incident")
         st.html(
-            f'<p class="zmon-other" data-testid="zmon-then"><b>At {clock(at)}: {escape(who)}</b>,'
-            f" {finding.when(one)} · {marked(one.summary)} · {lead}</p>"
+            f'<p class="zmon-other" data-testid="zmon-then"><b>At {clock(moment)}: {escape(diagnosis)}</b>,'
+            f" {finding.when(past)} · {marked(past.summary)} · {lead}</p>"
         )
 
 
-def vitals(seen: Seen) -> None:
-    """The job's numbers as the hub has them."""
-    job = seen.now.job
-    step_time, rate = speed(job, seen)
+def vitals(context: ViewContext) -> None:
+    """Draw the numbers of the job from the hub."""
+    job = context.now.job
+    step_time, rate = speed(job, context)
     numbers = {
         "Step": count(job.step if job else None),
         "Step time": step_time,
         "Samples/s": rate,
         "Loss": _reported(job.report if job else {}, "loss"),
-        "Ranks seen": f"{count(job.ranks_seen)} of {count(job.world_size)}" if job else UNKNOWN,
+        "Ranks watched": f"{count(job.ranks_seen)} of {count(job.world_size)}" if job else UNKNOWN,
     }
-    said = "".join(f"<div><dt>{label}</dt><dd>{escape(value)}</dd></div>" for label, value in numbers.items())
-    st.html(f'<dl class="zmon-vitals" data-testid="zmon-vitals">{said}</dl>')
+    items = "".join(f"<div><dt>{label}</dt><dd>{escape(value)}</dd></div>" for label, value in numbers.items())
+    st.html(f'<dl class="zmon-vitals" data-testid="zmon-vitals">{items}</dl>')
 
 
-def speed(job: JobView | None, seen: Seen) -> tuple[str, str]:
-    """Step time and samples a second, as long as it trains: the last ones of a job that does not would be a lie."""
-    if job is None or seen.now.hub_is_blind or job.state == "unknown":
+def speed(job: JobView | None, context: ViewContext) -> tuple[str, str]:
+    """Return step time and samples per second. A job that does not train has none, whatever its last values were."""
+    if job is None or context.now.hub_is_blind or job.state == "unknown":
         return UNKNOWN, UNKNOWN
     if job.state == "train":
         return duration(job.step_seconds), count(job.samples_per_second)
-    stalls = [one for one in (*seen.now.findings, *seen.now.elsewhere) if one.is_stall]
-    since = [one.onset for one in stalls if one.job_id == job.job_id] if job.state == "stalled" else []
-    return f"none for {duration(max(0.0, seen.now.at - min(since)))}" if since else "none", "0"
+    stalls = [each for each in (*context.now.findings, *context.now.elsewhere) if each.is_stall]
+    since = [stall.onset for stall in stalls if stall.job_id == job.job_id] if job.state == "stalled" else []
+    return f"none for {duration(max(0.0, context.now.time - min(since)))}" if since else "none", "0"
 
 
 def _reported(report: dict[str, float | None], key: str) -> str:
-    """JSON has no word for NaN: what a job reports that is no number comes as nothing."""
+    """Return a reported figure in words. The hub sends a NaN as null, since JSON has no NaN."""
     return "NaN" if key in report and report[key] is None else count(report.get(key))

@@ -1,4 +1,4 @@
-"""All of it: is any job in trouble, which jobs are there, what pages now, and how are the hosts?"""
+"""The page Cluster: jobs in trouble, alerts that fire, all jobs, and hosts."""
 
 from html import escape
 
@@ -8,56 +8,57 @@ from dashboards.colours import GREEN, GREY, ORANGE, VERMILLION
 from dashboards.glance import Firing
 from dashboards.severity import CRITICAL, WARNING
 from dashboards.views import banner, finding, frame, hosts
-from dashboards.views.seen import Seen
+from dashboards.views.context import ViewContext
 from dashboards.words import UNKNOWN, count, link, share
 from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
 
 MOST_JOBS = 100
 TINTS = {CRITICAL: VERMILLION, WARNING: ORANGE}
-HEADS = ("", "job", "state", "finding", "step", "step time", "samples/s", "efficiency", "ranks seen")
+HEADS = ("", "job", "state", "finding", "step", "step time", "samples/s", "efficiency", "ranks watched")
 
 
-def show(seen: Seen) -> None:
-    """From what needs a look first to what is merely there."""
-    frame.live(_now, seen)
-    hosts.show(seen, of_all=True)
+def show(context: ViewContext) -> None:
+    """Draw the page, the most urgent first."""
+    frame.live(_now, context)
+    hosts.show(context, of_all=True)
 
 
-def _now(seen: Seen) -> None:
-    banner.show(seen, of_all=True)
-    _firing(seen)
-    _jobs(seen)
+def _now(context: ViewContext) -> None:
+    banner.show(context, of_all=True)
+    _firing(context)
+    _jobs(context)
 
 
-def _firing(seen: Seen) -> None:
-    if not seen.now.prometheus_answers:
+def _firing(context: ViewContext) -> None:
+    if not context.now.prometheus_answers:
         return
-    st.markdown("#### What fires now?")
-    if not seen.now.firing:
+    st.markdown("#### Which alerts fire now?")
+    if not context.now.firing:
         st.html('<p class="zmon-unknown">No alert fires.</p>')
-    lines = "".join(_alert(one, seen) for one in seen.now.firing)
+    lines = "".join(_alert(firing, context) for firing in context.now.firing)
     st.html(f'<ul class="zmon-list" data-testid="zmon-firing">{lines}</ul>')
 
 
-def _alert(firing: Firing, seen: Seen) -> str:
-    about = link("job", seen.address.moved(job_id=firing.job_id).params(), firing.job_id) if firing.job_id else "zmon"
+def _alert(firing: Firing, context: ViewContext) -> str:
+    job_id = firing.job_id
+    about = link("job", context.address.moved(job_id=job_id).params(), job_id) if job_id else "zmon"
     return (
         f'<li style="--tint:{TINTS.get(firing.severity, GREY)}"><b>{escape(firing.severity)}</b>'
         f" {escape(firing.alert)} · {about}</li>"
     )
 
 
-def _jobs(seen: Seen) -> None:
-    """A row each, those in trouble first."""
+def _jobs(context: ViewContext) -> None:
+    """Draw a row for each job, those with findings first."""
     st.markdown("#### Which jobs are there?")
-    worst = {finding.job_id: finding for finding in reversed((*seen.now.findings, *seen.now.elsewhere))}
-    known = {job.job_id: job for job in seen.now.jobs}
-    order = sorted(seen.now.job_ids, key=lambda job_id: job_id not in worst)
+    worst = {finding.job_id: finding for finding in reversed((*context.now.findings, *context.now.elsewhere))}
+    views = {job.job_id: job for job in context.now.jobs}
+    order = sorted(context.now.job_ids, key=lambda job_id: job_id not in worst)
     if not order:
-        st.html(f'<p class="zmon-unknown">Jobs: {"none is known" if seen.now.hub_answers else UNKNOWN}.</p>')
+        st.html(f'<p class="zmon-unknown">Jobs: {"none is known" if context.now.hub_answers else UNKNOWN}.</p>')
         return
-    rows = "".join(_row(job_id, known.get(job_id), worst.get(job_id), seen) for job_id in order[:MOST_JOBS])
+    rows = "".join(_row(job_id, views.get(job_id), worst.get(job_id), context) for job_id in order[:MOST_JOBS])
     heads = "".join(f"<th>{head}</th>" for head in HEADS)
     st.html(
         f'<div class="zmon-table" data-testid="zmon-jobs"><table><thead><tr>{heads}</tr></thead>'
@@ -67,17 +68,17 @@ def _jobs(seen: Seen) -> None:
         st.caption(f"{len(order) - MOST_JOBS} more; choose one on the page Job.")
 
 
-def _row(job_id: str, job: JobView | None, worst: Finding | None, seen: Seen) -> str:
+def _row(job_id: str, job: JobView | None, worst: Finding | None, context: ViewContext) -> str:
     tint = TINTS.get(worst.severity, GREEN) if worst else GREEN
-    if job is None or (seen.now.blind and not worst) or job.state in ("done", "exited", "unknown"):
+    if job is None or (context.now.blind and not worst) or job.state in ("done", "exited", "unknown"):
         tint = GREY if not worst else tint
-    wrong = f"{worst.cause} {finding.culprit(worst)}" if worst else "none" if seen.now.hub_answers else UNKNOWN
+    diagnosis = f"{worst.cause} {finding.culprit(worst)}" if worst else "none" if context.now.hub_answers else UNKNOWN
     cells = [
-        link("job", seen.address.moved(job_id=job_id).params(), job_id),
+        link("job", context.address.moved(job_id=job_id).params(), job_id),
         escape(job.state if job else UNKNOWN),
-        escape(wrong),
+        escape(diagnosis),
         count(job.step if job else None),
-        *banner.speed(job, seen),
+        *banner.speed(job, context),
         share(job.efficiency.ratio if job and job.efficiency else None),
         f"{count(job.ranks_seen if job else None)} of {count(job.world_size if job else None)}",
     ]

@@ -1,21 +1,21 @@
-"""What ranks exchange: how much, how fast, who waits for it, who sends more than others, and what the wire says."""
+"""The page Communication: bytes, bandwidth, exposed time and skew of collectives, and the network counters."""
 
 import streamlit as st
 
 from dashboards.panels import communication
 from dashboards.views import banner, frame, host, panel
-from dashboards.views.seen import Seen
+from dashboards.views.context import ViewContext
 from dashboards.words import UNKNOWN
 
 
-def show(seen: Seen) -> None:
-    """The charts."""
-    if seen.job_id:
-        panel.ahead(communication.PANELS, seen)
-    frame.live(banner.line, seen)
-    frame.choices(seen, host.choose)
-    if seen.job_id:
-        panel.grid(communication.PANELS, seen)
+def show(context: ViewContext) -> None:
+    """Draw the page."""
+    if context.job_id:
+        panel.prefetch(communication.PANELS, context)
+    frame.live(banner.line, context)
+    frame.choices(context, host.choose)
+    if context.job_id:
+        panel.grid(communication.PANELS, context)
         st.html(
-            f'<p class="zmon-unknown">Which host sends to which is {UNKNOWN}: nobody counts bytes by destination.</p>'
+            f'<p class="zmon-unknown">Traffic between two hosts is {UNKNOWN}: bytes are not counted by destination.</p>'
         )

@@ -1,6 +1,6 @@
-"""Two jobs side by side, or one with itself before: what a step took, and where that went.
+"""The page Compare: the steps of two jobs side by side, or of one job now and before.
 
-It shows differences and judges none: what chance makes of them is what `zmon compare` tells.
+It shows differences and does not judge them: `zmon compare` tests if a difference is more than chance.
 """
 
 from collections.abc import Callable
@@ -10,74 +10,75 @@ import streamlit as st
 from dashboards.address import RANGES
 from dashboards.asking import Unreachable
 from dashboards.colours import in_order
-from dashboards.side import ASKED, Side, jobs, last_seen, side
+from dashboards.side import BY_NAME, Side, jobs, last_time, side
 from dashboards.views import banner, frame, panel
-from dashboards.views.seen import Seen
+from dashboards.views.context import ViewContext
 from dashboards.words import UNKNOWN, count, duration, marked, moment, share
 
 ITSELF = "itself, before that"
 Row = tuple[str, str, str, str]
 
 
-def show(seen: Seen) -> None:
-    """The two sides, and what differs."""
-    frame.live(banner.line, seen)
-    frame.choices(seen)
-    if not seen.job_id:
+def show(context: ViewContext) -> None:
+    """Draw the page."""
+    frame.live(banner.line, context)
+    frame.choices(context)
+    if not context.job_id:
         return
-    _other(seen)
-    seconds, until = RANGES[seen.address.range], seen.span.end
+    _other(context)
+    seconds, until = RANGES[context.address.range], context.span.end
     try:
-        other_id = seen.address.other or seen.job_id
-        until = _last(seen, seen.job_id, until)
-        mine = side(seen.prometheus, seen.job_id, until, seconds)
-        before = _last(seen, other_id, until) if seen.address.other else until - seconds
-        other = side(seen.prometheus, other_id, before, seconds)
+        other_id = context.address.other or context.job_id
+        until = _last(context, context.job_id, until)
+        current = side(context.prometheus, context.job_id, until, seconds)
+        before = _last(context, other_id, until) if context.address.other else until - seconds
+        other = side(context.prometheus, other_id, before, seconds)
     except Unreachable as error:
-        st.html(f'<p class="zmon-unknown" data-testid="zmon-compare">What differs: {UNKNOWN}, {marked(str(error))}</p>')
+        st.html(f'<p class="zmon-unknown" data-testid="zmon-compare">Differences: {UNKNOWN}, {marked(str(error))}</p>')
         return
-    asked = "\n\n".join(f"{name}: {promql}" for name, promql in ASKED.items())
-    panel.heading("What differs in a step?", "", asked, seen, seen.span)
-    _table(mine, other)
-    st.caption("Means over the time range. Whether a difference is more than chance: `zmon compare A B`.")
+    promql = "\n\n".join(f"{name}: {query}" for name, query in BY_NAME.items())
+    panel.heading("What differs between the two?", "", promql, context, context.span)
+    _table(current, other)
+    st.caption("Means over the time range. `zmon compare A B` tests if a difference is more than chance.")
 
 
-def _last(seen: Seen, job_id: str, until: int) -> int:
-    """When there was something of it: a job that ended is compared as it was."""
-    found = last_seen(seen.prometheus, job_id, until)
-    if found is None:
+def _last(context: ViewContext, job_id: str, until: int) -> int:
+    """Return when the job last had series: a job that ended is compared by its last time range."""
+    last = last_time(context.prometheus, job_id, until)
+    if last is None:
         raise Unreachable(f"Prometheus has no zmon_job_info of {job_id} in the days before")
-    return found
+    return last
 
 
-def _other(seen: Seen) -> None:
+def _other(context: ViewContext) -> None:
     try:
-        known = jobs(seen.prometheus, seen.now.at)
+        job_ids = jobs(context.prometheus, context.now.time)
     except Unreachable:
-        known = []
-    known = list(dict.fromkeys([*known, *filter(None, [seen.address.other])]))  # the one in the URL can be left again
-    frame.chosen(
+        job_ids = []
+    # The job of the URL is always in the list, so that it can be deselected.
+    job_ids = list(dict.fromkeys([*job_ids, *filter(None, [context.address.other])]))
+    frame.select(
         "Compare with",
-        [ITSELF, *(job_id for job_id in known if job_id != seen.job_id)],
-        seen.address.other or ITSELF,
-        lambda other: seen.address.moved(other=None if other == ITSELF else other),
+        [ITSELF, *(job_id for job_id in job_ids if job_id != context.job_id)],
+        context.address.other or ITSELF,
+        lambda other: context.address.moved(other=None if other == ITSELF else other),
     )
 
 
-def _table(mine: Side, other: Side) -> None:
+def _table(current: Side, other: Side) -> None:
     rows = [
-        ("ranks", count(other.ranks), count(mine.ranks), ""),
-        ("efficiency", share(other.efficiency), share(mine.efficiency), ""),
-        _row("samples/s", count, other.samples_per_second, mine.samples_per_second),
-        _row("step", duration, other.step_seconds, mine.step_seconds),
+        ("ranks", count(other.ranks), count(current.ranks), ""),
+        ("efficiency", share(other.efficiency), share(current.efficiency), ""),
+        _row("samples/s", count, other.samples_per_second, current.samples_per_second),
+        _row("step", duration, other.step_seconds, current.step_seconds),
     ]
-    for cause in in_order([*{**other.causes, **mine.causes}]):
-        if max(other.causes.get(cause, 0.0), mine.causes.get(cause, 0.0)) > 0:
-            rows.append(_part(cause, mine, other))
+    for cause in in_order([*{**other.causes, **current.causes}]):
+        if max(other.causes.get(cause, 0.0), current.causes.get(cause, 0.0)) > 0:
+            rows.append(_part(cause, current, other))
     heads = (
         "",
         f"{other.job_id} until {moment(other.until)}",
-        f"{mine.job_id} until {moment(mine.until)}",
+        f"{current.job_id} until {moment(current.until)}",
         "difference",
     )
     body = "".join(f"<tr>{''.join(f'<td>{marked(cell)}</td>' for cell in row)}</tr>" for row in rows)
@@ -87,17 +88,17 @@ def _table(mine: Side, other: Side) -> None:
     )
 
 
-def _row(what: str, words: Callable[[float | None], str], before: float | None, after: float | None) -> Row:
-    by = f"{after / before - 1:+.1%}" if before and after is not None else ""
-    return what, words(before), words(after), by
+def _row(name: str, in_words: Callable[[float | None], str], before: float | None, after: float | None) -> Row:
+    difference = f"{after / before - 1:+.1%}" if before and after is not None else ""
+    return name, in_words(before), in_words(after), difference
 
 
-def _part(cause: str, mine: Side, other: Side) -> Row:
-    """What a cause takes; a side of which causes are known, and not this one, spent no time on it."""
-    what = f"of the clock: {cause}"
+def _part(cause: str, current: Side, other: Side) -> Row:
+    """Return the row of a time category. A side with other categories, but without this one, spent no time on it."""
+    name = f"wall-clock per step: {cause}"
     before = other.causes.get(cause, 0.0) if other.causes else None
-    after = mine.causes.get(cause, 0.0) if mine.causes else None
+    after = current.causes.get(cause, 0.0) if current.causes else None
     if before is None or after is None:
-        return what, duration(before), duration(after), ""
+        return name, duration(before), duration(after), ""
     sign = "+" if after >= before else "−"
-    return what, duration(before), duration(after), f"{sign}{duration(abs(after - before))}"
+    return name, duration(before), duration(after), f"{sign}{duration(abs(after - before))}"

@@ -1,4 +1,4 @@
-"""The evidence of a finding: the stacks as text, and all else as JSON."""
+"""The evidence of a finding: stacks as text, and all other fields as JSON."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -8,12 +8,12 @@ from msgspec import UNSET
 
 from zmon.schema.evidence import Evidence, RankStack
 
-MOST_RANKS = 16  # the culprit first: the incident and the page Ranks have them all
+MOST_RANKS = 16  # the culprits first; the incident and the page Ranks have all ranks
 
 
 @dataclass(frozen=True)
 class EvidenceView:
-    """The evidence of a finding, as a page shows it."""
+    """The evidence of a finding in the form that a page shows."""
 
     evidence: Evidence
 
@@ -29,11 +29,11 @@ class EvidenceView:
 
     @property
     def with_stacks(self) -> list[str]:
-        """The ranks whose stack was read."""
+        """The ranks whose stack has been read."""
         return sorted(rank for rank, stack in self.stacks.items() if stack.stack)
 
     def as_json(self, culprits: Collection[int]) -> str:
-        """All but the stacks, for people; of many ranks the culprits and some others."""
+        """Return all fields except the stacks. If there are many ranks, only the culprits and some others."""
         evidence, ranks = msgspec.structs.replace(self.evidence, stacks=UNSET), self.evidence.ranks or ()
         if len(ranks) > MOST_RANKS:
             ranks = tuple(sorted(ranks, key=lambda row: row.rank not in culprits))[:MOST_RANKS]
@@ -45,5 +45,5 @@ class EvidenceView:
 
 
 def stack_text(stack: RankStack) -> str:
-    """The stack, or one line that says why there is none."""
-    return stack.stack or f"no stack: {stack.stack_error or 'its agent tells none'}"
+    """Return the stack, or one line with the reason why there is none."""
+    return stack.stack or f"no stack: {stack.stack_error or 'its agent reports none'}"

@@ -1,4 +1,4 @@
-"""One finding: who, why, since when, at what cost, what to do; below it runbook, stacks and all the evidence."""
+"""A finding on a page: culprit, cause, time, cost and next step; then the runbook, stacks and evidence."""
 
 import re
 from html import escape
@@ -12,96 +12,100 @@ from dashboards.words import clock, count, duration, link, marked
 from zmon.schema.finding import Finding
 from zmon.schema.incident import Brief
 
-_PACKAGE = Path(__file__).parents[1]  # a wheel has docs/ within it, a checkout beside it
+_PACKAGE = Path(__file__).parents[1]  # a wheel contains docs/, a checkout has it beside the package
 RUNBOOKS = (_PACKAGE if (_PACKAGE / "docs").is_dir() else _PACKAGE.parent) / "docs" / "runbooks.md"
 
 
-def who(finding: Finding) -> str:
-    """As HTML: the culprit in letters to be read from the door; then why, and since when."""
+def culprit_html(finding: Finding) -> str:
+    """Return HTML with the culprit in large letters, then the cause and since when."""
     return (
-        f'<p class="culprit">{escape(culprit(finding) or "nobody named")}</p>'
+        f'<p class="culprit">{escape(culprit(finding) or "culprit unknown")}</p>'
         f"<p><b>{escape(finding.cause)}</b> · {when(finding)}</p>"
     )
 
 
-def next_step(finding: Finding, address: Address) -> str:
-    """As HTML: what to do, and where there is more to read."""
-    what = f'<p class="next"><b>Do this next</b><br>{marked(finding.detail)}</p>'
-    return f"{what}<p>{_leads(finding, address)}</p>"
+def next_step_html(finding: Finding, address: Address) -> str:
+    """Return HTML with the next step, and links to details."""
+    step = f'<p class="next"><b>Do this next</b><br>{marked(finding.detail)}</p>'
+    return f"{step}<p>{_leads(finding, address)}</p>"
 
 
-def toll(finding: Finding, now: float) -> str:
-    """For how long it has stood, and at what cost."""
+def age_and_cost(finding: Finding, now: float) -> str:
+    """Return how long the finding has been open, and the GPU-hours that are lost."""
     cost = f", {count(finding.lost_gpu_hours)} GPU-hours lost" if finding.lost_gpu_hours else ""
-    return f"stands for {duration(max(0.0, now - finding.onset))}{cost}"
+    return f"open for {duration(max(0.0, now - finding.onset))}{cost}"
 
 
 def when(finding: Finding | Brief) -> str:
-    """Since when it stands, or from when to when it stood."""
+    """Return since when the finding has been open, or from when to when it was."""
     if finding.resolved is None:
         return f"since {clock(finding.onset)}"
     lasted = duration(finding.resolved - finding.onset)
-    return f"{clock(finding.onset)} to {clock(finding.resolved)}, {lasted}; it is over"
+    return f"{clock(finding.onset)} to {clock(finding.resolved)}, {lasted}; resolved"
 
 
-def stood(finding: Finding, at: float | None) -> bool:
-    """Whether it did at that moment: in a URL that is a whole second, and may be the one that it began in."""
-    return at is not None and int(finding.onset) <= at <= (finding.resolved or at)
+def was_open(finding: Finding, moment: float | None) -> bool:
+    """Return True if the finding was open at that time.
+
+    The time in a URL is a whole second, and may be the second in which the finding began.
+    """
+    return moment is not None and int(finding.onset) <= moment <= (finding.resolved or moment)
 
 
-def there(finding: Finding, address: Address) -> Address:
-    """Its job, at the moment that is looked at; now, where it did not stand then."""
-    return address.moved(job_id=finding.job_id, at=address.at if stood(finding, address.at) else None)
+def address_of(finding: Finding, address: Address) -> Address:
+    """Return the address of the finding's job, at the time in the URL if it was open then, else now."""
+    return address.moved(job_id=finding.job_id, at=address.at if was_open(finding, address.at) else None)
 
 
-def more(finding: Finding, now: float) -> None:
-    """What to read on the way to the machine: each opens in place.
+def details(finding: Finding, now: float) -> None:
+    """Draw the runbook, stacks and evidence, each in an expander.
 
-    Evidence stays as a reader first saw it until there is more to tell: drawn anew it would begin at its first line.
+    The evidence stays as it was drawn first until there is more of it: otherwise it would scroll back to its first line
+    at each refresh.
     """
     with st.expander(f"Runbook: {finding.cause}"):
         st.markdown(runbook(finding.runbook))
-    known = evidence.EvidenceView(finding.evidence)
-    shape = f"{known.fields}, {known.with_stacks}"
+    view = evidence.EvidenceView(finding.evidence)
+    shape = f"{view.fields}, {view.with_stacks}"
     key = f"evidence of {finding.id}: {finding.cause} of {list(finding.ranks)}, {shape}"
-    at, known = st.session_state.setdefault(key, (now, known))
-    for rank, stack in known.stacks.items():
+    drawn, view = st.session_state.setdefault(key, (now, view))
+    for rank, stack in view.stacks.items():
         with st.expander(f"Stack of rank {rank}"):
-            _as_it_is(evidence.stack_text(stack))
+            _preformatted(evidence.stack_text(stack))
     with st.expander("Evidence"):
-        st.caption(f"As of {clock(at)}. It is told anew when there is more of it, or when the page is loaded again.")
-        _as_it_is(known.as_json(finding.ranks))
+        st.caption(f"As of {clock(drawn)}. It is updated when there is more of it, or when the page is loaded again.")
+        _preformatted(view.as_json(finding.ranks))
 
 
-def _as_it_is(text: str) -> None:
-    """Streamlit's blocks of code are coloured, which takes longer than the page."""
+def _preformatted(text: str) -> None:
+    """Draw text as it is. Streamlit's code blocks are highlighted, which takes longer than the whole page."""
     st.html(f'<pre class="zmon-text">{escape(text)}</pre>')
 
 
 def culprit(finding: Finding | Brief) -> str:
-    """rank 2 on node-1; a finding may name several, or none."""
+    """Return the culprits in words, such as `rank 2 on node-1`; empty if there is none."""
     ranks, hosts = finding.ranks, finding.hosts
-    named = f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks))}" if ranks else ""
-    where = ", ".join(dict.fromkeys(hosts))
-    if named and where:
-        return f"{named} on {where}"
-    return named or where
+    ranks_text = f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks))}" if ranks else ""
+    hosts_text = ", ".join(dict.fromkeys(hosts))
+    if ranks_text and hosts_text:
+        return f"{ranks_text} on {hosts_text}"
+    return ranks_text or hosts_text
 
 
 def runbook(reference: str) -> str:
-    """The section of docs/runbooks.md that a finding refers to, or where to look for it."""
+    """Return the section of docs/runbooks.md that a finding refers to, or a reference to it."""
     anchor = reference.partition("#")[2]
     try:
         text = RUNBOOKS.read_text(encoding="utf-8")
     except OSError:
         return f"See `{reference}` in the project."
-    found = re.search(rf"^## {re.escape(anchor)}\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL | re.IGNORECASE)
-    return found[1].strip() if found else f"See `{reference}` in the project."
+    section = re.search(rf"^## {re.escape(anchor)}\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL | re.IGNORECASE)
+    return section[1].strip() if section else f"See `{reference}` in the project."
 
 
 def _leads(finding: Finding, address: Address) -> str:
-    """To the culprit's row, and to the incident."""
-    where = there(finding, address)
+    """Return links to the row of the culprit and to the incident."""
+    where = address_of(finding, address)
     leads = [link("ranks", where.moved(rank=rank).params(), f"rank {rank} in detail") for rank in finding.ranks[:1]]
     leads.append(link("incidents", where.moved(incident=finding.id).params(), "the incident"))
     return " · ".join(leads)

@@ -1,8 +1,8 @@
-"""What is around every view: the way to the others, which job and how far back, and a fresh look every two seconds.
+"""The frame of every view: links to the other views, choice of job and time range, and a refresh every two seconds.
 
-What moves from one look to the next is live: who is to blame, what each rank does. All else, charts above all, is drawn
-once and stands until something of it would be another: so twenty viewers of six hours do not draw a thousand charts a
-minute that no point was added to.
+Live parts are drawn again at each refresh: the banner and the state of each rank. All other parts, such as charts, are
+drawn once and stay until they would change: otherwise twenty viewers of six hours would draw a thousand charts a minute
+without a new point.
 """
 
 import logging
@@ -17,41 +17,42 @@ import streamlit as st
 from dashboards.address import RANGES, REFRESH_SECONDS, Address
 from dashboards.glance import glance
 from dashboards.queries import Hub, Prometheus
-from dashboards.views.seen import Seen
+from dashboards.views.context import ViewContext
 from dashboards.views.style import CSS
 from dashboards.words import clock, moment, plain
 
-View = Callable[[Seen], None]
+View = Callable[[ViewContext], None]
 
 
 def show(view: View, pages: list[st.Page], title: str, *, is_of_a_job: bool = True) -> None:
-    """The page."""
+    """Draw a page: its view within the frame."""
     st.html(CSS)
-    with _failing_in_one_line() as failed:
-        seen = _look(title, is_of_a_job)
-        if is_of_a_job and seen.job_id and not seen.address.job_id:
-            go(seen.address.moved(job_id=seen.job_id))  # so that a copied link shows what its sender saw
-            seen = _look(title, is_of_a_job)
-        _ways(pages, seen.address)
-        view(seen)
-        until = f"{title} until {clock(seen.span.end)}"
+    with _errors_in_one_line() as errors:
+        context = _read(title, is_of_a_job)
+        if is_of_a_job and context.job_id and not context.address.job_id:
+            go(context.address.moved(job_id=context.job_id))  # so that a copied link shows what its sender saw
+            context = _read(title, is_of_a_job)
+        _links(pages, context.address)
+        view(context)
+        until = f"{title} until {clock(context.span.end)}"
         st.html(f'<p class="zmon-unknown" data-testid="zmon-seen"><small>{until}</small></p>')
-    if failed:
+    if errors:
         _try_again(iter(["not yet"]))
 
 
-def live(part: View, drawn: Seen) -> None:
-    """A part that moves. Whenever what stands around it would be drawn otherwise, all of the page is drawn anew."""
+def live(part: View, drawn: ViewContext) -> None:
+    """Draw a live part. If another part of the page would change, the whole page is drawn again."""
     _live(part, drawn, iter([drawn]))
 
 
 @st.fragment(run_every=REFRESH_SECONDS)
-def _live(part: View, drawn: Seen, first: Iterator[Seen]) -> None:
-    with _failing_in_one_line():
-        seen = next(first, None) or _look(drawn.title, drawn.is_of_a_job)  # first it is of the page's own moment
-        if seen.standing != drawn.standing:
+def _live(part: View, drawn: ViewContext, first: Iterator[ViewContext]) -> None:
+    with _errors_in_one_line():
+        # A part is drawn first from the state of the page itself.
+        context = next(first, None) or _read(drawn.title, drawn.is_of_a_job)
+        if context.static_state != drawn.static_state:
             st.rerun()
-        part(seen)
+        part(context)
 
 
 @st.fragment(run_every=REFRESH_SECONDS)
@@ -60,53 +61,54 @@ def _try_again(first: Iterator[str]) -> None:
         st.rerun()
 
 
-def _look(title: str, is_of_a_job: bool) -> Seen:
+def _read(title: str, is_of_a_job: bool) -> ViewContext:
+    """Read the URL and the current state."""
     address, prometheus, hub = Address.read(st.query_params), Prometheus(), Hub()
     if not is_of_a_job:
-        address = address.moved(at=None)  # it says how all of them are now, and leads there
+        address = address.moved(at=None)  # pages of all jobs, and their links, show the present
     now = glance(prometheus, hub, address.job_id if is_of_a_job else None)
-    asked = replace(prometheus, answers=now.prometheus_answers)
+    prometheus = replace(prometheus, answers=now.prometheus_answers)
     turn = st.session_state.setdefault("turn", random())
-    return Seen(now, address, asked, hub, title, is_of_a_job, turn)
+    return ViewContext(now, address, prometheus, hub, title, is_of_a_job, turn)
 
 
 @contextmanager
-def _failing_in_one_line() -> Iterator[list[Exception]]:
-    """Whatever fails unforeseen costs one line, and the next refresh tries again."""
-    failed: list[Exception] = []
+def _errors_in_one_line() -> Iterator[list[Exception]]:
+    """Show an unexpected error in one line, and yield a list that then contains it. The next refresh tries again."""
+    errors: list[Exception] = []
     try:
-        yield failed
+        yield errors
     except Exception as error:
-        failed.append(error)
+        errors.append(error)
         logging.getLogger(__name__).exception("the page failed")
-        st.error(f"This page failed: {type(error).__name__}: {error}. Use `zmon status`; the dashboard's log has more.")
+        st.error(f"This page failed: {type(error).__name__}: {error}. Use `zmon status`; see the dashboard's log.")
 
 
-def _ways(pages: list[st.Page], address: Address) -> None:
-    """To the other views, of the same job and time."""
+def _links(pages: list[st.Page], address: Address) -> None:
+    """Draw the links to all views, for the same job and time."""
     with st.container(horizontal=True, gap="small", key="zmon-ways"):
         for page in pages:
             st.page_link(page, query_params=address.params())
 
 
-def choices(seen: Seen, *more: Callable[[Seen], None]) -> None:
-    """How far back, which job, and what else a view has to choose; all in the URL, so that a link shows the same.
+def choices(context: ViewContext, *more: Callable[[ViewContext], None]) -> None:
+    """Draw the choice of time range, job, and what else a view has. All choices are in the URL.
 
-    What is chosen from a list lies in a popover: a browser draws it only once it is opened, and each takes 25 to 50 ms.
+    Lists are in a popover: a browser draws it only when it is opened, and each list takes 25 to 50 ms.
     """
-    address, job_ids = seen.address, list(dict.fromkeys([*seen.now.job_ids, *filter(None, [seen.job_id])]))
+    address, job_ids = context.address, list(dict.fromkeys([*context.now.job_ids, *filter(None, [context.job_id])]))
     with st.container(horizontal=True, vertical_alignment="center", key="zmon-choices"):
         _time_range(address)
         if job_ids or more:
-            with st.popover(plain(" on ".join(filter(None, [seen.job_id, address.host])) or "none chosen")):
+            with st.popover(plain(" on ".join(filter(None, [context.job_id, address.host])) or "no job chosen")):
                 if job_ids:
-                    chosen("Job", job_ids, seen.job_id, lambda job_id: address.moved(job_id=job_id))
+                    select("Job", job_ids, context.job_id, lambda job_id: address.moved(job_id=job_id))
                 for choice in more:
-                    choice(seen)
+                    choice(context)
 
 
 def _time_range(address: Address) -> None:
-    """How far back, and the way back to now for one whom a link led elsewhere."""
+    """Draw a button for each time range, and one back to now if the URL has a time."""
     with st.container(horizontal=True, gap="small", width="content", key="zmon-ranges"):
         for name in RANGES:
             kind: Literal["secondary", "tertiary"] = "secondary" if name == address.range else "tertiary"
@@ -120,8 +122,8 @@ def _time_range(address: Address) -> None:
         )
 
 
-def chosen(label: str, options: list[str], current: str | None, moved: Callable[[str], Address]) -> None:
-    """A choice that changes the address. Its key has the address in it: a link that changes it changes the choice."""
+def select(label: str, options: list[str], current: str | None, moved: Callable[[str], Address]) -> None:
+    """Draw a list that changes the address. The key contains the choice, so that a link changes it too."""
     key = f"{label}: {current}"
     st.selectbox(
         label,
@@ -134,5 +136,5 @@ def chosen(label: str, options: list[str], current: str | None, moved: Callable[
 
 
 def go(address: Address) -> None:
-    """Look there."""
+    """Set the URL to this address."""
     st.query_params.from_dict(address.params())

@@ -1,18 +1,18 @@
-"""Are the hosts of a job well, and their GPUs?"""
+"""The page Hardware: the hosts of a job and their GPUs."""
 
 from dashboards.panels import hardware
 from dashboards.views import banner, frame, host, hosts, panel
-from dashboards.views.seen import Seen
+from dashboards.views.context import ViewContext
 
 
-def show(seen: Seen) -> None:
-    """The hosts at one look, then each question over time: of the job's hosts together, or of one.
+def show(context: ViewContext) -> None:
+    """Draw the page: the hosts as tiles, then charts of all hosts of the job, or of the selected host.
 
-    Where no GPU is read, what is known of the hosts comes first.
+    If no GPU is read, the charts of hosts come first.
     """
-    panel.ahead(hardware.PANELS, seen)
-    frame.live(banner.line, seen)
-    frame.choices(seen, host.choose)
+    panel.prefetch(hardware.PANELS, context)
+    frame.live(banner.line, context)
+    frame.choices(context, host.choose)
     both = (hardware.GPUS, hardware.HOSTS)
-    for panels in both if hosts.show(seen) else reversed(both):
-        panel.grid(panels, seen)
+    for panels in both if hosts.show(context) else reversed(both):
+        panel.grid(panels, context)

@@ -1,24 +1,24 @@
-"""Which host of the job a reader looks at: one, or all of them."""
+"""The choice of a host of the job, or of all hosts."""
 
 from dashboards.asking import Unreachable
 from dashboards.queries import quoted
 from dashboards.views import frame
-from dashboards.views.seen import Seen
+from dashboards.views.context import ViewContext
 
-ALL_HOSTS = "all of the job's"
+ALL_HOSTS = "all hosts of the job"
 HOSTS = "group by (host) (zmon:job_host:ranks{job_id=$job})"
 
 
-def choose(seen: Seen) -> None:
-    """The one in the URL can be left again whoever answers."""
+def choose(context: ViewContext) -> None:
+    """Draw the list of hosts. The host of the URL is always in it, so that it can be deselected."""
     try:
-        found = seen.prometheus.then(HOSTS.replace("$job", quoted(seen.job_id or "")), seen.span.end)
+        samples = context.prometheus.query_at(HOSTS.replace("$job", quoted(context.job_id or "")), context.span.end)
     except Unreachable:
-        found = []
-    names = {sample.labels["host"] for sample in found} | {host for host in [seen.address.host] if host}
-    frame.chosen(
+        samples = []
+    names = {sample.labels["host"] for sample in samples} | {host for host in [context.address.host] if host}
+    frame.select(
         "Host",
         [ALL_HOSTS, *sorted(names)],
-        seen.address.host or ALL_HOSTS,
-        lambda host: seen.address.moved(host=None if host == ALL_HOSTS else host),
+        context.address.host or ALL_HOSTS,
+        lambda host: context.address.moved(host=None if host == ALL_HOSTS else host),
     )

@@ -1,4 +1,4 @@
-"""Hosts and their GPUs at one look: a square each, the fuller the busier."""
+"""Hosts and their GPUs as tiles: each GPU is a square whose colour shows how busy it is."""
 
 from collections import defaultdict
 from html import escape
@@ -8,7 +8,7 @@ import streamlit as st
 from dashboards.asking import Unreachable
 from dashboards.colours import BLUE, GREY
 from dashboards.views import panel
-from dashboards.views.seen import Seen
+from dashboards.views.context import ViewContext
 from dashboards.words import UNKNOWN, link, share
 
 GPUS = "max by (host, gpu) (zmon:gpu_utilization:ratio)"
@@ -17,51 +17,51 @@ RANKS = "sum by (host) (zmon:job_host:ranks)"
 MOST_HOSTS = 512
 
 
-def show(seen: Seen, *, of_all: bool = False) -> bool:
-    """A tile a host; its squares are its GPUs, or where none is read its processors together. True: some GPU is."""
-    hosts = "" if of_all else f" and on (host) {seen.asked(seen.span).hosts}"
-    asked = [f"{promql}{hosts}" for promql in (GPUS, PROCESSORS, RANKS)]
-    panel.heading("How busy are the hosts and their GPUs?", "share", "\nor ".join(asked), seen, seen.span)
+def show(context: ViewContext, *, of_all: bool = False) -> bool:
+    """Draw a tile for each host with its GPUs, or with its CPUs if no GPU is read. Return True if any GPU is read."""
+    hosts = "" if of_all else f" and on (host) {context.selection(context.span).hosts}"
+    queries = [f"{promql}{hosts}" for promql in (GPUS, PROCESSORS, RANKS)]
+    panel.heading("How busy are the hosts and their GPUs?", "share", "\nor ".join(queries), context, context.span)
     try:
-        gpus, processors, ranks = (seen.prometheus.then(promql, seen.span.end) for promql in asked)
+        gpus, processors, ranks = (context.prometheus.query_at(promql, context.span.end) for promql in queries)
     except Unreachable as error:
         st.html(f'<p class="zmon-unknown">Hosts: {UNKNOWN}, {escape(str(error))}</p>')
         return False
-    of: dict[str, list[tuple[str, float]]] = defaultdict(list)
+    parts: dict[str, list[tuple[str, float]]] = defaultdict(list)
     for sample in gpus:
-        of[sample.labels["host"]].append((f"GPU {sample.labels['gpu']}", sample.value))
-    with_gpus = set(of)
+        parts[sample.labels["host"]].append((f"GPU {sample.labels['gpu']}", sample.value))
+    with_gpus = set(parts)
     for sample in processors:
         if sample.labels["host"] not in with_gpus:
-            of[sample.labels["host"]].append(("processors", sample.value))
+            parts[sample.labels["host"]].append(("CPUs", sample.value))
     training = {sample.labels["host"]: int(sample.value) for sample in ranks}
-    known = sorted({*of, *training})
-    if not known:
+    names = sorted({*parts, *training})
+    if not names:
         st.html(f'<p class="zmon-unknown">Hosts: {UNKNOWN}, Prometheus has no zmon:host_cpu_busy:ratio.</p>')
         return False
-    tiles = "".join(_tile(host, of[host], training.get(host, 0), seen) for host in known[:MOST_HOSTS])
+    tiles = "".join(_tile(host, parts[host], training.get(host, 0), context) for host in names[:MOST_HOSTS])
     st.html(f'<div class="zmon-hosts" style="--tint:{BLUE}" data-testid="zmon-hosts">{tiles}</div>')
-    st.caption("Empty: idle. Full: busy. Grey: unknown." + _more(len(known) - MOST_HOSTS))
+    st.caption("Empty: idle. Full: busy. Grey: unknown." + _more(len(names) - MOST_HOSTS))
     return bool(with_gpus)
 
 
-def _tile(host: str, parts: list[tuple[str, float]], num_ranks: int, seen: Seen) -> str:
-    """Its squares are one element: a browser takes as long for a thousand of them as for all the rest of the page."""
-    known = sorted(parts, key=_by_number) or [("", float("nan"))]
-    width = 100 / len(known)
+def _tile(host: str, parts: list[tuple[str, float]], num_ranks: int, context: ViewContext) -> str:
+    """Return HTML with all squares in one element: a thousand elements would take as long as the rest of the page."""
+    squares = sorted(parts, key=_by_number) or [("", float("nan"))]
+    width = 100 / len(squares)
     stops = [
-        f"{_tint(value)} {place * width:.4g}% {(place + 1) * width:.4g}%" for place, (_, value) in enumerate(known)
+        f"{_tint(value)} {place * width:.4g}% {(place + 1) * width:.4g}%" for place, (_, value) in enumerate(squares)
     ]
-    said = ", ".join(f"{name} {share(_number(value))}".strip() for name, value in known)
-    lead = link("hardware", seen.address.moved(host=host).params(), host)
-    look = f"--parts:{len(known)};--busy:linear-gradient(90deg,{','.join(stops)})"
-    return f'<div>{lead}<small>{num_ranks} ranks</small><i title="{escape(said)}" style="{look}"></i></div>'
+    title = ", ".join(f"{name} {share(_number(value))}".strip() for name, value in squares)
+    lead = link("hardware", context.address.moved(host=host).params(), host)
+    look = f"--parts:{len(squares)};--busy:linear-gradient(90deg,{','.join(stops)})"
+    return f'<div>{lead}<small>{num_ranks} ranks</small><i title="{escape(title)}" style="{look}"></i></div>'
 
 
 def _tint(value: float) -> str:
-    """The fuller the busier, on light and on dark; grey is unknown."""
-    known = _number(value)
-    return GREY if known is None else f"{BLUE}{round(255 * min(1.0, max(0.0, known))):02x}"
+    """Return the colour of a square: the busier, the less transparent; grey is unknown."""
+    busy = _number(value)
+    return GREY if busy is None else f"{BLUE}{round(255 * min(1.0, max(0.0, busy))):02x}"
 
 
 def _number(value: float) -> float | None:

@@ -1,35 +1,35 @@
-"""One job: is it healthy; if not, who, and what to do; then how fast it is, where time goes, and whether it learns."""
+"""The page Job: the banner, the ranks, and charts of step time, time categories, throughput and loss."""
 
 import streamlit as st
 
 from dashboards.panels import job as panels
 from dashboards.panels import scaling
 from dashboards.views import banner, frame, panel, tiles, waterfall
-from dashboards.views.seen import Seen
+from dashboards.views.context import ViewContext
 
 BELOW = (panels.THROUGHPUT, scaling.EFFICIENCY, panels.LOSS, panels.QUALITY)
 PANELS = (panels.STEP_TIME, panels.WHERE, *BELOW)
 
 
-def show(seen: Seen) -> None:
-    """From what is read first to what explains it."""
-    if seen.job_id:
-        panel.ahead(PANELS, seen)
-    frame.live(_now, seen)
-    if not seen.job_id:
+def show(context: ViewContext) -> None:
+    """Draw the page, the most urgent first."""
+    if context.job_id:
+        panel.prefetch(PANELS, context)
+    frame.live(_now, context)
+    if not context.job_id:
         return
-    frame.choices(seen)
-    panel.show(panels.STEP_TIME, seen)
+    frame.choices(context)
+    panel.show(panels.STEP_TIME, context)
     left, right = st.columns(2)
     with left:
-        panel.show(panels.WHERE, seen)
+        panel.show(panels.WHERE, context)
     with right:
-        waterfall.show(seen)
-    panel.grid(BELOW, seen)
+        waterfall.show(context)
+    panel.grid(BELOW, context)
 
 
-def _now(seen: Seen) -> None:
-    banner.show(seen)
-    if seen.job_id:
-        banner.vitals(seen)
-        tiles.show(seen)
+def _now(context: ViewContext) -> None:
+    banner.show(context)
+    if context.job_id:
+        banner.vitals(context)
+        tiles.show(context)

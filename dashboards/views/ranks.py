@@ -1,4 +1,4 @@
-"""Ranks over time, all of them in a table, and one in detail: the light row of the heat map is the one waited for."""
+"""The page Ranks: heat maps over time, a table of all ranks, and one rank in detail."""
 
 import pandas as pd
 import streamlit as st
@@ -6,22 +6,22 @@ import streamlit as st
 from dashboards import heat
 from dashboards.asking import Unreachable
 from dashboards.panels import ranks as panels
-from dashboards.severity import is_remark
+from dashboards.severity import is_info
 from dashboards.views import banner, finding, frame, host, panel
-from dashboards.views.seen import Seen
+from dashboards.views.context import ViewContext
 from dashboards.words import UNKNOWN, marked
 from zmon.schema.api import RankRow
 
-COLUMNS = {  # what the hub tells of a rank, and what it is called here
+COLUMNS = {  # by field of the hub's answer: the head of the column
     "rank": "rank",
     "host": "host",
     "activity": "activity",
     "phase": "phase",
     "step": "step",
-    "self_seconds": "own time (s)",
-    "exposed_seconds": "waited (s)",
-    "op": "inside",
-    "in_flight_seconds": "inside for (s)",
+    "self_seconds": "self time (s)",
+    "exposed_seconds": "exposed time (s)",
+    "op": "in flight",
+    "in_flight_seconds": "in flight for (s)",
     "state_seconds": "unchanged for (s)",
     "overdue_seconds": "overdue (s)",
     "alive": "alive",
@@ -32,49 +32,50 @@ SHORT_ROWS, TABLE_PIXELS = 8, 330
 CULPRIT_PIXELS = 90
 
 
-def show(seen: Seen) -> None:
-    """Over time, then now, then one."""
-    if seen.job_id:
-        panel.ahead((*panels.PANELS, *(panels.ONE_RANK if seen.address.rank is not None else ())), seen)
-    frame.live(banner.line, seen)
-    frame.choices(seen, host.choose)
-    if not seen.job_id:
+def show(context: ViewContext) -> None:
+    """Draw the page."""
+    if context.job_id:
+        panel.prefetch((*panels.PANELS, *(panels.ONE_RANK if context.address.rank is not None else ())), context)
+    frame.live(banner.line, context)
+    frame.choices(context, host.choose)
+    if not context.job_id:
         return
-    panel.grid(panels.PANELS[:2], seen)
-    frame.live(_table, seen)
-    if seen.address.rank is not None:
-        _one(seen, seen.address.rank)
-    panel.show(panels.MEMORY, seen)
+    panel.grid(panels.PANELS[:2], context)
+    frame.live(_table, context)
+    if context.address.rank is not None:
+        _details(context, context.address.rank)
+    panel.show(panels.MEMORY, context)
 
 
-def _table(seen: Seen) -> None:
-    """A row a rank, as the hub saw it last; own and waited are those of the last whole step."""
-    st.markdown("**What does each rank do now?** Choose one to see more of it; a head sorts")
+def _table(context: ViewContext) -> None:
+    """Draw a row for each rank in its last known state. Self and exposed time are those of the last step."""
+    st.markdown("**What does each rank do now?** Select a row for details; click a column to sort")
     try:
-        rows = list(seen.hub.ranks(seen.job_id or ""))
+        rows = list(context.hub.ranks(context.job_id or ""))
     except Unreachable as error:
         st.html(f'<p class="zmon-unknown">Ranks: {UNKNOWN}, {marked(str(error))}</p>')
         return
-    if seen.address.host:
-        rows = [row for row in rows if row.host == seen.address.host]
-    blamed = {rank for one in seen.now.findings if not is_remark(one.severity) for rank in one.ranks}
-    rows.sort(key=lambda row: (row.rank not in blamed, row.rank))
-    table = pd.DataFrame([_cells(row, is_culprit=row.rank in blamed) for row in rows])
+    if context.address.host:
+        rows = [row for row in rows if row.host == context.address.host]
+    findings = [each for each in context.now.findings if not is_info(each.severity)]
+    culprits = {rank for each in findings for rank in each.ranks}
+    rows.sort(key=lambda row: (row.rank not in culprits, row.rank))
+    table = pd.DataFrame([_cells(row, is_culprit=row.rank in culprits) for row in rows])
     places = [row.rank for row in rows]
-    rank, host = seen.address.rank, seen.address.host
-    # A row is chosen by its place: where others come to stand in theirs, it is another table.
-    key = f"ranks of {seen.job_id} {host}: {rank} of {len(places)}, first {sorted(blamed)}"
+    rank, host = context.address.rank, context.address.host
+    # A row is selected by its position, so that a new order of rows needs a new table.
+    key = f"ranks of {context.job_id} {host}: {rank} of {len(places)}, first {sorted(culprits)}"
 
-    def chosen() -> None:
+    def on_select() -> None:
         rows = st.session_state[key].selection.rows
-        frame.go(seen.address.moved(rank=places[rows[0]] if rows else None))
+        frame.go(context.address.moved(rank=places[rows[0]] if rows else None))
 
     st.dataframe(
         table,
         hide_index=True,
         height="content" if len(table) <= SHORT_ROWS else TABLE_PIXELS,
         key=key,
-        on_select=chosen,
+        on_select=on_select,
         selection_mode="single-row",
         selection_default={"selection": {"rows": [places.index(rank)]}} if rank in places else None,
         column_config={"": st.column_config.TextColumn(width=CULPRIT_PIXELS)},
@@ -86,15 +87,15 @@ def _cells(row: RankRow, *, is_culprit: bool) -> dict[str, object]:
     return {"": f"{heat.CULPRIT} culprit" if is_culprit else "", **cells}
 
 
-def _one(seen: Seen, rank: int) -> None:
-    """What is known of one rank: who blames it, and what it does over time."""
+def _details(context: ViewContext, rank: int) -> None:
+    """Draw one rank: the findings about it, and its charts."""
     st.markdown(f"#### Rank {rank}")
-    num_ranks = seen.now.num_ranks
+    num_ranks = context.now.num_ranks
     if num_ranks and rank >= num_ranks:
-        st.html(f'<p class="zmon-unknown">There is no rank {rank}: {marked(seen.job_id or "")} has {num_ranks}.</p>')
+        st.html(f'<p class="zmon-unknown">There is no rank {rank}: {marked(context.job_id or "")} has {num_ranks}.</p>')
         return
-    for one in seen.now.findings:
-        if rank in one.ranks:
-            st.html(f'<p class="zmon-other"><b>{marked(one.cause)}</b> · {marked(one.summary)}</p>')
-            finding.more(one, seen.now.at)
-    panel.grid(panels.ONE_RANK, seen)
+    for each in context.now.findings:
+        if rank in each.ranks:
+            st.html(f'<p class="zmon-other"><b>{marked(each.cause)}</b> · {marked(each.summary)}</p>')
+            finding.details(each, context.now.time)
+    panel.grid(panels.ONE_RANK, context)

@@ -1,4 +1,4 @@
-"""How does the job scale: what was recorded at each size, what would others be like, and what if links were faster?"""
+"""The page Scaling: efficiency, recorded and predicted steps at each size, and what-ifs."""
 
 from collections.abc import Mapping
 
@@ -10,27 +10,27 @@ from dashboards.asking import Unreachable
 from dashboards.panels import scaling as panels
 from dashboards.predictions import efficiency_ratio, predicted, why_unknown
 from dashboards.views import banner, frame, panel
-from dashboards.views.seen import Seen
+from dashboards.views.context import ViewContext
 from dashboards.words import UNKNOWN, count, duration, marked, plain, share
 from zmon.schema.api import ScalingAnswer, StepAnswer
 
 FACTORS = (0.25, 0.5, 0.75, 1, 1.25, 1.5, 2, 3, 4, 8)
-AS_IT_IS = 1
+UNCHANGED = 1
 OTHERS = f"Other sizes: {UNKNOWN}, "
 
 
-def show(seen: Seen) -> None:
-    """Efficiency over time, then the curve and what would change it."""
-    frame.live(banner.line, seen)
-    frame.choices(seen)
-    if not seen.job_id:
+def show(context: ViewContext) -> None:
+    """Draw the page: efficiency over time, then the curve and the what-ifs."""
+    frame.live(banner.line, context)
+    frame.choices(context)
+    if not context.job_id:
         return
-    panel.grid(panels.PANELS, seen)
+    panel.grid(panels.PANELS, context)
     try:
-        scaling = seen.hub.scaling(seen.job_id)
-        what_ifs = _what_ifs(scaling.what_ifs, seen.address) if scaling.sizes else ()
+        scaling = context.hub.scaling(context.job_id)
+        what_ifs = _what_ifs(scaling.what_ifs, context.address) if scaling.sizes else ()
         if what_ifs:
-            scaling = seen.hub.scaling(seen.job_id, what_ifs)
+            scaling = context.hub.scaling(context.job_id, what_ifs)
     except Unreachable as error:
         panel.unknown("curve", f"{OTHERS}{error}")
         return
@@ -45,38 +45,39 @@ def show(seen: Seen) -> None:
     _table(scaling, what_ifs)
 
 
-def _what_ifs(known: Mapping[str, str], address: Address) -> tuple[str, ...]:
-    """A slider for each thing that may be changed, set as the URL says; what is as it is asks for nothing."""
+def _what_ifs(descriptions: Mapping[str, str], address: Address) -> tuple[str, ...]:
+    """Draw a slider for each factor, set from the URL. Return the factors that differ from 1."""
     factors = {
-        what: factor for what, factor in address.what_if if what in known and factor in FACTORS and factor != AS_IT_IS
+        name: factor
+        for name, factor in address.what_if
+        if name in descriptions and factor in FACTORS and factor != UNCHANGED
     }
 
-    def moved(what: str, slider: str) -> None:
-        changed = {**factors, what: st.session_state[slider]}
-        frame.go(address.moved(what_if=tuple((what, by) for what, by in changed.items() if by != AS_IT_IS)))
+    def on_change(name: str, slider: str) -> None:
+        changed = {**factors, name: st.session_state[slider]}
+        what_if = tuple((each, factor) for each, factor in changed.items() if factor != UNCHANGED)
+        frame.go(address.moved(what_if=what_if))
 
     with st.expander("What if …?", expanded=True):
-        for column, (what, says) in zip(st.columns(len(known)), known.items(), strict=True):
-            factor = factors.get(what, AS_IT_IS)
-            slider = f"what-if {what}: {factor:g}"  # has the factor in it: a link that changes it moves the slider
+        for column, (name, description) in zip(st.columns(len(descriptions)), descriptions.items(), strict=True):
+            factor = factors.get(name, UNCHANGED)
+            slider = f"what-if {name}: {factor:g}"  # contains the factor, so that a link moves the slider
             column.select_slider(
-                f"{what}: {says}",
+                f"{name}: {description}",
                 FACTORS,
                 value=factor,
                 key=slider,
                 format_func=lambda n: f"{n:g}",
-                on_change=moved,
-                args=(what, slider),
+                on_change=on_change,
+                args=(name, slider),
             )
-    return tuple(f"{what}={factor:g}" for what, factor in factors.items())
+    return tuple(f"{name}={factor:g}" for name, factor in factors.items())
 
 
 def _curve(scaling: ScalingAnswer, what_ifs: tuple[str, ...]) -> None:
-    st.markdown("**How many samples would more ranks train on?** samples/s")
+    st.markdown("**What throughput would more ranks have?** samples/s")
     st.vega_lite_chart(curves.samples(scaling, ", ".join(what_ifs)), curves.SAMPLES, key="chart-curve")
-    st.caption(
-        f"Recorded of jobs named {plain(scaling.name)}; ideal is as many times the smallest size as there are ranks."
-    )
+    st.caption(f"Recorded for jobs named {plain(scaling.name)}. Ideal: the throughput per rank of the smallest size.")
 
 
 def _parts(scaling: ScalingAnswer) -> None:
@@ -84,11 +85,18 @@ def _parts(scaling: ScalingAnswer) -> None:
     if table.empty:
         return
     st.markdown("**Where would the time of a step go at each size?** seconds")
-    st.vega_lite_chart(table, curves.parts_drawing(list(table["part"].unique())), key="chart-parts")
+    st.vega_lite_chart(table, curves.parts_specification(list(table["part"].unique())), key="chart-parts")
 
 
 def _table(scaling: ScalingAnswer, what_ifs: tuple[str, ...]) -> None:
-    heads = ["ranks", "samples a step", "step", "samples/s", "efficiency", *([", ".join(what_ifs)] if what_ifs else [])]
+    heads = [
+        "ranks",
+        "samples per step",
+        "step",
+        "samples/s",
+        "efficiency",
+        *([", ".join(what_ifs)] if what_ifs else []),
+    ]
     rows = []
     for size in scaling.sizes:
         step = predicted(size.predicted)

@@ -1,6 +1,6 @@
-"""How the page looks: a banner to be read from the door, tiles that wrap, the same words on light and on dark."""
+"""The CSS of all pages: a banner that is readable from afar, and tiles that wrap, on light and on dark themes."""
 
-# Tints are laid over the theme's own background and text keeps the theme's own colour, so both themes work.
+# Tints are transparent over the background of the theme, and text has the colour of the theme, so both themes work.
 CSS = """
 <style>
 .stMainBlockContainer { padding-top: 3.8rem; padding-bottom: 2rem; }

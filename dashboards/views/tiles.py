@@ -1,4 +1,4 @@
-"""One tile per rank: what it does, since when it has not moved, and which one is to blame."""
+"""Ranks as tiles: what each one does, when its last step ended, and which one is the culprit."""
 
 from dataclasses import dataclass
 from html import escape
@@ -8,19 +8,19 @@ import streamlit as st
 from dashboards.asking import Unreachable
 from dashboards.colours import GREEN, GREY, ORANGE, VERMILLION
 from dashboards.glance import Glance, Rank, ranks
-from dashboards.severity import CRITICAL, is_remark
-from dashboards.views.seen import Seen
+from dashboards.severity import CRITICAL, is_info
+from dashboards.views.context import ViewContext
 from dashboards.words import UNKNOWN, count, duration, link, marked
 
 SHOWN_WAIT_SECONDS = 1  # shorter waits are part of every step and would only flicker
-MOST_TILES = 24  # a wall of more is not read; the ones that need a look come first
+MOST_TILES = 24  # nobody reads a wall of more; the most urgent ones come first
 DOING = {"init": "starting", "train": "training", "eval": "evaluating", "checkpoint": "checkpointing", "done": "done"}
 URGENCY = (VERMILLION, ORANGE, GREY, GREEN)
 
 
 @dataclass(frozen=True)
 class Tile:
-    """A rank, in one word and one colour."""
+    """A rank with its state in one word and one colour."""
 
     rank: Rank
     word: str
@@ -28,44 +28,44 @@ class Tile:
     is_culprit: bool = False
 
 
-def show(seen: Seen) -> None:
-    """The tiles; in rank order as long as all fit."""
-    glance = seen.now
+def show(context: ViewContext) -> None:
+    """Draw the tiles; in the order of ranks if all fit, else the most urgent ones."""
+    glance = context.now
     try:
-        known = ranks(seen.prometheus, glance) if glance.prometheus_answers else ()
+        states = ranks(context.prometheus, glance) if glance.prometheus_answers else ()
     except Unreachable as error:
         st.html(f'<p class="zmon-unknown">Ranks: {UNKNOWN}, {marked(str(error))}</p>')
         return
-    if not any(rank.host for rank in known):
+    if not any(rank.host for rank in states):
         st.html(f'<p class="zmon-unknown">Ranks: {UNKNOWN}, {_why_none(glance)}.</p>')
         return
-    tiles = [_tile(rank, glance) for rank in known]
+    tiles = [_tile(rank, glance) for rank in states]
     if len(tiles) > MOST_TILES:
         tiles.sort(key=lambda tile: URGENCY.index(tile.colour))
-    tiles_html = "".join(_html(tile, seen) for tile in tiles[:MOST_TILES])
+    tiles_html = "".join(_html(tile, context) for tile in tiles[:MOST_TILES])
     st.html(f'<div class="zmon-ranks" data-testid="zmon-ranks">{tiles_html}</div>')
     if len(tiles) > MOST_TILES:
-        st.caption(f"{MOST_TILES} of {len(tiles)} ranks, those that need a look first.")
+        st.caption(f"{MOST_TILES} of {len(tiles)} ranks, the most urgent ones.")
 
 
 def _why_none(glance: Glance) -> str:
     if not glance.prometheus_answers:
         return "Prometheus does not answer"
     ended = glance.job is not None and glance.job.state in ("done", "exited")
-    return "the job has ended" if ended else "no agent reports one of this job"
+    return "the job has ended" if ended else "no agent reports ranks of this job"
 
 
 def _tile(rank: Rank, glance: Glance) -> Tile:
-    """The worst that is known of a rank comes first; green is only for a job that somebody judges."""
-    blaming = (one for one in glance.findings if rank.rank in one.ranks and not is_remark(one.severity))
-    finding = next(blaming, None)
+    """Return the tile of a rank: the worst state wins. It is green only if the page is not blind."""
+    findings = (each for each in glance.findings if rank.rank in each.ranks and not is_info(each.severity))
+    finding = next(findings, None)
     waiting, overdue = rank.waiting_seconds or 0, rank.overdue_seconds or 0
     if finding and finding.severity == CRITICAL:
         return Tile(rank, finding.cause, VERMILLION, is_culprit=True)
     if finding:
         return Tile(rank, finding.cause, ORANGE)
     if rank.host is None:
-        return Tile(rank, "unseen", GREY)
+        return Tile(rank, "unwatched", GREY)
     if waiting >= SHOWN_WAIT_SECONDS:
         return Tile(rank, f"waiting {duration(waiting)}", ORANGE)
     if overdue > 0:
@@ -75,10 +75,10 @@ def _tile(rank: Rank, glance: Glance) -> Tile:
     return Tile(rank, DOING.get(rank.activity, rank.activity), GREY if glance.blind else GREEN)
 
 
-def _html(tile: Tile, seen: Seen) -> str:
-    """A tile says in words what it says in colour."""
+def _html(tile: Tile, context: ViewContext) -> str:
+    """Return the HTML of a tile. It has words for everything that its colour shows."""
     rank = tile.rank
-    lead = link("ranks", seen.address.moved(job_id=seen.job_id, rank=rank.rank).params(), f"rank {rank.rank}")
+    lead = link("ranks", context.address.moved(job_id=context.job_id, rank=rank.rank).params(), f"rank {rank.rank}")
     ago = "" if rank.since_step_seconds is None else " ago"
     facts = [
         rank.host or f"host {UNKNOWN}",

@@ -1,8 +1,8 @@
-"""A rank that writes as fast as it can, and what every answer about it must be.
+"""A rank that writes as fast as it can, and a model that knows every value its box may hold.
 
-It goes through the same cycle again and again on a clock that moves by the same time at every reading, with amounts
-that grow with the number of the cycle. So every number in the box is a polynomial of second degree in that number, and
-three cycles of a twin, looked at one act at a time, tell what all others look like.
+The rank repeats the same cycle, on a clock that advances by the same time at every reading, with amounts that grow with
+the number of the cycle. So every number in the box is a polynomial of second degree in the number of the cycle. Three
+cycles of a twin, read after every act, determine all others.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from zmon.probe.rank import CHECKPOINT, EVAL, OP_NUMBER, PHASE_NUMBER, TRAIN, Ra
 from zmon.schema.rank import LastWords
 from zmon.schema.step import StepRecord
 
-TICK_NS = 97  # near enough to a real rank's: what is torn differs by little
-LIFE_SECONDS = 120  # of a writer that nobody ends
+TICK_NS = 97  # close to a real rank's, so that torn values differ by little
+LIFE_SECONDS = 120  # after this the writer ends by itself
 
 
 class Ticking(Clock):
-    """A clock that moves at every reading."""
+    """A clock that advances at every reading."""
 
     def __call__(self) -> int:
         self.ns += TICK_NS
@@ -38,7 +38,7 @@ class Ticking(Clock):
 
 
 class Racer:
-    """The rank, one act at a time."""
+    """The rank, which writes one act at a time."""
 
     def __init__(self, path: Path) -> None:
         self.clock = Ticking()
@@ -48,20 +48,20 @@ class Racer:
         self.line = RankTimeline(self.box, self.ledger, clock=self.clock)
         self.groups = [self.line.group("0", 8), self.line.group("tables", 4)]
         self.line.turn_to(TRAIN)
-        self.tell(0)
+        self.report(0)
         self.box.publish()
 
     def identify(self, cycle: int) -> None:
-        """Who it is; the device tells the cycle."""
+        """Write the identity, with the number of the cycle in the device."""
         self.box.identity(replace(IDENTITY, pid=os.getpid(), start_ns=cycle, device=f"cuda:{cycle}"))
 
-    def tell(self, cycle: int) -> None:
-        """Gauges and words."""
+    def report(self, cycle: int) -> None:
+        """Write gauges and last words of this cycle."""
         self.ledger.report({"one": cycle, "two": 2.0 * cycle, "three": 3.0 * cycle})
         self.line.last_words("exception", f"Type{cycle}", f"{cycle} " + "m" * (cycle % 900))
 
     def acts(self, cycle: int) -> Iterator[Callable[[], Any]]:
-        """Two steps, an evaluation, a step, a checkpoint; each act changes the state at most once."""
+        """Yield the acts of a cycle; each changes the state at most once."""
         line = self.line
         for turn in (None, EVAL, CHECKPOINT):
             if turn is not None:
@@ -78,64 +78,64 @@ class Racer:
             yield from self.collective("send", 0, cycle, 0)
             yield lambda: line.phase(PHASE_NUMBER["optimizer"])
             yield line.end_step
-        yield lambda: self.tell(cycle)
+        yield lambda: self.report(cycle)
         yield lambda: self.identify(cycle)
 
     def collective(self, op: str, group: int, sent: int, received: int) -> Iterator[Callable[[], Any]]:
-        """It begins, and it ends."""
+        """Yield the acts that begin and end a collective."""
         yield lambda: self.line.enter_op(OP_NUMBER[op], self.groups[group], sent, received)
         yield self.line.leave_op
 
 
 def flat(answer: Any) -> dict[str, Any]:
-    """Every number in an answer as an integer, by where it stands in it; what is no number as it is."""
-    found: dict[str, Any] = {}
+    """Return the values in an answer by their path, with numbers as integers."""
+    values: dict[str, Any] = {}
 
-    def walk(at: str, value: Any) -> None:
+    def walk(path: str, value: Any) -> None:
         if isinstance(value, dict):
             for key, inner in value.items():
-                walk(f"{at}.{key}", inner)
+                walk(f"{path}.{key}", inner)
         elif isinstance(value, tuple | list):
             for number, inner in enumerate(value):
-                walk(f"{at}.{number}", inner)
+                walk(f"{path}.{number}", inner)
         else:
-            found[at] = round(value * 1e9) if isinstance(value, float) else value
+            values[path] = round(value * 1e9) if isinstance(value, float) else value
 
     walk("", answer)
-    return found
+    return values
 
 
-def _extended(seen: list[dict[str, Any]], cycle: int) -> dict[str, Any]:
-    """What the second, third and fourth cycle tell of any other one."""
-    one, two, three = seen
-    assert one.keys() == two.keys() == three.keys()
-    told = {}
-    for at, first in one.items():
+def _extrapolated(samples: list[dict[str, Any]], cycle: int) -> dict[str, Any]:
+    """Return the values of any cycle, given those of the second, third and fourth one."""
+    second, third, fourth = samples
+    assert second.keys() == third.keys() == fourth.keys()
+    values = {}
+    for path, first in second.items():
         if isinstance(first, int):
-            slope, bend = two[at] - first, three[at] - 2 * two[at] + first
+            slope, bend = third[path] - first, fourth[path] - 2 * third[path] + first
             n = cycle - 1
-            told[at] = first + n * slope + n * (n - 1) // 2 * bend
+            values[path] = first + n * slope + n * (n - 1) // 2 * bend
         else:
-            assert first == two[at] == three[at]
-            told[at] = first
-    return told
+            assert first == third[path] == fourth[path]
+            values[path] = first
+    return values
 
 
-def _told(totals: Totals) -> dict[str, Any]:
-    told = flat(astuple(totals))
-    told.pop(".2")  # the wall-clock time of the last step
-    return told
+def _flat_totals(totals: Totals) -> dict[str, Any]:
+    values = flat(astuple(totals))
+    values.pop(".2")  # the wall-clock time of the last step
+    return values
 
 
 class Model:
-    """What every answer about a racer must be."""
+    """The answers that a reader of a racer's box may give."""
 
     def __init__(self, root: Path) -> None:
         twin = Racer(root / "twin" / "job" / "0" / "rank-0.box")
         reader = BoxReader(twin.box.path)
-        self.states: dict[int, list[dict[str, Any]]] = {}  # by where in the cycle since when: state, then place
-        self.records: dict[int, list[dict[str, Any]]] = {}  # by where in the cycle the number
-        self.totals: dict[int, list[dict[str, Any]]] = {}  # by how many steps
+        self.states: dict[int, list[dict[str, Any]]] = {}  # by offset in the cycle of `since`: state, then place
+        self.records: dict[int, list[dict[str, Any]]] = {}  # by offset of the number in the cycle
+        self.totals: dict[int, list[dict[str, Any]]] = {}  # by boundaries since the start of the cycle
         starts, numbers, sequences = [], [], []
         for cycle in range(4):
             starts.append(twin.clock.ns)
@@ -145,13 +145,13 @@ class Model:
                 act()
                 now, totals = reader.now(), reader.totals()
                 if cycle and now.since > starts[-1]:
-                    seen = self.states.setdefault(now.since - starts[-1], [])
-                    if len(seen) < cycle:
-                        seen.append(flat(now))
+                    samples = self.states.setdefault(now.since - starts[-1], [])
+                    if len(samples) < cycle:
+                        samples.append(flat(now))
                 if cycle and twin.ledger.boundaries > numbers[-1]:
-                    known = self.totals.setdefault(twin.ledger.boundaries - numbers[-1], [])
-                    if len(known) < cycle:
-                        known.append(_told(totals))
+                    samples = self.totals.setdefault(twin.ledger.boundaries - numbers[-1], [])
+                    if len(samples) < cycle:
+                        samples.append(_flat_totals(totals))
         starts.append(twin.clock.ns)
         numbers.append(twin.ledger.boundaries)
         self.start, self.length = starts[0], starts[2] - starts[1]
@@ -162,59 +162,60 @@ class Model:
             cycle, place = divmod(number - self.first - 1, self.per_cycle)
             if cycle:
                 self.records.setdefault(place, []).append(flat(astuple(record)))
-        self.places = {seen[0][".2"] - starts[1]: seen for seen in self.states.values()}
-        self.by_steps = {seen[0][".0"] - 3: seen for seen in self.totals.values() if seen}
+        self.places = {samples[0][".2"] - starts[1]: samples for samples in self.states.values()}
+        self.by_steps = {samples[0][".0"] - 3: samples for samples in self.totals.values() if samples}
         reader.close()
 
     def cycle(self, ns: int) -> tuple[int, int]:
-        """In which cycle a moment is, and where."""
-        cycle, at = divmod(ns - self.start - 1, self.length)
-        return cycle, at + 1
+        """Return the cycle of a moment, and its offset in the cycle."""
+        cycle, offset = divmod(ns - self.start - 1, self.length)
+        return cycle, offset + 1
 
     def check_now(self, now: Now) -> None:
-        """State and numbers of one moment, and the place of the same or a later one."""
-        cycle, at = self.cycle(now.since)
-        expected, found = _extended(self.states[at], cycle), flat(now)
+        """Check state and numbers of one moment, and the place of the same or a later moment."""
+        cycle, offset = self.cycle(now.since)
+        expected, actual = _extrapolated(self.states[offset], cycle), flat(now)
         state = (".0", ".4", ".5", ".6", ".7", ".8", ".9")
-        assert {k: found[k] for k in state} == {k: expected[k] for k in state}
+        assert {k: actual[k] for k in state} == {k: expected[k] for k in state}
         assert now.step_since >= expected[".2"]
-        cycle, at = self.cycle(now.step_since)
-        place = _extended(self.places[at], cycle)
+        cycle, offset = self.cycle(now.step_since)
+        place = _extrapolated(self.places[offset], cycle)
         assert (now.activity_since, now.step_since) == (place[".1"], place[".2"])
-        works_on = place[".3"] + (place[".6"] != "train")
-        assert now.step + (now.activity != "train") == works_on
+        current_step = place[".3"] + (place[".6"] != "train")
+        assert now.step + (now.activity != "train") == current_step
 
     def check_record(self, number: int, record: StepRecord) -> None:
-        """One step."""
+        """Check the record of one step."""
         cycle, place = divmod(number - self.first - 1, self.per_cycle)
-        assert flat(astuple(record)) == _extended(self.records[place], cycle)
+        assert flat(astuple(record)) == _extrapolated(self.records[place], cycle)
 
     def check_totals(self, totals: Totals) -> None:
-        """One of the boundaries after so many steps."""
+        """Check the totals, which may be of any boundary after so many steps."""
         cycle = (totals.steps - 1) // 3
-        candidates = [seen for seen in self.totals.values() if (seen[0][".0"] - 3 * 1) % 3 == totals.steps % 3]
-        told = _told(totals)
-        assert any(told == _extended(seen, c) for seen in candidates for c in (cycle - 1, cycle, cycle + 1))
+        candidates = [samples for samples in self.totals.values() if (samples[0][".0"] - 3 * 1) % 3 == totals.steps % 3]
+        values = _flat_totals(totals)
+        cycles = (cycle - 1, cycle, cycle + 1)
+        assert any(values == _extrapolated(samples, c) for samples in candidates for c in cycles)
 
     def check_sequences(self, sequences: dict[int, int], after: Now) -> None:
-        """No group is further than the rank is a moment later."""
+        """Check that no group is ahead of the rank a moment later."""
         cycle, _ = self.cycle(after.since)
         for group, sequence in sequences.items():
             first, per_cycle = self.sequences[group]
             assert first <= sequence <= first + per_cycle * (cycle + 1)
 
 
-def check_told(report: dict[str, float], words: LastWords | None) -> None:
-    """Gauges and words of one cycle each."""
-    one = report["one"]
-    assert report == {"one": one, "two": 2 * one, "three": 3 * one}
+def check_reported(report: dict[str, float], words: LastWords | None) -> None:
+    """Check that the gauges are of one cycle, and the last words of one cycle."""
+    value = report["one"]
+    assert report == {"one": value, "two": 2 * value, "three": 3 * value}
     assert words is not None
     cycle = int(words.type.removeprefix("Type"))
     assert words.message == f"{cycle} " + "m" * (cycle % 900)
 
 
 def main(path: Path) -> None:
-    """Write until killed."""
+    """Write cycles until the process is killed."""
     racer = Racer(path)
     end = time.monotonic() + LIFE_SECONDS
     cycle = 0

@@ -1,4 +1,4 @@
-"""A boundary holds everything so far, a step is the difference of two: what happened between steps is in none."""
+"""A boundary holds all totals so far, and a step is the difference of two boundaries."""
 
 import struct
 
@@ -18,30 +18,30 @@ def box(tmp_path):
 
 
 def numbers(box):
-    """Of the boundaries that are steps."""
+    """Return the numbers of the boundaries that end a step."""
     return [number for number, _ in read(box)["records"]]
 
 
 def records(box):
-    """Of every step in the ring."""
+    """Return the records of all steps in the ring."""
     return [record for _, record in read(box)["records"]]
 
 
 def wide(number):
-    """Times or counts that are all this number."""
+    """Return times and counts that all have this value."""
     return [number] * layout.NUM_TIMES, [number] * layout.NUM_COUNTS
 
 
 # -- turns -------------------------------------------------------------------------------------------------
 
 
-def test_turns_are_no_records(box):
+def test_turns_are_not_records(box):
     box.steps(2)
     for activity in (EVAL, TRAIN, CHECKPOINT, TRAIN):
         box.timeline.turn_to(activity)
     box.steps(2)
     assert [record.step for record in records(box)] == [1, 2, 3, 4]
-    assert box.ledger.boundaries == 10  # with the one at the start and the one where it turned to training
+    assert box.ledger.boundaries == 10  # including the one at the start and the one at the turn to training
     assert read(box)["totals"].steps == 4
 
 
@@ -64,11 +64,11 @@ def test_step_after_a_turn_does_not_include_what_happened_between(box):
     assert after.measures.self_seconds + after.measures.exposed_seconds == pytest.approx(after.duration)
     totals = read(box)["totals"]
     assert totals.step_seconds == pytest.approx(0.040, abs=1e-6)
-    assert totals.measures.ops["all_to_all"].count == 3  # it counts, its time does not
+    assert totals.measures.ops["all_to_all"].count == 3  # its time belongs to no step, but it counts
     assert totals.measures.exposed_seconds == pytest.approx(0.020, abs=1e-6)
 
 
-def test_what_gathered_since_the_last_step_when_the_rank_turns_belongs_to_no_step(box):
+def test_time_between_the_last_step_and_a_turn_belongs_to_no_step(box):
     box.steps(1)
     box.timeline.phase(PHASE_NUMBER["data"])
     box.clock.sleep(50)
@@ -84,11 +84,11 @@ def test_what_gathered_since_the_last_step_when_the_rank_turns_belongs_to_no_ste
 
 def test_totals_are_those_of_the_last_boundary(box):
     box.steps(3)
-    told = read(box)["totals"]
+    totals = read(box)["totals"]
     box.timeline.begin_step(None)
     box.timeline.phase(PHASE_NUMBER["backward"])
     box.clock.sleep(5)
-    assert read(box)["totals"] == told
+    assert read(box)["totals"] == totals
     box.timeline.end_step()
     assert read(box)["totals"].measures.phases["backward"] == pytest.approx(5)
 
@@ -98,13 +98,13 @@ def test_totals_are_the_sum_of_the_records(box):
     for number in range(20):
         box.ledger.work(samples=number, lookups=None)
         box.steps(1, seconds=0.001 * number)
-    told, each = read(box)["totals"], records(box)
-    assert told.steps == len(each) == 20
-    assert told.step_seconds == pytest.approx(sum(record.duration for record in each))
-    assert told.measures.samples == sum(record.measures.samples for record in each) == 190
-    assert told.measures.lookups is None
+    totals, each = read(box)["totals"], records(box)
+    assert totals.steps == len(each) == 20
+    assert totals.step_seconds == pytest.approx(sum(record.duration for record in each))
+    assert totals.measures.samples == sum(record.measures.samples for record in each) == 190
+    assert totals.measures.lookups is None
     sent = [record.measures.ops["all_to_all"].sent_bytes for record in each]
-    assert told.measures.ops["all_to_all"].sent_bytes == sum(sent) == 2000
+    assert totals.measures.ops["all_to_all"].sent_bytes == sum(sent) == 2000
 
 
 def test_what_is_unknown_is_not_zero(box):
@@ -138,15 +138,15 @@ def test_memory_and_its_peak_come_with_the_step_that_read_them(box):
     assert read(box)["totals"].memory == Memory(100, 200, 300)
 
 
-def test_network_bytes_that_become_known_begin_at_nothing(box):
-    unknown, told = (-1,) * 8, (0, 0, 0, 0, 0, 0, 0.0, 0.0, 0.0, 0.0)
+def test_network_bytes_that_become_known_count_from_zero(box):
+    unknown, no_reports = (-1,) * 8, (0, 0, 0, 0, 0, 0, 0.0, 0.0, 0.0, 0.0)
     ends = [(-1, -1), (500, 600), (700, 900), (-1, -1)]
     for step, network in enumerate(ends, box.ledger.boundaries + 1):
         head = (layout.STEP, step, 0, 0, 0, -1, -1, -1, -1, -1, 0, 0)
-        box.writer.boundary((*head, *network, *unknown, *told), *wide(0))
+        box.writer.boundary((*head, *network, *unknown, *no_reports), *wide(0))
     box.writer.place(5, 0, 0, 1)
-    seen = [(r.measures.network_sent_bytes, r.measures.network_received_bytes) for r in records(box)]
-    assert seen == [(None, None), (500, 600), (200, 300), (None, None)]
+    amounts = [(r.measures.network_sent_bytes, r.measures.network_received_bytes) for r in records(box)]
+    assert amounts == [(None, None), (500, 600), (200, 300), (None, None)]
 
 
 # -- the ring ----------------------------------------------------------------------------------------------
@@ -154,13 +154,13 @@ def test_network_bytes_that_become_known_begin_at_nothing(box):
 
 def test_ring_holds_the_steps_between_the_last_4096_boundaries(box):
     box.steps(layout.RING_CAPACITY + 904)
-    found = read(box)["records"]
+    pairs = read(box)["records"]
     latest = box.ledger.boundaries
-    assert [number for number, _ in found] == list(range(latest - layout.RING_CAPACITY + 2, latest + 1))
-    assert [record.step for _, record in found] == list(range(906, 5001))
+    assert [number for number, _ in pairs] == list(range(latest - layout.RING_CAPACITY + 2, latest + 1))
+    assert [record.step for _, record in pairs] == list(range(906, 5001))
 
 
-def test_records_are_read_on_from_where_the_last_reading_ended(box):
+def test_records_continue_after_the_last_reading(box):
     box.steps(5)
     latest = box.ledger.boundaries
     reader = BoxReader(box.path)
@@ -172,25 +172,25 @@ def test_records_are_read_on_from_where_the_last_reading_ended(box):
     reader.close()
 
 
-def test_boundary_that_the_writer_is_overwriting_is_not_read_as_a_whole_one(box):
+def test_boundary_that_the_writer_is_overwriting_is_not_returned(box):
     box.steps(layout.RING_CAPACITY + 1)
     latest = box.ledger.boundaries
-    at = layout.RING + (latest + 1) % layout.RING_CAPACITY * layout.BOUNDARY_SIZE
-    box.overwrite(at, struct.pack("<Q", latest + 1))  # its number is new, its body still the old one
+    offset = layout.RING + (latest + 1) % layout.RING_CAPACITY * layout.BOUNDARY_SIZE
+    box.overwrite(offset, struct.pack("<Q", latest + 1))  # its number is new and its body is old
     assert numbers(box) == list(range(latest - layout.RING_CAPACITY + 3, latest + 1))
 
 
-def test_whole_boundary_of_another_number_is_not_taken_for_the_one_that_was_asked_for(box):
-    """The writer lapped the reader: the boundary is whole, and it is 4,096 newer."""
+def test_boundary_with_another_number_is_not_returned(box):
+    """The writer has overwritten the boundary with a valid one that is 4,096 numbers newer."""
     box.steps(4)
-    told = numbers(box)
+    steps = numbers(box)
     data = box.path.read_bytes()
-    at = layout.RING + told[3] * layout.BOUNDARY_SIZE
-    box.overwrite(layout.RING + told[1] * layout.BOUNDARY_SIZE, data[at : at + layout.BOUNDARY_SIZE])
-    assert numbers(box) == [told[0], told[3]]
+    offset = layout.RING + steps[3] * layout.BOUNDARY_SIZE
+    box.overwrite(layout.RING + steps[1] * layout.BOUNDARY_SIZE, data[offset : offset + layout.BOUNDARY_SIZE])
+    assert numbers(box) == [steps[0], steps[3]]
 
 
-def test_records_ended_are_the_last_ones_in_that_time_oldest_first(box):
+def test_records_ended_are_the_last_ones_of_that_time_oldest_first(box):
     box.steps(10, seconds=1.0)
     reader = BoxReader(box.path)
     ends = [round((record.start + record.duration) * 1e9) for _, record in reader.records(0)]

@@ -1,4 +1,4 @@
-"""A writer that was stopped, or a file that was damaged, anywhere: what is read was written, or it is not read."""
+"""A reader returns only written values after the writer was stopped, or the file damaged, at any place."""
 
 import struct
 from dataclasses import replace
@@ -22,7 +22,7 @@ def box(tmp_path):
 
 
 def part(box, name):
-    """One answer of a reader."""
+    """Return one answer of a reader."""
     reader = BoxReader(box.path)
     try:
         return getattr(reader, name)()
@@ -31,7 +31,7 @@ def part(box, name):
 
 
 def read_records(box):
-    """Numbers and records of every step in the ring."""
+    """Return numbers and records of all steps in the ring."""
     reader = BoxReader(box.path)
     try:
         return reader.records(0)
@@ -43,24 +43,24 @@ def read_records(box):
 
 
 class Stopped(BaseException):
-    """The writer goes no further."""
+    """The writer is stopped."""
 
 
 class StoppingLive:
-    """The live words of a writer that is stopped after so many stores."""
+    """The live words of a writer that is stopped after a number of stores."""
 
     def __init__(self, live, stores):
         self.live, self.left = live, stores
 
-    def __setitem__(self, at, value):
+    def __setitem__(self, index, value):
         if not self.left:
             raise Stopped
         self.left -= 1
-        self.live[at] = value
+        self.live[index] = value
 
 
 def work(box, nanoseconds):
-    """Phases and collectives of a rank that turns from one to the next so fast, one a time."""
+    """Do phases and collectives one by one, this many nanoseconds apart."""
     line = box.timeline
     acts = (
         lambda: line.phase(PHASE_NUMBER["data"]),
@@ -78,8 +78,8 @@ def work(box, nanoseconds):
 
 
 @pytest.mark.parametrize("nanoseconds", [1, 100, 1023, 1024, 9000, 1_000_000])
-def test_writer_stopped_after_any_store_leaves_a_state_that_it_was_in(tmp_path, nanoseconds):
-    """The nearer the times of a torn state, the more it could look like a whole one of another activity."""
+def test_writer_stopped_after_any_store_leaves_a_state_of_the_rank(tmp_path, nanoseconds):
+    """The closer the times of a torn state, the more it resembles a valid state of another activity."""
     undisturbed = Box(tmp_path)
     written = {part(undisturbed, "now")} | {part(undisturbed, "now") for _ in work(undisturbed, nanoseconds)}
     for stores in range(20):
@@ -91,12 +91,12 @@ def test_writer_stopped_after_any_store_leaves_a_state_that_it_was_in(tmp_path, 
         assert part(box, "now") in written
 
 
-def test_states_go_to_two_slots_by_turns_and_a_torn_one_leaves_the_one_before(box):
+def test_states_alternate_between_two_slots_and_a_torn_one_leaves_the_previous_one(box):
     box.timeline.phase(PHASE_NUMBER["data"])
     before = part(box, "now")
     box.clock.sleep(0.001)
     box.timeline.phase(PHASE_NUMBER["forward"])
-    newest = max(layout.STATE_SLOTS, key=lambda at: box.writer.live[at])
+    newest = max(layout.STATE_SLOTS, key=lambda slot: box.writer.live[slot])
     box.writer.live[newest + 1] -= 5
     assert part(box, "now") == before
 
@@ -111,7 +111,7 @@ def test_both_states_damaged_is_corrupt_and_the_rest_of_the_box_is_not(box):
     assert len(read_records(box)) == 2
 
 
-def test_collective_whose_numbers_do_not_check_is_never_shown(box):
+def test_collective_with_damaged_numbers_is_not_returned(box):
     box.timeline.begin_step(None)
     box.timeline.enter_op(OP_NUMBER["all_to_all"], box.timeline.group("0", 2), 1000, 0)
     for number in (layout.ENTERED, layout.SEQUENCE):
@@ -122,23 +122,23 @@ def test_collective_whose_numbers_do_not_check_is_never_shown(box):
     assert part(box, "now").num_bytes == 1000
 
 
-def test_numbers_stand_there_before_the_state_that_speaks_of_them(box):
+def test_numbers_are_written_before_the_state_that_refers_to_them(box):
     order = []
 
-    class Noting(StoppingLive):
-        def __setitem__(self, at, value):
-            order.append(at)
-            self.live[at] = value
+    class Recording(StoppingLive):
+        def __setitem__(self, index, value):
+            order.append(index)
+            self.live[index] = value
 
-    box.timeline._live = Noting(box.writer.live, 0)
+    box.timeline._live = Recording(box.writer.live, 0)
     box.timeline.enter_op(OP_NUMBER["all_to_all"], box.timeline.group("0", 2), 1000, 0)
     numbers = (layout.ENTERED, layout.BEFORE, layout.SEQUENCE)
-    assert sorted(order[:6]) == sorted(at + half for at in numbers for half in (0, 1))
+    assert sorted(order[:6]) == sorted(index + half for index in numbers for half in (0, 1))
     assert order[6:] in ([slot, slot + 1] for slot in layout.STATE_SLOTS)
 
 
-def test_state_is_read_before_its_place_so_that_no_activity_seems_as_old_as_the_one_before(box, monkeypatch):
-    """A rank turns to evaluation while it is read: training for an hour is not evaluating for an hour."""
+def test_new_activity_does_not_have_the_age_of_the_previous_one(box, monkeypatch):
+    """A rank turns to evaluation while it is read; an hour of training is not an hour of evaluation."""
     box.steps(1)
     box.clock.sleep(3600)
     trains = part(box, "now")
@@ -160,16 +160,16 @@ def test_state_is_read_before_its_place_so_that_no_activity_seems_as_old_as_the_
 def test_sequence_caught_in_the_middle_of_a_write_is_left_out(box):
     box.steps(2)
     box.flip(layout.LIVE + 8 * layout.SEQUENCE + 2)
-    found = part(box, "sequences")
-    assert 0 not in found
-    assert found[1] == 0
+    sequences = part(box, "sequences")
+    assert 0 not in sequences
+    assert sequences[1] == 0
 
 
 # -- the cells ---------------------------------------------------------------------------------------------
 
 
 def rewritten(box, number):
-    """Every cell is written once more, with the n-th values."""
+    """Write every cell once more, with values of this number."""
     box.clock.sleep(1)
     box.ledger.report({"loss": float(number)})
     box.timeline.group(f"group-{number}", 2)
@@ -179,40 +179,40 @@ def rewritten(box, number):
 
 
 def answer(box, cell):
-    """What a reader reads from this cell."""
+    """Return the answer of a reader that comes from this cell."""
     return part(box, "now" if cell == "place" else cell)
 
 
 @pytest.mark.parametrize("cell", CELLS)
-def test_writer_stopped_in_the_middle_of_a_cell_leaves_the_values_before(box, cell):
-    """The slots are written by turns: the damaged one is the newest each time."""
-    where = getattr(layout, cell.upper())
-    seen, slots = [], []
+def test_writer_stopped_in_the_middle_of_a_cell_leaves_the_previous_values(box, cell):
+    """The writer alternates between the slots; the newest one is damaged each time."""
+    place = getattr(layout, cell.upper())
+    answers, slots = [], []
     for number in range(1, 5):
         rewritten(box, number)
-        seen.append(answer(box, cell))
-        slots.append(box.newest_slot(where))
+        answers.append(answer(box, cell))
+        slots.append(box.newest_slot(place))
         if number > 1:
-            whole = box.path.read_bytes()[slots[-1] :][: where.slot_size]
+            whole = box.path.read_bytes()[slots[-1] :][: place.slot_size]
             box.overwrite(slots[-1] + 8, b"\xaa" * 7)
-            assert answer(box, cell) == seen[-2] != seen[-1]
+            assert answer(box, cell) == answers[-2] != answers[-1]
             box.overwrite(slots[-1], whole)
     assert slots[0] == slots[2] != slots[1] == slots[3]
 
 
 @pytest.mark.parametrize("cell", CELLS)
 def test_cell_with_both_copies_damaged_is_corrupt_and_the_others_are_not(box, cell):
-    where = getattr(layout, cell.upper())
+    place = getattr(layout, cell.upper())
     rewritten(box, 1)
-    for at in (where.offset, where.offset + where.slot_size):
-        box.flip(at + 9)
+    for offset in (place.offset, place.offset + place.slot_size):
+        box.flip(offset + 9)
     with pytest.raises(BoxCorrupt, match="checksum"):
         answer(box, cell)
     for other in set(CELLS) - {cell}:
         answer(box, other)
 
 
-def test_values_that_do_not_fit_raise_and_leave_what_was_there(box):
+def test_values_that_do_not_fit_raise_and_change_nothing(box):
     box.steps(3)
     before = read(box)
     with pytest.raises(struct.error):
@@ -253,11 +253,11 @@ def test_last_boundary_damaged_leaves_no_totals_and_the_steps_before_it(box):
     reader.close()
 
 
-def test_boundary_of_another_box_is_not_taken_for_one_of_this(tmp_path):
-    """A step is the difference of two boundaries: one of another box would make a step that never was."""
-    mine, other = Box(tmp_path / "a"), Box(tmp_path / "b")
-    mine.steps(3)
+def test_boundary_of_another_box_is_not_returned(tmp_path):
+    """A boundary of another box would make a step that never happened."""
+    own, other = Box(tmp_path / "a"), Box(tmp_path / "b")
+    own.steps(3)
     other.steps(3, seconds=5.0)
-    at = layout.RING + 3 * layout.BOUNDARY_SIZE
-    mine.overwrite(at, other.path.read_bytes()[at : at + layout.BOUNDARY_SIZE])
-    assert 3 not in [number for number, _ in read_records(mine)]
+    offset = layout.RING + 3 * layout.BOUNDARY_SIZE
+    own.overwrite(offset, other.path.read_bytes()[offset : offset + layout.BOUNDARY_SIZE])
+    assert 3 not in [number for number, _ in read_records(own)]

@@ -1,4 +1,4 @@
-"""Durations out of two words of each boundary are those of the records; a torn boundary costs both its steps."""
+"""Durations equal those of the records; a torn boundary loses the steps on both sides of it."""
 
 import pytest
 
@@ -21,36 +21,36 @@ def box(tmp_path):
 
 
 def read(box, most=512):
-    """By calls for so many boundaries at a time."""
+    """Return the durations, from calls with at most `most` boundaries each, and those of the records."""
     reader = BoxReader(box.path)
-    found, mark, after = [], None, 0
-    while (told := reader.boundaries_after(after, most))[1]:
-        first, raw = told
-        some, mark = durations(raw, first, reader.seed, mark)
-        found += some
+    steps, mark, after = [], None, 0
+    while (answer := reader.boundaries_after(after, most))[1]:
+        first, raw = answer
+        seconds, mark = durations(raw, first, reader.seed, mark)
+        steps += seconds
         after = first + len(raw) // layout.BOUNDARY_SIZE - 1
     records = [record.duration for _, record in reader.records(0)]
     reader.close()
-    return found, records
+    return steps, records
 
 
 @pytest.mark.parametrize("most", [1, 3, 512])
 def test_durations_are_those_of_the_records(box, most):
-    found, records = read(box, most)
-    assert found == pytest.approx(records)
-    assert len(found) == 10
+    steps, records = read(box, most)
+    assert steps == pytest.approx(records)
+    assert len(steps) == 10
 
 
 def test_torn_boundary_loses_the_steps_on_both_sides_and_no_other(box):
     box.flip(layout.RING + 5 * layout.BOUNDARY_SIZE + 40)
-    found, records = read(box)
-    assert found == pytest.approx(records)
-    assert len(found) == 8
+    steps, records = read(box)
+    assert steps == pytest.approx(records)
+    assert len(steps) == 8
 
 
-def test_ring_that_went_round_has_the_last_ones(tmp_path):
+def test_ring_that_is_overwritten_has_the_last_ones(tmp_path):
     box = Box(tmp_path)
     box.steps(layout.RING_CAPACITY + 10)
-    found, records = read(box)
-    assert found == pytest.approx(records[-len(found) :])
-    assert len(found) > layout.RING_CAPACITY - 5
+    steps, records = read(box)
+    assert steps == pytest.approx(records[-len(steps) :])
+    assert len(steps) > layout.RING_CAPACITY - 5

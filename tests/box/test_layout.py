@@ -1,4 +1,4 @@
-"""The layout of a box stays where it is: boxes of earlier releases are read, and writer and reader share one table."""
+"""The layout of a box does not change: boxes of earlier releases can be read."""
 
 import struct
 from dataclasses import fields, replace
@@ -11,8 +11,8 @@ from zmon.box import layout
 from zmon.box.reader import BoxReader
 from zmon.schema.names import ACTIVITIES, OPS, PHASES
 
-# By version of the layout: the words that boxes of it number, and the size of such a box. A box holds numbers, and its
-# boundaries a place for each word: whoever adds a word adds a version here and in zmon/box/layout.py.
+# By layout version: the words that its boxes number, and the size of a box. A box stores the number of a word, and its
+# boundaries have a place for each word. To add a word, add a version here and in zmon/box/layout.py.
 VERSIONS = {
     4: (
         ("init", "train", "eval", "checkpoint", "done"),
@@ -30,8 +30,8 @@ FULL = replace(
 )  # fmt: skip
 
 
-def told(path: Path) -> layout.Identity:
-    """What a reader says of the box there."""
+def read_identity(path: Path) -> layout.Identity:
+    """Return the identity in the box with this path."""
     reader = BoxReader(path)
     try:
         return reader.identity()
@@ -44,14 +44,14 @@ def test_words_and_size_are_those_of_this_version_of_the_layout():
 
 
 def test_words_fit_into_the_state_of_a_rank():
-    """A word more than there are bits for would be read as another one."""
+    """A word without enough bits for its number would be read as another word."""
     assert layout.unpacked(layout.state(len(ACTIVITIES) - 1, len(PHASES) - 1, len(OPS) - 1, layout.MAX_GROUPS - 1)) == (
         len(ACTIVITIES) - 1, len(PHASES) - 1, len(OPS) - 1, layout.MAX_GROUPS - 1,
     )  # fmt: skip
     assert len(OPS) <= layout.NONE
 
 
-def test_identity_stands_byte_for_byte_where_version_4_has_it():
+def test_identity_has_the_bytes_of_version_4():
     packed = struct.pack("<Q" + "q16sqqqq7i4x64s64s32s256s1024s", 1, *layout.packed_identity(FULL))
     assert packed == layout.IDENTITY.struct.pack(1, *layout.packed_identity(FULL))
     assert packed[8:48] == struct.pack("<q16sqq", 4711, bytes(range(16)), 12_345, 1_700_000_000_000_000_000)
@@ -61,12 +61,12 @@ def test_identity_stands_byte_for_byte_where_version_4_has_it():
 
 def test_every_field_of_the_identity_comes_back_with_its_type(tmp_path):
     box = Box(tmp_path, identity={field.name: getattr(FULL, field.name) for field in fields(FULL)})
-    assert told(box.path) == FULL
+    assert read_identity(box.path) == FULL
 
 
 @pytest.mark.parametrize("name", [field.name for field in fields(layout.Identity)])
-def test_field_of_the_identity_stands_in_a_place_of_its_own(name):
-    """Two fields that shared a place, or a field without one, would come back as another."""
+def test_field_of_the_identity_has_its_own_place(name):
+    """Two fields with the same place, or a field without one, would return another value."""
     others = {int: 7, float: 1_700_000_000.5, str: "ab" * 16 if name == "run_uid" else "other", dict: {"model": "dlrm"}}
     other = others[type(getattr(FULL, name))]
     changed = replace(FULL, **{name: other})
@@ -74,4 +74,4 @@ def test_field_of_the_identity_stands_in_a_place_of_its_own(name):
 
 
 def test_job_id_may_be_as_long_as_its_place(tmp_path):
-    assert told(Box(tmp_path, identity={"job_id": "j" * 64}).path).job_id == "j" * 64
+    assert read_identity(Box(tmp_path, identity={"job_id": "j" * 64}).path).job_id == "j" * 64

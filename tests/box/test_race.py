@@ -1,6 +1,6 @@
-"""A reader that races the writer, or finds it stopped anywhere, sees nothing that was not written.
+"""A reader returns only written values while the writer writes, or when it was stopped at any moment.
 
-The race takes ZMON_RACE_SECONDS, 3 unless that says otherwise (60 before a release).
+The race takes ZMON_RACE_SECONDS, by default 3 (60 before a release).
 """
 
 import os
@@ -13,7 +13,7 @@ from itertools import pairwise
 
 import pytest
 
-from tests.box.racing import Model, check_told
+from tests.box.racing import Model, check_reported
 from tests.places import REPOSITORY
 from zmon.box import box_path
 from zmon.box.reader import BoxReader
@@ -41,10 +41,10 @@ def racer(tmp_path):
 
 
 def check(reader, model):
-    """Every answer of a reader but the records."""
+    """Check all answers of a reader except the records."""
     model.check_sequences(reader.sequences(), reader.now())
     model.check_totals(reader.totals())
-    check_told(reader.report(), reader.words())
+    check_reported(reader.report(), reader.words())
     identity = reader.identity()
     assert identity.device == f"cuda:{identity.start_ns}"
     assert reader.groups() == {0: ("0", 8), 1: ("tables", 4)}
@@ -64,7 +64,7 @@ def test_reader_that_races_the_writer_sees_no_torn_value(racer, model, capsys):
             model.check_now(now)
         num_now += 20
         check(reader, model)
-        # The whole ring now and then: the writer is around before that is read.
+        # Sometimes the whole ring: the writer overwrites it before it is read.
         newer = reader.records(model.first + model.per_cycle * (model.cycle(last_since)[0] - 3) if rounds % 200 else 0)
         for number, record in newer[:: 1 + len(newer) // 50]:
             model.check_record(number, record)
@@ -85,20 +85,20 @@ def test_reader_that_races_the_writer_sees_no_torn_value(racer, model, capsys):
 def test_writer_stopped_at_any_moment_can_be_read(racer, model):
     chance = random.Random(1)
     reader = BoxReader(racer.box)
-    seen = 0
+    latest = 0
     for _ in range(STOPS):
-        time.sleep(chance.random() * 0.002)  # not to wait for anything: to stop it anywhere
+        time.sleep(chance.random() * 0.002)  # waits for nothing: the writer is stopped at a random moment
         os.kill(racer.pid, signal.SIGSTOP)
         assert os.WIFSTOPPED(os.waitpid(racer.pid, os.WUNTRACED)[1])
         now = reader.now()
         model.check_now(now)
         check(reader, model)
         assert reader.now() == now
-        newer = reader.records(seen)
+        newer = reader.records(latest)
         for number, record in newer[-10:]:
             model.check_record(number, record)
         assert not newer or newer[-1][1].step == reader.totals().steps
-        seen = newer[-1][0] if newer else seen
+        latest = newer[-1][0] if newer else latest
         assert reader.holder() == racer.pid
         os.kill(racer.pid, signal.SIGCONT)
     reader.close()

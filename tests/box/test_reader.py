@@ -1,4 +1,4 @@
-"""What a rank wrote is what the agent reads; a file that is no box is refused by name."""
+"""A reader returns the values that a rank wrote."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from zmon.schema.names import ACTIVITIES, OPS, PHASES
 from zmon.schema.rank import LastWords, Memory
 from zmon.schema.step import OpTotals
 
-TRACE = b"Stack (most recent call first):"  # how faulthandler begins
+TRACE = b"Stack (most recent call first):"  # the first line that faulthandler writes
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def box(tmp_path):
 
 
 def entered(box):
-    """The last two collectives."""
+    """Return the last two collectives."""
     reader = BoxReader(box.path)
     try:
         return reader.entered()
@@ -40,55 +40,60 @@ def test_identity_comes_back_in_every_field(tmp_path):
             "device": "GPU-1234", "backend": "nccl", "socket": "/run/x.sock", "labels": {"owner": "ann"},
         },
     )  # fmt: skip
-    found = read(box)["identity"]
-    assert (found.pid, found.run_uid, found.start_ns, found.start_unix) == (
+    identity = read(box)["identity"]
+    assert (identity.pid, identity.run_uid, identity.start_ns, identity.start_unix) == (
         4711,
         bytes(range(16)).hex(),
         12_345,
         1_700_000_000.5,
     )
-    assert (found.launcher_pid, found.launcher_start) == (4000, 987)
-    assert (found.rank, found.local_rank, found.world_size, found.local_world_size) == (5, 1, 8, 4)
-    assert (found.attempt, found.restart_count, found.max_restarts) == (2, 3, 7)
-    assert (found.job_id, found.device, found.backend, found.socket) == ("dlrm-17", "GPU-1234", "nccl", "/run/x.sock")
-    assert found.labels == {"owner": "ann"}
+    assert (identity.launcher_pid, identity.launcher_start) == (4000, 987)
+    assert (identity.rank, identity.local_rank, identity.world_size, identity.local_world_size) == (5, 1, 8, 4)
+    assert (identity.attempt, identity.restart_count, identity.max_restarts) == (2, 3, 7)
+    assert (identity.job_id, identity.device, identity.backend, identity.socket) == (
+        "dlrm-17",
+        "GPU-1234",
+        "nccl",
+        "/run/x.sock",
+    )
+    assert identity.labels == {"owner": "ann"}
 
 
-def test_no_launcher_that_restarts_and_no_backend_are_unknown(tmp_path):
-    found = read(Box(tmp_path, identity={"max_restarts": None, "backend": None}))["identity"]
-    assert found.max_restarts is None
-    assert found.backend is None
+def test_missing_max_restarts_and_backend_are_unknown(tmp_path):
+    identity = read(Box(tmp_path, identity={"max_restarts": None, "backend": None}))["identity"]
+    assert identity.max_restarts is None
+    assert identity.backend is None
 
 
 def test_state_comes_back_in_every_field(box):
     box.timeline.begin_step(41)
-    begun = box.clock.ns
+    begin = box.clock.ns
     box.clock.sleep(0.5)
     box.timeline.phase(PHASE_NUMBER["embedding"])
     box.clock.sleep(0.25)
     box.timeline.enter_op(OP_NUMBER["broadcast"], box.timeline.group("pg", 2), 4096, 96)
-    found = read(box)["now"]
-    assert found.since == begun + 750_000_000
-    assert begun - 10 < found.activity_since == found.step_since <= begun
-    assert (found.step, found.sequence, found.num_bytes) == (41, 1, 4192)
-    assert (found.activity, found.phase, found.op, found.group) == ("train", "embedding", "broadcast", 0)
+    now = read(box)["now"]
+    assert now.since == begin + 750_000_000
+    assert begin - 10 < now.activity_since == now.step_since <= begin
+    assert (now.step, now.sequence, now.num_bytes) == (41, 1, 4192)
+    assert (now.activity, now.phase, now.op, now.group) == ("train", "embedding", "broadcast", 0)
 
 
-def test_state_outside_a_collective_has_none(box):
-    found = read(box)["now"]
-    assert (found.activity, found.op, found.group) == ("init", None, None)
-    assert (found.num_bytes, found.sequence) == (0, 0)
+def test_state_outside_a_collective_has_no_op(box):
+    now = read(box)["now"]
+    assert (now.activity, now.op, now.group) == ("init", None, None)
+    assert (now.num_bytes, now.sequence) == (0, 0)
 
 
 def test_collective_of_a_group_that_has_no_number_has_no_sequence(box):
     box.timeline.begin_step(None)
     box.timeline.enter_op(OP_NUMBER["reduce"], layout.NONE, 8, 8)
-    found = read(box)["now"]
-    assert (found.op, found.group, found.sequence, found.num_bytes) == ("reduce", None, 0, 16)
+    now = read(box)["now"]
+    assert (now.op, now.group, now.sequence, now.num_bytes) == ("reduce", None, 0, 16)
 
 
 def test_last_two_collectives_come_back_after_they_are_over(box):
-    """One that broke off an error, or the process, may be the one before: its peers found out first."""
+    """The collective that failed may be the previous one, if the peers noticed the error first."""
     group = box.timeline.group("0", 2)
     assert entered(box) == []
     for num_bytes in (10, 20, 30):
@@ -108,7 +113,7 @@ def test_send_and_recv_have_no_sequence_and_are_not_among_the_last_collectives(b
 
 
 @pytest.mark.parametrize("count", [1, 1023, 1024, 1025, 2048, 10**9])
-def test_sequence_is_whole_again_whatever_remainder_it_was_kept_by(box, count):
+def test_sequence_is_restored_from_its_low_bits(box, count):
     group = box.timeline.group("0", 2)
     box.timeline.count_op(OP_NUMBER["all_reduce"], group, 8, 8, count - 1)
     box.timeline.enter_op(OP_NUMBER["all_reduce"], group, 8, 8)
@@ -120,32 +125,32 @@ def test_sequence_is_whole_again_whatever_remainder_it_was_kept_by(box, count):
     assert read(box)["now"].sequence == count + 401
 
 
-def test_collective_larger_than_can_be_told_is_told_as_the_largest(box):
+def test_collective_larger_than_its_field_is_stored_as_the_largest(box):
     box.timeline.enter_op(OP_NUMBER["all_reduce"], box.timeline.group("0", 2), 1 << 50, 1 << 50)
-    found = read(box)["now"]
-    assert (found.op, found.num_bytes, found.sequence) == ("all_reduce", layout.MOST_BYTES, 1)
+    now = read(box)["now"]
+    assert (now.op, now.num_bytes, now.sequence) == ("all_reduce", layout.MOST_BYTES, 1)
 
 
 @pytest.mark.parametrize("activity", ACTIVITIES)
 @pytest.mark.parametrize("phase", PHASES)
-def test_every_activity_and_phase_is_told_from_every_other(box, activity, phase):
+def test_every_activity_and_phase_comes_back(box, activity, phase):
     box.timeline.turn_to(ACTIVITY_NUMBER[activity])
     box.timeline.phase(PHASE_NUMBER[phase])
-    found = read(box)["now"]
-    assert (found.activity, found.phase, found.op) == (activity, phase, None)
+    now = read(box)["now"]
+    assert (now.activity, now.phase, now.op) == (activity, phase, None)
 
 
 @pytest.mark.parametrize("op", OPS)
-def test_every_collective_and_group_is_told_from_every_other(box, op):
+def test_every_collective_and_group_comes_back(box, op):
     for number in range(layout.MAX_GROUPS):
         group = box.timeline.group(str(number), 2)
         box.timeline.enter_op(OP_NUMBER[op], group, 8, 8)
-        found = read(box)["now"]
-        assert (found.op, found.group, found.activity, found.phase) == (op, number, "init", "other")
+        now = read(box)["now"]
+        assert (now.op, now.group, now.activity, now.phase) == (op, number, "init", "other")
         box.timeline.leave_op()
 
 
-def test_step_is_the_one_in_work_while_training_and_else_the_last_one(box):
+def test_step_is_the_current_one_while_training_and_else_the_last_one(box):
     assert read(box)["now"].step == 0
     box.timeline.begin_step(None)
     assert read(box)["now"].step == 1
@@ -160,18 +165,18 @@ def test_step_is_the_one_in_work_while_training_and_else_the_last_one(box):
 def test_totals_and_records_come_back_in_every_field(box):
     times, counts = list(range(100, 100 + layout.NUM_TIMES)), list(range(200, 200 + layout.NUM_COUNTS))
     nothing = ([0] * layout.NUM_TIMES, [0] * layout.NUM_COUNTS)
-    unknown, told = (-1,) * 4, (0, 0, 0, 0, 0, 0, 0.0, 0.0, 0.0, 0.0)
+    unknown, no_reports = (-1,) * 4, (0, 0, 0, 0, 0, 0, 0.0, 0.0, 0.0, 0.0)
     before = box.writer.boundary(
-        (layout.TURN, 9, 0, 0, 0, -1, -1, -1, -1, -1, 0, 0, 1000, 2000, *unknown, *unknown, *told), *nothing
+        (layout.TURN, 9, 0, 0, 0, -1, -1, -1, -1, -1, 0, 0, 1000, 2000, *unknown, *unknown, *no_reports), *nothing
     )
     head = (layout.STEP, 9, 1_020_000_000, 1, 20_000_000, 5_000_000_000, 6_000_000_000, 11, 12, 13, 7_000_000, 3)
     number = box.writer.boundary(
-        (*head, 1102, 2103, 30, 31, 32, 33, 40, 41, 42, 43, 50, 0, 52, 53, 0, *told[5:]), times, counts
+        (*head, 1102, 2103, 30, 31, 32, 33, 40, 41, 42, 43, 50, 0, 52, 53, 0, *no_reports[5:]), times, counts
     )
     box.writer.place(number, 0, 0, 10)
-    found = read(box)
-    totals, records = found["totals"], found["records"]
-    assert [at for at, _ in records] == [number] == [before + 1]
+    answers = read(box)
+    totals, records = answers["totals"], answers["records"]
+    assert [number for number, _ in records] == [number] == [before + 1]
     record = records[0][1]
     assert (totals.steps, totals.step_seconds) == (1, pytest.approx(0.020))
     assert (totals.last_step_time, totals.last_checkpoint_time) == (5.0, 6.0)
@@ -187,15 +192,15 @@ def test_totals_and_records_come_back_in_every_field(box):
         assert (measured.samples, measured.lookups, *nic) == amounts
         assert list(measured.phases) == list(PHASES)
         assert list(measured.ops) == list(OPS)
-        for at, phase in enumerate(PHASES):
-            assert measured.phases[phase] == pytest.approx(times[layout.PHASE + at] * 1e-9)
-        for at, op in enumerate(OPS):
+        for number, phase in enumerate(PHASES):
+            assert measured.phases[phase] == pytest.approx(times[layout.PHASE + number] * 1e-9)
+        for number, op in enumerate(OPS):
             assert measured.ops[op] == OpTotals(
-                counts[layout.COUNT + at],
-                pytest.approx(times[layout.EXPOSED + at] * 1e-9),
-                pytest.approx(times[layout.INFLIGHT + at] * 1e-9),
-                counts[layout.SENT + at],
-                counts[layout.RECEIVED + at],
+                counts[layout.COUNT + number],
+                pytest.approx(times[layout.EXPOSED + number] * 1e-9),
+                pytest.approx(times[layout.INFLIGHT + number] * 1e-9),
+                counts[layout.SENT + number],
+                counts[layout.RECEIVED + number],
             )
 
 
@@ -205,32 +210,32 @@ def test_report_groups_and_sequences_come_back(box):
         box.timeline.group(name, size)
     for group in (0, 1, 1):
         box.timeline.count_op(OP_NUMBER["all_reduce"], group, 8, 8)
-    found = read(box)
-    assert found["report"]["loss"] == 0.5
-    assert found["report"]["auc"] != found["report"]["auc"]
-    assert found["groups"] == {0: ("default", 4), 1: ("tables", 2)}
-    assert (found["sequences"][0], found["sequences"][1]) == (1, 2)
+    answers = read(box)
+    assert answers["report"]["loss"] == 0.5
+    assert answers["report"]["auc"] != answers["report"]["auc"]
+    assert answers["groups"] == {0: ("default", 4), 1: ("tables", 2)}
+    assert (answers["sequences"][0], answers["sequences"][1]) == (1, 2)
 
 
 def test_last_words_come_back_and_long_ones_are_cut_between_characters(box):
     assert read(box)["words"] is None
     box.timeline.last_words("exception", "builtins.ValueError", "ж" * 5000)
-    found = read(box)["words"]
-    assert (found.kind, found.type) == ("exception", "builtins.ValueError")
-    assert set(found.message) == {"ж"}
-    assert len(found.message.encode()) >= 1022
+    answers = read(box)["words"]
+    assert (answers.kind, answers.type) == ("exception", "builtins.ValueError")
+    assert set(answers.message) == {"ж"}
+    assert len(answers.message.encode()) >= 1022
 
 
-def test_what_a_signal_handler_appended_are_the_last_words(box):
+def test_stack_appended_by_a_signal_handler_is_the_last_words(box):
     with box.path.open("ab") as file:
         file.write(TRACE + b"\n  File train.py, line 3 in main\n")
-    found = read(box)["words"]
-    assert (found.kind, found.type) == ("signal", "SIGTERM")
-    assert "train.py, line 3" in found.message
-    assert found.time == pytest.approx(box.path.stat().st_mtime)
+    words = read(box)["words"]
+    assert (words.kind, words.type) == ("signal", "SIGTERM")
+    assert "train.py, line 3" in words.message
+    assert words.time == pytest.approx(box.path.stat().st_mtime)
 
 
-def test_last_words_win_over_a_signal_that_came_later(box):
+def test_last_words_take_precedence_over_a_later_signal(box):
     box.timeline.last_words("exception", "builtins.ValueError", "bad batch")
     with box.path.open("ab") as file:
         file.write(TRACE)
@@ -238,7 +243,7 @@ def test_last_words_win_over_a_signal_that_came_later(box):
     assert read(box)["words"].type == "builtins.ValueError"
 
 
-def test_tail_that_is_no_trace_says_nothing_and_a_long_one_is_cut(box):
+def test_tail_that_is_not_a_stack_is_ignored_and_a_long_one_is_cut(box):
     with box.path.open("ab") as file:
         file.write(b"garbage")
     assert read(box)["words"] is None

@@ -1,4 +1,4 @@
-"""Files that are no box, or none of this version: refused in words."""
+"""Files that are not a box, or not of this version, are refused with a message."""
 
 import os
 import struct
@@ -10,7 +10,7 @@ from zmon.box import layout
 from zmon.box.reader import BoxReader
 from zmon.errors import BoxCorrupt, BoxVersion
 
-TRACE = b"Stack (most recent call first):"  # how faulthandler begins
+TRACE = b"Stack (most recent call first):"  # the first line that faulthandler writes
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def box(tmp_path):
 
 
 def refused(path, error):
-    """The line a reader refuses a file with."""
+    """Return the message with which a reader refuses a file."""
     with pytest.raises(error) as caught:
         BoxReader(path)
     line = str(caught.value)
@@ -32,7 +32,7 @@ def refused(path, error):
 def test_foreign_file_is_refused_by_name(tmp_path, content):
     path = tmp_path / "rank-0.box"
     path.write_bytes(content)
-    assert "it is not one" in refused(path, BoxCorrupt)
+    assert "not a black box" in refused(path, BoxCorrupt)
 
 
 def test_directory_or_pipe_under_the_name_of_a_box_is_an_error_at_once(tmp_path):
@@ -50,7 +50,7 @@ def test_box_of_another_version_is_refused_by_name(box):
     assert f"version {layout.VERSION}" in line
 
 
-def test_box_with_sizes_of_its_own_is_refused(box):
+def test_box_with_other_sizes_is_refused(box):
     box.overwrite(12, struct.pack("<I", 1_000_000_000))
     assert "sizes" in refused(box.path, BoxCorrupt)
 
@@ -59,7 +59,7 @@ def test_box_with_sizes_of_its_own_is_refused(box):
 def test_truncated_box_is_refused(box, size):
     with box.path.open("r+b") as file:
         file.truncate(size)
-    assert "cut short" in refused(box.path, BoxCorrupt)
+    assert "truncated" in refused(box.path, BoxCorrupt)
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -80,17 +80,17 @@ def test_link_to_a_box_is_not_followed(box, tmp_path):
         BoxReader(link)
 
 
-def test_identity_that_cannot_be_is_corrupt(tmp_path):
+def test_impossible_identity_is_corrupt(tmp_path):
     reader = BoxReader(Box(tmp_path, identity={"rank": 5, "world_size": 2}).path)
-    with pytest.raises(BoxCorrupt, match="cannot be"):
+    with pytest.raises(BoxCorrupt, match="its identity"):
         reader.identity()
     reader.close()
 
 
 @pytest.mark.parametrize("labels", [b"[" * 1023, b"[]", b'{"a": 1}', b"{", b"\xff" * 1024])
-def test_labels_that_are_none_are_corrupt(tmp_path, labels):
+def test_invalid_labels_are_corrupt(tmp_path, labels):
     box = Box(tmp_path)
-    box.writer._identity(*layout.packed_identity(box.who)[:-1], labels)  # no rank of ours writes such
+    box.writer._identity(*layout.packed_identity(box.who)[:-1], labels)  # a rank never writes these
     reader = BoxReader(box.path)
     with pytest.raises(BoxCorrupt, match="labels"):
         reader.identity()

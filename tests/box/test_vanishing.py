@@ -1,4 +1,4 @@
-"""The file is cut, filled again, replaced or deleted while it is read: errors of one line, or what was written."""
+"""A reader of a file that is truncated, filled again, replaced or deleted gets one-line errors or written values."""
 
 import contextlib
 import os
@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from tests.box.test_fuzz import judged, lively
+from tests.box.written import check_parts, write_box
 from zmon.box import layout
 from zmon.box.reader import BoxReader
 from zmon.errors import BoxError
@@ -18,13 +18,13 @@ SECONDS = 3.0
 
 @pytest.fixture(scope="module")
 def boxes(tmp_path_factory):
-    """Two boxes, and what was written into each."""
+    """The bytes of two boxes, and the values written into each."""
     root = tmp_path_factory.mktemp("vanishing")
-    return [lively(root, rank) for rank in (0, 1)]
+    return [write_box(root, rank) for rank in (0, 1)]
 
 
 class Vandal(threading.Thread):
-    """Does things to the file until told to stop, at a new moment each time."""
+    """A thread that damages the file at random moments until `enough` is set."""
 
     def __init__(self, path, contents):
         super().__init__()
@@ -41,7 +41,7 @@ class Vandal(threading.Thread):
             self.enough.wait(self.chance.random() * 0.001)
 
     def cut(self):
-        """Cut it somewhere, mostly in its head, then fill it again."""
+        """Truncate the file, mostly in its head, then write it again."""
         with self.path.open("r+b") as file:
             content = file.read()
             file.truncate(self.chance.randrange(self.chance.choice((layout.RING, layout.FILE_SIZE))))
@@ -50,26 +50,26 @@ class Vandal(threading.Thread):
             file.write(content)
 
     def replace(self):
-        """Another box takes its name."""
+        """Replace the file by another box."""
         new = self.path.with_suffix(".new")
         new.write_bytes(self.chance.choice(self.contents))
         new.rename(self.path)
 
     def delete(self):
-        """It is gone for a moment."""
+        """Delete the file for a moment."""
         self.path.unlink()
         self.enough.wait(self.chance.random() * 0.001)
         self.replace()
 
 
-def test_box_that_is_cut_replaced_or_deleted_while_it_is_read_tells_only_what_was_written(boxes, tmp_path):
+def test_box_that_is_cut_replaced_or_deleted_while_it_is_read_returns_only_values_that_were_written(boxes, tmp_path):
     path = tmp_path / "rank-0.box"
     path.write_bytes(boxes[0][0])
-    written = {layout.PREFIX.unpack_from(content)[-1]: told for content, told in boxes}
+    written = {layout.PREFIX.unpack_from(content)[-1]: values for content, values in boxes}
     vandal = Vandal(path, [content for content, _ in boxes])
     vandal.start()
     refused = set()
-    num_opened = num_refused = num_told = 0
+    num_opened = num_refused = num_read = 0
     try:
         end = time.monotonic() + SECONDS
         while time.monotonic() < end:
@@ -81,34 +81,34 @@ def test_box_that_is_cut_replaced_or_deleted_while_it_is_read_tells_only_what_wa
                 continue
             num_opened += 1
             for _ in range(5):
-                num_told += judged(reader, written[reader.seed])
+                num_read += check_parts(reader, written[reader.seed])
             reader.close()
     finally:
         vandal.enough.set()
         vandal.join(timeout=10)
     assert not [line for line in refused if "\n" in line]
-    assert min(num_opened, num_refused, num_told, vandal.num_acts) > 20
+    assert min(num_opened, num_refused, num_read, vandal.num_acts) > 20
 
 
-def test_open_reader_of_a_deleted_box_reads_on(boxes, tmp_path):
-    """The agent has it open when the job's directory is removed."""
+def test_open_reader_of_a_deleted_box_still_reads(boxes, tmp_path):
+    """The agent has the box open when somebody removes the directory of the job."""
     path = tmp_path / "rank-0.box"
     path.write_bytes(boxes[0][0])
     reader = BoxReader(path)
     path.unlink()
-    assert judged(reader, boxes[0][1]) == 8
+    assert check_parts(reader, boxes[0][1]) == 8
     reader.close()
 
 
-def test_file_cut_to_every_size_in_its_head_is_an_error_or_tells_what_was_written(boxes, tmp_path):
+def test_file_cut_to_any_size_in_its_head_is_an_error_or_returns_values_that_were_written(boxes, tmp_path):
     path = tmp_path / "rank-0.box"
     path.write_bytes(boxes[0][0])
     reader = BoxReader(path)
     for size in range(layout.RING + 2 * layout.BOUNDARY_SIZE, -1, -5):
         os.truncate(path, size)
-        judged(reader, boxes[0][1])
+        check_parts(reader, boxes[0][1])
         with pytest.raises(BoxError):
             BoxReader(path)
     with contextlib.suppress(BoxError):
-        assert judged(reader, boxes[0][1]) == 0
+        assert check_parts(reader, boxes[0][1]) == 0
     reader.close()

@@ -1,4 +1,4 @@
-"""Where a box cannot be made the job runs on, and nothing is left behind."""
+"""The writer creates a box, or fails with one message and leaves no file behind."""
 
 import errno
 import os
@@ -15,7 +15,7 @@ from zmon.box.reader import BoxReader
 from zmon.errors import BoxUnavailable
 
 
-def test_box_lies_under_job_and_attempt_and_nobody_else_may_look(tmp_path):
+def test_box_is_in_the_folder_of_job_and_attempt_and_private(tmp_path):
     box = Box(tmp_path / "boxes", identity={"rank": 3, "attempt": 2, "world_size": 4})
     assert box.path == tmp_path / "boxes" / JOB / "2" / "rank-3.box"
     assert oct(box.path.stat().st_mode)[-4:] == "0600"
@@ -24,9 +24,9 @@ def test_box_lies_under_job_and_attempt_and_nobody_else_may_look(tmp_path):
 
 
 def test_box_is_allocated_whole_before_it_is_used(tmp_path):
-    found = Box(tmp_path).path.stat()
-    assert found.st_size == layout.FILE_SIZE
-    assert found.st_blocks * 512 >= layout.FILE_SIZE
+    stat = Box(tmp_path).path.stat()
+    assert stat.st_size == layout.FILE_SIZE
+    assert stat.st_blocks * 512 >= layout.FILE_SIZE
 
 
 def test_box_appears_under_its_name_only_when_it_is_complete(tmp_path):
@@ -37,7 +37,7 @@ def test_box_appears_under_its_name_only_when_it_is_complete(tmp_path):
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_box_of_a_run_before_is_replaced_and_who_reads_the_old_one_is_not_disturbed(tmp_path):
+def test_box_of_a_previous_run_is_replaced_and_its_readers_are_not_disturbed(tmp_path):
     old = Box(tmp_path)
     old.steps(3)
     reader = BoxReader(old.path)
@@ -47,13 +47,13 @@ def test_box_of_a_run_before_is_replaced_and_who_reads_the_old_one_is_not_distur
     reader.close()
 
 
-def test_second_run_with_the_same_job_id_is_refused_while_the_first_lives(tmp_path, stand_in):
+def test_second_run_with_the_same_job_id_is_refused_while_the_first_is_alive(tmp_path, stand_in):
     path = Box(tmp_path).path
     first = stand_in()
     first.hold(path)
     with pytest.raises(BoxUnavailable) as caught:
         BoxWriter(path)
-    assert f"held by process {first.pid}" in str(caught.value)
+    assert f"process {first.pid} holds" in str(caught.value)
     assert "same job id" in str(caught.value)
     assert not can_lock(path)
     first.end()
@@ -75,7 +75,7 @@ def test_full_file_system_is_an_error_at_once_and_leaves_nothing(tmp_path, monke
 
     monkeypatch.setattr(os, "posix_fallocate", no_room)
     path = box_path(tmp_path, JOB, 0, 0)
-    with pytest.raises(BoxUnavailable, match=r"No space left on device.*Free some room"):
+    with pytest.raises(BoxUnavailable, match=r"No space left on device.*Free space"):
         BoxWriter(path)
     assert list(path.parent.iterdir()) == []
 
@@ -92,7 +92,7 @@ def test_directory_that_went_away_before_the_box_was_published_is_one_line(tmp_p
     writer.discard()
 
 
-def test_box_that_was_not_published_is_taken_back(tmp_path):
+def test_box_that_was_not_published_is_deleted(tmp_path):
     path = box_path(tmp_path, JOB, 0, 0)
     BoxWriter(path).discard()
     assert list(path.parent.iterdir()) == []
@@ -107,7 +107,7 @@ def test_pipe_under_the_name_of_the_box_does_not_block_and_is_replaced(tmp_path)
 
 
 def test_two_writers_with_the_same_pid_do_not_write_into_the_same_file(tmp_path):
-    """In two containers that share /dev/shm the same pid may be at work on the same box."""
+    """Processes with the same pid in two containers that share /dev/shm may create the same box."""
     path = box_path(tmp_path, JOB, 0, 0)
     first, second = BoxWriter(path), BoxWriter(path)
     assert len(list(path.parent.iterdir())) == 2
@@ -141,12 +141,12 @@ try:
     print("won", flush=True)
 except BoxUnavailable as error:
     print("lost", error, flush=True)
-sys.stdin.readline()  # the winner lives on until all have tried
+sys.stdin.readline()  # the winner stays until all have tried
 """
 
 
 @pytest.mark.parametrize("attempt", range(3))
-def test_of_many_starts_with_one_job_id_at_the_same_moment_exactly_one_has_the_box(tmp_path, attempt):
+def test_exactly_one_of_many_simultaneous_starts_with_one_job_id_gets_the_box(tmp_path, attempt):
     path = box_path(tmp_path, JOB, attempt, 0)
     command = [sys.executable, "-c", _RACER, str(path)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "cwd": REPOSITORY}
@@ -155,12 +155,12 @@ def test_of_many_starts_with_one_job_id_at_the_same_moment_exactly_one_has_the_b
         assert [racer.stdout.readline() for racer in racers] == ["ready\n"] * 12
         for racer in racers:
             print("go", file=racer.stdin, flush=True)
-        told = {racer.pid: racer.stdout.readline() for racer in racers}
-        won = [pid for pid, line in told.items() if line == "won\n"]
-        assert len(won) == 1
-        assert all(f"held by process {won[0]}" in line for pid, line in told.items() if pid not in won)
+        lines = {racer.pid: racer.stdout.readline() for racer in racers}
+        winners = [pid for pid, line in lines.items() if line == "won\n"]
+        assert len(winners) == 1
+        assert all(f"process {winners[0]} holds" in line for pid, line in lines.items() if pid not in winners)
         reader = BoxReader(path)
-        assert (reader.holder(), reader.identity().pid) == (won[0], won[0])
+        assert (reader.holder(), reader.identity().pid) == (winners[0], winners[0])
         reader.close()
         assert list(path.parent.iterdir()) == [path]
     finally:

@@ -1,4 +1,4 @@
-"""`zmon bench-comm` times real exchanges, by itself or on the ranks of a job; what fails is one line."""
+"""`zmon bench-comm` times real collectives, with its own ranks or those of a job; an error is one line."""
 
 import json
 import os
@@ -28,9 +28,9 @@ def bench_comm(tmp_path, *words):
 
 @pytest.mark.e2e
 def test_two_ranks_of_this_node_are_timed(tmp_path):
-    told = bench_comm(tmp_path, *SMALL, "--json")
-    assert told.returncode == 0, told.stderr
-    measured = json.loads(told.stdout)["measured"]
+    done = bench_comm(tmp_path, *SMALL, "--json")
+    assert done.returncode == 0, done.stderr
+    measured = json.loads(done.stdout)["measured"]
     assert (measured["backend"], measured["ranks"], measured["ranks_per_host"]) == ("gloo", 2, 2)
     assert {(t["op"], t["num_bytes"]) for t in measured["timed"]} == {
         (op, size) for op in ("all_to_all", "all_reduce") for size in (1024, 4096, 16384)
@@ -40,7 +40,7 @@ def test_two_ranks_of_this_node_are_timed(tmp_path):
 
 @pytest.fixture
 def in_forks(tmp_path, torch_zygote):
-    """Three ranks without a launcher, their hosts by an expression of Python with `rank` in it."""
+    """Run three ranks without a launcher; a Python expression with `rank` in it gives their hosts."""
 
     def run(host):
         script = tmp_path / "rank.py"
@@ -56,7 +56,7 @@ def in_forks(tmp_path, torch_zygote):
 
 @pytest.fixture
 def by_torchrun(tmp_path):
-    """The same as people start it, in the shell's words."""
+    """Run three ranks with torchrun, as people do; the expression is evaluated by the shell."""
 
     def run(host):
         expression = host.replace("//", "/").replace("rank", "RANK")
@@ -68,45 +68,45 @@ def by_torchrun(tmp_path):
 
 @pytest.mark.e2e
 @pytest.mark.parametrize("start", ["in_forks", pytest.param("by_torchrun", marks=pytest.mark.slow)])
-def test_ranks_of_a_job_on_hosts_of_unlike_size_are_timed_within_and_between(request, tmp_path, start):
-    told = request.getfixturevalue(start)("rank // 2")
-    assert told.returncode == 0, told.stderr
-    assert "within a host, 2 ranks" in told.stdout
-    assert "between hosts, 2 ranks" in told.stdout
-    found = links(read(tmp_path / "links.json"))["all_to_all"]
-    assert found.ranks_per_host == 2
-    assert found.host
-    assert found.net
+def test_hosts_with_different_numbers_of_ranks_are_timed_within_and_between(request, tmp_path, start):
+    done = request.getfixturevalue(start)("rank // 2")
+    assert done.returncode == 0, done.stderr
+    assert "within a host, 2 ranks" in done.stdout
+    assert "between hosts, 2 ranks" in done.stdout
+    fitted = links(read(tmp_path / "links.json"))["all_to_all"]
+    assert fitted.ranks_per_host == 2
+    assert fitted.host
+    assert fitted.net
 
 
 @pytest.mark.slow  # the other ways to lay ranks out are in every run
 @pytest.mark.e2e
-def test_first_rank_that_is_alone_on_its_host_tells_what_the_others_measured(tmp_path, in_forks):
-    told = in_forks("(rank + 1) // 2")
-    assert told.returncode == 0, told.stderr
+def test_rank_0_alone_on_its_host_prints_what_the_others_measured(tmp_path, in_forks):
+    done = in_forks("(rank + 1) // 2")
+    assert done.returncode == 0, done.stderr
     assert links(read(tmp_path / "links.json"))["all_reduce"].host
 
 
 @pytest.mark.parametrize(
-    ("words", "says"),
+    ("words", "part"),
     [
         (("--ranks", "1"), "--ranks"),
-        (("--out", "nowhere/links.json"), "there is no folder"),
+        (("--out", "nowhere/links.json"), "nowhere does not exist"),
         (("--largest", "1"), "--largest"),
     ],
 )
-def test_misuse_is_one_line_before_anything_runs(command, tmp_path, monkeypatch, words, says):
+def test_misuse_is_one_line_before_anything_runs(command, tmp_path, monkeypatch, words, part):
     monkeypatch.chdir(tmp_path)
     code, _, err = command("bench-comm", *words)
     assert code == 2
     assert len(err.splitlines()) == 1
-    assert says in err
+    assert part in err
 
 
 @pytest.mark.e2e
-def test_backend_that_fails_is_said_in_one_line(tmp_path, monkeypatch):
+def test_backend_that_fails_is_one_line(tmp_path, monkeypatch):
     monkeypatch.setenv("GLOO_SOCKET_IFNAME", "nosuch0")
-    told = bench_comm(tmp_path, *SMALL)
-    assert told.returncode == 1
-    assert len(told.stderr.splitlines()) == 1
-    assert "could not be timed" in told.stderr
+    done = bench_comm(tmp_path, *SMALL)
+    assert done.returncode == 1
+    assert len(done.stderr.splitlines()) == 1
+    assert "the benchmark failed" in done.stderr

@@ -1,4 +1,4 @@
-"""The command line: misuse is one line and exit code 2, whatever goes wrong is one line, and codes mean something."""
+"""The command line: every error is one line, misuse has exit code 2, and the list of commands is stable."""
 
 import fcntl
 import os
@@ -14,6 +14,7 @@ from aiohttp.test_utils import unused_port
 import zmon
 from tests.places import REPOSITORY
 from zmon.cli.main import cli
+from zmon.errors import UsageError
 
 GOLDEN = REPOSITORY / "tests/golden/cli.txt"
 
@@ -67,17 +68,29 @@ def test_second_stack_on_the_same_data_is_misuse(command, tmp_path):
     assert_one_line(err, "is in use", "--data-dir")
 
 
-def test_the_dashboard_listens_on_loopback_with_settings_that_streamlit_knows(command, monkeypatch):
+@pytest.mark.parametrize("name", ["up", "demo"])
+def test_stack_gets_the_configuration_file(command, monkeypatch, tmp_path, name):
+    (tmp_path / "zmon.yaml").touch()
+
+    def refuse(config, _):
+        raise UsageError(f"config_file is {config.config_file}")
+
+    monkeypatch.setattr(f"zmon.cli.{name}.Stack", refuse)
+    assert_one_line(command("--config", tmp_path / "zmon.yaml", name)[2], f"config_file is {tmp_path / 'zmon.yaml'}")
+    assert_one_line(command(name)[2], "config_file is None")
+
+
+def test_dashboard_listens_on_loopback_with_valid_streamlit_options(command, monkeypatch):
     started = []
     monkeypatch.setattr(os, "execv", lambda _, words: started.extend(words))
     monkeypatch.setattr(os, "environ", dict(os.environ))
     command("dashboard")
     flags = [word.removeprefix("--") for word in started if word.startswith("--")]
-    told = dict(zip(flags, started[-2 * len(flags) + 1 :: 2], strict=True))
-    assert told["server.address"] == "127.0.0.1"
-    assert told["runner.postScriptGC"] == "false"  # else half of a page's time
+    values = dict(zip(flags, started[-2 * len(flags) + 1 :: 2], strict=True))
+    assert values["server.address"] == "127.0.0.1"
+    assert values["runner.postScriptGC"] == "false"  # else half of a page's time
     for flag in flags:
-        streamlit.config.get_option(flag)  # raises on what it does not know, as it does at its start
+        streamlit.config.get_option(flag)  # raises if streamlit does not have the option
 
 
 @pytest.mark.parametrize("arguments", [["up"], ["demo"], ["dashboard"]], ids=lambda value: value[0])
@@ -92,7 +105,7 @@ PATIENCE_SECONDS = 30.0  # a busy machine takes long to start a Python
 
 
 def spawn(tmp_path, *arguments):
-    """`zmon …` as a process of its own; one that hangs is ended."""
+    """Start `zmon …` as a process; a timer kills it if it hangs."""
     env = {k: v for k, v in os.environ.items() if not k.startswith("ZMON_")}
     env |= {"ZMON_DATA_DIR": str(tmp_path / "data"), "ZMON_BOX_DIR": str(tmp_path / "boxes")}
     process = subprocess.Popen(
@@ -105,7 +118,7 @@ def spawn(tmp_path, *arguments):
 
 
 def outcome(process, guard):
-    """Exit code, and stderr without the log that a daemon keeps there."""
+    """Return the exit code, and stderr without the log lines of the daemon."""
     _, err = process.communicate()
     guard.cancel()
     return process.returncode, "\n".join(line for line in err.splitlines() if not line[:4].isdigit())
@@ -118,19 +131,19 @@ def test_port_that_is_taken_is_one_line_and_exit_code_1(tmp_path, name):
         taken.listen()
         port = taken.getsockname()[1]
         code, err = outcome(*spawn(tmp_path, name, "--port", port))
-    assert code == 1, "it was killed, for it did not end" if code < 0 else err
+    assert code == 1, "it hung and was killed" if code < 0 else err
     assert_one_line(err, f"127.0.0.1:{port}", "the port is taken", "--port")
 
 
-def test_port_that_is_none_is_misuse(tmp_path):
+def test_port_out_of_range_is_misuse(tmp_path):
     code, err = outcome(*spawn(tmp_path, "agent", "--port", 99999))
-    assert code == 2, "it was killed, for it did not end" if code < 0 else err
+    assert code == 2, "it hung and was killed" if code < 0 else err
     assert_one_line(err, "99999")
 
 
-@pytest.mark.e2e  # the port is free for whoever is first
+@pytest.mark.e2e  # another process could take the free port
 @pytest.mark.parametrize("name", ["agent", "hub"])
-def test_daemon_says_where_it_listens_and_ends_at_sigterm(tmp_path, name):
+def test_daemon_prints_its_address_and_ends_at_sigterm(tmp_path, name):
     port = unused_port()
     process, guard = spawn(tmp_path, name, "--port", port)
     assert process.stdout.readline() == f"zmon {name} listens on http://127.0.0.1:{port}\n"
@@ -142,7 +155,7 @@ def test_daemon_says_where_it_listens_and_ends_at_sigterm(tmp_path, name):
 
 
 def test_commands_and_options_are_the_golden_list():
-    """To add one: put it into tests/golden/cli.txt; to take one away is to break people's scripts."""
+    """Add a new option to tests/golden/cli.txt. Removing one breaks scripts of users."""
     lines = [
         " ".join([name, *sorted(option for parameter in command.params for option in parameter.opts)])
         for name, command in sorted(cli.commands.items())
@@ -150,9 +163,11 @@ def test_commands_and_options_are_the_golden_list():
     assert lines == GOLDEN.read_text().splitlines()
 
 
-def test_every_command_says_what_it_does():
+def test_every_command_and_option_has_a_help_text():
     for name, command in cli.commands.items():
         assert command.help, name
+        for parameter in command.params:
+            assert parameter.param_type_name == "argument" or parameter.help, f"{name} {parameter.name}"
 
 
 def test_zmon_is_a_module_too():

@@ -15,7 +15,7 @@ def compare(command):
 
 @pytest.fixture
 def logs(tmp_path):
-    """A run, one like it, and one whose rank 1 computes half as long again."""
+    """Three logs: a run, an equal run, and a run whose rank 1 computes 1.5 times as long."""
     return [
         written(tmp_path / f"{name}.jsonl", rows(steps=200, ranks=2, **how))
         for name, how in (("a", {}), ("like", {}), ("slow", {"slow": 1}))
@@ -33,7 +33,7 @@ def test_alike(compare, logs):
     code, out, _ = compare(logs[0], logs[1])
     assert (code, out.splitlines()[0]) == (
         0,
-        "steps are alike (+0.0% ± 0.0%, 62.24 ms → 62.24 ms; told apart from 1.5% on)",
+        "steps are alike (+0.0% ± 0.0%, 62.24 ms → 62.24 ms; smaller changes than 1.5% are not reported)",
     )
 
 
@@ -43,7 +43,7 @@ def test_threshold_fails_a_pipeline(compare, logs):
     assert [line.split(":")[0] for line in out.splitlines()[-2:]] == ["failed", "ok"]
 
 
-def test_threshold_that_does_not_hold_passes(compare, logs):
+def test_threshold_that_is_not_exceeded_passes(compare, logs):
     assert compare(logs[0], logs[1], "--fail-on", "step_seconds>+3%")[0] == 0
 
 
@@ -52,40 +52,41 @@ def test_too_few_steps_neither_pass_nor_fail(compare, logs, tmp_path):
     assert compare(logs[0], few)[0] == 3
     code, out, _ = compare(logs[0], few, "--fail-on", "step_seconds>+3%")
     assert code == 3
-    assert out.splitlines()[-1].startswith("unknown: step_seconds>+3%: unknown, 30 whole steps are too few")
+    assert out.splitlines()[-1].startswith("unknown: step_seconds>+3%: unknown, 30 complete steps are too few")
 
 
-def test_other_batches_and_missing_ranks_are_said(compare, logs, tmp_path):
+def test_different_batches_and_missing_ranks_are_reported(compare, logs, tmp_path):
     other = written(tmp_path / "b.jsonl", [{**row, "samples": 64} for row in rows(steps=200, ranks=2)])
-    assert "a step has 64 and 128 samples: samples_per_second is what compares" in compare(logs[0], other)[1]
+    expected = "a step of A has 64 samples and one of B has 128: compare samples_per_second"
+    assert expected in compare(logs[0], other)[1]
     half = written(tmp_path / "half.jsonl", [row for row in rows(steps=200, ranks=4) if row["rank"] != 1])
     code, out, _ = compare(logs[0], half)
     assert code == 3
-    assert "3 of 4 ranks are in it" in " ".join(out.split())
+    assert "3 of 4 ranks are in the log" in " ".join(out.split())
 
 
-def test_what_is_unknown_says_why(compare, tmp_path):
-    told = [{**row, "report_loss": 0.5 if row["step"] % 50 == 0 else None} for row in rows(steps=200, ranks=2)]
-    log = written(tmp_path / "told.jsonl", told)
+def test_unknown_values_have_a_reason(compare, tmp_path):
+    reported = [{**row, "report_loss": 0.5 if row["step"] % 50 == 0 else None} for row in rows(steps=200, ranks=2)]
+    log = written(tmp_path / "reported.jsonl", reported)
     code, out, _ = compare(log, log)
     assert code == 0
-    assert "loss: unknown, it takes 24 values of each run" in out
+    assert "loss: unknown, each run needs 24 values" in out
 
 
-def test_json_is_for_programs(compare, logs):
+def test_json_has_runs_changes_and_thresholds(compare, logs):
     code, out, _ = compare(logs[0], logs[2], "--json", "--fail-on", "step_seconds>+3%")
-    told = json.loads(out)
-    assert (code, told["schema"], [run["steps"] for run in told["runs"]]) == (1, 1, [200, 200])
-    assert (told["changes"][0]["name"], told["changes"][0]["verdict"]) == ("step_seconds", "slower")
-    assert told["fail_on"][0]["passed"] is False
+    answer = json.loads(out)
+    assert (code, answer["schema"], [run["steps"] for run in answer["runs"]]) == (1, 1, [200, 200])
+    assert (answer["changes"][0]["name"], answer["changes"][0]["verdict"]) == ("step_seconds", "slower")
+    assert answer["fail_on"][0]["passed"] is False
 
 
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (("nowhere", "nowhere"), "zmon: there is no file nowhere and no job of that name"),
+        (("nowhere", "nowhere"), "zmon: there is no file nowhere, and no job with this id"),
         (("a.jsonl", "a.jsonl"), "zmon: cannot read a.jsonl: No such file or directory"),
-        (("a", "b", "--fail-on", "faster"), "zmon: --fail-on faster is no threshold"),
+        (("a", "b", "--fail-on", "faster"), "zmon: --fail-on faster is not a threshold"),
         (("a",), "zmon: Missing argument 'B'."),
     ],
 )

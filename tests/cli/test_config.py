@@ -1,4 +1,4 @@
-"""The YAML file of `--config`: a key is the flag's own name, and what is no such file is one line."""
+"""The configuration file: its keys are the names of the options, and every error is one line."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from zmon.errors import UsageError
 
 @pytest.fixture
 def read(tmp_path):
-    """What click takes of a file with that content."""
+    """Return a function that reads a file with this content."""
 
     def read_(content):
         path = tmp_path / "zmon.yaml"
@@ -21,45 +21,45 @@ def read(tmp_path):
 
 
 def test_every_flag_is_a_key_of_its_own_name(read):
-    """flag = YAML key: `--ready-file` is `ready-file:` or `ready_file:`, `--json` is `json:`."""
+    """Check that `--ready-file` is the key `ready-file` or `ready_file`, and `--json` the key `json`."""
     for command in COMMANDS:
         for option in [option for option in command.params if option.opts[0].startswith("--")]:
             flag = option.opts[0].removeprefix("--")
             for key in (flag, flag.replace("-", "_")):
-                told = read(f"{command.name}: {{{key}: 1}}")
-                assert told == {command.name: {option.name: ["1"] if option.multiple else "1"}}
+                defaults = read(f"{command.name}: {{{key}: 1}}")
+                assert defaults == {command.name: {option.name: ["1"] if option.multiple else "1"}}
 
 
-def test_value_is_what_would_be_written_on_the_command_line(read):
-    told = read("status: {json: true, data_dir: 5, hub: null}\nhub: {port: 9999}\nrun: {label: [a=b, c=d]}\nup:\n")
-    assert told == {
+def test_value_is_converted_as_on_the_command_line(read):
+    defaults = read("status: {json: true, data_dir: 5, hub: null}\nhub: {port: 9999}\nrun: {label: [a=b, c=d]}\nup:\n")
+    assert defaults == {
         "status": {"as_json": "True", "data_dir": "5"}, "hub": {"port": "9999"}, "run": {"labels": ["a=b", "c=d"]},
         "up": {},
     }  # fmt: skip
 
 
-def test_empty_file_says_nothing(read):
+def test_empty_file_sets_nothing(read):
     assert read("") == {}
 
 
 @pytest.mark.parametrize(
-    ("content", "says"),
+    ("content", "part"),
     [
         ("hub: [", "cannot read"),
         (b"\xff\xfe\x00", "cannot read"),
-        ("- a list\n", "holds no mapping"),
-        ("hub: 9999", "hub holds no flags but 9999"),
+        ("- a list\n", "it is not a YAML mapping"),
+        ("hub: 9999", "hub takes a mapping of options, not 9999"),
         ("hub: {port: [1, 2]}", "port of hub takes one value"),
         ("hub: {port: {a: 1}}", "port of hub takes one value"),
-        ("agent: {withuot: gpu}", "'withuot', and there is"),
-        ("agnet: {port: 1}", "'agnet', and there is"),
-        ("1: {port: 1}", "it has 1, and there is"),
+        ("agent: {withuot: gpu}", "unknown key 'withuot'; the keys are"),
+        ("agnet: {port: 1}", "unknown key 'agnet'; the keys are"),
+        ("1: {port: 1}", "unknown key 1; the keys are"),
     ],
 )
-def test_what_is_no_configuration_is_refused_in_a_line(read, content, says):
+def test_invalid_file_is_refused_in_one_line(read, content, part):
     with pytest.raises(UsageError, match=r"zmon\.yaml") as refused:
         read(content)
-    assert says in str(refused.value)
+    assert part in str(refused.value)
     assert "\n" not in str(refused.value)
 
 
@@ -70,7 +70,7 @@ def test_thresholds_are_a_mapping(read):
 
 
 @pytest.mark.parametrize(
-    ("content", "command", "says"),
+    ("content", "command", "part"),
     [
         (
             "hub: {detectors: {straggler: {slower_ratoi: 0.3}}}",
@@ -88,12 +88,12 @@ def test_thresholds_are_a_mapping(read):
         ("", ["hub", "--detectors", "{"], "cannot read --detectors"),
     ],
 )
-def test_thresholds_that_cannot_be_are_refused_before_anything_starts(tmp_path, content, command, says):
+def test_invalid_thresholds_are_refused_before_anything_starts(tmp_path, content, command, part):
     path = tmp_path / "zmon.yaml"
     path.write_text(content)
     with pytest.raises(UsageError) as refused:
         cli.main(["--config", str(path), *command], standalone_mode=False)
-    assert says in str(refused.value)
+    assert part in str(refused.value)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_thresholds_that_cannot_be_are_refused_before_anything_starts(tmp_path, 
         ("analyze: {detectors: {straggler: {slower_ratio: 0.4}}}", 0.4),
     ],
 )
-def test_log_is_judged_by_the_thresholds_of_the_hub_unless_it_has_its_own(tmp_path, monkeypatch, content, ratio):
+def test_analyze_uses_the_thresholds_of_the_hub_unless_it_has_its_own(tmp_path, monkeypatch, content, ratio):
     path = tmp_path / "zmon.yaml"
     path.write_text(content)
     used = []

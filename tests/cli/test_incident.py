@@ -1,4 +1,4 @@
-"""`zmon incident`: from the hub, or from the data directory where none answers, and it says which."""
+"""`zmon incident` reads from the hub, or from the data directory if no hub answers, and prints which."""
 
 import json
 import threading
@@ -17,7 +17,7 @@ from zmon.schema.incident import Brief
 
 @pytest.fixture
 def run(monkeypatch, capsys, tmp_path):
-    """Run `zmon incident …` in this process: exit code, stdout, stderr. No hub runs unless one is named."""
+    """Run `zmon incident …` in this process: exit code, stdout, stderr. No hub runs unless --hub names one."""
     monkeypatch.setenv("ZMON_DATA_DIR", str(tmp_path))
     monkeypatch.setenv("ZMON_HUB_URL", f"http://127.0.0.1:{unused_port()}")
     monkeypatch.setenv("COLUMNS", "120")
@@ -35,8 +35,8 @@ def run(monkeypatch, capsys, tmp_path):
 
 
 @pytest.fixture
-def kept(tmp_path):
-    """Two incidents on disk, one of them over."""
+def stored(tmp_path):
+    """Two incidents on disk."""
     folder = Folder(tmp_path)
     for name, host, onset in (("abc1", "node-a", NOW), ("abd2", "node-b", NOW + 60)):
         about = finding(id=name, hosts=(host,), onset=onset, detected=onset + 1, evidence=EVIDENCE)
@@ -45,10 +45,10 @@ def kept(tmp_path):
 
 
 @pytest.fixture
-def hub(kept):
-    """A hub that tells of one of them."""
-    capsule = kept.read("abc1")
-    brief = next(brief for brief in kept.briefs() if brief.id == "abc1")
+def hub(stored):
+    """A hub that serves one of them."""
+    capsule = stored.read("abc1")
+    brief = next(brief for brief in stored.briefs() if brief.id == "abc1")
     answers = {"/api/v1/incidents": {"schema": 1, "incidents": [brief]}, "/api/v1/incidents/abc1": capsule}
 
     class Handler(BaseHTTPRequestHandler):
@@ -67,7 +67,7 @@ def hub(kept):
     server.server_close()
 
 
-def test_list_is_from_the_hub_and_says_so(run, hub):
+def test_list_from_the_hub(run, hub):
     code, out, err = run("--hub", hub)
     assert code == 0
     assert "abc1" in out
@@ -75,7 +75,7 @@ def test_list_is_from_the_hub_and_says_so(run, hub):
     assert err == f"zmon: from the hub at {hub}\n"
 
 
-def test_list_is_from_the_data_directory_where_no_hub_answers_and_says_so(run, kept, tmp_path):
+def test_list_from_the_data_directory_if_no_hub_answers(run, stored, tmp_path):
     code, out, err = run()
     assert code == 0
     assert out.index("abd2") < out.index("abc1")
@@ -83,7 +83,7 @@ def test_list_is_from_the_data_directory_where_no_hub_answers_and_says_so(run, k
     assert f"read from {tmp_path / 'incidents'} instead" in err
 
 
-def test_one_of_them_is_printed_for_a_person(run, kept, tmp_path):
+def test_incident_is_printed_with_its_evidence(run, stored, tmp_path):
     code, out, _ = run("abc1")
     assert code == 0
     for part in ("CRITICAL rank_frozen: rank 2 on node-a", "first sign", "guilty_line", "last line"):
@@ -91,37 +91,39 @@ def test_one_of_them_is_printed_for_a_person(run, kept, tmp_path):
     assert "incidents/abc1/report.html" in "".join(out.split())
 
 
-def test_one_of_the_hubs_says_where_its_page_is(run, hub):
+def test_incident_of_the_hub_has_the_url_of_its_report(run, hub):
     _, out, _ = run("abc1", "--hub", hub)
     assert f"{hub}/api/v1/incidents/abc1/report.html" in "".join(out.split())
 
 
-def test_begin_of_an_id_is_enough_if_it_is_one_incidents(run, kept):
+def test_prefix_of_an_id_is_enough_if_it_is_unique(run, stored):
     assert run("abd")[0] == 0
     code, _, err = run("ab")
     assert code == 2
-    assert "several begin so" in err
+    assert "several IDs start with it" in err
 
 
 @pytest.mark.parametrize("name", ["nope", "../abc1", "."])
-def test_id_that_there_is_not_is_misuse_with_those_there_are(run, kept, name):
+def test_unknown_id_is_misuse_and_lists_the_ids(run, stored, name):
     code, out, err = run(name)
     assert (code, out) == (2, "")
-    assert err.splitlines()[-1].endswith("there is none of that id. There are abd2, abc1")
+    assert err.splitlines()[-1].endswith("no incident has this ID. Choose from abd2, abc1")
 
 
-def test_as_json_the_whole_capsule(run, kept):
-    told = json.loads(run("abc1", "--json")[1])
-    assert (told["schema"], told["finding"]["id"], len(told["ranks"])) == (1, "abc1", 4)
+def test_as_json_the_whole_capsule(run, stored):
+    capsule = json.loads(run("abc1", "--json")[1])
+    assert (capsule["schema"], capsule["finding"]["id"], len(capsule["ranks"])) == (1, "abc1", 4)
 
 
-def test_as_json_the_list(run, kept):
-    told = json.loads(run("--json")[1])
-    assert [msgspec.convert(brief, Brief).id for brief in told["incidents"]] == ["abd2", "abc1"]
+def test_as_json_the_list(run, stored):
+    answer = json.loads(run("--json")[1])
+    assert [msgspec.convert(brief, Brief).id for brief in answer["incidents"]] == ["abd2", "abc1"]
 
 
-def test_repeat_offenders_by_host(run, kept):
-    kept.write(*made(finding(id="abe3", hosts=("node-a",), detected=NOW + 99, cause="rank_exited", lost_gpu_hours=2.5)))
+def test_repeat_offenders_by_host(run, stored):
+    stored.write(
+        *made(finding(id="abe3", hosts=("node-a",), detected=NOW + 99, cause="rank_exited", lost_gpu_hours=2.5))
+    )
     _, out, _ = run("--by", "host")
     assert out.index("node-a") < out.index("node-b")
     assert "rank_exited × 1, rank_frozen × 1" in out
@@ -132,19 +134,19 @@ def test_repeat_offenders_by_host(run, kept):
     ]
 
 
-def test_nothing_kept_is_said_and_no_error(run):
+def test_empty_list_is_no_error(run):
     code, out, _ = run()
-    assert (code, out) == (0, "no incident was kept\n")
+    assert (code, out) == (0, "no incidents\n")
 
 
-def test_damaged_capsule_is_one_line(run, kept):
-    (kept.place("abc1") / "capsule.json").write_text("{")
+def test_damaged_capsule_is_one_line(run, stored):
+    (stored.place("abc1") / "capsule.json").write_text("{")
     code, _, err = run("abc1")
     assert code == 2
     assert "damaged" in err.splitlines()[-1]
 
 
-def test_one_incident_cannot_be_summed_up(run, kept):
+def test_single_incident_cannot_be_counted_by_host(run, stored):
     code, _, err = run("abc1", "--by", "host")
     assert code == 2
-    assert "leave out the ID" in err
+    assert "Leave out the ID" in err

@@ -1,4 +1,4 @@
-"""`zmon predict` tells other sizes of what was recorded, and unknown where nothing says."""
+"""`zmon predict` predicts other sizes from recorded baselines, and reports what is unknown."""
 
 import json
 
@@ -23,12 +23,12 @@ def predict(folder, *words):
     return CliRunner().invoke(cli, ["predict", "ranker", "--data-dir", str(folder), *words])
 
 
-def test_person_reads_the_step_the_efficiency_and_where_it_goes(recorded):
-    told = predict(recorded, "--ranks", "2,4")
-    assert told.exit_code == 0, told.output
-    assert "weak" in told.output
-    assert "4 ranks: own" in told.output
-    assert "from 1 × 512, 4 × 256, 4 × 512 samples, recorded of ranker" in told.output
+def test_output_has_step_time_efficiency_and_time_categories(recorded):
+    result = predict(recorded, "--ranks", "2,4")
+    assert result.exit_code == 0, result.output
+    assert "weak" in result.output
+    assert "4 ranks: own" in result.output
+    assert "from the baselines of ranker: 1 × 512, 4 × 256, 4 × 512 samples" in result.output
 
 
 def test_batch_of_all_ranks_is_strong_scaling(recorded):
@@ -38,23 +38,23 @@ def test_batch_of_all_ranks_is_strong_scaling(recorded):
     assert sum(size["predicted"]["causes"].values()) == pytest.approx(size["predicted"]["seconds"])
 
 
-def test_what_if_stands_beside_what_is(recorded):
+def test_what_if_is_shown_beside_the_prediction(recorded):
     words = ("--ranks", "4", "--what-if", "wire=0.5")
     assert "%)" in predict(recorded, *words).output
     (size,) = json.loads(predict(recorded, *words, "--json").output)["sizes"]
     assert size["what_if"]["causes"]["all_to_all"] == pytest.approx(size["predicted"]["causes"]["all_to_all"] / 2)
 
 
-def test_links_that_nobody_measured_are_unknown_and_measured_ones_are_not(recorded):
-    told = predict(recorded, "--ranks", "4,16")
-    assert told.exit_code == 3
-    assert "16 ranks: unknown, nobody has measured how fast" in told.output
+def test_links_that_were_not_measured_are_unknown(recorded):
+    result = predict(recorded, "--ranks", "4,16")
+    assert result.exit_code == 3
+    assert "16 ranks: unknown, nobody has measured how fast" in result.output
     write(recorded / "links.json", TWO_HOSTS, 1.8e9)
     assert predict(recorded, "--ranks", "4,16", "--links", str(recorded / "links.json")).exit_code == 0
 
 
 @pytest.mark.parametrize(
-    ("words", "says"),
+    ("words", "part"),
     [
         (("--ranks", "4", "--batch", "8", "--batch-per-rank", "2"), "contradict"),
         (("--ranks", "four"), "no list of sizes"),
@@ -62,16 +62,16 @@ def test_links_that_nobody_measured_are_unknown_and_measured_ones_are_not(record
         (("--ranks", "4", "--links", "nowhere.json"), "cannot use nowhere.json"),
     ],
 )
-def test_misuse_is_refused(recorded, words, says):
-    told = predict(recorded, *words)
-    assert isinstance(told.exception, UsageError)
-    assert says in str(told.exception)
+def test_misuse_is_refused(recorded, words, part):
+    result = predict(recorded, *words)
+    assert isinstance(result.exception, UsageError)
+    assert part in str(result.exception)
 
 
-def test_name_of_which_nothing_was_recorded_is_refused(tmp_path):
-    assert "nothing was recorded of it" in str(predict(tmp_path, "--ranks", "4").exception)
+def test_name_without_a_baseline_is_refused(tmp_path):
+    assert "has no baseline of it" in str(predict(tmp_path, "--ranks", "4").exception)
 
 
-def test_single_rank_alone_lets_predict_nothing(tmp_path):
+def test_baseline_of_a_single_rank_is_not_enough(tmp_path):
     BaselineStore(tmp_path / FOLDER).record("ranker", point(1, 512))
     assert "several ranks" in str(predict(tmp_path, "--ranks", "4").exception)

@@ -1,4 +1,4 @@
-"""`zmon scaling` runs real jobs at several sizes, says what failed and why, and leaves nothing running."""
+"""`zmon scaling` runs real jobs at several sizes, reports what failed, and leaves no process running."""
 
 import json
 import os
@@ -27,12 +27,12 @@ def scaling(tmp_path, *words, zmon=("-m", "zmon"), timeout=120):
 
 @pytest.mark.slow  # it trains at two sizes
 @pytest.mark.e2e
-def test_bundled_trainer_makes_a_curve_that_is_kept(tmp_path):
-    told = scaling(
+def test_bundled_trainer_makes_a_curve_that_is_recorded(tmp_path):
+    done = scaling(
         tmp_path, *FAST, "--ranks", "1,2", "--mode", "weak", "--batch", "64", "--baseline", "ranker", "--json"
     )
-    assert told.returncode == 0, told.stderr
-    alone, two = json.loads(told.stdout)["sizes"]
+    assert done.returncode == 0, done.stderr
+    alone, two = json.loads(done.stdout)["sizes"]
     assert (alone["point"]["ranks"], alone["point"]["samples"], alone["ratio"]) == (1, 64, None)
     assert (two["point"]["ranks"], two["point"]["samples"], two["scaling"]) == (2, 128, "weak")
     assert two["half_width"] > 0
@@ -43,33 +43,35 @@ def test_bundled_trainer_makes_a_curve_that_is_kept(tmp_path):
 
 
 @pytest.mark.e2e
-def test_size_that_fails_is_said_with_its_last_line_and_the_others_are_measured(tmp_path):
+def test_size_that_fails_is_shown_with_its_last_line_and_the_others_are_measured(tmp_path):
     job = (
         f"if [ {{ranks}} = 2 ]; then echo no such host >&2; exit 7; fi;"
         f" exec {sys.executable} -m trainer --set train.global_batch=64"
     )
-    told = scaling(tmp_path, *FAST, "--ranks", "1,2", "--", "bash", "-c", job)
-    assert told.returncode == 1
-    assert "2 ranks: unknown, it ended with exit code 7; it said last: no such host" in " ".join(told.stdout.split())
-    assert told.stdout.splitlines()[1].split()[:3] == ["–", "1", "64"]
+    done = scaling(tmp_path, *FAST, "--ranks", "1,2", "--", "bash", "-c", job)
+    assert done.returncode == 1
+    assert "2 ranks: unknown, the command ended with exit code 7; last line: no such host" in " ".join(
+        done.stdout.split()
+    )
+    assert done.stdout.splitlines()[1].split()[:3] == ["–", "1", "64"]
 
 
 @pytest.mark.e2e
 @pytest.mark.parametrize(
-    ("command", "says"),
+    ("command", "part"),
     [
-        (("bash", "-c", "exit 0 # {ranks}"), "no rank of it imported torch"),
+        (("bash", "-c", "exit 0 # {ranks}"), "no rank imported torch"),
         (("nobody-has-this-{ranks}",), "nobody-has-this-1: No such file or directory"),
     ],
 )
-def test_command_that_trains_nothing_is_unknown(tmp_path, command, says):
-    told = scaling(tmp_path, *FAST, "--ranks", "1", "--", *command)
-    assert told.returncode == 1
-    assert says in " ".join(told.stdout.split())
+def test_command_that_trains_nothing_is_unknown(tmp_path, command, part):
+    done = scaling(tmp_path, *FAST, "--ranks", "1", "--", *command)
+    assert done.returncode == 1
+    assert part in " ".join(done.stdout.split())
 
 
 def gone(pid):
-    """A process that was killed takes a moment to die on a busy machine."""
+    """Wait until the process is gone: on a busy machine a killed process takes a moment to die."""
 
     def is_gone():
         return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
@@ -77,7 +79,7 @@ def gone(pid):
     return eventually(is_gone, 5)
 
 
-# The command line with less patience for a job that does not end: 20 s otherwise.
+# The command line with 2 s instead of 20 s between SIGTERM and SIGKILL.
 IMPATIENT = (
     "-c",
     "import zmon.offline.sweep.job as job; job.END_SECONDS = 2.0; from zmon.cli.main import main; main()",
@@ -87,39 +89,39 @@ ORPHANS = "setsid sleep 987 & echo $! > {marker}; sleep 0.3; exit 0; # {{ranks}}
 
 
 @pytest.mark.e2e
-@pytest.mark.parametrize(("job", "says"), [(STUBBORN, "no step ended within 1 s"), (ORPHANS, "no rank of it")])
-def test_job_that_never_steps_is_given_up_and_ended_with_all_it_started(tmp_path, job, says):
+@pytest.mark.parametrize(("job", "part"), [(STUBBORN, "no step ended within 1 s"), (ORPHANS, "no rank imported")])
+def test_job_without_a_step_is_ended_with_all_its_processes(tmp_path, job, part):
     begun = time.monotonic()
     marker = tmp_path / "marker"
     command = ("bash", "-c", job.format(marker=marker))
-    told = scaling(tmp_path, *FAST, "--ranks", "1", "--start-seconds", "1", "--", *command, zmon=IMPATIENT)
-    assert told.returncode == 1
-    assert says in " ".join(told.stdout.split())
+    done = scaling(tmp_path, *FAST, "--ranks", "1", "--start-seconds", "1", "--", *command, zmon=IMPATIENT)
+    assert done.returncode == 1
+    assert part in " ".join(done.stdout.split())
     assert time.monotonic() - begun < 40
     assert gone(int(marker.read_text()))
 
 
 @pytest.mark.e2e
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_whoever_ends_it_ends_the_job_as_well(tmp_path, number):
+def test_signal_ends_the_job_as_well(tmp_path, number):
     marker = tmp_path / "marker"
     env = {**os.environ, "ZMON_DATA_DIR": str(tmp_path), "PYTHONPATH": str(REPOSITORY)}
     job = ("bash", "-c", f"sleep 987 & echo $! > {marker}; wait; # {{ranks}}")
     command = [sys.executable, "-m", "zmon", "scaling", "--ranks", "1", "--", *job]
-    asked = subprocess.Popen(command, env=env, cwd=tmp_path, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(command, env=env, cwd=tmp_path, stderr=subprocess.DEVNULL)
     try:
         deadline = time.monotonic() + 30
         while not (marker.exists() and marker.read_text()) and time.monotonic() < deadline:
             time.sleep(0.05)
-        asked.send_signal(number)
-        assert asked.wait(30) == 130
+        process.send_signal(number)
+        assert process.wait(30) == 130
     finally:
-        asked.kill()
+        process.kill()
     assert gone(int(marker.read_text()))
 
 
 @pytest.mark.parametrize(
-    ("words", "says"),
+    ("words", "part"),
     [
         (("--ranks", "1,two"), "is no list of sizes"),
         (("--ranks", "0"), "is no list of sizes"),
@@ -128,8 +130,8 @@ def test_whoever_ends_it_ends_the_job_as_well(tmp_path, number):
         (("--", "torchrun", "{ranks}", "{batch}"), "--batch"),
     ],
 )
-def test_misuse_is_one_line_before_anything_runs(command, words, says):
+def test_misuse_is_one_line_before_anything_runs(command, words, part):
     code, _, err = command("scaling", *words)
     assert code == 2
     assert len(err.splitlines()) == 1
-    assert says in err
+    assert part in err

@@ -1,4 +1,4 @@
-"""`zmon status`: what goes on, by exit code for scripts, as text and as JSON."""
+"""`zmon status`: exit codes, text and JSON."""
 
 import json
 import threading
@@ -15,7 +15,7 @@ from tests.metrics.scene import JOB_VIEW
 
 @pytest.fixture
 def hub():
-    """A hub that answers with what is put in `answers`."""
+    """A hub that serves `answers`."""
     answers = {"/api/v1/jobs": {"schema": 1, "blind": False, "jobs": [JOB_VIEW]}}
     answers["/api/v1/findings"] = {"schema": 1, "findings": []}
 
@@ -45,7 +45,7 @@ def test_status_without_a_hub_is_blind(command):
     assert_one_line(err, "cannot reach", "--hub")
 
 
-def test_status_of_a_url_that_is_none_is_blind(command):
+def test_status_of_an_invalid_url_is_blind(command):
     code, _, err = command("status", "--hub", "nowhere")
     assert code == 3
     assert_one_line(err, "nowhere")
@@ -64,7 +64,7 @@ def test_status_with_a_finding_is_1(command, hub):
     assert "CRITICAL rank_frozen" in out
 
 
-def test_status_of_a_blind_hub_is_3_whatever_it_last_saw(command, hub):
+def test_status_of_a_blind_hub_is_3(command, hub):
     hub.answers["/api/v1/jobs"]["blind"] = True
     code, out, _ = command("status", "--hub", hub.url)
     assert code == 3
@@ -79,7 +79,7 @@ def test_status_as_json_is_one_document_of_the_schema(command, hub):
     assert answer["schema"] == 1
     assert answer["blind"] is False
     assert [job["job_id"] for job in answer["jobs"]] == ["job"]
-    assert [found["id"] for found in answer["findings"]] == ["f1"]
+    assert [finding["id"] for finding in answer["findings"]] == ["f1"]
 
 
 PLAN = {
@@ -93,18 +93,18 @@ PLAN = {
 }  # fmt: skip
 
 
-def test_status_of_one_job_shows_plan_and_reality_the_furthest_apart_first(command, hub):
+def test_status_of_one_job_shows_plan_and_measurement_the_largest_deviation_first(command, hub):
     hub.answers["/api/v1/jobs/job/plan"] = PLAN
     code, out, _ = command("status", "--job", "job", "--hub", hub.url)
     assert code == 0
     planned = [line for line in out.splitlines() if " planned " in line]
     assert len(planned) == 16
-    said = "30 planned 1,000 5 MB unknown 10 ms unknown 3.50 × t30 and 2 more"
-    assert planned[0].split() == said.split()
+    cells = "30 planned 1,000 5 MB unknown 10 ms unknown 3.50 × t30 and 2 more"
+    assert planned[0].split() == cells.split()
     measured = out.splitlines()[out.splitlines().index(planned[0]) + 1]
     assert measured.split() == ["node-a", "measured", "3,500", "4", "MB", "unknown", "12", "ms", "1", "GB"]
     assert "and 16 more ranks" in out
-    assert "planned in all: samples_per_second 100,000" in out
+    assert "planned totals: samples_per_second 100,000" in out
 
 
 def test_status_of_one_job_as_json_has_its_plan(command, hub):
@@ -114,14 +114,14 @@ def test_status_of_one_job_as_json_has_its_plan(command, hub):
     assert [job["job_id"] for job in answer["jobs"]] == ["job"]
 
 
-def test_status_of_one_job_says_where_no_plan_was_told(command, hub):
+def test_status_of_one_job_without_a_plan(command, hub):
     hub.answers["/api/v1/jobs/job/plan"] = {**PLAN, "totals": None}
     code, out, _ = command("status", "--job", "job", "--hub", hub.url)
     assert code == 0
-    assert "its trainer told no plan" in out
+    assert "no plan: the trainer has not called zmon.plan()" in out
 
 
-def test_status_of_a_job_that_is_not_there_is_misuse(command, hub):
+def test_status_of_an_unknown_job_is_misuse(command, hub):
     code, out, err = command("status", "--job", "nothing", "--hub", hub.url)
     assert (code, out) == (2, "")
     assert_one_line(err, "nothing", "zmon status lists")

@@ -1,4 +1,4 @@
-"""`zmon steps`: the file is whole or not there, stdout is data only, and what is missing is said on stderr."""
+"""`zmon steps`: the file is complete or absent, stdout has only data, and stderr reports missing steps."""
 
 import json
 import os
@@ -52,13 +52,13 @@ def rows(text):
     return [json.loads(line) for line in text.splitlines()]
 
 
-# -- what is written ---------------------------------------------------------------------------------------
+# -- output -----------------------------------------------------------------------------------------------
 
 
 def test_steps_go_to_a_file_of_json_lines(steps, tmp_path):
     out = tmp_path / "x.jsonl"
-    code, told, lines = steps("job", "--out", out)
-    assert (code, told, lines) == (0, "", [f"zmon: 10 steps of 2 ranks in {out}"])
+    code, stdout, lines = steps("job", "--out", out)
+    assert (code, stdout, lines) == (0, "", [f"zmon: 10 steps of 2 ranks in {out}"])
     assert [(row["rank"], row["step"]) for row in rows(out.read_text())] == [
         (r, s) for r in (0, 1) for s in range(1, 6)
     ]
@@ -72,13 +72,13 @@ def test_steps_go_to_parquet(steps, tmp_path):
     assert table.column("step").to_pylist() == [1, 2, 3, 4, 5] * 2
 
 
-def test_stdout_is_data_only(steps):
+def test_stdout_has_only_data(steps):
     code, out, lines = steps("job", "--out", "-")
     assert (code, lines) == (0, ["zmon: 10 steps of 2 ranks"])
     assert len(rows(out)) == 10
 
 
-def test_rank_and_attempt_choose(steps, root, tmp_path):
+def test_rank_and_attempt_select_records(steps, root, tmp_path):
     box = rank_box(tmp_path / "boxes", rank=1, run=1, attempt=1)
     box.steps(2)
     append_once(root, box)
@@ -91,7 +91,7 @@ def test_rank_and_attempt_choose(steps, root, tmp_path):
     assert chosen("--rank", 1, "--attempt", 0) == [(0, 1)] * 5
 
 
-def test_missing_and_earlier_steps_are_told_by_rank(steps, root, tmp_path):
+def test_missing_and_earlier_steps_are_reported_by_rank(steps, root, tmp_path):
     late, gap = rank_box(tmp_path / "boxes", rank=2), rank_box(tmp_path / "boxes", rank=3)
     gap.steps(5)
     append_once(root, gap)
@@ -99,16 +99,16 @@ def test_missing_and_earlier_steps_are_told_by_rank(steps, root, tmp_path):
         box.steps(layout.RING_CAPACITY + 3000)
         append_once(root, box)
     code, out, lines = steps("job", "--out", "-")
-    there = Counter(row["rank"] for row in rows(out))
-    missing, before = f"{7101 - there[3]:,}", f"{7096 - there[2]:,}"
+    exported = Counter(row["rank"] for row in rows(out))
+    missing, before = f"{7101 - exported[3]:,}", f"{7096 - exported[2]:,}"
     assert code == 0
     assert lines[1:] == [
-        f"zmon: {missing} of rank 3: these steps are missing: they were not read in time, or are damaged",
-        f"zmon: {before} of rank 2: these steps were before the log begins",
+        f"zmon: {missing} steps of rank 3 are missing: the agent did not read them in time, or they are damaged",
+        f"zmon: {before} steps of rank 2 were before the log begins",
     ]
 
 
-def test_damaged_file_is_told_and_the_rest_is_exported(steps, root):
+def test_damaged_file_is_reported_and_the_rest_is_exported(steps, root):
     path = segments(root)[0]
     content = bytearray(path.read_bytes())
     content[-10] ^= 0xFF
@@ -119,16 +119,16 @@ def test_damaged_file_is_told_and_the_rest_is_exported(steps, root):
     assert [line for line in lines if str(path) in line and "damaged" in line]
 
 
-# -- what cannot be ----------------------------------------------------------------------------------------
+# -- errors ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("arguments", "parts"),
     [
-        (["other", "--out", "x.jsonl"], ["no steps of job other", "those of job"]),
-        (["../steps/job", "--out", "x.jsonl"], ["no steps of job", "those of job"]),
+        (["other", "--out", "x.jsonl"], ["no steps of job other", "it has the jobs job"]),
+        (["../steps/job", "--out", "x.jsonl"], ["no steps of job", "it has the jobs job"]),
         (["job", "--out", "x.csv"], ["x.csv", ".parquet or .jsonl"]),
-        (["job", "--out", "x"], ["End it in"]),
+        (["job", "--out", "x"], ["The name must end in"]),
         (["job", "--out", "x.jsonl", "--rank", "9"], ["attempt 0, rank 0, 1"]),
         (["job", "--out", "x.jsonl", "--attempt", "9"], ["attempt 0, rank 0, 1"]),
         (["job"], ["--out"]),
@@ -146,7 +146,7 @@ def test_misuse_is_one_line_and_exit_code_2(steps, tmp_path, monkeypatch, argume
 def test_job_in_an_empty_log_is_misuse(steps, tmp_path):
     code, _, lines = steps("job", "--out", "x.jsonl", "--data-dir", tmp_path / "nothing")
     assert code == 2
-    assert "none of any job" in lines[0]
+    assert "it has no jobs" in lines[0]
 
 
 def test_parquet_without_pyarrow_says_how_to_install_it(steps, tmp_path, monkeypatch):
@@ -158,7 +158,7 @@ def test_parquet_without_pyarrow_says_how_to_install_it(steps, tmp_path, monkeyp
 
 
 @pytest.mark.parametrize("folder", ["no", "data/steps/job/file"])
-def test_folder_that_is_none_is_one_line(steps, tmp_path, folder):
+def test_missing_folder_is_one_line(steps, tmp_path, folder):
     (tmp_path / "data/steps/job/file").touch()
     code, _, lines = steps("job", "--out", tmp_path / folder / "x.jsonl")
     assert (code, len(lines)) == (1, 1)
@@ -173,7 +173,7 @@ def test_stdout_on_a_full_disk_is_one_line(root, tmp_path):
     assert err == "zmon: cannot write -: No space left on device\n"
 
 
-def test_file_that_is_there_stays_until_the_new_one_is_complete(steps, root, tmp_path, monkeypatch):
+def test_existing_file_stays_until_the_new_one_is_complete(steps, root, tmp_path, monkeypatch):
     out = tmp_path / "x.jsonl"
     out.write_text("old")
 
@@ -192,7 +192,7 @@ def test_file_that_is_there_stays_until_the_new_one_is_complete(steps, root, tmp
 
 @pytest.fixture
 def long_log(root, tmp_path):
-    """Enough to be interrupted in the middle."""
+    """Add enough steps that an export can be interrupted."""
     for rank in range(2, 10):
         box = rank_box(tmp_path / "boxes", rank)
         box.steps(4000)
@@ -205,7 +205,7 @@ def spawn(tmp_path, out, **pipes):
     return subprocess.Popen(command, cwd=REPOSITORY, env=env, stderr=subprocess.PIPE, text=True, **pipes)
 
 
-def test_interrupt_leaves_no_half_file(long_log, tmp_path):
+def test_interrupt_leaves_no_partial_file(long_log, tmp_path):
     out = tmp_path / "x.jsonl"
     process = spawn(tmp_path, out)
     assert eventually(lambda: (partial := tmp_path / ".x.jsonl.partial").exists() and partial.stat().st_size, 20)
@@ -216,7 +216,7 @@ def test_interrupt_leaves_no_half_file(long_log, tmp_path):
     assert not [path for path in tmp_path.iterdir() if "x.jsonl" in path.name]
 
 
-def test_reader_of_stdout_that_goes_is_no_trouble(long_log, tmp_path):
+def test_closed_stdout_is_no_error_message(long_log, tmp_path):
     process = spawn(tmp_path, "-", stdout=subprocess.PIPE)
     assert process.stdout.readline().startswith('{"job_id":"job"')
     process.stdout.close()

@@ -1,4 +1,4 @@
-"""A page of the dashboard over a world that a test makes up, run by Streamlit's own tester."""
+"""Fixtures that open a page of the dashboard in Streamlit's AppTest, with a fake Prometheus and a fake hub."""
 
 from collections.abc import Callable, Iterator
 
@@ -13,8 +13,8 @@ OF_ALL = ("cluster", "armed")
 
 
 @pytest.fixture(autouse=True)
-def _nobody_was_told_before() -> None:
-    """Answers are shared by all viewers for a moment; a test is no viewer of the one before."""
+def _clear_cache() -> None:
+    """Clear the cached answers, so that a test does not get those of the test before."""
     st.cache_resource.clear()
 
 

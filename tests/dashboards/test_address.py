@@ -1,4 +1,4 @@
-"""Does a link show the same to whom it is sent, and what becomes of a link that nobody can read?"""
+"""A link shows the same to every reader, and parameters that cannot be parsed are ignored."""
 
 import pytest
 
@@ -20,7 +20,7 @@ def test_an_address_survives_its_url(address):
     assert Address.read(address.params()) == address
 
 
-def test_what_is_as_usual_is_not_in_the_url():
+def test_defaults_are_not_in_the_url():
     assert Address(job_id="ads").params() == {"job_id": "ads"}
 
 
@@ -29,12 +29,12 @@ def test_what_is_as_usual_is_not_in_the_url():
     [{"range": "3h"}, {"rank": "-1"}, {"rank": "two"}, {"rank": "²"}, {"rank": "9" * 30}, {"at": "soon"}, {"at": "nan"},
      {"at": "-5"}, {"at": "1e300"}, {"job_id": ""}],
 )  # fmt: skip
-def test_what_nobody_can_read_is_left_out(params):
+def test_a_parameter_that_cannot_be_parsed_is_ignored(params):
     assert Address.read(params) == Address()
 
 
 @pytest.mark.parametrize("text", ["net", "=2", "net=", "net=-1", "net=nan", "net=1e9", "net=\N{SUPERSCRIPT TWO}", ",,"])
-def test_a_what_if_that_nobody_can_read_is_left_out_and_the_others_stay(text):
+def test_a_what_if_that_cannot_be_parsed_is_ignored_and_the_others_stay(text):
     assert Address.read({"what_if": text}).what_if == ()
     assert Address.read({"what_if": f"own=0.5,{text}"}).what_if == (("own", 0.5),)
 
@@ -45,7 +45,7 @@ def test_another_job_has_other_ranks_and_hosts():
     assert address.moved(job_id="ads") == address
 
 
-def test_the_job_that_nobody_had_chosen_keeps_what_was_asked_of_it():
+def test_choosing_the_first_job_keeps_the_incident():
     assert Address(incident="f1").moved(job_id="ads") == Address(job_id="ads", incident="f1")
 
 
@@ -61,13 +61,13 @@ def test_a_span_ends_now_and_stays_until_a_point_is_due(name, points):
 
 
 @pytest.mark.parametrize("name", RANGES)
-def test_viewers_see_the_next_points_one_after_the_other_and_soon_all_of_them(name):
-    end = Address(range=name).span(NOW).end  # of the first of them
+def test_viewers_get_new_points_one_after_the_other_within_ten_seconds(name):
+    end = Address(range=name).span(NOW).end  # of the first viewer
     last = next(now for now in range(end, end + 60) if Address(range=name).span(now, turn=1.0).end == end)
     assert 0 < last - end <= 10
 
 
-def test_what_a_link_leads_to_is_the_same_for_every_viewer():
+def test_a_link_to_a_moment_shows_every_viewer_the_same_span():
     address = Address(range="6h", at=NOW - 30_000)
     assert address.span(NOW, turn=1.0) == address.span(NOW)
 
@@ -77,11 +77,11 @@ def test_a_moment_has_most_of_the_range_before_it_and_some_after():
     assert span.end == pytest.approx(NOW - 3600 + 300, abs=span.resolution)
 
 
-def test_what_comes_after_a_moment_just_now_is_not_there_yet():
+def test_a_span_does_not_end_in_the_future():
     assert Address(at=NOW - 10).span(NOW).end <= NOW
 
 
-def test_a_window_holds_steps_however_long_they_are():
+def test_a_window_contains_several_steps_of_any_length():
     span = Address(range="5m").span(NOW)
     assert span.window(None) == 10
     assert span.window(30.0) == 120
@@ -91,13 +91,13 @@ def test_a_window_holds_steps_however_long_they_are():
 @pytest.mark.parametrize(
     ("age", "shown"), [(60, "5m"), (301, "15m"), (3000, "1h"), (86_401, "7d"), (8 * 86_400, "7d"), (-60, "7d")]
 )
-def test_what_is_younger_than_the_range_is_shown_whole_and_in_more_detail(age, shown):
+def test_a_job_younger_than_the_range_is_shown_whole_and_in_more_detail(age, shown):
     span = Address(range="7d").span(NOW, begin=NOW - age)
     assert span == (Address(range=shown).span(NOW) if age > 0 else Address(range="5m").span(NOW))
     assert Address(range="5m").span(NOW, begin=NOW - age) == Address(range="5m").span(NOW)
 
 
-def test_so_it_is_around_a_moment():
+def test_a_young_job_is_shown_whole_around_a_moment_too():
     span = Address(range="7d", at=NOW - 600).span(NOW, begin=NOW - 800)
     assert span.start <= NOW - 800
     assert span.end >= NOW - 600

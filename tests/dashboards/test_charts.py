@@ -1,4 +1,4 @@
-"""Is a chart drawn so that it can be read: units, colours that mean the same everywhere, gaps, the culprit?"""
+"""Charts: units, colours with one meaning, gaps, marks and culprits."""
 
 import math
 
@@ -18,7 +18,7 @@ NAN = float("nan")
 
 @pytest.mark.parametrize("panel", [panel for panel in ALL if panel.shape != "rows"], ids=lambda panel: panel.key)
 def test_every_panel_can_be_drawn(panel):
-    assert charts.drawing(panel, ["a", "b"], {"span"}, (), is_long=False)["description"] == panel.question
+    assert charts.specification(panel, ["a", "b"], {"span"}, (), is_long=False)["description"] == panel.question
 
 
 @pytest.mark.parametrize("cause", [*PHASES, *OPS, "imbalance", "eval", "checkpoint", "init", "stall", "restart"])
@@ -28,17 +28,20 @@ def test_every_cause_has_a_colour(cause):
 
 
 def test_causes_have_colours_of_their_own():
-    assert len(set(CAUSES.values())) >= len(CAUSES) - 1  # `own` is that of forward: they never meet
+    assert (
+        len(set(CAUSES.values())) >= len(CAUSES) - 1
+    )  # `own` and `forward` share a colour: they are never on one chart
 
 
-def test_a_cause_that_nobody_has_heard_of_comes_last():
+def test_an_unknown_category_comes_last():
     assert in_order(["unheard", "all_to_all", "forward"]) == ["forward", "all_to_all", "unheard"]
 
 
 def test_a_new_legend_row_takes_nothing_from_the_chart():
     (panel,) = [panel for panel in VIEWS["job"] if panel.key == "where"]
     few, many = (
-        charts.drawing(panel, list("abcdefgh")[:number], {"span"}, (), is_long=False)["height"] for number in (3, 8)
+        charts.specification(panel, list("abcdefgh")[:number], {"span"}, (), is_long=False)["height"]
+        for number in (3, 8)
     )
     assert many > few
 
@@ -56,9 +59,11 @@ def test_marks_are_a_table_of_their_own():
 
 
 @pytest.mark.parametrize(("kind", "layers"), [("finding", 3), ("activity", 2), ("moment", 1), ("alone", 1)])
-def test_a_layer_of_nothing_is_not_drawn(kind, layers):
+def test_an_empty_layer_is_not_drawn(kind, layers):
     (panel,) = [panel for panel in VIEWS["job"] if panel.key == "step_time"]
-    without, with_it = (charts.drawing(panel, ["a"], kinds, (), is_long=False) for kinds in ({"span"}, {"span", kind}))
+    without, with_it = (
+        charts.specification(panel, ["a"], kinds, (), is_long=False) for kinds in ({"span"}, {"span", kind})
+    )
     assert len(with_it["layer"]) - len(without["layer"]) == layers
 
 
@@ -72,24 +77,24 @@ def test_all_charts_of_a_page_begin_and_end_at_the_same_time():
     ("values", "alone"),
     [([1, NAN, NAN], [0]), ([NAN, 1, NAN, 1], [1, 3]), ([1, 1, NAN, 1], [3]), ([1, 1, NAN, 1, 1], [])],
 )
-def test_a_value_that_no_line_is_drawn_through_is_a_point(values, alone):
+def test_a_value_without_neighbours_is_a_point(values, alone):
     marks = charts.tables(frame(0, values), (), 0, 60)["marks"].to_pylist()
     assert [row["time"] / 10_000 for row in marks if row["kind"] == "alone"] == alone
 
 
-def test_a_point_is_not_drawn_beside_what_others_sum_up_to():
+def test_stacked_areas_have_no_points():
     (panel,) = [panel for panel in VIEWS["job"] if panel.shape == "areas"]
-    layers = charts.drawing(panel, ["forward"], {"span", "alone"}, (), is_long=False)["layer"]
-    assert layers == charts.drawing(panel, ["forward"], {"span"}, (), is_long=False)["layer"]
+    layers = charts.specification(panel, ["forward"], {"span", "alone"}, (), is_long=False)["layer"]
+    assert layers == charts.specification(panel, ["forward"], {"span"}, (), is_long=False)["layer"]
 
 
-def test_a_chart_of_nothing_has_a_begin_and_an_end():
+def test_an_empty_chart_has_a_begin_and_an_end():
     tables = charts.tables(frame(0, [1.0])[:0], (), 30, 60)
     assert tables["lines"].num_rows == 0
     assert tables["marks"]["time"].to_pylist() == [30_000, 60_000]
 
 
-def test_so_is_the_only_value_since_the_job_began():
+def test_the_only_value_since_the_job_began_is_a_point():
     tables = charts.tables(frame(0, [1, 2]), (), 5, 60)
     assert [row["value"] for row in tables["marks"].to_pylist() if row["kind"] == "alone"] == [2]
     assert tables["lines"].num_rows == 1
@@ -101,26 +106,29 @@ def test_a_line_ends_at_a_gap():
     assert math.isnan(lines[1]["value"])
 
 
-def test_a_waterfall_begins_with_own_work_and_ends_with_all_of_it():
+def test_a_waterfall_begins_with_self_time_and_ends_with_the_wall_clock():
     table = waterfall.bars({"forward": 2.0, "backward": 1.0, "all_to_all": 4.0, "stall": 0.5, "init": 0.001})
-    assert list(table["cause"]) == [waterfall.IDEAL, "all_to_all", "stall", "the rest", "as it is"]
+    assert list(table["cause"]) == [waterfall.IDEAL, "all_to_all", "stall", "the rest", waterfall.TOTAL]
     assert table["end"].iloc[0] == 3.0
     assert table["end"].iloc[-1] == pytest.approx(7.501)
     assert all(table["start"].iloc[1:-1].to_numpy() == table["end"].iloc[:-2].to_numpy())
 
 
-def test_a_curve_has_what_was_recorded_what_is_and_what_would_be():
+def test_a_curve_has_recorded_current_and_predicted_points():
     table = curves.samples(SCALING, "")
     assert set(table["kind"]) == {"recorded", "now", "predicted", "ideal"}
     assert table[table["kind"] == "ideal"]["samples_per_second"].tolist() == [10240, 20480]
 
 
-def test_a_size_that_nobody_can_predict_is_not_drawn():
+def test_a_size_without_prediction_is_not_drawn():
     assert set(curves.parts(SCALING)["ranks"]) == {2}
     assert 16 not in set(curves.samples(SCALING, "")["ranks"])
 
 
-def test_names_of_findings_do_not_lie_on_each_other():
-    marks = [Mark("finding", cause, at, at + 5) for cause, at in [("rank_frozen", 0), ("unknown", 3), ("unknown", 30)]]
-    told = charts.tables(frame(0, [1, 2]), tuple(marks), 0, 60)["marks"].to_pylist()
-    assert [row["text"] for row in told if row["kind"] == "finding"] == ["rank_frozen", None, "cause unknown"]
+def test_names_of_findings_do_not_overlap():
+    marks = [
+        Mark("finding", cause, start, start + 5)
+        for cause, start in [("rank_frozen", 0), ("unknown", 3), ("unknown", 30)]
+    ]
+    rows = charts.tables(frame(0, [1, 2]), tuple(marks), 0, 60)["marks"].to_pylist()
+    assert [row["text"] for row in rows if row["kind"] == "finding"] == ["rank_frozen", None, "cause unknown"]

@@ -1,4 +1,4 @@
-"""Is all evidence shown, the stacks apart?"""
+"""All evidence is shown, and stacks are separate from the other fields."""
 
 import json
 
@@ -11,7 +11,7 @@ def test_stacks_are_apart_and_all_else_is_shown():
     view = EvidenceView(Evidence(out_of_memory="the kernel", stacks=stacks, ranks=(), exit_status=None))
     assert {rank: stack_text(stack) for rank, stack in view.stacks.items()} == {
         "1": "line 7",
-        "2": "no stack: its agent tells none",
+        "2": "no stack: its agent reports none",
     }
     assert view.with_stacks == ["1"]
     assert view.fields == ("exit_status", "out_of_memory", "ranks", "stacks")

@@ -1,4 +1,4 @@
-"""Do the recording rules of hardware hold what docs/ecosystem.md promises? Prometheus' own checker, and names."""
+"""The recording rules of hardware: promtool's checks and tests, and the names that docs/ecosystem.md lists."""
 
 import re
 import subprocess
@@ -23,13 +23,13 @@ TRANSLATIONS = set(RECORDED) - set(VALUES)
 
 
 @pytest.mark.parametrize("command", [("check", "rules", RULES), ("test", "rules", *TESTS)], ids=["check", "test"])
-def test_promtool_finds_nothing_to_say(command):
+def test_promtool_reports_no_error(command):
     done = subprocess.run(["promtool", *command], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("name", VALUES)
-def test_a_value_is_zmons_where_there_is_one_and_an_exporters_else(name):
+def test_a_value_comes_from_zmon_or_else_from_an_exporter(name):
     read = set(re.findall(r"\bzmon_\w+", VALUES[name]))
     assert len(read) == 1
     assert read <= set(metrics.SPECS)
@@ -37,15 +37,15 @@ def test_a_value_is_zmons_where_there_is_one_and_an_exporters_else(name):
 
 
 @pytest.mark.parametrize("name", VALUES)
-def test_a_value_has_labels_that_zmon_gives_it(name):
+def test_a_value_has_the_labels_of_zmon(name):
     (read,) = set(re.findall(r"\bzmon_\w+", VALUES[name]))
-    kept = re.findall(r"(?:max|group) by \(([^)]*)\) \(zmon_", VALUES[name])
-    assert len(kept) == 1
-    assert set(kept[0].split(", ")) <= set(metrics.SPECS[read].labels)
+    aggregations = re.findall(r"(?:max|group) by \(([^)]*)\) \(zmon_", VALUES[name])
+    assert len(aggregations) == 1
+    assert set(aggregations[0].split(", ")) <= set(metrics.SPECS[read].labels)
 
 
 @pytest.mark.parametrize("name", VALUES)
-def test_a_value_stands_in_the_table(name):
+def test_a_value_is_in_the_table_of_the_document(name):
     (read,) = set(re.findall(r"\bzmon_\w+", VALUES[name]))
     assert any(f"`{name}`" in line and f"`{read}`" in line for line in MAPPING.splitlines())
 

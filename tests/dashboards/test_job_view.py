@@ -1,4 +1,4 @@
-"""Does the page of a job tell the truth? Run by Streamlit's own tester over a world that a test makes up."""
+"""The page Job, run by Streamlit's AppTest with a fake Prometheus and a fake hub."""
 
 import time
 
@@ -14,7 +14,7 @@ NOWHERE = "http://127.0.0.1:9"  # the discard port: refused at once
 def test_a_healthy_job_says_so_with_its_numbers(opened, world):
     app = opened()
     assert "HEALTHY" in text(app)
-    assert [number(app, label) for label in ("Step", "Step time", "Samples/s", "Loss", "Ranks seen")] == [
+    assert [number(app, label) for label in ("Step", "Step time", "Samples/s", "Loss", "Ranks watched")] == [
         "604", "83.2 ms", "24,615", "0.451", "2 of 2",
     ]  # fmt: skip
 
@@ -29,12 +29,12 @@ def test_a_stall_names_the_rank_the_cause_and_what_to_do(opened, world):
     assert "rank_frozen" in page
     assert "<code>kill -CONT 4711</code>" in page
     assert "rank 1</a> ◀ culprit" in page
-    assert "stands for 42 s" in page or "stands for 43 s" in page
+    assert "open for 42 s" in page or "open for 43 s" in page
     assert number(app, "Step time").startswith("none for 4")
     assert "HEALTHY" not in page
 
 
-def test_a_rank_is_never_taken_at_its_word(opened, world):
+def test_text_of_a_rank_is_escaped(opened, world):
     world.findings = [changed(STALL, summary="<script>alert(1)</script>")]
     assert "<script>" not in text(opened())
 
@@ -54,7 +54,7 @@ def test_no_job_says_how_to_start_one(opened, world):
 
 
 @pytest.mark.parametrize("dead", ["ZMON_HUB_URL", "ZMON_PROMETHEUS_URL"])
-def test_what_does_not_answer_makes_it_blind_never_healthy(opened, world, monkeypatch, dead):
+def test_a_server_that_does_not_answer_makes_it_blind_never_healthy(opened, world, monkeypatch, dead):
     monkeypatch.setenv(dead, NOWHERE)
     page = text(opened())
     assert "BLIND" in page
@@ -73,11 +73,11 @@ def test_a_bad_url_is_one_clear_line(opened, monkeypatch, url):
 def test_something_else_on_the_port_is_not_a_hub(opened, world, monkeypatch):
     web = Fake(lambda path, query: b"<html>hello</html>")
     monkeypatch.setenv("ZMON_HUB_URL", web.url)
-    assert "no JSON" in text(opened())
+    assert "not with JSON" in text(opened())
     web.close()
 
 
-def test_a_heartbeat_that_stands_still_is_blind(opened, world):
+def test_a_heartbeat_that_has_stopped_is_blind(opened, world):
     world.heartbeat = False
     page = text(opened())
     assert "BLIND" in page
@@ -107,18 +107,18 @@ def test_missing_series_and_numbers_are_unknown_not_zero(opened, world):
         assert f"unknown: Prometheus has no {panel.series()[0]}" in text(app)
 
 
-def test_a_rank_nobody_reports_is_unseen(opened, world):
+def test_a_rank_that_no_agent_reports_is_unwatched(opened, world):
     world.jobs = [changed(JOB, world_size=3)]
     assert 'zmon-rank-2"' in text(opened())
-    assert "unseen" in text(opened())
+    assert "unwatched" in text(opened())
 
 
 def test_the_url_chooses_job_and_range_and_cannot_inject_promql(opened, world):
     app = opened(job_id='x"} or up{a="', range="1h")
     assert "UNKNOWN" in text(app)
     assert [button.label for button in app.button if button.proto.type == "secondary"] == ["1h"]
-    assert not [asked for asked in world.asked if 'job_id="x"}' in asked]
-    assert any(r'job_id="x\"} or up{a=\""' in asked for asked in world.asked)
+    assert not [promql for promql in world.queries if 'job_id="x"}' in promql]
+    assert any(r'job_id="x\"} or up{a=\""' in promql for promql in world.queries)
 
 
 def test_a_time_range_is_chosen_with_one_click(opened):

@@ -1,4 +1,4 @@
-"""What is marked on a chart: what stood while it was drawn, and what the job was at?"""
+"""Marks on a chart: findings that were open, activities, and the time of a link."""
 
 import pandas as pd
 import pytest
@@ -25,7 +25,7 @@ def finding(onset, resolved, severity="critical"):
         (1900.0, 2500.0, (1900, 2000)),
     ],
 )
-def test_a_finding_is_drawn_as_far_as_it_stood(onset, resolved, drawn):
+def test_a_finding_is_drawn_while_it_was_open(onset, resolved, drawn):
     (mark,) = findings((finding(onset, resolved),), SPAN)
     assert (mark.start, mark.end) == drawn
     assert (mark.kind, mark.label, mark.severity) == ("finding", "rank_frozen", "critical")
@@ -36,20 +36,24 @@ def test_a_finding_of_another_time_is_not_drawn(onset, resolved):
     assert findings((finding(onset, resolved),), SPAN) == []
 
 
-def test_a_remark_is_not_drawn():
+def test_an_info_finding_is_not_drawn():
     assert findings((finding(1200.0, None, "info"),), SPAN) == []
 
 
-def test_a_stretch_of_an_activity_is_one_mark(monkeypatch):
-    at = [1000, 1010, 1020, 1500, 1510]
+def test_an_interval_of_an_activity_is_one_mark(monkeypatch):
+    times = [1000, 1010, 1020, 1500, 1510]
     table = pd.DataFrame(
-        {"time": pd.to_datetime([*at, 1030], unit="s", utc=True), "series": "eval", "value": [4.0] * 5 + [float("nan")]}
+        {
+            "time": pd.to_datetime([*times, 1030], unit="s", utc=True),
+            "series": "eval",
+            "value": [4.0] * 5 + [float("nan")],
+        }
     )
-    monkeypatch.setattr(Prometheus, "over", lambda *_: History(table.sort_values("time"), 1510))
+    monkeypatch.setattr(Prometheus, "query_range", lambda *_: History(table.sort_values("time"), 1510))
     assert [(mark.start, mark.end) for mark in activities(Prometheus(""), "ads", SPAN)] == [(1000, 1030), (1500, 1520)]
 
 
-def test_the_moment_of_a_link_is_drawn_where_it_is_in_sight():
+def test_the_time_of_a_link_is_drawn_within_the_span():
     assert [mark.start for mark in moment(Address(at=1500.0), SPAN)] == [1500]
     assert moment(Address(at=10.0), SPAN) == []
     assert moment(Address(), SPAN) == []

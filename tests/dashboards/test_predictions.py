@@ -1,4 +1,4 @@
-"""Is a prediction known only where the hub sent one?"""
+"""A prediction is known only if the hub has sent it."""
 
 import pytest
 from msgspec import UNSET
@@ -12,11 +12,11 @@ def test_a_predicted_step_is_known_with_all_its_parts():
 
 
 @pytest.mark.parametrize("step", [None, StepAnswer(), StepAnswer(unknown="nobody knows"), StepAnswer(seconds=0.06)])
-def test_what_the_hub_leaves_out_is_unknown(step):
+def test_a_step_that_the_hub_leaves_out_is_unknown(step):
     assert predicted(step) is None
 
 
-def test_why_a_step_is_unknown_is_what_the_hub_says():
+def test_the_reason_why_a_step_is_unknown_comes_from_the_hub():
     assert why_unknown(StepAnswer(unknown="nobody knows")) == "nobody knows"
     assert why_unknown(StepAnswer())
 
@@ -25,5 +25,5 @@ def test_why_a_step_is_unknown_is_what_the_hub_says():
     ("efficiency", "ratio"),
     [(EfficiencyAnswer(0.9, "weak"), 0.9), (EfficiencyAnswer(unknown="nobody knows"), None), (UNSET, None)],
 )
-def test_an_efficiency_is_known_where_it_was_sent(efficiency, ratio):
+def test_an_efficiency_is_known_if_the_hub_has_sent_it(efficiency, ratio):
     assert efficiency_ratio(efficiency) == ratio

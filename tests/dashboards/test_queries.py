@@ -1,11 +1,11 @@
-"""What does an answer become: numbers, or one line on what is wrong?"""
+"""Queries to Prometheus and the hub: typed answers, or one line with the reason why there is none."""
 
 import time
 
 import pytest
 
 from dashboards.address import REFRESH_SECONDS, Span
-from dashboards.asking import Unreachable, shown
+from dashboards.asking import Unreachable, without_credentials
 from dashboards.queries import Hub, Prometheus, quoted
 from tests.dashboards.world import Fake
 from zmon.schema.api import JobList
@@ -14,22 +14,26 @@ NOWHERE = "http://me:secret@127.0.0.1:9"
 
 
 @pytest.fixture
-def answering():
-    """A server that says what a test wants, and how often it was asked."""
-    asked = []
-    said = {"status": "success", "data": {"result": []}}
+def server():
+    """Start a server. Yields its URL, the requests so far, and its answer, which a test can change."""
+    requests = []
+    body = {"status": "success", "data": {"result": []}}
 
     def answer(path, query):
-        asked.append((path, query))
-        return said
+        requests.append((path, query))
+        return body
 
     fake = Fake(answer)
-    yield fake.url, asked, said
+    yield fake.url, requests, body
     fake.close()
 
 
 def test_credentials_in_a_url_do_not_reach_the_page():
-    for ask in (lambda: Prometheus(NOWHERE).now("up"), lambda: Hub(NOWHERE).jobs(), lambda: Hub(NOWHERE).report("f1")):
+    for ask in (
+        lambda: Prometheus(NOWHERE).query("up"),
+        lambda: Hub(NOWHERE).jobs(),
+        lambda: Hub(NOWHERE).report("f1"),
+    ):
         with pytest.raises(Unreachable) as failed:
             ask()
         assert "secret" not in str(failed.value)
@@ -41,57 +45,57 @@ def test_a_label_value_cannot_end_its_quotes():
     assert quoted('a"} or up{b="\\') == r'"a\"} or up{b=\"\\"'
 
 
-def test_a_question_is_asked_once_however_many_want_to_know(answering):
-    url, asked, _ = answering
+def test_a_query_is_sent_once_for_many_viewers(server):
+    url, requests, _ = server
     for _ in range(5):
-        assert Prometheus(url).now("up") == []
-        assert Prometheus(url).over("up", "{job}", Span(0, 60, 2)).table.empty
-    assert [path.rpartition("/")[2] for path, _ in asked] == ["query", "query_range"]
+        assert Prometheus(url).query("up") == []
+        assert Prometheus(url).query_range("up", "{job}", Span(0, 60, 2)).table.empty
+    assert [path.rpartition("/")[2] for path, _ in requests] == ["query", "query_range"]
 
 
-def test_the_next_moment_is_another_question(answering):
-    url, asked, _ = answering
+def test_the_next_time_is_another_query(server):
+    url, requests, _ = server
     for end in (60, 62):
-        Prometheus(url).over("up", "{job}", Span(end - 60, end, 2))
-    assert len(asked) == 2
+        Prometheus(url).query_range("up", "{job}", Span(end - 60, end, 2))
+    assert len(requests) == 2
 
 
 @pytest.mark.parametrize(
     "ask",
     [
-        lambda url: Prometheus(url).now("up"),
-        lambda url: Prometheus(url).then("up", 60),
-        lambda url: Prometheus(url).over("up", "{job}", Span(0, 60, 2)),
+        lambda url: Prometheus(url).query("up"),
+        lambda url: Prometheus(url).query_at("up", 60),
+        lambda url: Prometheus(url).query_range("up", "{job}", Span(0, 60, 2)),
     ],
-    ids=["now", "then", "over"],
+    ids=["query", "query_at", "query_range"],
 )
-def test_that_nobody_answered_is_shared_for_a_moment_and_no_longer(answering, ask):
-    url, asked, said = answering
-    said["data"] = "nothing"
+def test_a_failure_is_cached_for_one_refresh(server, ask):
+    url, requests, body = server
+    body["data"] = "nothing"
     for _ in range(5):
         with pytest.raises(Unreachable, match="is not Prometheus"):
             ask(url)
-    assert len(asked) == 1
-    said["data"] = {"result": []}
+    assert len(requests) == 1
+    body["data"] = {"result": []}
     time.sleep(REFRESH_SECONDS + 0.1)
     ask(url)
 
 
 @pytest.mark.parametrize("url", ["http://me:p@ss@h:9", "http://me:a/b@h:9", "http://me:s3cret@h:9/prometheus"])
-def test_whatever_is_in_a_password_it_is_not_shown(url):
-    assert shown(f"cannot reach {url}/api").startswith("cannot reach http://h:9")
+def test_a_password_is_never_shown(url):
+    assert without_credentials(f"cannot reach {url}/api").startswith("cannot reach http://h:9")
 
 
-def test_a_character_beyond_the_usual_is_still_promql():
+def test_an_unusual_character_is_still_promql():
     assert quoted("\N{GRINNING FACE}") == '"\N{GRINNING FACE}"'
 
 
-def test_a_link_into_prometheus_names_the_moment_as_prometheus_reads_it():
+def test_a_link_into_prometheus_has_the_time_in_its_format():
     link = Prometheus("http://p").link("up", Span(0, 1_795_226_475, 2), is_now=False)
     assert "g0.end_input=2026-11-21+02%3A01%3A15" in link
 
 
-def test_a_link_to_now_stays_the_same_however_late_it_gets():
+def test_a_link_to_now_does_not_change():
     links = {Prometheus("http://p").link("up", Span(end - 60, end, 2), is_now=True) for end in (1000, 1002)}
     assert len(links) == 1
 
@@ -107,18 +111,18 @@ def test_a_link_to_now_stays_the_same_however_late_it_gets():
         ([], "{url}/graph?"),
     ],
 )
-def test_a_link_leads_where_a_browser_finds_prometheus(answering, flags, begins):
-    url, asked, said = answering
-    said["data"] = flags
+def test_a_link_has_the_external_url_of_prometheus(server, flags, begins):
+    url, requests, body = server
+    body["data"] = flags
     for _ in range(5):
         link = Prometheus(url).link("up", Span(0, 60, 2), is_now=True)
     assert link.startswith(begins.format(url=url))
-    assert [path for path, _ in asked] == ["/api/v1/status/flags"]
+    assert [path for path, _ in requests] == ["/api/v1/status/flags"]
 
 
-def test_a_hub_of_another_version_is_no_hub(answering):
-    url, _, said = answering
-    said |= {"schema": 2, "jobs": [], "blind": False}
+def test_a_hub_of_another_version_is_no_hub(server):
+    url, _, body = server
+    body |= {"schema": 2, "jobs": [], "blind": False}
     with pytest.raises(Unreachable, match="no hub of this version"):
         Hub(url).jobs()
 
@@ -131,24 +135,24 @@ def test_json_of_another_shape_is_no_hub(body):
     fake.close()
 
 
-def test_what_a_newer_hub_adds_is_passed_over(answering):
-    url, _, said = answering
-    said |= {"schema": 1, "blind": True, "jobs": [], "agents": 3}
+def test_a_new_field_of_a_newer_hub_is_ignored(server):
+    url, _, body = server
+    body |= {"schema": 1, "blind": True, "jobs": [], "agents": 3}
     assert Hub(url).jobs() == JobList([], blind=True)
 
 
-def test_an_answer_of_the_hub_is_shared_and_so_is_that_there_is_none(answering):
-    url, asked, said = answering
-    said |= {"schema": 1, "blind": False, "jobs": []}
+def test_an_answer_of_the_hub_and_its_failure_are_shared(server):
+    url, requests, body = server
+    body |= {"schema": 1, "blind": False, "jobs": []}
     assert Hub(url).jobs() is Hub(url).jobs()
     for _ in range(3):
         with pytest.raises(Unreachable, match="no hub of this version"):
             Hub(url).incidents()
-    assert [path for path, _ in asked] == ["/api/v1/jobs", "/api/v1/incidents"]
+    assert [path for path, _ in requests] == ["/api/v1/jobs", "/api/v1/incidents"]
 
 
-def test_an_id_from_the_address_bar_stays_within_its_path(answering):
-    url, asked, said = answering
-    said |= {"schema": 1, "job_id": "../../metrics", "ranks": []}
+def test_an_id_from_the_address_bar_stays_within_its_path(server):
+    url, requests, body = server
+    body |= {"schema": 1, "job_id": "../../metrics", "ranks": []}
     Hub(url).ranks("../../metrics")
-    assert asked[0][0] == "/api/v1/jobs/..%2F..%2Fmetrics/ranks"
+    assert requests[0][0] == "/api/v1/jobs/..%2F..%2Fmetrics/ranks"

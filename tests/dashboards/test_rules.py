@@ -1,4 +1,4 @@
-"""Do the alerts hold what they promise? Prometheus' own checker on rules and rule tests, and what it cannot see."""
+"""The alert rules: promtool's checks and tests, and what it does not check: runbooks, severities and names."""
 
 import re
 import subprocess
@@ -13,7 +13,7 @@ RULES = REPOSITORY / "dashboards" / "rules" / "zmon.yaml"
 TESTS = sorted([*RULES.parent.glob("zmon_*_test.yaml"), RULES.with_name("panels_test.yaml")])
 RUNBOOKS = (REPOSITORY / "docs" / "runbooks.md").read_text(encoding="utf-8")
 HEADINGS = re.findall(r"^## (.+)$", RUNBOOKS, re.MULTILINE)
-CONTRACT = {  # the causes that people's tools may rely on, by detector; to add one is free
+CONTRACT = {  # the causes that other tools may rely on, by detector; new ones can be added
     "stall": "rank_exited rank_frozen host_lost compute_hang input_stall collective_mismatch network_stall "
     "lease_overrun unknown",
     "straggler": "compute_straggler input_straggler network_slow thermal_throttle host_pressure unknown",
@@ -34,7 +34,7 @@ RECORDED = {
     for group in yaml.safe_load(file.read_text(encoding="utf-8")).get("groups", ())
     for rule in group["rules"]
 }
-NEVER_QUIET = "ZmonWatchdog"  # a dead-man's switch is the one alert whose silence is the alarm
+NEVER_QUIET = "ZmonWatchdog"  # a dead-man's switch: its silence is the alarm
 
 ALERTS = {
     rule["alert"]: rule
@@ -53,13 +53,13 @@ CASES = [
 @pytest.mark.parametrize(
     "command", [("check", "rules", RULES, PANELS), ("test", "rules", *TESTS)], ids=["check", "test"]
 )
-def test_promtool_finds_nothing_to_say(command):
+def test_promtool_reports_no_error(command):
     done = subprocess.run(["promtool", *command], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("name", ALERTS)
-def test_an_alert_says_what_how_bad_and_where_to_look(name):
+def test_an_alert_has_texts_links_and_a_severity(name):
     rule = ALERTS[name]
     assert set(rule["annotations"]) == {"summary", "description", "runbook_url", "dashboard_url"}
     assert rule["labels"]["severity"] in ("info", "warning", "critical")
@@ -70,7 +70,7 @@ def test_every_alert_and_cause_has_a_runbook_and_nothing_else_has():
 
 
 @pytest.mark.parametrize("name", HEADINGS)
-def test_a_runbook_says_what_to_run_and_what_next(name):
+def test_a_runbook_has_commands_and_next_steps(name):
     section = RUNBOOKS.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
     assert len(re.findall(r"^(?:\d\.|-) ", section, re.MULTILINE)) >= 2
     assert "`" in section
@@ -82,14 +82,14 @@ def test_causes_of_a_detector_are_those_of_the_contract(detector):
         assert set(detector.causes) <= set(CONTRACT[detector.name].split())
 
 
-def test_a_page_is_critical_and_never_of_a_warning():
+def test_an_alert_reads_only_findings_of_its_severity():
     for name, rule in ALERTS.items():
-        asked = set(re.findall(r'severity="(\w+)"', re.sub(r"unless[^\n]*", "", rule["expr"])))
-        assert asked <= {rule["labels"]["severity"]}, name
+        severities = set(re.findall(r'severity="(\w+)"', re.sub(r"unless[^\n]*", "", rule["expr"])))
+        assert severities <= {rule["labels"]["severity"]}, name
 
 
 @pytest.mark.parametrize("file", [RULES, RULES.with_name("hardware.yaml"), PANELS], ids=lambda file: file.stem)
-def test_every_series_a_rule_looks_at_is_exported_or_recorded(file):
+def test_every_series_of_a_rule_is_exported_or_recorded(file):
     rules = [rule for group in yaml.safe_load(file.read_text(encoding="utf-8"))["groups"] for rule in group["rules"]]
     text = "\n".join([*(rule["expr"] for rule in rules), *(str(rule.get("annotations", "")) for rule in rules)])
     named = set(re.findall(r"\bzmon_[a-z_]+[a-z]\b", text)) - {"zmon_docs", "zmon_dashboard"}
@@ -111,10 +111,10 @@ def test_every_link_in_a_fired_alert_leads_to_a_heading():
 
 @pytest.mark.parametrize("name", ALERTS)
 def test_every_alert_has_a_firing_and_a_quiet_case(name):
-    mine = [(group, case) for group, case in CASES if case["alertname"] == name]
-    assert any(case["exp_alerts"] for _, case in mine)
+    cases = [(group, case) for group, case in CASES if case["alertname"] == name]
+    assert any(case["exp_alerts"] for _, case in cases)
     if name != NEVER_QUIET:
-        assert any(name in group and group.startswith("quiet") for group, _ in mine)
+        assert any(name in group and group.startswith("quiet") for group, _ in cases)
 
 
 def test_a_quiet_case_expects_nothing():

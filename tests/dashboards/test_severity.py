@@ -1,4 +1,4 @@
-"""Does a severity that a newer hub may send leave the page as it is, and in order?"""
+"""Unknown severities of a newer hub are shown, and sorted between critical and warning."""
 
 import pytest
 
@@ -6,13 +6,13 @@ from dashboards.severity import urgency
 from tests.dashboards.world import INCIDENT, STALL, changed, text
 
 
-def test_a_severity_that_nobody_has_heard_of_ranks_between_critical_and_a_warning():
+def test_an_unknown_severity_comes_between_critical_and_warning():
     severities = ["info", "warning", "meltdown", "", "critical"]
     assert sorted(severities, key=urgency) == ["critical", "meltdown", "", "warning", "info"]
 
 
 @pytest.mark.parametrize("view", ["cluster", "job", "ranks", "incidents"])
-def test_a_finding_of_an_unknown_severity_is_shown_as_one(opened, world, view):
+def test_a_finding_of_an_unknown_severity_is_shown(opened, world, view):
     world.findings = [changed(STALL, severity="meltdown<b>")]
     world.incidents = [changed(INCIDENT, severity="meltdown<b>")]
     page = text(opened(view, job_id="ads"))

@@ -1,4 +1,4 @@
-"""Does the dashboard read answers by their types, and say so in its signatures?"""
+"""The dashboard reads answers by their types: no Any in signatures, and no answer read by key."""
 
 import ast
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ LABELS = "the labels of a Prometheus series: which there are depends on the Prom
 URL = "the query of a URL"
 GRAFANA = "Grafana's JSON, which the dashboard writes"
 OWN = "a dict of the same file"
-READ_BY_KEY = {  # what may be read by a string key, and why: no answer of the hub is among it
+READ_BY_KEY = {  # the expressions that may be read by a string key, with the reason; none is an answer of the hub
     "address.py": {"params": URL, "changes": "the fields of an Address that change"},
     "charts.py": {"values": TABLE, "width": "Vega-Lite, which the dashboard writes"},
     "glance.py": {"labels": LABELS, "sample.labels": LABELS, "activity.labels": LABELS, "metrics": OWN},
@@ -39,7 +39,7 @@ READ_BY_KEY = {  # what may be read by a string key, and why: no answer of the h
         "values.groupby('series')": TABLE,
     },
     "views/scaling.py": {"table": TABLE},
-    "views/waterfall.py": {"AXIS_LABEL": "units of axes", "one.labels": LABELS, "table": TABLE},
+    "views/waterfall.py": {"AXIS_LABEL": "units of axes", "sample.labels": LABELS, "table": TABLE},
 }
 
 
@@ -52,7 +52,7 @@ def is_text(node: ast.AST) -> bool:
 
 
 def read_by_key(tree: ast.AST) -> Iterator[str]:
-    """The expressions that are read by a string: `answer["jobs"]`, `answer.get("jobs")`."""
+    """Yield the expressions that are read by a string key: `answer["jobs"]`, `answer.get("jobs")`."""
     for node in ast.walk(tree):
         match node:
             case ast.Subscript(value=value, slice=key) if is_text(key):
@@ -64,7 +64,7 @@ def read_by_key(tree: ast.AST) -> Iterator[str]:
 
 @pytest.mark.parametrize("file", FILES, ids=name)
 def test_nothing_is_any(file):
-    """Neither a signature nor an alias or field that a signature may hide it in."""
+    """Checks signatures, and aliases and fields that a signature may hide it in."""
     nodes = list(ast.walk(ast.parse(file.read_text(encoding="utf-8"))))
     imported = {alias.name for node in nodes if isinstance(node, ast.ImportFrom) for alias in node.names}
     named = {node.id for node in nodes if isinstance(node, ast.Name)}
@@ -75,11 +75,11 @@ def test_nothing_is_any(file):
 
 @pytest.mark.parametrize("file", FILES, ids=name)
 def test_no_answer_is_read_by_key(file):
-    """A new expression is either no answer, and listed with its reason, or it should be an attribute of a type."""
+    """A new expression must be in the list with its reason, or become an attribute of a type."""
     expressions = set(read_by_key(ast.parse(file.read_text(encoding="utf-8"))))
     assert expressions == set(READ_BY_KEY.get(name(file), {}))
 
 
 @pytest.mark.parametrize("line", ['answer["jobs"]', 'answer.get("jobs")', 'hub.jobs().pop("jobs", None)'])
-def test_an_answer_that_is_read_by_key_is_seen(line):
+def test_the_check_detects_an_answer_that_is_read_by_key(line):
     assert list(read_by_key(ast.parse(line)))

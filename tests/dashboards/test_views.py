@@ -1,4 +1,4 @@
-"""Does every view say what it sees, and what it cannot see? Run over a world that a test makes up."""
+"""All pages, run by Streamlit's AppTest with a fake Prometheus and a fake hub."""
 
 import re
 import time
@@ -23,12 +23,12 @@ HOSTILE = '"} or zmon_steps_total{job_id="other'
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_a_view_says_whether_it_is_healthy_before_anything_else(opened, view):
+def test_a_view_shows_whether_the_job_is_healthy(opened, view):
     assert "HEALTHY" in text(opened(view, job_id="ads"))
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_a_view_says_who_is_to_blame(opened, world, view):
+def test_a_view_shows_the_culprit(opened, world, view):
     world.findings = [changed(STALL, onset=time.time() - 42)]
     page = text(opened(view, job_id="ads"))
     assert "STALLED" in page
@@ -37,7 +37,7 @@ def test_a_view_says_who_is_to_blame(opened, world, view):
 
 @pytest.mark.parametrize("dead", [["ZMON_HUB_URL"], ["ZMON_PROMETHEUS_URL"], ["ZMON_HUB_URL", "ZMON_PROMETHEUS_URL"]])
 @pytest.mark.parametrize("view", VIEWS)
-def test_a_view_names_what_does_not_answer_and_breaks_not(opened, monkeypatch, view, dead):
+def test_a_view_names_the_server_that_does_not_answer(opened, monkeypatch, view, dead):
     for variable in dead:
         monkeypatch.setenv(variable, NOWHERE)
     page = text(opened(view, job_id="ads", rank="1"))
@@ -48,13 +48,13 @@ def test_a_view_names_what_does_not_answer_and_breaks_not(opened, monkeypatch, v
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_a_view_of_nothing_breaks_not(opened, world, view):
+def test_a_view_without_jobs_is_not_healthy(opened, world, view):
     world.jobs, world.has_ranks, world.has_history = [], False, False
     assert "HEALTHY" not in text(opened(view))
 
 
 @pytest.mark.parametrize("view", PANELS)
-def test_a_panel_without_series_says_which_are_missing(opened, world, view):
+def test_a_panel_without_series_names_them(opened, world, view):
     world.has_history = False
     page = text(opened(view, job_id="ads", rank="1"))
     for panel in PANELS[view]:
@@ -75,14 +75,14 @@ def test_each_panel_has_its_question_its_unit_and_its_promql(opened, view):
 @pytest.mark.parametrize("view", VIEWS)
 def test_nothing_in_the_url_reaches_another_jobs_series(opened, world, view, name):
     opened(view, **({"job_id": "ads"} | {name: HOSTILE}))
-    for promql in world.asked:
+    for promql in world.queries:
         outside = re.sub(r'"(?:[^"\\]|\\.)*"', '""', promql)
         assert "other" not in outside
         assert outside.count('"') % 2 == 0
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_what_a_job_says_is_no_html(opened, world, view):
+def test_text_of_a_job_is_escaped(opened, world, view):
     bad = "<script>alert(1)</script>"
     world.findings = [changed(STALL, summary=bad, hosts=[bad], detail=bad)]
     world.incidents = [changed(INCIDENT, summary=bad, hosts=[bad])]
@@ -92,13 +92,13 @@ def test_what_a_job_says_is_no_html(opened, world, view):
     assert not [element for element in app.markdown if bad in element.value]
 
 
-def test_the_cluster_lists_jobs_and_what_fires(opened, world):
+def test_the_cluster_lists_jobs_and_alerts(opened, world):
     world.jobs = [JOB, changed(JOB, job_id="video", state="stalled")]
     world.alerts = [{"alertname": "ZmonStall", "severity": "critical", "job_id": "video"}]
     page = text(opened("cluster"))
     assert "job?job_id=video" in page
     assert "ZmonStall" in page
-    assert page.index(">video<") < page.index("zmon-jobs")  # it is what the banner speaks of
+    assert page.index(">video<") < page.index("zmon-jobs")  # the banner is about this job
 
 
 def test_a_stalled_job_has_no_step_time_in_the_list(opened, world):
@@ -112,7 +112,7 @@ def test_the_cluster_shows_its_hosts(opened):
     assert f"{BLUE}80 0% 100%" in page
 
 
-def test_a_gpu_that_nobody_could_read_is_not_idle(opened, world):
+def test_a_gpu_with_an_unknown_utilization_is_not_idle(opened, world):
     world.busy = float("nan")
     page = text(opened("cluster"))
     assert 'title="GPU 0 unknown"' in page
@@ -125,7 +125,7 @@ def test_a_quiet_cluster_counts_its_jobs(opened, world):
 
 
 @pytest.mark.parametrize(("query", "view"), [({"job_id": "ads"}, "zmon-ranks"), ({}, "zmon-jobs")])
-def test_who_knows_no_path_comes_to_the_job_asked_for_else_to_all(urls, query, view):
+def test_a_url_without_path_leads_to_its_job_or_to_all_jobs(urls, query, view):
     app = AppTest.from_file(APP, default_timeout=20)
     for name, value in query.items():
         app.query_params[name] = value
@@ -134,7 +134,7 @@ def test_who_knows_no_path_comes_to_the_job_asked_for_else_to_all(urls, query, v
     assert view in text(app).replace(".zmon", "")
 
 
-def test_ranks_say_what_each_does_and_the_one_asked_for_says_more(opened, world):
+def test_the_page_ranks_has_a_table_and_the_details_of_one_rank(opened, world):
     world.findings = [changed(STALL, evidence={"stacks": {"1": {"stack": "File train.py, line 7"}}})]
     app = opened("ranks", job_id="ads", rank="1")
     table = app.dataframe[0].value
@@ -143,7 +143,7 @@ def test_ranks_say_what_each_does_and_the_one_asked_for_says_more(opened, world)
     assert "train.py, line 7</pre>" in text(app)
 
 
-def test_evidence_of_many_ranks_is_told_of_the_culprit_and_some(opened, world):
+def test_evidence_of_many_ranks_has_the_culprit_and_some_others(opened, world):
     rows = tuple(rank_row(rank_state(rank, phase=f"phase-{rank}")) for rank in range(40))
     world.findings = [changed(STALL, ranks=[39], evidence=Evidence(ranks=rows, out_of_memory="the kernel"))]
     page = text(opened("job", job_id="ads"))
@@ -158,19 +158,19 @@ def test_an_incident_has_its_page_and_its_runbook(opened, world):
     assert "incident=f1" in text(opened("incidents", job_id="ads"))
     app = opened("incidents", job_id="ads", incident="f1")
     assert any("rank_frozen" in element.value for element in app.markdown)
-    assert ("/api/v1/incidents/f1/report.html", {}) in world.asked_hub
+    assert ("/api/v1/incidents/f1/report.html", {}) in world.hub_requests
 
 
-def test_an_incident_that_was_pruned_says_so(opened, world):
-    assert "No incident gone is kept" in text(opened("incidents", incident="gone"))
+def test_a_deleted_incident_is_reported(opened, world):
+    assert "There is no incident gone" in text(opened("incidents", incident="gone"))
 
 
-def test_compare_holds_two_jobs_side_by_side(opened):
+def test_compare_shows_two_jobs_side_by_side(opened):
     page = text(opened("compare", job_id="ads", other="ads"))
-    assert "of the clock: all_to_all" in page
+    assert "wall-clock per step: all_to_all" in page
 
 
-def test_compare_with_a_side_that_nobody_knows_names_no_difference(opened, world):
+def test_compare_with_an_unknown_side_shows_no_difference(opened, world):
     world.has_history = False
     page = text(opened("compare", job_id="ads"))
     assert "unknown" in page
@@ -178,24 +178,24 @@ def test_compare_with_a_side_that_nobody_knows_names_no_difference(opened, world
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_a_page_asks_no_question_twice(opened, world, view):
+def test_a_page_sends_no_query_twice(opened, world, view):
     opened(view, job_id="ads", rank="1")
-    assert [question for question, times in Counter(world.questions).items() if times > 1] == []
+    assert [request for request, times in Counter(world.requests).items() if times > 1] == []
 
 
-def test_the_host_in_the_url_is_the_one_that_is_asked_about(opened, world):
+def test_queries_select_the_host_of_the_url(opened, world):
     app = opened("hardware", job_id="ads", host="node-1")
     assert choice(app, "Host").value == "node-1"
-    assert any('zmon:host_cpu_busy:ratio{host="node-1"}' in promql for promql in world.asked)
+    assert any('zmon:host_cpu_busy:ratio{host="node-1"}' in promql for promql in world.queries)
 
 
 @pytest.mark.parametrize("state", ["done", "exited", "eval", "stalled"])
 @pytest.mark.parametrize("view", ["job", "cluster"])
 def test_a_job_that_does_not_train_has_no_speed(opened, world, view, state):
     world.jobs = [changed(JOB, state=state)]
-    said = text(opened(view, job_id="ads"))
-    assert "83.2 ms" not in said
-    assert "24,615" not in said
+    page = text(opened(view, job_id="ads"))
+    assert "83.2 ms" not in page
+    assert "24,615" not in page
 
 
 def test_a_blind_hub_knows_no_speed(opened, world):
@@ -203,33 +203,33 @@ def test_a_blind_hub_knows_no_speed(opened, world):
     assert {number(opened("job", job_id="ads"), label) for label in ("Step time", "Samples/s")} == {"unknown"}
 
 
-def test_a_stall_is_no_less_one_for_a_newer_finding(opened, world):
+def test_a_newer_finding_does_not_hide_a_stall(opened, world):
     newer = changed(STALL, id="f2", detector="divergence", cause="divergence", onset=time.time() - 1)
     world.findings = [newer, changed(STALL, onset=time.time() - 42)]
     world.jobs = [changed(JOB, state="stalled")]
     assert number(opened("job", job_id="ads"), "Step time").startswith("none for 4")
 
 
-def test_a_loss_that_is_no_number_is_news(opened, world):
+def test_a_nan_loss_is_shown(opened, world):
     world.jobs = [changed(JOB, report={"loss": None})]
     assert number(opened("job", job_id="ads"), "Loss") == "NaN"
 
 
-def test_jobs_that_nobody_can_see_are_not_healthy(opened, world):
+def test_jobs_in_an_unknown_state_are_not_healthy(opened, world):
     world.jobs = [changed(JOB, state="done"), changed(JOB, job_id="video", state="unknown")]
     assert "HEALTHY" not in text(opened("cluster"))
 
 
-def test_a_remark_blames_nobody(opened, world):
+def test_an_info_finding_has_no_culprit(opened, world):
     world.findings = [changed(STALL, severity="info", cause="hot")]
     assert set(opened("ranks", job_id="ads").dataframe[0].value[""]) == {""}
     assert "hot</i>" not in text(opened("job", job_id="ads"))
 
 
-def test_an_alert_of_somebody_else_is_not_asked_about(opened, world):
+def test_only_alerts_of_zmon_are_queried(opened, world):
     opened("cluster")
-    (asked,) = {promql for promql in world.asked if "ALERTS" in promql}
-    assert 'alertname=~"Zmon.+"' in asked
+    (query,) = {promql for promql in world.queries if "ALERTS" in promql}
+    assert 'alertname=~"Zmon.+"' in query
 
 
 def test_a_password_is_on_no_page(opened, monkeypatch):
@@ -240,14 +240,14 @@ def test_a_password_is_on_no_page(opened, monkeypatch):
         assert "cret" not in text(app) + "".join(element.value for element in app.markdown)
 
 
-def test_a_host_can_be_left_again_where_no_job_is_known(opened, world):
+def test_a_host_can_be_deselected_without_a_job(opened, world):
     world.jobs, world.has_ranks = [], False
     app = opened("hardware", host="node-1")
     choice(app, "Host").select(host.ALL_HOSTS).run()
     assert "host" not in app.query_params
 
 
-def test_what_the_hub_says_of_a_question_is_not_taken_for_its_absence(opened, world):
+def test_an_error_of_the_hub_is_not_a_missing_hub(opened, world):
     world.refuses = "no agent reports a job ads"
     page = text(opened("ranks", job_id="ads"))
     assert "no agent reports a job ads" in page
@@ -255,42 +255,42 @@ def test_what_the_hub_says_of_a_question_is_not_taken_for_its_absence(opened, wo
 
 
 @pytest.mark.parametrize("view", ["job", "ranks", "hardware", "compare", "scaling"])
-def test_what_a_link_names_is_no_markdown(opened, view):
+def test_names_in_a_link_are_no_markdown(opened, view):
     app = opened(view, job_id="![x](http://127.0.0.1:9/x.png) *b*", host="![y](http://127.0.0.1:9/y.png)")
     (label,) = [popover.proto.popover.label for popover in app.get("popover")]
     assert label.startswith(r"\!\[x\]\(http\:\/\/127")
     assert "![" not in label
 
 
-def test_a_rank_that_there_is_not_is_told_so(opened, world):
+def test_a_rank_beyond_the_world_size_is_reported(opened, world):
     assert "There is no rank 99: ads has 2." in text(opened("ranks", job_id="ads", rank="99"))
 
 
-@pytest.mark.parametrize("view", VIEWS[:-1])  # Armed asks as `zmon doctor` does: all at once
-def test_nobody_waits_for_a_prometheus_that_hangs(opened, world, view):
+@pytest.mark.parametrize("view", VIEWS[:-1])  # Armed sends the requests of `zmon doctor`, all in parallel
+def test_a_page_does_not_wait_for_a_prometheus_that_hangs(opened, world, view):
     world.hangs_seconds = 1.5
     opened(view, job_id="ads", rank="1", other="video")
-    assert len(world.hung) <= 2  # one look, and the next one
+    assert len(world.hung) <= 2  # one refresh and the next
 
 
-def test_compare_with_a_job_that_nobody_knows_can_be_left_again(opened, world):
+def test_an_unknown_job_to_compare_with_can_be_deselected(opened, world):
     world.has_history = False
     app = opened("compare", job_id="ads", other="gone")
     assert choice(app, "Compare with").value == "gone"
 
 
-def test_what_nobody_measures_is_not_passed_over(opened):
-    assert "Which host sends to which is unknown" in text(opened("communication", job_id="ads"))
+def test_traffic_between_hosts_is_called_unknown(opened):
+    assert "Traffic between two hosts is unknown" in text(opened("communication", job_id="ads"))
 
 
-def test_activity_that_this_dashboard_does_not_know_is_shown_as_it_is(opened, world):
+def test_an_unknown_state_of_a_job_is_shown_unchanged(opened, world):
     world.jobs = [changed(JOB, state="compile")]
     page = text(opened("job", job_id="ads"))
     assert "HEALTHY" in page
     assert "compile" in page
 
 
-def test_severity_that_this_dashboard_does_not_know_is_not_healthy(opened, world):
+def test_a_finding_of_an_unknown_severity_is_not_healthy(opened, world):
     world.findings = [changed(STALL, severity="fatal", detector="other")]
     page = text(opened("job", job_id="ads"))
     assert "HEALTHY" not in page

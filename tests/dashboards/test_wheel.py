@@ -1,4 +1,4 @@
-"""What is installed from a wheel has the runbooks that findings and alerts lead to, and all that is no Python file."""
+"""A wheel contains the runbooks that findings and alerts link to, and all files that are not Python."""
 
 import subprocess
 import sys
@@ -13,7 +13,7 @@ DATA = ("*/py.typed", "zmon/**/*.j2", "zmon/**/*.c", "dashboards/rules/*.yaml", 
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory) -> Path:
-    """The folder that a wheel would be made of."""
+    """Return the folder from which a wheel would be built."""
     folder = tmp_path_factory.mktemp("build")
     command = [sys.executable, "setup.py", "-q", "egg_info", "-e", folder, "build_py", "-d", folder / "lib"]
     done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=60, check=False)
@@ -26,10 +26,10 @@ def test_a_build_has_the_runbooks_within_the_package(built):
 
 
 @pytest.mark.parametrize("pattern", DATA)
-def test_a_build_has_every_file_of_a_package_that_is_no_python(built, pattern):
+def test_a_build_has_every_other_file_of_a_package(built, pattern):
     packages = [REPOSITORY / name for name in ("zmon", "trainer", "dashboards")]
-    there = {
+    files = {
         path.relative_to(REPOSITORY) for path in REPOSITORY.glob(pattern) if any(p in path.parents for p in packages)
     }
-    assert there
-    assert {path for path in there if not (built / path).is_file()} == set()
+    assert files
+    assert {path for path in files if not (built / path).is_file()} == set()

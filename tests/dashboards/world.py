@@ -1,4 +1,4 @@
-"""A small Prometheus and a small hub that say what a test wants; a page asks them as it asks the real ones."""
+"""A fake Prometheus and a fake hub over HTTP, whose answers a test sets."""
 
 import contextlib
 import re
@@ -49,23 +49,23 @@ STALL = Finding(
 
 
 def changed(value: T, **fields: object) -> T:
-    """The same with other fields."""
+    """Return a copy with these fields changed."""
     return msgspec.structs.replace(value, **fields) if isinstance(value, msgspec.Struct) else replace(value, **fields)
 
 
 class Fake:
-    """A JSON server on loopback; `answers` maps a path to what it says."""
+    """A JSON server on loopback. `answers` returns the answer to a path and its query."""
 
     def __init__(self, answers: Callable[[str, dict[str, str]], object]) -> None:
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 split = urlsplit(self.path)
-                said = answers(split.path, {key: values[0] for key, values in parse_qs(split.query).items()})
-                body = said if isinstance(said, bytes) else msgspec.json.encode(said)
-                self.send_response(404 if isinstance(said, Problem) else 200)
+                answer = answers(split.path, {key: values[0] for key, values in parse_qs(split.query).items()})
+                body = answer if isinstance(answer, bytes) else msgspec.json.encode(answer)
+                self.send_response(404 if isinstance(answer, Problem) else 200)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
-                with contextlib.suppress(ConnectionError):  # a page that did not wait
+                with contextlib.suppress(ConnectionError):  # a page whose request timed out
                     self.wfile.write(body)
 
             def log_message(self, *_: object) -> None:
@@ -108,27 +108,27 @@ INCIDENT = Brief(
 
 
 class World:
-    """What Prometheus and the hub say; a test changes what it is about, then opens the page."""
+    """The state that Prometheus and the hub report. A test changes it, then opens a page."""
 
     def __init__(self) -> None:
         self.jobs: list[JobView] = [JOB]
         self.findings: list[Finding] = []
-        self.past: list[Finding] = []  # of the job, beside those that stand
+        self.past: list[Finding] = []  # resolved findings of the job
         self.incidents: list[Brief] = []
         self.scaling: ScalingAnswer = SCALING
         self.hub_is_blind = False
         self.heartbeat = self.has_history = self.has_ranks = True
-        self.hangs_seconds = 0.0  # Prometheus, at each question
+        self.hangs_seconds = 0.0  # before Prometheus answers a query
         self.hung: list[str] = []
-        self.busy = 0.5  # of each GPU
-        self.refuses = ""  # what the hub says to questions about one job
-        self.alerts: list[dict[str, str]] = []  # labels of those that fire
-        self.asked: list[str] = []  # PromQL
-        self.questions: list[tuple] = []  # and of when
-        self.asked_hub: list[tuple[str, dict[str, str]]] = []
+        self.busy = 0.5  # the utilization of each GPU
+        self.refuses = ""  # the error of the hub to requests about one job
+        self.alerts: list[dict[str, str]] = []  # the labels of alerts that fire
+        self.queries: list[str] = []  # PromQL
+        self.requests: list[tuple] = []  # to Prometheus: path and parameters
+        self.hub_requests: list[tuple[str, dict[str, str]]] = []
 
     def hub(self, path: str, query: dict[str, str]) -> object:
-        self.asked_hub.append((path, query))
+        self.hub_requests.append((path, query))
         match path.removeprefix("/api/v1/").split("/"):
             case ["jobs"]:
                 return JobList(self.jobs, self.hub_is_blind)
@@ -149,13 +149,13 @@ class World:
 
     def prometheus(self, path: str, query: dict[str, str]) -> object:
         if "query" not in query:
-            return {"status": "error", "error": "not asked"}
+            return {"status": "error", "error": "no query"}
         promql = query["query"]
         if self.hangs_seconds:
             self.hung.append(promql)
             time.sleep(self.hangs_seconds)
-        self.asked.append(promql)
-        self.questions.append((path, *sorted(query.items())))
+        self.queries.append(promql)
+        self.requests.append((path, *sorted(query.items())))
         if path.endswith("query_range"):
             return _answer("matrix", [_series(query)] if self.has_history else [])
         return _answer("vector", self._instant(promql))
@@ -163,25 +163,25 @@ class World:
     def _instant(self, promql: str) -> list[dict]:
         now = time.time()
 
-        def said(value: float, **labels: str) -> dict:
+        def sample(value: float, **labels: str) -> dict:
             return {"metric": labels, "value": [now, str(value)]}
 
         if "zmon_hub_last_pass" in promql:
-            return [said(5)] if self.heartbeat else []
+            return [sample(5)] if self.heartbeat else []
         if promql.startswith("up{"):
-            return [said(1)]
+            return [sample(1)]
         if "ALERTS" in promql:
-            return [said(1, **labels) for labels in self.alerts]
+            return [sample(1, **labels) for labels in self.alerts]
         if not self.has_ranks:
             return []
         if "by (job_id)" in promql:
-            return [said(2, job_id="ads")]
+            return [sample(2, job_id="ads")]
         if "by (host" in promql:
-            return [said(self.busy if "gpu" in promql else 0.5, host="node-1", gpu="0")]
+            return [sample(self.busy if "gpu" in promql else 0.5, host="node-1", gpu="0")]
         if "by (cause)" in promql:
-            return [said(0.05, cause="forward"), said(0.03, cause="all_to_all")] if self.has_history else []
+            return [sample(0.05, cause="forward"), sample(0.03, cause="all_to_all")] if self.has_history else []
         if promql.startswith("max"):
-            return [said(0.0832, world_size="2")] if self.has_history else []
+            return [sample(0.0832, world_size="2")] if self.has_history else []
         names = {
             "zmon_steps_total": 604,
             "zmon_last_step_timestamp_seconds": now - 0.4,
@@ -189,7 +189,9 @@ class World:
         }
         ranks = [(name, rank, value, {}) for name, value in names.items() for rank in (0, 1)]
         ranks += [("zmon_activity", rank, 1, {"activity": "train"}) for rank in (0, 1)]
-        return [said(value, __name__=name, rank=str(rank), host="node-1", **more) for name, rank, value, more in ranks]
+        return [
+            sample(value, __name__=name, rank=str(rank), host="node-1", **more) for name, rank, value, more in ranks
+        ]
 
 
 def _answer(kind: str, result: list[dict]) -> dict:
@@ -214,5 +216,5 @@ def choice(app: AppTest, label: str) -> Selectbox:
 
 
 def parts(app: AppTest) -> list[str]:
-    """Of the banner, each an element of its own."""
+    """Return the sections of the banner, each of which is an element."""
     return [element.proto.body for element in app.get("html") if "<section" in element.proto.body]

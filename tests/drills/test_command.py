@@ -52,8 +52,8 @@ def rows(monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [
-        ((), "what is to be played?"),
-        (("--all", "rank-killed"), "what is to be played?"),
+        ((), "no drill is selected"),
+        (("--all", "rank-killed"), "no drill is selected"),
         (("no-such",), "there is no drill 'no-such'"),
         (("--resume",), "there is no session to resume"),
         (("--all", "--repeats", "0"), "--repeats"),

@@ -158,13 +158,13 @@ def test_hub_can_be_cancelled_while_it_is_woken(tmp_path, moment):
         hub = Hub(HubConfig((), tmp_path))
         task = asyncio.create_task(hub.run_passes(None))
         await asyncio.sleep(0.05)
-        hub._wake.set()
+        hub._agents.suspected.set()
         for _ in range(moment):
             await asyncio.sleep(0)
         task.cancel()
         done, _ = await asyncio.wait([task], timeout=0.3)
         if not done:
             task.cancel()
-            pytest.fail("the hub judges on")
+            pytest.fail("the hub still makes passes")
 
     asyncio.run(main())

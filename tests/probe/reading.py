@@ -1,10 +1,10 @@
-"""What a test reads back from a box it wrote."""
+"""Functions that read parts of a box which a test has written."""
 
 from zmon.box.reader import BoxReader
 
 
 def read(box):
-    """Step records and totals."""
+    """Return step records and totals."""
     reader = BoxReader(box.path)
     try:
         return [record for _, record in reader.records(0)], reader.totals()
@@ -13,7 +13,7 @@ def read(box):
 
 
 def now(box):
-    """What the rank is doing."""
+    """Return the current state of the rank."""
     reader = BoxReader(box.path)
     try:
         return reader.now()
@@ -22,7 +22,7 @@ def now(box):
 
 
 def sequences(box):
-    """Collectives entered, by group."""
+    """Return the number of collectives entered, by group."""
     reader = BoxReader(box.path)
     try:
         return reader.sequences()
@@ -31,7 +31,7 @@ def sequences(box):
 
 
 def reported(box):
-    """The gauges."""
+    """Return the reported gauges."""
     reader = BoxReader(box.path)
     try:
         return reader.report()
@@ -40,26 +40,26 @@ def reported(box):
 
 
 def ns(seconds):
-    """Whole nanoseconds."""
+    """Convert to whole nanoseconds."""
     return round(seconds * 1e9)
 
 
 def ms(seconds):
-    """Whole milliseconds: the clock of the tests moves on by a nanosecond at each reading."""
+    """Convert to whole milliseconds, because the clock of the tests advances by a nanosecond at each reading."""
     return round(seconds * 1e3)
 
 
 def exact(measures):
-    """Nanoseconds by phase and by exposed op."""
+    """Return nanoseconds by phase and by exposed op."""
     phases = {name: ns(seconds) for name, seconds in measures.phases.items()}
     return phases | {name: ns(op.exposed_seconds) for name, op in measures.ops.items() if op.exposed_seconds}
 
 
 def parts(measures):
-    """The same in milliseconds; what took none is left out."""
-    return {name: round(spent / 1e6) for name, spent in exact(measures).items() if spent >= 500_000}
+    """Return milliseconds by phase and by exposed op; values below half a millisecond are left out."""
+    return {name: round(value / 1e6) for name, value in exact(measures).items() if value >= 500_000}
 
 
 def sums_up(record):
-    """Whether phases and exposed ops make up the step, to the nanosecond."""
+    """Return True if phases and exposed ops sum to the duration of the step, to the nanosecond."""
     return sum(exact(record.measures).values()) == ns(record.duration)

@@ -1,4 +1,4 @@
-"""Commands with and without `zmon run`."""
+"""Runs commands with and without `zmon run`."""
 
 import os
 import shutil
@@ -19,7 +19,7 @@ WATCH = 'import os\ndef watch():\n    with open(os.environ["WATCHED"], "a") as l
 
 @dataclass
 class Job:
-    """Runs commands with and without `zmon run`; torch and `zmon.probe.hooks.watch` are stand-ins by default."""
+    """A folder in which commands run with and without `zmon run`, by default with fakes of torch and of the hooks."""
 
     root: Path
 
@@ -40,14 +40,14 @@ class Job:
 
     @property
     def watched(self):
-        """The processes in which zmon was asked to watch."""
+        """The pids of the processes in which `watch` was called."""
         return self.watched_log.read_text().split() if self.watched_log.exists() else []
 
     def prefix(self):
         return [sys.executable, "-I", "-c", BECOME, str(self.zmon / "probe/autoload")]
 
     def run(self, *command, prefix=None, text=True, **env):
-        """Under `zmon run`."""
+        """Run a command under `zmon run`."""
         prefix = self.prefix() if prefix is None else prefix
         return subprocess.run(
             [*prefix, *map(str, command)], env={**self.env, **env}, cwd=self.root, text=text,
@@ -55,11 +55,11 @@ class Job:
         )  # fmt: skip
 
     def bare(self, *command, **env):
-        """Without it."""
+        """Run a command without `zmon run`."""
         return self.run(*command, prefix=[], **env)
 
     def both(self, *command, **env):
-        """Asserts that exit code and output are the same; returns them."""
+        """Run a command in both ways, check that exit code and output are equal, and return them."""
         watched, bare = self.run(*command, text=False, **env), self.bare(*command, text=False, **env)
         assert (watched.returncode, watched.stdout, watched.stderr) == (bare.returncode, bare.stdout, bare.stderr)
         return watched

@@ -1,4 +1,4 @@
-"""Whatever calls come in whatever order: steps sum up, nothing is lost or counted twice, the state is the rank's."""
+"""Calls in any order: steps sum up, nothing is lost or counted twice, and the state in the box is right."""
 
 import tempfile
 from pathlib import Path
@@ -17,7 +17,7 @@ BYTES = st.integers(0, 10**12)
 
 
 class Model(RuleBasedStateMachine):
-    """What the box should say, kept the simple way."""
+    """A simple model of the contents of the box."""
 
     def __init__(self):
         super().__init__()
@@ -25,7 +25,7 @@ class Model(RuleBasedStateMachine):
         self.box = Box(Path(self.room.name))
         self.timeline = self.box.timeline
         self.activity, self.phase_, self.op, self.step = "init", "other", None, 1
-        self.shown = "other"  # a phase named inside a collective is shown once that is over
+        self.shown = "other"  # a phase marked inside a collective is shown after the collective
         self.counts = {op: [0, 0, 0] for op in OPS}
         self.ended = 0
         self.issued = []
@@ -38,15 +38,15 @@ class Model(RuleBasedStateMachine):
         assert all(map(sums_up, records))
         assert len(records) == totals.steps == self.ended
         assert abs(totals.step_seconds - sum(record.duration for record in records)) < 1e-6
-        for phase in PHASES:  # a rank's own time counts in steps only
+        for phase in PHASES:  # self time counts in steps only
             whole = totals.measures.phases.get(phase, 0)
             assert abs(whole - sum(r.measures.phases.get(phase, 0) for r in records)) < 1e-6
         for op in OPS:
-            found = totals.measures.ops.get(op)
-            told = [found.count, found.sent_bytes, found.received_bytes] if found else [0, 0, 0]
-            assert told == self.counts[op]
-            if found:
-                assert found.inflight_seconds >= 0
+            measured = totals.measures.ops.get(op)
+            counts = [measured.count, measured.sent_bytes, measured.received_bytes] if measured else [0, 0, 0]
+            assert counts == self.counts[op]
+            if measured:
+                assert measured.inflight_seconds >= 0
         self.room.cleanup()
 
     def count(self, op, sent, received, number=1):
@@ -79,10 +79,10 @@ class Model(RuleBasedStateMachine):
             assert self.op is None
             self.op = op
 
-    @rule(flying=st.booleans())
-    def leave(self, flying):
-        """Also where there is nothing to leave."""
-        self.timeline.leave_op(flying=flying)
+    @rule(in_flight=st.booleans())
+    def leave(self, in_flight):
+        """Leave a collective, also if there is none to leave."""
+        self.timeline.leave_op(in_flight=in_flight)
         self.left()
 
     @rule()
@@ -102,7 +102,7 @@ class Model(RuleBasedStateMachine):
     @rule(op=st.sampled_from(OPS), sent=BYTES, received=BYTES, number=st.integers(1, 5))
     def count_op(self, op, sent, received, number):
         self.timeline.count_op(OP_NUMBER[op], 0, sent, received, number)
-        if self.op is None:  # else it is part of what was entered
+        if self.op is None:  # else it is part of the collective that was entered
             self.count(op, sent, received, number)
 
     @rule(number=st.none() | st.integers(1, 10**6))
@@ -134,17 +134,17 @@ class Model(RuleBasedStateMachine):
         self.turned(activity)
 
     def turned(self, activity):
-        if read(self.box)[1].steps > self.ended:  # an update was pending: it ended with the turn
+        if read(self.box)[1].steps > self.ended:  # the pending step ended with the turn
             self.ended += 1
             self.step += 1
         self.activity, self.phase_ = activity, "other"
         self.left()
 
     @invariant()
-    def state_in_the_box_is_the_ranks(self):
-        told = now(self.box)
-        assert (told.activity, told.phase, told.op) == (self.activity, self.shown, self.op)
-        assert told.step == (self.step if self.timeline.activity == TRAIN else self.step - 1)
+    def state_in_the_box_is_right(self):
+        state = now(self.box)
+        assert (state.activity, state.phase, state.op) == (self.activity, self.shown, self.op)
+        assert state.step == (self.step if self.timeline.activity == TRAIN else self.step - 1)
 
     @invariant()
     def totals_only_grow(self):
@@ -155,11 +155,11 @@ class Model(RuleBasedStateMachine):
         assert after.overhead_seconds >= before.overhead_seconds
         for phase, seconds in before.measures.phases.items():
             assert after.measures.phases[phase] >= seconds
-        for op, found in before.measures.ops.items():
-            now_, was = after.measures.ops[op], found
-            assert (now_.count, now_.sent_bytes, now_.received_bytes) >= (was.count, was.sent_bytes, was.received_bytes)
-            assert now_.exposed_seconds >= was.exposed_seconds
-            assert now_.inflight_seconds >= was.inflight_seconds
+        for op, old in before.measures.ops.items():
+            new = after.measures.ops[op]
+            assert (new.count, new.sent_bytes, new.received_bytes) >= (old.count, old.sent_bytes, old.received_bytes)
+            assert new.exposed_seconds >= old.exposed_seconds
+            assert new.inflight_seconds >= old.inflight_seconds
 
 
 Model.TestCase.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)

@@ -1,4 +1,4 @@
-"""Every moment of a rank belongs to a step or to what it did between steps: together they are its age."""
+"""Every moment of a rank belongs to a step or to an activity between steps; together they sum to its age."""
 
 import pytest
 
@@ -16,7 +16,7 @@ def test_times_of_activities_and_steps_sum_to_the_age_of_the_rank(box):
     begin = box.clock.ns
     box.clock.sleep(3)  # init
     box.steps(2, seconds=0.5)
-    box.clock.sleep(0.25)  # and fetched a batch that it did not train on
+    box.clock.sleep(0.25)  # loads a batch on which it does not train
     box.timeline.turn_to(EVAL)
     box.clock.sleep(7)
     box.timeline.turn_to(CHECKPOINT)
@@ -33,7 +33,7 @@ def test_times_of_activities_and_steps_sum_to_the_age_of_the_rank(box):
     assert totals.step_seconds + sum(totals.between_seconds.values()) == pytest.approx(age, abs=1e-6)
 
 
-def test_what_goes_on_is_not_in_it_yet(box):
+def test_current_activity_is_not_included_yet(box):
     box.steps(1)
     box.timeline.turn_to(EVAL)
     box.clock.sleep(7)

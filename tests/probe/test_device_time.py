@@ -1,4 +1,4 @@
-"""Times are those of the device, read a step later; nothing waits for it."""
+"""Times are those of the device and are read a step later, without waiting for the device."""
 
 import pytest
 
@@ -14,7 +14,7 @@ EXPOSED, INFLIGHT = layout.EXPOSED + ALL_REDUCE, layout.INFLIGHT + ALL_REDUCE
 
 
 class Device:
-    """Work is handed to it and done later: `queued` is where its queue ends, `done` how far it is; milliseconds."""
+    """A device that works later: `queued` is the end of its queue and `done` its progress, in milliseconds."""
 
     def __init__(self):
         self.queued = self.done = 0.0
@@ -36,29 +36,29 @@ class Device:
 
 
 class FakeEvent:
-    """As torch.cuda.Event: asked for its time before the device has passed it, it raises."""
+    """An event like torch.cuda.Event, which raises if it is read before the device has passed it."""
 
     def __init__(self, device):
-        self.device, self.at = device, None
+        self.device, self.time = device, None
 
     def record(self):
         if self.device.broken:
             raise RuntimeError("CUDA error")
         assert not self.device.capturing
-        self.at = self.device.queued
+        self.time = self.device.queued
 
     def query(self):
         if self.device.broken:
             raise RuntimeError("CUDA error")
-        return self.at <= self.device.done
+        return self.time <= self.device.done
 
     def elapsed_time(self, end):
         if not (self.query() and end.query()):
             raise RuntimeError("not ready")
-        return end.at - self.at
+        return end.time - self.time
 
     def synchronize(self):
-        raise AssertionError("nothing waits for the device")
+        raise AssertionError("the probe must not wait for the device")
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def box(tmp_path, device):
 
 
 def step(box, device, forward=3, wait=2, backward=5):
-    """The host hands all of it over in a microsecond."""
+    """Run a step whose work the host submits in a microsecond."""
     box.timeline.begin_step(None)
     box.timeline.phase(FORWARD)
     device.launch(forward)
@@ -116,7 +116,7 @@ def test_steps_appear_in_order_and_each_sums_up(box, device):
     assert box.ledger.dropped == 0
 
 
-def test_work_handed_over_between_steps_belongs_to_the_step_after_it(box, device):
+def test_work_submitted_between_steps_belongs_to_the_next_step(box, device):
     step(box, device)
     device.launch(7)
     step(box, device)
@@ -125,10 +125,10 @@ def test_work_handed_over_between_steps_belongs_to_the_step_after_it(box, device
     assert [ms(record.duration) for record in read(box)[0]] == [10, 17]
 
 
-def test_device_that_never_gets_there_holds_up_nobody_and_drops_are_counted(box, device):
+def test_device_that_never_finishes_blocks_nothing_and_drops_are_counted(box, device):
     for _ in range(200):
         step(box, device)
-    assert len(box.timeline.device._waiting) == 64
+    assert len(box.timeline.device._queue) == 64
     records, _ = read(box)
     assert len(records) == 200 - 64
     assert all(record.duration == 0 and not record.measures.phases for record in records)  # no times, but counts
@@ -142,7 +142,7 @@ def test_device_that_never_gets_there_holds_up_nobody_and_drops_are_counted(box,
     assert [ms(record.duration) for record in read(box)[0]][-65:] == [10] * 65
 
 
-def test_events_are_used_again(box, device):
+def test_events_are_reused(box, device):
     for number in range(10_000):
         step(box, device)
         issued = box.timeline.issue()
@@ -189,7 +189,7 @@ def test_asynchronous_collective_is_in_flight_from_issue_to_the_end_of_the_wait(
     box.timeline.begin_step(None)
     box.timeline.enter_op(ALL_REDUCE, 0, 10, 20)
     issued = box.timeline.issue()
-    box.timeline.leave_op(flying=True)
+    box.timeline.leave_op(in_flight=True)
     box.timeline.phase(BACKWARD)
     device.launch(6)
     box.timeline.wait_op(ALL_REDUCE, 0, 30)
@@ -228,7 +228,7 @@ def test_nothing_is_recorded_while_a_graph_is_captured(box, device):
     assert all(map(sums_up, records))
 
 
-def test_step_captured_as_a_whole_has_no_times_and_the_next_one_theirs(box, device):
+def test_step_captured_as_a_whole_has_no_times_and_the_others_have_theirs(box, device):
     step(box, device)
     device.capturing = True
     step(box, device)
@@ -254,8 +254,8 @@ def test_device_that_fails_costs_the_times_and_raises_nothing(box, device):
     assert all(map(sums_up, records))
 
 
-def test_stream_that_is_ahead_makes_no_time_negative(box, device):
-    """Events on two streams: one recorded later may be passed earlier."""
+def test_events_of_a_stream_that_is_ahead_make_no_negative_time(box, device):
+    """An event that was recorded later, on another stream, may be passed earlier."""
     device.launch(10)
     box.timeline.phase(FORWARD)
     device.queued -= 5

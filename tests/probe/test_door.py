@@ -1,4 +1,4 @@
-"""What the trainer calls never raises, and says what is wrong in one line, once."""
+"""The functions for trainers never raise, and report each mistake in one line, once."""
 
 import json
 
@@ -13,7 +13,7 @@ def complaints(rank):
     return [line for line in rank.output.splitlines() if line.startswith(COMPLAINT)]
 
 
-def test_nothing_raises_and_each_mistake_is_said_once(start_rank):
+def test_nothing_raises_and_each_mistake_is_reported_once(start_rank):
     rank = start_rank("""
         import zmon
         from zmon import probe
@@ -60,7 +60,7 @@ def test_attach_twice_is_one_box_and_disabled_is_none(start_rank):
 
 
 @pytest.mark.parametrize("trouble", ["regular file", "read-only", "full"])
-def test_script_trains_on_where_no_box_can_be_made(start_rank, tmp_path, trouble):
+def test_script_continues_if_no_box_can_be_created(start_rank, tmp_path, trouble):
     (tmp_path / "file").write_text("")
     directory = {"regular file": tmp_path / "file", "read-only": "/sys/zmon", "full": tmp_path / "full"}[trouble]
     rank = start_rank(
@@ -79,12 +79,12 @@ def test_script_trains_on_where_no_box_can_be_made(start_rank, tmp_path, trouble
     )
     assert rank.wait() == 0
     complaint, *rest = rank.output.splitlines()
-    assert complaint.startswith(f"zmon: cannot make the black box {directory}")
+    assert complaint.startswith(f"zmon: cannot create the black box {directory}")
     assert "ZMON_BOX_DIR" in complaint
     assert rest == ["False", "trained"]
 
 
-def test_job_id_that_is_none_is_said_and_the_script_trains_on(start_rank):
+def test_invalid_job_id_is_reported_and_the_script_continues(start_rank):
     rank = start_rank("from zmon import probe\nprint(probe.attach_box())", ZMON_JOB_ID="no/such id")
     assert rank.wait() == 0
     complaint, attached = rank.output.splitlines()
@@ -92,7 +92,7 @@ def test_job_id_that_is_none_is_said_and_the_script_trains_on(start_rank):
     assert attached == "False"
 
 
-def test_attach_tells_who_the_rank_is(start_rank):
+def test_attach_writes_the_identity_of_the_rank(start_rank):
     rank = start_rank(
         "import os\nfrom zmon.probe import attach_box\nprint(attach_box(), os.getppid())",
         number=1,
@@ -103,15 +103,15 @@ def test_attach_tells_who_the_rank_is(start_rank):
     )
     assert rank.wait() == 0
     reader = BoxReader(rank.box)
-    who = reader.identity()
+    identity = reader.identity()
     reader.close()
-    assert (who.pid, who.rank, who.world_size, who.job_id) == (rank.pid, 1, 4, "job")
-    assert f"True {who.launcher_pid}\n" == rank.output
-    assert (who.restart_count, who.max_restarts) == (0, 3)
-    assert who.labels == {"owner": "ann", "model": "dlrm"}
+    assert (identity.pid, identity.rank, identity.world_size, identity.job_id) == (rank.pid, 1, 4, "job")
+    assert f"True {identity.launcher_pid}\n" == rank.output
+    assert (identity.restart_count, identity.max_restarts) == (0, 3)
+    assert identity.labels == {"owner": "ann", "model": "dlrm"}
 
 
-def test_labels_that_are_too_long_are_left_out_and_said(start_rank):
+def test_labels_that_are_too_long_are_left_out_with_a_message(start_rank):
     rank = start_rank("from zmon.probe import attach_box\nprint(attach_box(labels={'note': 'x' * 2000}))")
     assert rank.wait() == 0
     complaint, attached = rank.output.splitlines()
@@ -163,13 +163,12 @@ def test_checkpoint_that_failed_is_not_the_last_checkpoint(start_rank):
     reader.close()
 
 
-def test_exception_leaves_an_activity_as_it_was_before(start_rank):
+def test_exception_in_an_activity_restores_the_previous_one(start_rank):
     rank = start_rank("""
         import json, os, zmon
         from zmon import probe
         from zmon.box.reader import BoxReader
         probe.attach_box()
-        seen = []
         with zmon.step():
             pass
         try:

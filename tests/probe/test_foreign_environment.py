@@ -1,4 +1,4 @@
-"""A job whose environment has torch and nothing of ours is watched all the same: a rank needs the standard library."""
+"""A job is watched even if its environment has torch but none of zmon's dependencies."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ dist.destroy_process_group()
 
 
 def needed_by(package: str, known: set[str]) -> set[str]:
-    """The installed packages that one needs, itself included."""
+    """Return the installed packages that this package needs, including itself."""
     if package in known:
         return known
     known.add(package)
@@ -51,7 +51,7 @@ def needed_by(package: str, known: set[str]) -> set[str]:
 
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The Python of an environment with torch and what torch needs."""
+    """The Python of an environment with torch and the packages that torch needs."""
     folder = tmp_path_factory.mktemp("foreign")
     venv.create(folder, symlinks=True, with_pip=False)
     site = next((folder / "lib").glob("python*/site-packages"))
@@ -63,7 +63,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "bin/python"
 
 
-def test_rank_of_an_environment_without_our_packages_is_watched(python: Path, tmp_path: Path) -> None:
+def test_rank_in_an_environment_without_our_dependencies_is_watched(python: Path, tmp_path: Path) -> None:
     script = tmp_path / "job.py"
     script.write_text(JOB)
     env = {name: value for name, value in os.environ.items() if not name.startswith(("ZMON_", "PYTHON"))}

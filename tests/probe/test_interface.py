@@ -1,4 +1,4 @@
-"""Which interface carries the job? The one that the environment names; lo where all is on one host; else unknown."""
+"""The interface of a job is the one in the environment, lo if all ranks share a host, and else unknown."""
 
 import pytest
 
@@ -24,25 +24,25 @@ def test_interface_of_a_job_on_one_host_is_loopback(sys_root):
     assert name(sys_root, one_host=True) == "lo"
 
 
-def test_interface_is_the_one_that_gloo_or_nccl_was_told(sys_root):
+def test_interface_is_the_one_that_is_set_for_gloo_or_nccl(sys_root):
     assert name(sys_root, GLOO_SOCKET_IFNAME="eth0") == "eth0"
     assert name(sys_root, GLOO_SOCKET_IFNAME="eth7,eth0") == "eth0"
     assert name(sys_root, NCCL_SOCKET_IFNAME="=eth1,eth0") == "eth0"
     assert name(sys_root, GLOO_SOCKET_IFNAME="eth0", NCCL_SOCKET_IFNAME="docker0") == "eth0"
 
 
-def test_interface_of_a_job_on_several_hosts_is_unknown_where_nobody_says(sys_root):
+def test_interface_of_a_job_on_several_hosts_is_unknown_if_none_is_set(sys_root):
     assert name(sys_root) is None
     assert name(sys_root, GLOO_SOCKET_IFNAME="eth7") is None
     assert name(sys_root / "none", NCCL_SOCKET_IFNAME="eth") is None
 
 
-def test_interface_that_nccl_is_told_to_avoid_is_not_the_jobs(sys_root):
+def test_interface_that_nccl_must_avoid_is_not_used(sys_root):
     """`^docker0,lo` means any but these (NCCL environment variables, NCCL_SOCKET_IFNAME)."""
     assert name(sys_root, NCCL_SOCKET_IFNAME="^docker0,lo") is None
 
 
-def test_nccl_takes_a_name_for_a_prefix_unless_it_is_told_exactly(sys_root):
+def test_nccl_takes_a_name_as_a_prefix_unless_it_begins_with_an_equals_sign(sys_root):
     assert name(sys_root, NCCL_SOCKET_IFNAME="eth") == "eth0"
     assert name(sys_root, NCCL_SOCKET_IFNAME="=eth") is None
 

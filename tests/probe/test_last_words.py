@@ -1,4 +1,4 @@
-"""How did it end? The box of a rank that is gone tells an exception from an exit from a signal from nothing at all."""
+"""The last words in the box of a rank that has ended: an exception, an exit, a signal, or none."""
 
 import signal
 
@@ -33,8 +33,8 @@ def in_flight(rank):
 def test_exception_leaves_its_type_and_message_and_its_traceback_on_stderr(start_rank):
     rank = start_rank(ATTACH + "raise ValueError('bad batch 17')\n")
     assert rank.wait() == 1
-    said = rank.words()
-    assert (said.kind, said.type, said.message) == ("exception", "builtins.ValueError", "bad batch 17")
+    words = rank.words()
+    assert (words.kind, words.type, words.message) == ("exception", "builtins.ValueError", "bad batch 17")
     assert activity(rank) == "init"
     assert rank.output.endswith("ValueError: bad batch 17\n")
 
@@ -47,8 +47,8 @@ def test_end_of_the_script_is_a_plain_exit(start_rank, ending):
 
 
 @pytest.mark.parametrize(("ending", "code"), [("sys.exit(3)", 3), ("sys.exit('bad data')", 1)])
-def test_exit_with_a_code_is_no_plain_exit(start_rank, ending, code):
-    """Else its peers, which die of broken connections, would look guilty."""
+def test_exit_with_a_code_is_not_a_plain_exit(start_rank, ending, code):
+    """Otherwise its peers, which die of broken connections, would be the culprits."""
     rank = start_rank(ATTACH + ending + "\n")
     assert rank.wait() == code
     words = rank.words()
@@ -56,14 +56,14 @@ def test_exit_with_a_code_is_no_plain_exit(start_rank, ending, code):
     assert activity(rank) == "init"
 
 
-def test_exit_that_somebody_caught_is_forgotten_once_the_rank_goes_on(start_rank):
+def test_exit_that_the_job_caught_is_forgotten_once_the_rank_continues(start_rank):
     script = "try:\n    sys.exit(2)\nexcept SystemExit:\n    pass\nprobe.phase('forward')\n"
     rank = start_rank(ATTACH + script)
     assert rank.wait() == 0
     assert rank.words().kind == "exit"
 
 
-def test_killed_rank_leaves_nothing(start_rank):
+def test_killed_rank_leaves_no_last_words(start_rank):
     rank = start_rank(ATTACH + "print('attached', flush=True)\ntime.sleep(60)\n")
     rank.says("attached")
     rank.signal(signal.SIGKILL)
@@ -71,7 +71,7 @@ def test_killed_rank_leaves_nothing(start_rank):
     assert rank.words() is None
 
 
-def test_exit_behind_pythons_back_leaves_nothing(start_rank):
+def test_os_exit_leaves_no_last_words(start_rank):
     rank = start_rank(ATTACH + "os._exit(1)\n")
     assert rank.wait() == 1
     assert rank.words() is None
@@ -85,15 +85,15 @@ BLOCKS = {
 
 
 @pytest.mark.parametrize("where", BLOCKS)
-def test_sigterm_ends_a_rank_at_once_wherever_it_is_and_leaves_its_stack(start_rank, where):
+def test_sigterm_ends_a_rank_at_once_and_leaves_its_stack(start_rank, where):
     main = f"def main():\n    exec({BLOCKS[where]!r})\n"
     rank = start_rank(ATTACH + main + "print('attached', flush=True)\nmain()\n")
     rank.says("attached")
     rank.signal(signal.SIGTERM)
     assert rank.wait(2.0) == -signal.SIGTERM
-    said = rank.words()
-    assert (said.kind, said.type) == ("signal", "SIGTERM")
-    assert "main" in said.message
+    words = rank.words()
+    assert (words.kind, words.type) == ("signal", "SIGTERM")
+    assert "main" in words.message
 
 
 def test_sigterm_ends_a_rank_that_waits_in_a_collective_at_once(start_rank, tmp_path):
@@ -151,15 +151,15 @@ HOOK = "sys.excepthook = lambda kind, error, trace: print('my hook', error, flus
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_excepthook_of_the_job_keeps_working_and_the_exception_is_noted(start_rank, when):
-    """rich, colorama, sentry and debuggers replace the hook; the rank's exception must not pass for a plain exit."""
+def test_excepthook_of_the_job_keeps_working_and_the_exception_is_recorded(start_rank, when):
+    """Packages such as rich and sentry replace the hook; the exception must still not look like a plain exit."""
     steps = [HOOK, "probe.attach_box()\n"] if when == "before" else ["probe.attach_box()\n", HOOK]
     rank = start_rank(HEAD + "".join(steps) + "raise ValueError('bad batch 17')\n")
     assert rank.wait() == 1
     assert rank.output == "my hook bad batch 17\n"
     assert activity(rank) != "done"
-    said = rank.words()
-    assert (said.kind, said.type, said.message) == ("exception", "builtins.ValueError", "bad batch 17")
+    words = rank.words()
+    assert (words.kind, words.type, words.message) == ("exception", "builtins.ValueError", "bad batch 17")
 
 
 # -- workers -----------------------------------------------------------------------------------------------
@@ -172,12 +172,12 @@ WORKERS = {
 }
 
 
-@pytest.mark.parametrize("how", WORKERS)
-def test_end_of_a_forked_worker_is_not_the_ranks(start_rank, how):
+@pytest.mark.parametrize("ending", WORKERS)
+def test_end_of_a_forked_worker_is_not_that_of_the_rank(start_rank, ending):
     rank = start_rank(
         ATTACH
         + "worker = os.fork()\n"
-        + f"if not worker:\n    {WORKERS[how]}\n"
+        + f"if not worker:\n    {WORKERS[ending]}\n"
         + "os.waitpid(worker, 0)\nprint('waited', flush=True)\ntime.sleep(60)\n"
     )
     rank.says("waited")
@@ -199,7 +199,7 @@ def test_forked_worker_keeps_the_sigterm_handler_it_inherited_from_the_job(start
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_rank_that_is_a_multiprocessing_child_ends_with_a_plain_exit(start_rank, tmp_path, method):
-    """torch.multiprocessing.spawn and notebooks start ranks so; a clean end must not look like a kill."""
+    """Ranks of torch.multiprocessing.spawn and notebooks are such children; a clean end must not look like a kill."""
     (tmp_path / "child.py").write_text("from zmon import probe\ndef main():\n    assert probe.attach_box()\n")
     rank = start_rank(
         f"import multiprocessing, sys\nsys.path.insert(0, {str(tmp_path)!r})\nimport child\n"
@@ -215,8 +215,8 @@ def test_rank_that_is_a_multiprocessing_child_ends_with_a_plain_exit(start_rank,
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_exception_in_a_multiprocessing_child_is_noted(start_rank, tmp_path, method):
-    """multiprocessing prints it itself, without `sys.excepthook`."""
+def test_exception_in_a_multiprocessing_child_is_recorded(start_rank, tmp_path, method):
+    """The exception does not reach `sys.excepthook`, because multiprocessing prints it."""
     (tmp_path / "child.py").write_text(
         "from zmon import probe\ndef main():\n    assert probe.attach_box()\n    raise ValueError('bad batch 17')\n"
     )
@@ -228,6 +228,6 @@ def test_exception_in_a_multiprocessing_child_is_noted(start_rank, tmp_path, met
     )
     assert rank.wait() == 0
     assert rank.says("ended") == "1"
-    said = rank.words()
-    assert (said.kind, said.type, said.message) == ("exception", "builtins.ValueError", "bad batch 17")
+    words = rank.words()
+    assert (words.kind, words.type, words.message) == ("exception", "builtins.ValueError", "bad batch 17")
     assert activity(rank) != "done"

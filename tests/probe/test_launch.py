@@ -1,4 +1,4 @@
-"""Which job, attempt and rank is this? Told by the launcher, refused where nobody can agree on it."""
+"""Job, attempt and rank come from the launcher; a job id on which ranks cannot agree is refused."""
 
 import os
 import subprocess
@@ -29,48 +29,48 @@ OPEN_MPI = {
 HYDRA = {"PMI_RANK": "5", "PMI_SIZE": "8", "MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "4", "ZMON_JOB_ID": "mpi"}
 
 
-def test_torchrun_tells_everything():
-    found = read_launch(TORCHRUN)
-    assert (found.job_id, found.attempt) == ("dlrm-17", 2)
-    assert (found.rank, found.local_rank, found.world_size, found.local_world_size) == (5, 1, 8, 4)
-    assert (found.restart_count, found.max_restarts) == (2, 3)
+def test_torchrun_sets_everything():
+    result = read_launch(TORCHRUN)
+    assert (result.job_id, result.attempt) == ("dlrm-17", 2)
+    assert (result.rank, result.local_rank, result.world_size, result.local_world_size) == (5, 1, 8, 4)
+    assert (result.restart_count, result.max_restarts) == (2, 3)
 
 
 def test_launcher_is_the_parent():
-    found = read_launch(TORCHRUN)
+    result = read_launch(TORCHRUN)
     parent = process_stat(os.getppid())
-    assert (found.launcher_pid, found.launcher_start_ticks) == (os.getppid(), parent.start_ticks if parent else 0)
+    assert (result.launcher_pid, result.launcher_start_ticks) == (os.getppid(), parent.start_ticks if parent else 0)
 
 
-def test_slurm_tells_everything_but_a_restart_and_who_shares_the_host():
-    found = read_launch(SLURM)
-    assert (found.job_id, found.attempt, found.max_restarts) == ("slurm-991", 0, -1)
-    assert (found.rank, found.local_rank, found.world_size) == (6, 2, 8)
-    assert not found.one_host
+def test_slurm_sets_everything_but_restarts_and_ranks_per_host():
+    result = read_launch(SLURM)
+    assert (result.job_id, result.attempt, result.max_restarts) == ("slurm-991", 0, -1)
+    assert (result.rank, result.local_rank, result.world_size) == (6, 2, 8)
+    assert not result.one_host
     assert read_launch({**SLURM, "SLURM_JOB_NUM_NODES": "1"}).one_host
 
 
 @pytest.mark.parametrize("mpirun", [OPEN_MPI, HYDRA], ids=["Open MPI", "MPICH"])
 @pytest.mark.parametrize("around", [{}, {**SLURM, "SLURM_PROCID": "0", "SLURM_NTASKS": "2"}], ids=["alone", "in Slurm"])
-def test_mpirun_tells_everything_whatever_slurm_started(mpirun, around):
-    """In a Slurm allocation mpirun starts its ranks below one task of srun on each node."""
-    found = read_launch({**around, **mpirun})
-    assert (found.rank, found.local_rank, found.world_size, found.local_world_size) == (5, 1, 8, 4)
-    assert found.max_restarts == -1
+def test_mpirun_takes_precedence_over_slurm(mpirun, around):
+    """Inside a Slurm allocation, mpirun starts its ranks below one task of srun on each node."""
+    result = read_launch({**around, **mpirun})
+    assert (result.rank, result.local_rank, result.world_size, result.local_world_size) == (5, 1, 8, 4)
+    assert result.max_restarts == -1
 
 
-def test_rank_and_world_size_of_the_process_group_win():
-    """torch.multiprocessing.spawn: the environment, if it tells anything, tells of the parent."""
+def test_rank_and_world_size_of_the_process_group_take_precedence():
+    """The environment describes at best the parent of a rank that torch.multiprocessing.spawn started."""
     env = {"ZMON_JOB_ID": "x"}
-    found = read_launch(env, rank=3, world_size=8)
-    assert (found.rank, found.local_rank, found.world_size, found.local_world_size) == (3, 3, 8, 0)
-    found = read_launch({**env, "MASTER_ADDR": "localhost"}, rank=3, world_size=8)
-    assert (found.local_rank, found.one_host) == (3, True)
+    result = read_launch(env, rank=3, world_size=8)
+    assert (result.rank, result.local_rank, result.world_size, result.local_world_size) == (3, 3, 8, 0)
+    result = read_launch({**env, "MASTER_ADDR": "localhost"}, rank=3, world_size=8)
+    assert (result.local_rank, result.one_host) == (3, True)
     task = {**SLURM, "SLURM_PROCID": "1", "SLURM_NTASKS": "2", "SLURM_LOCALID": "0"}  # one task on each of two nodes
-    found = read_launch(task, rank=5, world_size=8)
-    assert (found.rank, found.local_rank, found.local_world_size) == (5, 1, 4)
-    found = read_launch({**OPEN_MPI, "OMPI_COMM_WORLD_LOCAL_SIZE": "1"}, rank=9, world_size=16)
-    assert (found.rank, found.local_rank, found.local_world_size) == (9, 9, 0)
+    result = read_launch(task, rank=5, world_size=8)
+    assert (result.rank, result.local_rank, result.local_world_size) == (5, 1, 4)
+    result = read_launch({**OPEN_MPI, "OMPI_COMM_WORLD_LOCAL_SIZE": "1"}, rank=9, world_size=16)
+    assert (result.rank, result.local_rank, result.local_world_size) == (9, 9, 0)
 
 
 def test_process_group_that_agrees_with_the_launcher_changes_nothing():
@@ -79,23 +79,23 @@ def test_process_group_that_agrees_with_the_launcher_changes_nothing():
 
 
 @pytest.mark.parametrize("host", ["localhost:29500", "127.0.0.1:29500", "[::1]:29500", "localhost:1?x=y"])
-def test_ranks_that_meet_on_this_host_are_all_on_it(host):
-    found = read_launch({}, rank=1, world_size=4, init_method=f"tcp://{host}")
-    assert found.one_host
-    assert found.job_id
+def test_ranks_that_meet_on_this_host_all_share_it(host):
+    result = read_launch({}, rank=1, world_size=4, init_method=f"tcp://{host}")
+    assert result.one_host
+    assert result.job_id
 
 
-def test_meeting_elsewhere_wins_over_a_local_master_address():
+def test_init_method_takes_precedence_over_a_local_master_address():
     env = {"MASTER_ADDR": "localhost", "ZMON_JOB_ID": "x"}
     assert not read_launch(env, rank=1, world_size=4, init_method="tcp://10.0.0.7:29500").one_host
     with pytest.raises(UsageError, match="no id"):
         read_launch({}, rank=1, world_size=4, init_method="tcp://10.0.0.7:29500")
 
 
-def test_ranks_that_meet_in_a_file_get_an_id_but_who_shares_the_host_is_unknown():
-    found = read_launch({}, rank=1, world_size=4, init_method="file:///shared/meeting")
-    assert (found.local_world_size, found.one_host) == (0, False)
-    assert found.job_id
+def test_ranks_that_meet_in_a_file_get_an_id_but_ranks_per_host_are_unknown():
+    result = read_launch({}, rank=1, world_size=4, init_method="file:///shared/meeting")
+    assert (result.local_world_size, result.one_host) == (0, False)
+    assert result.job_id
 
 
 @pytest.mark.parametrize("start", [["train.py"], ["-m", "train"], ["-m", "package"]], ids=" ".join)
@@ -105,8 +105,8 @@ def test_spawned_ranks_agree_on_an_id_with_the_name_of_the_users_script(tmp_path
         from zmon.probe.launch import read_launch
 
         def rank(number):
-            found = read_launch({}, rank=number, world_size=2, init_method="tcp://localhost:1")
-            os.write(1, f"{found.job_id} {found.launcher_pid}\\n".encode())  # whole, whoever else writes
+            result = read_launch({}, rank=number, world_size=2, init_method="tcp://localhost:1")
+            os.write(1, f"{result.job_id} {result.launcher_pid}\\n".encode())  # in one write
 
         def main():
             ranks = [multiprocessing.get_context("spawn").Process(target=rank, args=(n,)) for n in range(2)]
@@ -129,7 +129,7 @@ def test_spawned_ranks_agree_on_an_id_with_the_name_of_the_users_script(tmp_path
     assert first.startswith("package-" if "package" in start else "train-")
 
 
-def test_ranks_share_a_host_only_where_that_is_certain():
+def test_ranks_share_a_host_only_if_that_is_certain():
     assert read_launch({}).one_host
     assert read_launch({**TORCHRUN, "LOCAL_WORLD_SIZE": "8"}).one_host
     assert not read_launch(TORCHRUN).one_host
@@ -138,10 +138,10 @@ def test_ranks_share_a_host_only_where_that_is_certain():
     assert read_launch({**by_hand, "MASTER_ADDR": "127.0.0.1"}).one_host
 
 
-def test_script_alone_is_one_rank_without_a_launcher_that_restarts():
-    found = read_launch({})
-    assert (found.rank, found.local_rank, found.world_size, found.local_world_size) == (0, 0, 1, 1)
-    assert (found.attempt, found.max_restarts) == (0, -1)
+def test_script_without_a_launcher_is_one_rank_without_restarts():
+    result = read_launch({})
+    assert (result.rank, result.local_rank, result.world_size, result.local_world_size) == (0, 0, 1, 1)
+    assert (result.attempt, result.max_restarts) == (0, -1)
 
 
 def test_job_id_is_the_explicit_one_then_zmons_then_slurms_then_torchruns():
@@ -154,9 +154,9 @@ def test_job_id_is_the_explicit_one_then_zmons_then_slurms_then_torchruns():
     assert read_launch(env).job_id == "dlrm-17"
 
 
-def test_attempt_that_is_given_wins_over_the_restart_count():
-    found = read_launch({**TORCHRUN, "ZMON_ATTEMPT": "9"})
-    assert (found.attempt, found.restart_count) == (9, 2)
+def test_explicit_attempt_takes_precedence_over_the_restart_count():
+    result = read_launch({**TORCHRUN, "ZMON_ATTEMPT": "9"})
+    assert (result.attempt, result.restart_count) == (9, 2)
 
 
 def test_one_node_without_an_id_gets_one_from_script_and_time(monkeypatch):
@@ -177,40 +177,40 @@ def test_several_nodes_without_an_id_are_refused():
 
 
 @pytest.mark.parametrize("job_id", ["a/b", "", "a b", "é", "x" * 65, "a\n"])
-def test_job_id_that_is_none_is_refused(job_id):
+def test_invalid_job_id_is_refused(job_id):
     with pytest.raises(UsageError, match="not usable"):
         check_job_id(job_id)
 
 
 @pytest.mark.parametrize("job_id", [".", ".."])
 def test_job_id_that_names_a_directory_above_is_refused(job_id):
-    """Its box would lie outside the box directory, where no agent looks."""
+    """Its box would be outside the box directory, where no agent reads it."""
     with pytest.raises(UsageError, match="not usable"):
         check_job_id(job_id)
 
 
 @pytest.mark.parametrize("job_id", ["x" * 64, "A.b-c_9", "17"])
-def test_job_id_is_taken_as_it_is(job_id):
+def test_valid_job_id_is_unchanged(job_id):
     assert check_job_id(job_id) == job_id
 
 
-def test_number_that_is_none_names_its_variable():
+def test_invalid_number_is_reported_with_its_variable():
     with pytest.raises(UsageError, match="RANK='two'"):
         read_launch({**TORCHRUN, "RANK": "two"})
 
 
-def test_ranks_of_one_start_agree_on_the_id_of_a_job_that_has_none(monkeypatch):
-    """Each computes its launcher's start for itself; at the turn of a minute a millisecond must not part them."""
+def test_ranks_of_one_launch_agree_on_a_generated_job_id(monkeypatch):
+    """Each rank computes the start of its launcher; a millisecond around a full minute must not change the id."""
     hertz = os.sysconf("SC_CLK_TCK")
 
-    def booted():
+    def boot_time():
         return time.time() - float(Path("/proc/uptime").read_text().split()[0])
 
-    seen = [booted() for _ in range(1000)]
-    middle = (min(seen) + max(seen)) / 2
-    ticks = round((60 - middle % 60) * hertz)  # a launcher that started at the turn of a minute
+    boot_times = [boot_time() for _ in range(1000)]
+    middle = (min(boot_times) + max(boot_times)) / 2
+    ticks = round((60 - middle % 60) * hertz)  # a launcher that started at a full minute
     ids = set()
     for near in range(ticks - 2, ticks + 3):
         monkeypatch.setattr(launch, "process_stat", lambda _, near=near: ProcessStat("S", 1, near, 0, 1, 0.0, 0))
         ids.add(frozenset(read_launch({}).job_id for _ in range(1000)))
-    assert all(len(of_one_start) == 1 for of_one_start in ids)
+    assert all(len(ids_of_launch) == 1 for ids_of_launch in ids)

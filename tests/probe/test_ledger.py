@@ -1,4 +1,4 @@
-"""Totals only grow; an amount that cannot be costs no later step."""
+"""Totals only grow, and an invalid amount loses no later step."""
 
 import pytest
 
@@ -13,7 +13,7 @@ def box(tmp_path):
     return Box(tmp_path)
 
 
-def test_only_a_checkpoint_that_is_complete_leaves_the_time_of_one(box):
+def test_only_a_complete_checkpoint_has_a_time(box):
     box.timeline.turn_to(CHECKPOINT)
     box.timeline.turn_to(EVAL)
     assert read(box)[1].last_checkpoint_time is None
@@ -22,7 +22,7 @@ def test_only_a_checkpoint_that_is_complete_leaves_the_time_of_one(box):
     assert read(box)[1].last_checkpoint_time is not None
 
 
-def test_report_keeps_four_keys_and_counts_the_others(box):
+def test_report_stores_four_keys_and_counts_the_others(box):
     box.ledger.report({"loss": 0.5, "auc": 0.6, "lr": 0.1, "ne": 0.9})
     box.ledger.report({"fifth": 1.0, "sixth": 2.0, "loss": 0.4})
     box.steps(1)
@@ -30,13 +30,13 @@ def test_report_keeps_four_keys_and_counts_the_others(box):
     assert read(box)[1].dropped_records == 2
 
 
-def test_report_leaves_nan_a_nan(box):
+def test_report_stores_nan(box):
     box.ledger.report({"loss": float("nan")})
     assert reported(box)["loss"] != reported(box)["loss"]
 
 
 @pytest.mark.parametrize("samples", [-1, 2**62, 2**70, float("nan"), float("inf"), "many", object(), [3]])
-def test_amount_of_work_that_cannot_be_is_refused_and_costs_no_step(box, samples):
+def test_invalid_amount_of_work_is_refused_and_loses_no_step(box, samples):
     with pytest.raises((TypeError, ValueError, OverflowError)):
         box.ledger.work(samples, None)
     box.steps(3)
@@ -44,8 +44,8 @@ def test_amount_of_work_that_cannot_be_is_refused_and_costs_no_step(box, samples
     assert read(box)[1].measures.samples is None
 
 
-def test_largest_amounts_of_work_add_up_to_the_largest_and_cost_no_step(box):
-    """A boundary holds 63 bits: one that does not fit would be lost, and every one after it."""
+def test_sum_of_work_is_bounded_and_loses_no_step(box):
+    """An amount in a boundary has 63 bits; a boundary with a larger one would be lost, and all after it."""
     for _ in range(4):
         box.timeline.begin_step(None)
         for _ in range(4):
@@ -57,7 +57,7 @@ def test_largest_amounts_of_work_add_up_to_the_largest_and_cost_no_step(box):
     assert totals.measures.lookups == 16
 
 
-def test_work_of_a_step_that_turned_to_evaluation_is_not_that_of_the_next(box):
+def test_work_before_a_turn_to_evaluation_does_not_count_for_the_next_step(box):
     box.ledger.work(32, None)
     box.timeline.turn_to(EVAL)
     box.steps(1)
@@ -80,7 +80,7 @@ def test_memory_is_read_once_a_second_and_stays_known(box):
 
 
 class FakeInterface(JobInterface):
-    """Counters that a test sets."""
+    """An interface whose counters a test sets."""
 
     def __init__(self):
         self.counters = [1000, 2000]
@@ -100,7 +100,7 @@ def test_bytes_on_the_interface_are_those_of_the_step(box):
     assert (totals.measures.nic_sent_bytes, totals.measures.nic_received_bytes) == (300, 50)
 
 
-def test_bytes_moved_during_evaluation_are_of_no_step(box):
+def test_bytes_during_evaluation_belong_to_no_step(box):
     interface = box.ledger._interface = FakeInterface()
     box.steps(1)
     box.timeline.turn_to(EVAL)

@@ -1,4 +1,4 @@
-"""What the trainer predicts lies whole beside the boxes, whatever it says and however large the job is."""
+"""The plan of the trainer is written complete beside the boxes, or refused, for any input and size of job."""
 
 import json
 
@@ -13,7 +13,7 @@ from zmon.schema.plan import MOST_PLAN_BYTES
 LOAD = {"lookups": 20_000, "sent_bytes": 12_345_678, "received_bytes": 12_345_678, "memory_bytes": 12_345_678_901,
         "seconds": 0.0123456789}  # fmt: skip
 
-TELL = """
+SCRIPT = """
     import zmon
     from zmon import probe
     probe.attach_box()
@@ -23,8 +23,8 @@ TELL = """
 """
 
 
-def told(rank):
-    """The content of the plan's file."""
+def plan_file(rank):
+    """Return the content of the plan's file."""
     return json.loads(rank.box.with_name("plan.json").read_text())
 
 
@@ -36,11 +36,11 @@ def dropped(rank):
         reader.close()
 
 
-def test_plan_of_rank_0_lies_beside_its_box(start_rank):
-    rank = start_rank(TELL, world_size=2)
+def test_plan_of_rank_0_is_written_beside_its_box(start_rank):
+    rank = start_rank(SCRIPT, world_size=2)
     assert rank.wait() == 0
     assert rank.output == ""
-    file, reader = told(rank), BoxReader(rank.box)
+    file, reader = plan_file(rank), BoxReader(rank.box)
     assert file["run_uid"] == reader.identity().run_uid
     reader.close()
     assert file["plan"]["lookups"] == [7, None]
@@ -53,7 +53,7 @@ def test_plan_of_rank_0_lies_beside_its_box(start_rank):
 
 
 def test_other_ranks_write_no_plan(start_rank):
-    rank = start_rank(TELL, number=1, world_size=2)
+    rank = start_rank(SCRIPT, number=1, world_size=2)
     assert rank.wait() == 0
     assert (rank.output, dropped(rank)) == ("", 0)
     assert not rank.box.with_name("plan.json").exists()
@@ -71,19 +71,19 @@ MISUSE = {
     "ranks=7": "ranks is a int",
     "ranks={0: {}}": "ranks is a dict",
     "ranks=[None]": "ranks[0] is a NoneType",
-    "ranks=[{'look-ups': 1}]": "ranks[0] has an unknown key: there are lookups, sent_bytes",
-    "ranks=[{'lookups': -1}]": "ranks[0]['lookups'] is no amount",
-    "ranks=[{'seconds': float('nan')}]": "ranks[0]['seconds'] is no amount",
-    "ranks=[{'memory_bytes': 'many'}]": "ranks[0]['memory_bytes'] is no amount",
-    "ranks=[{'sent_bytes': 10**400}]": "ranks[0]['sent_bytes'] is no amount",
+    "ranks=[{'look-ups': 1}]": "ranks[0] has an unknown key: the keys are lookups, sent_bytes",
+    "ranks=[{'lookups': -1}]": "ranks[0]['lookups'] is not a valid amount",
+    "ranks=[{'seconds': float('nan')}]": "ranks[0]['seconds'] is not a valid amount",
+    "ranks=[{'memory_bytes': 'many'}]": "ranks[0]['memory_bytes'] is not a valid amount",
+    "ranks=[{'sent_bytes': 10**400}]": "ranks[0]['sent_bytes'] is not a valid amount",
     "ranks=[{'tables': 't3'}]": "ranks[0]['tables'] is a str: it must be a list of names",
     "ranks=[{'tables': [None]}]": "a table is a NoneType",
-    "ranks=[{}], speed='high'": "speed is no amount",
+    "ranks=[{}], speed='high'": "speed is not a valid amount",
     "ranks=[{}], **{str(n): n for n in range(99)}": "there are 99 totals",
 }
 
 
-def test_what_is_no_plan_is_one_line_and_one_dropped_record_and_the_plan_before_stays(start_rank):
+def test_invalid_plan_is_one_message_and_one_dropped_record_and_the_previous_plan_stays(start_rank):
     rank = start_rank(
         "import zmon\nfrom zmon import probe\nprobe.attach_box()\nzmon.plan(ranks=[{'lookups': 7}])\n"
         + "".join(f"zmon.plan({arguments})\n" for arguments in MISUSE)
@@ -93,10 +93,10 @@ def test_what_is_no_plan_is_one_line_and_one_dropped_record_and_the_plan_before_
     for line, part in zip(complaints(rank), MISUSE.values(), strict=True):
         assert line.startswith(f"zmon: zmon.plan(): {part}")
     assert dropped(rank) == len(MISUSE)
-    assert told(rank)["plan"]["lookups"] == [7]
+    assert plan_file(rank)["plan"]["lookups"] == [7]
 
 
-def test_plan_that_finds_no_room_is_one_line_and_leaves_nothing(start_rank):
+def test_plan_without_room_on_disk_is_one_message_and_leaves_no_file(start_rank):
     rank = start_rank("""
         import resource, zmon
         from zmon import probe
@@ -114,17 +114,17 @@ def test_plan_that_finds_no_room_is_one_line_and_leaves_nothing(start_rank):
 
 @pytest.mark.parametrize("name", ["table-of-a-long-name-", "\u8868", "\ud800\n"])
 @pytest.mark.parametrize("ranks", [8, 1024])
-def test_file_is_bounded_and_says_how_many_names_were_left_out(ranks, name):
+def test_file_is_bounded_and_has_the_number_of_all_tables(ranks, name):
     tables = [f"{name}{number}" * 3 for number in range(2000)]
     body = encoded("uid", ranks, [{**LOAD, "tables": tables}] * ranks, {})
     assert len(body) <= MOST_PLAN_BYTES
     plan = json.loads(body)["plan"]
     assert plan["num_tables"] == [2000] * ranks
-    assert all(0 < len(names) < 2000 and all(one.isprintable() for one in names) for names in plan["tables"])
+    assert all(0 < len(names) < 2000 and all(name.isprintable() for name in names) for names in plan["tables"])
     assert plan["lookups"] == [20_000] * ranks
 
 
-def test_amounts_of_a_very_large_job_are_kept_without_names_and_of_a_larger_one_not():
+def test_plan_of_a_very_large_job_has_no_names_and_of_a_larger_one_is_refused():
     row = {**LOAD, "tables": ["\u8868" * 40]}
     assert json.loads(encoded("uid", 1500, [row] * 1500, {}))["plan"]["tables"] == [[]] * 1500
     with pytest.raises(UsageError, match="5000 ranks take"):

@@ -1,4 +1,4 @@
-"""One timeline: at any instant a rank is in exactly one phase or one exposed op, so a step is the sum of its parts."""
+"""A rank is in exactly one phase or exposed op at any instant, so a step is the sum of its parts."""
 
 import contextlib
 
@@ -37,9 +37,9 @@ def test_entering_a_collective_suspends_the_phase_and_leaving_it_resumes_it(box)
     assert ms(record.duration) == 10
 
 
-def test_gap_between_steps_belongs_to_the_step_after_it(box):
+def test_time_between_steps_belongs_to_the_next_step(box):
     box.steps(1)
-    box.clock.sleep(0.007)  # fetching the next batch, outside `with step()`
+    box.clock.sleep(0.007)  # loads the next batch, outside `with step()`
     box.steps(1)
     records, totals = read(box)
     assert parts(records[1].measures) == {"other": 7, "forward": 10, "all_to_all": 10}
@@ -48,7 +48,7 @@ def test_gap_between_steps_belongs_to_the_step_after_it(box):
     assert ms(totals.step_seconds) == 47
 
 
-def test_phase_that_is_named_between_steps_counts_for_the_step_after_it(box):
+def test_phase_marked_between_steps_counts_for_the_next_step(box):
     box.steps(1)
     box.timeline.phase(DATA)
     box.clock.sleep(0.004)
@@ -83,8 +83,8 @@ def test_evaluation_inside_a_step_leaves_a_step_that_sums_up(box):
     assert sums_up(record)
 
 
-def test_update_made_before_the_rank_turns_away_is_a_step(box):
-    """Of two optimizers the second was skipped: the step goes on, and evaluation ends it."""
+def test_pending_step_ends_when_the_activity_changes(box):
+    """The second of two optimizers was skipped, so the step continues until evaluation ends it."""
     box.timeline.begin_step(None)
     box.clock.sleep(0.010)
     box.timeline.step_pending = True
@@ -95,13 +95,13 @@ def test_update_made_before_the_rank_turns_away_is_a_step(box):
     assert not box.timeline.step_pending
 
 
-def test_collective_made_of_collectives_counts_once_as_the_outermost(box):
+def test_collective_made_of_collectives_counts_once(box):
     box.timeline.begin_step(None)
     assert box.timeline.enter_op(ALL_TO_ALL, 0, 10, 20)
     box.clock.sleep(0.001)
     assert not box.timeline.enter_op(ALL_REDUCE, 0, 1000, 1000)
     assert not box.timeline.wait_op(ALL_REDUCE, 0, 1000)
-    assert not box.timeline.enter_elsewhere(ALL_REDUCE, 0, 1000, 1000)
+    assert not box.timeline.enter_op_elsewhere(ALL_REDUCE, 0, 1000, 1000)
     box.timeline.count_op(ALL_REDUCE, 0, 1000, 1000)
     box.clock.sleep(0.002)
     box.timeline.leave_op()
@@ -116,7 +116,7 @@ def test_asynchronous_collective_is_exposed_while_waited_for_and_in_flight_since
     box.timeline.begin_step(None)
     box.timeline.enter_op(ALL_REDUCE, 0, 10, 20)
     issued = box.timeline.issue()
-    box.timeline.leave_op(flying=True)
+    box.timeline.leave_op(in_flight=True)
     box.timeline.phase(BACKWARD)
     box.clock.sleep(0.010)
     assert box.timeline.wait_op(ALL_REDUCE, 0, 30)
@@ -141,12 +141,12 @@ def test_collective_that_nobody_waits_for_counts_with_its_bytes_only(box):
     assert parts(record.measures) == {"other": 1}
 
 
-def test_step_that_raised_is_part_of_the_next_one(box):
-    """The time was spent; `with zmon.step()` does not end a step that raised."""
+def test_step_that_raised_belongs_to_the_next_one(box):
+    """The context of `zmon.step()` does not end a step that raised."""
     box.timeline.begin_step(None)
     box.timeline.phase(FORWARD)
     box.clock.sleep(0.010)
-    box.steps(1)  # the batch was skipped: `begin_step` again, with no `end_step` before
+    box.steps(1)  # the job skips the batch and calls `begin_step` again, without `end_step`
     (record,), totals = read(box)
     assert ms(record.duration) == 30
     assert sums_up(record)
@@ -154,8 +154,8 @@ def test_step_that_raised_is_part_of_the_next_one(box):
 
 
 @pytest.mark.parametrize("turn", ["end_step", "turn_to"])
-def test_collective_whose_step_ends_inside_of_it_is_left_once(box, turn):
-    """An optimizer that steps in a callback of backward, while the rank waits there."""
+def test_collective_is_left_once_if_its_step_ends_inside_of_it(box, turn):
+    """An optimizer may step in a callback of backward, while the rank waits there."""
     box.timeline.begin_step(None)
     box.timeline.enter_op(ALL_REDUCE, 0, 1, 1)
     box.clock.sleep(0.010)
@@ -169,7 +169,7 @@ def test_collective_whose_step_ends_inside_of_it_is_left_once(box, turn):
     assert sums_up(record)
 
 
-def test_phase_named_inside_a_collective_begins_when_it_is_left(box):
+def test_phase_marked_inside_a_collective_begins_after_it(box):
     box.timeline.begin_step(None)
     box.timeline.enter_op(ALL_REDUCE, 0, 1, 1)
     box.timeline.phase(BACKWARD)
@@ -205,21 +205,21 @@ def test_collective_outside_steps_counts_in_the_totals_only(box):
     (record,), totals = read(box)
     assert "broadcast" not in record.measures.ops
     broadcast = totals.measures.ops["broadcast"]
-    assert (broadcast.count, broadcast.sent_bytes, broadcast.exposed_seconds) == (1, 8, 0.0)  # time is that of steps
+    assert (broadcast.count, broadcast.sent_bytes, broadcast.exposed_seconds) == (1, 8, 0.0)  # only steps have time
     assert ms(totals.step_seconds) == 20
 
 
-# -- what the state shows ----------------------------------------------------------------------------------
+# -- the state ---------------------------------------------------------------------------------------------
 
 
-def test_steps_count_on_by_themselves_and_from_a_number_that_is_given(box):
+def test_steps_are_counted_from_the_last_explicit_number(box):
     for number, expected in ((None, 1), (None, 2), (500, 500), (None, 501)):
         box.timeline.begin_step(number)
         assert now(box).step == expected
         box.timeline.end_step()
 
 
-def test_lease_is_renewed_by_the_end_of_a_step_and_not_by_its_begin(box):
+def test_lease_is_renewed_at_the_end_of_a_step_and_not_at_its_begin(box):
     box.steps(1)
     boundary = now(box).step_since
     assert box.clock.ns - boundary < 1000
@@ -256,15 +256,15 @@ def test_sequence_counts_per_group(box):
     assert (sequences(box)[first], sequences(box)[second]) == (2, 4)
 
 
-def test_waiting_for_a_collective_counts_none(box):
+def test_waiting_for_a_collective_does_not_count_it(box):
     group = box.timeline.group("0", 4)
     box.timeline.wait_op(ALL_REDUCE, group, 8)
-    assert (now(box).op, now(box).num_bytes, now(box).sequence) == ("all_reduce", 8, 1)  # the one that is next
+    assert (now(box).op, now(box).num_bytes, now(box).sequence) == ("all_reduce", 8, 1)  # the next one
     box.timeline.leave_op()
     assert sequences(box)[group] == 0
 
 
-def test_ninth_group_has_no_number_and_disturbs_none_of_the_eight(box):
+def test_ninth_group_has_no_number_and_does_not_change_the_others(box):
     numbers = [box.timeline.group(str(name), 2) for name in range(9)]
     assert numbers == [*range(8), layout.NONE]
     assert box.timeline.enter_op(ALL_REDUCE, layout.NONE, 8, 8)
@@ -273,22 +273,22 @@ def test_ninth_group_has_no_number_and_disturbs_none_of_the_eight(box):
     assert set(sequences(box).values()) == {0}
 
 
-def test_point_to_point_does_not_advance_the_sequence_that_collectives_are_matched_by(box):
-    """Only two members of a group take part in a send: were it counted, the sequences of the others would differ."""
+def test_point_to_point_does_not_advance_the_sequence(box):
+    """Only two members of a group take part in a send, so the sequences of the others would differ."""
     group = box.timeline.group("0", 4)
     box.timeline.enter_op(OP_NUMBER["send"], group, 8, 0)
     box.timeline.leave_op()
     assert sequences(box)[group] == 0
 
 
-def test_phase_after_a_step_is_other_until_it_is_named(box):
+def test_phase_after_a_step_is_other_until_it_is_marked(box):
     box.steps(1)
     assert now(box).phase == PHASES[OTHER]
 
 
 @pytest.mark.parametrize("number", ["seven", 1.5, 2**70, float("nan"), float("inf"), -1, object()])
-def test_step_number_that_is_none_costs_no_later_step(box, number):
-    with contextlib.suppress(TypeError, ValueError, OverflowError):  # the probe's door says it once and goes on
+def test_invalid_step_number_loses_no_later_step(box, number):
+    with contextlib.suppress(TypeError, ValueError, OverflowError):  # zmon.step() reports it once and continues
         box.timeline.begin_step(number)
     box.timeline.end_step()
     box.timeline.begin_step(7)

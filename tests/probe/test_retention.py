@@ -1,10 +1,10 @@
-"""A rank that trains for days keeps nothing per step."""
+"""A rank keeps no memory per step."""
 
 import pytest
 
 from tests.probe.hooks.scripts import run
 
-BYTES = 2000  # of a whole measurement; a retained integer per step would be 140,000
+BYTES = 2000  # in a whole measurement; one retained integer per step would be 140,000
 
 GROWTH = """
 import tracemalloc

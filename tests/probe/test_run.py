@@ -1,4 +1,4 @@
-"""`zmon run`: the command is left alone in every respect, and what imports torch in it is watched."""
+"""`zmon run` does not change the command in any way, and watches every process in it that imports torch."""
 
 import ast
 import json
@@ -31,7 +31,7 @@ def assert_one_line(err, *parts):
         assert part in lines[0]
 
 
-# -- the command is left alone -----------------------------------------------------------------------------
+# -- the command is unchanged ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("code", [0, 3, 255])
@@ -64,41 +64,41 @@ def test_stdin_is_the_commands(job):
     assert job.both("cat").stdout == b"typed\n"
 
 
-def test_arguments_arrive_as_they_are(job):
+def test_arguments_are_unchanged(job):
     words = ["a b", "--", "--job-id", "-x", "", "*", "é", "--label=1"]
     done = job.both(*python("import json, sys; print(json.dumps(sys.argv[1:]))"), *words)
     assert json.loads(done.stdout) == words
 
 
 def test_ignored_signals_are_not_inherited(job):
-    """Python ignores SIGPIPE: `yes | head` in the command would complain of a broken pipe."""
+    """Python ignores SIGPIPE; with that, `yes | head` in the command would report a broken pipe."""
     assert job.both("grep", "SigIgn", "/proc/self/status").returncode == 0
     assert job.both("bash", "-c", "yes | head -1").stderr == b""
 
 
-def test_command_sees_nothing_new_in_its_environment_but_zmons_variables(job):
-    """LC_CTYPE among it, which Python puts into its own environment where the locale is C."""
+def test_command_has_no_new_variables_except_those_of_zmon(job):
+    """Python adds LC_CTYPE to its own environment if the locale is C; the command must not get it."""
     env = {"PATH": os.environ["PATH"], "PYTHONPATH": "a::b", "HOME": "/"}
-    seen = subprocess.run([*job.prefix(), "env"], env=env, cwd=REPOSITORY, capture_output=True, text=True, check=True)
-    given = dict(line.split("=", 1) for line in seen.stdout.splitlines())
-    assert given.pop(RUN_PID)
-    assert given == {**env, "PYTHONPATH": f"{job.zmon / 'probe/autoload'}:a::b"}
+    done = subprocess.run([*job.prefix(), "env"], env=env, cwd=REPOSITORY, capture_output=True, text=True, check=True)
+    variables = dict(line.split("=", 1) for line in done.stdout.splitlines())
+    assert variables.pop(RUN_PID)
+    assert variables == {**env, "PYTHONPATH": f"{job.zmon / 'probe/autoload'}:a::b"}
 
 
 @pytest.mark.parametrize("path", [None, "", "one", "one:two", "one::two:"])
-def test_rank_sees_the_environment_and_the_path_that_it_would_have_seen(job, path):
+def test_rank_has_the_same_environment_and_path_as_without_zmon(job, path):
     script = python(
         "import json, os, sys; print(json.dumps([dict(os.environ), sys.path, sys.flags.ignore_environment]))"
     )
     del job.env["PYTHONPATH"]
     env = RANK if path is None else {**RANK, "PYTHONPATH": path}
-    seen, bare = (json.loads(run(*script, **env).stdout) for run in (job.run, job.bare))
+    watched, bare = (json.loads(run(*script, **env).stdout) for run in (job.run, job.bare))
     if path == "":
-        del bare[0]["PYTHONPATH"]  # an empty one is none, to Python too
-    assert seen == bare
+        del bare[0]["PYTHONPATH"]  # to Python, too, an empty one is none
+    assert watched == bare
 
 
-def test_python_that_never_imports_torch_imports_nothing_more(job):
+def test_python_that_never_imports_torch_imports_nothing_of_zmon(job):
     assert job.both(*python("import sys; print(sorted(set(sys.modules) - {'sitecustomize'}))")).returncode == 0
     assert job.watched == []
 
@@ -115,7 +115,7 @@ def test_isolated_python_runs_unwatched(job):
     assert job.watched == []
 
 
-def test_jobs_own_sitecustomize_runs_and_is_the_one_that_is_imported(job):
+def test_sitecustomize_of_the_job_runs_and_is_the_imported_one(job):
     job.write(job.path / "sitecustomize.py", "print('own', __name__)\nmark = 1\n")
     done = job.both(*python("import sitecustomize, torch; print(sitecustomize.mark, sitecustomize.__file__)"))
     assert done.stdout.startswith(b"own sitecustomize\n1 ")
@@ -123,21 +123,21 @@ def test_jobs_own_sitecustomize_runs_and_is_the_one_that_is_imported(job):
 
 
 @pytest.mark.parametrize("failure", ["1 / 0", "import nowhere"])
-def test_jobs_own_sitecustomize_fails_as_it_would(job, failure):
+def test_sitecustomize_of_the_job_fails_as_without_zmon(job, failure):
     job.write(job.path / "sitecustomize.py", failure)
     job.both(*python("print('runs')"))
 
 
-def test_torch_that_its_sitecustomize_imports_is_watched(job):
+def test_torch_imported_by_the_sitecustomize_of_the_job_is_watched(job):
     job.write(job.path / "sitecustomize.py", "import torch")
     assert job.both(*python("pass")).returncode == 0
     assert len(job.watched) == 1
 
 
-# -- what it says ------------------------------------------------------------------------------------------
+# -- messages ----------------------------------------------------------------------------------------------
 
 
-def test_python_without_torch_is_said_once_and_runs(job):
+def test_python_without_torch_is_reported_once_and_runs(job):
     venv.create(job.root / "venv", symlinks=True)
     (job.path / "torch.py").unlink()
     script = "import subprocess, sys\ntry:\n    import torch\nexcept ImportError: print('none')\n"
@@ -147,7 +147,7 @@ def test_python_without_torch_is_said_once_and_runs(job):
     assert_one_line(done.stderr, "venv/bin/python", "no torch")
 
 
-def test_torch_that_is_too_old_is_said_once(job):
+def test_torch_that_is_too_old_is_reported_once(job):
     job.write(job.path / "torch.py", '__version__ = "2.8.1"')
     done = job.run(*python("import subprocess, sys, torch; subprocess.run([sys.executable, '-c', 'import torch'])"))
     assert done.returncode == 0
@@ -155,7 +155,7 @@ def test_torch_that_is_too_old_is_said_once(job):
     assert job.watched == []
 
 
-def test_python_that_is_too_old_is_said_once(job):
+def test_python_that_is_too_old_is_reported_once(job):
     file = job.zmon / "probe/autoload/sitecustomize.py"
     file.write_text(file.read_text().replace("OLDEST_PYTHON = (3, 11)", "OLDEST_PYTHON = (9, 0)"))
     done = job.run(*python("import torch; print('runs')"))
@@ -164,12 +164,12 @@ def test_python_that_is_too_old_is_said_once(job):
     assert job.watched == []
 
 
-def test_python_3_6_can_read_what_runs_at_its_start():
+def test_python_3_6_can_parse_sitecustomize():
     assert ast.parse((Path(AUTOLOAD) / "sitecustomize.py").read_text(), feature_version=(3, 6)).body
 
 
 @pytest.mark.parametrize("hooks", ["def watch(): 1 / 0", "def watch(:", "", "import nowhere"])
-def test_zmon_that_fails_is_one_line_and_the_job_runs_on(job, hooks):
+def test_zmon_that_fails_prints_one_line_and_the_job_continues(job, hooks):
     job.write(job.zmon / "probe/hooks/__init__.py", hooks)
     done = job.run(*python("import torch; print(torch.__version__)"))
     assert (done.returncode, done.stdout) == (0, "2.13.0+cpu\n")
@@ -177,7 +177,7 @@ def test_zmon_that_fails_is_one_line_and_the_job_runs_on(job, hooks):
 
 
 @pytest.mark.parametrize("stderr", ["2>&-", "2>/dev/full"])
-def test_stderr_that_is_closed_or_full_is_no_reason_to_fail(job, stderr):
+def test_closed_or_full_stderr_does_not_harm_the_job(job, stderr):
     job.write(job.zmon / "probe/hooks/__init__.py", "def watch(): 1 / 0")
     job.write(job.root / "script.py", "import torch; print('runs')")
     done = job.run("bash", "-c", f"{sys.executable} script.py {stderr}")
@@ -198,48 +198,48 @@ ZMON_RUN = [sys.executable, "-m", "zmon", "run"]
         (["--job-id", "a/b", "--", "true"], 2, ["'a/b'"]),
         (["--label", "owner", "--", "true"], 2, ["'owner'", "KEY=VALUE"]),
         (["--", "no-such-command"], 127, ["no-such-command", "no such file"]),
-        (["--", "python train.py"], 127, ["leave the quotes out"]),
+        (["--", "python train.py"], 127, ["remove the quotes"]),
         (["--", "SEED=1", "python"], 127, ["env NAME=VALUE"]),
         (["--", "/"], 126, ["'/'", "permission denied"]),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_what_cannot_run_is_one_line(job, arguments, code, parts):
+def test_command_that_cannot_run_prints_one_line(job, arguments, code, parts):
     done = job.run(*arguments, prefix=ZMON_RUN)
     assert (done.returncode, done.stdout) == (code, "")
     assert_one_line(done.stderr, *parts)
 
 
 @pytest.mark.parametrize("name", ["click", "yaml", "msgspec", "aiohttp", "rich"])
-def test_what_the_job_has_on_its_path_is_not_what_zmon_imports(job, name):
+def test_zmon_does_not_import_modules_from_the_path_of_the_job(job, name):
     job.write(job.path / f"{name}.py", "raise RuntimeError('the job has its own')")
     done = job.run(*python("print('runs')"), prefix=[Path(sys.executable).with_name("zmon"), "run", "--"])
     assert (done.returncode, done.stdout, done.stderr) == (0, "runs\n", "")
 
 
-@pytest.mark.parametrize(("told", "lines"), [({}, []), ({"LC_CTYPE": "C"}, ["LC_CTYPE=C"])])
-def test_command_is_not_given_what_python_added_for_zmon(job, told, lines):
-    """PEP 538 puts LC_CTYPE into the environment of a Python under the C locale."""
+@pytest.mark.parametrize(("env", "lines"), [({}, []), ({"LC_CTYPE": "C"}, ["LC_CTYPE=C"])])
+def test_command_does_not_get_the_variable_that_python_added(job, env, lines):
+    """Python adds LC_CTYPE to its environment in the C locale (PEP 538)."""
     job.env.pop("LC_CTYPE", None)
-    done = job.run("env", prefix=[Path(sys.executable).with_name("zmon"), "run", "--"], LC_ALL="", LANG="C", **told)
+    done = job.run("env", prefix=[Path(sys.executable).with_name("zmon"), "run", "--"], LC_ALL="", LANG="C", **env)
     assert [line for line in done.stdout.splitlines() if line.startswith("LC_CTYPE")] == lines
 
 
 @pytest.mark.parametrize("dashes", [["--"], []])
-def test_job_id_and_labels_are_told_to_the_ranks(job, dashes):
-    told = ["--job-id", "dlrm-17", "--label", "owner=ann", "--label", "model=a=b", *dashes]
+def test_job_id_and_labels_reach_the_ranks(job, dashes):
+    options = ["--job-id", "dlrm-17", "--label", "owner=ann", "--label", "model=a=b", *dashes]
     script = python("import os, sys; print(os.environ['ZMON_JOB_ID'], os.environ['ZMON_LABELS'], sys.argv[1:])")
-    done = job.run(*told, *script, "--label", "x", prefix=ZMON_RUN, ZMON_LABELS="queue=a")
+    done = job.run(*options, *script, "--label", "x", prefix=ZMON_RUN, ZMON_LABELS="queue=a")
     assert done.stdout == "dlrm-17 queue=a,owner=ann,model=a=b ['--label', 'x']\n", done.stderr
 
 
-def test_run_within_a_run_is_one():
+def test_run_within_a_run_changes_nothing():
     once = environment({"PYTHONPATH": "a"})
     assert once["PYTHONPATH"] == f"{AUTOLOAD}:a"
     assert environment(once) == once
 
 
 @pytest.mark.parametrize("label", ["owner", "a=1,b=2", "=ann", " =ann"])
-def test_label_that_is_none_is_refused(label):
-    with pytest.raises(UsageError, match="is no label"):
+def test_invalid_label_is_refused(label):
+    with pytest.raises(UsageError, match="is not valid"):
         environment({}, labels=[label])

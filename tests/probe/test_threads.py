@@ -1,4 +1,4 @@
-"""Other threads of a rank: they leave its timeline alone, and their collectives count."""
+"""Other threads of a rank do not change its timeline, but their collectives count."""
 
 from threading import Barrier, Thread
 
@@ -18,7 +18,7 @@ def box(tmp_path):
 
 
 def in_threads(number, work):
-    """All at once, and over."""
+    """Start threads that begin their work at the same moment."""
     barrier = Barrier(number)
 
     def run():
@@ -31,7 +31,7 @@ def in_threads(number, work):
     return threads
 
 
-def test_other_threads_leave_the_ranks_own_timeline_alone(box):
+def test_other_threads_do_not_change_the_timeline_of_the_rank(box):
     box.timeline.begin_step(None)
     box.timeline.phase(FORWARD)
     answers = []
@@ -58,8 +58,8 @@ def test_other_threads_leave_the_ranks_own_timeline_alone(box):
 def test_collectives_of_eight_threads_count_exactly_while_the_rank_trains(box):
     def collectives():
         for _ in range(1000):
-            if box.timeline.enter_elsewhere(ALL_REDUCE, 0, 3, 5):
-                assert not box.timeline.enter_elsewhere(ALL_TO_ALL, 0, 1, 1)  # it is made of these
+            if box.timeline.enter_op_elsewhere(ALL_REDUCE, 0, 3, 5):
+                assert not box.timeline.enter_op_elsewhere(ALL_TO_ALL, 0, 1, 1)  # a collective inside the collective
                 box.timeline.leave_op()
 
     box.timeline.begin_step(None)
@@ -74,7 +74,7 @@ def test_collectives_of_eight_threads_count_exactly_while_the_rank_trains(box):
     assert all(map(sums_up, records))
 
 
-def test_collectives_that_nobody_collects_are_dropped_and_counted(box):
+def test_collectives_beyond_the_queue_are_dropped_and_counted(box):
     for thread in in_threads(8, lambda: [box.timeline.count_op(ALL_REDUCE, 0, 1, 1) for _ in range(1000)]):
         thread.join(30)
     box.steps(2)

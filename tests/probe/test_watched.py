@@ -1,4 +1,4 @@
-"""`zmon run`: what imports torch is watched, wherever it is started, and nothing else is."""
+"""`zmon run` watches every process that imports torch, and no other."""
 
 import sys
 from pathlib import Path
@@ -13,7 +13,7 @@ def job(tmp_path):
     return Job(tmp_path)
 
 
-def test_torch_is_as_it_was(job):
+def test_torch_module_is_unchanged(job):
     (job.path / "torch.py").unlink()
     job.write(job.path / "torch/__init__.py", "__version__ = '2.13.0'\nfrom torch import part\n")
     job.write(job.path / "torch/part.py", "")
@@ -30,12 +30,12 @@ def test_torch_is_as_it_was(job):
     assert len(job.watched) == 1
 
 
-def test_torch_that_is_only_looked_for_is_not_watched(job):
+def test_torch_that_is_searched_but_not_imported_is_not_watched(job):
     job.both(*python("import importlib.util; print(importlib.util.find_spec('torch').origin)"))
     assert job.watched == []
 
 
-def test_torch_that_turns_up_later_is_watched_and_a_broken_one_is_the_jobs_affair(job):
+def test_broken_torch_fails_as_without_zmon_and_a_later_one_is_watched(job):
     job.write(job.path / "torch.py", "raise ImportError('no libcuda', name='libcuda')")
     job.write(job.root / "good/torch.py", "__version__ = '2.13.0'")
     done = job.both(*python("""
@@ -51,19 +51,19 @@ def test_torch_that_turns_up_later_is_watched_and_a_broken_one_is_the_jobs_affai
     assert len(job.watched) == 1
 
 
-def test_finder_of_the_job_that_asks_all_finders_again_is_no_obstacle(job):
-    """So do tracing libraries that wait for a module as zmon does."""
+def test_finder_of_the_job_may_search_all_finders(job):
+    """Some tracing libraries have such a finder to wait for a module, as zmon does."""
     job.write(job.path / "sitecustomize.py", """
         import importlib.util, sys
 
         class Finder:
-            asks = False
+            searching = False
 
             def find_spec(self, name, path=None, target=None):
-                if name == "torch" and not self.asks:
-                    self.asks = True
+                if name == "torch" and not self.searching:
+                    self.searching = True
                     spec = importlib.util.find_spec(name)
-                    self.asks = False
+                    self.searching = False
                     return spec
 
         sys.meta_path.insert(0, Finder())
@@ -73,7 +73,7 @@ def test_finder_of_the_job_that_asks_all_finders_again_is_no_obstacle(job):
     assert len(job.watched) == 1
 
 
-def test_finder_of_the_job_that_fails_is_the_jobs_affair(job):
+def test_finder_of_the_job_that_fails_does_so_as_without_zmon(job):
     job.write(job.path / "sitecustomize.py", """
         import sys
 
@@ -101,7 +101,7 @@ def test_children_of_a_launcher_are_watched_and_those_of_a_rank_are_not(job):
     assert len(job.watched) == 3
 
 
-def test_zmon_is_the_one_of_zmon_run(job):
+def test_imported_zmon_is_that_of_zmon_run(job):
     job.write(job.path / "zmon/__init__.py", "print('another')")
     done = job.run(*python("import zmon; print(zmon.__file__)"))
     assert done.stdout == f"{job.zmon / '__init__.py'}\n"
@@ -120,9 +120,9 @@ RANKS = """
     import torch, torch.distributed as dist
     assert "autoload" not in os.environ["PYTHONPATH"]
     if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
-        open("here-" + os.environ["RANK"], "w").close()
-        while not (os.path.exists("here-0") and os.path.exists("here-1")):
-            pass  # torchrun kills the other one as soon as one is gone
+        open("started-" + os.environ["RANK"], "w").close()
+        while not (os.path.exists("started-0") and os.path.exists("started-1")):
+            pass  # torchrun kills the other rank as soon as one has ended
         sys.exit(4)
     dist.init_process_group("gloo")
     total = torch.ones(1)
@@ -147,7 +147,7 @@ def test_ranks_of_every_restart_of_torchrun_are_watched(real_torch):
     assert done.returncode == 0, done.stderr
     assert sorted(done.stdout.splitlines()) == ["rank 0 of 2", "rank 1 of 2"]
     assert "zmon:" not in done.stderr
-    assert len(set(real_torch.watched)) == 1 + 2 * 2  # torchrun itself, which turns out to be no rank
+    assert len(set(real_torch.watched)) == 1 + 2 * 2  # torchrun itself imports torch too, but is not a rank
 
 
 @pytest.mark.e2e
@@ -169,7 +169,7 @@ def test_processes_that_torch_spawns_are_watched(real_torch):
 
 
 @pytest.mark.e2e
-def test_environment_is_restored_where_no_box_can_be_made(real_torch):
+def test_environment_is_restored_if_no_box_can_be_created(real_torch):
     script = """
         import os, torch
         x = torch.ones(1, requires_grad=True)
@@ -180,5 +180,5 @@ def test_environment_is_restored_where_no_box_can_be_made(real_torch):
     done = real_torch.run(*python(script), prefix=real, ZMON_BOX_DIR="/proc/nowhere")
     assert (done.returncode, done.stdout) == (0, "False False\n")
     (line,) = done.stderr.splitlines()
-    assert line.startswith("zmon: cannot make the black box")
+    assert line.startswith("zmon: cannot create the black box")
     assert "may write" in line

@@ -55,7 +55,7 @@ def test_summary_says_where_the_time_went():
 
 
 def test_summary_of_nothing_says_so():
-    assert "no step was seen" in shown(summary(None, []))
+    assert "the hub saw no step" in shown(summary(None, []))
     assert "unknown" in shown(summary(view(samples_per_second=None, step_seconds=None, step_seconds_p95=None), []))
     assert "none" in shown(summary(view(), []))
 

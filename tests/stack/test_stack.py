@@ -10,10 +10,15 @@ SCRIPT = """
     here = Path(__file__).parent
     ports = dict(agent_port=0, hub_port=0, prometheus_port=0, alertmanager_port=0, dashboard_port=0)
     try:
-        stack = Stack(StackConfig(here / "data", here / "boxes", "node-a", **ports), lambda line: None)
+        file = here / "zmon.yaml"
+        config = StackConfig(
+            here / "data", here / "boxes", "node-a", **ports, config_file=file if file.exists() else None
+        )
+        stack = Stack(config, lambda line: None)
     except ZmonError as error:
         print("refused", error)
         sys.exit(2)
+    print("with-config", *(part.name for part in stack.parts if str(file) in part.command), flush=True)
     print("parts", *(part.name for part in stack.parts), flush=True)
     time.sleep(60)
 """
@@ -28,6 +33,11 @@ def test_stack_writes_a_configuration_that_its_parts_take(start_rank, tmp_path):
     ):
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=30, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_daemons_read_the_configuration_file_of_the_stack(start_rank, tmp_path):
+    (tmp_path / "zmon.yaml").touch()
+    assert start_rank(SCRIPT).says("with-config") == "agent hub dashboard"
 
 
 def test_second_stack_on_the_same_data_is_refused_while_the_first_lives(start_rank):

@@ -1,7 +1,7 @@
-"""The black box: a rank writes what it is doing into a file that outlives it, the agent reads it.
+"""The black box: a file into which a rank writes its state, which the agent reads, and which outlives the rank.
 
-`writer` is the rank's end, `reader` the agent's, `layout` what they agree on, `lock` tells alive from dead. Ranks
-import this package, so it does not load the reader.
+`writer` is the rank's side, `reader` is the agent's side, and `layout` is the format that both share. `lock` tells
+whether the rank is alive. Ranks import this package, so it does not load the reader.
 """
 
 from zmon.box.writer import DEFAULT_ROOT, BoxWriter, box_path

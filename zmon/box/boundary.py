@@ -1,6 +1,6 @@
-"""What stands in a box at each boundary, and the steps between them.
+"""The boundaries of a box, and the step records between them.
 
-A boundary holds everything so far; a step is the difference between its own and the one before. Pure.
+A boundary holds all totals so far. A step is the difference between its own boundary and the previous one. Pure.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NS = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """Everything so far."""
+    """The totals of a rank, from its start to its last boundary."""
 
     steps: int
     step_seconds: float
@@ -30,12 +30,15 @@ class Totals:
     overhead_seconds: float
     dropped_records: int
     measures: Measures
-    between_seconds: dict[str, float]  # by activity, what belongs to no step
+    between_seconds: dict[str, float]  # by activity: the time that belongs to no step
     time: float  # seconds on the host's monotonic clock
 
 
 class Boundary(NamedTuple):
-    """Everything up to one moment; see the layout. Nanoseconds and bytes, -1: unknown."""
+    """All totals up to one moment, as in the layout.
+
+    Times are nanoseconds, sizes are bytes, and -1 means unknown.
+    """
 
     number: int
     kind: int
@@ -52,24 +55,25 @@ class Boundary(NamedTuple):
     step_amounts: tuple[int, ...]
     amounts: tuple[int, ...]
     between: tuple[int, ...]
-    reported: Mapping[int, float]  # gauges by their place in the report cell, if told since the boundary before
+    reported: Mapping[int, float]  # gauges reported since the previous boundary, by index in the report cell
     times: tuple[int, ...]
     counts: tuple[int, ...]
 
     @classmethod
-    def of(cls, v: tuple[int, ...]) -> Boundary:
-        """From the numbers as they stand in the ring."""
-        head, own, so_far, between, (told,), values, times, counts = (v[a:b] for a, b in pairwise((0, *layout.EDGES)))
-        reported = {at: value for at, value in enumerate(values) if told >> at & 1} if told else {}
+    def from_numbers(cls, numbers: tuple[int, ...]) -> Boundary:
+        """Build the boundary from its numbers in the ring."""
+        parts = (numbers[start:end] for start, end in pairwise((0, *layout.EDGES)))
+        head, step_amounts, amounts, between, (bits,), values, times, counts = parts
+        reported = {index: value for index, value in enumerate(values) if bits >> index & 1} if bits else {}
         number, kind, step, time, steps, step_ns, last_step, last_checkpoint = head[:8]
         return cls(
             number, kind, step, time, steps, step_ns, last_step, last_checkpoint,
-            head[8:11], head[11], head[12], head[13:15], own, so_far, between, reported, times, counts,
+            head[8:11], head[11], head[12], head[13:15], step_amounts, amounts, between, reported, times, counts,
         )  # fmt: skip
 
 
 def totals(last: Boundary) -> Totals:
-    """Everything up to the last boundary."""
+    """Convert the totals of the last boundary to seconds and named fields."""
     return Totals(
         last.steps,
         last.step_ns * _NS,
@@ -85,7 +89,7 @@ def totals(last: Boundary) -> Totals:
 
 
 def step_record(before: Boundary, end: Boundary) -> StepRecord:
-    """The step that ended at `end`."""
+    """Return the record of the step that ended at `end`; `before` is the previous boundary."""
     duration = end.step_ns - before.step_ns
     return StepRecord(
         end.step,
@@ -97,23 +101,23 @@ def step_record(before: Boundary, end: Boundary) -> StepRecord:
             end.step_amounts,
             [b - max(a, 0) if b >= 0 else b for a, b in zip(before.network, end.network, strict=True)],
         ),
-        _known(end.memory[2]),
+        _known_or_none(end.memory[2]),
     )
 
 
 def mean_measures(first: Boundary, end: Boundary) -> Measures:
-    """What a step took on average, of those that ended after `first`, up to `end`."""
+    """Return the mean measures of the steps that ended after `first` and up to `end`."""
     num_steps = end.steps - first.steps
 
-    def each(firsts: Sequence[int], ends: Sequence[int]) -> list[int]:
+    def means(firsts: Sequence[int], ends: Sequence[int]) -> list[int]:
         pairs = zip(firsts, ends, strict=True)
         return [layout.UNKNOWN if min(pair) < 0 else round((pair[1] - pair[0]) / num_steps) for pair in pairs]
 
-    times, counts = each(first.times, end.times), each(first.counts, end.counts)
-    return _measures(times, counts, each(first.amounts, end.amounts), each(first.network, end.network))
+    times, counts = means(first.times, end.times), means(first.counts, end.counts)
+    return _measures(times, counts, means(first.amounts, end.amounts), means(first.network, end.network))
 
 
-def _known(value: int) -> int | None:
+def _known_or_none(value: int) -> int | None:
     return None if value < 0 else value
 
 
@@ -129,8 +133,8 @@ def _measures(times: Sequence[int], counts: Sequence[int], amounts: Sequence[int
         for n, op in enumerate(OPS)
         if counts[layout.COUNT + n] or times[layout.EXPOSED + n]
     }
-    samples, lookups, nic_sent, nic_received = map(_known, amounts)
-    network_sent, network_received = map(_known, network)
+    samples, lookups, nic_sent, nic_received = map(_known_or_none, amounts)
+    network_sent, network_received = map(_known_or_none, network)
     return Measures(
         {phase: times[layout.PHASE + n] * _NS for n, phase in enumerate(PHASES) if times[layout.PHASE + n]},
         ops,

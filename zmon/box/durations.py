@@ -1,6 +1,7 @@
-"""How long did the last steps take? Asked all the time, so only the words that tell are taken out of a boundary.
+"""The durations of the last steps, read without decoding whole boundaries.
 
-Pure. Durations are seconds; a step is told only where the boundaries on both of its sides are whole.
+The agent asks for them ten times a second. So only the few words of a boundary that are needed are decoded. Pure.
+Durations are in seconds. A step is included only if the boundaries on both of its sides are undamaged.
 """
 
 from __future__ import annotations
@@ -17,21 +18,24 @@ _CHECKED = layout.BOUNDARY.size
 
 
 class Mark(NamedTuple):
-    """The last boundary that was seen whole."""
+    """The last undamaged boundary of the previous call."""
 
     number: int
     step_ns: int  # time in steps so far
 
 
 def durations(raw: bytes, first: int, seed: int, before: Mark | None) -> tuple[list[float], Mark | None]:
-    """Of the steps that end in these bytes of a ring, numbered from `first` on; and the next `before` to hand in."""
-    found = []
-    for number, at in enumerate(range(0, len(raw), layout.BOUNDARY_SIZE), first):
-        end = at + _CHECKED
-        told, kind, _, _, _, step_ns = _HEAD.unpack_from(raw, at)
-        if told != number or layout.CRC.unpack_from(raw, end)[0] != crc32(raw[at:end], seed):
+    """Return the durations of the steps that end in `raw`, and the `before` for the next call.
+
+    `raw` holds boundaries of a ring, numbered from `first` on. `seed` is the random seed of the box.
+    """
+    seconds = []
+    for number, start in enumerate(range(0, len(raw), layout.BOUNDARY_SIZE), first):
+        end = start + _CHECKED
+        written_number, kind, _, _, _, step_ns = _HEAD.unpack_from(raw, start)
+        if written_number != number or layout.CRC.unpack_from(raw, end)[0] != crc32(raw[start:end], seed):
             continue
         if kind == layout.STEP and before is not None and before.number == number - 1:
-            found.append((step_ns - before.step_ns) * _NS)
+            seconds.append((step_ns - before.step_ns) * _NS)
         before = Mark(number, step_ns)
-    return found, before
+    return seconds, before

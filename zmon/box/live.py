@@ -1,7 +1,7 @@
-"""What the live words of a box say: state, the last two collectives, how many each process group has come to.
+"""Decodes the live words of a box: state, last two collectives, and collectives entered in each process group.
 
-They change under the reader, one word at a time; each is checked by another (see layout), and what does not check is
-not told.
+The rank changes them while they are read, one word at a time. Each word is checked by another one (see layout). Words
+that do not match are not returned.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from zmon.schema.names import ACTIVITIES, OPS, PHASES
 
 
 def state(live: tuple[int, ...]) -> tuple[int, int, int, int, int] | None:
-    """Since when the rank is in which activity, phase, op and group: the newer slot of those that check."""
+    """Return since, activity, phase, op and group of the newer valid slot; None if neither is valid."""
     newest = None
-    for at in layout.STATE_SLOTS:
-        since = live[at]
-        packed, rest = divmod(since + live[at + 1] - layout.STATE_KEY, layout.STATE_PRIME)
+    for slot in layout.STATE_SLOTS:
+        since = live[slot]
+        packed, rest = divmod(since + live[slot + 1] - layout.STATE_KEY, layout.STATE_PRIME)
         if since < 0 or rest or not 0 <= packed < layout.STATE_LIMIT:
             continue
         activity, phase, op, group = layout.unpacked(packed)
@@ -25,21 +25,21 @@ def state(live: tuple[int, ...]) -> tuple[int, int, int, int, int] | None:
     return newest
 
 
-def entered(live: tuple[int, ...], at: int) -> tuple[int, int, int, int] | None:
-    """Op, group, sequence, bytes; None in the middle of a write."""
-    word, so_far = _number(live, at), counts(live)
+def entered(live: tuple[int, ...], index: int) -> tuple[int, int, int, int] | None:
+    """Return op, group, sequence and bytes of the collective at `index`; None in the middle of a write."""
+    word, so_far = _number(live, index), counts(live)
     if word is None:
         return None
-    found = layout.entered(word, so_far)
-    op, group, *_ = found
+    collective = layout.entered(word, so_far)
+    op, group, *_ = collective
     known = op < len(OPS) and (group == layout.NONE or (group < layout.MAX_GROUPS and so_far[group] is not None))
-    return found if known else None
+    return collective if known else None
 
 
 def counts(live: tuple[int, ...]) -> list[int | None]:
-    """Collectives entered so far, by group; None in the middle of a write."""
+    """Return the number of collectives entered so far, by group; None for one in the middle of a write."""
     return [_number(live, layout.SEQUENCE + 2 * group) for group in range(layout.MAX_GROUPS)]
 
 
-def _number(live: tuple[int, ...], at: int) -> int | None:
-    return live[at] if live[at] == ~live[at + 1] and live[at] >= 0 else None
+def _number(live: tuple[int, ...], index: int) -> int | None:
+    return live[index] if live[index] == ~live[index + 1] and live[index] >= 0 else None

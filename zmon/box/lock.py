@@ -1,7 +1,8 @@
-"""Is the rank alive? Its lock on the box says so, across PID namespaces and without its help.
+"""The lock on a box, which shows whether its rank is alive.
 
-`fcntl(F_GETLK)` asks the kernel who holds a POSIX record lock (fcntl_locking(2)). Unlike flock such a lock is not
-inherited by forked workers, and the kernel drops it when the process goes, however it goes.
+`fcntl(F_GETLK)` asks the kernel which process holds a POSIX record lock (fcntl_locking(2)). This works across PID
+namespaces and needs no answer from the rank. Unlike a flock, such a lock is not inherited by forked workers. The kernel
+releases it when the process ends, for whatever reason.
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ _FLOCK = struct.Struct("hhqqi4x")  # struct flock on 64-bit Linux: type, whence,
 
 
 def holder(fd: int) -> int | None:
-    """The pid that holds the lock (0 where it lives in another PID namespace); None: nobody, it is gone."""
-    asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
-    kind, _, _, _, pid = _FLOCK.unpack(fcntl.fcntl(fd, fcntl.F_GETLK, asked))
+    """Return the pid that holds the lock, or None if no process does: the rank has ended.
+
+    The pid is 0 if the rank lives in another PID namespace.
+    """
+    request = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+    kind, _, _, _, pid = _FLOCK.unpack(fcntl.fcntl(fd, fcntl.F_GETLK, request))
     return None if kind == fcntl.F_UNLCK else max(pid, 0)

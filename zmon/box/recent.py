@@ -1,6 +1,6 @@
-"""The steps of the last moments: each of them, or some of them evenly, the same ones on every rank.
+"""Selects recent steps of a box: all of them, or a sample of the same steps on every rank.
 
-Read backwards from the newest boundary, so that what nobody asked for is not decoded.
+Boundaries are read backwards from the newest one, so that only the requested ones are decoded.
 """
 
 from __future__ import annotations
@@ -12,64 +12,67 @@ from zmon.box import layout
 from zmon.box.boundary import Boundary, mean_measures, step_record
 from zmon.schema.step import Measures, StepRecord
 
-At = Callable[[int], Boundary | None]  # a boundary by its number; None: damaged, or overwritten
+ReadBoundary = Callable[[int], Boundary | None]  # returns a boundary by its number; None if damaged or overwritten
 
 
-def ended(at: At, latest: int, after_ns: int, until_ns: int, most: int) -> tuple[StepRecord, ...]:
-    """The last records whose step ended in that time, oldest first, `most` of them."""
-    found: list[StepRecord] = []
-    boundary = at(latest)
+def ended(read: ReadBoundary, latest: int, after_ns: int, until_ns: int, most: int) -> tuple[StepRecord, ...]:
+    """Return the last records of steps that ended in that time, oldest first, at most `most` of them."""
+    records: list[StepRecord] = []
+    boundary = read(latest)
     for number in range(latest, _oldest(latest), -1):
-        before = at(number - 1)
+        before = read(number - 1)
         if boundary is not None:
-            if boundary.time <= after_ns or len(found) == most:
+            if boundary.time <= after_ns or len(records) == most:
                 break
             if before is not None and boundary.kind == layout.STEP and boundary.time <= until_ns:
-                found.append(step_record(before, boundary))
+                records.append(step_record(before, boundary))
         boundary = before
-    return tuple(reversed(found))
+    return tuple(reversed(records))
 
 
-def spread(at: At, latest: int, after_ns: int, until_ns: int, about: int) -> tuple[StepRecord, ...]:
-    """Of the steps that ended in that time `about` so many, or all where there are fewer; oldest first.
+def spread(read: ReadBoundary, latest: int, after_ns: int, until_ns: int, about: int) -> tuple[StepRecord, ...]:
+    """Return a sample of about `about` of the steps that ended in that time, or all if there are fewer; oldest first.
 
-    Their numbers divide by a power of two: ranks that choose different powers have the rarer steps in common. Each says
-    what the steps since the one before it took on average.
+    The sampled step numbers are multiples of a power of two, so ranks that choose different powers share the multiples
+    of the larger one. Each record has the mean of all steps since the previous sampled one.
     """
-    every, found = _every(at, latest, after_ns, about), []
+    stride, records = _stride(read, latest, after_ns, about), []
     number = latest
     while number > _oldest(latest):
-        end = at(number)
+        end = read(number)
         if end is not None and end.time <= after_ns:
             break
         if end is None or end.kind != layout.STEP:
             number -= 1
-        elif past := end.step % every:
-            number -= past  # a step has one boundary at least: this does not go too far
+        elif past := end.step % stride:
+            number -= past  # each step has at least one boundary, so this does not skip the sampled step
         else:
-            before = at(number - 1)
+            before = read(number - 1)
             if before is not None and end.time <= until_ns:
-                found.append(replace(step_record(before, end), mean=_mean(at(number - every), end, every)))
-            number -= every
-    return tuple(reversed(found))
+                records.append(replace(step_record(before, end), mean=_mean(read(number - stride), end, stride)))
+            number -= stride
+    return tuple(reversed(records))
 
 
-def _mean(first: Boundary | None, end: Boundary, every: int) -> Measures | None:
-    """Of the steps between two that are told; None where there is more between them than steps, or nothing."""
-    if every == 1 or first is None or first.kind != layout.STEP or first.step != end.step - every:
+def _mean(first: Boundary | None, end: Boundary, stride: int) -> Measures | None:
+    """Return the mean of the steps between two sampled ones.
+
+    Returns None if there are no steps between them, or anything other than steps.
+    """
+    if stride == 1 or first is None or first.kind != layout.STEP or first.step != end.step - stride:
         return None
     return mean_measures(first, end)
 
 
-def _every(at: At, latest: int, after_ns: int, about: int) -> int:
-    """The power of two that leaves about so many of the steps since then."""
-    every = 1
-    while (number := latest - about * every) > _oldest(latest):
-        boundary = at(number)
+def _stride(read: ReadBoundary, latest: int, after_ns: int, about: int) -> int:
+    """Return the power of two that leaves about `about` of the steps since then."""
+    stride = 1
+    while (number := latest - about * stride) > _oldest(latest):
+        boundary = read(number)
         if boundary is None or boundary.time <= after_ns:
             break
-        every *= 2
-    return every
+        stride *= 2
+    return stride
 
 
 def _oldest(latest: int) -> int:

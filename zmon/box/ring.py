@@ -1,7 +1,7 @@
-"""The ring of boundaries: which of them are still there, their bytes, and whether they can be believed.
+"""The ring of boundaries: their numbers, their bytes, and their checksums.
 
-The bytes may be kept as they are and judged later: each boundary carries its number and a crc32 that begins at the
-seed of its box, so one that was overwritten while it was read is told from a whole one at any time.
+Bytes can be stored unchecked and checked later. Each boundary carries its number and a crc32 that starts at the seed of
+its box. So a boundary that was overwritten while it was read is detected at any later time.
 """
 
 from __future__ import annotations
@@ -15,27 +15,30 @@ from zmon.box import layout
 from zmon.box.boundary import Boundary
 
 
-def checked(layout_of: struct.Struct, raw: bytes, seed: int, at: int = 0) -> tuple[Any, ...] | None:
-    """The values that stand there; None where the checksum behind them is wrong."""
-    end = at + layout_of.size
-    if len(raw) < end + layout.CRC.size or layout.CRC.unpack_from(raw, end)[0] != crc32(raw[at:end], seed):
+def checked(packing: struct.Struct, raw: bytes, seed: int, offset: int = 0) -> tuple[Any, ...] | None:
+    """Unpack the values at `offset`; return None if the checksum behind them is wrong."""
+    end = offset + packing.size
+    if len(raw) < end + layout.CRC.size or layout.CRC.unpack_from(raw, end)[0] != crc32(raw[offset:end], seed):
         return None
-    return layout_of.unpack_from(raw, at)
+    return packing.unpack_from(raw, offset)
 
 
-def boundary(raw: bytes, number: int, seed: int, at: int = 0) -> Boundary | None:
-    """The boundary of that number; None where it is another one or damaged."""
-    values = checked(layout.BOUNDARY, raw, seed, at)
-    return None if values is None or values[0] != number else Boundary.of(values)
+def boundary(raw: bytes, number: int, seed: int, offset: int = 0) -> Boundary | None:
+    """Decode the boundary with this number; return None if it is damaged or has another number."""
+    values = checked(layout.BOUNDARY, raw, seed, offset)
+    return None if values is None or values[0] != number else Boundary.from_numbers(values)
 
 
-def kept(after: int, latest: int) -> range:
-    """Numbers above `after` that are in the ring; not the oldest one, which the rank may be overwriting."""
+def available(after: int, latest: int) -> range:
+    """Return the numbers above `after` that are still in the ring.
+
+    The oldest one is left out, because the rank may be overwriting it.
+    """
     return range(max(after + 1, latest - layout.RING_CAPACITY + 2), latest + 1)
 
 
 def read(fd: int, numbers: range) -> bytes:
-    """Their bytes, one boundary after the other; fewer where the box was cut short."""
+    """Return the bytes of these boundaries, one after the other; fewer bytes if the box was truncated."""
     slot = numbers.start % layout.RING_CAPACITY
     before_wrap = min(len(numbers), layout.RING_CAPACITY - slot)
     raw = os.pread(fd, before_wrap * layout.BOUNDARY_SIZE, layout.RING + slot * layout.BOUNDARY_SIZE)

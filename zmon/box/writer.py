@@ -1,9 +1,8 @@
-"""The rank's end of the black box: made once, then only memory is written.
+"""The rank's side of the black box: creates the file once and then writes mapped memory only.
 
-Making a box allocates the whole file first (`posix_fallocate`), so a full /dev/shm is an error here and not a
-SIGBUS in the middle of training, and takes a POSIX lock that lasts as long as the process. (A POSIX lock is
-lost when *any* descriptor of the file is closed by its owner, so the rank never opens its box a second time
-and closes it.)
+The whole file is allocated at creation (`posix_fallocate`), so a full /dev/shm is an error here and not a SIGBUS in
+the middle of training. The writer also takes a POSIX lock, which lasts as long as the process. The kernel drops a POSIX
+lock when its owner closes *any* descriptor of the file, so the rank must never open its box a second time and close it.
 """
 
 from __future__ import annotations
@@ -21,30 +20,30 @@ from zmon.box import layout
 from zmon.box.lock import holder
 from zmon.errors import BoxUnavailable
 
-DEFAULT_ROOT = Path("/dev/shm/zmon")  # memory, not disk: it is written at every step
-_LOCK_SECONDS = 2.0  # it is held for microseconds
+DEFAULT_ROOT = Path("/dev/shm/zmon")  # memory, not disk: boxes are written at every step
+_LOCK_SECONDS = 2.0  # how long to wait for the directory's lock, which others hold for microseconds
 
 Write = Callable[..., None]
 
 
 def box_path(root: Path, job_id: str, attempt: int, rank: int) -> Path:
-    """Where the box of a rank lies."""
+    """Return the path of the box of a rank."""
     return root / job_id / str(attempt) / f"rank-{rank}.box"
 
 
 class BoxWriter:
-    """A rank's black box, open for writing. Not thread-safe: one thread writes."""
+    """A rank's black box, open for writing; not thread-safe, so only one thread may write."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        # A name of its own until it is published: in two containers the same pid may be at work on the same box.
+        # A random name until `publish`: in two containers, processes with the same pid may create the same box.
         self._unpublished = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
         try:
             self._fd = _create(path, self._unpublished)
         except OSError as error:
             raise _unavailable(path, error) from error
         self._seed = int.from_bytes(os.urandom(4), "little")
-        # Populated at once, so that no page faults in the middle of training.
+        # MAP_POPULATE maps all pages now, so that there are no page faults in the middle of training.
         self._map = mmap.mmap(self._fd, layout.FILE_SIZE, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE)
         self._view = memoryview(self._map)
         self._identity = self._cell(layout.IDENTITY)
@@ -52,7 +51,7 @@ class BoxWriter:
         self.report = self._cell(layout.REPORT)
         self.words = self._cell(layout.WORDS)
         self.groups = self._cell(layout.GROUPS)
-        self.live = self._view[layout.LIVE : layout.RING].cast("q")  # written in place: a call each would cost too much
+        self.live = self._view[layout.LIVE : layout.RING].cast("q")  # written in place: calls would cost too much
         self.boundary = self._ring()
         for number in range(layout.ENTERED, layout.NUM_LIVE, 2):
             self.number(number, 0)
@@ -60,14 +59,15 @@ class BoxWriter:
             self._view, 0, layout.MAGIC, layout.VERSION, layout.RING_CAPACITY, layout.FILE_SIZE, self._seed
         )
 
-    def identity(self, who: layout.Identity) -> None:
-        """Write who this rank is."""
-        self._identity(*layout.packed_identity(who))
+    def identity(self, identity: layout.Identity) -> None:
+        """Write the identity of this rank."""
+        self._identity(*layout.packed_identity(identity))
 
     def publish(self) -> None:
-        """Put the box under its name; call once identity and state are in it. Raises BoxUnavailable.
+        """Give the box its final name; call this once identity and state are written.
 
-        Two starts with the same job id at the same moment: a lock on the directory makes one of them the second.
+        Raises BoxUnavailable if another process holds a box of this name, or the file system refuses. A lock on the
+        directory makes this safe if two jobs with the same job id start at the same moment.
         """
         try:
             folder = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -81,46 +81,47 @@ class BoxWriter:
             raise _unavailable(self.path, error) from error
 
     def discard(self) -> None:
-        """Take back a box that was not published."""
+        """Delete a box that was not published."""
         self._unpublished.unlink(missing_ok=True)
         os.close(self._fd)
 
     def tail(self) -> int:
-        """A descriptor whose writes land behind the box; for a signal handler, never to be closed."""
+        """Return a descriptor that appends to the file; it is for a signal handler and must never be closed."""
         return os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
 
     def _cell(self, cell: layout.Cell) -> Write:
         pack, crc_pack, seed = cell.struct.pack_into, layout.CRC.pack_into, self._seed
         size = cell.struct.size
-        slots = tuple(self._view[at : at + size] for at in (cell.offset, cell.offset + cell.slot_size))
-        ends = tuple(self._view[at : at + 4] for at in (cell.offset + size, cell.offset + cell.slot_size + size))
+        offsets = (cell.offset, cell.offset + cell.slot_size)
+        slots = tuple(self._view[start : start + size] for start in offsets)
+        ends = tuple(self._view[start + size : start + size + 4] for start in offsets)
         counter = 0
 
         def write(*values: object) -> None:
             nonlocal counter
             turn = (counter + 1) & 1
             slot = slots[turn]
-            pack(slot, 0, counter + 1, *values)  # values that do not fit raise: the other slot stays as it is
+            pack(slot, 0, counter + 1, *values)  # raises if a value does not fit; the other slot is unchanged
             crc_pack(ends[turn], 0, crc32(slot, seed))
             counter += 1
 
         return write
 
-    def number(self, at: int, value: int) -> None:
-        """Write one of the live numbers."""
-        self.live[at], self.live[at + 1] = value, ~value
+    def number(self, index: int, value: int) -> None:
+        """Write one of the live numbers, followed by its complement."""
+        self.live[index], self.live[index + 1] = value, ~value
 
     def _ring(self) -> Callable[[Sequence[float], Sequence[int], Sequence[int]], int]:
         pack, crc_pack, view = layout.BOUNDARY.pack_into, layout.CRC.pack_into, self._view
         size, seed = layout.BOUNDARY.size, self._seed
-        ring, capacity, apart = layout.RING, layout.RING_CAPACITY, layout.BOUNDARY_SIZE
+        ring, capacity, slot_size = layout.RING, layout.RING_CAPACITY, layout.BOUNDARY_SIZE
         number = 0
 
         def append(head: Sequence[float], times: Sequence[int], counts: Sequence[int]) -> int:
             nonlocal number
-            at = ring + (number + 1) % capacity * apart
-            pack(view, at, number + 1, *head, *times, *counts)
-            crc_pack(view, at + size, crc32(view[at : at + size], seed))
+            offset = ring + (number + 1) % capacity * slot_size
+            pack(view, offset, number + 1, *head, *times, *counts)
+            crc_pack(view, offset + size, crc32(view[offset : offset + size], seed))
             number += 1
             return number
 
@@ -130,10 +131,10 @@ class BoxWriter:
 def _unavailable(path: Path, error: OSError) -> BoxUnavailable:
     full = error.errno in (errno.ENOSPC, errno.EDQUOT)
     return BoxUnavailable(
-        f"cannot make the black box {path}",
+        f"cannot create the black box {path}",
         f"{error.strerror or error}",
-        f"{'Free some room there or p' if full else 'P'}oint ZMON_BOX_DIR at "
-        f"{'another directory' if full else 'a directory that this user may write'}; the job runs on unwatched",
+        f"{'Free space there, or set' if full else 'Set'} ZMON_BOX_DIR to "
+        f"{'another directory' if full else 'a directory that this user may write'}; the job continues unwatched",
     )
 
 
@@ -146,9 +147,9 @@ def _refuse_if_held(path: Path) -> None:
     os.close(old)
     if pid is not None:
         raise BoxUnavailable(
-            f"the black box {path} is held by process {pid}",
+            f"process {pid} holds the black box {path}",
             "another job on this host has the same job id and is still running",
-            "give this one its own with --job-id or ZMON_JOB_ID",
+            "Give this job its own id with --job-id or ZMON_JOB_ID",
         )
 
 
@@ -160,9 +161,9 @@ def _lock(folder: int, path: Path) -> None:
         except BlockingIOError:
             if time.monotonic() > deadline:
                 raise BoxUnavailable(
-                    f"cannot put the black box {path} in its place",
+                    f"cannot publish the black box {path}",
                     "another process has locked its directory",
-                    "end that one; the job runs on unwatched",
+                    "End that process; the job continues unwatched",
                 ) from None
             time.sleep(0.01)
 

@@ -1,1 +1,1 @@
-"""The `zmon` command: `main` has the group, each subcommand is a module, `render` is what a terminal shows."""
+"""The `zmon` command: `main` has the group, one module per subcommand, and `render/` makes the terminal output."""

@@ -1,4 +1,4 @@
-"""`zmon agent`: watch the ranks and the hardware of this node."""
+"""`zmon agent`: run the agent of this node."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import click
 
 from zmon.agent import Agent, AgentConfig
 from zmon.cli.daemon import serve
-from zmon.cli.options import PORT, bind_option, box_dir_option, data_dir_option, host_option, public_option
+from zmon.cli.options import bind_option, box_dir_option, data_dir_option, host_option, port_option, public_option
 from zmon.cli.thresholds import leases_option
 from zmon.job.lease import Leases
 from zmon.stack import StackConfig
@@ -17,15 +17,21 @@ from zmon.stack import StackConfig
 @click.command()
 @bind_option
 @public_option
-@click.option("--port", type=PORT, default=StackConfig.agent_port, show_default=True)
+@port_option(StackConfig.agent_port)
 @box_dir_option
 @host_option
 @data_dir_option
-@click.option("--without", envvar="ZMON_WITHOUT", default="", help="Sources to leave off, e.g. gpu,nic,steps.")
+@click.option(
+    "--without",
+    envvar="ZMON_WITHOUT",
+    default="",
+    metavar="NAME,…",
+    help="Sources to disable, for example gpu,nic,steps.",
+)
 @leases_option
 def agent(
     bind: str, public: bool, port: int, box_dir: Path, host: str, data_dir: Path, without: str, leases: Leases
 ) -> None:
-    """Watch the ranks and the hardware of this node."""
-    left_off = frozenset(name.strip() for name in without.split(",") if name.strip())
-    serve("agent", bind, public, port, lambda: Agent(AgentConfig(box_dir, host, data_dir, left_off, leases)).app())
+    """Run the agent: watch the ranks and the hardware of this node."""
+    disabled = frozenset(name.strip() for name in without.split(",") if name.strip())
+    serve("agent", bind, public, port, lambda: Agent(AgentConfig(box_dir, host, data_dir, disabled, leases)).app())

@@ -1,4 +1,4 @@
-"""`zmon analyze`: a verdict on a step log, from this zmon or from elsewhere."""
+"""`zmon analyze`: run the detectors on a step log, written by zmon or by another tool."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import click
 import msgspec
 from rich.console import Console
 
+from zmon.cli.options import json_option
 from zmon.cli.render.analysis import caveats, report
 from zmon.cli.thresholds import detectors_option
 from zmon.detectors import Detector
@@ -17,49 +18,52 @@ from zmon.offline.analyze import Attempt, StepTable, play, read
 
 @click.command()
 @click.argument("steps", nargs=-1, required=True, type=click.Path(path_type=Path, dir_okay=False))
-@click.option("--job", help="Which one, where the log holds several.")
-@click.option("--attempt", type=int, help="Only this attempt.")
-@click.option("--json", "as_json", is_flag=True)
+@click.option("--job", metavar="ID", help="ID of the job to analyze. Required if the log has several jobs.")
+@click.option("--attempt", type=int, help="Number of the attempt to analyze. Default: all attempts.")
+@json_option
 @detectors_option
 def analyze(
     steps: tuple[Path, ...], job: str | None, attempt: int | None, as_json: bool, detectors: tuple[Detector, ...]
 ) -> None:
-    """Judge a step log offline (one file from each node): who slowed the job, why, and where its time went.
+    """Analyze a step log: which rank slowed the job, and why.
 
-    Exit code 0: nothing found, 1: findings, 3: the log does not tell.
+    STEPS are .parquet or .jsonl files as zmon steps writes them, one from each node. The output has the findings,
+    where the time went, and a heat map of the self time of the ranks.
+
+    Exit codes: 0 no findings, 1 findings, 3 unknown (the log does not have enough data).
     """
     log = read(steps, job)
-    played = [play(log, number, detectors) for number in log.attempts() if attempt in (None, number)]
-    if not played:
-        there_are = ", ".join(map(str, log.attempts()))
-        raise click.UsageError(f"there is no attempt {attempt} in the log, but {there_are}.")
+    attempts = [play(log, number, detectors) for number in log.attempts() if attempt in (None, number)]
+    if not attempts:
+        numbers = ", ".join(map(str, log.attempts()))
+        raise click.UsageError(f"the log has no attempt {attempt}; its attempts are {numbers}.")
     if as_json:
-        click.echo(msgspec.json.encode(told(log, played)).decode())
+        click.echo(msgspec.json.encode(document(log, attempts)).decode())
     else:
         console = Console()
-        console.print(report(log, played, console.width), soft_wrap=False)
-    known = log.blames and any(one.book.time.num_steps for one in played)
-    sys.exit(1 if any(one.spells for one in played) else 0 if known else 3)
+        console.print(report(log, attempts, console.width), soft_wrap=False)
+    conclusive = log.has_exposed_time and any(replayed.job_state.time.num_steps for replayed in attempts)
+    sys.exit(1 if any(replayed.spans for replayed in attempts) else 0 if conclusive else 3)
 
 
-def told(log: StepTable, played: list[Attempt]) -> dict[str, object]:
-    """For programs."""
+def document(log: StepTable, attempts: list[Attempt]) -> dict[str, object]:
+    """Return what `--json` prints."""
     return {
         "schema": 1,
         "job_id": log.job_id,
-        "caveats": caveats(log, played),
+        "caveats": caveats(log, attempts),
         "attempts": [
             {
-                "attempt": one.number,
-                "world_size": one.world_size,
-                "ranks": one.ranks,
-                "steps": one.book.time.num_steps,
-                "seconds": one.book.time.total_seconds,
-                "time": one.book.time.causes,
+                "attempt": attempt.number,
+                "world_size": attempt.world_size,
+                "ranks": attempt.ranks,
+                "steps": attempt.job_state.time.num_steps,
+                "seconds": attempt.job_state.time.total_seconds,
+                "time": attempt.job_state.time.causes,
                 "findings": [
-                    {"first_step": s.first_step, "last_step": s.last_step, "finding": s.finding} for s in one.spells
+                    {"first_step": s.first_step, "last_step": s.last_step, "finding": s.finding} for s in attempt.spans
                 ],
             }
-            for one in played
+            for attempt in attempts
         ],
     }

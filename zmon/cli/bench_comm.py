@@ -1,4 +1,4 @@
-"""`zmon bench-comm`: how fast are exchanges here, by how much is exchanged?"""
+"""`zmon bench-comm`: measure the bandwidth and latency of collectives by message size."""
 
 from __future__ import annotations
 
@@ -11,43 +11,61 @@ from pathlib import Path
 import click
 from rich.console import Console
 
+from zmon.cli.options import json_option
 from zmon.cli.render.bandwidth import report
 from zmon.errors import UsageError, ZmonError
 from zmon.offline.comm_bench import read
 
 _MODULE = "zmon.offline.comm_bench.measure"
-_SECONDS = 600.0  # at most
+_TIMEOUT_SECONDS = 600.0
 
 
 @click.command("bench-comm")
-@click.option("--ranks", type=click.IntRange(2), default=2, show_default=True, help="Of this node, unless launched.")
-@click.option("--largest", type=click.IntRange(1 << 10), default=64 << 20, show_default=True, help="Bytes handed in.")
-@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Keep it: zmon scaling --links reads it.")
-@click.option("--json", "as_json", is_flag=True)
+@click.option(
+    "--ranks",
+    type=click.IntRange(2),
+    default=2,
+    show_default=True,
+    help="Number of ranks to start on this node. Ignored under torchrun.",
+)
+@click.option(
+    "--largest",
+    type=click.IntRange(1 << 10),
+    default=64 << 20,
+    show_default=True,
+    help="Largest message, in bytes per rank.",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Path of a file to write the result to, for --links of zmon scaling and zmon predict.",
+)
+@json_option
 def bench_comm_command(ranks: int, largest: int, out: Path | None, as_json: bool) -> None:
-    """Time all-to-all and all-reduce by message size, with NCCL on GPUs, else with gloo.
+    """Measure the bandwidth of all-to-all and all-reduce.
 
-    On the ranks of a job, start it as the job is started: torchrun … -m zmon bench-comm --out FILE
+    Uses NCCL if each rank has its own GPU, otherwise gloo. To measure between hosts, start it like the job:
+    torchrun … -m zmon bench-comm --out FILE
     """
     launched = os.environ.get("RANK")  # torchrun's
     if out is not None and launched in (None, "0") and not out.absolute().parent.is_dir():
-        raise UsageError(f"cannot write {out}", f"there is no folder {out.absolute().parent}", "Make it first")
+        raise UsageError(f"cannot write {out}", f"directory {out.absolute().parent} does not exist", "Create it first")
     with tempfile.TemporaryDirectory(prefix="zmon-bench-comm-") as folder:
-        found = out or Path(folder) / "links.json"
+        file = out or Path(folder) / "links.json"
         if launched is None:
-            _launch(ranks, largest, found)
+            _launch(ranks, largest, file)
         else:
-            _become_rank(largest, found)
+            _become_rank(largest, file)
         if launched in (None, "0"):
-            measured = read(found)
+            measured = read(file)
             if as_json:
-                click.echo(found.read_text())
+                click.echo(file.read_text())
             else:
                 Console().print(report(measured))
 
 
 def _become_rank(largest: int, out: Path) -> None:
-    from zmon.offline.comm_bench import measure  # torch takes seconds to import: only who is a rank needs it
+    from zmon.offline.comm_bench import measure  # torch takes seconds to import and only a rank needs it
 
     measure.main(str(out.absolute()), str(largest))
 
@@ -61,14 +79,15 @@ def _launch(ranks: int, largest: int, out: Path) -> None:
         text=True,
     )
     try:
-        said, _ = job.communicate(timeout=_SECONDS)
+        output, _ = job.communicate(timeout=_TIMEOUT_SECONDS)
     except subprocess.TimeoutExpired:
         raise ZmonError(
-            "the exchanges were not done in time", f"{_SECONDS:.0f} s were not enough", "Try a smaller --largest"
+            "the benchmark timed out", f"it ran for more than {_TIMEOUT_SECONDS:.0f} s", "Try a smaller --largest"
         ) from None
     finally:
         job.terminate()
         job.wait()
     if job.returncode:
-        last = next((line.strip() for line in reversed(said.splitlines()) if "Error" in line), "it said nothing of it")
-        raise ZmonError("the exchanges could not be timed", last, "Is torch there, and has this node as many devices?")
+        errors = (line.strip() for line in reversed(output.splitlines()) if "Error" in line)
+        why = next(errors, "its ranks printed no error")
+        raise ZmonError("the benchmark failed", why, "Is torch installed, and does this node have that many devices?")

@@ -1,4 +1,4 @@
-"""`zmon compare`: is this run slower than that one, and where?"""
+"""`zmon compare`: compare the steps of two runs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import click
 import msgspec
 from rich.console import Console
 
-from zmon.cli.options import data_dir_option
+from zmon.cli.options import data_dir_option, json_option
 from zmon.cli.render.comparison import conditions, report
 from zmon.offline.compare import Change, Gate, Series, compare, compare_gauges, series, steps_of
 
@@ -18,40 +18,47 @@ from zmon.offline.compare import Change, Gate, Series, compare, compare_gauges, 
 @click.command("compare")
 @click.argument("before", metavar="A")
 @click.argument("after", metavar="B")
-@click.option("--fail-on", multiple=True, help='Exit with 1 if it holds beyond chance: "step_seconds>+3%".')
-@click.option("--job", help="Which one, where files hold several.")
-@click.option("--json", "as_json", is_flag=True)
+@click.option(
+    "--fail-on",
+    multiple=True,
+    metavar="THRESHOLD",
+    help='Exit with 1 if a quantity changed by more than this and more than noise: "step_seconds>+3%". Repeatable.',
+)
+@click.option("--job", metavar="ID", help="ID of the job to compare. Required if a file has several jobs.")
+@json_option
 @data_dir_option
 def compare_command(
     before: str, after: str, fail_on: tuple[str, ...], job: str | None, as_json: bool, data_dir: Path
 ) -> None:
-    """Compare two runs step by step: what takes longer in B than in A, beyond chance.
+    """Compare the steps of two runs, A and B.
 
-    A and B are step logs (a .parquet or .jsonl file, or a folder with one of each node), or jobs whose steps the agent
-    of this node logged; with @500..2000 only these steps, with @2026-11-22T03:00..2026-11-22T03:30 only that time.
+    The output shows what takes longer in B than in A, beyond noise.
 
-    Exit code 0: compared, 1: a --fail-on holds, 3: too few or too noisy to tell.
+    A and B are step logs (a .parquet or .jsonl file, or a directory with one file per node) or job IDs in the step log
+    of this node's agent. Append @500..2000 to select steps, @2026-11-22T03:00..2026-11-22T03:30 to select a time.
+
+    Exit codes: 0 compared, 1 a --fail-on threshold is exceeded, 3 unknown (too few steps or too much noise).
     """
     gates = [Gate.parse(text) for text in fail_on]
-    ours, theirs = (series(source, steps_of(source, data_dir, job)) for source in (before, after))
-    changes = [*compare(ours, theirs), *compare_gauges(ours, theirs)]
-    judged = [gate.judge(changes) for gate in gates]
+    first, second = (series(source, steps_of(source, data_dir, job)) for source in (before, after))
+    changes = [*compare(first, second), *compare_gauges(first, second)]
+    results = [gate.judge(changes) for gate in gates]
     if as_json:
-        click.echo(msgspec.json.encode(told(ours, theirs, changes, [*zip(gates, judged, strict=True)])).decode())
+        click.echo(msgspec.json.encode(document(first, second, changes, [*zip(gates, results, strict=True)])).decode())
     else:
-        Console().print(report(ours, theirs, changes), soft_wrap=False)
-        for passed, line in judged:
+        Console().print(report(first, second, changes), soft_wrap=False)
+        for passed, line in results:
             click.echo(f"{'ok' if passed else 'failed' if passed is False else 'unknown'}: {line}")
-    if any(passed is False for passed, _ in judged):
+    if any(passed is False for passed, _ in results):
         sys.exit(1)
-    unknown = any(passed is None for passed, _ in judged) if judged else changes[0].verdict == "unknown"
+    unknown = any(passed is None for passed, _ in results) if results else changes[0].verdict == "unknown"
     sys.exit(3 if unknown else 0)
 
 
-def told(
-    ours: Series, theirs: Series, changes: Sequence[Change], judged: Sequence[tuple[Gate, tuple[bool | None, str]]]
+def document(
+    before: Series, after: Series, changes: Sequence[Change], results: Sequence[tuple[Gate, tuple[bool | None, str]]]
 ) -> dict[str, object]:
-    """For programs."""
+    """Return what `--json` prints."""
     return {
         "schema": 1,
         "runs": [
@@ -63,9 +70,9 @@ def told(
                 "steps": len(run.steps),
                 "caveats": run.caveats,
             }
-            for run in (ours, theirs)
+            for run in (before, after)
         ],
-        "differ": conditions(ours, theirs),
+        "differ": conditions(before, after),
         "changes": changes,
-        "fail_on": [{"threshold": str(gate), "passed": passed, "why": why} for gate, (passed, why) in judged],
+        "fail_on": [{"threshold": str(gate), "passed": passed, "why": why} for gate, (passed, why) in results],
     }

@@ -1,4 +1,4 @@
-"""The YAML file of `--config`: subcommand → flag → value, each as it would be written on the command line."""
+"""The configuration file of `--config`: a YAML mapping of subcommand → option → value, as on the command line."""
 
 from __future__ import annotations
 
@@ -16,42 +16,48 @@ T = TypeVar("T")
 
 
 def read(path: Path, commands: Collection[click.Command]) -> dict[str, dict[str, Any]]:
-    """What click takes as defaults: subcommand → parameter → text, or a mapping of thresholds. Raises UsageError."""
+    """Return the file as defaults for click: subcommand → parameter → text or mapping of thresholds.
+
+    Raises UsageError if the file cannot be read or has a key that does not exist.
+    """
     try:
         loaded = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
     except (OSError, ValueError, yaml.YAMLError) as error:
         raise UsageError(f"cannot read {path}", str(error).splitlines()[0]) from error
     if not isinstance(loaded, dict):
-        raise UsageError(f"cannot use {path}", "it holds no mapping", "write e.g. `hub: {port: 9999}`")
-    known = {str(command.name): command for command in commands}
+        raise UsageError(f"cannot use {path}", "it is not a YAML mapping", "Write for example `hub: {port: 9999}`")
+    by_name = {str(command.name): command for command in commands}
     try:
-        return {name: _defaults(name, flags, _one_of(known, name)) for name, flags in loaded.items()}
+        return {name: _defaults(name, flags, _look_up(by_name, name)) for name, flags in loaded.items()}
     except ValueError as error:
         raise UsageError(f"cannot use {path}", str(error)) from error
 
 
 def _defaults(name: str, flags: Any, command: click.Command) -> dict[str, Any]:
-    """Of one subcommand; `ready-file` and `ready_file` are the same flag. Thresholds stay a mapping."""
+    """Return the defaults of one subcommand. `ready-file` and `ready_file` are the same option.
+
+    Thresholds stay a mapping. Raises ValueError.
+    """
     if not isinstance(flags, dict | None):
-        raise ValueError(f"{name} holds no flags but {flags!r}; write e.g. `hub: {{port: 9999}}`")
+        raise ValueError(f"{name} takes a mapping of options, not {flags!r}; write for example `hub: {{port: 9999}}`")
     options = [option for option in command.params if isinstance(option, click.Option)]
     by_flag = {flag.removeprefix("--"): option for option in options for flag in option.opts}
     defaults: dict[str, Any] = {}
     for key, value in (flags or {}).items():
-        option = _one_of(by_flag, str(key).replace("_", "-"))
+        option = _look_up(by_flag, str(key).replace("_", "-"))
         if isinstance(option.type, Settings) and isinstance(value, dict):
             defaults[str(option.name)] = value
             continue
         values = value if isinstance(value, list) and option.multiple else [value]
-        if any(isinstance(one, list | dict) for one in values):
+        if any(isinstance(item, list | dict) for item in values):
             raise ValueError(f"{key} of {name} takes one value, not {value!r}")
-        words = [str(one) for one in values if one is not None]
+        words = [str(item) for item in values if item is not None]
         if words:
             defaults[str(option.name)] = words if option.multiple else words[0]
     return defaults
 
 
-def _one_of(known: dict[str, T], name: Any) -> T:
-    if name not in known:
-        raise ValueError(f"it has {name!r}, and there is {', '.join(sorted(known))}")
-    return known[name]
+def _look_up(by_name: dict[str, T], name: Any) -> T:
+    if name not in by_name:
+        raise ValueError(f"unknown key {name!r}; the keys are {', '.join(sorted(by_name))}")
+    return by_name[name]

@@ -1,4 +1,4 @@
-"""How a daemon is started from the command line."""
+"""Starts a daemon from the command line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from zmon.web import server
 
 
 def serve(name: str, bind: str, public: bool, port: int, make: Callable[[], aiohttp.web.Application]) -> None:
-    """Answer HTTP until SIGTERM or SIGINT. Raises UsageError for an address that is not loopback."""
+    """Serve HTTP until SIGTERM or SIGINT.
+
+    Raises UsageError if `bind` is not a loopback address and `public` is false.
+    """
     server.check_bind(bind, public)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s")
 

@@ -1,4 +1,4 @@
-"""`zmon dashboard`: show the jobs to people."""
+"""`zmon dashboard`: serve the Streamlit dashboard."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 
 import click
 
-from zmon.cli.options import HUB_URL, PORT, bind_option, public_option
+from zmon.cli.options import HUB_URL, PROMETHEUS_URL, bind_option, port_option, public_option
 from zmon.stack import StackConfig, need
 from zmon.web import server
 
@@ -16,21 +16,23 @@ from zmon.web import server
 @click.command()
 @bind_option
 @public_option
-@click.option("--port", type=PORT, default=StackConfig.dashboard_port, show_default=True)
-@click.option("--hub", envvar="ZMON_HUB_URL", default=HUB_URL, show_default=True)
+@port_option(StackConfig.dashboard_port)
+@click.option("--hub", envvar="ZMON_HUB_URL", default=HUB_URL, show_default=True, metavar="URL", help="URL of the hub.")
 @click.option(
     "--prometheus",
     envvar="ZMON_PROMETHEUS_URL",
-    default=f"http://127.0.0.1:{StackConfig.prometheus_port}",
+    default=PROMETHEUS_URL,
     show_default=True,
+    metavar="URL",
+    help="URL of Prometheus.",
 )
 def dashboard(bind: str, public: bool, port: int, hub: str, prometheus: str) -> None:
-    """Show it to people."""
+    """Serve the dashboard."""
     server.check_bind(bind, public)
     need("streamlit", "the dashboard", "dashboard")
     app = str(importlib.resources.files("dashboards") / "app.py")
     os.environ.update(ZMON_HUB_URL=hub, ZMON_PROMETHEUS_URL=prometheus)
-    # Streamlit would collect garbage after each refresh of each viewer, half of a page's time.
+    # Without postScriptGC=false Streamlit collects garbage after each refresh of each viewer: half of a page's time.
     flags = {
         "server.port": port, "server.address": bind, "server.headless": "true",
         "server.fileWatcherType": "none", "browser.gatherUsageStats": "false", "client.toolbarMode": "minimal",

@@ -1,4 +1,4 @@
-"""`zmon demo`: everything on this machine, and a training for it to watch."""
+"""`zmon demo`: start all parts of zmon and a training on this machine."""
 
 from __future__ import annotations
 
@@ -26,10 +26,16 @@ from zmon.stack.demo import DemoConfig, trainer_part
 @host_option
 @webhook_option
 @warnings_option
-@click.option("--seconds", type=click.FloatRange(min=1), help="End by itself after that long, with a summary.")
-@click.option("--ranks", type=click.IntRange(1, 64), default=4, show_default=True)
-@click.option("--data", type=click.Path(path_type=Path), help="A Criteo-Kaggle TSV to train on.")
+@click.option("--seconds", type=click.FloatRange(min=1), help="Stop after this many seconds. Default: at Ctrl-C.")
+@click.option("--ranks", type=click.IntRange(1, 64), default=4, show_default=True, help="Number of ranks.")
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path),
+    help="Path of a Criteo-Kaggle TSV file to train on. Default: synthetic data.",
+)
+@click.pass_obj
 def demo(
+    config_file: Path | None,
     data_dir: Path,
     box_dir: Path,
     host: str,
@@ -39,17 +45,21 @@ def demo(
     ranks: int,
     data: Path | None,
 ) -> None:
-    """Everything on this machine, and a synchronous DLRM training for it to watch."""
+    """Start all parts of zmon and a training on this machine.
+
+    The training is a synchronous DLRM. Ctrl-C stops everything and prints a summary.
+    """
     if data is not None and not data.is_file():
-        why = "it is no regular file" if data.exists() else "there is no such file"
-        raise UsageError(f"cannot train on {data}", why, "name a Criteo-Kaggle TSV")
+        why = "it is not a regular file" if data.exists() else "there is no such file"
+        raise UsageError(f"cannot train on {data}", why, "Give the path of a Criteo-Kaggle TSV file")
     need("torch", "the trainer", "trainer")
     console = Console()
     config = DemoConfig(f"demo-{datetime.now(UTC):%Y%m%dT%H%M%S}", ranks, seconds, data)
 
     async def run() -> bool:
         begin, stop = time.monotonic(), stop_event()
-        stack = Stack(StackConfig(data_dir, box_dir, host, webhook, webhook_warnings), announcer(console))
+        stack_config = StackConfig(data_dir, box_dir, host, webhook, webhook_warnings, config_file=config_file)
+        stack = Stack(stack_config, announcer(console))
         trainer = trainer_part(config, data_dir / "logs" / "trainer.log", box_dir, host)
         try:
             await stack.start()
@@ -59,15 +69,15 @@ def demo(
             await unless_stopped(stack.ready(), stop)
             if stop.is_set():
                 return True
-            good, job, findings = await follow(stack, trainer, config, console, stop, begin)
+            healthy, job, findings = await follow(stack, trainer, config, console, stop, begin)
             console.print(summary(job, findings))
-            seen = job is not None and bool(job.step) and job.ranks_seen == job.world_size
-            return good and (seen or stop.is_set())
+            complete = job is not None and bool(job.step) and job.ranks_seen == job.world_size
+            return healthy and (complete or stop.is_set())
         finally:
             await stack.stop()
-            shutil.rmtree(box_dir / config.job_id, ignore_errors=True)  # nobody is left to ask about it
+            shutil.rmtree(box_dir / config.job_id, ignore_errors=True)  # no agent is left to read it
 
     if not asyncio.run(run()):
         raise PartFailed(
-            "the demo was not healthy", "a part died, or not all ranks were seen", f"see {data_dir / 'logs'}"
+            "the demo failed", "a part died, or the hub did not see all ranks", f"See the logs in {data_dir / 'logs'}"
         )

@@ -1,4 +1,4 @@
-"""Follow the demo's training until the job, the time or the person ends it."""
+"""The progress of `zmon demo` in the terminal, until the job ends, the time is over or Ctrl-C is pressed."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from zmon.stack.demo import DemoConfig
 from zmon.stack.part import Part
 from zmon.web import client
 
-VERDICT_SECONDS = 2.0  # the hub has named who is to blame by then
+DIAGNOSIS_SECONDS = 2.0  # after the trainer failed: the hub has published its finding by then
 
 
 async def follow(
     stack: Stack, trainer: Part, config: DemoConfig, console: Console, stop: asyncio.Event, begin: float
 ) -> tuple[bool, JobView | None, list[Finding]]:
-    """Show progress until the job, the time (counted from `begin`) or the person ends it.
+    """Show progress until the job ends, `config.seconds` have passed since `begin`, or `stop` is set.
 
-    Returns whether all parts were healthy (whoever ends it early does not ask), and the last views of the job and of
-    its findings.
+    Returns whether all parts were healthy (not checked if `stop` was set), and the last views of the job and of its
+    findings.
     """
     job: JobView | None = None
     findings: list[Finding] = []
     relay = Relay(trainer.log, console)
     shown = ""
-    good, ended = True, False
+    succeeded, ended = True, False
     assert trainer.process is not None
     async with aiohttp.ClientSession() as session:
         while not stop.is_set():
@@ -46,14 +46,14 @@ async def follow(
                 request = FindingsRequest(config.job_id)
                 findings = [*(await client.ask(session, stack.urls.hub, endpoints.FINDINGS, request, 2.0)).findings]
             except Unreachable:
-                pass  # it is being started again; the supervisor says so
+                pass  # the supervisor restarts the hub and prints that
             shown = _show(console, job, findings, shown)
             if ended:
-                good = trainer.process.returncode == 0
+                succeeded = trainer.process.returncode == 0
                 break
             ended = trainer.process.returncode is not None
             if ended and trainer.process.returncode:
-                await asyncio.sleep(VERDICT_SECONDS)  # and one more look
+                await asyncio.sleep(DIAGNOSIS_SECONDS)  # then ask once more
             elif config.seconds is not None and time.monotonic() - begin >= config.seconds:
                 break
             try:
@@ -63,19 +63,19 @@ async def follow(
     if sys.stdout.isatty():
         console.print()
     relay.show()
-    if not good:
+    if not succeeded:
         if not relay.num_lines:
             console.print(trainer.last_lines(), highlight=False, markup=False)
-        console.print(f"the trainer {ending(trainer.process.returncode or 0)}; its whole log is {trainer.log}")
+        console.print(f"the trainer {ending(trainer.process.returncode or 0)}; see its log: {trainer.log}")
         return False, job, findings
-    sick = [] if stop.is_set() else await stack.unhealthy()
-    if sick:
-        console.print(f"not healthy: {', '.join(sick)}: see {trainer.log.parent}")
-    return not sick, job, findings
+    unhealthy = [] if stop.is_set() else await stack.unhealthy()
+    if unhealthy:
+        console.print(f"unhealthy: {', '.join(unhealthy)}; see the logs in {trainer.log.parent}")
+    return not unhealthy, job, findings
 
 
 class Relay:
-    """Shows what the trainer and its probe complain about, as it comes into the trainer's log."""
+    """Prints the messages of the trainer and its probe as they appear in the trainer's log."""
 
     def __init__(self, log: Path, console: Console) -> None:
         self._log, self._console = log, console
@@ -83,7 +83,7 @@ class Relay:
         self.num_lines = 0  # shown so far
 
     def show(self) -> None:
-        """Whole lines only; the rest waits for the next call."""
+        """Print the new lines that are complete; the rest follows with the next call."""
         with self._log.open("rb") as file:
             file.seek(self._offset)
             text = file.read()

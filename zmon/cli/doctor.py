@@ -1,4 +1,4 @@
-"""`zmon doctor`: would anybody notice, and be told?"""
+"""`zmon doctor`: check that sources, detectors, rules and alert routes work."""
 
 from __future__ import annotations
 
@@ -10,7 +10,17 @@ import click
 import msgspec
 from rich.console import Console
 
-from zmon.cli.options import AGENT_URL, HUB_URL, PROMETHEUS_URL, box_dir_option, data_dir_option, stack_url
+from zmon.cli.options import (
+    AGENT_URL,
+    HUB_URL,
+    PROMETHEUS_URL,
+    box_dir_option,
+    data_dir_option,
+    hub_option,
+    json_option,
+    stack_url,
+    url_help,
+)
 from zmon.cli.render.status import doctor_table
 from zmon.doctor import examine
 
@@ -18,14 +28,19 @@ from zmon.doctor import examine
 @click.command()
 @data_dir_option
 @box_dir_option
-@click.option("--agent", envvar="ZMON_AGENT_URL", help="Base URL of this node's agent.")
-@click.option("--hub", envvar="ZMON_HUB_URL", help="Base URL of the hub.")
-@click.option("--prometheus", envvar="ZMON_PROMETHEUS_URL", help="Base URL of Prometheus.")
-@click.option("--json", "as_json", is_flag=True)
+@click.option("--agent", envvar="ZMON_AGENT_URL", metavar="URL", help=url_help("the agent of this node", AGENT_URL))
+@hub_option
+@click.option("--prometheus", envvar="ZMON_PROMETHEUS_URL", metavar="URL", help=url_help("Prometheus", PROMETHEUS_URL))
+@json_option
 def doctor(
     data_dir: Path, box_dir: Path, agent: str | None, hub: str | None, prometheus: str | None, as_json: bool
 ) -> None:
-    """Would anybody notice, and be told? Sources, detectors, rules, routes. Exit code 0: all armed, 1: some inert."""
+    """Check that sources, detectors, rules and alert routes work.
+
+    Each check is armed (it works), inert (it does not) or absent (there is nothing to watch).
+
+    Exit codes: 0 nothing is inert, 1 something is inert.
+    """
     agent = agent or stack_url(data_dir, "agent") or AGENT_URL
     hub = hub or stack_url(data_dir, "hub") or HUB_URL
     prometheus = prometheus or stack_url(data_dir, "prometheus") or PROMETHEUS_URL

@@ -1,4 +1,4 @@
-"""`zmon hub`: line the ranks up, judge, publish findings."""
+"""`zmon hub`: run the hub of a cluster."""
 
 from __future__ import annotations
 
@@ -8,35 +8,38 @@ from pathlib import Path
 import click
 
 from zmon.cli.daemon import serve
-from zmon.cli.options import AGENT_URL, PORT, bind_option, data_dir_option, public_option
+from zmon.cli.options import AGENT_URL, bind_option, data_dir_option, port_option, public_option
 from zmon.cli.thresholds import detectors_option
 from zmon.detectors import Detector
 from zmon.errors import UsageError
 from zmon.hub import Hub, HubConfig
 from zmon.stack import StackConfig
 
-# A pass of the hub makes some 100,000 objects, hardly any of them in a cycle: looking for cycles among them every 700
-# takes a quarter of the time of decoding.
-_OBJECTS_A_PASS = 100_000
+# A pass of the hub makes some 100,000 objects, hardly any of them in a cycle. Python's default, a search for cycles
+# every 700 objects, takes a quarter of the time of decoding.
+_OBJECTS_PER_PASS = 100_000
 
 
 @click.command()
 @bind_option
 @public_option
-@click.option("--port", type=PORT, default=StackConfig.hub_port, show_default=True)
+@port_option(StackConfig.hub_port)
 @click.option(
     "--agents",
     envvar="ZMON_AGENTS",
     default=AGENT_URL,
     show_default=True,
-    help="URL,URL,…",
+    metavar="URL,…",
+    help="URLs of the agents.",
 )
 @data_dir_option
 @detectors_option
 def hub(bind: str, public: bool, port: int, agents: str, data_dir: Path, detectors: tuple[Detector, ...]) -> None:
-    """Line the ranks up, judge, publish findings."""
+    """Run the hub: diagnose the jobs and publish findings."""
     urls = tuple(url.strip().rstrip("/") for url in agents.split(",") if url.strip())
     if not urls or not all(url.startswith(("http://", "https://")) for url in urls):
-        raise UsageError(f"--agents {agents!r} names no agent", "it takes URLs", "for example http://node-1:9780")
-    gc.set_threshold(_OBJECTS_A_PASS)
+        raise UsageError(
+            f"--agents {agents!r} names no agent", "it takes http:// URLs", "For example http://node-1:9780"
+        )
+    gc.set_threshold(_OBJECTS_PER_PASS)
     serve("hub", bind, public, port, lambda: Hub(HubConfig(urls, data_dir, detectors)).app())

@@ -1,4 +1,4 @@
-"""`zmon incident`: what happened, and which hosts it happens on again and again."""
+"""`zmon incident`: show an incident, list all incidents, or count them by host."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import click
 import msgspec
 from rich.console import Console
 
-from zmon.cli.options import HUB_URL, data_dir_option, stack_url
+from zmon.cli.options import HUB_URL, data_dir_option, hub_option, json_option, stack_url
 from zmon.cli.render import incident as render
 from zmon.errors import NotServed, Unreachable, UsageError
 from zmon.hub.incidents import Folder
@@ -25,22 +25,22 @@ from zmon.web import client
 
 T = TypeVar("T")
 Request = TypeVar("Request", bound=msgspec.Struct)
-_SECONDS = 5.0
-_NAMED = 8
+_TIMEOUT_SECONDS = 5.0
+_MAX_LISTED = 8  # ids in an error line
 
 
 @dataclass(frozen=True)
 class _Hub:
-    """Incidents as the hub tells them."""
+    """The incidents that a hub serves."""
 
     url: str
 
     def briefs(self) -> list[Brief]:
-        """Newest first. Raises Unreachable."""
+        """Return all incidents, newest first. Raises Unreachable."""
         return [*_ask(self.url, endpoints.INCIDENTS, IncidentsRequest()).incidents]
 
-    def one(self, brief: Brief) -> tuple[Capsule, str]:
-        """All of it, and where a person finds it."""
+    def capsule(self, brief: Brief) -> tuple[Capsule, str]:
+        """Return the capsule of an incident, and where its report is."""
         request = IncidentRequest(brief.id)
         url = self.url + endpoints.INCIDENT.path_of(request)
         return _ask(self.url, endpoints.INCIDENT, request), f"{url}/{REPORT}, on the hub's machine in {brief.path}"
@@ -48,16 +48,16 @@ class _Hub:
 
 @dataclass(frozen=True)
 class _Disk:
-    """The same from the data directory, where no hub answers."""
+    """The incidents in the data directory, for when no hub answers."""
 
     folder: Folder
 
     def briefs(self) -> list[Brief]:
-        """Newest first."""
+        """Return all incidents, newest first."""
         return self.folder.briefs()
 
-    def one(self, brief: Brief) -> tuple[Capsule, str]:
-        """All of it, and where a person finds it. Raises UsageError."""
+    def capsule(self, brief: Brief) -> tuple[Capsule, str]:
+        """Return the capsule of an incident, and where its report is. Raises UsageError."""
         capsule = self.folder.read(brief.id)
         if capsule is None:
             raise UsageError(f"cannot read the capsule of {brief.id}", f"capsule.json in {brief.path} is damaged")
@@ -66,19 +66,22 @@ class _Disk:
 
 @click.command()
 @click.argument("incident_id", metavar="[ID]", required=False)
-@click.option("--by", type=click.Choice(["host"]), help="Sum them up: repeat offenders, the worst first.")
+@click.option("--by", type=click.Choice(["host"]), help="Count incidents by host, the worst host first.")
 @data_dir_option
-@click.option("--hub", envvar="ZMON_HUB_URL", help="Base URL of the hub.")
-@click.option("--json", "as_json", is_flag=True)
+@hub_option
+@json_option
 def incident(incident_id: str | None, by: str | None, data_dir: Path, hub: str | None, as_json: bool) -> None:
-    """What was kept of an incident, or without ID their list. Reads --data-dir where no hub answers."""
+    """Show the incident with this ID, or list all incidents.
+
+    The beginning of an ID is enough. If no hub answers, incidents are read from --data-dir.
+    """
     if incident_id and by:
-        raise UsageError(f"cannot sum up {incident_id} by {by}", "it is one incident", "leave out the ID or --by")
-    source, briefs, said = _source(hub, data_dir)
+        raise UsageError(f"cannot count {incident_id} by {by}", "it is a single incident", "Leave out the ID or --by")
+    source, briefs, origin = _source(hub, data_dir)
     console = Console(soft_wrap=False)
-    click.echo(f"zmon: {said}", err=True)
+    click.echo(f"zmon: {origin}", err=True)
     if incident_id:
-        capsule, where = source.one(_chosen(incident_id, briefs))
+        capsule, where = source.capsule(_matching(incident_id, briefs))
         if as_json:
             click.echo(msgspec.json.encode(capsule).decode())
         else:
@@ -96,28 +99,31 @@ def incident(incident_id: str | None, by: str | None, data_dir: Path, hub: str |
 
 
 def _source(hub: str | None, data_dir: Path) -> tuple[_Hub | _Disk, list[Brief], str]:
-    """Where incidents are read from, all of them, and that place in words."""
+    """Return the source of incidents, all incidents, and the source in words."""
     url = (hub or stack_url(data_dir, "hub") or HUB_URL).rstrip("/")
     try:
-        return (asked := _Hub(url)), asked.briefs(), f"from the hub at {url}"
+        served = _Hub(url)
+        return served, served.briefs(), f"from the hub at {url}"
     except (Unreachable, NotServed) as error:
-        read = _Disk(Folder(data_dir))
-        return read, read.briefs(), f"{error}; read from {read.folder.root} instead"
+        stored = _Disk(Folder(data_dir))
+        return stored, stored.briefs(), f"{error}; read from {stored.folder.root} instead"
 
 
-def _chosen(incident_id: str, briefs: Sequence[Brief]) -> Brief:
-    """That one, or the only one whose id begins so. Raises UsageError."""
-    found = [b for b in briefs if b.id == incident_id] or [b for b in briefs if b.id.startswith(incident_id)]
-    if len(found) == 1:
-        return found[0]
-    there = ", ".join(brief.id for brief in (found or briefs)[:_NAMED]) or "none at all"
-    why = "several begin so" if found else "there is none of that id"
-    raise UsageError(f"cannot show {incident_id[:80]!r}", why, f"There are {there}")
+def _matching(incident_id: str, briefs: Sequence[Brief]) -> Brief:
+    """Return the incident with this ID, or the only one whose ID starts with it. Raises UsageError."""
+    matches = [b for b in briefs if b.id == incident_id] or [b for b in briefs if b.id.startswith(incident_id)]
+    if len(matches) == 1:
+        return matches[0]
+    ids = ", ".join(brief.id for brief in (matches or briefs)[:_MAX_LISTED])
+    why = "several IDs start with it" if matches else "no incident has this ID"
+    raise UsageError(
+        f"cannot show {incident_id[:80]!r}", why, f"Choose from {ids}" if ids else "There are no incidents"
+    )
 
 
 def _ask(hub: str, endpoint: Endpoint[Request, T], request: Request) -> T:
     async def ask() -> T:
         async with aiohttp.ClientSession() as session:
-            return await client.ask(session, hub, endpoint, request, _SECONDS)
+            return await client.ask(session, hub, endpoint, request, _TIMEOUT_SECONDS)
 
     return asyncio.run(ask())

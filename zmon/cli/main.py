@@ -1,4 +1,4 @@
-"""The group of all subcommands: errors in one line, exit code 2 for misuse."""
+"""The `zmon` command with all subcommands. Errors are one line on stderr; misuse has exit code 2."""
 
 from __future__ import annotations
 
@@ -51,8 +51,9 @@ COMMANDS = (
 
 def _load_config(context: click.Context, _: click.Parameter, path: Path | None) -> None:
     if path is not None:
+        context.obj = path  # for the commands that start daemons
         defaults = config.read(path, COMMANDS)
-        if "detectors" in defaults.get("hub", {}):  # a log is judged as the job would be, unless `analyze:` says else
+        if "detectors" in defaults.get("hub", {}):  # analyze uses the hub's thresholds unless it has its own
             defaults["analyze"] = {"detectors": defaults["hub"]["detectors"], **defaults.get("analyze", {})}
         context.default_map = defaults
 
@@ -65,10 +66,10 @@ def _load_config(context: click.Context, _: click.Parameter, path: Path | None) 
     envvar="ZMON_CONFIG",
     callback=_load_config,
     expose_value=False,
-    help="YAML file with flags by subcommand.",
+    help="Path of the configuration file: YAML with options per command.",
 )
 def cli() -> None:
-    """Watches synchronous distributed training: who stalled the job, why, and what it costs."""
+    """Monitor synchronous distributed training: which rank stalls or slows a job, why, and what it costs."""
 
 
 for command in COMMANDS:
@@ -76,7 +77,7 @@ for command in COMMANDS:
 
 
 def main() -> None:
-    """The way in: what goes wrong is one line on stderr."""
+    """Run the command line; print an error as one line on stderr."""
     try:
         cli(prog_name="zmon", standalone_mode=False)
     except click.exceptions.Exit as leave:

@@ -1,4 +1,4 @@
-"""What `zmon up` and `zmon demo` share: one stack on this machine, until it is asked to stop."""
+"""Functions that `zmon up` and `zmon demo` share: stop signals and messages of the stack."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.console import Console
 
 
 def stop_event() -> asyncio.Event:
-    """An event that SIGINT and SIGTERM set."""
+    """Return an event that SIGINT and SIGTERM set."""
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
@@ -19,7 +19,7 @@ def stop_event() -> asyncio.Event:
 
 
 async def unless_stopped(work: Any, stop: asyncio.Event) -> None:
-    """Wait for the work, and give it up when asked to stop."""
+    """Wait for the work; cancel it when `stop` is set."""
     task, stopped = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
     await asyncio.wait((task, stopped), return_when=asyncio.FIRST_COMPLETED)
     stopped.cancel()
@@ -30,5 +30,5 @@ async def unless_stopped(work: Any, stop: asyncio.Event) -> None:
 
 
 def announcer(console: Console) -> Callable[[str], None]:
-    """How the stack tells the person at the terminal what happens."""
+    """Return a function that prints a message of the stack to the terminal."""
     return lambda line: console.print(f"zmon: {line}", highlight=False, markup=False, soft_wrap=True)

@@ -1,9 +1,10 @@
-"""Options that several subcommands share, and where the daemons are found."""
+"""Options that several subcommands share, and the default URLs of the daemons."""
 
 from __future__ import annotations
 
 import json
 import socket
+from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -12,10 +13,15 @@ import platformdirs
 from zmon.box import DEFAULT_ROOT
 from zmon.stack import StackConfig
 
-PORT = click.IntRange(1, 65535)
 AGENT_URL = f"http://127.0.0.1:{StackConfig.agent_port}"
 HUB_URL = f"http://127.0.0.1:{StackConfig.hub_port}"
 PROMETHEUS_URL = f"http://127.0.0.1:{StackConfig.prometheus_port}"
+
+
+def url_help(part: str, default: str) -> str:
+    """Return the help text of an option that takes the URL of a part of the stack."""
+    return f"URL of {part}. Default: that of zmon up with this --data-dir, otherwise {default}."
+
 
 data_dir_option = click.option(
     "--data-dir",
@@ -23,7 +29,7 @@ data_dir_option = click.option(
     envvar="ZMON_DATA_DIR",
     default=Path(platformdirs.user_state_dir("zmon")),
     show_default=True,
-    help="Findings, history, logs.",
+    help="Directory for findings, history and logs.",
 )
 box_dir_option = click.option(
     "--box-dir",
@@ -31,27 +37,47 @@ box_dir_option = click.option(
     envvar="ZMON_BOX_DIR",
     default=DEFAULT_ROOT,
     show_default=True,
-    help="Where the ranks' black boxes lie.",
+    help="Directory of the ranks' black boxes.",
 )
 host_option = click.option(
     "--host",
     envvar=["ZMON_HOST", "NODE_NAME"],
     default=socket.gethostname(),
     show_default=True,
-    help="This node's name in metrics and findings.",
+    metavar="NAME",
+    help="Name of this node in metrics and findings.",
 )
-bind_option = click.option("--bind", default="127.0.0.1", show_default=True, help="Address to listen on.")
-public_option = click.option("--public", is_flag=True, help="Allow an address that others on the network can reach.")
-webhook_option = click.option("--webhook", envvar="ZMON_WEBHOOK", help="URL that Alertmanager sends alerts to.")
+bind_option = click.option(
+    "--bind", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="IP address to listen on."
+)
+public_option = click.option("--public", is_flag=True, help="Allow a --bind address that other machines can reach.")
+webhook_option = click.option(
+    "--webhook", envvar="ZMON_WEBHOOK", metavar="URL", help="URL of the webhook that Alertmanager sends alerts to."
+)
 warnings_option = click.option(
     "--webhook-warnings",
     envvar="ZMON_WEBHOOK_WARNINGS",
-    help="URL for those that need not wake anybody; without it they go to --webhook as well.",
+    metavar="URL",
+    help="URL of the webhook for alerts of severity warning. Default: the one of --webhook.",
 )
+hub_option = click.option(
+    "--hub",
+    envvar="ZMON_HUB_URL",
+    metavar="URL",
+    help=url_help("the hub", HUB_URL),
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+def port_option(default: int) -> Callable[[click.decorators.FC], click.decorators.FC]:
+    """Return the option `--port` of a daemon."""
+    return click.option(
+        "--port", type=click.IntRange(1, 65535), default=default, show_default=True, help="Port to listen on."
+    )
 
 
 def stack_url(data_dir: Path, name: str) -> str | None:
-    """Where a stack that runs on this machine left word of its parts."""
+    """Return the URL of a part of the stack that runs on this machine, or None."""
     try:
         return str(json.loads((data_dir / "stack.json").read_text())[name])
     except (OSError, ValueError, KeyError):

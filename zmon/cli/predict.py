@@ -1,4 +1,4 @@
-"""`zmon predict`: what should so many ranks take, and what if?"""
+"""`zmon predict`: predict the step time of a job at other sizes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 import msgspec
 from rich.console import Console
 
-from zmon.cli.options import data_dir_option
+from zmon.cli.options import data_dir_option, json_option
 from zmon.cli.render.prediction import prediction_table
 from zmon.errors import UsageError
 from zmon.hub.baseline_store import FOLDER, BaselineStore
@@ -23,13 +23,26 @@ from zmon.schema.unknown import Unknown
 
 @click.command("predict")
 @click.argument("name")
-@click.option("--ranks", required=True, help="Sizes, with commas between them.")
-@click.option("--batch", type=click.IntRange(1), help="Samples of a step of all ranks, at each size (strong scaling).")
-@click.option("--batch-per-rank", type=click.IntRange(1), help="Else of each rank (weak); as the smallest size has.")
-@click.option("--ranks-per-host", type=click.IntRange(1), help="That a host takes; else as many as one was seen with.")
-@click.option("--links", "links_file", type=click.Path(path_type=Path, dir_okay=False), help="Of zmon bench-comm.")
-@click.option("--what-if", "what_ifs", multiple=True, metavar="KEY=FACTOR", help="net=2, wire=0.5, … ; repeatable.")
-@click.option("--json", "as_json", is_flag=True)
+@click.option("--ranks", required=True, metavar="N,…", help="Numbers of ranks.")
+@click.option("--batch", type=click.IntRange(1), help="Global batch size at every size (strong scaling).")
+@click.option(
+    "--batch-per-rank", type=click.IntRange(1), help="Batch size per rank (weak scaling). Default: as recorded."
+)
+@click.option("--ranks-per-host", type=click.IntRange(1), help="Number of ranks per host. Default: as recorded.")
+@click.option(
+    "--links",
+    "links_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Path of a file written by zmon bench-comm --out.",
+)
+@click.option(
+    "--what-if",
+    "what_ifs",
+    multiple=True,
+    metavar="KEY=FACTOR",
+    help="Also predict with a change, such as net=2 (network twice as fast). Repeatable.",
+)
+@json_option
 @data_dir_option
 def predict_command(
     name: str,
@@ -42,23 +55,27 @@ def predict_command(
     as_json: bool,
     data_dir: Path,
 ) -> None:
-    """Predict a step at other sizes from what was recorded of NAME, by zmon scaling --baseline or by jobs of the name.
+    """Predict the step time of the jobs called NAME at other sizes.
 
-    Exit code 0: predicted, 2: misuse, 3: unknown at some size.
+    The prediction uses baselines that zmon scaling --baseline or the hub has recorded under NAME.
+
+    Exit codes: 0 predicted, 2 misuse, 3 unknown at some size.
     """
     if batch and batch_per_rank:
-        raise UsageError("--batch and --batch-per-rank contradict each other", "one is of all ranks, one of each")
+        raise UsageError(
+            "--batch and --batch-per-rank contradict each other", "one is for all ranks, the other for each rank"
+        )
     baselines = BaselineStore(data_dir / FOLDER)
     curve = baselines.curve(check_job_id(name))
     if not curve.points:
-        why = baselines.unusable(name) or f"nothing was recorded of it in {data_dir / FOLDER}"
-        raise UsageError(f"{name} cannot be predicted", why, "zmon scaling --baseline NAME records it")
+        why = baselines.unusable(name) or f"{data_dir / FOLDER} has no baseline of it"
+        raise UsageError(f"cannot predict {name}", why, "Record one with zmon scaling --baseline NAME")
     measured = links(read(links_file)) if links_file else None
     model = fit(curve.points, OPS, measured, ranks_per_host)
     if isinstance(model, Unknown):
-        raise UsageError(f"{name} cannot be predicted", model.reason, "zmon scaling --baseline NAME records more sizes")
-    each = batch_per_rank or round(curve.points[0].samples / curve.points[0].ranks)
-    sizes = find(model, [(n, batch or n * each) for n in numbers("--ranks", ranks)], what_ifs)
+        raise UsageError(f"cannot predict {name}", model.reason, "Record more sizes with zmon scaling --baseline NAME")
+    per_rank = batch_per_rank or round(curve.points[0].samples / curve.points[0].ranks)
+    sizes = find(model, [(n, batch or n * per_rank) for n in numbers("--ranks", ranks)], what_ifs)
     if as_json:
         click.echo(
             msgspec.json.encode({"schema": 1, "name": name, "sizes": [size_row(size) for size in sizes]}).decode()

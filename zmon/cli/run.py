@@ -1,4 +1,4 @@
-"""`zmon run`: a torch job, watched without a change to its code."""
+"""`zmon run`: run a torch job under zmon without changing its code."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ from zmon.probe.run import become, environment, inherited, refusal
 
 
 @click.command("run", context_settings={"allow_interspersed_args": False})
-@click.option("--job-id", help="What the job is called; else what its launcher says.")
-@click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="What else to know it by; repeatable.")
+@click.option("--job-id", metavar="ID", help="ID of the job. Default: the one that the launcher sets.")
+@click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="Label of the job. Repeatable.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD…")
 def run_command(job_id: str | None, labels: tuple[str, ...], command: tuple[str, ...]) -> None:
-    """Run a torch job watched, without a change to its code. The exit code is CMD's."""
+    """Run a torch job under zmon, without changing its code.
+
+    The exit code is that of CMD.
+    """
     env = environment(inherited(), job_id, labels)
     try:
         become(command, env)

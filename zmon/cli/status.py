@@ -1,4 +1,4 @@
-"""`zmon status`: the jobs, and what is wrong with them."""
+"""`zmon status`: show the state of the jobs and their findings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import click
 import msgspec
 from rich.console import Console
 
-from zmon.cli.options import HUB_URL, data_dir_option, stack_url
+from zmon.cli.options import HUB_URL, data_dir_option, hub_option, json_option, stack_url
 from zmon.cli.render.plan import plan_table
 from zmon.cli.render.status import status_table
 from zmon.cli.render.time_account import time_table
@@ -20,18 +20,24 @@ from zmon.errors import NotServed, Unreachable, UsageError
 from zmon.schema.api import FindingList, FindingsRequest, JobList, JobsRequest, PlanRequest, PlanTable, endpoints
 from zmon.web import client
 
-BLIND = 3  # exit code of `zmon status` when nobody can tell
+BLIND = 3  # exit code if the state is unknown
 
 
 @click.command()
 @data_dir_option
-@click.option("--hub", envvar="ZMON_HUB_URL", help="Base URL of the hub.")
+@hub_option
 @click.option(
-    "--job", "job_id", help="This job alone: where its time went, and what its trainer had planned beside what is."
+    "--job",
+    "job_id",
+    metavar="ID",
+    help="ID of a job to show in detail: where its time went, and plan against measurement.",
 )
-@click.option("--json", "as_json", is_flag=True)
+@json_option
 def status(data_dir: Path, hub: str | None, job_id: str | None, as_json: bool) -> None:
-    """Jobs and what is wrong with them. Exit code 0: healthy, 1: findings, 3: nobody can tell."""
+    """Show the state of all jobs and their findings.
+
+    Exit codes: 0 no findings, 1 findings, 3 unknown (the hub does not answer, or no agent answers the hub).
+    """
     base = (hub or stack_url(data_dir, "hub") or HUB_URL).rstrip("/")
 
     async def ask() -> tuple[JobList, FindingList, PlanTable | None]:
@@ -43,18 +49,18 @@ def status(data_dir: Path, hub: str | None, job_id: str | None, as_json: bool) -
             )
 
     try:
-        jobs, found, plan = asyncio.run(ask())
+        jobs, findings, plan = asyncio.run(ask())
     except NotServed as error:
-        raise UsageError(f"no plan of job {job_id}", str(error), "zmon status lists the jobs that are there") from error
+        raise UsageError(f"cannot show job {job_id}", str(error), "zmon status lists all jobs") from error
     except Unreachable as error:
-        click.echo(f"zmon: {error}. Is the hub running? Name it with --hub", err=True)
+        click.echo(f"zmon: {error}. Is the hub running? Set its URL with --hub", err=True)
         sys.exit(BLIND)
     listed = [job for job in jobs.jobs if job_id in (None, job.job_id)]
     if as_json:
-        answer = {"schema": 1, "blind": jobs.blind, "jobs": listed, "findings": found.findings}
+        answer = {"schema": 1, "blind": jobs.blind, "jobs": listed, "findings": findings.findings}
         click.echo(msgspec.json.encode(answer | ({"plan": plan} if plan else {})).decode())
     else:
-        Console().print(status_table(listed, found.findings, jobs.blind, time.time()))
+        Console().print(status_table(listed, findings.findings, jobs.blind, time.time()))
         if plan is not None:
             Console().print(*map(time_table, listed), plan_table(plan), sep="\n")
-    sys.exit(BLIND if jobs.blind else 1 if found.findings else 0)
+    sys.exit(BLIND if jobs.blind else 1 if findings.findings else 0)

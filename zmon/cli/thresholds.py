@@ -1,4 +1,4 @@
-"""The options that set thresholds: a mapping, in the file of `--config` or as YAML in one line."""
+"""The options that set thresholds: a mapping in the configuration file, or YAML on the command line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from zmon.schema.thresholds import PAGE, build
 
 
 class Settings(click.ParamType[Any]):
-    """Builds what holds the thresholds from what a site has set. Raises UsageError, which names the dotted key."""
+    """A click type that builds an object with thresholds from the settings of a site.
+
+    Raises UsageError with the dotted key of a wrong setting.
+    """
 
     name = "yaml"
 
@@ -23,7 +26,7 @@ class Settings(click.ParamType[Any]):
         self._make = make
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """From a mapping, or from the text of one; what is built already stays."""
+        """Convert a mapping, or YAML text of one; a value that is already built is returned unchanged."""
         key = str(param.name) if param else "settings"
         if not isinstance(value, str | dict):
             return value
@@ -41,7 +44,7 @@ detectors_option = click.option(
     envvar="ZMON_DETECTORS",
     default="{}",
     metavar="YAML",
-    help="Thresholds by detector, such as {straggler: {slower_ratio: 0.3}}.",
+    help="Thresholds of detectors, such as {straggler: {slower_ratio: 0.3}}.",
 )
 leases_option = click.option(
     "--leases",
@@ -49,5 +52,5 @@ leases_option = click.option(
     envvar="ZMON_LEASES",
     default="{}",
     metavar="YAML",
-    help="How long a rank may show no progress, such as {eval_seconds: 3600}.",
+    help="Leases: how long a rank may go without progress, such as {eval_seconds: 3600}.",
 )

@@ -1,4 +1,4 @@
-"""`zmon up`: everything but a trainer on this machine."""
+"""`zmon up`: start all parts of zmon on this machine."""
 
 from __future__ import annotations
 
@@ -24,19 +24,34 @@ from zmon.stack import Stack, StackConfig
 @host_option
 @webhook_option
 @warnings_option
-@click.option("--ready-file", type=click.Path(path_type=Path, dir_okay=False), help="Receives the URLs as JSON.")
+@click.option(
+    "--ready-file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Path of a file to write the URLs to, as JSON, once all parts are ready.",
+)
+@click.pass_obj
 def up(
-    data_dir: Path, box_dir: Path, host: str, webhook: str | None, webhook_warnings: str | None, ready_file: Path | None
+    config_file: Path | None,
+    data_dir: Path,
+    box_dir: Path,
+    host: str,
+    webhook: str | None,
+    webhook_warnings: str | None,
+    ready_file: Path | None,
 ) -> None:
-    """Prometheus, Alertmanager, agent, hub and dashboard on this machine, until Ctrl-C."""
+    """Start all parts of zmon on this machine.
+
+    The parts are Prometheus, Alertmanager, agent, hub and dashboard. Ctrl-C stops them.
+    """
     if ready_file is not None and not os.access(ready_file.parent, os.W_OK | os.X_OK):
-        why = "that directory cannot be written to" if ready_file.parent.is_dir() else "there is no such directory"
+        why = "its directory is not writable" if ready_file.parent.is_dir() else "there is no such directory"
         raise UsageError(f"cannot write {ready_file}", why, "Choose another --ready-file")
     console = Console()
 
     async def run() -> None:
         stop = stop_event()
-        stack = Stack(StackConfig(data_dir, box_dir, host, webhook, webhook_warnings), announcer(console))
+        config = StackConfig(data_dir, box_dir, host, webhook, webhook_warnings, config_file=config_file)
+        stack = Stack(config, announcer(console))
         try:
             await stack.start()
             await unless_stopped(stack.ready(), stop)

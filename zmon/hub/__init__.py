@@ -18,28 +18,24 @@ from aiohttp import web
 
 from zmon.detectors import Detector
 from zmon.detectors.suppression import Spoken, suppress
-from zmon.errors import Unreachable
-from zmon.hub.agent_link import FORGET_SECONDS, AgentLink
+from zmon.hub.agent_link import FORGET_SECONDS
+from zmon.hub.agent_poller import AgentPoller
 from zmon.hub.api.answers import Answers
 from zmon.hub.api.incidents import IncidentAnswers
 from zmon.hub.api.view import job_state, view
 from zmon.hub.config import HubConfig
-from zmon.hub.gathering import Gathering
 from zmon.hub.incidents.collector import Incidents
 from zmon.hub.job_state import JobStates
 from zmon.hub.journal import Journal
+from zmon.hub.stall_evidence import StallEvidence
 from zmon.job.timeline import snapshots
 from zmon.schema.agent import AgentReport
-from zmon.schema.api import SnapshotRequest, SuspectsRequest, endpoints
 from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
 from zmon.schema.names import STALL
 from zmon.schema.snapshot import Snapshot
-from zmon.web import client
 
 log = logging.getLogger("zmon.hub")
-
-_NO_VERSION = -1  # of an agent's suspects: the hub has not received any
 
 
 class Hub:
@@ -48,17 +44,16 @@ class Hub:
     def __init__(self, config: HubConfig) -> None:
         self._config = config
         self.detectors = config.detectors
-        self.links = [AgentLink(url) for url in config.agents]
+        self._agents = AgentPoller(config)
+        self.links = self._agents.links
         self.journal = Journal(config.data_dir / "findings.jsonl")
         self.job_states = JobStates(config.data_dir)
         self.snapshots: tuple[Snapshot, ...] = ()
         self.errors: dict[tuple[str, str], str] = {}  # by detector (or other part) and job
         self.pass_seconds = 0.0
         self.last_pass_time: float | None = None
-        self._gathering = Gathering(config, self.links, self.journal, self.job_states)
-        self.incidents = Incidents(config, self.links, self.journal, self._gathering)
-        self._requests: dict[AgentLink, asyncio.Task[None]] = {}  # not answered yet
-        self._wake = asyncio.Event()
+        self._stall_evidence = StallEvidence(config, self.links, self.journal, self.job_states)
+        self.incidents = Incidents(config, self.links, self.journal, self._stall_evidence)
 
     @property
     def blind(self) -> bool:
@@ -67,72 +62,25 @@ class Hub:
 
     # -- loops -----------------------------------------------------------------------------------------
 
-    async def listen(self, session: aiohttp.ClientSession, link: AgentLink) -> None:
-        """Keep a long poll for suspects open to one agent, for ever."""
-        wait, version = self._config.wait_seconds, _NO_VERSION
-        while True:
-            try:
-                request = SuspectsRequest(wait, version)
-                answer = await client.ask(session, link.url, endpoints.SUSPECTS, request, wait + 5)
-            except Unreachable:
-                version = _NO_VERSION
-                await asyncio.sleep(0.5)
-                continue
-            version, link.suspects = answer.version, tuple(answer.suspects)
-            if link.suspects:
-                self._wake.set()
-
     async def run_passes(self, session: aiohttp.ClientSession) -> None:
         """Make a pass every interval, for ever; a suspect starts one at once."""
         while True:
             begin = time.monotonic()
             try:
-                await self._ask_agents(session)
+                await self._agents.ask(session)
                 self._evaluate(session)
             except Exception:
                 log.exception("a pass of the hub failed")  # the heartbeat stops as well, which pages
             self.pass_seconds = time.monotonic() - begin
             stalled = any(finding.is_stall for finding in self.journal.active())
             alert = stalled or any(link.suspects for link in self.links)
-            self._wake.clear()
+            self._agents.suspected.clear()
             interval = self._config.alert_interval_seconds if alert else self._config.interval_seconds
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(interval):  # wait_for may lose a cancellation (gh-86296)
-                    await self._wake.wait()
+                    await self._agents.suspected.wait()
             if alert:
                 await asyncio.sleep(self._config.alert_interval_seconds / 2)  # limits passes when suspects flicker
-
-    async def _ask_agents(self, session: aiohttp.ClientSession) -> None:
-        """Ask every agent for its snapshot.
-
-        The pass does not wait for agents that are already silent: they must not delay the findings about others.
-        """
-        limit = asyncio.Semaphore(self._config.max_requests)  # answers that wait for us to read them must not time out
-        for link in self.links:
-            if link not in self._requests:
-                self._requests[link] = asyncio.create_task(self._ask_agent(session, link, limit))
-        if awaited := [task for link, task in self._requests.items() if link.reachable or not link.failures]:
-            await asyncio.wait(awaited)
-        done = {link: task for link, task in self._requests.items() if task.done()}
-        for link, task in done.items():
-            del self._requests[link]
-            task.result()
-
-    async def _ask_agent(self, session: aiohttp.ClientSession, link: AgentLink, limit: asyncio.Semaphore) -> None:
-        config = self._config
-        try:
-            async with limit:
-                since = link.due_cursor(0.9 * config.interval_seconds)
-                request = SnapshotRequest(
-                    since=-1 if since is None else since, about=config.about_records, plans=link.plans_version
-                )
-                report = await client.ask(session, link.url, endpoints.SNAPSHOT, request, config.agent_timeout_seconds)
-        except Unreachable as error:
-            if link.reachable:
-                log.warning("%s", error)
-            link.record_failure(str(error))
-        else:
-            link.record_report(report, with_steps=since is not None)
 
     def _evaluate(self, session: aiohttp.ClientSession) -> None:
         """Run the detectors on the agents' latest reports, and publish what they report."""
@@ -146,7 +94,7 @@ class Hub:
         self.snapshots = tuple(self._with_steps(snapshot, reports) for snapshot in aligned)
         for snapshot in self.snapshots:
             self._run_detectors(snapshot, now)
-            self._gathering.update(session, snapshot)
+            self._stall_evidence.update(session, snapshot)
         if all(link.report or link.silent_seconds > FORGET_SECONDS for link in self.links):
             self._forget_gone_jobs(now)
         self.incidents.update(session, self.snapshots, now)
@@ -228,13 +176,14 @@ class Hub:
     async def _run(self, app: web.Application) -> Any:
         async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
             tasks = [asyncio.create_task(self.run_passes(session))]
-            tasks += [asyncio.create_task(self.listen(session, link)) for link in self.links]
+            tasks += [asyncio.create_task(self._agents.listen(session, link)) for link in self.links]
             yield
-            self._gathering.cancel()
+            self._stall_evidence.cancel()
             self.job_states.accounts.save()
-            for task in (*tasks, *self._requests.values()):
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(*tasks, *self._requests.values(), return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await self._agents.close()
             await self.incidents.close()
 
 

@@ -1,1 +1,1 @@
-"""Verdicts without a hub: step logs analysed and compared, commands run at several sizes, collectives timed."""
+"""Analyses without a hub: step logs, comparisons of runs, scaling curves and benchmarks of collectives."""

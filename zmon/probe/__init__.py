@@ -1,4 +1,4 @@
-"""What the trainer calls: attach once, then mark steps, phases and activities. Nothing here ever raises.
+"""The functions that a trainer calls: attach once, then mark steps, phases and activities. None of them raises.
 
     zmon.attach()
     for batch in batches:
@@ -7,7 +7,7 @@
             ...
         zmon.report(loss=loss)
 
-Before `attach`, or where no box could be made, every call does nothing.
+Before `attach`, or if no box could be created, every call does nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from typing import Any
 from zmon.box import DEFAULT_ROOT, BoxWriter, box_path, layout
 from zmon.errors import ZmonError
 from zmon.probe.autoload import switched_off
-from zmon.probe.complaints import complain as complain  # for the hooks, too
+from zmon.probe.complaints import complain as complain  # the hooks use it too
 from zmon.probe.interface import job_interface
 from zmon.probe.last_words import forget_last_words, record_last_words
 from zmon.probe.launch import LaunchEnvironment, read_launch
@@ -34,25 +34,25 @@ from zmon.probe.ledger import Ledger
 from zmon.probe.plan_file import write_plan
 from zmon.probe.rank import ACTIVITY_NUMBER, INIT, PHASE_NUMBER, TRAIN, RankTimeline
 
-current: RankTimeline | None = None  # the timeline of this rank, for the hooks; None while it is not watched
+current: RankTimeline | None = None  # the timeline of this rank, for the hooks; None while the rank is not watched
 _identity: layout.Identity | None = None
-_expected: Callable[[], None] | None = None
+_on_rank: Callable[[], None] | None = None
 
 
-def training() -> RankTimeline | None:
-    """The timeline of this rank, which trains from now on; for the hooks that see it do so."""
+def start_training() -> RankTimeline | None:
+    """Turn the rank to training and return its timeline; called by hooks that see it train."""
     if current is None:
-        turn_out()
-    if current is None or current.activity == TRAIN or current.told_activity:
+        start_as_rank()
+    if current is None or current.activity == TRAIN or current.explicit_activity:
         return current
-    if current.activity == INIT and not current.told_steps and not current.mine():
-        current.adopt()  # a framework that trains in a thread of its own
+    if current.activity == INIT and not current.explicit_steps and not current.acts_for_rank():
+        current.adopt_thread()  # some frameworks train in another thread
     current.turn_to(TRAIN)
     return current
 
 
 def guarded(hook: Callable[..., None]) -> Callable[..., None]:
-    """A hook whose failure is counted and said, and is not the job's."""
+    """Wrap a hook so that its failure is counted and reported, and never reaches the job."""
 
     @functools.wraps(hook)
     def call(*args: Any, **kwargs: Any) -> None:
@@ -60,26 +60,26 @@ def guarded(hook: Callable[..., None]) -> Callable[..., None]:
         try:
             hook(*args, **kwargs)
         except Exception as error:
-            _failed(error)
+            _complain(error)
         if current is not None:
             current.overhead_ns += time.monotonic_ns() - begin
 
     return call
 
 
-def expect(then: Callable[[], None]) -> None:
-    """This process may turn out to be a rank: begin the watch when it does, and call `then`."""
-    global _expected
-    _expected = then
+def expect_rank(callback: Callable[[], None]) -> None:
+    """Be ready to attach when this process becomes a rank; `callback` is called after that."""
+    global _on_rank
+    _on_rank = callback
 
 
-def turn_out(rank: int | None = None, world_size: int | None = None, init_method: str | None = None) -> None:
-    """This process is a rank: watch it from now on, if that was expected. Tried once."""
-    global _expected
-    then, _expected = _expected, None
-    if then is not None and current is None:
+def start_as_rank(rank: int | None = None, world_size: int | None = None, init_method: str | None = None) -> None:
+    """Attach this process, which is now known to be a rank, if `expect_rank` was called; attaches at most once."""
+    global _on_rank
+    callback, _on_rank = _on_rank, None
+    if callback is not None and current is None:
         attach_box(rank=rank, world_size=world_size, init_method=init_method)
-        then()
+        callback()
 
 
 def attach_box(
@@ -89,7 +89,7 @@ def attach_box(
     world_size: int | None = None,
     init_method: str | None = None,
 ) -> bool:
-    """Begin to watch this rank. False, after one line on stderr, where that cannot be."""
+    """Begin to watch this rank; on failure write one line to stderr and return False."""
     global current
     if current is not None:
         return True
@@ -102,12 +102,12 @@ def attach_box(
     except Exception as error:
         complain(str(error) if isinstance(error, ZmonError) else f"cannot watch this rank: {error!r}")
         return False
-    os.register_at_fork(after_in_child=_forget)
+    os.register_at_fork(after_in_child=_detach_in_child)
     return True
 
 
 def identify(*, device: str | None = None, backend: str | None = None, socket: str | None = None) -> None:
-    """Add to the box what became known about the rank after it attached."""
+    """Add facts to the box that became known after the rank attached."""
     global _identity
     if current is not None and _identity is not None:
         _identity = replace(
@@ -120,7 +120,7 @@ def identify(*, device: str | None = None, backend: str | None = None, socket: s
 
 
 class _Step:
-    """`with zmon.step():` around one optimizer update, fetching its batch included."""
+    """The context of `with zmon.step():`, around one optimizer update and the loading of its batch."""
 
     __slots__ = ("number",)
     number: int | None
@@ -129,11 +129,11 @@ class _Step:
         if current is not None:
             begin = time.monotonic_ns()
             try:
-                current.told_steps |= current.mine()
+                current.explicit_steps |= current.acts_for_rank()
                 current.begin_step(self.number)
                 current.overhead_ns += time.monotonic_ns() - begin
             except Exception as error:
-                _failed(error)
+                _complain(error)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -144,48 +144,48 @@ class _Step:
                 current.end_step()
                 current.overhead_ns += time.monotonic_ns() - begin
             except Exception as failure:
-                _failed(failure)
+                _complain(failure)
 
 
 _step = _Step()
 
 
 def step(number: int | None = None) -> _Step:
-    """One optimizer update; `number` counts on by itself when it is not given."""
+    """Return a context manager for one optimizer update; without `number`, steps are counted from the last one on."""
     _step.number = number
     return _step
 
 
 def phase(name: str) -> None:
-    """From now on this rank's own time goes into `name`: data, h2d, embedding, forward, backward, …"""
+    """Attribute this rank's self time to the phase `name` from now on, such as data, forward or backward."""
     if current is not None:
         begin = time.monotonic_ns()
         try:
             current.phase(PHASE_NUMBER[name])
-            current.told_phases |= current.mine()  # a prefetching thread tells nothing of the rank's own
+            current.explicit_phases |= current.acts_for_rank()  # not from a prefetching thread
             current.overhead_ns += time.monotonic_ns() - begin
         except Exception as error:
-            _failed(error, f"zmon.phase({name!r}): the phases are {', '.join(PHASE_NUMBER)}")
+            _complain(error, f"zmon.phase({name!r}) is unknown: use one of {', '.join(PHASE_NUMBER)}")
 
 
 class activity:
-    """`with zmon.activity("eval"):` what the rank is there for; its own lease applies meanwhile."""
+    """The context of `with zmon.activity("eval"):`; each activity has its own lease."""
 
-    __slots__ = ("_before", "_name", "_told")
+    __slots__ = ("_before", "_name", "_was_explicit")
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._before: int | None = None
-        self._told = False
+        self._was_explicit = False
 
     def __enter__(self) -> None:
         if current is not None:
             try:
-                self._told = current.told_activity
+                self._was_explicit = current.explicit_activity
                 self._before = current.turn_to(ACTIVITY_NUMBER[self._name])
-                current.told_activity |= current.mine()
+                current.explicit_activity |= current.acts_for_rank()
             except Exception as error:
-                _failed(error, f"zmon.activity({self._name!r}): it is one of {', '.join(ACTIVITY_NUMBER)}")
+                _complain(error, f"zmon.activity({self._name!r}) is unknown: use one of {', '.join(ACTIVITY_NUMBER)}")
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -194,37 +194,37 @@ class activity:
             try:
                 if self._name == "checkpoint" and kind is None:
                     current.ledger.saved()
-                if current.mine():
+                if current.acts_for_rank():
                     current.turn_to(self._before)
-                    current.told_activity = self._told
+                    current.explicit_activity = self._was_explicit
             except Exception as failure:
-                _failed(failure)
+                _complain(failure)
 
 
 def work(samples: int | None = None, lookups: int | None = None) -> None:
-    """How much work this rank has in this step, so that uneven work is not taken for a slow rank."""
+    """Report this rank's amount of work in this step, so that uneven work is not mistaken for a slow rank."""
     if current is not None:
         try:
             current.ledger.work(samples, lookups)
         except Exception as error:
-            _failed(error)
+            _complain(error)
 
 
 def report(**values: float) -> None:
-    """Gauges such as loss or normalized_entropy; four names a rank."""
+    """Report gauges such as loss or normalized_entropy; a rank can report four names."""
     if current is not None:
         try:
             current.ledger.report(values)
         except Exception as error:
-            _failed(error)
+            _complain(error)
 
 
 def plan(ranks: Sequence[Mapping[str, Any]], **totals: float) -> None:
-    """What a step is to be for each rank, as the trainer predicts it, so that plan and reality can be compared.
+    """Publish what the trainer predicts for a step of each rank, to compare the plan with reality.
 
-    An entry a rank, rank 0 first: lookups, sent_bytes and received_bytes (in all-to-alls), seconds (of its own),
-    memory_bytes, and tables, the names of those it holds, the dearest first; each may be left out. `totals` are of the
-    whole job. Whoever calls it, rank 0's is taken; the last one counts.
+    `ranks` has a mapping for each rank, rank 0 first. Its keys, all optional, are lookups, sent_bytes, received_bytes
+    (both in all-to-alls), seconds (self time), memory_bytes, and tables (the names of the rank's tables, the most
+    expensive first). `totals` are figures of the whole job. Only calls on rank 0 count, and the last one wins.
     """
     if current is not None:
         begin = time.monotonic_ns()
@@ -232,7 +232,7 @@ def plan(ranks: Sequence[Mapping[str, Any]], **totals: float) -> None:
             if _identity is not None and _identity.rank == 0:
                 write_plan(current.box.path, _identity.run_uid, _identity.world_size, ranks, totals)
         except Exception as error:
-            _failed(error, str(error) if isinstance(error, ZmonError) else "")
+            _complain(error, str(error) if isinstance(error, ZmonError) else "")
         current.overhead_ns += time.monotonic_ns() - begin
 
 
@@ -250,7 +250,7 @@ def _fill(box: BoxWriter, launch: LaunchEnvironment, labels: dict[str, str]) -> 
     global _identity
     labels = {str(key): str(value) for key, value in labels.items()}
     if len(json.dumps(labels)) > 1000:
-        complain("the labels of this job are left out: longer than 1,000 bytes. Shorten them")
+        complain("cannot store the labels of this job: they are longer than 1,000 bytes. Shorten them")
         labels = {}
     _identity = layout.Identity(
         pid=os.getpid(),
@@ -274,26 +274,26 @@ def _fill(box: BoxWriter, launch: LaunchEnvironment, labels: dict[str, str]) -> 
     )
     box.identity(_identity)
     interface = job_interface(os.environ, launch.one_host) if launch.local_rank == 0 else None
-    opened = RankTimeline(box, Ledger(box, interface, network_known=launch.one_host), begun=_identity.start_ns)
+    timeline = RankTimeline(box, Ledger(box, interface, network_known=launch.one_host), start=_identity.start_ns)
     box.publish()
-    return opened
+    return timeline
 
 
 def _labels(pairs: str) -> dict[str, str]:
-    """`owner=ann,model=dlrm` as a dictionary; what is no pair is left out."""
+    """Parse `owner=ann,model=dlrm` to a dictionary; parts that are not pairs are left out."""
     split = (pair.split("=", 1) for pair in pairs.split(",") if "=" in pair)
     return {key.strip(): value.strip() for key, value in split}
 
 
-def _forget() -> None:
-    """After a fork: a worker is not the rank."""
+def _detach_in_child() -> None:
+    """Detach from the box after a fork, because a forked worker is not the rank."""
     global current
     if current is not None:
         current = None
         forget_last_words()
 
 
-def _failed(error: Exception, hint: str = "") -> None:
+def _complain(error: Exception, hint: str = "") -> None:
     if current is not None:
         current.ledger.dropped += 1
-    complain(hint or f"the probe lost a mark: {error!r}")
+    complain(hint or f"the probe could not record a call: {error!r}")

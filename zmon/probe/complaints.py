@@ -1,4 +1,4 @@
-"""What the probe has to say: a line on stderr, once."""
+"""Messages of the probe: each is written to stderr once."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ _complaints: set[str] = set()
 
 
 def complain(line: str) -> None:
-    """One line on stderr, once; a stderr that is closed or broken is no reason to fail."""
+    """Write one line to stderr, once; a closed or broken stderr is ignored."""
     if line not in _complaints and len(_complaints) < 20 and sys.stderr is not None:
         _complaints.add(line)
         with contextlib.suppress(Exception):
             try:
                 descriptor = sys.stderr.fileno()
-            except (OSError, ValueError, AttributeError):  # the job put something of its own there
+            except (OSError, ValueError, AttributeError):  # the job replaced sys.stderr
                 print(f"zmon: {line}", file=sys.stderr)
-            else:  # past Python's buffer: what that cannot get rid of at the end changes the exit code
+            else:  # not through Python's buffer: if that cannot be flushed at exit, the exit code changes
                 os.write(descriptor, f"zmon: {line}\n".encode("utf-8", "replace"))

@@ -1,9 +1,9 @@
-"""How long the device took for each part of a step: events on its stream, read a step later.
+"""Measures the device time of each part of a step, with events on its stream that are read a step later.
 
-A host clock around asynchronous work measures how fast work is handed over. Here every change of phase and every
-wait for a collective records an event on the current stream (CUDA C++ Programming Guide, Events); once the device has
-passed the last one of a step, its times are read. Nothing waits for the device: steps it has not finished stay in
-a queue, and a queue that grows too long lets the oldest go without times, counted as dropped.
+A host clock around asynchronous work only measures how fast work is submitted. So every change of phase and every wait
+for a collective records an event on the current stream (CUDA C++ Programming Guide, Events). The times of a step are
+read once the device has passed its last event. Nothing waits for the device: unfinished steps stay in a queue. If the
+queue grows too long, its oldest step is written without times and counted as dropped.
 """
 
 from __future__ import annotations
@@ -14,109 +14,110 @@ from typing import NamedTuple, Protocol
 
 from zmon.box import layout
 
-_MAX_STEPS_BEHIND = 64  # the host cannot run further ahead: the launch queue holds about a thousand kernels
+_MAX_STEPS_BEHIND = 64  # the host cannot be further ahead, because the launch queue holds about a thousand kernels
 _NS_PER_MS = 1_000_000
 
 
 class Event(Protocol):
-    """What is used of torch.cuda.Event."""
+    """The methods of torch.cuda.Event that are used here."""
 
     def record(self) -> None:
-        """Mark this moment on the current stream."""
+        """Record the event on the current stream."""
 
     def query(self) -> bool:
-        """Whether the device has passed it."""
+        """Return True if the device has passed the event."""
 
     def elapsed_time(self, end: Event, /) -> float:
-        """Milliseconds from this one to `end`."""
+        """Return the milliseconds from this event to `end`."""
 
 
-class Closed(NamedTuple):
-    """A boundary whose times are known, or will never be."""
+class TimedBoundary(NamedTuple):
+    """A boundary that is ready to be written; if `dropped` is set, its times are unknown."""
 
     head: tuple[int, ...]
     rest: tuple[float, ...]
     counts: list[int]
-    times: list[tuple[int, int]]  # where in the boundary's times, nanoseconds
+    times: list[tuple[int, int]]  # index in the times of the boundary, nanoseconds
     duration: int
     dropped: bool
 
 
 class _Mark(NamedTuple):
-    slot: int  # what ends here
+    slot: int  # the index, in the times of the boundary, of the part that ends here
     event: Event
-    issued: Event | None  # when the collective was issued, where that was not just before
-    flying: bool  # the collective is not over
+    issued: Event | None  # recorded when the collective was issued; None if that was just before
+    in_flight: bool  # the collective is not done yet
 
 
-class _Waiting(NamedTuple):
+class _QueuedBoundary(NamedTuple):
     head: tuple[int, ...]
     rest: tuple[float, ...]
     counts: list[int]
     marks: list[_Mark]
-    start: Event | None  # None where there are no marks
-    spent: list[Event]  # of no more use once the device has come so far
+    start: Event | None  # None if there are no marks
+    used_events: list[Event]  # can be reused once this boundary leaves the queue
 
 
 class DeviceTime:
-    """The marks of the step in progress and the steps the device has not finished.
+    """The marks of the current step, and the steps that the device has not finished.
 
-    `make_event` makes an event with timing; `recordable` says whether one may be recorded now (not while a graph is
-    being captured, where an event would become part of the graph).
+    `make_event` creates an event with timing. `recordable` returns True if an event may be recorded now. It must not be
+    while a CUDA graph is captured, because the event would become part of the graph.
     """
 
     def __init__(self, make_event: Callable[[], Event], recordable: Callable[[], bool]) -> None:
         self._make_event, self._recordable = make_event, recordable
         self._free: list[Event] = []
-        self._waiting: deque[_Waiting] = deque()
+        self._queue: deque[_QueuedBoundary] = deque()
         self._marks: list[_Mark] = []
         self._start = self.mark()
 
-    def end(self, slot: int, issued: Event | None = None, flying: bool = False) -> None:
-        """What belongs to this place of the boundary's times ends here on the device; the next thing begins."""
+    def end(self, slot: int, issued: Event | None = None, in_flight: bool = False) -> None:
+        """Mark the moment on the device at which the part with index `slot` ends and the next part begins."""
         if (event := self.mark()) is not None:
-            self._marks.append(_Mark(slot, event, issued, flying))
+            self._marks.append(_Mark(slot, event, issued, in_flight))
 
     def mark(self) -> Event | None:
-        """This moment on the device; None where none can be taken."""
+        """Record an event for this moment; return None if that is not possible."""
         try:
             return self._event() if self._recordable() else None
-        except RuntimeError:  # a device that failed: the job will say so
+        except RuntimeError:  # the device failed; the job itself will report that
             return None
 
     def close(self, head: tuple[int, ...], rest: tuple[float, ...], counts: list[int]) -> None:
-        """A boundary: of a step, or a turn to another activity, whose times belong to no step."""
+        """Queue a boundary: the end of a step, or a change of activity, whose times belong to no step."""
         marks, self._marks = self._marks, []
         if head[0] == layout.STEP and marks and self._start is not None:
-            spent = [self._start, *_events(marks)]
-            spent.remove(marks[-1].event)  # it starts the next step
-            self._waiting.append(_Waiting(head, rest, counts, marks, self._start, spent))
+            used_events = [self._start, *_events(marks)]
+            used_events.remove(marks[-1].event)  # it starts the next step
+            self._queue.append(_QueuedBoundary(head, rest, counts, marks, self._start, used_events))
             self._start = marks[-1].event
         else:
-            spent = _events(marks)
+            used_events = _events(marks)
             if (start := self.mark()) is not None:
-                spent += [] if self._start is None else [self._start]
+                used_events += [] if self._start is None else [self._start]
                 self._start = start
-            self._waiting.append(_Waiting(head, rest, counts, [], None, spent))
+            self._queue.append(_QueuedBoundary(head, rest, counts, [], None, used_events))
 
-    def finished(self, leaving: bool = False) -> Iterator[Closed]:
-        """Boundaries in order, as far as the device has come; all of them when the rank leaves."""
-        while self._waiting:
-            head, rest, counts, marks, start, spent = self._waiting[0]
+    def finished(self, leaving: bool = False) -> Iterator[TimedBoundary]:
+        """Yield the boundaries that the device has passed, in order; all of them if the rank is leaving."""
+        while self._queue:
+            head, rest, counts, marks, start, used_events = self._queue[0]
             try:
                 done = not marks or marks[-1].event.query()
                 times = list(_times(start, marks)) if done and start is not None else []
             except RuntimeError:
                 done, times = False, []
-            if not done and not leaving and len(self._waiting) <= _MAX_STEPS_BEHIND:
+            if not done and not leaving and len(self._queue) <= _MAX_STEPS_BEHIND:
                 return
-            self._waiting.popleft()
-            self._free += spent  # recorded anew, even where the device has not passed them
-            yield Closed(head, rest, counts, times, sum(ns for slot, ns in times if slot < layout.INFLIGHT), not done)
+            self._queue.popleft()
+            self._free += used_events  # an event can be recorded again even before the device has passed it
+            duration = sum(ns for slot, ns in times if slot < layout.INFLIGHT)
+            yield TimedBoundary(head, rest, counts, times, duration, not done)
 
     def _event(self) -> Event:
         try:
-            event = self._free.pop()  # in any thread that issues a collective
+            event = self._free.pop()  # any thread that issues a collective may be here
         except IndexError:
             event = self._make_event()
         event.record()
@@ -129,10 +130,10 @@ def _events(marks: list[_Mark]) -> list[Event]:
 
 def _times(start: Event, marks: list[_Mark]) -> Iterator[tuple[int, int]]:
     for mark in marks:
-        taken = start.elapsed_time(mark.event)
-        yield mark.slot, int(max(taken, 0) * _NS_PER_MS)
-        if mark.slot >= layout.EXPOSED and not mark.flying:
+        elapsed = start.elapsed_time(mark.event)
+        yield mark.slot, int(max(elapsed, 0) * _NS_PER_MS)
+        if mark.slot >= layout.EXPOSED and not mark.in_flight:
             in_flight = (mark.issued or start).elapsed_time(mark.event)
             yield mark.slot - layout.EXPOSED + layout.INFLIGHT, int(max(in_flight, 0) * _NS_PER_MS)
-        if taken >= 0:  # else it was recorded on a stream that is ahead: nothing counts twice or backwards
+        if elapsed >= 0:  # else it was recorded on a stream that is ahead; no time counts twice or is negative
             start = mark.event

@@ -1,7 +1,7 @@
-"""Which network interface carries this job, and what it has counted.
+"""The network interface that carries this job, and its byte counters.
 
-Read by local rank 0 alone at every step, so sums over ranks are right: two `pread`s of open sysfs files, about a
-microsecond each. Layout: Documentation/ABI/testing/sysfs-class-net-statistics.
+Only local rank 0 reads them, at every step, so that sums over ranks are right. A reading is two `pread`s of open sysfs
+files, about a microsecond each. Layout: Documentation/ABI/testing/sysfs-class-net-statistics.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 def job_interface(env: Mapping[str, str], one_host: bool, sys: Path = Path("/sys")) -> JobInterface | None:
-    """The interface that the job's own traffic takes, open; None where that is not known."""
+    """Open the interface that carries the traffic of the job; return None if it is unknown."""
     name = job_interface_name(env, one_host, sys)
     try:
         return JobInterface(name, sys) if name else None
@@ -21,9 +21,10 @@ def job_interface(env: Mapping[str, str], one_host: bool, sys: Path = Path("/sys
 
 
 def job_interface_name(env: Mapping[str, str], one_host: bool, sys: Path = Path("/sys")) -> str | None:
-    """Its name: what gloo or NCCL was told, `lo` where all peers are on this host, else None.
+    """Return the name of that interface, or None if it is unknown.
 
-    NCCL takes a name for a prefix unless it begins with `=`, and `^` for "not this one" (NCCL_SOCKET_IFNAME).
+    It is `lo` if all peers are on this host, else the one that the environment sets for gloo or NCCL. NCCL takes a name
+    as a prefix unless it begins with `=`; `^` excludes a name (NCCL_SOCKET_IFNAME).
     """
     if one_host:
         return "lo"
@@ -32,11 +33,11 @@ def job_interface_name(env: Mapping[str, str], one_host: bool, sys: Path = Path(
     for chosen in env.get("GLOO_SOCKET_IFNAME", "").split(","):
         if chosen in present:
             return chosen
-    told = env.get("NCCL_SOCKET_IFNAME", "")
-    if not told or told.startswith("^"):
+    nccl_names = env.get("NCCL_SOCKET_IFNAME", "")
+    if not nccl_names or nccl_names.startswith("^"):
         return None
-    names = told.removeprefix("=").split(",")
-    if told.startswith("="):
+    names = nccl_names.removeprefix("=").split(",")
+    if nccl_names.startswith("="):
         return next((name for name in names if name in present), None)
     return next((name for prefix in names for name in present if name.startswith(prefix)), None)
 
@@ -45,7 +46,7 @@ class JobInterface:
     """The byte counters of one interface, held open."""
 
     def __init__(self, name: str, sys: Path = Path("/sys")) -> None:
-        """Raises OSError where the interface does not exist."""
+        """Open the counters; raises OSError if the interface does not exist."""
         self.name = name
         folder = sys / "class/net" / name / "statistics"
         self._sent = os.open(folder / "tx_bytes", os.O_RDONLY | os.O_CLOEXEC)
@@ -53,7 +54,10 @@ class JobInterface:
         self._last = self.read()
 
     def since_last(self) -> tuple[int, int] | None:
-        """Bytes sent and received since the last call; None where the interface went, or counts from 0 again."""
+        """Return the bytes sent and received since the last call.
+
+        Returns None if the interface is gone or its counters were reset.
+        """
         before, now = self._last, self.read()
         self._last = now
         if before is None or now is None or now[0] < before[0] or now[1] < before[1]:
@@ -61,7 +65,7 @@ class JobInterface:
         return now[0] - before[0], now[1] - before[1]
 
     def read(self) -> tuple[int, int] | None:
-        """Bytes sent and received since boot; None once the interface is gone."""
+        """Return the bytes sent and received since boot, or None if the interface is gone."""
         try:
             return int(os.pread(self._sent, 32, 0)), int(os.pread(self._received, 32, 0))
         except (OSError, ValueError):

@@ -1,9 +1,9 @@
-"""What a rank says before it goes, so that the death of one can be told from the deaths it causes.
+"""Records the last words of a rank, to distinguish the rank that died first from its victims.
 
-An uncaught exception and a plain exit are noted by Python itself. SIGTERM is noted by `faulthandler`, whose
-handler is C code: it appends the Python stack to the box at once and then lets the signal do what it would
-have done. A handler in Python would run only when the interpreter gets a turn, which in a rank that waits
-inside a collective is never, and would so keep a job from being cancelled.
+An uncaught exception and a normal exit are recorded in Python. SIGTERM is recorded by `faulthandler`, whose handler is
+C code: it appends the Python stack to the box at once, and then the signal has its usual effect. A handler in Python
+would run only when the interpreter runs again. In a rank that waits inside a collective this never happens, so the job
+could not be cancelled.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from zmon.probe.rank import DONE, RankTimeline
 
 
 def record_last_words(timeline: RankTimeline) -> None:
-    """Note how this process ends. Handlers that the job installed before, or installs later, keep working."""
+    """Record how this process ends; handlers that the job installs before or after this call keep working."""
     before, leave = sys.excepthook, sys.exit
-    spoken, rank = False, os.getpid()
-    leaving: tuple[SystemExit, int] | None = None  # by sys.exit, and the rank's last mark before
+    recorded, rank = False, os.getpid()
+    leaving: tuple[SystemExit, int] | None = None  # raised by sys.exit, and since when the rank's state held then
 
-    def note(kind: str, error: BaseException | None) -> None:
-        nonlocal spoken
-        if spoken or os.getpid() != rank:  # a worker forked from the rank is not the rank
+    def record(kind: str, error: BaseException | None) -> None:
+        nonlocal recorded
+        if recorded or os.getpid() != rank:  # not in a worker forked from the rank
             return
         with contextlib.suppress(Exception):
             cls = type(error)
@@ -38,10 +38,10 @@ def record_last_words(timeline: RankTimeline) -> None:
             timeline.last_words(kind, name, "" if error is None else str(error))
             if kind == "exit":
                 timeline.turn_to(DONE)
-            spoken = True
+            recorded = True
 
     def on_exception(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        note("exception", error)
+        record("exception", error)
         before(kind, error, trace)
 
     @functools.wraps(leave)
@@ -51,25 +51,25 @@ def record_last_words(timeline: RankTimeline) -> None:
         leave(status)
 
     def on_exit() -> None:
-        # In a child of multiprocessing the exception is still on its way; elsewhere Python keeps it, should an
-        # excepthook of the job's own have replaced ours. It keeps no SystemExit: one that somebody caught, and the rank
-        # went on, was none.
+        # In a child of multiprocessing the exception is still being handled. Elsewhere Python stores it in
+        # sys.last_value, which is needed if the job replaced our excepthook. A SystemExit is not stored there, so ours
+        # is used, but only if the rank did nothing after it. Otherwise the job caught it and went on.
         error = sys.exc_info()[1] or getattr(sys, "last_value", None)
         if error is None and leaving is not None and leaving[1] == timeline.since:
             error = leaving[0]
         if error is None or (isinstance(error, SystemExit) and not error.code):
-            note("exit", None)
+            record("exit", None)
         else:
-            note("exception", error)
+            record("exception", error)
 
     sys.excepthook, sys.exit = on_exception, exit
     atexit.register(on_exit)
-    Finalize(None, on_exit, exitpriority=0)  # a child of multiprocessing runs these and no atexit
+    Finalize(None, on_exit, exitpriority=0)  # children of multiprocessing run finalizers but no atexit functions
     if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         faulthandler.register(signal.SIGTERM, file=timeline.box.tail(), all_threads=False, chain=True)
 
 
 def forget_last_words() -> None:
-    """In a forked worker: its end is not the rank's. A handler that the job installed since then stays."""
+    """Unregister the SIGTERM handler in a forked worker, unless the job has installed its own since then."""
     if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         faulthandler.unregister(signal.SIGTERM)

@@ -1,7 +1,8 @@
-"""Which job, attempt and rank is this process? Read from what its launcher put into the environment.
+"""Reads job, attempt and rank of this process from the variables that its launcher set.
 
-Understands torchrun (and whatever sets RANK, WORLD_SIZE, LOCAL_RANK as it does), the mpirun of Open MPI and of MPICH,
-and Slurm's srun, in this order: mpirun starts its ranks below a task of srun, which then knows nothing of them.
+Supported launchers are torchrun (and others that set RANK, WORLD_SIZE and LOCAL_RANK), the mpirun of Open MPI and
+MPICH, and Slurm's srun, in this order. mpirun comes before srun because it may start its ranks below a task of srun,
+and then the variables of srun do not describe them.
 """
 
 from __future__ import annotations
@@ -27,22 +28,22 @@ THIS_HOST = ("localhost", "127.0.0.1", "::1")
 
 @dataclass(frozen=True, slots=True)
 class LaunchEnvironment:
-    """How this process was started."""
+    """Facts about the launch of this process: job, attempt, rank, world size, launcher."""
 
     job_id: str
     attempt: int
     rank: int
     local_rank: int
     world_size: int
-    local_world_size: int  # 0: nobody says how many ranks share this host
+    local_world_size: int  # 0: unknown how many ranks share this host
     restart_count: int
-    max_restarts: int  # -1: no launcher that restarts
+    max_restarts: int  # -1: the launcher does not restart ranks
     launcher_pid: int
     launcher_start_ticks: int
 
     @property
     def one_host(self) -> bool:
-        """Whether all ranks are known to share this host."""
+        """Return True if all ranks are known to share this host."""
         return self.world_size == self.local_world_size
 
 
@@ -53,22 +54,23 @@ def read_launch(
     world_size: int | None = None,
     init_method: str | None = None,
 ) -> LaunchEnvironment:
-    """The launch this environment tells of. Raises UsageError where no job id can be agreed on.
+    """Read the launch environment; raises UsageError if the ranks cannot agree on a job id.
 
-    `rank`, `world_size` and `init_method` are what the process group was made with: they win over the environment, and
-    where they contradict it, a launcher started the parent of this rank (torch.multiprocessing.spawn) and not the rank.
+    `rank`, `world_size` and `init_method` are the arguments of the process group. They take precedence over the
+    environment. If they contradict it, the launcher started the parent of this rank and not the rank itself, as with
+    torch.multiprocessing.spawn.
     """
-    told_rank, told_size = _number(env, *RANK, default=0), _number(env, *WORLD_SIZE, default=1)
-    rank = told_rank if rank is None else rank
-    world_size = told_size if world_size is None else world_size
-    here = world_size == 1 or _meeting_host(env, init_method) in THIS_HOST
-    names: tuple[str, ...] = LOCAL_WORLD_SIZE if world_size == told_size else ()
-    local_world_size = _number(env, *names, default=world_size if here else 0)
-    if local_world_size == 0:  # Slurm spreads tasks evenly unless told otherwise
+    env_rank, env_world_size = _number(env, *RANK, default=0), _number(env, *WORLD_SIZE, default=1)
+    rank = env_rank if rank is None else rank
+    world_size = env_world_size if world_size is None else world_size
+    is_local = world_size == 1 or _rendezvous_host(env, init_method) in THIS_HOST
+    names: tuple[str, ...] = LOCAL_WORLD_SIZE if world_size == env_world_size else ()
+    local_world_size = _number(env, *names, default=world_size if is_local else 0)
+    if local_world_size == 0:  # Slurm by default spreads tasks evenly over nodes
         local_world_size = world_size // _number(env, "SLURM_JOB_NUM_NODES", default=world_size + 1)
-    names = LOCAL_RANK if (rank, world_size) == (told_rank, told_size) else ()
+    names = LOCAL_RANK if (rank, world_size) == (env_rank, env_world_size) else ()
     local_rank = _number(env, *names, default=rank % local_world_size if local_world_size else rank)
-    many_nodes = world_size != local_world_size and not (init_method or "").startswith("file:")  # not told: one
+    many_nodes = world_size != local_world_size and not (init_method or "").startswith("file:")  # file: one node
     restarts = _number(env, "TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT", default=0)
     launcher = os.getppid()
     stat = process_stat(launcher)
@@ -88,12 +90,12 @@ def read_launch(
 
 
 def check_job_id(job_id: str) -> str:
-    """The job id itself. Raises UsageError if it is none."""
+    """Return the job id; raises UsageError if it is not valid."""
     if not JOB_ID.fullmatch(job_id):
         raise UsageError(
             f"the job id {job_id!r} is not usable",
-            "it may hold letters, digits, dots, dashes and underscores, 64 at most",
-            "choose another with --job-id or ZMON_JOB_ID",
+            "a job id has at most 64 letters, digits, dots, dashes and underscores",
+            "Choose another one with --job-id or ZMON_JOB_ID",
         )
     return job_id
 
@@ -101,24 +103,24 @@ def check_job_id(job_id: str) -> str:
 def _job_id(env: Mapping[str, str], explicit: str | None, many_nodes: bool, launcher_ticks: int) -> str:
     slurm = env.get("SLURM_JOB_ID")
     torchrun = env.get("TORCHELASTIC_RUN_ID", "none")
-    if found := explicit or env.get("ZMON_JOB_ID") or (slurm and f"slurm-{slurm}"):
-        return check_job_id(found)
+    if job_id := explicit or env.get("ZMON_JOB_ID") or (slurm and f"slurm-{slurm}"):
+        return check_job_id(job_id)
     if torchrun != "none":
         return check_job_id(torchrun)
     if many_nodes:
         raise UsageError(
             "this job has no id",
-            "it runs on several nodes, which cannot agree on one by themselves",
-            "set ZMON_JOB_ID or torchrun --rdzv-id; the job runs on unwatched",
+            "it runs on several nodes, which cannot agree on an id by themselves",
+            "Set ZMON_JOB_ID or torchrun --rdzv-id; the job continues unwatched",
         )
-    # All ranks of one start have the same parent, so they agree on its start time.
-    booted = next(line for line in Path("/proc/stat").read_text().splitlines() if line.startswith("btime "))
-    started = datetime.fromtimestamp(int(booted.split()[1]) + launcher_ticks // os.sysconf("SC_CLK_TCK"), UTC)
+    # All ranks of one launch have the same parent, so they agree on its start time.
+    boot_line = next(line for line in Path("/proc/stat").read_text().splitlines() if line.startswith("btime "))
+    started = datetime.fromtimestamp(int(boot_line.split()[1]) + launcher_ticks // os.sysconf("SC_CLK_TCK"), UTC)
     return check_job_id(f"{_script()[:47]}-{started:%Y%m%dT%H%MZ}")
 
 
-def _meeting_host(env: Mapping[str, str], init_method: str | None) -> str | None:
-    """Where the ranks meet; None where only a file or nobody tells."""
+def _rendezvous_host(env: Mapping[str, str], init_method: str | None) -> str | None:
+    """Return the host at which the ranks meet, or None if it is unknown or they meet through a file."""
     if init_method is None or init_method.startswith("env:"):
         return env.get("MASTER_ADDR")
     return urlsplit(init_method).hostname
@@ -137,6 +139,6 @@ def _number(env: Mapping[str, str], *names: str, default: int) -> int:
                 return int(env[name])
             except ValueError:
                 raise UsageError(
-                    f"{name}={env[name]!r} is not a number", "the launcher or a script set it so", "unset it"
+                    f"{name}={env[name]!r} is not a number", "the launcher or a script has set it", "Unset it"
                 ) from None
     return default

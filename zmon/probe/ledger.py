@@ -1,6 +1,6 @@
-"""What the rank has done so far, written into its box at each boundary.
+"""The totals of a rank, written into its box at each boundary.
 
-Everything only grows: a step is the difference between two boundaries, so a boundary costs one packing and nothing is
+Totals only grow, and a step is the difference between two boundaries. So a boundary costs one packing, and nothing is
 added up twice.
 """
 
@@ -17,17 +17,17 @@ from zmon.schema.names import ACTIVITIES
 _MEMORY_INTERVAL_NS = 1_000_000_000  # the allocator's statistics are a slow call
 _UNKNOWN = [layout.UNKNOWN] * layout.NUM_AMOUNTS
 _NOTHING = (0.0,) * layout.MAX_REPORT_KEYS
-_MOST = (1 << 62) - 1  # an amount stays there: a boundary that does not fit would be lost, and each after it
+_MOST = (1 << 62) - 1  # amounts stop here, because a boundary that does not fit would be lost, and all after it
 
 MemoryReader = Callable[[], tuple[int, int, int] | None]
 
 
 class Ledger:
-    """Totals of one rank. `times` and `counts` are added to by its timeline, in the order of the layout."""
+    """The totals of one rank; its timeline adds to `times` and `counts`, which are in the order of the layout."""
 
     def __init__(self, box: BoxWriter, interface: JobInterface | None = None, network_known: bool = False) -> None:
         self.memory_reader: MemoryReader | None = None
-        self.device: DeviceTime | None = None  # where the device tells the times, they are known later
+        self.device: DeviceTime | None = None  # if set, the times come from the device, some steps later
         self.times = [0] * layout.NUM_TIMES
         self.counts = [0] * layout.NUM_COUNTS
         self.overhead_ns = self.dropped = 0
@@ -35,7 +35,7 @@ class Ledger:
         self._box, self._interface = box, interface
         self._times_at_boundary = self.times.copy()
         self._step_amounts, self._amounts = _UNKNOWN.copy(), _UNKNOWN.copy()
-        # All ranks on this host: what goes to other hosts is known to be nothing.
+        # If all ranks share this host, nothing goes to other hosts.
         self._network = (0, 0) if network_known else (layout.UNKNOWN,) * 2
         self._steps = self._step_ns = 0
         self._last_step = self._last_checkpoint = layout.UNKNOWN
@@ -43,33 +43,34 @@ class Ledger:
         self._memory = (layout.UNKNOWN,) * 3
         self._memory_read = 0
         self._report: dict[str, float] = {}
-        self._told, self._reported = 0, _NOTHING  # since the last boundary, a bit each, and their values
+        self._reported_bits, self._reported_values = 0, _NOTHING  # gauges reported since the last boundary
         box.words(0, 0, b"", b"")
         box.report(*[b"", 0.0] * layout.MAX_REPORT_KEYS)
 
     def step(self, number: int, now: int, duration: int) -> None:
-        """A step has ended."""
-        own = self._step_amounts
+        """Write the boundary at the end of a step."""
+        amounts = self._step_amounts
         if self._interface is not None and (moved := self._interface.since_last()) is not None:
-            own[layout.NIC_SENT], own[layout.NIC_RECEIVED] = moved
+            amounts[layout.NIC_SENT], amounts[layout.NIC_RECEIVED] = moved
         if self.memory_reader is not None and now - self._memory_read > _MEMORY_INTERVAL_NS:
             self._memory = self.memory_reader() or self._memory
             self._memory_read = now
-        known = own != _UNKNOWN
+        known = amounts != _UNKNOWN
         if known:
             so_far = self._amounts
-            for at, amount in enumerate(own):
+            for index, amount in enumerate(amounts):
                 if amount >= 0:
-                    so_far[at] = _sum(so_far[at], amount)
+                    so_far[index] = _sum(so_far[index], amount)
         self._last_step = time.time_ns()
         self._close(layout.STEP, number, now, duration)
         if known:
-            own[:] = _UNKNOWN
+            amounts[:] = _UNKNOWN
 
     def turn(self, number: int, now: int, left: int, spent: int, leaving: bool = False) -> None:
-        """The rank turns to another activity: the times since the last boundary belong to no step, the counts stay.
+        """Write the boundary at a change of activity; times since the last boundary belong to no step, counts stay.
 
-        `spent`: nanoseconds since then, in the activity that it has left."""
+        `spent` is the time since the last boundary in nanoseconds, in the activity `left`.
+        """
         self._between[left] += spent
         self.times[:] = self._times_at_boundary
         self._step_amounts[:] = _UNKNOWN
@@ -78,48 +79,48 @@ class Ledger:
         self._close(layout.TURN, number, now, 0, leaving)
 
     def saved(self) -> None:
-        """A checkpoint is complete."""
+        """Record that a checkpoint is complete."""
         self._last_checkpoint = time.time_ns()
 
     def work(self, samples: int | None, lookups: int | None) -> None:
-        """How much this rank has on its plate in this step."""
-        own = self._step_amounts
+        """Add to the work of this rank in the current step."""
+        amounts = self._step_amounts
         if samples is not None:
-            own[layout.SAMPLES] = _sum(own[layout.SAMPLES], count(samples))
+            amounts[layout.SAMPLES] = _sum(amounts[layout.SAMPLES], count(samples))
         if lookups is not None:
-            own[layout.LOOKUPS] = _sum(own[layout.LOOKUPS], count(lookups))
+            amounts[layout.LOOKUPS] = _sum(amounts[layout.LOOKUPS], count(lookups))
 
     def report(self, values: dict[str, float]) -> None:
-        """Gauges for the dashboard; the first four names stay, others are dropped and counted."""
+        """Set gauges; the first four names are stored, others are dropped and counted."""
         for key, value in values.items():
             if key in self._report or len(self._report) < layout.MAX_REPORT_KEYS:
                 self._report[key] = float(value)
             else:
                 self.dropped += 1
         flat: list[bytes | float] = []
-        for at, (key, number) in enumerate(self._report.items()):
+        for index, (key, number) in enumerate(self._report.items()):
             flat += (layout.field(key, 32), number)
-            self._told |= (key in values) << at
+            self._reported_bits |= (key in values) << index
         unused = layout.MAX_REPORT_KEYS - len(self._report)
         self._box.report(*flat, *[b"", 0.0] * unused)
-        self._reported = (*self._report.values(), *[0.0] * unused)
+        self._reported_values = (*self._report.values(), *[0.0] * unused)
 
     def _close(self, kind: int, number: int, now: int, duration: int, leaving: bool = False) -> None:
         head = kind, number, now
         rest = (
             self._last_step, self._last_checkpoint, *self._memory, self.overhead_ns, self.dropped, *self._network,
-            *self._step_amounts, *self._amounts, *self._between, self._told, *self._reported,
+            *self._step_amounts, *self._amounts, *self._between, self._reported_bits, *self._reported_values,
         )  # fmt: skip
-        self._told, self._reported = 0, _NOTHING
+        self._reported_bits, self._reported_values = 0, _NOTHING
         if self.device is None:
             self._write(head, duration, rest, self.counts)
         else:
             self.device.close(head, rest, self.counts.copy())
-            for closed in self.device.finished(leaving):
-                for at, ns in closed.times:
-                    self.times[at] += ns
-                self.dropped += closed.dropped
-                self._write(closed.head, closed.duration, closed.rest, closed.counts)
+            for timed in self.device.finished(leaving):
+                for index, ns in timed.times:
+                    self.times[index] += ns
+                self.dropped += timed.dropped
+                self._write(timed.head, timed.duration, timed.rest, timed.counts)
 
     def _write(self, head: tuple[int, ...], duration: int, rest: tuple[float, ...], counts: list[int]) -> None:
         if head[0] == layout.STEP:
@@ -134,8 +135,8 @@ def _sum(so_far: int, amount: int) -> int:
 
 
 def count(number: int) -> int:
-    """A count as the box can hold it; raises ValueError for what is none."""
-    whole = int(number)
-    if not 0 <= whole <= _MOST:
-        raise ValueError(f"{number!r} is no count")
-    return whole
+    """Return the count as an integer that fits into the box; raises ValueError if it is not a count."""
+    integer = int(number)
+    if not 0 <= integer <= _MOST:
+        raise ValueError(f"{number!r} is not a count")
+    return integer

@@ -1,7 +1,7 @@
-"""The trainer's plan, written beside the boxes of its ranks for the agent to hand on.
+"""Writes the trainer's plan to a file beside the boxes of its ranks, from which the agent reads it.
 
-Put under its name whole, or not at all. Of bounded size: where tables are many, the first names that a rank is given
-stay, and how many there are. The JSON has a list for each column of `planned.Plan`.
+The file appears under its name complete or not at all. Its size is bounded: if a rank has many tables, only the first
+names and the number of tables are stored. The JSON has a list for each column of `zmon.schema.plan.Plan`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from zmon.schema.plan import MOST_AMOUNT, MOST_PLAN_BYTES, PLAN_FILE
 COUNTS = ("lookups", "sent_bytes", "received_bytes", "memory_bytes")
 FIELDS = (*COUNTS, "seconds", "tables")
 _FIELDS = frozenset(FIELDS)
-_NAMES_BYTES = 1 << 16  # of all ranks' tables together
+_NAMES_BYTES = 1 << 16  # for the table names of all ranks together
 _NAME_LENGTH = 40
 _MOST_TOTALS = 16
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
@@ -29,7 +29,10 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 def write_plan(
     box: Path, run_uid: str, num_ranks: int, ranks: Sequence[Mapping[str, Any]], totals: Mapping[str, float]
 ) -> None:
-    """Write it beside that box. Raises UsageError for what is no plan, BoxUnavailable where there is no room."""
+    """Write the plan beside that box.
+
+    Raises UsageError if the plan is not valid, and BoxUnavailable if the file cannot be written.
+    """
     body = encoded(run_uid, num_ranks, ranks, totals)
     path = box.with_name(PLAN_FILE)
     new = path.with_name(f".{PLAN_FILE}.{os.getpid()}.{os.urandom(4).hex()}")
@@ -47,15 +50,15 @@ def write_plan(
 
 
 def encoded(run_uid: str, num_ranks: int, ranks: Sequence[Mapping[str, Any]], totals: Mapping[str, float]) -> bytes:
-    """The content of the file. Raises UsageError for what is no plan."""
+    """Encode the content of the file; raises UsageError if the plan is not valid."""
     if not isinstance(ranks, Sequence):
         raise _refused(f"ranks is a {type(ranks).__name__}", "it must be a list with an entry for each rank")
     if len(ranks) != num_ranks:
         raise _refused(f"ranks has {len(ranks)} entries", f"the job has {num_ranks} ranks")
     if len(totals) > _MOST_TOTALS:
-        raise _refused(f"there are {len(totals)} totals", f"{_MOST_TOTALS} is the most")
+        raise _refused(f"there are {len(totals)} totals", f"at most {_MOST_TOTALS} are allowed")
     room = _NAMES_BYTES // max(num_ranks, 1)
-    rows = [_row(f"ranks[{number}]", told, room) for number, told in enumerate(ranks)]
+    rows = [_row(f"ranks[{number}]", entry, room) for number, entry in enumerate(ranks)]
     plan: dict[str, Any] = {name: [row[name] for row in rows] for name in (*FIELDS, "num_tables")}
     plan["totals"] = {
         name[:_NAME_LENGTH]: _number(name[:_NAME_LENGTH], value, -math.inf) for name, value in totals.items()
@@ -65,41 +68,41 @@ def encoded(run_uid: str, num_ranks: int, ranks: Sequence[Mapping[str, Any]], to
         plan["tables"] = [[] for _ in rows]
         body = _json({"schema": SCHEMA, "run_uid": run_uid, "plan": plan})
     if len(body) > MOST_PLAN_BYTES:
-        raise _refused(f"{num_ranks} ranks take {len(body):,} bytes", f"{MOST_PLAN_BYTES:,} is the most")
+        raise _refused(f"{num_ranks} ranks take {len(body):,} bytes", f"at most {MOST_PLAN_BYTES:,} are allowed")
     return body
 
 
-def _row(at: str, told: Mapping[str, Any], room: int) -> dict[str, Any]:
-    """One rank by column."""
-    if not isinstance(told, Mapping):
-        raise _refused(f"{at} is a {type(told).__name__}", f"it must be a dictionary with {', '.join(FIELDS)}")
-    if not told.keys() <= _FIELDS:
-        raise _refused(f"{at} has an unknown key", f"there are {', '.join(FIELDS)}")
-    row: dict[str, Any] = {name: _count(f"{at}[{name!r}]", told.get(name)) for name in COUNTS}
-    seconds, where = told.get("seconds"), f"{at}['seconds']"
-    row["seconds"] = None if seconds is None else float(f"{_number(where, seconds):.6g}")
-    tables = told.get("tables")
+def _row(label: str, entry: Mapping[str, Any], room: int) -> dict[str, Any]:
+    """Return the values of one rank by column; `label` names the entry in messages."""
+    if not isinstance(entry, Mapping):
+        raise _refused(f"{label} is a {type(entry).__name__}", f"it must be a dictionary with {', '.join(FIELDS)}")
+    if not entry.keys() <= _FIELDS:
+        raise _refused(f"{label} has an unknown key", f"the keys are {', '.join(FIELDS)}")
+    row: dict[str, Any] = {name: _count(f"{label}[{name!r}]", entry.get(name)) for name in COUNTS}
+    seconds, seconds_label = entry.get("seconds"), f"{label}['seconds']"
+    row["seconds"] = None if seconds is None else float(f"{_number(seconds_label, seconds):.6g}")
+    tables = entry.get("tables")
     if tables is None:
         return {**row, "tables": [], "num_tables": None}
     if isinstance(tables, str) or not isinstance(tables, Sequence):
-        raise _refused(f"{at}['tables'] is a {type(tables).__name__}", "it must be a list of names")
+        raise _refused(f"{label}['tables'] is a {type(tables).__name__}", "it must be a list of names")
     return {**row, "tables": _names(tables, room), "num_tables": len(tables)}
 
 
 def _names(tables: Iterable[Any], room: int) -> list[str]:
-    """The first ones, in so many bytes; one at least."""
-    kept: list[str] = []
+    """Return the first names that fit into `room` bytes; at least one."""
+    names: list[str] = []
     for table in tables:
         if not isinstance(table, str | int):
             raise _refused(f"a table is a {type(table).__name__}", "it must be a name")
         name = str(table)[:_NAME_LENGTH]
-        if not name.isprintable():  # nor are halves of a surrogate pair, which JSON cannot say
+        if not name.isprintable():  # this includes halves of a surrogate pair, which JSON cannot encode
             name = "".join(letter if letter.isprintable() else "?" for letter in name)
         room -= len(_json(name)) + 1
-        if room < 0 and kept:
+        if room < 0 and names:
             break
-        kept.append(name)
-    return kept
+        names.append(name)
+    return names
 
 
 def _count(what: str, value: object) -> int | None:
@@ -109,15 +112,15 @@ def _count(what: str, value: object) -> int | None:
 def _number(what: str, value: object, least: float = 0.0) -> float:
     try:
         number = math.nan if isinstance(value, str | bytes) else float(cast(SupportsFloat, value))
-    except Exception:  # whatever an object of the trainer's does
+    except Exception:  # the trainer's own types may raise anything
         number = math.nan
     if not (math.isfinite(number) and least <= number <= MOST_AMOUNT):
-        raise _refused(f"{what} is no amount", f"it must be a number{'' if least else ', 0 or more'}")
+        raise _refused(f"{what} is not a valid amount", f"it must be a number{'' if least else ', 0 or more'}")
     return number
 
 
 def _refused(what: str, why: str) -> UsageError:
-    return UsageError(f"zmon.plan(): {what}", why, "This plan is left out")
+    return UsageError(f"zmon.plan(): {what}", why, "zmon ignores this plan; correct the call")
 
 
 def _json(value: Any) -> bytes:

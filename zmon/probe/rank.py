@@ -1,10 +1,10 @@
-"""What this rank is doing right now, marked by the trainer itself into its black box.
+"""The timeline of this rank: its current activity, phase and collective, written into its black box.
 
-One timeline: at any instant the rank is in exactly one phase or in one exposed op; entering an exposed op
-suspends the phase. A step reaches from the end of the step before it (or from the moment the rank turned to
-training) to its own end, so the phases and exposed ops of a step sum to it, and steps sum to wall-clock.
+At any instant the rank is in exactly one phase or in one exposed op; entering an exposed op suspends the phase. A step
+lasts from the end of the previous step (or from the moment the rank turned to training) to its own end. So the phases
+and exposed ops of a step sum to its duration, and steps sum to wall-clock.
 
-Nothing here raises into the job, blocks or keeps anything per step: a change of phase is a clock reading, an addition
+Nothing here raises into the job, blocks, or keeps memory per step. A change of phase is a clock reading, an addition
 and two words of mapped memory; everything else is written at the boundary of the step.
 """
 
@@ -29,59 +29,60 @@ INIT, TRAIN, EVAL, CHECKPOINT, DONE = (ACTIVITY_NUMBER[n] for n in ("init", "tra
 OTHER = PHASE_NUMBER["other"]
 POINT_TO_POINT = (OP_NUMBER["send"], OP_NUMBER["recv"])
 
-_MAX_ELSEWHERE = 4096  # collectives issued by other threads that wait to be counted
+_MAX_QUEUED_OPS = 4096  # collectives of other threads, which the rank's own thread counts at its next boundary
 _KEY, _PRIME = layout.STATE_KEY, layout.STATE_PRIME
-# By activity and phase, outside of ops: what the second word of a state and its time add up to.
+# By activity and phase, outside of ops: the sum of the two words of a state.
 _CODES = [[_KEY + _PRIME * layout.state(a, p) for p in range(len(PHASES))] for a in range(len(ACTIVITIES))]
 _SEQUENCE, _ENTERED, _BEFORE = layout.SEQUENCE, layout.ENTERED, layout.BEFORE
 _LABEL, _LABEL_GROUP, _LABEL_SEQUENCE = layout.LABEL_SHIFT, layout.LABEL_GROUP_SHIFT, layout.LABEL_SEQUENCE_SHIFT
 _SEQUENCES, _LOW, _MOST_BYTES = layout.SEQUENCES, layout.SEQUENCES - 1, layout.MOST_BYTES
 _PHASE_SHIFT, _OP_SHIFT, _GROUP_SHIFT = layout.PHASE_SHIFT, layout.OP_SHIFT, layout.GROUP_SHIFT
 _NO_GROUP = layout.NONE
-_EXPOSED, _BETWEEN = layout.EXPOSED, layout.INFLIGHT - layout.EXPOSED
+_EXPOSED, _TO_INFLIGHT = layout.EXPOSED, layout.INFLIGHT - layout.EXPOSED
 _SENT, _RECEIVED = layout.SENT, layout.RECEIVED
 
-Issued = int | Event | None  # a moment on the host's clock, or on the device
+Issued = int | Event | None  # when a collective was issued: a time of the host's clock, or an event of the device
 
 
 class RankTimeline:
-    """Keeps one rank's timeline. Belongs to the thread and process that made it."""
+    """The timeline of one rank; it belongs to the thread and process that created it."""
 
-    def __init__(self, box: BoxWriter, ledger: Ledger, clock: Callable[[], int] = monotonic_ns, begun: int = 0) -> None:
+    def __init__(self, box: BoxWriter, ledger: Ledger, clock: Callable[[], int] = monotonic_ns, start: int = 0) -> None:
         self.box, self.ledger = box, ledger
-        self.told_steps = self.told_phases = self.told_activity = False  # by the job itself: then nothing is inferred
-        self.lent = 0  # above 0: the rank's thread waits in autograd, whose own threads act for it
-        self.step_pending = False  # an update was made and the step goes on: it ends when the rank turns away
+        # True if the job itself marks its steps, phases or activity: then nothing is inferred.
+        self.explicit_steps = self.explicit_phases = self.explicit_activity = False
+        self.autograd_depth = 0  # above 0: the rank's thread waits in autograd, whose threads act for it
+        self.step_pending = False  # an optimizer has stepped, another may follow: a change of activity ends the step
         self.make_device_time: Callable[[], DeviceTime | None] | None = None
         self.device: DeviceTime | None = None
-        self.overhead_ns = 0  # what watching has taken so far, as those tell who call
+        self.overhead_ns = 0  # the time spent in the probe so far, added up by the callers
         self.activity = INIT
         self._live = box.live
         self._clock = clock
         self._thread = get_ident()
         self._times, self._counts = ledger.times, ledger.counts
         self.current_phase, self._op = OTHER, 0
-        self._in_op = False  # collectives made of collectives count once, as the outermost
+        self._in_op = False  # collectives inside a collective are not counted
         self._codes = _CODES[INIT]
-        self._slot = 0  # of the live state, by turns 0 and 2
-        self.group = Groups(box).number  # of a process group, by name and size
+        self._slot = 0  # of the live state, alternately 0 and 2
+        self.group = Groups(box).number  # returns the number of a process group, given name and size
         self._sequences = [0] * layout.MAX_GROUPS
         self._entered = 0
-        self._elsewhere: deque[tuple[int, int, int, int, int]] = deque()
-        self._busy_elsewhere: set[int] = set()  # threads that are in a collective
-        self._step = 1  # the one it works on
-        self.since = self._activity_since = self._step_since = begun or clock()
+        self._queued_ops: deque[tuple[int, int, int, int, int]] = deque()
+        self._threads_in_op: set[int] = set()  # other threads that are in a collective
+        self._step = 1  # the current step
+        self.since = self._activity_since = self._step_since = start or clock()
         ledger.turn(self._step, self.since, INIT, 0)
         self._write_place()
         self._write_state()
 
-    # -- the trainer's calls ---------------------------------------------------------------------------
+    # -- for the trainer -------------------------------------------------------------------------------
 
     def phase(self, number: int) -> None:
-        """From now on the rank's own time goes into this phase."""
+        """Attribute the rank's self time to this phase from now on."""
         if self._in_op or get_ident() != self._thread:
-            if get_ident() == self._thread:  # else a prefetching thread, which has no part in the rank's timeline
-                self.current_phase = number  # it goes on there once the wait is over
+            if get_ident() == self._thread:  # else a prefetching thread, which is not part of the rank's timeline
+                self.current_phase = number  # takes effect when the rank leaves the op
             return
         now = self._clock()
         if self.device is None:
@@ -91,12 +92,12 @@ class RankTimeline:
         self.since = now
         self.current_phase = number
         slot = self._slot = 2 - self._slot
-        live = self._live  # here and below as in _write_state: a call would cost as much again
+        live = self._live  # here and below _write_state is inlined, because a call would double the cost
         live[slot] = now
         live[slot + 1] = self._codes[number] - now
 
     def begin_step(self, number: int | None) -> None:
-        """The rank works towards the next optimizer update."""
+        """Turn to training and begin the step with this number."""
         if get_ident() != self._thread:
             return
         if self.activity != TRAIN:
@@ -108,7 +109,7 @@ class RankTimeline:
             self.phase(OTHER)
 
     def end_step(self) -> None:
-        """The update is done: write the step down and begin the next one."""
+        """Write the boundary of the step and begin the next one."""
         if get_ident() != self._thread:
             return
         if self._in_op:
@@ -122,7 +123,7 @@ class RankTimeline:
         duration = now - self._step_since
         self.since = self._step_since = now
         self.current_phase = OTHER
-        self._count_elsewhere()
+        self._count_queued_ops()
         self.ledger.overhead_ns = self.overhead_ns
         self.ledger.step(self._step, now, duration)
         self._step += 1
@@ -130,10 +131,10 @@ class RankTimeline:
         self._write_state()
 
     def turn_to(self, activity: int) -> int:
-        """From now on the rank is there for this; returns what it was there for before.
+        """Change the activity of the rank and return the previous one.
 
-        What has gathered since the last step boundary belongs to no step: its collectives count with their bytes, its
-        times do not. The next step begins when the rank turns to training again.
+        The time since the last step boundary belongs to no step, but collectives and their bytes are counted. The next
+        step begins when the rank turns to training again.
         """
         if get_ident() != self._thread:
             return self.activity
@@ -146,34 +147,32 @@ class RankTimeline:
         spent = now - self._step_since
         self.since = self._activity_since = self._step_since = now
         self.current_phase = OTHER
-        self._count_elsewhere()
+        self._count_queued_ops()
         self.ledger.overhead_ns = self.overhead_ns
         self.ledger.turn(self._step, now, before, spent, leaving=activity == DONE)
         if activity == TRAIN and self.device is None and self.make_device_time is not None:
-            self.device = self.ledger.device = self.make_device_time()  # by now the rank uses it, if it has one
+            self.device = self.ledger.device = self.make_device_time()  # a rank with a GPU has initialized it by now
         self._write_place()
         self._write_state()
         return before
 
-    # -- the hooks' calls ------------------------------------------------------------------------------
+    # -- for the hooks ---------------------------------------------------------------------------------
 
     def enter_op(self, op: int, group: int, sent: int, received: int, count: int = 1, sequence: int = 0) -> bool:
-        """A collective begins and the rank waits in it. False: it is part of another and must not be left.
-
-        `sequence`: of one that is not counted now; 0: not known."""
-        if self._in_op or (get_ident() != self._thread and not self.mine()):
+        """Enter a collective in which the rank waits; return False if it is part of another and must not be left."""
+        if self._in_op or (get_ident() != self._thread and not self.acts_for_rank()):
             return False
         live = self._live
-        if count:  # as in _count
+        if count:  # as in _count; else `sequence` is that of a collective counted before, or 0 if unknown
             counts = self._counts
             counts[op] += count
             counts[_SENT + op] += sent
             counts[_RECEIVED + op] += received
             if group != _NO_GROUP and op not in POINT_TO_POINT:
                 sequence = self._sequences[group] = self._sequences[group] + count
-                at = _SEQUENCE + 2 * group
-                live[at] = sequence
-                live[at + 1] = ~sequence
+                index = _SEQUENCE + 2 * group
+                live[index] = sequence
+                live[index + 1] = ~sequence
         now, phase = self._clock(), self.current_phase
         if self.device is None:
             self._times[phase] += now - self.since
@@ -183,11 +182,11 @@ class RankTimeline:
         self._op, self._in_op = op, True
         slot = self._slot = 2 - self._slot
         num_bytes = sent + received
-        known = (sequence & _LOW | _SEQUENCES) << _LABEL_SEQUENCE if sequence else 0
-        label = op | group << _LABEL_GROUP | known
+        sequence_bits = (sequence & _LOW | _SEQUENCES) << _LABEL_SEQUENCE if sequence else 0
+        label = op | group << _LABEL_GROUP | sequence_bits
         entered = (num_bytes if num_bytes < _MOST_BYTES else _MOST_BYTES) | label << _LABEL
         before = self._entered
-        if entered != before:  # else it waits for what it issued last
+        if entered != before:  # else the rank waits for the collective that it issued last
             self._entered = entered
             live[_BEFORE] = before
             live[_BEFORE + 1] = ~before
@@ -199,31 +198,31 @@ class RankTimeline:
         return True
 
     def wait_op(self, op: int, group: int, num_bytes: int) -> bool:
-        """From now on it waits in the group's next collectives, counted elsewhere. False: nothing to leave."""
+        """Enter the group's next collective, which is counted elsewhere; return False if it must not be left."""
         sequence = self._sequences[group] + 1 if group != _NO_GROUP else 0
         return self.enter_op(op, group, num_bytes, 0, 0, sequence)
 
     def sequence(self, op: int, group: int) -> int:
-        """Of the collective that this thread has just issued; 0 where it has none, or it is not known."""
-        return 0 if group == _NO_GROUP or op in POINT_TO_POINT or not self.mine() else self._sequences[group]
+        """Return the sequence of the collective that this thread has just issued; 0 if it has none or it is unknown."""
+        return 0 if group == _NO_GROUP or op in POINT_TO_POINT or not self.acts_for_rank() else self._sequences[group]
 
-    def leave_op(self, issued: Issued = None, flying: bool = False) -> None:
-        """The rank waits no more; the suspended phase goes on.
+    def leave_op(self, issued: Issued = None, in_flight: bool = False) -> None:
+        """Leave the collective and resume the suspended phase.
 
-        `issued`: when the collective began, where that was not just now; `flying`: it is not over yet.
+        `issued` is when the collective was issued, if before `enter_op`. `in_flight` means that it is not done yet.
         """
-        if get_ident() != self._thread and not self.mine():
-            return self._busy_elsewhere.discard(get_ident())
+        if get_ident() != self._thread and not self.acts_for_rank():
+            return self._threads_in_op.discard(get_ident())
         if not self._in_op:
-            return None  # the end of a step, or a turn, inside of it has left it already
-        now, at = self._clock(), _EXPOSED + self._op
+            return None  # a step or activity that ended inside of it has left it already
+        now, index = self._clock(), _EXPOSED + self._op
         if self.device is not None:
-            self.device.end(at, None if isinstance(issued, int) else issued, flying)
+            self.device.end(index, None if isinstance(issued, int) else issued, in_flight)
         else:
-            waited = now - self.since
-            self._times[at] += waited
-            if not flying:
-                self._times[at + _BETWEEN] += now - issued if isinstance(issued, int) else waited
+            exposed = now - self.since
+            self._times[index] += exposed
+            if not in_flight:
+                self._times[index + _TO_INFLIGHT] += now - issued if isinstance(issued, int) else exposed
         self.since = now
         self._in_op = False
         slot, live = 2 - self._slot, self._live
@@ -232,27 +231,26 @@ class RankTimeline:
         live[slot + 1] = self._codes[self.current_phase] - now
         return None
 
-    def enter_elsewhere(self, op: int, group: int, sent: int, received: int) -> bool:
-        """A collective begins in another thread, whose time is not the rank's: it counts as soon as the rank's own
-        thread comes by. False: it is part of another and must not be left."""
+    def enter_op_elsewhere(self, op: int, group: int, sent: int, received: int) -> bool:
+        """Enter a collective in another thread, whose time is not the rank's; return False if it must not be left."""
         ident = get_ident()
-        if self.mine() or ident in self._busy_elsewhere:
+        if self.acts_for_rank() or ident in self._threads_in_op:
             return False
-        self._busy_elsewhere.add(ident)
+        self._threads_in_op.add(ident)
         self.count_op(op, group, sent, received)
         return True
 
     def issue(self) -> Issued:
-        """This moment, at which an asynchronous collective begins: to be handed to leave_op."""
+        """Return the current moment, at which an asynchronous collective is issued, for `leave_op`."""
         return self._clock() if self.device is None else self.device.mark()
 
     def count_op(self, op: int, group: int, sent: int, received: int, count: int = 1) -> None:
-        """Collectives were issued and nobody waits for them here: their number and bytes, in any thread."""
-        if self.mine():
+        """Count collectives that were issued without waiting, and their bytes; may be called in any thread."""
+        if self.acts_for_rank():
             if not self._in_op:
                 self._count(op, group, sent, received, count)
-        elif len(self._elsewhere) < _MAX_ELSEWHERE:
-            self._elsewhere.append((op, group, sent, received, count))
+        elif len(self._queued_ops) < _MAX_QUEUED_OPS:
+            self._queued_ops.append((op, group, sent, received, count))
         else:
             self.ledger.dropped += 1
 
@@ -261,35 +259,34 @@ class RankTimeline:
         counts[op] += count
         counts[_SENT + op] += sent
         counts[_RECEIVED + op] += received
-        # Only the two ends take part in send and recv: ranks are lined up by what all of them enter.
+        # send and recv have no sequence, because ranks are aligned by collectives that all of them enter.
         if group != layout.NONE and op not in POINT_TO_POINT:
             sequence = self._sequences[group] = self._sequences[group] + count
-            at = _SEQUENCE + 2 * group
+            index = _SEQUENCE + 2 * group
             live = self._live
-            live[at] = sequence
-            live[at + 1] = ~sequence
+            live[index] = sequence
+            live[index + 1] = ~sequence
 
     # -- the box ---------------------------------------------------------------------------------------
 
     def last_words(self, kind: str, type_: str, message: str) -> None:
-        """What the rank has to say before it goes."""
+        """Write the last words of the rank."""
         number = layout.WORDS_KINDS.index(kind)
         self.box.words(time_ns(), number, layout.field(type_, 64), layout.field(message, 1024))
 
-    def mine(self) -> bool:
-        """Whether this thread acts for the rank: its own, or one of autograd's (which Python did not start) while the
-        rank's own waits for them."""
-        ident = get_ident()
-        return ident == self._thread or (self.lent > 0 and ident not in threading._active)  # type: ignore[attr-defined]
+    def acts_for_rank(self) -> bool:
+        """Return True if this thread is the rank's own, or one of autograd's while the rank's own waits for them."""
+        ident = get_ident()  # Python does not know autograd's threads, because it did not start them
+        return ident == self._thread or (self.autograd_depth > 0 and ident not in threading._active)  # type: ignore[attr-defined]
 
-    def adopt(self) -> None:
-        """This thread is the one that trains: the rank's own from now on."""
+    def adopt_thread(self) -> None:
+        """Make this thread the rank's own, because it trains."""
         if not self._in_op:
             self._thread = get_ident()
 
-    def _count_elsewhere(self) -> None:
-        while self._elsewhere:
-            self._count(*self._elsewhere.popleft())
+    def _count_queued_ops(self) -> None:
+        while self._queued_ops:
+            self._count(*self._queued_ops.popleft())
 
     def _write_state(self) -> None:
         slot = self._slot = 2 - self._slot

@@ -39,6 +39,7 @@ class StackConfig:
     prometheus_port: int = 9090
     alertmanager_port: int = 9093
     dashboard_port: int = 8501
+    config_file: Path | None = None  # the file of `--config`, which the daemons read as well
 
 
 @dataclass(frozen=True)
@@ -112,11 +113,17 @@ class Stack:
             self._say(f"port {preferred} is taken: {name} gets {port}")
         return f"http://127.0.0.1:{port}"
 
+    def _zmon(self, command: str) -> list[str]:
+        """The start of the command line of a daemon, with the configuration file of the stack."""
+        file = self._config.config_file
+        options = [] if file is None else ["--config", str(file.absolute())]
+        return [sys.executable, "-m", "zmon", *options, command]
+
     def _agents(self) -> list[Part]:
         """The one of this machine."""
         config, url = self._config, self.urls.agent
         command = [
-            *(sys.executable, "-m", "zmon", "agent"),
+            *self._zmon("agent"),
             *("--port", url.rsplit(":", 1)[1]),
             *("--box-dir", str(config.box_dir)),
             *("--host", config.host),
@@ -141,7 +148,7 @@ class Stack:
         )
         (data / "alertmanager.yml").write_text(alertmanager_yaml(config.webhook, config.webhook_warnings))
         port = {name: where.rsplit(":", 1)[1] for name, where in at.items()}
-        zmon, state = [sys.executable, "-m", "zmon"], ["--data-dir", str(data)]
+        state = ["--data-dir", str(data)]
         commands: dict[str, tuple[list[str], str, str]] = {
             "prometheus": (
                 [
@@ -167,12 +174,15 @@ class Stack:
                 "/-/ready",
             ),
             "hub": (
-                [*zmon, "hub", "--port", port["hub"], "--agents", ",".join(a.url for a in agents), *state],
+                [*self._zmon("hub"), "--port", port["hub"], "--agents", ",".join(a.url for a in agents), *state],
                 urls.hub,
                 "/healthz",
             ),
             "dashboard": (
-                [*zmon, "dashboard", "--port", port["dashboard"], "--hub", urls.hub, "--prometheus", urls.prometheus],
+                [
+                    *self._zmon("dashboard"),
+                    *("--port", port["dashboard"], "--hub", urls.hub, "--prometheus", urls.prometheus),
+                ],
                 urls.dashboard,
                 "/_stcore/health",
             ),

@@ -53,7 +53,7 @@ def test_box_that_is_damaged_while_it_is_watched_is_set_aside(boxes, live, state
     assert len(states()) == 2
     damage_now(bad)
     assert list(states()) == [0]
-    assert "its state does not check" in boxes.damaged[bad.path]
+    assert "its current state is damaged" in boxes.damaged[bad.path]
 
 
 def test_box_that_seemed_damaged_for_a_moment_is_read_again(boxes, live, clock, states):

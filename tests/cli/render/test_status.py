@@ -1,4 +1,4 @@
-"""What a person reads at the terminal: the worst first, unknown as unknown."""
+"""The terminal output of `zmon status` and `zmon doctor`: the worst finding first, unknown values as unknown."""
 
 from dataclasses import replace
 from io import StringIO
@@ -14,11 +14,11 @@ from zmon.format import duration, number
 from zmon.schema.job import JobView
 
 UNKNOWN = JobView("fresh", 0, 4, 1, "init", None, None, None, None, {}, {}, ("node-a",), {}, ())
-WELL = replace(JOB_VIEW, job_id="well", findings=())
+HEALTHY = replace(JOB_VIEW, job_id="healthy", findings=())
 
 
 def shown(jobs, findings, blind, width=200, now=NOW):
-    """As text, on a wide terminal."""
+    """Return the output as text, on a wide terminal."""
     out = StringIO()
     Console(file=out, width=width).print(status_table(jobs, findings, blind, now))
     return out.getvalue()
@@ -30,35 +30,35 @@ def test_job_is_a_row_with_its_numbers():
         assert part in text
 
 
-def test_what_is_unknown_says_unknown():
+def test_unknown_values_are_shown_as_unknown():
     text = shown([UNKNOWN], [], False)
     assert text.count("unknown") == 3
     assert "1/4" in text
 
 
-def test_verdict_stands_first_with_who_what_since_cost_and_what_to_run():
-    told = finding(
+def test_finding_is_shown_first_with_culprit_since_cost_and_next_step():
+    stall = finding(
         lost_gpu_hours=2.5, capsule="/state/incidents/f1", detail="On node-a: `kill -CONT 1002`",
     )  # fmt: skip
-    lines = shown([JOB_VIEW], [told], False, width=80, now=NOW + 190).splitlines()
+    lines = shown([JOB_VIEW], [stall], False, width=80, now=NOW + 190).splitlines()
     assert lines[0] == "CRITICAL rank_frozen, job job, for 3 min 12 s"
     rows = {line.split()[0]: " ".join(line.split()[1:]) for line in lines[1:8]}
     assert rows == {
-        "who": "rank 2 on node-a (97% sure)",
+        "who": "rank 2 on node-a (confidence 97%)",
         "what": "rank 2 on node-a froze",
         "since": "07:59:58 UTC, step 100",
         "cost": "2.5 GPU hours so far",
-        "do": "On node-a: `kill -CONT 1002`",
-        "more": "docs/runbooks.md#rank_frozen",
-        "zmon": "incident f1: all that was gathered, in /state/incidents/f1",
+        "next": "On node-a: `kill -CONT 1002`",
+        "runbook": "docs/runbooks.md#rank_frozen",
+        "evidence": "`zmon incident f1`, stored in /state/incidents/f1",
     }
 
 
-def test_verdict_and_command_fit_into_the_first_screen():
-    """24 lines, with two findings and four jobs."""
+def test_finding_and_command_fit_into_the_first_screen():
+    """The screen has 24 lines, with two findings and four jobs."""
     long = "On node-a: `ps -o pid,stat,wchan:32,cmd -p 1002`; if it was stopped by mistake: `kill -CONT 1002`. " * 2
     warning = finding(id="f2", severity="warning", cause="ranks_missing")
-    text = shown([JOB_VIEW, UNKNOWN, WELL, WELL], [warning, finding(detail=long)], False, width=80)
+    text = shown([JOB_VIEW, UNKNOWN, HEALTHY, HEALTHY], [warning, finding(detail=long)], False, width=80)
     first = "\n".join(text.splitlines()[:24])
     assert first.startswith("CRITICAL rank_frozen")
     assert "kill -CONT 1002" in first
@@ -66,15 +66,16 @@ def test_verdict_and_command_fit_into_the_first_screen():
 
 
 def test_stall_without_gpus_costs_the_time_of_its_ranks():
-    assert "cost  4 ranks idle for 3 min 12 s" in shown([JOB_VIEW], [finding()], False, now=NOW + 190)
+    text = shown([JOB_VIEW], [finding()], False, now=NOW + 190)
+    assert "cost 4 ranks idle for 3 min 12 s" in " ".join(text.split())
 
 
-def test_cost_that_nobody_knows_is_left_out():
+def test_unknown_cost_is_left_out():
     assert "cost" not in shown([], [finding()], False)
     assert "cost" not in shown([JOB_VIEW], [finding(detector="coverage")], False)
 
 
-def test_findings_are_listed_worst_first_and_then_as_they_began():
+def test_findings_are_sorted_by_severity_and_then_by_onset():
     warning = finding(id="f2", severity="warning", cause="ranks_missing", onset=NOW - 99)
     earlier = finding(id="f3", cause="network_stall", onset=NOW - 50)
     text = shown([JOB_VIEW], [warning, finding(), earlier], False)
@@ -83,33 +84,33 @@ def test_findings_are_listed_worst_first_and_then_as_they_began():
     assert "no findings" not in text
 
 
-def test_many_findings_are_a_line_each_after_the_first():
-    many = [finding(id=str(at), onset=NOW - at, summary=f"summary {at}") for at in range(10)]
+def test_further_findings_have_one_line_each():
+    many = [finding(id=str(n), onset=NOW - n, summary=f"summary {n}") for n in range(10)]
     text = shown([JOB_VIEW], many, False)
     assert text.count("who  ") == 3
     assert text.count("summary") == 10
 
 
-def test_jobs_that_are_well_do_not_push_the_verdict_off_the_screen():
-    text = shown([*[WELL] * 63, JOB_VIEW], [finding()], False)
-    assert text.count("well ") == 8
+def test_healthy_jobs_do_not_push_findings_off_the_screen():
+    text = shown([*[HEALTHY] * 63, JOB_VIEW], [finding()], False)
+    assert text.count("healthy ") == 8
     assert "and 55 jobs without findings" in text
-    assert shown([WELL] * 64, [], False).count("well ") == 64
+    assert shown([HEALTHY] * 64, [], False).count("healthy ") == 64
 
 
-def test_blind_hub_is_said_first_and_is_not_no_findings():
+def test_blind_hub_is_shown_first_and_does_not_mean_no_findings():
     text = shown([JOB_VIEW], [], True)
     assert text.startswith("BLIND")
     assert "no findings" not in text
 
 
-def test_nothing_to_show_says_what_to_do():
+def test_without_jobs_the_next_step_is_shown():
     assert "zmon demo" in shown([], [], False)
 
 
-def test_text_from_a_job_is_not_taken_for_markup():
-    named = replace(JOB_VIEW, job_id="[red]job", report={"[b]loss": 1.0})
-    text = shown([named], [finding(summary="[red]rank[/red] 2 [/]")], False)
+def test_text_from_a_job_is_not_interpreted_as_markup():
+    job = replace(JOB_VIEW, job_id="[red]job", report={"[b]loss": 1.0})
+    text = shown([job], [finding(summary="[red]rank[/red] 2 [/]")], False)
     for part in ("[red]rank[/red] 2 [/]", "[red]job", "[b]loss 1"):
         assert part in text
 
@@ -121,7 +122,7 @@ def test_text_from_a_job_is_not_taken_for_markup():
         ((2, 3), ("node-a", "node-a"), "ranks 2, 3 on node-a"),
         (tuple(range(20)), ("node-a",), "ranks 0, 1, 2, 3, 4, 5, 6, 7 and 12 more on node-a"),
         ((), ("node-b",), "node-b"),
-        ((), (), "nobody is named"),
+        ((), (), "no culprit known"),
     ],
 )
 def test_culprit_in_words(ranks, hosts, expected):
@@ -139,12 +140,12 @@ def test_duration_in_words(seconds, expected):
     assert duration(seconds) == expected
 
 
-def test_number_that_json_cannot_say_is_nan():
+def test_number_that_json_cannot_represent_is_nan():
     assert number(None) == "NaN"
     assert number(0.6931471) == "0.6931"
 
 
-def test_doctor_has_a_line_a_check_and_counts_them():
+def test_doctor_prints_a_line_per_check_and_counts_them():
     out = StringIO()
     checks = [
         Check("a", True, "reads"),
@@ -160,7 +161,7 @@ def test_doctor_has_a_line_a_check_and_counts_them():
     ]  # fmt: skip
 
 
-def test_severity_of_a_newer_hub_stands_behind_what_pages_and_is_shown_as_it_is():
+def test_unknown_severity_is_sorted_after_critical_and_shown_unchanged():
     several = [
         finding(id=word, severity=word, cause=f"{word}_cause") for word in ("info", "fatal", "critical", "warning")
     ]

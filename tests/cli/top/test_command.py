@@ -1,4 +1,4 @@
-"""`zmon top` as it is run: in a terminal of its own, against a hub over HTTP; or refused in one line."""
+"""`zmon top` in a real terminal against a hub over HTTP, or refused in one line."""
 
 import asyncio
 import fcntl
@@ -20,7 +20,7 @@ import pytest
 from tests.build import NOW
 from tests.cli.top.scene import FROZEN, job, row
 from zmon.cli.main import main
-from zmon.cli.top.asking import hub as connect
+from zmon.cli.top.hub_client import connect
 from zmon.errors import Unreachable
 
 PATIENCE_SECONDS = 40.0  # a busy machine takes long to start a Python
@@ -35,15 +35,15 @@ ANSWERS = {
 
 @pytest.fixture
 def served():
-    """A hub that answers with what is put in; what is not there is a 404."""
+    """A hub that serves `answers`; any other path is a 404."""
     answers = dict(ANSWERS)
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):
-            found = answers.get(self.path.partition("?")[0])
-            self.send_response(404 if found is None else 200)
+            answer = answers.get(self.path.partition("?")[0])
+            self.send_response(404 if answer is None else 200)
             self.end_headers()
-            self.wfile.write(msgspec.json.encode(found))
+            self.wfile.write(msgspec.json.encode(answer))
 
         def log_message(self, *_):
             pass
@@ -57,8 +57,8 @@ def served():
 
 @contextmanager
 def terminal(url, **env):
-    """`zmon top` in a terminal of 80 × 24: the process, and the end where a person sits."""
-    person, programs = pty.openpty()
+    """Yield `zmon top` in a terminal of 80 × 24, and the user's end of the terminal."""
+    user, programs = pty.openpty()
     fcntl.ioctl(programs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
     env = {**os.environ, "TERM": "xterm-256color", **env}
     process = subprocess.Popen(
@@ -67,45 +67,45 @@ def terminal(url, **env):
     )  # fmt: skip
     os.close(programs)
     try:
-        yield process, person
+        yield process, user
     finally:
         process.kill()
         process.wait()
-        os.close(person)
+        os.close(user)
 
 
-def read_until(person, words):
-    """What came, up to what matches these words."""
-    came, deadline = b"", time.monotonic() + PATIENCE_SECONDS
-    os.set_blocking(person, False)
-    while not re.search(words, came) and time.monotonic() < deadline:
+def read_until(user, words):
+    """Return the output up to a match of `words`."""
+    output, deadline = b"", time.monotonic() + PATIENCE_SECONDS
+    os.set_blocking(user, False)
+    while not re.search(words, output) and time.monotonic() < deadline:
         try:
-            came += os.read(person, 65536)
+            output += os.read(user, 65536)
         except BlockingIOError:
             time.sleep(0.02)
         except OSError:
-            break  # it ended
-    assert re.search(words, came), came[-2000:]
-    return came
+            break  # the process has ended
+    assert re.search(words, output), output[-2000:]
+    return output
 
 
 @pytest.mark.parametrize("colour", [True, False])
-def test_it_is_drawn_in_a_terminal_and_leaves_at_q(served, monkeypatch, colour):
+def test_screen_is_drawn_and_q_quits(served, monkeypatch, colour):
     monkeypatch.delenv("NO_COLOR", raising=False)
     url, answers = served
-    with terminal(url, **({} if colour else {"NO_COLOR": "1"})) as (process, person):
-        came = read_until(person, b"CRITICAL rank_frozen")
-        assert not re.search(DIM_VERDICT, came)
+    with terminal(url, **({} if colour else {"NO_COLOR": "1"})) as (process, user):
+        output = read_until(user, b"CRITICAL rank_frozen")
+        assert not re.search(DIM_VERDICT, output)
         answers.clear()
-        came += read_until(person, b"HUB SILENT")
-        came += read_until(person, DIM_VERDICT)
-        os.write(person, b"q")
-        came += read_until(person, rb"\x1b\[\?1049l")  # back to the screen from before
+        output += read_until(user, b"HUB UNREACHABLE")
+        output += read_until(user, DIM_VERDICT)
+        os.write(user, b"q")
+        output += read_until(user, rb"\x1b\[\?1049l")  # the previous screen is restored
         assert process.wait(timeout=PATIENCE_SECONDS) == 0
-    assert bool(COLOUR.search(came)) is colour
+    assert bool(COLOUR.search(output)) is colour
 
 
-def test_without_a_terminal_it_is_refused_in_one_line(capsys, monkeypatch):
+def test_missing_terminal_is_refused_in_one_line(capsys, monkeypatch):
     monkeypatch.setattr("sys.argv", ["zmon", "top"])
     with pytest.raises(SystemExit) as left:
         main()
@@ -114,8 +114,8 @@ def test_without_a_terminal_it_is_refused_in_one_line(capsys, monkeypatch):
     assert "zmon status" in line
 
 
-def test_without_textual_it_says_what_to_install(capsys, monkeypatch):
-    """Training nodes do without."""
+def test_missing_textual_is_reported_with_the_command_that_installs_it(capsys, monkeypatch):
+    """Training nodes do not have textual."""
     for name in [name for name in sys.modules if name.split(".")[:3] == ["zmon", "cli", "top"]]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "textual.app", None)
@@ -129,12 +129,12 @@ def test_without_textual_it_says_what_to_install(capsys, monkeypatch):
     assert "pip install 'zmon[top]'" in line
 
 
-def test_other_commands_do_without_textual():
+def test_other_commands_do_not_import_textual():
     code = "import sys; import zmon.cli.main; sys.exit('textual' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=PATIENCE_SECONDS).returncode == 0
 
 
-def asked(url, job_id):
+def fetch(url, job_id):
     async def main():
         async with connect(url) as ask:
             return await ask(job_id, NOW)
@@ -142,28 +142,28 @@ def asked(url, job_id):
     return asyncio.run(main())
 
 
-def test_hub_is_asked_for_all_of_a_picture(served):
-    picture = asked(served[0], "dlrm-7")
-    assert ([one.job_id for one in picture.jobs], [f.id for f in picture.findings]) == (["dlrm-7"], ["f1"])
-    assert ([r.rank for r in picture.ranks], picture.no_ranks) == ([0, 1], "")
-    assert asked(served[0], None).ranks == ()
+def test_state_has_the_jobs_findings_and_ranks_of_the_hub(served):
+    state = fetch(served[0], "dlrm-7")
+    assert ([job.job_id for job in state.jobs], [f.id for f in state.findings]) == (["dlrm-7"], ["f1"])
+    assert ([r.rank for r in state.ranks], state.ranks_error) == ([0, 1], "")
+    assert fetch(served[0], None).ranks == ()
 
 
 def test_hub_that_has_no_page_of_ranks_still_gives_the_rest(served):
     url, answers = served
     del answers["/api/v1/jobs/dlrm-7/ranks"]
-    picture = asked(url, "dlrm-7")
-    assert picture.ranks == ()
-    assert "another version, or the job is gone" in picture.no_ranks
-    assert picture.jobs
+    state = fetch(url, "dlrm-7")
+    assert state.ranks == ()
+    assert "another version, or the job is gone" in state.ranks_error
+    assert state.jobs
 
 
 def test_hub_whose_page_of_ranks_is_odd_still_gives_the_rest(served):
     url, answers = served
     answers["/api/v1/jobs/dlrm-7/ranks"] = {"odd": 1}
-    assert "its ranks are unknown" in asked(url, "dlrm-7").no_ranks
+    assert "ranks unknown" in fetch(url, "dlrm-7").ranks_error
 
 
 def test_hub_that_is_gone_is_unreachable():
     with pytest.raises(Unreachable):
-        asked("http://127.0.0.1:1", None)
+        fetch("http://127.0.0.1:1", None)

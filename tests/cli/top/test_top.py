@@ -1,4 +1,4 @@
-"""`zmon top` in a terminal of 80 × 24, driven by keys. The whole screens lie in tests/golden/top."""
+"""`zmon top` in a terminal of 80 × 24, driven by keys. Whole screens are in tests/golden/top."""
 
 import asyncio
 from dataclasses import replace
@@ -8,7 +8,7 @@ import pytest
 from tests.build import NOW, finding
 from tests.cli.top.scene import Hub, healthy, job, row, screen, stalled
 from tests.places import REPOSITORY
-from zmon.cli.top.picture import Picture
+from zmon.cli.top.panels import HubState
 
 GOLDEN = REPOSITORY / "tests/golden/top"
 REFUSED = "cannot reach http://hub:9781/api/v1/jobs: Connection refused"
@@ -16,11 +16,11 @@ REFUSED = "cannot reach http://hub:9781/api/v1/jobs: Connection refused"
 
 @pytest.fixture
 def play():
-    """Run a coroutine function of app, pilot and hub against a hub that says this."""
+    """Run a scenario, a coroutine function of app, pilot and hub, against a hub with this state."""
 
-    def play_(picture, scenario, width=80, height=24):
+    def play_(state, scenario, width=80, height=24):
         async def main():
-            hub = Hub(picture)
+            hub = Hub(state)
             async with hub.top(width, height) as (app, pilot):
                 await scenario(app, pilot, hub)
 
@@ -30,12 +30,15 @@ def play():
 
 
 def assert_golden(app, name):
-    """The screen is the checked-in one. Where the change is meant: delete the file and run the test twice."""
+    """Assert that the screen equals the checked-in one.
+
+    To accept a change, delete the file and run the test twice.
+    """
     path = GOLDEN / f"{name}.txt"
     shown = "\n".join(line.rstrip(" ▁▂▃▄▅▆▇█▏") for line in screen(app).splitlines()) + "\n"
     if not path.exists():
         path.write_text(shown)
-        pytest.fail(f"{path} is new: look at it, and run the test again")
+        pytest.fail(f"{path} is new: review it and run the test again")
     assert shown == path.read_text()
 
 
@@ -47,16 +50,16 @@ def test_healthy_job(play):
     play(healthy(), scenario)
 
 
-def test_stalled_job_shows_the_verdict_the_culprit_and_what_to_run(play):
+def test_stalled_job_shows_the_finding_with_its_next_step(play):
     async def scenario(app, pilot, hub):
         assert_golden(app, "stalled")
 
     play(stalled(), scenario)
 
 
-def test_hub_that_goes_leaves_its_last_picture_grey_with_its_age(play):
+def test_unreachable_hub_leaves_its_last_state_grey_with_its_age(play):
     async def scenario(app, pilot, hub):
-        hub.gone = REFUSED
+        hub.error = REFUSED
         await hub.settle(pilot)
         hub.now += 42
         await hub.settle(pilot)
@@ -66,35 +69,35 @@ def test_hub_that_goes_leaves_its_last_picture_grey_with_its_age(play):
     play(stalled(), scenario)
 
 
-def test_hub_that_comes_back_is_believed_again(play):
+def test_hub_that_answers_again_is_shown_normally(play):
     async def scenario(app, pilot, hub):
-        hub.gone = REFUSED
+        hub.error = REFUSED
         await hub.settle(pilot)
-        assert "HUB SILENT" in screen(app)
-        hub.gone = None
+        assert "HUB UNREACHABLE" in screen(app)
+        hub.error = None
         await hub.settle(pilot)
-        assert "HUB SILENT" not in screen(app)
+        assert "HUB UNREACHABLE" not in screen(app)
         assert not app.has_class("old")
 
     play(healthy(), scenario)
 
 
-def test_no_job_says_how_to_start_one(play):
+def test_without_jobs_the_command_that_starts_one_is_shown(play):
     async def scenario(app, pilot, hub):
         assert "0 jobs, no findings" in screen(app)
         assert "zmon demo" in screen(app)
         await pilot.press("down", "enter", "up")
         assert app.is_running
 
-    play(Picture(NOW, False, (), ()), scenario)
+    play(HubState(NOW, False, (), ()), scenario)
 
 
-def test_hub_that_is_not_there_from_the_start_is_said(play):
+def test_hub_unreachable_from_the_start_leaves_no_data(play):
     async def scenario(app, pilot, hub):
-        hub.gone = REFUSED
-        app._picture = None
+        hub.error = REFUSED
+        app._hub_state = None
         await hub.settle(pilot)
-        assert "Nothing is known yet" in screen(app)
+        assert "There is no data yet" in screen(app)
 
     play(healthy(), scenario)
 
@@ -110,29 +113,29 @@ def test_blind_hub_is_grey(play):
 def test_very_long_names_leave_room_for_the_numbers(play):
     long = "x" * 30 + "middle" + "y" * 28
     ranks = tuple(row(rank, host="h" * 63) for rank in range(4))
-    sick = finding(job_id=long, summary="s" * 300, hosts=("h" * 63,))
+    affected = finding(job_id=long, summary="s" * 300, hosts=("h" * 63,))
 
     async def scenario(app, pilot, hub):
         lines = screen(app).splitlines()
         assert all(len(line) <= 80 for line in lines)
         (line,) = (line for line in lines if line.startswith(">!"))
         assert "18,618" in line
-        assert long in "".join(line.strip() for line in lines)  # whole, over the ranks
+        assert long in "".join(line.strip() for line in lines)  # in full above the ranks
         assert any(line.split()[:4] == ["!", "2", "hhhhhhhhhh…hhhhhhhhh", "train"] for line in lines)
 
-    play(Picture(NOW, False, (job(long, findings=("f1",)),), (sick,), long, ranks), scenario)
+    play(HubState(NOW, False, (job(long, findings=("f1",)),), (affected,), long, ranks), scenario)
 
 
 def jobs(number):
-    return Picture(NOW, False, tuple(job(f"job-{at:02}") for at in range(number)), ())
+    return HubState(NOW, False, tuple(job(f"job-{n:02}") for n in range(number)), ())
 
 
-def test_arrows_choose_among_64_jobs_and_the_chosen_one_stays_in_sight(play):
+def test_keys_select_among_64_jobs_and_the_selected_row_stays_visible(play):
     async def scenario(app, pilot, hub):
-        await pilot.press("end", "up", "down", "down")  # there is none further down
+        await pilot.press("end", "up", "down", "down")  # the last job stays selected
         await hub.settle(pilot)
         assert "> job-63" in screen(app)
-        assert hub.asked[-1] == "job-63"
+        assert hub.requests[-1] == "job-63"
         await pilot.press("pageup")
         await hub.settle(pilot)
         assert "> job-53" in screen(app)
@@ -143,20 +146,20 @@ def test_arrows_choose_among_64_jobs_and_the_chosen_one_stays_in_sight(play):
     play(jobs(64), scenario)
 
 
-def test_chosen_job_that_vanishes_gives_way_to_the_first(play):
+def test_first_job_is_selected_when_the_selected_one_vanishes(play):
     async def scenario(app, pilot, hub):
         await pilot.press("down")
         await hub.settle(pilot)
-        assert hub.asked[-1] == "job-01"
-        hub.picture = replace(hub.picture, jobs=hub.picture.jobs[:1])
+        assert hub.requests[-1] == "job-01"
+        hub.state = replace(hub.state, jobs=hub.state.jobs[:1])
         await hub.settle(pilot)
         await hub.settle(pilot)
-        assert hub.asked[-1] == "job-00"
+        assert hub.requests[-1] == "job-00"
 
     play(jobs(3), scenario)
 
 
-def test_enter_shows_one_job_alone_and_leads_back(play):
+def test_enter_shows_only_one_job_and_then_all_again(play):
     other = finding(id="f2", job_id="other", summary="something else")
 
     async def scenario(app, pilot, hub):
@@ -169,18 +172,18 @@ def test_enter_shows_one_job_alone_and_leads_back(play):
         await hub.settle(pilot)
         assert "samples/s" in screen(app)
 
-    picture = stalled()
-    play(replace(picture, jobs=(*picture.jobs, job("other")), findings=(*picture.findings, other)), scenario)
+    state = stalled()
+    play(replace(state, jobs=(*state.jobs, job("other")), findings=(*state.findings, other)), scenario)
 
 
-def test_question_mark_tells_the_words_while_the_rest_goes_on(play):
+def test_question_mark_toggles_the_help_screen(play):
     async def scenario(app, pilot, hub):
         await pilot.press("question_mark")
         await hub.settle(pilot)
-        assert "unknown is not zero" in screen(app)
+        assert "It does not mean zero" in screen(app)
         await pilot.press("question_mark")
         await hub.settle(pilot)
-        assert "unknown is not zero" not in screen(app)
+        assert "It does not mean zero" not in screen(app)
 
     play(healthy(), scenario)
 
@@ -196,7 +199,7 @@ def test_key_that_quits(play, key):
 
 
 @pytest.mark.parametrize("size", [(20, 6), (200, 60), (80, 10)])
-def test_terminal_that_is_resized_is_drawn_anew(play, size):
+def test_resized_terminal_is_drawn_again(play, size):
     async def scenario(app, pilot, hub):
         await pilot.resize_terminal(*size)
         await hub.settle(pilot)

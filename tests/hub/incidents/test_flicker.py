@@ -7,11 +7,11 @@ import pytest
 from tests.build import NOW, evidence, finding
 from tests.hub.incidents.build import stalled
 from zmon.hub.config import HubConfig
-from zmon.hub.gathering import Gathering
 from zmon.hub.incidents import moments
 from zmon.hub.incidents.collector import COLLECT_INTERVAL_SECONDS, Incidents
 from zmon.hub.job_state import JobStates
 from zmon.hub.journal import RESOLVE_AFTER_SECONDS, Journal
+from zmon.hub.stall_evidence import StallEvidence
 from zmon.schema.evidence import RankStack
 
 
@@ -21,8 +21,8 @@ class Scene:
     def __init__(self, data_dir):
         config = HubConfig((), data_dir)
         self.journal = Journal(data_dir / "findings.jsonl")
-        gathering = Gathering(config, [], self.journal, JobStates(data_dir))
-        self.incidents = Incidents(config, [], self.journal, gathering)
+        stall_evidence = StallEvidence(config, [], self.journal, JobStates(data_dir))
+        self.incidents = Incidents(config, [], self.journal, stall_evidence)
 
     async def update(self, time):
         """Make one pass and wait for the tasks that it started; return True if there were any."""

@@ -20,7 +20,7 @@ def test_incident_has_culprit_timeline_stack_and_path():
     text = shown(incident.incident(made()[0], "/data/incidents/f1/report.html"))
     for part in ("CRITICAL rank_frozen: rank 2 on node-a", "kill -CONT", "+0.0 s  first sign",
                  "▶  2     node-a  stopped", "all_to_all #301", "guilty_line", "last line",
-                 "all of it: /data/incidents/f1/report.html"):  # fmt: skip
+                 "full report: /data/incidents/f1/report.html"):  # fmt: skip
         assert part in text
 
 
@@ -42,7 +42,7 @@ def test_long_stderr_and_many_ranks_are_shortened():
     stderr = {"2": {"text": "\n".join(map(str, range(100))), "error": None, "path": None, "shared": False}}
     job = snapshot(*(rank_state(rank, world_size=100) for rank in range(100)))
     text = shown(incident.incident(made(finding(evidence={"stderr_tail": stderr}), job)[0], "x"))
-    assert "… 80 lines more\n80\n" in text
+    assert "… 80 more lines\n80\n" in text
     assert "and 84 more in capsule.json" in text
 
 

@@ -1,4 +1,4 @@
-"""A step log from elsewhere is read for what it tells, and what it does not tell stays unknown."""
+"""Step logs of other tools: what they have is read, what they lack stays unknown."""
 
 import json
 
@@ -15,61 +15,63 @@ def measures(log, rank=0, step=1):
 
 def test_every_row_is_a_record(tmp_path):
     log = read([written(tmp_path / "a.jsonl", rows(steps=10, ranks=3))])
-    assert (log.job_id, log.attempts(), log.blames) == ("elsewhere", [0], True)
+    assert (log.job_id, log.attempts(), log.has_exposed_time) == ("elsewhere", [0], True)
     assert {rank: len(steps) for (_, rank), steps in log.records.items()} == {0: 10, 1: 10, 2: 10}
     assert log.hosts[0, 2] == "node-1"
 
 
-def test_parquet_says_the_same_as_json_lines(tmp_path):
+def test_parquet_and_json_lines_are_equal(tmp_path):
     pyarrow = pytest.importorskip("pyarrow")
     from pyarrow import parquet
 
-    told = list(rows(steps=10))
-    parquet.write_table(pyarrow.Table.from_pylist(told), tmp_path / "a.parquet")
-    assert read([tmp_path / "a.parquet"]).records == read([written(tmp_path / "a.jsonl", told)]).records
+    table = list(rows(steps=10))
+    parquet.write_table(pyarrow.Table.from_pylist(table), tmp_path / "a.parquet")
+    assert read([tmp_path / "a.parquet"]).records == read([written(tmp_path / "a.jsonl", table)]).records
 
 
 def test_gauges_are_read_by_rank_and_step(tmp_path):
-    told = [{**row, "report_loss": row["step"] / 10 if row["rank"] == 1 else None} for row in rows(steps=2, ranks=2)]
-    log = read([written(tmp_path / "a.jsonl", told)])
+    table = [{**row, "report_loss": row["step"] / 10 if row["rank"] == 1 else None} for row in rows(steps=2, ranks=2)]
+    log = read([written(tmp_path / "a.jsonl", table)])
     assert log.reported == {(0, 1): {1: {"loss": 0.1}, 2: {"loss": 0.2}}}
 
 
 def test_files_of_several_nodes_are_one_log(tmp_path):
-    told = list(rows(steps=5))
+    table = list(rows(steps=5))
     files = [
-        written(tmp_path / f"{host}.jsonl", [row for row in told if row["host"] == host])
+        written(tmp_path / f"{host}.jsonl", [row for row in table if row["host"] == host])
         for host in ("node-0", "node-1")
     ]
-    assert read(files).records == read([written(tmp_path / "whole.jsonl", told)]).records
+    assert read(files).records == read([written(tmp_path / "whole.jsonl", table)]).records
 
 
-def test_what_a_row_does_not_tell_is_unknown(tmp_path):
+def test_missing_columns_are_unknown(tmp_path):
     log = read([written(tmp_path / "a.jsonl", without(rows(steps=1), "samples", "host"))])
     assert (measures(log).samples, measures(log).lookups, log.hosts[0, 0]) == (None, None, "unknown")
 
 
-def test_time_that_no_phase_names_is_the_ranks_own_where_waiting_is_told(tmp_path):
+def test_time_without_a_phase_is_self_time_if_exposed_time_is_known(tmp_path):
     log = read([written(tmp_path / "a.jsonl", without(rows(steps=1), "phase_"))])
     (row, *_) = rows(steps=1)
     assert measures(log).phases == pytest.approx({"other": row["duration"] - row["exposed_all_reduce"]})
 
 
-def test_time_beside_the_phases_is_waiting_for_something_unknown_where_no_op_is_told(tmp_path):
+def test_time_beside_the_phases_is_exposed_time_of_an_unknown_op_if_no_op_is_known(tmp_path):
     log = read([written(tmp_path / "a.jsonl", without(rows(steps=1), "exposed_"))])
     (row, *_) = rows(steps=1)
     assert measures(log).ops["unknown"].exposed_seconds == pytest.approx(row["exposed_all_reduce"])
-    assert log.blames
+    assert log.has_exposed_time
 
 
-def test_log_of_durations_alone_blames_nobody(tmp_path):
+def test_log_with_durations_only_has_no_exposed_time(tmp_path):
     log = read([written(tmp_path / "a.jsonl", without(rows(steps=1), "exposed_", "phase_"))])
-    assert not log.blames
+    assert not log.has_exposed_time
 
 
-def test_rows_that_cannot_be_used_are_counted_by_their_reason(tmp_path):
-    good = list(rows(steps=2, ranks=1))
-    path = written(tmp_path / "a.jsonl", [*good, {**good[0], "duration": -1}, {**good[0], "rank": "x"}, {"step": 1}])
+def test_unusable_rows_are_counted_by_their_reason(tmp_path):
+    usable = list(rows(steps=2, ranks=1))
+    path = written(
+        tmp_path / "a.jsonl", [*usable, {**usable[0], "duration": -1}, {**usable[0], "rank": "x"}, {"step": 1}]
+    )
     with path.open("a") as file:
         file.write('[1, 2]\n{"cut": \n\n')
     log = read([path])
@@ -82,7 +84,7 @@ def test_rows_that_cannot_be_used_are_counted_by_their_reason(tmp_path):
     assert len(log.records[0, 0]) == 2
 
 
-def test_long_log_is_read_in_part_and_the_same_steps_of_every_rank(tmp_path, monkeypatch):
+def test_long_log_is_thinned_to_the_same_steps_of_every_rank(tmp_path, monkeypatch):
     monkeypatch.setattr("zmon.offline.analyze.rows.MAX_RECORDS", 100)
     log = read([written(tmp_path / "a.jsonl", rows(steps=200))])
     assert log.every == 8
@@ -90,22 +92,22 @@ def test_long_log_is_read_in_part_and_the_same_steps_of_every_rank(tmp_path, mon
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "says"),
+    ("name", "text", "part"),
     [
-        ("a.csv", "rank,step\n", "should end in .parquet or .jsonl"),
+        ("a.csv", "rank,step\n", "must end in .parquet or .jsonl"),
         ("a.jsonl", "", "the log is empty"),
         ("a.jsonl", "what?\n", "1 rows left out: not a row"),
         ("a.parquet", "what?\n", "a.parquet"),
     ],
 )
-def test_what_is_no_log_is_refused_in_a_line(tmp_path, name, text, says):
+def test_invalid_log_is_refused_in_one_line(tmp_path, name, text, part):
     (tmp_path / name).write_text(text)
-    with pytest.raises(UsageError, match=says) as refused:
+    with pytest.raises(UsageError, match=part) as refused:
         read([tmp_path / name])
     assert "\n" not in str(refused.value)
 
 
-def test_damaged_parquet_is_refused_in_a_line(tmp_path):
+def test_damaged_parquet_is_refused_in_one_line(tmp_path):
     pyarrow = pytest.importorskip("pyarrow")
     from pyarrow import parquet
 
@@ -118,7 +120,7 @@ def test_damaged_parquet_is_refused_in_a_line(tmp_path):
     assert "\n" not in str(refused.value)
 
 
-def test_numbers_beyond_reason_are_left_out_or_unknown(tmp_path):
+def test_numbers_out_of_range_are_left_out_or_unknown(tmp_path):
     (row, *_) = rows(steps=1)
     beyond = [{**row, "rank": 2_000_000_000}, {**row, "duration": 10**400}, {**row, "samples": 10**400}]
     log = read([written(tmp_path / "a.jsonl", beyond)])
@@ -140,19 +142,19 @@ def test_several_jobs_need_a_choice(tmp_path):
     with pytest.raises(UsageError, match="elsewhere, other"):
         read([path])
     assert read([path], "other").job_id == "other"
-    with pytest.raises(UsageError, match="no steps of job third: there are those of elsewhere, other"):
+    with pytest.raises(UsageError, match="no steps of job third: the log has the jobs elsewhere, other"):
         read([path], "third")
 
 
 def test_log_that_zmon_wrote_is_read(tmp_path):
-    """`zmon steps` writes null for what is not known."""
+    """`zmon steps` writes null for unknown values."""
     (row, *_) = rows(steps=1)
     path = tmp_path / "a.jsonl"
     path.write_text(json.dumps({**row, "lookups": None, "nic_sent": None, "device_memory_peak": None}) + "\n")
     assert measures(read([path])).lookups is None
 
 
-def test_phase_and_op_of_a_newer_zmon_are_read_by_their_own_words(tmp_path):
+def test_unknown_phase_and_op_keep_their_names(tmp_path):
     row = {
         "rank": 0,
         "step": 1,

@@ -1,4 +1,4 @@
-"""Runs whose steps are like life: alike for a while, drifting, with pauses; repeatable by their seed."""
+"""Makes realistic runs for tests: correlated steps that drift, with pauses, repeatable by their seed."""
 
 from math import exp, sin, sqrt
 from random import Random
@@ -9,25 +9,25 @@ from zmon.schema.step import Measures, OpTotals, StepRecord
 PAUSE_EVERY, PAUSE_SECONDS = 250, 0.6
 
 
-def log(seed, slower=0.0, steps=2000, ranks=2, spread=0.03, like_the_last=0.8, drift=0.01, samples=64, part="backward"):
-    """A job of 40 ms steps; `slower` of a step more is spent in `part`, an op or a phase.
+def log(seed, slower=0.0, steps=2000, ranks=2, spread=0.03, correlation=0.8, drift=0.01, samples=64, part="backward"):
+    """Return the log of a job with 40 ms steps; `part`, an op or a phase, takes `slower` of a step more.
 
-    Each rank's own time follows a first-order autoregression, all share a slow wave of an amplitude of `drift` whose
-    phase is the run's own, and every 250th step waits for a checkpoint.
+    The self time of each rank follows a first-order autoregression. All ranks share a slow wave with the amplitude
+    `drift` and a phase that differs between runs. Every 250th step waits for a checkpoint.
     """
-    chance, log = Random(seed), StepTable(f"run-{seed}", blames=True)
+    chance, log = Random(seed), StepTable(f"run-{seed}", has_exposed_time=True)
     phase = chance.uniform(0, 6.28)
     wander = [0.0] * ranks
     extra = {part: slower * 0.040}
     for step in range(1, steps + 1):
         wave = drift * sin(phase + 25 * step / steps)
-        fresh = sqrt(1 - like_the_last**2) * spread
-        wander = [like_the_last * at + chance.gauss(0, fresh) for at in wander]
-        own = [0.030 * exp(at + wave) for at in wander]
+        fresh = sqrt(1 - correlation**2) * spread
+        wander = [correlation * value + chance.gauss(0, fresh) for value in wander]
+        self_seconds = [0.030 * exp(value + wave) for value in wander]
         exchange = 0.009 * exp(chance.gauss(0, 0.05)) + (PAUSE_SECONDS if step % PAUSE_EVERY == 0 else 0)
-        for rank, seconds in enumerate(own):
+        for rank, seconds in enumerate(self_seconds):
             phases = {"data": 0.1 * seconds, "forward": 0.3 * seconds, "backward": 0.6 * seconds}
-            waits = max(own) - seconds + exchange
+            waits = max(self_seconds) - seconds + exchange
             if part in phases:
                 phases[part] += extra[part]
             else:

@@ -1,4 +1,4 @@
-"""A threshold fails what is beyond it and beyond chance, and passes only what would have shown."""
+"""Thresholds fail on changes beyond them and beyond the noise, and pass only if the noise hides no such change."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from zmon.errors import UsageError
 from zmon.offline.compare import Change, Gate
 
 
-def judged(threshold, change, half_width, name="step_seconds", reason=""):
+def evaluated(threshold, change, half_width, name="step_seconds", reason=""):
     return Gate.parse(threshold).judge([Change(name, "s", 0.04, 0.04, change, half_width, "alike", reason)])
 
 
@@ -27,39 +27,39 @@ def judged(threshold, change, half_width, name="step_seconds", reason=""):
         ("step_seconds>0%", 0.0, 0.0, True),
     ],
 )
-def test_what_passes(threshold, change, half_width, passed):
-    assert judged(threshold, change, half_width)[0] is passed
+def test_outcome(threshold, change, half_width, passed):
+    assert evaluated(threshold, change, half_width)[0] is passed
 
 
-def test_why_has_the_numbers():
-    assert judged("step_seconds>+3%", 0.052, 0.01) == (False, "step_seconds>+3%: it is +5.2% ± 1.0%")
+def test_reason_has_the_numbers():
+    assert evaluated("step_seconds>+3%", 0.052, 0.01) == (False, "step_seconds>+3%: it is +5.2% ± 1.0%")
 
 
-def test_gauge_may_be_called_what_its_job_calls_it():
-    assert judged("train/loss>+1%", 0.02, 0.005, name="train/loss")[0] is False
+def test_name_of_a_gauge_may_have_a_slash():
+    assert evaluated("train/loss>+1%", 0.02, 0.005, name="train/loss")[0] is False
 
 
-def test_what_was_not_judged_neither_passes_nor_fails():
-    assert judged("step_seconds>+3%", None, None, reason="too few") == (None, "step_seconds>+3%: unknown, too few")
-    assert judged("all_to_all>+3%", None, None, reason="too few") == (None, "all_to_all>+3%: unknown, too few")
+def test_unknown_change_neither_passes_nor_fails():
+    assert evaluated("step_seconds>+3%", None, None, reason="too few") == (None, "step_seconds>+3%: unknown, too few")
+    assert evaluated("all_to_all>+3%", None, None, reason="too few") == (None, "all_to_all>+3%: unknown, too few")
 
 
-def test_quantity_that_neither_run_tells_is_refused_with_the_nearest():
+def test_unknown_quantity_is_refused_with_the_nearest_name():
     with pytest.raises(
-        UsageError, match=r"neither run tells step_second: known are step_seconds\. Did you mean step_seconds\?"
+        UsageError, match=r"neither run has step_second: they have step_seconds\. Did you mean step_seconds\?"
     ):
-        judged("step_second>+3%", 0.0, 0.01)
+        evaluated("step_second>+3%", 0.0, 0.01)
 
 
 @pytest.mark.parametrize(
     "text", ["", "step_seconds", "step_seconds>3", "step_seconds=3%", ">3%", "step_seconds>three%"]
 )
-def test_what_is_no_threshold_is_refused_with_an_example(text):
+def test_invalid_threshold_is_refused_with_an_example(text):
     with pytest.raises(UsageError, match='Write it like "step_seconds>'):
         Gate.parse(text)
 
 
 @pytest.mark.parametrize("text", ["step_seconds>-3%", "samples_per_second<+3%"])
-def test_threshold_that_fails_what_did_not_change_is_refused(text):
-    with pytest.raises(UsageError, match="would fail where nothing changed"):
+def test_threshold_that_would_fail_without_a_change_is_refused(text):
+    with pytest.raises(UsageError, match="would fail if nothing changed"):
         Gate.parse(text)

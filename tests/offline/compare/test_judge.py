@@ -1,4 +1,4 @@
-"""A slowdown of 3 % is found in steps that are alike for a while and drift; equal runs are left alone."""
+"""A slowdown of 3 % is detected in correlated steps that drift; equal runs are alike."""
 
 from dataclasses import replace
 
@@ -6,13 +6,13 @@ import pytest
 
 from tests.offline.compare.runs import log
 from zmon.offline.compare import compare, series
-from zmon.offline.compare.judge import WORTH_TELLING
+from zmon.offline.compare.judge import WORTH_REPORTING
 
-ROUGH = {"spread": 0.06, "like_the_last": 0.8, "drift": 0.02}
+NOISY = {"spread": 0.06, "correlation": 0.8, "drift": 0.02}
 
 
-def run(seed, name="a", **how):
-    return series(name, log(seed, **how))
+def run(seed, name="a", **options):
+    return series(name, log(seed, **options))
 
 
 def changes(before, after):
@@ -20,15 +20,15 @@ def changes(before, after):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_three_percent_are_found_and_its_cause(seed):
-    found = changes(run(seed), run(100 + seed, slower=0.03))
-    step = found["step_seconds"]
+def test_slowdown_of_three_percent_is_detected_with_its_category(seed):
+    by_name = changes(run(seed), run(100 + seed, slower=0.03))
+    step = by_name["step_seconds"]
     assert step.verdict == "slower"
     assert abs(step.change - 0.03) <= step.half_width
-    assert found["backward"].verdict == "slower"
-    assert found["backward"].change == pytest.approx(step.change, abs=0.01)
-    assert found["samples_per_second"].verdict == "slower"
-    assert found["all_to_all"].verdict == found["data"].verdict == "alike"
+    assert by_name["backward"].verdict == "slower"
+    assert by_name["backward"].change == pytest.approx(step.change, abs=0.01)
+    assert by_name["samples_per_second"].verdict == "slower"
+    assert by_name["all_to_all"].verdict == by_name["data"].verdict == "alike"
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -38,78 +38,81 @@ def test_equal_runs_are_alike(seed):
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_rougher_runs_that_are_equal_are_never_told_apart(seed):
-    verdicts = {change.verdict for change in compare(run(2 * seed, **ROUGH), run(2 * seed + 1, **ROUGH))}
+def test_equal_noisy_runs_never_differ(seed):
+    verdicts = {change.verdict for change in compare(run(2 * seed, **NOISY), run(2 * seed + 1, **NOISY))}
     assert verdicts <= {"alike", "unknown"}
 
 
-def test_three_percent_are_found_in_rough_runs_too():
-    found = [changes(run(n, **ROUGH), run(50 + n, slower=0.03, **ROUGH))["step_seconds"].verdict for n in range(10)]
-    assert found.count("slower") >= 8
-    assert "faster" not in found
+def test_slowdown_of_three_percent_is_detected_in_noisy_runs():
+    verdicts = [changes(run(n, **NOISY), run(50 + n, slower=0.03, **NOISY))["step_seconds"].verdict for n in range(10)]
+    assert verdicts.count("slower") >= 8
+    assert "faster" not in verdicts
 
 
-def test_faster_is_the_same_the_other_way_round():
-    found = changes(run(1, slower=0.03, part="all_to_all"), run(2))
+def test_speedup_is_detected():
+    by_name = changes(run(1, slower=0.03, part="all_to_all"), run(2))
     assert (
-        found["step_seconds"].verdict == found["all_to_all"].verdict == found["samples_per_second"].verdict == "faster"
+        by_name["step_seconds"].verdict
+        == by_name["all_to_all"].verdict
+        == by_name["samples_per_second"].verdict
+        == "faster"
     )
 
 
-def test_parts_of_a_change_sum_to_it():
+def test_categories_of_a_change_sum_to_it():
     step, *others = compare(run(1), run(2, slower=0.05))
     parts = sum(change.after - change.before for change in others if change.unit == "s")
     assert parts == pytest.approx(step.after - step.before, abs=1e-9)
 
 
-def test_what_takes_less_and_what_takes_more_is_told_where_the_step_is_alike():
-    """Compressed transfers, say: less on the wire, as much more to compute."""
+def test_opposite_changes_of_categories_are_detected_if_the_step_is_alike():
+    """Compressed transfers, for example, take less time on the wire and as much more to compute."""
     before, after = run(1, slower=0.05, part="all_to_all"), run(2, slower=0.05, part="forward")
-    found = changes(before, after)
-    assert found["step_seconds"].verdict == "alike"
-    assert (found["all_to_all"].verdict, found["forward"].verdict) == ("faster", "slower")
+    by_name = changes(before, after)
+    assert by_name["step_seconds"].verdict == "alike"
+    assert (by_name["all_to_all"].verdict, by_name["forward"].verdict) == ("faster", "slower")
 
 
-def test_pauses_move_nothing():
-    """One step in nineteen waits for something that is not the step's."""
+def test_pauses_have_no_effect():
+    """Every nineteenth step waits for something outside the step."""
     before, after = run(1), run(2)
     paused = replace(after, seconds=[s + (1.0 if n % 19 == 0 else 0.0) for n, s in enumerate(after.seconds)])
     assert changes(before, paused)["step_seconds"].verdict == "alike"
 
 
-def test_few_steps_are_too_few_and_rough_means_are_told():
+def test_too_few_steps_are_unknown_with_rough_means():
     (step,) = compare(run(1), run(2, slower=0.5, steps=59))
     assert (step.verdict, step.half_width) == ("unknown", None)
-    assert "59 whole steps are too few" in step.reason
+    assert "59 complete steps are too few" in step.reason
     assert step.before == pytest.approx(0.042, rel=0.1)
 
 
-def test_no_step_at_all_is_no_number():
+def test_run_without_steps_is_unknown():
     empty = replace(run(1, steps=80), steps=(), seconds=(), samples=None, causes={})
     (step,) = compare(empty, run(2, steps=80))
     assert (step.verdict, step.before, step.change) == ("unknown", None, None)
 
 
 def test_noise_that_hides_a_change_is_unknown_not_alike():
-    loud = {"spread": 0.5, "like_the_last": 0.95}
+    loud = {"spread": 0.5, "correlation": 0.95}
     step = changes(run(1, **loud), run(2, **loud))["step_seconds"]
     assert step.verdict == "unknown"
-    assert "let both run longer" in step.reason
+    assert "let both runs take more steps" in step.reason
 
 
-def test_other_numbers_of_ranks_are_compared_a_rank_as_well():
-    found = changes(run(1, ranks=2), run(2, ranks=4, slower=0.10))
-    assert found["samples_per_second"].verdict == "faster"  # twice the samples
-    assert found["samples_per_second_per_rank"].verdict == "slower"
-    assert found["samples_per_second_per_rank"].change == pytest.approx(-0.10, abs=0.04)
+def test_different_numbers_of_ranks_are_compared_per_rank_as_well():
+    by_name = changes(run(1, ranks=2), run(2, ranks=4, slower=0.10))
+    assert by_name["samples_per_second"].verdict == "faster"  # twice the samples
+    assert by_name["samples_per_second_per_rank"].verdict == "slower"
+    assert by_name["samples_per_second_per_rank"].change == pytest.approx(-0.10, abs=0.04)
 
 
-def test_samples_that_nobody_tells_are_not_compared():
+def test_unknown_samples_are_not_compared():
     assert "samples_per_second" not in changes(run(1, samples=None), run(2))
     assert "samples_per_second" not in changes(run(1, samples=0), run(2, samples=0))
 
 
-def test_two_parts_of_one_run_have_no_steps_in_common():
+def test_two_parts_of_one_run_are_compared():
     whole = run(1)
     halves = [
         replace(whole, steps=whole.steps[part], seconds=whole.seconds[part], samples=None, causes={})
@@ -118,14 +121,14 @@ def test_two_parts_of_one_run_have_no_steps_in_common():
     assert compare(*halves)[0].verdict == "alike"
 
 
-def test_the_same_steps_are_compared_where_one_run_goes_on_for_longer():
-    """Its later steps are slower, and the other never came so far."""
+def test_longer_run_is_compared_at_the_steps_of_the_shorter_one():
+    """The later steps of the longer run are slower, and the other run does not have them."""
     short, long = run(1, steps=1000), run(2)
     late = replace(long, seconds=[s * (1.5 if n > 1000 else 1) for n, s in zip(long.steps, long.seconds, strict=True)])
     assert changes(short, late)["step_seconds"].verdict == "alike"
 
 
-def test_below_what_two_equal_runs_differ_by_nothing_is_told():
+def test_change_below_the_difference_of_equal_runs_is_not_reported():
     quiet = {"spread": 0.001, "drift": 0.0}
-    step = changes(run(1, **quiet), run(2, slower=0.9 * WORTH_TELLING, **quiet))["step_seconds"]
+    step = changes(run(1, **quiet), run(2, slower=0.9 * WORTH_REPORTING, **quiet))["step_seconds"]
     assert (step.verdict, step.change > step.half_width) == ("alike", True)

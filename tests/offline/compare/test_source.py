@@ -1,4 +1,4 @@
-"""A run is found as a file, a folder or a job, whole or in part; what is not there is one line."""
+"""Steps are read from a file, a folder or a job, in full or in part; every error is one line."""
 
 import pytest
 
@@ -33,10 +33,10 @@ def test_file(log, tmp_path):
 
 
 def test_folder_holds_the_files_of_the_nodes(tmp_path):
-    told = list(rows(steps=3, ranks=4))
+    table = list(rows(steps=3, ranks=4))
     for host in ("node-0", "node-1"):
-        written(tmp_path / f"{host}.jsonl", [row for row in told if row["host"] == host])
-    (tmp_path / "README.txt").write_text("what these are")
+        written(tmp_path / f"{host}.jsonl", [row for row in table if row["host"] == host])
+    (tmp_path / "README.txt").write_text("not a log")
     assert sorted(numbers(steps_of(str(tmp_path), tmp_path))) == [0, 1, 2, 3]
 
 
@@ -58,33 +58,33 @@ def test_range_of_steps_of_a_job(data):
 
 
 def test_range_of_times(tmp_path):
-    told = [{**row, "start": 1_800_000_000.0 + 60 * row["step"]} for row in rows(steps=20, ranks=2)]
-    log = written(tmp_path / "a.jsonl", told)
+    table = [{**row, "start": 1_800_000_000.0 + 60 * row["step"]} for row in rows(steps=20, ranks=2)]
+    log = written(tmp_path / "a.jsonl", table)
     begin, end = "2027-01-15T08:05:00+00:00", "2027-01-15T08:07:30+00:00"  # 1.8e9 is 08:00
     assert numbers(steps_of(f"{log}@{begin}..{end}", tmp_path))[0] == [5, 6, 7]
     assert numbers(steps_of(f"{log}@..{begin}", tmp_path))[0] == [1, 2, 3, 4, 5]
 
 
-def test_empty_range_says_what_there_is(log, tmp_path):
-    with pytest.raises(UsageError, match=r"no steps in .*@50\.\.60: there are steps 1 to 20"):
+def test_empty_range_is_refused_with_the_steps_of_the_log(log, tmp_path):
+    with pytest.raises(UsageError, match=r"no steps in .*@50\.\.60: it has steps 1 to 20"):
         steps_of(f"{log}@50..60", tmp_path)
 
 
 @pytest.mark.parametrize("edges", ["x..y", "5..noon", "2026-11-31T00:00.."])
-def test_range_that_is_none_has_examples(log, tmp_path, edges):
-    with pytest.raises(UsageError, match=r"cannot read the range .* Steps are …@500\.\.2000, times …@2026"):
+def test_invalid_range_is_refused_with_examples(log, tmp_path, edges):
+    with pytest.raises(UsageError, match=r"cannot read the range .* Write steps as …@500\.\.2000, times as …@2026"):
         steps_of(f"{log}@{edges}", tmp_path)
 
 
-def test_what_is_neither_file_nor_job_says_which_jobs_there_are(data):
-    with pytest.raises(UsageError, match=r"there is no file jbo and no job of that name in .*: it has those of job"):
+def test_unknown_job_is_refused_with_the_jobs_of_the_log(data):
+    with pytest.raises(UsageError, match=r"there is no file jbo, and no job with this id in .*: it has the jobs job"):
         steps_of("jbo", data)
-    with pytest.raises(UsageError, match="it has none of any job"):
+    with pytest.raises(UsageError, match="it has no jobs"):
         steps_of("job", data / "elsewhere")
 
 
 def test_folder_without_logs_is_one_line(tmp_path):
-    with pytest.raises(UsageError, match=r"the folder has no \.parquet or \.jsonl file"):
+    with pytest.raises(UsageError, match=r"the directory has no \.parquet or \.jsonl file"):
         steps_of(str(tmp_path), tmp_path)
 
 
@@ -93,16 +93,16 @@ def test_job_that_has_not_trained_yet_has_no_steps(tmp_path):
     box.steps(0)
     box.timeline.turn_to(1)
     append_once(tmp_path / "data/steps", box)
-    with pytest.raises(UsageError, match="no rank has ended two steps yet"):
+    with pytest.raises(UsageError, match="no rank has completed two steps yet"):
         steps_of("job", tmp_path / "data")
 
 
-def test_long_log_is_thinned_alike_on_all_ranks(data, monkeypatch):
+def test_long_log_is_thinned_to_the_same_steps_of_every_rank(data, monkeypatch):
     monkeypatch.setattr("zmon.offline.compare.source.MAX_RECORDS", 7)
     assert numbers(steps_of("job", data)) == {0: [2, 4], 1: [2, 4]}
 
 
-def test_second_launch_under_the_same_id_and_attempt_is_another_start(tmp_path):
+def test_second_launch_with_the_same_id_and_attempt_is_separate(tmp_path):
     for run, steps in ((0, 9), (1, 4)):
         for rank in range(2):
             box = rank_box(tmp_path / "boxes", rank, run)
@@ -113,7 +113,7 @@ def test_second_launch_under_the_same_id_and_attempt_is_another_start(tmp_path):
     assert {key: len(steps) for key, steps in log.records.items()} == {(0, 0): 9, (0, 1): 9, (1, 0): 4, (1, 1): 4}
 
 
-def test_of_a_folder_with_several_jobs_one_is_chosen(tmp_path):
+def test_folder_with_several_jobs_needs_a_choice(tmp_path):
     for job in ("one", "other"):
         written(tmp_path / f"{job}.jsonl", [{**row, "job_id": job} for row in rows(steps=3, ranks=2)])
     with pytest.raises(UsageError, match="Choose one with --job"):

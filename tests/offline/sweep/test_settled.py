@@ -1,4 +1,4 @@
-"""A point is what steps were like once the run had settled; its interval covers what rounds differ by."""
+"""A point is the step time after the warm-up; its interval covers the differences between rounds."""
 
 from dataclasses import replace
 
@@ -6,7 +6,7 @@ import pytest
 
 from tests.offline.compare.runs import log
 from zmon.offline.compare import series
-from zmon.offline.sweep import settled
+from zmon.offline.sweep import settled_point
 from zmon.schema.unknown import Unknown
 
 
@@ -15,20 +15,20 @@ def run(seed=1, steps=400, **others):
 
 
 def point(*rounds, batch=None):
-    return settled(rounds, batch, 2, "zmon scaling", 1.8e9)
+    return settled_point(rounds, batch, 2, "zmon scaling", 1.8e9)
 
 
-def test_point_is_the_mean_of_the_later_steps_and_its_causes_sum_to_it():
-    found = point(run(), run(2))
-    assert found.seconds == pytest.approx(0.0405, rel=0.05)
-    assert sum(found.causes.values()) == pytest.approx(found.seconds)
-    assert (found.ranks, found.samples, found.processors_per_host) == (2, 128, 2)
+def test_point_is_the_mean_of_the_later_steps_and_its_categories_sum_to_it():
+    result = point(run(), run(2))
+    assert result.seconds == pytest.approx(0.0405, rel=0.05)
+    assert sum(result.causes.values()) == pytest.approx(result.seconds)
+    assert (result.ranks, result.samples, result.processors_per_host) == (2, 128, 2)
 
 
 def test_slow_first_steps_and_pauses_do_not_count():
     cold = run()
-    slow = replace(cold, seconds=[0.5 if at < 20 else s for at, s in enumerate(cold.seconds)])
-    pause = replace(cold, seconds=[1.0 if at % 50 == 49 else s for at, s in enumerate(cold.seconds)])
+    slow = replace(cold, seconds=[0.5 if n < 20 else s for n, s in enumerate(cold.seconds)])
+    pause = replace(cold, seconds=[1.0 if n % 50 == 49 else s for n, s in enumerate(cold.seconds)])
     for disturbed in (slow, pause):
         assert point(disturbed).seconds == pytest.approx(point(cold).seconds, rel=0.01)
 
@@ -40,17 +40,17 @@ def test_rounds_that_differ_widen_the_interval():
 
 
 def test_bytes_are_those_of_one_rank():
-    told = replace(run(), sent_bytes={"all_to_all": 1000.0})
-    assert point(told, told).sent_bytes == {"all_to_all": 1000.0}
+    sending = replace(run(), sent_bytes={"all_to_all": 1000.0})
+    assert point(sending, sending).sent_bytes == {"all_to_all": 1000.0}
 
 
 def test_too_few_steps_are_unknown():
-    assert point(run(steps=40)) == Unknown("40 steps are too few: let it run longer (--seconds), or take more steps")
+    assert point(run(steps=40)) == Unknown("40 steps are too few: let it run longer with --seconds")
 
 
 @pytest.mark.parametrize("samples", [None, [0] * 400])
-def test_job_that_does_not_tell_its_samples_is_unknown(samples):
-    untold = replace(run(), samples=samples)
-    assert "do not tell their samples" in point(untold).reason
-    assert point(untold, batch=256).samples == 256
-    assert point(run(), batch=256).samples == 128  # what was counted goes before what was asked for
+def test_job_without_samples_is_unknown(samples):
+    unreported = replace(run(), samples=samples)
+    assert "the number of samples is unknown" in point(unreported).reason
+    assert point(unreported, batch=256).samples == 256
+    assert point(run(), batch=256).samples == 128  # reported samples take precedence over --batch

@@ -1,4 +1,4 @@
-"""A command says where it takes its size, and is refused in one line where it does not."""
+"""A command has placeholders for its size, or is refused in one line."""
 
 import re
 
@@ -11,7 +11,7 @@ from zmon.offline.sweep.sizes import BUNDLED
 COMMAND = ("torchrun", "--nproc-per-node={ranks}", "train.py", "--batch={batch}")
 
 
-def test_weak_keeps_the_samples_of_a_rank_and_strong_those_of_all():
+def test_weak_keeps_the_batch_per_rank_and_strong_the_global_batch():
     assert sizes(COMMAND, [2, 4], 100, ["weak"]) == [Size(2, 100), Size(4, 200)]
     assert sizes(COMMAND, [2, 4], 100, ["strong"]) == [Size(2, 100), Size(4, 100)]
 
@@ -21,22 +21,22 @@ def test_size_that_is_in_both_is_run_once_and_the_smallest_is_first():
     assert both == [Size(1, 512), Size(2, 512), Size(2, 1024), Size(4, 512), Size(4, 2048)]
 
 
-def test_command_that_knows_its_batch_is_run_once_at_each_size():
+def test_command_with_its_own_batch_is_run_once_at_each_size():
     assert sizes(("run", "{ranks}"), [1, 2], None, ["weak", "strong"]) == [Size(1, None), Size(2, None)]
 
 
-def test_command_gets_its_numbers_wherever_they_stand():
+def test_placeholders_are_replaced_everywhere():
     assert command_at(COMMAND, Size(2, 64)) == ["torchrun", "--nproc-per-node=2", "train.py", "--batch=64"]
     assert command_at(("bash", "-c", "run {ranks} {ranks} ${HOME}"), Size(2, None))[2] == "run 2 2 ${HOME}"
 
 
-def test_batch_of_a_rank_is_that_of_all_divided():
-    each = ("train", "{ranks}", "--batch={batch_per_rank}")
-    assert command_at(each, Size(4, 512))[2] == "--batch=128"
-    assert sizes(each, [1, 2], 512, ["weak"]) == [Size(1, 512), Size(2, 1024)]
+def test_batch_per_rank_is_the_global_batch_divided():
+    per_rank = ("train", "{ranks}", "--batch={batch_per_rank}")
+    assert command_at(per_rank, Size(4, 512))[2] == "--batch=128"
+    assert sizes(per_rank, [1, 2], 512, ["weak"]) == [Size(1, 512), Size(2, 1024)]
 
 
-def test_bundled_trainer_takes_both():
+def test_bundled_trainer_has_both_placeholders():
     assert sizes(BUNDLED, [1, 2], 512, ["weak"]) == [Size(1, 512), Size(2, 1024)]
 
 
@@ -48,7 +48,7 @@ def test_bundled_trainer_takes_both():
         (("torchrun", "--nproc-per-node", "gpu", "x.py"), ["torchrun", "--nproc-per-node", "{ranks}", "x.py"]),
     ],
 )
-def test_place_of_the_ranks_is_found(command, expected):
+def test_placeholder_of_the_ranks_is_set(command, expected):
     assert template(command) == expected
 
 
@@ -66,25 +66,25 @@ def test_module_is_started_by_torchrun():
 @pytest.mark.parametrize(
     "command", [("torchrun", "train.py"), ("bash", "-c", "train"), ("python",), ("python", "-c", "1")]
 )
-def test_command_of_which_nobody_can_tell_is_refused(command):
+def test_command_without_a_place_for_ranks_is_refused(command):
     with pytest.raises(UsageError, match=re.escape("{ranks}")):
         template(command)
 
 
 @pytest.mark.parametrize(
-    ("command", "batch", "says"),
+    ("command", "batch", "part"),
     [
-        (COMMAND, None, "Say it with --batch"),
-        (("run", "{ranks}"), 64, "no word of the command holds {batch}"),
+        (COMMAND, None, "Set it with --batch"),
+        (("run", "{ranks}"), 64, "no word of the command has {batch}"),
     ],
 )
-def test_command_that_does_not_take_its_size_is_refused(command, batch, says):
+def test_command_and_batch_that_do_not_fit_are_refused(command, batch, part):
     with pytest.raises(UsageError) as refused:
         sizes(command, [1, 2], batch, ["weak"])
-    assert says in str(refused.value)
+    assert part in str(refused.value)
     assert "\n" not in str(refused.value)
 
 
-def test_size_reads_like_one():
-    assert str(Size(1, 512)) == "1 rank, 512 samples a step"
+def test_size_as_text():
+    assert str(Size(1, 512)) == "1 rank, 512 samples per step"
     assert str(Size(4, None)) == "4 ranks"

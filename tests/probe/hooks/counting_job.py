@@ -1,4 +1,4 @@
-"""Two ranks that issue every collective and count for themselves what each of them moves; run by test_collectives."""
+"""Two ranks that issue every collective and count by hand what it moves; run by test_collectives."""
 
 import json
 import os
@@ -21,7 +21,7 @@ extras = {}
 
 
 def count(op, sent, received):
-    """By hand: numbers of floats, not tensors."""
+    """Count a collective by hand, given the numbers of floats that it sends and receives."""
     before = counted.setdefault(op, [0, 0, 0])
     counted[op] = [before[0] + 1, before[1] + sent * FLOAT, before[2] + received * FLOAT]
 
@@ -30,9 +30,9 @@ def floats(number):
     return torch.ones(number)
 
 
-def wait_until(found):
+def wait_until(condition):
     deadline = time.monotonic() + 10
-    while not found() and time.monotonic() < deadline:
+    while not condition() and time.monotonic() < deadline:
         time.sleep(0.005)
 
 
@@ -89,7 +89,7 @@ def main():
             dist.recv(floats(3), 0)
             count("recv", 0, 3)
 
-    # issued and waited for later: counts with its bytes
+    # asynchronous: the call counts with its bytes
     handle = dist.all_reduce(floats(2000), async_op=True)
     handle.wait()
     count("all_reduce", 2000, 2000)
@@ -104,7 +104,7 @@ def main():
         count("all_reduce", 2, 2)
     extras["groups"] = {"both": both.group_name, "single": single.group_name if RANK == 1 else None}
 
-    # rank 1 comes late: what does its box say of rank 0 meanwhile?
+    # rank 1 comes late: it reads the box of rank 0, which waits
     if RANK == 1:
         watched = BoxReader(Path(os.environ["ZMON_BOX_DIR"]) / "job/0/rank-0.box")
         wait_until(lambda: watched.now().op == "all_reduce" and watched.now().num_bytes == 2 * 77 * FLOAT)
@@ -114,7 +114,7 @@ def main():
     dist.all_reduce(floats(77))
     count("all_reduce", 77, 77)
 
-    # the same of an asynchronous one, for which the rank waits after some work of its own
+    # the same with an asynchronous collective, for which the rank waits after some own work
     with zmon.step():
         dist.barrier()
         count("barrier", 0, 0)
@@ -125,14 +125,14 @@ def main():
         time.sleep(0.05)
         work.wait()
 
-    # torch itself says what is wrong with a call, and nothing of it sticks
+    # torch raises an error for a wrong call, and the rank is in no collective after it
     try:
         dist.all_reduce("no tensor")
     except (TypeError, AttributeError, ValueError) as error:
         extras["error"] = type(error).__name__
     extras["after error"] = zmon.probe.current._in_op
 
-    # a timeout of its own is an argument like any other
+    # a call with a timeout is counted too
     dist.barrier(timeout=None)
     count("barrier", 0, 0)
     with zmon.step():

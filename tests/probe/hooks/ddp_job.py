@@ -1,6 +1,6 @@
-"""Two ranks that train through DDP in every way there is; run by test_ddp.
+"""Two ranks that train with DDP in many ways; run by test_ddp.
 
-Each scenario compares what zmon counted with torch's flight recorder, which sees what the group really did.
+Each scenario compares what zmon counted with torch's flight recorder, which records all collectives of the group.
 """
 
 import copy
@@ -18,9 +18,9 @@ import torch.distributed as dist
 from torch import nn
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compress_hook
 from torch.nn.parallel import DistributedDataParallel as DDP
-from torch.utils.checkpoint import checkpoint
 
 import zmon
+from tests.probe.hooks.ddp_models import Failing, Half, Layers, Table, TwoOutputs, X, net, small, train
 from zmon import probe
 from zmon.box.reader import BoxReader
 from zmon.probe.hooks import ddp, reducer
@@ -28,43 +28,27 @@ from zmon.probe.hooks import ddp, reducer
 RANK = int(os.environ["RANK"])
 OUT = Path(sys.argv[0]).parent
 SIZES = {"Float": 4, "Half": 2, "Int": 4, "Long": 8, "Double": 8, "Byte": 1}
-X = torch.ones(4, 20)
 
 
 def flights():
-    told = json.loads(torch._C._distributed_c10d._dump_fr_trace_json(True, False))
-    return told.get("entries", [])
+    trace = json.loads(torch._C._distributed_c10d._dump_fr_trace_json(True, False))
+    return trace.get("entries", [])
 
 
 def scenario(work):
-    """Run it as a step, and note what the flight recorder saw of it."""
+    """Run it as a step, and store what the flight recorder recorded of it."""
     before, dropped = len(flights()), probe.current.ledger.dropped
     with zmon.step():
         extra = work() or {}
-    went = {}
+    recorded = {}
     for entry in flights()[before:]:
         op = entry["profiling_name"].removeprefix("gloo:").removeprefix("sparse_")
         num_bytes = sum(math.prod(size) * SIZES[kind] for size, kind in zip(
             entry["input_sizes"], entry["input_dtypes"], strict=True))  # fmt: skip
-        count, total = went.get(op, (0, 0))
-        went[op] = [count + 1, total + num_bytes * (2 if op == "all_gather" else 1)]  # received from two ranks
-    results[work.__name__] = {"went": went, "dropped": probe.current.ledger.dropped - dropped, **extra}
+        count, total = recorded.get(op, (0, 0))
+        recorded[op] = [count + 1, total + num_bytes * (2 if op == "all_gather" else 1)]  # received from two ranks
+    results[work.__name__] = {"recorded": recorded, "dropped": probe.current.ledger.dropped - dropped, **extra}
     assert not ddp._groups
-
-
-def net(buffers=False):
-    return nn.Sequential(
-        nn.Linear(20, 30), *[nn.BatchNorm1d(30)] * buffers, nn.ReLU(), nn.Linear(30, 10), nn.Linear(10, 1)
-    )
-
-
-def train(module, steps=4, loss=lambda y: y.sum().backward(), x=X):
-    for _ in range(steps):
-        loss(module(x))
-
-
-def small(module, **options):
-    return DDP(module, bucket_cap_mb=0.001, **options)
 
 
 def plain():
@@ -88,14 +72,6 @@ def accumulated():
 
 
 def find_unused():
-    class Half(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.used, self.unused = net(), net()
-
-        def forward(self, x):
-            return self.used(x)
-
     train(small(Half(), find_unused_parameters=True))
 
 
@@ -137,20 +113,10 @@ def sub_group():
 
 
 def checkpointed():
-    class Layers(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.layers = nn.ModuleList(nn.Linear(20, 20) for _ in range(3))
-
-        def forward(self, x):
-            for layer in self.layers:
-                x = checkpoint(layer, x, use_reentrant=True)
-            return x
-
     train(small(Layers()), x=X.clone().requires_grad_())
 
 
-def graph_kept():
+def retained_graph():
     def twice(y):
         with module.no_sync():
             y.sum().backward(retain_graph=True)
@@ -165,7 +131,7 @@ def several_roots():
     train(small(net()), loss=lambda y: torch.autograd.backward([leaf, leaf * 2, y.sum(), y.mean()]))
 
 
-def gradients_asked_for():
+def explicit_gradients():
     module = small(net())
     y = module(X.requires_grad_())
     torch.autograd.grad(y.sum(), X)
@@ -173,7 +139,7 @@ def gradients_asked_for():
 
 
 def second_derivatives():
-    small(net())  # DDP itself takes no create_graph; what else the job differentiates goes on
+    small(net())  # DDP does not support create_graph; other gradients of the job still work
     y = net()(X.requires_grad_())
     (gradient,) = torch.autograd.grad(y.pow(2).sum(), X, create_graph=True)
     gradient.sum().backward()
@@ -193,43 +159,18 @@ def joined_with_unused():
 
 
 def sparse():
-    class Table(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.table, self.top = nn.Embedding(50, 4, sparse=True), nn.Linear(4, 1)
-
-        def forward(self, x):
-            return self.top(self.table(x))
-
     train(small(Table()), x=torch.tensor([1, 2 + RANK]))
 
 
 def in_two_parts():
-    class Two(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.one, self.two = nn.Linear(20, 20), nn.Linear(20, 20)
-
-        def forward(self, x):
-            return self.one(x), self.two(x)
-
     def parts(outputs):
         for output in outputs:
             output.sum().backward()
 
-    train(small(Two()), loss=parts)
+    train(small(TwoOutputs()), loss=parts)
 
 
 def raising():
-    class Failing(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            return x
-
-        @staticmethod
-        def backward(ctx, grad):
-            raise ArithmeticError("in backward")
-
     def fail():
         raise ArithmeticError("in a callback")
 
@@ -237,9 +178,9 @@ def raising():
         torch.autograd.Variable._execution_engine.queue_callback(fail)
 
     errors = []
-    one, two = small(net()), small(net())
-    y = one(Failing.apply(X.clone().requires_grad_()))
-    z = two(X)
+    first, second = small(net()), small(net())
+    y = first(Failing.apply(X.clone().requires_grad_()))
+    z = second(X)
     z.register_hook(late)
     for loss in (y.sum(), z.sum()):
         try:
@@ -257,11 +198,11 @@ def late_peer():
         deadline = time.monotonic() + 10
         while watched.now().op != "all_reduce" and time.monotonic() < deadline:
             time.sleep(0.005)
-        seen = [watched.now().op, watched.now().num_bytes]
+        collective = [watched.now().op, watched.now().num_bytes]
         watched.close()
         time.sleep(0.3)
     y.sum().backward()
-    return {"peer": seen} if RANK == 1 else {}
+    return {"peer": collective} if RANK == 1 else {}
 
 
 def copied():
@@ -271,7 +212,7 @@ def copied():
     train(other)
     gone = [weakref.ref(module), weakref.ref(other)]
     del module, other
-    return {"kept alive": [ref() is not None for ref in gone], "reducers": len(reducer.reducers)}
+    return {"still alive": [ref() is not None for ref in gone], "reducers": len(reducer.reducers)}
 
 
 def unpickled():
@@ -297,7 +238,7 @@ def main():
     PICKLED = pickle.dumps(small(net()))
     for work in (
         plain, buffers, two_types, accumulated, find_unused, static_graph, bucket_view, built_in_hook, own_hook,
-        own_hook_static_graph, gan, sub_group, checkpointed, graph_kept, several_roots, gradients_asked_for,
+        own_hook_static_graph, gan, sub_group, checkpointed, retained_graph, several_roots, explicit_gradients,
         second_derivatives, joined, joined_with_unused, sparse, in_two_parts, raising, late_peer, copied,
         unpickled, compiled,
     ):  # fmt: skip

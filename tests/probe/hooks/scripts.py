@@ -1,4 +1,4 @@
-"""How the scripts of these tests begin: a rank that is watched, a model, and what it can say of itself."""
+"""The beginning of the scripts of these tests: a watched rank, a model, and functions that return its state."""
 
 import textwrap
 
@@ -47,7 +47,7 @@ def counts(op):
 
 
 def run(start_rank, script, joined=False, ranks=1, before=""):
-    """The lines each rank printed; all of them ended well and zmon said nothing."""
+    """Run a script in each rank and return the printed lines; no rank may fail, and zmon may print nothing."""
     whole = textwrap.dedent(before) + WATCHED + (JOINED if joined else "") + textwrap.dedent(script)
     if joined:
         whole += "\ndist.destroy_process_group()\n"

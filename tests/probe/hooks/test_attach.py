@@ -1,20 +1,20 @@
-"""`zmon.attach()` in a job: every hook in place, nothing said, no hook's failure the job's."""
+"""`zmon.attach()` installs every hook without output, and a hook that fails does not harm the job."""
 
 
-def test_attach_says_nothing_to_a_job_that_is_well(start_rank):
+def test_attach_prints_nothing_in_a_healthy_job(start_rank):
     rank = start_rank("import zmon\nassert zmon.attach()\nwith zmon.step():\n    pass\n")
     assert rank.wait(5) == 0
     assert rank.output == ""
 
 
 def test_rank_that_ends_right_after_it_attached_ends(start_rank):
-    """A bad argument, a missing file: the job must fail, not hang in a thread of the monitor's."""
+    """A job that fails early, for example with a bad argument, must not hang in a thread of the probe."""
     script = "import sys, zmon\nassert zmon.attach()\nsys.exit(3)\n"
     ranks = [start_rank(script, number, 8) for number in range(8)]
-    assert [rank.wait(30) for rank in ranks] == [3] * 8  # a hang is for ever; a busy machine takes its time
+    assert [rank.wait(30) for rank in ranks] == [3] * 8  # a busy machine is slow; a hang is forever
 
 
-def test_hook_that_fails_is_said_and_the_others_are_in_place(start_rank):
+def test_hook_that_fails_is_reported_and_the_others_are_installed(start_rank):
     rank = start_rank("""
         import zmon
         from zmon import probe
@@ -24,7 +24,7 @@ def test_hook_that_fails_is_said_and_the_others_are_in_place(start_rank):
         print(zmon.attach(), hasattr(dist.all_reduce, "__zmon__"), bool(probe.current))
     """)
     assert rank.wait() == 0
-    assert "zmon: device cannot be watched in this job: ZeroDivisionError" in rank.output
+    assert "zmon: cannot install the hook 'device' in this job: ZeroDivisionError" in rank.output
     assert "True True True" in rank.output
 
 

@@ -1,31 +1,31 @@
-"""Backward is what runs autograd's engine; what accumulates gradients trains."""
+"""A call of autograd's engine is the backward phase, and is training if it accumulates gradients."""
 
 from tests.probe.hooks.scripts import run
 
-SEEN = """
-seen = []
+NOTE = """
+phases = []
 class Note(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x):
         return x.clone()
     @staticmethod
     def backward(ctx, gradient):
-        seen.append(phase())
+        phases.append(phase())
         return gradient
 x = torch.ones(2, requires_grad=True)
 """
 
 
-def test_backward_is_its_phase_and_the_one_before_goes_on(start_rank):
-    script = SEEN + "Note.apply(x).sum().backward()\nprint(seen, phase(), activity())"
+def test_backward_has_its_phase_and_restores_the_previous_one(start_rank):
+    script = NOTE + "Note.apply(x).sum().backward()\nprint(phases, phase(), activity())"
     assert run(start_rank, script) == ["['backward'] other train"]
 
 
-def test_gradients_asked_for_in_evaluation_do_not_end_it(start_rank):
-    """Forces of a molecule."""
-    script = SEEN + (
+def test_explicit_gradients_in_evaluation_do_not_end_it(start_rank):
+    """The forces of a molecule are such gradients."""
+    script = NOTE + (
         "train()\nwith torch.no_grad():\n    model.eval()(batch)\n"
-        "torch.autograd.grad(Note.apply(x).sum(), x)\nprint(seen, activity())"
+        "torch.autograd.grad(Note.apply(x).sum(), x)\nprint(phases, activity())"
     )
     assert run(start_rank, script) == ["['backward'] eval"]
 
@@ -35,7 +35,7 @@ def test_backward_ends_evaluation(start_rank):
     assert run(start_rank, script + "model(batch).sum().backward()\nprint(activity())") == ["eval", "train"]
 
 
-def test_backward_that_raises_gives_the_phase_back(start_rank):
+def test_backward_that_raises_restores_the_phase(start_rank):
     script = """
         loss = model(batch).sum()
         loss.backward()
@@ -48,18 +48,18 @@ def test_backward_that_raises_gives_the_phase_back(start_rank):
     assert run(start_rank, script) == ["forward"]
 
 
-def test_phases_that_the_job_names_stay(start_rank):
-    script = SEEN + "train()\nzmon.phase('embedding')\nNote.apply(x).sum().backward()\nprint(seen, phase())"
+def test_phases_that_the_job_marks_are_unchanged(start_rank):
+    script = NOTE + "train()\nzmon.phase('embedding')\nNote.apply(x).sum().backward()\nprint(phases, phase())"
     assert run(start_rank, script) == ["['embedding'] embedding"]
 
 
 def test_backward_within_backward_is_one(start_rank):
     script = (
-        SEEN
+        NOTE
         + """
 from torch.utils.checkpoint import checkpoint
 checkpoint(lambda x: Note.apply(x).exp(), x, use_reentrant=True).sum().backward()
-print(seen, phase())
+print(phases, phase())
 """
     )
     assert run(start_rank, script) == ["['backward'] other"]

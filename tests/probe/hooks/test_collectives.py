@@ -1,4 +1,4 @@
-"""Two real ranks on gloo: what the box says of every collective is what the script counted by hand."""
+"""The counts of every collective on two real ranks with gloo are those that the script counted by hand."""
 
 import inspect
 import json
@@ -17,7 +17,7 @@ from zmon.schema.names import OPS
 
 @pytest.fixture(scope="module")
 def job(tmp_path_factory, torch_zygote):
-    """Both ranks have run; what they counted, and what their boxes hold."""
+    """The results of both ranks: their own counts, and the contents of their boxes."""
     from tests.conftest import Rank
 
     room = tmp_path_factory.mktemp("collectives")
@@ -39,14 +39,14 @@ def job(tmp_path_factory, torch_zygote):
                 number,
             )
         )
-    found = []
+    results = []
     try:
         for rank in ranks:
             assert rank.wait(60) == 0, rank.output
             reader = BoxReader(rank.box)
-            told = json.loads((room / f"counted-{rank.number}.json").read_text())
-            found.append(SimpleNamespace(
-                told=told, counted=told["counted"], identity=reader.identity(), totals=reader.totals(),
+            noted = json.loads((room / f"counted-{rank.number}.json").read_text())
+            results.append(SimpleNamespace(
+                noted=noted, counted=noted["counted"], identity=reader.identity(), totals=reader.totals(),
                 records=[record for _, record in reader.records(0)],
                 sequences={name: reader.sequences()[n] for n, (name, _) in reader.groups().items()},
                 sizes=dict(reader.groups().values()),
@@ -57,26 +57,26 @@ def job(tmp_path_factory, torch_zygote):
             if rank.status is None:
                 rank.signal(9)
                 rank.wait()
-    return found
+    return results
 
 
 @pytest.mark.parametrize("rank", [0, 1])
 @pytest.mark.parametrize("op", OPS)
-def test_counts_and_bytes_are_what_the_script_counted(job, rank, op):
-    found = job[rank].totals.measures.ops.get(op)
-    box = [found.count, found.sent_bytes, found.received_bytes] if found else [0, 0, 0]
+def test_counts_and_bytes_are_those_of_the_script(job, rank, op):
+    measured = job[rank].totals.measures.ops.get(op)
+    box = [measured.count, measured.sent_bytes, measured.received_bytes] if measured else [0, 0, 0]
     assert box == job[rank].counted.get(op, [0, 0, 0])
 
 
 @pytest.mark.parametrize("rank", [0, 1])
-def test_every_call_was_understood(job, rank):
-    """The one that was dropped is the one that torch refused as well."""
-    assert job[rank].told["error"]
+def test_every_valid_call_was_counted(job, rank):
+    """The dropped call is the one that torch refused as well."""
+    assert job[rank].noted["error"]
     assert job[rank].totals.dropped_records == 1
 
 
 def test_collective_that_raised_is_left(job):
-    assert [rank.told["after error"] for rank in job] == [False, False]
+    assert [rank.noted["after error"] for rank in job] == [False, False]
 
 
 @pytest.mark.parametrize("rank", [0, 1])
@@ -88,8 +88,8 @@ def test_phases_and_collectives_sum_to_the_step(job, rank):
     assert len(job[rank].records) == 3
 
 
-def test_box_says_which_collective_a_rank_waits_in_while_it_waits(job):
-    op, num_bytes, group = job[1].told["peer"]
+def test_box_shows_the_collective_in_which_a_rank_waits(job):
+    op, num_bytes, group = job[1].noted["peer"]
     assert (op, num_bytes) == ("all_reduce", 2 * 77 * 4)
     assert job[0].sizes[group] == 2
 
@@ -109,9 +109,9 @@ def test_asynchronous_collective_is_exposed_from_the_wait_and_in_flight_from_the
 
 def test_sequences_count_the_collectives_of_each_group(job):
     for rank in job:
-        name = rank.told["groups"]["both"]
+        name = rank.noted["groups"]["both"]
         assert (rank.sequences[name], rank.sizes[name]) == (3, 2)
-    name = job[1].told["groups"]["single"]
+    name = job[1].noted["groups"]["single"]
     assert (job[1].sequences[name], job[1].sizes[name]) == (1, 1)
     assert name not in job[0].sequences
 
@@ -122,7 +122,7 @@ def test_members_of_a_group_agree_on_its_sequence(job):
     assert [job[0].sequences[name] for name in common] == [job[1].sequences[name] for name in common]
 
 
-def test_bytes_to_other_hosts_are_known_to_be_none_where_all_ranks_are_on_one(job):
+def test_bytes_to_other_hosts_are_zero_if_all_ranks_share_a_host(job):
     for rank in job:
         assert rank.totals.measures.network_sent_bytes == 0
         assert rank.totals.measures.network_received_bytes == 0
@@ -140,21 +140,21 @@ def test_box_names_the_backend_and_a_socket_for_evidence(job):
 
 
 def test_lists_of_tensors_of_different_sizes_count_whole_and_each_way():
-    """gloo takes lists of equal sizes only, so the job cannot show it."""
+    """The job cannot test this, because gloo supports lists of equal sizes only."""
     call = DESCRIBERS["all_to_all"][1]([torch.ones(3), torch.ones(5)], [torch.ones(4), torch.ones(2, 1)])
     assert call[:2] == (6 * 4, 8 * 4)
 
 
 @pytest.mark.parametrize("name", DESCRIBERS)
 def test_describer_takes_arguments_in_every_way_the_function_does(name):
-    """An argument that a describer does not know makes a collective invisible: it is dropped, not counted."""
+    """A collective with an argument that the describer does not know would be dropped and not counted."""
     theirs = list(inspect.signature(inspect.unwrap(getattr(distributed_c10d, name))).parameters)
     ours = list(inspect.signature(DESCRIBERS[name][1]).parameters)
     assert [argument for argument in ours if argument in theirs] == theirs  # an older torch may have fewer
 
 
 @pytest.mark.parametrize("name", ["all_gather_single", "reduce_scatter_single"])
-def test_newer_and_asynchronous_names_are_watched_too(name):
+def test_newer_names_are_wrapped_too(name):
     if not hasattr(distributed_c10d, name):
         pytest.skip("not in this torch")
     assert name in DESCRIBERS

@@ -1,4 +1,4 @@
-"""DDP on two real ranks: what the box says of each way to train is what torch's flight recorder saw of it."""
+"""The counts of DDP on two real ranks agree with torch's flight recorder, for each way to train."""
 
 import json
 import shutil
@@ -11,15 +11,15 @@ from zmon.box.reader import BoxReader
 
 SAME = (
     "plain", "buffers", "two_types", "accumulated", "find_unused", "static_graph", "bucket_view", "built_in_hook",
-    "own_hook", "own_hook_static_graph", "gan", "sub_group", "checkpointed", "graph_kept", "several_roots",
-    "gradients_asked_for", "second_derivatives", "joined", "joined_with_unused", "raising", "late_peer", "copied",
+    "own_hook", "own_hook_static_graph", "gan", "sub_group", "checkpointed", "retained_graph", "several_roots",
+    "explicit_gradients", "second_derivatives", "joined", "joined_with_unused", "raising", "late_peer", "copied",
     "unpickled", "compiled",
 )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def ranks(tmp_path_factory, torch_zygote):
-    """By rank and scenario: what the script noted, and the record of its step."""
+    """The results of the script and the record of its step, by rank and scenario."""
     from tests.conftest import Rank
 
     room = tmp_path_factory.mktemp("ddp")
@@ -34,7 +34,7 @@ def ranks(tmp_path_factory, torch_zygote):
         log.touch()
         pid = torch_zygote.ask(run=str(script), env=env, log=str(log))["pid"]
         started.append(Rank(torch_zygote, pid, log, room / "boxes", number))
-    found = []
+    results = []
     try:
         for rank in started:
             assert rank.wait(120) == 0, rank.output
@@ -43,20 +43,20 @@ def ranks(tmp_path_factory, torch_zygote):
             records = [record for _, record in reader.records(0)]
             reader.close()
             assert len(records) == len(noted)
-            found.append({
-                name: SimpleNamespace(record=record, **told)
-                for (name, told), record in zip(noted.items(), records, strict=True)
+            results.append({
+                name: SimpleNamespace(record=record, **values)
+                for (name, values), record in zip(noted.items(), records, strict=True)
             } | {"output": rank.output})  # fmt: skip
     finally:
         for rank in started:
             if rank.status is None:
                 rank.signal(9)
                 rank.wait()
-    return found
+    return results
 
 
 def counted(scenario):
-    """By op, how many and how many bytes; of a broadcast a rank sends or receives."""
+    """Return count and bytes by op; in a broadcast a rank either sends or receives."""
     return {
         op: [moved.count, (sum if op == "broadcast" else max)([moved.sent_bytes, moved.received_bytes])]
         for op, moved in scenario.record.measures.ops.items()
@@ -66,23 +66,23 @@ def counted(scenario):
 
 @pytest.mark.parametrize("rank", [0, 1])
 @pytest.mark.parametrize("name", SAME)
-def test_counts_and_bytes_are_what_went_over_the_group(ranks, rank, name):
+def test_counts_and_bytes_are_those_of_the_flight_recorder(ranks, rank, name):
     scenario = ranks[rank][name]
-    assert scenario.went
-    assert counted(scenario) == scenario.went
+    assert scenario.recorded
+    assert counted(scenario) == scenario.recorded
     assert scenario.dropped == 0
 
 
 @pytest.mark.parametrize("name", ["sparse", "in_two_parts"])
-def test_counts_are_right_where_bytes_are_not_known(ranks, name):
+def test_counts_are_right_even_if_bytes_are_unknown(ranks, name):
     for rank in ranks:
         scenario = rank[name]
         assert {op: count for op, (count, _) in counted(scenario).items()} == {
-            op: count for op, (count, _) in scenario.went.items()
+            op: count for op, (count, _) in scenario.recorded.items()
         }
 
 
-def test_bytes_of_sparse_gradients_are_unknown_and_said_once(ranks):
+def test_bytes_of_sparse_gradients_are_unknown_and_reported_once(ranks):
     for rank in ranks:
         assert rank["sparse"].dropped == 4
         assert rank["output"].count("bytes of some gradients are unknown") == 1
@@ -94,7 +94,7 @@ def test_rank_waits_in_backward_for_the_late_one(ranks):
     assert late < waited / 2
 
 
-def test_box_says_that_a_rank_waits_in_backward_while_it_waits(ranks):
+def test_box_shows_the_wait_in_backward(ranks):
     assert ranks[1]["late_peer"].peer == ["all_reduce", 2 * 951 * 4]
 
 
@@ -104,13 +104,13 @@ def test_backward_that_raised_leaves_the_wait(ranks):
         assert not vars(rank["raising"])["in op"]
 
 
-def test_modules_are_not_kept_alive(ranks):
+def test_modules_are_released(ranks):
     for rank in ranks:
-        assert vars(rank["copied"])["kept alive"] == [False, False]
+        assert vars(rank["copied"])["still alive"] == [False, False]
         assert rank["copied"].reducers == 0
 
 
-def test_compiler_breaks_where_it_breaks_without_us(ranks):
-    """At what DDP itself keeps from it: its forward, and the reducer's methods."""
+def test_compiler_has_no_more_graph_breaks_than_without_zmon(ranks):
+    """DDP itself breaks the graph at its forward and at the methods of the reducer."""
     for rank in ranks:
         assert vars(rank["compiled"])["graph breaks"] <= 4

@@ -13,7 +13,7 @@ def hooks(model=model):
 """
 
 
-def test_evaluation_begins_with_its_forward_and_ends_with_that_of_training(start_rank):
+def test_evaluation_lasts_from_its_first_forward_to_that_of_training(start_rank):
     script = (
         EVALUATE
         + """
@@ -30,7 +30,7 @@ print(activity(), hooks())
     assert run(start_rank, script) == ["train 1", "eval 0", "eval 1", "train 0"]
 
 
-def test_evaluation_before_the_first_step_is_part_of_the_start(start_rank):
+def test_evaluation_before_the_first_step_belongs_to_init(start_rank):
     assert run(start_rank, EVALUATE + "print(evaluate(), hooks())") == ["init 0"]
 
 
@@ -54,19 +54,19 @@ print(activity(), steps(), hooks())
     assert run(start_rank, script) == ["train 2", "train 3 0"]
 
 
-def test_eval_that_is_taken_back_waits_for_nothing(start_rank):
+def test_eval_mode_without_a_forward_is_not_evaluation(start_rank):
     script = (
         EVALUATE + "train()\nmodel.eval()\nmodel.train()\nprint(hooks())\nwith torch.inference_mode(): model(batch)"
     )
     assert run(start_rank, script + "\nprint(activity())") == ["0", "train"]
 
 
-def test_activity_that_the_job_names_stays(start_rank):
+def test_activity_that_the_job_marks_is_unchanged(start_rank):
     script = EVALUATE + "train()\nwith zmon.activity('checkpoint'):\n    print(evaluate(), hooks())"
     assert run(start_rank, script) == ["checkpoint 0"]
 
 
-def test_model_within_ddp_is_seen_when_it_is_called_itself(start_rank):
+def test_model_inside_ddp_is_watched_when_it_is_called_itself(start_rank):
     script = (
         EVALUATE
         + """
@@ -84,7 +84,7 @@ print(activity(), evaluate(wrapped), hooks(wrapped))
     assert run(start_rank, script, joined=True) == ["eval 0", "train eval 0"]
 
 
-def test_compiled_model_is_seen_and_compiled_no_more_often_than_unwatched(start_rank):
+def test_compiled_model_is_watched_and_compiled_no_more_often_than_without_zmon(start_rank):
     script = (
         EVALUATE
         + """
@@ -96,8 +96,8 @@ def once():
     with torch.no_grad():
         compiled(batch)
     compiled.train()
-for told in (True, False):
-    timeline.told_activity = told
+for explicit in (True, False):
+    timeline.explicit_activity = explicit
     torch._dynamo.reset()
     counters.clear()
     for _ in range(4):
@@ -112,7 +112,7 @@ print(evaluate(compiled), hooks())
     assert last == "eval 0"
 
 
-def test_model_that_is_scripted_traced_or_copied_in_eval_mode_is_as_it_would_be(start_rank):
+def test_model_that_is_scripted_or_copied_in_eval_mode_works_as_without_zmon(start_rank):
     script = (
         EVALUATE
         + """

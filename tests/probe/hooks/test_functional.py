@@ -1,9 +1,9 @@
-"""Functional collectives are counted when called, and waited for when their result is first used."""
+"""Functional collectives are counted at the call, and the wait is at the first use of their result."""
 
 from tests.probe.hooks.scripts import run
 
 
-def test_functional_collectives_count_with_their_bytes_and_leave_nothing(start_rank):
+def test_functional_collectives_count_with_their_bytes_and_leak_nothing(start_rank):
     script = """
 import torch.distributed._functional_collectives as functional
 with zmon.step():
@@ -23,7 +23,7 @@ print(len(works._flights), timeline.ledger.dropped)
     ]  # fmt: skip
 
 
-def test_collective_in_a_compiled_function_is_compiled_as_ever(start_rank):
+def test_collective_in_a_compiled_function_is_compiled_as_without_zmon(start_rank):
     script = """
 from torch._dynamo.utils import counters
 @torch.compile(backend="eager")

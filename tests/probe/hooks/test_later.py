@@ -1,4 +1,4 @@
-"""What waits for a module is called right after its import, and its failure is not the import's."""
+"""A callback runs right after the import of its module, and its failure does not harm the import."""
 
 import importlib
 import sys
@@ -10,7 +10,7 @@ from zmon.probe.hooks import later
 
 @pytest.fixture
 def module(tmp_path, monkeypatch):
-    """A module that can be imported; everything is put back."""
+    """Yield the name of a module that can be imported; all global state is restored afterwards."""
     (tmp_path / "awaited_by_zmon.py").write_text("answer = 42\n")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(sys, "meta_path", sys.meta_path.copy())
@@ -19,39 +19,39 @@ def module(tmp_path, monkeypatch):
     sys.modules.pop("awaited_by_zmon", None)
 
 
-def test_module_that_is_loaded_is_handed_over_at_once():
-    found = []
-    later.when_imported("sys", found.append)
-    assert found == [sys]
+def test_callback_for_a_loaded_module_runs_at_once():
+    calls = []
+    later.when_imported("sys", calls.append)
+    assert calls == [sys]
 
 
-def test_module_is_handed_over_after_its_import_once(module):
-    found = []
-    later.when_imported(module, lambda loaded: found.append(loaded.answer))
-    assert found == []
+def test_callback_runs_once_after_the_import(module):
+    calls = []
+    later.when_imported(module, lambda loaded: calls.append(loaded.answer))
+    assert calls == []
     importlib.reload(importlib.import_module(module))
-    assert found == [42]
+    assert calls == [42]
 
 
-def test_failure_of_what_waits_is_not_the_imports(module, capsys):
+def test_callback_that_fails_does_not_harm_the_import(module, capsys):
     later.when_imported(module, lambda loaded: 1 / 0)
     assert importlib.import_module(module).answer == 42
     assert "ZeroDivisionError" in capsys.readouterr().err
 
 
-def test_import_that_failed_is_waited_for_again(module, tmp_path):
-    found = []
+def test_callback_runs_at_the_first_import_that_succeeds(module, tmp_path):
+    calls = []
     (tmp_path / f"{module}.py").write_text("raise ValueError('half written')\n")
-    later.when_imported(module, found.append)
+    later.when_imported(module, calls.append)
     with pytest.raises(ValueError, match="half written"):
         importlib.import_module(module)
     (tmp_path / f"{module}.py").write_text("answer = 42  # now it works\n")
     importlib.invalidate_caches()
     assert importlib.import_module(module).answer == 42
-    assert len(found) == 1
+    assert len(calls) == 1
 
 
-def test_module_that_is_nowhere_is_an_import_error(module):
+def test_missing_module_is_an_import_error(module):
     later.when_imported("nowhere_to_be_found", print)
     with pytest.raises(ModuleNotFoundError):
         importlib.import_module("nowhere_to_be_found")

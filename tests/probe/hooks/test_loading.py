@@ -1,4 +1,4 @@
-"""Waiting for a DataLoader is data, what follows is forward."""
+"""Waiting for a DataLoader is the data phase, and the time after a batch is the forward phase."""
 
 import pytest
 
@@ -6,17 +6,17 @@ from tests.probe.hooks.scripts import run
 
 SETS = """
 from torch.utils.data import DataLoader, Dataset, IterableDataset
-seen = []
+phases = []
 class Numbers(Dataset):
     def __len__(self):
         return 3
     def __getitem__(self, index):
-        seen.append(phase())
+        phases.append(phase())
         return torch.tensor(index)
 class Stream(IterableDataset):
     def __iter__(self):
         for number in range(3):
-            seen.append(phase())
+            phases.append(phase())
             yield torch.tensor(number)
 class Broken(Numbers):
     def __getitem__(self, index):
@@ -27,30 +27,30 @@ class Broken(Numbers):
 
 
 @pytest.mark.parametrize("kind", ["Numbers", "Stream"])
-def test_rank_waits_in_data_and_goes_on_in_forward(start_rank, kind):
+def test_wait_for_a_batch_is_data_and_the_time_after_it_is_forward(start_rank, kind):
     script = (
         SETS
         + f"""
 after = [phase() for _ in DataLoader({kind}())]
-print(seen, after, phase())
+print(phases, after, phase())
 """
     )
     assert run(start_rank, script) == [f"{['data'] * 3} {['forward'] * 3} forward"]
 
 
 @pytest.mark.parametrize("kind", ["Numbers", "Stream"])
-def test_workers_load_and_mark_nothing(start_rank, kind):
+def test_workers_mark_nothing(start_rank, kind):
     script = (
         SETS
         + f"""
 after = [phase() for _ in DataLoader({kind}(), num_workers=1)]
-print(seen, after, steps(), activity(), timeline.ledger.times[0] > 0)
+print(phases, after, steps(), activity(), timeline.ledger.times[0] > 0)
 """
     )
     assert run(start_rank, script) == [f"[] {['forward'] * 3} 0 init True"]
 
 
-def test_end_of_the_data_gives_the_phase_back(start_rank):
+def test_end_of_the_data_restores_the_phase(start_rank):
     script = (
         SETS
         + """
@@ -69,7 +69,7 @@ except StopIteration:
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_record_that_raises_gives_the_phase_back(start_rank, workers):
+def test_record_that_raises_restores_the_phase(start_rank, workers):
     script = (
         SETS
         + f"""
@@ -92,15 +92,15 @@ def test_loader_within_a_loader_is_data_to_its_end(start_rank):
 class Outer(IterableDataset):
     def __iter__(self):
         for number in DataLoader(Numbers()):
-            seen.append(phase())
+            phases.append(phase())
             yield number
 after = [phase() for _ in DataLoader(Outer())]
-print(set(seen), set(after))
+print(set(phases), set(after))
 """
     )
     assert run(start_rank, script) == ["{'data'} {'forward'}"]
 
 
-def test_phases_that_the_job_names_stay(start_rank):
-    script = SETS + "zmon.phase('embedding')\nfor _ in DataLoader(Numbers()): pass\nprint(set(seen), phase())"
+def test_phases_that_the_job_marks_are_unchanged(start_rank):
+    script = SETS + "zmon.phase('embedding')\nfor _ in DataLoader(Numbers()): pass\nprint(set(phases), phase())"
     assert run(start_rank, script) == ["{'embedding'} embedding"]

@@ -1,4 +1,4 @@
-"""A watched function stands wherever a module knows the original by name, and a warning still blames the job."""
+"""Wrappers replace a function in all modules, and warnings still name the line of the job."""
 
 import importlib.util
 import sys
@@ -7,13 +7,13 @@ from tests.probe.hooks.scripts import run
 from zmon.probe.hooks.replacing import replace
 
 
-def test_function_imported_before_attach_is_watched(start_rank):
+def test_function_imported_before_attach_is_wrapped(start_rank):
     before = "from torch.distributed import all_reduce\nfrom torch import save\n"
     script = "all_reduce(torch.ones(3))\nprint(counts('all_reduce'), hasattr(save, '__zmon__'))"
     assert run(start_rank, script, joined=True, before=before) == ["[1, 12, 12] True"]
 
 
-def test_modules_that_are_none_or_load_when_used_are_left_alone(monkeypatch, capsys):
+def test_missing_and_lazy_modules_are_skipped(monkeypatch, capsys):
     class Slots:
         __slots__ = ()
 
@@ -24,22 +24,22 @@ def test_modules_that_are_none_or_load_when_used_are_left_alone(monkeypatch, cap
     for name, module in {"lazy": lazy, "slots": Slots(), "none": None, "number": 3}.items():
         monkeypatch.setitem(sys.modules, name, module)
     replace({lambda: None: lambda: None})
-    assert capsys.readouterr().out == ""  # and not the Zen of Python
+    assert capsys.readouterr().out == ""  # the module `this` prints when it is loaded
 
 
-def test_warnings_of_torch_blame_the_line_they_would_blame_unwatched(start_rank):
+def test_warnings_of_torch_name_the_same_line_as_without_zmon(start_rank):
     script = """
-def blamed():
+def warning_lines():
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         dist.all_gather_into_tensor(torch.ones(3), torch.ones(3))
         dist.reduce_scatter_tensor(torch.ones(3), torch.ones(3))
         torch.optim.lr_scheduler.StepLR(optimizer, 1).step()
     return [(os.path.basename(warning.filename), warning.category.__name__) for warning in caught]
-watched = blamed()
-probe.current, kept = None, probe.current
-print(watched == blamed(), len(watched) > 0, not any("zmon" in file for file, _ in watched))
-probe.current = kept
+watched = warning_lines()
+probe.current, timeline = None, probe.current
+print(watched == warning_lines(), len(watched) > 0, not any("zmon" in file for file, _ in watched))
+probe.current = timeline
 """
     assert run(start_rank, script, joined=True) == ["True True True"]
 

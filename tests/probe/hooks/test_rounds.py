@@ -1,4 +1,4 @@
-"""Which optimizer ends the step, where several take part."""
+"""The optimizer that ends a training step, if several step one after the other."""
 
 import pytest
 from hypothesis import given
@@ -8,14 +8,14 @@ from zmon.probe.hooks.rounds import Rounds
 
 
 class Training:
-    """Optimizers by letter; counts steps as `zmon.probe.hooks.steps` does."""
+    """A job whose optimizers are letters; counts steps as `zmon.probe.hooks.steps` does."""
 
     def __init__(self):
         self.rounds = Rounds()
         self.steps = 0
 
     def run(self, order):
-        """Each letter steps in turn; a bar is a turn to evaluation."""
+        """Run the steps of the optimizers in this order; a bar is a change to evaluation."""
         for letter in order:
             if letter == "|":
                 self.steps += self.rounds.open
@@ -27,7 +27,7 @@ class Training:
 
     @property
     def total(self):
-        """Once the rank leaves."""
+        """The number of steps once the rank leaves."""
         return self.run("|").steps
 
 
@@ -42,9 +42,9 @@ CASES = {
     "last of two skipped in the first round": ("a" + "ab" * 5, 6),
     "first of two skipped in the first round": ("b" + "ab" * 5, 6),
     "last of two skipped in the last round": ("ab" * 5 + "a", 6),
-    "third that shows up in the middle": ("ab" * 5 + "acb" * 5, 10),
-    "third that shows up at the end": ("ab" * 5 + "abc" * 5, 10),
-    "third that shows up at the beginning": ("ab" * 5 + "cab" * 5, 10),
+    "third that first steps in the middle": ("ab" * 5 + "acb" * 5, 10),
+    "third that first steps at the end": ("ab" * 5 + "abc" * 5, 10),
+    "third that first steps at the beginning": ("ab" * 5 + "cab" * 5, 10),
     "third that is gone later": ("abc" * 5 + "ab" * 5, 10),
     "two phases, each with its own": ("a" * 10 + "b" * 10, 20),
     "two phases, and back": ("a" * 10 + "b" * 10 + "a" * 10, 30),
@@ -72,7 +72,7 @@ def test_step_of_a_single_optimizer_ends_at_once():
     assert (training.steps, training.rounds.open) == (1, False)
 
 
-def test_step_of_two_ends_with_the_second_once_both_are_known():
+def test_step_of_two_optimizers_ends_with_the_second_after_the_first_round():
     training = Training().run("abab")
     assert training.steps == 2
     assert training.run("a").steps == 2
@@ -81,13 +81,13 @@ def test_step_of_two_ends_with_the_second_once_both_are_known():
 
 
 @given(number=st.integers(1, 8), times=st.integers(1, 12))
-def test_optimizers_in_a_fixed_order_make_one_step_each_time_round(number, times):
+def test_optimizers_in_a_fixed_order_are_one_step_per_round(number, times):
     letters = "".join(map(chr, range(65, 65 + number)))
     assert Training().run(letters * times).total == times
 
 
 @given(order=st.lists(st.sampled_from("abc"), max_size=40))
-def test_whatever_the_order_steps_are_neither_more_than_updates_nor_fewer_than_of_any_one(order):
+def test_number_of_steps_is_bounded_by_the_updates_in_any_order(order):
     total = Training().run(order).total
     assert total <= len(order)
     assert total >= max((order.count(letter) for letter in "abc"), default=0) - 1

@@ -1,4 +1,4 @@
-"""Saving is a checkpoint, until the rank trains again."""
+"""Saving to a file is a checkpoint, until the rank trains again."""
 
 import pytest
 
@@ -18,11 +18,11 @@ def test_saving_is_a_checkpoint_until_the_rank_trains_again(start_rank, target):
     assert run(start_rank, script) == ["checkpoint True", "train 2"]
 
 
-def test_copy_in_memory_is_no_checkpoint(start_rank):
+def test_copy_in_memory_is_not_a_checkpoint(start_rank):
     assert run(start_rank, f"train()\ntorch.save(model, io.BytesIO())\nprint(activity(), {SAVED})") == ["train False"]
 
 
-def test_saving_before_the_first_step_is_part_of_the_start(start_rank):
+def test_saving_before_the_first_step_belongs_to_init(start_rank):
     assert run(start_rank, f"torch.save(model, {FILE})\nprint(activity(), {SAVED})") == ["init False"]
 
 
@@ -31,13 +31,13 @@ def test_save_that_failed_is_not_the_last_checkpoint(start_rank):
     assert run(start_rank, script) == ["False"]
 
 
-def test_activity_that_the_job_names_stays(start_rank):
+def test_activity_that_the_job_marks_is_unchanged(start_rank):
     script = "train()\nwith zmon.activity('eval'):\n    torch.save(model, os.devnull)\n    print(activity())"
     assert run(start_rank, script) == ["eval"]
 
 
-def test_model_saved_between_eval_and_its_forward_holds_nothing_of_zmons(start_rank):
-    """It must load where zmon is not installed."""
+def test_model_saved_between_eval_and_its_forward_contains_nothing_of_zmon(start_rank):
+    """The file must load in an environment without zmon."""
     script = """
         train()
         model.eval()
@@ -55,7 +55,7 @@ def test_model_saved_between_eval_and_its_forward_holds_nothing_of_zmons(start_r
     assert run(start_rank, script) == ["False False", "True train", "eval", "False"]
 
 
-def test_distributed_checkpoint_is_one_however_it_was_imported(start_rank):
+def test_distributed_checkpoint_is_a_checkpoint_however_it_was_imported(start_rank):
     script = """
         train()
         import torch.distributed.checkpoint as dcp

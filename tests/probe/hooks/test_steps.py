@@ -1,4 +1,4 @@
-"""A step ends after the optimizer's update, whatever the optimizer."""
+"""A step ends after the optimizer's update, with any kind of optimizer."""
 
 from tests.probe.hooks.scripts import run
 
@@ -7,7 +7,7 @@ def test_each_update_is_a_step(start_rank):
     assert run(start_rank, "for _ in range(5): train()\nprint(steps(), activity(), phase())") == ["5 train other"]
 
 
-def test_update_while_the_job_says_that_it_does_something_else_is_no_step(start_rank):
+def test_update_in_another_marked_activity_is_not_a_step(start_rank):
     script = """
         with zmon.activity("init"):
             optimizer.step()
@@ -32,22 +32,22 @@ def test_many_batches_with_one_update_are_one_step(start_rank):
 def test_closure_that_runs_many_times_is_one_step(start_rank):
     script = """
         lbfgs = torch.optim.LBFGS(model.parameters(), max_iter=5)
-        calls, seen = [], []
+        calls, phases = [], []
         def closure():
             lbfgs.zero_grad()
             loss = model(batch).pow(2).sum()
             loss.backward()
             calls.append(1)
-            seen.append(phase())
+            phases.append(phase())
             return loss
         for _ in range(3):
             lbfgs.step(closure)
-        print(steps(), len(calls) > 3, set(seen))
+        print(steps(), len(calls) > 3, set(phases))
     """
     assert run(start_rank, script) == ["3 True {'optimizer'}"]
 
 
-def test_optimizer_that_raises_makes_no_step_and_the_next_update_does(start_rank):
+def test_optimizer_that_raises_makes_no_step_and_the_next_update_makes_one(start_rank):
     script = """
         class Failing(torch.optim.SGD):
             def step(self, closure=None):
@@ -78,7 +78,7 @@ def test_two_optimizers_one_inside_a_scheduler_are_one_step_a_round(start_rank):
     assert run(start_rank, script) == ["4"]
 
 
-def test_update_that_amp_skips_is_no_step(start_rank):
+def test_update_that_amp_skips_is_not_a_step(start_rank):
     script = """
         scaler = torch.amp.GradScaler("cpu", init_scale=2.0)
         for bad in (False, True, False):
@@ -91,7 +91,7 @@ def test_update_that_amp_skips_is_no_step(start_rank):
     assert run(start_rank, script) == ["2"]
 
 
-def test_round_that_evaluation_cuts_short_is_a_step(start_rank):
+def test_round_that_evaluation_interrupts_is_a_step(start_rank):
     script = """
         other = torch.optim.SGD(model.parameters(), 0.1)
         for last in (False, False, True):
@@ -111,7 +111,7 @@ def test_round_that_evaluation_cuts_short_is_a_step(start_rank):
     assert run(start_rank, script) == ["2", "3 eval", "4"]
 
 
-def test_steps_that_the_job_names_are_the_only_ones(start_rank):
+def test_steps_that_the_job_marks_are_the_only_ones(start_rank):
     script = """
         train()
         for _ in range(3):
@@ -123,7 +123,7 @@ def test_steps_that_the_job_names_are_the_only_ones(start_rank):
     assert run(start_rank, script) == ["4"]
 
 
-def test_what_a_side_thread_tells_takes_nothing_from_the_rank(start_rank):
+def test_marks_of_a_side_thread_do_not_count_as_the_ranks(start_rank):
     script = """
         from threading import Thread
         def side():
@@ -133,7 +133,7 @@ def test_what_a_side_thread_tells_takes_nothing_from_the_rank(start_rank):
         thread.start()
         thread.join()
         train()
-        print(steps(), activity(), timeline.told_steps, timeline.told_phases, timeline.told_activity)
+        print(steps(), activity(), timeline.explicit_steps, timeline.explicit_phases, timeline.explicit_activity)
     """
     assert run(start_rank, script) == ["1 train False False False"]
 
@@ -157,7 +157,7 @@ def test_optimizer_in_a_forked_worker_or_in_another_thread_makes_no_step(start_r
 
 
 def test_optimizer_that_steps_others_is_one_step(start_rank):
-    """ZeroRedundancyOptimizer, TorchRec's CombinedOptimizer, sharpness-aware ones."""
+    """Examples are ZeroRedundancyOptimizer, TorchRec's CombinedOptimizer and sharpness-aware optimizers."""
     script = """
         class Outer(torch.optim.Optimizer):
             def __init__(self, inner):
@@ -196,7 +196,7 @@ def test_optimizer_that_failed_inside_another_does_not_hide_the_next_steps(start
     assert run(start_rank, script) == ["5"]
 
 
-def test_job_that_trains_in_a_thread_of_its_own_is_watched(start_rank):
+def test_job_that_trains_in_another_thread_is_watched(start_rank):
     script = """
         import threading
         thread = threading.Thread(target=lambda: [train() for _ in range(10)])

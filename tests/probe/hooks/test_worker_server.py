@@ -1,4 +1,4 @@
-"""Where can a rank be asked for its stacks? Beside its box, or in /tmp where that is too long. It starts unheard."""
+"""The worker server has its socket beside the box, or in /tmp if that path is too long, and prints nothing."""
 
 import asyncio
 import os
@@ -16,7 +16,7 @@ from zmon.box.reader import BoxReader
 from zmon.probe.hooks.worker_server import socket_path
 
 
-def test_socket_lies_beside_the_box():
+def test_socket_is_beside_the_box():
     assert socket_path(Path("/dev/shm/zmon/job/0/rank-3.box")) == Path("/dev/shm/zmon/job/0/rank-3.sock")
 
 
@@ -29,7 +29,7 @@ def test_path_that_is_too_long_for_a_socket_falls_back_to_a_short_one(tmp_path):
     assert path != socket_path(box.with_name("rank-4.box"))
 
 
-def test_longest_path_that_is_kept_can_be_bound(tmp_path):
+def test_longest_path_beside_the_box_can_be_bound(tmp_path):
     room = 107 - len(os.fsencode(tmp_path)) - len("//rank-3.sock") - 1
     folder = tmp_path / ("x" * (room + 1))
     folder.mkdir()
@@ -41,7 +41,7 @@ def test_longest_path_that_is_kept_can_be_bound(tmp_path):
 
 
 def test_rank_and_its_server_outlive_a_forked_worker_that_ends(start_rank):
-    """Data loaders fork and end all the time; they share the listening socket."""
+    """The workers of data loaders fork and end all the time, and share the listening socket."""
     rank = start_rank("""
         import os, sys, time, zmon
         assert zmon.attach()
@@ -59,12 +59,12 @@ def test_rank_and_its_server_outlive_a_forked_worker_that_ends(start_rank):
     path = reader.identity().socket
     reader.close()
     for _ in range(2):
-        found = asyncio.run(evidence.gather(rank.pid, Path(path)))
-        assert "script-0.py" in (found["stack"] or ""), found["stack_error"]
+        answer = asyncio.run(evidence.gather(rank.pid, Path(path)))
+        assert "script-0.py" in (answer["stack"] or ""), answer["stack_error"]
 
 
-def test_socket_goes_with_its_rank(start_rank):
-    """Nobody can ask a rank that has ended; where no agent runs nobody would ever remove it."""
+def test_socket_is_removed_when_its_rank_ends(start_rank):
+    """On a host without an agent, nobody else would remove the socket."""
     rank = start_rank("import zmon\nassert zmon.attach()\nimport time\ntime.sleep(0.05)\n")
     assert rank.wait() == 0
     assert [file.name for file in rank.box.parent.iterdir()] == ["rank-0.box"]
@@ -80,9 +80,9 @@ if "watched" in sys.argv:
     assert zmon.attach()
 print("goes on", file=sys.stderr)
 dist.init_process_group("gloo", init_method=f"file://{sys.argv[1]}/store", rank=0, world_size=1)
-mine = _WorkerServer("own.sock")  # a line like that of zmon's own server, and three more at its end
+own = _WorkerServer("own.sock")  # logs a line as zmon's server would, and three more at its end
 time.sleep(0.3)
-mine.shutdown()
+own.shutdown()
 dist.destroy_process_group()
 print("ends", file=sys.stderr)
 """
@@ -96,13 +96,13 @@ print("ends", file=sys.stderr)
         pytest.param("INFO", "debug level is set to DETAIL", marks=pytest.mark.slow),
     ],
 )
-def test_watched_job_prints_what_an_unwatched_one_does(tmp_path, level, says):
-    """What torch logs for the job included, at whatever level the job asked for."""
+def test_watched_job_prints_the_same_as_an_unwatched_one(tmp_path, level, says):
+    """The same is true for the log of torch at the level that the job sets."""
 
     def stderr(*arguments):
         folder = tmp_path / "-".join(("job", *arguments))
         folder.mkdir()
-        told = {
+        log_variables = {
             "TORCH_CPP_LOG_LEVEL": level,
             "TORCH_DISTRIBUTED_DEBUG": "DETAIL",
             "ZMON_BOX_DIR": str(tmp_path / "box"),
@@ -110,7 +110,7 @@ def test_watched_job_prints_what_an_unwatched_one_does(tmp_path, level, says):
         ended = subprocess.run(
             [sys.executable, "-c", JOB_THAT_SPEAKS, str(folder), *arguments],
             cwd=folder,
-            env={**os.environ, **told, "PYTHONPATH": str(REPOSITORY), "ZMON_JOB_ID": "job"},
+            env={**os.environ, **log_variables, "PYTHONPATH": str(REPOSITORY), "ZMON_JOB_ID": "job"},
             capture_output=True,
             text=True,
             timeout=60,
@@ -124,8 +124,8 @@ def test_watched_job_prints_what_an_unwatched_one_does(tmp_path, level, says):
     assert watched == alone.replace("/job/", "/job-watched/")
 
 
-def test_torch_that_hides_its_log_level_is_left_alone(start_rank):
-    """Another build of torch: a line too much is better than no stacks."""
+def test_torch_without_the_log_level_variable_prints_its_warning(start_rank):
+    """Another build of torch may lack it; one extra line is better than no stacks."""
     rank = start_rank("""
         import ctypes, zmon
         def nothing_is_loaded(*arguments, **options):

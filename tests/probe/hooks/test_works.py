@@ -1,4 +1,4 @@
-"""Asynchronous collectives: exposed while waited for, in flight from issue to the end of the wait; nothing is kept."""
+"""Asynchronous collectives are exposed during the wait and in flight from issue to its end; nothing leaks."""
 
 import pytest
 
@@ -17,7 +17,7 @@ QUICK = ("wait", "future and work")
 
 
 @pytest.mark.parametrize("way", [pytest.param(way, marks=() if way in QUICK else pytest.mark.slow) for way in WAYS])
-def test_rank_that_waits_is_exposed_and_the_flight_counts_once(start_rank, way):
+def test_wait_is_exposed_and_the_time_in_flight_counts_once(start_rank, way):
     script = f"""
 with zmon.step():
     dist.barrier()
@@ -42,8 +42,8 @@ print(exposed / 1e9, in_flight / 1e9, counts("all_reduce")[0], len(works._flight
     assert float(late.split()[0]) < exposed / 2
 
 
-def test_rank_waits_in_the_collective_it_issued_and_not_in_the_last_one(start_rank):
-    """Else ranks that wait for different ones of the same seem to disagree about the last."""
+def test_wait_is_in_its_own_collective_and_not_in_the_last_one(start_rank):
+    """Otherwise ranks that wait for different collectives would seem to disagree about the last one."""
     script = """
 from zmon.box import layout
 tensors = [torch.ones(n) for n in (3, 4)]
@@ -70,7 +70,7 @@ print(counts("all_reduce"), len(works._flights))
     assert run(start_rank, script, joined=True) == ["[21, 252, 252] 0"]
 
 
-def test_batches_and_coalesced_collectives_count_one_each(start_rank):
+def test_batched_and_coalesced_collectives_count_once_each(start_rank):
     script = """
 other = 1 - dist.get_rank()
 sent, received = torch.ones(3), torch.zeros(3)

@@ -1,14 +1,14 @@
-"""Process groups come and go; the box keeps their names and the rank's backend."""
+"""The box holds the names of process groups and the backend of the rank, also after new groups."""
 
 from tests.probe.hooks.scripts import run
 
 
-def test_backend_is_known_once_joined_and_groups_by_their_names(start_rank):
+def test_backend_is_known_after_joining_and_groups_have_their_names(start_rank):
     script = """
 from zmon.box.reader import BoxReader
 import torch.distributed as dist
 def identity():
-    return bytes(timeline.box._view)  # not by opening the file: that would drop the rank's lock
+    return bytes(timeline.box._view)  # opening and closing the file would drop the rank's lock
 for number in range(2):
     store = f"file://{os.path.dirname(sys.argv[0])}/store{number}"
     dist.init_process_group("gloo", init_method=store, rank=0, world_size=1)
@@ -16,7 +16,7 @@ for number in range(2):
     dist.all_reduce(torch.ones(1))
     dist.all_reduce(torch.ones(1), group=other)
     dist.destroy_process_group()
-names = [name for name, _ in timeline.group.__self__._known]
+names = [name for name, _ in timeline.group.__self__._groups]
 print(len(names) == len(set(names)), len(names) <= 4, b"gloo" in identity(), timeline.ledger.dropped)
 """
     assert run(start_rank, script) == ["True True True 0"]

@@ -1,1 +1,1 @@
-"""Everything a terminal shows, one module per subject. Data in, text out."""
+"""The terminal output of the subcommands, one module per subject. Pure: data in, text out."""

@@ -1,4 +1,4 @@
-"""What a person reads of an analysis: the verdict first, then where the time went, then the picture."""
+"""The terminal output of `zmon analyze`: findings, then where the time went, then a heat map of the ranks."""
 
 from __future__ import annotations
 
@@ -6,82 +6,81 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from zmon.offline.analyze.picture import SHADES, heat_map, shade
+from zmon.offline.analyze.heat_map import SHADES, heat_map, shade
 from zmon.offline.analyze.replay import Attempt
 from zmon.offline.analyze.rows import StepTable
 from zmon.stats import quantile
 
-_ROWS = 32  # ranks in the picture
-_MARGIN = 8
+_ROWS = 32  # ranks in the heat map
+_MARGIN = 8  # columns for the number of a rank
 
 
 def report(log: StepTable, attempts: list[Attempt], width: int) -> RenderableType:
-    """Everything about one log."""
-    parts: list[RenderableType] = [Text(line, style="bold") for line in verdicts(log, attempts)]
+    """Return the output for one log."""
+    parts: list[RenderableType] = [Text(line, style="bold") for line in findings(log, attempts)]
     parts += [Text(f"({line})", style="dim") for line in caveats(log, attempts)]
     for attempt in attempts:
-        parts += [Text(""), _time(attempt), Text(""), _picture(log, attempt, width)]
+        parts += [Text(""), _time(attempt), Text(""), _heat_map(log, attempt, width)]
     return Group(*parts)
 
 
-def verdicts(log: StepTable, attempts: list[Attempt]) -> list[str]:
-    """A line for each thing that was found."""
+def findings(log: StepTable, attempts: list[Attempt]) -> list[str]:
+    """Return a line for each finding, or one line that says why there is none."""
     lines = [
-        f"{spell.finding.cause}, steps {spell.first_step:,} to {spell.last_step:,}"
-        f"{f' of attempt {spell.attempt}' if len(attempts) > 1 else ''}: {spell.finding.summary}"
+        f"{span.finding.cause}, steps {span.first_step:,} to {span.last_step:,}"
+        f"{f' of attempt {span.attempt}' if len(attempts) > 1 else ''}: {span.finding.summary}"
         for attempt in attempts
-        for spell in attempt.spells
+        for span in attempt.spans
     ]
-    whole = any(attempt.book.time.num_steps for attempt in attempts)
-    return lines or ["nothing stands out" if whole and log.blames else "no verdict"]
+    conclusive = log.has_exposed_time and any(attempt.job_state.time.num_steps for attempt in attempts)
+    return lines or ["no findings" if conclusive else "unknown: the log does not have enough data"]
 
 
 def caveats(log: StepTable, attempts: list[Attempt]) -> list[str]:
-    """What the log does not tell, and what was not read of it."""
+    """Return what is missing from the log, and what was not read."""
     lines = [f"{count:,} rows left out: {reason}" for reason, count in log.left_out.most_common(5)]
     if log.every > 1:
-        lines.append(f"a long log: every {log.every}th step was read")
-    if not log.blames:
-        lines.append("no exposed_… columns and no phases: who waits for whom is unknown")
+        lines.append(f"the log is long: only every {log.every}th step was read")
+    if not log.has_exposed_time:
+        lines.append("the log has no exposed_… and no phase_… columns: which rank waits for which is unknown")
     for attempt in attempts:
         if attempt.ranks < attempt.world_size:
             lines.append(
                 f"attempt {attempt.number}: {attempt.ranks} of {attempt.world_size} ranks are in the log, so no step "
-                "is whole: name the files of the other nodes as well"
+                "is complete: add the files of the other nodes"
             )
-        elif attempt.book.time.num_steps == 0:
-            lines.append(f"attempt {attempt.number}: no step has a row of every rank")
+        elif attempt.job_state.time.num_steps == 0:
+            lines.append(f"attempt {attempt.number}: no step has a row for every rank")
     return lines
 
 
 def _time(attempt: Attempt) -> RenderableType:
-    account = attempt.book.time
+    account = attempt.job_state.time
     durations = account.recent_seconds
     table = Table(
-        title=f"attempt {attempt.number}: where the time of {account.num_steps:,} steps went, "
-        f"{account.total_seconds:,.1f} s",
+        title=f"attempt {attempt.number}: time of {account.num_steps:,} steps, {account.total_seconds:,.1f} s",
         title_justify="left",
     )
-    for column in ("cause", "seconds", "share", "a step"):
-        table.add_column(column, justify="left" if column == "cause" else "right")
-    for cause, seconds in sorted(account.causes.items(), key=lambda item: -item[1]):
+    for column in ("category", "seconds", "share", "per step"):
+        table.add_column(column, justify="left" if column == "category" else "right")
+    for category, seconds in sorted(account.causes.items(), key=lambda item: -item[1]):
         share = f"{seconds / account.total_seconds:.1%}" if account.total_seconds else "unknown"
-        table.add_row(cause, f"{seconds:,.2f}", share, f"{seconds / account.num_steps * 1000:.2f} ms")
+        table.add_row(category, f"{seconds:,.2f}", share, f"{seconds / account.num_steps * 1000:.2f} ms")
     p50, p95 = quantile(durations, 0.5), quantile(durations, 0.95)
     if p50 is None or p95 is None:
-        return Text("no step is known of every rank: where the time went is unknown")
-    table.caption = f"the last {len(durations)} steps: {p50 * 1000:.1f} ms (median), {p95 * 1000:.1f} ms (p95)"
+        return Text("no step has a row for every rank: where the time went is unknown")
+    table.caption = f"step time of the last {len(durations)} steps: p50 {p50 * 1000:.1f} ms, p95 {p95 * 1000:.1f} ms"
     return table
 
 
-def _picture(log: StepTable, attempt: Attempt, width: int) -> Text:
-    picture = heat_map(log, attempt.number, max(width - _MARGIN - 1, 16), _ROWS)
-    text = Text("own time of each rank against the median rank's: ")
-    text.append(f"'{SHADES[1]}' 1.1 ×  '{SHADES[2]}' 1.25 ×  '{SHADES[3]}' 1.5 ×  '{SHADES[4]}' 2 × and more\n")
-    if len(picture.ranks) < attempt.ranks:
-        text.append(f"(the {len(picture.ranks)} ranks that stand out most, of {attempt.ranks})\n")
-    for rank, cells in zip(picture.ranks, picture.cells, strict=True):
+def _heat_map(log: StepTable, attempt: Attempt, width: int) -> Text:
+    drawn = heat_map(log, attempt.number, max(width - _MARGIN - 1, 16), _ROWS)
+    text = Text("self time of each rank ÷ that of the median rank: ")
+    text.append(f"'{SHADES[1]}' 1.1 ×  '{SHADES[2]}' 1.25 ×  '{SHADES[3]}' 1.5 ×  '{SHADES[4]}' 2 × or more\n")
+    if len(drawn.ranks) < attempt.ranks:
+        text.append(f"(the {len(drawn.ranks)} slowest of {attempt.ranks} ranks)\n")
+    for rank, cells in zip(drawn.ranks, drawn.cells, strict=True):
         text.append(f"{rank:>{_MARGIN - 1}} {''.join(map(shade, cells))}\n")
-    first, last = f"{picture.first_steps[0]:,}", f"{picture.first_steps[-1]:,}"
-    text.append(f"{'step':>{_MARGIN - 1}} {first}{last:>{max(len(picture.first_steps) - len(first), 1)}}")
+    first, last = f"{drawn.first_steps[0]:,}", f"{drawn.first_steps[-1]:,}"
+    text.append(f"{'step':>{_MARGIN - 1}} {first}{last:>{max(len(drawn.first_steps) - len(first), 1)}}")
     return text

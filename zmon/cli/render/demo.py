@@ -1,4 +1,4 @@
-"""What `zmon demo` and `zmon up` show: where everything is, one line of progress, the summary."""
+"""The terminal output of `zmon demo` and `zmon up`: URLs, a progress line, and the summary."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from zmon.stack import Urls
 
 
 def url_table(urls: Urls, data_dir: Path) -> Table:
-    """Where to look."""
+    """Return a table with the URL of each part."""
     table = Table(title="zmon", title_justify="left")
-    table.add_column("what", no_wrap=True)
-    table.add_column("where", overflow="fold")
+    table.add_column("part", no_wrap=True)
+    table.add_column("address", overflow="fold")
     table.add_row("dashboard", urls.dashboard)
     table.add_row("Prometheus", urls.prometheus)
     table.add_row("Alertmanager", urls.alertmanager)
@@ -28,7 +28,7 @@ def url_table(urls: Urls, data_dir: Path) -> Table:
 
 
 def progress_line(job: JobView | None, findings: list[Finding]) -> str:
-    """How it goes, in one line."""
+    """Return the state of the job and its worst finding in one line."""
     if job is None or not job.step or job.step_seconds is None:
         return "waiting for the first step …"
     loss = number(job.report["loss"]) if "loss" in job.report else "unknown"
@@ -43,10 +43,10 @@ def progress_line(job: JobView | None, findings: list[Finding]) -> str:
 
 
 def summary(job: JobView | None, findings: list[Finding]) -> Table:
-    """What happened, in one table."""
+    """Return a table of what the job did and what was found."""
     table = Table(title="Summary", title_justify="left", show_header=False)
     if job is None:
-        table.add_row("steps", "none: no step was seen")
+        table.add_row("steps", "none: the hub saw no step")
         return table
     table.add_row("steps", str(job.step))
     table.add_row("samples/s", "unknown" if job.samples_per_second is None else f"{job.samples_per_second:,.0f}")
@@ -54,17 +54,17 @@ def summary(job: JobView | None, findings: list[Finding]) -> Table:
     for key, value in job.report.items():
         table.add_row(key, number(value))
     total = sum(job.time.values())
-    for cause, seconds in sorted(job.time.items(), key=lambda item: -item[1]):
-        table.add_row(f"time in {cause}", f"{seconds / total:6.1%}" if total else "unknown")
+    for category, seconds in sorted(job.time.items(), key=lambda item: -item[1]):
+        table.add_row(f"time in {category}", f"{seconds / total:6.1%}" if total else "unknown")
     table.add_row("findings", "none" if not findings else "\n".join(f"{f.severity} {f.summary}" for f in findings))
     return table
 
 
 def ending(code: int) -> str:
-    """How a process ended, in words."""
+    """Return how a process ended, in words."""
     return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
 
 
 def milliseconds(seconds: float | None) -> str:
-    """A step time in words."""
+    """Format a step time."""
     return "unknown" if seconds is None else f"{seconds * 1000:.1f} ms"

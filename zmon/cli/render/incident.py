@@ -1,4 +1,7 @@
-"""An incident at the terminal, and lists of them. Nothing that a job said can move the cursor or colour the screen."""
+"""The terminal output of `zmon incident`: one incident, a list of incidents, or incidents by host.
+
+Text from a job cannot move the cursor or colour the screen: `words.plain` removes its control characters.
+"""
 
 from __future__ import annotations
 
@@ -14,66 +17,69 @@ from zmon.hub.incidents.offenders import Offender
 from zmon.hub.incidents.report import dearest
 from zmon.schema.incident import Brief, Capsule, IncidentRank
 
-_ROWS = 16  # of the ranks
+_ROWS = 16  # in the table of ranks
 _STDERR_LINES = 20
 _STACK_LINES = 40
 
 
 def incident(capsule: Capsule, where: str) -> RenderableType:
-    """One of them; `where` the whole of it is."""
+    """Return one incident; `where` is the place of its full report."""
     finding = capsule.finding
-    over = "not resolved" if finding.resolved is None else f"resolved {words.moment(finding.resolved)}"
-    verdict = f"{finding.severity.upper()} {finding.cause}: {named(finding)}"
+    ending = "not resolved" if finding.resolved is None else f"resolved {words.moment(finding.resolved)}"
+    headline = f"{finding.severity.upper()} {finding.cause}: {named(finding)}"
     parts: list[RenderableType] = [
-        _said(verdict, _colour(finding.severity)),
-        _said(finding.summary),
-        _said(f"job {finding.job_id}, first sign {words.moment(finding.onset)}, {over}", "dim"),
-        _commands(f"do: {finding.detail}"),
-        _heading("what happened when"),
+        _text(headline, _colour(finding.severity)),
+        _text(finding.summary),
+        _text(f"job {finding.job_id}, first sign {words.moment(finding.onset)}, {ending}", "dim"),
+        _with_commands(f"next: {finding.detail}"),
+        _heading("timeline"),
         _moments(capsule),
         _heading("ranks"),
         _ranks(capsule),
     ]
     for rank, stack in (finding.evidence.stacks or {}).items():
-        text = stack.stack or f"no stack: {stack.stack_error or 'its agent tells none'}"
+        text = stack.stack or f"no stack: {stack.stack_error or 'its agent reports none'}"
         lines = words.plain(text).strip().splitlines()
-        parts += [_heading(f"rank {rank} stands at"), Text("\n".join(_cut(lines, _STACK_LINES, last=False)))]
+        parts += [_heading(f"stack of rank {rank}"), Text("\n".join(_cut(lines, _STACK_LINES, last=False)))]
     for rank, tail in (finding.evidence.stderr_tail or {}).items():
-        shared = ", of all ranks that write there" if tail.shared else ""
+        shared = ", shared with other ranks" if tail.shared else ""
         place = f" ({tail.path}{shared})" if tail.path else ""
         lines = words.plain(tail.text or f"none: {tail.error or 'it is empty'}").rstrip().splitlines()
-        parts += [_heading(f"rank {rank} said last{place}"), Text("\n".join(_cut(lines, _STDERR_LINES, last=True)))]
+        parts += [
+            _heading(f"end of stderr of rank {rank}{place}"),
+            Text("\n".join(_cut(lines, _STDERR_LINES, last=True))),
+        ]
     if capsule.left_out:
-        parts += [_heading("what is not here"), *map(_said, capsule.left_out)]
-    return Group(*parts, _heading(f"all of it: {where}"))
+        parts += [_heading("missing from this incident"), *map(_text, capsule.left_out)]
+    return Group(*parts, _heading(f"full report: {where}"))
 
 
 def incidents(briefs: Sequence[Brief]) -> RenderableType:
-    """The list, newest first."""
+    """Return a table of incidents in the given order."""
     if not briefs:
-        return Text("no incident was kept")
+        return Text("no incidents")
     table = Table(box=None, pad_edge=False)
     for column in ("incident", "first sign", "lasted", "cause", "job", "culprit"):
         table.add_column(column, overflow="fold", no_wrap=column not in ("job", "culprit"))
     for brief in briefs:
-        lasted = "goes on" if brief.resolved is None else words.seconds(brief.resolved - brief.onset)
+        lasted = "ongoing" if brief.resolved is None else words.seconds(brief.resolved - brief.onset)
         cells = (brief.id, words.day(brief.onset), lasted, brief.cause, brief.job_id, named(brief))
-        table.add_row(*map(_said, cells), style=_colour(brief.severity) if brief.resolved is None else "")
+        table.add_row(*map(_text, cells), style=_colour(brief.severity) if brief.resolved is None else "")
     return table
 
 
 def offenders(hosts: Sequence[Offender]) -> RenderableType:
-    """Hosts, the worst first."""
+    """Return a table of hosts in the given order."""
     if not hosts:
-        return Text("no incident that names a host was kept")
+        return Text("no incidents that name a host")
     table = Table(box=None, pad_edge=False)
     for column in ("host", "incidents", "GPU-hours lost", "last", "causes"):
         right = column in ("incidents", "GPU-hours lost")
         table.add_column(column, overflow="fold", justify="right" if right else "left", no_wrap=column == "last")
-    for one in hosts:
-        causes = ", ".join(f"{cause} × {times}" for cause, times in one.causes.items())
-        cost = words.UNKNOWN if one.lost_gpu_hours is None else f"{one.lost_gpu_hours:,.2f}"
-        table.add_row(_said(one.host), str(one.incidents), cost, words.day(one.last), _said(causes))
+    for row in hosts:
+        causes = ", ".join(f"{cause} × {times}" for cause, times in row.causes.items())
+        cost = words.UNKNOWN if row.lost_gpu_hours is None else f"{row.lost_gpu_hours:,.2f}"
+        table.add_row(_text(row.host), str(row.incidents), cost, words.day(row.last), _text(causes))
     return table
 
 
@@ -82,39 +88,39 @@ def _moments(capsule: Capsule) -> Table:
     table.add_column(justify="right", no_wrap=True)
     table.add_column(overflow="fold")
     for moment in capsule.timeline:
-        said = _said(moment.what)
-        said.append(f"  {words.plain(moment.who)}" + (f", {moment.clock}" if moment.clock else ""), style="dim")
-        table.add_row(Text(words.since(moment.time - capsule.finding.onset)), said)
+        line = _text(moment.what)
+        line.append(f"  {words.plain(moment.who)}" + (f", {moment.clock}" if moment.clock else ""), style="dim")
+        table.add_row(Text(words.since(moment.time - capsule.finding.onset)), line)
     return table
 
 
 def _ranks(capsule: Capsule) -> RenderableType:
     table = Table(box=None, pad_edge=False)
     right = ("step", "waits", "self time")
-    for column in ("", "rank", "host", "was", "in", "step", "inside", "waits", "self time"):
+    for column in ("", "rank", "host", "state", "phase", "step", "collective", "waits", "self time"):
         table.add_column(column, justify="right" if column in right else "left", overflow="fold")
     rows = dearest(capsule.ranks)
     for row in rows[:_ROWS]:
-        table.add_row(*map(_said, _cells(row)), style=_colour(capsule.finding.severity) if row.culprit else "")
+        table.add_row(*map(_text, _cells(row)), style=_colour(capsule.finding.severity) if row.culprit else "")
     more = len(capsule.ranks) - min(len(rows), _ROWS)
     return Group(table, Text(f"and {more} more in capsule.json", style="dim")) if more > 0 else table
 
 
 def _cells(row: IncidentRank) -> tuple[str, ...]:
-    inside = f"{row.op} #{row.sequence}" if row.op else "no collective"
+    collective = f"{row.op} #{row.sequence}" if row.op else "none"
     waits = "–" if row.wait_seconds is None else words.seconds(row.wait_seconds)
-    doing = row.phase if row.activity == "train" else row.activity
-    own = words.seconds(row.self_seconds)
+    phase = row.phase if row.activity == "train" else row.activity
+    self_time = words.seconds(row.self_seconds)
     return (
         "▶" if row.culprit else "",
         str(row.rank),
         row.host,
         words.state(row),
-        doing,
+        phase,
         str(row.step),
-        inside,
+        collective,
         waits,
-        own,
+        self_time,
     )
 
 
@@ -125,19 +131,19 @@ def _colour(severity: str) -> str:
 def _cut(lines: list[str], most: int, last: bool) -> list[str]:
     if len(lines) <= most:
         return lines
-    left_out = f"… {len(lines) - most} lines more"
+    left_out = f"… {len(lines) - most} more lines"
     return [left_out, *lines[-most:]] if last else [*lines[:most], left_out]
 
 
 def _heading(text: str) -> Text:
-    return _said(f"\n{text}", "bold")
+    return _text(f"\n{text}", "bold")
 
 
-def _said(text: str, style: str = "") -> Text:
+def _text(text: str, style: str = "") -> Text:
     return Text(words.plain(text), style=style)
 
 
-def _commands(text: str) -> Text:
-    told = _said(text)
-    told.highlight_regex(r"`[^`]+`", "bold")
-    return told
+def _with_commands(text: str) -> Text:
+    line = _text(text)
+    line.highlight_regex(r"`[^`]+`", "bold")
+    return line

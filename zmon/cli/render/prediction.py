@@ -1,4 +1,4 @@
-"""Predicted steps at the terminal: a row a size, what if beside it."""
+"""The terminal output of `zmon predict`: a row per size, with the what-ifs in a column of their own."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from zmon.schema.unknown import Unknown
 def prediction_table(
     curve: Curve, sizes: Sequence[SizePrediction], what_ifs: Sequence[str], model: Model
 ) -> RenderableType:
-    """A row a size, where each goes below; then from what it is told."""
+    """Return a row per size; below it the time categories of each step and the baselines that were used."""
     table = Table(box=None, padding=(0, 2, 0, 0))
     for head in ("ranks", "samples", "step", "samples/s", "efficiency", *([", ".join(what_ifs)] if what_ifs else ())):
         table.add_column(head, justify="right", no_wrap=True)
@@ -39,9 +39,11 @@ def prediction_table(
         parts = sorted(parts_of(step).items(), key=lambda item: -item[1])
         lines.append(Text(f"{ranks} ranks: " + ", ".join(f"{part} {duration(s)}" for part, s in parts if s)))
     recorded = ", ".join(f"{p.ranks} × {p.samples / p.ranks:,.0f}" for p in curve.points)
-    lines.append(Text(f"from {recorded} samples, recorded of {curve.name}", style="dim"))
+    lines.append(
+        Text(f"from the baselines of {curve.name}: {recorded} samples (ranks × samples per rank)", style="dim")
+    )
     if model.work.processors_per_host:
-        lines.append(Text(f"ranks share {model.work.processors_per_host} processors of a host", style="dim"))
+        lines.append(Text(f"the ranks of a host share {model.work.processors_per_host} processors", style="dim"))
     return Group(table, Text(""), *lines)
 
 

@@ -1,4 +1,4 @@
-"""What a person reads at the terminal: the verdict first, then who, what to run, and what it costs."""
+"""The terminal output of `zmon status` and `zmon doctor`: findings first, then the jobs."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
 from zmon.schema.names import severity_order
 
-BLIND = "BLIND: the hub reaches no agent; what follows is what it saw last"
-NO_JOB = "no job: start one with zmon run -- CMD, or zmon demo"
-_IN_FULL = 3  # findings; more do not fit on the first screen
-_QUIET_JOBS = 8  # shown beside those that something is wrong with
+BLIND = "BLIND: no agent answers the hub; below is the last known state"
+NO_JOB = "no jobs: start one with zmon run -- CMD, or zmon demo"
+_MAX_IN_FULL = 3  # findings; more do not fit on the first screen
+_MAX_HEALTHY = 8  # jobs shown below those with findings
 
 
 def status_table(jobs: Sequence[JobView], findings: Sequence[Finding], blind: bool, now: float) -> RenderableType:
-    """What is wrong, worst first, then the jobs. `now`: unix seconds."""
+    """Return the findings, the worst first, then the jobs. `now` is in unix seconds."""
     parts: list[RenderableType] = []
     if blind:
         parts.append(Text(BLIND, style="bold red"))
     if findings:
-        parts += [findings_table(findings, jobs, now, _IN_FULL), Text()]
+        parts += [findings_table(findings, jobs, now, _MAX_IN_FULL), Text()]
     parts.append(_jobs(jobs) if jobs else Text(NO_JOB))
     if jobs and not findings and not blind:
         parts.append(Text("no findings"))
@@ -37,12 +37,12 @@ def status_table(jobs: Sequence[JobView], findings: Sequence[Finding], blind: bo
 def findings_table(
     findings: Sequence[Finding], jobs: Sequence[JobView], now: float, in_full: int | None = None
 ) -> RenderableType:
-    """Each with who, what, since when, cost and next step, worst first; after `in_full` of them a line each."""
+    """Return the findings, the worst first: the first `in_full` with all details, the others in one line each."""
     worst = sorted(findings, key=lambda f: (-severity_order(f.severity), f.onset))  # what began first may be the cause
     sizes = {job.job_id: job.world_size for job in jobs}
     parts: list[RenderableType] = []
-    for at, finding in enumerate(worst):
-        if in_full is None or at < in_full:
+    for place, finding in enumerate(worst):
+        if in_full is None or place < in_full:
             parts += [Text(headline(finding, now), style=_style(finding)), _finding(finding, sizes, now)]
         else:
             parts.append(Text(f"{headline(finding, now)}: {finding.summary}", style=_style(finding)))
@@ -50,38 +50,38 @@ def findings_table(
 
 
 def headline(finding: Finding, now: float) -> str:
-    """The verdict in one line."""
+    """Return the finding in one line: severity, cause, job and age."""
     return f"{finding.severity.upper()} {finding.cause}, job {finding.job_id}, for {duration(now - finding.onset)}"
 
 
 def culprit(finding: Finding) -> str:
-    """Who is to blame, in words."""
+    """Return the culprit in words."""
     hosts = list(dict.fromkeys(finding.hosts))
     where = f" on {listed(hosts, 4)}" if hosts else ""
     if finding.ranks:
         return f"rank{'s' if len(finding.ranks) > 1 else ''} {listed([str(rank) for rank in finding.ranks])}{where}"
-    return listed(hosts, 4) or "nobody is named"
+    return listed(hosts, 4) or "no culprit known"
 
 
 def doctor_table(checks: Sequence[Check]) -> RenderableType:
-    """What was tried, what is inert first to be seen."""
+    """Return a table of all checks of `zmon doctor`."""
     table = Table(show_header=False, box=None)
     table.add_column(no_wrap=True)
     table.add_column(no_wrap=True, max_width=30)
     table.add_column()
     for check in checks:
         word, colour = {True: ("armed", "green"), False: ("INERT", "bold red"), None: ("absent", "dim")}[check.armed]
-        said = " ".join(
+        sentences = " ".join(
             part if part.endswith((".", "?", "`")) else f"{part}." for part in (check.found, check.next_step) if part
         )
-        table.add_row(Text(word, style=colour), Text(check.name), Text(said))
+        table.add_row(Text(word, style=colour), Text(check.name), Text(sentences))
     words = {True: "armed", False: "INERT", None: "absent"}
     counted = [f"{sum(check.armed is kind for check in checks)} {word}" for kind, word in words.items()]
     return Group(table, Text(", ".join(counted), style="bold"))
 
 
 def job_columns(job: JobView) -> tuple[str, ...]:
-    """State, ranks, step, step time, samples a second: as words."""
+    """Return the cells of a job: state, ranks, step, step time, samples per second."""
     return (
         job.state,
         f"{job.ranks_seen}/{job.world_size}",
@@ -92,24 +92,24 @@ def job_columns(job: JobView) -> tuple[str, ...]:
 
 
 def _style(finding: Finding) -> str:
-    """Its colour; the word beside it says the same without."""
+    """Return the colour of a finding; the severity is always printed as well."""
     return {"critical": "bold red", "warning": "bold yellow"}.get(finding.severity, "bold")
 
 
 def _rows(finding: Finding, sizes: Mapping[str, int], now: float) -> list[tuple[str, str]]:
-    """Who, what, since when, what it costs, what to do. `sizes`: ranks by job."""
+    """Return the labelled lines of a finding. `sizes` has the world size of each job."""
     began = datetime.fromtimestamp(finding.onset, UTC)
     since = f"{began:%H:%M:%S} UTC" if now - finding.onset < 86400 else f"{began:%d %b %H:%M:%S} UTC"
     rows = [
-        ("who", f"{culprit(finding)} ({finding.confidence:.0%} sure)"),
+        ("who", f"{culprit(finding)} (confidence {finding.confidence:.0%})"),
         ("what", finding.summary),
         ("since", since + ("" if finding.step is None else f", step {finding.step:,}")),
     ]
     if cost := _cost(finding, sizes, now):
         rows.append(("cost", cost))
-    rows += [("do", finding.detail), ("more", finding.runbook)]
+    rows += [("next", finding.detail), ("runbook", finding.runbook)]
     if finding.capsule is not None:
-        rows.append(("", f"zmon incident {finding.id}: all that was gathered, in {finding.capsule}"))
+        rows.append(("evidence", f"`zmon incident {finding.id}`, stored in {finding.capsule}"))
     return rows
 
 
@@ -118,14 +118,17 @@ def _finding(finding: Finding, sizes: Mapping[str, int], now: float) -> Table:
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     for name, text in _rows(finding, sizes, now):
-        told = Text(text)
-        told.highlight_regex(r"`[^`]+`", "bold")  # commands to copy
-        table.add_row(Text(f"  {name}", style="dim"), told)
+        line = Text(text)
+        line.highlight_regex(r"`[^`]+`", "bold")  # commands to copy
+        table.add_row(Text(f"  {name}", style="dim"), line)
     return table
 
 
 def _cost(finding: Finding, sizes: Mapping[str, int], now: float) -> str:
-    """What the fault has cost so far; empty where that is not known. What a restart would cost is in the next step."""
+    """Return what the fault has cost so far, or "" if that is unknown.
+
+    The cost of a restart is part of the next step.
+    """
     if (hours := finding.lost_gpu_hours) is not None:
         return f"{hours:,.1f} GPU hours so far" if hours >= 1 else f"{hours * 60:.1f} GPU minutes so far"
     if finding.is_stall and finding.job_id in sizes:
@@ -134,16 +137,16 @@ def _cost(finding: Finding, sizes: Mapping[str, int], now: float) -> str:
 
 
 def _jobs(jobs: Sequence[JobView]) -> RenderableType:
-    """Those that something is wrong with first; where there are any, not all of the others."""
-    sick = [job for job in jobs if job.findings]
-    well = [job for job in jobs if not job.findings]
-    left_out = max(0, len(well) - _QUIET_JOBS) if sick else 0
+    """Return the jobs, those with findings first; if there are any, not all of the healthy ones are shown."""
+    affected = [job for job in jobs if job.findings]
+    healthy = [job for job in jobs if not job.findings]
+    left_out = max(0, len(healthy) - _MAX_HEALTHY) if affected else 0
     table = Table()
     table.add_column("job", overflow="fold")
     for column in ("state", "ranks", "step", "step time", "samples/s", "report"):
         table.add_column(column)
-    for job in [*sick, *well[: len(well) - left_out]]:
+    for job in [*affected, *healthy[: len(healthy) - left_out]]:
         reported = "  ".join(f"{key} {number(value)}" for key, value in job.report.items())
         table.add_row(Text(job.job_id), *job_columns(job), Text(reported))
-    more = Text(f"and {left_out} jobs without findings: zmon top, or zmon status --json") if left_out else ""
+    more = Text(f"and {left_out} jobs without findings; zmon top and zmon status --json show all") if left_out else ""
     return Group(table, more) if left_out else table

@@ -1,4 +1,4 @@
-"""What a person reads of a curve: a row a size, what ate the rest beside it, then what could not be told and why."""
+"""The terminal output of `zmon scaling`: a row per size, then what each size loses, then what is unknown and why."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from rich.text import Text
 
 from zmon.format import UNKNOWN
 from zmon.offline.compare.judge import CERTAINTY
-from zmon.offline.sweep.judged import SizeResult
+from zmon.offline.sweep.results import SizeResult
 from zmon.offline.sweep.sizes import Size
 from zmon.scaling.predict import turns
 
-_NAMED = 3  # causes
+_MAX_LOSSES = 3  # time categories per size
 
 
 def report(rows: Sequence[SizeResult], failed: Mapping[Size, str]) -> RenderableType:
-    """Everything about one curve."""
+    """Return the output for one curve; `failed` has the sizes without a result, and why."""
     table = Table(box=None, padding=(0, 2, 0, 0))
     for head in ("scaling", "ranks", "samples", "step, ms", "samples/s", "efficiency", "predicted"):
         table.add_column(head, justify="left" if head == "scaling" else "right", no_wrap=True)
@@ -53,7 +53,7 @@ def _efficiency(row: SizeResult, fewest: int) -> str:
 
 
 def _lost(row: SizeResult) -> str:
-    return ", ".join(f"{part:.0%} to {cause}" for cause, part in [*row.lost.items()][:_NAMED])
+    return ", ".join(f"{share:.0%} to {category}" for category, share in [*row.lost.items()][:_MAX_LOSSES])
 
 
 def _predicted(row: SizeResult) -> str:
@@ -63,9 +63,9 @@ def _predicted(row: SizeResult) -> str:
 
 
 _ABOUT = (
-    f"± is chance ({CERTAINTY:.0%}). Samples are those of a step, of all ranks. Efficiency is samples per second and "
-    "rank, of those of the smallest size; a step loses what it takes beyond what the same samples took a rank there. "
-    "Predicted is from the smaller sizes alone, with by how much that is off."
+    f"± is the {CERTAINTY:.0%} confidence interval. Samples: of all ranks, per step. Efficiency: samples per second "
+    "and rank, divided by those of the smallest size. A step loses the time that it takes beyond what a rank of the "
+    "smallest size takes for as many samples. Predicted: from the smaller sizes alone, with its error."
 )
 
 
@@ -75,6 +75,6 @@ def _crowded(rows: Sequence[SizeResult]) -> list[str]:
     if not shared:
         return []
     return [
-        f"{shared[0].processors_per_host} processors for up to {max(p.ranks for p in shared)} ranks: they take turns, "
-        "and efficiency is lost to that as well"
+        f"{shared[0].processors_per_host} processors for up to {max(p.ranks for p in shared)} ranks: the ranks "
+        "take turns, which lowers the efficiency as well"
     ]

@@ -1,4 +1,4 @@
-"""Where the wall-clock of a job went, at the terminal: the largest cause first, what it cost in GPU-hours beside it."""
+"""The table of `zmon status --job`: where the wall-clock of a job went, with the cost in GPU-hours."""
 
 from __future__ import annotations
 
@@ -6,64 +6,67 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from zmon.format import duration
+from zmon.format import counted, duration
 from zmon.schema.expected import RECORDED
 from zmon.schema.job import JobView
 
-_WORTH = 0.03  # of a step: less is not named
-_LEAST_SHARE = 0.001  # of a row; the others are one together
+_WORTH_REPORTING = 0.03  # of a step: smaller differences are not reported
+_MIN_SHARE = 0.001  # of the time: smaller categories share one row
 
 
 def time_table(job: JobView) -> RenderableType:
-    """A row a cause, over all starts of the job; goodput below."""
+    """Return a row per time category, over all launches of the job, then goodput and efficiency."""
     total = sum(job.time.values())
     if not total:
-        return Text("where its time went is not known yet")
+        return Text("where the time went is unknown so far")
     table = Table(
         title=f"where {duration(total)} went", title_justify="left", title_style="bold", box=None, padding=(0, 2, 0, 0)
     )
-    for head in ("cause", "time", "share", "GPU-hours"):
-        table.add_column(head, no_wrap=True, justify="left" if head == "cause" else "right")
-    small = {cause: seconds for cause, seconds in job.time.items() if seconds < _LEAST_SHARE * total}
-    for cause, seconds in sorted(job.time.items() - small.items(), key=lambda item: -item[1]):
-        _add(table, cause, seconds, total, job.gpu_seconds.get(cause))
+    for head in ("category", "time", "share", "GPU-hours"):
+        table.add_column(head, no_wrap=True, justify="left" if head == "category" else "right")
+    small = {category: seconds for category, seconds in job.time.items() if seconds < _MIN_SHARE * total}
+    for category, seconds in sorted(job.time.items() - small.items(), key=lambda item: -item[1]):
+        _add(table, category, seconds, total, job.gpu_seconds.get(category))
     if small:
-        hours = [job.gpu_seconds[cause] for cause in small if cause in job.gpu_seconds]
+        hours = [job.gpu_seconds[category] for category in small if category in job.gpu_seconds]
         _add(table, f"{len(small)} more", sum(small.values()), total, sum(hours) if len(hours) == len(small) else None)
     return Group(table, Text(_goodput(job)), Text(_efficiency(job)), *_expected(job))
 
 
-def _add(table: Table, cause: str, seconds: float, total: float, gpu_seconds: float | None) -> None:
+def _add(table: Table, category: str, seconds: float, total: float, gpu_seconds: float | None) -> None:
     hours = "unknown" if gpu_seconds is None else f"{gpu_seconds / 3600:,.3g}"
-    table.add_row(cause, duration(seconds), f"{seconds / total:.1%}", hours)
+    table.add_row(category, duration(seconds), f"{seconds / total:.1%}", hours)
 
 
 def _goodput(job: JobView) -> str:
     if job.goodput_ratio is None:
         return f"goodput: unknown{f', {job.goodput_unknown}' if job.goodput_unknown else ''}"
-    return f"goodput: {job.goodput_ratio:.1%} of it were steps that were kept"
+    return f"goodput: {job.goodput_ratio:.1%} of the time was spent in steps whose work was kept"
 
 
 def _efficiency(job: JobView) -> str:
-    found = job.efficiency
-    if found is None:
+    efficiency = job.efficiency
+    if efficiency is None:
         return f"efficiency: unknown{f', {job.efficiency_unknown}' if job.efficiency_unknown else ''}"
-    of = found.reference
-    each = (
-        f"{of.ranks} rank{'s' if of.ranks > 1 else ''} × {of.samples / of.ranks:,.0f} samples, recorded of {found.name}"
+    base = efficiency.reference
+    size = f"{counted(base.ranks, 'rank')} × {base.samples / base.ranks:,.0f} samples"
+    recorded = "unknown" if efficiency.recorded is None else f"{efficiency.recorded:.1%}"
+    return (
+        f"efficiency: {efficiency.ratio:.1%}, {efficiency.scaling} scaling from {size} (baseline {efficiency.name}); "
+        f"recorded at this size: {recorded}"
     )
-    known = "nobody recorded this size" if found.recorded is None else f"{found.recorded:.1%} was recorded at this size"
-    return f"efficiency: {found.ratio:.1%}, {found.scaling} scaling from {each}; {known}"
 
 
 def _expected(job: JobView) -> list[Text]:
-    """Where it is slower than it should be. Nothing where nobody can tell: efficiency has said why, mostly."""
-    found = job.expected
-    if found is None:
+    """Return a line with expected and actual step time, or none if the expected one is unknown.
+
+    The line about the efficiency mostly says why it is unknown.
+    """
+    step = job.expected
+    if step is None:
         return []
-    longer = [f"{part} {duration(more)} longer" for part, more in found.grown if more > _WORTH * found.seconds]
-    why = f": {', '.join(longer[:2])}" if longer and found.now_seconds > (1 + _WORTH) * found.seconds else ""
-    known = f"recorded of {found.name}" if found.by == RECORDED else f"predicted from other sizes of {found.name}"
-    return [
-        Text(f"a step should take {duration(found.seconds)} ({known}) and takes {duration(found.now_seconds)}{why}")
-    ]
+    grown = [(part, more) for part, more in step.grown if more > _WORTH_REPORTING * step.seconds]
+    longer = [f"{part} {duration(more)} longer" for part, more in grown]
+    why = f": {', '.join(longer[:2])}" if longer and step.now_seconds > (1 + _WORTH_REPORTING) * step.seconds else ""
+    origin = f"recorded as {step.name}" if step.by == RECORDED else f"predicted from other sizes of {step.name}"
+    return [Text(f"expected step time: {duration(step.seconds)} ({origin}), now {duration(step.now_seconds)}{why}")]

@@ -1,4 +1,4 @@
-"""`zmon top`: the jobs, live, at the terminal. The screen itself is in `app`, which alone needs textual."""
+"""`zmon top`: a live view of the jobs in the terminal. Only `app` and what it imports need textual."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from pathlib import Path
 
 import click
 
-from zmon.cli.options import HUB_URL, data_dir_option, stack_url
+from zmon.cli.options import HUB_URL, data_dir_option, hub_option, stack_url
 from zmon.errors import UsageError, ZmonError
 
 
 @click.command()
 @data_dir_option
-@click.option("--hub", envvar="ZMON_HUB_URL", help="Base URL of the hub.")
+@hub_option
 def top(data_dir: Path, hub: str | None) -> None:
-    """Jobs, what is wrong with them, and their ranks, as they are now; until q."""
+    """Show jobs, findings and ranks live. Press q to quit."""
     if not sys.stdout.isatty() or os.environ.get("TERM") == "dumb":
-        raise UsageError("zmon top needs a terminal", "it redraws the whole of it", "zmon status prints the same once")
+        raise UsageError("zmon top needs a terminal", "stdout is not one, or TERM is dumb", "Use zmon status instead")
     try:
-        from zmon.cli.top.app import Top  # nobody else needs textual: training nodes do without
+        from zmon.cli.top.app import Top  # imported only here: training nodes do not have textual
     except ModuleNotFoundError as error:
         missing = f"{error.name} is not installed"
-        raise ZmonError("zmon top cannot run", missing, "pip install 'zmon[top]', or use zmon status") from error
+        raise ZmonError("zmon top cannot run", missing, "Run pip install 'zmon[top]', or use zmon status") from error
     Top((hub or stack_url(data_dir, "hub") or HUB_URL).rstrip("/")).run()

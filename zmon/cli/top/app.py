@@ -1,4 +1,4 @@
-"""`zmon top`: the jobs, what is wrong with them and their ranks, as they are now; or how old the last picture is."""
+"""The screen of `zmon top`: jobs, findings and ranks, updated once a second."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.widgets import Footer, Static
 
-from zmon.cli.top.asking import Ask, hub
 from zmon.cli.top.help import Help
-from zmon.cli.top.lines import Choice, Lines
-from zmon.cli.top.picture import (
+from zmon.cli.top.hub_client import Ask, connect
+from zmon.cli.top.lines import Lines, Selectable
+from zmon.cli.top.panels import (
     JOB_COLUMNS,
     RANK_COLUMNS,
-    Picture,
-    Silence,
-    findings_of,
+    HubState,
+    Outage,
+    findings_panel,
     job_line,
     job_rows,
     rank_rows,
     state_line,
-    still_chosen,
+    still_selected,
 )
 from zmon.errors import Unreachable
 
 INTERVAL_SECONDS = 1.0
-WINDOW_SECONDS = 60.0  # over which it is told where the time of a job goes
+WINDOW_SECONDS = 60.0  # for the shares of the time categories
 
 
 class Top(App[None]):
-    """Three panels: jobs, findings, the ranks of the chosen job."""
+    """The app with three panels: jobs, findings, and the ranks of the selected job."""
 
     ENABLE_COMMAND_PALETTE = False
     CSS = """
@@ -52,7 +52,7 @@ class Top(App[None]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("q", "quit", "quit"),
-        Binding("enter", "alone", "this job alone / all", priority=True),
+        Binding("enter", "alone", "this job only / all", priority=True),
         Binding("ctrl+c", "quit", show=False, priority=True),
         Binding("question_mark", "help", "help", key_display="?"),
     ]
@@ -60,26 +60,27 @@ class Top(App[None]):
     def __init__(
         self,
         url: str,
-        connect: Callable[[str], AbstractAsyncContextManager[Ask]] = hub,
+        connect: Callable[[str], AbstractAsyncContextManager[Ask]] = connect,
         clock: Callable[[], float] = time.time,
         interval: float = INTERVAL_SECONDS,
     ) -> None:
-        super().__init__(ansi_color=True)  # the terminal's own colours, and none at all with NO_COLOR
+        super().__init__(ansi_color=True)  # the colours of the terminal; none with NO_COLOR
         self.theme = "ansi-dark"
         self._url, self._connect, self._clock, self._interval = url, connect, clock, interval
-        self._picture: Picture | None = None
-        self._silence: Silence | None = None
-        self._chosen: str | None = None
+        self._hub_state: HubState | None = None
+        self._outage: Outage | None = None
+        self._selected: str | None = None
         self._alone = False
-        self._spent: deque[tuple[float, Mapping[str, Mapping[str, float]]]] = deque()  # by job and cause, with the time
-        self._hurry = asyncio.Event()
+        # unix seconds, then seconds by job and time category
+        self._accounts: deque[tuple[float, Mapping[str, Mapping[str, float]]]] = deque()
+        self._ask_now = asyncio.Event()
         self._state, self._findings, self._job = (
             Static(id=name, markup=False) for name in ("state", "findings", "job")
         )
-        self._jobs, self._ranks = Choice(JOB_COLUMNS, "jobs"), Lines(RANK_COLUMNS, "ranks")
+        self._jobs, self._ranks = Selectable(JOB_COLUMNS, "jobs"), Lines(RANK_COLUMNS, "ranks")
 
     def compose(self) -> ComposeResult:
-        """Top to bottom."""
+        """Yield the widgets from top to bottom."""
         yield self._state
         yield self._jobs
         with VerticalScroll(id="trouble"):
@@ -89,69 +90,69 @@ class Top(App[None]):
         yield Footer()
 
     def on_mount(self) -> None:
-        """Begin to ask."""
+        """Start to ask the hub."""
         self._jobs.focus()
         self._draw()
         self.run_worker(self._watch())
-        self.set_interval(self._interval, self._draw)  # ages grow while the hub is silent
+        self.set_interval(self._interval, self._draw)  # the ages grow while the hub does not answer
 
     async def _watch(self) -> None:
-        """Ask for ever: once an interval, and at once where another job was chosen."""
+        """Ask the hub once per interval, and at once after another job was selected."""
         async with self._connect(self._url) as ask:
             while True:
-                self._hurry.clear()
+                self._ask_now.clear()
                 try:
-                    picture = await ask(self._chosen, self._clock())
+                    state = await ask(self._selected, self._clock())
                 except Unreachable as error:
-                    since = self._silence.since if self._silence else self._clock()
-                    self._silence = Silence(since, str(error))
+                    since = self._outage.since if self._outage else self._clock()
+                    self._outage = Outage(since, str(error))
                 else:
-                    self._picture, self._silence = picture, None
-                    self._remember(picture)
+                    self._hub_state, self._outage = state, None
+                    self._remember(state)
                 self._draw()
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(self._interval):
-                        await self._hurry.wait()
+                        await self._ask_now.wait()
 
-    def _remember(self, picture: Picture) -> None:
-        self._spent.append((picture.at, {job.job_id: job.time for job in picture.jobs}))
-        while len(self._spent) > 1 and picture.at - self._spent[1][0] >= WINDOW_SECONDS:
-            self._spent.popleft()
+    def _remember(self, state: HubState) -> None:
+        self._accounts.append((state.time, {job.job_id: job.time for job in state.jobs}))
+        while len(self._accounts) > 1 and state.time - self._accounts[1][0] >= WINDOW_SECONDS:
+            self._accounts.popleft()
 
     def _draw(self) -> None:
-        """Say in every panel what is known."""
-        picture, now = self._picture, self._clock()
-        self._state.update(state_line(self._url, picture, self._silence, now))
-        self.set_class(self._silence is not None or (picture is not None and picture.blind), "old")
-        if picture is None:
+        """Update all panels."""
+        state, now = self._hub_state, self._clock()
+        self._state.update(state_line(self._url, state, self._outage, now))
+        self.set_class(self._outage is not None or (state is not None and state.blind), "old")
+        if state is None:
             return
-        before = self._spent[0][1] if len(self._spent) > 1 else {}
-        self._choose(still_chosen(picture, self._chosen))
-        self._jobs.show(job_rows(picture, self._chosen, before, self.size.width))
-        self._findings.update(findings_of(picture, self._chosen if self._alone else None))
-        self._job.update(job_line(picture, self._chosen, before))
-        self._ranks.show(rank_rows(picture, self._chosen))
+        before = self._accounts[0][1] if len(self._accounts) > 1 else {}
+        self._select(still_selected(state, self._selected))
+        self._jobs.show(job_rows(state, self._selected, before, self.size.width))
+        self._findings.update(findings_panel(state, self._selected if self._alone else None))
+        self._job.update(job_line(state, self._selected, before))
+        self._ranks.show(rank_rows(state, self._selected))
 
-    def _choose(self, job_id: str | None) -> None:
-        if job_id != self._chosen:
-            self._chosen = job_id
-            self._hurry.set()
+    def _select(self, job_id: str | None) -> None:
+        if job_id != self._selected:
+            self._selected = job_id
+            self._ask_now.set()
 
-    def action_choose(self, by: int) -> None:
-        """The job so many lines further down."""
-        if self._picture is not None and self._picture.jobs:
-            jobs = [job.job_id for job in self._picture.listed]
-            at = min(max(0, jobs.index(self._chosen) + by), len(jobs) - 1) if self._chosen in jobs else 0
-            self._choose(jobs[at])
+    def action_select(self, rows: int) -> None:
+        """Select the job this many rows further down; a negative number goes up."""
+        if self._hub_state is not None and self._hub_state.jobs:
+            jobs = [job.job_id for job in self._hub_state.listed]
+            row = min(max(0, jobs.index(self._selected) + rows), len(jobs) - 1) if self._selected in jobs else 0
+            self._select(jobs[row])
             self._draw()
-            self._jobs.keep_in_sight(at)
+            self._jobs.scroll_to_row(row)
 
     def on_resize(self) -> None:
-        """Names have more room, or less."""
+        """Draw again: names have more or less room."""
         self._draw()
 
     def action_alone(self) -> None:
-        """The chosen job with its findings and ranks, or all jobs again."""
+        """Show only the selected job with its findings and ranks, or all jobs again."""
         if len(self.screen_stack) > 1:
             self.pop_screen()
             return
@@ -161,6 +162,6 @@ class Top(App[None]):
         self._draw()
 
     def action_help(self) -> None:
-        """What the words mean."""
+        """Show the help screen."""
         if len(self.screen_stack) == 1:
             self.push_screen(Help())

@@ -1,4 +1,4 @@
-"""What the words of `zmon top` mean."""
+"""The help screen of `zmon top`."""
 
 from __future__ import annotations
 
@@ -10,27 +10,28 @@ from textual.containers import VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-WORDS = """\
-up, down   choose a job             enter   that job alone, and back
-tab        to the next panel        q       quit
+TEXT = """\
+up, down   select a job             enter   show only that job, or all
+tab        go to the next panel     q       quit
 
-jobs       > the chosen one, ! something is wrong with it
-           step time: median of its recent steps
-           most time in: where its last minute went
-findings   worst first; "do" is the next step, for you to run
-ranks      ! to blame; "in": its phase, or the collective it is in
-           since: for how long it has been there
-           self: its own time in the last step, waiting for nobody
-           wait: time in collectives that nothing hid
-           The slowest self is who the others wait for.
+jobs       > selected, ! has findings
+           step time: median of the recent steps
+           most time in: largest time category of the last minute
+findings   worst first; "next" is the step to take
+ranks      ! culprit
+           in: current phase or collective
+           since: time since the rank entered it
+           self: self time in the last step (own phases)
+           wait: exposed time in the last step (collectives)
+           The others wait for the rank with the longest self time.
 
-Grey: no news. The first line says since when, and how old it is.
-unknown is not zero: nobody has said.
+Grey: old data. The first line says how old it is.
+unknown: no data. It does not mean zero.
 """
 
 
 class Help(ModalScreen[None]):
-    """Any of q, escape, enter and ? leads back."""
+    """The help screen; q, escape, enter or ? closes it."""
 
     CSS = """
     Help { align: center middle; }
@@ -39,6 +40,6 @@ class Help(ModalScreen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [("q,escape,question_mark", "dismiss", "back")]
 
     def compose(self) -> ComposeResult:
-        """One page of words."""
+        """Yield the help text."""
         with VerticalScroll():
-            yield Static(WORDS, markup=False)
+            yield Static(TEXT, markup=False)

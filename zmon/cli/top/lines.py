@@ -1,4 +1,4 @@
-"""A table of plain lines under a head that stays: costs what is seen of it, be there eight ranks or a thousand."""
+"""A scrollable table under a fixed header. Only visible lines are drawn, so a thousand ranks cost as much as eight."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from textual.geometry import Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-Row = tuple[Sequence[str], bool]  # its words, and whether it stands out
+Row = tuple[Sequence[str], bool]  # its cells, and whether it is highlighted
 
 
 class Lines(ScrollView, can_focus=True):
-    """Rows in columns as wide as their longest word; arrows scroll."""
+    """A table whose columns are as wide as their longest cell; arrow keys scroll."""
 
     def __init__(self, columns: Sequence[str], name: str) -> None:
         super().__init__(id=name)
@@ -25,14 +25,14 @@ class Lines(ScrollView, can_focus=True):
         self._head = ""
 
     def show(self, rows: Sequence[Row]) -> None:
-        """These instead of those before; what is scrolled to stays."""
-        columns = zip(self._columns, *(words for words, _ in rows), strict=True)
+        """Replace the rows; the scroll position stays."""
+        columns = zip(self._columns, *(cells for cells, _ in rows), strict=True)
         widths = [max(map(len, column)) for column in columns]
 
-        def line(words: Sequence[str]) -> str:
-            return "  ".join(word.ljust(width) for word, width in zip(words, widths, strict=True)).rstrip()
+        def line(cells: Sequence[str]) -> str:
+            return "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
 
-        lines = [(line(words), stands_out) for words, stands_out in rows]
+        lines = [(line(cells), highlighted) for cells, highlighted in rows]
         if (line(self._columns), lines) != (self._head, self._lines):
             self._head, self._lines = line(self._columns), lines
             width = max(len(text) for text, _ in [(self._head, False), *lines])
@@ -40,33 +40,33 @@ class Lines(ScrollView, can_focus=True):
             self.refresh(layout=True)
 
     def render_line(self, y: int) -> Strip:
-        """One line of the screen: the head, or the row that was scrolled to there."""
-        at = round(self.scroll_y) + y - 1
+        """Return line `y` of the widget: the header, or a row."""
+        row = round(self.scroll_y) + y - 1
         text, style = "", Style()
         if y == 0:
             text, style = self._head, Style(bold=True, underline=self.has_focus)
-        elif at < len(self._lines):
-            text, style = self._lines[at][0], Style(bold=self._lines[at][1])
+        elif row < len(self._lines):
+            text, style = self._lines[row][0], Style(bold=self._lines[row][1])
         start = round(self.scroll_x)
         return Strip([Segment(text, self.rich_style + style)]).crop_extend(
             start, start + self.size.width, self.rich_style
         )
 
 
-class Choice(Lines):
-    """Lines of which one is chosen: arrows choose another."""
+class Selectable(Lines):
+    """A table with one selected row; arrow keys select another."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up", "app.choose(-1)", "choose a job", key_display="↑↓"),
-        Binding("down", "app.choose(1)", show=False),
-        Binding("pageup", "app.choose(-10)", show=False),
-        Binding("pagedown", "app.choose(10)", show=False),
-        Binding("home", "app.choose(-10000)", show=False),
-        Binding("end", "app.choose(10000)", show=False),
+        Binding("up", "app.select(-1)", "select a job", key_display="↑↓"),
+        Binding("down", "app.select(1)", show=False),
+        Binding("pageup", "app.select(-10)", show=False),
+        Binding("pagedown", "app.select(10)", show=False),
+        Binding("home", "app.select(-10000)", show=False),
+        Binding("end", "app.select(10000)", show=False),
     ]
 
-    def keep_in_sight(self, row: int) -> None:
-        """Scroll as far as is needed to see that row."""
+    def scroll_to_row(self, row: int) -> None:
+        """Scroll no further than needed to show this row."""
         top, height = round(self.scroll_y), max(1, self.size.height - 1)
         if not top <= row < top + height:
             self.scroll_to(y=row if row < top else row - height + 1, animate=False)

@@ -17,11 +17,11 @@ import aiohttp
 from zmon.hub import incidents
 from zmon.hub.agent_link import AgentLink
 from zmon.hub.config import HubConfig
-from zmon.hub.gathering import Gathering
 from zmon.hub.incidents import Folder, moments, steps
-from zmon.hub.incidents.collecting import collect
+from zmon.hub.incidents.agent_data import collect
 from zmon.hub.incidents.moments import Suspected
 from zmon.hub.journal import Journal
+from zmon.hub.stall_evidence import StallEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.incident import Capsule, Moment
 from zmon.schema.snapshot import Snapshot
@@ -51,8 +51,10 @@ class _Incident:
 class Incidents:
     """The capsules of this hub's findings."""
 
-    def __init__(self, config: HubConfig, links: Sequence[AgentLink], journal: Journal, gathering: Gathering) -> None:
-        self._config, self._links, self._journal, self._gathering = config, links, journal, gathering
+    def __init__(
+        self, config: HubConfig, links: Sequence[AgentLink], journal: Journal, stall_evidence: StallEvidence
+    ) -> None:
+        self._config, self._links, self._journal, self._stall_evidence = config, links, journal, stall_evidence
         self.folder = Folder(config.data_dir)
         self.error: str | None = None  # why capsules cannot be written
         self._open: dict[str, _Incident] = {}
@@ -168,7 +170,7 @@ class Incidents:
         begin = time.time()
         collected, _ = await asyncio.gather(
             collect(session, self._config, self._links, snapshot, incident.finding),
-            self._gathering.wait(incident.finding.id),
+            self._stall_evidence.wait(incident.finding.id),
         )
         finding, now = self._journal.find(incident.finding.id) or incident.finding, time.time()
         incident.moments = moments.extended(

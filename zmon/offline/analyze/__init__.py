@@ -1,8 +1,8 @@
-"""What was wrong with a job, from its step log alone: the hub's detectors and arithmetic, offline."""
+"""Analysis of a job from its step log alone, with the detectors and time categories of the hub."""
 
 from __future__ import annotations
 
-from zmon.offline.analyze.replay import Attempt, Spell, play
+from zmon.offline.analyze.replay import Attempt, FindingSpan, play
 from zmon.offline.analyze.rows import StepTable, read
 
-__all__ = ["Attempt", "Spell", "StepTable", "play", "read"]
+__all__ = ["Attempt", "FindingSpan", "StepTable", "play", "read"]

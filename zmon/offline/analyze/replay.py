@@ -1,7 +1,7 @@
-"""A step log played back, as the hub would have seen the job: the same Snapshots, the same detectors.
+"""Replays a step log through the detectors of the hub, with the snapshots that a hub would have built.
 
-Pure but for the log it is given. Time goes by steps, and no host's clock is compared with another's. What only a live
-job shows (processes, sockets, cards) is not in a log: the detectors that need it have nothing to say.
+Pure. Time is counted in steps; the clocks of two hosts are never compared. A log has no processes, sockets or devices,
+so detectors that need them report nothing.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from zmon.schema.step import Measures, OpTotals, StepRecord
 
 
 @dataclass
-class Spell:
-    """A finding, and the steps it held for."""
+class FindingSpan:
+    """A finding and the steps during which it was open."""
 
     finding: Finding
     attempt: int
@@ -36,45 +36,47 @@ class Spell:
 
 @dataclass
 class Attempt:
-    """One start of the job, played back."""
+    """The result of replaying one attempt of a job."""
 
     number: int
-    book: JobState
-    ranks: int  # that have records, of world_size
+    job_state: JobState
+    ranks: int  # with records; at most world_size
     world_size: int
     num_steps: int  # in the log, on any rank
-    spells: list[Spell]
+    spans: list[FindingSpan]
 
 
-def play(log: StepTable, attempt: int, judges: Sequence[detectors.Detector] = detectors.ALL) -> Attempt:
-    """Every look of one attempt, and what each detector said."""
+def play(log: StepTable, attempt: int, active: Sequence[detectors.Detector] = detectors.ALL) -> Attempt:
+    """Replay one attempt pass by pass with these detectors, and return what they found."""
     ranks = sorted(rank for number, rank in log.records if number == attempt)
     steps = sorted({step for rank in ranks for step in log.records[attempt, rank]})
     states = tuple(_state(log, attempt, rank, max(ranks) + 1) for rank in ranks)
-    book = JobState({s.run_uid for s in states}, max(ranks) + 1, Account(log.job_id))
-    played = Attempt(attempt, book, len(ranks), max(ranks) + 1, len(steps), [])
-    open_: dict[tuple[str, str, tuple[int, ...], tuple[str, ...]], Spell] = {}
-    for snapshot in _looks(log, attempt, states, steps, played.book):
-        said = {}
-        spoken = suppress({detector.name: detector.detect(snapshot) for detector in judges} if log.blames else {})
-        for name, findings in spoken.findings.items():
+    job_state = JobState({s.run_uid for s in states}, max(ranks) + 1, Account(log.job_id))
+    result = Attempt(attempt, job_state, len(ranks), max(ranks) + 1, len(steps), [])
+    open_: dict[tuple[str, str, tuple[int, ...], tuple[str, ...]], FindingSpan] = {}
+    for snapshot in _snapshots(log, attempt, states, steps, job_state):
+        current = {}
+        detected = {detector.name: detector.detect(snapshot) for detector in active} if log.has_exposed_time else {}
+        remaining = suppress(detected)
+        for name, findings in remaining.findings.items():
             for finding in findings:
-                said[name, finding.cause, finding.ranks, finding.hosts] = finding
-        for key, finding in said.items():
-            spell = open_.get(key)
-            if spell is None:
-                spell = open_[key] = Spell(finding, attempt, snapshot.steps[0].step, 0)
-                played.spells.append(spell)
-            spell.finding, spell.last_step = finding, snapshot.steps[-1].step
-        for key in [key for key in open_ if key not in said and key[0] not in spoken.held]:
+                current[name, finding.cause, finding.ranks, finding.hosts] = finding
+        for key, finding in current.items():
+            span = open_.get(key)
+            if span is None:
+                span = open_[key] = FindingSpan(finding, attempt, snapshot.steps[0].step, 0)
+                result.spans.append(span)
+            span.finding, span.last_step = finding, snapshot.steps[-1].step
+        for key in [key for key in open_ if key not in current and key[0] not in remaining.held]:
             del open_[key]
-    return played
+    return result
 
 
-def _looks(
-    log: StepTable, attempt: int, states: tuple[RankState, ...], steps: list[int], book: JobState
+def _snapshots(
+    log: StepTable, attempt: int, states: tuple[RankState, ...], steps: list[int], job_state: JobState
 ) -> Iterator[Snapshot]:
-    some = next(iter(log.records[attempt, states[0].rank].values()))
+    """Yield the snapshot of every pass that a hub would have made during the attempt."""
+    first = next(iter(log.records[attempt, states[0].rank].values()))
     typical = statistics.median(r.duration for r in log.records[attempt, states[0].rank].values())
     between = max(1, round(HubConfig.interval_seconds / typical / log.every))
     every = 1
@@ -83,30 +85,31 @@ def _looks(
     agents = tuple(AgentStatus(host, host, True, 0.0) for host in sorted({s.host for s in states}))
     missing = tuple(sorted(set(range(states[0].world_size)) - {s.rank for s in states}))
     for begin in range(0, len(steps), between):
-        looked = [step for step in steps[begin : begin + between] if step % (every * log.every) == 0]
-        told = {s.run_uid: _of(log, attempt, s.rank, looked, every) for s in states}
-        at = next((record.start for records in told.values() for record in records), some.start)
+        chosen = [step for step in steps[begin : begin + between] if step % (every * log.every) == 0]
+        records = {s.run_uid: _records(log, attempt, s.rank, chosen, every) for s in states}
+        time = next((record.start for of_rank in records.values() for record in of_rank), first.start)
         now = tuple(replace(s, step=steps[min(begin + between, len(steps)) - 1]) for s in states)
-        snapshot = Snapshot(log.job_id, at, attempt, states[0].world_size, now, missing, (), agents)
-        report = AgentReport("log", at, "", now, HostSample(), (), {log.job_id: told})
-        if (full := book.add(snapshot, [report])).steps:
+        snapshot = Snapshot(log.job_id, time, attempt, states[0].world_size, now, missing, (), agents)
+        report = AgentReport("log", time, "", now, HostSample(), (), {log.job_id: records})
+        if (full := job_state.add(snapshot, [report])).steps:
             yield full
 
 
-def _of(log: StepTable, attempt: int, rank: int, steps: list[int], every: int) -> tuple[StepRecord, ...]:
-    """A rank's records of these steps, each with the mean of those since the one before it."""
-    there = log.records[attempt, rank]
-    told = []
+def _records(log: StepTable, attempt: int, rank: int, steps: list[int], every: int) -> tuple[StepRecord, ...]:
+    """Return a rank's records of these steps, each with the mean of the steps since the one before it."""
+    records = log.records[attempt, rank]
+    chosen = []
     for step in steps:
-        since = [there.get(step - past * log.every) for past in range(every)]
-        whole = [record.measures for record in since if record is not None]
-        if step in there:
-            told.append(replace(there[step], mean=_mean(whole) if every > 1 and len(whole) == every else None))
-    return tuple(told)
+        since = [records.get(step - past * log.every) for past in range(every)]
+        measures = [record.measures for record in since if record is not None]
+        if step in records:
+            mean = _mean(measures) if every > 1 and len(measures) == every else None
+            chosen.append(replace(records[step], mean=mean))
+    return tuple(chosen)
 
 
 def _mean(steps: Sequence[Measures]) -> Measures:
-    """What a detector compares of it; of one step at least."""
+    """Return the mean of what detectors compare, over at least one step."""
     number = len(steps)
     phases, ops = {p for m in steps for p in m.phases}, {op for m in steps for op in m.ops}
     totals = {op: [m.ops.get(op, OpTotals()) for m in steps] for op in ops}
@@ -114,11 +117,11 @@ def _mean(steps: Sequence[Measures]) -> Measures:
         {phase: sum(m.phases.get(phase, 0.0) for m in steps) / number for phase in phases},
         {
             op: OpTotals(
-                exposed_seconds=sum(t.exposed_seconds for t in of) / number,
-                sent_bytes=round(sum(t.sent_bytes for t in of) / number),
-                received_bytes=round(sum(t.received_bytes for t in of) / number),
+                exposed_seconds=sum(t.exposed_seconds for t in of_steps) / number,
+                sent_bytes=round(sum(t.sent_bytes for t in of_steps) / number),
+                received_bytes=round(sum(t.received_bytes for t in of_steps) / number),
             )
-            for op, of in totals.items()
+            for op, of_steps in totals.items()
         },
         _known_mean([m.samples for m in steps]),
         _known_mean([m.lookups for m in steps]),
@@ -131,7 +134,7 @@ def _known_mean(amounts: Sequence[int | None]) -> int | None:
 
 
 def _state(log: StepTable, attempt: int, rank: int, world_size: int) -> RankState:
-    """A rank of which nothing is known but its steps: it trains, and is never overdue."""
+    """Return the state of a rank of which only the steps are known: it trains and is never overdue."""
     return RankState(
         job_id=log.job_id, attempt=attempt, run_uid=f"{attempt}-{rank}", start=0.0, rank=rank, local_rank=rank,
         world_size=world_size, host=log.hosts[attempt, rank], pid=0, device="unknown", backend=None, launcher="",

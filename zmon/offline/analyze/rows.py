@@ -1,7 +1,8 @@
-"""A step log of whatever origin, read back: a row per rank and step, Parquet or JSON lines (format in the contract).
+"""Reads a step log, from zmon or another tool: a row per rank and step, as Parquet or JSON lines.
 
-What a log does not tell is unknown. A row that cannot be used is left out and counted by its reason. Of a log too long
-for memory every second step is read, or every fourth, …: the same ones of every rank.
+The columns are those that `zmon steps` writes (zmon/steplog/table.py); a missing value is unknown. A row that cannot be
+used is left out and counted by its reason. If a log is too long for memory, only every second step is read, or every
+fourth, …: the same steps of every rank.
 """
 
 from __future__ import annotations
@@ -20,18 +21,18 @@ from zmon.schema.names import OPS, PHASES
 from zmon.schema.step import Measures, OpTotals, StepRecord
 
 MAX_RECORDS = 500_000  # about 1 GB of them
-MAX_RANKS = 1 << 20  # more than the largest jobs have; beyond is damage, and each rank below it costs memory
-_MOST = 1 << 63  # bytes or seconds; more, and what is no number, is unknown
-UNTOLD = "unknown"  # the op that a rank waited in, where the log has phases only
-_REPORT, _PHASE, _EXPOSED = "report_", "phase_", "exposed_"  # what a column of a gauge, phase or op begins with
-_SLACK = 0.01  # of a step, that its parts may miss by rounding
+MAX_RANKS = 1 << 20  # more than the largest jobs have. A larger number is damage, and each rank below it costs memory
+_LIMIT = 1 << 63  # bytes or seconds; a value beyond it, or one that is not a number, is unknown
+UNKNOWN_OP = "unknown"  # the op that a rank waited in, if the log has only phases
+_REPORT, _PHASE, _EXPOSED = "report_", "phase_", "exposed_"  # prefixes of the columns of gauges, phases and ops
+_SLACK = 0.01  # of a step: what its parts may miss by rounding
 
 Key = tuple[int, int]  # attempt, rank
 
 
 @dataclass
 class StepTable:
-    """The steps of one job. `start` of a record is unix seconds on its rank's host."""
+    """The step records of one job. Their `start` is in unix seconds on the host of the rank."""
 
     job_id: str
     records: defaultdict[Key, dict[int, StepRecord]] = field(default_factory=lambda: defaultdict(dict))
@@ -40,18 +41,18 @@ class StepTable:
         default_factory=lambda: defaultdict(dict)
     )  # by step
     left_out: Counter[str] = field(default_factory=Counter)  # rows, by reason
-    every: int = 1  # only steps whose number divides by it were read
-    blames: bool = False  # it tells waiting from working, for one rank at least
+    every: int = 1  # only steps whose number is a multiple of it were read
+    has_exposed_time: bool = False  # at least one rank separates exposed time from self time
 
     def attempts(self) -> list[int]:
-        """In their order."""
+        """Return the numbers of the attempts, ascending."""
         return sorted({attempt for attempt, _ in self.records})
 
 
 def read(paths: Sequence[Path], job_id: str | None = None) -> StepTable:
-    """The log of one job, which may lie in several files, one from each node.
+    """Read the log of one job from one or several files, such as one from each node.
 
-    Raises UsageError where a file cannot be read, or they hold several jobs and none was named.
+    Raises UsageError if a file cannot be read, or if the files have several jobs and `job_id` is None.
     """
     opened = [(path, *_rows(path)) for path in paths]
     number = sum(rows for _, rows, _ in opened)
@@ -60,29 +61,32 @@ def read(paths: Sequence[Path], job_id: str | None = None) -> StepTable:
     for path, _, rows in opened:
         try:
             for row in rows:
-                job = row.get("job_id") if row else None  # a row that names none is of the job that is read
+                job = row.get("job_id") if row else None  # a row without a job id counts as the selected job
                 jobs |= {str(job)} if job else set()
                 if job_id is None or job in (None, job_id):
-                    _take(log, row)
+                    _add_row(log, row)
         except OSError as error:
             raise UsageError(f"cannot read {path}", error.strerror or str(error)) from error
     names = ", ".join(sorted(jobs)[:8])
     if job_id is None and len(jobs) > 1:
-        raise UsageError(f"there are the steps of {len(jobs)} jobs", names, "Choose one with --job")
+        raise UsageError(f"the log has the steps of {len(jobs)} jobs", names, "Choose one with --job")
     if not log.records:
         why = "; ".join(f"{count} rows left out: {reason}" for reason, count in log.left_out.most_common(3))
-        of = f" of job {job_id}" if job_id else ""
-        raise UsageError(f"no steps{of}", why or (f"there are those of {names}" if jobs else "the log is empty"))
+        which = f" of job {job_id}" if job_id else ""
+        raise UsageError(f"no steps{which}", why or (f"the log has the jobs {names}" if jobs else "the log is empty"))
     log.job_id = job_id or next(iter(jobs), "unnamed")
     return log
 
 
 def _rows(path: Path) -> tuple[int, Iterator[Mapping[str, Any] | None]]:
-    """How many there are about, and each of them; None for one that is no row. Raises UsageError."""
+    """Return the approximate number of rows, and the rows; None stands for a line that is not a row.
+
+    Raises UsageError.
+    """
     if path.suffix == ".parquet":
         return _parquet(path)
     if path.suffix not in (".jsonl", ".json", ".ndjson"):
-        raise UsageError(f"cannot read {path}", "its name says no known format", "It should end in .parquet or .jsonl")
+        raise UsageError(f"cannot read {path}", "its format is unknown", "The name must end in .parquet or .jsonl")
     try:
         with path.open("rb") as file:
             number = sum(chunk.count(b"\n") for chunk in iter(lambda: file.read(1 << 20), b""))
@@ -107,8 +111,8 @@ def _parquet(path: Path) -> tuple[int, Iterator[Mapping[str, Any] | None]]:
         import pyarrow  # type: ignore[import-untyped]
         from pyarrow import parquet
     except ImportError as error:
-        install = "pip install 'zmon[parquet]', or export .jsonl"
-        raise UsageError(f"cannot read {path}", "pyarrow is not installed", install) from error
+        next_step = "Run pip install 'zmon[parquet]', or export the log as .jsonl"
+        raise UsageError(f"cannot read {path}", "pyarrow is not installed", next_step) from error
     try:
         file = parquet.ParquetFile(path)
     except (pyarrow.ArrowException, OSError) as error:
@@ -124,7 +128,7 @@ def _parquet(path: Path) -> tuple[int, Iterator[Mapping[str, Any] | None]]:
     return file.metadata.num_rows, rows()
 
 
-def _take(log: StepTable, row: Mapping[str, Any] | None) -> None:
+def _add_row(log: StepTable, row: Mapping[str, Any] | None) -> None:
     if row is None:
         log.left_out["not a row"] += 1
         return
@@ -132,8 +136,8 @@ def _take(log: StepTable, row: Mapping[str, Any] | None) -> None:
         rank, step, duration = int(row["rank"]), int(row["step"]), float(row["duration"])
         attempt, start = int(row.get("attempt") or 0), float(row.get("start") or 0.0)
     except (KeyError, TypeError, ValueError, OverflowError) as error:
-        named = f"no {error}" if isinstance(error, KeyError) else "rank, step, start or duration is not a number"
-        log.left_out[named] += 1
+        wrong = "rank, step, start or duration is not a number"
+        log.left_out[f"no {error}" if isinstance(error, KeyError) else wrong] += 1
         return
     if not (math.isfinite(duration) and duration > 0 and math.isfinite(start) and rank >= 0):
         log.left_out["rank or duration is not positive"] += 1
@@ -144,26 +148,30 @@ def _take(log: StepTable, row: Mapping[str, Any] | None) -> None:
     if step % log.every == 0:
         key = attempt, rank
         log.hosts.setdefault(key, str(row.get("host") or "unknown"))
-        measures, blames = _measures(row, duration)
-        log.blames |= blames
+        measures, has_exposed_time = _measures(row, duration)
+        log.has_exposed_time |= has_exposed_time
         log.records[key][step] = StepRecord(step, start, duration, measures, _count(row, "device_memory_peak"))
         reported = {name[len(_REPORT) :]: value for name, value in row.items() if name.startswith(_REPORT)}
-        if told := {name: float(value) for name, value in reported.items() if _number(value)}:
-            log.reported[key][step] = told
+        if gauges := {name: float(value) for name, value in reported.items() if _is_number(value)}:
+            log.reported[key][step] = gauges
 
 
 def _measures(row: Mapping[str, Any], duration: float) -> tuple[Measures, bool]:
-    """What the row tells; phases and exposed ops sum to the step, so the rest of it is known as well."""
+    """Return the measures of a row, and whether it has exposed time.
+
+    Phases and exposed ops sum to the step. Time that the row does not name is the phase `other`, or exposed time of an
+    unknown op if the row has phases only.
+    """
     phases = {
-        name: seconds for name in _words(row, _PHASE, PHASES) if (seconds := _seconds(row, _PHASE + name)) is not None
+        name: seconds for name in _names(row, _PHASE, PHASES) if (seconds := _seconds(row, _PHASE + name)) is not None
     }
-    ops = {op: _op(row, op) for op in _words(row, _EXPOSED, OPS) if row.get(_EXPOSED + op) is not None}
+    ops = {op: _op(row, op) for op in _names(row, _EXPOSED, OPS) if row.get(_EXPOSED + op) is not None}
     rest = duration - sum(phases.values()) - sum(op.exposed_seconds for op in ops.values())
     if rest > _SLACK * duration:
         if ops or not phases:
             phases["other"] = phases.get("other", 0.0) + rest
         else:
-            ops[UNTOLD] = OpTotals(1, rest)
+            ops[UNKNOWN_OP] = OpTotals(1, rest)
     measures = Measures(
         phases,
         ops,
@@ -175,12 +183,12 @@ def _measures(row: Mapping[str, Any], duration: float) -> tuple[Measures, bool]:
     return measures, bool(ops)
 
 
-def _words(row: Mapping[str, Any], prefix: str, known: Sequence[str]) -> Iterator[str]:
-    """Those there is a column for, the known ones first: a newer zmon may have written others."""
+def _names(row: Mapping[str, Any], prefix: str, known: Sequence[str]) -> Iterator[str]:
+    """Yield the known names, then those of further columns with the prefix: a newer zmon may have written them."""
     yield from known
     for column in row:
-        if column.startswith(prefix) and (word := column[len(prefix) :]) not in known:
-            yield word
+        if column.startswith(prefix) and (name := column[len(prefix) :]) not in known:
+            yield name
 
 
 def _op(row: Mapping[str, Any], op: str) -> OpTotals:
@@ -188,15 +196,15 @@ def _op(row: Mapping[str, Any], op: str) -> OpTotals:
     return OpTotals(1, _seconds(row, f"exposed_{op}") or 0.0, _seconds(row, f"inflight_{op}") or 0.0, sent, received)
 
 
-def _number(value: object) -> bool:
-    return isinstance(value, float) or (isinstance(value, int) and abs(value) < _MOST)
+def _is_number(value: object) -> bool:
+    return isinstance(value, float) or (isinstance(value, int) and abs(value) < _LIMIT)
 
 
 def _seconds(row: Mapping[str, Any], name: str) -> float | None:
     value = row.get(name)
-    return float(value) if isinstance(value, int | float) and 0 <= value < _MOST else None
+    return float(value) if isinstance(value, int | float) and 0 <= value < _LIMIT else None
 
 
 def _count(row: Mapping[str, Any], name: str) -> int | None:
     value = row.get(name)
-    return int(value) if isinstance(value, int | float) and 0 <= value < _MOST else None
+    return int(value) if isinstance(value, int | float) and 0 <= value < _LIMIT else None

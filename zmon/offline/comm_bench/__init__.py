@@ -1,6 +1,6 @@
-"""How fast are this job's exchanges, by how much is exchanged?
+"""Benchmark of collectives: their duration by message size, and the bandwidth and latency fitted to it.
 
-`measure` is what each rank runs, `curve` makes bandwidths and latencies of it, `file` keeps them, `text` tells them.
+`measure` runs on each rank, `curve` fits bandwidth and latency, `file` reads and writes the result.
 """
 
 from zmon.offline.comm_bench.curve import Measured, Timed, links

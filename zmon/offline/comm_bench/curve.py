@@ -1,8 +1,8 @@
-"""Bandwidth and latency of each op, from how long messages of several sizes took.
+"""Bandwidth and latency of each op, fitted to the durations of messages of several sizes.
 
-Pure. Seconds, bytes. A collective takes a latency and what its bytes take (Hockney 1994); the line is fitted by
-relative errors, so that small messages tell the latency as well as large ones the bandwidth. Of ranks of several hosts,
-groups within a host and groups with one rank of each were timed apart.
+Pure. Seconds, bytes. The duration of a collective is its latency plus its bytes divided by the bus bandwidth (Hockney
+1994). The fit uses relative errors, so that small messages determine the latency and large ones the bandwidth. If the
+ranks are on several hosts, groups within a host and groups with one rank per host are timed separately.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ HOST, NET = "within a host", "between hosts"
 
 @dataclass(frozen=True)
 class Timed:
-    """One op with one size, as the slowest rank of a group saw it."""
+    """The duration of one op with one message size, on the slowest rank of a group."""
 
     op: str
     group: str  # HOST or NET
     ranks: int  # of the group
-    num_bytes: int  # that each hands in
+    num_bytes: int  # that each rank hands in: the size in nccl-tests
     seconds: float
 
     @property
     def bus_bytes_per_second(self) -> float:
-        """What passed each rank's links, as nccl-tests has it."""
+        """The bus bandwidth, as nccl-tests defines it."""
         return sum(passing(self.op, self.num_bytes, self.ranks, self.ranks)) / self.seconds
 
 
 @dataclass(frozen=True)
 class Measured:
-    """All of it."""
+    """The result of a benchmark."""
 
     backend: str
     ranks: int
@@ -42,7 +42,7 @@ class Measured:
 
 
 def links(measured: Measured) -> dict[str, Links]:
-    """By op."""
+    """Return the fitted bandwidth and latency by op."""
     return {op: _links(op, measured) for op in dict.fromkeys(timed.op for timed in measured.timed)}
 
 
@@ -53,7 +53,7 @@ def _links(op: str, measured: Measured) -> Links:
 
 
 def _line(timed: Sequence[Timed]) -> Link | None:
-    """None where no group of that kind was timed."""
+    """Return the fitted line, or None if no group of this kind was timed."""
     if not timed:
         return None
     points = [(sum(passing(t.op, t.num_bytes, t.ranks, t.ranks)), t.seconds) for t in timed]
@@ -64,6 +64,6 @@ def _line(timed: Sequence[Timed]) -> Link | None:
     spread = sum(w * (amount - x) ** 2 for w, (amount, _) in zip(weights, points, strict=True))
     slope = sum(w * (a - x) * (s - y) for w, (a, s) in zip(weights, points, strict=True)) / spread if spread else 0.0
     latency = y - slope * x
-    if slope <= 0 or latency < 0:  # of one size alone, or noise: all of it is bandwidth
+    if slope <= 0 or latency < 0:  # a single size, or noise: assume no latency
         return Link(sum(amount for amount, _ in points) / sum(seconds for _, seconds in points))
     return Link(1 / slope, latency)

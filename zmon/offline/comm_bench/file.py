@@ -1,4 +1,4 @@
-"""What was measured of exchanges, in a JSON file."""
+"""The JSON file with the result of `zmon bench-comm`."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ class _File(msgspec.Struct):
 
 
 def write(path: Path, measured: Measured, now: float) -> None:
-    """Whole, or not at all."""
+    """Write the file, completely or not at all."""
     partial = path.with_name(f".{path.name}.partial")
     partial.write_bytes(msgspec.json.encode(_File(1, now, measured)))
     partial.replace(path)
 
 
 def read(path: Path) -> Measured:
-    """Raises UsageError: it is none."""
+    """Read the file. Raises UsageError if it is not one of `zmon bench-comm`."""
     try:
         measured = msgspec.json.decode(path.read_bytes(), type=_File).measured
         if not all(t.ranks > 1 and t.num_bytes >= 0 and t.seconds > 0 for t in measured.timed):
-            raise ValueError("a time in it is none")
+            raise ValueError("it has a duration or size that is not valid")
         return measured
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
-        raise UsageError(f"cannot use {path}", str(why), "zmon bench-comm --out writes one") from error
+        raise UsageError(f"cannot use {path}", str(why), "Write one with zmon bench-comm --out") from error

@@ -1,8 +1,8 @@
-"""Time collectives on the ranks of a job; rank 0 writes the file.
+"""Times collectives on the ranks of a job; rank 0 writes the file.
 
 Started as `torchrun … -m zmon.offline.comm_bench.measure FILE LARGEST`.
-NCCL where each rank has a GPU of its own, else gloo: the ranks agree on it. A size is repeated for a fifth of a second.
-Of several groups at once the largest one is told, as its slowest rank saw it.
+Uses NCCL if each rank has its own GPU, otherwise gloo on all ranks. Each size is repeated for a fifth of a second. All
+groups run at once; the result is that of the largest group, on its slowest rank.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from zmon.offline.comm_bench.curve import HOST, NET, Measured, Timed
 from zmon.offline.comm_bench.file import write
 
 SMALLEST, FACTOR = 1 << 10, 4
-WARM, LEAST, SECONDS = 3, 5, 0.2  # repeats, and for how long they go on
+WARM_UP, LEAST, SECONDS = 3, 5, 0.2  # repeats before timing, timed repeats at least, duration of one size
 OPS = ("all_to_all", "all_reduce")
 _ELEMENT = 4  # bytes of a float32
 
 
 def main(out: str, largest: str) -> None:
-    """Measure on all ranks."""
+    """Run the benchmark on this rank; `largest` is the largest message in bytes."""
     dist.init_process_group("gloo")
     device = _device()
     backend = "nccl" if device.type == "cuda" else "gloo"
-    here, between, per_host = _groups(backend)
-    timed = [t for op in OPS for t in _timed(op, HOST, here, device, int(largest))]
+    within, between, per_host = _groups(backend)
+    timed = [t for op in OPS for t in _timed(op, HOST, within, device, int(largest))]
     timed += [t for op in OPS for t in _timed(op, NET, between, device, int(largest))]
     if dist.get_rank() == 0:
         write(Path(out), Measured(backend, dist.get_world_size(), per_host, timed), time.time())
@@ -42,14 +42,14 @@ def main(out: str, largest: str) -> None:
 
 
 def _device() -> torch.device:
-    """The GPU of this rank where each rank has one of its own; else the processor, for all of them."""
-    mine, devices = None, torch.cuda.device_count()
+    """Return the GPU of this rank, or the CPU unless every rank has a GPU of its own."""
+    gpu, devices = None, torch.cuda.device_count()
     if devices:
-        index = int(os.environ.get("LOCAL_RANK", "0")) % devices  # a rank that sees one alone has it as number 0
-        mine = _host(), str(torch.cuda.get_device_properties(index).uuid)
-    told: list[tuple[str, str] | None] = [None] * dist.get_world_size()
-    dist.all_gather_object(told, mine)
-    if None in told or len(set(told)) < len(told):
+        index = int(os.environ.get("LOCAL_RANK", "0")) % devices  # a rank that sees only one GPU has it as number 0
+        gpu = _host(), str(torch.cuda.get_device_properties(index).uuid)
+    gpus: list[tuple[str, str] | None] = [None] * dist.get_world_size()
+    dist.all_gather_object(gpus, gpu)
+    if None in gpus or len(set(gpus)) < len(gpus):
         return torch.device("cpu")
     torch.cuda.set_device(index)
     return torch.device("cuda", index)
@@ -60,62 +60,71 @@ def _host() -> str:
 
 
 def _groups(backend: str) -> tuple[dist.ProcessGroup | None, dist.ProcessGroup | None, int]:
-    """The ranks of this host; one of each host; how many share one. None: a group of this rank alone."""
+    """Return the group of this host, the group with one rank per host, and the largest number of ranks on a host.
+
+    A group is None if it has only this rank.
+    """
     hosts: list[str] = [""] * dist.get_world_size()
     dist.all_gather_object(hosts, _host())
-    by_host = {host: [rank for rank, at in enumerate(hosts) if at == host] for host in dict.fromkeys(hosts)}
-    mine = dist.get_rank()
-    found: dict[str, dist.ProcessGroup | None] = {HOST: None, NET: None}
+    by_host = {host: [rank for rank, of_rank in enumerate(hosts) if of_rank == host] for host in dict.fromkeys(hosts)}
+    own_rank = dist.get_rank()
+    own_groups: dict[str, dist.ProcessGroup | None] = {HOST: None, NET: None}
     per_host = max(map(len, by_host.values()))
     columns = [[ranks[n] for ranks in by_host.values() if n < len(ranks)] for n in range(per_host)]
     for kind, groups in ((HOST, list(by_host.values())), (NET, columns)):
         for ranks in groups:
-            group = dist.new_group(ranks, backend=backend)  # every rank makes every group
-            if mine in ranks and len(ranks) > 1:
-                found[kind] = group
-    return found[HOST], found[NET], per_host
+            group = dist.new_group(ranks, backend=backend)  # every rank must create every group
+            if own_rank in ranks and len(ranks) > 1:
+                own_groups[kind] = group
+    return own_groups[HOST], own_groups[NET], per_host
 
 
 def _timed(op: str, kind: str, group: dist.ProcessGroup | None, device: torch.device, largest: int) -> Iterator[Timed]:
-    """Every size; all groups of that kind at once, as in a step. Nothing where there is none."""
+    """Yield the duration of every size, with all groups of this kind at once, as in a step.
+
+    Yields nothing if there is no group of this kind.
+    """
     size = dist.get_world_size(group) if group is not None else 1
     num_bytes = SMALLEST
     while num_bytes <= largest:
-        mine: tuple[int, int, float] | None = None
+        result: tuple[int, int, float] | None = None
         if group is not None:
             elements = -(-num_bytes // _ELEMENT // size) * size
-            mine = size, elements * _ELEMENT, _repeated(_exchange(op, elements, device, group), device, group)
-        told: list[tuple[int, int, float] | None] = [None] * dist.get_world_size()
-        dist.all_gather_object(told, mine)
-        groups = [one for one in told if one is not None]
-        if groups:
-            ranks, handed_in, seconds = max(groups)  # of the largest groups the slowest
-            yield Timed(op, kind, ranks, handed_in, seconds)
+            result = size, elements * _ELEMENT, _median_seconds(_collective(op, elements, device, group), device, group)
+        results: list[tuple[int, int, float] | None] = [None] * dist.get_world_size()
+        dist.all_gather_object(results, result)
+        measured = [of_rank for of_rank in results if of_rank is not None]
+        if measured:
+            ranks, message_bytes, seconds = max(measured)  # the largest group, then its slowest rank
+            yield Timed(op, kind, ranks, message_bytes, seconds)
         num_bytes *= FACTOR
 
 
-def _exchange(op: str, elements: int, device: torch.device, group: dist.ProcessGroup) -> Callable[[], object]:
-    given, taken = torch.ones(elements, device=device), torch.empty(elements, device=device)
+def _collective(op: str, elements: int, device: torch.device, group: dist.ProcessGroup) -> Callable[[], object]:
+    send, receive = torch.ones(elements, device=device), torch.empty(elements, device=device)
     if op == "all_to_all":
-        return lambda: dist.all_to_all_single(taken, given, group=group)
-    return lambda: dist.all_reduce(given, group=group)
+        return lambda: dist.all_to_all_single(receive, send, group=group)
+    return lambda: dist.all_reduce(send, group=group)
 
 
-def _repeated(exchange: Callable[[], object], device: torch.device, group: dist.ProcessGroup) -> float:
-    """The median of its repeats: as many on each rank of the group, as the slowest of them warmed up."""
+def _median_seconds(collective: Callable[[], object], device: torch.device, group: dist.ProcessGroup) -> float:
+    """Return the median duration of the repeats.
+
+    Every rank of the group makes the same number of repeats: as many as its slowest rank can in `SECONDS`.
+    """
     begun = time.perf_counter()
-    for _ in range(WARM):
-        exchange()
+    for _ in range(WARM_UP):
+        collective()
     _finish(device)
-    warm = torch.tensor([(time.perf_counter() - begun) / WARM], device=device)
+    warm = torch.tensor([(time.perf_counter() - begun) / WARM_UP], device=device)
     dist.all_reduce(warm, dist.ReduceOp.MAX, group=group)
-    taken = []
+    durations = []
     for _ in range(max(LEAST, int(SECONDS / max(float(warm), 1e-6)))):
         begun = time.perf_counter()
-        exchange()
+        collective()
         _finish(device)
-        taken.append(time.perf_counter() - begun)
-    return median(taken)
+        durations.append(time.perf_counter() - begun)
+    return median(durations)
 
 
 def _finish(device: torch.device) -> None:

@@ -1,7 +1,7 @@
-"""Two runs of a job side by side: what changed, by how much, and is that more than chance?
+"""Comparison of two runs of a job: what changed, by how much, and whether that is more than noise.
 
-`source` finds the steps, `series` puts them into columns, `judge` tells change from chance, `gauges` does so of the
-loss, `gate` decides for a pipeline, `text` is what a person reads.
+`source` reads the steps, `series` puts them into columns, `judge` separates changes from noise, `gauges` does so for
+reported values such as the loss, and `gate` evaluates thresholds for a pipeline.
 """
 
 from zmon.offline.compare.gate import Gate

@@ -1,6 +1,7 @@
-"""May it pass? A threshold such as `step_seconds>+3%`, for a pipeline.
+"""Thresholds such as `step_seconds>+3%` that fail a pipeline.
 
-Pure. What chance explains fails nothing, and what was too short or too noisy to show such a change passes nothing.
+Pure. A change within the noise does not fail. A comparison that is too short or too noisy to show a change of that size
+does not pass either: it is unknown.
 """
 
 from __future__ import annotations
@@ -18,46 +19,49 @@ _FORM = re.compile(r"\s*([^<>\s]+)\s*([<>])\s*([+-]?)(\d+(?:\.\d+)?)\s*%\s*")
 
 @dataclass(frozen=True)
 class Gate:
-    """Fails where a quantity changed by more than that."""
+    """A threshold that fails if a quantity changed by more than it."""
 
     name: str
-    more: bool  # it fails above the threshold; else below
+    more: bool  # True: fails above the threshold; False: fails below it
     threshold: float  # relative, with its sign
 
     @classmethod
     def parse(cls, text: str) -> Gate:
-        """Raises UsageError, with an example."""
-        found = _FORM.fullmatch(text)
-        if not found:
-            raise UsageError(f"--fail-on {text} is no threshold", "", 'Write it like "step_seconds>+3%"')
-        name, than, sign, percent = found.groups()
+        """Return the gate that the text describes. Raises UsageError with an example."""
+        match = _FORM.fullmatch(text)
+        if not match:
+            raise UsageError(f"--fail-on {text} is not a threshold", "", 'Write it like "step_seconds>+3%"')
+        name, than, sign, percent = match.groups()
         more = than == ">"
         if sign and (sign == "+") != more:
-            meant = f'"{name}{than}{"+" if more else "-"}{percent}%"'
-            raise UsageError(f"--fail-on {text} would fail where nothing changed", "", f"Did you mean {meant}?")
+            likely = f'"{name}{than}{"+" if more else "-"}{percent}%"'
+            raise UsageError(f"--fail-on {text} would fail if nothing changed", "", f"Did you mean {likely}?")
         return cls(name, more, float(percent) / 100 * (1 if more else -1))
 
     def __str__(self) -> str:
         return f"{self.name}{'<>'[self.more]}{100 * self.threshold:+g}%"
 
     def judge(self, changes: Sequence[Change]) -> tuple[bool | None, str]:
-        """Whether it passes, None: that cannot be told; and why, in a line. Raises UsageError: no such quantity."""
-        by_name = {change.name: change for change in reversed(changes)}  # a gauge may be called like a phase
+        """Return whether the gate passes (None: unknown), and a line that says why.
+
+        Raises UsageError if neither run has the quantity.
+        """
+        by_name = {change.name: change for change in reversed(changes)}  # a gauge may have the name of a phase
         if self.name not in by_name:
             known = ", ".join(by_name)
             near = difflib.get_close_matches(self.name, by_name, 1)
-            if changes[0].half_width is None:  # nothing was judged, so it may well have that quantity
+            if changes[0].half_width is None:  # nothing was compared, so the runs may have that quantity
                 return None, f"{self}: unknown, {changes[0].reason}"
             raise UsageError(
-                f"neither run tells {self.name}", f"known are {known}", f"Did you mean {near[0]}?" if near else ""
+                f"neither run has {self.name}", f"they have {known}", f"Did you mean {near[0]}?" if near else ""
             )
-        found = by_name[self.name]
-        if found.change is None or found.half_width is None:
-            return None, f"{self}: unknown, {found.reason}"
-        measured = f"it is {found.change:+.1%} ± {found.half_width:.1%}"
-        beyond = found.change > self.threshold if self.more else found.change < self.threshold
-        if beyond and abs(found.change) > found.half_width:
+        change = by_name[self.name]
+        if change.change is None or change.half_width is None:
+            return None, f"{self}: unknown, {change.reason}"
+        measured = f"it is {change.change:+.1%} ± {change.half_width:.1%}"
+        beyond = change.change > self.threshold if self.more else change.change < self.threshold
+        if beyond and abs(change.change) > change.half_width:
             return False, f"{self}: {measured}"
-        if found.half_width > max(abs(self.threshold), 1e-9):
-            return None, f"{self}: unknown, {measured}: such a change would not show. Let both run longer"
+        if change.half_width > max(abs(self.threshold), 1e-9):
+            return None, f"{self}: unknown, {measured}: the noise hides such a change. Let both runs take more steps"
         return True, f"{self}: no, {measured}"

@@ -1,11 +1,11 @@
-"""What more ranks make of a job: a command run at several sizes, and the curve that its steps make.
+"""Scaling curves: a command is run at several sizes, and its step times are compared.
 
-`sizes` says what is run, `job` starts and ends it, `running` watches it and brings its steps, `settled` makes a point
-of them, `judged` holds points against each other, `text` tells the curve.
+`sizes` chooses sizes and commands, `job` starts and ends a command, `running` records its steps, `settled` makes a
+point of the curve from them, and `results` compares the points.
 """
 
 from zmon.offline.sweep.running import Failed, run_at
-from zmon.offline.sweep.settled import settled
+from zmon.offline.sweep.settled import settled_point
 from zmon.offline.sweep.sizes import Size, command_at, sizes, template
 
-__all__ = ["Failed", "Size", "command_at", "run_at", "settled", "sizes", "template"]
+__all__ = ["Failed", "Size", "command_at", "run_at", "settled_point", "sizes", "template"]

@@ -1,4 +1,4 @@
-"""A command that is started, and ended with all that it started, whatever becomes of it or of us."""
+"""Starts a command and ends it with all its descendants, even after an error or a signal."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ import psutil
 
 from zmon.stack.part import become_subreaper
 
-END_SECONDS = 20.0  # that it has to end by itself once it is asked to
+END_SECONDS = 20.0  # between SIGTERM and SIGKILL
 _TAIL_BYTES = 1 << 16
 
 
 class StartedCommand:
-    """One of them. Leaving the context ends it, and whatever else this process has started."""
+    """A running command. Leaving the context ends it and all other descendants of this process."""
 
     def __init__(self, command: Sequence[str], env: Mapping[str, str], log: Path) -> None:
-        """Raises OSError: it cannot be started."""
-        become_subreaper()  # ranks lead sessions of their own: of a launcher that dies they become our children
+        """Start the command. Raises OSError if it cannot be started."""
+        become_subreaper()  # ranks have their own sessions: if the launcher dies, they become our children
         log.parent.mkdir(parents=True, exist_ok=True)
         self._log = log
         with log.open("wb") as out:
@@ -40,30 +40,30 @@ class StartedCommand:
                 self._root.send_signal(signal.SIGTERM)
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     self._root.wait(END_SECONDS)
-        finally:  # also where somebody loses patience meanwhile
+        finally:  # also after a KeyboardInterrupt while waiting
             for process in psutil.Process().children(recursive=True):
                 with contextlib.suppress(psutil.Error):
                     process.kill()
             self._root.wait()
             with contextlib.suppress(ChildProcessError):
-                while os.waitpid(-1, os.WNOHANG)[0]:  # those that became ours
+                while os.waitpid(-1, os.WNOHANG)[0]:  # reap those that became our children
                     pass
 
     def exit_code(self) -> int | None:
-        """None while it runs."""
+        """Return the exit code, or None while the command runs."""
         return self._root.poll()
 
     def last_line(self) -> str:
-        """Of what it said."""
+        """Return a clause with the last line of the output."""
         with self._log.open("rb") as log:
             log.seek(max(0, log.seek(0, os.SEEK_END) - _TAIL_BYTES))
             lines = [line.strip() for line in log.read().decode(errors="replace").splitlines() if line.strip()]
-        return f"it said last: {lines[-1][:200]} (all of it is in {self._log})" if lines else "it said nothing"
+        return f"last line: {lines[-1][:200]} (log: {self._log})" if lines else "it printed nothing"
 
 
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
-    """A terminal that closes, or a pipeline that gives up, ends the job first, as Ctrl-C does."""
+    """Turn SIGTERM and SIGHUP into KeyboardInterrupt, so that they end the job first, like Ctrl-C."""
 
     def end(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt

@@ -1,6 +1,6 @@
-"""Run a job at one size, watched, and bring what its steps were.
+"""Runs a job at one size and records its steps.
 
-Its ranks write their boxes into a folder of their own, so no agent of this node sees them and nobody is paged.
+Its ranks write their black boxes into a temporary folder, so no agent of this node sees them and no alert fires.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ THREADS = "OMP_NUM_THREADS"
 
 @dataclass(frozen=True)
 class Failed:
-    """No steps came of it."""
+    """A run without usable steps."""
 
     why: str
 
@@ -36,14 +36,14 @@ class Failed:
 def run_at(
     size: Size, command: Sequence[str], env: Mapping[str, str], log: Path, seconds: float, start_seconds: float
 ) -> tuple[Series, int | None] | Failed:
-    """What its steps were, and how many processors its ranks share; None: they compute on devices.
+    """Return the steps, and the number of processors that the ranks share (None: they compute on devices).
 
-    Trained is for `seconds`; where no step ends within `start_seconds` it is given up.
+    The run trains for `seconds`. It fails if no step ends within `start_seconds`.
     """
     folder = Path()
     try:
-        room = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-        folder = Path(tempfile.mkdtemp(prefix="zmon-scaling-", dir=room))
+        parent = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+        folder = Path(tempfile.mkdtemp(prefix="zmon-scaling-", dir=parent))
         return _run(size, command, env, folder, log, seconds, start_seconds)
     except OSError as error:
         return Failed(f"{error.filename or command[0]}: {error.strerror or error}")
@@ -64,33 +64,33 @@ def _run(
     start_seconds: float,
 ) -> tuple[Series, int | None] | Failed:
     job_id = f"scaling-{size.ranks}x{size.batch or 'own'}"
-    threads = {THREADS: env.get(THREADS, "1")}  # torchrun sets it for several ranks only
-    given = environment({**env, **threads, "ZMON_BOX_DIR": str(folder / "boxes")}, job_id)
+    threads = {THREADS: env.get(THREADS, "1")}  # torchrun sets it only if it starts several ranks
+    job_env = environment({**env, **threads, "ZMON_BOX_DIR": str(folder / "boxes")}, job_id)
     boxes, steps = Boxes(folder / "boxes", "here"), StepLog(folder / FOLDER, "here")
     try:
-        with StartedCommand(command, given, log) as job:
-            failed = _trained(job, boxes, steps, seconds, start_seconds)
+        with StartedCommand(command, job_env, log) as job:
+            problem = _train(job, boxes, steps, seconds, start_seconds)
         boxes.scan()
         devices = {box.identity.device for box, _ in boxes.ranks()}
         steps.append(boxes.files())
     finally:
         boxes.close()
         steps.close()
-    if failed:
-        return Failed(f"{failed}; {job.last_line()}")
+    if problem:
+        return Failed(f"{problem}; {job.last_line()}")
     if not devices:
-        return Failed(f"no rank of it imported torch and joined a process group; {job.last_line()}")
-    found = series(str(size), logged(job_id, folder / FOLDER))
-    if found.world_size != size.ranks:
-        return Failed(f"it had {found.world_size} ranks")
-    if not found.causes:
-        return Failed("; ".join(found.caveats) or "its steps do not tell where their time went")
-    each = max(1, int(threads[THREADS])) if threads[THREADS].isdecimal() else 1
-    return found, max(1, len(os.sched_getaffinity(0)) // each) if devices == {"cpu"} else None
+        return Failed(f"no rank imported torch and joined a process group; {job.last_line()}")
+    run = series(str(size), logged(job_id, folder / FOLDER))
+    if run.world_size != size.ranks:
+        return Failed(f"the job had {run.world_size} ranks")
+    if not run.causes:
+        return Failed("; ".join(run.caveats) or "its step records have no time categories")
+    threads_per_rank = max(1, int(threads[THREADS])) if threads[THREADS].isdecimal() else 1
+    return run, max(1, len(os.sched_getaffinity(0)) // threads_per_rank) if devices == {"cpu"} else None
 
 
-def _trained(job: StartedCommand, boxes: Boxes, steps: StepLog, seconds: float, start_seconds: float) -> str:
-    """Watch it until it has trained for so long, or ended by itself; why no use can be made of it, if so."""
+def _train(job: StartedCommand, boxes: Boxes, steps: StepLog, seconds: float, start_seconds: float) -> str:
+    """Record steps until the job has trained for `seconds` or has ended; return why it failed, or ""."""
     begun, started = time.monotonic(), None
     while True:
         code = job.exit_code()
@@ -101,7 +101,7 @@ def _trained(job: StartedCommand, boxes: Boxes, steps: StepLog, seconds: float, 
             started = time.monotonic()
         now = time.monotonic()
         if code is not None:
-            return f"it ended with exit code {code}" if code else ""
+            return f"the command ended with exit code {code}" if code else ""
         if started is None and now - begun > start_seconds:
             return f"no step ended within {start_seconds:.0f} s"
         if started is not None and now - started > seconds:

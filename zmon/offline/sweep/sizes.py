@@ -1,8 +1,8 @@
-"""Which sizes of a job are run, and with which command.
+"""The sizes at which a job is run, and the command for each size.
 
-Pure. A command says where it takes its size: {ranks} is the number of ranks, {batch} the samples of a step of all of
-them, {batch_per_rank} of each. torchrun's own option is known, and a Python script is started by torchrun. Weak
-scaling: as many samples a rank at every size. Strong: as many in all.
+Pure. In a command, {ranks} stands for the number of ranks, {batch} for the global batch size and {batch_per_rank} for
+the batch size per rank. The option of torchrun is recognized, and a Python script is started with torchrun. Weak
+scaling keeps the batch size per rank, strong scaling the global batch size.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from zmon.errors import UsageError
 
 RANKS, BATCH, BATCH_PER_RANK = "{ranks}", "{batch}", "{batch_per_rank}"
-BUNDLED_BATCH = 512  # of the bundled trainer's demo, at the smallest size
+BUNDLED_BATCH = 512  # global batch size of the bundled trainer at the smallest size
 _TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={RANKS}")
 BUNDLED = (*_TORCHRUN, "-m", "trainer", "--preset", "demo", "--set", f"train.global_batch={BATCH}")
 _OPTIONS = ("--nproc-per-node", "--nproc_per_node")
@@ -24,46 +24,49 @@ _PYTHON = re.compile(r"(?:.*/)?python[0-9.]*")
 
 @dataclass(frozen=True, order=True)
 class Size:
-    """Of one run."""
+    """The size of one run."""
 
     ranks: int
-    batch: int | None  # samples of a step of all ranks; None: the command knows
+    batch: int | None  # global batch size; None: the command has its own
 
     def __str__(self) -> str:
         ranks = f"{self.ranks} rank{'s' if self.ranks > 1 else ''}"
-        return ranks if self.batch is None else f"{ranks}, {self.batch:,} samples a step"
+        return ranks if self.batch is None else f"{ranks}, {self.batch:,} samples per step"
 
 
 def template(command: Sequence[str]) -> list[str]:
-    """The command with a place for its ranks. Raises UsageError: nobody can tell where that is."""
+    """Return the command with {ranks} in it. Raises UsageError if its place is unknown."""
     words = list(command)
     if any(RANKS in word for word in words):
         return words
-    for at, word in enumerate(words):
+    for place, word in enumerate(words):
         option, equals, _ = word.partition("=")
         if option in _OPTIONS and equals:
-            return [*words[:at], f"{option}={RANKS}", *words[at + 1 :]]
-        if option in _OPTIONS and at + 1 < len(words):
-            return [*words[: at + 1], RANKS, *words[at + 2 :]]
+            return [*words[:place], f"{option}={RANKS}", *words[place + 1 :]]
+        if option in _OPTIONS and place + 1 < len(words):
+            return [*words[: place + 1], RANKS, *words[place + 2 :]]
     if _PYTHON.fullmatch(words[0]) and len(words) > 1 and (words[1] == "-m" or words[1].endswith(".py")):
         return [*_TORCHRUN, *words[1:]]
     if words[0].endswith(".py"):
         return [*_TORCHRUN, *words]
     raise UsageError(
-        "the command does not say where it takes the number of ranks",
-        f"none of its words holds {RANKS}",
-        f"Write e.g. torchrun --nproc-per-node={RANKS} train.py --batch {BATCH}",
+        "cannot set the number of ranks in the command",
+        f"none of its words has {RANKS}",
+        f"Write for example torchrun --nproc-per-node={RANKS} train.py --batch {BATCH}",
     )
 
 
 def sizes(command: Sequence[str], ranks: Sequence[int], batch: int | None, modes: Sequence[str]) -> list[Size]:
-    """The smallest first, each once. Raises UsageError: the command does not take its batch."""
+    """Return the sizes to run, the smallest first.
+
+    Raises UsageError if --batch and the command do not fit together.
+    """
     takes_batch = any(BATCH in word or BATCH_PER_RANK in word for word in command)
     if takes_batch and batch is None:
-        raise UsageError(f"{BATCH} has no value", "nobody said how many samples a step has", "Say it with --batch")
+        raise UsageError(f"{BATCH} has no value", "the global batch size is not set", "Set it with --batch")
     if batch is not None and not takes_batch:
         raise UsageError(
-            "--batch cannot be used", f"no word of the command holds {BATCH}", "Write it where the batch is set"
+            "--batch cannot be used", f"no word of the command has {BATCH}", "Write it where the batch size is set"
         )
     if batch is None:
         return [Size(n, None) for n in sorted(set(ranks))]
@@ -72,9 +75,9 @@ def sizes(command: Sequence[str], ranks: Sequence[int], batch: int | None, modes
 
 
 def command_at(command: Sequence[str], size: Size) -> list[str]:
-    """The command for that size."""
+    """Return the command for this size."""
     numbers = {RANKS: size.ranks, BATCH: size.batch, BATCH_PER_RANK: (size.batch or 0) // size.ranks}
     words = list(command)
-    for place, number in numbers.items():
-        words = [word.replace(place, str(number)) for word in words]
+    for placeholder, number in numbers.items():
+        words = [word.replace(placeholder, str(number)) for word in words]
     return words

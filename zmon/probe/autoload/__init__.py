@@ -1,5 +1,5 @@
-"""How `zmon run` reaches every Python of a job: this directory stands first in PYTHONPATH."""
+"""The directory that `zmon run` puts first in PYTHONPATH, to reach every Python process of a job."""
 
-from zmon.probe.autoload.sitecustomize import AUTOLOAD, RUN_PID, launched, restore_environment, switched_off
+from zmon.probe.autoload.sitecustomize import AUTOLOAD, RUN_PID, is_launched_rank, restore_environment, switched_off
 
-__all__ = ["AUTOLOAD", "RUN_PID", "launched", "restore_environment", "switched_off"]
+__all__ = ["AUTOLOAD", "RUN_PID", "is_launched_rank", "restore_environment", "switched_off"]

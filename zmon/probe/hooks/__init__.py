@@ -1,8 +1,8 @@
-"""What zmon learns without the job's help: its steps, its collectives, its device, its stacks.
+"""Hooks into torch, with which zmon infers steps, collectives, device and stacks without help from the job.
 
-`attach` begins the watch of a rank that asked for it; `watch` that of a process which may turn out to be one. Each hook
-is a module with `install()` and calls the probe and nothing else. They are loaded by these two alone: they need torch,
-daemons do not.
+A rank calls `attach` to be watched. Under `zmon run`, `watch` is called in every process that may become a rank. Each
+hook is a module with `install()` and calls only the probe. Only these two functions load the hooks, because hooks need
+torch and daemons do not.
 """
 
 from __future__ import annotations
@@ -10,19 +10,22 @@ from __future__ import annotations
 import importlib
 
 from zmon import probe
-from zmon.probe.autoload import launched, restore_environment
+from zmon.probe.autoload import is_launched_rank, restore_environment
 
-# Put in place once, before or after the rank begins; `backward` outside of what it encloses.
+# Installed once, before or after the rank attaches. `backward` follows `ddp`, so that its wrapper is the outer one.
 HOOKS = ("world", "collectives", "functional", "ddp", "backward", "steps", "loading", "evaluation", "saving")
-AT_RANK = ("device", "worker_server")  # need the rank's box
+AT_RANK = ("device", "worker_server")  # these need the rank's box
 
 
 def attach(job_id: str | None = None, labels: dict[str, str] | None = None) -> bool:
-    """Begin to watch this rank; call it first, before the process group. False, said once, if that cannot be."""
+    """Begin to watch this rank; call this before the process group is created.
+
+    Returns False, after one line on stderr, if the rank cannot be watched.
+    """
     if not probe.attach_box(job_id, labels):
         return False
     try:
-        import torch  # noqa: F401 - a job without torch has steps and phases, and no collectives
+        import torch  # noqa: F401 - without torch a job has steps and phases, but no collectives
     except ImportError:
         return True
     _install(HOOKS)
@@ -31,15 +34,15 @@ def attach(job_id: str | None = None, labels: dict[str, str] | None = None) -> b
 
 
 def watch() -> None:
-    """Under `zmon run`: be ready, and begin once this process turns out to be a rank."""
+    """Install the hooks under `zmon run`, and attach once this process becomes a rank."""
     _install(HOOKS)
-    probe.expect(_begin)
-    if launched():
-        probe.turn_out()
+    probe.expect_rank(_on_attach)
+    if is_launched_rank():
+        probe.start_as_rank()
 
 
-def _begin() -> None:
-    restore_environment()  # a rank's own children are no ranks
+def _on_attach() -> None:
+    restore_environment()  # children of a rank are not ranks
     _install(AT_RANK)
 
 
@@ -48,4 +51,4 @@ def _install(names: tuple[str, ...]) -> None:
         try:
             importlib.import_module(f"zmon.probe.hooks.{name}").install()
         except Exception as error:
-            probe.complain(f"{name} cannot be watched in this job: {error!r}")
+            probe.complain(f"cannot install the hook {name!r} in this job: {error!r}")

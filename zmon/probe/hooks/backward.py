@@ -1,8 +1,8 @@
-"""When the rank computes gradients: everything that runs autograd's engine (torch/autograd/graph.py).
+"""Infers the backward phase: all calls that run autograd's engine (torch/autograd/graph.py).
 
-Gradients on a GPU are computed by a thread of the engine while the rank's own waits for it
-(torch/csrc/autograd/engine.cpp), so the engine's threads speak for the rank meanwhile: what FSDP
-gathers there, the rank waits for.
+On a GPU, a thread of the engine computes the gradients while the rank's own thread waits for it
+(torch/csrc/autograd/engine.cpp). So meanwhile the engine's threads act for the rank, for example when FSDP gathers
+parameters there.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _installed = False
 
 
 def install() -> None:
-    """Watch the engine, once."""
+    """Wrap the engine, once."""
     global _installed
     if not _installed:
         _installed = True
@@ -42,22 +42,23 @@ def _watched(engine: Callable[..., Any]) -> Callable[..., Any]:
             return engine(*args, **kwargs)
         begin = monotonic_ns()
         timeline = probe.current
-        # autograd.grad accumulates nothing: forces of a molecule are such a gradient, in evaluation too.
+        # A backward pass of training accumulates gradients. autograd.grad does not, and evaluation uses it too, for
+        # example for the forces of a molecule.
         if (timeline is None or timeline.activity != TRAIN) and kwargs.get("accumulate_grad"):
-            timeline = probe.training()
+            timeline = probe.start_training()
         if timeline is None:
             return engine(*args, **kwargs)
-        before, named = timeline.current_phase, timeline.told_phases
-        if not named:
+        before, is_explicit = timeline.current_phase, timeline.explicit_phases
+        if not is_explicit:
             timeline.phase(_BACKWARD)
-        timeline.lent += 1
+        timeline.autograd_depth += 1
         timeline.overhead_ns += monotonic_ns() - begin
         try:
             return engine(*args, **kwargs)
         finally:
             begin = monotonic_ns()
-            timeline.lent -= 1
-            if not named:
+            timeline.autograd_depth -= 1
+            if not is_explicit:
                 timeline.phase(before)
             timeline.overhead_ns += monotonic_ns() - begin
 

@@ -1,8 +1,9 @@
-"""Which collective the rank waits in: every call of torch.distributed, wrapped.
+"""Wraps the collectives of torch.distributed, to count them and to measure how long the rank waits in them.
 
-Counts each op, the bytes of the tensors handed in and out, and the time the caller spends in it; for one issued with
-`async_op=True` also the wait for it and the time in flight. isend and irecv are left alone, for batch_isend_irecv
-compares the functions themselves: what they call on the process group is watched instead.
+For each op, the wrappers count the calls, the bytes of input and output tensors, and the time the caller spends in it.
+If the op was issued with `async_op=True`, the wait for it and the time in flight are measured as well. isend and irecv
+are not wrapped, because batch_isend_irecv compares the functions themselves. The methods of the process group that they
+call are wrapped instead.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ from zmon import probe
 from zmon.box import layout
 from zmon.probe.hooks import works
 from zmon.probe.hooks.describe import DESCRIBERS, Call, size
-from zmon.probe.hooks.replacing import replace, unseen
+from zmon.probe.hooks.replacing import hide_frames, replace
 from zmon.probe.rank import OP_NUMBER, RankTimeline
 
-# An old name that warns of its age and calls the new one, which counts.
+# Deprecated names that call the new one. Only the new one is wrapped, so that a call counts once.
 _RENAMED = {"all_gather_into_tensor": "all_gather_single", "reduce_scatter_tensor": "reduce_scatter_single"}
 
-issued: Counter[str] = Counter()  # by group: calls passed on, to be held against the group's own sequence number
-_groups: dict[int, tuple[int, str]] = {}  # by identity, None being the default group: number in the box, and name
+issued: Counter[str] = Counter()  # by group: calls that were counted, to compare with the group's own sequence number
+_groups: dict[int, tuple[int, str]] = {}  # by id, where None is the default group: number in the box, and name
 
 
 def install() -> None:
@@ -43,7 +44,7 @@ def install() -> None:
     replace(wrappers)
     for name, (op, describe) in _POINT_TO_POINT.items():
         original = getattr(dist.ProcessGroup, name)
-        setattr(dist.ProcessGroup, name, unseen(_watched(original, OP_NUMBER[op], describe)))
+        setattr(dist.ProcessGroup, name, hide_frames(_watched(original, OP_NUMBER[op], describe)))
     works.install()
 
 
@@ -63,55 +64,55 @@ _POINT_TO_POINT = {  # methods of the process group, which isend, irecv and batc
 
 
 def group_number(group: Any) -> int:
-    """The number of a process group in the box of this rank."""
-    known = _groups.get(id(group)) or _group(group)
-    return known[0] if known else layout.NONE
+    """Return the number of a process group in the box of this rank."""
+    numbered = _groups.get(id(group)) or _group(group)
+    return numbered[0] if numbered else layout.NONE
 
 
 def _group(group: Any) -> tuple[int, str] | None:
-    """Its number and name; None where this rank is not in it."""
+    """Return number and name of a process group; None if this rank is not in it."""
     timeline = probe.current
     if timeline is None or group is dist.GroupMember.NON_GROUP_MEMBER:
         return None
-    named = group or dist.group.WORLD
-    name = named.group_name
-    _groups[id(group)] = known = timeline.group(name, named.size()), name
-    return known
+    process_group = group or dist.group.WORLD
+    name = process_group.group_name
+    _groups[id(group)] = numbered = timeline.group(name, process_group.size()), name
+    return numbered
 
 
 def _watched(original: Callable[..., Any], op: int, describe: Callable[..., Call]) -> Callable[..., Any]:
-    # Few and flat calls: after a wait the caches are cold, and each Python function costs microseconds.
+    # Few function calls: after a wait the caches are cold, and each Python call costs microseconds.
     is_compiling = torch.compiler.is_dynamo_compiling
 
     @functools.wraps(original)
     def collective(*args: Any, **kwargs: Any) -> Any:
         timeline = probe.current
         if timeline is None or is_compiling():
-            return original(*args, **kwargs)  # traced, not run: the compiler replaces it with its own
+            return original(*args, **kwargs)  # traced and not run: the compiler replaces it by its own collective
         begin = monotonic_ns()
-        entered, known = False, None
+        entered, numbered = False, None
         try:
             sent, received, group, is_async = describe(*args, **kwargs)
-            known = _groups.get(id(group)) or _group(group)
-            if known:  # else the rank is not in the group, and torch does nothing either
-                entered = timeline.enter_op(op, known[0], sent, received) or timeline.enter_elsewhere(
-                    op, known[0], sent, received
+            numbered = _groups.get(id(group)) or _group(group)
+            if numbered:  # else the rank is not in the group, and torch does nothing either
+                entered = timeline.enter_op(op, numbered[0], sent, received) or timeline.enter_op_elsewhere(
+                    op, numbered[0], sent, received
                 )
         except Exception:
-            timeline.ledger.dropped += 1  # torch itself will say what is wrong with the call
+            timeline.ledger.dropped += 1  # torch itself will raise an error for this call
         timeline.overhead_ns += monotonic_ns() - begin
-        if not entered or known is None:
+        if not entered or numbered is None:
             return original(*args, **kwargs)
-        issued[known[1]] += 1
+        issued[numbered[1]] += 1
         work = None
         try:
             work = original(*args, **kwargs)
         finally:
             end = monotonic_ns()
-            timeline.leave_op(flying=is_async)
+            timeline.leave_op(in_flight=is_async)
             if is_async and work is not None:
                 issue = begin if timeline.device is None else timeline.device.mark()
-                works.watch(work, op, known[0], sent + received, issue)
+                works.watch(work, op, numbered[0], sent + received, issue)
             timeline.overhead_ns += monotonic_ns() - end
         return work
 
@@ -120,18 +121,18 @@ def _watched(original: Callable[..., Any], op: int, describe: Callable[..., Call
 
 
 def enter(timeline: RankTimeline, op: int, group: Any, sent: int, received: int) -> bool:
-    """A collective begins, in any thread. False: it is part of another and must not be left."""
-    known = _groups.get(id(group)) or _group(group)
-    if not known:
+    """Enter a collective, in any thread; return False if it is part of another and must not be left."""
+    numbered = _groups.get(id(group)) or _group(group)
+    if not numbered:
         return False
-    number, name = known
-    entered = timeline.enter_op(op, number, sent, received) or timeline.enter_elsewhere(op, number, sent, received)
+    number, name = numbered
+    entered = timeline.enter_op(op, number, sent, received) or timeline.enter_op_elsewhere(op, number, sent, received)
     if entered:
         issued[name] += 1
     return entered
 
 
 def forget_groups() -> None:
-    """The process groups are others now."""
+    """Forget all process groups, because they have changed."""
     _groups.clear()
     issued.clear()

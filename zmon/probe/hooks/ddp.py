@@ -1,11 +1,11 @@
-"""How long backward waits for the reductions of DistributedDataParallel, and what else DDP sends from C++.
+"""Measures how long backward waits for the reductions of DistributedDataParallel, and counts what DDP sends from C++.
 
-The wait reaches from the last gradient computed to the end of backward. A callback queued when backward begins runs
-before the one in which the reducer waits: callbacks run in the order in which they were queued
+The wait lasts from the last gradient computed to the end of backward. A callback that is queued when backward begins
+runs before the callback in which the reducer waits, because callbacks run in the order in which they were queued
 (torch/csrc/autograd/engine.cpp, GraphTask::exec_post_processing; reducer.cpp, Reducer::mark_variable_ready).
 
-Not by a communication hook: that would take the interpreter lock for each bucket, and the place of the job's own hook.
-Not from the reducer's statistics: they are sampled, after ten steps one step in a hundred.
+A communication hook is no alternative: it would need the interpreter lock for each bucket, and replace the job's own
+hook. The reducer's statistics are none either: after ten steps they are sampled in one step out of a hundred.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ from zmon.probe.hooks.reducer import (  # fmt: skip
     count_broadcast,
     count_hidden,
     groups_of_reducers,
-    lost,
     reducer_of,
     reducers,
-    tried,
+    report_loss,
+    try_call,
 )
-from zmon.probe.hooks.replacing import replace, unseen
+from zmon.probe.hooks.replacing import hide_frames, replace
 from zmon.probe.rank import RankTimeline
 
-_groups: list[Group] = []  # while a backward runs
+_groups: list[Group] = []  # of the backward that is running
 
 
 def install() -> None:
-    """Wrap what DDP looks up at each call; its modules, gradients and hooks stay as they are."""
+    """Wrap the functions that DDP looks up at each call; modules, gradients and hooks are not changed."""
     if not hasattr(dist, "Reducer") or hasattr(DistributedDataParallel._ddp_init_helper, "__zmon__"):
         return
     for owner, name, watch in (
@@ -61,7 +61,7 @@ def install() -> None:
         (DistributedDataParallel, "_match_all_reduce_for_bwd_pass", _match_buckets),
         (DistributedDataParallel, "_match_unused_params_allreduce", _match_bitmap),
     ):
-        original = getattr(owner, name, None)  # an older torch may lack one: what that one sends is not counted
+        original = getattr(owner, name, None)  # an older torch may lack one; then its collectives are not counted
         if original is not None:
             setattr(owner, name, _watched(original, watch))
     engine = torch.autograd.graph._engine_run_backward
@@ -72,46 +72,46 @@ def _watched(original: Function, watch: Function) -> Function:
     @functools.wraps(original)
     def call(*args: Any, **kwargs: Any) -> Any:
         timeline = None if torch.compiler.is_compiling() else probe.current
-        if timeline is None and watch is not _make_reducer:  # a module may be older than the watch
+        if timeline is None and watch is not _make_reducer:  # a module may be created before the rank attaches
             return original(*args, **kwargs)
         return watch(timeline, original, *args, **kwargs)
 
     call.__zmon__ = True  # type: ignore[attr-defined]
-    return unseen(call)
+    return hide_frames(call)
 
 
 class _Backward:
-    """One call of the autograd engine. Activation checkpoints call it again while it runs."""
+    """One call of the autograd engine; activation checkpoints call the engine again while it runs."""
 
     def __init__(self, timeline: RankTimeline, roots: Sequence[Any]) -> None:
         self.timeline = timeline
         self.queued = self.waits = False
-        self.outermost = not _groups and timeline.mine()
+        self.outermost = not _groups and timeline.acts_for_rank()
         self.hooks: list[Any] = []
         if self.outermost:
             _groups.extend(groups_of_reducers())
         compiled = sys.modules.get("torch._dynamo.compiled_autograd")
         if getattr(compiled, "compiled_autograd_enabled", False):
-            return  # it would compile our hook with the graph
+            return  # it would compile this hook into the graph
         for root in roots:
             node = getattr(root, "grad_fn", None) or getattr(root, "node", None)
             if node is not None:
-                self.hooks.append(node.register_prehook(self._begun))
+                self.hooks.append(node.register_prehook(self._on_begin))
 
-    def _begun(self, _: Any) -> None:
+    def _on_begin(self, _: Any) -> None:
         if not self.queued:
             self.queued = True
-            Variable._execution_engine.queue_callback(self._computed)
+            Variable._execution_engine.queue_callback(self._on_computed)
 
-    def _computed(self) -> None:
-        """All gradients are computed; next the reducers wait."""
+    def _on_computed(self) -> None:
+        """Enter the wait of the reducers; called when all gradients are computed."""
         begin = monotonic_ns()
         try:
             for group in _groups:
                 if not self.waits and group.waits():
                     self.waits = self.timeline.wait_op(ALL_REDUCE, group.number, group.num_bytes())
         except Exception as error:
-            lost(f"the wait for gradients is not known: {error!r}")
+            report_loss(f"cannot measure the wait for gradients: {error!r}")
         self.timeline.overhead_ns += monotonic_ns() - begin
 
     def end(self) -> None:
@@ -127,7 +127,7 @@ class _Backward:
 
 
 def _watched_engine(engine: Function) -> Function:
-    # Flat, for the caches are cold after the forward pass.
+    # Few function calls, because the caches are cold after the forward pass.
     is_compiling = torch.compiler.is_dynamo_compiling
 
     @functools.wraps(engine)
@@ -136,25 +136,25 @@ def _watched_engine(engine: Function) -> Function:
         if timeline is None or not reducers or is_compiling():
             return engine(roots, *args, **kwargs)
         begin = monotonic_ns()
-        backward = tried(_Backward, timeline, roots)
+        backward = try_call(_Backward, timeline, roots)
         timeline.overhead_ns += monotonic_ns() - begin
         try:
             return engine(roots, *args, **kwargs)
         finally:
             begin = monotonic_ns()
             if backward is not None:
-                tried(backward.end)
+                try_call(backward.end)
             timeline.overhead_ns += monotonic_ns() - begin
 
-    return unseen(run_backward)
+    return hide_frames(run_backward)
 
 
-# Each has the signature of what it watches, behind the timeline and the original.
+# Each of these has the signature of the function it wraps, after `timeline` and `original`.
 
 
 def _make_reducer(_: Any, original: Function, module: Any, parameters: Any, sparse: Any, *args: Any) -> None:
     original(module, parameters, sparse, *args)
-    tried(_note_reducer, module, parameters, any(sparse))
+    try_call(_note_reducer, module, parameters, any(sparse))
 
 
 def _note_reducer(module: Any, parameters: Any, sparse: bool) -> None:
@@ -163,71 +163,71 @@ def _note_reducer(module: Any, parameters: Any, sparse: bool) -> None:
 
 def _register_hook(timeline: RankTimeline, original: Function, module: Any, *args: Any, **kwargs: Any) -> None:
     original(module, *args, **kwargs)
-    found = reducer_of(module)
-    if found is not None:
-        found[0].asked = False
+    match = reducer_of(module)
+    if match is not None:
+        match[0].described = False
 
 
 def _rebuild_buckets(timeline: RankTimeline, original: Function, cpp_reducer: Any) -> Any:
-    """Called at each forward; rebuilds once, after the first backward."""
-    found = reducer_of(cpp_reducer)
-    if found is None:
+    """Count the broadcast of a rebuild; the function is called at each forward and rebuilds once."""
+    match = reducer_of(cpp_reducer)
+    if match is None:
         return original(cpp_reducer)
-    reducer, module = found
-    if not reducer.asked:
-        tried(reducer.ask, module)
+    reducer, module = match
+    if not reducer.described:
+        try_call(reducer.describe, module)
     if reducer.rebuilt and module.__dict__.get("_has_rebuilt_buckets", True):
         return original(cpp_reducer)
     num_bytes = (reducer.num_parameters + 1) * INT
     with Wait(timeline, BROADCAST, module.process_group, num_bytes) as group:
         rebuilt = original(cpp_reducer)
     if rebuilt and group is not None:
-        reducer.num_buckets, reducer.asked = None, False
+        reducer.num_buckets, reducer.described = None, False
         reducer.rebuilt = reducer.owes_rebuild = True
-        tried(lambda: count_broadcast(module.process_group, num_bytes, group.num_hidden()))
+        try_call(lambda: count_broadcast(module.process_group, num_bytes, group.num_hidden()))
     return rebuilt
 
 
 def _broadcast_coalesced(
     timeline: RankTimeline, original: Function, process_group: Any, tensors: Any, buffer_size: int, src: int = 0
 ) -> None:
-    """Buffers at each forward, the whole module at construction."""
+    """Count the broadcast of buffers at each forward, and of the whole module at construction."""
     num_bytes = size(tensors)
     with Wait(timeline, BROADCAST, process_group, num_bytes) as group:
         original(process_group, tensors, buffer_size, src)
     if group is not None:
-        tried(lambda: count_broadcast(process_group, num_bytes, group.num_hidden(), src))
+        try_call(lambda: count_broadcast(process_group, num_bytes, group.num_hidden(), src))
 
 
 def _verify_params(
     timeline: RankTimeline, original: Function, process_group: Any, params: Any, logger: Any = None
 ) -> Any:
-    """All ranks tell how many parameters they have, rank 0 their sizes and strides."""
+    """Count two collectives: each rank sends its number of parameters, and rank 0 their sizes and strides."""
     num_bytes = 2 * LONG * sum(parameter.dim() for parameter in params)
     with Wait(timeline, ALL_GATHER, process_group, LONG) as group:
         result = original(process_group, params, logger)
     if group is not None:
-        tried(count_hidden, ALL_GATHER, process_group, LONG, LONG * process_group.size(), 1)
-        tried(lambda: count_broadcast(process_group, num_bytes, group.num_hidden()))
+        try_call(count_hidden, ALL_GATHER, process_group, LONG, LONG * process_group.size(), 1)
+        try_call(lambda: count_broadcast(process_group, num_bytes, group.num_hidden()))
     return result
 
 
 def _match_buckets(timeline: RankTimeline, original: Function, module: Any) -> Any:
-    """A rank that has no more data reduces zeros with the others (join)."""
-    found = reducer_of(module)
-    if found is None or module._comm_hooks:  # the job's own hook: what it calls is wrapped
+    """Count the reductions of zeros by a rank that has no more data (join)."""
+    match = reducer_of(module)
+    if match is None or module._comm_hooks:  # the collectives in the job's own hook are wrapped
         return original(module)
-    with Wait(timeline, ALL_REDUCE, module.process_group, 2 * (found[0].num_bytes or 0)) as group:
+    with Wait(timeline, ALL_REDUCE, module.process_group, 2 * (match[0].num_bytes or 0)) as group:
         original(module)
     if group is not None:
-        group.reducers = [found[0]]
-        tried(group.count, timeline, False)
+        group.reducers = [match[0]]
+        try_call(group.count, timeline, False)
     return None
 
 
 def _match_bitmap(timeline: RankTimeline, original: Function, module: Any) -> None:
     original(module)
-    found = reducer_of(module)
-    if found is not None:
-        num_bytes = found[0].num_parameters * INT
-        tried(count_hidden, ALL_REDUCE, module.process_group, num_bytes, num_bytes, 1)
+    match = reducer_of(module)
+    if match is not None:
+        num_bytes = match[0].num_parameters * INT
+        try_call(count_hidden, ALL_REDUCE, module.process_group, num_bytes, num_bytes, 1)

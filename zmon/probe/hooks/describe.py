@@ -1,6 +1,6 @@
-"""What a call of torch.distributed moves: bytes handed in and out, its group, and whether the caller goes on at once.
+"""Describes calls of torch.distributed: bytes sent and received, process group, and whether they are asynchronous.
 
-Each describer has the signature of the function it describes, so that any way of passing arguments is understood.
+Each describer has the signature of the function it describes, so that positional and keyword arguments both work.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ import torch.distributed as dist
 Tensors: TypeAlias = "torch.Tensor | Sequence[torch.Tensor] | None"
 
 
-# Bytes handed in, bytes out, the group, whether the caller goes on at once. A plain tuple: one is made at each call.
+# Bytes sent, bytes received, process group, whether asynchronous. A plain tuple, because each call creates one.
 Call: TypeAlias = tuple[int, int, Any, bool]
 
 
 def size(tensors: Any) -> int:
-    """Bytes of a tensor, or of a list of them."""
+    """Return the bytes of a tensor or of a list of tensors."""
     try:
         return tensors.nbytes  # type: ignore[no-any-return]
-    except (AttributeError, RuntimeError):  # no tensor, or a sparse one
+    except (AttributeError, RuntimeError):  # a list, None, or a sparse tensor
         return _size(tensors)
 
 
@@ -81,15 +81,15 @@ def _broadcast(
     async_op: bool = False,
     group_src: int | None = None,
 ) -> Call:
-    mine = _is_me(src, group_src, group)
-    return size(tensor) if mine else 0, 0 if mine else size(tensor), group, async_op
+    is_source = _is_this_rank(src, group_src, group)
+    return size(tensor) if is_source else 0, 0 if is_source else size(tensor), group, async_op
 
 
 def _reduce(
     tensor: Tensors, dst: int | None = None, op: Any = None, group: Any = None, async_op: bool = False,
     group_dst: int | None = None,
 ) -> Call:  # fmt: skip
-    return size(tensor), size(tensor) if _is_me(dst, group_dst, group) else 0, group, async_op
+    return size(tensor), size(tensor) if _is_this_rank(dst, group_dst, group) else 0, group, async_op
 
 
 def _gather(
@@ -143,5 +143,5 @@ DESCRIBERS: dict[str, tuple[str, Callable[..., Call]]] = {
 }
 
 
-def _is_me(rank: int | None, group_rank: int | None, group: Any) -> bool:
+def _is_this_rank(rank: int | None, group_rank: int | None, group: Any) -> bool:
     return bool(dist.get_rank() == rank if group_rank is None else dist.get_rank(group) == group_rank)

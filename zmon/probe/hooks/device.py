@@ -1,4 +1,4 @@
-"""Which device the rank computes on, how long it takes for each part of a step, and what its allocator holds."""
+"""Reads the GPU of the rank: its UUID, the device time of each part of a step, and the allocator's memory."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from zmon.probe.device_time import DeviceTime
 
 
 def install() -> None:
-    """Let the probe read the device's memory now and then, and its times, where there is a GPU."""
+    """Let the probe read the memory and the times of the device, if there is a GPU."""
     timeline = probe.current
     if timeline is not None:
         timeline.make_device_time = make_device_time
@@ -17,13 +17,13 @@ def install() -> None:
 
 
 def identify_device() -> None:
-    """Write the device's UUID into the box; the rank has chosen its device once it made a process group."""
+    """Write the device's UUID into the box; a rank has chosen its device once it has created a process group."""
     if torch.cuda.is_initialized():
         probe.identify(device=f"GPU-{torch.cuda.get_device_properties(torch.cuda.current_device()).uuid}")
 
 
 def make_device_time() -> DeviceTime | None:
-    """Events on the rank's stream; None while it uses no GPU."""
+    """Return a `DeviceTime` for the rank's stream, or None while the rank uses no GPU."""
     if not torch.cuda.is_initialized():
         return None
     identify_device()
@@ -33,8 +33,10 @@ def make_device_time() -> DeviceTime | None:
 
 
 def read_memory() -> tuple[int, int, int] | None:
-    """Bytes allocated, reserved and at the peak; None on the CPU. Takes the allocator's nested dictionary as it
-    is: flattening it, as `torch.cuda.memory_stats` does, costs many times more."""
+    """Return the bytes allocated, reserved and allocated at the peak; None on the CPU.
+
+    This reads the allocator's nested dictionary. `torch.cuda.memory_stats` flattens it, which costs many times more.
+    """
     if not torch.cuda.is_initialized():
         return None
     stats = torch.cuda.memory_stats_as_nested_dict()

@@ -1,8 +1,8 @@
-"""When the rank evaluates: from the first forward in eval mode without gradients until it trains again.
+"""Infers evaluation: from the first forward in eval mode without gradients until the rank trains again.
 
-A model says so itself: `model.eval()` puts a hook on that model, `model.train()` another, each gone at the first
-forward it waited for. Nothing is hooked while the rank trains, and nothing at all on modules inside a model: a forward
-costs what it cost, and a compiled model is not compiled anew.
+`model.eval()` and `model.train()` each put a hook on that model, which is removed at the first forward it waited for.
+There is no hook while the rank trains, and never one on modules inside a model. So a forward costs no more than without
+zmon, and a compiled model is not compiled again.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ import torch
 from torch import nn
 
 from zmon import probe
-from zmon.probe.hooks.replacing import unseen
+from zmon.probe.hooks.replacing import hide_frames
 from zmon.probe.rank import EVAL, INIT, TRAIN, RankTimeline
 
-# Frozen one by one in the middle of training: no model is one of these.
+# Layers that jobs freeze one by one in the middle of training; a model is never one of these.
 _PARTS = (nn.modules.batchnorm._NormBase, nn.LayerNorm, nn.GroupNorm, nn.modules.dropout._DropoutNd)
-_WRAPPED = ("module", "_fsdp_wrapped_module", "_orig_mod")  # of DDP, FSDP1, torch.compile
+_WRAPPED = ("module", "_fsdp_wrapped_module", "_orig_mod")  # attributes of DDP, FSDP1 and torch.compile
 
-_hooks: dict[int, Any] = {}  # by model: one wait for each
-_waits_for = TRAIN
-_depth = 0  # Module.train calls itself for each part
+_hooks: dict[int, Any] = {}  # by id of the model, at most one for each
+_awaited = TRAIN  # the activity that the hooks wait for
+_depth = 0  # Module.train calls itself for each submodule
 
 
 def install() -> None:
-    """Watch models change their mode, once."""
+    """Wrap Module.train, which `eval` calls too, once."""
     if not hasattr(nn.Module.train, "__zmon__"):
-        nn.Module.train = unseen(_watched(nn.Module.train))
+        nn.Module.train = hide_frames(_watched(nn.Module.train))
         recursive = torch.jit._recursive  # TorchScript compiles a module with its hooks
         recursive.create_script_module = _disarmed(recursive.create_script_module)
 
 
 def disarm() -> None:
-    """The rank trains: nothing is waited for any more."""
+    """Remove all hooks; no forward is awaited any more."""
     while _hooks:
         _hooks.popitem()[1].remove()
 
@@ -53,7 +53,7 @@ def _watched(original: Callable[..., Any]) -> Callable[..., Any]:
         finally:
             _depth -= 1
         timeline = probe.current
-        if _depth == 0 and timeline is not None and timeline.mine() and not isinstance(self, _PARTS):
+        if _depth == 0 and timeline is not None and timeline.acts_for_rank() and not isinstance(self, _PARTS):
             _arm(self, mode, timeline)
         return result
 
@@ -63,25 +63,25 @@ def _watched(original: Callable[..., Any]) -> Callable[..., Any]:
 
 @probe.guarded
 def _arm(model: nn.Module, mode: bool, timeline: RankTimeline) -> None:
-    global _waits_for
-    waits_for = TRAIN if mode else EVAL
-    if waits_for != _waits_for:
+    global _awaited
+    awaited = TRAIN if mode else EVAL
+    if awaited != _awaited:
         disarm()
-        _waits_for = waits_for
-    if timeline.activity not in (INIT, waits_for) and not timeline.told_activity:
-        for part in _shells(model):
+        _awaited = awaited
+    if timeline.activity not in (INIT, awaited) and not timeline.explicit_activity:
+        for part in _wrapped_models(model):
             if id(part) not in _hooks:
                 _hooks[id(part)] = part.register_forward_pre_hook(_Hook())
 
 
 class _Hook:
-    """Notices one forward. What the job copies or saves meanwhile holds a hook that does nothing and is not zmon's."""
+    """A forward hook; copied or saved with a model, it becomes a function that does nothing and needs no zmon."""
 
     def __call__(self, model: nn.Module, _: Any) -> None:
         _forward(model)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return functools.partial, (dict.get, {})  # {}.get(model, arguments): the arguments as they are
+        return functools.partial, (dict.get, {})  # {}.get(model, arguments) returns the arguments unchanged
 
 
 def _disarmed(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -93,15 +93,15 @@ def _disarmed(original: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _shells(model: Any) -> Iterator[nn.Module]:
-    """The model and what it wraps, down to the user's own."""
+def _wrapped_models(model: Any) -> Iterator[nn.Module]:
+    """Yield the model and the models that it wraps, down to the user's own."""
     if isinstance(model, torch.jit.ScriptModule):
-        return  # takes no hooks
+        return  # it takes no hooks
     yield model
     for name in _WRAPPED:
         inner = model.__dict__.get("_modules", {}).get(name)
         if inner is not None:
-            yield from _shells(inner)
+            yield from _wrapped_models(inner)
 
 
 @probe.guarded
@@ -109,8 +109,8 @@ def _forward(model: nn.Module) -> None:
     if torch.compiler.is_compiling():
         return
     timeline = probe.current
-    if timeline is None or timeline.told_activity or model.training != torch.is_grad_enabled():
-        return  # a frozen part in training, or a sanity check in training mode
+    if timeline is None or timeline.explicit_activity or model.training != torch.is_grad_enabled():
+        return  # a frozen submodule in training, or a sanity check in training mode
     activity = TRAIN if model.training else EVAL
     if timeline.activity != activity:
         timeline.turn_to(activity)

@@ -1,8 +1,8 @@
-"""The functional collectives, which DTensor, compiled and tensor-parallel code use: counted, timed, waited for.
+"""Wraps the functional collectives, which DTensor, compiled and tensor-parallel code use.
 
 They return a tensor that waits for its collective when it is first used
-(torch/distributed/_functional_collectives.py). What a compiler traced is not seen here; the native sequence number of
-the group still counts it.
+(torch/distributed/_functional_collectives.py). Collectives that a compiler traced do not come through here. The native
+sequence number of the group still counts them.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _OPS = {
     "all_to_all_single": "all_to_all",
     "all_to_all_single_autograd": "all_to_all",
 }
-# An old name that warns of its age and calls the new one, which counts.
+# Deprecated names that call the new one. Only the new one is wrapped, so that a call counts once.
 _RENAMED = {
     "all_gather_tensor": "all_gather_single",
     "all_gather_tensor_autograd": "all_gather_single_autograd",
@@ -56,7 +56,7 @@ _RENAMED = {
 
 
 def install() -> None:
-    """Wrap them, once."""
+    """Wrap the functional collectives, once."""
     functional = importlib.import_module(_MODULE)
     if hasattr(functional.wait_tensor, "__zmon__"):
         return
@@ -74,7 +74,7 @@ def install() -> None:
 
 def _watched(original: Callable[..., Any], functional: Any, op: int) -> Callable[..., Any]:
     names = list(inspect.signature(original).parameters)
-    at_group = names.index("group")
+    group_index = names.index("group")
     is_broadcast = op == OP_NUMBER["broadcast"]
 
     @functools.wraps(original)
@@ -86,12 +86,12 @@ def _watched(original: Callable[..., Any], functional: Any, op: int) -> Callable
         entered = False
         sent = 0
         try:
-            group = _resolved(functional, args[at_group] if at_group < len(args) else kwargs["group"])
+            group = _resolved(functional, args[group_index] if group_index < len(args) else kwargs["group"])
             if not is_broadcast or group.rank() == (args[1] if len(args) > 1 else kwargs["src"]):
                 sent = size(args[0] if args else kwargs[names[0]])
             entered = enter(timeline, op, group, sent, 0)
         except Exception:
-            timeline.ledger.dropped += 1  # torch itself will say what is wrong with the call
+            timeline.ledger.dropped += 1  # torch itself will raise an error for this call
         issued = timeline.issue()
         timeline.overhead_ns += monotonic_ns() - begin
         if not entered:
@@ -99,7 +99,7 @@ def _watched(original: Callable[..., Any], functional: Any, op: int) -> Callable
         try:
             result = original(*args, **kwargs)
         finally:
-            timeline.leave_op(flying=True)
+            timeline.leave_op(in_flight=True)
         _watch(timeline, op, group, sent, 0 if is_broadcast and sent else size(result), result, issued)
         return result
 
@@ -114,15 +114,15 @@ def _watch(timeline: RankTimeline, op: int, group: Any, sent: int, received: int
 
 
 def _shard_dim_all_to_all(original: Callable[..., Any]) -> Callable[..., Any]:
-    """DTensor's change of the sharded dimension, which waits by itself."""
+    """Wrap DTensor's change of the sharded dimension, an all-to-all that waits by itself."""
 
     @functools.wraps(original)
     def collective(input: Any, gather_dim: int, shard_dim: int, mesh: Any, mesh_dim: int) -> Any:
         timeline = probe.current
         entered = False
         if timeline is not None and not torch.compiler.is_compiling():
-            moved = size(input)
-            entered = enter(timeline, OP_NUMBER["all_to_all"], mesh.get_group(mesh_dim), moved, moved)
+            num_bytes = size(input)
+            entered = enter(timeline, OP_NUMBER["all_to_all"], mesh.get_group(mesh_dim), num_bytes, num_bytes)
         try:
             return original(input, gather_dim, shard_dim, mesh, mesh_dim)
         finally:

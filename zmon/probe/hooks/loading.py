@@ -1,7 +1,7 @@
-"""When the rank waits for its input: DataLoader, from its start to each batch.
+"""Infers the data phase: the time in DataLoader, from its start to each batch.
 
-Between a batch in hand and the backward pass lies the forward pass, with the copy to the device and the loss; what is
-not read with DataLoader cannot be told from it.
+The time between a batch and the backward pass is the forward phase, including the copy to the device and the loss. Data
+that a job reads without DataLoader cannot be distinguished from it.
 """
 
 from __future__ import annotations
@@ -13,31 +13,31 @@ from typing import Any
 from torch.utils.data import dataloader
 
 from zmon import probe
-from zmon.probe.hooks.replacing import unseen
+from zmon.probe.hooks.replacing import hide_frames
 from zmon.probe.rank import PHASE_NUMBER
 
 _DATA, _FORWARD = PHASE_NUMBER["data"], PHASE_NUMBER["forward"]
 
 
 def install() -> None:
-    """Watch DataLoader and its iterators, once."""
+    """Wrap DataLoader and its iterators, once."""
     iterator, loader = dataloader._BaseDataLoaderIter, dataloader.DataLoader
     if not hasattr(iterator.__next__, "__zmon__"):
-        iterator.__next__ = unseen(_watched(iterator.__next__, then=_FORWARD))
-        loader.__iter__ = unseen(_watched(loader.__iter__, then=None))
+        iterator.__next__ = hide_frames(_watched(iterator.__next__, next_phase=_FORWARD))
+        loader.__iter__ = hide_frames(_watched(loader.__iter__, next_phase=None))
 
 
-def _watched(original: Callable[[Any], Any], then: int | None) -> Callable[[Any], Any]:
+def _watched(original: Callable[[Any], Any], next_phase: int | None) -> Callable[[Any], Any]:
     @functools.wraps(original)
     def loading(self: Any) -> Any:
         timeline = probe.current
-        if timeline is None or timeline.told_phases:
+        if timeline is None or timeline.explicit_phases:
             return original(self)
         after = before = timeline.current_phase
         timeline.phase(_DATA)
         try:
             result = original(self)
-            after = before if then is None or before == _DATA else then  # a loader within a loader
+            after = before if next_phase is None or before == _DATA else next_phase  # _DATA: a loader within a loader
             return result
         finally:
             timeline.phase(after)

@@ -1,8 +1,9 @@
-"""What the reducer of a DDP module sends from C++: how often, how many bytes, and in which of them it waits.
+"""Counts the collectives that the reducer of a DDP module issues from C++, and their bytes.
 
-How many collectives: the group's own sequence number (0.2 µs), which C++ advances too, less what the wrappers of
-torch.distributed passed on. How many bytes: a synced backward reduces each gradient once, so the parameters say
-(torch/csrc/distributed/c10d/reducer.cpp). Where the two do not agree the number counts and the bytes are unknown.
+The number of collectives is the change of the group's own sequence number (read in 0.2 µs), which C++ advances too,
+minus the calls that the wrappers of torch.distributed counted. The bytes follow from the parameters, because a synced
+backward reduces each gradient once (torch/csrc/distributed/c10d/reducer.cpp). If the two disagree, the number is
+counted and the bytes are unknown.
 """
 
 from __future__ import annotations
@@ -19,36 +20,36 @@ from zmon.probe.hooks.describe import size
 from zmon.probe.rank import OP_NUMBER, RankTimeline
 
 ALL_REDUCE, ALL_GATHER, BROADCAST = (OP_NUMBER[op] for op in ("all_reduce", "all_gather", "broadcast"))
-INT, LONG, HALF = 4, 8, 2  # bytes of the numbers that the reducer sends beside the gradients, and of compressed ones
+INT, LONG, HALF = 4, 8, 2  # bytes: of the integers that the reducer sends, and of a compressed gradient
 
 Function = Callable[..., Any]
-reducers: list[Reducer] = []  # of the modules that live
-_groups: dict[str, Group] = {}  # by name, those of _groups_of
-_groups_of: list[Reducer] = []
+reducers: list[Reducer] = []  # of all modules that exist
+_groups: dict[str, Group] = {}  # by name: the process groups of _grouped
+_grouped: list[Reducer] = []
 
 
 class Reducer:
-    """What the reducer of one DDP module sends in a synced backward. Does not keep the module alive."""
+    """The collectives that one DDP module issues in a synced backward; does not keep the module alive."""
 
     def __init__(self, module: Any, parameters: Sequence[torch.Tensor], sparse: bool) -> None:
         self.module = weakref.ref(module, lambda _: reducers.remove(self))
         self.num_parameters = len(parameters)
         self.num_elements = sum(parameter.numel() for parameter in parameters)
         self.full_bytes = None if sparse else size(parameters)
-        self.num_bytes = self.full_bytes  # as they are sent: a hook may compress them
+        self.num_bytes = self.full_bytes  # bytes on the wire; a hook may compress gradients
         self.num_buckets: int | None = None
-        self.num_early = 0  # buckets that an earlier backward of the same forward has reduced
-        self.asked = False
+        self.num_early = 0  # buckets that an earlier backward of the same forward reduced
+        self.described = False
         self.rebuilt = False
-        self.owes_rebuild = False  # how many bytes the rebuild broadcast is known one forward later
-        self.delayed = False  # a static graph reduces all at the end of its first backward
+        self.owes_rebuild = False  # the bytes of the rebuild's broadcast are known one forward later
+        self.delayed = False  # True after the first backward of a static graph, which reduces all at its end
         self.stamp = 0
-        for reducer in reducers:  # from now on there are several: has each of them reduced since now?
+        for reducer in reducers:  # there are several now, so `synced` is used: its next call compares with now
             if (other := reducer.module()) is not None:
                 reducer.synced(other)
 
-    def ask(self, module: Any) -> None:
-        """Number of buckets and hook, in 60 µs. Buckets that were rebuilt are known from the next forward on."""
+    def describe(self, module: Any) -> None:
+        """Read the number of buckets and the hook, which takes 60 µs; rebuilt buckets are known at the next forward."""
         data = module._get_ddp_logging_data()
         sizes = data.get("rebuilt_bucket_sizes" if self.rebuilt else "bucket_sizes")
         hook = data.get("comm_hook") or "ALLREDUCE"
@@ -57,29 +58,29 @@ class Reducer:
         if hook.endswith("FP16_COMPRESS"):
             self.num_bytes = HALF * self.num_elements
         elif not hook.endswith("ALLREDUCE"):
-            self.num_buckets = self.num_bytes = 0  # the job's own hook: what it calls is wrapped
-        self.asked = num_buckets is not None
+            self.num_buckets = self.num_bytes = 0  # the collectives in the job's own hook are wrapped
+        self.described = num_buckets is not None
         if num_buckets is not None and self.owes_rebuild:
             self.owes_rebuild = False
             count_broadcast(module.process_group, num_buckets * INT, 0)
 
     def delays(self, module: Any) -> bool:
-        """Whether this backward issues all reductions at its end."""
-        # Not getattr: what a module lacks it looks for everywhere, and says so at length.
+        """Return True if this backward issues all reductions at its end."""
+        # Not getattr: for a missing attribute, a module searches all its members and builds a long error message.
         return not self.delayed and bool(module.__dict__.get("_static_graph_delay_allreduce_enqueued"))
 
     def sends_bitmap(self, module: Any) -> bool:
-        """Whether the ranks also tell each other which parameters this backward used."""
+        """Return True if the ranks also exchange which parameters this backward used."""
         return self.delays(module) if module.static_graph else bool(module.find_unused_parameters)
 
     def synced(self, module: Any) -> bool:
-        """Whether it reduced since this was last asked; makes a list as long as the parameters."""
+        """Return True if it has reduced since the last call; this creates a list as long as the parameters."""
         before, self.stamp = self.stamp, module.reducer.get_backward_stats()[0]
         return self.stamp != before or self.delays(module)
 
 
 class Group:
-    """What C++ issues on a process group from `begin` on."""
+    """A process group, and the collectives that C++ has issued on it since `begin`."""
 
     def __init__(self, group: Any) -> None:
         self.group = group
@@ -99,20 +100,20 @@ class Group:
         return self.num_issued() - issued[self.name] + self.issued_before
 
     def waits(self) -> bool:
-        """Whether a reducer has something to wait for."""
+        """Return True if a reducer of this group has collectives to wait for."""
         if self.num_issued() > 0:
             return True
         modules = ((reducer, reducer.module()) for reducer in self.reducers)
         return any(module and reducer.delays(module) and not module._comm_hooks for reducer, module in modules)
 
     def num_bytes(self) -> int:
-        """What the reducers send and receive in a synced backward, as far as it is known."""
+        """Return the bytes that the reducers send and receive in a synced backward, as far as known."""
         if len(self.reducers) == 1:
             return 2 * (self.reducers[0].num_bytes or 0)
         return 2 * sum(reducer.num_bytes or 0 for reducer in self.reducers)
 
     def count(self, timeline: RankTimeline, bitmaps: bool = True) -> None:
-        """Count what came from C++: its number always, its bytes if it is what the reducers must have sent."""
+        """Count the collectives that C++ issued; count their bytes only if their number is as expected."""
         hidden = self.num_hidden()
         several, last = len(self.reducers) > 1, None
         expected = num_bytes = early = 0
@@ -126,7 +127,7 @@ class Group:
             reducer.delayed |= reducer.delays(module)
             early += reducer.num_early
             known &= reducer.full_bytes is not None
-            # None only in the backward after a rebuild: it is taken to be whole
+            # num_buckets is None only in the backward after a rebuild; that one is assumed to be complete.
             expected += hidden if reducer.num_buckets is None else reducer.num_buckets + bitmap
             num_bytes += (reducer.num_bytes or 0) + bitmap * INT * reducer.num_parameters
             reducer.num_early = 0
@@ -136,20 +137,20 @@ class Group:
             last.num_early, num_bytes = early + hidden, 0
         elif not known or early + hidden > expected:
             num_bytes = 0
-            lost("bytes of some gradients are unknown: sparse, compressed by the job, or reduced in parts")
+            report_loss("the bytes of some gradients are unknown: sparse, compressed by the job, or reduced in parts")
         timeline.count_op(ALL_REDUCE, self.number, num_bytes, num_bytes, hidden)
         issued[self.name] += hidden
 
 
 class Wait:
-    """`with Wait(…) as group:` the rank waits in collectives that C++ issues; they are counted after it."""
+    """The context of a wait in collectives that C++ issues; they are counted after it from the group it returns."""
 
     def __init__(self, timeline: RankTimeline, op: int, group: Any, num_bytes: int) -> None:
         self.timeline, self.op, self.group, self.num_bytes = timeline, op, group, num_bytes
 
     def __enter__(self) -> Group | None:
-        watched: Group | None = tried(Group, self.group)
-        self.entered = watched and tried(wait_in, self.timeline, self.op, self.group, self.num_bytes)
+        watched: Group | None = try_call(Group, self.group)
+        self.entered = watched and try_call(wait_in, self.timeline, self.op, self.group, self.num_bytes)
         return watched
 
     def __exit__(self, *_: object) -> None:
@@ -158,9 +159,9 @@ class Wait:
 
 
 def groups_of_reducers() -> list[Group]:
-    """The process groups on which reducers live, each from now on."""
-    if _groups_of != reducers:
-        _groups_of[:] = reducers
+    """Return the process groups of all reducers, and begin to count on each."""
+    if _grouped != reducers:
+        _grouped[:] = reducers
         _groups.clear()
         for reducer in reducers:
             module = reducer.module()
@@ -175,13 +176,13 @@ def groups_of_reducers() -> list[Group]:
 
 
 def forget_groups() -> None:
-    """The process groups are others now."""
-    _groups_of.clear()
+    """Forget all process groups, because they have changed."""
+    _grouped.clear()
     _groups.clear()
 
 
 def reducer_of(owner: Any) -> tuple[Reducer, Any] | None:
-    """Of a DDP module, or of its C++ reducer."""
+    """Return the reducer and the module of a DDP module or of its C++ reducer."""
     for reducer in tuple(reducers):
         module = reducer.module()
         if module is owner or (module is not None and module.reducer is owner):
@@ -194,7 +195,7 @@ def wait_in(timeline: RankTimeline, op: int, group: Any, num_bytes: int) -> bool
 
 
 def count_hidden(op: int, group: Any, sent: int, received: int, count: int) -> None:
-    """Count collectives that C++ issued, and no group that is watched meanwhile counts them again."""
+    """Count collectives that C++ issued, so that a `Group` that is counting now does not count them again."""
     timeline = probe.current
     if timeline is not None:
         timeline.count_op(op, group_number(group), sent, received, count)
@@ -202,19 +203,21 @@ def count_hidden(op: int, group: Any, sent: int, received: int, count: int) -> N
 
 
 def count_broadcast(group: Any, num_bytes: int, count: int, src: int = 0) -> None:
-    mine = group.rank() == src
-    count_hidden(BROADCAST, group, num_bytes if mine else 0, 0 if mine else num_bytes, count)
+    is_source = group.rank() == src
+    count_hidden(BROADCAST, group, num_bytes if is_source else 0, 0 if is_source else num_bytes, count)
 
 
-def lost(line: str) -> None:
+def report_loss(line: str) -> None:
+    """Count a record that is lost, and print the reason once."""
     timeline = probe.current
     if timeline is not None:
         timeline.ledger.dropped += 1
     probe.complain(line)
 
 
-def tried(note: Function, *args: Any) -> Any:
+def try_call(function: Function, *args: Any) -> Any:
+    """Call the function; on failure report a loss and return None."""
     try:
-        return note(*args)
+        return function(*args)
     except Exception as error:
-        return lost(f"a collective of DistributedDataParallel is not known: {error!r}")
+        return report_loss(f"cannot count a collective of DistributedDataParallel: {error!r}")

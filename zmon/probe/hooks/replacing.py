@@ -1,7 +1,7 @@
-"""Puts watched functions in the place of torch's, wherever a module knows them by name, and leaves no trace in output.
+"""Replaces functions of torch by wrappers in all loaded modules, without any effect on the job's output.
 
-A module that did `from torch.distributed import all_reduce` holds the function itself, so all loaded modules are looked
-through, once for all functions together.
+A module that did `from torch.distributed import all_reduce` has its own reference to the function. So all loaded
+modules are searched, once for all functions together.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from typing import Any
 
 import torch
 
-# warnings.warn(stacklevel=…) passes over frames of the import system, which it knows by these two words in the file
-# name (CPython, Python/_warnings.c, is_internal_frame): so a warning of torch still names the line of the job.
-_UNSEEN = "<zmon, passed over like importlib._bootstrap>"
+# warnings.warn(stacklevel=…) skips frames of the import system, which it recognizes by `importlib` and `_bootstrap` in
+# the file name (CPython, Python/_warnings.c, is_internal_frame). So a warning of torch still names the line of the job.
+_HIDDEN_FILE_NAME = "<zmon, passed over like importlib._bootstrap>"
 
 Function = Callable[..., Any]
 
 
 def replace(wrappers: dict[Function, Function]) -> None:
-    """Put each wrapper in the place of the function it belongs to."""
-    by_id = {id(original): unseen(wrapper) for original, wrapper in wrappers.items()}
+    """Replace each function by its wrapper in all loaded modules."""
+    by_id = {id(original): hide_frames(wrapper) for original, wrapper in wrappers.items()}
     for module in list(sys.modules.values()):
-        try:  # not by getattr: a module that loads itself when first used would do so
+        try:  # not getattr: it would load a module that is loaded lazily
             names: dict[str, object] = object.__getattribute__(module, "__dict__")
         except AttributeError:
             continue
@@ -33,13 +33,14 @@ def replace(wrappers: dict[Function, Function]) -> None:
                 names[name] = wrapper
 
 
-def unseen(wrapper: Function) -> Function:
-    """The wrapper, which a warning passes over when it looks for the line to blame, and a compiler when it compiles.
+def hide_frames(wrapper: Function) -> Function:
+    """Hide the frames of a wrapper from warnings and from torch's compiler, and return the wrapper.
 
-    Called from a compiled module it runs as it is and is not compiled itself: that would fold away what it notes.
+    A warning skips them when it looks for the line to name. The compiler does not compile the wrapper, because compiled
+    code would not record anything.
     """
     if isinstance(wrapper, FunctionType):
-        wrapper.__code__ = wrapper.__code__.replace(co_filename=_UNSEEN)
+        wrapper.__code__ = wrapper.__code__.replace(co_filename=_HIDDEN_FILE_NAME)
         frames = torch._C._dynamo.eval_frame
         if hasattr(frames, "set_code_exec_strategy"):  # torch 2.8
             skip = frames._FrameAction.SKIP

@@ -1,28 +1,32 @@
-"""Which optimizer ends the step, where several step in turn. Pure.
+"""Decides which optimizer ends a training step if several optimizers step one after the other. Pure.
 
-A round is what steps between two steps of the same optimizer; a training step is one round. It ends with the optimizer
-that was the last one of the round before, so with a single optimizer at once; one that AMP skipped or that steps every
-fifth time only does not hold a round up, and one that shows up for the first time belongs to the round just ended.
+A round is the sequence of optimizers that step between two steps of the same optimizer. A training step is one round.
+A round ends with the optimizer that was last in the previous round; a single optimizer ends it at once. An optimizer
+that AMP skips, or that steps only every fifth time, does not delay the end. An optimizer that steps for the first time
+belongs to the round that has just ended.
 """
 
 from __future__ import annotations
 
 
 class Rounds:
-    """Told before and after each `Optimizer.step`; answers whether a training step ends there."""
+    """The order of optimizers; called before and after each `Optimizer.step`, returns whether a training step ends."""
 
     def __init__(self) -> None:
-        self._order: list[int] = []  # of the last round
-        self._current: list[int] = []  # what has stepped in this one
-        self._joined: list[int] = []  # what showed up after the last one had ended
+        self._order: list[int] = []  # the optimizers of the last round
+        self._current: list[int] = []  # optimizers that have stepped in this round
+        self._joined: list[int] = []  # optimizers that first stepped after the last round had ended
 
     @property
     def open(self) -> bool:
-        """Whether an optimizer has stepped and the step has not ended."""
+        """Return True if an optimizer has stepped and the training step has not ended."""
         return bool(self._current)
 
     def before(self, optimizer: int) -> bool:
-        """It is about to step. True: it has in this round already, so that one ended without the rest."""
+        """Note that an optimizer is about to step; return True if the training step ends before that.
+
+        It ends if the same optimizer has already stepped in this round: then the rest of the round did not step.
+        """
         again = self._current or self._joined
         if optimizer not in again:
             return False
@@ -30,9 +34,9 @@ class Rounds:
         return True
 
     def after(self, optimizer: int) -> bool:
-        """It has stepped. True: that ends the training step."""
+        """Note that an optimizer has stepped; return True if that ends the training step."""
         if not self._current and not self._joined and self._order == [optimizer]:
-            return True  # alone, as most are
+            return True  # a single optimizer, as in most jobs
         if not self._current and self._order and optimizer not in self._order:
             self._order.append(optimizer)
             self._joined.append(optimizer)
@@ -47,5 +51,5 @@ class Rounds:
         return True
 
     def end(self) -> None:
-        """The rank turned to something else, which ended the step."""
+        """End the round, because a change of activity ended the step."""
         self._current, self._joined = [], []

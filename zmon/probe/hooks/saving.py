@@ -1,6 +1,6 @@
-"""When the rank saves: torch.save and torch.distributed.checkpoint. It lasts until the rank trains again.
+"""Infers checkpoints: from a call of torch.save or torch.distributed.checkpoint until the rank trains again.
 
-Into a buffer in memory is no checkpoint: pickling a tensor does that, and sending one to another process.
+Saving into a buffer in memory is not a checkpoint: pickling a tensor does that, and sending it to another process.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from zmon.probe.rank import CHECKPOINT, INIT
 
 
 def install() -> None:
-    """Watch the ways to save, once."""
+    """Wrap the functions that save, once."""
     if not hasattr(torch.save, "__zmon__"):
         replace({torch.save: _watched(torch.save)})
         when_imported("torch.distributed.checkpoint.state_dict_saver", _distributed)
@@ -33,9 +33,11 @@ def _watched(save: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(save)
     def saving(*args: Any, **kwargs: Any) -> Any:
         timeline = probe.current
-        to = kwargs.get("f", args[1] if len(args) > 1 else None)
-        quiet = timeline is None or timeline.told_activity or not timeline.mine() or timeline.activity == INIT
-        if timeline is None or quiet or isinstance(to, io.BytesIO):
+        target = kwargs.get("f", args[1] if len(args) > 1 else None)
+        ignored = (
+            timeline is None or timeline.explicit_activity or not timeline.acts_for_rank() or timeline.activity == INIT
+        )
+        if timeline is None or ignored or isinstance(target, io.BytesIO):
             return save(*args, **kwargs)
         if timeline.activity != CHECKPOINT:
             timeline.turn_to(CHECKPOINT)

@@ -1,8 +1,8 @@
-"""When a training step ends: after the optimizer's update, whichever optimizers take part in it.
+"""Infers the end of a training step: after the update by the last optimizer that takes part in it.
 
-From torch's global optimizer hooks. Gradient accumulation has one update in many batches and so one step; an update
-that AMP skips never comes here (a fused optimizer is called all the same, and on a GPU only the device knows
-that it did nothing: that counts as a step).
+The hooks are torch's global optimizer hooks. Gradient accumulation has one update for many batches, which is one step.
+An update that AMP skips is not a step, because it does not call the hooks. The exception is a fused optimizer on a GPU,
+which is called in any case. Only the device knows that it did nothing, so this counts as a step.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from zmon.probe.rank import OTHER, PHASE_NUMBER, TRAIN
 
 _OPTIMIZER = PHASE_NUMBER["optimizer"]
 _rounds = Rounds()
-_running: list[int] = []  # optimizers in their step: what one calls of others, or of its base class, is part of it
+_running: list[int] = []  # optimizers that are in `step`, innermost last; only the outermost one counts
 _installed = False
 
 
 def install() -> None:
-    """Listen to all optimizers, once."""
+    """Register the hooks for all optimizers, once."""
     global _installed
     if not _installed:
         _installed = True
@@ -34,43 +34,43 @@ def install() -> None:
 def _before(optimizer: Any, *_: Any) -> None:
     timeline = probe.current
     if timeline is None or timeline.activity != TRAIN:
-        timeline = probe.training()
-    if timeline is None or not timeline.mine():
+        timeline = probe.start_training()
+    if timeline is None or not timeline.acts_for_rank():
         return
-    if timeline.told_activity and timeline.activity != TRAIN:
-        return  # the job says that it does something else: making an optimizer's state, for example
-    if id(optimizer) in _running:  # it raised the last time, or calls the step of its base class
+    if timeline.explicit_activity and timeline.activity != TRAIN:
+        return  # the job has marked another activity; it may be creating an optimizer's state, for example
+    if id(optimizer) in _running:  # it raised in its last step, or calls the step of its base class
         del _running[_running.index(id(optimizer)) :]
     _running.append(id(optimizer))
     if len(_running) > 1:
         return
-    if not timeline.told_steps:
+    if not timeline.explicit_steps:
         if _rounds.open and not timeline.step_pending:
             _rounds.end()
         if _rounds.before(id(optimizer)):
             timeline.end_step()
-    if not timeline.told_phases:
+    if not timeline.explicit_phases:
         timeline.phase(_OPTIMIZER)
 
 
 @probe.guarded
 def _after(optimizer: Any, *_: Any) -> None:
     timeline = probe.current
-    if timeline is None or id(optimizer) not in _running or not timeline.mine():
+    if timeline is None or id(optimizer) not in _running or not timeline.acts_for_rank():
         return None
     del _running[_running.index(id(optimizer)) :]
     if _running:
         return None
-    if not timeline.told_steps and not _skipped(optimizer):
+    if not timeline.explicit_steps and not _skipped(optimizer):
         if _rounds.after(id(optimizer)):
             return timeline.end_step()
         timeline.step_pending = _rounds.open
-    if not timeline.told_phases:
+    if not timeline.explicit_phases:
         timeline.phase(OTHER)
     return None
 
 
 def _skipped(optimizer: Any) -> bool:
-    """Whether a fused optimizer found infinite gradients and left the weights alone; known on the CPU only."""
-    found_inf = getattr(optimizer, "found_inf", None)
-    return found_inf is not None and found_inf.device.type == "cpu" and bool(found_inf)
+    """Return True if a fused optimizer skipped the update because of infinite gradients; known on the CPU only."""
+    infinite = getattr(optimizer, "found_inf", None)
+    return infinite is not None and infinite.device.type == "cpu" and bool(infinite)

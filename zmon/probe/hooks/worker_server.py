@@ -1,9 +1,9 @@
-"""A way to ask the rank what it has in flight while it cannot answer in Python, and for its stacks.
+"""Starts torch's worker server, through which the agent reads flight records and stacks of the rank.
 
-torch's worker server is a small C++ HTTP server on a Unix socket (torch/csrc/distributed/c10d/control_plane; torch 2.9
-or newer). It tells the flight record even while a native call holds the interpreter lock; stacks need that lock for a
-moment. It stands beside the box; where the path would be too long for a socket address (108 bytes, unix(7)), under
-/tmp. It starts in silence: a watched job prints what an unwatched one does.
+The worker server is a small C++ HTTP server on a Unix socket (torch/csrc/distributed/c10d/control_plane; torch 2.9 or
+newer). It returns the flight record even while a native call holds the interpreter lock; stacks need that lock for a
+moment. The socket is beside the box, or under /tmp if that path is too long for a socket address (108 bytes, unix(7)).
+The server starts without a message, so that a watched job prints the same as an unwatched one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _started = False
 
 
 def install() -> None:
-    """Start the server; without it findings have neither stacks nor what is in flight."""
+    """Start the server; without it, findings have neither stacks nor the collectives in flight."""
     global _started
     timeline = probe.current
     if timeline is None or _started:
@@ -35,10 +35,10 @@ def install() -> None:
     path.unlink(missing_ok=True)
     with _no_warnings_of_torch():
         server = _WorkerServer(str(path))
-    # Neither its destructor nor its shutdown must ever run, so one reference is never given back (torch 2.13). In a
-    # forked worker that ends, the destructor would shut down the listening socket that it shares with the rank, whose
-    # server thread then throws and takes the rank with it ("failed to listen"). And a shutdown before the server thread
-    # has begun to listen waits for it for ever. The thread ends with the process.
+    # Neither the destructor nor the shutdown of the server may ever run (torch 2.13): one reference is never released.
+    # When a forked worker ends, the destructor would shut down the listening socket that it shares with the rank. The
+    # server thread of the rank would then throw ("failed to listen") and end the rank. And a shutdown before the server
+    # thread listens would wait forever. The thread ends with the process.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(server))
     atexit.register(_remove, path, os.getpid())
     _started = True
@@ -48,16 +48,17 @@ def install() -> None:
 
 @contextlib.contextmanager
 def _no_warnings_of_torch() -> Iterator[None]:
-    """Raise the log level of torch's C++ to ERROR, which nothing but its variable can do once torch is imported.
+    """Raise the log level of torch's C++ code to ERROR while the server starts.
 
-    The constructor warns where it listens (WorkerServer.cpp), from the caller's thread, which keeps the GIL: for those
-    0.2 ms no Python runs, and what a thread of torch's own would log below ERROR is all that could be lost. Redirecting
-    file descriptor 2 instead could lose anybody's output; a file table of the server's own (`unshare`) would leave its
-    thread without the files through which CUDA is asked about the flight record. The server says no more until it is
-    shut down, which it never is. A torch without the variable says its line.
+    The constructor logs its address as a warning (WorkerServer.cpp). Once torch is imported, only this variable changes
+    the level. The caller's thread keeps the GIL meanwhile, so for those 0.2 ms no Python code runs. Only messages below
+    ERROR of torch's own threads can be lost. The alternatives are worse. Redirecting file descriptor 2 could lose any
+    output. With a file table of its own (`unshare`), the server thread would lack the files through which it asks CUDA
+    for the flight record. The server logs nothing more until its shutdown, which never happens. A torch without the
+    variable prints the warning.
     """
     try:
-        library = ctypes.CDLL("libc10.so", mode=os.RTLD_NOLOAD)  # the one that torch has loaded, or none
+        library = ctypes.CDLL("libc10.so", mode=os.RTLD_NOLOAD)  # fails if torch has not loaded it
         level = ctypes.c_int.in_dll(library, "FLAGS_caffe2_log_level")
     except (OSError, ValueError):
         yield
@@ -71,13 +72,13 @@ def _no_warnings_of_torch() -> Iterator[None]:
 
 
 def _remove(path: Path, rank_pid: int) -> None:
-    """Take the socket away at the rank's end, not at that of a worker forked from it."""
+    """Remove the socket when the rank ends, but not when a worker forked from it ends."""
     if os.getpid() == rank_pid:
         path.unlink(missing_ok=True)
 
 
 def socket_path(box: Path) -> Path:
-    """Beside the box, or under /tmp where that is too long."""
+    """Return the path of the socket: beside the box, or under /tmp if that is too long."""
     beside = box.with_suffix(".sock")
     if len(os.fsencode(beside)) <= _MAX_PATH:
         return beside

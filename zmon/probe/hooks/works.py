@@ -1,8 +1,8 @@
-"""How long an asynchronous collective is in flight, and how long the rank waits for it.
+"""Measures how long an asynchronous collective is in flight, and how long the rank waits for it.
 
-What torch returned is handed on as it is: `Work.wait` and `Future.wait` themselves are watched, and what they wait for
-is known by identity, held weakly. In flight is from issue until the wait for it is over; one that nobody waits for
-counts with its bytes only.
+The job gets the same objects from torch as without zmon. `Work.wait` and `Future.wait` are wrapped, and recognize an
+awaited object by its id; it is referenced weakly. A collective is in flight from its issue until the wait for it is
+over. If nobody waits for it, only its count and its bytes are recorded.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ import torch
 import torch.distributed as dist
 
 from zmon import probe
-from zmon.probe.hooks.replacing import unseen
+from zmon.probe.hooks.replacing import hide_frames
 from zmon.probe.rank import Issued
 
-# op, group, bytes, sequence, when it was issued, and what is waited for: the work and its futures, the first to come
+# op, group, bytes, sequence, time of issue, and the objects that can be awaited for it: the work and its futures
 _Flight: TypeAlias = "tuple[int, int, int, int, Issued, list[weakref.ref[Any]]]"
 
-_flights: dict[int, _Flight] = {}  # by id of what is waited for
+_flights: dict[int, _Flight] = {}  # by id of the object that can be awaited
 
 
 def install() -> None:
-    """Watch the ways to wait, once."""
+    """Wrap the methods that wait, once."""
     if hasattr(dist.Work.wait, "__zmon__"):
         return
-    dist.Work.wait = unseen(watched_wait(dist.Work.wait))
-    dist.Work.get_future = unseen(_future(dist.Work.get_future))
-    torch._C.Future.wait = unseen(watched_wait(torch._C.Future.wait))
+    dist.Work.wait = hide_frames(watched_wait(dist.Work.wait))
+    dist.Work.get_future = hide_frames(_future(dist.Work.get_future))
+    torch._C.Future.wait = hide_frames(watched_wait(torch._C.Future.wait))
 
 
 def watch(handle: Any, op: int, group: int, num_bytes: int, issued: Issued) -> None:
-    """Whoever waits for this waits for that collective."""
+    """Register `handle`, so that a wait for it is recorded as a wait for this collective."""
     sequence = 0 if probe.current is None else probe.current.sequence(op, group)
     _add(handle, (op, group, num_bytes, sequence, issued, []))
 
@@ -45,7 +45,7 @@ def _add(handle: Any, flight: _Flight) -> None:
     key = id(handle)
     try:
         flight[5].append(weakref.ref(handle, lambda _: _flights.pop(key, None)))
-    except TypeError:  # a backend's own kind of work that cannot be held weakly: the wait for it is not known
+    except TypeError:  # a backend's own work type without weak references: its wait cannot be measured
         if probe.current is not None:
             probe.current.ledger.dropped += 1
         return
@@ -53,7 +53,7 @@ def _add(handle: Any, flight: _Flight) -> None:
 
 
 def watched_wait(original: Callable[..., Any]) -> Callable[..., Any]:
-    """A way to wait for something, its first argument."""
+    """Wrap a function that waits for its first argument."""
     is_compiling = torch.compiler.is_dynamo_compiling
 
     @functools.wraps(original)
@@ -65,7 +65,7 @@ def watched_wait(original: Callable[..., Any]) -> Callable[..., Any]:
         if flight is None or timeline is None:
             return original(awaited, *args, **kwargs)
         op, group, num_bytes, sequence, issued, handles = flight
-        for handle in handles:  # nobody need wait for it again
+        for handle in handles:  # later waits for the same collective return at once
             _flights.pop(id(handle()), None)
         waits = timeline.enter_op(op, group, num_bytes, 0, 0, sequence)
         timeline.overhead_ns += monotonic_ns() - begin

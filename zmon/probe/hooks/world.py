@@ -1,4 +1,4 @@
-"""When the rank joins a process group: who it is, its backend and device, its groups' names."""
+"""Records the identity of the rank when it joins a process group: rank, backend, device, and group names."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ from zmon.probe.hooks.replacing import replace
 
 
 def install() -> None:
-    """Watch process groups come and go, once."""
+    """Wrap the functions that create and destroy process groups, once."""
     init, destroy = distributed_c10d.init_process_group, distributed_c10d.destroy_process_group
     if not hasattr(init, "__zmon__"):
-        replace({init: _after(init, _joined), destroy: _after(destroy, lambda *_, **__: _forget())})
+        replace({init: _after(init, _joined), destroy: _after(destroy, lambda *_, **__: _forget_groups())})
 
 
 def _joined(*args: Any, **kwargs: Any) -> None:
-    _forget()
+    _forget_groups()
     init_method = kwargs.get("init_method", args[1] if len(args) > 1 else None)
-    probe.turn_out(dist.get_rank(), dist.get_world_size(), init_method)
+    probe.start_as_rank(dist.get_rank(), dist.get_world_size(), init_method)
     probe.identify(backend=dist.get_backend())
     identify_device()
 
 
-def _forget() -> None:
+def _forget_groups() -> None:
     collectives.forget_groups()
     reducer.forget_groups()
 
 
-def _after(original: Callable[..., Any], then: Callable[..., None]) -> Callable[..., Any]:
+def _after(original: Callable[..., Any], callback: Callable[..., None]) -> Callable[..., Any]:
     @functools.wraps(original)
     def call(*args: Any, **kwargs: Any) -> Any:
         result = original(*args, **kwargs)
         try:
-            then(*args, **kwargs)
+            callback(*args, **kwargs)
         except Exception as error:
-            probe.complain(f"this rank's process group is not known: {error!r}")
+            probe.complain(f"cannot record the process group of this rank: {error!r}")
         return result
 
     call.__zmon__ = True  # type: ignore[attr-defined]

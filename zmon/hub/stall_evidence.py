@@ -31,7 +31,7 @@ from zmon.web import client
 _AHEAD_SECONDS = 1.5  # before the end of a lease: time for one pass and the answers
 
 
-class Gathering:
+class StallEvidence:
     """The gatherer of evidence: it asks once for each diagnosis of a stall, and again when the diagnosis changes."""
 
     def __init__(self, config: HubConfig, links: Sequence[AgentLink], journal: Journal, job_states: JobStates) -> None:

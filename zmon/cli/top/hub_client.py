@@ -1,4 +1,4 @@
-"""One question to the hub: everything that one picture needs, at once."""
+"""Asks the hub for everything that `zmon top` shows."""
 
 from __future__ import annotations
 
@@ -8,19 +8,22 @@ from contextlib import asynccontextmanager
 
 import aiohttp
 
-from zmon.cli.top.picture import Picture
+from zmon.cli.top.panels import HubState
 from zmon.errors import NotServed, Unreachable
 from zmon.schema.api import FindingsRequest, JobsRequest, RankRow, RanksRequest, endpoints
 from zmon.web import client
 
 TIMEOUT_SECONDS = 2.0
 
-Ask = Callable[[str | None, float], Awaitable[Picture]]
+Ask = Callable[[str | None, float], Awaitable[HubState]]
 
 
 @asynccontextmanager
-async def hub(url: str) -> AsyncIterator[Ask]:
-    """How to ask the hub there: with the job whose ranks are wanted, and the time. Raises Unreachable."""
+async def connect(url: str) -> AsyncIterator[Ask]:
+    """Yield a function that asks the hub, given the job whose ranks are wanted and the time.
+
+    The function raises Unreachable.
+    """
     async with aiohttp.ClientSession() as session:
 
         async def ranks(job_id: str | None) -> tuple[tuple[RankRow, ...], str]:
@@ -30,16 +33,16 @@ async def hub(url: str) -> AsyncIterator[Ask]:
                 answer = await client.ask(session, url, endpoints.RANKS, RanksRequest(job_id), TIMEOUT_SECONDS)
                 return tuple(answer.ranks), ""
             except NotServed:
-                return (), "its ranks are not told: the hub is of another version, or the job is gone"
+                return (), "ranks unknown: the hub has another version, or the job is gone"
             except Unreachable as error:
-                return (), f"its ranks are unknown: {error}"
+                return (), f"ranks unknown: {error}"
 
-        async def ask(job_id: str | None, now: float) -> Picture:
-            jobs, found, (rows, why) = await asyncio.gather(
+        async def ask(job_id: str | None, now: float) -> HubState:
+            jobs, findings, (rows, why) = await asyncio.gather(
                 client.ask(session, url, endpoints.JOBS, JobsRequest(), TIMEOUT_SECONDS),
                 client.ask(session, url, endpoints.FINDINGS, FindingsRequest(active=True), TIMEOUT_SECONDS),
                 ranks(job_id),
             )
-            return Picture(now, jobs.blind, tuple(jobs.jobs), tuple(found.findings), job_id, rows, why)
+            return HubState(now, jobs.blind, tuple(jobs.jobs), tuple(findings.findings), job_id, rows, why)
 
         yield ask

@@ -1,0 +1,100 @@
+"""The input of every view: the current state, the selection of the reader, and the servers to ask."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from dashboards import marks
+from dashboards.address import COLUMNS, RECORDED_SECONDS, Address, Span
+from dashboards.glance import Glance
+from dashboards.panels import Selection
+from dashboards.queries import Hub, Prometheus
+from dashboards.severity import is_info
+from dashboards.views.finding import was_open
+from zmon.schema.finding import Finding
+
+RECORDED_POINTS = 2  # that a rate needs at least
+
+
+@dataclass(frozen=True)
+class ViewContext:
+    """The state that a view shows and the address that it is shown for."""
+
+    now: Glance
+    address: Address
+    prometheus: Prometheus
+    hub: Hub
+    title: str = ""  # of the view
+    is_of_a_job: bool = True
+    turn: float = 0.0  # when this viewer gets new points: see Address.span
+
+    @property
+    def job_id(self) -> str | None:
+        """The job of the page: the one in the URL, else the most urgent one."""
+        return self.now.job_id
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """The findings that are open now, or were open at the time in the URL, without those of severity info."""
+        moment, findings = self.address.at, self.now.findings
+        if moment is not None:
+            findings = tuple(finding for finding in self.now.past if was_open(finding, moment))
+        return tuple(finding for finding in findings if not is_info(finding.severity))
+
+    @property
+    def span(self) -> Span:
+        """The time range of charts."""
+        return self.address.span(self.now.time, turn=self.turn, begin=self._begin)
+
+    @property
+    def rows_span(self) -> Span:
+        """The time range of heat maps."""
+        return self.address.span(self.now.time, COLUMNS, RECORDED_SECONDS, turn=self.turn, begin=self._begin)
+
+    @cached_property
+    def marks(self) -> tuple[marks.Mark, ...]:
+        """The marks on the charts. Raises Unreachable."""
+        span = self.span
+        activities = marks.activities(self.prometheus, self.job_id, span) if self.job_id else []
+        return (*activities, *marks.findings(self.now.past, span), *marks.moment(self.address, span))
+
+    @property
+    def static_state(self) -> tuple[object, ...]:
+        """The state that all parts that are not live are drawn from. If it changes, the whole page is drawn again."""
+        now = self.now
+        findings = [
+            (finding.id, finding.cause, finding.severity, *finding.ranks, finding.resolved)
+            for finding in (*now.findings, *now.elsewhere, *now.past)
+        ]
+        answers = now.hub_answers, now.hub_is_blind, now.prometheus_answers
+        return self.address, self.span, now.job_ids, self.job_id, self._sizes, answers, findings
+
+    @property
+    def _sizes(self) -> tuple[int | None, int | None]:
+        """The numbers of ranks and hosts of the job."""
+        return self.now.num_ranks, len(self.now.job.hosts if self.now.job else ()) or None
+
+    def begin(self, span: Span) -> float:
+        """Return when the job began within the span: all of its charts begin there."""
+        return max(span.start, self._begin or span.start)
+
+    @property
+    def _begin(self) -> float | None:
+        """The start of the job, from its account. None if it has ended: then the account does not reach to now."""
+        job = self.now.job
+        if job is None or job.state in ("done", "exited") or self.now.hub_is_blind:
+            return None
+        spent = sum(job.time.values())
+        return self.now.time - spent if spent else None
+
+    def selection(self, span: Span, *, is_recorded: bool = False) -> Selection:
+        """Return the selection for PromQL. The rate of a recorded series needs a window of several recordings."""
+        window = span.window(self.now.job.step_seconds if self.now.job else None)
+        return Selection(
+            job_id=self.job_id or "",
+            rank=self.address.rank,
+            host=self.address.host,
+            range=span.end - span.start,
+            window=max(window, RECORDED_POINTS * RECORDED_SECONDS) if is_recorded else window,
+            num_ranks=self._sizes[0],
+            num_hosts=self._sizes[1],
+        )

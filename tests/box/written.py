@@ -1,0 +1,108 @@
+"""A box with a known history, and the check that a reader returns only values of that history."""
+
+import contextlib
+import random
+from dataclasses import dataclass, field, replace
+
+from tests.boxes import Box
+from zmon.box import layout
+from zmon.box.reader import BoxReader
+from zmon.errors import BoxError
+from zmon.probe.rank import CHECKPOINT, EVAL, OP_NUMBER, PHASE_NUMBER, TRAIN
+
+
+@dataclass
+class Written:
+    """All values that a box has held at some time, so that a reader may return them."""
+
+    states: set = field(default_factory=set)
+    places: set = field(default_factory=set)
+    numbers: set = field(default_factory=set)
+    entered: set = field(default_factory=set)
+    parts: dict = field(default_factory=dict)  # by part: its values as text
+
+
+def write_box(root, rank):
+    """Write a box, every part at least twice; return its bytes and all values that it has held."""
+    box = Box(root, identity={"rank": rank})
+    chance = random.Random(rank)
+    written = Written(
+        parts={part: set() for part in ("identity", "totals", "report", "words", "groups", "records", "steps")}
+    )
+    add_contents(box.path, written)
+    for step in range(12):
+        if step in (4, 8):
+            box.timeline.turn_to((EVAL, CHECKPOINT)[step == 8])
+            add_contents(box.path, written)
+            box.timeline.turn_to(TRAIN)
+        box.timeline.begin_step(None)
+        box.ledger.work(samples=chance.randrange(100), lookups=None)
+        for phase in ("data", "embedding"):
+            box.clock.ns += chance.randrange(10_000)
+            box.timeline.phase(PHASE_NUMBER[phase])
+            add_contents(box.path, written)
+        group = box.timeline.group(f"group-{rank}-{step % 5}", 2)
+        box.timeline.enter_op(OP_NUMBER["all_to_all"], group, chance.randrange(1 << 40), step)
+        add_contents(box.path, written)
+        if step == 11:
+            break
+        box.clock.ns += chance.randrange(10_000)
+        box.timeline.leave_op()
+        box.ledger.report({"loss": chance.random(), "step": step})
+        box.writer.identity(replace(box.who, device=f"cuda:{rank}:{step}"))
+        if step > 9:
+            box.timeline.last_words("exception", f"Error{rank}", f"batch {step}")
+        add_contents(box.path, written)
+        box.timeline.end_step()
+        add_contents(box.path, written)
+    return box.path.read_bytes(), written
+
+
+def add_contents(path, written):
+    """Add everything that a reader returns now."""
+    reader = BoxReader(path)
+    now = reader.now()
+    written.states.add((now.since, now.activity, now.phase, now.op, now.group))
+    written.places.add(place(now))
+    written.numbers |= {0, now.num_bytes, now.sequence, *reader.sequences().values()}
+    written.entered |= set(reader.entered())
+    for part in ("identity", "totals", "report", "words", "groups"):
+        written.parts[part].add(repr(getattr(reader, part)()))
+    records = reader.records(0)
+    written.parts["records"] |= {repr(pair) for pair in records}
+    written.parts["steps"] |= {repr(record) for _, record in records}
+    reader.close()
+
+
+def place(now):
+    """The values of the place cell."""
+    return now.activity_since, now.step_since, now.step + (now.activity != "train")
+
+
+def check_parts(reader, written):
+    """Read all parts and check that the values were written; return how many parts could be read."""
+    num_read = 0
+    with contextlib.suppress(BoxError):
+        now = reader.now()
+        assert (now.since, now.activity, now.phase, now.op, now.group) in written.states
+        assert place(now) in written.places
+        assert {now.num_bytes, now.sequence} <= written.numbers
+        num_read += 1
+    with contextlib.suppress(BoxError):
+        sequences = reader.sequences()
+        assert set(sequences.values()) <= written.numbers
+        num_read += len(sequences) == layout.MAX_GROUPS
+    with contextlib.suppress(BoxError):
+        assert set(reader.entered()) <= written.entered
+    for part in ("identity", "totals", "report", "words", "groups"):
+        with contextlib.suppress(BoxError):
+            assert repr(getattr(reader, part)()) in written.parts[part]
+            num_read += 1
+    with contextlib.suppress(BoxError):
+        records = reader.records(0)
+        assert {repr(pair) for pair in records} <= written.parts["records"]
+        ended = [repr(record) for record in reader.records_ended(0, 1 << 62, 100)]
+        assert set(ended) <= written.parts["steps"]
+        num_read += 1
+    assert reader.holder() is None
+    return num_read

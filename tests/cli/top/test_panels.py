@@ -1,0 +1,137 @@
+"""The text of each panel: unknown values as unknown, ages relative to the answer of the hub."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.build import NOW
+from tests.cli.top.scene import healthy, job, row, stalled
+from zmon.cli.top.panels import (
+    HubState,
+    Outage,
+    job_line,
+    job_rows,
+    rank_rows,
+    shares,
+    shortened,
+    state_line,
+    still_selected,
+)
+
+OUTAGE = Outage(NOW - 42, "cannot reach http://hub:9781: Connection refused")
+
+
+def texts(rows):
+    return [" ".join(cells) for cells, _ in rows]
+
+
+def test_unreachable_hub_is_shown_with_the_age_of_the_data():
+    line = state_line("http://hub:9781", healthy(), OUTAGE, NOW + 3).plain
+    assert line.startswith("HUB UNREACHABLE since 07:59:18 UTC, for 45 s: cannot reach")
+    assert line.endswith("The data below is 3.0 s old")
+
+
+def test_hub_that_never_answered_leaves_no_data():
+    assert state_line("http://hub:9781", None, OUTAGE, NOW).plain.endswith("There is no data yet")
+
+
+def test_blind_hub_does_not_mean_no_findings():
+    line = state_line("http://hub:9781", replace(healthy(), blind=True), None, NOW).plain
+    assert line.startswith("BLIND")
+    assert "no findings" not in line
+
+
+def test_first_line_counts_jobs_and_findings():
+    assert "1 job, no findings" in state_line("", healthy(), None, NOW).plain
+    assert "1 job, 1 critical" in state_line("", stalled(), None, NOW).plain
+    assert "0 jobs" in state_line("", HubState(NOW, False, (), ()), None, NOW).plain
+
+
+def test_jobs_with_findings_come_first_and_are_marked():
+    jobs = (job("a"), job("b"), job("c", findings=("f1",)))
+    rows = texts(job_rows(HubState(NOW, False, jobs, ()), "b", {}, 80))
+    assert [text.split()[0] for text in rows] == ["!c", "a", ">"]
+
+
+def test_unknown_values_of_a_job_are_shown_as_unknown():
+    (text,) = texts(job_rows(HubState(NOW, False, (job(step=None, step_seconds=None, time={}),), ()), None, {}, 80))
+    assert text.count("unknown") == 2
+    assert text.endswith("no step")
+
+
+@pytest.mark.parametrize(
+    ("time", "before", "expected"),
+    [
+        ({"forward": 3.0, "data": 1.0}, {}, ["forward 75%", "data 25%"]),
+        ({"forward": 3.0, "data": 1.0}, {"forward": 3.0}, ["data 100%"]),
+        ({"forward": 3.0}, {"forward": 3.0}, []),
+        ({"forward": 1.0}, {"forward": 30.0, "data": 4.0}, ["forward 100%"]),
+        ({}, {}, []),
+    ],
+    ids=["from the start", "since before", "unchanged", "reset", "empty"],
+)
+def test_shares_are_those_of_the_growth(time, before, expected):
+    assert shares(time, before) == expected
+
+
+def test_selected_job_has_its_full_name_and_time_categories():
+    line = job_line(healthy(), "dlrm-7", {}).plain
+    assert line == "dlrm-7: forward 41%, all_to_all 32%, backward 20%, imbalance 7%"
+    assert job_line(healthy(), None, {}).plain == ""
+
+
+def test_missing_ranks_have_a_reason():
+    state = replace(healthy(), ranks=(), ranks_error="ranks unknown: why")
+    assert "ranks unknown: why" in job_line(state, "dlrm-7", {}).plain
+
+
+def test_culprits_come_first_and_are_marked():
+    lines = texts(rank_rows(stalled(), "dlrm-7"))
+    assert lines[0].startswith("! 2 node-a train, stopped forward 3 min 12 s")
+    assert lines[1].startswith("  0 node-a train all_to_all #1812")
+
+
+def test_ranks_of_another_job_are_not_shown_for_this_one():
+    assert rank_rows(healthy(), "other") == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"alive": False, "exit_status": "signal SIGKILL"}, "gone: signal SIGKILL"),
+        ({"alive": False}, "gone: exit status unknown"),
+        ({"alive": False, "activity": "done"}, "done"),
+        ({"watched": False}, "unwatched"),
+        ({"activity": "checkpoint"}, "checkpoint"),
+        ({"process_state": "T"}, "train, stopped"),
+    ],
+)
+def test_activity_of_a_rank(changes, expected):
+    state = replace(healthy(), ranks=(row(0, **changes),))
+    ((cells, _),) = rank_rows(state, "dlrm-7")
+    assert cells[2] == expected
+
+
+def test_rank_without_a_complete_step_has_unknown_times():
+    state = replace(healthy(), ranks=(row(0, self_seconds=None, exposed_seconds=None),))
+    ((cells, _),) = rank_rows(state, "dlrm-7")
+    assert cells[-2:] == ("unknown", "unknown")
+
+
+def test_long_names_keep_both_ends():
+    assert shortened("dlrm-7", 14) == "dlrm-7"
+    assert shortened("prod-ranking-2026-11-21-retry-3", 14) == "prod-ra…etry-3"
+    assert len(shortened("x" * 64, 14)) == 14
+
+
+def test_job_that_is_gone_is_no_longer_selected():
+    jobs = (job("a"), job("b", findings=("f1",)))
+    assert still_selected(HubState(NOW, False, jobs, ()), "a") == "a"
+    assert still_selected(HubState(NOW, False, jobs, ()), "gone") == "b"
+    assert still_selected(HubState(NOW, False, (), ()), "gone") is None
+
+
+def test_unknown_severity_is_counted_under_its_own_name():
+    state = stalled()
+    state = replace(state, findings=tuple(replace(each, severity="fatal") for each in state.findings))
+    assert "1 job, 1 fatal" in state_line("", state, None, NOW).plain

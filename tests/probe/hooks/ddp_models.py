@@ -1,0 +1,82 @@
+"""Models, and ways to wrap and train them, for the scenarios of ddp_job."""
+
+import torch
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel as DDP
+from torch.utils.checkpoint import checkpoint
+
+X = torch.ones(4, 20)
+
+
+def net(buffers=False):
+    return nn.Sequential(
+        nn.Linear(20, 30), *[nn.BatchNorm1d(30)] * buffers, nn.ReLU(), nn.Linear(30, 10), nn.Linear(10, 1)
+    )
+
+
+def train(module, steps=4, loss=lambda y: y.sum().backward(), x=X):
+    for _ in range(steps):
+        loss(module(x))
+
+
+def small(module, **options):
+    """Wrap a module in DDP with several buckets."""
+    return DDP(module, bucket_cap_mb=0.001, **options)
+
+
+class Half(nn.Module):
+    """A model that uses half of its parameters."""
+
+    def __init__(self):
+        super().__init__()
+        self.used, self.unused = net(), net()
+
+    def forward(self, x):
+        return self.used(x)
+
+
+class Layers(nn.Module):
+    """A model with activation checkpoints."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(20, 20) for _ in range(3))
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = checkpoint(layer, x, use_reentrant=True)
+        return x
+
+
+class Table(nn.Module):
+    """A model with sparse gradients."""
+
+    def __init__(self):
+        super().__init__()
+        self.table, self.top = nn.Embedding(50, 4, sparse=True), nn.Linear(4, 1)
+
+    def forward(self, x):
+        return self.top(self.table(x))
+
+
+class TwoOutputs(nn.Module):
+    """A model whose outputs are differentiated one after the other."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(20, 20), nn.Linear(20, 20)
+
+    def forward(self, x):
+        return self.first(x), self.second(x)
+
+
+class Failing(torch.autograd.Function):
+    """A function whose backward raises."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x
+
+    @staticmethod
+    def backward(ctx, grad):
+        raise ArithmeticError("in backward")

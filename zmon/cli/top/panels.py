@@ -1,0 +1,167 @@
+"""The state of the hub at one moment, and the text of each panel. Pure: no terminal, no clock.
+
+Ages are relative to the moment at which the hub answered; they do not grow while its answer gets old.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from zmon.cli.render.status import NO_JOB, findings_table, job_columns
+from zmon.format import counted, duration
+from zmon.schema.api import RankRow
+from zmon.schema.finding import Finding
+from zmon.schema.job import JobView
+from zmon.schema.names import severity_order
+
+JOB_COLUMNS = ("  job", "state", "ranks", "step", "step time", "samples/s", "most time in")
+RANK_COLUMNS = ("  rank", "host", "activity", "in", "since", "step", "self", "wait")
+_BESIDE_NAME = 66  # columns of a terminal that a job's row takes without its name
+_SHORTEST_NAME = 14
+_HOST_NAME = 20
+_MAX_CATEGORIES = 5  # time categories of a job that are shown
+
+Row = tuple[tuple[str, ...], bool]  # its cells, and whether it is highlighted
+
+
+@dataclass(frozen=True)
+class HubState:
+    """The hub's answers at one moment. `ranks` belong to `ranks_job_id`; `ranks_error` says why they are missing."""
+
+    time: float  # unix seconds
+    blind: bool
+    jobs: tuple[JobView, ...]
+    findings: tuple[Finding, ...]
+    ranks_job_id: str | None = None
+    ranks: tuple[RankRow, ...] = ()
+    ranks_error: str = ""
+
+    @property
+    def listed(self) -> list[JobView]:
+        """The jobs in display order, those with findings first."""
+        return sorted(self.jobs, key=lambda job: (not job.findings, job.job_id))
+
+
+@dataclass(frozen=True)
+class Outage:
+    """A hub that does not answer: since when (unix seconds), and why."""
+
+    since: float
+    why: str
+
+
+def state_line(url: str, state: HubState | None, outage: Outage | None, now: float) -> Text:
+    """Return the first line: the time and the number of findings, or how old the data below is."""
+    if outage is not None:
+        line = f"HUB UNREACHABLE since {_clock(outage.since)}, for {duration(now - outage.since)}: {outage.why}. "
+        below = f"The data below is {duration(now - state.time)} old" if state else "There is no data yet"
+        return Text(line + below, style="bold red")
+    if state is None:
+        return Text(f"asking {url} …")
+    if state.blind:
+        return Text("BLIND: no agent answers the hub. The data below is old, its age is unknown", style="bold red")
+    severities = sorted({f.severity for f in state.findings}, key=severity_order, reverse=True)
+    by_severity = {severity: sum(f.severity == severity for f in state.findings) for severity in severities}
+    findings = ", ".join(f"{number} {severity}" for severity, number in by_severity.items()) or "no findings"
+    jobs = counted(len(state.jobs), "job")
+    return Text(f"{_clock(state.time)}  {jobs}, {findings}  {url}")
+
+
+def job_rows(state: HubState, selected: str | None, before: Mapping[str, Mapping[str, float]], width: int) -> list[Row]:
+    """Return a row per job. `before` has the seconds by job and time category a minute ago."""
+    room = max(_SHORTEST_NAME, width - _BESIDE_NAME)
+
+    def row(job: JobView) -> Row:
+        mark = (">" if job.job_id == selected else " ") + ("!" if job.findings else " ")
+        most = next(iter(shares(job.time, before.get(job.job_id, {}))), "no step")
+        return (mark + shortened(job.job_id, room), *job_columns(job), most), bool(job.findings)
+
+    return [row(job) for job in state.listed]
+
+
+def findings_panel(state: HubState, job_id: str | None) -> RenderableType:
+    """Return the findings of one job or of all, the worst first."""
+    findings = [f for f in state.findings if job_id in (None, f.job_id)]
+    if findings:
+        return findings_table(findings, state.jobs, state.time)
+    return Text("no findings" if state.jobs else NO_JOB)
+
+
+def job_line(state: HubState, job_id: str | None, before: Mapping[str, Mapping[str, float]]) -> Text:
+    """Return the full name of the selected job and its largest time categories."""
+    job = next((job for job in state.jobs if job.job_id == job_id), None)
+    if job is None:
+        return Text()
+    spent = ", ".join(shares(job.time, before.get(job.job_id, {}))[:_MAX_CATEGORIES]) or "no step in the last minute"
+    line = Text(f"{job.job_id}", style="bold")
+    line.append(f": {spent}", style="not bold")
+    if state.ranks_job_id == job.job_id and state.ranks_error:
+        line.append(f"\n{state.ranks_error}", style="not bold")
+    return line
+
+
+def rank_rows(state: HubState, job_id: str | None) -> list[Row]:
+    """Return a row per rank, the culprits first."""
+    if state.ranks_job_id != job_id:
+        return []
+    culprits = {rank for f in state.findings if f.job_id == job_id for rank in f.ranks}
+    ranks = sorted(state.ranks, key=lambda r: (r.rank not in culprits, r.rank))
+    return [(_rank_cells(r, r.rank in culprits), r.rank in culprits) for r in ranks]
+
+
+def _rank_cells(r: RankRow, is_culprit: bool) -> tuple[str, ...]:
+    if not r.watched:
+        activity = "unwatched"
+    elif not r.alive:
+        activity = f"gone: {r.exit_status or 'exit status unknown'}" if r.activity != "done" else "done"
+    else:
+        activity = f"{r.activity}, stopped" if r.process_state in ("T", "t") else r.activity
+    inside = f"{r.op} #{r.sequence}" if r.op else r.phase
+    return (
+        f"{'!' if is_culprit else ' '} {r.rank}",
+        shortened(r.host, _HOST_NAME),
+        activity,
+        inside if r.alive else "",
+        duration(r.state_seconds),
+        f"{r.step:,}",
+        duration(r.self_seconds),
+        duration(r.exposed_seconds),
+    )
+
+
+def shares(time: Mapping[str, float], before: Mapping[str, float]) -> list[str]:
+    """Return the time categories since `before`, the largest first, such as "forward 41%".
+
+    If the account was reset since then, the whole account counts.
+    """
+    grown = {category: seconds - before.get(category, 0.0) for category, seconds in time.items()}
+    if any(seconds < 0 for seconds in grown.values()):
+        grown = dict(time)
+    total = sum(grown.values())
+    if total <= 0:
+        return []
+    largest = sorted(grown.items(), key=lambda item: -item[1])
+    return [f"{category} {seconds / total:.0%}" for category, seconds in largest if seconds > 0.005 * total]
+
+
+def shortened(name: str, room: int) -> str:
+    """Return the name, or its beginning and end if it does not fit: jobs differ in both."""
+    if len(name) <= room:
+        return name
+    end = (room - 1) // 2
+    return f"{name[: room - 1 - end]}…{name[-end:]}"
+
+
+def still_selected(state: HubState, selected: str | None) -> str | None:
+    """Return the selected job, or the first one if it is gone."""
+    jobs = [job.job_id for job in state.listed]
+    return selected if selected in jobs else jobs[0] if jobs else None
+
+
+def _clock(unix_seconds: float) -> str:
+    return f"{datetime.fromtimestamp(unix_seconds, UTC):%H:%M:%S} UTC"

@@ -1,0 +1,57 @@
+"""A heat map of ranks × steps: the self time of each rank divided by that of the median rank.
+
+Pure. In a synchronous job the slow rank is the dark row; the ranks that wait for it are light.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from zmon.offline.analyze.rows import StepTable
+
+SHADES = " ░▒▓█"  # need no colour
+_BOUNDS = (1.1, 1.25, 1.5, 2.0)  # × the self time of the median rank
+
+
+@dataclass(frozen=True)
+class HeatMap:
+    """A row per rank and a column per span of steps; a cell is None if the rank has no record in that span."""
+
+    ranks: tuple[int, ...]
+    first_steps: tuple[int, ...]  # of each column
+    cells: tuple[tuple[float | None, ...], ...]  # × the self time of the median rank
+
+
+def heat_map(log: StepTable, attempt: int, columns: int, rows: int) -> HeatMap:
+    """Return a map of at most `columns` columns. If there are more than `rows` ranks, it has the slowest ones."""
+    ranks = sorted(rank for number, rank in log.records if number == attempt)
+    steps = sorted({step for rank in ranks for step in log.records[attempt, rank]})
+    width = -(-len(steps) // columns)
+    spans = [steps[begin : begin + width] for begin in range(0, len(steps), width)]
+    by_rank = {rank: [_self_seconds(log, attempt, rank, span) for span in spans] for rank in ranks}
+    medians = [_median([by_rank[rank][column] for rank in ranks]) for column in range(len(spans))]
+    cells = {rank: tuple(map(_ratio, by_rank[rank], medians)) for rank in ranks}
+    worst = sorted(ranks, key=lambda rank: -max((cell for cell in cells[rank] if cell is not None), default=0.0))
+    shown = tuple(sorted(worst[:rows]))
+    return HeatMap(shown, tuple(span[0] for span in spans), tuple(cells[rank] for rank in shown))
+
+
+def shade(cell: float | None) -> str:
+    """Return the character of a cell; a dot means unknown."""
+    return "·" if cell is None else SHADES[sum(cell >= bound for bound in _BOUNDS)]
+
+
+def _self_seconds(log: StepTable, attempt: int, rank: int, span: Sequence[int]) -> float | None:
+    records = log.records[attempt, rank]
+    return _median([records[step].measures.self_seconds for step in span if step in records])
+
+
+def _median(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.median(known) if known else None
+
+
+def _ratio(seconds: float | None, median: float | None) -> float | None:
+    return seconds / median if seconds is not None and median else None

@@ -1,0 +1,71 @@
+"""The result of each size: its efficiency, where it loses time, and what smaller sizes predicted.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import sqrt
+
+from zmon.scaling.fit import fit
+from zmon.scaling.predict import Links
+from zmon.schema.curve import Curve, Point
+from zmon.schema.names import OPS
+from zmon.schema.unknown import Unknown
+
+_MIN_LOSS = 0.01  # of a step; smaller losses are not reported
+
+
+@dataclass(frozen=True)
+class SizeResult:
+    """The result of one size."""
+
+    point: Point
+    scaling: str  # from the smallest size: "weak", "strong", or "" if there is no reference
+    ratio: float | None  # efficiency
+    half_width: float | None  # of its confidence interval
+    lost: Mapping[str, float]  # by time category, the largest first: share of the step that the reference did not need
+    predicted_seconds: float | None  # of a step, from the smaller sizes alone
+    unpredicted: str = ""  # why there is no prediction
+
+
+def size_results(points: Sequence[Point], measured: Mapping[str, Links] | None = None) -> list[SizeResult]:
+    """Return the result of each point, weak scaling before strong, the smallest size first."""
+    curve = Curve("", points)
+    largest = max((p.ranks for p in points), default=1)
+    rows = [_result(curve, point, measured, largest) for point in points]
+    return sorted(rows, key=lambda row: (row.scaling == "strong", row.point.ranks, row.point.samples))
+
+
+def _result(curve: Curve, point: Point, measured: Mapping[str, Links] | None, largest: int) -> SizeResult:
+    smaller = [p for p in curve.points if p.ranks < point.ranks]
+    scaling, reference = Curve("", smaller).reference(point.ranks, point.samples) or ("", None)
+    ratio = half_width = None
+    if reference is not None:
+        ratio = point.rate / reference.rate
+        half_width = ratio * sqrt(sum(((p.half_width_seconds or 0.0) / p.seconds) ** 2 for p in (point, reference)))
+    several = any(p.ranks > 1 for p in smaller)
+    model = fit(smaller, OPS, measured, largest) if several else Unknown("")
+    step = model if isinstance(model, Unknown) else model.at(point.ranks, point.samples)
+    return SizeResult(
+        point=point,
+        scaling=scaling,
+        ratio=ratio,
+        half_width=half_width,
+        lost=_lost(point, reference) if reference else {},
+        predicted_seconds=None if isinstance(step, Unknown) else step.seconds,
+        unpredicted=step.reason if isinstance(step, Unknown) else "",
+    )
+
+
+def _lost(point: Point, reference: Point) -> dict[str, float]:
+    """Return the share of the step by which each time category exceeds the reference, for as many samples."""
+    factor = (point.samples / point.ranks) / (reference.samples / reference.ranks)
+    excess = {
+        category: (point.causes.get(category, 0.0) - factor * reference.causes.get(category, 0.0)) / point.seconds
+        for category in {*point.causes, *reference.causes}
+    }
+    worst = sorted(excess.items(), key=lambda item: (-item[1], item[0]))
+    return {category: share for category, share in worst if share >= _MIN_LOSS}
