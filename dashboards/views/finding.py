@@ -99,7 +99,7 @@ def runbook(reference: str) -> str:
         text = RUNBOOKS.read_text(encoding="utf-8")
     except OSError:
         return f"See `{reference}` in the project."
-    section = re.search(rf"^## {re.escape(anchor)}\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL | re.IGNORECASE)
+    section = re.search(rf"^## {re.escape(anchor)}\n(.*?)(?=^##? |\Z)", text, re.MULTILINE | re.DOTALL | re.IGNORECASE)
     return section[1].strip() if section else f"See `{reference}` in the project."
 
 
