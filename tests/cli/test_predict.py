@@ -48,7 +48,7 @@ def test_what_if_stands_beside_what_is(recorded):
 def test_links_that_nobody_measured_are_unknown_and_measured_ones_are_not(recorded):
     told = predict(recorded, "--ranks", "4,16")
     assert told.exit_code == 3
-    assert "16 ranks: unknown, nobody has measured how fast" in told.output
+    assert "16 ranks: unknown, the speed of" in told.output
     write(recorded / "links.json", TWO_HOSTS, 1.8e9)
     assert predict(recorded, "--ranks", "4,16", "--links", str(recorded / "links.json")).exit_code == 0
 
@@ -57,8 +57,8 @@ def test_links_that_nobody_measured_are_unknown_and_measured_ones_are_not(record
     ("words", "says"),
     [
         (("--ranks", "4", "--batch", "8", "--batch-per-rank", "2"), "contradict"),
-        (("--ranks", "four"), "no list of sizes"),
-        (("--ranks", "4", "--what-if", "gpu=2"), "there is net=FACTOR"),
+        (("--ranks", "four"), "not a list of sizes"),
+        (("--ranks", "4", "--what-if", "gpu=2"), "use one of net=FACTOR"),
         (("--ranks", "4", "--links", "nowhere.json"), "cannot use nowhere.json"),
     ],
 )

@@ -154,7 +154,7 @@ def test_job_that_does_not_train_has_no_efficiency(kept, state):
         (job(now=good(), alive=False, exit_status="exit code 0"), "it does not train now: exited"),
         (job(), "it has not taken steps enough"),
         (job(now=good(samples=None)), "its ranks do not tell their samples"),
-        (job(now=good()), "nothing was"),
+        (job(now=good()), "recorded: nothing"),
     ],
 )
 def test_what_nobody_can_know_is_unknown_and_says_why(kept, seen, why):
@@ -187,9 +187,9 @@ def test_one_host_may_have_room_for_more_ranks_than_this_job_has(kept):
     kept.record(JOB, *(replace(fitted(ranks, 512 * ranks), ranks_per_host=ranks) for ranks in (1, 4, 8)))
     of_one, of_two = job(now=good()), job(now=good())
     one_host = replace(of_one, ranks=tuple(replace(r, host="n0") for r in of_one.ranks))
-    assert not isinstance(BaselineRecorder(kept).model(one_host)[1].at(8, 4096), Unknown)
+    assert not isinstance(BaselineRecorder(kept).model(one_host)[1].predict(8, 4096), Unknown)
     two_hosts = replace(of_two, ranks=tuple(replace(r, host=f"n{r.rank % 2}") for r in of_two.ranks))
-    assert "between hosts" in BaselineRecorder(kept).model(two_hosts)[1].at(8, 4096).reason
+    assert "between hosts" in BaselineRecorder(kept).model(two_hosts)[1].predict(8, 4096).reason
 
 
 def watched(tmp_path, seen, minutes, state="train"):

@@ -86,9 +86,9 @@ class Life:
         """The hub passes by; and is restarted meanwhile."""
         steps, self.told = (self.told, []) if tell else ((), self.told)
         seen = self.state()
-        if self.account.another_life(seen):
+        if self.account.is_other_job(seen):
             self.account = Account("job")
-        self.account.look(seen, steps, STEP, stalled)
+        self.account.update(seen, steps, STEP, stalled)
         self.account = msgspec.json.decode(msgspec.json.encode(self.account), type=Account)
 
 

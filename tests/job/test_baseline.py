@@ -6,20 +6,20 @@ import pytest
 
 from tests.build import JOB, agent_report, job_steps, rank_state, snapshot, step_record
 from zmon.hub.job_state import JobState
-from zmon.job.baseline import LEARNED_STRETCHES, STRETCH_SECONDS, STRETCH_STEPS, Learning, alike, stretch
+from zmon.job.baseline import LEARNED_WINDOWS, WINDOW_SECONDS, WINDOW_STEPS, BaselineLearner, alike, step_window
 from zmon.job.time_account import Account
 
 STRETCH = 200  # steps of 25 ms
 
 
-def steps(seconds=0.025, stretches=LEARNED_STRETCHES, **others):
+def steps(seconds=0.025, stretches=LEARNED_WINDOWS, **others):
     """So many stretches of steps of four ranks that compute for half of the time and exchange for the other."""
     half = {"phases": {"forward": seconds / 2}, "ops": {"all_to_all": seconds / 2}}
     return job_steps(round(stretches * STRETCH * 0.025 / seconds), **half, **others)
 
 
 def learned(*parts):
-    learning = Learning()
+    learning = BaselineLearner()
     for part in parts:
         learning.add(part)
     return learning
@@ -28,7 +28,7 @@ def learned(*parts):
 def test_stretch_has_the_parts_of_a_step_as_medians():
     slow = {"phases": {"data": 0.004, "forward": 0.030}, "ops": {"all_to_all": 0.002}}
     quick = {"phases": {"data": 0.004, "forward": 0.010}, "ops": {"all_to_all": 0.022}}
-    found = stretch(job_steps(9, quick, quick, quick, slow, stands_for=4))
+    found = step_window(job_steps(9, quick, quick, quick, slow, stands_for=4))
     assert found.num_steps == 36
     assert found.seconds == pytest.approx(0.036)
     assert found.self_seconds == pytest.approx(0.014)  # of the median rank
@@ -38,13 +38,13 @@ def test_stretch_has_the_parts_of_a_step_as_medians():
 
 
 def test_stretch_of_a_job_that_does_not_tell_its_samples_has_none():
-    assert stretch(job_steps(10, {}, {"samples": None})).samples is None
+    assert step_window(job_steps(10, {}, {"samples": None})).samples is None
 
 
 def test_stretches_last_some_seconds_and_have_some_steps():
     found = learned(steps(0.025, 3)).stretches
-    assert [s.num_steps * s.seconds for s in found] == pytest.approx([STRETCH_SECONDS] * 3, rel=0.05)
-    assert [s.num_steps for s in learned(job_steps(35, phases={"forward": 2.0})).stretches] == [STRETCH_STEPS] * 3
+    assert [s.num_steps * s.seconds for s in found] == pytest.approx([WINDOW_SECONDS] * 3, rel=0.05)
+    assert [s.num_steps for s in learned(job_steps(35, phases={"forward": 2.0})).stretches] == [WINDOW_STEPS] * 3
 
 
 def test_steps_that_were_not_asked_for_count():
@@ -52,8 +52,8 @@ def test_steps_that_were_not_asked_for_count():
 
 
 def test_nothing_is_expected_of_a_job_that_has_just_begun():
-    assert learned(steps(stretches=LEARNED_STRETCHES - 1)).baseline is None
-    assert learned(steps(stretches=LEARNED_STRETCHES)).baseline.seconds == pytest.approx(0.025)
+    assert learned(steps(stretches=LEARNED_WINDOWS - 1)).baseline is None
+    assert learned(steps(stretches=LEARNED_WINDOWS)).baseline.seconds == pytest.approx(0.025)
 
 
 def test_first_step_of_fifty_times_the_rest_changes_nothing():
@@ -77,7 +77,7 @@ def test_drift_upward_never_raises_it():
 
 def test_chance_does_not_lower_it_much():
     """Half an hour of steps with a heavy tail: log-normal, one in ten is twice the median."""
-    chance, learning = random.Random(1), Learning()
+    chance, learning = random.Random(1), BaselineLearner()
     for _ in range(10_000):
         learning.add(job_steps(1, {}, stands_for=8, phases={"forward": 0.025 * chance.lognormvariate(0, 0.54)}, ops={}))
     assert learning.baseline.seconds > 0.025 * 0.9
@@ -98,10 +98,10 @@ def test_short_last_batch_of_an_epoch_is_no_change():
 
 
 def test_batches_of_varying_size_are_one_kind():
-    one, other = (stretch(job_steps(10, samples=samples)) for samples in (100, 108))
+    one, other = (step_window(job_steps(10, samples=samples)) for samples in (100, 108))
     assert alike(one, other)
-    assert not alike(one, stretch(job_steps(10, samples=120)))
-    assert not alike(one, stretch(job_steps(10, samples=None)))
+    assert not alike(one, step_window(job_steps(10, samples=120)))
+    assert not alike(one, step_window(job_steps(10, samples=None)))
 
 
 def test_detectors_are_told():

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from tests.build import rank_state, step_record
-from zmon.job.history import KEPT_STEPS, History, align
+from zmon.job.history import MIN_STEPS, History, align
 
 
 def records(*steps, **others):
@@ -92,7 +92,7 @@ def test_what_waits_for_a_lost_record_is_dropped_in_the_end():
     assert numbers(history.add({1: records(1, 1999)})) == [(1999, 1)]
 
 
-@pytest.mark.parametrize(("world_size", "kept"), [(1, 256), (8, 128), (64, KEPT_STEPS)])
+@pytest.mark.parametrize(("world_size", "kept"), [(1, 256), (8, 128), (64, MIN_STEPS)])
 def test_only_the_recent_steps_are_kept_more_of_them_of_few_ranks(world_size, kept):
     history = History(world_size)
     assert len(history.add({rank: records(*range(1, 301)) for rank in range(world_size)})) == 300

@@ -142,7 +142,7 @@ def test_rank_that_leads_out_of_sight_costs_nothing(life):
     life.train(50)
     seen = life.state()
     hidden = replace(seen, ranks=seen.ranks[1:], unwatched=seen.ranks[:1])
-    life.account.look(hidden, (), STEP, False)
+    life.account.update(hidden, (), STEP, False)
     assert life.account.seconds == pytest.approx(50 * STEP)
     life.look()
     assert life.account.seconds == pytest.approx(life.waited)
@@ -156,7 +156,7 @@ def test_look_in_the_middle_of_a_turn_counts_nothing_twice(life):
     seen = life.state()
     between = {"eval": 5.05}
     torn = replace(seen, ranks=tuple(replace(r, between_seconds=between, open_seconds=0.0) for r in seen.ranks))
-    life.account.look(torn, (), STEP, False)
+    life.account.update(torn, (), STEP, False)
     assert rounded(life.account)["eval"] == 5.05
 
 

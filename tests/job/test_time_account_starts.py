@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.job.life import STEP, Life, rounded
-from zmon.job.time_account import ANOTHER_LIFE_SECONDS
+from zmon.job.time_account import OTHER_JOB_SECONDS
 
 
 @pytest.fixture
@@ -112,7 +112,7 @@ def test_goodput_is_unknown_where_a_restart_lost_what_nobody_knows(life):
     life.train(50)
     life.look()
     assert life.account.goodput_ratio is None
-    assert "no checkpoint was seen" in life.account.doubt
+    assert "saw no checkpoint before a restart" in life.account.doubt
 
 
 def test_goodput_is_unknown_where_the_clock_was_set_back_between_two_starts(life):
@@ -156,7 +156,7 @@ def test_job_that_comes_back_after_days_is_another(life):
     life.look()
     life.die()
     life.look()
-    life.begin(after=ANOTHER_LIFE_SECONDS + 10)
+    life.begin(after=OTHER_JOB_SECONDS + 10)
     life.look()
     assert life.account.causes == {}
 
@@ -176,5 +176,5 @@ def test_another_start_counts_once_all_its_ranks_are_there(life):
     life.train(50)
     life.look()
     seen = life.state()
-    life.account.look(replace(seen, ranks=seen.ranks[1:], missing=(0,)), (), STEP, False)
+    life.account.update(replace(seen, ranks=seen.ranks[1:], missing=(0,)), (), STEP, False)
     assert life.account.start.run_uid == "0-0"

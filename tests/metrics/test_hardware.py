@@ -46,10 +46,10 @@ def read_by_metrics(kind):
     """The fields of a type of sample that some metric reads."""
     names = set()
     for spec in SPECS.values():
-        for thing in spec.subject.things(FULL_HOST) if spec.subject else ():
+        for thing in spec.subject.items(FULL_HOST) if spec.subject else ():
             if type(thing) is kind:
                 reading = Reading(thing)
-                spec.subject.named(reading)
+                spec.subject.label_values(reading)
                 spec.read(reading)
                 names |= reading.names
     return names
@@ -66,7 +66,7 @@ def test_every_part_of_a_host_has_metrics_but_the_processes():
     sample = Reading(FULL_HOST)
     for spec in SPECS.values():
         if spec.subject:
-            [*spec.subject.things(sample)]
+            [*spec.subject.items(sample)]
     assert sample.names == {field.name for field in fields(HostSample)} - {"processes"}
 
 

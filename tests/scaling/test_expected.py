@@ -40,9 +40,9 @@ def test_part_that_grew_most_is_first():
 @pytest.mark.parametrize(
     ("curve", "ranks", "why"),
     [
-        (Curve("new"), 4, "it takes a run of several ranks"),
+        (Curve("new"), 4, "no run of several ranks"),
         (CURVE, 16, "between hosts"),
-        (Curve("old", [replace(p, causes={}) for p in CURVE.points]), 2, "it takes a run of several ranks"),
+        (Curve("old", [replace(p, causes={}) for p in CURVE.points]), 2, "no run of several ranks"),
     ],
 )
 def test_what_nobody_can_tell_is_unknown_and_says_why(curve, ranks, why):

@@ -33,7 +33,7 @@ def point(ranks, samples, work=WORK, links=LINKS):
 
 
 def predicted(points, ranks, samples, **others):
-    return fit(points, OPS, **{"ranks_per_host": 4, **others}).at(ranks, samples)
+    return fit(points, OPS, **{"ranks_per_host": 4, **others}).predict(ranks, samples)
 
 
 def test_four_ranks_are_predicted_from_one_and_two():
@@ -48,7 +48,7 @@ def test_four_ranks_are_predicted_from_one_and_two():
 def test_ranks_that_share_processors_are_predicted_from_those_that_do_not():
     crowded = replace(WORK, processors_per_host=2)
     points = [point(n, s, crowded) for n, s in ((1, 512), (2, 512), (2, 1024))]
-    assert predicted(points, 4, 2048).turns == 2.0
+    assert predicted(points, 4, 2048).ranks_per_processor == 2.0
     assert predicted(points, 4, 2048).seconds == pytest.approx(point(4, 2048, crowded).seconds, rel=1e-6)
 
 
@@ -65,13 +65,13 @@ def test_hosts_are_predicted_from_runs_that_crossed_them():
 
 def test_hosts_that_no_run_has_crossed_are_unknown_without_measured_links():
     points = [point(2, 512), point(4, 2048)]
-    assert predicted(points, 16, 8192) == Unknown("nobody has measured how fast all_reduce is between hosts")
+    assert predicted(points, 16, 8192) == Unknown("the speed of all_reduce between hosts was not measured")
     known = predicted(points, 16, 8192, measured=dict.fromkeys(EXCHANGES, LINKS))
     assert known.seconds == pytest.approx(point(16, 8192).seconds, rel=1e-6)
 
 
 def test_as_many_ranks_share_a_host_as_one_was_seen_with():
-    assert isinstance(fit([point(2, 512), point(2, 1024)], OPS).at(4, 2048), Unknown)
+    assert isinstance(fit([point(2, 512), point(2, 1024)], OPS).predict(4, 2048), Unknown)
 
 
 def test_part_that_is_hidden_is_told_from_measured_links():
@@ -86,7 +86,7 @@ def test_part_that_is_hidden_is_told_from_measured_links():
 
 @pytest.mark.parametrize("points", [[], [point(1, 512)], [replace(point(2, 512), causes={})]])
 def test_without_a_run_of_several_ranks_there_is_no_model(points):
-    assert fit(points, OPS) == Unknown("it takes a run of several ranks of which is known where its time went")
+    assert fit(points, OPS) == Unknown("no run of several ranks was recorded with its time categories")
 
 
 def test_op_without_bytes_is_as_long_as_it_was():
@@ -112,7 +112,7 @@ def test_latencies_of_both_kinds_of_links_come_back():
 def test_runs_of_several_hosts_alone_predict_several_hosts_and_not_one():
     points = [point(16, 8192), point(32, 16384), point(32, 32768)]
     assert predicted(points, 64, 32768).seconds == pytest.approx(point(64, 32768).seconds, rel=0.1)
-    assert predicted(points, 4, 2048) == Unknown("nobody has measured how fast all_reduce is within a host")
+    assert predicted(points, 4, 2048) == Unknown("the speed of all_reduce within a host was not measured")
 
 
 def test_each_run_has_the_layout_that_it_had():
@@ -144,4 +144,4 @@ def test_processors_are_those_that_somebody_told():
 
 def test_exchange_whose_bytes_nobody_told_is_unknown_and_not_free():
     untold = [replace(p, sent_bytes={}) for p in (point(2, 512), point(2, 1024))]
-    assert fit(untold, OPS) == Unknown("nobody told how many bytes all_reduce moves")
+    assert fit(untold, OPS) == Unknown("the bytes that all_reduce moves were not recorded")

@@ -6,7 +6,17 @@ from statistics import fmean, median_low
 
 import pytest
 
-from zmon.scaling.predict import Exchange, Link, Links, Work, ahead, op_seconds, passing, predict, turns
+from zmon.scaling.predict import (
+    Exchange,
+    Link,
+    Links,
+    Work,
+    bytes_over_links,
+    op_seconds,
+    predict,
+    ranks_per_processor,
+    slowest_deviations,
+)
 from zmon.schema.unknown import Unknown
 
 LINKS = Links(ranks_per_host=8, host=Link(400e9), net=Link(50e9))
@@ -48,8 +58,8 @@ def test_between_hosts_a_sum_goes_through_the_host_and_then_by_parts():
 
 
 def test_sum_is_a_scatter_and_a_gather_of_what_is_left():
-    whole, parts = passing("all_reduce", 64e6, 64, 8), passing("reduce_scatter", 64e6, 64, 8)
-    gathered = passing("all_gather", 1e6, 64, 8)
+    whole, parts = bytes_over_links("all_reduce", 64e6, 64, 8), bytes_over_links("reduce_scatter", 64e6, 64, 8)
+    gathered = bytes_over_links("all_gather", 1e6, 64, 8)
     assert [a + b for a, b in zip(parts, gathered, strict=True)] == pytest.approx(whole)
 
 
@@ -72,7 +82,7 @@ def test_what_is_hidden_is_not_waited_for():
 def test_links_that_nobody_measured_make_it_unknown():
     one_host = dict.fromkeys(EXCHANGES, replace(LINKS, net=None))
     assert not isinstance(predict(WORK, one_host, 8, 4096), Unknown)
-    assert predict(WORK, one_host, 16, 4096) == Unknown("nobody has measured how fast all_to_all is between hosts")
+    assert predict(WORK, one_host, 16, 4096) == Unknown("the speed of all_to_all between hosts was not measured")
 
 
 def test_ranks_that_share_processors_take_turns():
@@ -82,12 +92,12 @@ def test_ranks_that_share_processors_take_turns():
     assert two.own_seconds == pytest.approx(predict(WORK, links, 2, 2000).own_seconds)
     assert four.own_seconds == pytest.approx(2 * two.own_seconds)
     assert four.exposed_seconds["all_reduce"] == pytest.approx(1.5 * 2 * two.exposed_seconds["all_reduce"])
-    assert turns(64, 8, 2) == 4.0  # eight of them on each host
-    assert turns(64, 8, None) == 1.0
+    assert ranks_per_processor(64, 8, 2) == 4.0  # eight of them on each host
+    assert ranks_per_processor(64, 8, None) == 1.0
 
 
 def test_lone_rank_of_a_host_sends_most_of_its_own_to_others():
-    assert passing("all_to_all", 9.0, 9, 8) == (7.0, 8.0)
+    assert bytes_over_links("all_to_all", 9.0, 9, 8) == (7.0, 8.0)
 
 
 def test_each_kind_of_link_has_its_latency():
@@ -107,10 +117,10 @@ def test_where_nothing_is_known_of_links_within_a_host_those_beyond_have_it_in_t
 def test_slowest_rank_is_as_far_ahead_as_chance_has_it(ranks):
     draw = random.Random(ranks).gauss
     seen = fmean(max(own) - median_low(own) for own in ([draw(0, 1) for _ in range(ranks)] for _ in range(4000)))
-    assert ahead(ranks) == pytest.approx(seen, rel=0.06)
+    assert slowest_deviations(ranks) == pytest.approx(seen, rel=0.06)
 
 
 def test_one_rank_waits_for_nobody():
     uneven = replace(WORK, spread=0.1)
-    assert ahead(1) == predict(uneven, OF_ALL, 1, 100).imbalance_seconds == 0.0
+    assert slowest_deviations(1) == predict(uneven, OF_ALL, 1, 100).imbalance_seconds == 0.0
     assert predict(uneven, OF_ALL, 8, 800).imbalance_seconds > predict(uneven, OF_ALL, 2, 200).imbalance_seconds > 0

@@ -83,7 +83,7 @@ from zmon.job.time_account import Account
 told = {"activity": "compile", "between_seconds": {"init": 1.0}, "open_seconds": 7.0, "step_seconds_total": 0.0}
 rank = rank_state(0, world_size=1, **told)
 account = Account(JOB)
-account.look(snapshot(rank), (), 0.02, False)
+account.update(snapshot(rank), (), 0.02, False)
 assert account.causes == {"init": 1.0, "compile": 7.0}, account.causes
 assert value(hub(), "zmon_job_time_seconds_total", cause="compile") == 0, "told before it happens"
 """

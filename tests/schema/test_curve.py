@@ -44,7 +44,7 @@ def test_job_at_a_recorded_size_is_held_against_it_alone_where_nothing_smaller_i
 @pytest.mark.parametrize(
     ("curve", "ranks", "samples", "why"),
     [
-        (Curve("ranker"), 4, 2048, "nothing was"),
+        (Curve("ranker"), 4, 2048, "recorded: nothing"),
         (CURVE, 4, 9999, "1 × 512, 2 × 512, 2 × 256, 4 × 512"),
         (Curve("ranker", (point(8, 4096, 0.1),)), 4, 2048, "8 × 512"),  # fewer ranks do not scale from more
     ],
@@ -58,7 +58,7 @@ def test_what_compares_with_nothing_is_unknown_and_says_what_was_recorded(curve,
 def test_point_takes_the_place_of_the_one_at_its_size_only():
     better = point(2, 1000, 0.105)
     curve = CURVE.with_point(better)
-    assert curve.at(2, 1024) == better
+    assert curve.nearest_point(2, 1024) == better
     assert [(p.ranks, p.samples) for p in curve.points] == [(1, 512), (2, 512), (2, 1000), (4, 2048)]
 
 
@@ -69,6 +69,6 @@ def test_samples_are_alike_within_a_tenth():
 
 def test_of_two_sizes_that_are_alike_the_nearest_is_meant():
     two = Curve("ranker", (point(4, 1000, 0.1), point(4, 1120, 0.2)))
-    assert two.at(4, 1070).samples == 1120
-    assert two.at(4, 1050).samples == 1000
-    assert len(two.alike(4, 1060)) == 2
+    assert two.nearest_point(4, 1070).samples == 1120
+    assert two.nearest_point(4, 1050).samples == 1000
+    assert len(two.points_of_size(4, 1060)) == 2

@@ -40,7 +40,7 @@ class Accounts:
         """That of this job; a new one where it has only its id in common with the one that was kept."""
         job_id = snapshot.job_id
         account = self._accounts.get(job_id) or self._read(job_id)
-        if account is None or account.another_life(snapshot):
+        if account is None or account.is_other_job(snapshot):
             account = Account(job_id)
         self._accounts[job_id] = account
         return account

@@ -43,7 +43,7 @@ class BaselineRecorder:
         if good is None or not good.samples:
             return
         name, ranks = name_of(snapshot), snapshot.world_size
-        known = self._baselines.curve(name).alike(ranks, good.samples)
+        known = self._baselines.curve(name).points_of_size(ranks, good.samples)
         rate = good.samples / ranks / good.seconds
         if any(p.by == ON_PURPOSE or rate < (1 + _FASTER) * p.rate for p in known):
             return

@@ -13,7 +13,7 @@ from zmon.hub import baseline_store
 from zmon.hub.accounts import Accounts
 from zmon.hub.baseline_recorder import BaselineRecorder
 from zmon.hub.baseline_store import BaselineStore
-from zmon.job.baseline import Learning
+from zmon.job.baseline import BaselineLearner
 from zmon.job.efficiency import JobTime
 from zmon.job.history import History
 from zmon.job.time_account import Account
@@ -36,7 +36,7 @@ class JobState:
     world_size: int
     account: Account
     history: History = field(init=False)
-    learning: Learning = field(default_factory=Learning)
+    learning: BaselineLearner = field(default_factory=BaselineLearner)
     time: JobTime = field(default_factory=JobTime)
     flights: dict[int, Flight] = field(default_factory=dict)  # gathered for the stall that goes on
     plan: Plan | None = None  # the last that was told
@@ -55,7 +55,7 @@ class JobState:
         steps = self.history.add(fresh)
         self.time.add(steps)
         self.account.observe(steps, metrics.STEP_SECONDS_BOUNDS)
-        self.account.look(snapshot, steps, quantile(self.time.recent_seconds, 0.5) or 0.0, stalled)
+        self.account.update(snapshot, steps, quantile(self.time.recent_seconds, 0.5) or 0.0, stalled)
         self.learning.add(steps)
         for plan in (report.plans[uid] for report in reports for uid in report.plans.keys() & self.uids):
             if len(plan.tables) == self.world_size:
@@ -85,7 +85,7 @@ class JobStates:
         book = self._books.get(snapshot.job_id)
         if book is None or not book.uids & uids or book.world_size != snapshot.world_size:
             book = self._books[snapshot.job_id] = JobState(uids, snapshot.world_size, self.accounts.of(snapshot))
-        elif book.account.another_life(snapshot):  # its ranks came one by one
+        elif book.account.is_other_job(snapshot):  # its ranks came one by one
             book.account = self.accounts.of(snapshot)
         book.uids |= uids
         return book

@@ -13,8 +13,8 @@ import msgspec
 from zmon.errors import UsageError
 from zmon.hub.baseline_recorder import now_of
 from zmon.scaling.fit import Model
-from zmon.scaling.size_table import SizePrediction, find, numbers, size_row
-from zmon.scaling.what_if import CHANGES, factor_of
+from zmon.scaling.size_table import SizePrediction, parse_sizes, predict_sizes, size_row
+from zmon.scaling.what_if import CHANGES, parse_what_if
 from zmon.schema.api import CurvePoint, EfficiencyAnswer, ScalingAnswer, ScalingRequest, SizeNow, SizeRow
 from zmon.schema.curve import Curve, Point
 from zmon.schema.snapshot import Snapshot
@@ -42,11 +42,11 @@ def size_query(request: ScalingRequest) -> SizeQuery:
         raise UsageError(
             "batch and batch_per_rank contradict each other", "one is of all ranks, one of each", "Name one"
         )
-    ranks = None if request.ranks is None else numbers("ranks", request.ranks)
+    ranks = None if request.ranks is None else parse_sizes("ranks", request.ranks)
     if ranks and len(ranks) > _MOST_SIZES:
         raise UsageError(f"ranks names {len(ranks)} sizes", f"an answer has {_MOST_SIZES} at most", "Ask for fewer")
     for change in request.what_if:
-        factor_of(change)
+        parse_what_if(change)
     batch, batch_per_rank = _samples("batch", request.batch), _samples("batch_per_rank", request.batch_per_rank)
     return SizeQuery(ranks, batch, batch_per_rank, request.what_if)
 
@@ -69,7 +69,7 @@ def scaling_answer(
 def _sizes(snapshot: Snapshot, curve: Curve, model: Model, query: SizeQuery) -> list[SizeRow]:
     each = query.batch_per_rank or _each(snapshot, curve)
     ranks = query.ranks or _usual(snapshot.world_size, [p.ranks for p in curve.points])
-    sizes = find(model, [(n, query.batch or n * each) for n in ranks], query.what_ifs)
+    sizes = predict_sizes(model, [(n, query.batch or n * each) for n in ranks], query.what_ifs)
     return [msgspec.structs.replace(size_row(size), efficiency=_efficiency(curve, size)) for size in sizes]
 
 

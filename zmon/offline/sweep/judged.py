@@ -51,7 +51,7 @@ def _row(curve: Curve, point: Point, measured: Mapping[str, Links] | None, most:
         half_width = ratio * sqrt(sum(((p.half_width_seconds or 0.0) / p.seconds) ** 2 for p in (point, reference)))
     several = any(p.ranks > 1 for p in smaller)
     model = fit(smaller, OPS, measured, most) if several else Unknown("")
-    step = model if isinstance(model, Unknown) else model.at(point.ranks, point.samples)
+    step = model if isinstance(model, Unknown) else model.predict(point.ranks, point.samples)
     return SizeResult(
         point=point,
         scaling=scaling,
