@@ -24,7 +24,7 @@ def show(seen: Seen) -> None:
     rows = []
     for check in checks:
         word, tint = LOOKS[check.armed]
-        cells = (word, check.name, shown(check.found), shown(check.next_step))
+        cells = (word, check.name, shown(check.result), shown(check.next_step))
         rows.append(f'<tr><td style="--tint:{tint}"></td>{"".join(f"<td>{marked(cell)}</td>" for cell in cells)}</tr>')
     heads = "".join(f"<th>{head}</th>" for head in ("", "", "what", "found", "do this next"))
     st.html(

@@ -197,7 +197,7 @@ def test_nothing_that_strikes_a_file_invents_a_step_or_raises(path, root):
 @pytest.mark.parametrize(
     ("at", "data", "why"),
     [
-        (0, b"PARQUET!", "it is no step log"),
+        (0, b"PARQUET!", "it is not a step log"),
         (8, struct.pack("<I", 99), "another version"),
         (12, struct.pack("<I", layout.VERSION + 1), "another version"),
         (30, b"\xff", "its header is damaged"),
@@ -224,5 +224,5 @@ def test_header_comes_back_in_every_field():
 
 
 def test_empty_file_is_no_step_log():
-    with pytest.raises(ZmonError, match="no step log"):
+    with pytest.raises(ZmonError, match="not a step log"):
         format.read_header(b"")
