@@ -1,4 +1,4 @@
-"""What the kernel says about a process, and how it ended."""
+"""The state of a process and its exit status, as the kernel reports them."""
 
 import os
 import signal

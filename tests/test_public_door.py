@@ -1,4 +1,4 @@
-"""The names a trainer may use. Adding one is free: add it here; taking one away breaks people's jobs."""
+"""The public names for trainers. A new name is added to this list; removing a name breaks the jobs of users."""
 
 import subprocess
 import sys
@@ -12,7 +12,7 @@ DOOR = ["activity", "attach", "phase", "plan", "report", "step", "work"]
 
 
 def python(script):
-    """Run a line in a process of its own; what it printed, or the last line of its traceback."""
+    """Run a script in its own process; return the last line of its output or traceback."""
     done = subprocess.run(
         [sys.executable, "-c", script],
         cwd=REPOSITORY,
@@ -30,7 +30,7 @@ def test_public_door_is_the_golden_list():
 
 @pytest.mark.parametrize("module", ["zmon", "zmon.cli.main"])
 def test_public_door_opens_to_functions_whatever_else_is_imported(module):
-    """A module of the same name, once imported, takes the place of the function: `zmon.report`."""
+    """An imported module with the name of a function would replace it, such as `zmon.report`."""
     assert python(f"import zmon, {module}; print(*(n for n in zmon.__all__ if callable(getattr(zmon, n))))") == [
         " ".join(DOOR)
     ]
@@ -38,5 +38,5 @@ def test_public_door_opens_to_functions_whatever_else_is_imported(module):
 
 @pytest.mark.parametrize("module", ["zmon", "zmon.cli.main"])
 def test_node_and_hub_need_no_torch(module):
-    """torch is the job's: it is not among zmon's dependencies, and importing it takes 1.5 s and 200 MB."""
+    """The job brings torch: it is no dependency of zmon, and importing it takes 1.5 s and 200 MB."""
     assert python(f"import sys; sys.modules['torch'] = None; import {module}; print('imported')") == ["imported"]

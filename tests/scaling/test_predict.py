@@ -1,4 +1,4 @@
-"""A step is predicted by the formulas of the field; what nobody has measured makes it unknown."""
+"""A step is predicted by the usual formulas; a link without a measurement makes it unknown."""
 
 import random
 from dataclasses import replace
@@ -33,7 +33,7 @@ def test_one_rank_exchanges_nothing(op):
 
 @pytest.mark.parametrize("ranks", [2, 3, 4, 16])
 def test_without_hosts_in_common_it_is_the_formula_of_the_field(ranks):
-    """(p - 1)/p · S/B, twice that for a sum over all, and a latency."""
+    """An op takes (p - 1)/p · S/B, an all-reduce twice that, plus a latency."""
     part = (ranks - 1) / ranks
     assert op_seconds("all_to_all", 1e6, ranks, SLOW) == pytest.approx(part * 1e6 / 1e9 + 0.001)
     assert op_seconds("all_reduce", 1e6, ranks, SLOW) == pytest.approx(2 * part * 1e6 / 1e9 + 0.001)
@@ -63,23 +63,23 @@ def test_sum_is_a_scatter_and_a_gather_of_what_is_left():
     assert [a + b for a, b in zip(parts, gathered, strict=True)] == pytest.approx(whole)
 
 
-def test_step_is_own_work_and_what_is_not_hidden():
-    found = predict(WORK, OF_ALL, 4, 4000)
-    assert found.own_seconds == pytest.approx(0.001 + 1000 * 2e-6)
-    assert found.exposed_seconds["all_to_all"] == pytest.approx(3 / 4 * 10_000 * 1000 / 1e9 + 2 * 0.001)
-    assert found.seconds == pytest.approx(found.own_seconds + sum(found.exposed_seconds.values()))
-    assert found.samples_per_second == pytest.approx(4000 / found.seconds)
+def test_step_is_self_time_and_exposed_time():
+    step = predict(WORK, OF_ALL, 4, 4000)
+    assert step.own_seconds == pytest.approx(0.001 + 1000 * 2e-6)
+    assert step.exposed_seconds["all_to_all"] == pytest.approx(3 / 4 * 10_000 * 1000 / 1e9 + 2 * 0.001)
+    assert step.seconds == pytest.approx(step.own_seconds + sum(step.exposed_seconds.values()))
+    assert step.samples_per_second == pytest.approx(4000 / step.seconds)
 
 
-def test_what_is_hidden_is_not_waited_for():
+def test_hidden_exchange_is_not_exposed():
     parts = {"all_reduce": 0.0, "all_to_all": 0.75}
     hidden = replace(WORK, exchanges={op: replace(EXCHANGES[op], exposed=part) for op, part in parts.items()})
-    found, all_of_it = predict(hidden, OF_ALL, 4, 4000), predict(WORK, OF_ALL, 4, 4000)
-    assert found.exposed_seconds["all_reduce"] == 0.0
-    assert found.exposed_seconds["all_to_all"] == pytest.approx(0.75 * all_of_it.exposed_seconds["all_to_all"])
+    step, all_of_it = predict(hidden, OF_ALL, 4, 4000), predict(WORK, OF_ALL, 4, 4000)
+    assert step.exposed_seconds["all_reduce"] == 0.0
+    assert step.exposed_seconds["all_to_all"] == pytest.approx(0.75 * all_of_it.exposed_seconds["all_to_all"])
 
 
-def test_links_that_nobody_measured_make_it_unknown():
+def test_links_without_measurement_make_it_unknown():
     one_host = dict.fromkeys(EXCHANGES, replace(LINKS, net=None))
     assert not isinstance(predict(WORK, one_host, 8, 4096), Unknown)
     assert predict(WORK, one_host, 16, 4096) == Unknown("the speed of all_to_all between hosts was not measured")
@@ -107,17 +107,19 @@ def test_each_kind_of_link_has_its_latency():
     assert op_seconds("all_to_all", 0.0, 8, slow) == pytest.approx(0.010)
 
 
-def test_where_nothing_is_known_of_links_within_a_host_those_beyond_have_it_in_them():
+def test_links_between_hosts_include_unknown_links_within_a_host():
     beyond = Links(4, host=None, net=Link(1e9))
     assert op_seconds("all_to_all", 1e6, 8, beyond) is not None
     assert op_seconds("all_to_all", 1e6, 4, beyond) is None
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 4, 8, 64])
-def test_slowest_rank_is_as_far_ahead_as_chance_has_it(ranks):
+def test_slowest_rank_is_as_far_from_the_middle_as_simulated(ranks):
     draw = random.Random(ranks).gauss
-    seen = fmean(max(own) - median_low(own) for own in ([draw(0, 1) for _ in range(ranks)] for _ in range(4000)))
-    assert slowest_deviations(ranks) == pytest.approx(seen, rel=0.06)
+    simulated = fmean(
+        max(times) - median_low(times) for times in ([draw(0, 1) for _ in range(ranks)] for _ in range(4000))
+    )
+    assert slowest_deviations(ranks) == pytest.approx(simulated, rel=0.06)
 
 
 def test_one_rank_waits_for_nobody():

@@ -1,4 +1,4 @@
-"""Sizes are what a person may name, and no what-if makes a number that zero or not finite."""
+"""Sizes are parsed and checked; a what-if with an impossible result makes a step unknown."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A change of the model changes what it says, and only that."""
+"""A what-if changes one part of the model and nothing else."""
 
 import pytest
 
@@ -38,7 +38,7 @@ def test_what_ifs_come_together():
     assert both.seconds == pytest.approx(step().seconds / 2)
 
 
-@pytest.mark.parametrize("told", ["net", "net=", "net=0", "net=-1", "net=nan", "net=inf", "gpu=2", "=2", ""])
-def test_what_cannot_be_is_refused_with_what_can(told):
+@pytest.mark.parametrize("what_if", ["net", "net=", "net=0", "net=-1", "net=nan", "net=inf", "gpu=2", "=2", ""])
+def test_invalid_what_if_is_refused_with_the_valid_ones(what_if):
     with pytest.raises(UsageError, match="bandwidth between hosts"):
-        with_what_ifs(MODEL, [told])
+        with_what_ifs(MODEL, [what_if])

@@ -1,4 +1,4 @@
-"""A site sets thresholds by name; what is no threshold, or no number that it can be, is one line with its key."""
+"""A site sets thresholds by name; an unknown name or an invalid value is one line with its key."""
 
 import math
 
@@ -65,7 +65,7 @@ def test_changed_lists_what_differs_from_the_defaults():
         ([], "detectors: it is [], but it needs names with values"),
     ],
 )
-def test_what_is_no_threshold_is_refused_in_a_line_with_its_dotted_key(settings, says):
+def test_invalid_setting_is_refused_in_one_line_with_its_dotted_key(settings, says):
     with pytest.raises(UsageError) as refused:
         detectors.configured(settings)
     assert says in str(refused.value)

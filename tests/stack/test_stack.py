@@ -1,4 +1,4 @@
-"""The stack before it starts: ports, files, and nobody else on the same data."""
+"""The stack before it starts: its ports, its files, and the lock on its data directory."""
 
 import subprocess
 
@@ -7,10 +7,10 @@ SCRIPT = """
     from pathlib import Path
     from zmon.errors import ZmonError
     from zmon.stack import Stack, StackConfig
-    here = Path(__file__).parent
+    folder = Path(__file__).parent
     ports = dict(agent_port=0, hub_port=0, prometheus_port=0, alertmanager_port=0, dashboard_port=0)
     try:
-        stack = Stack(StackConfig(here / "data", here / "boxes", "node-a", **ports), lambda line: None)
+        stack = Stack(StackConfig(folder / "data", folder / "boxes", "node-a", **ports), lambda line: None)
     except ZmonError as error:
         print("refused", error)
         sys.exit(2)
