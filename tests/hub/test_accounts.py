@@ -17,7 +17,7 @@ def seen(**changes):
 def looked_at(kept, at=None):
     """The account of the job after one look."""
     account = kept.of(at or seen())
-    account.look(at or seen(), (), 0.02, False)
+    account.update(at or seen(), (), 0.02, False)
     return account
 
 

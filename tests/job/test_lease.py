@@ -55,5 +55,5 @@ def test_thresholds_can_be_set():
 
 
 def test_activity_without_a_lease_of_its_own_may_take_as_long_as_the_start():
-    """With the lease of a step, a long activity would be a stall."""
+    """A long activity would be a stall if it had the lease of a step."""
     assert Leases().seconds("compile", [0.02] * 100) == Leases().init_seconds

@@ -126,7 +126,7 @@ def agents(statuses: Sequence[AgentStatus]) -> list[Check]:
 
 
 def detectors(answer: DetectorList | Unreachable) -> list[Check]:
-    """Return one check per detector: can it judge every job, and if not, which data is missing."""
+    """Return one check per detector, with the reason for each job that it cannot judge."""
     if isinstance(answer, NotServed):
         result = "this hub does not report which jobs its detectors can judge"
         return [Check("detectors", None, result, "A hub of this version reports it.")]

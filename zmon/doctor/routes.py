@@ -18,7 +18,7 @@ _SIGNS = {(True, False): "=", (False, False): "!=", (True, True): "=~", (False, 
 
 
 class Ending(NamedTuple):
-    """A receiver of an alert. `times` has the names of intervals in which the route is muted, or only active then."""
+    """A receiver of an alert. `times` has the names of the time intervals that mute or restrict its route."""
 
     receiver: str
     times: tuple[str, ...]

@@ -31,7 +31,7 @@ def step_causes(step: AlignedStep) -> dict[str, float]:
 
 @dataclass
 class JobTime:
-    """The steps of one launch, summed by time category. A step that stands for others counts as many times."""
+    """The steps of one launch, summed by time category. A step that stands for others counts for each of them."""
 
     num_recent: int = 256  # steps in the recent figures
     causes: dict[str, float] = field(default_factory=dict)

@@ -1,9 +1,9 @@
 """The time account of a job: its wall-clock over all launches, by time category. The categories sum to the wall-clock.
 
 Pure. One rank leads: its box has, to the nanosecond, the time that it spent in steps and in activities between them,
-and the two sum to its age. So no time is lost when an update is late or the hub was away. All ranks together tell how
-a step divides into categories (zmon/job/efficiency.py). If steps are sampled, one step stands for those since the
-sample before. While a finding reports that nothing moves, `stall` is what the unfinished step takes beyond a typical
+and the two sum to its age. No time is lost when an update is late or the hub was away. The records of all ranks show
+how a step divides into categories (zmon/job/efficiency.py). If steps are sampled, one step stands for those since the
+sample before. While a finding reports that nothing moves, `stall` is the time of the unfinished step beyond a typical
 one. The time from the last sign of one launch to the first sign of the next is `restart`. The rest is `unknown`.
 """
 
@@ -30,7 +30,7 @@ _SET_BACK_SECONDS = 5.0  # clocks that follow a time server differ by less
 
 
 class LaunchTime(msgspec.Struct):
-    """The time of one launch that is accounted for. Stored on disk: see `name` for the stored names of fields."""
+    """The accounted time of one launch. Stored on disk; `name` is the stored name of a field that has another one."""
 
     run_uid: str  # of the rank that leads
     between: dict[str, float] = msgspec.field(default_factory=dict)  # by activity
@@ -77,75 +77,76 @@ class Account:
 
     def is_other_job(self, snapshot: Snapshot) -> bool:
         """Return True if the snapshot is of another job, which only has the same id as the job of this account."""
-        start, lead = self.start, snapshot.known[0]
-        if start is None or self.until is None or not self._is_new(snapshot):
+        launch, lead = self.start, snapshot.known[0]
+        if launch is None or self.until is None or not self._is_new(snapshot):
             return False
-        return start.done or snapshot.time - _age(lead) - self.until > OTHER_JOB_SECONDS
+        return launch.done or snapshot.time - _age(lead) - self.until > OTHER_JOB_SECONDS
 
     def update(self, snapshot: Snapshot, steps: Sequence[AlignedStep], typical_seconds: float, stalled: bool) -> None:
         """Account for the time since the last update; `steps` are those that became complete since then."""
         if self._is_new(snapshot):
             self._begin(snapshot)
-        start = self.start
-        lead = next((r for r in snapshot.ranks if start and r.run_uid == start.run_uid), None)
-        if start is None or lead is None:  # unwatched; its box has the time that passes meanwhile
+        launch = self.start
+        lead = next((r for r in snapshot.ranks if launch and r.run_uid == launch.run_uid), None)
+        if launch is None or lead is None:  # unwatched; its box has the time that passes meanwhile
             return
         size = snapshot.world_size
-        self._add_activities(start, lead, size)
-        self._add_steps(start, lead)
+        self._add_activities(launch, lead, size)
+        self._add_steps(launch, lead)
         if lead.activity == "train":
-            self._add_open_step(start, lead, typical_seconds, stalled, size)
-        self._split(start, lead, steps, typical_seconds, size)
-        start.done = lead.activity == "done"
-        ended = lead.open_seconds if start.done else lead.gone_seconds or 0.0
+            self._add_open_step(launch, lead, typical_seconds, stalled, size)
+        self._split(launch, lead, steps, typical_seconds, size)
+        launch.done = lead.activity == "done"
+        ended = lead.open_seconds if launch.done else lead.gone_seconds or 0.0
         if ended > _SETTLED_SECONDS:
-            self._add("unknown", start.unsplit, size)
-            start.unsplit = 0.0
+            self._add("unknown", launch.unsplit, size)
+            launch.unsplit = 0.0
         self.until = max(snapshot.time - ended, self.until or 0.0) if ended else snapshot.time
 
-    def _add_activities(self, start: LaunchTime, lead: RankState, size: int) -> None:
+    def _add_activities(self, launch: LaunchTime, lead: RankState, size: int) -> None:
         """Add the time outside steps, by activity."""
-        activities = dict.fromkeys((*BETWEEN_STEPS, "train", *lead.between_seconds, lead.activity))  # or a newer one
+        # A newer agent may have more activities than BETWEEN_STEPS.
+        activities = dict.fromkeys((*BETWEEN_STEPS, "train", *lead.between_seconds, lead.activity))
         for activity in activities:
             if activity == "done":
                 continue
             so_far = lead.between_seconds.get(activity, 0.0)
             if activity == lead.activity != "train":
                 so_far += _open_seconds(lead)
-            more = so_far - start.between.get(activity, 0.0)
+            more = so_far - launch.between.get(activity, 0.0)
             if more <= 0:
                 continue
-            start.between[activity] = so_far
+            launch.between[activity] = so_far
             if activity == "train":  # the stalled time may turn out to belong to no step
-                spent = min(start.stalled, more)
-                start.stalled -= spent
+                spent = min(launch.stalled, more)
+                launch.stalled -= spent
                 more -= spent
             self._add("other" if activity == "train" else activity, more, size)
 
-    def _add_steps(self, start: LaunchTime, lead: RankState) -> None:
+    def _add_steps(self, launch: LaunchTime, lead: RankState) -> None:
         """Add the time of finished steps, and update the part of it that no checkpoint has saved."""
-        grown = lead.step_seconds_total - start.step_seconds
-        if grown > 0:  # a step that had stalled is finished
-            moving = grown - min(start.stalled, grown)
-            start.step_seconds += grown
-            start.unsplit += moving
-            start.ended_stall, start.stalled = start.ended_stall + start.stalled, 0.0
-            start.unsaved += moving
+        grown = lead.step_seconds_total - launch.step_seconds
+        if grown > 0:  # if a step had stalled, it is finished now
+            moving = grown - min(launch.stalled, grown)
+            launch.step_seconds += grown
+            launch.unsplit += moving
+            launch.ended_stall, launch.stalled = launch.ended_stall + launch.stalled, 0.0
+            launch.unsaved += moving
             self.in_steps += moving
         if lead.last_checkpoint_time is not None:
             self.ever_saved = True
             since = (lead.last_step_time or 0.0) - lead.last_checkpoint_time  # both by the rank's clock
-            start.unsaved = min(start.unsaved, max(since, 0.0))
+            launch.unsaved = min(launch.unsaved, max(since, 0.0))
 
-    def _add_open_step(self, start: LaunchTime, lead: RankState, typical: float, stalled: bool, size: int) -> None:
+    def _add_open_step(self, launch: LaunchTime, lead: RankState, typical: float, stalled: bool, size: int) -> None:
         """Add what is certain of the unfinished step: a stall, or all of it if the rank died. The rest waits."""
         unfinished = _open_seconds(lead)
         if not lead.alive:
-            self._add("restart", unfinished - start.stalled - start.cut_off, size)
-            start.cut_off = max(unfinished - start.stalled, start.cut_off)
-        elif stalled and unfinished > max(_STALLED_STEPS * typical, start.stalled + typical):
-            self._add("stall", unfinished - typical - start.stalled, size)
-            start.stalled, start.stalled_step = unfinished - typical, lead.step
+            self._add("restart", unfinished - launch.stalled - launch.cut_off, size)
+            launch.cut_off = max(unfinished - launch.stalled, launch.cut_off)
+        elif stalled and unfinished > max(_STALLED_STEPS * typical, launch.stalled + typical):
+            self._add("stall", unfinished - typical - launch.stalled, size)
+            launch.stalled, launch.stalled_step = unfinished - typical, lead.step
 
     def observe(self, steps: Sequence[AlignedStep], bounds: Sequence[float]) -> None:
         """Count the durations of steps in a histogram with these upper bounds and one bucket above them."""
@@ -176,36 +177,36 @@ class Account:
         self.start = LaunchTime(lead.run_uid)
 
     def _split(
-        self, start: LaunchTime, lead: RankState, steps: Sequence[AlignedStep], typical: float, size: int
+        self, launch: LaunchTime, lead: RankState, steps: Sequence[AlignedStep], typical: float, size: int
     ) -> None:
         """Divide the time in steps into categories, in the proportions of the steps that have arrived."""
         for step in steps:
             causes, seconds = step_causes(step), (step.mean or step).seconds_of(lead.rank) * step.stands_for
             lead_seconds = step.seconds_of(lead.rank)
-            if start.ended_stall and step.step >= start.stalled_step:  # the stall is accounted for already
-                if step.step == start.stalled_step:  # it was spent in the longest category
+            if launch.ended_stall and step.step >= launch.stalled_step:  # the stall is accounted for already
+                if step.step == launch.stalled_step:  # it was spent in the longest category
                     longest = max(causes, key=lambda cause: causes[cause])
-                    causes[longest] = max(causes[longest] - start.ended_stall, 0.0)
-                    lead_seconds -= start.ended_stall
-                if step.step - step.stands_for < start.stalled_step:
-                    seconds -= start.ended_stall
-                start.ended_stall = 0.0
+                    causes[longest] = max(causes[longest] - launch.ended_stall, 0.0)
+                    lead_seconds -= launch.ended_stall
+                if step.step - step.stands_for < launch.stalled_step:
+                    seconds -= launch.ended_stall
+                launch.ended_stall = 0.0
             total = sum(causes.values())
             if not total:
                 continue
             if lead_seconds > total:  # the critical rank did something else first, and the leading rank waited for it
                 causes[IMBALANCE] += lead_seconds - total
                 total = lead_seconds
-            seconds = min(max(seconds, 0.0), start.unsplit)
+            seconds = min(max(seconds, 0.0), launch.unsplit)
             for cause, part in causes.items():
                 self._add(cause, part / total * seconds, size)
-            start.unsplit -= seconds
-        start.last_split_step = steps[-1].step if steps else start.last_split_step
-        awaited = (lead.step - start.last_split_step + 1) * typical
-        missing = start.unsplit - _SLACK * awaited - _SLACK_SECONDS
-        if start.last_split_step and missing > 0:  # the records of these steps will not arrive any more
+            launch.unsplit -= seconds
+        launch.last_split_step = steps[-1].step if steps else launch.last_split_step
+        awaited = (lead.step - launch.last_split_step + 1) * typical
+        missing = launch.unsplit - _SLACK * awaited - _SLACK_SECONDS
+        if launch.last_split_step and missing > 0:  # the records of these steps will not arrive any more
             self._add("unknown", missing, size)
-            start.unsplit -= missing
+            launch.unsplit -= missing
 
     def _add(self, cause: str, seconds: float, world_size: int) -> None:
         """Add to a time category; the counter never falls."""

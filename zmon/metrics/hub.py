@@ -26,7 +26,7 @@ def hub_page(
     last_pass_time: float | None,
     version: str,
 ) -> bytes:
-    """Return the page of the hub. While the hub is blind, `last_pass_time` stays at the last pass that was not."""
+    """Return the page of the hub. While the hub is blind, `last_pass_time` does not advance."""
     page = Page()
     for name in ("zmon_job_efficiency_ratio", "zmon_job_baseline_efficiency_ratio"):
         page.declare(name)  # so that they exist before any job has a value

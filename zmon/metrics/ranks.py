@@ -8,7 +8,7 @@ from zmon.schema.rank import RankState
 
 
 def add_rank(page: Page, state: RankState) -> None:
-    """All series of one rank."""
+    """Add all series of one rank."""
     labels = (state.job_id, state.rank, state.host)
     page.add("zmon_rank_info", 1, *labels, state.local_rank, state.attempt, state.device, state.backend or "")
     page.add("zmon_steps_total", state.steps, *labels)
