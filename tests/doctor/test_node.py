@@ -13,7 +13,7 @@ from tests.boxes import Box
 from tests.build import agent_report
 from zmon.box import layout
 from zmon.cli.main import cli
-from zmon.doctor.node import boxes, room_for_boxes, sources
+from zmon.doctor.node import boxes, sources, space_for_boxes
 from zmon.schema.host import SourceStatus
 from zmon.web import client
 
@@ -32,13 +32,13 @@ def small_tmpfs(tmp_path):
 
 
 def test_directory_that_takes_a_box_is_armed_and_left_as_it_was(tmp_path):
-    check = room_for_boxes(tmp_path / "boxes")
+    check = space_for_boxes(tmp_path / "boxes")
     assert check.armed
     assert not (tmp_path / "boxes").exists()
 
 
 def test_full_box_directory_is_inert(small_tmpfs):
-    check = room_for_boxes(small_tmpfs)
+    check = space_for_boxes(small_tmpfs)
     assert check.armed is False
     assert "No space left" in check.result
     assert "Free some space" in check.next_step
@@ -47,7 +47,7 @@ def test_full_box_directory_is_inert(small_tmpfs):
 
 def test_read_only_box_directory_is_inert(small_tmpfs):
     subprocess.run(["mount", "-o", "remount,ro", small_tmpfs], check=True)
-    check = room_for_boxes(small_tmpfs)
+    check = space_for_boxes(small_tmpfs)
     assert check.armed is False
     assert "Read-only" in check.result
 

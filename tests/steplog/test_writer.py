@@ -214,8 +214,8 @@ class Full:
         resource.setrlimit(resource.RLIMIT_FSIZE, self._before)
 
 
-@pytest.mark.parametrize("room", [0, 30, 100])
-def test_full_disk_is_one_line_keeps_what_was_written_and_goes_on_when_there_is_room(tmp_path, root, log, room):
+@pytest.mark.parametrize("spare", [0, 30, 100])
+def test_full_disk_is_one_line_keeps_what_was_written_and_goes_on_when_there_is_room(tmp_path, root, log, spare):
     box = rank_box(tmp_path / "boxes")
     box.steps(20)
     log.append(inodes(box))
@@ -223,7 +223,7 @@ def test_full_disk_is_one_line_keeps_what_was_written_and_goes_on_when_there_is_
     content = path.read_bytes()
     box.steps(20)
     for _ in range(2):
-        with Full(len(content) + room), pytest.raises(ZmonError, match=f"cannot write the step log {root}") as refused:
+        with Full(len(content) + spare), pytest.raises(ZmonError, match=f"cannot write the step log {root}") as refused:
             log.append(inodes(box))
         assert "\n" not in str(refused.value)
         assert path.read_bytes() == content

@@ -27,7 +27,7 @@ async def examine(box_dir: Path, agent: str, hub: str, history: str) -> list[Che
         agent_checks, cluster_checks = await asyncio.gather(
             node.sources(session, agent, box_dir), _cluster(session, hub, history)
         )
-    node_checks = [torch_version(installed_torch()), node.room_for_boxes(box_dir), *node.boxes(box_dir)]
+    node_checks = [torch_version(installed_torch()), node.space_for_boxes(box_dir), *node.boxes(box_dir)]
     return [*node_checks, *agent_checks, *cluster_checks]
 
 

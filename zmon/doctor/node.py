@@ -21,7 +21,7 @@ from zmon.web import client
 _UNWATCHED = "The ranks of this node are unwatched: start zmon agent, or zmon up; if it runs, see its /healthz."
 
 
-def room_for_boxes(box_dir: Path) -> Check:
+def space_for_boxes(box_dir: Path) -> Check:
     """Check that a rank started now by this user can make its box, by making a file of the same size."""
     attempt = box_dir / f".doctor-{os.getpid()}"
     existed = box_dir.exists()

@@ -46,7 +46,7 @@ class Entered:
 
     op: str
     group: str
-    sequence: int  # in that group, the same on every rank; for an operation issued by C++: the last known one plus 1
+    sequence: int  # in that group, the same on every rank; for an operation that C++ issues, the next number by count
     num_bytes: int
 
 

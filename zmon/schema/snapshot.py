@@ -28,9 +28,7 @@ class Snapshot:
     agents: tuple[AgentStatus, ...]
     hardware: tuple[HostWindow, ...] = ()  # of its watched hosts, over about the last minute
     steps: tuple[AlignedStep, ...] = ()  # the recent ones, oldest first; short steps are sampled
-    stretches: tuple[
-        StepWindow, ...
-    ] = ()  # step windows of the last minutes, oldest first; each at least 5 s and 10 steps
+    stretches: tuple[StepWindow, ...] = ()  # of the last minutes, oldest first; each at least 5 s and 10 steps long
     baseline: Baseline | None = None  # a step while the job is well; None: not learned yet
     not_finite: Mapping[str, int] = field(default_factory=dict)  # report key → number of steps of NaN on some rank
     flights: Mapping[int, Flight] = field(default_factory=dict)  # by rank; requested once nothing moves

@@ -115,7 +115,7 @@ class _RankLog:
         """Write the boundaries that are not on disk yet."""
         while True:
             with _writing(self._folder):
-                if self.segment is not None and not _has_room(self.segment, self._segment_bytes):
+                if self.segment is not None and not _has_space(self.segment, self._segment_bytes):
                     self.segment = None
             first, raw = self._reader.boundaries_after(self._last, MAX_BOUNDARIES)
             if not raw:
@@ -156,7 +156,7 @@ def _resume(folder: Path, run: Run) -> tuple[Path | None, int, Run]:
     return None, 0, run
 
 
-def _has_room(segment: Path, segment_bytes: int) -> bool:
+def _has_space(segment: Path, segment_bytes: int) -> bool:
     """Return False if the segment is full, or if somebody deleted it."""
     try:
         return segment.stat().st_size < segment_bytes
