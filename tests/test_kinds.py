@@ -19,7 +19,7 @@ from tests.kinds import KINDS, NO_UNITS, kind_of
         ("tests/drills/test_hosts.py", ("drill", "timeout"), ("start_rank",), "drill"),
     ],
 )
-def test_kind_is_said_by_markers_then_fixtures_then_folder(path, marked, fixtures, kind):
+def test_kind_follows_from_markers_then_fixtures_then_folder(path, marked, fixtures, kind):
     assert kind_of(path, marked, fixtures) == kind
 
 

@@ -1,4 +1,4 @@
-"""Nothing has no quantile and no slope; the rest is as in the books."""
+"""An empty list has no quantile and no slope; other results agree with published ones."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ def test_slope_is_that_of_most_points_however_far_off_the_others_are():
 
 @pytest.mark.parametrize(("freedom", "published"), [(10, 5.69), (20, 4.54), (60, 3.96), (1000, 3.73)])
 def test_threshold_grows_where_the_deviation_is_estimated_from_little(freedom, published):
-    """Student's t that is exceeded once in ten thousand times; of normal deviates it is 3.719."""
+    """Student's t with a probability of 1 in 10,000; for a normal distribution it is 3.719."""
     assert student(3.719, freedom) == pytest.approx(published, rel=0.03)
 
 

@@ -1,24 +1,24 @@
-"""What can go wrong, said in one line: what failed, the likely cause, the next step.
+"""The errors of zmon. Each is one line: what failed, the likely cause, the next step.
 
     ZmonError
-    ├── UsageError         the person asked for something that cannot be (exit 2)
+    ├── UsageError         the command or request is invalid (exit code 2)
     ├── BoxError           a black box cannot be used
-    │   ├── BoxUnavailable no box can be made: no room, no permission, another run holds it
+    │   ├── BoxUnavailable no box can be made: no space, no permission, or another run holds it
     │   ├── BoxVersion     written by another version of zmon
     │   └── BoxCorrupt     not a box, or damaged
     ├── SourceUnavailable  a source of the agent has nothing to read on this machine
-    ├── Unreachable        an agent, hub or Prometheus did not answer
-    │   └── NotServed      it answers, and has no such page
+    ├── Unreachable        an agent, a hub or Prometheus did not answer
+    │   └── NotServed      it answers, but has no such page
     └── PartFailed         a part of the stack did not start or died
 
-They are caught once, at the edge (command line, agent loop, probe door).
+They are caught once, at the edge: in the command line, the agent's loop, and the probe's public functions.
 """
 
 from __future__ import annotations
 
 
 class ZmonError(Exception):
-    """One line for a person: `what failed: likely cause. next step`."""
+    """The base of all errors: one line for a person, `what failed: likely cause. next step`."""
 
     def __init__(self, what: str, cause: str = "", next_step: str = "") -> None:
         line = what
@@ -30,7 +30,7 @@ class ZmonError(Exception):
 
 
 class UsageError(ZmonError):
-    """The person asked for something that cannot be; the command exits with 2."""
+    """The command or request is invalid; a command exits with code 2."""
 
 
 class BoxError(ZmonError):
@@ -38,7 +38,7 @@ class BoxError(ZmonError):
 
 
 class BoxUnavailable(BoxError):
-    """No box can be made here; the job trains on without one."""
+    """No box can be made; the job continues to train without one."""
 
 
 class BoxVersion(BoxError):
@@ -46,11 +46,11 @@ class BoxVersion(BoxError):
 
 
 class BoxCorrupt(BoxError):
-    """The file is no box, or is damaged; nothing in it is believed."""
+    """The file is not a box, or is damaged; none of its content is used."""
 
 
 class SourceUnavailable(ZmonError):
-    """This machine has nothing for the source to read."""
+    """The machine has nothing for this source to read."""
 
 
 class Unreachable(ZmonError):
@@ -58,7 +58,7 @@ class Unreachable(ZmonError):
 
 
 class NotServed(Unreachable):
-    """A daemon answers and has no such page: it is of another version, or what is asked about is gone."""
+    """A daemon answers, but has no such page: it has another version, or the subject of the request is gone."""
 
 
 class PartFailed(ZmonError):

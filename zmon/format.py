@@ -1,4 +1,4 @@
-"""Durations, numbers and lists as people read them. Pure."""
+"""Formats durations, numbers and lists for people. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ UNKNOWN = "unknown"
 
 
 def duration(seconds: float | None) -> str:
-    """0.0832 → 83 ms, 4.06 → 4.1 s, 192 → 3 min 12 s, 7260 → 2 h 1 min, 200000 → 2 d 7 h."""
+    """Format seconds: 0.0832 → 83 ms, 4.06 → 4.1 s, 192 → 3 min 12 s, 7260 → 2 h 1 min, 200000 → 2 d 7 h."""
     if seconds is None:
         return UNKNOWN
     seconds = max(0.0, seconds)  # another host's clock may be a little ahead
@@ -23,16 +23,16 @@ def duration(seconds: float | None) -> str:
 
 
 def number(value: float | None) -> str:
-    """What a job reported; JSON carries NaN as null."""
+    """Format a reported figure; None is NaN, because JSON carries NaN as null."""
     return "NaN" if value is None else f"{value:.4g}"
 
 
 def listed(names: list[str], shown: int = 8) -> str:
-    """The first few, and how many more there are."""
+    """Join the first names with commas, and append the number of the others."""
     more = f" and {len(names) - shown} more" if len(names) > shown else ""
     return ", ".join(names[:shown]) + more
 
 
 def counted(number: int, what: str) -> str:
-    """1 agent, 2 agents."""
+    """Format a number with its noun: 1 agent, 2 agents."""
     return f"{number} {what}{'' if number == 1 else 's'}"

@@ -1,4 +1,4 @@
-"""Plain statistics on short lists; an empty list has no answer (None), not 0."""
+"""Plain statistics on short lists. The result for an empty list is None, not 0."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 
 def quantile(values: Sequence[float], q: float) -> float | None:
-    """The q-quantile with linear interpolation (Hyndman & Fan 1996, type 7); None of nothing."""
+    """Return the q-quantile with linear interpolation (Hyndman & Fan 1996, type 7); None for an empty list."""
     if not values:
         return None
     ordered = sorted(values)
@@ -17,9 +17,9 @@ def quantile(values: Sequence[float], q: float) -> float | None:
 
 
 def slope(points: Iterable[tuple[float, float]]) -> float | None:
-    """How much of y there is for each of x, by the line through the origin that leaves the least sum of distances.
+    """Return the slope of the line through the origin with the least sum of absolute distances; None if all x are 0.
 
-    It is the median of y ÷ x weighted by |x| (Laplace 1793): a few points far off do not move it. None: all x are 0.
+    It is the median of y ÷ x, weighted by |x| (Laplace 1793). A few outliers do not move it.
     """
     ratios = sorted((y / x, abs(x)) for x, y in points if x)
     half = sum(weight for _, weight in ratios) / 2
@@ -31,8 +31,11 @@ def slope(points: Iterable[tuple[float, float]]) -> float | None:
 
 
 def student(deviations: float, freedom: float) -> float:
-    """What a threshold in standard deviations becomes where the deviation itself is estimated, with so many degrees of
-    freedom (Abramowitz & Stegun 26.7.5, two terms); infinite where there is none."""
+    """Return a threshold in standard deviations, adjusted for a deviation that is itself an estimate.
+
+    `freedom` has the degrees of freedom of the estimate (Abramowitz & Stegun 26.7.5, two terms). The result is
+    infinite if there are none.
+    """
     if freedom <= 0:
         return float("inf")
     z = deviations

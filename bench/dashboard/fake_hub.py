@@ -17,7 +17,7 @@ from zmon import detectors
 from zmon.detectors.parts.verdict import rank_row
 from zmon.hub.api.scaling import curve_point
 from zmon.scaling.fit import Model, fit
-from zmon.scaling.size_table import find, size_row
+from zmon.scaling.size_table import predict_sizes, size_row
 from zmon.scaling.what_if import CHANGES
 from zmon.schema.agent import AgentStatus
 from zmon.schema.api import (
@@ -115,7 +115,7 @@ class FakeHub:
         """As the hub predicts, from what was recorded of sizes up to the job's own."""
         curve, ranks = concluded.curve(self._scene), self._scene.num_ranks
         numbers = [point.ranks for point in curve.points] + [2 * ranks, 4 * ranks, 8 * ranks]
-        sizes = find(self._model, [(number, SAMPLES * number) for number in numbers], request.what_if)
+        sizes = predict_sizes(self._model, [(number, SAMPLES * number) for number in numbers], request.what_if)
         rate = SAMPLES * ranks / STEP_SECONDS[SLOW]
         return ScalingAnswer(
             job_id=JOB,

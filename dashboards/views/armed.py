@@ -24,7 +24,7 @@ def show(context: ViewContext) -> None:
     rows = []
     for check in checks:
         word, tint = LOOKS[check.armed]
-        cells = (word, check.name, without_credentials(check.found), without_credentials(check.next_step))
+        cells = (word, check.name, without_credentials(check.result), without_credentials(check.next_step))
         rows.append(f'<tr><td style="--tint:{tint}"></td>{"".join(f"<td>{marked(cell)}</td>" for cell in cells)}</tr>')
     heads = "".join(f"<th>{head}</th>" for head in ("", "", "check", "result", "do this next"))
     st.html(

@@ -77,7 +77,7 @@ def test_thresholds_are_a_mapping(read):
             ["hub"],
             "detectors.straggler.slower_ratoi: there is no threshold",
         ),
-        ("hub: {detectors: 3}", ["hub"], "detectors: it is 3, and takes names with values"),
+        ("hub: {detectors: 3}", ["hub"], "detectors: it is 3, but it needs names with values"),
         (
             "hub: {detectors: {stall: {cut_seconds: -1}}}",
             ["analyze", __file__],

@@ -123,8 +123,8 @@ def test_signal_ends_the_job_as_well(tmp_path, number):
 @pytest.mark.parametrize(
     ("words", "part"),
     [
-        (("--ranks", "1,two"), "is no list of sizes"),
-        (("--ranks", "0"), "is no list of sizes"),
+        (("--ranks", "1,two"), "is not a list of sizes"),
+        (("--ranks", "0"), "is not a list of sizes"),
         (("--baseline", "../up"), "not usable"),
         (("--", "torchrun", "train.py"), "{ranks}"),
         (("--", "torchrun", "{ranks}", "{batch}"), "--batch"),

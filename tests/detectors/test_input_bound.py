@@ -6,7 +6,7 @@ import pytest
 
 from tests.build import dead, job_steps, rank_state, snapshot
 from zmon.detectors.input_bound import InputBound
-from zmon.job.baseline import Learning
+from zmon.job.baseline import BaselineLearner
 
 RANKS = [rank_state(rank) for rank in range(4)]
 
@@ -17,7 +17,7 @@ def waiting(data, step=0.100):
 
 
 def seen(*parts):
-    learning = Learning()
+    learning = BaselineLearner()
     for steps in parts:
         learning.add(steps)
     return replace(snapshot(*RANKS), steps=tuple(parts[-1][-64:]), stretches=tuple(learning.stretches))

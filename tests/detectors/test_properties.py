@@ -7,7 +7,7 @@ import pytest
 
 from tests.build import JOB, NOW, job_steps, killed, raised, rank_state, snapshot, waiting
 from zmon.detectors import ALL
-from zmon.job.baseline import stretch
+from zmon.job.baseline import step_window
 from zmon.schema.aligned_step import AlignedStep, Baseline
 from zmon.schema.host import GpuSample, HostLoad, HostSample, HostWindow, NicSample, TcpPeer, TcpSample
 from zmon.schema.snapshot import Snapshot
@@ -85,7 +85,7 @@ def test_healthy_job_yields_no_finding_in_ten_thousand_draws(seed):
     jobs = {n: snapshot(*(rank_state(r, world_size=n) for r in range(n))) for n in (2, 4, 8)}
     for _ in range(DRAWS):
         steps = healthy(draw)
-        good = stretch(steps)
+        good = step_window(steps)
         job = replace(jobs[len(steps[0].self_seconds)], steps=steps, baseline=good, stretches=(good,) * 8)
         found = [f.summary for detector in ALL for f in detector.detect(job)]
         assert not found, found

@@ -8,7 +8,7 @@ from tests.build import dead, job_steps, rank_state, snapshot
 from zmon.detectors import ALL
 from zmon.detectors.slowdown import Slowdown
 from zmon.detectors.suppression import suppress
-from zmon.job.baseline import Learning
+from zmon.job.baseline import BaselineLearner
 from zmon.schema.host import HostLoad, HostSample, HostWindow
 
 RANKS = [rank_state(rank) for rank in range(4)]
@@ -27,7 +27,7 @@ WELL = part(60)
 
 def seen(*parts, hardware=(), world_size=4):
     """What the hub knows after these steps."""
-    learning, steps = Learning(), []
+    learning, steps = BaselineLearner(), []
     for steps_of_part in parts:
         learning.add(steps_of_part)
         steps = [*steps, *steps_of_part]

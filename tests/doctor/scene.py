@@ -1,4 +1,4 @@
-"""A Prometheus and an Alertmanager that are well; a test says what is wrong with them."""
+"""A healthy Prometheus and a healthy Alertmanager, which tests change to be unhealthy."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from aiohttp.test_utils import TestServer
 
 from tests.build import NOW
 from zmon.doctor.paging import Pager
+from zmon.doctor.prometheus_state import PrometheusState, Rule, RuleGroup, Target
 from zmon.doctor.rules import shipped
-from zmon.doctor.told import PrometheusState, Rule, RuleGroup, Target
 
 STALL_QUERY = 'max by (job_id) (zmon_finding{severity="critical"}) > 0'
 ROUTES = yaml.safe_load("""
@@ -30,7 +30,7 @@ receivers:
 
 
 def target(job="zmon-agent", **changes):
-    """A page that is scraped."""
+    """Return a target that is scraped."""
     page = Target({"job": job, "instance": f"{job}:1"}, f"http://{job}:1/metrics", "up", "", "2s")
     for name, value in changes.items():
         setattr(page, name, value)
@@ -38,7 +38,7 @@ def target(job="zmon-agent", **changes):
 
 
 def rules():
-    """Everything that zmon ships, loaded and evaluated a second ago; all alerts look at zmon_finding."""
+    """Return all rules of zmon, loaded and evaluated a second ago; all alerts use zmon_finding."""
     alerts = [Rule(name, "alerting", STALL_QUERY, "ok", None, "inactive") for name in shipped().alerts]
     groups = {"alerts": alerts} | {
         group: [Rule(name, "recording", "vector(1)", "ok") for name in names]
@@ -48,39 +48,39 @@ def rules():
     return tuple(RuleGroup(name, 2.0, made, 0.01, when) for name, made in groups.items())
 
 
-def told(**changes):
-    """What a Prometheus says that is well."""
-    well = PrometheusState(
+def healthy(**changes):
+    """Return the state of a healthy Prometheus, with these changes."""
+    state = PrometheusState(
         "http://prometheus:9090", NOW, 3600.0, True, (target(), target("zmon-hub")), rules(),
         {"zmon_dashboard": "http://dashboard", "zmon_docs": "http://docs"}, ("http://alertmanager:9093",),
         frozenset({"zmon_finding"}), frozenset(), frozenset({"node-a"}), 1,
     )  # fmt: skip
-    return replace(well, **changes)
+    return replace(state, **changes)
 
 
 def pager(**changes):
-    """What an Alertmanager says that is well."""
-    well = Pager("http://alertmanager:9093", ROUTES, {"alertname": "ZmonWatchdog", "cluster": "east"}, (), {}, {})
-    return replace(well, **changes)
+    """Return the answers of a healthy Alertmanager, with these changes."""
+    state = Pager("http://alertmanager:9093", ROUTES, {"alertname": "ZmonWatchdog", "cluster": "east"}, (), {}, {})
+    return replace(state, **changes)
 
 
 def inert(checks):
-    """What is inert, by name: what was found."""
-    return {check.name: check.found for check in checks if check.armed is False}
+    """Return the results of inert checks, by name of the check."""
+    return {check.name: check.result for check in checks if check.armed is False}
 
 
 @asynccontextmanager
 async def serving(answers):
-    """The base URL of a daemon that answers with these by path: JSON, text, a status, or a status with JSON."""
+    """Serve these answers by path and yield the base URL: JSON, text, a status, or a status with JSON."""
 
     async def answer(request):
-        found = answers.get(request.path, 404)
-        found = found(request.query) if callable(found) else found
-        if isinstance(found, int):
-            return web.Response(status=found)
-        if isinstance(found, tuple):
-            return web.json_response(found[1], status=found[0])
-        return web.Response(text=found) if isinstance(found, str) else web.json_response(found)
+        content = answers.get(request.path, 404)
+        content = content(request.query) if callable(content) else content
+        if isinstance(content, int):
+            return web.Response(status=content)
+        if isinstance(content, tuple):
+            return web.json_response(content[1], status=content[0])
+        return web.Response(text=content) if isinstance(content, str) else web.json_response(content)
 
     app = web.Application()
     app.router.add_get("/{path:.*}", answer)

@@ -1,4 +1,4 @@
-"""A node: what is inert is said, with what to do; what is armed was really tried."""
+"""Checks of a node: an inert part is reported with the next step; an armed part was really tried."""
 
 import asyncio
 import json
@@ -13,7 +13,7 @@ from tests.boxes import Box
 from tests.build import agent_report
 from zmon.box import layout
 from zmon.cli.main import cli
-from zmon.doctor.node import boxes, room_for_boxes, sources
+from zmon.doctor.node import boxes, sources, space_for_boxes
 from zmon.schema.host import SourceStatus
 from zmon.web import client
 
@@ -23,33 +23,33 @@ ASK_NOBODY = ["--agent", NOBODY, "--hub", NOBODY, "--prometheus", NOBODY]
 
 @pytest.fixture
 def small_tmpfs(tmp_path):
-    """A file system on which no box fits."""
-    where = tmp_path / "small"
-    where.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", where], check=True)
-    yield where
-    subprocess.run(["umount", where], check=True)
+    """A file system that is too small for a box."""
+    mount = tmp_path / "small"
+    mount.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", mount], check=True)
+    yield mount
+    subprocess.run(["umount", mount], check=True)
 
 
 def test_directory_that_takes_a_box_is_armed_and_left_as_it_was(tmp_path):
-    check = room_for_boxes(tmp_path / "boxes")
+    check = space_for_boxes(tmp_path / "boxes")
     assert check.armed
     assert not (tmp_path / "boxes").exists()
 
 
 def test_full_box_directory_is_inert(small_tmpfs):
-    check = room_for_boxes(small_tmpfs)
+    check = space_for_boxes(small_tmpfs)
     assert check.armed is False
-    assert "No space left" in check.found
-    assert "Free some room" in check.next_step
+    assert "No space left" in check.result
+    assert "Free some space" in check.next_step
     assert list(small_tmpfs.iterdir()) == []
 
 
 def test_read_only_box_directory_is_inert(small_tmpfs):
     subprocess.run(["mount", "-o", "remount,ro", small_tmpfs], check=True)
-    check = room_for_boxes(small_tmpfs)
+    check = space_for_boxes(small_tmpfs)
     assert check.armed is False
-    assert "Read-only" in check.found
+    assert "Read-only" in check.result
 
 
 def test_directory_without_boxes_is_no_fault(tmp_path):
@@ -62,7 +62,7 @@ def test_damaged_box_is_named(tmp_path):
     path.write_bytes(os.urandom(layout.FILE_SIZE))
     damaged, rest = boxes(tmp_path)
     assert damaged.armed is False
-    assert str(path) in damaged.found
+    assert str(path) in damaged.result
     assert rest.armed is None
 
 
@@ -72,12 +72,12 @@ def test_box_of_a_rank_is_read(tmp_path):
     box.release(box.path)
 
 
-def test_node_without_daemons_is_said_to_be_unwatched(tmp_path):
+def test_node_without_daemons_is_unwatched(tmp_path):
     answer = CliRunner().invoke(cli, ["doctor", "--json", "--box-dir", str(tmp_path), *ASK_NOBODY])
-    found = {check["name"]: check for check in json.loads(answer.output)["checks"]}
+    results = {check["name"]: check for check in json.loads(answer.output)["checks"]}
     assert answer.exit_code == 1
-    assert found["agent"]["armed"] is found["hub"]["armed"] is found["Prometheus"]["armed"] is False
-    assert "zmon up" in found["agent"]["next_step"]
+    assert results["agent"]["armed"] is results["hub"]["armed"] is results["Prometheus"]["armed"] is False
+    assert "zmon up" in results["agent"]["next_step"]
 
 
 def test_words_for_people_say_what_is_inert(tmp_path):
@@ -87,7 +87,7 @@ def test_words_for_people_say_what_is_inert(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("status", "armed", "found"),
+    ("status", "armed", "result"),
     [
         (SourceStatus("nic", True, False, 0.1, 1.0, 0, None), True, "reads"),
         (SourceStatus("gpu", False, True, 0.1, None, 0, "no driver"), None, "no driver"),
@@ -99,17 +99,17 @@ def test_words_for_people_say_what_is_inert(tmp_path):
         ),
     ],
 )
-def test_each_source_of_the_agent_is_told(monkeypatch, status, armed, found):
+def test_each_source_of_the_agent_has_a_check(monkeypatch, status, armed, result):
     async def answer(*_):
         return agent_report(sources=(status,))
 
     monkeypatch.setattr(client, "ask", answer)
     _, check = asyncio.run(sources(None, "http://node-a:9780", Path("/boxes")))
-    assert (check.name, check.armed, check.found) == (f"source {status.name}", armed, found)
+    assert (check.name, check.armed, check.result) == (f"source {status.name}", armed, result)
 
 
-def test_agent_that_looks_elsewhere_is_told(monkeypatch):
-    """Ranks started here would train on unseen."""
+def test_agent_that_looks_elsewhere_is_inert(monkeypatch):
+    """Otherwise nothing would watch the ranks that start on this node."""
 
     async def answer(*_):
         return agent_report(box_dir="/other")
@@ -117,14 +117,14 @@ def test_agent_that_looks_elsewhere_is_told(monkeypatch):
     monkeypatch.setattr(client, "ask", answer)
     (check,) = asyncio.run(sources(None, "http://node-a:9780", Path("/boxes")))
     assert check.armed is False
-    assert "looks at /other, and ranks started here write to /boxes" in check.found
+    assert "looks at /other, but ranks started here write to /boxes" in check.result
 
 
-def test_agent_of_another_version_is_told(monkeypatch):
+def test_agent_of_another_version_is_inert(monkeypatch):
     async def answer(*_):
         return agent_report(version="0.0.9")
 
     monkeypatch.setattr(client, "ask", answer)
     _, check = asyncio.run(sources(None, "http://node-a:9780", Path("/boxes")))
     assert check.armed is False
-    assert "is zmon 0.0.9, and this is" in check.found
+    assert "runs zmon 0.0.9, but this is" in check.result

@@ -1,4 +1,4 @@
-"""Would a page reach anybody? Each way in which it would not, by name."""
+"""Checks of the way of a page: each fault that would stop a page has a check by name."""
 
 import asyncio
 from copy import deepcopy
@@ -25,8 +25,8 @@ ANSWERS = {
 }
 
 
-def asked(**changes):
-    """What doctor reads of an Alertmanager that answers so."""
+def read_alertmanager(**changes):
+    """Return what doctor reads from an Alertmanager with these answers."""
 
     async def main():
         answers = ANSWERS | {path.replace("_", "/"): answer for path, answer in changes.items()}
@@ -37,22 +37,22 @@ def asked(**changes):
 
 
 def routes(**changes):
-    """The routes that are well, with the first receiver changed so."""
+    """Return the healthy routes with changes to the first receiver."""
     config = deepcopy(ROUTES)
     config["receivers"][0] = {"name": "pager", **changes}
     return config
 
 
 def test_page_that_somebody_gets_is_armed_and_says_who():
-    found = checks(pager(), ["dlrm"], 3600.0)
-    assert inert(found) == {}
-    assert "page ZmonStall" in [check.name for check in found]
-    assert any("ends in receiver pager (pagerduty)" in check.found for check in found)
+    results = checks(pager(), ["dlrm"], 3600.0)
+    assert inert(results) == {}
+    assert "page ZmonStall" in [check.name for check in results]
+    assert any("ends in receiver pager (pagerduty)" in check.result for check in results)
 
 
 def test_receiver_without_integration_is_inert():
-    found = inert(checks(pager(config=routes(webhook_configs=[])), ["dlrm"], 3600.0))
-    assert "of job dlrm in receiver pager, which tells nobody: pages go nowhere" in found["page ZmonStall"]
+    results = inert(checks(pager(config=routes(webhook_configs=[])), ["dlrm"], 3600.0))
+    assert "of job dlrm in receiver pager, which notifies nobody: pages go nowhere" in results["page ZmonStall"]
 
 
 def test_page_of_one_job_alone_that_goes_nowhere_is_inert():
@@ -73,9 +73,9 @@ def test_silence_over_every_page_is_inert_and_named():
         "id": "77", "endsAt": "2026-12-01T00:00:00Z", "comment": "maintenance",
         "matchers": [{"name": "severity", "value": "critical", "isRegex": False, "isEqual": True}],
     }  # fmt: skip
-    found = checks(pager(silences=(silence,)), ["dlrm"], 3600.0)
-    assert "silenced until 2026-12-01T00:00:00Z: maintenance" in inert(found)["page ZmonStall"]
-    assert any("End silence 77" in check.next_step for check in found)
+    results = checks(pager(silences=(silence,)), ["dlrm"], 3600.0)
+    assert "silenced until 2026-12-01T00:00:00Z: maintenance" in inert(results)["page ZmonStall"]
+    assert any("Expire silence 77" in check.next_step for check in results)
 
 
 def test_silence_over_another_job_silences_no_page():
@@ -87,29 +87,29 @@ def test_silence_over_another_job_silences_no_page():
 def test_route_that_is_muted_at_times_is_armed_and_says_so():
     config = deepcopy(ROUTES)
     config["route"]["routes"][1]["mute_time_intervals"] = ["weekend"]
-    found = checks(pager(config=config), [], 3600.0)
-    assert any("not always: weekend" in check.found for check in found)
+    results = checks(pager(config=config), [], 3600.0)
+    assert any("not always: weekend" in check.result for check in results)
 
 
-def test_matcher_that_cannot_be_followed_is_no_proof():
+def test_matcher_that_cannot_be_evaluated_is_inert():
     config = deepcopy(ROUTES)
     config["route"]["routes"][1]["matchers"] = ['severity=~"(?P<x>["']
-    assert "cannot be followed" in inert(checks(pager(config=config), [], 3600.0))["page ZmonStall"]
+    assert "cannot evaluate a matcher" in inert(checks(pager(config=config), [], 3600.0))["page ZmonStall"]
 
 
 def test_alertmanager_without_the_alert_that_always_fires_is_inert():
-    assert "does not get through" in inert(checks(pager(watchdog=None), [], 3600.0))["Alertmanager"]
+    assert "does not reach it" in inert(checks(pager(watchdog=None), [], 3600.0))["Alertmanager"]
 
 
 def test_alertmanager_is_not_judged_while_prometheus_just_began():
-    found = checks(pager(watchdog=None), [], 14.0)
-    assert inert(found) == {}
-    assert found[0].armed is None
+    results = checks(pager(watchdog=None), [], 14.0)
+    assert inert(results) == {}
+    assert results[0].armed is None
 
 
 def test_integration_of_which_nothing_got_through_is_inert():
-    found = inert(checks(pager(sent={"webhook": 3.0}, failed={"webhook": 3.0}), [], 3600.0))
-    assert "all 3 notifications" in found["delivery by webhook"]
+    results = inert(checks(pager(sent={"webhook": 3.0}, failed={"webhook": 3.0}), [], 3600.0))
+    assert "all 3 notifications" in results["delivery by webhook"]
 
 
 def test_integration_that_failed_at_times_is_quiet():
@@ -117,28 +117,28 @@ def test_integration_that_failed_at_times_is_quiet():
 
 
 def test_alertmanager_is_read():
-    found = asked()
-    assert found.config["route"] == {"receiver": "pager"}
-    assert found.watchdog == ALERT["labels"]
-    assert [silence["id"] for silence in found.silences] == ["2"]
-    assert (found.sent, found.failed) == ({"webhook": 3.0}, {"webhook": 3.0})
+    pager_or_check = read_alertmanager()
+    assert pager_or_check.config["route"] == {"receiver": "pager"}
+    assert pager_or_check.watchdog == ALERT["labels"]
+    assert [silence["id"] for silence in pager_or_check.silences] == ["2"]
+    assert (pager_or_check.sent, pager_or_check.failed) == ({"webhook": 3.0}, {"webhook": 3.0})
 
 
 def test_alertmanager_that_hides_its_metrics_is_read_all_the_same():
-    assert asked(_metrics=403).failed == {}
+    assert read_alertmanager(_metrics=403).failed == {}
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "reason"),
     [
         ({"_api_v2_status": 500}, "answered 500"),
-        ({"_api_v2_status": {}}, "not Alertmanager"),
-        ({"_api_v2_silences": {"odd": 1}}, "not Alertmanager"),
+        ({"_api_v2_status": {}}, "not one of Alertmanager"),
+        ({"_api_v2_silences": {"odd": 1}}, "not one of Alertmanager"),
         ({"_api_v2_alerts": "no JSON"}, "cannot understand"),
     ],
 )
-def test_what_answers_oddly_is_inert(changes, said):
-    found = asked(**changes)
-    assert isinstance(found, Check)
-    assert found.armed is False
-    assert said in found.found
+def test_what_answers_oddly_is_inert(changes, reason):
+    pager_or_check = read_alertmanager(**changes)
+    assert isinstance(pager_or_check, Check)
+    assert pager_or_check.armed is False
+    assert reason in pager_or_check.result

@@ -1,4 +1,4 @@
-"""Prometheus: each way in which it keeps or judges nothing, by name."""
+"""Checks of Prometheus: each fault in scraping or evaluating has a check by name."""
 
 import asyncio
 from datetime import UTC, datetime
@@ -7,7 +7,7 @@ import aiohttp
 import pytest
 
 from tests.build import NOW
-from tests.doctor.scene import inert, rules, serving, target, told
+from tests.doctor.scene import healthy, inert, rules, serving, target
 from zmon.doctor import Check
 from zmon.doctor.prometheus import ask, checks
 
@@ -15,19 +15,18 @@ HOSTS = ["node-a"]
 
 
 def vector(*labels):
-    return {"data": {"resultType": "vector", "result": [{"metric": one, "value": [NOW, "1"]} for one in labels]}}
+    return {"data": {"resultType": "vector", "result": [{"metric": metric, "value": [NOW, "1"]} for metric in labels]}}
 
 
 def answers(query):
-    """What the scripted Prometheus has series of."""
-    asked = query["query"]
-    known = {
+    """Return the series of the scripted Prometheus for a query."""
+    results = {
         "time()": {"data": {"resultType": "scalar", "result": [NOW, str(NOW)]}},
         "group by (host) (zmon_source_up)": vector({"host": "node-a"}),
         "group by (job, instance) (zmon_hub_pass_seconds)": vector({"job": "zmon-hub", "instance": "hub:9781"}),
         'group(up{job=~".*zmon-agent"})': vector({}),
     }
-    return known.get(asked, vector())
+    return results.get(query["query"], vector())
 
 
 ALERT = {
@@ -60,8 +59,8 @@ ANSWERS = {
 }
 
 
-def asked(**changes):
-    """What doctor reads of a Prometheus that answers so."""
+def read_prometheus(**changes):
+    """Return what doctor reads from a Prometheus with these answers."""
 
     async def main():
         given = ANSWERS | {f"/api/v1/{path.replace('_', '/')}": answer for path, answer in changes.items()}
@@ -72,7 +71,7 @@ def asked(**changes):
 
 
 def group(**changes):
-    """All rules, the first group changed."""
+    """Return all rules with changes to the first group."""
     groups = rules()
     for name, value in changes.items():
         setattr(groups[0], name, value)
@@ -80,112 +79,114 @@ def group(**changes):
 
 
 def test_prometheus_that_is_well_is_armed():
-    found = checks(told(), HOSTS)
-    assert all(check.armed for check in found)
-    assert "1 agent and 1 hub, every 2s" in [check.found for check in found]
+    results = checks(healthy(), HOSTS)
+    assert all(check.armed for check in results)
+    assert "1 agent and 1 hub, every 2s" in [check.result for check in results]
 
 
 def test_configuration_that_could_not_be_loaded_again_is_inert():
-    assert "runs on with the one before" in inert(checks(told(config_loaded=False), HOSTS))["Prometheus"]
+    assert "still uses the previous one" in inert(checks(healthy(config_loaded=False), HOSTS))["Prometheus"]
 
 
 def test_target_that_is_down_is_inert_with_its_error():
     down = target(health="down", last_error="connection refused", scrape_url="http://node-b:9780/metrics")
-    found = checks(told(targets=(target(), target("zmon-hub"), down)), HOSTS)
-    assert list(inert(found).values()) == ["zmon-agent is down: connection refused"]
-    assert any("curl -s http://node-b:9780/metrics" in check.next_step for check in found)
+    results = checks(healthy(targets=(target(), target("zmon-hub"), down)), HOSTS)
+    assert list(inert(results).values()) == ["zmon-agent is down: connection refused"]
+    assert any("curl -s http://node-b:9780/metrics" in check.next_step for check in results)
 
 
 def test_target_before_its_first_scrape_is_neither():
-    found = checks(told(targets=(target(), target("zmon-hub", health="unknown"))), HOSTS)
-    assert inert(found) == {}
-    assert any(check.armed is None for check in found)
+    results = checks(healthy(targets=(target(), target("zmon-hub", health="unknown"))), HOSTS)
+    assert inert(results) == {}
+    assert any(check.armed is None for check in results)
 
 
 def test_targets_of_others_are_none_of_its_business():
-    assert inert(checks(told(targets=(target(), target("zmon-hub"), target("node", health="down"))), HOSTS)) == {}
+    assert inert(checks(healthy(targets=(target(), target("zmon-hub"), target("node", health="down"))), HOSTS)) == {}
 
 
 def test_agents_under_another_job_name_are_inert():
-    """The alert rules look for them by that."""
-    assert (
-        "no target's job ends in zmon-agent" in inert(checks(told(targets=(target("zmon"),)), HOSTS))["scrape agents"]
-    )
+    """The alert rules find agents by the name of the scrape job."""
+    results = inert(checks(healthy(targets=(target("zmon"),)), HOSTS))
+    assert "no target's job name ends in zmon-agent" in results["scrape agents"]
 
 
 def test_job_name_may_begin_with_anything():
-    assert inert(checks(told(targets=(target("train/zmon-agent"), target("zmon-hub"))), HOSTS)) == {}
+    assert inert(checks(healthy(targets=(target("train/zmon-agent"), target("zmon-hub"))), HOSTS)) == {}
 
 
 def test_hub_that_is_not_scraped_is_inert():
-    assert "no finding can reach a pager" in inert(checks(told(num_hubs=0), HOSTS))["scrape hub"]
+    assert "no finding can page" in inert(checks(healthy(num_hubs=0), HOSTS))["scrape hub"]
 
 
 def test_host_that_the_hub_hears_and_prometheus_does_not_is_named():
-    assert "node-b" in inert(checks(told(), ["node-a", "node-b"]))["scrape hosts"]
+    assert "node-b" in inert(checks(healthy(), ["node-a", "node-b"]))["scrape hosts"]
 
 
 def test_scrapes_too_far_apart_are_inert():
     slow = (target(scrape_interval="1m"), target("zmon-hub", scrape_interval="1m"))
-    assert "every 1m" in inert(checks(told(targets=slow), HOSTS))["scrape interval"]
+    assert "every 1m" in inert(checks(healthy(targets=slow), HOSTS))["scrape interval"]
 
 
 @pytest.mark.parametrize("interval", ["2s", "500ms", "5s"])
 def test_scrapes_close_enough_are_quiet(interval):
-    assert inert(checks(told(targets=(target(scrape_interval=interval),)), HOSTS)) == {}
+    assert inert(checks(healthy(targets=(target(scrape_interval=interval),)), HOSTS)) == {}
 
 
 def test_prometheus_without_the_rules_is_inert():
-    assert "nothing pages" in inert(checks(told(groups=()), HOSTS))["rule evaluation"]
+    assert "nothing pages" in inert(checks(healthy(groups=()), HOSTS))["rule evaluation"]
 
 
 def test_rules_that_are_evaluated_late_are_inert():
     late = group(last_evaluation=datetime.fromtimestamp(NOW - 31, UTC))
-    assert "due every 2 s and was evaluated last 31 s ago" in inert(checks(told(groups=late), HOSTS))["rule evaluation"]
+    assert (
+        "due every 2 s, but was evaluated last 31 s ago"
+        in inert(checks(healthy(groups=late), HOSTS))["rule evaluation"]
+    )
 
 
 def test_rules_that_were_never_evaluated_are_inert():
     never = group(last_evaluation=datetime(1, 1, 1, tzinfo=UTC))
-    assert "never" in inert(checks(told(groups=never), HOSTS))["rule evaluation"]
-    assert inert(checks(told(groups=never, up_seconds=1.0), HOSTS)) == {}
+    assert "never" in inert(checks(healthy(groups=never), HOSTS))["rule evaluation"]
+    assert inert(checks(healthy(groups=never, up_seconds=1.0), HOSTS)) == {}
 
 
 def test_group_whose_turn_comes_in_minutes_keeps_the_others_armed():
     seldom = group(last_evaluation=datetime(1, 1, 1, tzinfo=UTC), interval=300.0)
-    (found,) = [c for c in checks(told(groups=seldom, up_seconds=100.0), HOSTS) if c.name == "rule evaluation"]
-    assert found.armed
-    assert found.found.endswith(f"not due yet: {seldom[0].name}")
-    assert "never" in inert(checks(told(groups=seldom, up_seconds=400.0), HOSTS))["rule evaluation"]
+    (check,) = [c for c in checks(healthy(groups=seldom, up_seconds=100.0), HOSTS) if c.name == "rule evaluation"]
+    assert check.armed
+    assert check.result.endswith(f"not due yet: {seldom[0].name}")
+    assert "never" in inert(checks(healthy(groups=seldom, up_seconds=400.0), HOSTS))["rule evaluation"]
 
 
 def test_rules_that_take_longer_than_their_interval_are_inert():
-    assert "takes 2.5 s" in inert(checks(told(groups=group(evaluation_time=2.5)), HOSTS))["rule evaluation"]
+    assert "takes 2.5 s" in inert(checks(healthy(groups=group(evaluation_time=2.5)), HOSTS))["rule evaluation"]
 
 
 def test_links_without_their_external_labels_are_inert():
-    found = inert(checks(told(external_labels={"zmon_docs": "http://docs"}), HOSTS))
-    assert found["links in pages"].endswith("links to dashboard in pages lead nowhere")
+    results = inert(checks(healthy(external_labels={"zmon_docs": "http://docs"}), HOSTS))
+    assert results["links in pages"].endswith("links to dashboard in pages lead nowhere")
 
 
 def test_link_to_a_directory_without_the_runbooks_is_inert(tmp_path):
     labels = {"zmon_dashboard": "http://dashboard", "zmon_docs": str(tmp_path)}
-    found = inert(checks(told(external_labels=labels), HOSTS))
-    assert "no " + str(tmp_path / "docs/runbooks.md") in found["links in pages"]
+    results = inert(checks(healthy(external_labels=labels), HOSTS))
+    assert str(tmp_path / "docs/runbooks.md") + " does not exist" in results["links in pages"]
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs/runbooks.md").write_text("# Runbooks")
-    assert inert(checks(told(external_labels=labels), HOSTS)) == {}
+    assert inert(checks(healthy(external_labels=labels), HOSTS)) == {}
 
 
 def test_prometheus_is_read():
-    found = asked()
-    assert (found.now, found.up_seconds, found.config_loaded) == (NOW, 10.0, True)
-    assert found.targets[0].scrape_url == "http://node-a:9780/metrics"
-    assert found.groups[0].rules[1].name == "ZmonStall"
-    assert found.external_labels == {"zmon_docs": "http://docs"}
-    assert found.alertmanagers == ("http://am:9093/x",)
-    assert found.present == {'up{job=~".*zmon-agent"}'}
-    assert found.declared == {"zmon_finding"}
-    assert (found.agent_hosts, found.num_hubs) == ({"node-a"}, 1)
+    state = read_prometheus()
+    assert (state.now, state.up_seconds, state.config_loaded) == (NOW, 10.0, True)
+    assert state.targets[0].scrape_url == "http://node-a:9780/metrics"
+    assert state.groups[0].rules[1].name == "ZmonStall"
+    assert state.external_labels == {"zmon_docs": "http://docs"}
+    assert state.alertmanagers == ("http://am:9093/x",)
+    assert state.present == {'up{job=~".*zmon-agent"}'}
+    assert state.declared == {"zmon_finding"}
+    assert (state.agent_hosts, state.num_hubs) == ({"node-a"}, 1)
 
 
 def test_prometheus_that_is_not_there_is_inert():
@@ -193,26 +194,26 @@ def test_prometheus_that_is_not_there_is_inert():
         async with aiohttp.ClientSession() as session:
             return await ask(session, "http://127.0.0.1:1")
 
-    found = asyncio.run(main())
-    assert (found.name, found.armed) == ("Prometheus", False)
-    assert "Connection refused" in found.found
-    assert "--prometheus" in found.next_step
+    check = asyncio.run(main())
+    assert (check.name, check.armed) == ("Prometheus", False)
+    assert "Connection refused" in check.result
+    assert "--prometheus" in check.next_step
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "reason"),
     [
         ({"rules": 500}, "answered 500"),
         ({"targets": 404}, "answered 404"),
-        ({"rules": {"status": "success"}}, "not Prometheus"),
-        ({"targets": {"data": {"activeTargets": [{"odd": 1}]}}}, "not Prometheus"),
-        ({"status_config": {"data": {"yaml": "a: [\n"}}}, "not Prometheus"),
+        ({"rules": {"status": "success"}}, "not one of Prometheus"),
+        ({"targets": {"data": {"activeTargets": [{"odd": 1}]}}}, "not one of Prometheus"),
+        ({"status_config": {"data": {"yaml": "a: [\n"}}}, "not one of Prometheus"),
         ({"alertmanagers": "<html>"}, "cannot understand"),
     ],
 )
-def test_what_answers_oddly_is_inert(changes, said):
-    found = asked(**changes)
-    assert isinstance(found, Check)
-    assert found.armed is False
-    assert said in found.found
-    assert len(found.found.splitlines()) == 1
+def test_what_answers_oddly_is_inert(changes, reason):
+    check = read_prometheus(**changes)
+    assert isinstance(check, Check)
+    assert check.armed is False
+    assert reason in check.result
+    assert len(check.result.splitlines()) == 1

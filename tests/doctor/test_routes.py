@@ -1,4 +1,4 @@
-"""Which receiver an alert ends in: as Alertmanager itself would say."""
+"""The receivers of an alert are those that Alertmanager itself finds."""
 
 import subprocess
 
@@ -62,11 +62,11 @@ def config(tmp_path_factory):
 
 @pytest.mark.parametrize("labels", LABELS, ids=lambda labels: ",".join(labels.values()))
 def test_receivers_are_those_that_alertmanager_names(config, labels):
-    said = subprocess.run(
+    expected = subprocess.run(
         ["amtool", "config", "routes", "test", f"--config.file={config}", *(f"{k}={v}" for k, v in labels.items())],
         capture_output=True, text=True, check=True, timeout=20,
     ).stdout.strip()  # fmt: skip
-    assert ",".join(end.receiver for end in endings(yaml.safe_load(CONFIG), labels)) == said
+    assert ",".join(end.receiver for end in endings(yaml.safe_load(CONFIG), labels)) == expected
 
 
 def test_route_that_is_muted_at_times_says_so():
@@ -96,14 +96,14 @@ def test_matchers_are_read_as_they_are_written(line, expected):
 
 
 @pytest.mark.parametrize(
-    ("value", "sign", "against", "expected"),
+    ("value", "sign", "pattern", "expected"),
     [
         ("a", "=", "a", True), ("a", "!=", "a", False), ("ab", "=~", "a", False), ("ab", "=~", "a.", True),
         ("ab", "!~", "a.", False), ("", "=~", ".*", True), ("", "=", "", True),
     ],
 )  # fmt: skip
-def test_expressions_match_the_whole_value(value, sign, against, expected):
-    assert holds(value, sign, against) is expected
+def test_expressions_match_the_whole_value(value, sign, pattern, expected):
+    assert holds(value, sign, pattern) is expected
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,13 @@
-"""An alert that is loaded and can never fire looks well; doctor says which and for want of what."""
+"""Doctor finds alerts that look healthy but can never fire, and names the missing series."""
 
 import pytest
 
-from tests.doctor.scene import inert, rules, told
+from tests.doctor.scene import healthy, inert, rules
 from zmon.doctor.rules import checks, inputs, shipped
 
 
 def loaded(name, **changes):
-    """All that is shipped, with one rule changed; without it if `None`."""
+    """Return all rules of zmon with one rule changed, or without it for `gone`."""
     groups = rules()
     for group in groups:
         for rule in list(group.rules):
@@ -19,54 +19,54 @@ def loaded(name, **changes):
 
 
 def test_rules_that_are_all_there_are_armed():
-    assert all(check.armed for check in checks(shipped(), told()))
+    assert all(check.armed for check in checks(shipped(), healthy()))
 
 
 def test_every_alert_and_every_group_of_records_has_its_line():
-    names = {check.name for check in checks(shipped(), told())}
+    names = {check.name for check in checks(shipped(), healthy())}
     assert {"alert ZmonStall", "alert ZmonAgentsAbsent", "alert ZmonWatchdog", "rules zmon-gpus"} <= names
 
 
 def test_alert_that_is_not_loaded_is_inert():
-    found = checks(shipped(), told(groups=loaded("ZmonStall", gone=True)))
-    assert inert(found) == {"alert ZmonStall": "is not loaded: it cannot fire"}
+    results = checks(shipped(), healthy(groups=loaded("ZmonStall", gone=True)))
+    assert inert(results) == {"alert ZmonStall": "is not loaded: it cannot fire"}
 
 
 def test_alert_that_cannot_be_evaluated_is_inert_with_the_reason():
     groups = loaded("ZmonStall", health="err", last_error="many-to-many matching not allowed")
-    assert "many-to-many" in inert(checks(shipped(), told(groups=groups)))["alert ZmonStall"]
+    assert "many-to-many" in inert(checks(shipped(), healthy(groups=groups)))["alert ZmonStall"]
 
 
 def test_alert_before_its_first_evaluation_is_neither():
     groups = loaded("ZmonStall", health="unknown")
-    (check,) = (c for c in checks(shipped(), told(groups=groups)) if c.name == "alert ZmonStall")
+    (check,) = (c for c in checks(shipped(), healthy(groups=groups)) if c.name == "alert ZmonStall")
     assert check.armed is None
 
 
 def test_alert_over_series_that_nobody_exports_is_inert_and_names_them():
     groups = loaded("ZmonStall", query="max(zmon_findings_of_old) > 0")
-    found = inert(checks(shipped(), told(groups=groups)))
-    assert list(found) == ["alert ZmonStall"]
-    assert "zmon_findings_of_old, which no scraped page has" in found["alert ZmonStall"]
+    results = inert(checks(shipped(), healthy(groups=groups)))
+    assert list(results) == ["alert ZmonStall"]
+    assert "zmon_findings_of_old, which no scraped page has" in results["alert ZmonStall"]
 
 
 def test_alert_over_series_that_a_page_declares_and_has_none_of_is_armed():
-    """No finding now is how it should be."""
-    found = checks(shipped(), told(present=frozenset(), declared=frozenset({"zmon_finding"})))
-    assert inert(found) == {}
-    assert any("none of zmon_finding now" in check.found for check in found)
+    """The normal case is that there is no finding now."""
+    results = checks(shipped(), healthy(present=frozenset(), declared=frozenset({"zmon_finding"})))
+    assert inert(results) == {}
+    assert any("no series of zmon_finding now" in check.result for check in results)
 
 
 def test_alert_that_fires_for_want_of_series_is_armed():
     groups = loaded("ZmonAgentsAbsent", query='absent(up{job="zmon-agent"} == 1)', state="firing")
-    assert inert(checks(shipped(), told(groups=groups))) == {}
+    assert inert(checks(shipped(), healthy(groups=groups))) == {}
 
 
 def test_recording_rules_that_are_missing_or_fail_are_named():
     groups = loaded("zmon:gpu_power:watts", gone=True)
-    assert "zmon:gpu_power:watts" in inert(checks(shipped(), told(groups=groups)))["rules zmon-gpus"]
+    assert "zmon:gpu_power:watts" in inert(checks(shipped(), healthy(groups=groups)))["rules zmon-gpus"]
     groups = loaded("zmon:gpu_power:watts", health="err", last_error="duplicate series")
-    assert "duplicate series" in inert(checks(shipped(), told(groups=groups)))["rules zmon-gpus"]
+    assert "duplicate series" in inert(checks(shipped(), healthy(groups=groups)))["rules zmon-gpus"]
 
 
 @pytest.mark.parametrize(
@@ -81,6 +81,6 @@ def test_recording_rules_that_are_missing_or_fail_are_named():
     ],
 )
 def test_series_that_an_expression_looks_at(query, expected):
-    """What a rule records stands for what it is made of, also where it is made of itself."""
+    """A recorded series is replaced by its inputs, even if it is one of its own inputs."""
     recorded = {"zmon:made:of": "zmon_finding > 0 or zmon:made:of unless on () zmon:beat", "zmon:beat": "zmon_beat"}
     assert inputs(query, recorded) == expected

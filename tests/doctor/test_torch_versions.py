@@ -1,4 +1,4 @@
-"""The torch beside zmon: tried, untried, too old, or none."""
+"""The check of torch: a tried version, an untried one, one that is too old, or none."""
 
 import json
 from importlib.metadata import PackageNotFoundError
@@ -18,16 +18,16 @@ NOBODY = "http://127.0.0.1:1"  # tcpmux: nobody serves it
 def test_tried_torch_is_armed(installed):
     check = torch_version(installed)
     assert check.armed is True
-    assert installed in check.found
+    assert installed in check.result
     assert check.next_step == ""
 
 
 @pytest.mark.parametrize("installed", ["2.13.0+cu130", "2.13.0", "99.0.0", "2.9.0", "nightly"])
-def test_untried_torch_is_said_and_is_no_fault(installed):
+def test_untried_torch_is_reported_and_is_no_fault(installed):
     check = torch_version(installed)
     assert check.armed is None
-    assert installed in check.found
-    assert all(version in check.found for version in TRIED)
+    assert installed in check.result
+    assert all(version in check.result for version in TRIED)
     assert check.next_step
 
 
@@ -35,14 +35,14 @@ def test_untried_torch_is_said_and_is_no_fault(installed):
 def test_torch_that_is_too_old_is_inert(installed):
     check = torch_version(installed)
     assert check.armed is False
-    assert "2.9 or newer" in check.found
+    assert "2.9 or newer" in check.result
     assert "2.9 or newer" in check.next_step
 
 
 def test_no_torch_is_no_fault():
     check = torch_version(None)
     assert check.armed is None
-    assert all(version in check.found for version in TRIED)
+    assert all(version in check.result for version in TRIED)
 
 
 @pytest.mark.parametrize("version", TRIED)
@@ -65,4 +65,4 @@ def test_doctor_says_which_torch_is_there(tmp_path):
     )
     [check] = [check for check in json.loads(answer.output)["checks"] if check["name"] == "torch"]
     expected = torch_version(installed_torch())
-    assert (check["armed"], check["found"]) == (expected.armed, expected.found)
+    assert (check["armed"], check["found"]) == (expected.armed, expected.result)

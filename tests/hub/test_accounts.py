@@ -17,7 +17,7 @@ def job(**changes):
 def observed(stored, snapshot_=None):
     """Return the account of the job after one observation."""
     account = stored.account_of(snapshot_ or job())
-    account.look(snapshot_ or job(), (), 0.02, False)
+    account.update(snapshot_ or job(), (), 0.02, False)
     return account
 
 

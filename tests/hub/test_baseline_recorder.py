@@ -156,7 +156,7 @@ def test_job_that_does_not_train_has_no_efficiency(store, state):
         (job(now=step_window(), alive=False, exit_status="exit code 0"), "the job is not training: exited"),
         (job(), "the job has not taken enough steps yet"),
         (job(now=step_window(samples=None)), "the ranks do not report their samples"),
-        (job(now=step_window()), "nothing was"),
+        (job(now=step_window()), "recorded: nothing"),
     ],
 )
 def test_unknown_efficiency_has_a_reason(store, job_, reason):
@@ -189,9 +189,9 @@ def test_one_host_may_have_room_for_more_ranks_than_this_job_has(store):
     store.record(JOB, *(replace(fitted(ranks, 512 * ranks), ranks_per_host=ranks) for ranks in (1, 4, 8)))
     of_one, of_two = job(now=step_window()), job(now=step_window())
     one_host = replace(of_one, ranks=tuple(replace(r, host="n0") for r in of_one.ranks))
-    assert not isinstance(BaselineRecorder(store).model(one_host)[1].at(8, 4096), Unknown)
+    assert not isinstance(BaselineRecorder(store).model(one_host)[1].predict(8, 4096), Unknown)
     two_hosts = replace(of_two, ranks=tuple(replace(r, host=f"n{r.rank % 2}") for r in of_two.ranks))
-    assert "between hosts" in BaselineRecorder(store).model(two_hosts)[1].at(8, 4096).reason
+    assert "between hosts" in BaselineRecorder(store).model(two_hosts)[1].predict(8, 4096).reason
 
 
 def watched(tmp_path, job_, minutes, state="train"):

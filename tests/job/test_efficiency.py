@@ -1,4 +1,4 @@
-"""Where the time of a step goes: the parts sum to what the last arriver took, for any records."""
+"""The time categories of a step sum to the step of the critical rank, for any records."""
 
 import pytest
 from hypothesis import given, settings
@@ -23,7 +23,7 @@ RECORDS = st.lists(
 
 @settings(max_examples=60, deadline=None)
 @given(RECORDS)
-def test_causes_sum_to_the_step_of_the_last_arriver(records):
+def test_causes_sum_to_the_step_of_the_critical_rank(records):
     causes = step_causes(align(1, records))
     timed = [r for r in records if r.measures.self_seconds or r.measures.exposed_seconds] or records
     least = min(r.measures.exposed_seconds for r in timed)
@@ -35,14 +35,14 @@ def test_causes_sum_to_the_step_of_the_last_arriver(records):
 @settings(max_examples=60, deadline=None)
 @given(RECORDS)
 def test_causes_of_a_job_sum_to_the_time_of_its_steps(records):
-    job = book()
+    job = JobTime()
     job.add([align(1, records), align(5, records, stands_for=4)])
     assert job.num_steps == 5
     assert sum(job.causes.values()) == pytest.approx(job.total_seconds)
 
 
 def test_straggler_shows_as_imbalance_and_not_as_communication():
-    """Three ranks wait 30 ms for the fourth; it waits 2 ms for nobody: the network is well."""
+    """Three ranks wait 30 ms for the fourth, which waits 2 ms for no rank: the network is well."""
     quick = [step_record(1, {"forward": 0.010}, {"all_to_all": 0.032}) for _ in range(3)]
     slow = step_record(1, {"forward": 0.040}, {"all_to_all": 0.002})
     assert step_causes(align(1, [*quick, slow])) == pytest.approx(
@@ -50,8 +50,8 @@ def test_straggler_shows_as_imbalance_and_not_as_communication():
     )
 
 
-def test_rank_that_saved_first_and_began_late_is_the_last_arriver_and_the_others_wait_is_no_communication():
-    """Its step is 20 ms; those that waited 3 s for it had no slow network."""
+def test_rank_that_saved_first_and_began_late_is_critical_and_the_wait_of_the_others_is_no_communication():
+    """Its step takes 20 ms; the ranks that waited 3 s for it had no slow network."""
     waited = [step_record(1, {"forward": 0.011}, {"all_reduce": 3.009}) for _ in range(3)]
     saved = step_record(1, {"forward": 0.010}, {"all_reduce": 0.010})
     step = align(1, [saved, *waited])
@@ -69,27 +69,23 @@ def test_ranks_that_agree_have_no_imbalance():
     assert causes == pytest.approx({"forward": 0.010, "imbalance": 0.0, "all_to_all": 0.010})
 
 
-def book():
-    return JobTime()
-
-
-def test_step_counts_for_those_that_were_not_asked_for():
-    job = book()
+def test_step_counts_for_those_that_were_not_sampled():
+    job = JobTime()
     job.add([align(8, [step_record(8)]), align(16, [step_record(16)], stands_for=8)])
     assert job.num_steps == 9
     assert job.total_seconds == pytest.approx(9 * 0.020)
 
 
 def test_throughput_is_of_all_ranks_over_the_recent_steps():
-    job = book()
+    job = JobTime()
     for step in range(300):
         job.add([align(step, [step_record(step, samples=32), step_record(step, samples=64)])])
     assert job.samples_per_second == pytest.approx(96 / 0.020)
     assert len(job.recent_seconds) == 256
 
 
-def test_throughput_is_unknown_where_a_rank_does_not_tell_its_samples():
-    job = book()
+def test_throughput_is_unknown_where_a_rank_does_not_report_its_samples():
+    job = JobTime()
     job.add([align(1, [step_record(1, samples=32), step_record(1, samples=None)])])
     assert job.samples_per_second is None
-    assert book().samples_per_second is None
+    assert JobTime().samples_per_second is None

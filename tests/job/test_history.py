@@ -1,11 +1,11 @@
-"""Ranks are lined up by the number of their step, whenever and in whatever order their records come."""
+"""Ranks are aligned by step number, whenever and in whatever order their records arrive."""
 
 import random
 
 import pytest
 
 from tests.build import rank_state, step_record
-from zmon.job.history import KEPT_STEPS, History, align
+from zmon.job.history import MIN_STEPS, History, align
 
 
 def records(*steps, **others):
@@ -31,14 +31,14 @@ def test_ranks_stand_side_by_side():
     assert step.lookups == (None, None)
 
 
-def test_step_lasts_as_long_as_the_last_arriver_says():
-    """Who waits for others may count their lateness twice: as their end and as its own wait."""
+def test_step_lasts_as_long_as_on_the_critical_rank():
+    """A rank that waits may count the lateness of the others twice: as their end and as its own wait."""
     early = step_record(1, {"forward": 0.010}, {"all_to_all": 0.080})
     last = step_record(1, {"forward": 0.040}, {"all_to_all": 0.005})
     assert align(1, [early, last]).seconds == pytest.approx(0.045)
 
 
-def test_step_is_whole_when_every_rank_has_told_of_it():
+def test_step_is_complete_when_every_rank_has_reported_it():
     history = History(2)
     assert history.add({0: records(1, 2, 3), 1: records(1)}) != []
     assert numbers(history.add({1: records(2)})) == [(2, 1)]
@@ -49,10 +49,10 @@ def test_step_is_whole_when_every_rank_has_told_of_it():
 
 def test_order_of_records_changes_nothing():
     history, chance = History(4), random.Random(2)
-    told = {rank: records(*range(1, 30)) for rank in range(4)}
-    for steps in told.values():
+    by_rank = {rank: records(*range(1, 30)) for rank in range(4)}
+    for steps in by_rank.values():
         chance.shuffle(steps)
-    assert numbers(history.add(told)) == [(step, 1) for step in range(1, 30)]
+    assert numbers(history.add(by_rank)) == [(step, 1) for step in range(1, 30)]
 
 
 def test_record_that_comes_twice_counts_once():
@@ -60,7 +60,7 @@ def test_record_that_comes_twice_counts_once():
     assert numbers(history.add({0: records(1, 1), 1: records(1, 1)})) == [(1, 1)]
 
 
-def test_rank_that_never_told_of_a_step_leaves_it_out():
+def test_rank_that_never_reported_a_step_leaves_it_out():
     history = History(3)
     assert history.add({0: records(1, 2), 1: records(1, 2)}) == []
 
@@ -68,12 +68,12 @@ def test_rank_that_never_told_of_a_step_leaves_it_out():
 # -- gaps --------------------------------------------------------------------------------------------------
 
 
-def test_step_stands_for_those_that_were_not_asked_for():
+def test_step_stands_for_those_that_were_not_sampled():
     history = History(2)
     assert numbers(history.add({0: records(8, 16, 24), 1: records(8, 16, 24)})) == [(8, 1), (16, 8), (24, 8)]
 
 
-def test_ranks_that_were_asked_for_other_steps_have_the_rarer_ones_in_common():
+def test_ranks_with_other_samples_have_the_rarer_ones_in_common():
     history = History(2)
     assert numbers(history.add({0: records(*range(4, 36, 4)), 1: records(16, 32)})) == [(16, 1), (32, 16)]
 
@@ -92,80 +92,80 @@ def test_what_waits_for_a_lost_record_is_dropped_in_the_end():
     assert numbers(history.add({1: records(1, 1999)})) == [(1999, 1)]
 
 
-@pytest.mark.parametrize(("world_size", "kept"), [(1, 256), (8, 128), (64, KEPT_STEPS)])
-def test_only_the_recent_steps_are_kept_more_of_them_of_few_ranks(world_size, kept):
+@pytest.mark.parametrize(("world_size", "num_steps"), [(1, 256), (8, 128), (64, MIN_STEPS)])
+def test_only_the_recent_steps_are_kept_more_of_them_of_few_ranks(world_size, num_steps):
     history = History(world_size)
     assert len(history.add({rank: records(*range(1, 301)) for rank in range(world_size)})) == 300
-    assert numbers(history.steps) == [(step, 1) for step in range(301 - kept, 301)]
+    assert numbers(history.steps) == [(step, 1) for step in range(301 - num_steps, 301)]
 
 
 # -- what is not a number ----------------------------------------------------------------------------------
 
 
-def says(step, rank=0, **report):
+def reporting(step, rank=0, **report):
     return rank_state(rank, step=step, report=report)
 
 
 def counted(*passes):
-    """After these looks of the hub, each a list of ranks."""
-    history, lasts = History(2), {}
+    """Return the result of the last of these passes of the hub, each a list of ranks."""
+    history, result = History(2), {}
     for ranks in passes:
-        lasts = history.not_finite(ranks)
-    return lasts
+        result = history.not_finite(ranks)
+    return result
 
 
 def test_numbers_are_not_counted():
-    assert counted([says(1, loss=0.7)], [says(9, loss=0.6)]) == {}
+    assert counted([reporting(1, loss=0.7)], [reporting(9, loss=0.6)]) == {}
 
 
-def test_steps_are_counted_and_not_looks():
-    well = [[says(step, loss=1 / step)] for step in (98, 99, 100)]
-    assert counted(*well, [says(140, loss=None)], *[[says(150, loss=None)]] * 20) == {"loss": 50}
+def test_steps_are_counted_and_not_passes():
+    well = [[reporting(step, loss=1 / step)] for step in (98, 99, 100)]
+    assert counted(*well, [reporting(140, loss=None)], *[[reporting(150, loss=None)]] * 20) == {"loss": 50}
 
 
-def test_rank_that_says_it_for_longest_counts():
-    ranks = [[says(step, 0, loss=1 / step), says(step, 1, loss=1 / step)] for step in (98, 99)]
-    split = [[says(step, 0, loss=None), says(step, 1, loss=1 / step)] for step in (104, 105)]
-    assert counted(*ranks, *split, [says(110, 0, loss=None), says(110, 1, loss=None)]) == {"loss": 11}
+def test_rank_that_reports_nan_for_longest_counts():
+    ranks = [[reporting(step, 0, loss=1 / step), reporting(step, 1, loss=1 / step)] for step in (98, 99)]
+    split = [[reporting(step, 0, loss=None), reporting(step, 1, loss=1 / step)] for step in (104, 105)]
+    assert counted(*ranks, *split, [reporting(110, 0, loss=None), reporting(110, 1, loss=None)]) == {"loss": 11}
 
 
 def test_number_in_between_ends_the_count():
-    assert counted([says(1, loss=0.7)], [says(9, loss=None)], [says(10, loss=0.6)]) == {}
+    assert counted([reporting(1, loss=0.7)], [reporting(9, loss=None)], [reporting(10, loss=0.6)]) == {}
 
 
-def test_what_was_never_a_number_counts_from_when_it_was_seen():
-    assert counted([says(100, auc=None)], [says(120, auc=None)]) == {"auc": 20}
+def test_what_was_never_a_number_counts_from_the_first_report():
+    assert counted([reporting(100, auc=None)], [reporting(120, auc=None)]) == {"auc": 20}
 
 
 def test_single_odd_value_of_a_job_that_reports_rarely_is_left_out():
-    """Every hundred steps: it stays until the next report, and no rank has said it twice."""
-    told = [[says(step, loss=1 / (step // 100))] for step in range(100, 400, 4)]
-    odd = [[says(step, loss=None)] for step in range(400, 500, 4)]
-    assert counted(*told, *odd) == {}
-    assert counted(*told, *odd, [says(600, loss=None)]) == {"loss": 204}
+    """It stays for a hundred steps until the next report, and no rank has reported it twice."""
+    well = [[reporting(step, loss=1 / (step // 100))] for step in range(100, 400, 4)]
+    odd = [[reporting(step, loss=None)] for step in range(400, 500, 4)]
+    assert counted(*well, *odd) == {}
+    assert counted(*well, *odd, [reporting(600, loss=None)]) == {"loss": 204}
 
 
 def test_value_that_stands_still_is_a_number():
-    assert counted(*[[says(step, loss=0.0)] for step in range(100)], [says(110, loss=None)]) == {"loss": 11}
+    assert counted(*[[reporting(step, loss=0.0)] for step in range(100)], [reporting(110, loss=None)]) == {"loss": 11}
 
 
 def test_key_that_vanishes_is_forgotten():
-    well = [[says(step, loss=1 / step)] for step in (98, 99)]
-    assert counted(*well, [says(200)], [says(300, loss=None)]) == {"loss": 0}
+    well = [[reporting(step, loss=1 / step)] for step in (98, 99)]
+    assert counted(*well, [reporting(200)], [reporting(300, loss=None)]) == {"loss": 0}
 
 
 def test_new_start_of_a_job_begins_anew():
-    """It has a History of its own; what a rank that went back to a checkpoint says is not counted from the future."""
-    assert counted([says(500, loss=0.5)], [says(100, loss=None)]) == {}
+    """Steps after a return to a checkpoint do not count from later steps; a new launch has its own History."""
+    assert counted([reporting(500, loss=0.5)], [reporting(100, loss=None)]) == {}
 
 
-def test_rank_whose_step_has_no_times_is_not_the_last_arriver():
-    """A GPU's times may come too late to be known."""
+def test_rank_whose_step_has_no_times_is_not_critical():
+    """The times of a GPU may arrive too late."""
     step = align(1, [step_record(1), step_record(1, {}, {})])
     assert (step.last, step.seconds) == (0, pytest.approx(0.020))
 
 
-def test_step_after_a_long_silence_speaks_for_itself_alone():
+def test_step_after_a_long_silence_stands_for_itself_alone():
     history = History(1)
     (first,) = history.add({0: [step_record(1)]})
     (late,) = history.add({0: [step_record(180_000)]})

@@ -1,4 +1,4 @@
-"""Long enough that work is not taken for a stall, short enough that a stall is seen within seconds."""
+"""A lease is long enough for ordinary work, and short enough to see a stall within seconds."""
 
 import pytest
 
@@ -20,7 +20,7 @@ def test_training_is_judged_by_the_jobs_own_steps(step, seconds):
 
 
 def test_first_steps_are_judged_like_initialization():
-    """The first one compiles, allocates and connects: fifty times longer than the rest is ordinary."""
+    """The first step compiles, allocates and connects: fifty times longer than the rest is ordinary."""
     assert LEASES.seconds("train", []) == 1800.0
     assert LEASES.seconds("train", [0.02] * 4) == 1800.0
     assert LEASES.seconds("train", [0.02] * 5) == 1.5
@@ -55,5 +55,5 @@ def test_thresholds_can_be_set():
 
 
 def test_activity_without_a_lease_of_its_own_may_take_as_long_as_the_start():
-    """Were it judged by the steps, a long one would be a stall."""
+    """A long activity would be a stall if it had the lease of a step."""
     assert Leases().seconds("compile", [0.02] * 100) == Leases().init_seconds

@@ -1,4 +1,4 @@
-"""Which ranks belong together: the newest start, all hosts of it, nothing that an earlier one left behind."""
+"""Snapshots have the ranks of the newest launch on all hosts, and none that an earlier launch left behind."""
 
 from dataclasses import replace
 
@@ -11,13 +11,13 @@ from zmon.job.timeline import newest_attempt, snapshots
 from zmon.schema.host import HostSample, HostWindow
 
 
-def start(attempt=0, at=NOW, ranks=4, launcher="900@1", hosts=("node-a",), world_size=None, **changes):
-    """All ranks of one start, spread over hosts by turns."""
+def start(attempt=0, time=NOW, ranks=4, launcher="900@1", hosts=("node-a",), world_size=None, **changes):
+    """Return all ranks of one launch, spread over the hosts in turn."""
     return [
         rank_state(
             rank,
             attempt=attempt,
-            start=at + rank * 0.01,
+            start=time + rank * 0.01,
             run_uid=f"{launcher}-{attempt}-{rank}",
             world_size=world_size or ranks,
             host=hosts[rank % len(hosts)],
@@ -29,7 +29,7 @@ def start(attempt=0, at=NOW, ranks=4, launcher="900@1", hosts=("node-a",), world
 
 
 def gone(states):
-    """The same ranks, dead."""
+    """Return the same ranks, dead."""
     return [replace(s, alive=False, gone_seconds=30.0) for s in states]
 
 
@@ -52,29 +52,29 @@ def test_restart_of_the_launcher_replaces_the_attempt_before():
 
 
 def test_newest_start_wins_where_the_attempt_falls_back_to_zero():
-    """The launcher itself was started again: its restart count begins anew."""
+    """The launcher itself was restarted, and its restart count begins anew."""
     old, new = gone(start(2, NOW)), start(0, NOW + 100, launcher="950@7")
     assert uids(newest_attempt(old + new)) == uids(new)
 
 
 def test_restart_on_fewer_ranks_is_of_that_size():
     old, new = gone(start(0, NOW, ranks=4)), start(1, NOW + 40, ranks=2)
-    (found,) = snapshots([agent_report(*old, *new)], [], [], NOW)
-    assert (found.world_size, found.missing) == (2, ())
-    assert uids(found.ranks) == uids(new)
+    (job,) = snapshots([agent_report(*old, *new)], [], [], NOW)
+    assert (job.world_size, job.missing) == (2, ())
+    assert uids(job.ranks) == uids(new)
 
 
 def test_boxes_of_an_earlier_larger_run_are_left_aside():
-    """Same job id, same attempt number: its ranks 4 to 7 were never overwritten."""
+    """Job id and attempt number are the same, and the boxes of ranks 4 to 7 were never overwritten."""
     old, new = gone(start(0, NOW, ranks=8)), start(0, NOW + 500, ranks=4, launcher="950@7")
     assert uids(newest_attempt(old[4:] + new)) == uids(new)
 
 
 def test_boxes_of_an_earlier_launch_are_left_aside_while_the_new_one_is_still_starting():
     old, new = gone(start(0, NOW)), start(0, NOW + 500, launcher="950@7")[:2]
-    (found,) = snapshots([agent_report(*old[2:], *new)], [], [], NOW)
-    assert uids(found.ranks) == uids(new)
-    assert found.missing == (2, 3)
+    (job,) = snapshots([agent_report(*old[2:], *new)], [], [], NOW)
+    assert uids(job.ranks) == uids(new)
+    assert job.missing == (2, 3)
 
 
 def test_ranks_of_the_attempt_before_are_left_aside_while_the_new_one_appears():
@@ -83,7 +83,7 @@ def test_ranks_of_the_attempt_before_are_left_aside_while_the_new_one_appears():
 
 
 def test_ranks_above_the_size_of_the_newest_start_are_left_aside():
-    """Restarted on fewer ranks by the same launcher, under an attempt number that the job fixed for itself."""
+    """The same launcher restarted the job on fewer ranks, with an attempt number that the job sets itself."""
     old, new = gone(start(0, NOW, ranks=4)), start(0, NOW + 5, ranks=2)
     assert uids(newest_attempt(old[2:] + new)) == uids(new)
 
@@ -100,17 +100,19 @@ def test_dead_ranks_of_the_newest_start_stay():
 
 
 def test_two_launchers_on_one_host_are_one_start():
-    """One pod per GPU and two of them on a node, or `torchrun --nnodes=2` on one machine: each has its own launcher."""
-    one = start(0, NOW, ranks=2, launcher="1@100", world_size=4)
-    two = [rank_state(rank, start=NOW + 0.5, run_uid=f"two-{rank}", world_size=4, launcher="1@130") for rank in (2, 3)]
-    assert uids(newest_attempt(one + two)) == uids(one + two)
+    """Two pods with one GPU each on a node, or `torchrun --nnodes=2` on one machine, have a launcher each."""
+    first = start(0, NOW, ranks=2, launcher="1@100", world_size=4)
+    second = [
+        rank_state(rank, start=NOW + 0.5, run_uid=f"two-{rank}", world_size=4, launcher="1@130") for rank in (2, 3)
+    ]
+    assert uids(newest_attempt(first + second)) == uids(first + second)
 
 
 def test_launchers_of_one_start_may_be_minutes_apart():
-    """A pod that waited for its image, a node that booted late: whoever lives belongs to the job."""
-    one = start(0, NOW, ranks=2, launcher="1@100", world_size=4)
-    two = [rank_state(rank, start=NOW + 300, run_uid=f"two-{rank}", launcher="1@30100") for rank in (2, 3)]
-    assert uids(newest_attempt(one + two)) == uids(one + two)
+    """A pod may wait for its image, or a node may boot late: a rank that is alive belongs to the job."""
+    first = start(0, NOW, ranks=2, launcher="1@100", world_size=4)
+    second = [rank_state(rank, start=NOW + 300, run_uid=f"two-{rank}", launcher="1@30100") for rank in (2, 3)]
+    assert uids(newest_attempt(first + second)) == uids(first + second)
 
 
 @given(st.permutations(range(8)), st.floats(-3600, 3600), st.floats(-3600, 3600))
@@ -136,30 +138,30 @@ def test_jobs_of_all_agents_are_lined_up_each_by_itself():
 
 
 def test_ranks_that_nobody_reports_are_missing_and_not_healthy():
-    (found,) = snapshots([agent_report(rank_state(0), rank_state(2))], [], [], NOW)
-    assert found.missing == (1, 3)
-    assert [r.rank for r in found.ranks] == [0, 2]
+    (job,) = snapshots([agent_report(rank_state(0), rank_state(2))], [], [], NOW)
+    assert job.missing == (1, 3)
+    assert [r.rank for r in job.ranks] == [0, 2]
 
 
 @pytest.mark.parametrize("order", [1, -1])
 def test_start_that_died_whole_is_still_shown(order):
     ranks = [dead(rank) for rank in range(4)]
-    (found,) = snapshots([agent_report(*ranks[::order])], [], [], NOW)
-    assert [r.alive for r in found.ranks] == [False] * 4
+    (job,) = snapshots([agent_report(*ranks[::order])], [], [], NOW)
+    assert [r.alive for r in job.ranks] == [False] * 4
 
 
 def test_job_sees_the_hardware_of_its_own_hosts_only():
     windows = [HostWindow(host, 60.0, HostSample(), HostSample()) for host in ("node-a", "node-z")]
-    (found,) = snapshots([agent_report(rank_state(0))], [], [], NOW, windows)
-    assert [window.host for window in found.hardware] == ["node-a"]
+    (job,) = snapshots([agent_report(rank_state(0))], [], [], NOW, windows)
+    assert [window.host for window in job.hardware] == ["node-a"]
 
 
 @pytest.mark.parametrize(
-    ("state", "seen"),
+    ("state", "expected"),
     [(rank_state(0), True), (dead(0, 5.0), True), (dead(0, 61.0), False), (finished(0), False)],
     ids=["lives", "just died", "long dead", "done"],
 )
-def test_host_is_no_concern_of_a_job_that_has_left_it(state, seen):
+def test_host_is_no_concern_of_a_job_that_has_left_it(state, expected):
     window = HostWindow("node-a", 60.0, HostSample(), HostSample())
-    (found,) = snapshots([agent_report(state)], [], [], NOW, [window])
-    assert bool(found.hardware) is seen
+    (job,) = snapshots([agent_report(state)], [], [], NOW, [window])
+    assert bool(job.hardware) is expected

@@ -1,4 +1,4 @@
-"""A scripted scene: one host with everything zmon can read, and the pages it makes."""
+"""A scripted scene: one host with everything that zmon can read, and its pages."""
 
 from dataclasses import fields, replace
 from typing import get_type_hints
@@ -32,7 +32,7 @@ MADE_UP = {int | None: 1, float | None: 0.5, bool | None: True, dict[str, int]: 
 
 
 def filled(sample):
-    """With a value for each field that is left unknown: the scene shows a field as soon as it is added."""
+    """Fill each unknown field with a value, so that the scene has every new field as soon as it is added."""
     hints = get_type_hints(type(sample))
     unknown = [f.name for f in fields(sample) if getattr(sample, f.name) in (None, {}) and hints[f.name] in MADE_UP]
     return replace(sample, **{name: MADE_UP[hints[name]] for name in unknown})
@@ -96,19 +96,19 @@ JOB_VIEW = JobView(
 
 
 def page(*ranks, sample=HostSample(), sources=()):  # noqa: B008 - frozen
-    """The agent's page as text."""
+    """Return the agent's page as text."""
     return agent_page(agent_report(*ranks, sample=sample, sources=sources), 1.0, 2).decode()
 
 
 def hub(findings=(), jobs=(JOB_VIEW,), last_pass=1.8e9):
-    """The hub's page as text."""
+    """Return the hub's page as text."""
     counts = [0] * (len(STEP_SECONDS_BOUNDS) + 1)
     counts[4], counts[-1] = 3, 1
     return hub_page(jobs, {"job": (counts, 123.5)}, findings, 0.01, last_pass, "0.1.0").decode()
 
 
 def series(text, name):
-    """Value by labels of one metric."""
+    """Return the values of one metric, by labels."""
     return {
         tuple(sorted(sample.labels.items())): sample.value
         for family in text_string_to_metric_families(text)
@@ -118,7 +118,7 @@ def series(text, name):
 
 
 def value(text, name, **labels):
-    """The value of the one series with these labels; None where there is none."""
-    found = [v for have, v in series(text, name).items() if set(labels.items()) <= set(have)]
-    assert len(found) < 2
-    return found[0] if found else None
+    """Return the value of the one series with these labels, or None."""
+    values = [v for present, v in series(text, name).items() if set(labels.items()) <= set(present)]
+    assert len(values) < 2
+    return values[0] if values else None

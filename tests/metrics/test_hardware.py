@@ -1,4 +1,4 @@
-"""A hardware metric is one line of the table of names: it is shown from there, and none of a sample is forgotten."""
+"""A hardware metric is one line in the table of names, and every field of a sample has a metric."""
 
 from dataclasses import fields, make_dataclass, replace
 
@@ -20,7 +20,7 @@ from zmon.schema.host import (
     TcpSample,
 )
 
-# Fields that no metric shows, by type; who adds a field to a sample adds a metric or a word here.
+# Fields without a metric, by type. A new field of a sample needs a metric or a word in this table.
 NO_METRIC = {
     NicSample: {"bond", "pci"},  # what it is part of; hardware detectors and capsules use them
     GpuSample: {"mig", "pids"},
@@ -32,24 +32,24 @@ NO_METRIC = {
 
 
 class Reading:
-    """An object that notes which of its fields are read."""
+    """A wrapper that records which fields of an object are read."""
 
-    def __init__(self, thing):
-        self.thing, self.names = thing, set()
+    def __init__(self, item):
+        self.item, self.names = item, set()
 
     def __getattr__(self, name):
         self.names.add(name)
-        return getattr(self.thing, name)
+        return getattr(self.item, name)
 
 
 def read_by_metrics(kind):
-    """The fields of a type of sample that some metric reads."""
+    """Return the fields of a type of sample that some metric reads."""
     names = set()
     for spec in SPECS.values():
-        for thing in spec.subject.things(FULL_HOST) if spec.subject else ():
-            if type(thing) is kind:
-                reading = Reading(thing)
-                spec.subject.named(reading)
+        for item in spec.subject.items(FULL_HOST) if spec.subject else ():
+            if type(item) is kind:
+                reading = Reading(item)
+                spec.subject.label_values(reading)
                 spec.read(reading)
                 names |= reading.names
     return names
@@ -66,15 +66,15 @@ def test_every_part_of_a_host_has_metrics_but_the_processes():
     sample = Reading(FULL_HOST)
     for spec in SPECS.values():
         if spec.subject:
-            [*spec.subject.things(sample)]
+            [*spec.subject.items(sample)]
     assert sample.names == {field.name for field in fields(HostSample)} - {"processes"}
 
 
 def test_new_counter_of_a_gpu_takes_a_field_and_a_line_in_the_table(monkeypatch):
     with_fan = make_dataclass("WithFan", [("fan_ratio", float | None, None)], bases=(GpuSample,), frozen=True)
     monkeypatch.setitem(SPECS, "zmon_gpu_fan_ratio", GPU.gauge("Speed of its fan.", lambda gpu: gpu.fan_ratio))
-    known = {field.name: getattr(GOOD_GPU, field.name) for field in fields(GOOD_GPU)}
-    gpus = (with_fan(**known, fan_ratio=0.5), with_fan(**known | {"uuid": "GPU-9"}))
+    values = {field.name: getattr(GOOD_GPU, field.name) for field in fields(GOOD_GPU)}
+    gpus = (with_fan(**values, fan_ratio=0.5), with_fan(**values | {"uuid": "GPU-9"}))
     text = page(sample=replace(FULL_HOST, gpus=gpus))
     assert value(text, "zmon_gpu_fan_ratio", host="node-a", gpu="0", uuid="GPU-1") == 0.5
     assert value(text, "zmon_gpu_fan_ratio", uuid="GPU-9") is None, "unknown has no series"

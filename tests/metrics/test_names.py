@@ -1,4 +1,4 @@
-"""The names of metrics are the contract's, with its labels."""
+"""Metric names and labels are those of the golden list."""
 
 import pytest
 
@@ -14,7 +14,7 @@ GOLDEN = dict(
 
 @pytest.mark.parametrize("name", SPECS)
 def test_metric_is_of_the_contract_with_its_labels(name):
-    """To add one: contract.md first, then tests/golden/metric_names.txt."""
+    """To add a metric, add a line to tests/golden/metric_names.txt."""
     assert name in GOLDEN
     labels = GOLDEN[name].removesuffix(",…")
     assert ",".join(SPECS[name].labels) == labels

@@ -1,7 +1,7 @@
-"""The pages of /metrics: nothing promtool minds, nothing unknown shown as zero.
+"""The /metrics pages pass promtool, and no unknown value is shown as zero.
 
-`tests/golden/agent_page.txt` is the whole page of the scripted scene. A change of it is a change of what people see:
-look at the difference, then write it anew with `python -m tests.metrics.test_pages`.
+`tests/golden/agent_page.txt` is the whole page of the scripted scene. If it changes, review the difference, then write
+it again with `python -m tests.metrics.test_pages`.
 """
 
 import subprocess
@@ -25,8 +25,8 @@ def test_whole_page_of_the_scene_is_as_it_was():
 
 def test_scene_shows_every_metric_of_ranks_and_hosts():
     shown = {line.split()[2] for line in SCENE.splitlines() if line.startswith("# TYPE")}
-    of_the_hub = {name for name in SPECS if name.startswith(("zmon_job_", "zmon_hub_", "zmon_finding"))}
-    assert SPECS.keys() - of_the_hub == shown
+    hub_names = {name for name in SPECS if name.startswith(("zmon_job_", "zmon_hub_", "zmon_finding"))}
+    assert SPECS.keys() - hub_names == shown
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_rank_that_has_no_connection_has_no_queue():
 
 
 def test_init_is_shown_until_the_first_step():
-    """It never comes again, and a rank has room for 64 series."""
+    """The activity init never comes again, and a rank may have 64 series."""
     assert value(page(rank_state(0, steps=0, activity="init")), "zmon_activity", activity="init") == 1
     assert value(page(rank_state(0, steps=0, activity="eval")), "zmon_activity", activity="init") == 0
     assert value(page(rank_state(0)), "zmon_activity", activity="init") is None
@@ -160,7 +160,7 @@ def test_finding_that_names_nobody_is_one_series():
 
 
 def test_series_that_alerts_look_at_are_declared_where_there_are_none():
-    """So that Prometheus' metadata tells "no finding now" from "no hub is scraped"."""
+    """The metadata of Prometheus then tells "no finding now" from "no hub is scraped"."""
     assert "# TYPE zmon_finding gauge" in hub(())
     assert "# TYPE zmon_lease_overdue_seconds gauge" in page()
 

@@ -1,4 +1,4 @@
-"""What a step should take is what was recorded, else what other sizes let predict, else unknown."""
+"""The expected step is the recorded one, otherwise predicted from other sizes, otherwise unknown."""
 
 from dataclasses import replace
 
@@ -14,16 +14,16 @@ NOW = {"data": 0.001, "forward": 0.010, IMBALANCE: 0.002, "all_to_all": 0.004}
 
 
 def test_recorded_size_is_expected_again():
-    found = expected(CURVE, JobSize(2, 1000, 4), 0.017, NOW)
-    assert (found.by, found.name) == (RECORDED, "ranker")
-    assert found.seconds == pytest.approx(point(2, 1024).seconds * 1000 / 1024)
+    step = expected(CURVE, JobSize(2, 1000, 4), 0.017, NOW)
+    assert (step.by, step.name) == (RECORDED, "ranker")
+    assert step.seconds == pytest.approx(point(2, 1024).seconds * 1000 / 1024)
 
 
 def test_other_size_is_predicted():
-    found = expected(CURVE, JobSize(4, 2048, 4), 0.017, NOW)
-    assert found.by == PREDICTED
-    assert found.seconds == pytest.approx(point(4, 2048).seconds, rel=1e-6)
-    assert sum(found.causes.values()) == pytest.approx(found.seconds)
+    step = expected(CURVE, JobSize(4, 2048, 4), 0.017, NOW)
+    assert step.by == PREDICTED
+    assert step.seconds == pytest.approx(point(4, 2048).seconds, rel=1e-6)
+    assert sum(step.causes.values()) == pytest.approx(step.seconds)
 
 
 def test_parts_sum_to_the_step_with_all_phases_as_one():
@@ -31,8 +31,8 @@ def test_parts_sum_to_the_step_with_all_phases_as_one():
 
 
 def test_part_that_grew_most_is_first():
-    good = expected(CURVE, JobSize(2, 1024, 4), 0.0, {})
-    now = {**good.causes, "all_to_all": good.causes["all_to_all"] + 0.017, "barrier": 0.001}
+    baseline = expected(CURVE, JobSize(2, 1024, 4), 0.0, {})
+    now = {**baseline.causes, "all_to_all": baseline.causes["all_to_all"] + 0.017, "barrier": 0.001}
     part, seconds = expected(CURVE, JobSize(2, 1024, 4), sum(now.values()), now).grown[0]
     assert (part, seconds) == ("all_to_all", pytest.approx(0.017))
 
@@ -40,10 +40,10 @@ def test_part_that_grew_most_is_first():
 @pytest.mark.parametrize(
     ("curve", "ranks", "why"),
     [
-        (Curve("new"), 4, "it takes a run of several ranks"),
+        (Curve("new"), 4, "no run of several ranks"),
         (CURVE, 16, "between hosts"),
-        (Curve("old", [replace(p, causes={}) for p in CURVE.points]), 2, "it takes a run of several ranks"),
+        (Curve("old", [replace(p, causes={}) for p in CURVE.points]), 2, "no run of several ranks"),
     ],
 )
-def test_what_nobody_can_tell_is_unknown_and_says_why(curve, ranks, why):
+def test_unknown_step_has_a_reason(curve, ranks, why):
     assert why in expected(curve, JobSize(ranks, 512 * ranks, 4), 0.017, NOW).reason

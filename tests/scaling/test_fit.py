@@ -1,4 +1,4 @@
-"""The model comes back from the steps that it makes, and what these steps cannot tell is not made up."""
+"""A fit to the steps of a model returns the model; what the steps do not show is not invented."""
 
 from dataclasses import replace
 
@@ -16,9 +16,9 @@ WORK = Work(2e-5, 0.002, EXCHANGES, spread=0.05, ranks_per_host=4)
 
 
 def point(ranks, samples, work=WORK, links=LINKS):
-    """What a job that is like `work` would have been measured at."""
+    """Return the recorded point of a job with this work and these links."""
     step = predict(work, dict.fromkeys(EXCHANGES, links), ranks, samples)
-    handed_in = {op: e.fixed_bytes + e.sample_bytes * samples / ranks for op, e in work.exchanges.items()}
+    sent_bytes = {op: e.fixed_bytes + e.sample_bytes * samples / ranks for op, e in work.exchanges.items()}
     return Point(
         ranks=ranks,
         samples=samples,
@@ -26,29 +26,29 @@ def point(ranks, samples, work=WORK, links=LINKS):
         by="zmon scaling",
         recorded=1.8e9,
         causes={"forward": step.own_seconds, "imbalance": step.imbalance_seconds, **step.exposed_seconds},
-        sent_bytes=handed_in,
+        sent_bytes=sent_bytes,
         ranks_per_host=min(ranks, links.ranks_per_host),
         processors_per_host=work.processors_per_host,
     )
 
 
 def predicted(points, ranks, samples, **others):
-    return fit(points, OPS, **{"ranks_per_host": 4, **others}).at(ranks, samples)
+    return fit(points, OPS, **{"ranks_per_host": 4, **others}).predict(ranks, samples)
 
 
 def test_four_ranks_are_predicted_from_one_and_two():
     points = [point(1, 512), point(2, 512), point(2, 1024)]
     for samples in (512, 2048):
         expected = point(4, samples)
-        found = predicted(points, 4, samples)
-        assert found.seconds == pytest.approx(expected.seconds, rel=1e-6)
-        assert found.exposed_seconds["all_to_all"] == pytest.approx(expected.causes["all_to_all"], rel=1e-6)
+        result = predicted(points, 4, samples)
+        assert result.seconds == pytest.approx(expected.seconds, rel=1e-6)
+        assert result.exposed_seconds["all_to_all"] == pytest.approx(expected.causes["all_to_all"], rel=1e-6)
 
 
 def test_ranks_that_share_processors_are_predicted_from_those_that_do_not():
     crowded = replace(WORK, processors_per_host=2)
     points = [point(n, s, crowded) for n, s in ((1, 512), (2, 512), (2, 1024))]
-    assert predicted(points, 4, 2048).turns == 2.0
+    assert predicted(points, 4, 2048).ranks_per_processor == 2.0
     assert predicted(points, 4, 2048).seconds == pytest.approx(point(4, 2048, crowded).seconds, rel=1e-6)
 
 
@@ -65,20 +65,20 @@ def test_hosts_are_predicted_from_runs_that_crossed_them():
 
 def test_hosts_that_no_run_has_crossed_are_unknown_without_measured_links():
     points = [point(2, 512), point(4, 2048)]
-    assert predicted(points, 16, 8192) == Unknown("nobody has measured how fast all_reduce is between hosts")
-    known = predicted(points, 16, 8192, measured=dict.fromkeys(EXCHANGES, LINKS))
-    assert known.seconds == pytest.approx(point(16, 8192).seconds, rel=1e-6)
+    assert predicted(points, 16, 8192) == Unknown("the speed of all_reduce between hosts was not measured")
+    step = predicted(points, 16, 8192, measured=dict.fromkeys(EXCHANGES, LINKS))
+    assert step.seconds == pytest.approx(point(16, 8192).seconds, rel=1e-6)
 
 
-def test_as_many_ranks_share_a_host_as_one_was_seen_with():
-    assert isinstance(fit([point(2, 512), point(2, 1024)], OPS).at(4, 2048), Unknown)
+def test_ranks_per_host_are_the_recorded_ones():
+    assert isinstance(fit([point(2, 512), point(2, 1024)], OPS).predict(4, 2048), Unknown)
 
 
-def test_part_that_is_hidden_is_told_from_measured_links():
+def test_part_that_is_hidden_follows_from_measured_links():
     half = {op: replace(e, exposed=0.5) for op, e in EXCHANGES.items()}
     points = [point(2, 512, replace(WORK, exchanges=half)), point(2, 1024, replace(WORK, exchanges=half))]
-    found = fit(points, OPS, measured=dict.fromkeys(EXCHANGES, LINKS))
-    assert found.work.exchanges["all_reduce"].exposed == pytest.approx(0.5)
+    result = fit(points, OPS, measured=dict.fromkeys(EXCHANGES, LINKS))
+    assert result.work.exchanges["all_reduce"].exposed == pytest.approx(0.5)
     twice = replace(LINKS, host=Link(4e9))
     faster = fit(points, OPS, measured=dict.fromkeys(EXCHANGES, twice))
     assert faster.work.exchanges["all_to_all"].exposed == pytest.approx(1.0)
@@ -86,7 +86,7 @@ def test_part_that_is_hidden_is_told_from_measured_links():
 
 @pytest.mark.parametrize("points", [[], [point(1, 512)], [replace(point(2, 512), causes={})]])
 def test_without_a_run_of_several_ranks_there_is_no_model(points):
-    assert fit(points, OPS) == Unknown("it takes a run of several ranks of which is known where its time went")
+    assert fit(points, OPS) == Unknown("no run of several ranks was recorded with its time categories")
 
 
 def test_op_without_bytes_is_as_long_as_it_was():
@@ -96,52 +96,52 @@ def test_op_without_bytes_is_as_long_as_it_was():
 
 def test_noise_makes_no_time_negative():
     backwards = [point(2, 1024), replace(point(2, 512), causes={"forward": 1.0, "all_reduce": 0.9, "all_to_all": 0.9})]
-    found = predicted(backwards, 4, 512)
-    assert found.own_seconds > 0
-    assert all(seconds >= 0 for seconds in found.exposed_seconds.values())
+    result = predicted(backwards, 4, 512)
+    assert result.own_seconds > 0
+    assert all(seconds >= 0 for seconds in result.exposed_seconds.values())
 
 
 def test_latencies_of_both_kinds_of_links_come_back():
     slow = Links(4, host=Link(2e9, 0.001), net=Link(0.5e9, 0.004))
     points = [point(n, s, links=slow) for n, s in ((2, 512), (4, 512), (4, 4096), (8, 512), (8, 8192))]
     for ranks, samples in ((4, 2048), (8, 2048), (16, 8192)):
-        found, expected = predicted(points, ranks, samples), point(ranks, samples, links=slow)
-        assert found.exposed_seconds["all_to_all"] == pytest.approx(expected.causes["all_to_all"], rel=0.01)
+        result, expected = predicted(points, ranks, samples), point(ranks, samples, links=slow)
+        assert result.exposed_seconds["all_to_all"] == pytest.approx(expected.causes["all_to_all"], rel=0.01)
 
 
 def test_runs_of_several_hosts_alone_predict_several_hosts_and_not_one():
     points = [point(16, 8192), point(32, 16384), point(32, 32768)]
     assert predicted(points, 64, 32768).seconds == pytest.approx(point(64, 32768).seconds, rel=0.1)
-    assert predicted(points, 4, 2048) == Unknown("nobody has measured how fast all_reduce is within a host")
+    assert predicted(points, 4, 2048) == Unknown("the speed of all_reduce within a host was not measured")
 
 
 def test_each_run_has_the_layout_that_it_had():
     apart = replace(LINKS, ranks_per_host=1)
     spread_out = replace(point(2, 512, links=apart), ranks_per_host=1)
-    found = fit([spread_out, point(4, 512), point(4, 2048)], OPS)
-    assert found.links["all_to_all"].host.bytes_per_second == pytest.approx(2e9)
-    assert found.links["all_to_all"].net.bytes_per_second == pytest.approx(0.5e9)
+    result = fit([spread_out, point(4, 512), point(4, 2048)], OPS)
+    assert result.links["all_to_all"].host.bytes_per_second == pytest.approx(2e9)
+    assert result.links["all_to_all"].net.bytes_per_second == pytest.approx(0.5e9)
 
 
-def test_bytes_that_do_not_grow_with_samples_are_told_from_sizes_that_differ():
+def test_bytes_that_do_not_grow_with_samples_follow_from_sizes_that_differ():
     points = [point(2, 1024), point(4, 1024)]
     assert predicted(points, 4, 4096).exposed_seconds["all_reduce"] == pytest.approx(
         point(4, 4096).causes["all_reduce"]
     )
 
 
-def test_ranks_that_a_host_takes_are_those_that_were_said_with_measured_links_too():
+def test_ranks_that_a_host_takes_are_the_given_ones_with_measured_links_too():
     bench = dict.fromkeys(EXCHANGES, replace(LINKS, ranks_per_host=2, net=None))
     points = [point(2, 512), point(2, 1024)]
     assert predicted(points, 4, 2048, measured=bench).seconds == pytest.approx(point(4, 2048).seconds, rel=1e-6)
 
 
-def test_processors_are_those_that_somebody_told():
+def test_processors_are_the_recorded_ones():
     crowded = replace(WORK, processors_per_host=2)
     by_hub = replace(point(2, 512, crowded), processors_per_host=None)
     assert fit([by_hub, point(2, 1024, crowded)], OPS).work.processors_per_host == 2
 
 
-def test_exchange_whose_bytes_nobody_told_is_unknown_and_not_free():
-    untold = [replace(p, sent_bytes={}) for p in (point(2, 512), point(2, 1024))]
-    assert fit(untold, OPS) == Unknown("nobody told how many bytes all_reduce moves")
+def test_exchange_without_recorded_bytes_is_unknown_and_not_free():
+    without_bytes = [replace(p, sent_bytes={}) for p in (point(2, 512), point(2, 1024))]
+    assert fit(without_bytes, OPS) == Unknown("the bytes that all_reduce moves were not recorded")

@@ -1,4 +1,4 @@
-"""A step is predicted by the formulas of the field; what nobody has measured makes it unknown."""
+"""A step is predicted by the usual formulas; a link without a measurement makes it unknown."""
 
 import random
 from dataclasses import replace
@@ -6,7 +6,17 @@ from statistics import fmean, median_low
 
 import pytest
 
-from zmon.scaling.predict import Exchange, Link, Links, Work, ahead, op_seconds, passing, predict, turns
+from zmon.scaling.predict import (
+    Exchange,
+    Link,
+    Links,
+    Work,
+    bytes_over_links,
+    op_seconds,
+    predict,
+    ranks_per_processor,
+    slowest_deviations,
+)
 from zmon.schema.unknown import Unknown
 
 LINKS = Links(ranks_per_host=8, host=Link(400e9), net=Link(50e9))
@@ -23,7 +33,7 @@ def test_one_rank_exchanges_nothing(op):
 
 @pytest.mark.parametrize("ranks", [2, 3, 4, 16])
 def test_without_hosts_in_common_it_is_the_formula_of_the_field(ranks):
-    """(p - 1)/p · S/B, twice that for a sum over all, and a latency."""
+    """An op takes (p - 1)/p · S/B, an all-reduce twice that, plus a latency."""
     part = (ranks - 1) / ranks
     assert op_seconds("all_to_all", 1e6, ranks, SLOW) == pytest.approx(part * 1e6 / 1e9 + 0.001)
     assert op_seconds("all_reduce", 1e6, ranks, SLOW) == pytest.approx(2 * part * 1e6 / 1e9 + 0.001)
@@ -48,31 +58,31 @@ def test_between_hosts_a_sum_goes_through_the_host_and_then_by_parts():
 
 
 def test_sum_is_a_scatter_and_a_gather_of_what_is_left():
-    whole, parts = passing("all_reduce", 64e6, 64, 8), passing("reduce_scatter", 64e6, 64, 8)
-    gathered = passing("all_gather", 1e6, 64, 8)
+    whole, parts = bytes_over_links("all_reduce", 64e6, 64, 8), bytes_over_links("reduce_scatter", 64e6, 64, 8)
+    gathered = bytes_over_links("all_gather", 1e6, 64, 8)
     assert [a + b for a, b in zip(parts, gathered, strict=True)] == pytest.approx(whole)
 
 
-def test_step_is_own_work_and_what_is_not_hidden():
-    found = predict(WORK, OF_ALL, 4, 4000)
-    assert found.own_seconds == pytest.approx(0.001 + 1000 * 2e-6)
-    assert found.exposed_seconds["all_to_all"] == pytest.approx(3 / 4 * 10_000 * 1000 / 1e9 + 2 * 0.001)
-    assert found.seconds == pytest.approx(found.own_seconds + sum(found.exposed_seconds.values()))
-    assert found.samples_per_second == pytest.approx(4000 / found.seconds)
+def test_step_is_self_time_and_exposed_time():
+    step = predict(WORK, OF_ALL, 4, 4000)
+    assert step.own_seconds == pytest.approx(0.001 + 1000 * 2e-6)
+    assert step.exposed_seconds["all_to_all"] == pytest.approx(3 / 4 * 10_000 * 1000 / 1e9 + 2 * 0.001)
+    assert step.seconds == pytest.approx(step.own_seconds + sum(step.exposed_seconds.values()))
+    assert step.samples_per_second == pytest.approx(4000 / step.seconds)
 
 
-def test_what_is_hidden_is_not_waited_for():
+def test_hidden_exchange_is_not_exposed():
     parts = {"all_reduce": 0.0, "all_to_all": 0.75}
     hidden = replace(WORK, exchanges={op: replace(EXCHANGES[op], exposed=part) for op, part in parts.items()})
-    found, all_of_it = predict(hidden, OF_ALL, 4, 4000), predict(WORK, OF_ALL, 4, 4000)
-    assert found.exposed_seconds["all_reduce"] == 0.0
-    assert found.exposed_seconds["all_to_all"] == pytest.approx(0.75 * all_of_it.exposed_seconds["all_to_all"])
+    step, all_of_it = predict(hidden, OF_ALL, 4, 4000), predict(WORK, OF_ALL, 4, 4000)
+    assert step.exposed_seconds["all_reduce"] == 0.0
+    assert step.exposed_seconds["all_to_all"] == pytest.approx(0.75 * all_of_it.exposed_seconds["all_to_all"])
 
 
-def test_links_that_nobody_measured_make_it_unknown():
+def test_links_without_measurement_make_it_unknown():
     one_host = dict.fromkeys(EXCHANGES, replace(LINKS, net=None))
     assert not isinstance(predict(WORK, one_host, 8, 4096), Unknown)
-    assert predict(WORK, one_host, 16, 4096) == Unknown("nobody has measured how fast all_to_all is between hosts")
+    assert predict(WORK, one_host, 16, 4096) == Unknown("the speed of all_to_all between hosts was not measured")
 
 
 def test_ranks_that_share_processors_take_turns():
@@ -82,12 +92,12 @@ def test_ranks_that_share_processors_take_turns():
     assert two.own_seconds == pytest.approx(predict(WORK, links, 2, 2000).own_seconds)
     assert four.own_seconds == pytest.approx(2 * two.own_seconds)
     assert four.exposed_seconds["all_reduce"] == pytest.approx(1.5 * 2 * two.exposed_seconds["all_reduce"])
-    assert turns(64, 8, 2) == 4.0  # eight of them on each host
-    assert turns(64, 8, None) == 1.0
+    assert ranks_per_processor(64, 8, 2) == 4.0  # eight of them on each host
+    assert ranks_per_processor(64, 8, None) == 1.0
 
 
 def test_lone_rank_of_a_host_sends_most_of_its_own_to_others():
-    assert passing("all_to_all", 9.0, 9, 8) == (7.0, 8.0)
+    assert bytes_over_links("all_to_all", 9.0, 9, 8) == (7.0, 8.0)
 
 
 def test_each_kind_of_link_has_its_latency():
@@ -97,20 +107,22 @@ def test_each_kind_of_link_has_its_latency():
     assert op_seconds("all_to_all", 0.0, 8, slow) == pytest.approx(0.010)
 
 
-def test_where_nothing_is_known_of_links_within_a_host_those_beyond_have_it_in_them():
+def test_links_between_hosts_include_unknown_links_within_a_host():
     beyond = Links(4, host=None, net=Link(1e9))
     assert op_seconds("all_to_all", 1e6, 8, beyond) is not None
     assert op_seconds("all_to_all", 1e6, 4, beyond) is None
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 4, 8, 64])
-def test_slowest_rank_is_as_far_ahead_as_chance_has_it(ranks):
+def test_slowest_rank_is_as_far_from_the_middle_as_simulated(ranks):
     draw = random.Random(ranks).gauss
-    seen = fmean(max(own) - median_low(own) for own in ([draw(0, 1) for _ in range(ranks)] for _ in range(4000)))
-    assert ahead(ranks) == pytest.approx(seen, rel=0.06)
+    simulated = fmean(
+        max(times) - median_low(times) for times in ([draw(0, 1) for _ in range(ranks)] for _ in range(4000))
+    )
+    assert slowest_deviations(ranks) == pytest.approx(simulated, rel=0.06)
 
 
 def test_one_rank_waits_for_nobody():
     uneven = replace(WORK, spread=0.1)
-    assert ahead(1) == predict(uneven, OF_ALL, 1, 100).imbalance_seconds == 0.0
+    assert slowest_deviations(1) == predict(uneven, OF_ALL, 1, 100).imbalance_seconds == 0.0
     assert predict(uneven, OF_ALL, 8, 800).imbalance_seconds > predict(uneven, OF_ALL, 2, 200).imbalance_seconds > 0

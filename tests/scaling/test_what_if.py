@@ -1,17 +1,17 @@
-"""A change of the model changes what it says, and only that."""
+"""A what-if changes one part of the model and nothing else."""
 
 import pytest
 
 from tests.scaling.test_fit import LINKS, OPS, point
 from zmon.errors import UsageError
 from zmon.scaling.fit import fit
-from zmon.scaling.what_if import changed
+from zmon.scaling.what_if import with_what_ifs
 
 MODEL = fit([point(4, 2048), point(8, 2048), point(8, 4096)], OPS)
 
 
 def step(*what_ifs, ranks=16):
-    return changed(MODEL, what_ifs).at(ranks, 512 * ranks)
+    return with_what_ifs(MODEL, what_ifs).predict(ranks, 512 * ranks)
 
 
 def test_links_twice_as_fast_halve_what_they_take():
@@ -38,7 +38,7 @@ def test_what_ifs_come_together():
     assert both.seconds == pytest.approx(step().seconds / 2)
 
 
-@pytest.mark.parametrize("told", ["net", "net=", "net=0", "net=-1", "net=nan", "net=inf", "gpu=2", "=2", ""])
-def test_what_cannot_be_is_refused_with_what_can(told):
+@pytest.mark.parametrize("what_if", ["net", "net=", "net=0", "net=-1", "net=nan", "net=inf", "gpu=2", "=2", ""])
+def test_invalid_what_if_is_refused_with_the_valid_ones(what_if):
     with pytest.raises(UsageError, match="bandwidth between hosts"):
-        changed(MODEL, [told])
+        with_what_ifs(MODEL, [what_if])

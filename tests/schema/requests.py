@@ -1,4 +1,4 @@
-"""Requests made from the table of endpoints: what any program could ask."""
+"""Random requests made from the table of endpoints."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def _values(endpoint: Endpoint[Any, object], field: msgspec.structs.FieldInfo) -
 
 
 def requests(endpoint: Endpoint[Any, object]) -> st.SearchStrategy[Any]:
-    """Any request of an endpoint."""
+    """Return a strategy for all requests of an endpoint."""
     fields = msgspec.structs.fields(endpoint.request)
     return st.builds(endpoint.request, **{field.name: _values(endpoint, field) for field in fields})
 
 
 def url_of(endpoint: Endpoint[Any, object], request: Any) -> URL:
-    """Path and query, as clients send them."""
+    """Return the URL of a request, as clients send it."""
     query = urlencode(endpoint.query_of(request))
     return URL(endpoint.path_of(request) + (f"?{query}" if query else ""), encoded=True)

@@ -1,7 +1,7 @@
-"""A phase, an activity or an operation more in `zmon/schema/names.py` goes from a rank to page, step log and account.
+"""A new phase, activity or operation in `zmon/schema/names.py` reaches the page, the step log and the account.
 
-In a process of its own, whose names.py has three words more: nothing else is told of them. What people add besides is
-in CONTRIBUTING.md.
+Each test runs in its own process, whose `names.py` has three more words; nothing else knows them. CONTRIBUTING.md lists
+what else a new word needs.
 """
 
 import subprocess
@@ -53,7 +53,7 @@ from tests.metrics.scene import page, value
 
 state = RankBox(box.path, "node-a", Leases(), box.clock, Path("/proc")).state()
 assert (state.activity, state.phase, state.in_flight.op) == ("compile", "quantize", "shuffle"), state
-assert state.lease_seconds == Leases().init_seconds, "a lease of its own is a line in zmon/job/lease.py"
+assert state.lease_seconds == Leases().init_seconds, "another lease needs a line in zmon/job/lease.py"
 assert round(state.between_seconds["compile"]) == 5
 text = page(state)
 assert value(text, "zmon_activity", activity="compile") == 1
@@ -80,12 +80,12 @@ from tests.build import JOB, NOW, rank_state, snapshot
 from tests.metrics.scene import hub, value
 from zmon.job.time_account import Account
 
-told = {"activity": "compile", "between_seconds": {"init": 1.0}, "open_seconds": 7.0, "step_seconds_total": 0.0}
-rank = rank_state(0, world_size=1, **told)
+fields = {"activity": "compile", "between_seconds": {"init": 1.0}, "open_seconds": 7.0, "step_seconds_total": 0.0}
+rank = rank_state(0, world_size=1, **fields)
 account = Account(JOB)
-account.look(snapshot(rank), (), 0.02, False)
+account.update(snapshot(rank), (), 0.02, False)
 assert account.causes == {"init": 1.0, "compile": 7.0}, account.causes
-assert value(hub(), "zmon_job_time_seconds_total", cause="compile") == 0, "told before it happens"
+assert value(hub(), "zmon_job_time_seconds_total", cause="compile") == 0, "the series exists before it has time"
 """
 
 

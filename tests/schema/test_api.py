@@ -1,4 +1,4 @@
-"""Every endpoint is in the table; a request travels through a URL unchanged, and whatever is asked is answered."""
+"""Every endpoint is in the table, a request passes through its URL unchanged, and every request has an answer."""
 
 import asyncio
 
@@ -16,7 +16,7 @@ from zmon.schema.api import Problem, endpoints
 from zmon.web.query import read_request
 from zmon.web.server import json_response
 
-PAGES = {"/metrics", "/api/v1/incidents/{id}/report.html"}  # no JSON
+PAGES = {"/metrics", "/api/v1/incidents/{id}/report.html"}  # not JSON
 EVERY = [*endpoints.AGENT, *endpoints.HUB]
 NAMED = {"ids": lambda endpoint: f"{endpoint.daemon} {endpoint.path}"}
 QUICK = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -27,7 +27,7 @@ def paths(app):
 
 
 async def throw(endpoint, ask):
-    """Have hypothesis make requests in a thread of its own, and ask each in this loop."""
+    """Let hypothesis make requests in its own thread, and send each one in this loop."""
     loop = asyncio.get_running_loop()
 
     @QUICK
@@ -72,7 +72,7 @@ def test_request_is_read_as_it_was_sent(endpoint):
 
 
 async def is_answered(session, base, endpoint, request):
-    """The typed answer, or one line why there is none."""
+    """Check that a request has a typed answer, or one line with the reason why not."""
     async with session.get(base.join(url_of(endpoint, request))) as answer:
         body = await answer.read()
         assert answer.status in (200, 400, 404, 503), body
@@ -83,7 +83,7 @@ async def is_answered(session, base, endpoint, request):
 
 
 @pytest.mark.parametrize("endpoint", endpoints.HUB, **NAMED)
-def test_hub_answers_whatever_is_asked(tmp_path, endpoint):
+def test_hub_answers_every_request(tmp_path, endpoint):
     async def main():
         agent = FakeAgent(*healthy())
         async with contexts([agent]), hub_over(tmp_path, agent) as door:
@@ -95,7 +95,7 @@ def test_hub_answers_whatever_is_asked(tmp_path, endpoint):
 
 
 @pytest.mark.parametrize("endpoint", endpoints.AGENT, **NAMED)
-def test_agent_answers_whatever_is_asked(tmp_path, endpoint):
+def test_agent_answers_every_request(tmp_path, endpoint):
     async def main():
         async with TestClient(TestServer(Agent(AgentConfig(tmp_path, "node-a"), ()).app())) as client:
             await throw(endpoint, lambda request: is_answered(client.session, client.make_url("/"), endpoint, request))
@@ -105,5 +105,5 @@ def test_agent_answers_whatever_is_asked(tmp_path, endpoint):
 
 @pytest.mark.parametrize("endpoint", EVERY, **NAMED)
 def test_fields_of_a_newer_part_do_not_make_an_answer_unreadable(endpoint):
-    """msgspec ignores them unless a type forbids it."""
+    """Unknown fields are ignored by msgspec unless a type forbids it."""
     assert not getattr(getattr(endpoint.answer, "__struct_config__", None), "forbid_unknown_fields", False)

@@ -1,4 +1,4 @@
-"""A site sets thresholds by name; what is no threshold, or no number that it can be, is one line with its key."""
+"""A site sets thresholds by name; an unknown name or an invalid value is one line with its key."""
 
 import math
 
@@ -37,32 +37,35 @@ def test_changed_lists_what_differs_from_the_defaults():
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
-        ({"stragler": {}}, "detectors.stragler: there is no detector stragler, only straggler. Write straggler: see"),
+        (
+            {"stragler": {}},
+            "detectors.stragler: there is no detector stragler; the nearest is straggler. Write straggler: see",
+        ),
         (
             {"straggler": {"slower_ratoi": 1}},
-            "straggler.slower_ratoi: there is no threshold slower_ratoi, only slower_ratio",
+            "straggler.slower_ratoi: there is no threshold slower_ratoi; the nearest is slower_ratio",
         ),
         (
             {"straggler": {"name": "x"}},
             "detectors.straggler.name: there is no threshold name. Write one of slower_ratio, cost_ratio",
         ),
-        ({"straggler": {"slower_ratio": 0}}, "detectors.straggler.slower_ratio: it is 0, and must be more than 0"),
-        ({"straggler": {"slower_ratio": "x"}}, "slower_ratio: it is 'x', which is no number. The default is 0.2"),
-        ({"straggler": {"slower_ratio": True}}, "it is True, which is no number"),
-        ({"straggler": {"slower_ratio": None}}, "it is None, which is no number"),
+        ({"straggler": {"slower_ratio": 0}}, "detectors.straggler.slower_ratio: it is 0, but must be more than 0"),
+        ({"straggler": {"slower_ratio": "x"}}, "slower_ratio: it is 'x', which is not a number. The default is 0.2"),
+        ({"straggler": {"slower_ratio": True}}, "it is True, which is not a number"),
+        ({"straggler": {"slower_ratio": None}}, "it is None, which is not a number"),
         ({"straggler": {"slower_ratio": math.nan}}, "it is nan, which is not finite"),
         ({"straggler": {"slower_ratio": math.inf}}, "it is inf, which is not finite"),
-        ({"straggler": {"num_steps": 10**400}}, "num_steps: it is larger than any can be"),
-        ({"straggler": {"cost_ratio": 1.5}}, "it is 1.5, and must be more than 0 and at most 1"),
-        ({"straggler": {"quicker_ratio": 1}}, "it is 1, and must be more than 1"),
-        ({"straggler": {"num_steps": 1.5}}, "detectors.straggler.num_steps: it is 1.5, and counts whole ones"),
+        ({"straggler": {"num_steps": 10**400}}, "num_steps: it is larger than any float"),
+        ({"straggler": {"cost_ratio": 1.5}}, "it is 1.5, but must be more than 0 and at most 1"),
+        ({"straggler": {"quicker_ratio": 1}}, "it is 1, but must be more than 1"),
+        ({"straggler": {"num_steps": 1.5}}, "detectors.straggler.num_steps: it is 1.5, but must be a whole number"),
         ({"straggler": {"alike_ratio": 3}}, "detectors.straggler: alike_ratio is 3, more than quicker_ratio, 2.5"),
         ({"slowdown": {"over_ratio": 1.4}}, "detectors.slowdown: over_ratio is 1.4, more than slow_ratio, 1.3"),
-        ({"straggler": 0.3}, "detectors.straggler: it is 0.3, and takes names with values"),
-        ([], "detectors: it is [], and takes names with values"),
+        ({"straggler": 0.3}, "detectors.straggler: it is 0.3, but it needs names with values"),
+        ([], "detectors: it is [], but it needs names with values"),
     ],
 )
-def test_what_is_no_threshold_is_refused_in_a_line_with_its_dotted_key(settings, says):
+def test_invalid_setting_is_refused_in_one_line_with_its_dotted_key(settings, says):
     with pytest.raises(UsageError) as refused:
         detectors.configured(settings)
     assert says in str(refused.value)
@@ -71,5 +74,5 @@ def test_what_is_no_threshold_is_refused_in_a_line_with_its_dotted_key(settings,
 
 
 def test_values_are_checked_whoever_builds_a_detector():
-    with pytest.raises(ValueError, match="slower_ratio is -1, and must be more than 0"):
+    with pytest.raises(ValueError, match="slower_ratio is -1, but must be more than 0"):
         Straggler(slower_ratio=-1)

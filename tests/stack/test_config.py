@@ -1,4 +1,4 @@
-"""The generated configuration: what Prometheus' own checkers say of it, and who is paged."""
+"""The generated configuration passes the checkers of Prometheus and Alertmanager, and pages the right receivers."""
 
 import re
 import subprocess
@@ -21,7 +21,7 @@ def prometheus(rules=tuple(FOLDER / name for name in RULES)):
 
 
 def check(tmp_path, text, *command):
-    """A checker's verdict on a file with this text."""
+    """Run a checker on a file with this text; return its exit code and output."""
     file = tmp_path / "config.yml"
     file.write_text(text)
     done = subprocess.run([*command, str(file)], capture_output=True, text=True, timeout=30, check=False)
@@ -29,26 +29,26 @@ def check(tmp_path, text, *command):
 
 
 def test_promtool_takes_the_configuration_of_prometheus(tmp_path):
-    code, said = check(tmp_path, prometheus(), "promtool", "check", "config")
-    assert code == 0, said
-    assert "SUCCESS" in said
-    assert "rules found" in said
+    code, output = check(tmp_path, prometheus(), "promtool", "check", "config")
+    assert code == 0, output
+    assert "SUCCESS" in output
+    assert "rules found" in output
 
 
 def test_all_rules_are_loaded():
-    """Rules that lie there and are not loaded look the same as rules that are quiet."""
-    there = {file.name for file in FOLDER.glob("*.yaml") if not file.stem.endswith("_test")}
-    assert set(RULES) == there
+    """Rules that are not loaded look the same as rules that are quiet."""
+    shipped = {file.name for file in FOLDER.glob("*.yaml") if not file.stem.endswith("_test")}
+    assert set(RULES) == shipped
 
 
-def test_promtool_would_mind_rules_that_are_not_there(tmp_path):
+def test_promtool_refuses_rules_that_do_not_exist(tmp_path):
     assert check(tmp_path, prometheus([tmp_path / "none.yaml"]), "promtool", "check", "config")[0] != 0
 
 
 @pytest.mark.parametrize("webhook", [None, "http://127.0.0.1:5001/"])
 def test_amtool_takes_the_configuration_of_alertmanager(tmp_path, webhook):
-    code, said = check(tmp_path, alertmanager_yaml(webhook), "amtool", "check-config")
-    assert code == 0, said
+    code, output = check(tmp_path, alertmanager_yaml(webhook), "amtool", "check-config")
+    assert code == 0, output
 
 
 def test_every_agent_and_the_hub_are_scraped_every_two_seconds():
@@ -65,7 +65,7 @@ def test_links_in_alerts_are_not_labels_of_alerts():
 
 
 def route(tmp_path, webhook, **labels):
-    """The receiver of an alert, as amtool says."""
+    """Return the receiver of an alert according to amtool."""
     file = tmp_path / "alertmanager.yml"
     file.write_text(alertmanager_yaml(webhook))
     command = ["amtool", "config", "routes", "test", f"--config.file={file}"]
@@ -90,7 +90,7 @@ def test_pager_is_quiet_on_what_is_not_critical(tmp_path, alert, severity, recei
 
 
 @pytest.mark.parametrize(("warnings", "desk"), [(None, "http://x/"), ("http://y/", "http://y/")])
-def test_pager_and_desk_hear_of_the_end_as_well(warnings, desk):
+def test_pager_and_desk_are_notified_of_the_end_as_well(warnings, desk):
     receivers = {r["name"]: r for r in yaml.safe_load(alertmanager_yaml("http://x/", warnings))["receivers"]}
     assert receivers["pager"]["webhook_configs"] == [{"url": "http://x/", "send_resolved": True}]
     assert receivers["desk"]["webhook_configs"] == [{"url": desk, "send_resolved": True}]
@@ -102,15 +102,15 @@ def test_a_page_and_a_warning_never_share_a_notification():
 
 
 def test_scrape_jobs_have_names_that_the_rules_look_for():
-    asked = set(re.findall(r'job=~?"([^"]+)"', (FOLDER / "zmon.yaml").read_text()))
+    patterns = set(re.findall(r'job=~?"([^"]+)"', (FOLDER / "zmon.yaml").read_text()))
     jobs = [job["job_name"] for job in yaml.safe_load(prometheus())["scrape_configs"]]
-    assert asked == {".*zmon-agent"}
+    assert patterns == {".*zmon-agent"}
     for name in (*jobs[:1], "monitoring/zmon-agent", "train-zmon-agent"):  # a PodMonitor's and a ServiceMonitor's
-        assert re.fullmatch(*asked, name)
+        assert re.fullmatch(*patterns, name)
 
 
 def test_alerts_that_are_named_in_the_configuration_exist():
-    """An inhibition of an alert that was renamed inhibits nothing, and says nothing."""
+    """An inhibition of an alert that was renamed inhibits nothing, without an error."""
     rules = yaml.safe_load((FOLDER / "zmon.yaml").read_text())
     alerts = {rule["alert"] for group in rules["groups"] for rule in group["rules"] if "alert" in rule}
     named = set(re.findall(r"Zmon\w+", alertmanager_yaml("http://x/")))

@@ -1,4 +1,4 @@
-"""What the demo shows: one line while it runs, one table at its end, and what the trainer complains about."""
+"""The output of the demo: one line while it runs, one table at its end, and the complaints of the trainer."""
 
 from io import StringIO
 
@@ -13,7 +13,7 @@ from zmon.stack.demo import DemoConfig, trainer_part
 
 
 def shown(renderable):
-    """As text, on a wide terminal."""
+    """Return a renderable as text, on a wide terminal."""
     out = StringIO()
     Console(file=out, width=200).print(renderable)
     return out.getvalue()
@@ -42,7 +42,7 @@ def test_progress_names_what_is_wrong_and_not_what_was():
     assert "CRITICAL" not in progress_line(view(), [finding(resolved=1.0)])
 
 
-def test_loss_that_is_not_a_number_is_nan_and_one_that_nobody_told_unknown():
+def test_loss_that_is_not_a_number_is_nan_and_missing_loss_is_unknown():
     assert "loss NaN" in progress_line(view(report={"loss": None}), [])
     assert "loss unknown" in progress_line(view(report={}), [])
 

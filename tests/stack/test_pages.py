@@ -1,6 +1,7 @@
-"""One fault is one page, whatever happens to verdict and watchers: real Prometheus, real Alertmanager, a webhook.
+"""One fault is one page, whatever happens to the diagnosis and to hub, Prometheus and Alertmanager.
 
-The hub is its journal and its page behind a door that can be shut; the agent is a page with nothing to say.
+Prometheus, Alertmanager and a webhook are real. The hub is only its journal and its page, which can be shut. The agent
+is a page with one series.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ from zmon.stack.part import free_port
 pytestmark = pytest.mark.e2e
 
 FOLDER = REPOSITORY / "dashboards/rules"
-SETTLED_SECONDS = 16.0  # scrape, evaluation, what keeps an alert firing, its group's next notification: 15 at most
-QUICK_SECONDS = 7.0  # the same with short intervals: 4 at most; and Prometheus tells an Alertmanager that is new in 5
+SETTLED_SECONDS = 16.0  # scrape, evaluation, keep_firing_for, next notification of the group: 15 at most
+QUICK_SECONDS = 7.0  # with short intervals 4 at most; Prometheus finds a new Alertmanager within 5
 STALLED, RESOLVED = "firing: ZmonStall", "resolved: ZmonStall"
 
 
 class Door(ThreadingHTTPServer):
-    """Answers GET with a page, or 503 while it is shut; keeps what is posted."""
+    """A server that answers GET with a page, or 503 while it is shut, and stores what is posted."""
 
     daemon_threads = True
 
@@ -71,22 +72,24 @@ class Door(ThreadingHTTPServer):
 
 
 class Watchers:
-    """Prometheus and Alertmanager as zmon configures them, a hub whose findings the test makes up, and who is told."""
+    """Prometheus and Alertmanager as zmon configures them, a hub with invented findings, and the two receivers."""
 
     def __init__(self, room: Path, quick: bool) -> None:
         self._room = room
         self.settled_seconds = QUICK_SECONDS if quick else SETTLED_SECONDS
         self._running: dict[str, subprocess.Popen[bytes]] = {}
-        self._told = {"pager": Door(), "desk": Door()}
+        self._receivers = {"pager": Door(), "desk": Door()}
         self._marks: dict[str, dict[str, int]] = {}
         self._hub, self._agent = Door(self._hub_page), Door(lambda: b"zmon_build_info 1\n")
         self._journal = Journal(room / "findings.jsonl")
-        self._at = {name: f"127.0.0.1:{free_port(0)}" for name in ("prometheus", "alertmanager")}
+        self._addresses = {name: f"127.0.0.1:{free_port(0)}" for name in ("prometheus", "alertmanager")}
         rules = [str(FOLDER / name) for name in RULES]
-        prometheus = prometheus_yaml([self._agent.address], self._hub.address, self._at["alertmanager"], rules, "", "")
-        alertmanager = alertmanager_yaml(*(f"http://{self._told[name].address}/" for name in ("pager", "desk")))
+        prometheus = prometheus_yaml(
+            [self._agent.address], self._hub.address, self._addresses["alertmanager"], rules, "", ""
+        )
+        alertmanager = alertmanager_yaml(*(f"http://{self._receivers[name].address}/" for name in ("pager", "desk")))
         if quick:
-            prometheus = quick_prometheus(prometheus, room / "rules", kept="1500ms")
+            prometheus = quick_prometheus(prometheus, room / "rules", keep_firing="1500ms")
             alertmanager = quick_alertmanager(alertmanager)
         (room / "prometheus.yml").write_text(prometheus)
         (room / "alertmanager.yml").write_text(alertmanager)
@@ -94,7 +97,7 @@ class Watchers:
             "prometheus": [
                 find_program("prometheus"),
                 f"--storage.tsdb.path={room}/history",
-                "--rules.alert.resend-delay=5s",  # a minute by default: all that depends on it is how long this takes
+                "--rules.alert.resend-delay=5s",  # a minute by default; it only affects the duration of this test
             ],
             "alertmanager": [
                 find_program("prometheus-alertmanager", "alertmanager"),
@@ -109,7 +112,7 @@ class Watchers:
         return metrics.hub_page([], {}, self._journal.published(), 0.0, time.time(), "test")
 
     def find(self, job_id: str, **changes: Any) -> Finding:
-        """The hub comes to a conclusion about a job."""
+        """Open or update a finding about a job in the hub."""
         finding = build.finding(id=f"{job_id}_{changes.get('detector', 'stall')}", job_id=job_id, **changes)
         self._journal.open_or_update(finding, time.time())
         return finding
@@ -125,13 +128,13 @@ class Watchers:
             self._journal = Journal(self._room / "findings.jsonl")
             self._hub.shut = False
             return
-        where = [f"--config.file={self._room}/{name}.yml", f"--web.listen-address={self._at[name]}"]
+        options = [f"--config.file={self._room}/{name}.yml", f"--web.listen-address={self._addresses[name]}"]
         with (self._room / f"{name}.log").open("ab") as log:
-            self._running[name] = subprocess.Popen([*self._commands[name], *where], stdout=log, stderr=log)
+            self._running[name] = subprocess.Popen([*self._commands[name], *options], stdout=log, stderr=log)
         assert eventually(lambda: self._ready(name), 20), (self._room / f"{name}.log").read_text()
 
     def kill(self, name: str) -> None:
-        """As by the kernel's out-of-memory killer."""
+        """Kill Prometheus or Alertmanager with SIGKILL, or shut the hub."""
         if name == "hub":
             self._hub.shut = True
             return
@@ -139,12 +142,12 @@ class Watchers:
         self._running[name].wait(timeout=10)
 
     def mark(self, moment: str) -> None:
-        """Remember what has been told until now."""
-        self._marks[moment] = {name: len(door.posted) for name, door in self._told.items()}
+        """Remember which notifications have arrived until now."""
+        self._marks[moment] = {name: len(door.posted) for name, door in self._receivers.items()}
 
-    def told(self, receiver: str, job_id: str, until: str | None = None) -> list[str]:
-        """How each notification about a job to that receiver read, until a moment or now: its status and its alerts."""
-        posted = self._told[receiver].posted
+    def notifications(self, receiver: str, job_id: str, until: str | None = None) -> list[str]:
+        """Return the notifications about a job to a receiver, until a mark or now: status and alerts of each."""
+        posted = self._receivers[receiver].posted
         return [
             f"{call['status']}: {', '.join(sorted(alert['labels']['alertname'] for alert in call['alerts']))}"
             for call in posted[: self._marks[until][receiver] if until else None]
@@ -152,39 +155,39 @@ class Watchers:
         ]
 
     def wait_for(self, receiver: str, *job_ids: str) -> None:
-        """Until that receiver has been told of each job."""
+        """Wait until a receiver has a notification about each job."""
         for job_id in job_ids:
-            assert eventually(lambda job_id=job_id: self.told(receiver, job_id), SETTLED_SECONDS), job_id
+            assert eventually(lambda job_id=job_id: self.notifications(receiver, job_id), SETTLED_SECONDS), job_id
 
     def close(self) -> None:
-        """End what was started."""
+        """End all servers and processes."""
         for name in self._running:
             self.kill(name)
-        for door in (self._hub, self._agent, *self._told.values()):
+        for door in (self._hub, self._agent, *self._receivers.values()):
             door.shutdown()
 
     def _ready(self, name: str) -> bool:
         try:
-            return requests.get(f"http://{self._at[name]}/-/ready", timeout=2).ok
+            return requests.get(f"http://{self._addresses[name]}/-/ready", timeout=2).ok
         except requests.RequestException:
             return False
 
 
 @pytest.fixture(scope="module", params=[True, pytest.param(False, marks=pytest.mark.slow)], ids=["quick", "shipped"])
-def told(
+def notifications(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[..., list[str]]]:
-    """A minute of a bad night, all jobs at once; then what who was told of each, and what until the hub came back."""
+    """Notifications by receiver, job and mark, after a minute with faults in many jobs at once."""
     watchers = Watchers(tmp_path_factory.mktemp("pages"), request.param)
     try:
         play(watchers)
-        yield watchers.told
+        yield watchers.notifications
     finally:
         watchers.close()
 
 
 def play(watchers: Watchers) -> None:
-    """Faults come and go, and the watchers with them."""
+    """Open and resolve faults while hub, Prometheus and Alertmanager are killed and restarted."""
     watchers.find("refined", cause="unknown", ranks=(), hosts=())
     watched, over = watchers.find("watched"), watchers.find("over")
     watchers.find("restarting", cause="rank_exited", severity="warning")
@@ -215,38 +218,38 @@ def play(watchers: Watchers) -> None:
     time.sleep(watchers.settled_seconds)
 
 
-def test_refined_verdict_and_warnings_beside_it_are_no_second_page(told):
-    assert told("pager", "refined", "Alertmanager is killed") == [STALLED]
-    assert told("desk", "refined") == []
+def test_refined_verdict_and_warnings_beside_it_are_no_second_page(notifications):
+    assert notifications("pager", "refined", "Alertmanager is killed") == [STALLED]
+    assert notifications("desk", "refined") == []
 
 
-def test_page_is_neither_resolved_nor_repeated_when_hub_and_prometheus_go_and_come_back(told):
-    assert told("pager", "watched", "the hub is back") == [STALLED]
-    assert told("pager", "watched") == [STALLED, RESOLVED]
+def test_page_is_neither_resolved_nor_repeated_when_hub_and_prometheus_go_and_come_back(notifications):
+    assert notifications("pager", "watched", "the hub is back") == [STALLED]
+    assert notifications("pager", "watched") == [STALLED, RESOLVED]
 
 
-def test_death_that_the_launcher_does_not_repair_is_a_warning_then_one_page(told):
-    assert told("desk", "restarting") == ["firing: ZmonFindingWarning", "resolved: ZmonFindingWarning"]
-    assert told("pager", "restarting") == [STALLED, RESOLVED]
+def test_death_that_the_launcher_does_not_repair_is_a_warning_then_one_page(notifications):
+    assert notifications("desk", "restarting") == ["firing: ZmonFindingWarning", "resolved: ZmonFindingWarning"]
+    assert notifications("pager", "restarting") == [STALLED, RESOLVED]
 
 
-def test_stall_that_was_over_is_not_held_against_the_job_while_no_hub_answers(told):
-    assert told("pager", "over", "the hub is back") == [STALLED, RESOLVED]
-    assert told("pager", "over") == [STALLED, RESOLVED]
+def test_stall_that_was_over_is_not_repeated_while_no_hub_answers(notifications):
+    assert notifications("pager", "over", "the hub is back") == [STALLED, RESOLVED]
+    assert notifications("pager", "over") == [STALLED, RESOLVED]
 
 
-def test_divergence_pages(told):
-    assert told("pager", "apart", "Alertmanager is killed") == ["firing: ZmonFindingCritical"]
+def test_divergence_pages(notifications):
+    assert notifications("pager", "apart", "Alertmanager is killed") == ["firing: ZmonFindingCritical"]
 
 
-def test_pager_is_quiet_when_a_job_is_slow_and_the_desk_hears_of_it(told):
-    assert told("pager", "slow") == []
-    assert told("desk", "slow", "Alertmanager is killed") == ["firing: ZmonFindingWarning"]
+def test_pager_is_quiet_when_a_job_is_slow_and_the_desk_is_notified(notifications):
+    assert notifications("pager", "slow") == []
+    assert notifications("desk", "slow", "Alertmanager is killed") == ["firing: ZmonFindingWarning"]
 
 
-def test_everybody_is_quiet_when_a_finding_only_informs(told):
-    assert told("pager", "uneven") == told("desk", "uneven") == []
+def test_everybody_is_quiet_when_a_finding_only_informs(notifications):
+    assert notifications("pager", "uneven") == notifications("desk", "uneven") == []
 
 
-def test_alertmanager_that_is_killed_forgets_whom_it_told_and_pages_once_more(told):
-    assert told("pager", "refined") == [STALLED, STALLED]
+def test_alertmanager_that_is_killed_forgets_its_notifications_and_pages_once_more(notifications):
+    assert notifications("pager", "refined") == [STALLED, STALLED]

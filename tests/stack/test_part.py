@@ -1,6 +1,6 @@
-"""A part of the stack: started, watched, started again, ended with all that it started.
+"""A part of the stack: started, watched, restarted, and ended with all its children.
 
-Each scenario runs in a process of its own: ending "everything that we started" must not end the tests.
+Each scenario runs in its own process, because `end_all` ends all children of the process.
 """
 
 import contextlib
@@ -24,15 +24,15 @@ import aiohttp
 from zmon.errors import PartFailed
 from zmon.stack import part as module
 from zmon.stack.part import Part, become_subreaper, end_all
-here = Path(__file__).parent
+folder = Path(__file__).parent
 def say(line):
-    print("said:", line, flush=True)
+    print("message:", line, flush=True)
 def program(code, name="part", **more):
-    return Part(name, [sys.executable, "-S", "-E", "-c", code], "", None, here / f"{name}.log", **more)
+    return Part(name, [sys.executable, "-S", "-E", "-c", code], "", None, folder / f"{name}.log", **more)
 """
 
 
-def test_part_that_dies_is_said_and_started_again_until_it_keeps_dying(start_rank):
+def test_part_that_dies_restarts_until_it_keeps_dying(start_rank):
     play = start_rank(HEAD + """
 module.MAX_RESTARTS = 1
 async def main():
@@ -43,17 +43,17 @@ async def main():
 asyncio.run(main())
 """)  # fmt: skip
     assert play.wait() == 0
-    said = [line for line in play.output.splitlines() if line.startswith("said:")]
-    assert len(said) == 2
-    assert "part died (exit code 3) and is started again: see" in said[0]
-    assert "stays down" in said[1]
+    messages = [line for line in play.output.splitlines() if line.startswith("message:")]
+    assert len(messages) == 2
+    assert "part died (exit code 3) and restarts: see" in messages[0]
+    assert "stays down" in messages[1]
     assert play.says("restarts") == "2 2"
 
 
 def test_part_that_cannot_be_started_is_one_line(start_rank):
     play = start_rank(HEAD + """
 async def main():
-    part = Part("prometheus", ["/no/such/program"], "", None, here / "log")
+    part = Part("prometheus", ["/no/such/program"], "", None, folder / "log")
     try:
         await part.start()
     except PartFailed as error:
@@ -72,7 +72,7 @@ async def main():
     await part.start()
     await part.process.wait()
     print("log", part.last_lines().splitlines())
-    print("none", repr(Part("x", [], "", None, here / "no.log").last_lines()))
+    print("none", repr(Part("x", [], "", None, folder / "no.log").last_lines()))
 asyncio.run(main())
 """)  # fmt: skip
     assert play.wait() == 0
@@ -94,18 +94,18 @@ threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
 async def main():
     base = f"http://127.0.0.1:{server.server_address[1]}"
     async with aiohttp.ClientSession() as session:
-        found = []
+        results = []
         part = program("import time; time.sleep(60)")
         part.health = base + "/ok"
-        found.append(await part.healthy(session))  # not started yet
+        results.append(await part.healthy(session))  # not started yet
         await part.start()
         for health in (base + "/ok", base + "/bad", "http://127.0.0.1:1/", None):
             part.health = health
-            found.append(await part.healthy(session))
+            results.append(await part.healthy(session))
         part.process.kill()
         await part.process.wait()
-        found.append(await part.healthy(session))
-        print("healthy", found)
+        results.append(await part.healthy(session))
+        print("healthy", results)
 asyncio.run(main())
 """)  # fmt: skip
     assert play.wait() == 0
@@ -113,7 +113,7 @@ asyncio.run(main())
 
 
 def test_end_is_the_end_of_everything_within_five_seconds(start_rank):
-    """A part that is stopped, one that does not listen, and a grandchild whose parent is gone."""
+    """End a stopped part, a part that ignores SIGTERM, and a grandchild whose parent is gone."""
     play = start_rank(HEAD + """
 import psutil
 ORPHAN = "import os, time; os.fork() and os._exit(0); os.setsid(); print('up', flush=True); time.sleep(60)"

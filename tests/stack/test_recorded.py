@@ -1,4 +1,4 @@
-"""All rules in a real Prometheus, beside exporters: they load, none fails, and what they record is there, once."""
+"""All rules load in a real Prometheus beside other exporters, none fails, and each value is recorded once."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ RECORDED = {
 
 @pytest.fixture
 def exporter() -> Iterator[str]:
-    """Where one page answers as zmon, dcgm-exporter and node_exporter would."""
+    """The address of one page with the metrics of zmon, dcgm-exporter and node_exporter."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -72,23 +72,23 @@ def exporter() -> Iterator[str]:
 
 @pytest.fixture(params=[True, pytest.param(False, marks=pytest.mark.slow)], ids=["quick", "shipped"])
 def prometheus(request: pytest.FixtureRequest, exporter: str, tmp_path: Path) -> Iterator[str]:
-    """A Prometheus with the stack's configuration, whose agent and hub are that page: it is scraped by two jobs."""
+    """A Prometheus with the stack's configuration, whose agent and hub are the exporter: two jobs scrape it."""
     nobody = f"127.0.0.1:{free_port(0)}"
     rules = [str(FOLDER / name) for name in RULES]
     config = prometheus_yaml([exporter], exporter, nobody, rules, "http://d", "docs")
     (tmp_path / "prometheus.yml").write_text(quick_prometheus(config, tmp_path) if request.param else config)
-    where = f"127.0.0.1:{free_port(0)}"
+    address = f"127.0.0.1:{free_port(0)}"
     command = [find_program("prometheus"), f"--config.file={tmp_path / 'prometheus.yml'}"]
-    command += [f"--storage.tsdb.path={tmp_path / 'data'}", f"--web.listen-address={where}"]
+    command += [f"--storage.tsdb.path={tmp_path / 'data'}", f"--web.listen-address={address}"]
     with (tmp_path / "log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log)
-    yield f"http://{where}/api/v1"
+    yield f"http://{address}/api/v1"
     process.terminate()
     process.wait(timeout=10)
 
 
 def ask(prometheus: str, path: str, **params: str) -> Any:
-    """What Prometheus answers; None while it starts."""
+    """Return the answer of Prometheus; None while it starts."""
     try:
         return requests.get(f"{prometheus}/{path}", params=params, timeout=5).json()["data"]
     except (requests.RequestException, ValueError):
@@ -96,18 +96,18 @@ def ask(prometheus: str, path: str, **params: str) -> Any:
 
 
 def soon(prometheus: str) -> list[dict[str, Any]]:
-    """Every group of rules that Prometheus loaded, but those whose turn comes in minutes."""
+    """Return the loaded rule groups, except those that are evaluated every few minutes."""
     groups = (ask(prometheus, "rules") or {"groups": []})["groups"]
     return [group for group in groups if group["interval"] < SOON_SECONDS]
 
 
 def all_rules(prometheus: str) -> list[dict[str, Any]]:
-    """Every rule of these, with its health."""
+    """Return all rules of these groups, with their health."""
     return [rule for group in soon(prometheus) for rule in group["rules"]]
 
 
 def under_way(prometheus: str) -> bool:
-    """Whether both jobs were scraped, and each rule was evaluated."""
+    """Return True if both jobs were scraped and every rule was evaluated."""
     up = ask(prometheus, "query", query="up == 1")
     rules = all_rules(prometheus)
     return bool(up and len(up["result"]) == 2 and rules and all(rule["health"] != "unknown" for rule in rules))
@@ -120,22 +120,22 @@ def test_rules_beside_exporters_load_and_record_each_value_once(prometheus: str,
         assert time.monotonic() < deadline, (recorded(prometheus), log.read_text())
         time.sleep(0.2)
     slowest = max(group["interval"] for group in soon(prometheus))
-    time.sleep(slowest + 0.5)  # each rule once more, now with the series of both jobs
+    time.sleep(slowest + 0.5)  # every rule once more, now with the series of both jobs
 
     rules = all_rules(prometheus)
     assert len(rules) > len(RECORDED)
     assert [(rule["name"], rule.get("lastError")) for rule in rules if rule["health"] != "ok"] == []
-    said = [line for line in log.read_text().splitlines() if 'component="rule manager"' in line]
-    assert [line for line in said if "level=info" not in line] == []
+    lines = [line for line in log.read_text().splitlines() if 'component="rule manager"' in line]
+    assert [line for line in lines if "level=info" not in line] == []
 
     assert recorded(prometheus) == sorted(RECORDED.items(), key=str)
 
 
 def recorded(prometheus: str) -> list[tuple[tuple[str | None, ...], float]]:
-    """What hardware.yaml has recorded: the name and whose, and the value."""
+    """Return the series that hardware.yaml has recorded: name, host, GPU and device, with the value."""
     groups = yaml.safe_load((FOLDER / "hardware.yaml").read_text())["groups"]
     names = {rule["record"] for group in groups for rule in group["rules"]}
-    found = ask(prometheus, "query", query='{__name__=~"zmon:(gpu|nic|host)_.+"}')["result"]
+    series = ask(prometheus, "query", query='{__name__=~"zmon:(gpu|nic|host)_.+"}')["result"]
     keys = ("__name__", "host", "gpu", "device")
-    values = [(tuple(one["metric"].get(key) for key in keys), float(one["value"][1])) for one in found]
-    return sorted([one for one in values if one[0][0] in names], key=str)
+    values = [(tuple(sample["metric"].get(key) for key in keys), float(sample["value"][1])) for sample in series]
+    return sorted([value for value in values if value[0][0] in names], key=str)

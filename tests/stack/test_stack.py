@@ -1,4 +1,4 @@
-"""The stack before it starts: ports, files, and nobody else on the same data."""
+"""The stack before it starts: its ports, its files, and the lock on its data directory."""
 
 import subprocess
 
@@ -7,12 +7,12 @@ SCRIPT = """
     from pathlib import Path
     from zmon.errors import ZmonError
     from zmon.stack import Stack, StackConfig
-    here = Path(__file__).parent
+    folder = Path(__file__).parent
     ports = dict(agent_port=0, hub_port=0, prometheus_port=0, alertmanager_port=0, dashboard_port=0)
     try:
-        file = here / "zmon.yaml"
+        file = folder / "zmon.yaml"
         config = StackConfig(
-            here / "data", here / "boxes", "node-a", **ports, config_file=file if file.exists() else None
+            folder / "data", folder / "boxes", "node-a", **ports, config_file=file if file.exists() else None
         )
         stack = Stack(config, lambda line: None)
     except ZmonError as error:

@@ -1,4 +1,4 @@
-"""Boxes, a log of them, and what comes out of it again."""
+"""Helpers that make boxes, log them, and read the log."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from zmon.steplog import RunSteps, StepLog, read_runs
 
 
 def rank_box(root: Path, rank: int = 0, run: int = 0, **identity: object) -> Box:
-    """A box of one run of a rank; another `run` has another uid and starts later."""
+    """Make the box of one run of a rank; another `run` has another uid and starts later."""
     uid, start = f"{run:02x}{rank:02x}" * 8, 1_700_000_000.0 + run
     return Box(root, identity={"run_uid": uid, "start_unix": start, "rank": rank, "world_size": 64, **identity})
 
 
 def inodes(*boxes: Box) -> dict[Path, int]:
-    """As the agent hands them to the log."""
+    """Return the boxes as the agent passes them to the log: inode by path."""
     return {box.path: box.path.stat().st_ino for box in boxes}
 
 
 def logged(root: Path, job: str = JOB) -> list[RunSteps]:
-    """The runs in the log."""
+    """Return the runs in the log."""
     runs, unusable = read_runs(root / job)
     assert unusable == []
     return runs
 
 
 def step_numbers(run: RunSteps) -> list[int]:
-    """Of every step of the run that is there."""
+    """Return the numbers of all steps of a run in the log."""
     return [record.step for _, record, _ in run.steps()]
 
 
-def told_by(box: Box) -> list[StepRecord]:
-    """The steps that are in the ring."""
+def ring_records(box: Box) -> list[StepRecord]:
+    """Return the steps in the ring of a box."""
     reader = BoxReader(box.path)
     try:
         return [record for _, record in reader.records(0)]
@@ -44,12 +44,12 @@ def told_by(box: Box) -> list[StepRecord]:
 
 
 def segments(root: Path, job: str = JOB) -> list[Path]:
-    """The files of a job, oldest first."""
+    """Return the files of a job, oldest first."""
     return sorted((root / job).glob("*.steps"))
 
 
 def append_once(root: Path, *boxes: Box) -> tuple[str, ...]:
-    """An agent that looks once and goes."""
+    """Append the boxes to the log once, like an agent that stops after one pass."""
     log = StepLog(root, "node-a")
     try:
         return log.append(inodes(*boxes))

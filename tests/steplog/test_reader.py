@@ -1,4 +1,4 @@
-"""What comes out of a log is what went in: damage costs the steps it hit, is told, and never invents one."""
+"""Reading a log returns the written steps; damage costs the affected steps, is reported, and never invents a step."""
 
 import math
 import random
@@ -29,16 +29,16 @@ def path(tmp_path, root):
 
 
 def spans(path):
-    """Where the blocks of a segment begin and end."""
+    """Return the begin and end of each block of a segment."""
     data = path.read_bytes()
-    at = format.read_header(data)[1]
-    ends = [block.end for block in format.blocks(data, at)]
-    return list(zip([at, *ends], ends, strict=False))
+    offset = format.read_header(data)[1]
+    ends = [block.end for block in format.blocks(data, offset)]
+    return list(zip([offset, *ends], ends, strict=False))
 
 
-def overwrite(path, at, data):
+def overwrite(path, offset, data):
     content = bytearray(path.read_bytes())
-    content[at : at + len(data)] = data
+    content[offset : offset + len(data)] = data
     path.write_bytes(content)
 
 
@@ -81,7 +81,7 @@ def test_turns_are_no_steps_and_none_is_missing_around_them(tmp_path, root):
     assert (run.missing, run.before) == (0, 0)
 
 
-def test_gauges_are_said_of_the_step_they_were_told_in_and_those_of_an_evaluation_of_the_step_before_it(tmp_path, root):
+def test_gauges_belong_to_the_step_they_were_reported_in_and_those_of_an_evaluation_to_the_step_before(tmp_path, root):
     from zmon.probe.rank import EVAL, TRAIN
 
     box = rank_box(tmp_path / "boxes")
@@ -96,8 +96,8 @@ def test_gauges_are_said_of_the_step_they_were_told_in_and_those_of_an_evaluatio
     box.steps(1)
     append_once(root, box)
     (run,) = logged(root)
-    *told, last = [(record.step, reported) for _, record, reported in run.steps()]
-    assert told == [(1, {"loss": 0.5}), (2, {"loss": 0.4, "auc": 0.7}), (3, {})]
+    *others, last = [(record.step, reported) for _, record, reported in run.steps()]
+    assert others == [(1, {"loss": 0.5}), (2, {"loss": 0.4, "auc": 0.7}), (3, {})]
     assert math.isnan(last[1]["loss"])
 
 
@@ -110,13 +110,13 @@ def test_gauges_whose_names_are_cut_to_the_same_do_not_move_the_others(tmp_path,
     assert reported["loss"] == 3.0
 
 
-def test_gauge_that_is_first_told_later_has_its_name(tmp_path, root):
+def test_gauge_that_is_first_reported_later_has_its_name(tmp_path, root):
     box, log = rank_box(tmp_path / "boxes"), StepLog(root, "node-a")
     for step, gauges in enumerate(({"loss": 0.5}, {"auc": 0.7}, {"loss": 0.4}), 1):
         box.ledger.report(gauges)
         box.steps(1)
         log.append(inodes(box))
-        if step == 2:  # and another agent goes on
+        if step == 2:  # then another agent continues
             log.close()
             log = StepLog(root, "node-a")
     log.close()
@@ -149,13 +149,13 @@ def test_segment_that_is_deleted_while_it_is_read_is_a_gap(path, root):
 
 @pytest.mark.parametrize("hit", [0, 4, 9])
 @pytest.mark.parametrize("byte", ["first", "size", "count", "body", "last"])
-def test_damaged_block_costs_its_steps_and_the_one_after_and_is_told(path, root, hit, byte):
+def test_damaged_block_costs_its_steps_and_the_one_after_and_is_reported(path, root, hit, byte):
     begin, end = spans(path)[hit]
-    at = {"first": begin, "size": begin + 7, "count": begin + 18, "body": begin + 40, "last": end - 1}[byte]
-    overwrite(path, at, bytes([path.read_bytes()[at] ^ 0x55]))
+    offset = {"first": begin, "size": begin + 7, "count": begin + 18, "body": begin + 40, "last": end - 1}[byte]
+    overwrite(path, offset, bytes([path.read_bytes()[offset] ^ 0x55]))
     (run,) = logged(root)
     numbers = step_numbers(run)
-    cut_off = hit == 9 and byte == "size"  # a last block that says it is longer looks like one half written
+    cut_off = hit == 9 and byte == "size"  # a last block whose size is too large looks like a half-written one
     assert [str(path) in line and "damaged in 1 place" in line for line in run.damaged] == [True] * (not cut_off)
     lost = 10 if hit == 9 else 11
     assert len(numbers) == 100 - lost
@@ -177,17 +177,17 @@ def test_nothing_that_strikes_a_file_invents_a_step_or_raises(path, root):
     content = path.read_bytes()
     dice = random.Random(4)
     for _ in range(300):
-        struck = bytearray(content)
+        damaged = bytearray(content)
         for _ in range(dice.choice([1, 3, 30])):
-            struck[dice.randrange(len(struck))] = dice.randrange(256)
+            damaged[dice.randrange(len(damaged))] = dice.randrange(256)
         if dice.random() < 0.3:
-            at = dice.randrange(len(struck))
-            del struck[at : at + dice.randrange(1, 500)]
-        path.write_bytes(struck)
+            start = dice.randrange(len(damaged))
+            del damaged[start : start + dice.randrange(1, 500)]
+        path.write_bytes(damaged)
         for run in read_runs(root / "job")[0]:
-            seen = [record for _, record, _ in run.steps()]
-            assert all(true[record.step] == record for record in seen)
-            assert len({record.step for record in seen}) == len(seen)
+            records = [record for _, record, _ in run.steps()]
+            assert all(true[record.step] == record for record in records)
+            assert len({record.step for record in records}) == len(records)
             run.so_far()
 
 
@@ -195,34 +195,34 @@ def test_nothing_that_strikes_a_file_invents_a_step_or_raises(path, root):
 
 
 @pytest.mark.parametrize(
-    ("at", "data", "why"),
+    ("offset", "data", "reason"),
     [
-        (0, b"PARQUET!", "it is no step log"),
+        (0, b"PARQUET!", "it is not a step log"),
         (8, struct.pack("<I", 99), "another version"),
         (12, struct.pack("<I", layout.VERSION + 1), "another version"),
         (30, b"\xff", "its header is damaged"),
         (16, struct.pack("<I", 1 << 31), "its header is damaged"),
     ],
 )
-def test_segment_with_a_header_that_cannot_be_used_is_told_and_hides_no_other(tmp_path, path, root, at, data, why):
+def test_segment_with_an_unusable_header_is_reported_and_hides_no_other(tmp_path, path, root, offset, data, reason):
     box = rank_box(tmp_path / "boxes", rank=1)
     box.steps(3)
     append_once(root, box)
-    overwrite(path, at, data)
+    overwrite(path, offset, data)
     runs, unusable = read_runs(root / "job")
     assert [step_numbers(run) for run in runs] == [[1, 2, 3]]
     (line,) = unusable
     assert str(path) in line
-    assert why in line
+    assert reason in line
 
 
 def test_header_comes_back_in_every_field():
     run = format.Run("dlrm-17", 2, 5, "ab" * 16, "node-a", 1_700_000_000.5, 12345)
-    told, end = format.read_header(format.pack_header(run) + b"rest")
-    assert told == run
+    decoded, end = format.read_header(format.pack_header(run) + b"rest")
+    assert decoded == run
     assert end == len(format.pack_header(run))
 
 
 def test_empty_file_is_no_step_log():
-    with pytest.raises(ZmonError, match="no step log"):
+    with pytest.raises(ZmonError, match="not a step log"):
         format.read_header(b"")

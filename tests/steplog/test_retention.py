@@ -1,4 +1,4 @@
-"""The log is bounded in size and age: the oldest whole segments go first, none that a rank here writes to."""
+"""The log is limited in size and age: the oldest segments go first, but none that a rank writes to."""
 
 import os
 import shutil
@@ -33,7 +33,7 @@ def root(tmp_path):
 
 @pytest.fixture
 def new_log(root, wall):
-    """A log of these bounds; closed at the end."""
+    """Make logs with given limits, and close them at the end."""
     logs = []
 
     def make(**bounds):
@@ -50,7 +50,7 @@ def last_written(path, time):
 
 
 def old_segment(root, job, age, wall, size=10):
-    """Of a run that ended so many seconds ago; nobody looks into it."""
+    """Make a segment of a run that ended `age` seconds ago; its content does not matter."""
     path = root / job / f"0-rank-0-{age:08x}.000000000001.steps"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(bytes(size))
@@ -123,7 +123,7 @@ def test_segment_that_a_rank_writes_to_stays_even_where_others_are_newer(tmp_pat
     box.steps(5)
     log.append(inodes(box))
     (own,) = segments(root)
-    last_written(own, wall.now - 1000)  # it has been in an evaluation since
+    last_written(own, wall.now - 1000)  # the rank has been in an evaluation since then
     others = [old_segment(root, "greedy", age, wall, 10 * SMALLEST_BYTES) for age in (1, 2)]
     wall.now += PRUNE_SECONDS + 1
     log.append(inodes(box))

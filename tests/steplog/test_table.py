@@ -1,4 +1,4 @@
-"""A row per rank and step: what did not run is 0, what is unknown is null, and only a few rows are in memory."""
+"""The table has a row per rank and step; what did not run is 0, unknown is null, and few rows are in memory."""
 
 import io
 import json
@@ -18,10 +18,10 @@ def root(tmp_path):
 
 
 def rows(root):
-    """All rows as JSON lines tell them."""
+    """Return all rows from the JSON lines."""
     file = io.BytesIO()
-    told = Table.of(logged(root))
-    assert write_json_lines(told, file) == file.getvalue().count(b"\n")
+    exported = Table.of(logged(root))
+    assert write_json_lines(exported, file) == file.getvalue().count(b"\n")
     return [json.loads(line) for line in file.getvalue().splitlines()]
 
 
@@ -47,7 +47,7 @@ def test_row_has_the_columns_of_the_contract_in_their_order(tmp_path, root):
     ]  # fmt: skip
 
 
-def test_gauges_have_columns_of_their_own_and_are_null_where_nothing_was_told(tmp_path, root):
+def test_gauges_have_columns_of_their_own_and_are_null_where_nothing_was_reported(tmp_path, root):
     box = rank_box(tmp_path / "boxes")
     box.ledger.report({"loss": 0.5})
     box.steps(2)
@@ -79,10 +79,10 @@ def test_what_ran_in_other_steps_or_other_ranks_is_0_where_it_did_not_run(tmp_pa
             box.timeline.leave_op()
             box.timeline.end_step()
         append_once(root, box)
-    told = [(row["rank"], row["phase_optimizer"], row["exposed_all_reduce"], row["bytes_sent_all_reduce"],
+    values = [(row["rank"], row["phase_optimizer"], row["exposed_all_reduce"], row["bytes_sent_all_reduce"],
              row["bytes_sent_all_to_all"]) for row in rows(root)]  # fmt: skip
     about = pytest.approx
-    assert told == [(0, 0, 0, 0, 100), (1, 0, 0, 0, 100), (1, about(0.5, abs=1e-6), about(0.25, abs=1e-6), 8, 0)]
+    assert values == [(0, 0, 0, 0, 100), (1, 0, 0, 0, 100), (1, about(0.5, abs=1e-6), about(0.25, abs=1e-6), 8, 0)]
 
 
 def test_what_never_ran_has_no_column(tmp_path, root):
@@ -123,7 +123,7 @@ def test_rows_are_handed_on_before_all_are_read(tmp_path, root):
     box.steps(100)
     append_once(root, box)
     (run,) = logged(root)
-    told = Table.of([run]).rows()
-    assert next(told)[4] == 1
+    remaining = Table.of([run]).rows()
+    assert next(remaining)[4] == 1
     segments(root)[0].unlink()
-    assert len([*told]) == 99  # of the segment that is being read
+    assert len([*remaining]) == 99  # from the segment that is open

@@ -1,4 +1,4 @@
-"""What a rank did is on disk once, whatever happens to the rank, the agent or the disk."""
+"""Every step of a rank is on disk once, whatever happens to the rank, the agent or the disk."""
 
 import os
 import resource
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.steplog.build import append_once, inodes, logged, rank_box, segments, step_numbers, told_by
+from tests.steplog.build import append_once, inodes, logged, rank_box, ring_records, segments, step_numbers
 from zmon.box import layout
 from zmon.errors import ZmonError
 from zmon.steplog import StepLog
@@ -15,7 +15,7 @@ from zmon.steplog import StepLog
 
 @pytest.fixture
 def root(tmp_path):
-    """Where the log is."""
+    """The folder of the log."""
     return tmp_path / "data/steps"
 
 
@@ -27,7 +27,7 @@ def log(root):
 
 
 def steps_of(root, *ranks):
-    """Step numbers in the log by run."""
+    """Return the step numbers of each run in the log."""
     return [step_numbers(run) for run in logged(root) if not ranks or run.run.rank in ranks]
 
 
@@ -45,8 +45,8 @@ def test_steps_in_the_log_are_those_of_the_box(tmp_path, root, log):
             box.steps(7 + number, seconds=0.003 * (number + 1))
         assert log.append(inodes(*boxes)) == ()
     for box, run in zip(boxes, logged(root), strict=True):
-        assert [record for _, record, _ in run.steps()] == told_by(box)
-        assert len(told_by(box)) == 45
+        assert [record for _, record, _ in run.steps()] == ring_records(box)
+        assert len(ring_records(box)) == 45
         assert (run.missing, run.before, run.damaged) == (0, 0, [])
         assert run.run.host == "node-a"
 
@@ -134,23 +134,23 @@ def test_rank_that_died_while_no_agent_was_there_is_written(tmp_path, root):
     assert steps_of(root) == [up_to(8)]
 
 
-def test_damaged_box_is_told_and_hides_no_other(tmp_path, root, log):
+def test_damaged_box_is_reported_and_hides_no_other(tmp_path, root, log):
     boxes = [rank_box(tmp_path / "boxes", rank) for rank in range(3)]
     for box in boxes:
         box.steps(4)
     boxes[1].overwrite(0, b"no box at all")
-    told = log.append(inodes(*boxes))
-    assert [str(boxes[1].path) in line for line in told] == [True]
+    unread = log.append(inodes(*boxes))
+    assert [str(boxes[1].path) in line for line in unread] == [True]
     assert steps_of(root, 0, 2) == [up_to(4), up_to(4)]
 
 
-def test_box_that_vanished_since_the_agent_looked_is_no_trouble(tmp_path, root, log):
+def test_box_that_vanished_since_it_was_listed_is_no_error(tmp_path, root, log):
     boxes = [rank_box(tmp_path / "boxes", rank) for rank in range(2)]
     for box in boxes:
         box.steps(4)
-    seen = inodes(*boxes)
+    listed = inodes(*boxes)
     boxes[0].path.unlink()
-    assert log.append(seen) == ()
+    assert log.append(listed) == ()
     assert steps_of(root) == [up_to(4)]
 
 
@@ -201,7 +201,7 @@ def test_agent_killed_while_it_began_a_file_begins_it_again(tmp_path, root):
 
 
 class Full:
-    """No file may grow beyond so many bytes: the kernel writes what fits and then refuses, as a full disk does."""
+    """Limits the size of all files: the kernel writes what fits and then refuses, like a full disk."""
 
     def __init__(self, num_bytes):
         self._limit = num_bytes
@@ -214,8 +214,8 @@ class Full:
         resource.setrlimit(resource.RLIMIT_FSIZE, self._before)
 
 
-@pytest.mark.parametrize("room", [0, 30, 100])
-def test_full_disk_is_one_line_keeps_what_was_written_and_goes_on_when_there_is_room(tmp_path, root, log, room):
+@pytest.mark.parametrize("spare", [0, 30, 100])
+def test_full_disk_is_one_line_keeps_what_was_written_and_goes_on_when_there_is_room(tmp_path, root, log, spare):
     box = rank_box(tmp_path / "boxes")
     box.steps(20)
     log.append(inodes(box))
@@ -223,7 +223,7 @@ def test_full_disk_is_one_line_keeps_what_was_written_and_goes_on_when_there_is_
     content = path.read_bytes()
     box.steps(20)
     for _ in range(2):
-        with Full(len(content) + room), pytest.raises(ZmonError, match=f"cannot write the step log {root}") as refused:
+        with Full(len(content) + spare), pytest.raises(ZmonError, match=f"cannot write the step log {root}") as refused:
             log.append(inodes(box))
         assert "\n" not in str(refused.value)
         assert path.read_bytes() == content
@@ -263,14 +263,14 @@ def test_log_that_somebody_deleted_is_begun_again(tmp_path, root, log):
 
 
 def opened(path):
-    """The descriptors of this process that stand for that file."""
+    """Return the descriptors of this process that refer to a file."""
     links = [link for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
     return [link for link in links if os.path.realpath(link) == str(path)]
 
 
-def test_log_keeps_no_box_open_after_its_end(tmp_path, root):
+def test_log_leaves_no_box_open_after_its_end(tmp_path, root):
     box = rank_box(tmp_path / "boxes")
     box.steps(5)
-    mine = len(opened(box.path))
+    before = len(opened(box.path))
     append_once(root, box)
-    assert len(opened(box.path)) == mine
+    assert len(opened(box.path)) == before

@@ -16,7 +16,7 @@ from zmon.hub.baseline_store import FOLDER, BaselineStore
 from zmon.offline.comm_bench import links, read
 from zmon.probe.launch import check_job_id
 from zmon.scaling.fit import fit
-from zmon.scaling.size_table import find, numbers, size_row
+from zmon.scaling.size_table import parse_sizes, predict_sizes, size_row
 from zmon.schema.names import OPS
 from zmon.schema.unknown import Unknown
 
@@ -75,7 +75,7 @@ def predict_command(
     if isinstance(model, Unknown):
         raise UsageError(f"cannot predict {name}", model.reason, "Record more sizes with zmon scaling --baseline NAME")
     per_rank = batch_per_rank or round(curve.points[0].samples / curve.points[0].ranks)
-    sizes = find(model, [(n, batch or n * per_rank) for n in numbers("--ranks", ranks)], what_ifs)
+    sizes = predict_sizes(model, [(n, batch or n * per_rank) for n in parse_sizes("--ranks", ranks)], what_ifs)
     if as_json:
         click.echo(
             msgspec.json.encode({"schema": 1, "name": name, "sizes": [size_row(size) for size in sizes]}).decode()

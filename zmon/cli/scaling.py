@@ -22,7 +22,7 @@ from zmon.offline.sweep.results import SizeResult, size_results
 from zmon.offline.sweep.sizes import BUNDLED, BUNDLED_BATCH
 from zmon.probe.launch import check_job_id
 from zmon.probe.run import inherited
-from zmon.scaling.size_table import numbers
+from zmon.scaling.size_table import parse_sizes
 from zmon.schema.curve import ON_PURPOSE, Point
 from zmon.schema.unknown import Unknown
 
@@ -87,7 +87,7 @@ def scaling_command(
         check_job_id(baseline)
     command = tuple(template(command))
     modes = ("weak", "strong") if mode == "both" else (mode,)
-    wanted = sizes(command, numbers("--ranks", ranks), batch, modes)
+    wanted = sizes(command, parse_sizes("--ranks", ranks), batch, modes)
     measured = links(read(links_file)) if links_file else None
     with interruptible():
         points, failed = _measure(wanted, command, data_dir, seconds, rounds, start_seconds)

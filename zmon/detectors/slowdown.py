@@ -16,7 +16,7 @@ from msgspec import UNSET
 
 from zmon.detectors.parts.pressure import waited_ratio
 from zmon.detectors.parts.verdict import verdict
-from zmon.job.baseline import alike, stretch
+from zmon.job.baseline import alike, step_window
 from zmon.schema.aligned_step import AlignedStep, Baseline, StepWindow
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
@@ -69,7 +69,7 @@ class Slowdown(Thresholds):
         lately = self._lately(slow)
         if not lately or median(s.seconds for s in lately) < self.slow_ratio * good.seconds:
             return ()
-        if stretch(snapshot.steps[-self.num_recent_steps :]).seconds < self.over_ratio * good.seconds:
+        if step_window(snapshot.steps[-self.num_recent_steps :]).seconds < self.over_ratio * good.seconds:
             return ()
         now = sorted(lately, key=lambda s: s.seconds)[len(lately) // 2]
         cause, says = self._cause(snapshot, now, good)

@@ -1,7 +1,7 @@
-"""Is what should watch the jobs armed, or silently inert? Each check says what it tried and what to do.
+"""Checks whether every part that should watch the jobs works: sources, detectors, rules and routes of pages.
 
-Nothing is taken on trust: a box is really allocated in the box directory, the boxes that are there are really read, and
-a page's way is followed from the rule to the receiver it ends in.
+A part is armed if it was followed to its end and works; otherwise it is inert. The checks try the real thing: they
+allocate a box in the box directory, read the existing boxes, and follow a page from the rule to its receiver.
 """
 
 from __future__ import annotations
@@ -19,30 +19,33 @@ __all__ = ["Check", "examine", "examine_cluster"]
 
 
 async def examine(box_dir: Path, agent: str, hub: str, history: str) -> list[Check]:
-    """Every check, in the order in which things depend on each other. `agent`, `hub`, `history`: base URLs."""
+    """Run every check, in the order in which parts depend on each other.
+
+    `agent`, `hub` and `history` are the base URLs of the agent, the hub and Prometheus.
+    """
     async with aiohttp.ClientSession() as session:
-        of_agent, of_cluster = await asyncio.gather(
+        agent_checks, cluster_checks = await asyncio.gather(
             node.sources(session, agent, box_dir), _cluster(session, hub, history)
         )
-    of_node = [torch_version(installed_torch()), node.room_for_boxes(box_dir), *node.boxes(box_dir)]
-    return [*of_node, *of_agent, *of_cluster]
+    node_checks = [torch_version(installed_torch()), node.space_for_boxes(box_dir), *node.boxes(box_dir)]
+    return [*node_checks, *agent_checks, *cluster_checks]
 
 
 async def examine_cluster(hub: str, history: str) -> list[Check]:
-    """Those that can be made from anywhere: hub, Prometheus, rules, pager."""
+    """Run the checks that any machine can run: hub, Prometheus, rules and routes of pages."""
     async with aiohttp.ClientSession() as session:
         return await _cluster(session, hub, history)
 
 
 async def _cluster(session: aiohttp.ClientSession, hub: str, history: str) -> list[Check]:
-    seen, told = await asyncio.gather(cluster.ask(session, hub), prometheus.ask(session, history))
-    checks = cluster.checks(seen)
-    if isinstance(told, Check):
-        return [*checks, told]
-    checks += [*prometheus.checks(told, seen.hosts), *rules.checks(rules.shipped(), told)]
-    if not told.alertmanagers:
-        return [*checks, paging.NOBODY]
-    answers = await asyncio.gather(*(paging.ask(session, url) for url in told.alertmanagers))
+    view, state = await asyncio.gather(cluster.ask(session, hub), prometheus.ask(session, history))
+    checks = cluster.checks(view)
+    if isinstance(state, Check):
+        return [*checks, state]
+    checks += [*prometheus.checks(state, view.hosts), *rules.checks(rules.shipped(), state)]
+    if not state.alertmanagers:
+        return [*checks, paging.NO_ALERTMANAGER]
+    answers = await asyncio.gather(*(paging.ask(session, url) for url in state.alertmanagers))
     for answer in answers:
-        checks += [answer] if isinstance(answer, Check) else paging.checks(answer, seen.jobs, told.up_seconds)
+        checks += [answer] if isinstance(answer, Check) else paging.checks(answer, view.jobs, state.up_seconds)
     return checks

@@ -1,17 +1,20 @@
-"""One thing that was tried, and what came of it."""
+"""The result of one check of `zmon doctor`."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
-TIMEOUT_SECONDS = 3.0  # of one question; a daemon that needs longer does not do its work either
+TIMEOUT_SECONDS = 3.0  # of one request; a daemon that needs longer does not do its work either
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One thing that was tried. `armed` None: it has nothing to watch here, or it is too early to tell."""
+class Check(msgspec.Struct, frozen=True):
+    """The result of one check.
+
+    `armed` is True if the thing works, False if it is inert, and None if there is nothing to watch or it is too early
+    to tell.
+    """
 
     name: str
     armed: bool | None
-    found: str
+    result: str = msgspec.field(name="found")  # what the check saw, as a sentence without its subject
     next_step: str = ""

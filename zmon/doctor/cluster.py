@@ -1,4 +1,4 @@
-"""The hub and whom it sees: which agents answer, which sources are down, which detectors can speak of which job."""
+"""Checks the hub: which agents answer it, which sources are down, and which jobs each detector can judge."""
 
 from __future__ import annotations
 
@@ -29,122 +29,123 @@ from zmon.schema.api import (
 from zmon.web import client
 
 T = TypeVar("T")
+_ONE_VERSION = "Install one version on the hub and all nodes, then restart them."
 
 
 @dataclass(frozen=True)
 class ClusterView:
-    """What the hub answered; in place of an answer that did not come, why."""
+    """The answers of the hub, each replaced by its error if the hub did not answer."""
 
     hub: str
     health: HubHealth | Unreachable
-    told: JobList | Unreachable
+    job_list: JobList | Unreachable
     detectors: DetectorList | Unreachable
 
     @property
     def jobs(self) -> list[str]:
-        """Ids of the jobs it watches; none where it did not say."""
-        return [] if isinstance(self.told, Unreachable) else [job.job_id for job in self.told.jobs]
+        """The ids of the jobs that the hub watches; empty if it did not answer."""
+        return [] if isinstance(self.job_list, Unreachable) else [job.job_id for job in self.job_list.jobs]
 
     @property
     def hosts(self) -> list[str]:
-        """Hosts of the agents it heard of; none where it did not say."""
+        """The hosts of the agents that have answered the hub; empty if the hub did not answer."""
         agents = [] if isinstance(self.health, Unreachable) else self.health.agents
         return sorted({agent.host for agent in agents if agent.host})
 
 
 async def ask(session: aiohttp.ClientSession, hub: str) -> ClusterView:
-    """All that doctor wants to know of the hub, at once."""
+    """Send all requests to the hub at once, and return the answers."""
 
-    async def or_why(question: Awaitable[T]) -> T | Unreachable:
+    async def answer_or_error(request: Awaitable[T]) -> T | Unreachable:
         try:
-            return await question
+            return await request
         except Unreachable as error:
             return error
 
     return ClusterView(
         hub,
         *await asyncio.gather(
-            or_why(
+            answer_or_error(
                 client.ask(session, hub, endpoints.HUB_HEALTH, HubHealthRequest(), TIMEOUT_SECONDS, accepted=(503,))
             ),
-            or_why(client.ask(session, hub, endpoints.JOBS, JobsRequest(), TIMEOUT_SECONDS)),
-            or_why(client.ask(session, hub, endpoints.DETECTORS, DetectorsRequest(), TIMEOUT_SECONDS)),
+            answer_or_error(client.ask(session, hub, endpoints.JOBS, JobsRequest(), TIMEOUT_SECONDS)),
+            answer_or_error(client.ask(session, hub, endpoints.DETECTORS, DetectorsRequest(), TIMEOUT_SECONDS)),
         ),
     )
 
 
-def checks(seen: ClusterView) -> list[Check]:
-    """The hub, then each agent that is not as it should be, then the detectors."""
-    if isinstance(seen.told, Unreachable):
-        nobody = "Nobody judges and nobody is named: zmon hub, or zmon up."
-        return [Check("hub", False, str(seen.told), nobody)]
-    found = []
-    if seen.told.blind:
-        found.append(Check("hub", False, f"{seen.hub} reaches no agent", "Give it the agents' URLs with --agents."))
+def checks(view: ClusterView) -> list[Check]:
+    """Return the checks of the hub, then of its agents, then of its detectors."""
+    if isinstance(view.job_list, Unreachable):
+        return [Check("hub", False, str(view.job_list), "Without a hub no detector runs: start zmon hub, or zmon up.")]
+    if view.job_list.blind:
+        hub = Check("hub", False, f"{view.hub} reaches no agent", "Start it with the agents' URLs in --agents.")
     else:
-        found.append(Check("hub", True, f"{seen.hub} watches {counted(len(seen.jobs), 'job')}"))
-    if isinstance(seen.health, Unreachable):
-        found.append(Check("agents", False, str(seen.health), "Is the hub a zmon of this version?"))
+        hub = Check("hub", True, f"{view.hub} watches {counted(len(view.jobs), 'job')}")
+    if isinstance(view.health, Unreachable):
+        health = [Check("agents", False, str(view.health), "Check that the hub runs this version of zmon.")]
     else:
-        found += _health(seen.hub, seen.health) + agents(seen.health.agents) + thresholds.checks(seen.health)
-    return found + detectors(seen.detectors)
+        health = _health(view.hub, view.health) + agents(view.health.agents) + thresholds.checks(view.health)
+    return [hub, *health, *detectors(view.detectors)]
 
 
 def _health(hub: str, health: HubHealth) -> list[Check]:
-    found = []
+    checks = []
     if health.findings_unwritten is not None:
-        said = f"findings are not written down ({health.findings_unwritten}): a hub that restarts forgets them"
-        found.append(Check("hub state", False, said, "Make room in the hub's --data-dir, or give it another."))
+        result = f"cannot write findings to disk ({health.findings_unwritten}), and would lose them in a restart"
+        next_step = "Free some space in the hub's --data-dir, or start the hub with another one."
+        checks.append(Check("hub state", False, result, next_step))
     if health.version not in (None, zmon.__version__):
-        said = f"{hub} is zmon {health.version}, and this is {zmon.__version__}"
-        found.append(Check("hub version", False, said, "Install one version on hub and nodes, then start them again."))
-    return found
+        result = f"{hub} runs zmon {health.version}, but this is zmon {zmon.__version__}"
+        checks.append(Check("hub version", False, result, _ONE_VERSION))
+    return checks
 
 
-def agents(known: Sequence[AgentStatus]) -> list[Check]:
-    """One line for all that are well, and one for each thing that is not."""
-    answering = [agent for agent in known if agent.reachable]
-    found = []
-    for agent in known:
+def agents(statuses: Sequence[AgentStatus]) -> list[Check]:
+    """Return one check for all agents that answer, and one for each problem of an agent."""
+    answering = [agent for agent in statuses if agent.reachable]
+    checks = []
+    for agent in statuses:
         name = f"agent {agent.host or agent.url}"
         if not agent.reachable:
-            silent = f"has not answered the hub for {agent.silent_seconds:.0f} s: {agent.error}"
-            found.append(Check(name, False, silent, f"On that node: zmon agent running? `curl -s {agent.url}/healthz`"))
+            result = f"has not answered the hub for {agent.silent_seconds:.0f} s: {agent.error}"
+            next_step = f"On that node, check that zmon agent runs: `curl -s {agent.url}/healthz`"
+            checks.append(Check(name, False, result, next_step))
         elif agent.version not in (None, zmon.__version__):
-            said = f"is zmon {agent.version}, and this is {zmon.__version__}"
-            found.append(Check(name, False, said, "Install one version on hub and nodes, then start them again."))
+            result = f"runs zmon {agent.version}, but this is zmon {zmon.__version__}"
+            checks.append(Check(name, False, result, _ONE_VERSION))
         down = [f"{s.name} ({s.error or 'no reason given'})" for s in agent.sources if not s.up and not s.absent]
         if agent.reachable and down:
-            said = f"{counted(len(down), 'source')} down: {'; '.join(down)}"
-            found.append(Check(name, False, said, "See that agent's log."))
+            result = f"has {counted(len(down), 'source')} down: {'; '.join(down)}"
+            checks.append(Check(name, False, result, "See that agent's log."))
     if answering:
         versions = sorted({agent.version or "unknown" for agent in answering})
-        said = f"{len(answering)} of {len(known)} answer the hub, version {listed(versions)}"
-        found.insert(0, Check("agents", True, said))
-    return found
+        result = f"{len(answering)} of {len(statuses)} answer the hub, version {listed(versions)}"
+        checks.insert(0, Check("agents", True, result))
+    return checks
 
 
-def detectors(told: DetectorList | Unreachable) -> list[Check]:
-    """Which can speak of every job, and which lacks what it looks at."""
-    if isinstance(told, NotServed):
-        said = "this hub does not say which of its detectors can speak"
-        return [Check("detectors", None, said, "A hub of this version does.")]
-    if isinstance(told, Unreachable):
-        return [Check("detectors", False, str(told), "See the hub's log.")]
-    return [_detector(one) for one in told.detectors]
+def detectors(answer: DetectorList | Unreachable) -> list[Check]:
+    """Return one check per detector, with the reason for each job that it cannot judge."""
+    if isinstance(answer, NotServed):
+        result = "this hub does not report which jobs its detectors can judge"
+        return [Check("detectors", None, result, "A hub of this version reports it.")]
+    if isinstance(answer, Unreachable):
+        return [Check("detectors", False, str(answer), "See the hub's log.")]
+    return [_detector(state) for state in answer.detectors]
 
 
-def _detector(told: DetectorState) -> Check:
-    name = f"detector {told.name}"
-    if told.failed is not None:
-        return Check(name, False, f"fails: {told.failed}", "What it would find is not found: see the hub's log.")
-    if not told.jobs:
+def _detector(state: DetectorState) -> Check:
+    name = f"detector {state.name}"
+    if state.failed is not None:
+        return Check(name, False, f"fails: {state.failed}", "It reports no findings: see the hub's log.")
+    if not state.jobs:
         return Check(name, None, "no job runs")
-    why: dict[str, list[str]] = defaultdict(list)
-    for job_id, reason in sorted(told.jobs.items()):
+    jobs_by_reason: dict[str, list[str]] = defaultdict(list)
+    for job_id, reason in sorted(state.jobs.items()):
         if reason is not None:
-            why[reason].append(job_id)
-    if not why:
-        return Check(name, True, f"can speak of {counted(len(told.jobs), 'job')}")
-    silent = "; ".join(f"{reason} (job {listed(job_ids, 4)})" for reason, job_ids in why.items())
-    return Check(name, None, silent, "It finds nothing there.")  # which jobs may well be: one rank, no loss, young
+            jobs_by_reason[reason].append(job_id)
+    if not jobs_by_reason:
+        return Check(name, True, f"can judge {counted(len(state.jobs), 'job')}")
+    result = "; ".join(f"{reason} (job {listed(job_ids, 4)})" for reason, job_ids in jobs_by_reason.items())
+    return Check(name, None, result, "It reports nothing there.")  # often normal: one rank, no loss, a young job

@@ -1,4 +1,4 @@
-"""This node: would a rank's box fit, can those there be read, does the agent look and what does it read?"""
+"""Checks this node: the box directory, the boxes in it, the agent, and the agent's sources."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from zmon.schema.api import SnapshotRequest, endpoints
 from zmon.schema.host import SourceStatus
 from zmon.web import client
 
-_UNWATCHED = "Nobody looks at the ranks of this node: zmon agent, or zmon up; where it runs, see its /healthz."
+_UNWATCHED = "The ranks of this node are unwatched: start zmon agent, or zmon up; if it runs, see its /healthz."
 
 
-def room_for_boxes(box_dir: Path) -> Check:
-    """Can a rank started now by this user make its box? Tried with a file of that size."""
+def space_for_boxes(box_dir: Path) -> Check:
+    """Check that a rank started now by this user can make its box, by making a file of the same size."""
     attempt = box_dir / f".doctor-{os.getpid()}"
     existed = box_dir.exists()
     try:
@@ -33,7 +33,7 @@ def room_for_boxes(box_dir: Path) -> Check:
             "box directory",
             False,
             f"cannot write to {box_dir}: {error.strerror}",
-            "Ranks train on unwatched until it is writable by the job's user, or ZMON_BOX_DIR names another.",
+            "Ranks are unwatched until the job's user can write there, or ZMON_BOX_DIR names another directory.",
         )
     try:
         os.posix_fallocate(fd, 0, layout.FILE_SIZE)
@@ -42,18 +42,18 @@ def room_for_boxes(box_dir: Path) -> Check:
             "box directory",
             False,
             f"no box fits into {box_dir} ({layout.FILE_SIZE / 2**20:.1f} MiB each): {error.strerror}",
-            "Ranks that start now train on unwatched. Free some room there, or point ZMON_BOX_DIR elsewhere.",
+            "Ranks that start now are unwatched. Free some space there, or set ZMON_BOX_DIR to another directory.",
         )
     finally:
         os.close(fd)
         attempt.unlink()
         if not existed:
             box_dir.rmdir()
-    return Check("box directory", True, f"{box_dir} takes a rank's box")
+    return Check("box directory", True, f"{box_dir} has space for a rank's box")
 
 
 def boxes(box_dir: Path) -> Iterator[Check]:
-    """Can the boxes that are there be read?"""
+    """Check that the existing boxes can be read."""
     readable = 0
     for path in sorted(box_dir.glob("*/*/rank-*.box")):
         try:
@@ -64,41 +64,42 @@ def boxes(box_dir: Path) -> Iterator[Check]:
                 reader.close()
             readable += 1
         except (BoxError, OSError) as error:
-            said = str(error) if isinstance(error, BoxError) else f"cannot read {path}: {error.strerror}"
-            yield Check("box", False, said, "Its rank is not watched: start the job again with this zmon.")
+            result = str(error) if isinstance(error, BoxError) else f"cannot read {path}: {error.strerror}"
+            yield Check("box", False, result, "Its rank is unwatched: restart the job with this version of zmon.")
     yield Check("boxes", True if readable else None, f"{readable} can be read" if readable else "no job has run here")
 
 
 async def sources(session: aiohttp.ClientSession, agent: str, box_dir: Path) -> list[Check]:
-    """Does the agent answer, and what does it read?"""
+    """Check that the agent answers, looks at this box directory, has this version, and that its sources are up."""
     try:
         report = await client.ask(session, agent, endpoints.SNAPSHOT, SnapshotRequest(), TIMEOUT_SECONDS)
     except Unreachable as error:
         return [Check("agent", False, str(error), _UNWATCHED)]
-    found = [Check("agent", True, f"{agent} sees {counted(len(report.ranks), 'rank')} on {report.host}")]
+    checks = [Check("agent", True, f"{agent} sees {counted(len(report.ranks), 'rank')} on {report.host}")]
     if report.box_dir and Path(report.box_dir).absolute() != box_dir.absolute():
-        found = [
+        checks = [
             Check(
                 "agent",
                 False,
-                f"{agent} looks at {report.box_dir}, and ranks started here write to {box_dir}",
-                "Give both the same ZMON_BOX_DIR.",
+                f"{agent} looks at {report.box_dir}, but ranks started here write to {box_dir}",
+                "Set the same ZMON_BOX_DIR for both.",
             )
         ]
     if report.version != zmon.__version__:
-        found.append(
+        checks.append(
             Check(
                 "agent version",
                 False,
-                f"{agent} is zmon {report.version}, and this is {zmon.__version__}",
-                "It may not read the boxes of ranks started here: start the agent again with this zmon.",
+                f"{agent} runs zmon {report.version}, but this is zmon {zmon.__version__}",
+                "It may be unable to read the boxes of ranks started here: restart the agent with this version.",
             )
         )
     for source in report.sources:
         armed = None if source.absent else source.up
-        why = source.error or "nothing to read on this machine" if source.absent else source.error or _reads(source)
-        found.append(Check(f"source {source.name}", armed, why, "" if armed is not False else "See the agent's log."))
-    return found
+        result = "nothing to read on this machine" if source.absent else _reads(source)
+        next_step = "" if armed is not False else "See the agent's log."
+        checks.append(Check(f"source {source.name}", armed, source.error or result, next_step))
+    return checks
 
 
 def _reads(source: SourceStatus) -> str:

@@ -1,7 +1,7 @@
-"""Would a page reach anybody? From Prometheus to Alertmanager, through its routes, to a receiver that tells somebody.
+"""Checks that a page reaches people: from Prometheus to Alertmanager, and through its routes to a receiver.
 
-That Prometheus reaches Alertmanager is proved by the alert that always fires, ZmonWatchdog, having arrived.
-Source: Alertmanager's API v2 (tried with 0.25); secrets in its configuration are hidden by itself.
+The alert ZmonWatchdog always fires. Its arrival proves that Prometheus reaches Alertmanager.
+Source: Alertmanager's API v2 (tried with 0.25). Alertmanager hides the secrets of its configuration itself.
 """
 
 from __future__ import annotations
@@ -23,31 +23,30 @@ from zmon.errors import Unreachable
 from zmon.format import listed
 from zmon.web import client
 
-RESEND_SECONDS = (
-    75.0  # Prometheus sends a firing alert again every minute; the first time may be before it knew where to
-)
-NOBODY = Check(
+# Prometheus sends a firing alert again every minute. The first time, it may not know its Alertmanager yet.
+RESEND_SECONDS = 75.0
+NO_ALERTMANAGER = Check(
     "Alertmanager",
     False,
-    "Prometheus knows none: alerts fire and nobody is told",
+    "Prometheus has no Alertmanager: alerts fire, but reach nobody",
     "Add it under alerting: alertmanagers: in prometheus.yml.",
 )
 
 
 @dataclass(frozen=True)
 class Pager:
-    """One Alertmanager, as it answered."""
+    """The answers of one Alertmanager."""
 
     url: str
     config: dict[str, Any]
-    watchdog: dict[str, str] | None  # labels of ZmonWatchdog as they arrived
+    watchdog: dict[str, str] | None  # labels of ZmonWatchdog; None: it has not arrived
     silences: tuple[dict[str, Any], ...]
-    sent: dict[str, float]  # notifications by integration, since it began
+    sent: dict[str, float]  # notifications by integration, since Alertmanager started
     failed: dict[str, float]
 
 
 async def ask(session: aiohttp.ClientSession, url: str) -> Pager | Check:
-    """All that doctor wants to know of it; one inert Check where it does not answer."""
+    """Send all requests to Alertmanager, and return its answers, or one inert check if it does not answer."""
 
     async def api(path: str, **query: str) -> Any:
         return await client.get(session, f"{url}/api/v2/{path}", Any, TIMEOUT_SECONDS, **query)
@@ -60,45 +59,45 @@ async def ask(session: aiohttp.ClientSession, url: str) -> Pager | Check:
             _page(session, f"{url}/metrics"),
         )
         sent, failed = (_by_integration(page, f"alertmanager_notifications{which}") for which in ("", "_failed"))
-        active = tuple(one for one in silences if one["status"]["state"] == "active")
+        active = tuple(silence for silence in silences if silence["status"]["state"] == "active")
         labels = next((alert["labels"] for alert in alerts), None)
         return Pager(url, yaml.safe_load(status["config"]["original"]), labels, active, sent, failed)
     except Unreachable as error:
-        cannot = "Where pages go cannot be told from here: run zmon doctor where Prometheus and Alertmanager run."
-        return Check("Alertmanager", False, str(error), cannot)
+        next_step = "zmon cannot see where pages go: run zmon doctor where Prometheus and Alertmanager run."
+        return Check("Alertmanager", False, str(error), next_step)
     except (KeyError, TypeError, ValueError, yaml.YAMLError) as error:
-        said = f"what answers at {url} is not Alertmanager as zmon knows it ({error!r})"
-        return Check("Alertmanager", False, said, "Which does Prometheus send alerts to?")
+        result = f"the answer of {url} is not one of Alertmanager as zmon knows it ({error!r})"
+        return Check("Alertmanager", False, result, "Check the Alertmanager address in prometheus.yml.")
 
 
 def checks(pager: Pager, jobs: list[str], up_seconds: float | None) -> list[Check]:
-    """Whether alerts arrive, and where each critical one ends. `up_seconds`: since Prometheus began."""
-    found = [_arrives(pager, up_seconds)]
-    found += [_ends(pager, name, jobs) for name, severity in shipped().alerts.items() if severity == "critical"]
-    return [*found, *_undelivered(pager)]
+    """Check that alerts arrive, and where each critical one ends. `up_seconds`: since Prometheus started."""
+    pages = [_ends(pager, name, jobs) for name, severity in shipped().alerts.items() if severity == "critical"]
+    return [_arrives(pager, up_seconds), *pages, *_undelivered(pager)]
 
 
 def _arrives(pager: Pager, up_seconds: float | None) -> Check:
     if pager.watchdog is not None:
         return Check("Alertmanager", True, f"{pager.url} has ZmonWatchdog from Prometheus")
     if up_seconds is not None and up_seconds < RESEND_SECONDS:
-        said = f"{pager.url} answers; Prometheus began {up_seconds:.0f} s ago and sends alerts again every minute"
-        return Check("Alertmanager", None, said, "Ask again in a minute.")
-    said = f"{pager.url} has no ZmonWatchdog, which always fires: Prometheus does not get through to it"
-    return Check("Alertmanager", False, said, "See the logs of Prometheus for 'Error sending alert'.")
+        result = f"{pager.url} answers; Prometheus started {up_seconds:.0f} s ago and sends alerts every minute"
+        return Check("Alertmanager", None, result, "Run zmon doctor again in a minute.")
+    result = f"{pager.url} has no ZmonWatchdog, which always fires: Prometheus does not reach it"
+    return Check("Alertmanager", False, result, "See the logs of Prometheus for 'Error sending alert'.")
 
 
 def _ends(pager: Pager, alert: str, jobs: list[str]) -> Check:
-    """With the labels that Prometheus puts on every alert, for each job there is."""
+    """Check where an alert ends for each job, with the labels that Prometheus adds to every alert."""
     name = f"page {alert}"
     try:
         every = [_ends_for(pager, name, alert, job_id) for job_id in jobs or [""]]
     except re.error as error:
-        said = f"a matcher cannot be followed ({error})"
-        return Check(name, False, said, f"amtool config routes test alertname={alert} severity=critical does.")
-    if inert := next((one for one in every if one.armed is False), None):
+        result = f"zmon cannot evaluate a matcher ({error})"
+        next_step = f"Run amtool config routes test alertname={alert} severity=critical instead."
+        return Check(name, False, result, next_step)
+    if inert := next((check for check in every if check.armed is False), None):
         return inert
-    return Check(name, True, listed(list(dict.fromkeys(one.found for one in every))))
+    return Check(name, True, listed(list(dict.fromkeys(check.result for check in every))))
 
 
 def _ends_for(pager: Pager, name: str, alert: str, job_id: str) -> Check:
@@ -107,29 +106,30 @@ def _ends_for(pager: Pager, name: str, alert: str, job_id: str) -> Check:
     labels |= {"detector": "stall"} if alert == "ZmonStall" else {}
     for silence in pager.silences:
         if silenced(silence["matchers"], labels):
-            said = f"every page{about} is silenced until {silence['endsAt']}: {silence.get('comment') or 'no comment'}"
-            return Check(name, False, said, f"End silence {silence['id']} in Alertmanager when it is not needed.")
+            comment = silence.get("comment") or "no comment"
+            result = f"every page{about} is silenced until {silence['endsAt']}: {comment}"
+            return Check(name, False, result, f"Expire silence {silence['id']} in Alertmanager if it is not needed.")
     ends, ways = endings(pager.config, labels), integrations(pager.config)
-    telling = [end for end in ends if ways.get(end.receiver)]
-    if not telling:
+    delivering = [end for end in ends if ways.get(end.receiver)]
+    if not delivering:
         where = listed([end.receiver for end in ends])
-        said = f"ends{about} in receiver {where}, which tells nobody: pages go nowhere"
-        return Check(name, False, said, "Give that receiver an integration; with zmon up: --webhook URL.")
-    told = [
+        result = f"ends{about} in receiver {where}, which notifies nobody: pages go nowhere"
+        return Check(name, False, result, "Add an integration to that receiver; with zmon up: --webhook URL.")
+    receivers = [
         f"{end.receiver} ({', '.join(ways[end.receiver])}{'; not always: ' if end.times else ''}{', '.join(end.times)})"
-        for end in telling
+        for end in delivering
     ]
-    return Check(name, True, f"ends in receiver {listed(told)}")
+    return Check(name, True, f"ends in receiver {listed(receivers)}")
 
 
 def _undelivered(pager: Pager) -> list[Check]:
-    """Integrations of which not one notification got through."""
+    """Return one check for each integration whose notifications have all failed."""
     return [
         Check(
             f"delivery by {way}",
             False,
-            f"all {failed:.0f} notifications since Alertmanager began have failed",
-            "Its log says why: is the address right, and reachable from there?",
+            f"all {failed:.0f} notifications since the start of Alertmanager failed",
+            "See the log of Alertmanager; check that the address is right and that its host can reach it.",
         )
         for way, failed in sorted(pager.failed.items())
         if failed and failed >= pager.sent[way]
@@ -141,13 +141,13 @@ async def _page(session: aiohttp.ClientSession, url: str) -> str:
         async with session.get(url, timeout=aiohttp.ClientTimeout(total=TIMEOUT_SECONDS)) as answer:
             return await answer.text() if answer.status == 200 else ""
     except (aiohttp.ClientError, TimeoutError, OSError):
-        return ""  # behind a proxy that hides it: then deliveries are not told of
+        return ""  # a proxy may hide the page; then there are no checks of delivery
 
 
 def _by_integration(page: str, family: str) -> dict[str, float]:
-    found: dict[str, float] = defaultdict(float)
+    counts: dict[str, float] = defaultdict(float)
     for metric in text_string_to_metric_families(page):
         if metric.name == family:
-            for sample in metric.samples:  # one for each reason of failure
-                found[sample.labels["integration"]] += sample.value
-    return found
+            for sample in metric.samples:  # failures have one sample for each reason
+                counts[sample.labels["integration"]] += sample.value
+    return counts

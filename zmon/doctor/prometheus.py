@@ -1,4 +1,4 @@
-"""Does Prometheus scrape agents and hub, does it evaluate in time, and where do the links in its alerts lead?
+"""Checks Prometheus: its scrapes of agents and hub, the evaluation of rules in time, and the links in its alerts.
 
 Source: Prometheus' HTTP API, https://prometheus.io/docs/prometheus/latest/querying/api/ (tried with 2.42).
 """
@@ -16,21 +16,21 @@ import msgspec
 import yaml
 
 from zmon.doctor.check import TIMEOUT_SECONDS, Check
+from zmon.doctor.prometheus_state import PrometheusState, RuleGroup, Target, recorded
 from zmon.doctor.rules import inputs
-from zmon.doctor.told import PrometheusState, RuleGroup, Target, recorded
 from zmon.errors import Unreachable
 from zmon.format import counted, listed
 from zmon.web import client
 
-SCRAPE_SECONDS = 5.0  # at most: the alert rules are written for that
-LATE_INTERVALS = 3  # evaluations of a group that did not come
-AGENT_JOB = "zmon-agent"  # how the scrape job's name ends by which the alert rules find agents
+SCRAPE_SECONDS = 5.0  # the longest scrape interval for which the alert rules are written
+LATE_INTERVALS = 3  # a rule group is late after this many intervals without an evaluation
+AGENT_JOB = "zmon-agent"  # the alert rules find agents by scrape jobs whose name ends like this
 _LABELS = {"zmon_dashboard": "dashboard", "zmon_docs": "runbooks"}
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0, "y": 31536000.0}
 
 
 async def ask(session: aiohttp.ClientSession, url: str) -> PrometheusState | Check:
-    """All of it; one inert Check where it does not answer."""
+    """Send all requests to Prometheus, and return its state, or one inert check if it does not answer."""
 
     async def api(path: str, **query: str) -> Any:
         answer = await client.get(session, f"{url}/api/v1/{path}", dict, TIMEOUT_SECONDS, **query)
@@ -52,11 +52,12 @@ async def ask(session: aiohttp.ClientSession, url: str) -> PrometheusState | Che
         )
         groups = tuple(msgspec.convert(group, RuleGroup) for group in loaded["groups"])
         alerts = (rule for group in groups for rule in group.rules if rule.name.startswith("Zmon"))
-        made = recorded(groups)
-        asked = sorted({one for alert in alerts for one in inputs(alert.query, made)})
-        series = await asyncio.gather(*(vector(f"group({one})") for one in asked))
-        absent = [one for one, found in zip(asked, series, strict=True) if not found]
-        known = await asyncio.gather(*(api("metadata", metric=one) for one in absent))
+        expressions = recorded(groups)
+        selectors = sorted({selector for alert in alerts for selector in inputs(alert.query, expressions)})
+        series = await asyncio.gather(*(vector(f"group({selector})") for selector in selectors))
+        present = [selector for selector, result in zip(selectors, series, strict=True) if result]
+        absent = [selector for selector in selectors if selector not in present]
+        metadata = await asyncio.gather(*(api("metadata", metric=selector) for selector in absent))
         now = float(clock["result"][0])
         return PrometheusState(
             url,
@@ -66,111 +67,113 @@ async def ask(session: aiohttp.ClientSession, url: str) -> PrometheusState | Che
             tuple(msgspec.convert(target, Target) for target in targets["activeTargets"]),
             groups,
             ((yaml.safe_load(config["yaml"]) or {}).get("global") or {}).get("external_labels") or {},
-            tuple(re.sub(r"/api/v\d/alerts$", "", one["url"]) for one in senders["activeAlertmanagers"]),
-            frozenset(one for one, found in zip(asked, series, strict=True) if found),
-            frozenset(one for one, found in zip(absent, known, strict=True) if found),
+            tuple(re.sub(r"/api/v\d/alerts$", "", target["url"]) for target in senders["activeAlertmanagers"]),
+            frozenset(present),
+            frozenset(selector for selector, result in zip(absent, metadata, strict=True) if result),
             frozenset(labels["host"] for labels in hosts if "host" in labels),
             len(hubs),
         )
     except Unreachable as error:
-        nobody = "Nobody keeps history and nobody is paged: start it, or name it with --prometheus."
-        return Check("Prometheus", False, str(error), nobody)
+        next_step = "Without it there is no history and no page: start it, or set its URL with --prometheus."
+        return Check("Prometheus", False, str(error), next_step)
     except (KeyError, TypeError, IndexError, ValueError, yaml.YAMLError) as error:
-        said = f"what answers at {url} is not Prometheus as zmon knows it ({error!r})"
-        return Check("Prometheus", False, said, "Is --prometheus right?")
+        result = f"the answer of {url} is not one of Prometheus as zmon knows it ({error!r})"
+        return Check("Prometheus", False, result, "Check the URL in --prometheus.")
 
 
-def checks(told: PrometheusState, hosts: list[str]) -> list[Check]:
-    """What it scrapes, whether in time, and the links. `hosts`: those whose agents the hub hears."""
-    found = [Check("Prometheus", True, f"{told.url} answers")]
-    if told.config_loaded is False:
-        said = f"{told.url} could not load its configuration again and runs on with the one before"
-        found = [Check("Prometheus", False, said, "promtool check config prometheus.yml says why.")]
-    return [*found, *_scrapes(told), *_unscraped(told, hosts), _evaluation(told), *_links(told)]
+def checks(state: PrometheusState, hosts: list[str]) -> list[Check]:
+    """Return the checks of configuration, scrapes, rules and links. `hosts` has the agents that answer the hub."""
+    first = Check("Prometheus", True, f"{state.url} answers")
+    if state.config_loaded is False:
+        result = f"{state.url} failed to reload its configuration and still uses the previous one"
+        first = Check("Prometheus", False, result, "Run promtool check config prometheus.yml for the reason.")
+    return [first, *_scrapes(state), *_unscraped(state, hosts), _evaluation(state), *_links(state)]
 
 
-def _scrapes(told: PrometheusState) -> list[Check]:
-    ours = [t for t in told.targets if "zmon" in t.labels.get("job", "")]
-    found = [
+def _scrapes(state: PrometheusState) -> list[Check]:
+    ours = [t for t in state.targets if "zmon" in t.labels.get("job", "")]
+    checks = [
         Check(
             f"scrape {target.labels.get('instance', target.scrape_url)}",
             None if target.health == "unknown" else False,
             f"{target.labels['job']} is {target.health}: {target.last_error or 'not scraped yet'}",
-            "" if target.health == "unknown" else f"From Prometheus' host: `curl -s {target.scrape_url}`",
+            "" if target.health == "unknown" else f"On the host of Prometheus, try `curl -s {target.scrape_url}`",
         )
         for target in ours
         if target.health != "up"
     ]
     up = [target for target in ours if target.health == "up"]
-    if not any(_of_agent(target) for target in ours):
-        said = f"no target's job ends in {AGENT_JOB}, by which the alert rules find the agents"
-        found.append(Check("scrape agents", False, said, f"Add a scrape_config with job_name: {AGENT_JOB}."))
-    if not told.num_hubs:
-        said = "it has no series of a hub: no finding can reach a pager"
-        found.append(Check("scrape hub", False, said, "Add a scrape_config with job_name: zmon-hub."))
+    if not any(_is_agent(target) for target in ours):
+        result = f"no target's job name ends in {AGENT_JOB}, by which the alert rules find the agents"
+        checks.append(Check("scrape agents", False, result, f"Add a scrape_config with job_name: {AGENT_JOB}."))
+    if not state.num_hubs:
+        result = "Prometheus has no series of a hub: no finding can page"
+        checks.append(Check("scrape hub", False, result, "Add a scrape_config with job_name: zmon-hub."))
     if slow := sorted({t.scrape_interval for t in up if _seconds(t.scrape_interval) > SCRAPE_SECONDS}):
-        said = f"scraped every {listed(slow)}: more than {SCRAPE_SECONDS:g} s, for which no alert rule is written"
-        found.append(Check("scrape interval", False, said, "Set scrape_interval: 2s for zmon's jobs."))
-    agents = sum(map(_of_agent, up))
+        result = f"every {listed(slow)}; the alert rules need {SCRAPE_SECONDS:g} s or less"
+        checks.append(Check("scrape interval", False, result, "Set scrape_interval: 2s for zmon's jobs."))
+    agents = sum(map(_is_agent, up))
     if agents:
         every = listed(sorted({target.scrape_interval or "unknown" for target in up}))
-        found.insert(
-            0, Check("scrape", True, f"{counted(agents, 'agent')} and {counted(told.num_hubs, 'hub')}, every {every}")
+        checks.insert(
+            0, Check("scrape", True, f"{counted(agents, 'agent')} and {counted(state.num_hubs, 'hub')}, every {every}")
         )
-    return found
+    return checks
 
 
-def _of_agent(target: Target) -> bool:
+def _is_agent(target: Target) -> bool:
     return target.labels["job"].endswith(AGENT_JOB)
 
 
-def _unscraped(told: PrometheusState, hosts: list[str]) -> list[Check]:
-    if missing := sorted(set(hosts) - told.agent_hosts):
-        said = f"the hub hears agents whose series Prometheus does not have: {listed(missing)}"
-        return [Check("scrape hosts", False, said, "Stalls there page only while the hub lives: add them as targets.")]
+def _unscraped(state: PrometheusState, hosts: list[str]) -> list[Check]:
+    if missing := sorted(set(hosts) - state.agent_hosts):
+        result = f"Prometheus has no series of agents that answer the hub: {listed(missing)}"
+        next_step = "Add them as targets; until then a stall there pages only while the hub runs."
+        return [Check("scrape hosts", False, result, next_step)]
     return []
 
 
-def _evaluation(told: PrometheusState) -> Check:
-    ours = [group for group in told.groups if any(rule.name.lower().startswith("zmon") for rule in group.rules)]
+def _evaluation(state: PrometheusState) -> Check:
+    ours = [group for group in state.groups if any(rule.name.lower().startswith("zmon") for rule in group.rules)]
     if not ours:
-        said = "no rule of zmon is loaded: nothing pages"
-        return Check("rule evaluation", False, said, "Add dashboards/rules/zmon.yaml to rule_files.")
-    waiting = [group for group in ours if group.last_evaluation.year == 1 and _not_due(group, told.up_seconds)]
-    judged = [group for group in ours if group not in waiting]
-    if not judged:
-        return Check("rule evaluation", None, "Prometheus has just begun: no group had its turn yet")
-    ages = {group.name: told.now - group.last_evaluation.timestamp() for group in judged}
-    for group in judged:
+        result = "Prometheus has loaded no rule of zmon: nothing pages"
+        return Check("rule evaluation", False, result, "Add dashboards/rules/zmon.yaml to rule_files.")
+    waiting = [group for group in ours if group.last_evaluation.year == 1 and _not_due(group, state.up_seconds)]
+    due = [group for group in ours if group not in waiting]
+    if not due:
+        return Check("rule evaluation", None, "Prometheus has just started: no rule group was due yet")
+    ages = {group.name: state.now - group.last_evaluation.timestamp() for group in due}
+    late = "Alerts come late: give Prometheus more CPU, or fewer rules."
+    for group in due:
         if group.last_evaluation.year == 1 or ages[group.name] > LATE_INTERVALS * group.interval:
             when = "never" if group.last_evaluation.year == 1 else f"last {ages[group.name]:.0f} s ago"
-            said = f"group {group.name} is due every {group.interval:g} s and was evaluated {when}"
-            return Check("rule evaluation", False, said, "Alerts come late: give Prometheus more CPU, or fewer rules.")
+            result = f"group {group.name} is due every {group.interval:g} s, but was evaluated {when}"
+            return Check("rule evaluation", False, result, late)
         if group.evaluation_time > group.interval:
-            said = f"group {group.name} takes {group.evaluation_time:.1f} s and is due every {group.interval:g} s"
-            return Check("rule evaluation", False, said, "Alerts come late: give Prometheus more CPU, or fewer rules.")
-    due = f"; not due yet: {listed([group.name for group in waiting])}" if waiting else ""
+            result = f"group {group.name} takes {group.evaluation_time:.1f} s, but is due every {group.interval:g} s"
+            return Check("rule evaluation", False, result, late)
+    not_due = f"; not due yet: {listed([group.name for group in waiting])}" if waiting else ""
     oldest = max(0.0, max(ages.values()))
-    return Check("rule evaluation", True, f"{len(judged)} groups, the oldest result is {oldest:.1f} s old{due}")
+    return Check("rule evaluation", True, f"{len(due)} groups, the oldest result is {oldest:.1f} s old{not_due}")
 
 
 def _not_due(group: RuleGroup, up_seconds: float | None) -> bool:
-    """Prometheus begins each group at a moment of its own within its interval."""
+    """Return True if Prometheus may not have evaluated a group yet: each group has its own offset in its interval."""
     return up_seconds is None or up_seconds < group.interval
 
 
-def _links(told: PrometheusState) -> list[Check]:
-    if missing := [label for label in _LABELS if not told.external_labels.get(label)]:
-        what = " and ".join(_LABELS[label] for label in missing)
-        said = f"external label {' and '.join(missing)} is not set: links to {what} in pages lead nowhere"
-        return [Check("links in pages", False, said, "Set it under global: external_labels: in prometheus.yml.")]
-    docs = told.external_labels["zmon_docs"]
+def _links(state: PrometheusState) -> list[Check]:
+    if missing := [label for label in _LABELS if not state.external_labels.get(label)]:
+        targets = " and ".join(_LABELS[label] for label in missing)
+        result = f"external label {' and '.join(missing)} is not set: links to {targets} in pages lead nowhere"
+        return [Check("links in pages", False, result, "Set it under global: external_labels: in prometheus.yml.")]
+    docs = state.external_labels["zmon_docs"]
     if docs.startswith("/") and not Path(docs, "docs", "runbooks.md").is_file():
-        said = f"there is no {docs}/docs/runbooks.md on this machine: links to runbooks in pages lead nowhere"
-        return [Check("links in pages", False, said, "Set external label zmon_docs to where docs/ is served.")]
-    return [Check("links in pages", True, " and ".join(told.external_labels[label] for label in _LABELS))]
+        result = f"{docs}/docs/runbooks.md does not exist on this machine: links to runbooks in pages lead nowhere"
+        return [Check("links in pages", False, result, "Set external label zmon_docs to the place that serves docs/.")]
+    return [Check("links in pages", True, " and ".join(state.external_labels[label] for label in _LABELS))]
 
 
 def _seconds(duration: str) -> float:
-    """Prometheus' way to write a duration, such as 1m30s."""
+    """Parse a duration of Prometheus, such as 1m30s."""
     return sum(float(number) * _UNITS[unit] for number, unit in re.findall(r"(\d+)(ms|[smhdwy])", duration))

@@ -1,7 +1,8 @@
-"""Which receiver an alert ends in. Pure: Alertmanager's configuration in, names out.
+"""Finds the receivers of an alert in the configuration of Alertmanager. Pure.
 
-Alertmanager walks its tree of routes from the top: the first child that matches takes the alert, the next ones too
-where that child says `continue`, and the parent keeps what no child takes. A label that an alert lacks is an empty one.
+Alertmanager walks its tree of routes from the top. The first child that matches gets the alert; if that child has
+`continue`, the next ones may get it as well. An alert that no child gets stays with the parent. A missing label counts
+as an empty one.
 Source: https://prometheus.io/docs/alerting/latest/configuration/#route
 """
 
@@ -17,19 +18,19 @@ _SIGNS = {(True, False): "=", (False, False): "!=", (True, True): "=~", (False, 
 
 
 class Ending(NamedTuple):
-    """Where an alert ends. `times`: names of the time intervals in which it is muted, or alone passes."""
+    """A receiver of an alert. `times` has the names of the time intervals that mute or restrict its route."""
 
     receiver: str
     times: tuple[str, ...]
 
 
 def endings(config: Mapping[str, Any], labels: Mapping[str, str]) -> list[Ending]:
-    """Where such an alert ends; more than one where a route says `continue`."""
+    """Return the receivers of an alert with these labels; there may be several if a route has `continue`."""
     return list(dict.fromkeys(_walk(config["route"], labels, "")))
 
 
 def integrations(config: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Ways to tell somebody, by receiver: webhook, pagerduty, …"""
+    """Return the integrations of each receiver, such as webhook or pagerduty."""
     return {
         receiver["name"]: [
             key.removesuffix("_configs") for key, ways in receiver.items() if key.endswith("_configs") and ways
@@ -39,44 +40,43 @@ def integrations(config: Mapping[str, Any]) -> dict[str, list[str]]:
 
 
 def silenced(matchers: Sequence[Mapping[str, Any]], labels: Mapping[str, str]) -> bool:
-    """Whether a silence, as the API gives it, is about such an alert."""
+    """Return True if a silence with these matchers, as the API returns them, applies to an alert with these labels."""
     return all(
-        holds(labels.get(one["name"], ""), _SIGNS[one.get("isEqual", True), one["isRegex"]], one["value"])
-        for one in matchers
+        holds(labels.get(m["name"], ""), _SIGNS[m.get("isEqual", True), m["isRegex"]], m["value"]) for m in matchers
     )
 
 
 def matches(matchers: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    """Whether all hold: `matchers: ['a="b"']`, and `match` and `match_re` of old."""
-    plain = [(name, "=", str(value)) for name, value in (matchers.get("match") or {}).items()]
-    plain += [(name, "=~", str(value)) for name, value in (matchers.get("match_re") or {}).items()]
-    told = matchers.get("matchers") or ()
-    plain += [one for line in ([told] if isinstance(told, str) else told) for one in parse(line)]
-    return all(holds(labels.get(name, ""), sign, value) for name, sign, value in plain)
+    """Return True if all matchers of a route hold: `matchers: ['a="b"']`, and the older `match` and `match_re`."""
+    parsed = [(name, "=", str(value)) for name, value in (matchers.get("match") or {}).items()]
+    parsed += [(name, "=~", str(value)) for name, value in (matchers.get("match_re") or {}).items()]
+    lines = matchers.get("matchers") or ()
+    parsed += [matcher for line in ([lines] if isinstance(lines, str) else lines) for matcher in parse(line)]
+    return all(holds(labels.get(name, ""), sign, value) for name, sign, value in parsed)
 
 
 def parse(line: str) -> Iterator[tuple[str, str, str]]:
-    """Matchers as Alertmanager writes them: name, sign, value."""
+    """Parse matchers as Alertmanager writes them; yield name, sign and value of each."""
     for match in _MATCHER.finditer(line.strip().removeprefix("{")):
         name, sign, value = match.groups()
         yield name, sign, json.loads(value) if value.startswith('"') else value
 
 
-def holds(value: str, sign: str, against: str) -> bool:
-    """One matcher on one label; expressions match the whole value."""
-    same = bool(re.fullmatch(against, value)) if sign.endswith("~") else value == against
+def holds(value: str, sign: str, expected: str) -> bool:
+    """Return True if the value of a label passes one matcher; a regular expression must match the whole value."""
+    same = bool(re.fullmatch(expected, value)) if sign.endswith("~") else value == expected
     return same != sign.startswith("!")
 
 
 def _walk(route: Mapping[str, Any], labels: Mapping[str, str], inherited: str) -> Iterator[Ending]:
     receiver = route.get("receiver") or inherited
-    taken = False
+    matched = False
     for child in route.get("routes") or ():
         if matches(child, labels):
-            taken = True
+            matched = True
             yield from _walk(child, labels, receiver)
             if not child.get("continue"):
                 break
-    if not taken:
+    if not matched:
         times = (route.get(key) or () for key in ("mute_time_intervals", "active_time_intervals"))
         yield Ending(receiver, tuple(name for names in times for name in names))

@@ -1,7 +1,7 @@
-"""Is each alert that zmon ships loaded, healthy, and does what it looks at exist?
+"""Checks that each alert of zmon is loaded and healthy, and that the series in its query exist.
 
-An alert over series that nobody exports stays silent for ever and looks well. A rule file of another version, an agent
-that is no target, a relabelling that drops: all end there.
+An alert on series that nothing exports stays silent forever and looks healthy. Common reasons are a rule file of
+another version, an agent that is not a target, and relabelling that drops series.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 from zmon.doctor.check import Check
-from zmon.doctor.told import PrometheusState, Rule
+from zmon.doctor.prometheus_state import PrometheusState, Rule
 from zmon.format import listed
 
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
@@ -28,7 +28,7 @@ _LOAD = "Add dashboards/rules/ of this zmon to rule_files, then reload Prometheu
 
 @dataclass(frozen=True)
 class Shipped:
-    """What a rule file of this zmon holds."""
+    """The rules that this zmon ships."""
 
     alerts: dict[str, str]  # severity by name
     records: dict[str, tuple[str, ...]]  # names by group
@@ -36,11 +36,11 @@ class Shipped:
 
 @cache
 def shipped() -> Shipped:
-    """The rules that came with this zmon."""
+    """Read the rules that this zmon ships."""
     alerts: dict[str, str] = {}
     records: dict[str, tuple[str, ...]] = {}
     folder = importlib.resources.files("dashboards") / "rules"
-    for file in sorted(folder.iterdir(), key=lambda one: one.name):
+    for file in sorted(folder.iterdir(), key=lambda entry: entry.name):
         if not file.name.endswith(".yaml") or file.name.endswith("_test.yaml"):
             continue
         for group in yaml.safe_load(file.read_text())["groups"]:
@@ -52,47 +52,48 @@ def shipped() -> Shipped:
 
 
 def inputs(query: str, recorded: Mapping[str, str]) -> tuple[str, ...]:
-    """The scraped series that an expression looks at: zmon's by name, and `up` with its labels.
+    """Return the scraped series that an expression uses: those of zmon by name, and `up` with its labels.
 
-    `recorded`: expressions by name of what is itself made by a rule; it stands for what it is made of.
+    `recorded` has the expressions of recording rules by name; a recorded series is replaced by its own inputs.
     """
-    found: dict[str, None] = {}
-    known = {query}
+    series: dict[str, None] = {}
+    visited = {query}
     waiting = [query]
     while waiting:
         expression = waiting.pop()
-        found |= dict.fromkeys(f"up{match[1]}" for match in _UP.finditer(expression))
+        series |= dict.fromkeys(f"up{match[1]}" for match in _UP.finditer(expression))
         for name in _SERIES.findall(_LABELS.sub("", _STRING.sub('""', expression))):
             if name not in recorded:
-                found[name] = None
-            elif recorded[name] not in known:
-                known.add(recorded[name])
+                series[name] = None
+            elif recorded[name] not in visited:
+                visited.add(recorded[name])
                 waiting.append(recorded[name])
-    return tuple(found)
+    return tuple(series)
 
 
-def checks(shipped: Shipped, told: PrometheusState) -> list[Check]:
-    """One line an alert, one a group of recording rules."""
-    loaded = {rule.name: rule for group in told.groups for rule in group.rules}
-    found = [_alert(name, loaded.get(name), told) for name in shipped.alerts]
-    return found + [_records(group, names, loaded) for group, names in shipped.records.items()]
+def checks(shipped: Shipped, state: PrometheusState) -> list[Check]:
+    """Return one check per alert, and one per group of recording rules."""
+    loaded = {rule.name: rule for group in state.groups for rule in group.rules}
+    alerts = [_alert(name, loaded.get(name), state) for name in shipped.alerts]
+    return alerts + [_records(group, names, loaded) for group, names in shipped.records.items()]
 
 
-def _alert(name: str, rule: Rule | None, told: PrometheusState) -> Check:
+def _alert(name: str, rule: Rule | None, state: PrometheusState) -> Check:
     title = f"alert {name}"
     if rule is None:
         return Check(title, False, "is not loaded: it cannot fire", _LOAD)
     if rule.health == "unknown":
         return Check(title, None, "has not been evaluated yet")
     if rule.health != "ok":
-        return Check(title, False, f"cannot be evaluated: {rule.last_error}", "promtool check rules says more.")
-    looks_at = inputs(rule.query, told.recorded)
-    absent = [one for one in looks_at if one not in told.present | told.declared]
-    if absent and rule.state != "firing":  # one that looks for absence has found it
-        said = f"is loaded, and looks at {listed(absent)}, which no scraped page has: it cannot fire"
-        return Check(title, False, said, "Are agents and hub of this version among Prometheus' targets?")
-    quiet = [one for one in looks_at if one in told.declared]
-    now = "fires now" if rule.state == "firing" else f"none of {listed(quiet)} now" if quiet else "quiet"
+        return Check(title, False, f"cannot be evaluated: {rule.last_error}", "Run promtool check rules for details.")
+    series = inputs(rule.query, state.recorded)
+    absent = [name for name in series if name not in state.present | state.declared]
+    if absent and rule.state != "firing":  # an alert on absent series fires because they are absent
+        result = f"is loaded, but uses {listed(absent)}, which no scraped page has: it cannot fire"
+        next_step = "Check that agents and hub of this version are among the targets of Prometheus."
+        return Check(title, False, result, next_step)
+    quiet = [name for name in series if name in state.declared]
+    now = "fires now" if rule.state == "firing" else f"no series of {listed(quiet)} now" if quiet else "quiet"
     return Check(title, True, f"loaded and evaluated, {now}")
 
 
@@ -101,6 +102,7 @@ def _records(group: str, names: tuple[str, ...], loaded: dict[str, Rule]) -> Che
     if missing := [name for name in names if name not in loaded]:
         return Check(title, False, f"{len(missing)} of {len(names)} are not loaded: {listed(missing)}", _LOAD)
     if sick := [name for name in names if loaded[name].health == "err"]:
-        said = f"cannot be evaluated: {listed([f'{name} ({loaded[name].last_error})' for name in sick])}"
-        return Check(title, False, said, "Dashboards lack these: two exporters that tell of the same thing?")
+        result = f"cannot be evaluated: {listed([f'{name} ({loaded[name].last_error})' for name in sick])}"
+        next_step = "Dashboards lack these series: check that no two exporters report the same device."
+        return Check(title, False, result, next_step)
     return Check(title, True, f"{len(names)} loaded and evaluated")

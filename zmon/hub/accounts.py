@@ -40,7 +40,7 @@ class Accounts:
         """Return the account of this job. A job that only reuses the id of an earlier one gets a new account."""
         job_id = snapshot.job_id
         account = self._accounts.get(job_id) or self._read(job_id)
-        if account is None or account.another_life(snapshot):
+        if account is None or account.is_other_job(snapshot):
             account = Account(job_id)
         self._accounts[job_id] = account
         return account

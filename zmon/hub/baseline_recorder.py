@@ -43,7 +43,7 @@ class BaselineRecorder:
         if baseline is None or not baseline.samples:
             return
         name, ranks = curve_name(snapshot), snapshot.world_size
-        recorded = self._baselines.curve(name).alike(ranks, baseline.samples)
+        recorded = self._baselines.curve(name).points_of_size(ranks, baseline.samples)
         rate = baseline.samples / ranks / baseline.seconds
         if any(p.by == ON_PURPOSE or rate < (1 + _FASTER) * p.rate for p in recorded):
             return

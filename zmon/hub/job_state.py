@@ -12,7 +12,7 @@ from zmon.hub import baseline_store
 from zmon.hub.accounts import Accounts
 from zmon.hub.baseline_recorder import BaselineRecorder
 from zmon.hub.baseline_store import BaselineStore
-from zmon.job.baseline import Learning
+from zmon.job.baseline import BaselineLearner
 from zmon.job.efficiency import JobTime
 from zmon.job.history import History
 from zmon.job.time_account import Account
@@ -35,7 +35,7 @@ class JobState:
     world_size: int
     account: Account
     history: History = field(init=False)
-    learning: Learning = field(default_factory=Learning)  # of the baseline
+    learning: BaselineLearner = field(default_factory=BaselineLearner)  # of the baseline
     time: JobTime = field(default_factory=JobTime)
     flights: dict[int, Flight] = field(default_factory=dict)  # by rank, gathered for the current stall
     plan: Plan | None = None  # the latest that a rank reported
@@ -54,7 +54,7 @@ class JobState:
         steps = self.history.add({r.rank: records[r.run_uid] for r in snapshot.ranks if r.run_uid in records})
         self.time.add(steps)
         self.account.observe(steps, metrics.STEP_SECONDS_BOUNDS)
-        self.account.look(snapshot, steps, quantile(self.time.recent_seconds, 0.5) or 0.0, stalled)
+        self.account.update(snapshot, steps, quantile(self.time.recent_seconds, 0.5) or 0.0, stalled)
         self.learning.add(steps)
         for plan in (report.plans[uid] for report in reports for uid in report.plans.keys() & self.uids):
             if len(plan.tables) == self.world_size:
@@ -88,7 +88,7 @@ class JobStates:
         if state is None or not state.uids & uids or state.world_size != snapshot.world_size:
             account = self.accounts.account_of(snapshot)
             state = self._states[snapshot.job_id] = JobState(uids, snapshot.world_size, account)
-        elif state.account.another_life(snapshot):  # its ranks appeared one by one
+        elif state.account.is_other_job(snapshot):  # its ranks appeared one by one
             state.account = self.accounts.account_of(snapshot)
         state.uids |= uids
         return state

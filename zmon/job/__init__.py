@@ -1,1 +1,1 @@
-"""A job as its ranks' steps tell it: lined up, remembered, compared and accounted for. Pure."""
+"""A job over time: its ranks and steps aligned, its leases and baselines learned, its time accounted for. Pure."""

@@ -1,9 +1,10 @@
-"""What a step of this job is like when it is well, learned from the job itself.
+"""The baseline of a job: what its step takes while it is well, learned from the job itself.
 
-Pure. Steps are summed up in stretches of some seconds; a pause, a compilation or an evaluation's cold caches touch few
-steps of a stretch and no median. The baseline is the slowest of some stretches on end, so that neither a lucky moment
-nor queues that were full at the start become what is expected. A job that gets faster for that long lowers it, one that
-gets slower never raises it. Steps of another number of samples are another kind: for them it is learned anew.
+Pure. Steps are summed up in step windows of some seconds. A pause, a compilation or an evaluation's cold caches affect
+few steps of a window and therefore no median. The baseline is the slowest of some consecutive windows, so that neither
+a lucky moment nor the full queues at the start become what is expected. A job that gets faster for that long lowers
+its baseline; a job that gets slower never raises it. Steps with another number of samples do not compare: for them the
+baseline is learned anew.
 """
 
 from __future__ import annotations
@@ -16,21 +17,21 @@ from statistics import median, median_low
 from zmon.schema import curve
 from zmon.schema.aligned_step import AlignedStep, Baseline, StepWindow
 
-STRETCH_SECONDS = 5.0  # contention and pauses of two seconds stay the smaller part
-STRETCH_STEPS = 10  # fewer have no median to speak of
-KEPT_STRETCHES = 64  # five minutes
-LEARNED_STRETCHES = 4  # in a day of chance not one in ten is quicker than the slowest of four on end can get
+WINDOW_SECONDS = 5.0  # contention and pauses of two seconds stay the smaller part
+WINDOW_STEPS = 10  # fewer steps have no meaningful median
+NUM_WINDOWS = 64  # five minutes
+LEARNED_WINDOWS = 4  # in a day of noise, fewer than 1 window in 10 is faster than the slowest of 4 in a row can get
 
 
-def alike(one: StepWindow, other: StepWindow) -> bool:
-    """Whether the steps of both had about as many samples, so that their times compare."""
-    if one.samples is None or other.samples is None:
-        return one.samples == other.samples
-    return curve.alike(one.samples, other.samples)
+def alike(window: StepWindow, other: StepWindow) -> bool:
+    """Return True if the steps of both windows have about as many samples, so that their times compare."""
+    if window.samples is None or other.samples is None:
+        return window.samples == other.samples
+    return curve.alike(window.samples, other.samples)
 
 
-def stretch(steps: Sequence[AlignedStep]) -> StepWindow:
-    """What these steps, one at least, were like."""
+def step_window(steps: Sequence[AlignedStep]) -> StepWindow:
+    """Return the medians over these steps; at least one step is required."""
     totals = [sum(n for n in step.samples if n is not None) for step in steps if None not in step.samples]
     return StepWindow(
         num_steps=sum(step.stands_for for step in steps),
@@ -43,31 +44,31 @@ def stretch(steps: Sequence[AlignedStep]) -> StepWindow:
 
 
 @dataclass
-class Learning:
-    """What one start of a job has shown of itself so far."""
+class BaselineLearner:
+    """The step windows of one launch so far, and the baseline learned from them."""
 
-    stretches: deque[StepWindow] = field(default_factory=lambda: deque(maxlen=KEPT_STRETCHES))
+    stretches: deque[StepWindow] = field(default_factory=lambda: deque(maxlen=NUM_WINDOWS))  # complete ones, in order
     baseline: Baseline | None = None
-    _open: list[AlignedStep] = field(default_factory=list)  # of the stretch that goes on
-    _on_end: deque[StepWindow] = field(default_factory=lambda: deque(maxlen=LEARNED_STRETCHES))  # all of one kind
+    _open: list[AlignedStep] = field(default_factory=list)  # steps of the window that is not complete yet
+    _consecutive: deque[StepWindow] = field(default_factory=lambda: deque(maxlen=LEARNED_WINDOWS))  # they compare
 
     def add(self, steps: Iterable[AlignedStep]) -> None:
-        """Steps that followed those before."""
+        """Add the steps that follow those added before."""
         for step in steps:
             self._open.append(step)
             seconds = sum(s.seconds * s.stands_for for s in self._open)
-            if seconds >= STRETCH_SECONDS and len(self._open) >= STRETCH_STEPS:
-                self._learn(stretch(self._open))
+            if seconds >= WINDOW_SECONDS and len(self._open) >= WINDOW_STEPS:
+                self._learn(step_window(self._open))
                 self._open.clear()
 
     def _learn(self, newest: StepWindow) -> None:
         self.stretches.append(newest)
-        if self._on_end and not alike(newest, self._on_end[-1]):
-            self._on_end.clear()
-        self._on_end.append(newest)
+        if self._consecutive and not alike(newest, self._consecutive[-1]):
+            self._consecutive.clear()
+        self._consecutive.append(newest)
         if self.baseline is not None and not alike(newest, self.baseline):
             self.baseline = None
-        if len(self._on_end) == LEARNED_STRETCHES:
-            slowest = max(self._on_end, key=lambda s: s.seconds)
+        if len(self._consecutive) == LEARNED_WINDOWS:
+            slowest = max(self._consecutive, key=lambda s: s.seconds)
             if self.baseline is None or slowest.seconds < self.baseline.seconds:
                 self.baseline = slowest

@@ -1,8 +1,8 @@
-"""Where the time of a job goes, so that the parts of a step sum to it.
+"""The time categories of a step and of a job; they sum to the duration.
 
-In a synchronous step the last rank to arrive decides, the one that waits least. Its own time is the largest; what the
-median rank did not need of it is imbalance; what remains of the step is communication, as that rank saw it (nobody kept
-it waiting).
+In a synchronous step the critical rank decides: the one that arrives last and therefore waits least. Its self time is
+the largest. The part of it beyond the self time of the median rank is imbalance. The rest of the step is communication
+as the critical rank measured it, because that rank waited for no other.
 """
 
 from __future__ import annotations
@@ -16,33 +16,34 @@ from zmon.schema.curve import IMBALANCE
 
 
 def step_causes(step: AlignedStep) -> dict[str, float]:
-    """Seconds by cause of one step; they sum to the last arriver's."""
-    own = step.self_seconds
-    last, middle = step.last, sorted(range(len(own)), key=own.__getitem__)[(len(own) - 1) // 2]
-    if own[middle] > own[last]:  # it began its step late, for it did something else first
-        middle = last
+    """Return the seconds of one step by time category; they sum to the step of the critical rank."""
+    self_seconds = step.self_seconds
+    critical = step.last
+    middle = sorted(range(len(self_seconds)), key=self_seconds.__getitem__)[(len(self_seconds) - 1) // 2]
+    if self_seconds[middle] > self_seconds[critical]:  # the critical rank did something else first and began late
+        middle = critical
     causes = {phase: seconds[middle] for phase, seconds in step.phases.items()}
-    causes[IMBALANCE] = own[last] - own[middle]
+    causes[IMBALANCE] = self_seconds[critical] - self_seconds[middle]
     for op, seconds in step.exposed.items():
-        causes[op] = seconds[last]
+        causes[op] = seconds[critical]
     return causes
 
 
 @dataclass
 class JobTime:
-    """The steps of one start of a job. One that stands for others counts as often."""
+    """The steps of one launch, summed by time category. A step that stands for others counts for each of them."""
 
-    kept_recent: int = 256
+    num_recent: int = 256  # steps in the recent figures
     causes: dict[str, float] = field(default_factory=dict)
     total_seconds: float = 0.0
     num_steps: int = 0
     _recent: deque[tuple[float, int | None]] = field(default_factory=deque)
 
     def __post_init__(self) -> None:
-        self._recent = deque(maxlen=self.kept_recent)
+        self._recent = deque(maxlen=self.num_recent)
 
     def add(self, steps: Sequence[AlignedStep]) -> None:
-        """Steps that followed those before."""
+        """Add the steps that follow those added before."""
         for step in steps:
             for cause, seconds in step_causes(step).items():
                 self.causes[cause] = self.causes.get(cause, 0.0) + seconds * step.stands_for
@@ -53,12 +54,12 @@ class JobTime:
 
     @property
     def recent_seconds(self) -> list[float]:
-        """Durations of the recent steps."""
+        """The durations of the recent steps."""
         return [seconds for seconds, _ in self._recent]
 
     @property
     def samples_per_second(self) -> float | None:
-        """Of all ranks over the recent steps; None where a rank does not tell its samples."""
-        known = [(seconds, samples) for seconds, samples in self._recent if samples is not None]
-        total = sum(seconds for seconds, _ in known)
-        return sum(samples for _, samples in known) / total if total else None
+        """The samples per second of all ranks over the recent steps; None if a rank does not report its samples."""
+        counted = [(seconds, samples) for seconds, samples in self._recent if samples is not None]
+        total = sum(seconds for seconds, _ in counted)
+        return sum(samples for _, samples in counted) / total if total else None

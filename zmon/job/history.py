@@ -1,4 +1,4 @@
-"""What the hub remembers of a job from look to look: its recent steps, all ranks side by side.
+"""The recent steps of a job, aligned over all ranks.
 
 Pure. Steps are matched by their number, never by a clock.
 """
@@ -13,38 +13,38 @@ from zmon.schema.aligned_step import AlignedStep
 from zmon.schema.rank import RankState
 from zmon.schema.step import Measures, StepRecord
 
-KEPT_STEPS = 64
-_KEPT_RECORDS = 1024  # or so many steps more where ranks are few, which alone tell less of what chance does
-_MOST_STEPS = 256
-_MOST_APART = 512  # steps, as an agent leaves out at most
-_KEPT_PENDING = 512  # steps that wait for a rank's record; older ones were lost
+MIN_STEPS = 64  # aligned steps that are held
+_MAX_RECORDS = 1024  # with few ranks more steps are held, because few ranks alone show less of the noise
+_MAX_STEPS = 256
+_MAX_APART = 512  # the most steps that an agent leaves out between two records
+_MAX_PENDING = 512  # steps that wait for the record of a rank; for older ones it was lost
 
 
 def align(step: int, ranks: Sequence[StepRecord], stands_for: int = 1) -> AlignedStep:
-    """One step, given every rank's record of it, rank 0 first."""
+    """Return the aligned step, given the record of every rank, rank 0 first."""
     means = [r.mean for r in ranks if r.mean is not None]
     mean = _side_by_side(step, means, stands_for, None) if len(means) == len(ranks) else None
     return _side_by_side(step, [r.measures for r in ranks], stands_for, mean)
 
 
 def _side_by_side(step: int, measures: Sequence[Measures], stands_for: int, mean: AlignedStep | None) -> AlignedStep:
-    own = tuple(m.self_seconds for m in measures)
-    waited = [m.exposed_seconds for m in measures]
-    timed = [rank for rank, (busy, waits) in enumerate(zip(own, waited, strict=True)) if busy or waits]
-    last = min(timed or range(len(own)), key=lambda rank: (waited[rank], -own[rank]))
+    self_seconds = tuple(m.self_seconds for m in measures)
+    exposed = [m.exposed_seconds for m in measures]
+    timed = [rank for rank, times in enumerate(zip(self_seconds, exposed, strict=True)) if any(times)]
+    critical = min(timed or range(len(measures)), key=lambda rank: (exposed[rank], -self_seconds[rank]))
     phases = {phase for m in measures for phase in m.phases}
     ops = {op for m in measures for op in m.ops}
-    of = {op: [m.ops.get(op) for m in measures] for op in ops}
+    totals = {op: [m.ops.get(op) for m in measures] for op in ops}
     return AlignedStep(
         step=step,
         stands_for=stands_for,
-        seconds=own[last] + waited[last],
-        last=last,
-        self_seconds=own,
+        seconds=self_seconds[critical] + exposed[critical],
+        last=critical,
+        self_seconds=self_seconds,
         phases={phase: tuple(m.phases.get(phase, 0.0) for m in measures) for phase in phases},
-        exposed={op: tuple(t.exposed_seconds if t else 0.0 for t in of[op]) for op in ops},
-        sent_bytes={op: tuple(t.sent_bytes if t else 0 for t in of[op]) for op in ops},
-        received_bytes={op: tuple(t.received_bytes if t else 0 for t in of[op]) for op in ops},
+        exposed={op: tuple(t.exposed_seconds if t else 0.0 for t in totals[op]) for op in ops},
+        sent_bytes={op: tuple(t.sent_bytes if t else 0 for t in totals[op]) for op in ops},
+        received_bytes={op: tuple(t.received_bytes if t else 0 for t in totals[op]) for op in ops},
         samples=tuple(m.samples for m in measures),
         lookups=tuple(m.lookups for m in measures),
         mean=mean,
@@ -53,68 +53,69 @@ def _side_by_side(step: int, measures: Sequence[Measures], stands_for: int, mean
 
 @dataclass
 class History:
-    """The recent steps of one start of a job."""
+    """The recent aligned steps of one launch."""
 
     world_size: int
     steps: deque[AlignedStep] = field(default_factory=deque)
     _pending: dict[int, dict[int, StepRecord]] = field(default_factory=dict)
-    _told: dict[tuple[int, str], _Told] = field(default_factory=dict)  # by rank and report key
+    _reported: dict[tuple[int, str], _ReportedValue] = field(default_factory=dict)  # by rank and report key
 
     def __post_init__(self) -> None:
-        kept = min(max(KEPT_STEPS, _KEPT_RECORDS // self.world_size), _MOST_STEPS)
-        self.steps = deque(self.steps, maxlen=kept)
+        num_steps = min(max(MIN_STEPS, _MAX_RECORDS // self.world_size), _MAX_STEPS)
+        self.steps = deque(self.steps, maxlen=num_steps)
 
     def add(self, records: Mapping[int, Sequence[StepRecord]]) -> list[AlignedStep]:
-        """Records by rank, in any order; gives the steps of which every rank's record is there now, oldest first."""
-        whole: set[int] = set()
+        """Add records by rank, in any order. Return the steps that are complete on all ranks now, oldest first."""
+        complete: set[int] = set()
         for rank, steps in records.items():
             for record in steps if rank < self.world_size else ():
                 ranks = self._pending.setdefault(record.step, {})
                 ranks[rank] = record
                 if len(ranks) == self.world_size:
-                    whole.add(record.step)
-        added = [self._keep(step) for step in sorted(whole)]
-        for step in sorted(self._pending)[:-_KEPT_PENDING]:
+                    complete.add(record.step)
+        added = [self._append(step) for step in sorted(complete)]
+        for step in sorted(self._pending)[:-_MAX_PENDING]:
             del self._pending[step]
         return added
 
-    def _keep(self, step: int) -> AlignedStep:
+    def _append(self, step: int) -> AlignedStep:
         ranks = self._pending.pop(step)
         before = self.steps[-1].step if self.steps else step - 1
-        apart = step - before if 0 < step - before <= _MOST_APART else 1  # or nobody was there: it speaks for itself
+        apart = step - before if 0 < step - before <= _MAX_APART else 1  # after a gap it stands for itself only
         aligned = align(step, [ranks[rank] for rank in range(self.world_size)], apart)
         self.steps.append(aligned)
         return aligned
 
     def not_finite(self, ranks: Iterable[RankState]) -> dict[str, int]:
-        """By report key: for how many steps some rank has said that it is not a number.
+        """Return, by report key, for how many steps some rank has reported NaN.
 
-        Left out until the rank must have told it twice: of a job that reports every hundred steps, a single odd value
-        stays for a hundred. What was never a number counts from when it was first seen.
+        A key is left out until the rank must have reported NaN twice: in a job that reports every hundred steps, a
+        single odd value stays for a hundred steps. A value that was never a number counts from the first report.
         """
-        lasts: dict[str, int] = {}
-        told: dict[tuple[int, str], _Told] = {}
+        num_steps: dict[str, int] = {}
+        reported: dict[tuple[int, str], _ReportedValue] = {}
         for r in ranks:
             for key, value in r.report.items():
-                last = self._told.get((r.rank, key), _Told(None, r.step, r.step))
+                previous = self._reported.get((r.rank, key), _ReportedValue(None, r.step, r.step))
                 if value is None:
-                    told[r.rank, key] = last
-                    count = r.step - last.finite_at
-                    if count >= 2 * last.every:
-                        lasts[key] = max(lasts.get(key, 0), count)
-                elif value == last.value:
-                    told[r.rank, key] = replace(last, finite_at=r.step)
+                    reported[r.rank, key] = previous
+                    count = r.step - previous.last_finite_step
+                    if count >= 2 * previous.every:
+                        num_steps[key] = max(num_steps.get(key, 0), count)
+                elif value == previous.value:
+                    reported[r.rank, key] = replace(previous, last_finite_step=r.step)
                 else:
-                    told[r.rank, key] = _Told(value, r.step, r.step, r.step - last.changed_at)
-        self._told = told
-        return lasts
+                    every = r.step - previous.last_change_step
+                    reported[r.rank, key] = _ReportedValue(value, r.step, r.step, every)
+        self._reported = reported
+        return num_steps
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
-    """A value that a rank reports, as the hub has seen it."""
+class _ReportedValue:
+    """The last value of a report key on one rank, with the steps at which it changed."""
 
     value: float | None
-    changed_at: int  # step
-    finite_at: int  # step at which it was a number last
+    last_change_step: int
+    last_finite_step: int  # the last step at which it was a number
     every: int = 0  # steps between its last two changes

@@ -1,8 +1,8 @@
-"""How long may a rank go without a sign of progress before that is a stall?
+"""The lease of a rank: how long it may go without a sign of progress before it is a suspect.
 
-An activity is a lease. Training renews it at every step boundary, the others when they begin. In training the
-lease follows the job's own recent steps, so a 20 ms job is suspected after 1.5 s and a 2 s job after half a minute; an
-evaluation or a checkpoint follows those before it, once there were three.
+Each activity has a lease. Training renews its lease at every step boundary, the others when they begin. The lease of
+training follows the job's recent steps: a job with steps of 20 ms is suspected after 1.5 s, one with steps of 2 s after
+half a minute. The lease of an evaluation or a checkpoint follows the earlier ones, once there were three.
 """
 
 from __future__ import annotations
@@ -16,24 +16,27 @@ from zmon.stats import quantile
 
 @dataclass(frozen=True)
 class Leases(Thresholds):
-    """Seconds by activity, and how a lease is learned from the job."""
+    """The leases by activity, and the rules by which a lease is learned from the job."""
 
     init_seconds: float = 1800.0  # loading data, compiling, rendezvous of a large job
     eval_seconds: float = 1800.0  # over a whole validation set
     checkpoint_seconds: float = 900.0  # of a large model to a slow store
-    train_floor_seconds: float = 1.5  # below it a garbage collection or a page fault would count
-    train_multiple: Times = 15.0  # × p99 step: a pause of 10 steps is ordinary
-    learned_after_steps: int = 5  # before that a training step is judged like initialization
+    train_floor_seconds: float = 1.5  # with less, a garbage collection or a page fault would count
+    train_multiple: Times = 15.0  # × p99 step; a pause of 10 steps is ordinary
+    learned_after_steps: int = 5  # before that, training has the lease of initialization
     stay_floor_seconds: float = 60.0  # a job with many short evaluations may do a long one at the end
     stay_multiple: Times = 5.0  # × the longest evaluation, or checkpoint, so far
-    learned_after_stays: int = 3  # before that evaluations and checkpoints have their whole lease
+    learned_after_stays: int = 3  # before that, evaluations and checkpoints have their full lease
 
     def seconds(self, activity: str, recent_steps: Sequence[float], stays: Sequence[float] = ()) -> float | None:
-        """The lease of an activity; None: it has all time. Given in seconds what the rank's recent steps took, and its
-        earlier stays in that activity."""
+        """Return the lease of an activity; None if it has no limit.
+
+        `recent_steps` has the durations of the rank's recent steps, `stays` those of its earlier times in that
+        activity, both in seconds.
+        """
         if activity == "done":
             return None
-        if activity not in ("init", "train"):  # one without a lease of its own may take as long as the start
+        if activity not in ("init", "train"):  # an unknown activity has the lease of init
             longest = {"eval": self.eval_seconds, "checkpoint": self.checkpoint_seconds}.get(
                 activity, self.init_seconds
             )

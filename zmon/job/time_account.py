@@ -1,10 +1,10 @@
-"""Where the wall-clock of a job went, over all its starts, so that the parts sum to it.
+"""The time account of a job: its wall-clock over all launches, by time category. The categories sum to the wall-clock.
 
-Pure. One rank leads: its box says to the nanosecond how long it was in steps and how long in what lies between them,
-and these are its age. So nothing is lost to looks that came late, nor to a hub that was away. What a step went to is
-told by all ranks side by side (zmon/job/efficiency.py); where only some steps are asked for, one speaks for those since
-the one before. A stall is what a step that goes on takes beyond a usual one, while a finding says that nothing moves.
-From the last sign of one start to the first of the next it is `restart`. What nobody can tell is `unknown`.
+Pure. One rank leads: its box has, to the nanosecond, the time that it spent in steps and in activities between them,
+and the two sum to its age. No time is lost when an update is late or the hub was away. The records of all ranks show
+how a step divides into categories (zmon/job/efficiency.py). If steps are sampled, one step stands for those since the
+sample before. While a finding reports that nothing moves, `stall` is the time of the unfinished step beyond a typical
+one. The time from the last sign of one launch to the first sign of the next is `restart`. The rest is `unknown`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import msgspec
+
 from zmon.job.efficiency import step_causes
 from zmon.schema.aligned_step import AlignedStep
 from zmon.schema.curve import IMBALANCE
@@ -20,138 +22,144 @@ from zmon.schema.names import BETWEEN_STEPS
 from zmon.schema.rank import RankState
 from zmon.schema.snapshot import Snapshot
 
-_SLACK, _SLACK_SECONDS = 3.0, 1.0  # steps that were not told yet may be so much longer
-ANOTHER_LIFE_SECONDS = 86400.0  # a job that comes back later than that under its id is another one
-_SETTLED_SECONDS = 5.0  # after its end, by which the records of its last steps are here
-_STALLED_STEPS = 4.0  # typical ones: a finding outlives its stall by some steps
+_SLACK, _SLACK_SECONDS = 3.0, 1.0  # steps without records may be longer than typical by this factor, plus this time
+OTHER_JOB_SECONDS = 86400.0  # a job that reappears under its id after a longer gap is another job
+_SETTLED_SECONDS = 5.0  # after the end of a launch, the time by which the records of its last steps have arrived
+_STALLED_STEPS = 4.0  # × a typical step; a finding outlives its stall by some steps
 _SET_BACK_SECONDS = 5.0  # clocks that follow a time server differ by less
 
 
-@dataclass
-class Start:
-    """What of one start is accounted for."""
+class LaunchTime(msgspec.Struct):
+    """The accounted time of one launch. Stored on disk; `name` is the stored name of a field that has another one."""
 
     run_uid: str  # of the rank that leads
-    between: dict[str, float] = field(default_factory=dict)  # by activity
+    between: dict[str, float] = msgspec.field(default_factory=dict)  # by activity
     step_seconds: float = 0.0
-    unsplit: float = 0.0  # of these, not yet divided among causes
-    stalled: float = 0.0  # of the step that goes on
-    over: float = 0.0  # the stall of a step that has ended: its records are not here yet
-    stalled_step: int = 0  # that one
-    told: int = 0  # the last step whose records came
-    cut_off: float = 0.0  # of the step that its end cut off
-    unsaved: float = 0.0  # in steps since the last checkpoint
+    unsplit: float = 0.0  # part of `step_seconds` that is not divided into categories yet
+    stalled: float = 0.0  # stall of the unfinished step
+    ended_stall: float = msgspec.field(default=0.0, name="over")  # stall of a finished step that awaits its records
+    stalled_step: int = 0  # the step of that stall
+    last_split_step: int = msgspec.field(default=0, name="told")  # the last step whose records have arrived
+    cut_off: float = 0.0  # time of the unfinished step when the launch ended
+    unsaved: float = 0.0  # time in steps since the last checkpoint
     done: bool = False
 
 
 @dataclass
 class Account:
-    """The time of one job. Seconds; those of its ranks together are `gpu_seconds`."""
+    """The time account of one job, in seconds. Stored on disk under the names of these fields.
+
+    `causes` has wall-clock by time category; `gpu_seconds` has the same for all ranks together.
+    """
 
     job_id: str
     causes: dict[str, float] = field(default_factory=dict)
     gpu_seconds: dict[str, float] = field(default_factory=dict)
     in_steps: float = 0.0  # without stalls
-    lost: float = 0.0  # of these, done after the last checkpoint of a start that was cut off
+    lost: float = 0.0  # part of `in_steps` after the last checkpoint of launches that were cut off
     ever_saved: bool = False
-    until: float | None = None  # unix time of the hub: all before it is accounted for
-    doubt: str = ""  # why goodput is not known
-    start: Start | None = None
-    histogram: list[int] = field(default_factory=list)  # of its steps
+    until: float | None = None  # unix time of the hub; the time before it is accounted for
+    doubt: str = ""  # why goodput is unknown
+    start: LaunchTime | None = None  # the current launch
+    histogram: list[int] = field(default_factory=list)  # of step durations
     histogram_seconds: float = 0.0
 
     @property
     def seconds(self) -> float:
-        """Wall-clock of the job so far."""
+        """The wall-clock of the job so far."""
         return sum(self.causes.values())
 
     @property
     def goodput_ratio(self) -> float | None:
-        """Time in steps that were kept, of wall-clock; None: see `doubt`, or nothing is known yet."""
+        """The share of wall-clock in steps whose work was kept; None if unknown (see `doubt`) or no time passed yet."""
         seconds = self.seconds + (self.start.unsplit if self.start else 0.0)
         return None if self.doubt or not seconds else min((self.in_steps - self.lost) / seconds, 1.0)
 
-    def another_life(self, snapshot: Snapshot) -> bool:
-        """Whether this is a job that has only the id in common with the one that the account is of."""
-        start, lead = self.start, snapshot.known[0]
-        if start is None or self.until is None or not self._is_new(snapshot):
+    def is_other_job(self, snapshot: Snapshot) -> bool:
+        """Return True if the snapshot is of another job, which only has the same id as the job of this account."""
+        launch, lead = self.start, snapshot.known[0]
+        if launch is None or self.until is None or not self._is_new(snapshot):
             return False
-        return start.done or snapshot.time - _age(lead) - self.until > ANOTHER_LIFE_SECONDS
+        return launch.done or snapshot.time - _age(lead) - self.until > OTHER_JOB_SECONDS
 
-    def look(self, snapshot: Snapshot, steps: Sequence[AlignedStep], typical_seconds: float, stalled: bool) -> None:
-        """Account for what passed since the last look; `steps` are those of which all ranks have told since then."""
+    def update(self, snapshot: Snapshot, steps: Sequence[AlignedStep], typical_seconds: float, stalled: bool) -> None:
+        """Account for the time since the last update; `steps` are those that became complete since then."""
         if self._is_new(snapshot):
             self._begin(snapshot)
-        start = self.start
-        lead = next((r for r in snapshot.ranks if start and r.run_uid == start.run_uid), None)
-        if start is None or lead is None:  # out of sight: what passes meanwhile is in its box
+        launch = self.start
+        lead = next((r for r in snapshot.ranks if launch and r.run_uid == launch.run_uid), None)
+        if launch is None or lead is None:  # unwatched; its box has the time that passes meanwhile
             return
         size = snapshot.world_size
-        self._between(start, lead, size)
-        self._in_steps(start, lead)
+        self._add_activities(launch, lead, size)
+        self._add_steps(launch, lead)
         if lead.activity == "train":
-            self._of_the_open_step(start, lead, typical_seconds, stalled, size)
-        self._split(start, lead, steps, typical_seconds, size)
-        start.done = lead.activity == "done"
-        ended = lead.open_seconds if start.done else lead.gone_seconds or 0.0
+            self._add_open_step(launch, lead, typical_seconds, stalled, size)
+        self._split(launch, lead, steps, typical_seconds, size)
+        launch.done = lead.activity == "done"
+        ended = lead.open_seconds if launch.done else lead.gone_seconds or 0.0
         if ended > _SETTLED_SECONDS:
-            self._add("unknown", start.unsplit, size)
-            start.unsplit = 0.0
+            self._add("unknown", launch.unsplit, size)
+            launch.unsplit = 0.0
         self.until = max(snapshot.time - ended, self.until or 0.0) if ended else snapshot.time
 
-    def _between(self, start: Start, lead: RankState, size: int) -> None:
-        """What belongs to no step."""
-        told = dict.fromkeys((*BETWEEN_STEPS, "train", *lead.between_seconds, lead.activity))  # a newer agent's too
-        for activity in told:
+    def _add_activities(self, launch: LaunchTime, lead: RankState, size: int) -> None:
+        """Add the time outside steps, by activity."""
+        # A newer agent may have more activities than BETWEEN_STEPS.
+        activities = dict.fromkeys((*BETWEEN_STEPS, "train", *lead.between_seconds, lead.activity))
+        for activity in activities:
             if activity == "done":
                 continue
             so_far = lead.between_seconds.get(activity, 0.0)
             if activity == lead.activity != "train":
-                so_far += _open(lead)
-            more = so_far - start.between.get(activity, 0.0)
+                so_far += _open_seconds(lead)
+            more = so_far - launch.between.get(activity, 0.0)
             if more <= 0:
                 continue
-            start.between[activity] = so_far
-            if activity == "train":  # a step that had stalled may have become none
-                spent = min(start.stalled, more)
-                start.stalled -= spent
+            launch.between[activity] = so_far
+            if activity == "train":  # the stalled time may turn out to belong to no step
+                spent = min(launch.stalled, more)
+                launch.stalled -= spent
                 more -= spent
             self._add("other" if activity == "train" else activity, more, size)
 
-    def _in_steps(self, start: Start, lead: RankState) -> None:
-        """Steps that have ended, and which of them no checkpoint holds."""
-        grown = lead.step_seconds_total - start.step_seconds
-        if grown > 0:  # the step that had stalled is over
-            kept = grown - min(start.stalled, grown)
-            start.step_seconds += grown
-            start.unsplit += kept
-            start.over, start.stalled = start.over + start.stalled, 0.0
-            start.unsaved += kept
-            self.in_steps += kept
+    def _add_steps(self, launch: LaunchTime, lead: RankState) -> None:
+        """Add the time of finished steps, and update the part of it that no checkpoint has saved."""
+        grown = lead.step_seconds_total - launch.step_seconds
+        if grown > 0:  # if a step had stalled, it is finished now
+            moving = grown - min(launch.stalled, grown)
+            launch.step_seconds += grown
+            launch.unsplit += moving
+            launch.ended_stall, launch.stalled = launch.ended_stall + launch.stalled, 0.0
+            launch.unsaved += moving
+            self.in_steps += moving
         if lead.last_checkpoint_time is not None:
             self.ever_saved = True
-            since = (lead.last_step_time or 0.0) - lead.last_checkpoint_time  # by one clock
-            start.unsaved = min(start.unsaved, max(since, 0.0))
+            since = (lead.last_step_time or 0.0) - lead.last_checkpoint_time  # both by the rank's clock
+            launch.unsaved = min(launch.unsaved, max(since, 0.0))
 
-    def _of_the_open_step(self, start: Start, lead: RankState, typical: float, stalled: bool, size: int) -> None:
-        """The step that goes on is counted when it is over, but for a stall, and where it never will be."""
-        goes_on = _open(lead)
+    def _add_open_step(self, launch: LaunchTime, lead: RankState, typical: float, stalled: bool, size: int) -> None:
+        """Add what is certain of the unfinished step: a stall, or all of it if the rank died. The rest waits."""
+        unfinished = _open_seconds(lead)
         if not lead.alive:
-            self._add("restart", goes_on - start.stalled - start.cut_off, size)
-            start.cut_off = max(goes_on - start.stalled, start.cut_off)
-        elif stalled and goes_on > max(_STALLED_STEPS * typical, start.stalled + typical):
-            self._add("stall", goes_on - typical - start.stalled, size)
-            start.stalled, start.stalled_step = goes_on - typical, lead.step
+            self._add("restart", unfinished - launch.stalled - launch.cut_off, size)
+            launch.cut_off = max(unfinished - launch.stalled, launch.cut_off)
+        elif stalled and unfinished > max(_STALLED_STEPS * typical, launch.stalled + typical):
+            self._add("stall", unfinished - typical - launch.stalled, size)
+            launch.stalled, launch.stalled_step = unfinished - typical, lead.step
 
     def observe(self, steps: Sequence[AlignedStep], bounds: Sequence[float]) -> None:
-        """How long the steps took, in a histogram of these upper bounds and one above them."""
+        """Count the durations of steps in a histogram with these upper bounds and one bucket above them."""
         self.histogram = self.histogram or [0] * (len(bounds) + 1)
         for step in steps:
             self.histogram[bisect_left(bounds, step.seconds)] += step.stands_for
             self.histogram_seconds += step.seconds * step.stands_for
 
     def _is_new(self, snapshot: Snapshot) -> bool:
-        """Whether another start is seen, all of it: until then the one that leads may be among those not seen."""
+        """Return True if all ranks of another launch are known.
+
+        Before that, the rank that leads may be one of the missing ranks.
+        """
         return not snapshot.missing and not any(self.start and r.run_uid == self.start.run_uid for r in snapshot.known)
 
     def _begin(self, snapshot: Snapshot) -> None:
@@ -159,57 +167,59 @@ class Account:
         if before is not None and self.until is not None:
             apart = snapshot.time - _age(lead) - self.until
             if apart < -_SET_BACK_SECONDS:
-                self.doubt = "the hub's clock was set back between two starts: how long a restart took is unknown"
+                self.doubt = "the hub's clock was set back between two launches: the length of a restart is unknown"
             self._add("restart", apart, snapshot.world_size)
             self._add("unknown", before.unsplit, snapshot.world_size)
             if not before.done:
                 self.lost += before.unsaved
                 if not self.ever_saved and before.unsaved:
-                    self.doubt = "no checkpoint was seen before a restart: what it lost is unknown"
-        self.start = Start(lead.run_uid)
+                    self.doubt = "zmon saw no checkpoint before a restart: the time that the restart lost is unknown"
+        self.start = LaunchTime(lead.run_uid)
 
-    def _split(self, start: Start, lead: RankState, steps: Sequence[AlignedStep], typical: float, size: int) -> None:
-        """Among causes, as the steps say that are here now."""
+    def _split(
+        self, launch: LaunchTime, lead: RankState, steps: Sequence[AlignedStep], typical: float, size: int
+    ) -> None:
+        """Divide the time in steps into categories, in the proportions of the steps that have arrived."""
         for step in steps:
             causes, seconds = step_causes(step), (step.mean or step).seconds_of(lead.rank) * step.stands_for
-            own = step.seconds_of(lead.rank)
-            if start.over and step.step >= start.stalled_step:  # it is accounted for, and was spent in the longest part
-                if step.step == start.stalled_step:
+            lead_seconds = step.seconds_of(lead.rank)
+            if launch.ended_stall and step.step >= launch.stalled_step:  # the stall is accounted for already
+                if step.step == launch.stalled_step:  # it was spent in the longest category
                     longest = max(causes, key=lambda cause: causes[cause])
-                    causes[longest] = max(causes[longest] - start.over, 0.0)
-                    own -= start.over
-                if step.step - step.stands_for < start.stalled_step:
-                    seconds -= start.over
-                start.over = 0.0
-            told = sum(causes.values())
-            if not told:
+                    causes[longest] = max(causes[longest] - launch.ended_stall, 0.0)
+                    lead_seconds -= launch.ended_stall
+                if step.step - step.stands_for < launch.stalled_step:
+                    seconds -= launch.ended_stall
+                launch.ended_stall = 0.0
+            total = sum(causes.values())
+            if not total:
                 continue
-            if own > told:  # the last arriver did something else first, and the one that leads waited for it
-                causes[IMBALANCE] += own - told
-                told = own
-            seconds = min(max(seconds, 0.0), start.unsplit)
+            if lead_seconds > total:  # the critical rank did something else first, and the leading rank waited for it
+                causes[IMBALANCE] += lead_seconds - total
+                total = lead_seconds
+            seconds = min(max(seconds, 0.0), launch.unsplit)
             for cause, part in causes.items():
-                self._add(cause, part / told * seconds, size)
-            start.unsplit -= seconds
-        start.told = steps[-1].step if steps else start.told
-        not_told_yet = (lead.step - start.told + 1) * typical
-        unseen = start.unsplit - _SLACK * not_told_yet - _SLACK_SECONDS
-        if start.told and unseen > 0:  # nobody will tell of them any more
-            self._add("unknown", unseen, size)
-            start.unsplit -= unseen
+                self._add(cause, part / total * seconds, size)
+            launch.unsplit -= seconds
+        launch.last_split_step = steps[-1].step if steps else launch.last_split_step
+        awaited = (lead.step - launch.last_split_step + 1) * typical
+        missing = launch.unsplit - _SLACK * awaited - _SLACK_SECONDS
+        if launch.last_split_step and missing > 0:  # the records of these steps will not arrive any more
+            self._add("unknown", missing, size)
+            launch.unsplit -= missing
 
     def _add(self, cause: str, seconds: float, world_size: int) -> None:
-        """A counter never falls."""
+        """Add to a time category; the counter never falls."""
         if seconds > 0:
             self.causes[cause] = self.causes.get(cause, 0.0) + seconds
             self.gpu_seconds[cause] = self.gpu_seconds.get(cause, 0.0) + seconds * world_size
 
 
-def _open(lead: RankState) -> float:
-    """Since its last boundary, as long as it lived."""
+def _open_seconds(lead: RankState) -> float:
+    """Return the time from the last boundary of a rank to now, or to its death."""
     return 0.0 if lead.activity == "done" else max(lead.open_seconds - (lead.gone_seconds or 0.0), 0.0)
 
 
 def _age(lead: RankState) -> float:
-    """Since it began, also of one that is gone."""
+    """Return the time since a rank began, also if it is gone by now."""
     return lead.step_seconds_total + sum(lead.between_seconds.values()) + lead.open_seconds

@@ -1,6 +1,6 @@
-"""Which ranks belong together: what the agents say, lined up into one Snapshot per job.
+"""Makes one snapshot per job from the reports of all agents, and decides which ranks form one launch.
 
-Pure. A host's clock is never compared with another's: ages are durations measured on the host itself.
+Pure. The clocks of two hosts are never compared: ages are durations measured on the host itself.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from zmon.schema.host import HostWindow
 from zmon.schema.rank import RankState
 from zmon.schema.snapshot import Snapshot
 
-NEWS_SECONDS = 60.0  # how long a rank's death is news, and its host of concern to the job
-TOGETHER_SECONDS = 60.0  # ranks of one start appear within the time of its rendezvous
+NEWS_SECONDS = 60.0  # the host of a dead rank stays relevant to the job for this time
+TOGETHER_SECONDS = 60.0  # ranks of one launch appear within the time of its rendezvous
 
 
 def newest_attempt(ranks: Iterable[RankState]) -> tuple[RankState, ...]:
-    """The ranks of the newest start of one job, by rank.
+    """Return the ranks of the newest launch of one job, by rank.
 
-    The newest start wins, not the highest attempt number, which falls back to 0 when a launcher is started
-    again. What an earlier launch left on a host under the same attempt number is dead, has another launcher and was
-    started long before (starts are compared on one host only).
+    The newest launch wins, not the highest attempt number, which falls back to 0 when a launcher is started again.
+    A rank that an earlier launch left on a host under the same attempt number is dead, has another launcher, and was
+    started long before. Start times are compared on one host only.
     """
     by_start = sorted(ranks, key=lambda r: r.start)
     if not by_start:
         return ()
     newest = by_start[-1]
-    alike = newest.attempt, newest.world_size  # an earlier launch on another number of ranks may have that attempt too
-    candidates = [r for r in by_start if (r.attempt, r.world_size) == alike]
-    newest_here = {r.host: r for r in candidates}  # the last one of each host
-    chosen = {r.rank: r for r in candidates if not _left_behind(r, newest_here[r.host])}
+    # The world size counts as well: an earlier launch with another number of ranks may have the same attempt.
+    candidates = [r for r in by_start if (r.attempt, r.world_size) == (newest.attempt, newest.world_size)]
+    newest_of_host = {r.host: r for r in candidates}  # by_start is in order of time: the last one of a host stays
+    chosen = {r.rank: r for r in candidates if not _left_behind(r, newest_of_host[r.host])}
     return tuple(chosen[rank] for rank in sorted(chosen))
 
 
@@ -47,10 +47,10 @@ def snapshots(
     time: float,
     hardware: Sequence[HostWindow] = (),
 ) -> tuple[Snapshot, ...]:
-    """One Snapshot per job that any agent reports, by job id; `time` is the hub's unix time.
+    """Return one snapshot for each job that an agent reports, by job id; `time` is the hub's unix time.
 
-    `silent` are the last reports of agents that do not answer now: their ranks are known, but not watched. `hardware`
-    is of agents that do answer.
+    `silent` has the last reports of agents that do not answer now: their ranks are known, but unwatched. `hardware` is
+    of the agents that answer.
     """
     jobs: defaultdict[str, list[RankState]] = defaultdict(list)
     for report in (*reports, *silent):
@@ -69,17 +69,17 @@ def _snapshot(
     time: float,
     hardware: Sequence[HostWindow],
 ) -> Snapshot:
-    known = newest_attempt(states)
-    seen = {r.rank for r in known}
-    hosts = {r.host for r in known if r.activity != "done" and (r.gone_seconds or 0.0) < NEWS_SECONDS}
+    launch = newest_attempt(states)
+    reported = {r.rank for r in launch}
+    hosts = {r.host for r in launch if r.activity != "done" and (r.gone_seconds or 0.0) < NEWS_SECONDS}
     return Snapshot(
         job_id=job_id,
         time=time,
-        attempt=known[0].attempt,
-        world_size=known[0].world_size,
-        ranks=tuple(r for r in known if r.run_uid not in unwatched),
-        missing=tuple(rank for rank in range(known[0].world_size) if rank not in seen),
-        unwatched=tuple(r for r in known if r.run_uid in unwatched),
+        attempt=launch[0].attempt,
+        world_size=launch[0].world_size,
+        ranks=tuple(r for r in launch if r.run_uid not in unwatched),
+        missing=tuple(rank for rank in range(launch[0].world_size) if rank not in reported),
+        unwatched=tuple(r for r in launch if r.run_uid in unwatched),
         agents=tuple(agents),
         hardware=tuple(window for window in hardware if window.host in hosts),
     )

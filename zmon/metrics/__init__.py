@@ -1,4 +1,4 @@
-"""The pages of /metrics. The only room that spells the name of a metric."""
+"""The /metrics pages of agent and hub. Metric names appear in this room only."""
 
 from zmon.metrics.agent import agent_page
 from zmon.metrics.hub import free_labels, hub_page

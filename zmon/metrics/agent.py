@@ -1,4 +1,4 @@
-"""The agent's /metrics: its ranks, its host, itself."""
+"""The /metrics page of the agent: its ranks, its host, and the agent itself."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from zmon.schema.host import SourceStatus
 
 
 def agent_page(report: AgentReport, cpu_seconds: float, resident_bytes: int | None) -> bytes:
-    """As of its last look."""
+    """Return the page for the agent's latest report."""
     page = Page()
     for state in report.ranks:
         add_rank(page, state)
@@ -28,7 +28,7 @@ def agent_page(report: AgentReport, cpu_seconds: float, resident_bytes: int | No
 
 
 def _add_send_queues(page: Page, report: AgentReport) -> None:
-    """Of the ranks whose connections were seen; one that has none is not at 0."""
+    """Add the send queue of each rank that has TCP connections; a rank without any has no series, not a 0."""
     shown = {(state.job_id, state.rank) for state in report.ranks}
     queued: Counter[tuple[str, int]] = Counter()
     for peer in report.sample.tcp.peers if report.sample.tcp else ():
@@ -41,7 +41,7 @@ def _add_send_queues(page: Page, report: AgentReport) -> None:
 def _add_sources(page: Page, host: str, sources: Iterable[SourceStatus]) -> None:
     for source in sources:
         if source.absent:
-            continue  # nothing to read here: not a failure, and not a 0 to page on
+            continue  # this machine has nothing for it to read: that is no failure, and a 0 would page
         page.add("zmon_source_up", float(source.up), host, source.name)
         page.add("zmon_source_duration_seconds", source.duration_seconds, host, source.name)
         page.add("zmon_source_last_success_timestamp_seconds", source.last_success_time, host, source.name)

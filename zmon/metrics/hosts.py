@@ -1,4 +1,4 @@
-"""What /metrics says of a host: its hardware, as far as it was read. Where each value stands is said in `names`."""
+"""Adds the hardware metrics of a host to a /metrics page. `zmon/metrics/names.py` has the value of each metric."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from zmon.schema.host import HostSample
 
 
 def add_host(page: Page, host: str, sample: HostSample) -> None:
-    """Add every hardware metric of one host."""
-    rows: dict[Subject[Any], list[tuple[Any, tuple[object, ...]]]] = {}  # things with their labels
+    """Add every hardware metric of one host; what was not read has no series."""
+    rows: dict[Subject[Any], list[tuple[Any, tuple[object, ...]]]] = {}  # items with their label values
     for name, spec in SPECS.items():
         subject = spec.subject
         if subject is None:
             continue
         if subject not in rows:
-            rows[subject] = [(thing, (host, *subject.named(thing))) for thing in subject.things(sample)]
-        for thing, labels in rows[subject]:
+            rows[subject] = [(item, (host, *subject.label_values(item))) for item in subject.items(sample)]
+        for item, labels in rows[subject]:
             if not spec.by:
-                page.add(name, spec.read(thing), *labels)
+                page.add(name, spec.read(item), *labels)
                 continue
-            for label, value in spec.read(thing).items():
+            for label, value in spec.read(item).items():
                 page.add(name, value, *labels, label)

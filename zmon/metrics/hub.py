@@ -1,4 +1,4 @@
-"""The hub's /metrics: its jobs, its findings, itself."""
+"""The /metrics page of the hub: its jobs, its findings, and the hub itself."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from zmon.schema.names import BETWEEN_STEPS
 _LABEL_NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_]*")
 
 
-# Told before they happen: a counter that is born at 300 s has not risen, for whoever asks by how much it did.
+# These series exist with 0 before they have time: Prometheus sees no increase in a counter that appears with 300 s.
 _OUTSIDE_STEPS = (*BETWEEN_STEPS, "stall", "restart")
 
 
@@ -26,10 +26,10 @@ def hub_page(
     last_pass_time: float | None,
     version: str,
 ) -> bytes:
-    """Blind, it leaves its heartbeat where it was."""
+    """Return the page of the hub. While the hub is blind, `last_pass_time` does not advance."""
     page = Page()
     for name in ("zmon_job_efficiency_ratio", "zmon_job_baseline_efficiency_ratio"):
-        page.declare(name)  # of no job yet, and who asks for them sees that they exist
+        page.declare(name)  # so that they exist before any job has a value
     for job in jobs:
         page.add("zmon_job_info", 1, job.job_id, job.world_size, extra=free_labels(job.labels))
         page.add("zmon_job_throughput_samples_per_second", job.samples_per_second, job.job_id)
@@ -39,11 +39,11 @@ def hub_page(
         for cause, seconds in job.gpu_seconds.items():
             page.add("zmon_job_gpu_seconds_total", seconds, job.job_id, cause)
         page.add("zmon_job_goodput_ratio", job.goodput_ratio, job.job_id)
-        if (found := job.efficiency) is not None:
-            page.add("zmon_job_efficiency_ratio", found.ratio, job.job_id, found.scaling)
-            page.add("zmon_job_baseline_efficiency_ratio", found.recorded, job.job_id, found.scaling)
-            of = found.reference
-            page.add("zmon_job_baseline_info", 1, job.job_id, found.scaling, found.name, of.ranks, of.samples)
+        if (now := job.efficiency) is not None:
+            page.add("zmon_job_efficiency_ratio", now.ratio, job.job_id, now.scaling)
+            page.add("zmon_job_baseline_efficiency_ratio", now.recorded, job.job_id, now.scaling)
+            point = now.reference
+            page.add("zmon_job_baseline_info", 1, job.job_id, now.scaling, now.name, point.ranks, point.samples)
         if (step := job.expected) is not None:
             for cause, seconds in step.causes.items():
                 page.add("zmon_job_expected_step_seconds", seconds, job.job_id, step.by, cause)
@@ -71,5 +71,5 @@ def hub_page(
 
 
 def free_labels(labels: Mapping[str, str]) -> dict[str, str]:
-    """The labels a job was started with, as far as Prometheus takes their names and its own stay untouched."""
+    """Return the labels of a job whose names Prometheus accepts, without those that Prometheus sets itself."""
     return {k: v for k, v in labels.items() if _LABEL_NAME.fullmatch(k) and k not in ("job", "instance")}

@@ -1,4 +1,4 @@
-"""A page of /metrics in the making. A value of None is left out: unknown is not zero."""
+"""Builds a /metrics page. A value of None is left out, because unknown is not zero."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Page:
-    """A page of /metrics in the making."""
+    """A /metrics page while it is built."""
 
     def __init__(self) -> None:
         self._families: dict[str, Metric] = {}
 
     def add(self, name: str, value: float | None, *labels: object, extra: dict[str, str] | None = None) -> None:
-        """One series; label values in the order of the spec. A value of None is left out."""
+        """Add one series; the label values are in the order of the spec. A value of None is left out."""
         if value is None:
             return
         spec, family = SPECS[name], self._families.get(name) or self.declare(name)
@@ -35,7 +35,10 @@ class Page:
         family.add_sample(suffixed, {**extra, **values} if extra else values, value)
 
     def declare(self, name: str) -> Metric:
-        """Its help and type, even without a series: whoever scrapes it can tell "none now" from "not from here"."""
+        """Add help and type of a metric, even without a series.
+
+        This lets a reader tell "no series now" from "this page never has it".
+        """
         family = self._families.get(name)
         if family is None:
             make = CounterMetricFamily if SPECS[name].kind == "counter" else GaugeMetricFamily
@@ -43,7 +46,7 @@ class Page:
         return family
 
     def add_histogram(self, name: str, help_: str, label: tuple[str, str], counts: Sequence[int], total: float) -> None:
-        """A histogram over STEP_SECONDS_BOUNDS; `counts` per bucket, not cumulative, the last one above all bounds."""
+        """Add a histogram over STEP_SECONDS_BOUNDS; `counts` has one count per bucket, and one above all bounds."""
         family = self._families.get(name)
         if not isinstance(family, HistogramMetricFamily):
             family = self._families[name] = HistogramMetricFamily(name, help_, labels=[label[0]])
@@ -54,11 +57,11 @@ class Page:
         family.add_metric([label[1]], buckets, total)
 
     def collect(self) -> Iterator[Metric]:
-        """What prometheus_client asks for."""
+        """Yield the metrics, as prometheus_client requires of a collector."""
         yield from self._families.values()
 
     def render(self) -> bytes:
-        """The page in the text exposition format."""
+        """Return the page in the text exposition format."""
         registry = CollectorRegistry()
         registry.register(self)
         return generate_latest(registry)

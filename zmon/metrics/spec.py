@@ -1,4 +1,4 @@
-"""What there is to say of a metric: its type, labels and help, and of a hardware metric where its values stand."""
+"""The specification of a metric: type, labels and help text; for a hardware metric also where to read its values."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ from zmon.schema.host import HostSample
 
 Value = float | None  # None: unknown, and no series
 Kind = Literal["gauge", "counter"]
-_Thing = TypeVar("_Thing")
+_Item = TypeVar("_Item")
 
 
 class Spec(NamedTuple):
-    """One metric. Without a subject its values are added where ranks, agent or hub make their pages."""
+    """One metric. Metrics without a subject get their values in `ranks.py`, `agent.py` or `hub.py`."""
 
     kind: Kind
     labels: tuple[str, ...]
     help: str
     subject: Subject[Any] | None = None
-    read: Callable[[Any], Any] = lambda thing: None  # the value of one thing, or with `by` its values by that label
+    read: Callable[[Any], Any] = lambda item: None  # the value of one item, or with `by` its values by that label
     by: str = ""
 
 
 @dataclass(frozen=True, eq=False)
-class Subject(Generic[_Thing]):
-    """What hardware metrics are about, such as every GPU of a host: where it stands in a sample, and its labels."""
+class Subject(Generic[_Item]):
+    """The items that a hardware metric describes, such as the GPUs of a host: their place in a sample, and labels."""
 
-    labels: tuple[str, ...]  # the host's name first
-    things: Callable[[HostSample], Iterable[_Thing]]
-    named: Callable[[_Thing], tuple[object, ...]] = lambda thing: ()  # the values of the labels but the host
+    labels: tuple[str, ...]  # the host first
+    items: Callable[[HostSample], Iterable[_Item]]
+    label_values: Callable[[_Item], tuple[object, ...]] = lambda item: ()  # of all labels except the host
 
-    def gauge(self, help_: str, read: Callable[[_Thing], Value | Mapping[Any, Value]], by: str = "") -> Spec:
-        """A value that rises and falls. With `by` each thing has several, by that label."""
+    def gauge(self, help_: str, read: Callable[[_Item], Value | Mapping[Any, Value]], by: str = "") -> Spec:
+        """Return a metric whose value rises and falls. With `by`, each item has one value per value of that label."""
         return self._spec("gauge", help_, read, by)
 
-    def counter(self, help_: str, read: Callable[[_Thing], Value | Mapping[Any, Value]], by: str = "") -> Spec:
-        """A value that only rises. With `by` each thing has several, by that label."""
+    def counter(self, help_: str, read: Callable[[_Item], Value | Mapping[Any, Value]], by: str = "") -> Spec:
+        """Return a metric whose value only rises. With `by`, each item has one value per value of that label."""
         return self._spec("counter", help_, read, by)
 
-    def _spec(self, kind: Kind, help_: str, read: Callable[[_Thing], Value | Mapping[Any, Value]], by: str) -> Spec:
+    def _spec(self, kind: Kind, help_: str, read: Callable[[_Item], Value | Mapping[Any, Value]], by: str) -> Spec:
         return Spec(kind, (*self.labels, by) if by else self.labels, help_, self, read, by)

@@ -1,1 +1,1 @@
-"""How long a step takes on other numbers of ranks, links or bytes. Pure."""
+"""Predicts the step time of a job on other numbers of ranks, other links, or other amounts of bytes. Pure."""

@@ -1,7 +1,7 @@
-"""What should a step of this job take, and where does it take longer?
+"""The expected step of a job, divided into parts that compare with its current step.
 
-Pure. What was recorded at just this size says it best; else what other sizes let predict; else it is unknown, and why
-is said. Phases are one part, `own`: a prediction knows no more of them.
+Pure. A step recorded at the job's own size is the best answer; otherwise other sizes predict it; otherwise it is
+unknown, with the reason. All phases together are one part, `own`, because a prediction does not divide them further.
 """
 
 from __future__ import annotations
@@ -16,39 +16,42 @@ from zmon.schema.expected import PREDICTED, RECORDED, Expected
 from zmon.schema.names import OPS
 from zmon.schema.unknown import Unknown
 
-OWN = "own"
+OWN = "own"  # the self time of the median rank
 
 
 @dataclass(frozen=True)
 class JobSize:
-    """Of a job."""
+    """The size of a job."""
 
     ranks: int
-    samples: int  # of all ranks, a step
+    samples: int  # of all ranks, per step
     ranks_per_host: int
 
 
 def expected(curve: Curve, size: JobSize, seconds: float, causes: Mapping[str, float]) -> Expected | Unknown:
-    """For a job of that size whose steps take so long now; else why nobody can tell."""
+    """Return the expected step of a job of this size, or the reason why it is unknown.
+
+    `seconds` and `causes` are the job's current step and its time categories.
+    """
     now = in_parts(causes)
-    point = curve.at(size.ranks, size.samples)
+    point = curve.nearest_point(size.ranks, size.samples)
     if point is not None and point.causes:
-        more = size.samples / point.samples  # sizes within a tenth of each other are one
-        parts = {part: spent * more for part, spent in in_parts(point.causes).items()}
-        return Expected(RECORDED, curve.name, point.seconds * more, parts, seconds, now)
+        ratio = size.samples / point.samples  # the recorded point has a tenth more or less samples at most
+        parts = {part: spent * ratio for part, spent in in_parts(point.causes).items()}
+        return Expected(RECORDED, curve.name, point.seconds * ratio, parts, seconds, now)
     model = fit(curve.points, OPS, ranks_per_host=size.ranks_per_host)
-    found = model if isinstance(model, Unknown) else model.at(size.ranks, size.samples)
-    if isinstance(found, Unknown):
-        return found
-    return Expected(PREDICTED, curve.name, found.seconds, parts_of(found), seconds, now)
+    step = model if isinstance(model, Unknown) else model.predict(size.ranks, size.samples)
+    if isinstance(step, Unknown):
+        return step
+    return Expected(PREDICTED, curve.name, step.seconds, parts_of(step), seconds, now)
 
 
 def parts_of(step: Prediction) -> dict[str, float]:
-    """Seconds by part."""
+    """Return the seconds of a predicted step by part."""
     return {OWN: step.own_seconds, IMBALANCE: step.imbalance_seconds, **step.exposed_seconds}
 
 
 def in_parts(causes: Mapping[str, float]) -> dict[str, float]:
-    """With all phases as one."""
+    """Return the time categories of a step with all phases as one part."""
     others = {cause: seconds for cause, seconds in causes.items() if cause in (*OPS, IMBALANCE)}
     return {OWN: sum(causes.values()) - sum(others.values()), **others}

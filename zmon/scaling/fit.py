@@ -1,9 +1,10 @@
-"""What of a step is its ranks' own, and how fast their exchanges are: told from what steps took at some sizes.
+"""Fits a model of a step to recorded sizes: the self time of a rank, and the speed of the exchanges between ranks.
 
-Pure. Own times are a line over a rank's samples. Where the largest size was measured with two batches they are told
-from it alone, for smaller ones leave caches, memory bandwidth and processors idle that ranks beside each other share.
-How fast an exchange is, is what it exposed of itself (so what hides it is in that), or, where the links were measured
-by themselves (`zmon bench-comm`), how they are, and the part of it that nothing hides is what the steps tell.
+Pure. Self time is a straight line over the samples of a rank. If the largest size was recorded with two batches, the
+line uses that size alone, because smaller sizes leave caches, memory bandwidth and processors idle that neighbouring
+ranks share. The speed of an exchange comes from its exposed time, and therefore includes the effect of what hides it.
+If the links were measured by themselves (`zmon bench-comm`), their speed is used as it is, and the exposed time of the
+steps gives the part of an exchange that nothing hides.
 """
 
 from __future__ import annotations
@@ -19,27 +20,27 @@ from zmon.scaling.predict import (
     Links,
     Prediction,
     Work,
-    ahead,
+    bytes_over_links,
     op_seconds,
-    passing,
     predict,
-    turns,
+    ranks_per_processor,
+    slowest_deviations,
 )
 from zmon.schema.curve import IMBALANCE, Point
 from zmon.schema.unknown import Unknown
 
-_APART = 1.1  # amounts that differ less make no line
+_APART = 1.1  # amounts with a smaller ratio are too close for a line
 
 
 @dataclass(frozen=True)
 class Model:
-    """Of one kind of job."""
+    """The model of one kind of job."""
 
     work: Work
     links: Mapping[str, Links]  # by op
 
-    def at(self, ranks: int, samples: int) -> Prediction | Unknown:
-        """A step at that size; else why nobody can tell."""
+    def predict(self, ranks: int, samples: int) -> Prediction | Unknown:
+        """Return the predicted step at this size, or the reason why it is unknown."""
         return predict(self.work, self.links, ranks, samples)
 
 
@@ -49,44 +50,50 @@ def fit(
     measured: Mapping[str, Links] | None = None,
     ranks_per_host: int | None = None,
 ) -> Model | Unknown:
-    """The model that these sizes make; else why there is none.
+    """Return the model that fits these points, or the reason why there is none.
 
-    `measured`: links by op, as they are alone. `ranks_per_host`: that a host takes; else as many as one was seen with.
+    `measured` has the links by op, measured by themselves. `ranks_per_host` is the number that a host takes; None: the
+    largest recorded number.
     """
-    told = [p for p in points if p.causes]
-    several = [p for p in told if p.ranks > 1]
+    timed = [p for p in points if p.causes]
+    several = [p for p in timed if p.ranks > 1]
     if not several:
-        return Unknown("it takes a run of several ranks of which is known where its time went")
+        return Unknown("no run of several ranks was recorded with its time categories")
     per_host = ranks_per_host or max(map(_per_host, several))
     largest = [p for p in several if p.ranks == max(p.ranks for p in several)]
-    processors = next((p.processors_per_host for p in [*largest, *told] if p.processors_per_host), None)
+    processors = next((p.processors_per_host for p in [*largest, *timed] if p.processors_per_host), None)
 
-    def alone(point: Point, seconds: float) -> float:
-        """As it is where ranks take no turns."""
-        return seconds / turns(point.ranks, _per_host(point), processors)
+    def unshared(point: Point, seconds: float) -> float:
+        """Return the time as it would be if each rank had its own processor."""
+        return seconds / ranks_per_processor(point.ranks, _per_host(point), processors)
 
-    def own(point: Point) -> float:
-        return alone(point, sum(s for cause, s in point.causes.items() if cause not in (*ops, IMBALANCE)))
+    def self_seconds(point: Point) -> float:
+        return unshared(point, sum(s for cause, s in point.causes.items() if cause not in (*ops, IMBALANCE)))
 
-    basis = next((part for part in (largest, told) if _differ([*map(_mine, part)])), told)
-    sample_seconds, fixed_seconds = _line([*map(_mine, basis)], [*map(own, basis)])
-    spreads = [alone(p, p.causes.get(IMBALANCE, 0.0)) / own(p) / ahead(p.ranks) for p in largest if own(p)]
+    basis = next((part for part in (largest, timed) if _differ([*map(_rank_samples, part)])), timed)
+    sample_seconds, fixed_seconds = _line([*map(_rank_samples, basis)], [*map(self_seconds, basis)])
+    spreads = [
+        unshared(p, p.causes.get(IMBALANCE, 0.0)) / self_seconds(p) / slowest_deviations(p.ranks)
+        for p in largest
+        if self_seconds(p)
+    ]
     exchanges, links = {}, {}
     for op in sorted({op for p in several for op in p.causes if op in ops}):
-        exchanges[op] = _exchange(op, next((p for p in (largest, several) if _differ([*map(_mine, p)])), largest))
-        exposed = [(p, alone(p, p.causes.get(op, 0.0))) for p in several]
-        if op != "barrier" and any(s for _, s in exposed) and not any(_handed_in(op, p) for p in several):
-            return Unknown(f"nobody told how many bytes {op} moves")
+        basis = next((part for part in (largest, several) if _differ([*map(_rank_samples, part)])), largest)
+        exchanges[op] = _exchange(op, basis)
+        exposed = [(p, unshared(p, p.causes.get(op, 0.0))) for p in several]
+        if op != "barrier" and any(s for _, s in exposed) and not any(_sent_bytes(op, p) for p in several):
+            return Unknown(f"the bytes that {op} moves were not recorded")
         if measured and op in measured:
             links[op] = replace(measured[op], ranks_per_host=per_host)
-            exchanges[op] = replace(exchanges[op], exposed=_exposed(op, exposed, links[op]))
+            exchanges[op] = replace(exchanges[op], exposed=_exposed_share(op, exposed, links[op]))
         else:
             links[op] = _links(op, exposed, per_host)
     spread = fmean(spreads) if spreads else 0.0
     return Model(Work(sample_seconds, fixed_seconds, exchanges, spread, per_host, processors), links)
 
 
-def _mine(point: Point) -> float:
+def _rank_samples(point: Point) -> float:
     return point.samples / point.ranks
 
 
@@ -95,28 +102,29 @@ def _per_host(point: Point) -> int:
 
 
 def _exchange(op: str, points: Sequence[Point]) -> Exchange:
-    """What a rank hands in: so much, and so much for each sample."""
-    sample_bytes, fixed_bytes = _line([*map(_mine, points)], [_handed_in(op, p) for p in points])
+    """Return the bytes that a rank sends in one op: a fixed part, and a part for each of its samples."""
+    sample_bytes, fixed_bytes = _line([*map(_rank_samples, points)], [_sent_bytes(op, p) for p in points])
     return Exchange(fixed_bytes, sample_bytes)
 
 
-def _handed_in(op: str, point: Point) -> float:
+def _sent_bytes(op: str, point: Point) -> float:
     return point.sent_bytes.get(op, 0.0)
 
 
-def _exposed(op: str, told: Sequence[tuple[Point, float]], links: Links) -> float:
-    """The part of its time that nothing hides."""
-    whole = [op_seconds(op, _handed_in(op, p), p.ranks, replace(links, ranks_per_host=_per_host(p))) for p, _ in told]
-    parts = [seconds / alone for (_, seconds), alone in zip(told, whole, strict=True) if alone]
-    return fmean(parts) if parts else 1.0
+def _exposed_share(op: str, exposed: Sequence[tuple[Point, float]], links: Links) -> float:
+    """Return the share of the time of an op that nothing hides."""
+    full = [
+        op_seconds(op, _sent_bytes(op, p), p.ranks, replace(links, ranks_per_host=_per_host(p))) for p, _ in exposed
+    ]
+    shares = [seconds / whole for (_, seconds), whole in zip(exposed, full, strict=True) if whole]
+    return fmean(shares) if shares else 1.0
 
 
-def _links(op: str, told: Sequence[tuple[Point, float]], per_host: int) -> Links:
-    """As fast as makes what was exposed: within a host first, then between hosts by what is left."""
-    at_home = [(_bytes(op, p)[0], seconds) for p, seconds in told if p.ranks == _per_host(p)]
-    host = _link(at_home)
+def _links(op: str, exposed: Sequence[tuple[Point, float]], per_host: int) -> Links:
+    """Return the links that explain the exposed times: first within a host, then between hosts from what is left."""
+    host = _link([(_bytes(op, p)[0], seconds) for p, seconds in exposed if p.ranks == _per_host(p)])
     beyond = []
-    for point, seconds in told:
+    for point, seconds in exposed:
         if point.ranks > _per_host(point):
             within, between = _bytes(op, point)
             near = host.seconds(within) if host and op not in AT_ONCE and _per_host(point) > 1 else 0.0
@@ -125,22 +133,22 @@ def _links(op: str, told: Sequence[tuple[Point, float]], per_host: int) -> Links
 
 
 def _bytes(op: str, point: Point) -> tuple[float, float]:
-    return passing(op, _handed_in(op, point), point.ranks, _per_host(point))
+    return bytes_over_links(op, _sent_bytes(op, point), point.ranks, _per_host(point))
 
 
-def _link(told: Sequence[tuple[float, float]]) -> Link | None:
-    """Of bytes and seconds. None: nobody used it."""
-    if not told:
+def _link(transfers: Sequence[tuple[float, float]]) -> Link | None:
+    """Return the link that explains these pairs of bytes and seconds; None if there are none."""
+    if not transfers:
         return None
-    amounts, seconds = [amount for amount, _ in told], [s for _, s in told]
-    if not sum(amounts) or not sum(seconds):  # a barrier: it has no bytes; or all of it was hidden
+    amounts, seconds = [amount for amount, _ in transfers], [s for _, s in transfers]
+    if not sum(amounts) or not sum(seconds):  # a barrier, which has no bytes; or all of it was hidden
         return Link(float("inf"), fmean(seconds))
     slope, latency = _line(amounts, seconds)
     return Link(1 / slope if slope else float("inf"), latency)
 
 
 def _line(xs: Sequence[float], ys: Sequence[float]) -> tuple[float, float]:
-    """Slope and intercept, neither of them below 0; through the origin where all is of one size."""
+    """Return slope and intercept, neither below 0; the line goes through the origin if all x are about equal."""
     through_origin = sum(x * y for x, y in zip(xs, ys, strict=True)) / sum(x * x for x in xs) if any(xs) else 0.0
     if not _differ(xs):
         return through_origin, (0.0 if any(xs) else fmean(ys))

@@ -1,6 +1,6 @@
-"""What should a step take at each of these sizes, and what if something were different?
+"""Predicted steps at several sizes, each with and without what-ifs.
 
-Pure. What `zmon predict` tells at the terminal, the hub tells of a job (`/api/v1/jobs/<job_id>/scaling`).
+Pure. `zmon predict` shows them at the terminal; the hub returns them for a job (`/api/v1/jobs/<job_id>/scaling`).
 """
 
 from __future__ import annotations
@@ -14,48 +14,50 @@ from zmon.errors import UsageError
 from zmon.scaling.expected import parts_of
 from zmon.scaling.fit import Model
 from zmon.scaling.predict import Prediction
-from zmon.scaling.what_if import changed
+from zmon.scaling.what_if import with_what_ifs
 from zmon.schema.api import SizeRow, StepAnswer
 from zmon.schema.unknown import Unknown
 
-MOST_RANKS = 1 << 31  # as a baseline may have; far beyond, the slowest rank is one of more than a float can count
-_BEYOND = "it comes out as a number that no step can have"
+MAX_RANKS = 1 << 31  # the limit of a recorded baseline; far larger numbers are beyond the precision of a float
+_NO_RESULT = "the predicted step time is zero or not finite"
 
 
 @dataclass(frozen=True)
 class SizePrediction:
-    """A step at one size, as things are and as they would be."""
+    """The predicted step at one size, without and with what-ifs."""
 
     ranks: int
-    samples: int  # of all ranks, a step
+    samples: int  # of all ranks, per step
     step: Prediction | Unknown
-    what_if: Prediction | Unknown | None = None  # None: nobody asked
+    what_if: Prediction | Unknown | None = None  # None: no what-if was given
 
 
-def numbers(name: str, words: str) -> list[int]:
-    """1,2,4 → [1, 2, 4]. Raises UsageError: `name` has no such list."""
+def parse_sizes(name: str, words: str) -> list[int]:
+    """Parse a list of sizes, such as 1,2,4. Raises UsageError, which names the option `name`."""
     try:
-        found = [int(word) for word in words.split(",")]
+        sizes = [int(word) for word in words.split(",")]
     except ValueError:
-        found = []
-    if not found or min(found) < 1 or max(found) > MOST_RANKS:
+        sizes = []
+    if not sizes or min(sizes) < 1 or max(sizes) > MAX_RANKS:
         raise UsageError(
-            f"{name} {words} is no list of sizes", "it takes numbers from 1 to 2^31 with commas between them", "1,2,4"
+            f"{name} {words} is not a list of sizes",
+            "it needs numbers from 1 to 2^31, separated by commas",
+            "Write it like 1,2,4",
         )
-    return found
+    return sizes
 
 
-def find(model: Model, sizes: Sequence[tuple[int, int]], what_ifs: Sequence[str] = ()) -> list[SizePrediction]:
-    """Each size as it is, and with all of these. Raises UsageError: one is none."""
-    other = changed(model, what_ifs) if what_ifs else None
+def predict_sizes(model: Model, sizes: Sequence[tuple[int, int]], what_ifs: Sequence[str] = ()) -> list[SizePrediction]:
+    """Predict each size, given as (ranks, samples), also with all what-ifs. Raises UsageError for an invalid one."""
+    other = with_what_ifs(model, what_ifs) if what_ifs else None
     return [
-        SizePrediction(n, samples, _at(model, n, samples), _at(other, n, samples) if other else None)
+        SizePrediction(n, samples, _predict(model, n, samples), _predict(other, n, samples) if other else None)
         for n, samples in sizes
     ]
 
 
 def size_row(size: SizePrediction) -> SizeRow:
-    """One of them as the answer has it."""
+    """Return a predicted size as a row of the hub's answer."""
     what_if = None if size.what_if is None else _answer(size.what_if)
     return SizeRow(size.ranks, size.samples, _answer(size.step), what_if)
 
@@ -66,9 +68,9 @@ def _answer(step: Prediction | Unknown) -> StepAnswer:
     return StepAnswer(step.seconds, parts_of(step), step.samples_per_second)
 
 
-def _at(model: Model, ranks: int, samples: int) -> Prediction | Unknown:
-    with contextlib.suppress(ArithmeticError):  # factors are a person's: links can come out infinitely slow
-        step = model.at(ranks, samples)
+def _predict(model: Model, ranks: int, samples: int) -> Prediction | Unknown:
+    with contextlib.suppress(ArithmeticError):  # a person chooses the factors: links can become infinitely slow
+        step = model.predict(ranks, samples)
         if isinstance(step, Unknown) or 0 < step.samples_per_second < inf:
             return step
-    return Unknown(_BEYOND)
+    return Unknown(_NO_RESULT)

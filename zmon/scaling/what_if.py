@@ -1,7 +1,8 @@
-"""What would a step take, if? Faster links, fewer bytes on the wire, a faster rank: a model with that changed.
+"""What-ifs: a model with something changed, such as faster links, fewer bytes on the wire, or a faster rank.
 
-Pure. `KEY=FACTOR`, such as net=2 for links between hosts twice as fast. A larger batch or more ranks is no change of
-the model, but another size of it. How tables are sharded is not in it: a plan of the trainer tells that.
+Pure. A what-if is `KEY=FACTOR`, such as net=2 for links between hosts that are twice as fast. A larger batch or more
+ranks are another size of the same model, not a what-if. The model does not include the sharding of tables; a plan of
+the trainer does.
 """
 
 from __future__ import annotations
@@ -17,23 +18,25 @@ from zmon.scaling.predict import Link, Links
 Change = Callable[[Model, float], Model]
 
 
-def changed(model: Model, what_ifs: Sequence[str]) -> Model:
-    """With all of them. Raises UsageError: one is none."""
-    for key, factor in map(factor_of, what_ifs):
+def with_what_ifs(model: Model, what_ifs: Sequence[str]) -> Model:
+    """Return the model with all what-ifs applied. Raises UsageError for an invalid one."""
+    for key, factor in map(parse_what_if, what_ifs):
         model = CHANGES[key][1](model, factor)
     return model
 
 
-def factor_of(told: str) -> tuple[str, float]:
-    """net=2 → ("net", 2.0). Raises UsageError: it is none."""
-    key, _, factor = told.partition("=")
+def parse_what_if(what_if: str) -> tuple[str, float]:
+    """Parse net=2 into ("net", 2.0). Raises UsageError if the key or the factor is invalid."""
+    key, _, factor = what_if.partition("=")
     try:
         number = float(factor)
     except ValueError:
         number = 0.0
     if key not in CHANGES or not isfinite(number) or number <= 0:
-        known = ", ".join(f"{name}=FACTOR ({says})" for name, (says, _) in CHANGES.items())
-        raise UsageError(f"--what-if {told} cannot be", f"there is {known}", "A factor is above 0, such as 0.5 or 2")
+        choices = ", ".join(f"{name}=FACTOR ({meaning})" for name, (meaning, _) in CHANGES.items())
+        raise UsageError(
+            f"--what-if {what_if} is not valid", f"use one of {choices}", "A factor is above 0, such as 0.5 or 2"
+        )
     return key, number
 
 
@@ -46,7 +49,7 @@ def _host(model: Model, factor: float) -> Model:
 
 
 def _latency(model: Model, factor: float) -> Model:
-    return _links(model, lambda links: replace(links, host=_later(links.host, factor), net=_later(links.net, factor)))
+    return _links(model, lambda links: replace(links, host=_slower(links.host, factor), net=_slower(links.net, factor)))
 
 
 def _wire(model: Model, factor: float) -> Model:
@@ -70,14 +73,14 @@ def _faster(link: Link | None, factor: float) -> Link | None:
     return link and replace(link, bytes_per_second=link.bytes_per_second * factor)
 
 
-def _later(link: Link | None, factor: float) -> Link | None:
+def _slower(link: Link | None, factor: float) -> Link | None:
     return link and replace(link, latency_seconds=link.latency_seconds * factor)
 
 
 CHANGES: dict[str, tuple[str, Change]] = {
     "net": ("bandwidth between hosts", _net),
     "host": ("bandwidth within a host", _host),
-    "latency": ("of an exchange", _latency),
-    "wire": ("bytes of all exchanges: 0.5 for half precision", _wire),
-    "own": ("a rank's own time", _own),
+    "latency": ("latency of an exchange", _latency),
+    "wire": ("bytes of all exchanges; 0.5 for half precision", _wire),
+    "own": ("self time of a rank", _own),
 }

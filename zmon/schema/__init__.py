@@ -1,5 +1,5 @@
-"""Every shape that crosses a process border: frozen data, and nothing that touches the outside.
+"""The data types that processes exchange. Frozen data only; nothing here touches files, network or clock.
 
-Times are seconds, amounts bytes; `None` means unknown and is never written as 0. What crosses the wire is these
-dataclasses as JSON: field names are the contract.
+Times are seconds and amounts are bytes. `None` means unknown and is never written as 0. These dataclasses are sent as
+JSON, so their field names are part of the protocol.
 """

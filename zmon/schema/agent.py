@@ -1,4 +1,4 @@
-"""One agent: its answer to the hub, and how the hub sees it. Frozen data only."""
+"""The answer of an agent to the hub, and the state of an agent as the hub sees it. Frozen data only."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ class AgentReport:
     ranks: tuple[RankState, ...]
     sample: HostSample
     sources: tuple[SourceStatus, ...]
-    # job_id → run uid of a rank's start → records newer than `since`; filled only when `since` was asked for
+    # job id → run uid of a rank → records newer than `since`; filled only if the request has `since`
     records: dict[str, dict[str, tuple[StepRecord, ...]]] = field(default_factory=dict)
-    cursor: int = 0  # hand it back as `since`
-    monotonic: float | None = None  # at `time`, seconds on the host's monotonic clock: what steps start by
-    box_dir: str = ""  # where it looks for ranks
-    plans: dict[str, Plan] = field(default_factory=dict)  # by the run uid that told it; none if the asker has them
-    plans_version: str = ""  # hand it back as `plans`; empty: there are none
-    leases: tuple[Threshold, ...] | None = None  # those its site changed; None: it does not tell
+    cursor: int = 0  # the next request sends it as `since`
+    monotonic: float | None = None  # at `time`, seconds on the host's monotonic clock, which also times the steps
+    box_dir: str = ""  # the directory in which the agent looks for black boxes
+    plans: dict[str, Plan] = field(default_factory=dict)  # by run uid of its sender; empty if the hub has them
+    plans_version: str = ""  # the next request sends it as `plans`; empty: no plans
+    leases: tuple[Threshold, ...] | None = None  # those that the site changed; None: not reported
     schema: int = SCHEMA
 
 
 @dataclass(frozen=True, slots=True)
 class AgentStatus:
-    """How the hub sees one agent."""
+    """The state of one agent as the hub sees it."""
 
     url: str
-    host: str | None  # None: it never answered
+    host: str | None  # None: the agent never answered
     reachable: bool
     silent_seconds: float
     error: str | None = None
     sources: tuple[SourceStatus, ...] = ()
-    version: str | None = None  # of zmon; None: it never answered
-    leases: tuple[Threshold, ...] | None = None  # those its site changed; None: it never answered, or does not tell
+    version: str | None = None  # of zmon; None: the agent never answered
+    leases: tuple[Threshold, ...] | None = None  # those that the site changed; None: never answered or not reported

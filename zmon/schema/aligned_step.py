@@ -1,6 +1,6 @@
-"""One step of the whole job, its ranks side by side, and what a step is like while the job is well.
+"""One step of the whole job with all ranks side by side, and the medians of a span of steps.
 
-Frozen data, and what it says of a rank. Seconds and bytes; a column has a place for each rank, 0 … world_size − 1.
+Frozen data and values derived from it. Seconds and bytes; a column has one value per rank, 0 … world_size − 1.
 """
 
 from __future__ import annotations
@@ -12,12 +12,17 @@ from statistics import fmean
 
 @dataclass(frozen=True, slots=True)
 class AlignedStep:
-    """What every rank did in one step. A phase or op that a rank did not have is 0 in its column; others are absent."""
+    """One step of all ranks.
+
+    A phase or op that ran on some rank has a column, with 0 for the ranks on which it did not run.
+    """
 
     step: int
-    stands_for: int  # steps since the aligned one before it: where steps are short not each is asked for
-    seconds: float  # as the last arriver saw it
-    last: int  # the rank that waited least: one that does something else first, and begins its step late, is the last
+    stands_for: int  # number of steps since the aligned step before; more than 1 where short steps are sampled
+    seconds: float  # as the critical rank measured it
+    # The critical rank: the one that waited least. A rank that does something else first begins its step late and is
+    # therefore critical as well.
+    last: int
     self_seconds: tuple[float, ...]
     phases: dict[str, tuple[float, ...]]
     exposed: dict[str, tuple[float, ...]]  # by op
@@ -25,38 +30,38 @@ class AlignedStep:
     received_bytes: dict[str, tuple[int, ...]]
     samples: tuple[int | None, ...]
     lookups: tuple[int | None, ...]
-    mean: AlignedStep | None = None  # of the steps it stands for, so that chance has less of a part; None: itself
+    mean: AlignedStep | None = None  # of the steps it stands for, which has less noise; None: the step itself
 
     @property
     def exposed_seconds(self) -> float:
-        """In all ops together, as the last arriver saw them."""
+        """The exposed time of the critical rank in all ops together."""
         return self.exposed_of(self.last)
 
     def exposed_of(self, rank: int) -> float:
-        """How long a rank waited in all ops together."""
+        """Return the exposed time of a rank in all ops together."""
         return sum(seconds[rank] for seconds in self.exposed.values())
 
     def seconds_of(self, rank: int) -> float:
-        """How long the step was for a rank: one that did something else first begins it late."""
+        """Return the duration of the step on a rank; it is shorter on a rank that began the step late."""
         return self.self_seconds[rank] + self.exposed_of(rank)
 
 
 @dataclass(frozen=True, slots=True)
 class StepWindow:
-    """What a step was like over some seconds of the job: medians over its steps."""
+    """A span of some seconds of a job, as the medians over its steps."""
 
-    num_steps: int  # those that were not asked for included
+    num_steps: int  # including those that were not sampled
     seconds: float
     self_seconds: float  # of the median rank
     data_seconds: float  # of the median rank
-    exposed_seconds: float  # as the last arriver saw it
-    samples: int | None  # of all ranks in a step: another number of them is another kind of step
+    exposed_seconds: float  # of the critical rank
+    samples: int | None  # of all ranks in a step; windows compare only if this is about equal
 
 
-Baseline = StepWindow  # one of when the job was well
+Baseline = StepWindow  # a window in which the job was well
 
 
 def handed_in(steps: Sequence[AlignedStep]) -> dict[str, float]:
-    """By op, the bytes that a rank hands in in a step."""
+    """Return the bytes that a rank sends in a step, by op: the mean over ranks and steps."""
     ops = sorted({op for step in steps for op in step.sent_bytes})
     return {op: fmean(fmean(step.sent_bytes.get(op, (0,))) for step in steps) for op in ops}

@@ -1,9 +1,9 @@
-"""Is this job as fast as jobs of its name were, and what do more ranks make of it?
+"""The scaling curve of a kind of job, and the efficiency of a job against it.
 
-Pure. A curve is what was recorded of one kind of job: a point for each number of ranks and of samples a step. The
-efficiency of a job is its samples per second and rank ÷ those of the point with the fewest ranks that it scales from,
-weakly (as many samples a rank) or strongly (as many in all), in the sense of Gustafson's and of Amdahl's law. Where
-neither holds, or nothing was recorded, it is unknown, and why is said.
+Pure. A curve has one recorded point for each number of ranks and of samples per step. The efficiency of a job is its
+samples per second and rank, divided by those of a reference point. The reference is the point with the fewest ranks
+that the job scales from, weakly (as many samples per rank, Gustafson's law) or strongly (as many samples in all,
+Amdahl's law). Without such a point the efficiency is unknown, and the reason is part of the answer.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ from dataclasses import dataclass, field
 
 from zmon.schema.unknown import Unknown
 
-ALIKE = 0.1  # relative difference of samples a step, as of a job's steps among themselves
+ALIKE = 0.1  # relative difference of samples per step up to which two steps compare
 WEAK, STRONG = "weak", "strong"
-IMBALANCE = "imbalance"  # the cause that is no phase and no op
-ON_PURPOSE = "zmon scaling"  # who recorded a point that no running job replaces
+IMBALANCE = "imbalance"  # the time category that is neither a phase nor an op
+ON_PURPOSE = "zmon scaling"  # the recorder of points that no running job replaces
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """What a step was like at one size, once it had settled."""
+    """A step at one size, recorded once the job had settled."""
 
     ranks: int
-    samples: int  # of all ranks, a step
+    samples: int  # of all ranks, per step
     seconds: float  # of a step
-    by: str  # the id of the job that it was seen on
+    by: str  # id of the job from which it was recorded
     recorded: float  # unix seconds
-    half_width_seconds: float | None = None  # of the interval around `seconds`; None: nobody told
-    causes: Mapping[str, float] = field(default_factory=dict)  # what they sum to is `seconds`; none: nobody told
-    sent_bytes: Mapping[str, float] = field(default_factory=dict)  # by op, of a rank, own chunk included
+    half_width_seconds: float | None = None  # of the confidence interval around `seconds`; None: not recorded
+    causes: Mapping[str, float] = field(default_factory=dict)  # time categories; they sum to `seconds`; empty: unknown
+    sent_bytes: Mapping[str, float] = field(default_factory=dict)  # by op, of one rank, including its own chunk
     ranks_per_host: int | None = None
-    processors_per_host: int | None = None  # of ranks that compute on them; None: they have devices of their own
+    processors_per_host: int | None = None  # of ranks that compute on CPUs; None: each rank has its own device
 
     @property
     def rate(self) -> float:
@@ -42,78 +42,81 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Efficiency:
-    """What a job reaches of what it scales from."""
+    """The scaling efficiency of a job."""
 
     ratio: float
     scaling: str  # WEAK or STRONG
     name: str  # of the curve
-    reference: Point  # what 1.0 is
-    recorded: float | None  # what was recorded at this size; None: this size was not
+    reference: Point  # the point that counts as 1.0
+    recorded: float | None  # the efficiency recorded at this size; None: nothing was recorded at this size
 
 
 @dataclass(frozen=True, slots=True)
 class EfficiencySample:
-    """What a job reached at one moment, where something was recorded at its size."""
+    """The efficiency of a job at one moment, if something was recorded at its size."""
 
     time: float  # unix seconds on the hub's host
-    ratio: float  # of what 1.0 is
-    recorded: float  # the same, as recorded; never 0
+    ratio: float
+    recorded: float  # the recorded efficiency at this size; never 0
     scaling: str  # WEAK or STRONG
     name: str  # of the curve
 
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Of the jobs of one name."""
+    """The scaling curve of the jobs of one name."""
 
     name: str
     points: Sequence[Point] = ()
 
-    def alike(self, ranks: int, samples: int) -> list[Point]:
-        """What was recorded at this size, or about so."""
+    def points_of_size(self, ranks: int, samples: int) -> list[Point]:
+        """Return the points with this number of ranks and about this number of samples."""
         return [p for p in self.points if p.ranks == ranks and alike(p.samples, samples)]
 
-    def at(self, ranks: int, samples: int) -> Point | None:
-        """Of these the nearest."""
-        return min(self.alike(ranks, samples), key=lambda p: abs(p.samples - samples), default=None)
+    def nearest_point(self, ranks: int, samples: int) -> Point | None:
+        """Return the point of this size with the nearest number of samples; None if there is none."""
+        return min(self.points_of_size(ranks, samples), key=lambda p: abs(p.samples - samples), default=None)
 
     def reference(self, ranks: int, samples: int) -> tuple[str, Point] | None:
-        """What a step of so many ranks and samples scales from, and how: the fewest ranks, weakly if that can be."""
+        """Return the point that a step of this size scales from, and WEAK or STRONG.
+
+        Weak scaling goes before strong scaling; then the point with the fewest ranks.
+        """
         related = [(scaling, p) for p in self.points if p.ranks <= ranks and (scaling := _scaling(p, ranks, samples))]
-        return min(related, key=lambda one: (one[0] != WEAK, one[1].ranks), default=None)
+        return min(related, key=lambda pair: (pair[0] != WEAK, pair[1].ranks), default=None)
 
     def efficiency(self, ranks: int, samples: int, samples_per_second: float) -> Efficiency | Unknown:
-        """Of a job of that size that is this fast; else why nobody can tell."""
-        found = self.reference(ranks, samples)
-        if found is None:
+        """Return the efficiency of a job of this size and speed, or the reason why it is unknown."""
+        related = self.reference(ranks, samples)
+        if related is None:
             sizes = ", ".join(f"{p.ranks} × {p.samples / p.ranks:,.0f}" for p in self.points)
             return Unknown(
-                f"{ranks} ranks × {samples / ranks:,.0f} samples scale from nothing that was recorded of {self.name}"
-                f" ({sizes or 'nothing was'})"
+                f"no recorded size of {self.name} has as many samples, per rank or in all,"
+                f" as {ranks} ranks × {samples / ranks:,.0f} samples (recorded: {sizes or 'nothing'})"
             )
-        scaling, reference = found
-        known = self.at(ranks, samples)
+        scaling, reference = related
+        point = self.nearest_point(ranks, samples)
         return Efficiency(
             ratio=samples_per_second / ranks / reference.rate,
             scaling=scaling,
             name=self.name,
             reference=reference,
-            recorded=known.rate / reference.rate if known else None,
+            recorded=point.rate / reference.rate if point else None,
         )
 
     def with_point(self, point: Point) -> Curve:
-        """This one in place of what was recorded at its size."""
-        others = [p for p in self.points if p not in self.alike(point.ranks, point.samples)]
-        return Curve(self.name, in_order([*others, point]))
+        """Return the curve with this point in place of those of the same size."""
+        replaced = self.points_of_size(point.ranks, point.samples)
+        return Curve(self.name, in_order([*(p for p in self.points if p not in replaced), point]))
 
 
 def in_order(points: Iterable[Point]) -> tuple[Point, ...]:
-    """The smallest first."""
+    """Return the points with the smallest size first."""
     return tuple(sorted(points, key=lambda p: (p.ranks, p.samples)))
 
 
 def alike(samples: float, others: float) -> bool:
-    """Whether that many samples make steps that compare."""
+    """Return True if steps of these numbers of samples compare."""
     return abs(samples - others) <= ALIKE * max(samples, others)
 
 

@@ -1,4 +1,4 @@
-"""The collectives a rank has in flight, as torch's flight recorder tells them. Frozen data only."""
+"""The collectives that a rank has in flight, from torch's flight recorder. Frozen data only."""
 
 from __future__ import annotations
 
@@ -7,23 +7,26 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """One operation that was issued and is not done."""
+    """One operation that was issued and is not done; torch calls it pending."""
 
-    group: str  # backend:name of the process group: each backend of a group counts for itself
-    sequence: int  # in that group, the same on every rank; of send and recv the one of their own
+    group: str  # backend:name of the process group; each backend of a group has its own count
+    sequence: int  # in that group, the same on every rank; send and recv have a count of their own
     op: str  # one of OPS, or torch's own word
-    name: str  # as torch calls it
-    num_bytes: int | None  # of the tensors handed in; where there are none, of those handed out
-    sizes: tuple[tuple[int, ...], ...]  # of the same tensors, the first few
+    name: str  # torch's name of it
+    num_bytes: int | None  # of the input tensors; if there are none, of the output tensors
+    sizes: tuple[tuple[int, ...], ...]  # of the first few of these tensors
     dtypes: tuple[str, ...]
-    age_seconds: float | None  # since it was issued; None: the host's clock was set meanwhile
+    age_seconds: float | None  # since it was issued; None: the host's clock was set in between
     state: str  # scheduled, started (NCCL with timing only), timed_out
 
 
 @dataclass(frozen=True, slots=True)
 class Flight:
-    """A rank's flight record: the oldest and the newest of what is pending, in the order it was issued, and the last
-    sequence that is done."""
+    """The flight record of a rank.
+
+    `pending` has the oldest and the newest of its pending operations, in the order in which they were issued. `last` is
+    the last completed sequence of each group.
+    """
 
     pending: tuple[Pending, ...]
     num_pending: int

@@ -1,7 +1,7 @@
-"""What a host's hardware showed, and how the sources that read it are doing.
+"""The hardware readings of a host, and the state of the sources that read them.
 
-Frozen data, and by how much its counters rose. Counters count since boot unless said otherwise; `None` means the host
-does not tell, and is never written as 0.
+Frozen data, and two functions for the increase of counters. Counters count since boot unless their comment names
+another start. `None` means that the host does not report the value; it is never written as 0.
 """
 
 from __future__ import annotations
@@ -14,12 +14,15 @@ _Key = TypeVar("_Key", int, str)
 
 
 def rise(before: int | None, now: int | None) -> int | None:
-    """By how much a counter rose; None: not known, as of one that fell (a new agent, a reboot, another device)."""
+    """Return the increase of a counter; None if unknown, or if it fell (a new agent, a reboot, another device)."""
     return None if before is None or now is None or now < before else now - before
 
 
 def risen(before: Mapping[_Key, int], now: Mapping[_Key, int], absent: int | None = None) -> dict[_Key, int]:
-    """Those that are known to have risen, and by how much; `absent` is what one counted that was not there before."""
+    """Return the increase of each counter that rose.
+
+    `absent` is the earlier count of a counter that did not exist before; None: its increase is unknown.
+    """
     return {key: more for key, count in now.items() if (more := rise(before.get(key, absent), count))}
 
 
@@ -33,7 +36,7 @@ class NicSample:
     speed_bytes_per_second: float | None
     received_bytes: int | None
     transmitted_bytes: int | None
-    errors: dict[str, int]  # by the kernel's own name of the counter
+    errors: dict[str, int]  # by the kernel's name of the counter
     bond: str | None = None  # the bond it is part of
     pci: str | None = None  # address of the card, 0000:3b:00.0
 
@@ -46,7 +49,7 @@ class GpuSample:
     uuid: str
     name: str | None = None
     pci: str | None = None  # 0000:3b:00.0, as sysfs writes it
-    lost: bool = False  # it fell off the bus: all else is unknown
+    lost: bool = False  # it fell off the bus; everything else is unknown
     memory_used_bytes: int | None = None
     memory_total_bytes: int | None = None
     utilization_ratio: float | None = None
@@ -65,14 +68,14 @@ class GpuSample:
     nvlink_received_bytes: int | None = None
     nvlink_sent_bytes: int | None = None
     nvlink_errors: int | None = None
-    mig: bool | None = None  # whether it is split into instances
+    mig: bool | None = None  # True: it is split into instances
     pids: tuple[int, ...] = ()
     nics: tuple[str, ...] = ()  # the nearest by PCI: RDMA ports where there are any, else interfaces
 
 
 @dataclass(frozen=True, slots=True)
 class HostLoad:
-    """Processor, memory and who waits for them."""
+    """Processor and memory of a host, and the processes that wait for them."""
 
     cpu_seconds: dict[str, float]  # by mode, all cores
     memory_available_bytes: int
@@ -118,14 +121,14 @@ class Storage:
 
 @dataclass(frozen=True, slots=True)
 class CgroupSample:
-    """One control group that ranks live in, with what it allows them."""
+    """One control group of ranks, with its use and limits."""
 
     path: str
     ranks: tuple[tuple[str, int], ...]  # job id and rank
     memory_used_bytes: int | None
     memory_limit_bytes: int | None  # None: no limit, or unknown
     cpu_limit_cores: float | None
-    throttled_seconds: float | None  # it had used up its share of processor time
+    throttled_seconds: float | None  # time in which it had used up its share of processor time
     oom_kills: int | None
 
 
@@ -133,13 +136,13 @@ class CgroupSample:
 class ClockSample:
     """The host's clock against the time servers it follows."""
 
-    offset_seconds: float | None  # None: it follows none
+    offset_seconds: float | None  # None: it follows no time server
     synchronized: bool
 
 
 @dataclass(frozen=True, slots=True)
 class KernelEvent:
-    """A line of the kernel's log that matters to a job."""
+    """A line of the kernel's log that is relevant to a job."""
 
     time: float  # unix seconds
     kind: str  # xid · oom · link
@@ -150,7 +153,7 @@ class KernelEvent:
 
 @dataclass(frozen=True, slots=True)
 class KernelLog:
-    """Since the agent started: how many lines of each kind, and the last ones."""
+    """The relevant lines of the kernel's log since the agent started: a count of each kind, and the last lines."""
 
     counts: dict[str, int]
     events: tuple[KernelEvent, ...]
@@ -185,14 +188,14 @@ class TcpPeer:
     receive_queue_bytes: int
     retransmitted_segments: int  # of the connections that are open
     delivery_bytes_per_second: float | None  # of the fastest connection, as the kernel last measured it
-    round_trip_seconds: float | None  # smoothed, the slowest connection's
-    acked_bytes: int | None = None  # over the connections that are open
-    busy_seconds: float | None = None  # the same: time in which something was under way and the peer had room for it
+    round_trip_seconds: float | None  # smoothed, of the slowest connection
+    acked_bytes: int | None = None  # of the connections that are open
+    busy_seconds: float | None = None  # of these: time in which bytes were under way and the peer had room for them
 
 
 @dataclass(frozen=True, slots=True)
 class TcpSample:
-    """The host's TCP, and the connections of its ranks."""
+    """The TCP counters of a host, and the connections of its ranks."""
 
     retransmitted_segments: int | None  # of all connections, since boot
     peers: tuple[TcpPeer, ...]
@@ -202,7 +205,7 @@ class TcpSample:
 
 @dataclass(frozen=True, slots=True)
 class SourceStatus:
-    """How one source of the agent is doing. `absent`: nothing to read on this machine (no GPU, say)."""
+    """The state of one source of the agent. `absent`: this machine has nothing for it to read (no GPU, for example)."""
 
     name: str
     up: bool
@@ -211,13 +214,13 @@ class SourceStatus:
     last_success_time: float | None
     num_errors: int
     error: str | None
-    num_dropped: int = 0  # things left out of its readings so far
-    dropped: tuple[str, ...] = ()  # what the last reading left out, and why
+    num_dropped: int = 0  # items left out of its readings so far
+    dropped: tuple[str, ...] = ()  # the items that the last reading left out, each with the reason
 
 
 @dataclass(frozen=True, slots=True)
 class HostSample:
-    """One host: what each source last read; None where the source is down, absent or switched off."""
+    """The last reading of each source of a host; None where the source is down, absent or switched off."""
 
     nics: tuple[NicSample, ...] | None = None
     rdma: tuple[NicSample, ...] | None = None
@@ -233,11 +236,11 @@ class HostSample:
 
 @dataclass(frozen=True, slots=True)
 class HostWindow:
-    """The same host at two moments, for what counters did in between."""
+    """The hardware of a host at two moments, to see the increase of its counters in between."""
 
     host: str
     seconds: float
     before: HostSample
     now: HostSample
-    worked: frozenset[str] = frozenset()  # links that were up, and GPUs (by UUID) that were there, since it is watched
-    recent: TcpSample | None = None  # its connections a few seconds ago: what began just now shows against that
+    worked: frozenset[str] = frozenset()  # links once up, and GPUs (by UUID) once present, while the host was watched
+    recent: TcpSample | None = None  # its connections a few seconds ago, to see what began just now

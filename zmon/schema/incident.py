@@ -1,4 +1,7 @@
-"""What a capsule holds. Frozen data only; seconds, bytes and ratios, None: unknown. `capsule.json` is a Capsule."""
+"""The content of an incident's capsule. Frozen data only; seconds, bytes and ratios; None means unknown.
+
+The file `capsule.json` is a `Capsule`.
+"""
 
 from __future__ import annotations
 
@@ -10,17 +13,17 @@ from zmon.schema.names import SCHEMA
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """Something that happened."""
+    """One event in the timeline of an incident."""
 
-    time: float  # unix seconds on the hub's clock, or on the one that `clock` names
+    time: float  # unix seconds on the hub's clock, or on the clock that `clock` names
     what: str
     who: str
-    clock: str | None = None  # of another host: whose, and whether it was corrected
+    clock: str | None = None  # set for the clock of another host: its name, and whether the time was corrected
 
 
 @dataclass(frozen=True, slots=True)
 class IncidentRank:
-    """One rank when the finding was made, and the medians of its last steps."""
+    """One rank when the finding was opened, and the medians of its last steps."""
 
     rank: int
     host: str
@@ -28,21 +31,21 @@ class IncidentRank:
     pid: int
     device: str
     culprit: bool
-    watched: bool  # its agent answered
+    watched: bool  # True: its agent answered
     alive: bool
     process_state: str | None
     exit_status: str | None
     activity: str
     phase: str
     step: int
-    op: str | None  # the collective it is inside
+    op: str | None  # the collective in which it is
     group: str | None
     sequence: int | None
-    wait_seconds: float | None  # inside it so far
+    wait_seconds: float | None  # in that collective so far
     state_seconds: float  # since the last change of phase or op
     overdue_seconds: float
     last_words: str | None
-    num_steps: int  # that the medians are of
+    num_steps: int  # number of steps in the medians
     step_seconds: float | None
     self_seconds: float | None
     exposed_seconds: float | None
@@ -50,19 +53,19 @@ class IncidentRank:
 
 @dataclass(frozen=True, slots=True)
 class NicRow:
-    """One interface or RDMA port: what its counters did in the window."""
+    """One interface or RDMA port, with the increase of its counters in the window."""
 
     device: str
     up: bool | None
     received_bytes_per_second: float | None
     transmitted_bytes_per_second: float | None
     speed_bytes_per_second: float | None
-    errors: dict[str, int]  # those that grew, and by how much
+    errors: dict[str, int]  # the increase of each counter that rose
 
 
 @dataclass(frozen=True, slots=True)
 class GpuRow:
-    """One GPU: how it was, and what its counters did in the window."""
+    """One GPU: its state, and the increase of its counters in the window."""
 
     gpu: str
     uuid: str
@@ -73,7 +76,7 @@ class GpuRow:
     sm_clock_hertz: float | None
     throttled: tuple[str, ...]  # reasons
     memory_used_bytes: int | None
-    errors: dict[str, int]  # ECC and XID counts that grew, and by how much
+    errors: dict[str, int]  # the increase of each ECC and XID count that rose
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,17 +96,20 @@ class HostRow:
 
 @dataclass(frozen=True, slots=True)
 class Capsule:
-    """One incident. Stacks, flight records and last lines are in the finding's evidence, the steps in steps.jsonl."""
+    """One incident as it is stored.
+
+    Stacks, flight records and the end of standard error are in the finding's evidence; the steps are in `steps.jsonl`.
+    """
 
     finding: Finding
-    collected: float  # unix seconds: what follows is as of then
+    collected: float  # unix seconds; the fields below describe this moment
     attempt: int
     world_size: int
     ranks: tuple[IncidentRank, ...]
-    missing: tuple[int, ...]  # ranks that nobody ever reported
+    missing: tuple[int, ...]  # ranks that no agent ever reported
     hosts: tuple[HostRow, ...]
-    stepped: tuple[int, ...]  # ranks whose steps were kept
-    left_out: tuple[str, ...]  # a line for each thing that is not here, and why
+    stepped: tuple[int, ...]  # ranks whose steps are stored
+    left_out: tuple[str, ...]  # one line for each item that is missing, with the reason
     versions: dict[str, str]
     seconds_to_collect: float
     timeline: tuple[Moment, ...] = ()
@@ -112,7 +118,7 @@ class Capsule:
 
 @dataclass(frozen=True, slots=True)
 class Brief:
-    """One incident in a list. `path` is on the machine of the hub."""
+    """The summary of one incident in a list. `path` is on the machine of the hub."""
 
     id: str
     job_id: str
@@ -131,7 +137,7 @@ class Brief:
 
 @dataclass(frozen=True, slots=True)
 class PlottedStep:
-    """A row of steps.jsonl, as far as a plot needs it."""
+    """The columns of a row of `steps.jsonl` that a plot needs."""
 
     rank: int
     step: int

@@ -1,4 +1,4 @@
-"""One job as people see it, at the terminal, in the dashboard and in programs of their own. Frozen data only."""
+"""The view of one job, for the terminal, the dashboard and other programs. Frozen data only."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from zmon.schema.expected import Expected
 
 @dataclass(frozen=True, slots=True)
 class JobView:
-    """One job as people see it: `GET /api/v1/jobs`."""
+    """The view of one job, as `GET /api/v1/jobs` returns it."""
 
     job_id: str
     attempt: int
@@ -22,14 +22,14 @@ class JobView:
     step_seconds_p95: float | None
     samples_per_second: float | None
     report: dict[str, float | None]
-    time: dict[str, float]  # wall-clock seconds by cause, over all its starts
+    time: dict[str, float]  # wall-clock seconds by time category, over all launches
     hosts: tuple[str, ...]
     labels: dict[str, str]
-    findings: tuple[str, ...]  # ids of the active ones
-    gpu_seconds: dict[str, float] = field(default_factory=dict)  # as `time`, of all ranks together
-    goodput_ratio: float | None = None  # time in steps that were kept, of wall-clock
-    goodput_unknown: str = ""  # why it is not known
-    efficiency: Efficiency | None = None  # against what was recorded of jobs of its name
-    efficiency_unknown: str = ""  # why it is not known
-    expected: Expected | None = None  # what a step should take
-    expected_unknown: str = ""  # why nobody can tell
+    findings: tuple[str, ...]  # ids of the active findings
+    gpu_seconds: dict[str, float] = field(default_factory=dict)  # like `time`, for all ranks together
+    goodput_ratio: float | None = None  # share of wall-clock in steps whose work was kept
+    goodput_unknown: str = ""  # why goodput is unknown
+    efficiency: Efficiency | None = None  # against the scaling curve of the job's name
+    efficiency_unknown: str = ""  # why efficiency is unknown
+    expected: Expected | None = None  # the expected step
+    expected_unknown: str = ""  # why the expected step is unknown

@@ -1,8 +1,8 @@
 """The vocabulary on the wire: activities, phases, collective operations, severities.
 
-On the wire each is a plain string: a newer zmon may send a word that is not here, and it is shown as it came.
+On the wire each is a plain string. A newer zmon may send a word that is not in these lists; it is shown unchanged.
 
-The standard library only: ranks import this module.
+This module uses the standard library only, because ranks import it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Literal
 SCHEMA = 1
 
 ACTIVITIES = ("init", "train", "eval", "checkpoint", "done")
-BETWEEN_STEPS = tuple(activity for activity in ACTIVITIES if activity not in ("train", "done"))  # all of it no step
+BETWEEN_STEPS = tuple(activity for activity in ACTIVITIES if activity not in ("train", "done"))  # all outside steps
 
 PHASES = ("data", "h2d", "embedding", "forward", "backward", "optimizer", "other")
 
@@ -23,24 +23,25 @@ OPS = (
     "send", "recv",
 )  # fmt: skip
 
-JOB_ID = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,64}")  # a directory of its own
+JOB_ID = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,64}")  # each job id is the name of a directory
 
-STALL = "stall"  # the detector whose findings say that a job stands still
+STALL = "stall"  # the detector whose findings mean that a job stands still
 
-WORDS_KINDS = ("exception", "exit", "signal")  # of a rank's last words
+WORDS_KINDS = ("exception", "exit", "signal")  # the kinds of a rank's last words
 
-Severity = Literal[
-    "info", "warning", "critical"
-]  # those that detectors give; a finding from elsewhere may have another
-_RISING = ("info", "warning", "", "critical")  # "": any other
+Severity = Literal["info", "warning", "critical"]  # of detectors; a finding of a newer zmon may have another word
+_RISING = ("info", "warning", "", "critical")  # "": any other word
 
 
 def severity_order(severity: str) -> int:
-    """The place of a severity, rising. An unknown one may matter more than a warning, and hides nothing that pages."""
+    """Return the place of a severity in rising order.
+
+    An unknown word ranks above a warning, as it may matter more, and below critical, so that it hides no page.
+    """
     return _RISING.index(severity if severity in _RISING else "")
 
 
 def in_order(words: Iterable[str], known: Sequence[str]) -> tuple[str, ...]:
-    """Each word once, those that are known in their order, the others behind them."""
-    there = set(words)
-    return (*(word for word in known if word in there), *sorted(there.difference(known)))
+    """Return each word once: first the known words in their order, then the others in alphabetical order."""
+    present = set(words)
+    return (*(word for word in known if word in present), *sorted(present.difference(known)))

@@ -1,27 +1,27 @@
-"""What the trainer said that a step would be: its plan of which rank has which tables, or experts.
+"""The plan of a trainer: a predicted step of each rank, with the tables or experts that the rank holds.
 
-Frozen data only, and how large it may be. A column has a place for each rank, 0 … world_size − 1. Seconds and bytes;
-`None` where the trainer did not say.
+Frozen data only, and the limits of its size. A column has one value per rank, 0 … world_size − 1. Seconds and bytes;
+`None` where the trainer gave no value.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-PLAN_FILE = "plan.json"  # beside the boxes of one start
-MOST_PLAN_BYTES = 1 << 17  # of the file: the plan of 1,024 ranks has 60 kB without names
-MOST_AMOUNT = 1 << 62  # as of the counts in a box
+PLAN_FILE = "plan.json"  # beside the boxes of one launch
+MOST_PLAN_BYTES = 1 << 17  # of the file; the plan of 1,024 ranks has 60 kB without names
+MOST_AMOUNT = 1 << 62  # the same limit as for the counts in a box
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A step of every rank as it was predicted."""
+    """A step of every rank as the trainer predicts it."""
 
     lookups: tuple[int | None, ...]
-    sent_bytes: tuple[int | None, ...]  # in all-to-alls, own chunk included
+    sent_bytes: tuple[int | None, ...]  # in all-to-alls, including a rank's own chunk
     received_bytes: tuple[int | None, ...]
-    seconds: tuple[float | None, ...]  # of its own, waiting for nobody
+    seconds: tuple[float | None, ...]  # self time
     memory_bytes: tuple[int | None, ...]
-    tables: tuple[tuple[str, ...], ...]  # names, the first ones where there are many
-    num_tables: tuple[int | None, ...]  # all of them
-    totals: dict[str, float]  # of the whole job, by the names that the trainer gave them
+    tables: tuple[tuple[str, ...], ...]  # names; only the first ones if there are many
+    num_tables: tuple[int | None, ...]  # including those without a name above
+    totals: dict[str, float]  # of the whole job, under the trainer's own names

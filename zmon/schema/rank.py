@@ -1,6 +1,6 @@
-"""One rank as its agent sees it.
+"""The state of one rank as its agent sees it.
 
-Frozen data only. Times are seconds, amounts bytes; `None` means unknown and is never written as 0.
+Frozen data only. Times are seconds and amounts are bytes. `None` means unknown and is never written as 0.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from zmon.schema.step import Measures
 
 @dataclass(frozen=True, slots=True)
 class LastWords:
-    """What a rank said before it went: an exception, a plain exit, or the signal that ended it."""
+    """The last message of a dying rank: its exception, its plain exit, or the signal that ended it."""
 
     kind: str  # one of WORDS_KINDS
     type: str
@@ -22,7 +22,7 @@ class LastWords:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Bytes of the caching allocator of the rank's device."""
+    """The bytes that the caching allocator of the rank's device holds."""
 
     allocated_bytes: int
     reserved_bytes: int
@@ -31,28 +31,28 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class InFlight:
-    """The collective a rank is inside right now."""
+    """The collective in which a rank is right now."""
 
     op: str
     group: str
-    sequence: int  # 0: it has none (send, recv), or it is not known
+    sequence: int  # 0: it has none (send, recv), or it is unknown
     num_bytes: int
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class Entered:
-    """A collective that a rank is in, or was in not long ago."""
+    """A collective that a rank entered recently, and may still be in."""
 
     op: str
     group: str
-    sequence: int  # in that group, the same on every rank; of an operation that C++ issued the next one by count
+    sequence: int  # in that group, the same on every rank; for an operation that C++ issues, the next number by count
     num_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
 class RankState:
-    """One rank as its agent sees it now. `*_seconds` that are ages end at the moment of looking."""
+    """The state of one rank as its agent sees it now. Every `*_seconds` that is an age is measured up to now."""
 
     job_id: str
     attempt: int
@@ -65,7 +65,7 @@ class RankState:
     pid: int
     device: str
     backend: str | None
-    launcher: str  # the process that started it, the same for all ranks of one start on a host
+    launcher: str  # the process that started it; all ranks of one launch on a host share it
     restart_count: int
     max_restarts: int | None  # None: no launcher that restarts
     labels: dict[str, str]
@@ -77,18 +77,18 @@ class RankState:
     activity: str
     activity_seconds: float
     phase: str
-    step: int  # the step it is in, or the last one
+    step: int  # the current step, or the last one if it is in none
     step_seconds: float  # since the last step boundary
     state_seconds: float  # since the last change of phase or op
     in_flight: InFlight | None
     sequences: dict[str, int]  # collectives entered so far, per group
-    lease_seconds: float | None  # None: done, it has all time
+    lease_seconds: float | None  # None: it is done, and no lease applies
     overdue_seconds: float  # 0 within the lease
     steps: int
     step_seconds_total: float
     measures: Measures
     memory: Memory | None
-    report: dict[str, float | None]  # None over the wire: not a number, which JSON cannot say
+    report: dict[str, float | None]  # None: not a number, which JSON cannot express
     last_words: LastWords | None
     last_step_time: float | None
     last_checkpoint_time: float | None
@@ -96,7 +96,7 @@ class RankState:
     dropped_records: int
     resident_bytes: int | None
     entered: tuple[Entered, ...] = ()  # its last two collectives that have a sequence, the latest first
-    blocked_seconds: float | None = None  # since the process was first seen in state D; None: it is not
-    between_seconds: dict[str, float] = field(default_factory=dict)  # by activity, those of no step
-    open_seconds: float = 0.0  # since the last boundary: in neither these nor those in steps
-    leaving_seconds: float | None = None  # since it left an exception as its last words, and its process lives on
+    blocked_seconds: float | None = None  # since the process was first seen in state D; None: it is in another state
+    between_seconds: dict[str, float] = field(default_factory=dict)  # time outside steps, by activity
+    open_seconds: float = 0.0  # since the last boundary; counted neither in `between_seconds` nor in steps yet
+    leaving_seconds: float | None = None  # since an exception became its last words, while its process still runs

@@ -1,6 +1,6 @@
-"""What one rank did in one step, or in all steps so far.
+"""The measures of one rank in one step, or in all steps so far.
 
-Frozen data only. Times are seconds, amounts bytes; `None` means unknown and is never written as 0.
+Frozen data only. Times are seconds and amounts are bytes. `None` means unknown and is never written as 0.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class OpTotals:
-    """One kind of collective: how often, how long, how much (both ways, own chunk included)."""
+    """The count, times and bytes of one kind of collective; the bytes include a rank's own chunk."""
 
     count: int = 0
     exposed_seconds: float = 0.0
@@ -21,7 +21,7 @@ class OpTotals:
 
 @dataclass(frozen=True, slots=True)
 class Measures:
-    """What one step, or all steps so far, amounted to. Ops and phases that never ran are not listed."""
+    """The measures of one step, or of all steps so far. Ops and phases that never ran are not listed."""
 
     phases: dict[str, float] = field(default_factory=dict)
     ops: dict[str, OpTotals] = field(default_factory=dict)
@@ -34,12 +34,12 @@ class Measures:
 
     @property
     def self_seconds(self) -> float:
-        """The rank's own time, waiting for nobody."""
+        """The time that the rank spent in its own phases."""
         return sum(self.phases.values())
 
     @property
     def exposed_seconds(self) -> float:
-        """Time in collectives that nothing hid."""
+        """The time in collectives that nothing hid."""
         return sum(op.exposed_seconds for op in self.ops.values())
 
 
@@ -52,4 +52,4 @@ class StepRecord:
     duration: float
     measures: Measures
     device_memory_peak_bytes: int | None = None
-    mean: Measures | None = None  # a step of those since the one told before; None: it stands for itself
+    mean: Measures | None = None  # mean step since the record before; None: it stands for itself only

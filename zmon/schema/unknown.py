@@ -1,4 +1,4 @@
-"""Unknown, and why: what stands in the place of a value that nobody can tell."""
+"""A value that is unknown, with the reason."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """There is no value. The reason is one line for people."""
+    """Stands in the place of a value that is unknown. The reason is one line for people."""
 
     reason: str

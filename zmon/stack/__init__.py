@@ -1,4 +1,4 @@
-"""Everything on one machine: Prometheus, Alertmanager, agent, hub and dashboard as supervised children."""
+"""The stack of one machine: Prometheus, Alertmanager, agent, hub and dashboard as supervised child processes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from zmon.stack.config import alertmanager_yaml, prometheus_yaml
 from zmon.stack.part import Part, become_subreaper, end_all, free_port
 
 START_TIMEOUT_SECONDS = 60.0
-RULES = ("zmon.yaml", "hardware.yaml", "panels.yaml")  # of dashboards/rules
+RULES = ("zmon.yaml", "hardware.yaml", "panels.yaml")  # in dashboards/rules
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class StackConfig:
 
 @dataclass(frozen=True)
 class Urls:
-    """Where the parts answer: the content of the ready file."""
+    """The URLs at which the parts answer; `stack.json` has them once the stack is ready."""
 
     agent: str
     hub: str
@@ -54,7 +54,7 @@ class Urls:
 
 
 class Stack:
-    """The parts of a monitored machine, from start to end."""
+    """The parts of the stack, from start to end."""
 
     has_dashboard = True
 
@@ -75,29 +75,29 @@ class Stack:
         become_subreaper()
 
     async def start(self) -> None:
-        """Start every part; `ready` tells when they work."""
+        """Start every part; `ready` waits until they work."""
         for part in self.parts:
             await part.start()
             self._watchers.append(asyncio.create_task(part.keep_running(self._say)))
 
     async def ready(self) -> None:
-        """Return once every part is healthy, and leave word where they are. Raises PartFailed after a minute."""
+        """Wait until every part is healthy, then write their URLs to `stack.json`. Raises PartFailed after a minute."""
         deadline = time.monotonic() + START_TIMEOUT_SECONDS
         async with aiohttp.ClientSession() as session:
             for part in self.parts:
                 while not await part.healthy(session):
                     if time.monotonic() > deadline or len(part.restarts) > 2:
-                        raise PartFailed(f"{part.name} does not work", part.last_lines(3), f"its log: {part.log}")
+                        raise PartFailed(f"{part.name} does not work", part.last_lines(3), f"See its log: {part.log}")
                     await asyncio.sleep(0.1)
         (self._config.data_dir / "stack.json").write_text(json.dumps(asdict(self.urls)))
 
     async def unhealthy(self) -> list[str]:
-        """Names of the parts that do not answer now, or died since the start."""
+        """Return the names of the parts that do not answer now, or died since the start."""
         async with aiohttp.ClientSession() as session:
             return [p.name for p in self.parts if p.restarts or not await p.healthy(session)]
 
     def add(self, part: Part) -> None:
-        """One more program to end with the others; it is not started again."""
+        """Add a program that ends together with the others; it is not restarted if it dies."""
         self.parts.append(part)
 
     async def stop(self) -> None:
@@ -110,7 +110,7 @@ class Stack:
     def _listen(self, name: str, preferred: int) -> str:
         port = free_port(preferred)
         if port != preferred:
-            self._say(f"port {preferred} is taken: {name} gets {port}")
+            self._say(f"port {preferred} is in use: {name} listens on port {port}")
         return f"http://127.0.0.1:{port}"
 
     def _zmon(self, command: str) -> list[str]:
@@ -120,7 +120,7 @@ class Stack:
         return [sys.executable, "-m", "zmon", *options, command]
 
     def _agents(self) -> list[Part]:
-        """The one of this machine."""
+        """Return the agents of the stack: one, for this machine."""
         config, url = self._config, self.urls.agent
         command = [
             *self._zmon("agent"),
@@ -140,14 +140,14 @@ class Stack:
         package = Path(str(importlib.resources.files("dashboards")))
         rules = [str(package / "rules" / name) for name in RULES]
         docs = package if (package / "docs").is_dir() else package.parent  # a wheel has docs/ within the package
-        at = {name: url.removeprefix("http://") for name, url in asdict(urls).items()}
+        addresses = {name: url.removeprefix("http://") for name, url in asdict(urls).items()}
         agents = self._agents()
         targets = [agent.url.removeprefix("http://") for agent in agents]
         (data / "prometheus.yml").write_text(
-            prometheus_yaml(targets, at["hub"], at["alertmanager"], rules, urls.dashboard, str(docs))
+            prometheus_yaml(targets, addresses["hub"], addresses["alertmanager"], rules, urls.dashboard, str(docs))
         )
         (data / "alertmanager.yml").write_text(alertmanager_yaml(config.webhook, config.webhook_warnings))
-        port = {name: where.rsplit(":", 1)[1] for name, where in at.items()}
+        port = {name: address.rsplit(":", 1)[1] for name, address in addresses.items()}
         state = ["--data-dir", str(data)]
         commands: dict[str, tuple[list[str], str, str]] = {
             "prometheus": (
@@ -155,7 +155,7 @@ class Stack:
                     find_program("prometheus"),
                     f"--config.file={data / 'prometheus.yml'}",
                     f"--storage.tsdb.path={data / 'prometheus'}",
-                    f"--web.listen-address={at['prometheus']}",
+                    f"--web.listen-address={addresses['prometheus']}",
                     "--log.level=warn",
                 ],
                 urls.prometheus,
@@ -166,7 +166,7 @@ class Stack:
                     find_program("prometheus-alertmanager", "alertmanager"),
                     f"--config.file={data / 'alertmanager.yml'}",
                     f"--storage.path={data / 'alertmanager'}",
-                    f"--web.listen-address={at['alertmanager']}",
+                    f"--web.listen-address={addresses['alertmanager']}",
                     "--cluster.listen-address=",
                     "--log.level=warn",
                 ],
@@ -195,31 +195,31 @@ class Stack:
 
 
 def find_program(*names: str) -> str:
-    """The path of a program under any of its names. Raises PartFailed with what to install."""
+    """Return the path of a program that may have several names. Raises PartFailed with the packages to install."""
     for name in names:
-        if found := shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/bin:/usr/sbin"):
-            return found
+        if path := shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/bin:/usr/sbin"):
+            return path
     raise PartFailed(
         f"{names[0]} is not installed",
-        "it is needed to keep and alert on what zmon sees",
-        "apt-get install prometheus prometheus-alertmanager (as root), then try again",
+        "zmon needs it for history and alerts",
+        "Run apt-get install prometheus prometheus-alertmanager (as root), then try again",
     )
 
 
 def need(module: str, part: str, extra: str) -> None:
-    """Raise PartFailed with what to install where that part could not start."""
+    """Raise PartFailed with the package to install if a module of a part is missing."""
     if importlib.util.find_spec(module) is None:
-        raise PartFailed(f"{part} cannot run", f"{module} is not installed", f"pip install 'zmon[{extra}]'")
+        raise PartFailed(f"{part} cannot run", f"{module} is not installed", f"Run pip install 'zmon[{extra}]'")
 
 
 def _lock(data_dir: Path) -> int:
-    """Keep a second stack off the same data. Raises UsageError."""
+    """Lock the data directory against a second stack. Raises UsageError if it is in use or not writable."""
     try:
         data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         fd = os.open(data_dir / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise UsageError(
-            f"cannot write to {data_dir}", f"{error.strerror}", "choose another directory with --data-dir"
+            f"cannot write to {data_dir}", f"{error.strerror}", "Choose another directory with --data-dir"
         ) from error
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -227,6 +227,6 @@ def _lock(data_dir: Path) -> int:
         raise UsageError(
             f"{data_dir} is in use",
             "another zmon demo or up is running",
-            "end it first (Ctrl-C where it runs), or choose another directory with --data-dir",
+            "End it first with Ctrl-C, or choose another directory with --data-dir",
         ) from None
     return fd

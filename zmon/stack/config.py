@@ -1,4 +1,4 @@
-"""The configuration of Prometheus and Alertmanager, from where the parts listen. Pure: text in, text out."""
+"""Generates the configuration of Prometheus and Alertmanager from the addresses of the parts. Pure."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Sequence
 
 import yaml
 
-INTERVAL = "2s"  # one machine, a handful of series: a finding becomes a page within seconds
+INTERVAL = "2s"  # one machine has few series, and a finding becomes a page within seconds
 
 
 def prometheus_yaml(
     agents: Sequence[str], hub: str, alertmanager: str, rules: Sequence[str], dashboard: str, docs: str
 ) -> str:
-    """prometheus.yml: scrape agents and hub (host:port each), load the rules, send alerts on.
+    """Return prometheus.yml: it scrapes agents and hub (host:port each), loads the rules, and sends the alerts.
 
-    The external labels are where links in alerts point to; they are dropped from the alerts themselves.
+    The external labels are the targets of the links in alerts; they are dropped from the alerts themselves.
     """
     return yaml.safe_dump(
         {
@@ -38,18 +38,18 @@ def prometheus_yaml(
 
 
 def alertmanager_yaml(webhook: str | None, warnings: str | None = None) -> str:
-    """alertmanager.yml: a page is what the receiver `pager` gets, one a job and fault; warnings go to `desk`.
+    """Return alertmanager.yml: pages go to the receiver `pager`, one per job and fault; warnings go to `desk`.
 
-    Both post to `webhook`, or to nobody where none is given; `warnings` has those go elsewhere. Never is a page and a
-    warning in one notification: its `receiver`, and `severity` among its `groupLabels`, say which it is.
+    Both receivers post to `webhook`, or nowhere if it is None; `warnings` is another URL for warnings. A notification
+    never has both a page and a warning: its `receiver`, and `severity` in its `groupLabels`, tell which one it is.
     """
     urls = {"pager": webhook, "desk": warnings or webhook, "nobody": None}
     return yaml.safe_dump(
         {
             "route": {
                 "receiver": "pager",
-                "group_by": ["job_id", "severity"],  # so that a warning before a page delays it by no group_interval
-                "group_wait": "200ms",  # what one evaluation finds comes within that
+                "group_by": ["job_id", "severity"],  # a warning must not delay a page by group_interval
+                "group_wait": "200ms",  # the alerts of one evaluation arrive within this time
                 "group_interval": "5s",
                 "repeat_interval": "4h",
                 "routes": [
@@ -58,12 +58,12 @@ def alertmanager_yaml(webhook: str | None, warnings: str | None = None) -> str:
                 ],
             },
             "inhibit_rules": [
-                {  # the finding names the culprit; the backstop only repeats that the job does not move
+                {  # the finding names the culprit; the backstop alert only repeats that the job does not move
                     "source_matchers": ['alertname="ZmonStall"'],
                     "target_matchers": ['alertname="ZmonLeaseOverdue"'],
                     "equal": ["job_id"],
                 },
-                {  # nobody answers at all: one page, not one for each
+                {  # no agent answers at all: one page, not one for each
                     "source_matchers": ['alertname="ZmonAgentsAbsent"'],
                     "target_matchers": ['alertname=~"ZmonAgentDown|ZmonHubDown"'],
                 },

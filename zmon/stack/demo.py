@@ -8,12 +8,12 @@ from pathlib import Path
 
 from zmon.stack.part import Part
 
-NICENESS = 5  # training leaves the dashboard some of a small machine
+NICENESS = 5  # leaves CPU time for the dashboard on a small machine
 
 
 @dataclass(frozen=True)
 class DemoConfig:
-    """Flags of `zmon demo`, and the job's id: every demo is a job of its own."""
+    """Flags of `zmon demo`, and the id of its job: every demo is a new job."""
 
     job_id: str
     ranks: int = 4
@@ -22,7 +22,7 @@ class DemoConfig:
 
 
 def trainer_part(config: DemoConfig, log: Path, box_dir: Path, host: str) -> Part:
-    """The bundled trainer under torchrun."""
+    """Return the bundled trainer under torchrun, as a part of the stack."""
     command = [
         sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={config.ranks}",
         "-m", "trainer", "--preset", "demo",

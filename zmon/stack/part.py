@@ -1,4 +1,4 @@
-"""One child process of the stack: started, watched, started again when it dies, ended with all its children."""
+"""A child process of the stack: started, watched, restarted when it dies, and ended with all its children."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from zmon.errors import PartFailed
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h
 _libc = ctypes.CDLL(None, use_errno=True)
 
-MAX_RESTARTS = 5  # within RESTART_WINDOW_SECONDS; then it is given up and said so
+MAX_RESTARTS = 5  # within RESTART_WINDOW_SECONDS; then the part stays down, with a message
 RESTART_WINDOW_SECONDS = 60.0
-KILL_AFTER_SECONDS = 2.5  # of the five in which Ctrl-C has everything ended
+KILL_AFTER_SECONDS = 2.5  # half of the five seconds in which Ctrl-C ends everything
 
 
 @dataclass
 class Part:
-    """A program of the stack. `health` is the URL that answers 200 once it works; None: nothing to ask."""
+    """A program of the stack. `health` is the URL that answers 200 once it works; None: it has no such URL."""
 
     name: str
     command: Sequence[str]
@@ -41,7 +41,7 @@ class Part:
     process: asyncio.subprocess.Process | None = None
 
     async def start(self) -> None:
-        """Start it, output to its log. Raises PartFailed where it cannot be started at all."""
+        """Start the program, with its output in its log. Raises PartFailed if it cannot be started at all."""
         with self.log.open("ab") as log:
             try:
                 self.process = await asyncio.create_subprocess_exec(
@@ -50,14 +50,14 @@ class Part:
                     stdout=log,
                     stderr=log,
                     env={**os.environ, **self.env},
-                    start_new_session=True,  # a Ctrl-C at the terminal is for us: we end the parts in order
+                    start_new_session=True,  # Ctrl-C at the terminal reaches only zmon, which ends the parts in order
                     preexec_fn=_prepare_child(self.nice),
                 )
             except OSError as error:
-                raise PartFailed(f"cannot start {self.name}", f"{error}", f"see {self.log}") from error
+                raise PartFailed(f"cannot start {self.name}", f"{error}", f"See {self.log}") from error
 
     async def healthy(self, session: aiohttp.ClientSession, timeout: float = 5.0) -> bool:
-        """Whether it answers 200 now."""
+        """Return True if the program runs and its health URL answers 200 now."""
         if self.process is None or self.process.returncode is not None:
             return False
         if self.health is None:
@@ -69,7 +69,7 @@ class Part:
             return False
 
     async def keep_running(self, say: Callable[[str], None]) -> None:
-        """Start it again whenever it dies, and say so; give up when it keeps dying."""
+        """Restart the program whenever it dies, with a message; give up if it keeps dying."""
         while True:
             assert self.process is not None
             code = await self.process.wait()
@@ -78,7 +78,7 @@ class Part:
             if len(self.restarts) > MAX_RESTARTS:
                 say(f"{self.name} died {MAX_RESTARTS} times within a minute and stays down: see {self.log}")
                 return
-            say(f"{self.name} died (exit code {code}) and is started again: see {self.log}")
+            say(f"{self.name} died (exit code {code}) and restarts: see {self.log}")
             await asyncio.sleep(0.5)
             try:
                 await self.start()
@@ -87,7 +87,7 @@ class Part:
                 return
 
     def last_lines(self, number: int = 12) -> str:
-        """The end of its log."""
+        """Return the last lines of its log."""
         try:
             return "\n".join(self.log.read_text(errors="replace").splitlines()[-number:])
         except OSError:
@@ -95,12 +95,12 @@ class Part:
 
 
 def become_subreaper() -> None:
-    """Orphaned grandchildren become our children, so that ending everything finds them (prctl(2))."""
+    """Make orphaned grandchildren children of this process (prctl(2)), so that `end_all` ends them as well."""
     _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def end_all(parts: Sequence[Part]) -> None:
-    """End every part and whatever it started: ask, wait a little, then make sure. Blocks for seconds at most."""
+    """End every part and all its descendants: SIGTERM, a short wait, then SIGKILL. Blocks for some seconds at most."""
     for part in parts:
         if part.process is not None and part.process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
@@ -113,27 +113,27 @@ def end_all(parts: Sequence[Part]) -> None:
 
 
 def free_port(preferred: int, host: str = "127.0.0.1") -> int:
-    """The preferred port, or any free one where that is taken."""
+    """Return the preferred port, or any free one if it is in use."""
     for port in (preferred, 0):
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind((host, port))
             return int(probe.getsockname()[1])
-    raise PartFailed("no free port", f"nothing can be bound on {host}", "is the loopback interface up?")
+    raise PartFailed("there is no free port", f"no port can be bound on {host}", "Check that its interface is up")
 
 
 def _wait_for_none(seconds: float) -> None:
-    """Wait until nothing that we started lives; reaping is asyncio's business, so a zombie is as good as gone."""
+    """Wait until no descendant is alive. A zombie counts as gone, because asyncio reaps it."""
     deadline = time.monotonic() + seconds
     while _descendants() and time.monotonic() < deadline:
         time.sleep(0.05)
 
 
 def _descendants() -> list[psutil.Process]:
-    return [p for p in psutil.Process().children(recursive=True) if _lives(p)]
+    return [p for p in psutil.Process().children(recursive=True) if _is_alive(p)]
 
 
-def _lives(process: psutil.Process) -> bool:
+def _is_alive(process: psutil.Process) -> bool:
     try:
         return process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -142,7 +142,7 @@ def _lives(process: psutil.Process) -> bool:
 
 def _prepare_child(nice: int) -> Callable[[], None]:
     def prepare() -> None:
-        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)  # should we be killed, it does not outlive us
+        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)  # if zmon is killed, the part ends as well
         if nice:
             os.nice(nice)
 

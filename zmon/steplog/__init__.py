@@ -1,7 +1,7 @@
-"""The step log: every step of every rank on disk, so that it is there when Prometheus is not.
+"""The step log: every step of every rank on disk, available even without Prometheus.
 
-`writer` is the agent's end, `reader` takes steps out again, `table` puts them into rows and files, `format` is what
-they agree on.
+The agent writes it with `writer`. `reader` reads the steps, `table` exports them as rows, and `format` defines the
+files.
 """
 
 from zmon.steplog.reader import RunSteps, Step, read_runs

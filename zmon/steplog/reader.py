@@ -1,7 +1,7 @@
-"""Which steps of a job are in the log, and how many are not?
+"""Reads steps from the step log, and counts those that are missing.
 
-A step is the difference of two boundaries in a row. One whose own boundary or the one before is not there is left out
-and counted, never made up.
+A step is the difference of two consecutive boundaries. A step without one of its two boundaries is left out and
+counted, never invented.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ from zmon.schema.step import Measures, StepRecord
 from zmon.steplog.format import SUFFIX, Block, Run, blocks, read_header
 
 _NS = 1e-9
-_HEADER_BYTES = 4096  # more than any header has
+_HEADER_BYTES = 4096  # larger than any header
 
 
 class Step(NamedTuple):
-    """A step of a rank."""
+    """One step of a rank."""
 
     start: float  # unix seconds
     record: StepRecord
-    reported: dict[str, float]  # gauges by name, those that were told in this step or before the next
+    reported: dict[str, float]  # gauges by name that the job reported in this step or before the next one
 
 
 @dataclass
 class RunSteps:
-    """The steps of one run of a rank, read a segment at a time; what is not there is counted on the way."""
+    """The steps of one run of a rank, read one segment at a time. Iterating also counts what is missing."""
 
     run: Run
-    segments: list[tuple[Path, int]]  # with the size at the first look, for the agent may be writing
-    missing: int = 0  # steps between others that are there
-    before: int = 0  # steps before the first one that is there
-    damaged: list[str] = field(default_factory=list)  # a line for each segment
+    segments: list[tuple[Path, int]]  # each with its size when it was opened first, as the agent may be writing
+    missing: int = 0  # steps missing between others
+    before: int = 0  # steps missing before the first one
+    damaged: list[str] = field(default_factory=list)  # one line for each damaged segment
 
     def steps(self) -> Iterator[Step]:
-        """Every step that is there, oldest first."""
+        """Yield every step in the log, oldest first."""
         previous: Boundary | None = None
         step: Step | None = None
         reported: dict[str, float] = {}
@@ -56,28 +56,28 @@ class RunSteps:
                 if step is not None:
                     yield step
                 record = step_record(previous, end)
-                reported = reported if step is None else {}  # what was told before the first step is said of it
+                reported = reported if step is None else {}  # reports before the first step count for it
                 step = Step(end.last_step * _NS - record.duration, record, reported)
-            reported.update(self._named(end.reported))  # what an evaluation finds out is said of the step before it
+            reported.update(self._named(end.reported))  # reports of an evaluation count for the step before it
             previous = end
         if step is not None:
             yield step
 
     def num_boundaries(self) -> int:
-        """How many are there at most; quick, for none is unpacked."""
+        """Return an upper bound of the number of boundaries. It is quick, because it unpacks no block."""
         return sum(block.count for path, size in self.segments for block in _blocks(path, size) if block)
 
     def so_far(self) -> Measures:
-        """All of the run up to the last boundary that is there."""
+        """Return the totals of the run up to the last boundary in the log."""
         for path, size in reversed(self.segments):
             for block in reversed([*_blocks(path, size)]):
-                for found in reversed([*self._whole(block)] if block else []):
-                    return totals(found).measures
+                for last in reversed([*self._valid(block)] if block else []):
+                    return totals(last).measures
         return Measures()
 
     def _named(self, reported: Mapping[int, float]) -> dict[str, float]:
         names = self.run.reports
-        return {names[at]: value for at, value in reported.items() if at < len(names)}
+        return {names[index]: value for index, value in reported.items() if index < len(names)}
 
     def _boundaries(self) -> Iterator[Boundary]:
         last = 0
@@ -87,46 +87,47 @@ class RunSteps:
                 if block is None:
                     num_damaged += 1
                     continue
-                for found in self._whole(block, last):
-                    last = found.number
-                    yield found
+                for valid in self._valid(block, last):
+                    last = valid.number
+                    yield valid
             if num_damaged:
-                self.damaged.append(f"{path} is damaged in {num_damaged} places, the rest of it is used")
+                self.damaged.append(f"{path} is damaged in {num_damaged} places; the rest of it is used")
 
-    def _whole(self, block: Block, after: int = 0) -> Iterator[Boundary]:
+    def _valid(self, block: Block, after: int = 0) -> Iterator[Boundary]:
+        """Yield the boundaries of a block that are not torn and have a number above `after`."""
         raw = block.boundaries()
-        for at, number in enumerate(range(block.first, block.last + 1)):
-            if number > after and (found := boundary(raw, number, self.run.seed, at * layout.BOUNDARY_SIZE)):
-                yield found
+        for index, number in enumerate(range(block.first, block.last + 1)):
+            if number > after and (valid := boundary(raw, number, self.run.seed, index * layout.BOUNDARY_SIZE)):
+                yield valid
 
 
 def read_runs(folder: Path) -> tuple[list[RunSteps], list[str]]:
-    """The runs in a job's folder by attempt and rank, and a line for each segment that cannot be used."""
-    found: defaultdict[tuple[int, int, float, str], list[tuple[Path, int]]] = defaultdict(list)
+    """Return the runs in a job's folder by attempt and rank, and one line for each segment that is not usable."""
+    segments: defaultdict[tuple[int, int, float, str], list[tuple[Path, int]]] = defaultdict(list)
     runs: dict[str, Run] = {}
     unusable: list[str] = []
     for path in sorted(folder.glob(f"*{SUFFIX}")):
         try:
             with path.open("rb") as file:
                 run, _ = read_header(file.read(_HEADER_BYTES))
-            found[run.attempt, run.rank, run.start, run.run_uid].append((path, path.stat().st_size))
-            runs[run.run_uid] = run  # the newest segment knows the names of all its gauges
-        except FileNotFoundError:  # the agent deleted it: it was the oldest
+            segments[run.attempt, run.rank, run.start, run.run_uid].append((path, path.stat().st_size))
+            runs[run.run_uid] = run  # the newest segment has the names of all gauges
+        except FileNotFoundError:  # the agent has deleted it, because it was the oldest
             continue
         except (OSError, ZmonError) as error:
             unusable.append(f"cannot use {path}: {getattr(error, 'strerror', None) or error}")
-    return [RunSteps(runs[key[-1]], segments) for key, segments in sorted(found.items())], unusable
+    return [RunSteps(runs[key[-1]], paths) for key, paths in sorted(segments.items())], unusable
 
 
 def _blocks(path: Path, size: int) -> Iterator[Block | None]:
-    """None for a stretch that is damaged; nothing where the agent deleted the segment meanwhile."""
+    """Yield the blocks of a segment, and None for each damaged part; nothing if the agent has deleted the segment."""
     try:
         with path.open("rb") as file:
             data = file.read(size)
-        _, at = read_header(data)
+        _, offset = read_header(data)
     except FileNotFoundError:
         return
     except (OSError, ZmonError):
         yield None
         return
-    yield from blocks(data, at)
+    yield from blocks(data, offset)

@@ -1,7 +1,7 @@
-"""Steps as rows, a row per rank and step, written as JSON lines or Parquet without holding more than a few of them.
+"""Exports steps as JSON lines or Parquet, one row per rank and step, with only a few rows in memory.
 
-A phase or an op has its columns if it ever ran in one of the runs. Where it did not run in a step it is 0, for that is
-known; what is not known is null. Seconds and bytes; `start` is unix time.
+A phase or an op has its columns if it ever ran in one of the runs. In a step in which it did not run it is 0. A value
+that is unknown is null. Seconds and bytes; `start` is unix time.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ Row = tuple[str | int | float | None, ...]
 
 
 class Steps(Protocol):
-    """The steps of one run of a rank, from wherever they are."""
+    """The steps of one run of a rank, from any place."""
 
     @property
     def run(self) -> Run:
-        """Whose."""
+        """The run of the rank."""
 
     def steps(self) -> Iterator[Step]:
-        """Oldest first."""
+        """Yield the steps, oldest first."""
 
     def so_far(self) -> Measures:
-        """What it ever did: for a column each."""
+        """Return the totals of the run, whose phases and ops become columns."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """What is exported: these runs, with the columns that they need."""
+    """The exported runs, with the columns that they need."""
 
     runs: Sequence[Steps]
     phases: tuple[str, ...]
@@ -50,7 +50,7 @@ class Table:
 
     @classmethod
     def of(cls, runs: Sequence[Steps]) -> Table:
-        """All steps of these runs."""
+        """Return the table of all steps of these runs."""
         ran = [run.so_far() for run in runs]
         return cls(
             runs,
@@ -60,7 +60,7 @@ class Table:
         )
 
     def columns(self) -> dict[str, type]:
-        """Names and types, in their order."""
+        """Return the names and types of the columns, in order."""
         return {
             **{"job_id": str, "attempt": int, "rank": int, "host": str, "step": int, "start": float, "duration": float},
             **{"samples": int, "lookups": int},
@@ -72,7 +72,7 @@ class Table:
         }
 
     def rows(self) -> Iterator[Row]:
-        """Run by run, step by step."""
+        """Yield the rows, run by run and step by step."""
         for steps in self.runs:
             run = steps.run
             for start, record, reported in steps.steps():
@@ -92,7 +92,7 @@ class Table:
 
 
 def write_json_lines(table: Table, file: BinaryIO) -> int:
-    """An object a row; returns how many."""
+    """Write each row as a JSON object; return the number of rows."""
     names, encode, written = tuple(table.columns()), msgspec.json.encode, 0
     for row in table.rows():
         file.write(encode(dict(zip(names, row, strict=True))) + b"\n")
@@ -101,12 +101,12 @@ def write_json_lines(table: Table, file: BinaryIO) -> int:
 
 
 def write_parquet(table: Table, file: BinaryIO) -> int:
-    """A table; returns how many rows. Raises UsageError where pyarrow is not installed."""
+    """Write the rows as Parquet; return their number. Raises UsageError if pyarrow is not installed."""
     try:
-        import pyarrow  # type: ignore[import-untyped]  # 60 MB that only those load who want it
+        import pyarrow  # type: ignore[import-untyped]  # 60 MB, loaded only for Parquet
         from pyarrow import parquet
     except ImportError as error:
-        install = "pip install 'zmon[parquet]', or write .jsonl"
+        install = "Run pip install 'zmon[parquet]', or write a .jsonl file"
         raise UsageError("cannot write Parquet", "pyarrow is not installed", install) from error
     types = {str: pyarrow.string(), int: pyarrow.int64(), float: pyarrow.float64()}
     schema = pyarrow.schema([(name, types[type_]) for name, type_ in table.columns().items()])

@@ -1,8 +1,8 @@
-"""Every step of every rank on this node goes to disk, bounded in size and age.
+"""Writes every step of every rank on this node to disk, limited in size and age.
 
-Called every few seconds, more often than a ring fills (4,096 boundaries: 8 s of 2 ms steps). It reads boxes with
-readers of its own, so what a rank wrote last is there even after another run has taken the place of its box. Bytes are
-neither decoded nor synced: an agent that is killed loses nothing that was written, a host that loses power its last
+The agent calls it every few seconds, more often than a ring fills (4,096 boundaries: 8 s of 2 ms steps). It has its own
+readers of the boxes, so it gets the last steps of a rank even after another run has replaced its box. Bytes are neither
+decoded nor synced: an agent that is killed loses nothing that was written; a host that loses power loses its last
 seconds.
 """
 
@@ -18,12 +18,14 @@ from pathlib import Path
 from zmon.box import layout
 from zmon.box.reader import BoxReader
 from zmon.errors import BoxError, ZmonError
-from zmon.steplog.format import MOST_BOUNDARIES, SUFFIX, Run, blocks, pack_block, pack_header, read_header
+from zmon.steplog.format import MAX_BOUNDARIES, SUFFIX, Run, blocks, pack_block, pack_header, read_header
 
-LIMIT_BYTES = 1 << 30  # 10 hours of 8 ranks at 50 steps a second, 4 days of them at 5
+LIMIT_BYTES = 1 << 30  # 10 hours of 8 ranks at 50 steps per second, or 4 days at 5 steps per second
 MAX_AGE_SECONDS = 7 * 86400.0
-SEGMENT_BYTES = 4 << 20  # what is deleted at a time; about 55,000 steps
-SMALLEST_BYTES = 64 << 10  # what a segment counts at least: a job that restarts all day must not leave a million files
+SEGMENT_BYTES = 4 << 20  # the unit that is deleted; about 55,000 steps
+SMALLEST_BYTES = (
+    64 << 10
+)  # a segment counts as at least this: a job that restarts all day must not leave a million files
 PRUNE_SECONDS = 60.0
 
 
@@ -45,9 +47,9 @@ class StepLog:
         self._pruned = 0.0
 
     def append(self, boxes: Mapping[Path, int]) -> tuple[str, ...]:
-        """Write what is new in these boxes (inode by path), and the last of those that are no longer among them.
+        """Write the new boundaries of these boxes (inode by path), and the last ones of boxes that are gone.
 
-        Returns a line for each box that could not be read. Raises ZmonError where the log cannot be written: what was
+        Returns one line for each box that could not be read. Raises ZmonError if the log cannot be written: what was
         written stays, and the next call writes what the rings still hold.
         """
         unread: list[str] = []
@@ -55,30 +57,30 @@ class StepLog:
         gone = [path for path, rank in self._ranks.items() if boxes.get(path) != rank.inode]
         for path in gone:
             rank = self._ranks.pop(path)
-            with _telling(path, unread, unwritten):
+            with _collecting_errors(path, unread, unwritten):
                 rank.append()
             rank.close()
         for path in boxes:
-            with _telling(path, unread, unwritten):
+            with _collecting_errors(path, unread, unwritten):
                 if path not in self._ranks:
                     self._ranks[path] = _RankLog(path, self._host, self._folder, self._segment_bytes)
                 self._ranks[path].append()
         now = self._clock()
         if abs(now - self._pruned) > PRUNE_SECONDS:
             self._pruned = now
-            with _telling(self._folder, unread, unwritten):
+            with _collecting_errors(self._folder, unread, unwritten):
                 self._prune(now)
         if unwritten:
             raise unwritten[0]
         return tuple(unread)
 
     def close(self) -> None:
-        """Let the boxes go."""
+        """Close all boxes."""
         while self._ranks:
             self._ranks.popitem()[1].close()
 
     def _prune(self, now: float) -> None:
-        """Delete the segments that were written to longest ago, of whichever job; none that a rank here writes to."""
+        """Delete the segments of all jobs that were written to longest ago, except those that a rank writes to now."""
         in_use = {rank.segment for rank in self._ranks.values()}
         with _writing(self._folder):
             segments = sorted(_segments(self._folder))
@@ -89,22 +91,22 @@ class StepLog:
                 if path not in in_use:
                     path.unlink(missing_ok=True)
                     total -= size
-                    with contextlib.suppress(OSError):  # there are more in it
+                    with contextlib.suppress(OSError):  # the folder still has other segments
                         path.parent.rmdir()
 
 
 class _RankLog:
-    """One run of a rank, from its box to its segments."""
+    """Copies one run of a rank from its box to its segments."""
 
     def __init__(self, path: Path, host: str, folder: Path, segment_bytes: int) -> None:
         self._reader = BoxReader(path)
         try:
-            who = self._reader.identity()
-            run = Run(who.job_id, who.attempt, who.rank, who.run_uid, host, who.start_unix, self._reader.seed)
+            rank = self._reader.identity()
+            run = Run(rank.job_id, rank.attempt, rank.rank, rank.run_uid, host, rank.start_unix, self._reader.seed)
             self._folder, self._segment_bytes = folder, segment_bytes
             self.inode = self._reader.inode
             with _writing(folder):
-                self.segment, self._last, self._run = _resume(folder / who.job_id, run)
+                self.segment, self._last, self._run = _resume(folder / rank.job_id, run)
         except BaseException:
             self._reader.close()
             raise
@@ -113,17 +115,17 @@ class _RankLog:
         """Write the boundaries that are not on disk yet."""
         while True:
             with _writing(self._folder):
-                if self.segment is not None and not _has_room(self.segment, self._segment_bytes):
+                if self.segment is not None and not _has_space(self.segment, self._segment_bytes):
                     self.segment = None
-            first, raw = self._reader.boundaries_after(self._last, MOST_BOUNDARIES)
+            first, raw = self._reader.boundaries_after(self._last, MAX_BOUNDARIES)
             if not raw:
                 return
-            reports = self._reader.report_names()  # after the boundaries, so that what they report has its name
+            reports = self._reader.report_names()  # read after the boundaries, so that all their reports have names
             if reports != self._run.reports:
                 self.segment, self._run = None, replace(self._run, reports=reports)
-            if self.segment is None and self._last:  # see format
+            if self.segment is None and self._last:  # a segment begins with the last boundary of the one before
                 number = len(raw) // layout.BOUNDARY_SIZE
-                first, raw = self._reader.boundaries_after(self._last - 1, min(number + 1, MOST_BOUNDARIES))
+                first, raw = self._reader.boundaries_after(self._last - 1, min(number + 1, MAX_BOUNDARIES))
             last = first + len(raw) // layout.BOUNDARY_SIZE - 1
             block = pack_block(first, raw)
             with _writing(self._folder):
@@ -134,26 +136,28 @@ class _RankLog:
             self._last = last
 
     def close(self) -> None:
-        """Let the box go."""
+        """Close the box."""
         self._reader.close()
 
 
 def _resume(folder: Path, run: Run) -> tuple[Path | None, int, Run]:
-    """The segment that an agent before this one wrote to, cut behind its last whole block, its last boundary, and the
-    run as it stands there."""
+    """Return the segment in which an earlier agent stopped, its last boundary, and the run from its header.
+
+    The segment is cut after its last complete block. Without such a segment the result is None, 0 and `run`.
+    """
     for path in sorted(folder.glob(f"{run.stem}.*{SUFFIX}"), reverse=True):
         data = path.read_bytes()
-        with contextlib.suppress(ZmonError):  # it was cut off in its header
-            logged, at = read_header(data)
-            whole = [block for block in blocks(data, at) if block is not None]
-            if whole:
-                os.truncate(path, whole[-1].end)
-                return path, whole[-1].last, logged
+        with contextlib.suppress(ZmonError):  # it ends within its header
+            logged, offset = read_header(data)
+            complete = [block for block in blocks(data, offset) if block is not None]
+            if complete:
+                os.truncate(path, complete[-1].end)
+                return path, complete[-1].last, logged
     return None, 0, run
 
 
-def _has_room(segment: Path, segment_bytes: int) -> bool:
-    """Not where it is full, nor where somebody deleted it."""
+def _has_space(segment: Path, segment_bytes: int) -> bool:
+    """Return False if the segment is full, or if somebody deleted it."""
     try:
         return segment.stat().st_size < segment_bytes
     except FileNotFoundError:
@@ -171,7 +175,7 @@ def _begin(segment: Path, run: Run, block: bytes) -> Path:
 
 
 def _write(segment: Path, flags: int, data: bytes) -> None:
-    """All of it or nothing, as far as the disk lets us."""
+    """Write all of the data or nothing, as far as the disk allows it."""
     fd = os.open(segment, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC | flags, 0o644)
     try:
         end = os.fstat(fd).st_size
@@ -187,7 +191,7 @@ def _write(segment: Path, flags: int, data: bytes) -> None:
 
 
 def _segments(folder: Path) -> Iterator[tuple[float, int, Path]]:
-    """When each was written to and what it counts."""
+    """Yield each segment with the time at which it was last written and the bytes that it counts for."""
     for job in _entries(folder):
         if job.is_dir(follow_symlinks=False):
             for entry in _entries(job.path):
@@ -206,27 +210,27 @@ def _entries(folder: Path | str) -> Iterable[os.DirEntry[str]]:
 
 @contextlib.contextmanager
 def _writing(folder: Path) -> Iterator[None]:
-    """What goes wrong with the log itself, not with a box; the same line each time, so that it is said once."""
+    """Turn an OSError of the log itself into a ZmonError. Its text is the same each time, so that it is logged once."""
     try:
         yield
     except OSError as error:
         raise ZmonError(
             f"cannot write the step log {folder}",
             error.strerror or str(error),
-            "Free some room there or point ZMON_DATA_DIR at another directory; the rest goes on",
+            "Free some space there or set ZMON_DATA_DIR to another directory; everything else continues",
         ) from error
 
 
 @contextlib.contextmanager
-def _telling(path: Path, unread: list[str], unwritten: list[ZmonError]) -> Iterator[None]:
-    """One box that cannot be read never hides the others."""
+def _collecting_errors(path: Path, unread: list[str], unwritten: list[ZmonError]) -> Iterator[None]:
+    """Collect the error of one box, so that it never hides the other boxes."""
     try:
         yield
     except BoxError as error:
         unread.append(str(error))
     except ZmonError as error:
         unwritten.append(error)
-    except FileNotFoundError:  # the box, since the agent looked
+    except FileNotFoundError:  # the box was deleted since the agent listed it
         pass
     except OSError as error:
         unread.append(f"cannot read {path}: {error.strerror}")

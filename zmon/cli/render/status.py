@@ -72,7 +72,7 @@ def doctor_table(checks: Sequence[Check]) -> RenderableType:
     for check in checks:
         word, colour = {True: ("armed", "green"), False: ("INERT", "bold red"), None: ("absent", "dim")}[check.armed]
         sentences = " ".join(
-            part if part.endswith((".", "?", "`")) else f"{part}." for part in (check.found, check.next_step) if part
+            part if part.endswith((".", "?", "`")) else f"{part}." for part in (check.result, check.next_step) if part
         )
         table.add_row(Text(word, style=colour), Text(check.name), Text(sentences))
     words = {True: "armed", False: "INERT", None: "absent"}

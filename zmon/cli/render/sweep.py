@@ -12,7 +12,7 @@ from zmon.format import UNKNOWN
 from zmon.offline.compare.judge import CERTAINTY
 from zmon.offline.sweep.results import SizeResult
 from zmon.offline.sweep.sizes import Size
-from zmon.scaling.predict import turns
+from zmon.scaling.predict import ranks_per_processor
 
 _MAX_LOSSES = 3  # time categories per size
 
@@ -71,7 +71,7 @@ _ABOUT = (
 
 def _crowded(rows: Sequence[SizeResult]) -> list[str]:
     points = [row.point for row in rows]
-    shared = [p for p in points if turns(p.ranks, p.ranks_per_host or p.ranks, p.processors_per_host) > 1]
+    shared = [p for p in points if ranks_per_processor(p.ranks, p.ranks_per_host or p.ranks, p.processors_per_host) > 1]
     if not shared:
         return []
     return [

@@ -14,8 +14,8 @@ import msgspec
 from zmon.errors import UsageError
 from zmon.hub.baseline_recorder import size_now
 from zmon.scaling.fit import Model
-from zmon.scaling.size_table import SizePrediction, find, numbers, size_row
-from zmon.scaling.what_if import CHANGES, factor_of
+from zmon.scaling.size_table import SizePrediction, parse_sizes, predict_sizes, size_row
+from zmon.scaling.what_if import CHANGES, parse_what_if
 from zmon.schema.api import CurvePoint, EfficiencyAnswer, ScalingAnswer, ScalingRequest, SizeNow, SizeRow
 from zmon.schema.curve import Curve, Point
 from zmon.schema.snapshot import Snapshot
@@ -45,11 +45,11 @@ def size_query(request: ScalingRequest) -> SizeQuery:
             "batch is for all ranks together, batch_per_rank for each rank",
             "Give only one of them",
         )
-    ranks = None if request.ranks is None else numbers("ranks", request.ranks)
+    ranks = None if request.ranks is None else parse_sizes("ranks", request.ranks)
     if ranks and len(ranks) > _MAX_SIZES:
         raise UsageError(f"ranks names {len(ranks)} sizes", f"an answer has at most {_MAX_SIZES}", "Ask for fewer")
     for change in request.what_if:
-        factor_of(change)
+        parse_what_if(change)
     batch, batch_per_rank = _samples("batch", request.batch), _samples("batch_per_rank", request.batch_per_rank)
     return SizeQuery(ranks, batch, batch_per_rank, request.what_if)
 
@@ -72,7 +72,7 @@ def scaling_answer(
 def _sizes(snapshot: Snapshot, curve: Curve, model: Model, query: SizeQuery) -> list[SizeRow]:
     per_rank = query.batch_per_rank or _samples_per_rank(snapshot, curve)
     ranks = query.ranks or _default_sizes(snapshot.world_size, [p.ranks for p in curve.points])
-    sizes = find(model, [(n, query.batch or n * per_rank) for n in ranks], query.what_ifs)
+    sizes = predict_sizes(model, [(n, query.batch or n * per_rank) for n in ranks], query.what_ifs)
     return [msgspec.structs.replace(size_row(size), efficiency=_efficiency(curve, size)) for size in sizes]
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from zmon.scaling.predict import Link, Links, passing
+from zmon.scaling.predict import Link, Links, bytes_over_links
 
 HOST, NET = "within a host", "between hosts"
 
@@ -28,7 +28,7 @@ class Timed:
     @property
     def bus_bytes_per_second(self) -> float:
         """The bus bandwidth, as nccl-tests defines it."""
-        return sum(passing(self.op, self.num_bytes, self.ranks, self.ranks)) / self.seconds
+        return sum(bytes_over_links(self.op, self.num_bytes, self.ranks, self.ranks)) / self.seconds
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def _line(timed: Sequence[Timed]) -> Link | None:
     """Return the fitted line, or None if no group of this kind was timed."""
     if not timed:
         return None
-    points = [(sum(passing(t.op, t.num_bytes, t.ranks, t.ranks)), t.seconds) for t in timed]
+    points = [(sum(bytes_over_links(t.op, t.num_bytes, t.ranks, t.ranks)), t.seconds) for t in timed]
     weights = [1 / seconds**2 for _, seconds in points]
     total = sum(weights)
     x = sum(w * amount for w, (amount, _) in zip(weights, points, strict=True)) / total

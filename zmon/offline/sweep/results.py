@@ -48,7 +48,7 @@ def _result(curve: Curve, point: Point, measured: Mapping[str, Links] | None, la
         half_width = ratio * sqrt(sum(((p.half_width_seconds or 0.0) / p.seconds) ** 2 for p in (point, reference)))
     several = any(p.ranks > 1 for p in smaller)
     model = fit(smaller, OPS, measured, largest) if several else Unknown("")
-    step = model if isinstance(model, Unknown) else model.at(point.ranks, point.samples)
+    step = model if isinstance(model, Unknown) else model.predict(point.ranks, point.samples)
     return SizeResult(
         point=point,
         scaling=scaling,

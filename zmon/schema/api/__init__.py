@@ -1,7 +1,7 @@
-"""Each HTTP request and answer of agent and hub.
+"""The type of each HTTP request and answer of agent and hub.
 
-Handlers return these types and whoever asks decodes them. A field that a newer part adds is ignored; enumerations are
-`str`, so a value from a newer part passes through.
+Handlers return these types, and clients decode them. A client ignores a field that a newer daemon adds. Enumerations
+are `str`, so a value of a newer daemon passes through.
 """
 
 from zmon.schema.api import endpoints

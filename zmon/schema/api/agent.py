@@ -1,4 +1,4 @@
-"""What an agent answers."""
+"""The requests and answers of an agent."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ class SnapshotRequest(msgspec.Struct, frozen=True):
 
     since: int = -1  # a cursor: records of steps that ended after it; negative: no records
     job_id: str | None = None  # None: of every job
-    about: int = 0  # so many records of each rank, the same steps on all of them; 0: all
-    last: int = 0  # or so many, the last ones; 0: all
-    plans: str = ""  # the version of the plans that the asker has; empty: none
+    about: int = 0  # about this many records of each rank, of the same steps on all ranks; 0: all
+    last: int = 0  # the last records of each rank, at most this many; 0: all
+    plans: str = ""  # the version of the plans that the client has; empty: none
 
 
 class SuspectsRequest(msgspec.Struct, frozen=True):
-    """`GET /api/v1/suspects`, a long poll: answered when the suspects are not those of `since`, or after `wait`."""
+    """`GET /api/v1/suspects`, a long poll: answered when the suspects differ from those of `since`, or after `wait`."""
 
     wait: float = 0.0  # seconds
-    since: float = -1.0  # the version the asker has; negative: none
+    since: float = -1.0  # the version that the client has; negative: none
 
 
 class Suspicion(msgspec.Struct, frozen=True):
-    """A rank that the hub should look at, and why."""
+    """A rank that the hub should look at, and the reason."""
 
     job_id: str
     rank: int
@@ -51,27 +51,30 @@ class EvidenceRequest(msgspec.Struct, frozen=True):
 
     job_id: str
     rank: str
-    run: str | None = None  # the run uid of a start; None: the newest
+    run: str | None = None  # the run uid of a rank; None: the newest
     stacks: bool = True
 
 
 class RankEvidence(msgspec.Struct, frozen=True):
-    """What one rank is stuck in and what it wrote last. None where it is not to be had, with the reason beside it."""
+    """The evidence about one rank: stacks, collectives in flight, end of standard error.
+
+    A field is None where its value could not be read; the `*_error` field beside it has the reason.
+    """
 
     job_id: str
     rank: int
     run_uid: str = ""
     alive: bool = True
     pid: int | None = None  # as the agent sees it
-    wchan: str | None = None  # the kernel function it sleeps in
+    wchan: str | None = None  # the kernel function in which it sleeps
     stack: str | None = None  # Python stacks of all threads
     stack_error: str | None = None
     flight: Flight | None = None  # collectives in flight
     flight_error: str | None = None
     stderr_tail: str | None = None
     stderr_error: str | None = None
-    stderr_path: str | UnsetType | None = UNSET  # left out where nobody looked
-    stderr_shared: bool | UnsetType = UNSET  # other ranks of the host write to the same file
+    stderr_path: str | UnsetType | None = UNSET  # left out if the agent did not look for it
+    stderr_shared: bool | UnsetType = UNSET  # True: other ranks of the host write to the same file
     schema: int = SCHEMA
 
 
@@ -80,7 +83,7 @@ class AgentHealthRequest(msgspec.Struct, frozen=True):
 
 
 class SourceDown(msgspec.Struct, frozen=True):
-    """A source that does not answer."""
+    """A source of the agent that is down."""
 
     source: str
     since: float  # unix seconds
@@ -88,7 +91,7 @@ class SourceDown(msgspec.Struct, frozen=True):
 
 
 class AgentHealth(msgspec.Struct, frozen=True):
-    """How an agent does. Status 200 while it can look at the boxes, else 503."""
+    """The health of an agent. Status 200 while it can read the black boxes, else 503."""
 
     healthy: bool
     host: str

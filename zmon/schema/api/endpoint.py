@@ -1,4 +1,4 @@
-"""An endpoint: where it lies, what it takes and what it answers."""
+"""An endpoint: its path, its request and its answer."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
 @dataclass(frozen=True)
 class Endpoint(Generic[Request, Answer]):
-    """One `GET` of a daemon. Fields of `request` that stand in `path` are part of the URL, the others are its query."""
+    """One `GET` of a daemon. Fields of `request` that `path` names are part of the path, the others of the query."""
 
-    daemon: str  # agent, hub
+    daemon: str  # "agent" or "hub"
     path: str  # /api/v1/jobs/{job_id}/ranks
     request: type[Request]
     answer: type[Answer]
@@ -30,17 +30,17 @@ class Endpoint(Generic[Request, Answer]):
         return tuple(_PLACEHOLDER.findall(self.path))
 
     def path_of(self, request: Request) -> str:
-        """The path of one request, quoted."""
+        """Return the path of one request, quoted."""
         return _PLACEHOLDER.sub(lambda name: quote(str(getattr(request, name[1])), safe=""), self.path)
 
     def query_of(self, request: Request) -> list[tuple[str, str]]:
-        """The query of one request. A field that is None, or as it is by default, is left out."""
+        """Return the query of one request. A field that is None or has its default value is left out."""
         pairs: list[tuple[str, str]] = []
         for field in msgspec.structs.fields(self.request):
             value = getattr(request, field.name)
             if field.name not in self.in_path and value is not None and value != field.default:
                 values = value if isinstance(value, tuple) else (value,)
-                pairs += [(field.encode_name, _word(one)) for one in values]
+                pairs += [(field.encode_name, _word(item)) for item in values]
         return pairs
 
 

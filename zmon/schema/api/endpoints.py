@@ -1,4 +1,4 @@
-"""Every JSON endpoint of agent and hub. Handlers, clients and docs/openapi.json go by this table."""
+"""The table of all JSON endpoints of agent and hub. Handlers, clients and docs/openapi.json use it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ SNAPSHOT = Endpoint(
     "agent", "/api/v1/snapshot", agent.SnapshotRequest, AgentReport, "Every rank and the hardware of one node."
 )
 SUSPECTS = Endpoint(
-    "agent", "/api/v1/suspects", agent.SuspectsRequest, agent.Suspects, "Ranks that the hub should look at, long poll."
+    "agent",
+    "/api/v1/suspects",
+    agent.SuspectsRequest,
+    agent.Suspects,
+    "Ranks that the hub should look at; a long poll.",
 )
 EVIDENCE = Endpoint(
     "agent",
@@ -23,7 +27,7 @@ EVIDENCE = Endpoint(
     "Stacks, collectives in flight and the end of stderr of one rank.",
 )
 AGENT_HEALTH = Endpoint(
-    "agent", "/healthz", agent.AgentHealthRequest, agent.AgentHealth, "Whether the agent reads its sources."
+    "agent", "/healthz", agent.AgentHealthRequest, agent.AgentHealth, "Health of the agent and of its sources."
 )
 
 JOBS = Endpoint("hub", "/api/v1/jobs", jobs.JobsRequest, jobs.JobList, "Every job that an agent reports.")
@@ -42,16 +46,18 @@ FINDINGS = Endpoint(
     "hub", "/api/v1/findings", findings.FindingsRequest, findings.FindingList, "Findings, newest first."
 )
 DETECTORS = Endpoint(
-    "hub", "/api/v1/detectors", findings.DetectorsRequest, findings.DetectorList, "What each detector can speak of."
+    "hub",
+    "/api/v1/detectors",
+    findings.DetectorsRequest,
+    findings.DetectorList,
+    "For each detector, the jobs that it can judge.",
 )
 INCIDENTS = Endpoint(
     "hub", "/api/v1/incidents", incidents.IncidentsRequest, incidents.IncidentList, "Incidents, newest first."
 )
-INCIDENT = Endpoint(
-    "hub", "/api/v1/incidents/{id}", incidents.IncidentRequest, Capsule, "All that was kept of one incident."
-)
+INCIDENT = Endpoint("hub", "/api/v1/incidents/{id}", incidents.IncidentRequest, Capsule, "The capsule of one incident.")
 HUB_HEALTH = Endpoint(
-    "hub", "/healthz", findings.HubHealthRequest, findings.HubHealth, "Whether the hub sees agents and finishes passes."
+    "hub", "/healthz", findings.HubHealthRequest, findings.HubHealth, "Health of the hub and of its agents."
 )
 
 AGENT: tuple[Endpoint[Any, object], ...] = (SNAPSHOT, SUSPECTS, EVIDENCE, AGENT_HEALTH)

@@ -1,4 +1,4 @@
-"""What the hub answers about findings and about the detectors that make them."""
+"""The hub's answers about findings, detectors and its own health."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class FindingsRequest(msgspec.Struct, frozen=True):
     """`GET /api/v1/findings`."""
 
     job_id: str | None = None  # None: of every job
-    active: bool = False  # those that are not resolved only
-    evidence: bool = True  # False: without; of a thousand ranks it is 300 kB each
+    active: bool = False  # True: only findings that are not resolved
+    evidence: bool = True  # False: leave it out; for a thousand ranks it has 300 kB per finding
 
 
 class FindingList(msgspec.Struct, frozen=True):
@@ -32,7 +32,11 @@ class DetectorsRequest(msgspec.Struct, frozen=True):
 
 
 class DetectorState(msgspec.Struct, frozen=True):
-    """A detector: why it can say nothing of each job, None where it can; and the last error where it fails."""
+    """The state of one detector.
+
+    `jobs` has, by job id, the reason why the detector cannot judge that job, or None if it can. `failed` is the last
+    error, or None.
+    """
 
     name: str
     jobs: Mapping[str, str | None]
@@ -51,12 +55,14 @@ class HubHealthRequest(msgspec.Struct, frozen=True):
 
 
 class HubHealth(msgspec.Struct, frozen=True):
-    """How the hub does. Status 200 while it sees an agent and its passes go through, else 503."""
+    """The health of the hub. Status 200 while an agent answers and the passes succeed, else 503."""
 
     healthy: bool
     agents: Sequence[AgentStatus]
     findings_unwritten: str | None = None  # why findings are not written to disk
     incidents_unwritten: str | None = None
     version: str | None = None
-    thresholds: Sequence[Threshold] | None = None  # those that the site changed; None: an older hub
+    thresholds: Sequence[Threshold] | None = (
+        None  # those that the site changed; None: an older hub, which does not report them
+    )
     schema: int = SCHEMA

@@ -1,4 +1,4 @@
-"""What the hub answers about incidents."""
+"""The hub's answers about incidents."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ class IncidentsRequest(msgspec.Struct, frozen=True):
 
 
 class IncidentList(msgspec.Struct, frozen=True):
-    """Every incident that is kept, newest first."""
+    """Every stored incident, newest first."""
 
     incidents: Sequence[Brief]
     schema: int = SCHEMA
 
 
 class IncidentRequest(msgspec.Struct, frozen=True):
-    """`GET /api/v1/incidents/{id}`: its capsule. With `/report.html` behind it: the page for people."""
+    """`GET /api/v1/incidents/{id}` returns the capsule; with `/report.html` appended, its page for people."""
 
     id: str

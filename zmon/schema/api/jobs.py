@@ -1,4 +1,4 @@
-"""What the hub answers about jobs, their ranks and their plans."""
+"""The hub's answers about jobs, their ranks and their plans."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class JobList(msgspec.Struct, frozen=True):
     """Every job that an agent reports."""
 
     jobs: Sequence[JobView]
-    blind: bool  # no agent answers: this is what the hub saw last
+    blind: bool  # True: no agent answers, and the jobs are in their last known state
     schema: int = SCHEMA
 
 
@@ -30,7 +30,7 @@ class RanksRequest(msgspec.Struct, frozen=True):
 
 
 class RankRow(RankStatus, frozen=True):
-    """One rank of a job as the hub last saw it. What the last whole step took is None where none is known."""
+    """One rank of a job as the hub last saw it. The times of its last complete step are None if none is known."""
 
     watched: bool = True  # its agent answers
     in_flight_seconds: float | None = None
@@ -53,7 +53,7 @@ class PlanRequest(msgspec.Struct, frozen=True):
 
 
 class Amounts(msgspec.Struct, frozen=True):
-    """A step of one rank, as planned or as measured. None: not planned, or not known yet."""
+    """A step of one rank, as planned or as measured. None: not planned, or not measured yet."""
 
     lookups: float | None = None
     sent_bytes: float | None = None  # in all-to-alls
@@ -67,7 +67,7 @@ class PlanRow(msgspec.Struct, frozen=True):
 
     rank: int
     host: str
-    tables: Sequence[str]  # the first ones
+    tables: Sequence[str]  # the names of the first ones
     num_tables: int | None
     planned: Amounts | None
     measured: Amounts
@@ -78,5 +78,5 @@ class PlanTable(msgspec.Struct, frozen=True):
 
     job_id: str
     ranks: Sequence[PlanRow]
-    totals: Mapping[str, float] | None  # None: the trainer handed in no plan
+    totals: Mapping[str, float] | None  # None: the trainer sent no plan
     schema: int = SCHEMA

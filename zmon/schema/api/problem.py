@@ -1,4 +1,4 @@
-"""An answer that is none."""
+"""The answer to a request that failed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from zmon.schema.names import SCHEMA
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """Why there is no answer, in one line."""
+    """The reason why a request failed, in one line."""
 
     error: str
     schema: int = SCHEMA

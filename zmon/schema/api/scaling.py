@@ -1,4 +1,4 @@
-"""What the hub answers about other sizes of a job: what was recorded, and what a step should take."""
+"""The hub's answer about other sizes of a job: the recorded scaling curve and predicted steps."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from zmon.schema.names import SCHEMA
 
 
 class ScalingRequest(msgspec.Struct, frozen=True):
-    """`GET /api/v1/jobs/{job_id}/scaling`. What a field leaves open, the job says."""
+    """`GET /api/v1/jobs/{job_id}/scaling`. A field that is not given takes its value from the job."""
 
     job_id: str
     ranks: str | None = None  # 1,2,4
-    batch: str | None = None  # samples of a step of all ranks, at each size
+    batch: str | None = None  # samples per step of all ranks, at each size
     batch_per_rank: str | None = None
-    what_if: tuple[str, ...] = ()  # net=2, repeated
+    what_if: tuple[str, ...] = ()  # such as net=2; may be repeated
 
 
 class CurvePoint(msgspec.Struct, frozen=True):
-    """What a step was like at one size."""
+    """The recorded step at one size."""
 
     ranks: int
-    samples: int  # of all ranks, a step
+    samples: int  # of all ranks, per step
     seconds: float
-    half_width_seconds: float | None  # of the interval around `seconds`
-    by: str  # the job it was recorded from
+    half_width_seconds: float | None  # of the confidence interval around `seconds`
+    by: str  # id of the job from which it was recorded
     recorded: float  # unix seconds
     samples_per_second: float
     causes: Mapping[str, float]
 
 
 class SizeNow(msgspec.Struct, frozen=True):
-    """What a step of the job is like now."""
+    """The current step of the job."""
 
     ranks: int
     samples: int
@@ -43,7 +43,7 @@ class SizeNow(msgspec.Struct, frozen=True):
 
 
 class StepAnswer(msgspec.Struct, frozen=True):
-    """A predicted step; only `unknown` where it cannot be predicted."""
+    """A predicted step; only `unknown` is set if it cannot be predicted."""
 
     seconds: float | UnsetType = UNSET
     causes: Mapping[str, float] | UnsetType = UNSET
@@ -52,7 +52,7 @@ class StepAnswer(msgspec.Struct, frozen=True):
 
 
 class EfficiencyAnswer(msgspec.Struct, frozen=True):
-    """The scaling efficiency of a predicted step; only `unknown` where nothing was recorded that it scales from."""
+    """The scaling efficiency of a predicted step; only `unknown` is set if no recorded point is its reference."""
 
     ratio: float | UnsetType = UNSET
     scaling: str | UnsetType = UNSET  # weak, strong
@@ -60,7 +60,7 @@ class EfficiencyAnswer(msgspec.Struct, frozen=True):
 
 
 class SizeRow(msgspec.Struct, frozen=True):
-    """One size: the predicted step, and the same with every what-if."""
+    """One size: the predicted step, and the predicted step with every what-if."""
 
     ranks: int
     samples: int
@@ -70,13 +70,13 @@ class SizeRow(msgspec.Struct, frozen=True):
 
 
 class ScalingAnswer(msgspec.Struct, frozen=True):
-    """The curve that was recorded under the job's name, and predictions for other sizes."""
+    """The scaling curve recorded under the job's name, and predictions for other sizes."""
 
     job_id: str
     name: str  # of the curve
     points: Sequence[CurvePoint]
     now: SizeNow | None
-    unknown: str  # why no size can be predicted; empty: they can
+    unknown: str  # why no size can be predicted; empty: sizes can be predicted
     sizes: Sequence[SizeRow]
-    what_ifs: Mapping[str, str]  # each factor that can be changed, and what it stands for
+    what_ifs: Mapping[str, str]  # each factor that can be changed, with its meaning
     schema: int = SCHEMA

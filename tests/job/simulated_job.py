@@ -1,4 +1,4 @@
-"""A job whose time passes as told, and whose account is looked at whenever the test says so."""
+"""A simulated job of four ranks, in which the test decides how time passes and when the account is updated."""
 
 from dataclasses import dataclass, field
 
@@ -12,8 +12,8 @@ STEP = 0.020
 
 
 @dataclass
-class Life:
-    """A job of four ranks whose time passes as told, and whose account is looked at whenever the test says so."""
+class SimulatedJob:
+    """A simulated job of four ranks; the test decides how time passes and when the account is updated."""
 
     account: Account = field(default_factory=lambda: Account("job"))
     time: float = NOW
@@ -25,52 +25,52 @@ class Life:
     open: float = 0.0
     checkpoint: float | None = None
     stepped: float | None = None  # when the last step ended
-    told: list = field(default_factory=list)
+    new_steps: list = field(default_factory=list)  # steps that the account has not received yet
     gone: float | None = None
-    waited: float = 0.0  # in all: what the account must come to
+    total_seconds: float = 0.0  # wall-clock so far, which the account must show
 
     def wait(self, seconds):
-        """Time passes in what it does."""
+        """Let time pass in the current activity."""
         self.time += seconds
         self.open += seconds
-        self.waited += seconds
+        self.total_seconds += seconds
         if self.gone is not None:
             self.gone += seconds
 
     def turn(self, activity):
-        """It turns to something else."""
+        """Change to another activity."""
         if self.activity == "checkpoint":
             self.checkpoint = self.time
         self.between = {**self.between, self.activity: self.between.get(self.activity, 0.0) + self.open}
         self.activity, self.open = activity, 0.0
 
     def train(self, number, seconds=STEP, phases=None, ops=None):
-        """So many steps, beside the time that has passed in the first of them already."""
+        """Do a number of steps. The time that has passed in the open step is added to the first one."""
         if self.activity != "train":
             self.turn("train")
         for _ in range(number):
             self.wait(seconds)
             self.steps += 1
-            waited = self.open - seconds  # before this step was let go on
+            delay = self.open - seconds  # time before this step continued
             phases_ = phases or {"forward": seconds / 2}
             ops_ = ops or {"all_to_all": seconds - sum(phases_.values())}
-            ops_ = {op: s + (waited if n == 0 else 0.0) for n, (op, s) in enumerate(ops_.items())}
+            ops_ = {op: s + (delay if n == 0 else 0.0) for n, (op, s) in enumerate(ops_.items())}
             record = step_record(self.steps, phases_, ops_)
-            self.told.append(align(self.steps, [record] * 4))
+            self.new_steps.append(align(self.steps, [record] * 4))
             self.in_steps += self.open
             self.stepped = self.time
             self.open = 0.0
 
     def die(self):
-        """All ranks at once."""
+        """Kill all ranks at once."""
         self.gone = 0.0
 
     def begin(self, after):
-        """Another start, so long after the end of the last."""
+        """Start another launch, this long after the end of the last one."""
         self.time += after - (self.gone or 0.0)
-        self.waited += after - (self.gone or 0.0)
+        self.total_seconds += after - (self.gone or 0.0)
         self.attempt, self.activity, self.between, self.in_steps = self.attempt + 1, "init", {}, 0.0
-        self.open, self.gone, self.checkpoint, self.told = 0.0, None, None, []
+        self.open, self.gone, self.checkpoint, self.new_steps = 0.0, None, None, []
 
     def state(self):
         changes = {
@@ -79,16 +79,16 @@ class Life:
             "open_seconds": self.open, "last_checkpoint_time": self.checkpoint,
             "last_step_time": self.stepped,
         }  # fmt: skip
-        of = rank_state if self.gone is None else lambda rank, **how: dead(rank, self.gone, **how)
-        return snapshot(*(of(rank, run_uid=f"{self.attempt}-{rank}", **changes) for rank in range(4)), time=self.time)
+        make = rank_state if self.gone is None else lambda rank, **fields: dead(rank, self.gone, **fields)
+        return snapshot(*(make(rank, run_uid=f"{self.attempt}-{rank}", **changes) for rank in range(4)), time=self.time)
 
-    def look(self, stalled=False, tell=True):
-        """The hub passes by; and is restarted meanwhile."""
-        steps, self.told = (self.told, []) if tell else ((), self.told)
-        seen = self.state()
-        if self.account.another_life(seen):
+    def update(self, stalled=False, with_records=True):
+        """Update the account as a pass of the hub does, then restart the hub."""
+        steps, self.new_steps = (self.new_steps, []) if with_records else ((), self.new_steps)
+        snapshot_now = self.state()
+        if self.account.is_other_job(snapshot_now):
             self.account = Account("job")
-        self.account.look(seen, steps, STEP, stalled)
+        self.account.update(snapshot_now, steps, STEP, stalled)
         self.account = msgspec.json.decode(msgspec.json.encode(self.account), type=Account)
 
 

@@ -1,4 +1,4 @@
-"""What Prometheus says of itself: what it scrapes, which rules it has and how they do."""
+"""The state of Prometheus: its targets, and the state of its rules."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 
 
 class Target(msgspec.Struct, rename="camel"):
-    """One page that it scrapes."""
+    """One page that Prometheus scrapes."""
 
     labels: dict[str, str]
     scrape_url: str
@@ -20,7 +20,7 @@ class Target(msgspec.Struct, rename="camel"):
 
 
 class Rule(msgspec.Struct, rename="camel"):
-    """One rule as it was loaded."""
+    """One rule that Prometheus has loaded."""
 
     name: str
     type: str
@@ -31,7 +31,7 @@ class Rule(msgspec.Struct, rename="camel"):
 
 
 class RuleGroup(msgspec.Struct, rename="camel"):
-    """Rules that are evaluated together."""
+    """A group of rules that Prometheus evaluates together."""
 
     name: str
     interval: float
@@ -42,7 +42,7 @@ class RuleGroup(msgspec.Struct, rename="camel"):
 
 @dataclass(frozen=True)
 class PrometheusState:
-    """What Prometheus says of itself."""
+    """The state of Prometheus as its API reports it."""
 
     url: str
     now: float  # unix seconds on its clock
@@ -52,17 +52,17 @@ class PrometheusState:
     groups: tuple[RuleGroup, ...]
     external_labels: Mapping[str, str]
     alertmanagers: tuple[str, ...]  # base URLs
-    present: frozenset[str]  # selectors of the loaded alerts that select something now
-    declared: frozenset[str]  # … and those a scraped page knows, though it has no series of them now
+    present: frozenset[str]  # selectors in the loaded alerts that select series now
+    declared: frozenset[str]  # selectors without series now whose metric a scraped page declares
     agent_hosts: frozenset[str]
     num_hubs: int
 
     @property
     def recorded(self) -> dict[str, str]:
-        """Expressions of its recording rules, by name."""
+        """The expressions of its recording rules, by name."""
         return recorded(self.groups)
 
 
 def recorded(groups: Iterable[RuleGroup]) -> dict[str, str]:
-    """Expressions of recording rules, by name."""
+    """Return the expressions of recording rules, by name."""
     return {rule.name: rule.query for group in groups for rule in group.rules if rule.type == "recording"}
