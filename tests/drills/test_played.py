@@ -112,7 +112,7 @@ def test_fault_that_cannot_be_lifted_is_not_marked_as_lifted(rows: dict[str, Dri
 def test_time_categories_of_every_job_sum_to_its_wall_clock(
     rows: dict[str, DrillRow], stage: RecordingStage, name: str
 ) -> None:
-    """Whatever the fault is, each second belongs to exactly one time category."""
+    """Each second belongs to exactly one time category, whatever the fault is."""
     job_id = rows[name].job
     if rows[name].skipped:
         pytest.skip(rows[name].skipped)

@@ -132,7 +132,7 @@ class Job:
 
 @dataclass
 class Lifetime:
-    """How long a job lived, measured from outside: unix seconds just before and just after it was ended."""
+    """The lifetime of a job, measured from outside: unix seconds just before and just after it was ended."""
 
     job_id: str
     lead: dict[str, Any]

@@ -166,7 +166,7 @@ class Saboteur:
         orders = filter(None, (self.order("slow"), self.order("batch")))
         return max((float(order["amount"]) for order in orders), default=1.0)
 
-    def _drawn(self, share: float) -> float:
+    def _random_seconds(self, share: float) -> float:
         return self._seconds * share * self._random.lognormvariate(-JITTER * JITTER / 2, JITTER)
 
     def _read_orders(self) -> None:
