@@ -22,14 +22,14 @@ pytestmark = pytest.mark.e2e  # not in tests/e2e, whose stack would take its pro
 class Demo:
     """A demo in a folder of its own; an environment variable marks its processes."""
 
-    def __init__(self, room: Path, *arguments: str) -> None:
-        self.room = room
-        self.output = room / "out.txt"
+    def __init__(self, directory: Path, *arguments: str) -> None:
+        self.directory = directory
+        self.output = directory / "out.txt"
         self.env = {
             **os.environ,
-            "ZMON_DATA_DIR": str(room / "data"),
-            "ZMON_BOX_DIR": str(room / "boxes"),
-            "ZMON_TEST_ROOM": str(room),
+            "ZMON_DATA_DIR": str(directory / "data"),
+            "ZMON_BOX_DIR": str(directory / "boxes"),
+            "ZMON_TEST_DIRECTORY": str(directory),
             "PYTHONPATH": str(REPOSITORY),
         }
         with self.output.open("wb") as out:
@@ -46,7 +46,7 @@ class Demo:
         commands = []
         for process in psutil.process_iter():
             try:
-                if process.environ().get("ZMON_TEST_ROOM") == str(self.room) and process.status() != "zombie":
+                if process.environ().get("ZMON_TEST_DIRECTORY") == str(self.directory) and process.status() != "zombie":
                     commands.append(" ".join(process.cmdline()))
             except (psutil.NoSuchProcess, psutil.AccessDenied):
                 continue
@@ -54,12 +54,12 @@ class Demo:
 
 
 @pytest.fixture
-def room(tmp_path: Path) -> Iterator[Path]:
+def directory(tmp_path: Path) -> Iterator[Path]:
     """A folder for the demo; processes that a failed test leaves running are killed."""
     yield tmp_path
     for process in psutil.process_iter():
         try:
-            if process.environ().get("ZMON_TEST_ROOM") == str(tmp_path):
+            if process.environ().get("ZMON_TEST_DIRECTORY") == str(tmp_path):
                 process.kill()
         except (psutil.NoSuchProcess, psutil.AccessDenied):
             continue
@@ -82,24 +82,24 @@ def assert_ends_with_summary(demo: Demo) -> None:
 
 
 @pytest.mark.slow  # the demo with a file ends in the same way
-def test_demo_ends_by_itself_with_a_summary(room: Path) -> None:
-    assert_ends_with_summary(Demo(room, "--seconds", "30"))
+def test_demo_ends_by_itself_with_a_summary(directory: Path) -> None:
+    assert_ends_with_summary(Demo(directory, "--seconds", "30"))
 
 
 @pytest.mark.slow  # it trains for half a minute
-def test_demo_with_a_file_skips_and_names_a_malformed_row(room: Path) -> None:
-    data = room / "rows.tsv"
+def test_demo_with_a_file_skips_and_names_a_malformed_row(directory: Path) -> None:
+    data = directory / "rows.tsv"
     rows = [criteo_row(number) for number in range(40)]
     rows[6] = rows[6].replace("\t", "\tnonsense", 1)
     data.write_text("\n".join(rows) + "\n")
-    demo = Demo(room, "--seconds", "30", "--ranks", "2", "--data", str(data))
+    demo = Demo(directory, "--seconds", "30", "--ranks", "2", "--data", str(data))
     assert_ends_with_summary(demo)
     assert f"trainer: {data}:7: column 2: " in demo.text
     assert "1 malformed of 40 rows skipped" in demo.text
 
 
-def test_ctrl_c_ends_everything_within_five_seconds_even_with_a_stopped_rank(room: Path) -> None:
-    demo = Demo(room)
+def test_ctrl_c_ends_everything_within_five_seconds_even_with_a_stopped_rank(directory: Path) -> None:
+    demo = Demo(directory)
     wait_for("the demo trains", lambda: "samples/s" in demo.text, 60)
     ranks = [p for p in psutil.Process(demo.process.pid).children(recursive=True) if p.environ().get("RANK") == "1"]
     ranks[0].suspend()
@@ -111,18 +111,18 @@ def test_ctrl_c_ends_everything_within_five_seconds_even_with_a_stopped_rank(roo
 
 
 @pytest.mark.slow  # the trainer's own tests cover each of its errors
-def test_demo_reports_in_one_line_why_the_trainer_cannot_start(room: Path) -> None:
-    (room / "junk.tsv").write_text("junk\n")
-    demo = Demo(room, "--data", str(room / "junk.tsv"))
+def test_demo_reports_in_one_line_why_the_trainer_cannot_start(directory: Path) -> None:
+    (directory / "junk.tsv").write_text("junk\n")
+    demo = Demo(directory, "--data", str(directory / "junk.tsv"))
     assert demo.process.wait(timeout=60) == 1
     assert "junk.tsv has no good row: all 1 rows are malformed" in demo.text
     assert "Traceback" not in demo.text
     assert demo.left_behind() == []
 
 
-def test_second_demo_on_the_same_data_is_refused(room: Path) -> None:
-    demo = Demo(room, "--seconds", "20")
-    wait_for("the first demo is up", lambda: (room / "data/lock").exists(), 20)
+def test_second_demo_on_the_same_data_is_refused(directory: Path) -> None:
+    demo = Demo(directory, "--seconds", "20")
+    wait_for("the first demo is up", lambda: (directory / "data/lock").exists(), 20)
     second = subprocess.run(
         [sys.executable, "-m", "zmon", "up"], env=demo.env, capture_output=True, text=True, timeout=20, check=False
     )

@@ -68,44 +68,44 @@ def webhook() -> Iterator[Webhook]:
 @pytest.fixture(scope="package")
 def stack(tmp_path_factory: pytest.TempPathFactory, webhook: Webhook) -> Iterator[RunningStack]:
     """A running `zmon up`, with short intervals for Prometheus and Alertmanager."""
-    room = tmp_path_factory.mktemp("stack")
+    directory = tmp_path_factory.mktemp("stack")
     env = {
         **os.environ,
-        "ZMON_DATA_DIR": str(room / "data"),
-        "ZMON_BOX_DIR": str(room / "boxes"),
+        "ZMON_DATA_DIR": str(directory / "data"),
+        "ZMON_BOX_DIR": str(directory / "boxes"),
         "ZMON_HOST": HOST,
         "OMP_NUM_THREADS": "1",
         "PYTHONPATH": str(REPOSITORY),
     }
-    command = [sys.executable, "-m", "zmon", "up", "--ready-file", str(room / "ready.json")]
+    command = [sys.executable, "-m", "zmon", "up", "--ready-file", str(directory / "ready.json")]
     command += ["--webhook", f"http://127.0.0.1:{webhook.port}/"]
-    with (room / "up.log").open("wb") as log:
+    with (directory / "up.log").open("wb") as log:
         process = subprocess.Popen(command, env=env, stdout=log, stderr=log)
     try:
         wait_for(
-            f"the stack is up, see {room}/up.log",
-            lambda: (room / "ready.json").exists() or process.poll() is not None,
+            f"the stack is up, see {directory}/up.log",
+            lambda: (directory / "ready.json").exists() or process.poll() is not None,
             90,
         )
-        assert process.poll() is None, (room / "up.log").read_text()
-        running = RunningStack(read_ready_file(room / "ready.json"), env, webhook)
-        shorten_intervals(running, room)
+        assert process.poll() is None, (directory / "up.log").read_text()
+        running = RunningStack(read_ready_file(directory / "ready.json"), env, webhook)
+        shorten_intervals(running, directory)
         yield running
     finally:
         process.send_signal(signal.SIGINT)
         process.wait(timeout=10)
 
 
-def shorten_intervals(stack: RunningStack, room: Path) -> None:
+def shorten_intervals(stack: RunningStack, directory: Path) -> None:
     """Give Prometheus and Alertmanager short intervals, which they also have after a restart."""
-    prometheus, alertmanager = room / "data/prometheus.yml", room / "data/alertmanager.yml"
-    prometheus.write_text(quick_prometheus(prometheus.read_text(), room / "rules"))
+    prometheus, alertmanager = directory / "data/prometheus.yml", directory / "data/alertmanager.yml"
+    prometheus.write_text(quick_prometheus(prometheus.read_text(), directory / "rules"))
     alertmanager.write_text(quick_alertmanager(alertmanager.read_text()))
     for word in ("--storage.tsdb.path", "alertmanager.yml"):
         part(stack, word).send_signal(signal.SIGHUP)
     rules = f"{stack.urls['prometheus']}/api/v1/status/config"
     group = f"{stack.urls['alertmanager']}/api/v2/status"
-    wait_for("the quick rules", lambda: str(room / "rules") in requests.get(rules, timeout=5).text, 10)
+    wait_for("the quick rules", lambda: str(directory / "rules") in requests.get(rules, timeout=5).text, 10)
     wait_for("the quick groups", lambda: "group_interval: 1s" in requests.get(group, timeout=5).text, 10)
 
 
@@ -135,7 +135,7 @@ def start_job(
 
 @pytest.fixture(scope="package")
 def recovering_jobs(stack: RunningStack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Jobs]:
-    """The shared job that recovers; if a failed test ended it, the next one is started here."""
+    """The jobs that recover: one shared job, or a new one after a failed test has ended it."""
     lifetimes: list[Lifetime] = []
     jobs = Jobs(stack, tmp_path_factory.mktemp("recovering"), lifetimes)
     yield jobs

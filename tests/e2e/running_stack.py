@@ -143,8 +143,8 @@ class Lifetime:
 class Jobs:
     """The jobs that a test starts on a stack, and their lifetimes."""
 
-    def __init__(self, stack: RunningStack, room: Path, lifetimes: list[Lifetime]) -> None:
-        self._stack, self._room, self._lifetimes = stack, room, lifetimes
+    def __init__(self, stack: RunningStack, directory: Path, lifetimes: list[Lifetime]) -> None:
+        self._stack, self._room, self._lifetimes = stack, directory, lifetimes
         self.started: list[Job] = []
 
     def start(self, job_id: str, arguments: Sequence[str], ranks: int, launcher: Sequence[str] = ()) -> Job:

@@ -87,15 +87,15 @@ class Comparison:
     readings: list[Reading]
 
 
-def run_watched(job: Job, room: Path, zygote: Zygote | None = None) -> Comparison:
+def run_watched(job: Job, directory: Path, zygote: Zygote | None = None) -> Comparison:
     """Run a job under `zmon run`, or in forks of the zygote; without zmon only if the golden is of another torch."""
     plain = golden.read(str(job))
     if plain is None:
-        return run_both_ways(job, room)
-    return again_if_aborted(job, lambda folder: _watched(job, folder, plain, zygote), room)
+        return run_both_ways(job, directory)
+    return again_if_aborted(job, lambda folder: _watched(job, folder, plain, zygote), directory)
 
 
-def run_both_ways(job: Job, room: Path) -> Comparison:
+def run_both_ways(job: Job, directory: Path) -> Comparison:
     """Run a job under `zmon run` and without it, side by side."""
 
     def both(folder: Path) -> Comparison:
@@ -105,14 +105,14 @@ def run_both_ways(job: Job, room: Path) -> Comparison:
         without_zmon = outcome(plain.returncode, folder / "plain")
         return replace(comparison, plain=without_zmon, plain_is_golden=False)
 
-    return again_if_aborted(job, both, room)
+    return again_if_aborted(job, both, directory)
 
 
-def again_if_aborted(job: Job, run: Callable[[Path], Comparison], room: Path) -> Comparison:
+def again_if_aborted(job: Job, run: Callable[[Path], Comparison], directory: Path) -> Comparison:
     """Run a job, and again if torch itself aborted a rank that had ended, which zmon is not to blame for."""
     for number in range(TRIES):
-        (room / str(number)).mkdir()
-        comparison = run(room / str(number))
+        (directory / str(number)).mkdir()
+        comparison = run(directory / str(number))
         outputs = {name: "\n".join(getattr(comparison, name).stderr) for name in ("plain", "watched")}
         aborted = [name for name, output in outputs.items() if ABORTED_AT_THE_END in output]
         if not aborted:
@@ -121,14 +121,14 @@ def again_if_aborted(job: Job, run: Callable[[Path], Comparison], room: Path) ->
     return comparison
 
 
-def _watched(job: Job, room: Path, plain: Outcome | None, zygote: Zygote | None) -> Comparison:
-    boxes, out = room / "boxes", room / "watched"
+def _watched(job: Job, directory: Path, plain: Outcome | None, zygote: Zygote | None) -> Comparison:
+    boxes, out = directory / "boxes", directory / "watched"
     with reading(boxes, job.ranks) as readings:
         if zygote:
             out.mkdir()
             command = [FOLDER / "watched_rank.py", FOLDER / f"{job.script}.py", out, *job.arguments]
             env = ENVIRONMENT | {"ZMON_BOX_DIR": str(boxes), "ZMON_JOB_ID": "job"}
-            ended = run_ranks(zygote, room / "logs", job.ranks, *map(str, command), seconds=SECONDS, **env)
+            ended = run_ranks(zygote, directory / "logs", job.ranks, *map(str, command), seconds=SECONDS, **env)
             (out / "stdout").write_text(ended.stdout)
             (out / "stderr").write_text(ended.stderr)
             watched = outcome(ended.returncode, out)

@@ -45,17 +45,17 @@ RAISING = Job("raising")
 def ran(request, tmp_path_factory, torch_zygote):
     """A watched run of each job, and its outcome without zmon."""
     job, mode = request.param
-    room = tmp_path_factory.mktemp("job")
+    directory = tmp_path_factory.mktemp("job")
     if mode == "both ways":
-        return run_both_ways(job, room)
-    return run_watched(job, room, torch_zygote if mode == "forks" else None)
+        return run_both_ways(job, directory)
+    return run_watched(job, directory, torch_zygote if mode == "forks" else None)
 
 
 @pytest.fixture(scope="module", params=["zmon run", pytest.param("both ways", marks=pytest.mark.slow)])
 def failed(request, tmp_path_factory):
     """A run of the job whose rank 1 raises; never in forks, where its traceback would have more frames."""
-    room = tmp_path_factory.mktemp("raising")
-    return run_watched(RAISING, room) if request.param == "zmon run" else run_both_ways(RAISING, room)
+    directory = tmp_path_factory.mktemp("raising")
+    return run_watched(RAISING, directory) if request.param == "zmon run" else run_both_ways(RAISING, directory)
 
 
 def rank_1(outcome):
