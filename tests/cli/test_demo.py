@@ -1,4 +1,4 @@
-"""`zmon demo` from beginning to end: the summary, Ctrl-C, bad data; nothing is left behind."""
+"""Tests for `zmon demo`: its summary, Ctrl-C and bad data; no process is left behind."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.e2e.standing import wait_for
+from tests.e2e.running_stack import wait_for
 from tests.places import REPOSITORY
 
-pytestmark = pytest.mark.e2e  # not in tests/e2e: the stack that stands there would take its processors
+pytestmark = pytest.mark.e2e  # not in tests/e2e, whose stack would take its processors
 
 
 class Demo:
-    """A demo in a room of its own; its processes are told by an environment variable."""
+    """A demo in a folder of its own; an environment variable marks its processes."""
 
-    def __init__(self, room: Path, *arguments: str) -> None:
-        self.room = room
-        self.output = room / "out.txt"
+    def __init__(self, directory: Path, *arguments: str) -> None:
+        self.directory = directory
+        self.output = directory / "out.txt"
         self.env = {
             **os.environ,
-            "ZMON_DATA_DIR": str(room / "data"),
-            "ZMON_BOX_DIR": str(room / "boxes"),
-            "ZMON_TEST_ROOM": str(room),
+            "ZMON_DATA_DIR": str(directory / "data"),
+            "ZMON_BOX_DIR": str(directory / "boxes"),
+            "ZMON_TEST_DIRECTORY": str(directory),
             "PYTHONPATH": str(REPOSITORY),
         }
         with self.output.open("wb") as out:
@@ -38,42 +38,42 @@ class Demo:
 
     @property
     def text(self) -> str:
-        """What it printed so far."""
+        """The output so far."""
         return self.output.read_text()
 
     def left_behind(self) -> list[str]:
-        """Command lines of processes that belong to it and live."""
-        found = []
+        """Return the command lines of the demo's processes that still run."""
+        commands = []
         for process in psutil.process_iter():
             try:
-                if process.environ().get("ZMON_TEST_ROOM") == str(self.room) and process.status() != "zombie":
-                    found.append(" ".join(process.cmdline()))
+                if process.environ().get("ZMON_TEST_DIRECTORY") == str(self.directory) and process.status() != "zombie":
+                    commands.append(" ".join(process.cmdline()))
             except (psutil.NoSuchProcess, psutil.AccessDenied):
                 continue
-        return found
+        return commands
 
 
 @pytest.fixture
-def room(tmp_path: Path) -> Iterator[Path]:
-    """Whatever a failed test leaves running is ended."""
+def directory(tmp_path: Path) -> Iterator[Path]:
+    """A folder for the demo; processes that a failed test leaves running are killed."""
     yield tmp_path
     for process in psutil.process_iter():
         try:
-            if process.environ().get("ZMON_TEST_ROOM") == str(tmp_path):
+            if process.environ().get("ZMON_TEST_DIRECTORY") == str(tmp_path):
                 process.kill()
         except (psutil.NoSuchProcess, psutil.AccessDenied):
             continue
 
 
 def criteo_row(number: int) -> str:
-    """A well-formed row."""
+    """Return a well-formed row."""
     integers = [str(number % 7 + i) for i in range(13)]
     categories = [f"{number * 31 + i:08x}" for i in range(26)]
     return "\t".join([str(int(number % 3 == 0)), *integers, *categories])
 
 
-def assert_summed_up(demo: Demo) -> None:
-    """It ends by itself, says how it went, and leaves nothing."""
+def assert_ends_with_summary(demo: Demo) -> None:
+    """Check that the demo ends by itself, prints its summary, and leaves no process behind."""
     assert demo.process.wait(timeout=60) == 0, demo.text
     assert "Summary" in demo.text
     assert "time in all_to_all" in demo.text
@@ -81,48 +81,48 @@ def assert_summed_up(demo: Demo) -> None:
     assert demo.left_behind() == []
 
 
-@pytest.mark.slow  # the one with a file ends in the same way
-def test_demo_ends_by_itself_with_a_summary(room: Path) -> None:
-    assert_summed_up(Demo(room, "--seconds", "30"))
+@pytest.mark.slow  # the demo with a file ends in the same way
+def test_demo_ends_by_itself_with_a_summary(directory: Path) -> None:
+    assert_ends_with_summary(Demo(directory, "--seconds", "30"))
 
 
 @pytest.mark.slow  # it trains for half a minute
-def test_demo_with_a_file_skips_and_names_a_malformed_row(room: Path) -> None:
-    data = room / "rows.tsv"
+def test_demo_with_a_file_skips_and_names_a_malformed_row(directory: Path) -> None:
+    data = directory / "rows.tsv"
     rows = [criteo_row(number) for number in range(40)]
     rows[6] = rows[6].replace("\t", "\tnonsense", 1)
     data.write_text("\n".join(rows) + "\n")
-    demo = Demo(room, "--seconds", "30", "--ranks", "2", "--data", str(data))
-    assert_summed_up(demo)
+    demo = Demo(directory, "--seconds", "30", "--ranks", "2", "--data", str(data))
+    assert_ends_with_summary(demo)
     assert f"trainer: {data}:7: column 2: " in demo.text
     assert "1 malformed of 40 rows skipped" in demo.text
 
 
-def test_ctrl_c_ends_everything_within_five_seconds_even_with_a_stopped_rank(room: Path) -> None:
-    demo = Demo(room)
+def test_ctrl_c_ends_everything_within_five_seconds_even_with_a_stopped_rank(directory: Path) -> None:
+    demo = Demo(directory)
     wait_for("the demo trains", lambda: "samples/s" in demo.text, 60)
     ranks = [p for p in psutil.Process(demo.process.pid).children(recursive=True) if p.environ().get("RANK") == "1"]
     ranks[0].suspend()
     demo.process.send_signal(signal.SIGINT)
-    asked = time.monotonic()
+    interrupted = time.monotonic()
     assert demo.process.wait(timeout=10) == 0
-    assert time.monotonic() - asked < 5
+    assert time.monotonic() - interrupted < 5
     assert demo.left_behind() == []
 
 
-@pytest.mark.slow  # the trainer's own tests have each of its refusals
-def test_demo_says_in_one_line_why_the_trainer_cannot_start(room: Path) -> None:
-    (room / "junk.tsv").write_text("junk\n")
-    demo = Demo(room, "--data", str(room / "junk.tsv"))
+@pytest.mark.slow  # the trainer's own tests cover each of its errors
+def test_demo_reports_in_one_line_why_the_trainer_cannot_start(directory: Path) -> None:
+    (directory / "junk.tsv").write_text("junk\n")
+    demo = Demo(directory, "--data", str(directory / "junk.tsv"))
     assert demo.process.wait(timeout=60) == 1
     assert "junk.tsv has no good row: all 1 rows are malformed" in demo.text
     assert "Traceback" not in demo.text
     assert demo.left_behind() == []
 
 
-def test_second_demo_on_the_same_data_is_refused(room: Path) -> None:
-    demo = Demo(room, "--seconds", "20")
-    wait_for("the first demo is up", lambda: (room / "data/lock").exists(), 20)
+def test_second_demo_on_the_same_data_is_refused(directory: Path) -> None:
+    demo = Demo(directory, "--seconds", "20")
+    wait_for("the first demo is up", lambda: (directory / "data/lock").exists(), 20)
     second = subprocess.run(
         [sys.executable, "-m", "zmon", "up"], env=demo.env, capture_output=True, text=True, timeout=20, check=False
     )

@@ -1,49 +1,50 @@
-"""`zmon drill`: misuse is one line and exit code 2; what cannot be played here is said and never counted as right."""
+"""Tests for `zmon drill`: misuse is one line and exit code 2, and drills that cannot be played never count as right."""
 
+import dataclasses
 import json
 import shutil
 import signal
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.drills.test_score import ROW
 from zmon import drills
 from zmon.cli import drill as drill_command
 from zmon.cli.main import main
 from zmon.drills import session
-from zmon.drills.casting import cast
+from zmon.drills.draw import draw_job
 from zmon.drills.play import play
 from zmon.errors import PartFailed
 
 
 @pytest.fixture
 def run(monkeypatch, capsys, tmp_path):
-    """Run `zmon drill …` in this process: exit code, stdout, stderr."""
+    """Return a function that runs `zmon drill …` in this process and returns exit code, stdout and stderr."""
     monkeypatch.setenv("ZMON_DATA_DIR", str(tmp_path / "data"))
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setattr(drill_command.signal, "signal", lambda *_: None)
 
     def drill(*arguments):
         monkeypatch.setattr("sys.argv", ["zmon", "drill", *arguments])
-        with pytest.raises(SystemExit) as left:
+        with pytest.raises(SystemExit) as exit_info:
             main()
         out, err = capsys.readouterr()
-        return left.value.code or 0, out, err
+        return exit_info.value.code or 0, out, err
 
     return drill
 
 
 @pytest.fixture
 def rows(monkeypatch):
-    """What a session plays instead: these rows."""
+    """The rows that a session yields instead of playing drills."""
     rows = []
 
-    def play_all(drills, repeats, seed, pinned, done, folder, played):
+    def play_all(drills, repeats, seed, pinned, done, folder, on_row):
         for row in rows:
             if (row.drill, row.repeat) not in done:
-                played(row)
+                on_row(row)
 
     monkeypatch.setattr(drill_command, "play_all", play_all)
     return rows
@@ -89,35 +90,35 @@ def test_all_as_expected_is_exit_code_0(run, rows):
     assert "rank_exited rank 2 on a" in out
 
 
-@pytest.mark.parametrize("change", [{"told": None}, {"paged": ()}, {"broken": "the job does not train"}])
+@pytest.mark.parametrize("change", [{"reported_cause": None}, {"paged": ()}, {"broken": "the job does not train"}])
 def test_anything_else_is_exit_code_1(run, rows, change):
     rows.append(replace(ROW, **change))
     assert run("rank-killed")[0] == 1
 
 
-def test_what_was_asked_for_by_name_and_skipped_is_exit_code_1(run, rows):
+def test_a_drill_that_was_named_and_skipped_is_exit_code_1(run, rows):
     rows.append(ROW)
-    rows.append(replace(ROW, drill="rank-oom", told=None, skipped="it takes root"))
+    rows.append(replace(ROW, drill="rank-oom", reported_cause=None, skipped="it takes root"))
     code, out, err = run("rank-killed", "rank-oom")
     assert code == 1
     assert "1 skipped" in out
     assert err.splitlines()[-1] == "1 not played: rank-oom: it takes root"
 
 
-def test_skipped_among_all_is_said_and_is_no_failure(run, rows):
+def test_a_skipped_drill_among_all_is_reported_and_is_no_failure(run, rows):
     rows.append(ROW)
-    rows.append(replace(ROW, drill="rank-oom", told=None, skipped="it takes root"))
+    rows.append(replace(ROW, drill="rank-oom", reported_cause=None, skipped="it takes root"))
     code, _, err = run("--all")
     assert code == 0
     assert err.splitlines()[-1] == "1 not played: rank-oom: it takes root"
 
 
-def test_nothing_but_skipped_is_exit_code_1(run, rows):
-    rows.append(replace(ROW, told=None, skipped="it takes root"))
+def test_only_skipped_drills_are_exit_code_1(run, rows):
+    rows.append(replace(ROW, reported_cause=None, skipped="it takes root"))
     assert run("--all")[0] == 1
 
 
-def test_logs_are_kept_where_an_error_points_to_them(run, monkeypatch):
+def test_logs_that_an_error_refers_to_are_not_removed(run, monkeypatch):
     def fails(*arguments):
         folder = arguments[5]
         (folder / "stack.log").write_text("no room")
@@ -131,7 +132,7 @@ def test_logs_are_kept_where_an_error_points_to_them(run, monkeypatch):
     shutil.rmtree(folder)
 
 
-def test_the_first_signal_ends_the_drill_and_no_other_disturbs_that(monkeypatch):
+def test_the_first_signal_ends_the_drill_and_later_ones_are_ignored(monkeypatch):
     handlers = dict.fromkeys(drill_command.signal.Signals, signal.SIG_DFL)
     handlers[signal.SIGHUP] = signal.SIG_IGN  # nohup
     monkeypatch.setattr(drill_command.signal, "signal", handlers.__setitem__)
@@ -146,19 +147,19 @@ def test_the_first_signal_ends_the_drill_and_no_other_disturbs_that(monkeypatch)
 def test_json_goes_to_stdout_and_nothing_else_does(run, rows):
     rows.append(ROW)
     code, out, _ = run("rank-killed", "--json", "--seed", "7")
-    told = json.loads(out)
-    assert (code, told["schema"], told["seed"]) == (0, 1, 7)
+    answer = json.loads(out)
+    assert (code, answer["schema"], answer["seed"]) == (0, 1, 7)
 
 
 def test_resume_plays_what_is_left_with_the_same_seed(run, rows):
     rows.append(ROW)
     run("rank-killed", "--seed", "7", "--repeats", "2")
     rows.append(replace(ROW, repeat=1))
-    told = json.loads(run("--resume", "--json")[1])
-    assert told["seed"] == 7
-    assert [row["repeat"] for row in told["rows"]] == [0, 1]
+    answer = json.loads(run("--resume", "--json")[1])
+    assert answer["seed"] == 7
+    assert [row["repeat"] for row in answer["rows"]] == [0, 1]
 
 
-def test_what_cannot_be_played_here_needs_no_stage():
-    drill = replace(session.named(drills.ALL, ["rank-oom"])[0], unavailable=lambda: "it takes root")
-    assert play(drill, None, cast(drill, 0, 1)).verdict == "skipped"
+def test_a_drill_that_cannot_be_played_on_this_machine_needs_no_stage():
+    drill = dataclasses.replace(session.select_drills(drills.ALL, ["rank-oom"])[0], unavailable=lambda: "it takes root")
+    assert play(drill, None, draw_job(drill, 0, 1)).verdict == "skipped"

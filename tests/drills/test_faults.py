@@ -1,4 +1,4 @@
-"""Faults that do not come about, or are broken off, leave nothing behind; what they need is said in one line."""
+"""Tests for faults that fail or are interrupted: they leave nothing behind, and report missing programs in one line."""
 
 import json
 import subprocess
@@ -13,7 +13,7 @@ from zmon.drills.compiled import shared_library
 from zmon.drills.drill import Scene
 from zmon.drills.faults import cgroups, gpu, parts, signals
 from zmon.drills.host import OneHost
-from zmon.drills.jobs import HERE
+from zmon.drills.jobs import JOBS_DIR
 from zmon.errors import PartFailed, ZmonError
 
 pytestmark = pytest.mark.drill
@@ -23,7 +23,7 @@ SLEEP = [sys.executable, "-c", "import time; time.sleep(100)"]
 
 @pytest.fixture
 def other():
-    """A process that has nothing to do with any job."""
+    """A process that belongs to no job."""
     with subprocess.Popen(SLEEP) as process:
         yield psutil.Process(process.pid)
         process.kill()
@@ -31,20 +31,20 @@ def other():
 
 @pytest.fixture
 def scene(tmp_path, other):
-    """A rank that died, whose pid is another's by now."""
+    """A scene whose rank has died, and whose pid another process has now."""
     job = SimpleNamespace(folder=tmp_path, spec=SimpleNamespace(job_id="job"))
-    return Scene(None, job, 1, "here", other.pid, None)
+    return Scene(None, job, 1, "node-a", other.pid, None)
 
 
-def test_whoever_got_the_pid_of_a_dead_rank_is_not_struck(scene, other):
-    for strike in (signals.kill_rank, signals.stop_rank):
-        with pytest.raises(ZmonError, match="rank 1 cannot be struck: it died before"):
-            strike(scene)
+def test_a_process_that_got_the_pid_of_a_dead_rank_is_not_struck(scene, other):
+    for fault in (signals.kill_rank, signals.stop_rank):
+        with pytest.raises(ZmonError, match="cannot strike rank 1: it died before"):
+            fault(scene)
     assert other.is_running()
     assert other.status() != psutil.STATUS_STOPPED
 
 
-def test_supervisor_goes_on_where_the_part_does_not_run(other):
+def test_supervisor_continues_if_the_part_does_not_run(other):
     def part(name):
         assert other.status() == psutil.STATUS_STOPPED
         raise PartFailed("the hub does not run")
@@ -54,32 +54,32 @@ def test_supervisor_goes_on_where_the_part_does_not_run(other):
     assert eventually(lambda: other.status() != psutil.STATUS_STOPPED, 5)
 
 
-def test_no_gpu_throttles_where_the_job_does_not_obey(scene, monkeypatch):
-    told = set()
+def test_no_gpu_throttles_if_the_job_does_not_obey(scene, monkeypatch):
+    answers = set()
     stage = object.__new__(OneHost)
     stage.gpus = SimpleNamespace(
-        tell=lambda *lines: told.update((who, what) for who, what, _ in lines),
-        untell=lambda *questions: told.difference_update(questions),
+        tell=lambda *lines: answers.update((device, question) for device, question, _ in lines),
+        untell=lambda *questions: answers.difference_update(questions),
     )
     stage.ranks = lambda _: {1: SimpleNamespace(rank=1, pid=7)}
 
-    def deaf(*_):
-        assert told
+    def disobey(*_):
+        assert answers
         raise ZmonError("the job did not obey")
 
-    monkeypatch.setattr(gpu, "one_rank", lambda *_: deaf)
-    monkeypatch.setattr(gpu, "LOOKED_SECONDS", 0.0)
+    monkeypatch.setattr(gpu, "one_rank", lambda *_: disobey)
+    monkeypatch.setattr(gpu, "MAPPING_SECONDS", 0.0)
     with pytest.raises(ZmonError, match="did not obey"):
-        gpu.throttled(Scene(stage, scene.job, 1, "here", 7, None))
-    assert not told
+        gpu.throttled(Scene(stage, scene.job, 1, "node-a", 7, None))
+    assert not answers
 
 
 @pytest.mark.skipif(cgroups.unavailable() is not None, reason=str(cgroups.unavailable()))
-def test_group_of_a_drill_that_was_killed_is_removed_and_what_lives_there_goes_on(other):
-    gone = subprocess.Popen(["true"])
-    gone.wait()
-    parent, _ = cgroups._place()
-    group = parent / f"zmon-drill-{gone.pid}-job"
+def test_group_of_a_drill_that_was_killed_is_removed_and_its_processes_continue(other):
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    parent, _ = cgroups._hierarchy()
+    group = parent / f"zmon-drill-{ended.pid}-job"
     group.mkdir()
     (group / "cgroup.procs").write_text(str(other.pid))
     cgroups.remove_leftovers()
@@ -87,19 +87,19 @@ def test_group_of_a_drill_that_was_killed_is_removed_and_what_lives_there_goes_o
     assert other.is_running()
 
 
-def test_a_rank_eats_no_more_than_told(tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(HERE)
+def test_a_rank_allocates_no_more_than_ordered(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(JOBS_DIR)
     import saboteur
 
-    told = {"folder": str(tmp_path), "checkpoint_steps": 0, "steps": 0, "step_seconds": 0.0, "slow_start": 1.0}
-    monkeypatch.setenv("DRILL", json.dumps(told | {"exchange_rate": 0.0, "seed": 1}))
+    spec = {"folder": str(tmp_path), "checkpoint_steps": 0, "steps": 0, "step_seconds": 0.0, "slow_start": 1.0}
+    monkeypatch.setenv("DRILL", json.dumps(spec | {"exchange_rate": 0.0, "seed": 1}))
     monkeypatch.setenv("RANK", "0")
     order = {"id": "1", "what": "eat", "ranks": [0], "at": 0, "amount": 16 * saboteur.MIB}
     (tmp_path / "orders.json").write_text(json.dumps([order]))
     rank = saboteur.Saboteur()
     for _ in range(5):
         rank.begin_step()
-    assert sum(map(len, rank._eaten)) == 16 * saboteur.MIB
+    assert sum(map(len, rank._allocated)) == 16 * saboteur.MIB
 
 
 def test_compiler_that_fails_is_one_line_with_what_to_install(tmp_path):

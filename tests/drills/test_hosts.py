@@ -1,4 +1,4 @@
-"""Four hosts in network namespaces: what a pulled plug does to them, what zmon says of it, and that nothing is left."""
+"""Tests for hosts in network namespaces: cut links, the finding of zmon, and that no namespace is left behind."""
 
 import os
 import subprocess
@@ -10,7 +10,7 @@ import pytest
 from tests.boxes import eventually
 from zmon.drills.clock import Clock, library
 from zmon.drills.network import check_possible, make_hosts, remove_hosts, remove_leftovers, why_not
-from zmon.drills.session import standing
+from zmon.drills.session import open_stage
 from zmon.drills.stage import JobSpec
 from zmon.errors import UsageError
 
@@ -33,11 +33,11 @@ def hosts():
 
 
 def reaches(host, other):
-    """Whether the other one refuses a connection, which it can only do where it hears of it."""
-    done = subprocess.run(
+    """Return True if the other host refuses a connection, which it can only do if the request reaches it."""
+    result = subprocess.run(
         host.inside([sys.executable, "-c", CONNECT, other.data_address]), capture_output=True, text=True, check=False
     )
-    return "ConnectionRefusedError" in done.stderr
+    return "ConnectionRefusedError" in result.stderr
 
 
 def state(host, device):
@@ -47,14 +47,14 @@ def state(host, device):
 
 
 @needs_hosts
-def test_hosts_hear_each_other_until_the_plug_of_one_is_pulled(hosts):
+def test_hosts_reach_each_other_until_the_link_of_one_is_cut(hosts):
     a, b, c = hosts.values()
     assert eventually(lambda: reaches(a, b) and reaches(a, c), 5)
     b.cut()
     assert not reaches(a, b)
     assert reaches(a, c)
     assert (state(b, "eth0"), state(b, "mgmt0")) == ("down", "up")
-    b.join()
+    b.reconnect()
     assert eventually(lambda: reaches(a, b), 5)
 
 
@@ -62,9 +62,9 @@ def test_hosts_hear_each_other_until_the_plug_of_one_is_pulled(hosts):
 def test_lost_host_has_no_link_at_all(hosts):
     a, b, _ = hosts.values()
     assert eventually(lambda: reaches(a, b), 5)
-    b.lose()
+    b.isolate()
     assert (state(b, "eth0"), state(b, "mgmt0")) == ("down", "down")
-    b.find()
+    b.rejoin()
     assert eventually(lambda: reaches(a, b), 5)
 
 
@@ -73,13 +73,13 @@ def test_slow_link_takes_longer(hosts):
     a, b, _ = hosts.values()
     assert eventually(lambda: reaches(a, b), 5)
     seconds = [transfer(a, b)]
-    b.carry(2e6)
+    b.set_bandwidth(2e6)
     seconds.append(transfer(a, b))
     assert seconds[1] > 0.4 > seconds[0]  # a megabyte at 2 MB/s, and at 50
 
 
 def transfer(sender, receiver):
-    """How long a megabyte takes."""
+    """Return how long the transfer of a megabyte takes, in seconds."""
     listen = (
         "import socket; s = socket.create_server(('', 7)); print(flush=True); c = s.accept()[0]\n"
         "while c.recv(1 << 20): pass"
@@ -90,17 +90,17 @@ def transfer(sender, receiver):
     )
     with subprocess.Popen(receiver.inside([sys.executable, "-c", listen]), stdout=subprocess.PIPE) as other:
         other.stdout.readline()
-        done = subprocess.run(
+        result = subprocess.run(
             sender.inside([sys.executable, "-c", send, receiver.data_address]), capture_output=True, check=True
         )
-    return float(done.stdout)
+    return float(result.stdout)
 
 
 @needs_hosts
-def test_hosts_of_a_process_that_died_are_removed_with_what_runs_there():
-    gone = subprocess.Popen(["true"])
-    gone.wait()
-    name = f"zmon-{gone.pid}-0"
+def test_hosts_of_a_process_that_died_are_removed_with_the_processes_on_them():
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    name = f"zmon-{ended.pid}-0"
     subprocess.run(["ip", "netns", "add", name], check=True)
     left = subprocess.Popen(["ip", "netns", "exec", name, "sleep", "100"])
     assert eventually(lambda: str(left.pid) in subprocess.getoutput(f"ip netns pids {name}"), 5)
@@ -109,8 +109,8 @@ def test_hosts_of_a_process_that_died_are_removed_with_what_runs_there():
     assert name not in namespaces()
 
 
-def test_without_root_one_line_says_so():
-    with pytest.raises(UsageError, match=r"drills on several hosts need root.*run as root, or leave them out"):
+def test_missing_root_is_reported_in_one_line():
+    with pytest.raises(UsageError, match=r"drills on several hosts need root.*run as root, or leave these drills out"):
         check_possible(uid=lambda: 1000)
 
 
@@ -126,23 +126,23 @@ def test_clock_of_a_process_is_set_while_it_runs(tmp_path):
         [sys.executable, "-c", script], env=os.environ | clock.environment, text=True, stdin=-1, stdout=-1
     ) as process:
 
-        def off():
+        def offset():
             process.stdin.write("\n")
             process.stdin.flush()
             return float(process.stdout.readline()) - time.time()
 
-        assert abs(off()) < 5
+        assert abs(offset()) < 5
         clock.set(30)
-        assert abs(off() - 30) < 5
+        assert abs(offset() - 30) < 5
         process.kill()
 
 
 @pytest.mark.slow  # the only whole job on four hosts
 @needs_hosts
 @pytest.mark.timeout(180)
-def test_host_whose_plug_is_pulled_is_blamed_with_its_device_and_nothing_is_left(tmp_path):
+def test_host_with_a_cut_link_is_the_culprit_with_its_device_and_nothing_is_left_behind(tmp_path):
     before = set(namespaces())
-    with standing("hosts", tmp_path) as stage:
+    with open_stage("hosts", tmp_path) as stage:
         job = stage.start(JobSpec("cut", "ddp", ranks=4, step_seconds=0.02))
         assert eventually(lambda: (view := stage.job("cut")) and (view.step or 0) > 60, 90), (
             job.folder / "log"
@@ -150,9 +150,9 @@ def test_host_whose_plug_is_pulled_is_blamed_with_its_device_and_nothing_is_left
         assert {rank.host for rank in stage.ranks("cut").values()} == set(stage.hosts)
         assert not stage.findings("cut")
         stage.hosts["node-2"].cut()
-        found = eventually(lambda: stage.findings("cut"), 10)
-        assert [(f.cause, f.hosts, f.ranks, f.severity) for f in found] == [
+        findings = eventually(lambda: stage.findings("cut"), 10)
+        assert [(f.cause, f.hosts, f.ranks, f.severity) for f in findings] == [
             ("network_stall", ("node-2",), (), "critical")
         ]
-        assert "eth0 is down" in found[0].summary
+        assert "eth0 is down" in findings[0].summary
     assert set(namespaces()) == before

@@ -1,4 +1,4 @@
-"""A job's end: all that belongs to it goes, whoever started it and whether that still lives; nobody else does."""
+"""Tests for the end of a job: all its processes end, also those whose parent has died, and no others."""
 
 import contextlib
 import os
@@ -24,13 +24,13 @@ ORPHANS = [  # a launcher that dies and leaves a rank in a session of its own
 def start(tmp_path):
     jobs = []
 
-    def one(command, name="job"):
+    def start_job(command, name="job"):
         folder = tmp_path / name
         folder.mkdir()
         jobs.append(launch(SPEC, folder, [(command, environment(SPEC, folder, tmp_path / "boxes"))]))
         return jobs[-1]
 
-    yield one
+    yield start_job
     for job in jobs:
         job.end()
 
@@ -52,7 +52,7 @@ def test_stopped_rank_is_ended(start):
     assert not running(job.folder)
 
 
-def test_other_jobs_go_on(start):
+def test_other_jobs_continue(start):
     job, other = start(SLEEP), start(SLEEP, "job-2")
     job.end()
     assert other.exit_code() is None
@@ -75,14 +75,14 @@ def test_nothing_is_signalled_once_the_launcher_is_reaped(start, monkeypatch):
     job.end()
 
 
-def test_what_the_person_told_zmon_does_not_reach_a_job(monkeypatch, tmp_path):
+def test_the_users_settings_of_zmon_do_not_reach_a_job(monkeypatch, tmp_path):
     monkeypatch.setenv("ZMON_WEBHOOK_WARNINGS", "https://pager")
     monkeypatch.setenv("ZMON_LABELS", "team=x")
-    told = {name for name in environment(SPEC, tmp_path, tmp_path) if name.startswith("ZMON_")}
-    assert told == {"ZMON_JOB_ID", "ZMON_BOX_DIR"}
+    settings = {name for name in environment(SPEC, tmp_path, tmp_path) if name.startswith("ZMON_")}
+    assert settings == {"ZMON_JOB_ID", "ZMON_BOX_DIR"}
 
 
-def test_process_of_nobody_is_no_rank(tmp_path):
+def test_process_of_another_folder_is_not_a_rank(tmp_path):
     with subprocess.Popen(SLEEP, env=os.environ | {FOLDER: f"{tmp_path}-other"}) as other:
         with contextlib.suppress(StopIteration):
             assert not running(tmp_path)

@@ -1,15 +1,16 @@
-"""The list of drills: it can be played, and says what it expects."""
+"""Tests for the lists of drills, the draws of their jobs, and the files of their sessions."""
 
 from collections import Counter
-from dataclasses import fields, replace
+from dataclasses import fields
 from itertools import combinations
 
 import pytest
+from msgspec.structs import replace
 
 from tests.drills.test_score import ROW
 from zmon.drills import ALL, history
-from zmon.drills.casting import Pinned, cast, job_spec, pin
-from zmon.drills.session import named
+from zmon.drills.draw import Pinned, draw_job, job_spec, pin
+from zmon.drills.session import select_drills
 from zmon.drills.stage import JobSpec
 from zmon.errors import UsageError
 
@@ -20,59 +21,59 @@ def test_names_are_unique():
 
 
 @pytest.mark.parametrize("drill", ALL, ids=lambda drill: drill.name)
-def test_a_drill_can_be_cast(drill):
+def test_a_job_can_be_drawn_for_each_drill(drill):
     assert set(drill.job) <= {field.name for field in fields(JobSpec)}
     for repeat in range(6):
-        part = cast(drill, repeat, 1)
-        spec = job_spec(drill, part, "j")
-        assert 0 <= part.rank < part.ranks == spec.ranks
-        assert part == cast(drill, repeat, 1)
+        draw = draw_job(drill, repeat, 1)
+        spec = job_spec(drill, draw, "j")
+        assert 0 <= draw.rank < draw.ranks == spec.ranks
+        assert draw == draw_job(drill, repeat, 1)
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_repeats_take_kinds_lengths_and_ranks_in_turn_and_each_with_each(seed):
-    drill = named(ALL, ["rank-killed"])[0]
-    parts = [cast(drill, repeat, seed) for repeat in range(27)]
-    jobs = [(part.kind, part.step_seconds, part.ranks) for part in parts]
+def test_repeats_go_through_all_combinations_of_kind_step_length_and_ranks(seed):
+    drill = select_drills(ALL, ["rank-killed"])[0]
+    draws = [draw_job(drill, repeat, seed) for repeat in range(27)]
+    jobs = [(draw.kind, draw.step_seconds, draw.ranks) for draw in draws]
     assert len(set(jobs)) == 27
     for values in zip(*jobs[:3], strict=True):
         assert len(set(values)) == 3
     for values in zip(*jobs[:9], strict=True):
         assert set(Counter(values).values()) == {3}
-    for one, other in combinations(range(3), 2):
-        assert len({(job[one], job[other]) for job in jobs[:9]}) >= 8  # of nine pairs: nothing turns in lockstep
+    for first, second in combinations(range(3), 2):
+        assert len({(job[first], job[second]) for job in jobs[:9]}) >= 8  # of nine pairs: no two values correlate
 
 
-def test_drills_differ_in_which_job_they_begin_with():
-    firsts = {(part.kind, part.step_seconds, part.ranks) for part in (cast(drill, 0, 1) for drill in ALL)}
+def test_drills_begin_with_different_jobs():
+    firsts = {(draw.kind, draw.step_seconds, draw.ranks) for draw in (draw_job(drill, 0, 1) for drill in ALL)}
     assert len(firsts) > 9
 
 
-def test_no_word_of_evidence_is_given_of_every_rank_alike():
-    throttled = named(ALL, ["throttled"])[0]
+def test_evidence_may_contain_the_struck_rank():
+    throttled = select_drills(ALL, ["throttled"])[0]
     assert [word.format(rank=3) for word in throttled.evidence] == ["GPU-3"]
 
 
-def test_what_is_pinned_is_not_drawn():
-    drill = named(ALL, ["rank-killed"])[0]
-    part = pin(drill, cast(drill, 0, 1), Pinned("plain", 2, 0.25))
-    assert (part.kind, part.ranks, part.step_seconds) == ("plain", 2, 0.25)
-    assert part.rank < 2
+def test_pinned_values_are_not_drawn():
+    drill = select_drills(ALL, ["rank-killed"])[0]
+    draw = pin(drill, draw_job(drill, 0, 1), Pinned("plain", 2, 0.25))
+    assert (draw.kind, draw.ranks, draw.step_seconds) == ("plain", 2, 0.25)
+    assert draw.rank < 2
 
 
-def test_a_drill_is_not_pinned_to_what_it_cannot_be_played_with():
-    drill = named(ALL, ["hot-table"])[0]
-    part = pin(drill, cast(drill, 0, 1), Pinned("ddp", 2, None))
-    assert part.kind in drill.kinds
-    assert part.ranks in drill.ranks
+def test_a_drill_is_not_pinned_to_a_job_that_it_cannot_be_played_with():
+    drill = select_drills(ALL, ["hot-table"])[0]
+    draw = pin(drill, draw_job(drill, 0, 1), Pinned("ddp", 2, None))
+    assert draw.kind in drill.kinds
+    assert draw.ranks in drill.ranks
 
 
 def test_unknown_name_is_refused_by_name():
     with pytest.raises(UsageError, match="no drill 'no-such'"):
-        named(ALL, ["no-such"])
+        select_drills(ALL, ["no-such"])
 
 
-def test_a_session_goes_on_where_it_ended(tmp_path):
+def test_a_session_continues_where_it_ended(tmp_path):
     head = history.Head(seed=7, repeats=2, drills=("rank-killed",))
     session = history.begin(tmp_path, head)
     session.add(ROW)
@@ -81,13 +82,13 @@ def test_a_session_goes_on_where_it_ended(tmp_path):
         file.write(b'{"drill": "half wri')
     again = history.newest(tmp_path)
     assert again.head == head
-    assert again.rows == [ROW]  # what was broken is played again
+    assert again.rows == [ROW]  # broken drills are played again
     assert again.done == {("rank-killed", 0)}
     again.add(replace(ROW, repeat=1))
     assert [row.repeat for row in history.newest(tmp_path).rows] == [0, 1]
 
 
-def test_no_session_to_go_on_with_is_said(tmp_path):
+def test_a_missing_session_is_reported(tmp_path):
     with pytest.raises(UsageError, match="no session to resume"):
         history.newest(tmp_path)
 

@@ -1,9 +1,9 @@
-"""Rows in, verdicts and figures out."""
+"""Tests for scores and reports of drills: rows in, verdicts and figures out."""
 
-from dataclasses import replace
 from io import StringIO
 
 import pytest
+from msgspec.structs import replace
 from rich.console import Console
 
 from zmon.drills.report import as_json, line, markdown, tables
@@ -11,13 +11,13 @@ from zmon.drills.score import NOTHING, DrillRow, Spread, alert_of, confusion, fa
 
 ROW = DrillRow(
     "rank-killed", 0, 7, "ddp", 4, 0.02, proof="state", expected=("rank_exited",), rank=2, host="a",
-    told="rank_exited", detector="stall", severity="critical", culprit_right=True, told_ranks=(2,), told_hosts=("a",),
-    target_seconds=4.0, finding_seconds=0.5, page_seconds=2.0, paged=("ZmonStall",),
+    reported_cause="rank_exited", detector="stall", severity="critical", culprit_right=True, reported_ranks=(2,),
+    reported_hosts=("a",), target_seconds=4.0, finding_seconds=0.5, page_seconds=2.0, paged=("ZmonStall",),
 )  # fmt: skip
 QUIET = DrillRow("pause", 0, 7, "ddp", 4, 0.02, quiet=True)
 
 
-def test_right_cause_and_culprit_in_time_with_one_page_is_as_expected():
+def test_right_cause_and_culprit_in_time_with_one_page_are_as_expected():
     assert ROW.verdict == "right"
     assert ROW.remarks == ()
     assert ROW.as_expected
@@ -30,8 +30,8 @@ def test_finding_within_twenty_steps_of_a_job_that_the_fault_slows_down_is_in_ti
 @pytest.mark.parametrize(
     ("change", "verdict"),
     [
-        ({"told": None}, "missed"),
-        ({"told": "rank_frozen"}, "wrong"),
+        ({"reported_cause": None}, "missed"),
+        ({"reported_cause": "rank_frozen"}, "wrong"),
         ({"culprit_right": False}, "wrong"),
         ({"finding_seconds": 4.1}, "late"),
         ({"finding_seconds": 4.1, "finding_steps": 21}, "late"),
@@ -39,7 +39,7 @@ def test_finding_within_twenty_steps_of_a_job_that_the_fault_slows_down_is_in_ti
         ({"broken": "the job does not train"}, "broken"),
     ],
 )
-def test_anything_else_is_not(change, verdict):
+def test_anything_else_is_not_as_expected(change, verdict):
     row = replace(ROW, **change)
     assert row.verdict == verdict
     assert not row.as_expected
@@ -49,18 +49,18 @@ def test_anything_else_is_not(change, verdict):
     ("change", "remark"),
     [
         ({"paged": (), "page_seconds": None}, "no page"),
-        ({"paged": ("ZmonLeaseOverdue",), "page_seconds": None}, "no page about it, but ZmonLeaseOverdue"),
-        ({"page_seconds": None}, "no page about it, but ZmonStall"),  # of another detector
-        ({"detector": "divergence"}, "no page about it, but ZmonStall"),
+        ({"paged": ("ZmonLeaseOverdue",), "page_seconds": None}, "no page about the finding, but ZmonLeaseOverdue"),
+        ({"page_seconds": None}, "no page about the finding, but ZmonStall"),  # of another detector
+        ({"detector": "divergence"}, "no page about the finding, but ZmonStall"),
         ({"paged": ("ZmonStall", "ZmonLeaseOverdue")}, "2 alerts: ZmonStall, ZmonLeaseOverdue"),
         ({"page_seconds": 5.1}, "the page was late"),
         ({"page_seconds": 21.0}, "the page was late"),
-        ({"beside": ("compute_straggler",)}, "compute_straggler was blamed beside it"),
-        ({"lifted": True}, "it did not resolve in time"),
-        ({"lifted": True, "resolved_seconds": 31.0}, "it did not resolve in time"),
+        ({"beside": ("compute_straggler",)}, "compute_straggler was reported as well"),
+        ({"lifted": True}, "the finding did not resolve in time"),
+        ({"lifted": True, "resolved_seconds": 31.0}, "the finding did not resolve in time"),
         ({"evidence_missing": ("SIGKILL",)}, "the evidence lacks SIGKILL"),
         ({"lost": "the history"}, "the history"),
-        ({"before": ("compute_straggler",)}, "compute_straggler was found before the fault"),
+        ({"before": ("compute_straggler",)}, "compute_straggler was reported before the fault"),
     ],
 )
 def test_right_with_a_flaw_is_not_as_expected(change, remark):
@@ -89,32 +89,32 @@ def test_a_finding_that_warns_needs_its_warning():
         ("straggler", "warning", "ZmonFindingWarning"),
     ],
 )
-def test_alert_that_tells_of_a_finding(detector, severity, alert):
+def test_alert_that_fires_for_a_finding(detector, severity, alert):
     assert alert_of(detector, severity) == alert
 
 
-def test_where_a_part_is_dead_several_alarms_may_ring_but_one_must():
-    dead = replace(ROW, proof="watcher", expected=("ZmonLeaseOverdue",), told="ZmonLeaseOverdue", detector="")
+def test_several_alerts_may_fire_if_a_part_is_dead_but_one_must():
+    dead = replace(ROW, proof="watcher", expected=("ZmonLeaseOverdue",), reported_cause="ZmonLeaseOverdue", detector="")
     dead = replace(dead, page_seconds=None, paged=("ZmonLeaseOverdue",), warned=("ZmonHubDown",))
     assert dead.as_expected
     assert replace(dead, paged=(), warned=()).remarks == ("no page",)
 
 
-def test_half_of_what_a_state_proves_is_found_sooner_than_the_limit_of_each():
+def test_faults_that_a_state_proves_have_a_target_for_their_median():
     slow = replace(ROW, finding_seconds=3.0)
     assert slow.as_expected
     assert shortfalls([ROW, slow, slow]) == ("where a state proves it, half took longer than 2 s: p50 3.00 s",)
     assert shortfalls([ROW, ROW, slow]) == ()
-    assert shortfalls([slow, slow]) == ()  # too few to tell
+    assert shortfalls([slow, slow]) == ()  # too few
     assert shortfalls([replace(slow, proof="silence")] * 3) == ()
 
 
-def test_remarks_say_who_it_was_where_another_is_blamed_and_what_rang_where_nobody_is():
-    assert replace(ROW, told="rank_frozen").remarks == ("it was rank_exited, rank 2 on a",)
-    assert replace(ROW, told=None, paged=("ZmonLeaseOverdue",)).remarks == ("paged ZmonLeaseOverdue",)
+def test_remarks_name_the_expected_culprit_if_wrong_and_the_pages_if_missed():
+    assert replace(ROW, reported_cause="rank_frozen").remarks == ("expected rank_exited, rank 2 on a",)
+    assert replace(ROW, reported_cause=None, paged=("ZmonLeaseOverdue",)).remarks == ("paged ZmonLeaseOverdue",)
 
 
-def test_quiet_drill_is_quiet_when_nobody_was_woken():
+def test_quiet_drill_is_quiet_if_nobody_was_paged():
     assert QUIET.verdict == "quiet"
     assert QUIET.as_expected
 
@@ -127,18 +127,25 @@ def test_quiet_drill_is_quiet_when_nobody_was_woken():
         ({"warned": ("compute_straggler",)}, "false warning"),
     ],
 )
-def test_quiet_drill_that_is_not(change, verdict):
+def test_quiet_drill_with_a_false_page_or_warning(change, verdict):
     assert replace(QUIET, **change).verdict == verdict
 
 
-def test_spread_is_of_what_is_known():
+def test_spread_is_over_known_values():
     assert spread([None, 3.0, 1.0, 2.0, None]) == Spread(2.0, 3.0, 3.0, 3)
     assert spread([float(n) for n in range(1, 101)]) == Spread(50.0, 95.0, 100.0, 100)
     assert spread([None]) is None
 
 
-def test_confusion_counts_what_was_told_and_what_was_not():
-    rows = [ROW, ROW, replace(ROW, told="rank_frozen"), replace(ROW, told=None), QUIET, replace(ROW, skipped="root")]
+def test_confusion_counts_reported_causes_and_missed_faults():
+    rows = [
+        ROW,
+        ROW,
+        replace(ROW, reported_cause="rank_frozen"),
+        replace(ROW, reported_cause=None),
+        QUIET,
+        replace(ROW, skipped="root"),
+    ]
     assert confusion(rows) == {
         ("rank_exited", "rank_exited"): 2,
         ("rank_exited", "rank_frozen"): 1,
@@ -146,28 +153,29 @@ def test_confusion_counts_what_was_told_and_what_was_not():
     }
 
 
-def test_false_pages_are_told_by_the_hour():
+def test_false_pages_are_counted_per_hour():
     assert false_pages_per_hour([QUIET, replace(QUIET, paged=("ZmonStall",))], 1800) == 2.0
     assert false_pages_per_hour([replace(QUIET, critical=("unknown",))], 3600) == 1.0
     assert false_pages_per_hour([], 0) is None
 
 
-def test_json_says_schema_verdicts_and_rows():
-    told = as_json([ROW, QUIET], seed=7)
-    assert (told["schema"], told["seed"], told["verdicts"]) == (1, 7, {"right": 1, "quiet": 1})
-    assert [row["verdict"] for row in told["rows"]] == ["right", "quiet"]
-    assert told["figures"]["finding → page"]["p50"] == 2.0
-    assert told["confusion"] == [{"cause": "rank_exited", "told": "rank_exited", "count": 1}]
+def test_json_has_schema_verdicts_and_rows():
+    answer = as_json([ROW, QUIET], seed=7)
+    assert (answer["schema"], answer["seed"], answer["verdicts"]) == (1, 7, {"right": 1, "quiet": 1})
+    assert [row["verdict"] for row in answer["rows"]] == ["right", "quiet"]
+    assert answer["rows"][0]["told"] == "rank_exited"  # the key in files of users
+    assert answer["figures"]["finding → page"]["p50"] == 2.0
+    assert answer["confusion"] == [{"cause": "rank_exited", "told": "rank_exited", "count": 1}]
 
 
-def test_a_line_and_a_table_can_be_made_of_every_row():
-    skipped = replace(ROW, skipped="it takes root", told=None)
+def test_every_row_has_a_line_and_is_in_the_tables():
+    skipped = replace(ROW, skipped="it takes root", reported_cause=None)
     assert line(skipped) == "rank-killed [ddp, 4 ranks, 20 ms] skipped (it takes root)"
     assert "0.50 s" in line(ROW)
     assert tables([ROW, QUIET, skipped])
 
 
-def test_a_table_says_verdict_figures_and_remarks_in_a_narrow_terminal_too():
+def test_a_table_has_verdict_figures_and_remarks_in_a_narrow_terminal_too():
     late = replace(ROW, page_seconds=6.5, lifted=True, resolved_seconds=1.25)
     console = Console(width=80, file=StringIO())
     console.print(tables([late]))
@@ -176,11 +184,11 @@ def test_a_table_says_verdict_figures_and_remarks_in_a_narrow_terminal_too():
 
 
 def test_markdown_has_a_line_for_each_drill_over_its_repeats():
-    again = replace(ROW, repeat=1, finding_seconds=1.5, told_ranks=(1,), culprit_right=False)
+    again = replace(ROW, repeat=1, finding_seconds=1.5, reported_ranks=(1,), culprit_right=False)
     lines = markdown([ROW, again, QUIET]).splitlines()
     assert lines[2:4] == [
         "| rank-killed | 2 | 1 | 0.50 s, at most 1.50 | ≤ 4.0 | 2.00 s, at most 2.00 |  "
-        "| 1 × wrong rank_exited rank 1 on a, it was rank_exited, rank 2 on a |",
+        "| 1 × wrong rank_exited rank 1 on a, expected rank_exited, rank 2 on a |",
         "| pause | 1 | 1 |  |  |  |  |  |",
     ]
     assert "| onset → finding, a state proves it | 0.50 | 0.50 | 0.50 | 1 |" in lines

@@ -1,14 +1,15 @@
-"""Many drills on one standing stack: each stage is built once, when it is needed, and always taken down."""
+"""Tests for sessions: each stage is built once, when it is needed, and always closed."""
 
 import itertools
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from tests.drills.test_score import ROW
 from zmon.drills import session
-from zmon.drills.casting import Pinned
-from zmon.drills.drill import Drill, Strike
+from zmon.drills.draw import Pinned
+from zmon.drills.drill import Drill, Injection
 
 
 class Fake:
@@ -26,7 +27,7 @@ built = []
 
 
 def fault(scene):
-    return Strike(0.0)
+    return Injection(0.0)
 
 
 DRILLS = (
@@ -40,13 +41,13 @@ FAR = Drill("far calm", "", fault, stage="hosts")
 
 @pytest.fixture
 def played(monkeypatch):
-    """What was played, as (drill, repeat, stage)."""
+    """The plays of the test, as (drill, repeat, stage)."""
     built.clear()
     calls = []
 
-    def play(drill, stage, part):
-        calls.append((drill.name, part.repeat, stage))
-        return replace(ROW, drill=drill.name, repeat=part.repeat, quiet=drill.quiet)
+    def play(drill, stage, draw):
+        calls.append((drill.name, draw.repeat, stage))
+        return msgspec.structs.replace(ROW, drill=drill.name, repeat=draw.repeat, quiet=drill.quiet)
 
     monkeypatch.setattr(session, "play", play)
     monkeypatch.setattr(session, "STAGES", {"host": Fake, "hosts": Fake})
@@ -62,13 +63,13 @@ def test_each_stage_is_built_once_and_closed(played, tmp_path):
     assert all(stage.closed for stage in built)
 
 
-def test_what_is_done_is_not_played_again(played, tmp_path):
+def test_drills_that_are_done_are_not_played_again(played, tmp_path):
     done = {("one", 0), ("far", 0)}
     session.play_all(DRILLS[:1] + DRILLS[2:3], 2, 7, Pinned(), done, tmp_path, lambda row: None)
     assert [(name, repeat) for name, repeat, _ in played] == [("one", 1), ("far", 1)]
 
 
-def test_no_stage_is_built_for_what_cannot_be_played(played, tmp_path):
+def test_no_stage_is_built_for_drills_that_cannot_be_played(played, tmp_path):
     session.play_all(DRILLS[1:2], 1, 7, Pinned(), set(), tmp_path, lambda row: None)
     assert played == [("two", 0, None)]
     assert not built
@@ -83,7 +84,7 @@ def test_stage_is_closed_when_a_drill_is_interrupted(played, tmp_path):
     assert [stage.closed for stage in built] == [True]
 
 
-def test_soak_plays_quiet_ones_until_the_time_is_over(played, tmp_path, monkeypatch):
+def test_soak_plays_quiet_drills_until_the_time_is_over(played, tmp_path, monkeypatch):
     monkeypatch.setattr(session.time, "monotonic", itertools.count(0, 10).__next__)
     took = session.soak(DRILLS, 35, 7, Pinned(), tmp_path, lambda row: None)
     assert [name for name, _, _ in played] == ["calm"] * 3
@@ -91,14 +92,14 @@ def test_soak_plays_quiet_ones_until_the_time_is_over(played, tmp_path, monkeypa
     assert [(stage.folder.name, stage.closed) for stage in built] == [("host", True)]
 
 
-def test_soak_plays_on_every_stage_that_there_is(played, tmp_path, monkeypatch):
+def test_soak_plays_on_every_stage(played, tmp_path, monkeypatch):
     monkeypatch.setattr(session.time, "monotonic", itertools.count(0, 10).__next__)
     session.soak([*DRILLS, FAR], 95, 7, Pinned(), tmp_path, lambda row: None)
     assert {(name, stage.folder.name) for name, _, stage in played} == {("calm", "host"), ("far calm", "hosts")}
     assert all(stage.closed for stage in built)
 
 
-def test_soak_builds_no_stage_for_what_cannot_be_played(played, tmp_path, monkeypatch):
+def test_soak_builds_no_stage_for_drills_that_cannot_be_played(played, tmp_path, monkeypatch):
     monkeypatch.setattr(session.time, "monotonic", itertools.count(0, 10).__next__)
     far = replace(FAR, unavailable=lambda: "it takes root")
     session.soak([*DRILLS, far], 35, 7, Pinned(), tmp_path, lambda row: None)

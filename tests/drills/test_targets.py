@@ -1,4 +1,4 @@
-"""How soon zmon has to know follows from the kind of proof and the length of the job's steps, and from nothing else."""
+"""Tests for the targets, which depend on the kind of proof and the length of the job's steps only."""
 
 import pytest
 
@@ -14,7 +14,7 @@ from zmon.drills.targets import TARGETS
         ("silence", 0.25, 0.5, 0.0, 15 * 0.5 + 1),
         ("lease", 0.25, 0.5, 60.0, 62.0),
         ("steps", 0.02, 0.04, 0.0, 5.0),
-        ("steps", 2.0, 4.0, 0.0, 40.0),  # of the usual step, not of a long one
+        ("steps", 2.0, 4.0, 0.0, 40.0),  # of the median step, not of a long one
         ("watcher", 2.0, 4.0, 0.0, 45.0),
     ],
 )

@@ -1,7 +1,7 @@
-"""One standing stack for all end-to-end tests: real Prometheus, Alertmanager, agent, hub, dashboard, and a webhook.
+"""Run one stack for all end-to-end tests: real Prometheus, Alertmanager, agent, hub, dashboard, and a webhook.
 
-One job is trained on it for as long as the tests last, and heals: a test that stops a rank of it has it go on. A test
-that needs a job to start or to end starts one of its own. What each second of a job went to is checked once a module.
+One job trains on it for as long as the tests last and recovers: a test that stops one of its ranks continues it. A test
+that needs a job to start or to end starts one of its own. The time categories of the jobs are checked once a module.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from tests.e2e.browser import CHROMIUM, FLAGS, opened
 from tests.e2e.parts import part
-from tests.e2e.standing import (
+from tests.e2e.running_stack import (
     HOST,
     Job,
     Jobs,
-    Life,
-    Running,
+    Lifetime,
+    RunningStack,
     Webhook,
-    all_is_accounted_for,
+    assert_accounted_for,
     read_ready_file,
     wait_for,
 )
 from tests.places import REPOSITORY
 from tests.stack.quick import quick_alertmanager, quick_prometheus
 
-HERE = Path(__file__).parent
-PAUSE_SECONDS = "0.1"  # in each step of a job that is only looked at
+FOLDER = Path(__file__).parent
+PAUSE_SECONDS = "0.1"  # in each step of a job that tests only watch
 TRAINER = ("-m", "trainer", "--preset", "demo")
-UNHURRIED = (str(HERE / "unhurried.py"), PAUSE_SECONDS, "--preset", "demo")
+UNHURRIED = (str(FOLDER / "unhurried.py"), PAUSE_SECONDS, "--preset", "demo")
 
 
 @pytest.fixture(scope="package")
@@ -66,64 +66,64 @@ def webhook() -> Iterator[Webhook]:
 
 
 @pytest.fixture(scope="package")
-def stack(tmp_path_factory: pytest.TempPathFactory, webhook: Webhook) -> Iterator[Running]:
-    """`zmon up`, ready; Prometheus and Alertmanager look more often than they do for people."""
-    room = tmp_path_factory.mktemp("stack")
+def stack(tmp_path_factory: pytest.TempPathFactory, webhook: Webhook) -> Iterator[RunningStack]:
+    """A running `zmon up`, with short intervals for Prometheus and Alertmanager."""
+    directory = tmp_path_factory.mktemp("stack")
     env = {
         **os.environ,
-        "ZMON_DATA_DIR": str(room / "data"),
-        "ZMON_BOX_DIR": str(room / "boxes"),
+        "ZMON_DATA_DIR": str(directory / "data"),
+        "ZMON_BOX_DIR": str(directory / "boxes"),
         "ZMON_HOST": HOST,
         "OMP_NUM_THREADS": "1",
         "PYTHONPATH": str(REPOSITORY),
     }
-    command = [sys.executable, "-m", "zmon", "up", "--ready-file", str(room / "ready.json")]
+    command = [sys.executable, "-m", "zmon", "up", "--ready-file", str(directory / "ready.json")]
     command += ["--webhook", f"http://127.0.0.1:{webhook.port}/"]
-    with (room / "up.log").open("wb") as log:
+    with (directory / "up.log").open("wb") as log:
         process = subprocess.Popen(command, env=env, stdout=log, stderr=log)
     try:
         wait_for(
-            f"the stack is up, see {room}/up.log",
-            lambda: (room / "ready.json").exists() or process.poll() is not None,
+            f"the stack is up, see {directory}/up.log",
+            lambda: (directory / "ready.json").exists() or process.poll() is not None,
             90,
         )
-        assert process.poll() is None, (room / "up.log").read_text()
-        running = Running(read_ready_file(room / "ready.json"), env, webhook)
-        hasten(running, room)
+        assert process.poll() is None, (directory / "up.log").read_text()
+        running = RunningStack(read_ready_file(directory / "ready.json"), env, webhook)
+        shorten_intervals(running, directory)
         yield running
     finally:
         process.send_signal(signal.SIGINT)
         process.wait(timeout=10)
 
 
-def hasten(stack: Running, room: Path) -> None:
-    """Give Prometheus and Alertmanager short intervals; they keep them when they are started again."""
-    prometheus, alertmanager = room / "data/prometheus.yml", room / "data/alertmanager.yml"
-    prometheus.write_text(quick_prometheus(prometheus.read_text(), room / "rules"))
+def shorten_intervals(stack: RunningStack, directory: Path) -> None:
+    """Give Prometheus and Alertmanager short intervals, which they also have after a restart."""
+    prometheus, alertmanager = directory / "data/prometheus.yml", directory / "data/alertmanager.yml"
+    prometheus.write_text(quick_prometheus(prometheus.read_text(), directory / "rules"))
     alertmanager.write_text(quick_alertmanager(alertmanager.read_text()))
     for word in ("--storage.tsdb.path", "alertmanager.yml"):
         part(stack, word).send_signal(signal.SIGHUP)
     rules = f"{stack.urls['prometheus']}/api/v1/status/config"
     group = f"{stack.urls['alertmanager']}/api/v2/status"
-    wait_for("the quick rules", lambda: str(room / "rules") in requests.get(rules, timeout=5).text, 10)
+    wait_for("the quick rules", lambda: str(directory / "rules") in requests.get(rules, timeout=5).text, 10)
     wait_for("the quick groups", lambda: "group_interval: 1s" in requests.get(group, timeout=5).text, 10)
 
 
 @pytest.fixture(scope="module")
-def lives(stack: Running) -> Iterator[list[Life]]:
-    """Of all jobs that end in a module; what their seconds went to is checked after the last of them."""
-    noted: list[Life] = []
-    yield noted
-    for life in noted:
-        all_is_accounted_for(stack, life)
+def lifetimes(stack: RunningStack) -> Iterator[list[Lifetime]]:
+    """The lifetimes of all jobs that end in a module; their time categories are checked after the last test."""
+    lifetimes: list[Lifetime] = []
+    yield lifetimes
+    for lifetime in lifetimes:
+        assert_accounted_for(stack, lifetime)
 
 
 @pytest.fixture
 def start_job(
-    stack: Running, lives: list[Life], tmp_path: Path, request: pytest.FixtureRequest
+    stack: RunningStack, lifetimes: list[Lifetime], tmp_path: Path, request: pytest.FixtureRequest
 ) -> Iterator[Callable[..., Job]]:
-    """Start the bundled trainer, or a script, under torchrun; whatever is left of it is ended after the test."""
-    jobs = Jobs(stack, tmp_path, lives)
+    """Return a function that starts the bundled trainer or a script under torchrun; the jobs end after the test."""
+    jobs = Jobs(stack, tmp_path, lifetimes)
     name = request.node.name.replace("[", "-").replace("]", "")[:50]
 
     def start(*arguments: str, ranks: int = 4, launcher: tuple[str, ...] = ()) -> Job:
@@ -134,34 +134,34 @@ def start_job(
 
 
 @pytest.fixture(scope="package")
-def healing_jobs(stack: Running, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Jobs]:
-    """The job that heals; another one where a test that failed ended it."""
-    lives: list[Life] = []
-    jobs = Jobs(stack, tmp_path_factory.mktemp("healing"), lives)
+def recovering_jobs(stack: RunningStack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Jobs]:
+    """The jobs that recover: one shared job, or a new one after a failed test has ended it."""
+    lifetimes: list[Lifetime] = []
+    jobs = Jobs(stack, tmp_path_factory.mktemp("recovering"), lifetimes)
     yield jobs
     jobs.end()
-    for life in lives:
-        all_is_accounted_for(stack, life)
+    for lifetime in lifetimes:
+        assert_accounted_for(stack, lifetime)
 
 
-def healed(stack: Running, jobs: Jobs) -> Job:
-    """The bundled trainer on four ranks, past its first steps, with nothing against it."""
+def recovered(stack: RunningStack, jobs: Jobs) -> Job:
+    """Return the bundled trainer on four ranks, past its first steps, once it has no open finding."""
     if not jobs.started or jobs.started[-1].process.poll() is not None:
-        stack.await_steps(jobs.start(f"healing-{len(jobs.started)}", UNHURRIED, 4))
+        stack.await_steps(jobs.start(f"recovering-{len(jobs.started)}", UNHURRIED, 4))
     job = jobs.started[-1]
-    wait_for(f"nothing stands against {job.job_id}", lambda: not stack.findings(job.job_id), 30)
+    wait_for(f"no finding about {job.job_id} is open", lambda: not stack.findings(job.job_id), 30)
     return job
 
 
 @pytest.fixture
-def training(stack: Running, healing_jobs: Jobs) -> Job:
-    """The job that heals, healthy; shared, so have every rank of it go on."""
-    return healed(stack, healing_jobs)
+def training(stack: RunningStack, recovering_jobs: Jobs) -> Job:
+    """The shared job, healthy. A test must continue every rank that it stops."""
+    return recovered(stack, recovering_jobs)
 
 
 @pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
-    """One Chromium for all who look."""
+    """One Chromium for all tests."""
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         yield chromium

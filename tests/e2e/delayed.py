@@ -1,6 +1,6 @@
-"""Run a script whose loader, model, collectives and saves are slow now and then; the script knows nothing of it.
+"""Run a script with delays in its loader, model, collectives and saves; the script is unchanged.
 
-python delayed.py ORDERS SCRIPT…     ORDERS: JSON, what → [first step, last step, seconds]
+Usage: `python delayed.py ORDERS SCRIPT…`. ORDERS: JSON, part → [first step, last step, seconds].
 """
 
 import json
@@ -16,40 +16,40 @@ ORDERS = json.loads(sys.argv[1])
 steps = 0
 
 
-def slow(what):
-    """As ordered for this step."""
-    first, last, seconds = ORDERS.get(what, (0, -1, 0.0))
+def delay(part):
+    """Sleep as ordered for this part and step."""
+    first, last, seconds = ORDERS.get(part, (0, -1, 0.0))
     if first <= steps <= last:
         time.sleep(seconds)
 
 
-def after(what, call):
-    """The call, and before it a delay."""
+def delayed(part, call):
+    """Return a function that makes the call after the delay of this part."""
 
-    def delayed(*args, **kwargs):
-        slow(what)
+    def call_later(*args, **kwargs):
+        delay(part)
         return call(*args, **kwargs)
 
-    return delayed
+    return call_later
 
 
 step = torch.optim.SGD.step
 
 
 def counted(self, *args, **kwargs):
-    """A step of the job."""
+    """Do a step of the job and count it."""
     global steps
-    done = step(self, *args, **kwargs)
+    result = step(self, *args, **kwargs)
     steps += 1
-    return done
+    return result
 
 
 torch.optim.SGD.step = counted
 fetcher = torch.utils.data._utils.fetch._IterableDatasetFetcher
-fetcher.fetch = after("data", fetcher.fetch)
-dist.all_reduce = dist.distributed_c10d.all_reduce = after("all_reduce", dist.all_reduce)
-torch.save = after("checkpoint", torch.save)
+fetcher.fetch = delayed("data", fetcher.fetch)
+dist.all_reduce = dist.distributed_c10d.all_reduce = delayed("all_reduce", dist.all_reduce)
+torch.save = delayed("checkpoint", torch.save)
 if os.environ["RANK"] == "1":
-    torch.nn.Linear.forward = after("forward", torch.nn.Linear.forward)
+    torch.nn.Linear.forward = delayed("forward", torch.nn.Linear.forward)
 sys.argv = sys.argv[2:]
 runpy.run_path(sys.argv[0], run_name="__main__")

@@ -1,4 +1,4 @@
-"""The dashboard in a real browser: every view of a live job and of one that stalls; who is to blame in two clicks."""
+"""Tests for the dashboard in a real browser: every view of a live and of a stalled job, and the way to the culprit."""
 
 from __future__ import annotations
 
@@ -10,41 +10,41 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from dashboards.address import REFRESH_SECONDS
-from tests.e2e.browser import BUSIEST, SETTLED, VIEWS, assert_unbroken, keep, opened, walk
-from tests.e2e.conftest import healed
-from tests.e2e.standing import HOST, Job, Jobs, Running, wait_for
+from tests.e2e.browser import BUSIEST, SETTLED, VIEWS, assert_unbroken, opened, save_screenshot, walk
+from tests.e2e.conftest import recovered
+from tests.e2e.running_stack import HOST, Job, Jobs, RunningStack, wait_for
 
 pytestmark = pytest.mark.browser
 
 RANK = 2
-SEEN_IN = {"light": VIEWS, "dark": BUSIEST, "phone": BUSIEST}
+VIEWS_BY_DEVICE = {"light": VIEWS, "dark": BUSIEST, "phone": BUSIEST}
 REFRESH_MS = 1000 * REFRESH_SECONDS
 
 
 @pytest.fixture(scope="module")
-def stalled(stack: Running, healing_jobs: Jobs) -> Iterator[Job]:
-    """A job of which one rank was stopped, and somebody was told; so it stays, for the last tests of this module."""
-    job = healed(stack, healing_jobs)
+def stalled(stack: RunningStack, recovering_jobs: Jobs) -> Iterator[Job]:
+    """A job with a stopped rank, after the page about it, for the last tests of this module."""
+    job = recovered(stack, recovering_jobs)
     stack.await_silence(job)
     with stack.stopped(job, RANK) as struck:
         wait_for("a page", lambda: stack.webhook.alerts(job.job_id, "firing", struck), 20)
         yield job
 
 
-def test_an_unknown_job_is_not_called_healthy(stack: Running, page: Page) -> None:
+def test_an_unknown_job_is_not_called_healthy(stack: RunningStack, page: Page) -> None:
     page.goto(f"{stack.urls['dashboard']}/?job_id=no-such-job")
     expect(page.get_by_test_id("zmon-banner")).to_contain_text("no-such-job", timeout=30_000)
     expect(page.get_by_test_id("zmon-banner")).not_to_contain_text("HEALTHY")
 
 
-def test_step_time_moves_and_a_stopped_rank_is_named(stack: Running, training: Job, page: Page) -> None:
+def test_step_time_moves_and_a_stopped_rank_is_named(stack: RunningStack, training: Job, page: Page) -> None:
     page.goto(f"{stack.urls['dashboard']}/job?job_id={training.job_id}")
     banner = page.get_by_test_id("zmon-banner")
     expect(banner).to_contain_text("HEALTHY", timeout=30_000)
     step_time = page.get_by_test_id("zmon-vitals").locator("div").filter(has_text="Step time").locator("dd")
     expect(step_time).to_have_text(re.compile(r"[\d.]+ m?s"))
-    seen = {step_time.inner_text()}
-    wait_for("the step time moves", lambda: seen.add(step_time.inner_text()) or len(seen) > 1, 20)
+    values = {step_time.inner_text()}
+    wait_for("the step time moves", lambda: values.add(step_time.inner_text()) or len(values) > 1, 20)
 
     with stack.stopped(training, RANK):
         expect(banner).to_contain_text("STALLED", timeout=10_000)
@@ -55,8 +55,8 @@ def test_step_time_moves_and_a_stopped_rank_is_named(stack: Running, training: J
     expect(banner).to_contain_text("HEALTHY", timeout=40_000)
 
 
-def test_what_stands_for_a_minute_is_drawn_anew_at_once_when_somebody_is_blamed(
-    stack: Running, training: Job, page: Page
+def test_parts_that_refresh_once_a_minute_refresh_at_once_when_a_finding_opens(
+    stack: RunningStack, training: Job, page: Page
 ) -> None:
     page.goto(f"{stack.urls['dashboard']}/ranks?job_id={training.job_id}&rank={RANK}&range=6h")
     expect(page.get_by_test_id("zmon-banner")).to_contain_text("HEALTHY", timeout=30_000)
@@ -68,32 +68,32 @@ def test_what_stands_for_a_minute_is_drawn_anew_at_once_when_somebody_is_blamed(
         expect(runbook).to_be_visible(timeout=12_000)
         expect(rows.filter(has_text=f"rank {RANK} ◀")).to_be_visible(timeout=12_000)
         wait_for("its row is on top", lambda: _downwards(rows) == [f"rank {RANK} ◀", "rank 0", "rank 1", "rank 3"], 5)
-        keep(page, "open-ranks")
+        save_screenshot(page, "open-ranks")
 
 
 def _downwards(texts: Locator) -> list[str]:
-    """As a reader sees them: what came later is the last of a drawing, wherever it stands."""
-    found = texts.evaluate_all("all => all.map(each => [each.getBoundingClientRect().top, each.textContent])")
-    return [text for _, text in sorted(found)]
+    """Return texts from top to bottom; in the drawing itself, later ones come last wherever they are."""
+    positions = texts.evaluate_all("all => all.map(each => [each.getBoundingClientRect().top, each.textContent])")
+    return [text for _, text in sorted(positions)]
 
 
-def test_every_view_can_be_read_while_a_job_lives(stack: Running, training: Job, browser: Browser) -> None:
-    """All of them on a laptop; in the dark and on a phone the busiest."""
-    asked = f"job_id={training.job_id}&range=5m&rank={RANK}"
+def test_every_view_can_be_read_while_a_job_lives(stack: RunningStack, training: Job, browser: Browser) -> None:
+    """Visit all views on a laptop, and the busiest ones in the dark theme and on a phone."""
+    query = f"job_id={training.job_id}&range=5m&rank={RANK}"
     recorded = f'rate(zmon:rank_self_seconds:total{{job_id="{training.job_id}"}}[20s])'
     wait_for("rules have recorded it", lambda: stack.query(recorded), 60)
-    for look, views in SEEN_IN.items():
-        with opened(browser, look) as page:
-            page.goto(f"{stack.urls['dashboard']}/job?{asked}")
+    for device, views in VIEWS_BY_DEVICE.items():
+        with opened(browser, device) as page:
+            page.goto(f"{stack.urls['dashboard']}/job?{query}")
             expect(page.get_by_test_id("zmon-banner")).to_contain_text("HEALTHY", timeout=30_000)
-            walk(page, f"live-{look}", "HEALTHY", views)
+            walk(page, f"live-{device}", "HEALTHY", views)
             assert f"job_id={training.job_id}" in page.url
             assert "range=5m" in page.url
 
 
 @pytest.mark.slow  # two clicks from an alert are in every run
-def test_a_time_range_and_a_host_are_chosen_with_the_mouse_and_go_along(
-    stack: Running, training: Job, page: Page
+def test_a_time_range_and_a_host_are_chosen_with_the_mouse_and_apply_to_other_views(
+    stack: RunningStack, training: Job, page: Page
 ) -> None:
     recorded = f'zmon:job_host:ranks{{job_id="{training.job_id}"}}'
     wait_for("rules have recorded its hosts", lambda: stack.query(recorded), 60)
@@ -103,42 +103,44 @@ def test_a_time_range_and_a_host_are_chosen_with_the_mouse_and_go_along(
     page.get_by_test_id("stPopover").get_by_role("button", name=training.job_id).click()
     hosts = page.get_by_role("combobox", name="Host")
     expect(hosts).to_be_visible(timeout=20_000)
-    page.wait_for_timeout(2 * REFRESH_MS)  # what is open stays open while the page is refreshed
+    page.wait_for_timeout(2 * REFRESH_MS)  # an open list stays open while the page is refreshed
     hosts.fill(HOST)
     page.get_by_role("option", name=HOST, exact=True).click()
     page.wait_for_url(f"**host={HOST}*")
     assert "range=1h" in page.url
     page.keyboard.press("Escape")
-    expect(page.get_by_test_id("stPopover")).to_contain_text(f"on {HOST}")  # so are the ways to other views by now
+    expect(page.get_by_test_id("stPopover")).to_contain_text(
+        f"on {HOST}"
+    )  # now the links to other views have the host, too
     page.get_by_test_id("stPageLink").get_by_text("Hardware", exact=True).click()
     page.wait_for_function(SETTLED, arg="Hardware", timeout=20_000)
-    asked = parse_qs(urlsplit(page.url).query)
-    assert (asked["host"], asked["range"]) == ([HOST], ["1h"])
+    query = parse_qs(urlsplit(page.url).query)
+    assert (query["host"], query["range"]) == ([HOST], ["1h"])
     expect(page.get_by_test_id("stPopover")).to_contain_text(f"{training.job_id} on {HOST}")
     assert_unbroken(page, "Hardware")
-    keep(page, "host-hardware")
+    save_screenshot(page, "host-hardware")
 
 
-def test_every_view_can_be_read_while_a_job_stalls(stack: Running, stalled: Job, browser: Browser) -> None:
-    asked = f"job_id={stalled.job_id}&range=5m&rank={RANK}"
-    for look, views in SEEN_IN.items():
-        with opened(browser, look) as page:
-            page.goto(f"{stack.urls['dashboard']}/?{asked}")
+def test_every_view_can_be_read_while_a_job_stalls(stack: RunningStack, stalled: Job, browser: Browser) -> None:
+    query = f"job_id={stalled.job_id}&range=5m&rank={RANK}"
+    for device, views in VIEWS_BY_DEVICE.items():
+        with opened(browser, device) as page:
+            page.goto(f"{stack.urls['dashboard']}/?{query}")
             expect(page.get_by_test_id("zmon-banner")).to_contain_text("STALLED", timeout=30_000)
-            walk(page, f"stalled-{look}", "STALLED", views)
+            walk(page, f"stalled-{device}", "STALLED", views)
 
 
 def test_two_clicks_from_an_alert_to_the_row_the_stack_and_the_runbook(
-    stack: Running, stalled: Job, page: Page
+    stack: RunningStack, stalled: Job, page: Page
 ) -> None:
     """The first click is the link in the alert."""
     *_, alert = stack.webhook.alerts(stalled.job_id, "firing")
     link = alert["annotations"]["dashboard_url"]
-    asked = parse_qs(urlsplit(link).query)
-    assert asked["job_id"] == [stalled.job_id]
-    assert asked["rank"] == [str(RANK)]
+    query = parse_qs(urlsplit(link).query)
+    assert query["job_id"] == [stalled.job_id]
+    assert query["rank"] == [str(RANK)]
     onset = stack.findings(stalled.job_id)[0]["onset"]
-    assert 0 <= int(asked["at"][0]) + 1 - onset < 10
+    assert 0 <= int(query["at"][0]) + 1 - onset < 10
 
     page.goto(link)
     expect(page.get_by_test_id("zmon-banner")).to_contain_text(f"rank {RANK} on {HOST}", timeout=30_000)
@@ -152,18 +154,18 @@ def test_two_clicks_from_an_alert_to_the_row_the_stack_and_the_runbook(
     expect(page.locator(".zmon-text").filter(has_text="Thread").first).to_be_visible(timeout=15_000)
     page.get_by_test_id("stExpander").filter(has_text="Runbook: rank_frozen").locator("summary").click()
     expect(page.get_by_text("kill -CONT").last).to_be_visible(timeout=20_000)
-    keep(page, "alert-job")
+    save_screenshot(page, "alert-job")
 
     page.goto(link)
     page.get_by_role("link", name=f"rank {RANK} in detail").click()
     expect(page.get_by_role("heading", name=f"Rank {RANK}")).to_be_visible(timeout=20_000)
     expect(page.get_by_test_id("stDataFrame")).to_be_visible(timeout=20_000)
     assert_unbroken(page, "ranks")
-    keep(page, "alert-rank")
+    save_screenshot(page, "alert-rank")
 
     page.goto(link)
     page.get_by_role("link", name="the incident").click()
     expect(page.get_by_test_id("stIFrame")).to_be_visible(timeout=20_000)
     expect(page.frame_locator("[data-testid=stIFrame]").get_by_text("rank_frozen").first).to_be_visible(timeout=20_000)
     expect(page.get_by_text("Runbook: rank_frozen").first).to_be_visible(timeout=20_000)
-    keep(page, "alert-incident")
+    save_screenshot(page, "alert-incident")

@@ -1,4 +1,4 @@
-"""What does the dashboard say when those who know do not answer? That it cannot know, on every view."""
+"""Tests for the dashboard without hub or Prometheus: every view says that it is blind, and why."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.e2e.browser import walk
-from tests.e2e.parts import answers
-from tests.e2e.standing import Job, Running, wait_for
+from tests.e2e.parts import is_up
+from tests.e2e.running_stack import Job, RunningStack, wait_for
 from zmon.stack.part import free_port
 
 pytestmark = pytest.mark.browser
@@ -23,8 +23,8 @@ NOWHERE = "http://127.0.0.1:9"
 
 
 @pytest.fixture
-def dashboard(stack: Running) -> Iterator[Callable[..., str]]:
-    """`zmon dashboard` of one's own, whose hub and Prometheus a test names; returns its URL."""
+def dashboard(stack: RunningStack) -> Iterator[Callable[..., str]]:
+    """Return a function that starts a `zmon dashboard` with this hub and Prometheus, and returns its URL."""
     started: list[subprocess.Popen[bytes]] = []
 
     def start(hub: str, prometheus: str) -> str:
@@ -33,7 +33,7 @@ def dashboard(stack: Running) -> Iterator[Callable[..., str]]:
         process = subprocess.Popen([*command, "--prometheus", prometheus], env=stack.env, start_new_session=True)
         started.append(process)
         url = f"http://127.0.0.1:{port}"
-        wait_for("the dashboard answers", lambda: answers(f"{url}/_stcore/health"), 30)
+        wait_for("the dashboard answers", lambda: is_up(f"{url}/_stcore/health"), 30)
         return url
 
     yield start
@@ -47,8 +47,8 @@ def dashboard(stack: Running) -> Iterator[Callable[..., str]]:
     [pytest.param(("hub",), marks=pytest.mark.slow), pytest.param(("prometheus",), marks=pytest.mark.slow), PARTS],
     ids="-".join,
 )
-def test_every_view_says_what_does_not_answer(
-    stack: Running, training: Job, dashboard: Callable[..., str], page: Page, dead: tuple[str, ...]
+def test_every_view_names_the_parts_that_do_not_answer(
+    stack: RunningStack, training: Job, dashboard: Callable[..., str], page: Page, dead: tuple[str, ...]
 ) -> None:
     base = dashboard(**{part: NOWHERE if part in dead else stack.urls[part] for part in PARTS})
     page.goto(f"{base}/job?job_id={training.job_id}&range=5m")

@@ -1,38 +1,38 @@
-"""`zmon doctor` on the standing stack: what it says is armed was followed from the rule to the webhook."""
+"""Tests for `zmon doctor` on the running stack: it follows a page from the rule to the webhook."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-from tests.e2e.standing import HOST, Running, wait_for
+from tests.e2e.running_stack import HOST, RunningStack, wait_for
 from zmon.doctor.paging import RESEND_SECONDS
 
 
-def checks(stack: Running, *options: str) -> dict[str, dict[str, Any]]:
-    """By name."""
+def checks(stack: RunningStack, *options: str) -> dict[str, dict[str, Any]]:
+    """Run `zmon doctor` and return its checks by name."""
     answer = stack.zmon("doctor", "--json", *options)
     assert answer.returncode in (0, 1), answer.stderr
     return {check["name"]: check for check in json.loads(answer.stdout)["checks"]}
 
 
-def test_way_of_a_page_is_armed_from_the_rule_to_the_webhook(stack: Running) -> None:
+def test_path_of_a_page_is_armed_from_the_rule_to_the_webhook(stack: RunningStack) -> None:
     def arrived() -> dict[str, dict[str, Any]] | None:
-        found = checks(stack)
-        return found if found["Alertmanager"]["armed"] else None
+        by_name = checks(stack)
+        return by_name if by_name["Alertmanager"]["armed"] else None
 
-    found = wait_for("ZmonWatchdog arrives", arrived, RESEND_SECONDS + 30)
-    way = ("agents", "hub", "Prometheus", "scrape", "rule evaluation", "links in pages", "page ZmonStall")
-    assert {name: found[name]["found"] for name in way if not found[name]["armed"]} == {}
-    rules = {name: check for name, check in found.items() if name.startswith(("alert ", "rules "))}
+    by_name = wait_for("ZmonWatchdog arrives", arrived, RESEND_SECONDS + 30)
+    path = ("agents", "hub", "Prometheus", "scrape", "rule evaluation", "links in pages", "page ZmonStall")
+    assert {name: by_name[name]["found"] for name in path if not by_name[name]["armed"]} == {}
+    rules = {name: check for name, check in by_name.items() if name.startswith(("alert ", "rules "))}
     assert {name: check["found"] for name, check in rules.items() if not check["armed"]} == {}
     assert {"alert ZmonStall", "alert ZmonLeaseOverdue", "alert ZmonHubDown"} <= set(rules)
-    assert "webhook" in found["page ZmonStall"]["found"]
-    assert HOST in found["agent"]["found"]
+    assert "webhook" in by_name["page ZmonStall"]["found"]
+    assert HOST in by_name["agent"]["found"]
 
 
-def test_prometheus_that_is_not_there_is_inert(stack: Running) -> None:
-    found = checks(stack, "--prometheus", "http://127.0.0.1:1")
-    assert found["Prometheus"]["armed"] is False
-    assert "Connection refused" in found["Prometheus"]["found"]
-    assert found["hub"]["armed"]
+def test_missing_prometheus_is_inert(stack: RunningStack) -> None:
+    by_name = checks(stack, "--prometheus", "http://127.0.0.1:1")
+    assert by_name["Prometheus"]["armed"] is False
+    assert "Connection refused" in by_name["Prometheus"]["found"]
+    assert by_name["hub"]["armed"]

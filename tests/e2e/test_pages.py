@@ -1,4 +1,4 @@
-"""One fault is one page, while every part of the monitor dies under it and comes back."""
+"""Tests that one fault causes one page, even if every part of the monitor dies meanwhile and comes back."""
 
 from __future__ import annotations
 
@@ -6,40 +6,40 @@ import time
 
 import pytest
 
-from tests.e2e.parts import answers, part
-from tests.e2e.standing import Job, Running, wait_for
+from tests.e2e.parts import is_up, part
+from tests.e2e.running_stack import Job, RunningStack, wait_for
 
-pytestmark = pytest.mark.slow  # `tests/stack/test_pages.py` has hub and watchers die under findings that it makes up
-SETTLED_SECONDS = 10.0  # scrape, evaluation, what keeps an alert firing, its group's next notification: 8 at most
+pytestmark = pytest.mark.slow  # `tests/stack/test_pages.py` kills the parts while findings of its own making are open
+SETTLED_SECONDS = 10.0  # scrape, evaluation, keep_firing_for, the group's next notification: 8 s at most
 
 
-def pages(stack: Running, job: Job, since: float) -> list[str]:
-    """The status of each notification about the job that the pager got."""
+def pages(stack: RunningStack, job: Job, since: float) -> list[str]:
+    """Return the status of each notification about the job that the pager received."""
     calls = [call for time_, call in stack.webhook.calls if call["receiver"] == "pager" and time_ >= since]
     return [call["status"] for call in calls if call["groupLabels"].get("job_id") == job.job_id]
 
 
-def test_a_stall_is_one_page_when_hub_agent_and_prometheus_die_under_it(stack: Running, training: Job) -> None:
+def test_a_stall_is_one_page_even_if_hub_agent_and_prometheus_die_meanwhile(stack: RunningStack, training: Job) -> None:
     stack.await_silence(training)
     with stack.stopped(training, 2) as struck:
         wait_for("a page", lambda: pages(stack, training, struck), 15)
-        for word, door in (
+        for word, url in (
             ("zmon hub", f"{stack.urls['hub']}/healthz"),
             ("zmon agent", f"{stack.urls['agent']}/healthz"),
             ("--storage.tsdb.path", f"{stack.urls['prometheus']}/-/ready"),
         ):
             part(stack, word).kill()
             time.sleep(0.5)
-            wait_for(f"{word} is back", lambda door=door: answers(door), 30)
+            wait_for(f"{word} is back", lambda url=url: is_up(url), 30)
         time.sleep(SETTLED_SECONDS)
         assert pages(stack, training, struck) == ["firing"]
-    wait_for("the end of it", lambda: len(pages(stack, training, struck)) > 1, 60)
+    wait_for("the resolved page", lambda: len(pages(stack, training, struck)) > 1, 60)
     time.sleep(SETTLED_SECONDS)
     assert pages(stack, training, struck) == ["firing", "resolved"]
-    told = [
+    desk_alerts = [
         alert
         for time_, call in stack.webhook.calls
         for alert in call["alerts"]
         if call["receiver"] == "desk" and time_ >= struck
     ]
-    assert [alert for alert in told if alert["labels"].get("job_id") == training.job_id] == []
+    assert [alert for alert in desk_alerts if alert["labels"].get("job_id") == training.job_id] == []

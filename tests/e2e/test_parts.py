@@ -1,4 +1,4 @@
-"""A part of the monitor dies: it comes back, says so, and loses nothing."""
+"""Tests that a part of the monitor that dies is started again, and loses nothing."""
 
 from __future__ import annotations
 
@@ -9,44 +9,46 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.e2e.parts import answers, part
-from tests.e2e.standing import Job, Running, wait_for
+from tests.e2e.parts import is_up, part
+from tests.e2e.running_stack import Job, RunningStack, wait_for
 
 
 @pytest.mark.parametrize(("word", "url"), [("--storage.tsdb.path", "prometheus"), ("alertmanager.yml", "alertmanager")])
-def test_a_killed_part_is_started_again(stack: Running, word: str, url: str) -> None:
+def test_a_killed_part_is_started_again(stack: RunningStack, word: str, url: str) -> None:
     before = part(stack, word)
     before.kill()
-    wait_for("another process answers", lambda: answers(f"{stack.urls[url]}/-/ready"), 15)
+    wait_for("another process answers", lambda: is_up(f"{stack.urls[url]}/-/ready"), 15)
     assert part(stack, word).pid != before.pid
 
 
-def test_a_killed_hub_keeps_its_finding(stack: Running, training: Job) -> None:
+def test_a_killed_hub_keeps_its_finding(stack: RunningStack, training: Job) -> None:
     with stack.stopped(training, 3) as struck:
         before = wait_for("a finding", lambda: stack.findings(training.job_id, since=struck), 5)
         part(stack, "zmon hub").kill()
-        wait_for("the hub is back", lambda: answers(f"{stack.urls['hub']}/healthz"), 15)
+        wait_for("the hub is back", lambda: is_up(f"{stack.urls['hub']}/healthz"), 15)
         time.sleep(1)
         assert [f["id"] for f in stack.findings(training.job_id)] == [before[0]["id"]]
     wait_for("the finding resolves", lambda: not stack.findings(training.job_id), 30)
 
 
-def test_a_killed_agent_is_quiet_about_a_healthy_job(stack: Running, training: Job) -> None:
+def test_a_killed_agent_is_quiet_about_a_healthy_job(stack: RunningStack, training: Job) -> None:
     killed = time.time()
     part(stack, "zmon agent").kill()
-    wait_for("the agent is back", lambda: answers(f"{stack.urls['agent']}/healthz"), 15)
+    wait_for("the agent is back", lambda: is_up(f"{stack.urls['agent']}/healthz"), 15)
     time.sleep(4)
     assert stack.findings(training.job_id, active=False, since=killed) == []
     assert (stack.job(training.job_id) or {})["state"] == "train"
 
 
-@pytest.mark.slow  # it starts a job twice; tests/hub/test_restarts.py has restarts without one
-def test_a_restart_by_the_launcher_is_a_warning_and_resolves(stack: Running, start_job: Callable[..., Job]) -> None:
+@pytest.mark.slow  # it starts a job twice; tests/hub/test_restarts.py tests restarts without a job
+def test_a_restart_by_the_launcher_is_a_warning_and_resolves(
+    stack: RunningStack, start_job: Callable[..., Job]
+) -> None:
     job = start_job("-m", "trainer", "--preset", "demo", ranks=2, launcher=("--max-restarts=1",))
     stack.await_steps(job)
     os.kill(stack.ranks(job.job_id)[1]["pid"], signal.SIGKILL)
-    found = wait_for("a finding", lambda: stack.findings(job.job_id), 5)
-    assert (found[0]["cause"], found[0]["severity"], found[0]["ranks"]) == ("rank_exited", "warning", [1])
+    findings = wait_for("a finding", lambda: stack.findings(job.job_id), 5)
+    assert (findings[0]["cause"], findings[0]["severity"], findings[0]["ranks"]) == ("rank_exited", "warning", [1])
     wait_for("it trains again", lambda: (view := stack.job(job.job_id)) and view["attempt"] == 1, 30)
     wait_for("the finding resolves", lambda: not stack.findings(job.job_id), 30)
     assert {f["severity"] for f in stack.findings(job.job_id, active=False)} == {"warning"}

@@ -1,4 +1,4 @@
-"""A trainer tells its plan and a shard turns hot: its tables are named, plan and reality stand side by side."""
+"""Tests for a hot shard of a job with a plan: the finding names its tables, and compares plan and measurement."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import requests
 
-from tests.e2e.standing import Job, Running, wait_for
+from tests.e2e.running_stack import Job, RunningStack, wait_for
 
 HOT = 2
 SCRIPT = """
@@ -29,22 +29,22 @@ for step in range(10**6):
 """
 
 
-@pytest.mark.slow  # tests of detectors and hub have plan and imbalance without a job
-def test_tables_of_a_hot_shard_are_named(stack: Running, start_job: Callable[..., Job], tmp_path: Path) -> None:
+@pytest.mark.slow  # tests of detectors and hub test plan and imbalance without a job
+def test_tables_of_a_hot_shard_are_named(stack: RunningStack, start_job: Callable[..., Job], tmp_path: Path) -> None:
     script = tmp_path / "hot_shard.py"
     script.write_text(SCRIPT)
     job = start_job(str(script))
 
     def uneven() -> list[dict[str, object]]:
-        return [found for found in stack.findings(job.job_id) if found["detector"] == "imbalance"]
+        return [finding for finding in stack.findings(job.job_id) if finding["detector"] == "imbalance"]
 
-    found = wait_for(f"the imbalance is found, see {job.log}", uneven, 60)[0]
-    assert (found["cause"], found["ranks"]) == ("all_to_all_skew", [HOT])
-    assert "; it holds users_2, items_2; 32,000 bytes were planned, it has 5.0 × that" in found["summary"]
-    assert found["evidence"]["plan"]["tables"] == ["users_2", "items_2"]
+    finding = wait_for(f"a finding of the imbalance, see {job.log}", uneven, 60)[0]
+    assert (finding["cause"], finding["ranks"]) == ("all_to_all_skew", [HOT])
+    assert "; it holds users_2, items_2; 32,000 bytes were planned, it has 5.0 × that" in finding["summary"]
+    assert finding["evidence"]["plan"]["tables"] == ["users_2", "items_2"]
     rows = requests.get(f"{stack.urls['hub']}/api/v1/jobs/{job.job_id}/plan", timeout=5).json()["ranks"]
     assert [row["planned"]["lookups"] for row in rows] == [8000] * 4
     assert [row["measured"]["lookups"] for row in rows] == [8000, 8000, 40000, 8000]
-    shown = stack.zmon("status", "--job", job.job_id)
-    assert shown.returncode == 1
-    assert "users_2" in shown.stdout
+    status = stack.zmon("status", "--job", job.job_id)
+    assert status.returncode == 1
+    assert "users_2" in status.stdout

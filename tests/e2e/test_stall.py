@@ -1,4 +1,4 @@
-"""A rank freezes or dies in a real job: the right rank is named within seconds, paged, and resolved; else silence."""
+"""Tests for stalls in real jobs: the right rank is named within seconds, paged and resolved; healthy jobs are quiet."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from typing import Any
 import pytest
 
 from tests.e2e.conftest import TRAINER, UNHURRIED
-from tests.e2e.standing import HOST, Job, Jobs, Life, Running, wait_for
+from tests.e2e.running_stack import HOST, Job, Jobs, Lifetime, RunningStack, wait_for
 
-FINDING_SECONDS = 5.0  # of issue and drill alike, from the fault to the finding and to the page
+FINDING_SECONDS = 5.0  # the target for fault → finding, and for finding → page
 SIGNALS = {"interrupted": signal.SIGINT, "terminated": signal.SIGTERM}
-QUIET_SECONDS = 4.0  # in which a finding would have come
+QUIET_SECONDS = 4.0  # a finding would have come within these
 ENDINGS = (
     pytest.param("finished", marks=pytest.mark.slow),  # a drill finishes in every run
     "interrupted",
-    pytest.param("terminated", marks=pytest.mark.slow),  # as Ctrl-C, by another signal
+    pytest.param("terminated", marks=pytest.mark.slow),  # like Ctrl-C, with another signal
 )
 
 
-def finding(stack: Running, job: Job, cause: str, since: float = 0.0) -> Any:
-    """The active finding of that cause, if there is one."""
+def finding(stack: RunningStack, job: Job, cause: str, since: float = 0.0) -> Any:
+    """Return the active finding with this cause, or None."""
     return next((f for f in stack.findings(job.job_id, since=since) if f["cause"] == cause), None)
 
 
-def assert_paged(stack: Running, job: Job, rank: int, struck: float) -> None:
-    """One firing alert of the stall reached the webhook and names the rank."""
+def assert_paged(stack: RunningStack, job: Job, rank: int, struck: float) -> None:
+    """Check that one firing alert of the stall reached the webhook and names the rank."""
     alerts = wait_for("a page", lambda: stack.webhook.alerts(job.job_id, "firing", struck), 2 * FINDING_SECONDS)
     assert {a["labels"]["alertname"] for a in alerts} == {"ZmonStall"}
     assert alerts[0]["labels"]["severity"] == "critical"
@@ -38,53 +38,55 @@ def assert_paged(stack: Running, job: Job, rank: int, struck: float) -> None:
 
 
 @pytest.mark.parametrize("rank", [pytest.param(0, marks=pytest.mark.slow), 2])
-def test_stopped_rank_is_named_paged_and_resolved(stack: Running, training: Job, rank: int) -> None:
+def test_stopped_rank_is_named_paged_and_resolved(stack: RunningStack, training: Job, rank: int) -> None:
     pid = stack.ranks(training.job_id)[rank]["pid"]
     stack.await_silence(training)
     with stack.stopped(training, rank) as struck:
-        found = wait_for("rank_frozen", lambda: finding(stack, training, "rank_frozen", struck), FINDING_SECONDS)
+        frozen = wait_for("rank_frozen", lambda: finding(stack, training, "rank_frozen", struck), FINDING_SECONDS)
         print(f"fault → finding {time.time() - struck:.1f} s")
-        assert found["ranks"] == [rank]
-        assert found["hosts"] == [HOST]
-        assert found["severity"] == "critical"
-        assert f"kill -CONT {pid}" in found["detail"]
+        assert frozen["ranks"] == [rank]
+        assert frozen["hosts"] == [HOST]
+        assert frozen["severity"] == "critical"
+        assert f"kill -CONT {pid}" in frozen["detail"]
         assert_paged(stack, training, rank, struck)
-        shown = stack.zmon("status")
-        assert shown.returncode == 1
-        assert f"rank {rank} on {HOST} froze" in " ".join(shown.stdout.split())
+        status = stack.zmon("status")
+        assert status.returncode == 1
+        assert f"rank {rank} on {HOST} froze" in " ".join(status.stdout.split())
     wait_for("the finding resolves", lambda: not stack.findings(training.job_id), 30)
     wait_for("the alert resolves", lambda: stack.webhook.alerts(training.job_id, "resolved", struck), 60)
     assert len({f["id"] for f in stack.findings(training.job_id, active=False, since=struck)}) == 1
 
 
-@pytest.mark.slow  # a stopped rank of the standing job is in every run
-def test_rank_stopped_during_initialization_is_named(stack: Running, start_job: Callable[..., Job]) -> None:
+@pytest.mark.slow  # a stopped rank of the shared job is in every run
+def test_rank_stopped_during_initialization_is_named(stack: RunningStack, start_job: Callable[..., Job]) -> None:
     job = start_job(ranks=2)
     wait_for("rank 0 has a box", lambda: 0 in stack.ranks(job.job_id), 60)
     with stack.stopped(job, 0) as struck:
-        found = wait_for("rank_frozen", lambda: finding(stack, job, "rank_frozen"), FINDING_SECONDS)
+        frozen = wait_for("rank_frozen", lambda: finding(stack, job, "rank_frozen"), FINDING_SECONDS)
         assert stack.ranks(job.job_id)[0]["activity"] == "init"
-        assert found["ranks"] == [0]
+        assert frozen["ranks"] == [0]
         assert_paged(stack, job, 0, struck)
     wait_for("the finding resolves", lambda: not stack.findings(job.job_id), 30)
 
 
 @pytest.mark.slow  # a drill kills a rank in every run
-def test_killed_rank_is_named_and_its_victims_are_not(stack: Running, start_job: Callable[..., Job]) -> None:
+def test_killed_rank_is_named_and_its_victims_are_not(stack: RunningStack, start_job: Callable[..., Job]) -> None:
     job = start_job(*UNHURRIED, ranks=3)
     stack.await_steps(job)
     os.kill(stack.ranks(job.job_id)[1]["pid"], signal.SIGKILL)
     struck = time.time()
-    found = wait_for("rank_exited", lambda: finding(stack, job, "rank_exited"), FINDING_SECONDS)
-    assert found["ranks"] == [1]
-    assert found["severity"] == "critical"  # no restart left
-    assert "SIGKILL" in found["summary"]
+    exited = wait_for("rank_exited", lambda: finding(stack, job, "rank_exited"), FINDING_SECONDS)
+    assert exited["ranks"] == [1]
+    assert exited["severity"] == "critical"  # no restart left
+    assert "SIGKILL" in exited["summary"]
     assert_paged(stack, job, 1, struck)
     time.sleep(3)  # the peers are gone by now as well
     assert [f["ranks"] for f in stack.findings(job.job_id)] == [[1]]
 
 
-def test_raising_rank_is_named_with_its_exception(stack: Running, start_job: Callable[..., Job], tmp_path: Any) -> None:
+def test_raising_rank_is_named_with_its_exception(
+    stack: RunningStack, start_job: Callable[..., Job], tmp_path: Any
+) -> None:
     script = tmp_path / "raises.py"
     script.write_text(
         "import time, torch, torch.distributed as dist, zmon\n"
@@ -98,17 +100,20 @@ def test_raising_rank_is_named_with_its_exception(stack: Running, start_job: Cal
         "        dist.all_reduce(torch.ones(10))\n"
     )
     job = start_job(str(script), ranks=3)
-    found = wait_for("rank_exited", lambda: finding(stack, job, "rank_exited"), 60)
-    assert found["ranks"] == [2]
-    assert "ValueError: bad batch 17" in found["summary"]
+    exited = wait_for("rank_exited", lambda: finding(stack, job, "rank_exited"), 60)
+    assert exited["ranks"] == [2]
+    assert "ValueError: bad batch 17" in exited["summary"]
 
 
 @pytest.fixture(scope="module")
 def ended(
-    request: pytest.FixtureRequest, stack: Running, lives: list[Life], tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest,
+    stack: RunningStack,
+    lifetimes: list[Lifetime],
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[dict[str, Job]]:
-    """The jobs of this run's tests, side by side: one finishes, the owner ends the others by Ctrl-C and SIGTERM."""
-    jobs = Jobs(stack, tmp_path_factory.mktemp("ended"), lives)
+    """The ended jobs by ending: one finishes, and the owner ends the others by Ctrl-C and SIGTERM."""
+    jobs = Jobs(stack, tmp_path_factory.mktemp("ended"), lifetimes)
     items = (item for item in request.session.items if item.path == request.path and isinstance(item, pytest.Function))
     endings = [item.callspec.params["ending"] for item in items if "ended" in item.fixturenames]
     by_ending = {
@@ -118,7 +123,7 @@ def ended(
     if finished := by_ending.get("finished"):
         assert finished.process.wait(timeout=90) == 0, finished.log.read_text()
     signals = {ending: number for ending, number in SIGNALS.items() if ending in by_ending}
-    for ending in signals:  # no other starts while one ends: starting takes all processors
+    for ending in signals:  # all train before any is ended: a start takes all processors
         stack.await_steps(by_ending[ending])
     for ending, number in signals.items():
         by_ending[ending].signal(number)
@@ -129,8 +134,8 @@ def ended(
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-def test_stall_is_quiet_when_the_run_finishes_or_its_owner_ends_it(
-    stack: Running, ended: dict[str, Job], ending: str
+def test_stall_is_quiet_when_the_job_finishes_or_its_owner_ends_it(
+    stack: RunningStack, ended: dict[str, Job], ending: str
 ) -> None:
     assert stack.findings(ended[ending].job_id, active=False) == []
     assert stack.webhook.alerts(ended[ending].job_id, "firing") == []

@@ -1,4 +1,4 @@
-"""A delay in data, in one rank, on the link, in a checkpoint: each has its own share, and all sum to the job's life."""
+"""Tests for the account of a job with delays: each is in its own time category, and all sum to the job's lifetime."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.standing import Job, Running, wait_for
+from tests.e2e.running_stack import Job, RunningStack, wait_for
 from tests.jobs.conftest import ABORTED_AT_THE_END, TRIES
 
-pytestmark = pytest.mark.slow  # that all of a job's life is told once is checked of every job of the other modules
+pytestmark = pytest.mark.slow  # the other modules check the sum for each of their jobs
 
-HERE = Path(__file__).parent
+FOLDER = Path(__file__).parent
 SECONDS = 0.3
 ORDERS = {
     "data": (10, 29, SECONDS),
@@ -27,10 +27,12 @@ INJECTED = {"data": 20 * SECONDS, "imbalance": 20 * SECONDS, "all_reduce": 20 * 
 
 
 @pytest.mark.timeout(TRIES * 100)
-def test_each_delay_shows_in_its_own_share(stack: Running, start_job: Callable[..., Job], tmp_path: Path) -> None:
-    for number in range(TRIES):  # again where torch itself aborted a rank that was through
+def test_each_delay_is_in_its_own_time_category(
+    stack: RunningStack, start_job: Callable[..., Job], tmp_path: Path
+) -> None:
+    for number in range(TRIES):  # again if torch itself aborted a rank that had ended
         lived = tmp_path / f"lived-{number}"
-        script = (str(HERE / "delayed.py"), json.dumps(ORDERS), str(HERE / "timed_job.py"), str(lived))
+        script = (str(FOLDER / "delayed.py"), json.dumps(ORDERS), str(FOLDER / "timed_job.py"), str(lived))
         job = start_job(*script, ranks=2)
         wait_for(f"the job ends, see {job.log}", lambda job=job: job.process.poll() is not None, 90)
         if ABORTED_AT_THE_END not in job.log.read_text():
@@ -41,15 +43,15 @@ def test_each_delay_shows_in_its_own_share(stack: Running, start_job: Callable[.
     wait_for("all is accounted for", lambda: abs(_total(stack, job) - _total(stack, job, 1.5)) < 1e-6, 20)
     view = stack.job(job.job_id)
     assert view is not None
-    print({cause: round(seconds, 3) for cause, seconds in view["time"].items()})
-    for cause, seconds in INJECTED.items():
-        assert view["time"][cause] == pytest.approx(seconds, rel=0.1), cause
-    life = {what: float(seconds) for what, seconds in map(str.split, lived.read_text().splitlines())}
-    assert 0.999 * life["inside"] <= sum(view["time"].values()) <= 1.001 * life["outside"], life
+    print({category: round(seconds, 3) for category, seconds in view["time"].items()})
+    for category, seconds in INJECTED.items():
+        assert view["time"][category] == pytest.approx(seconds, rel=0.1), category
+    lifetime = {bound: float(seconds) for bound, seconds in map(str.split, lived.read_text().splitlines())}
+    assert 0.999 * lifetime["inside"] <= sum(view["time"].values()) <= 1.001 * lifetime["outside"], lifetime
     assert sum(view["gpu_seconds"].values()) == pytest.approx(2 * sum(view["time"].values()))
 
 
-def _total(stack: Running, job: Job, after: float = 0.0) -> float:
+def _total(stack: RunningStack, job: Job, after: float = 0.0) -> float:
     time.sleep(after)
     view = stack.job(job.job_id)
     assert view is not None

@@ -1,4 +1,4 @@
-"""A job that trains, saves and evaluates, and says how long it lived as zmon sees it, at least and at most."""
+"""Train, save and evaluate, and write bounds of the lifetime that zmon must report: inside and outside `attach`."""
 
 import atexit
 import os
@@ -21,14 +21,14 @@ begin = time.monotonic()
 
 
 def lived(what, since):
-    """Leave a line for the test."""
+    """Write a line for the test: the name of the bound, and its seconds."""
     if os.environ["RANK"] == "0":
         with Path(sys.argv[1]).open("a") as file:
             print(what, time.monotonic() - since, file=file)
 
 
 class Samples(IterableDataset):
-    """As many as anybody wants."""
+    """An endless stream of samples."""
 
     def __iter__(self):
         while True:
@@ -58,6 +58,5 @@ for step, batch in enumerate(DataLoader(Samples(), batch_size=8)):
 dist.barrier()
 dist.destroy_process_group()
 lived("inside", begin)
-time.sleep(
-    0.5
-)  # a thread of gloo's gives back the last tensors; torch 2.13 aborts where the interpreter has ended by then
+# A thread of gloo frees the last tensors; torch 2.13 aborts if the interpreter has ended by then.
+time.sleep(0.5)

@@ -1,4 +1,4 @@
-"""Each job of this directory, run under `zmon run` or in forks that are watched as under it, and without zmon."""
+"""Run the jobs of this directory: under `zmon run` or in forks that are watched in the same way, and without zmon."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,15 +27,15 @@ from zmon.errors import ZmonError
 from zmon.schema.rank import LastWords
 from zmon.schema.step import StepRecord
 
-HERE = Path(__file__).parent
+FOLDER = Path(__file__).parent
 BIN = Path(sys.executable).parent
-SECONDS = 120  # a job takes five to ten, on a machine that is busy with others a minute
+SECONDS = 120  # a job takes 5 to 10 s, and on a busy machine a minute
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
 
 
 @dataclass(frozen=True)
 class Job:
-    """How people start it."""
+    """One of the jobs in this folder, and how users start it."""
 
     script: str
     arguments: tuple[str, ...] = ()
@@ -47,15 +47,15 @@ class Job:
         return "-".join((self.script, *(argument.strip("-") for argument in self.arguments), str(self.ranks)))
 
     def command(self, out: Path) -> list[str]:
-        """The whole command line; `out` is where the job leaves what it counted."""
+        """Return the whole command line; the job writes its tallies to the folder `out`."""
         launcher = (
             [BIN / "torchrun", "--standalone", "--nproc-per-node", self.ranks] if self.torchrun else [BIN / "python"]
         )
-        return [str(word) for word in (*launcher, HERE / f"{self.script}.py", out, *self.arguments)]
+        return [str(word) for word in (*launcher, FOLDER / f"{self.script}.py", out, *self.arguments)]
 
 
-class Look(NamedTuple):
-    """What a box said when it was looked at, between these two moments."""
+class Reading(NamedTuple):
+    """The activity that was read from a box at some time between `before` and `after`."""
 
     rank: int
     before: float
@@ -65,7 +65,7 @@ class Look(NamedTuple):
 
 @dataclass(frozen=True)
 class Box:
-    """What a box holds once its rank is gone."""
+    """The content of a box whose rank has ended."""
 
     identity: Identity
     totals: Totals
@@ -75,8 +75,8 @@ class Box:
 
 
 @dataclass(frozen=True)
-class Ran:
-    """A job that ran watched, and what it does without zmon: its golden, or a run."""
+class Comparison:
+    """A watched run of a job, and the outcome without zmon: its golden, or that of another run."""
 
     job: Job
     plain: Outcome
@@ -84,49 +84,51 @@ class Ran:
     watched: Outcome
     boxes: dict[int, Box]
     box_files: set[Path]  # relative to the directory of the boxes
-    looks: list[Look]
+    readings: list[Reading]
 
 
-def run_watched(job: Job, room: Path, zygote: Zygote | None = None) -> Ran:
-    """Under `zmon run`, or in forks of the zygote; without zmon only where the golden is of another torch."""
+def run_watched(job: Job, directory: Path, zygote: Zygote | None = None) -> Comparison:
+    """Run a job under `zmon run`, or in forks of the zygote; without zmon only if the golden is of another torch."""
     plain = golden.read(str(job))
     if plain is None:
-        return run_both_ways(job, room)
-    return again_if_aborted(job, lambda folder: _watched(job, folder, plain, zygote), room)
+        return run_both_ways(job, directory)
+    return again_if_aborted(job, lambda folder: _watched(job, folder, plain, zygote), directory)
 
 
-def run_both_ways(job: Job, room: Path) -> Ran:
-    """Under `zmon run` and without it, side by side."""
+def run_both_ways(job: Job, directory: Path) -> Comparison:
+    """Run a job under `zmon run` and without it, side by side."""
 
-    def both(folder: Path) -> Ran:
+    def both(folder: Path) -> Comparison:
         with running(job, folder / "plain", []) as plain:
-            ran = _watched(job, folder, None, None)
+            comparison = _watched(job, folder, None, None)
             assert wait(plain), f"{job} does not end"
-        return Ran(**vars(ran) | {"plain": outcome(plain.returncode, folder / "plain"), "plain_is_golden": False})
+        without_zmon = outcome(plain.returncode, folder / "plain")
+        return replace(comparison, plain=without_zmon, plain_is_golden=False)
 
-    return again_if_aborted(job, both, room)
+    return again_if_aborted(job, both, directory)
 
 
-def again_if_aborted(job: Job, run: Callable[[Path], Ran], room: Path) -> Ran:
-    """Run it again where torch itself aborted a rank that had ended: that says nothing about zmon."""
+def again_if_aborted(job: Job, run: Callable[[Path], Comparison], directory: Path) -> Comparison:
+    """Run a job, and again if torch itself aborted a rank that had ended, which zmon is not to blame for."""
     for number in range(TRIES):
-        (room / str(number)).mkdir()
-        ran = run(room / str(number))
-        aborted = [how for how in ("plain", "watched") if ABORTED_AT_THE_END in "\n".join(getattr(ran, how).stderr)]
+        (directory / str(number)).mkdir()
+        comparison = run(directory / str(number))
+        outputs = {name: "\n".join(getattr(comparison, name).stderr) for name in ("plain", "watched")}
+        aborted = [name for name, output in outputs.items() if ABORTED_AT_THE_END in output]
         if not aborted:
             break
         warnings.warn(f"{job}: torch aborted a rank at its very end ({' and '.join(aborted)})", stacklevel=1)
-    return ran
+    return comparison
 
 
-def _watched(job: Job, room: Path, plain: Outcome | None, zygote: Zygote | None) -> Ran:
-    boxes, out = room / "boxes", room / "watched"
-    with looking(boxes, job.ranks) as looks:
+def _watched(job: Job, directory: Path, plain: Outcome | None, zygote: Zygote | None) -> Comparison:
+    boxes, out = directory / "boxes", directory / "watched"
+    with reading(boxes, job.ranks) as readings:
         if zygote:
             out.mkdir()
-            command = [HERE / "watched_rank.py", HERE / f"{job.script}.py", out, *job.arguments]
+            command = [FOLDER / "watched_rank.py", FOLDER / f"{job.script}.py", out, *job.arguments]
             env = ENVIRONMENT | {"ZMON_BOX_DIR": str(boxes), "ZMON_JOB_ID": "job"}
-            ended = run_ranks(zygote, room / "logs", job.ranks, *map(str, command), seconds=SECONDS, **env)
+            ended = run_ranks(zygote, directory / "logs", job.ranks, *map(str, command), seconds=SECONDS, **env)
             (out / "stdout").write_text(ended.stdout)
             (out / "stderr").write_text(ended.stderr)
             watched = outcome(ended.returncode, out)
@@ -134,49 +136,49 @@ def _watched(job: Job, room: Path, plain: Outcome | None, zygote: Zygote | None)
             with running(job, out, [str(BIN / "zmon"), "run", "--job-id", "job", "--"], boxes) as process:
                 assert wait(process), f"{job} does not end under zmon run"
             watched = outcome(process.returncode, out)
-    return Ran(
+    return Comparison(
         job,
         plain or watched,
         plain is not None,
         watched,
-        {rank: held for rank in range(job.ranks) if (held := read_box(box_path(boxes, "job", 0, rank)))},
+        {rank: box for rank in range(job.ranks) if (box := read_box(box_path(boxes, "job", 0, rank)))},
         {path.relative_to(boxes) for path in boxes.rglob("*.box")},
-        looks,
+        readings,
     )
 
 
 def wait(process: subprocess.Popen[bytes]) -> bool:
-    """Whether it ended in time."""
+    """Wait for the end of a process; return whether it ended in time."""
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(SECONDS)
     return process.returncode is not None
 
 
 @contextlib.contextmanager
-def looking(boxes: Path, ranks: int) -> Iterator[list[Look]]:
-    """Look at the boxes of a job all the time."""
-    looks: list[Look] = []
-    through = threading.Event()
+def reading(boxes: Path, ranks: int) -> Iterator[list[Reading]]:
+    """Read the boxes of a job every 5 ms in the background; yield the list of readings."""
+    readings: list[Reading] = []
+    done = threading.Event()
 
-    def look() -> None:
+    def read() -> None:
         readers: dict[int, BoxReader] = {}
-        while not through.wait(0.005):
-            looks.extend(look_at(boxes, ranks, readers))
+        while not done.wait(0.005):
+            readings.extend(read_activities(boxes, ranks, readers))
         for reader in readers.values():
             reader.close()
 
-    thread = threading.Thread(target=look)
+    thread = threading.Thread(target=read)
     thread.start()
     try:
-        yield looks
+        yield readings
     finally:
-        through.set()
+        done.set()
         thread.join()
 
 
 @contextlib.contextmanager
 def running(job: Job, out: Path, prefix: list[str], boxes: Path | None = None) -> Iterator[subprocess.Popen[bytes]]:
-    """The job with all its processes ended at last."""
+    """Start a job, yield its launcher, and end all its processes."""
     out.mkdir()
     env = {name: value for name, value in os.environ.items() if not name.startswith("ZMON_")}
     env |= ENVIRONMENT | ({"ZMON_BOX_DIR": str(boxes)} if boxes else {})
@@ -189,27 +191,28 @@ def running(job: Job, out: Path, prefix: list[str], boxes: Path | None = None) -
         yield process
     finally:
         if process.poll() is None:
-            for each in [*psutil.Process(process.pid).children(recursive=True), psutil.Process(process.pid)]:
+            launcher = psutil.Process(process.pid)
+            for left in [*launcher.children(recursive=True), launcher]:
                 with contextlib.suppress(psutil.NoSuchProcess):
-                    each.kill()
+                    left.kill()
         process.wait(10)
 
 
-def look_at(boxes: Path, ranks: int, readers: dict[int, BoxReader]) -> Iterator[Look]:
-    """What each box says at this moment."""
+def read_activities(boxes: Path, ranks: int, readers: dict[int, BoxReader]) -> Iterator[Reading]:
+    """Yield the present activity in each box."""
     for rank in range(ranks):
         before = time.monotonic()
         try:
             if rank not in readers:
                 readers[rank] = BoxReader(box_path(boxes, "job", 0, rank))
             activity = readers[rank].now().activity
-            yield Look(rank, before, time.monotonic(), activity)
+            yield Reading(rank, before, time.monotonic(), activity)
         except (OSError, ZmonError):
-            continue  # not there yet, or not whole
+            continue  # the box is missing or incomplete
 
 
 def read_box(path: Path) -> Box | None:
-    """All of a box; None if there is none."""
+    """Return the content of a box, or None if there is no box."""
     if not path.exists():
         return None
     reader = BoxReader(path)
@@ -220,7 +223,7 @@ def read_box(path: Path) -> Box | None:
 
 
 def outcome(exit_code: int, out: Path) -> Outcome:
-    """What a run left behind."""
+    """Return the outcome of a run: exit code, output and tallies."""
     tallies = [json.loads(path.read_text()) for path in out.glob("counted-*.json")]
     return Outcome(
         exit_code,

@@ -1,6 +1,6 @@
-"""A DataLoader with two workers, on one rank or on several with DDP.
+"""Train with a DataLoader with two workers, on one rank or on several with DDP.
 
-torchrun --nproc-per-node 2 dataloader_workers.py OUT [--context fork|spawn]
+Usage: `torchrun --nproc-per-node 2 dataloader_workers.py OUT [--context fork|spawn]`.
 """
 
 import argparse
@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader, Dataset, DistributedSampler
 
 
 class Numbers(Dataset):
-    """Made when they are asked for, in the worker."""
+    """Numbers that the worker generates on access."""
 
     def __len__(self) -> int:
         return 96

@@ -1,6 +1,6 @@
-"""DistributedDataParallel with gradient accumulation: four micro-batches a step, gradients reduced with the last.
+"""Train with DistributedDataParallel and gradient accumulation: four micro-batches a step, one reduction.
 
-torchrun --nproc-per-node 2 ddp_accumulate.py OUT [--bucket-cap-mb 0.05]
+Usage: `torchrun --nproc-per-node 2 ddp_accumulate.py OUT [--bucket-cap-mb 0.05]`.
 """
 
 import argparse
@@ -18,7 +18,7 @@ EPOCHS = 2
 
 
 def num_buckets(model: nn.Module, cap_mb: float) -> int:
-    """DDP fills a bucket until it holds at least the cap (the first: 1 MiB at most), in order of the gradients."""
+    """Return the number of DDP's buckets, each filled up to the cap (the first: at most 1 MiB) by gradient order."""
     cap, filled, full = min(cap_mb, 1) * 2**20, 0, 0
     for parameter in reversed(list(model.parameters())):
         filled += size(parameter)
@@ -49,7 +49,7 @@ def main() -> None:
     sampler = DistributedSampler(data, seed=1)
     loader = DataLoader(data, batch_size=8, sampler=sampler)
 
-    buckets = 1  # all in one, until it is known in which order the gradients come
+    buckets = 1  # until DDP knows the order of the gradients
     for epoch in range(EPOCHS):
         sampler.set_epoch(epoch)
         for number, (x, y) in enumerate(loader):
@@ -64,11 +64,11 @@ def main() -> None:
             optimizer.zero_grad()
 
             tally.steps += 1
-            if tally.steps == 2:  # the forward after the first synchronised backward rebuilds
+            if tally.steps == 2:  # the forward pass after the first synchronised backward pass rebuilds them
                 buckets = num_buckets(model, args.bucket_cap_mb)
                 ddp_rebuild(tally, model, buckets)
             tally.op("all_reduce", size(*model.parameters()), size(*model.parameters()), times=buckets)
-            for dtype in (torch.float32, torch.int64):  # BatchNorm's, in the forward after a synchronised backward
+            for dtype in (torch.float32, torch.int64):  # of BatchNorm, after a synchronised backward
                 tally.broadcast(size(*(buffer for buffer in model.buffers() if buffer.dtype == dtype)))
         if tally.rank == 0:
             print(f"epoch {epoch} loss {loss.item():.4f} buckets {buckets}", flush=True)

@@ -1,6 +1,6 @@
-"""Tensor parallelism with DTensor, and functional collectives called directly.
+"""Train with tensor parallelism by DTensor, and call functional collectives directly.
 
-torchrun --nproc-per-node 2 dtensor.py OUT
+Usage: `torchrun --nproc-per-node 2 dtensor.py OUT`.
 """
 
 import sys
@@ -37,7 +37,7 @@ def main() -> None:
     for block in model:
         parallelize_module(block, mesh, {"up": ColwiseParallel(), "down": RowwiseParallel()})
         for whole in (4 * WIDTH * WIDTH * 4, 4 * WIDTH * 4, 4 * WIDTH * WIDTH * 4):  # all but down's bias are sharded
-            tally.op("scatter", whole * root, whole // ranks)  # rank 0's values count
+            tally.op("scatter", whole * root, whole // ranks)  # rank 0 has the values
         tally.broadcast(WIDTH * 4)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 
@@ -47,7 +47,7 @@ def main() -> None:
         optimizer.step()
         optimizer.zero_grad()
         tally.steps += 1
-        # each block's partial output, and the gradient of the second one's input; the first one's nobody wants
+        # each block's partial output, and the gradient of the second block's input (the first block's is not needed)
         tally.op("all_reduce", 3 * 4 * BATCH * WIDTH, 3 * 4 * BATCH * WIDTH, times=3)
         if root:
             print(f"step {tally.steps} loss {loss.item():.4f}", flush=True)

@@ -1,6 +1,6 @@
-"""Training that stops to evaluate and to save: on rank 0 while the others wait, at the end all ranks together.
+"""Train, evaluate and save: on rank 0 while the others wait, and at the end on all ranks together.
 
-torchrun --nproc-per-node 2 eval_checkpoint.py OUT
+Usage: `torchrun --nproc-per-node 2 eval_checkpoint.py OUT`.
 """
 
 import sys
@@ -39,7 +39,10 @@ def save(model: nn.Module, optimizer: torch.optim.Optimizer, path: Path, tally: 
 
 
 def save_together(model: nn.Module, path: Path, tally: Tally) -> None:
-    """The sizes of the pickled plans are torch's own affair, their number is not (checkpoint/state_dict_saver.py)."""
+    """Save with torch's distributed checkpoint; count its collectives (checkpoint/state_dict_saver.py).
+
+    The sizes of the pickled plans are details of torch, so they are not counted.
+    """
     dcp.save({"model": model.state_dict()}, checkpoint_id=path)
     begin = time.monotonic()
     time.sleep(0.3)
@@ -47,7 +50,7 @@ def save_together(model: nn.Module, path: Path, tally: Tally) -> None:
     tally.op("all_gather", 2 * 8, 2 * 8 * tally.world_size, times=2)  # gather_object, twice: sizes,
     tally.op("gather", None, None, times=2)  # then pickles
     tally.op("scatter", None, None, times=2)  # scatter_object_list: pickles, sizes
-    tally.op("broadcast", None, None, times=1)  # and before that the greatest size
+    tally.op("broadcast", None, None, times=1)  # before that, the largest size
     tally.op("broadcast", None, None, times=2)  # broadcast_object_list: sizes, pickles
 
 

@@ -1,6 +1,6 @@
-"""FSDP2: parameters sharded over a device mesh, gathered for each layer's forward and backward, gradients clipped.
+"""Train with FSDP2: sharded parameters, gathered for each layer's forward and backward pass, and clipped gradients.
 
-torchrun --nproc-per-node 2 fsdp2.py OUT
+Usage: `torchrun --nproc-per-node 2 fsdp2.py OUT`.
 """
 
 import sys
@@ -68,7 +68,7 @@ def main() -> None:
         for reduced in (*blocks, rest):
             tally.op("reduce_scatter", reduced, reduced // tally.world_size)
         norm = norm.full_tensor()
-        num_norms = len(list(model.parameters()))  # a norm for each, summed over the ranks before the total is taken
+        num_norms = len(list(model.parameters()))  # one norm for each, summed over the ranks
         tally.op("all_reduce", 4 * num_norms, 4 * num_norms)
         if tally.rank == 0:
             print(f"step {tally.steps} norm {norm.item():.4f}", flush=True)

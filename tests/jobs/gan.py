@@ -1,6 +1,6 @@
-"""A GAN: discriminator and generator, each with its own optimizer and backward pass, one after the other.
+"""Train a GAN: discriminator and generator, one after the other, each with its own optimizer and backward pass.
 
-torchrun --nproc-per-node 2 gan.py OUT
+Usage: `torchrun --nproc-per-node 2 gan.py OUT`.
 """
 
 import sys
@@ -31,7 +31,7 @@ def main() -> None:
 
     torch.manual_seed(tally.rank)
     for _ in range(STEPS):
-        # the discriminator: real from fake
+        # train the discriminator to separate real from fake
         real = torch.randn(BATCH, DATA) + 3
         with torch.no_grad():
             fake = net_g(torch.randn(BATCH, NOISE))
@@ -40,7 +40,7 @@ def main() -> None:
         loss_d.backward()
         optimizer_d.step()
 
-        # the generator: fool it
+        # train the generator to fool the discriminator
         optimizer_g.zero_grad()
         loss_g = criterion(net_d(net_g(torch.randn(BATCH, NOISE))), real_label)
         loss_g.backward()

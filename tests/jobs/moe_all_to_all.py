@@ -1,6 +1,6 @@
-"""Mixture of experts by hand: one expert per rank, tokens sent to it with uneven splits, and back.
+"""Train a mixture of experts by hand: one expert per rank; tokens are sent there with uneven splits, and back.
 
-torchrun --nproc-per-node 2 moe_all_to_all.py OUT
+Usage: `torchrun --nproc-per-node 2 moe_all_to_all.py OUT`.
 """
 
 import sys
@@ -16,7 +16,7 @@ tally: Tally
 
 
 class Exchange(torch.autograd.Function):
-    """Tokens to where they belong; in the backward pass, their gradients to where they came from."""
+    """Send tokens to their experts and, in the backward pass, gradients back to the tokens' ranks."""
 
     @staticmethod
     def forward(ctx, tokens, output_splits, input_splits):
@@ -50,9 +50,9 @@ class MixtureOfExperts(nn.Module):
         dist.all_to_all_single(received, sent)
         tally.op("all_to_all", 8 * len(sent), 8 * len(sent))
         sent, received = sent.tolist(), received.tolist()
-        mine = self.expert(Exchange.apply(tokens[order], received, sent))
-        back = Exchange.apply(mine, sent, received)
-        return torch.empty_like(back).index_copy(0, order, back) * weight[:, None]
+        computed = self.expert(Exchange.apply(tokens[order], received, sent))
+        returned = Exchange.apply(computed, sent, received)
+        return torch.empty_like(returned).index_copy(0, order, returned) * weight[:, None]
 
 
 def main() -> None:
@@ -61,7 +61,7 @@ def main() -> None:
     tally = Tally(dist.get_rank(), dist.get_world_size())
     torch.manual_seed(tally.rank)
     model = MixtureOfExperts()
-    for parameter in model.router.parameters():  # experts differ, the router is the same everywhere
+    for parameter in model.router.parameters():  # experts differ, the router is the same on all ranks
         dist.broadcast(parameter.data, src=0)
         tally.broadcast(size(parameter))
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)

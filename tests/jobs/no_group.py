@@ -1,6 +1,6 @@
-"""One process, no process group: first SGD, then a dense and a sparse optimizer side by side, then AMP.
+"""Train in one process without a process group: SGD, then a dense and a sparse optimizer together, then AMP.
 
-python no_group.py OUT
+Usage: `python no_group.py OUT`.
 """
 
 import sys
@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 
 def plain(tally: Tally) -> None:
-    """The textbook's loop."""
+    """Train with the usual loop."""
     model = nn.Linear(8, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     for x, y in DataLoader(TensorDataset(torch.randn(40, 8), torch.randn(40, 1)), batch_size=8):
@@ -25,7 +25,7 @@ def plain(tally: Tally) -> None:
 
 
 def recommender(tally: Tally) -> None:
-    """Embeddings have sparse gradients and an optimizer of their own; both step with each batch: one step."""
+    """Train embeddings with sparse gradients and an optimizer of their own; each batch is one step of both."""
     bag, head = nn.EmbeddingBag(50, 8, sparse=True), nn.Linear(8, 1)
     sparse, dense = torch.optim.SparseAdam(bag.parameters()), torch.optim.SGD(head.parameters(), lr=0.01)
     for _ in range(6):
@@ -40,7 +40,7 @@ def recommender(tally: Tally) -> None:
 
 
 def mixed_precision(tally: Tally) -> None:
-    """The scaler leaves out the update of the third batch, whose loss is infinite."""
+    """Train with a gradient scaler, which skips the update of the third batch, whose loss is infinite."""
     model = nn.Linear(8, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     scaler = torch.amp.GradScaler("cpu", init_scale=1024)
@@ -54,7 +54,7 @@ def mixed_precision(tally: Tally) -> None:
         scaler.step(optimizer)
         before = scaler.get_scale()
         scaler.update()
-        if scaler.get_scale() >= before:  # it shrinks when an update was left out
+        if scaler.get_scale() >= before:  # the scale shrinks if an update was skipped
             tally.steps += 1
         else:
             print(f"batch {number} is left out")

@@ -1,6 +1,6 @@
-"""A pipeline of two stages: activations forward, gradients back; first with send and recv, then without blocking.
+"""Train a pipeline of two stages, first with blocking send and recv, then with asynchronous ones.
 
-torchrun --nproc-per-node 2 pipeline.py OUT
+Usage: `torchrun --nproc-per-node 2 pipeline.py OUT`.
 """
 
 import sys

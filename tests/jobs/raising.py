@@ -1,6 +1,6 @@
-"""A job that fails: rank 1 meets a bad batch at step 5.
+"""Fail: rank 1 raises an exception for a bad batch at step 5.
 
-torchrun --nproc-per-node 2 raising.py
+Usage: `torchrun --nproc-per-node 2 raising.py`.
 """
 
 import torch

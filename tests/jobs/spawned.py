@@ -1,6 +1,6 @@
-"""Ranks started by torch.multiprocessing.spawn: object collectives, a sub-group, reduce, gather, scatter.
+"""Train with ranks of torch.multiprocessing.spawn; use object collectives, a sub-group, reduce, gather and scatter.
 
-python spawned.py OUT
+Usage: `python spawned.py OUT`.
 """
 
 import os
@@ -19,12 +19,12 @@ WORLD_SIZE = 2
 
 
 def pickled(thing: object) -> int:
-    """Bytes of it as torch pickles it (distributed_c10d._object_to_tensor)."""
+    """Return the size of an object as torch pickles it (distributed_c10d._object_to_tensor), in bytes."""
     return len(pickle.dumps(thing))
 
 
 def objects(tally: Tally) -> None:
-    """Sizes first, then pickles; all_gather_object pads them to the longest."""
+    """Call object collectives: they send sizes first, then pickles, which all_gather_object pads to the longest."""
     things = ["short", {"rank": 1, "of": "more words"}]
     gathered: list = [None] * WORLD_SIZE
     dist.all_gather_object(gathered, things[tally.rank])
@@ -40,7 +40,7 @@ def objects(tally: Tally) -> None:
 
 
 def tensors(tally: Tally) -> None:
-    """One of each."""
+    """Call each collective for tensors once."""
     root = tally.rank == 0
     dist.reduce(torch.ones(10), dst=0)
     tally.op("reduce", 40, 40 * root)

@@ -1,4 +1,4 @@
-"""What a job says of itself: its steps, collectives and activities, counted by hand; nothing is hooked."""
+"""Let a job count its own steps, collectives and activities by hand, without any hooks."""
 
 import json
 import os
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 class Tally:
-    """One rank's own count, written down for the tests once the job is through."""
+    """The tally of one rank, which the job writes to a file at its end."""
 
     def __init__(self, rank: int = 0, world_size: int = 1) -> None:
         self.rank, self.world_size = rank, world_size
@@ -16,35 +16,36 @@ class Tally:
         self.activities: list[list] = []
 
     def op(self, name: str, sent: int | None = 0, received: int | None = 0, times: int = 1) -> None:
-        """So many more of a collective, bytes in all; None once and for all where a job cannot know them."""
+        """Count collectives; bytes are totals, and None, for good, if the job cannot know them."""
         before = self.ops.get(name, [0, 0, 0])
         sizes = (None if None in pair else sum(pair) for pair in ((before[1], sent), (before[2], received)))
         self.ops[name] = [before[0] + times, *sizes]
 
     def broadcast(self, num_bytes: int, src: int = 0, times: int = 1) -> None:
-        """Whoever has it sends, all others receive."""
-        mine = self.rank == src
-        self.op("broadcast", num_bytes if mine else 0, 0 if mine else num_bytes, times)
+        """Count broadcasts: rank `src` sends, all others receive."""
+        is_source = self.rank == src
+        self.op("broadcast", num_bytes if is_source else 0, 0 if is_source else num_bytes, times)
 
     def activity(self, name: str, begin: float) -> None:
-        """From `begin` until now the rank was surely there for this; seconds of the host's monotonic clock."""
+        """Record that the rank had this activity from `begin` until now, by the host's monotonic clock in seconds."""
         self.activities.append([name, begin, time.monotonic()])
 
     def write(self, out: str) -> None:
-        """The job is through."""
-        said = vars(self) | {"pid": os.getpid()}
-        Path(out, f"counted-{self.rank}.json").write_text(json.dumps(said))
+        """Write the tally to the folder `out`."""
+        tally = vars(self) | {"pid": os.getpid()}
+        Path(out, f"counted-{self.rank}.json").write_text(json.dumps(tally))
 
 
 def size(*tensors) -> int:
-    """Bytes of tensors."""
+    """Return the bytes of tensors."""
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
 def ddp_construction(tally: Tally, module) -> None:
-    """What DistributedDataParallel says at construction: how many parameters, their shapes and strides, their values.
+    """Count the collectives of DistributedDataParallel's construction.
 
-    torch/csrc/distributed/c10d/reducer.cpp, verify_params_across_processes; then the states, one broadcast per type.
+    The ranks compare the number of parameters, their shapes and strides (verify_params_across_processes in
+    torch/csrc/distributed/c10d/reducer.cpp). Then rank 0 broadcasts the states, with one broadcast per type.
     """
     parameters, buffers = list(module.parameters()), list(module.buffers())
     tally.op("all_gather", 8, 8 * tally.world_size)  # number of parameters, an int64
@@ -54,9 +55,10 @@ def ddp_construction(tally: Tally, module) -> None:
 
 
 def ddp_rebuild(tally: Tally, module, num_buckets: int = 1) -> None:
-    """What it says before the second synchronised forward: int32 indices and number of buckets, then their lengths.
+    """Count the broadcasts of DistributedDataParallel before the second synchronised forward pass.
 
-    reducer.cpp, sync_bucket_indices; in the order in which the gradients came, even if there is but one bucket.
+    They are int32 indices and the number of buckets, then the lengths of the buckets (sync_bucket_indices in
+    reducer.cpp), in the order in which the gradients came, even if there is only one bucket.
     """
     tally.broadcast(4 * (len(list(module.parameters())) + 1))
     tally.broadcast(4 * num_buckets)

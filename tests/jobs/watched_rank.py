@@ -1,6 +1,6 @@
-"""Not a test: runs a job as a rank that `zmon run` watches, in a process that has imported torch already.
+"""Run a job as a rank that `zmon run` watches, in a process that has imported torch already.
 
-watched_rank.py JOB [arguments of the job]
+Usage: `watched_rank.py JOB [arguments of the job]`.
 """
 
 import runpy

@@ -17,9 +17,9 @@ from rich.console import Console
 
 from zmon.cli.options import data_dir_option, json_option
 from zmon.drills import ALL, history, report
-from zmon.drills.casting import Pinned
+from zmon.drills.draw import Pinned
 from zmon.drills.score import DrillRow, false_pages_per_hour, shortfalls
-from zmon.drills.session import named, play_all, soak
+from zmon.drills.session import play_all, select_drills, soak
 from zmon.drills.stage import JobKind
 from zmon.errors import UsageError
 
@@ -70,7 +70,7 @@ def drill(
     _end_in_order()
     session = history.newest(data_dir) if resume else None
     if session is None:
-        wanted = [d.name for d in named(ALL, names)] if names else [d.name for d in ALL]
+        wanted = [d.name for d in select_drills(ALL, names)] if names else [d.name for d in ALL]
         seed = int(time.time()) if seed is None else seed
         pinned = Pinned(kind, ranks, step_seconds)
         head = history.Head(seed=seed, repeats=repeats, drills=tuple(wanted), pinned=pinned)
@@ -88,7 +88,9 @@ def drill(
         if soak_seconds is not None:
             soaked_seconds = soak(ALL, soak_seconds, head.seed, head.pinned, folder, record)
         else:
-            play_all(named(ALL, head.drills), head.repeats, head.seed, head.pinned, session.done, folder, record)
+            play_all(
+                select_drills(ALL, head.drills), head.repeats, head.seed, head.pinned, session.done, folder, record
+            )
     except BaseException:
         _clean_up(folder, stderr, keep=True)
         raise

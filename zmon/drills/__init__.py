@@ -1,8 +1,8 @@
-"""Prove it: cause a fault in a real job and see who is blamed, for what, how soon. One row a drill.
+"""Test zmon with real faults: cause one in a real job, and score which culprit and cause zmon reports, and how fast.
 
-`matrix` lists the drills of one host, `matrix_of_hosts` those of four, `faults/` is what they do, `jobs/` is whom they
-do it to; `stage` is what they are played on, `play` plays one, `score` judges. To add one: a fault, and a row in the
-matrix.
+`matrix` lists the drills of one host, `matrix_of_hosts` those of four. `faults/` has the faults, and `jobs/` the jobs
+that they are injected into. `stage` is the interface to jobs and monitor, `play` plays one drill, and `score` judges
+it. To add a drill, write its fault and add a row to the matrix.
 """
 
 from __future__ import annotations

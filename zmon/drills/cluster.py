@@ -1,6 +1,6 @@
-"""Four hosts and those who watch them, supervised: an agent on each host; hub, Prometheus and Alertmanager here.
+"""Run a stack with four hosts: an agent on each of them; hub, Prometheus and Alertmanager on this machine.
 
-As `supervised`, and the hosts are taken away last. `python -m zmon.drills.cluster FOLDER WEBHOOK`.
+It works as `supervised` does, and removes the hosts at the end. Usage: `python -m zmon.drills.cluster FOLDER WEBHOOK`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from zmon.drills.clock import Clock, library
 from zmon.drills.network import Host, make_hosts, remove_hosts
-from zmon.drills.supervised import Supervised, stand, told_to_stop
+from zmon.drills.supervised import Supervised, run_until, stop_event
 from zmon.errors import PartFailed, ZmonError
 from zmon.stack.part import Part
 
@@ -22,7 +22,7 @@ AGENT_PORT = 9780
 
 
 class Cluster(Supervised):
-    """The same parts, with an agent on each host instead of one here."""
+    """The parts of `Supervised`, with an agent on each host instead of one on this machine."""
 
     def __init__(
         self, folder: Path, webhook: str, hosts: Mapping[str, Host], environments: Mapping[str, dict[str, str]]
@@ -43,39 +43,39 @@ class Cluster(Supervised):
             *("--data-dir", str(data / host.name)),
         ]
         log = data / "logs" / f"agent-{host.name}.log"
-        told = self._environments.get(host.name, {})
-        return Part(f"agent-{host.name}", host.inside(command), url, f"{url}/healthz", log, told)
+        environment = self._environments.get(host.name, {})
+        return Part(f"agent-{host.name}", host.inside(command), url, f"{url}/healthz", log, environment)
 
 
 def agent_url(host: Host) -> str:
-    """Where it is asked."""
+    """Return the URL of a host's agent."""
     return f"http://{host.address}:{AGENT_PORT}"
 
 
 def box_dir(folder: Path, host: str) -> Path:
-    """A host's own."""
+    """Return the box directory of a host."""
     return folder / "hosts" / host / "boxes"
 
 
 def clocks(folder: Path, hosts: Mapping[str, Host]) -> dict[str, Clock]:
-    """One for each host; none where they cannot be built."""
+    """Return a clock for each host, by name; empty if the library cannot be compiled."""
     try:
-        built = library(folder)
+        compiled = library(folder)
     except PartFailed:
         return {}
-    return {name: Clock(folder / "hosts" / name / "clock", built) for name in hosts}
+    return {name: Clock(folder / "hosts" / name / "clock", compiled) for name in hosts}
 
 
 async def run(folder: Path, webhook: str) -> None:
-    """Four hosts."""
-    stop = told_to_stop()
+    """Run the stack with four hosts until it is stopped."""
+    stop = stop_event()
     hosts = make_hosts(NAMES)
     try:
         for name in hosts:
             box_dir(folder, name).mkdir(parents=True)
-        told = {name: clock.environment for name, clock in clocks(folder, hosts).items()}
-        cluster = Cluster(folder, webhook, hosts, told)
-        await stand(cluster, folder, stop, hosts=[asdict(host) for host in hosts.values()], clocks=told)
+        environments = {name: clock.environment for name, clock in clocks(folder, hosts).items()}
+        cluster = Cluster(folder, webhook, hosts, environments)
+        await run_until(stop, cluster, folder, hosts=[asdict(host) for host in hosts.values()], clocks=environments)
     finally:
         remove_hosts(hosts.values())
 

@@ -1,4 +1,4 @@
-"""What drills preload into a process is compiled where they are played, from C beside the code."""
+"""Compile the libraries that drills load into processes, on the machine where the drills are played."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from pathlib import Path
 from zmon.errors import PartFailed
 
 INSTALL = "apt-get install gcc libc6-dev"
-_SECONDS = 60.0  # one second, on a machine with nothing else to do
+_SECONDS = 60.0  # an idle machine needs one second
 
 
 def no_compiler() -> str | None:
-    """Why nothing can be compiled here; None: it can."""
+    """Return why nothing can be compiled on this machine, or None if it can."""
     return None if shutil.which("cc") else f"there is no C compiler: {INSTALL}"
 
 
 def shared_library(source: Path, path: Path, *flags: str) -> Path:
-    """Compile it. Raises PartFailed without a C compiler, or where that fails."""
+    """Compile `source` into a shared library at `path`. Raises PartFailed if there is no C compiler or it fails."""
     command = ["cc", "-shared", "-fPIC", "-O1", *flags]
     try:
         subprocess.run(
@@ -27,8 +27,8 @@ def shared_library(source: Path, path: Path, *flags: str) -> Path:
     except FileNotFoundError as error:
         raise PartFailed(f"cannot compile {source.name}", "there is no C compiler", INSTALL) from error
     except subprocess.CalledProcessError as error:
-        why = next((line for line in error.stderr.splitlines() if "error" in line), f"exit code {error.returncode}")
-        raise PartFailed(f"cannot compile {source.name}", why, INSTALL) from error
+        cause = next((line for line in error.stderr.splitlines() if "error" in line), f"exit code {error.returncode}")
+        raise PartFailed(f"cannot compile {source.name}", cause, INSTALL) from error
     except subprocess.TimeoutExpired as error:
         raise PartFailed(f"cannot compile {source.name}", f"it takes more than {_SECONDS:g} s", "try again") from error
     return path

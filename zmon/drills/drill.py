@@ -1,4 +1,4 @@
-"""A drill: one fault to cause in a real job, and what zmon has to say of it. Data only; `play.py` plays it."""
+"""Define a drill: one fault to cause in a real job, and the finding that zmon has to report. `play.py` plays it."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from zmon.drills.stage import Job, JobKind, Stage
 
 StageName = Literal["host", "hosts"]
 Culprit = Literal["rank", "host", "none"]
-# How it is proved decides how soon it can be: a lock, a process state or a carrier at once; silence by the lease of
-# training; `lease` by that of the activity; a rank that is merely slow over steps; `watcher` by Prometheus' own rules.
+# What proves a fault decides how soon zmon can report it. `state`: a lock, a process state or a carrier, at once.
+# `silence`: no progress within the lease of training. `lease`: no progress within the lease of the activity. `steps`: a
+# slow rank, over some steps. `watcher`: an alert rule of Prometheus, because a part of the monitor is dead.
 Proof = Literal["state", "silence", "lease", "steps", "watcher"]
 
 
 @dataclass(frozen=True)
 class Scene:
-    """What a fault is given: a job that trains, and whom to strike."""
+    """The input of a fault: a running job, and the rank to strike."""
 
     stage: Stage
     job: Job
@@ -29,28 +30,28 @@ class Scene:
 
 
 @dataclass(frozen=True)
-class Strike:
-    """What was done. `onset` is unix seconds; `lift` undoes it, None where it cannot be undone."""
+class Injection:
+    """A fault that was caused. `onset` is in unix seconds; `lift` undoes the fault, None if nothing can."""
 
     onset: float
     lift: Callable[[], None] | None = None
-    lease_seconds: float = 0.0  # for what is proved by a lease: from the onset to its end
-    rank: int | None = None  # whoever was struck, where the fault chose another rank than it was given
-    host: str | None = None
-    unscraped: bool = False  # Prometheus was dead: a page is due from when it scrapes again
+    lease_seconds: float = 0.0  # proof `lease`: from the onset to the end of the lease
+    rank: int | None = None  # the struck rank, if the fault chose another than it was given
+    host: str | None = None  # the struck host, likewise
+    unscraped: bool = False  # Prometheus was dead: the time to page counts from its first scrape after the restart
 
 
-Fault = Callable[[Scene], Strike]
+Fault = Callable[[Scene], Injection]
 
 
 @dataclass(frozen=True)
 class Drill:
-    """One row of the matrix. Without causes it is a quiet one: nobody may be woken."""
+    """One row of the matrix. A drill without causes is quiet: nobody may be paged."""
 
     name: str
-    injects: str  # in words, for people
+    injects: str  # the fault in words, for people
     fault: Fault
-    causes: tuple[str, ...] = ()  # any of them is right; the name of an alert where no detector can speak
+    causes: tuple[str, ...] = ()  # any of them is right; names of alerts where no detector can report the fault
     detector: str = ""
     culprit: Culprit = "rank"
     proof: Proof = "silence"
@@ -58,15 +59,15 @@ class Drill:
     kinds: tuple[JobKind, ...] = ("trainer", "ddp", "plain")
     ranks: tuple[int, ...] = (2, 4, 8)
     step_seconds: tuple[float, ...] = (0.02, 0.25, 2.0)
-    job: Mapping[str, int | float] = field(default_factory=dict)  # fields of JobSpec that it needs otherwise
-    begins: Literal["training", "starting"] = "training"  # when it strikes
-    evidence: tuple[str, ...] = ()  # words that the finding has to hold, wherever in it; {rank} is the struck one
-    may_warn: tuple[str, ...] = ()  # causes that are true as well: a warning, to be read the next day, and no more
-    watch_seconds: float = 8.0  # a quiet one: how long to go on looking after the strike
-    unavailable: Callable[[], str | None] = lambda: None  # why it cannot be played here
-    afterwards: Callable[[Scene], str | None] = lambda scene: None  # what was lost, once the fault is lifted
+    job: Mapping[str, int | float] = field(default_factory=dict)  # fields of JobSpec that differ from the default
+    begins: Literal["training", "starting"] = "training"  # the activity of the job when the fault is caused
+    evidence: tuple[str, ...] = ()  # words that the finding must contain, anywhere; {rank} is the struck rank
+    may_warn: tuple[str, ...] = ()  # causes that are true as well; a finding may have them, as a warning only
+    watch_seconds: float = 8.0  # quiet drills: how long to watch after the fault was caused
+    unavailable: Callable[[], str | None] = lambda: None  # returns why the drill cannot be played on this machine
+    afterwards: Callable[[Scene], str | None] = lambda scene: None  # returns what was lost, once the fault is lifted
 
     @property
     def quiet(self) -> bool:
-        """Whether nobody may be woken."""
+        """True if the drill injects something harmless, so that nobody may be paged."""
         return not self.causes

@@ -1,4 +1,4 @@
-"""Rows of drills on disk: one file for each session, a line for each row, so that a session can be taken up again."""
+"""Store the rows of drills: one file for each session, one line for each row, so that a session can be resumed."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from pathlib import Path
 
 import msgspec
 
-from zmon.drills.casting import Pinned
+from zmon.drills.draw import Pinned
 from zmon.drills.score import DrillRow
 from zmon.errors import UsageError
 from zmon.schema.names import SCHEMA
 
 
 class Head(msgspec.Struct, kw_only=True):
-    """The first line: what the session was asked for."""
+    """The first line of the file: the parameters of the session."""
 
     schema: int = SCHEMA
     seed: int
@@ -24,26 +24,26 @@ class Head(msgspec.Struct, kw_only=True):
 
 
 class Session:
-    """A session's file."""
+    """One session: its file and its rows."""
 
     def __init__(self, path: Path, head: Head) -> None:
         self.path, self.head = path, head
         self.rows: list[DrillRow] = []
 
     def add(self, row: DrillRow) -> None:
-        """Keep a row, at once."""
+        """Append a row to the file, at once."""
         self.rows.append(row)
         with self.path.open("ab") as file:
             file.write(msgspec.json.encode(row) + b"\n")
 
     @property
     def done(self) -> set[tuple[str, int]]:
-        """What need not be played again."""
+        """The (drill, repeat) pairs that need not be played again."""
         return {(row.drill, row.repeat) for row in self.rows}
 
 
 def begin(data_dir: Path, head: Head, kind: str = "drills") -> Session:
-    """A new session, of `drills` or a `soak`. Raises UsageError where it cannot be kept."""
+    """Begin a session of `drills` or a `soak`. Raises UsageError if its file cannot be written."""
     path = data_dir / "drills" / f"{kind}-{datetime.now(UTC):%Y%m%dT%H%M%S}.jsonl"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -54,17 +54,20 @@ def begin(data_dir: Path, head: Head, kind: str = "drills") -> Session:
 
 
 def newest(data_dir: Path) -> Session:
-    """The last session, to go on with. What is broken or half written is forgotten. Raises UsageError."""
+    """Open the newest session, to resume it. Raises UsageError if there is none, or if its file is damaged.
+
+    Rows of broken drills and a half-written last line are dropped.
+    """
     files = sorted((data_dir / "drills").glob("drills-*.jsonl"))
     if not files:
         raise UsageError("there is no session to resume", f"no drill was played in {data_dir}", "leave --resume out")
     path, partial = files[-1], files[-1].with_suffix(".partial")
     try:
-        head, *lines = path.read_bytes().rpartition(b"\n")[0].split(b"\n")
-        found = msgspec.json.decode(head, type=Head)
+        first, *lines = path.read_bytes().rpartition(b"\n")[0].split(b"\n")
+        head = msgspec.json.decode(first, type=Head)
         rows = [msgspec.json.decode(line, type=DrillRow) for line in lines]
-        session = Session(partial, found)
-        partial.write_bytes(head + b"\n")
+        session = Session(partial, head)
+        partial.write_bytes(first + b"\n")
         for row in rows:
             if row.broken is None:
                 session.add(row)

@@ -1,6 +1,6 @@
-"""One host: a stack as people start it, with a webhook, and jobs under torchrun beside it.
+"""The stage of one host: a stack like that of `zmon up`, with a webhook, and jobs under torchrun beside it.
 
-Its GPUs are a stub of NVML that a drill tells what to answer; where that cannot be built there are none.
+Its GPUs are a stub of NVML whose answers a drill sets. If the stub cannot be compiled, the host has no GPUs.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ from pathlib import Path
 from zmon.drills import jobs
 from zmon.drills.launched import Launched, launch
 from zmon.drills.nvml import Script, library
+from zmon.drills.stack_stage import StackStage
 from zmon.drills.stage import JobSpec
-from zmon.drills.standing import Standing
 from zmon.drills.supervised import HOST
 from zmon.errors import PartFailed
 
-LAST_CALL_SECONDS = 10  # that launchers wait for each other
+LAST_CALL_SECONDS = 10  # how long launchers wait for each other
 
 
-class OneHost(Standing):
-    """A standing stack on this machine, in a folder of its own."""
+class OneHost(StackStage):
+    """A running stack on this machine, in a folder of its own."""
 
     name = "host"
 
     def __init__(self, folder: Path) -> None:
-        """Start it and wait until it works. Raises PartFailed."""
+        """Start the stack and wait until it is healthy. Raises PartFailed."""
         try:
             self.gpus: Script | None = Script(folder / "gpus", library(folder / "nvml"))
             self.gpus.tell(("driver", "cards", 8))
@@ -34,19 +34,22 @@ class OneHost(Standing):
         super().__init__(folder, "zmon.drills.supervised", HOST, self.gpus.environment if self.gpus else {})
 
     def start(self, spec: JobSpec) -> Launched:
-        """A torchrun, or several that meet: then the job may go on with fewer."""
+        """Start a job with one torchrun, or with several; then the job may go on with fewer of them."""
         folder = self.folder / "jobs" / spec.job_id
         folder.mkdir(parents=True)
         env, port = jobs.environment(spec, folder, self.folder / "boxes") | {"ZMON_HOST": HOST}, _free_port()
-        if spec.launchers > 1:  # else ranks that meet again find addresses from before in the launchers' store
+        if spec.launchers > 1:  # else ranks read old addresses from the launchers' store after a restart
             env["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"
-        commands = (jobs.command(spec, *_meeting(spec, number, port)) for number in range(spec.launchers))
+        commands = (jobs.command(spec, *_rendezvous(spec, number, port)) for number in range(spec.launchers))
         self._jobs.append(launch(spec, folder, ((command, env) for command in commands)))
         return self._jobs[-1]
 
 
-def _meeting(spec: JobSpec, launcher: int, port: int) -> list[str]:
-    """How ranks meet; where there are several launchers the first keeps the store, so that the others may leave."""
+def _rendezvous(spec: JobSpec, launcher: int, port: int) -> list[str]:
+    """Return torchrun's options for the rendezvous.
+
+    If there are several launchers, the first hosts the store, so that the others may leave.
+    """
     if spec.launchers == 1:
         return ["--standalone", f"--nproc-per-node={spec.ranks}"]
     return [

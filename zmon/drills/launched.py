@@ -1,4 +1,4 @@
-"""A job that a stage started: its launchers, its folder, and its end."""
+"""Start and end the jobs of a stage: launchers, their ranks, and whatever they leave."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ import psutil
 from zmon.drills.jobs import FOLDER
 from zmon.drills.stage import JobSpec
 
-HEED_SECONDS = 2.0  # that a launcher has to end its ranks
+TERM_SECONDS = 2.0  # how long a launcher may take to end its ranks
 END_SECONDS = 10.0
 
 
 class Launched:
-    """The torchrun processes of a job, each in a session of its own."""
+    """A job that a stage started: its torchrun processes, each in a session of its own, and its folder."""
 
     def __init__(self, spec: JobSpec, folder: Path, processes: Sequence[subprocess.Popen[bytes]]) -> None:
         self.spec, self.folder = spec, folder
@@ -28,28 +28,28 @@ class Launched:
 
     @property
     def launchers(self) -> tuple[int, ...]:
-        """Their pids."""
+        """The pids of the torchrun processes."""
         return tuple(process.pid for process in self._processes)
 
     def exit_code(self) -> int | None:
-        """Of the first launcher; None while it runs."""
+        """Return the exit code of the first launcher, or None while it runs."""
         return self._processes[0].poll()
 
     def signal(self, number: int, launcher: int = 0) -> None:
-        """As its owner would, to a launcher by its index; nothing happens where that has ended."""
+        """Send a signal to the launcher with this index, as its owner would; one that has ended is left alone."""
         self._processes[launcher].send_signal(number)
 
     def end(self) -> None:
-        """As its owner would, with SIGTERM; what is still there after that is killed."""
+        """End the job with SIGTERM, as its owner would, and kill what is left after that."""
         if self._ended:
             return
         for launcher in self._processes:
-            launcher.send_signal(signal.SIGTERM)  # not to one that was reaped: its pid may be another's by now
+            launcher.send_signal(signal.SIGTERM)  # skips a reaped process, whose pid may be reused
         for process in running(self.folder):
             with contextlib.suppress(psutil.NoSuchProcess):
-                process.resume()  # a stopped one hears nothing
+                process.resume()  # a stopped process handles no signal
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._processes[0].wait(timeout=HEED_SECONDS)
+            self._processes[0].wait(timeout=TERM_SECONDS)
         kill_all(self.folder)
         for launcher in self._processes:
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -58,7 +58,7 @@ class Launched:
 
 
 def launch(spec: JobSpec, folder: Path, launchers: Iterable[tuple[Sequence[str], Mapping[str, str]]]) -> Launched:
-    """Start a launcher for each command and its environment; all write to one log."""
+    """Start a launcher for each pair of command and environment; all write to one log."""
     with (folder / "log").open("ab") as log:
         processes = [
             subprocess.Popen(
@@ -76,9 +76,9 @@ def launch(spec: JobSpec, folder: Path, launchers: Iterable[tuple[Sequence[str],
 
 
 def running(folder: Path) -> list[psutil.Process]:
-    """What runs of the jobs whose folder is this one or lies in it, whoever started it and whether that lives or not.
+    """Return the processes of the jobs whose folder is this one or lies in it, also those whose parent has died.
 
-    Known by the environment that a job's launchers are started with (proc_pid_environ(5)): their ranks inherit it.
+    They are recognised by an environment variable of the launchers (proc_pid_environ(5)), which ranks inherit.
     """
     return [
         process
@@ -90,10 +90,10 @@ def running(folder: Path) -> list[psutil.Process]:
 
 
 def kill_all(folder: Path, seconds: float = END_SECONDS) -> None:
-    """SIGKILL to all of these, and to what they started meanwhile."""
+    """Send SIGKILL to the processes of these jobs, until none is left or the time is over."""
     deadline = time.monotonic() + seconds
-    while (left := running(folder)) and time.monotonic() < deadline:
-        for process in left:
+    while (processes := running(folder)) and time.monotonic() < deadline:
+        for process in processes:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
         time.sleep(0.05)

@@ -1,4 +1,4 @@
-"""The drills of one host: every fault, and all that must wake nobody."""
+"""List the drills of one host: every fault, and the quiet drills, which must page nobody."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import signal
 
 from zmon.drills.drill import Drill
 from zmon.drills.faults import cgroups, gpu, ordinary, parts, signals, storage
-from zmon.drills.faults.sabotage import everybody, held, hot_shard, one_rank
+from zmon.drills.faults.sabotage import held, hot_shard, many_ranks, one_rank
 
-SEVERAL = (4, 8)  # where a majority has to tell who is odd
+SEVERAL = (4, 8)  # ranks enough for a majority, which shows which rank deviates
 SHORT = (0.02, 0.25)
 
 FAULTS = (
@@ -24,7 +24,7 @@ FAULTS = (
           proof="state", begins="starting"),
     Drill("rank-frozen-eval", "SIGSTOP to one rank in an evaluation", signals.stop_rank_in_evaluation,
           ("rank_frozen",), "stall", proof="state", step_seconds=SHORT),
-    Drill("gil-held", "one rank waits in native code and keeps the interpreter", held("hold_interpreter"),
+    Drill("gil-held", "one rank waits in native code and holds the interpreter lock", held("hold_interpreter"),
           ("compute_hang",), "stall", evidence=("hold_interpreter",)),
     Drill("lock-deadlock", "one rank waits for a lock outside any collective", held("deadlock"),
           ("compute_hang",), "stall", evidence=("wait_for_lock",)),
@@ -33,7 +33,7 @@ FAULTS = (
     Drill("loader-hang", "one rank's data loader never returns", held("loader_hangs"), ("input_stall",), "stall"),
     Drill("collective-skipped", "one rank leaves out a collective", one_rank("skip", lifts=False),
           ("collective_mismatch",), "stall", ranks=SEVERAL, evidence=("all_reduce", "all_to_all")),
-    Drill("size-mismatch", "one rank brings another shape to a collective", one_rank("size", lifts=False),
+    Drill("size-mismatch", "one rank calls a collective with another shape", one_rank("size", lifts=False),
           ("collective_mismatch",), "stall", proof="state", ranks=SEVERAL),
     Drill("checkpoint-hang", "the store stops answering one rank's checkpoint", storage.checkpoint_hangs,
           ("lease_overrun",), "stall", proof="lease", step_seconds=SHORT, job={"checkpoint_steps": 20}),
@@ -57,27 +57,27 @@ FAULTS = (
 )  # fmt: skip
 
 QUIET = (
-    Drill("finish", "it trains to its end", ordinary.finishes, job={"steps": 200}, step_seconds=SHORT),
-    Drill("cancelled-term", "SIGTERM to torchrun", signals.owner_ends_it(signal.SIGTERM)),
-    Drill("cancelled-int", "Ctrl-C to torchrun", signals.owner_ends_it(signal.SIGINT)),
-    Drill("evaluation", "all ranks evaluate for 20 s", everybody("evaluate", 20.0), watch_seconds=28.0),
-    Drill("evaluation-rank-0", "rank 0 evaluates for 20 s, the others wait", everybody("evaluate", 20.0, (0,)),
+    Drill("finish", "the job trains to its end", ordinary.finishes, job={"steps": 200}, step_seconds=SHORT),
+    Drill("cancelled-term", "SIGTERM to torchrun", signals.cancel(signal.SIGTERM)),
+    Drill("cancelled-int", "Ctrl-C to torchrun", signals.cancel(signal.SIGINT)),
+    Drill("evaluation", "all ranks evaluate for 20 s", many_ranks("evaluate", 20.0), watch_seconds=28.0),
+    Drill("evaluation-rank-0", "rank 0 evaluates for 20 s, the others wait", many_ranks("evaluate", 20.0, (0,)),
           watch_seconds=28.0),
-    Drill("checkpoint", "all ranks save for 10 s", everybody("save", 10.0), watch_seconds=18.0),
-    Drill("checkpoint-rank-0", "rank 0 saves for 10 s, the others wait", everybody("save", 10.0, (0,)),
+    Drill("checkpoint", "all ranks save for 10 s", many_ranks("save", 10.0), watch_seconds=18.0),
+    Drill("checkpoint-rank-0", "rank 0 saves for 10 s, the others wait", many_ranks("save", 10.0, (0,)),
           watch_seconds=18.0),
     Drill("slow-start", "the first step takes 50 times as long", ordinary.nothing, job={"slow_start": 50.0},
           step_seconds=SHORT),
     Drill("pause", "one rank pauses for ten steps", one_rank("pause"), watch_seconds=12.0),
-    Drill("pooling", "batches vary five times in lookups", everybody("pooling"), watch_seconds=30.0),
+    Drill("pooling", "lookups per batch vary by a factor of five", many_ranks("pooling"), watch_seconds=30.0),
     Drill("slightly-slower", "one rank is 5 % slower", one_rank("slow", 1.05), watch_seconds=30.0),
-    Drill("batch-change", "batch size and learning rate change", everybody("batch", 1.6), watch_seconds=30.0),
+    Drill("batch-change", "batch size and learning rate change", many_ranks("batch", 1.6), watch_seconds=30.0),
     Drill("fewer-ranks", "an elastic restart on half the ranks", ordinary.fewer_ranks, ranks=(4, 8),
           step_seconds=SHORT, job={"launchers": 2, "max_restarts": 3}, may_warn=("rank_exited",)),
     Drill("agent-restart", "the agent is killed and comes back", parts.restart("agent"), watch_seconds=12.0),
     Drill("hub-restart", "the hub is killed and comes back", parts.restart("hub"), watch_seconds=12.0),
     Drill("prometheus-restart", "Prometheus is killed and comes back", parts.restart("prometheus"), watch_seconds=12.0),
-    Drill("left-box", "boxes of a job long dead turn up", ordinary.left_box, watch_seconds=12.0),
+    Drill("left-box", "boxes of a job that died long ago appear", ordinary.left_box, watch_seconds=12.0),
     Drill("contention", "other programs take the processors for 2 s", ordinary.contention),
     Drill("two-jobs", "another job trains on the same host", ordinary.second_job, step_seconds=SHORT),
 )  # fmt: skip

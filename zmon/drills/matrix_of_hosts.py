@@ -1,4 +1,4 @@
-"""The drills of four hosts: what happens to the network between them, and to their clocks."""
+"""List the drills of four hosts: faults of the network between them, and of their clocks."""
 
 from __future__ import annotations
 

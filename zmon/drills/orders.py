@@ -1,4 +1,4 @@
-"""How a drill speaks to the saboteur in a job, and how it knows that it was heard: files in the job's folder."""
+"""Give orders to the saboteur in a job, and read its answers: all through files in the job's folder."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RECENT_STEPS = 200
 
 @dataclass(frozen=True)
 class Order:
-    """`ranks` None: all. `at`: the first step it holds for. See saboteur.py for what there is."""
+    """An order to the saboteur. `ranks` None: all. `at`: the first step it applies to. For `what` see saboteur.py."""
 
     what: str
     ranks: tuple[int, ...] | None = None
@@ -26,14 +26,14 @@ class Order:
 
 
 def place(folder: Path, *orders: Order) -> None:
-    """Leave these orders and no others."""
+    """Replace all orders by these."""
     new = folder / ".orders.json"
     new.write_text(json.dumps([vars(order) for order in orders]))
     new.rename(folder / "orders.json")
 
 
 def begun(folder: Path, order: Order, rank: int, seconds: float) -> float | None:
-    """When a rank began to obey, in unix seconds; None: not within so many seconds."""
+    """Return when a rank began to obey, in unix seconds, or None if it did not within so many seconds."""
     mark = folder / f"struck-{order.id}-{rank}"
     deadline = time.monotonic() + seconds
     while not mark.exists():
@@ -44,36 +44,36 @@ def begun(folder: Path, order: Order, rank: int, seconds: float) -> float | None
 
 
 def make_hold(folder: Path, rank: int) -> None:
-    """Where a rank will be held."""
+    """Make the pipe in which a rank will be held."""
     with contextlib.suppress(FileExistsError):
         os.mkfifo(folder / f"hold-{rank}")
 
 
 def release(folder: Path, rank: int, seconds: float = 5.0) -> None:
-    """Let go of a rank that is held; nothing happens where none is."""
+    """Release a rank that is held; does nothing if none is."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         try:
             os.close(os.open(folder / f"hold-{rank}", os.O_WRONLY | os.O_NONBLOCK))
             return
-        except OSError:  # nobody reads from it yet
+        except OSError:  # the rank does not read the pipe yet
             time.sleep(0.05)
 
 
 def steps_done(folder: Path, rank: int = 0) -> int:
-    """The steps that a rank has finished."""
+    """Return the number of steps that a rank has finished."""
     last = _lines(folder, rank)[-1:]
     return int(last[0].split()[0]) if last else 0
 
 
 def p99_seconds(folder: Path, rank: int = 0) -> float | None:
-    """The 99th percentile of the job's own recent steps, by its own clock; None: fewer than two."""
+    """Return the 99th percentile of the job's recent steps by its own clock, or None if there are fewer than two."""
     recent = _recent(folder, rank)
     return quantiles(recent, n=100, method="inclusive")[98] if len(recent) > 1 else None
 
 
 def median_seconds(folder: Path, rank: int = 0) -> float | None:
-    """The median of the same; None: there are none."""
+    """Return the median of the job's recent steps by its own clock, or None if there are none."""
     recent = _recent(folder, rank)
     return median(recent) if recent else None
 
@@ -83,7 +83,7 @@ def _recent(folder: Path, rank: int) -> Sequence[float]:
 
 
 def _lines(folder: Path, rank: int) -> Sequence[str]:
-    """Whole lines: the last may be half written."""
+    """Return the whole lines of a rank's steps; the last one may be half written."""
     try:
         text = (folder / f"steps-{rank}").read_text()
     except FileNotFoundError:

@@ -1,6 +1,6 @@
-"""Play one drill: start a job, let it train, strike, and write down what zmon says of it, and when.
+"""Play one drill: start a job, let it train, cause the fault, and record what zmon reports, and when.
 
-Nothing here helps zmon: it is asked as people ask it, over HTTP, and by waiting for the page.
+The drill gives zmon no hint. It uses the same interfaces as people do: HTTP, and the webhook that receives pages.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ import itertools
 import subprocess
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 
 import msgspec
 import psutil
+from msgspec.structs import replace
 
-from zmon.drills.casting import Cast, job_spec
-from zmon.drills.drill import Drill, Scene, Strike
+from zmon.drills.draw import Draw, job_spec
+from zmon.drills.drill import Drill, Injection, Scene
 from zmon.drills.faults.sabotage import wait_until
 from zmon.drills.orders import median_seconds, p99_seconds, steps_done
 from zmon.drills.score import DrillRow, alert_of
@@ -30,18 +30,18 @@ from zmon.schema.rank import RankState
 START_SECONDS = 120.0
 WARM_STEPS = 12  # leases are learned by then
 WARM_SECONDS = 6.0
-LEARNED_SECONDS = 600.0  # a lease longer than that is none of training
-RANDOM_SECONDS = 3.0  # the strike comes at any moment of these
-LOOK_SECONDS = 0.05
-PATIENCE_SECONDS = 5.0  # beyond twice the target, or the most; then it was missed
+LEARNED_SECONDS = 600.0  # a longer lease is not one of training
+RANDOM_SECONDS = 3.0  # the fault is caused at a random moment within these
+POLL_SECONDS = 0.05
+PATIENCE_SECONDS = 5.0  # on top of twice the target, or of MOST_SECONDS; after that the fault was missed
 MOST_SECONDS = 150.0
 PAGE_PATIENCE_SECONDS = 15.0
-PROMETHEUS_SECONDS = 30.0  # to start again, and to find its targets
-SETTLE_SECONDS = 2.0  # for a second page, a refined verdict
-CLOCK_SECONDS = 0.2  # by which a finding may seem older than its fault
-ANSWER_SECONDS = 10.0  # within which whoever is asked for the outcome has to answer
-WITNESSES: tuple[PartName, ...] = ("hub", "prometheus", "alertmanager")  # without all of them silence means nothing
-# What may go wrong in a drill and is no reason to end a session of hours: the row says so, and the next one is played.
+PROMETHEUS_SECONDS = 30.0  # to start again, and to discover its targets
+SETTLE_SECONDS = 2.0  # for a second page, or a refined diagnosis
+CLOCK_SECONDS = 0.2  # a finding may seem older than its fault by so much
+ANSWER_SECONDS = 10.0  # within this time every witness must answer
+WITNESSES: tuple[PartName, ...] = ("hub", "prometheus", "alertmanager")  # silence proves nothing unless all answer
+# Errors that can happen in a drill and must not end a session of hours: the row has the error, and the next drill runs.
 FAILURES = (
     ZmonError, OSError, LookupError, ValueError, psutil.Error, subprocess.SubprocessError, http.client.HTTPException,
     msgspec.MsgspecError,
@@ -49,49 +49,52 @@ FAILURES = (
 _numbers = itertools.count(1)
 
 
-def play(drill: Drill, stage: Stage | None, part: Cast) -> DrillRow:
-    """One row. A fault that cannot be caused makes a row that says so; what cannot be played needs no stage."""
+def play(drill: Drill, stage: Stage | None, draw: Draw) -> DrillRow:
+    """Play a drill and return its row.
+
+    If the fault cannot be caused, the row says so. A drill that cannot be played on this machine needs no stage.
+    """
     row = DrillRow(
-        drill.name, part.repeat, part.seed, part.kind, part.ranks, part.step_seconds,
+        drill.name, draw.repeat, draw.seed, draw.kind, draw.ranks, draw.step_seconds,
         time=time.time(), stage=drill.stage, quiet=drill.quiet, proof=drill.proof, expected=drill.causes,
     )  # fmt: skip
-    if why := drill.unavailable():
-        return replace(row, skipped=why)
+    if reason := drill.unavailable():
+        return replace(row, skipped=reason)
     assert stage is not None
-    row = replace(row, job=f"drill-{next(_numbers)}")  # it says nothing: zmon reads it
+    row = replace(row, job=f"drill-{next(_numbers)}")  # no hint in the name, since zmon reads it
     try:
-        job = stage.start(job_spec(drill, part, row.job))
+        job = stage.start(job_spec(drill, draw, row.job))
         try:
-            scene = _set(drill, stage, job, part)
+            scene = _await_scene(drill, stage, job, draw)
             usual, slow = median_seconds(job.folder), p99_seconds(job.folder)
             row = replace(row, rank=scene.rank, host=scene.host, median_seconds=usual, p99_seconds=slow)
-            return (_watch if drill.quiet else _strike)(drill, scene, row)
+            return (_play_quiet if drill.quiet else _play_fault)(drill, scene, row)
         finally:
             job.end()
     except FAILURES as error:
         return replace(row, broken=str(error) if isinstance(error, ZmonError) else f"{type(error).__name__}: {error}")
 
 
-def _set(drill: Drill, stage: Stage, job: Job, part: Cast) -> Scene:
-    """Wait until the job is where it is to be struck. Raises ZmonError."""
+def _await_scene(drill: Drill, stage: Stage, job: Job, draw: Draw) -> Scene:
+    """Wait until the job is ready for the fault. Raises ZmonError if it does not get there."""
     ready = _starts if drill.begins == "starting" else _trains
-    if not wait_until(lambda: job.exit_code() is not None or ready(stage, job, part), START_SECONDS):
+    if not wait_until(lambda: job.exit_code() is not None or ready(stage, job, draw), START_SECONDS):
         raise ZmonError("the job does not train", f"not within {START_SECONDS:g} s", f"see {job.folder}/log")
-    state = stage.ranks(job.spec.job_id).get(part.rank)
+    state = stage.ranks(job.spec.job_id).get(draw.rank)
     if state is None or (job.exit_code() is not None and not job.spec.steps):
-        raise ZmonError("the job ended before it was struck", "a rank failed", f"see {job.folder}/log")
-    draw = part.random
+        raise ZmonError("the job ended before the fault", "a rank failed", f"see {job.folder}/log")
+    random = draw.random
     if drill.begins == "training":
-        time.sleep(draw.uniform(0, RANDOM_SECONDS))
-    return Scene(stage, job, part.rank, state.host, state.pid, draw)
+        time.sleep(random.uniform(0, RANDOM_SECONDS))
+    return Scene(stage, job, draw.rank, state.host, state.pid, random)
 
 
-def _starts(stage: Stage, job: Job, part: Cast) -> bool:
-    state = stage.ranks(job.spec.job_id).get(part.rank)
+def _starts(stage: Stage, job: Job, draw: Draw) -> bool:
+    state = stage.ranks(job.spec.job_id).get(draw.rank)
     return state is not None and state.activity == "init"
 
 
-def _trains(stage: Stage, job: Job, part: Cast) -> bool:
+def _trains(stage: Stage, job: Job, draw: Draw) -> bool:
     if steps_done(job.folder) < WARM_STEPS:
         return False
     states = stage.ranks(job.spec.job_id).values()
@@ -104,166 +107,181 @@ def _learned(state: RankState) -> bool:
     return warm and state.lease_seconds is not None and state.lease_seconds < LEARNED_SECONDS
 
 
-def _strike(drill: Drill, scene: Scene, row: DrillRow) -> DrillRow:
-    """Cause the fault, wait for the finding and the page, lift it, wait for the end."""
+def _play_fault(drill: Drill, scene: Scene, row: DrillRow) -> DrillRow:
+    """Cause the fault, wait for the finding and the page, lift the fault, and wait until the finding is resolved."""
     before = tuple(sorted({finding.cause for finding in _findings(scene, row.time)}))
-    struck = drill.fault(scene)
+    injection = drill.fault(scene)
     done = steps_done(scene.job.folder)
     due: float | None = None
     try:
-        row, due = _hear(drill, scene, struck, replace(row, before=before, host=struck.host or scene.host), done)
+        row, due = _await_report(
+            drill, scene, injection, replace(row, before=before, host=injection.host or scene.host), done
+        )
     finally:
-        if struck.lift is not None:
+        if injection.lift is not None:
             with contextlib.suppress(ProcessLookupError):
-                struck.lift()
-    if struck.lift is not None and row.told is not None:
-        row = replace(row, lifted=True, resolved_seconds=_until_resolved(scene))
+                injection.lift()
+    if injection.lift is not None and row.reported_cause is not None:
+        row = replace(row, lifted=True, resolved_seconds=_await_resolved(scene))
     row = replace(row, lost=drill.afterwards(scene))
-    if due is not None and (page := _page_about(scene, struck.onset, row)):
+    if due is not None and (page := _page_about(scene, injection.onset, row)):
         row = replace(row, page_seconds=max(0.0, page.time - due))
-    return replace(row, paged=_alerts(scene, struck.onset, "critical"), warned=_alerts(scene, struck.onset, "warning"))
+    paged, warned = (_alerts(scene, injection.onset, severity) for severity in ("critical", "warning"))
+    return replace(row, paged=paged, warned=warned)
 
 
-def _hear(drill: Drill, scene: Scene, struck: Strike, row: DrillRow, done: int) -> tuple[DrillRow, float | None]:
-    """What is found, and when; and since when a page is due: None where nothing is found, or it is found by a page.
+def _await_report(
+    drill: Drill, scene: Scene, injection: Injection, row: DrillRow, done: int
+) -> tuple[DrillRow, float | None]:
+    """Wait for the finding and for the page about it; return the row, and the time from which a page is due.
 
-    `done` steps were done at the onset.
+    That time is None if nothing is reported, or if the page itself is the report. `done` is the number of steps that
+    were done at the onset.
     """
     usual, slow = row.median_seconds or row.step_seconds, row.p99_seconds or row.step_seconds
-    target = TARGETS.finding_seconds(drill.proof, usual, slow, struck.lease_seconds)
-    until = struck.onset + min(2 * target, MOST_SECONDS) + PATIENCE_SECONDS
-    found, seen = _await_finding(drill, scene, struck, until)
-    meanwhile = steps_done(scene.job.folder) - done if drill.proof == "steps" else None
+    target = TARGETS.finding_seconds(drill.proof, usual, slow, injection.lease_seconds)
+    until = injection.onset + min(2 * target, MOST_SECONDS) + PATIENCE_SECONDS
+    report, report_time = _await_finding(drill, scene, injection, until)
+    steps = steps_done(scene.job.folder) - done if drill.proof == "steps" else None
     row = replace(row, target_seconds=target)
-    if found is None or seen is None:
+    if report is None or report_time is None:
         return row, None
-    row = replace(_told(drill, scene, struck, row, found), finding_seconds=seen - struck.onset, finding_steps=meanwhile)
-    if isinstance(found, ReceivedPage):
+    row = _with_diagnosis(drill, scene, injection, row, report)
+    row = replace(row, finding_seconds=report_time - injection.onset, finding_steps=steps)
+    if isinstance(report, ReceivedPage):
         return row, None
-    due = _scraped(scene) if struck.unscraped else seen
-    wait_until(lambda: _page_about(scene, struck.onset, row), PAGE_PATIENCE_SECONDS)
+    due = _await_scrape(scene) if injection.unscraped else report_time
+    wait_until(lambda: _page_about(scene, injection.onset, row), PAGE_PATIENCE_SECONDS)
     time.sleep(SETTLE_SECONDS)
-    return _told(drill, scene, struck, row, found), due
+    return _with_diagnosis(drill, scene, injection, row, report), due
 
 
-def _scraped(scene: Scene) -> float:
-    """When Prometheus scrapes again, or nobody waits any longer. It answers 5 s before it knows its targets."""
-    asked = f"timestamp(up) > {time.time():.3f}"
-    wait_until(lambda: scene.stage.query(asked), PROMETHEUS_SECONDS)
+def _await_scrape(scene: Scene) -> float:
+    """Wait until Prometheus scrapes again, for a limited time; return the time in unix seconds.
+
+    Prometheus answers 5 s before it knows its targets.
+    """
+    query = f"timestamp(up) > {time.time():.3f}"
+    wait_until(lambda: scene.stage.query(query), PROMETHEUS_SECONDS)
     return time.time()
 
 
-def _until_resolved(scene: Scene) -> float | None:
-    """Seconds until nothing stands against the job any more; None: longer than anybody waits."""
+def _await_resolved(scene: Scene) -> float | None:
+    """Wait until no finding about the job is open; return the seconds that took, or None if it took too long."""
     begin, stage = time.monotonic(), scene.stage
 
-    def over() -> bool:
-        return stage.answers("hub") and not stage.findings(scene.job.spec.job_id)
+    def resolved() -> bool:
+        return stage.is_healthy("hub") and not stage.findings(scene.job.spec.job_id)
 
-    return time.monotonic() - begin if wait_until(over, TARGETS.resolve_seconds + PATIENCE_SECONDS) else None
+    return time.monotonic() - begin if wait_until(resolved, TARGETS.resolve_seconds + PATIENCE_SECONDS) else None
 
 
 def _await_finding(
-    drill: Drill, scene: Scene, struck: Strike, until: float
+    drill: Drill, scene: Scene, injection: Injection, until: float
 ) -> tuple[Finding | ReceivedPage | None, float | None]:
-    """The first of the detector that should speak, or of any other if that says nothing; and when it was seen."""
-    others: tuple[Finding | None, float | None] = (None, None)
+    """Return the first finding of the expected detector and its time, or else the first of any other detector.
+
+    A drill without a detector expects a page instead.
+    """
+    other: tuple[Finding | None, float | None] = (None, None)
     while time.time() < until:
         if not drill.detector:
-            page = next((p for p in _pages(scene, struck.onset) if p.alert in drill.causes), None)
+            page = next((p for p in _pages(scene, injection.onset) if p.alert in drill.causes), None)
             if page is not None:
                 return page, page.time
-        for finding in _findings(scene, struck.onset):
+        for finding in _findings(scene, injection.onset):
             if finding.detector == drill.detector:
                 return finding, time.time()
-            others = others if others[0] else (finding, time.time())
-        time.sleep(LOOK_SECONDS)
-    return others
+            other = other if other[0] else (finding, time.time())
+        time.sleep(POLL_SECONDS)
+    return other
 
 
 def _page_about(scene: Scene, since: float, row: DrillRow) -> ReceivedPage | None:
-    """The first page that tells of what was found."""
+    """Return the first page about the finding in the row, or None."""
     alert = alert_of(row.detector, row.severity or "")
     about = (p for p in _pages(scene, since) if p.alert == alert and p.labels.get("detector") == row.detector)
     return next(about, None)
 
 
-def _told(drill: Drill, scene: Scene, struck: Strike, row: DrillRow, found: Finding | ReceivedPage) -> DrillRow:
-    """Cause and culprit, as they stand now: a finding may have been refined."""
-    if isinstance(found, ReceivedPage):
-        return replace(row, told=found.alert, severity=found.severity, culprit_right=True)
-    now = _findings(scene, struck.onset)
-    found = next((f for f in now if f.id == found.id), found)
-    rank, host = struck.rank if struck.rank is not None else scene.rank, struck.host or scene.host
+def _with_diagnosis(
+    drill: Drill, scene: Scene, injection: Injection, row: DrillRow, report: Finding | ReceivedPage
+) -> DrillRow:
+    """Return the row with the present cause and culprit: the finding may have been updated since it opened."""
+    if isinstance(report, ReceivedPage):
+        return replace(row, reported_cause=report.alert, severity=report.severity, culprit_right=True)
+    findings = _findings(scene, injection.onset)
+    finding = next((f for f in findings if f.id == report.id), report)
+    rank, host = injection.rank if injection.rank is not None else scene.rank, injection.host or scene.host
     words = [word.format(rank=rank) for word in drill.evidence]
-    right = {
-        "rank": found.ranks == (rank,) and found.hosts == (host,),
-        "host": set(found.hosts) == {host},
+    culprit_right = {
+        "rank": finding.ranks == (rank,) and finding.hosts == (host,),
+        "host": set(finding.hosts) == {host},
         "none": True,
     }[drill.culprit]
-    text = msgspec.json.encode((found.summary, found.detail, found.evidence)).decode()
+    text = msgspec.json.encode((finding.summary, finding.detail, finding.evidence)).decode()
     return replace(
         row,
-        told=found.cause,
-        detector=found.detector,
-        severity=found.severity,
-        culprit_right=right,
-        told_ranks=found.ranks,
-        told_hosts=found.hosts,
+        reported_cause=finding.cause,
+        detector=finding.detector,
+        severity=finding.severity,
+        culprit_right=culprit_right,
+        reported_ranks=finding.ranks,
+        reported_hosts=finding.hosts,
         evidence_missing=tuple(word for word in words if word not in text),
-        beside=tuple(sorted({f.cause for f in now if f.id != found.id and not _excused(drill, f)})),
+        beside=tuple(sorted({f.cause for f in findings if f.id != finding.id and not _is_excused(drill, f)})),
     )
 
 
-def _excused(drill: Drill, finding: Finding) -> bool:
-    """Whether it is true as well, and wakes nobody."""
+def _is_excused(drill: Drill, finding: Finding) -> bool:
+    """Return True if the finding is a warning with a cause that is true as well."""
     return finding.severity == "warning" and finding.cause in drill.may_warn
 
 
-def _watch(drill: Drill, scene: Scene, row: DrillRow) -> DrillRow:
-    """Do what is ordinary, and see that nobody is woken, from the start of the job on. Raises PartFailed."""
+def _play_quiet(drill: Drill, scene: Scene, row: DrillRow) -> DrillRow:
+    """Inject something harmless, and record all pages and findings since the start of the job. Raises PartFailed."""
     drill.fault(scene)
     time.sleep(drill.watch_seconds)
-    wait_until(lambda: all(map(scene.stage.answers, WITNESSES)), ANSWER_SECONDS)
-    if silent := [part for part in WITNESSES if not scene.stage.answers(part)]:
+    wait_until(lambda: all(map(scene.stage.is_healthy, WITNESSES)), ANSWER_SECONDS)
+    if silent := [part for part in WITNESSES if not scene.stage.is_healthy(part)]:
         what = f"{' and '.join(silent)} did not answer at the end"
-        raise PartFailed(what, "nobody could have been woken", f"see {scene.stage.folder}")
-    found = _findings(scene, row.time, siblings=True)
-    excused = [f for f in found if _excused(drill, f)]
-    told = {(finding.job_id, finding.detector) for finding in excused}  # what an alert about them is labelled with
-    rang = [page for page in _pages(scene, row.time) if page.severity == "warning"]
-    warned = {f.cause for f in found if f.severity == "warning" and f not in excused}
-    warned |= {page.alert for page in rang if (page.job_id, page.labels.get("detector")) not in told}
+        raise PartFailed(what, "no page could have been sent", f"see {scene.stage.folder}")
+    findings = _findings(scene, row.time, siblings=True)
+    excused = [f for f in findings if _is_excused(drill, f)]
+    excused_labels = {(finding.job_id, finding.detector) for finding in excused}  # the labels of alerts about them
+    warnings = [page for page in _pages(scene, row.time) if page.severity == "warning"]
+    warned = {f.cause for f in findings if f.severity == "warning" and f not in excused}
+    warned |= {page.alert for page in warnings if (page.job_id, page.labels.get("detector")) not in excused_labels}
     return replace(
         row,
         paged=_alerts(scene, row.time, "critical"),
-        critical=tuple(sorted({finding.cause for finding in found if finding.severity == "critical"})),
+        critical=tuple(sorted({finding.cause for finding in findings if finding.severity == "critical"})),
         warned=tuple(sorted(warned)),
     )
 
 
 def _findings(scene: Scene, since: float, siblings: bool = False) -> list[Finding]:
-    """What was found about the job since then, oldest first; remarks that wake nobody are left out."""
-    every = scene.stage.findings(None if siblings else scene.job.spec.job_id, active=False)
-    news = [f for f in every if f.detected >= since - CLOCK_SECONDS and f.severity != "info" and _mine(scene, f.job_id)]
-    return sorted(news, key=lambda finding: finding.detected)
+    """Return the findings about the job since then, oldest first, without those of severity info."""
+    findings = scene.stage.findings(None if siblings else scene.job.spec.job_id, active=False)
+    recent = [f for f in findings if f.detected >= since - CLOCK_SECONDS and f.severity != "info"]
+    return sorted((f for f in recent if _is_of_drill(scene, f.job_id)), key=lambda finding: finding.detected)
 
 
 def _pages(scene: Scene, since: float) -> Sequence[ReceivedPage]:
-    """Whoever was woken since then about this job, or what belongs to it, or the monitor: each alert once."""
+    """Return the first page of each alert since then, about the job, its siblings, or the monitor itself."""
     first: dict[tuple[str, str], ReceivedPage] = {}
     for page in scene.stage.pages():
-        if (page.job_id is None or _mine(scene, page.job_id)) and page.status == "firing":
+        if (page.job_id is None or _is_of_drill(scene, page.job_id)) and page.status == "firing":
             first.setdefault((page.fingerprint, page.began), page)
     return [page for page in first.values() if page.time >= since]
 
 
-def _mine(scene: Scene, job_id: str) -> bool:
-    """Whether that is the job, or another that its drill started beside it."""
+def _is_of_drill(scene: Scene, job_id: str) -> bool:
+    """Return True for the drill's job and for another job that the drill started beside it."""
     own = scene.job.spec.job_id
     return job_id == own or job_id.startswith(f"{own}-")
 
 
 def _alerts(scene: Scene, since: float, severity: str) -> tuple[str, ...]:
-    """The names of those that rang."""
+    """Return the names of the alerts of this severity that fired since then."""
     return tuple(sorted(page.alert for page in _pages(scene, since) if page.severity == severity))

@@ -1,4 +1,4 @@
-"""What a person reads of drills, and what a program does. Pure: rows in, tables or plain data out."""
+"""Format the rows of drills as lines, tables, Markdown or plain data for JSON. Pure."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 from rich.box import SIMPLE
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -28,41 +29,42 @@ PROOFS = {
 
 
 def drill_list(drills: Sequence[Drill]) -> Table:
-    """What can be played, and why not."""
+    """Return a table of all drills, with the reason for each that cannot be played on this machine."""
     table = Table(box=None, pad_edge=False)
     table.add_column("drill", no_wrap=True)
-    for column in ("what is done", "who has to be blamed, for what", "stage", "cannot be played"):
+    for column in ("fault", "expected culprit and cause", "stage", "cannot be played because"):
         table.add_column(column)
     for drill in drills:
-        blame = "nobody" if drill.quiet else f"{drill.culprit}: {' or '.join(drill.causes)}"
-        table.add_row(drill.name, drill.injects, blame, drill.stage, drill.unavailable() or "")
+        expected = "no finding" if drill.quiet else f"{drill.culprit}: {' or '.join(drill.causes)}"
+        table.add_row(drill.name, drill.injects, expected, drill.stage, drill.unavailable() or "")
     return table
 
 
 def line(row: DrillRow) -> str:
-    """One row, as it comes."""
+    """Return one row as a line of text."""
     job = f"{row.kind}, {row.ranks} ranks, {row.step_seconds * 1000:g} ms"
-    told = "" if row.quiet or row.told is None else f": {_told(row)}, {_seconds(row.finding_seconds)}"
+    has_diagnosis = not row.quiet and row.reported_cause is not None
+    diagnosis = f": {_diagnosis(row)}, {_seconds(row.finding_seconds)}" if has_diagnosis else ""
     remarks = f" ({'; '.join(row.remarks)})" if row.remarks else ""
-    return f"{row.drill} [{job}] {row.verdict}{told}{remarks}"
+    return f"{row.drill} [{job}] {row.verdict}{diagnosis}{remarks}"
 
 
 def tables(rows: Sequence[DrillRow]) -> RenderableType:
-    """Each drill, then the figures over all of them, then who was taken for what."""
-    short = [Text(each, style="bold red") for each in shortfalls(rows)]
-    return Group(_each(rows), *_figures(rows), *_confusion(rows), *short, Text(_verdicts(rows), style="bold"))
+    """Return tables of the rows, of the figures over all of them, and of true and reported causes."""
+    missed_targets = [Text(text, style="bold red") for text in shortfalls(rows)]
+    return Group(_rows(rows), *_figures(rows), *_confusion(rows), *missed_targets, Text(_verdicts(rows), style="bold"))
 
 
 def markdown(rows: Sequence[DrillRow]) -> str:
-    """A line for each drill over all its repeats, then the figures, for a document."""
+    """Return Markdown tables for a document: a line for each drill over all its repeats, then the figures."""
     lines = [
-        "| drill | played | as expected | onset → finding | wanted | → page | → resolved | otherwise |",
+        "| drill | played | as expected | onset → finding | target | → page | → resolved | deviations |",
         "|" + "-|" * 8,
     ]
     for name in dict.fromkeys(row.drill for row in rows):
         own = [row for row in rows if row.drill == name]
         limits = [row.target_seconds for row in own if row.target_seconds is not None]
-        otherwise = Counter(_otherwise(row) for row in own if not row.as_expected)
+        deviations = Counter(_deviation(row) for row in own if not row.as_expected)
         cells = (
             name,
             sum(not row.skipped for row in own),
@@ -71,37 +73,37 @@ def markdown(rows: Sequence[DrillRow]) -> str:
             _limit(max(limits, default=None)),
             _range([row.page_seconds for row in own]),
             _range([row.resolved_seconds for row in own]),
-            "; ".join(f"{count} × {what}" for what, count in otherwise.items()),
+            "; ".join(f"{count} × {deviation}" for deviation, count in deviations.items()),
         )
         lines.append(_cells(*cells))
     lines += ["", "| seconds | p50 | p95 | max | drills |", "|" + "-|" * 5]
-    for label, found in _spreads(rows):
-        if found is not None:
-            lines.append(_cells(label, f"{found.p50:.2f}", f"{found.p95:.2f}", f"{found.max:.2f}", found.count))
+    for label, figure in _spreads(rows):
+        if figure is not None:
+            lines.append(_cells(label, f"{figure.p50:.2f}", f"{figure.p95:.2f}", f"{figure.max:.2f}", figure.count))
     return "\n".join([*lines, "", *shortfalls(rows), _verdicts(rows)])
 
 
 def as_json(rows: Sequence[DrillRow], **more: Any) -> dict[str, Any]:
-    """The same for programs."""
+    """Return the rows and their figures as plain data for JSON; `more` is added at the top level."""
     return {
         "schema": SCHEMA,
         **more,
         "verdicts": dict(verdicts(rows)),
-        "figures": {label: dataclasses.asdict(found) for label, found in _spreads(rows) if found},
+        "figures": {label: dataclasses.asdict(figure) for label, figure in _spreads(rows) if figure},
         "shortfalls": shortfalls(rows),
         "confusion": [{"cause": a, "told": b, "count": n} for (a, b), n in sorted(confusion(rows).items())],
         "rows": [
-            dataclasses.asdict(row) | {"verdict": row.verdict, "remarks": row.remarks, "as_expected": row.as_expected}
+            msgspec.to_builtins(row) | {"verdict": row.verdict, "remarks": row.remarks, "as_expected": row.as_expected}
             for row in rows
         ],
     }
 
 
-def _each(rows: Sequence[DrillRow]) -> Table:
+def _rows(rows: Sequence[DrillRow]) -> Table:
     table = Table(title="Drills (seconds)", title_justify="left", box=SIMPLE, pad_edge=False)
     for column in ("drill", "verdict", "finding", "page", "resolved"):
         table.add_column(column, no_wrap=True)  # whole in a narrow terminal too
-    table.add_column("told, remarks", overflow="fold")
+    table.add_column("diagnosis, remarks", overflow="fold")
     for row in rows:
         table.add_row(
             f"{row.drill}\n{row.kind} {row.ranks} × {row.step_seconds * 1000:g} ms",
@@ -109,19 +111,19 @@ def _each(rows: Sequence[DrillRow]) -> Table:
             f"{_figure(row.finding_seconds)} {_limit(row.target_seconds)}".strip(),
             _figure(row.page_seconds),
             _figure(row.resolved_seconds),
-            "\n".join(filter(None, [_told(row), *row.remarks])),
+            "\n".join(filter(None, [_diagnosis(row), *row.remarks])),
         )
     return table
 
 
 def _figures(rows: Sequence[DrillRow]) -> list[RenderableType]:
-    table = Table("seconds", "p50", "p95", "max", "drills", title="How fast", title_justify="left")
-    for label, found in _spreads(rows):
-        if found is not None:
-            table.add_row(label, f"{found.p50:.2f}", f"{found.p95:.2f}", f"{found.max:.2f}", str(found.count))
+    table = Table("seconds", "p50", "p95", "max", "drills", title="Durations", title_justify="left")
+    for label, figure in _spreads(rows):
+        if figure is not None:
+            table.add_row(label, f"{figure.p50:.2f}", f"{figure.p95:.2f}", f"{figure.max:.2f}", str(figure.count))
     table.caption = (
-        f"wanted: state p50 ≤ {TARGETS.state_p50_seconds:g}, p95 ≤ {TARGETS.state_seconds:g}; "
-        f"page ≤ {TARGETS.page_seconds:g}; resolved ≤ {TARGETS.resolve_seconds:g}; the others as each row says"
+        f"targets: state p50 ≤ {TARGETS.state_p50_seconds:g}, p95 ≤ {TARGETS.state_seconds:g}; "
+        f"page ≤ {TARGETS.page_seconds:g}; resolved ≤ {TARGETS.resolve_seconds:g}; others: see each row"
     )
     return [table] if table.row_count else []
 
@@ -138,10 +140,10 @@ def _confusion(rows: Sequence[DrillRow]) -> list[RenderableType]:
     counts = confusion(rows)
     if not counts:
         return []
-    told = sorted({told for _, told in counts})
-    table = Table("cause \\ told", *told, title="Who was taken for what", title_justify="left")
+    reported = sorted({reported for _, reported in counts})
+    table = Table("cause \\ reported", *reported, title="True and reported causes", title_justify="left")
     for cause in sorted({cause for cause, _ in counts}):
-        table.add_row(cause, *(str(counts[cause, other] or "") for other in told))
+        table.add_row(cause, *(str(counts[cause, other] or "") for other in reported))
     return [table]
 
 
@@ -149,16 +151,16 @@ def _verdicts(rows: Sequence[DrillRow]) -> str:
     return ", ".join(f"{count} {verdict}" for verdict, count in verdicts(rows).most_common()) or "nothing was played"
 
 
-def _told(row: DrillRow) -> str:
-    """Cause and culprit."""
-    ranks, hosts = (f"rank {rank}" for rank in row.told_ranks), (f"on {host}" for host in row.told_hosts)
-    return " ".join([row.told or "", *ranks, *hosts]).strip()
+def _diagnosis(row: DrillRow) -> str:
+    """Return the reported cause and culprit."""
+    ranks, hosts = (f"rank {rank}" for rank in row.reported_ranks), (f"on {host}" for host in row.reported_hosts)
+    return " ".join([row.reported_cause or "", *ranks, *hosts]).strip()
 
 
-def _otherwise(row: DrillRow) -> str:
-    """What is not as expected of it."""
-    said = [] if row.verdict in ("right", "quiet") else [f"{row.verdict} {_told(row)}".strip()]
-    return ", ".join([*said, *row.remarks])
+def _deviation(row: DrillRow) -> str:
+    """Return what is not as expected of a row, in words."""
+    verdict = [] if row.verdict in ("right", "quiet") else [f"{row.verdict} {_diagnosis(row)}".strip()]
+    return ", ".join([*verdict, *row.remarks])
 
 
 def _limit(seconds: float | None) -> str:
@@ -166,9 +168,9 @@ def _limit(seconds: float | None) -> str:
 
 
 def _range(values: Sequence[float | None]) -> str:
-    """The median and the most of them."""
-    found = spread(values)
-    return "" if found is None else f"{found.p50:.2f} s" + (f", at most {found.max:.2f}" if found.count > 1 else "")
+    """Return the median and the maximum as text."""
+    figure = spread(values)
+    return "" if figure is None else f"{figure.p50:.2f} s" + (f", at most {figure.max:.2f}" if figure.count > 1 else "")
 
 
 def _cells(*cells: object) -> str:

@@ -1,4 +1,4 @@
-"""Was it right, and how fast? Pure: rows of drills that were played in, verdicts and figures out."""
+"""Score drills: rows in, verdicts and figures out. Pure."""
 
 from __future__ import annotations
 
@@ -7,23 +7,27 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 from zmon.drills.targets import TARGETS
 
-NOTHING = "nothing"  # the cause of a drill that nobody noticed
-SAID = ("right", "wrong", "missed", "late")  # verdicts on what zmon said of a fault
-FOUND = ("right", "late")
+NOTHING = "nothing"  # stands for the reported cause of a missed fault
+FAULT_VERDICTS = ("right", "wrong", "missed", "late")
+DETECTED = ("right", "late")
 
 
 def alert_of(detector: str, severity: str) -> str:
-    """The alert that tells of such a finding, by dashboards/rules/zmon.yaml."""
+    """Return the alert of dashboards/rules/zmon.yaml that fires for such a finding."""
     if severity != "critical":
         return "ZmonFindingWarning"
     return "ZmonStall" if detector == "stall" else "ZmonFindingCritical"
 
 
-@dataclass(frozen=True)
-class DrillRow:
-    """One drill, played once: what was done, and what zmon made of it. Seconds; None: unknown, or not applicable."""
+class DrillRow(msgspec.Struct, frozen=True):
+    """The outcome of one play of a drill: detected or not, as which cause, how fast.
+
+    Times are in seconds; None: unknown, or not applicable.
+    """
 
     drill: str
     repeat: int
@@ -37,42 +41,46 @@ class DrillRow:
     quiet: bool = False
     proof: str = ""
     expected: tuple[str, ...] = ()
-    rank: int | None = None  # who was struck
-    host: str | None = None
-    before: tuple[str, ...] = ()  # causes found before anything was done
-    median_seconds: float | None = None  # of the job's own steps before
-    p99_seconds: float | None = None
-    told: str | None = None  # the cause that was found, or the alert
-    detector: str = ""  # that found it
+    rank: int | None = None  # the struck rank
+    host: str | None = None  # its host
+    before: tuple[str, ...] = ()  # causes of findings that were open before the fault
+    median_seconds: float | None = None  # of the job's steps before the fault
+    p99_seconds: float | None = None  # likewise
+    reported_cause: str | None = msgspec.field(default=None, name="told")  # of the finding, or the name of the alert
+    detector: str = ""  # of the finding
     severity: str | None = None
     culprit_right: bool = False
-    told_ranks: tuple[int, ...] = ()
-    told_hosts: tuple[str, ...] = ()
+    reported_ranks: tuple[int, ...] = msgspec.field(default=(), name="told_ranks")
+    reported_hosts: tuple[str, ...] = msgspec.field(default=(), name="told_hosts")
     evidence_missing: tuple[str, ...] = ()
-    beside: tuple[str, ...] = ()  # what else was found, by cause
+    beside: tuple[str, ...] = ()  # causes of other findings about the job
     target_seconds: float | None = None
     finding_seconds: float | None = None  # onset → finding
-    finding_steps: int | None = None  # that the job finished meanwhile, where steps are what proves it
-    page_seconds: float | None = None  # finding → the page about it, however late; None: it never came
+    finding_steps: int | None = None  # steps that the job finished meanwhile, if steps are the proof
+    page_seconds: float | None = None  # finding → page about it, however late; None: no page came
     resolved_seconds: float | None = None  # lifted → resolved
     lifted: bool = False
-    paged: tuple[str, ...] = ()  # alerts that woke somebody, by name
-    warned: tuple[str, ...] = ()  # and those that did not
+    paged: tuple[str, ...] = ()  # names of critical alerts
+    warned: tuple[str, ...] = ()  # names of other alerts
     critical: tuple[str, ...] = ()  # a quiet drill's critical findings, by cause
-    lost: str | None = None  # what was lost when a part died
-    skipped: str | None = None  # why it could not be played here
+    lost: str | None = None  # what was lost when a part of the monitor died
+    skipped: str | None = None  # why the drill could not be played on this machine
     broken: str | None = None  # why the drill itself failed
 
     @property
     def verdict(self) -> str:
-        """One of right, wrong, missed, late; quiet, false page, false warning; skipped, broken: not of zmon's doing."""
+        """The verdict on this play.
+
+        A fault: right, wrong, missed or late. A quiet drill: quiet, false page or false warning. Either: skipped or
+        broken, which zmon is not to blame for.
+        """
         if self.skipped or self.broken:
             return "skipped" if self.skipped else "broken"
         if self.quiet:
             return "false page" if self.paged or self.critical else "false warning" if self.warned else "quiet"
-        if self.told is None:
+        if self.reported_cause is None:
             return "missed"
-        if self.told not in self.expected or not self.culprit_right:
+        if self.reported_cause not in self.expected or not self.culprit_right:
             return "wrong"
         return "late" if self._late else "right"
 
@@ -84,50 +92,51 @@ class DrillRow:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What else is not as it should be, in words."""
-        said = [self.skipped, self.broken, self.lost]
+        """Everything else that is not as it should be, in words."""
+        remarks = [self.skipped, self.broken, self.lost]
         if self.quiet:
-            said += [f"paged {name}" for name in self.paged] + [f"critical {cause}" for cause in self.critical]
-            said += [f"warned {name}" for name in self.warned]
+            remarks += [f"paged {name}" for name in self.paged] + [f"critical {cause}" for cause in self.critical]
+            remarks += [f"warned {name}" for name in self.warned]
         elif self.verdict == "missed":
-            said += [f"paged {name}" for name in self.paged]
-        elif self.verdict in SAID:
-            said += self._of_the_telling()
-        return tuple(remark for remark in said if remark)
+            remarks += [f"paged {name}" for name in self.paged]
+        elif self.verdict in FAULT_VERDICTS:
+            remarks += self._finding_remarks()
+        return tuple(remark for remark in remarks if remark)
 
-    def _of_the_telling(self) -> list[str]:
-        said = [f"it was {self.expected[0]}, rank {self.rank} on {self.host}"] if self.verdict == "wrong" else []
-        said += [f"{cause} was found before the fault" for cause in self.before]
+    def _finding_remarks(self) -> list[str]:
+        expected = f"expected {self.expected[0]}, rank {self.rank} on {self.host}"
+        remarks = [expected] if self.verdict == "wrong" else []
+        remarks += [f"{cause} was reported before the fault" for cause in self.before]
         if self.evidence_missing:
-            said.append(f"the evidence lacks {', '.join(self.evidence_missing)}")
-        said += [f"{cause} was blamed beside it" for cause in self.beside]
-        said += self._of_the_page()
+            remarks.append(f"the evidence lacks {', '.join(self.evidence_missing)}")
+        remarks += [f"{cause} was reported as well" for cause in self.beside]
+        remarks += self._page_remarks()
         if self.lifted and (self.resolved_seconds is None or self.resolved_seconds > TARGETS.resolve_seconds):
-            said.append("it did not resolve in time")
-        return said
+            remarks.append("the finding did not resolve in time")
+        return remarks
 
-    def _of_the_page(self) -> list[str]:
-        if self.proof == "watcher":  # where a part is dead, several alarms ring
+    def _page_remarks(self) -> list[str]:
+        if self.proof == "watcher":  # when a part is dead, several alerts fire
             return [] if self.paged or self.warned else ["no page"]
-        rang = self.paged if self.severity == "critical" else (*self.paged, *self.warned)
-        if not rang:
+        fired = self.paged if self.severity == "critical" else (*self.paged, *self.warned)
+        if not fired:
             return ["no page"]
-        said = [f"{len(rang)} alerts: {', '.join(rang)}"] if len(rang) > 1 else []
-        if self.page_seconds is None or alert_of(self.detector, self.severity or "") not in rang:
-            said.append(f"no page about it, but {', '.join(rang)}")
+        remarks = [f"{len(fired)} alerts: {', '.join(fired)}"] if len(fired) > 1 else []
+        if self.page_seconds is None or alert_of(self.detector, self.severity or "") not in fired:
+            remarks.append(f"no page about the finding, but {', '.join(fired)}")
         elif self.page_seconds > TARGETS.page_seconds:
-            said.append("the page was late")
-        return said
+            remarks.append("the page was late")
+        return remarks
 
     @property
     def as_expected(self) -> bool:
-        """Whether nothing is left to wish for; what was skipped is not."""
+        """True if the verdict is right or quiet and there are no remarks; skipped drills are not."""
         return self.verdict in ("right", "quiet") and not self.remarks
 
 
 @dataclass(frozen=True)
 class Spread:
-    """Of one figure over the rows that have it."""
+    """The distribution of one figure over the rows that have it."""
 
     p50: float
     p95: float
@@ -136,34 +145,34 @@ class Spread:
 
 
 def spread(values: Sequence[float | None]) -> Spread | None:
-    """Of the known ones, by the nearest rank; None where none is."""
+    """Return the distribution of the values that are known, by the nearest-rank method; None if there are none."""
     known = sorted(value for value in values if value is not None)
     if not known:
         return None
 
-    def at(share: float) -> float:
+    def percentile(share: float) -> float:
         return known[max(0, math.ceil(share * len(known)) - 1)]
 
-    return Spread(at(0.5), at(0.95), known[-1], len(known))
+    return Spread(percentile(0.5), percentile(0.95), known[-1], len(known))
 
 
 def confusion(rows: Sequence[DrillRow]) -> Counter[tuple[str, str]]:
-    """How often a cause, the first of those expected, was told as which one."""
-    return Counter((row.expected[0], row.told or NOTHING) for row in rows if row.verdict in SAID)
+    """Count the pairs of true cause, the first of those expected, and reported cause."""
+    return Counter((row.expected[0], row.reported_cause or NOTHING) for row in rows if row.verdict in FAULT_VERDICTS)
 
 
 def verdicts(rows: Sequence[DrillRow]) -> Counter[str]:
-    """How often each."""
+    """Count the verdicts."""
     return Counter(row.verdict for row in rows)
 
 
 def finding_spread(rows: Sequence[DrillRow], proof: str) -> Spread | None:
-    """Onset → finding, of the faults proved so that were found."""
-    return spread([row.finding_seconds for row in rows if row.proof == proof and row.verdict in FOUND])
+    """Return the distribution of onset → finding over the detected faults with this proof."""
+    return spread([row.finding_seconds for row in rows if row.proof == proof and row.verdict in DETECTED])
 
 
 def shortfalls(rows: Sequence[DrillRow]) -> tuple[str, ...]:
-    """What they fall short of together, though each is as expected, in words."""
+    """Return the targets that all rows together miss, in words; each row may still be as expected."""
     state = finding_spread(rows, "state")
     if state is None or state.count < TARGETS.state_drills or state.p50 <= TARGETS.state_p50_seconds:
         return ()
@@ -171,6 +180,9 @@ def shortfalls(rows: Sequence[DrillRow]) -> tuple[str, ...]:
 
 
 def false_pages_per_hour(rows: Sequence[DrillRow], seconds: float) -> float | None:
-    """Of quiet drills that took so long together; a critical finding is one. None where they took no time."""
+    """Return the false pages per hour of quiet drills that took so many seconds together; None if they took none.
+
+    A critical finding counts as a page.
+    """
     false = sum(max(len(row.paged), len(row.critical)) for row in rows if row.quiet)
     return false / (seconds / 3600) if seconds > 0 else None

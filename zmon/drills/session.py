@@ -1,4 +1,4 @@
-"""Play many drills, one after the other, on one standing stack for each stage; every row is kept as it comes."""
+"""Play many drills, one after the other, on one running stack for each stage, and hand over each row at once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from zmon.drills.casting import Pinned, cast, pin
+from zmon.drills.draw import Pinned, draw_job, pin
 from zmon.drills.drill import Drill, StageName
 from zmon.drills.host import OneHost
 from zmon.drills.hosts import FourHosts
@@ -19,7 +19,7 @@ from zmon.drills.stage import Stage
 from zmon.errors import PartFailed, UsageError
 
 STAGES: Mapping[StageName, Callable[[Path], Stage]] = {"host": OneHost, "hosts": FourHosts}
-Played = Callable[[DrillRow], None]
+OnRow = Callable[[DrillRow], None]  # called after each play
 
 
 def play_all(
@@ -29,9 +29,9 @@ def play_all(
     pinned: Pinned,
     done: Collection[tuple[str, int]],
     folder: Path,
-    played: Played,
+    on_row: OnRow,
 ) -> None:
-    """All that are not done yet, a stage at a time. Raises PartFailed where a stage cannot be built."""
+    """Play the drills that are not done yet, stage by stage. Raises PartFailed if a stage cannot be started."""
     check_installed()
     for stage_name in STAGES:
         todo = [
@@ -45,29 +45,32 @@ def play_all(
         with ExitStack() as stack:
             stage: Stage | None = None
             for drill, repeat in todo:
-                part = pin(drill, cast(drill, repeat, seed), pinned)
+                draw = pin(drill, draw_job(drill, repeat, seed), pinned)
                 if stage is None and drill.unavailable() is None:
-                    stage = stack.enter_context(standing(stage_name, folder))
-                played(play(drill, stage, part))
+                    stage = stack.enter_context(open_stage(stage_name, folder))
+                on_row(play(drill, stage, draw))
 
 
-def soak(drills: Sequence[Drill], seconds: float, seed: int, pinned: Pinned, folder: Path, played: Played) -> float:
-    """Quiet drills that can be played here, drawn at random, until the time is over; how long it took, in seconds."""
+def soak(drills: Sequence[Drill], seconds: float, seed: int, pinned: Pinned, folder: Path, on_row: OnRow) -> float:
+    """Play random quiet drills until the time is over; return how long it took, in seconds.
+
+    Drills that cannot be played on this machine are left out.
+    """
     check_installed()
-    draw, quiet = random.Random(seed), [drill for drill in drills if drill.quiet and drill.unavailable() is None]
+    generator, quiet = random.Random(seed), [drill for drill in drills if drill.quiet and drill.unavailable() is None]
     with ExitStack() as stack:
-        stages = {name: stack.enter_context(standing(name, folder)) for name in sorted({d.stage for d in quiet})}
+        stages = {name: stack.enter_context(open_stage(name, folder)) for name in sorted({d.stage for d in quiet})}
         begin, repeat = time.monotonic(), 0
         while time.monotonic() - begin < seconds:
-            drill = draw.choice(quiet)
-            played(play(drill, stages[drill.stage], pin(drill, cast(drill, repeat, seed), pinned)))
+            drill = generator.choice(quiet)
+            on_row(play(drill, stages[drill.stage], pin(drill, draw_job(drill, repeat, seed), pinned)))
             repeat += 1
         return time.monotonic() - begin
 
 
 @contextmanager
-def standing(name: StageName, folder: Path) -> Iterator[Stage]:
-    """A stage, for as long as it is needed."""
+def open_stage(name: StageName, folder: Path) -> Iterator[Stage]:
+    """Start a stage in a folder of its own, and close it in the end."""
     place = folder / name
     place.mkdir(parents=True)
     stage = STAGES[name](place)
@@ -78,14 +81,14 @@ def standing(name: StageName, folder: Path) -> Iterator[Stage]:
 
 
 def check_installed() -> None:
-    """Raises PartFailed where there is nothing to train with."""
+    """Raise PartFailed unless the packages that the drills' jobs need are installed."""
     missing = [name for name in ("torch", "trainer") if importlib.util.find_spec(name) is None]
     if missing:
         raise PartFailed(f"{missing[0]} is not installed", "drills strike real jobs", "pip install 'zmon[trainer]'")
 
 
-def named(drills: Sequence[Drill], names: Collection[str]) -> tuple[Drill, ...]:
-    """Those of these names. Raises UsageError for one that there is not."""
+def select_drills(drills: Sequence[Drill], names: Collection[str]) -> tuple[Drill, ...]:
+    """Return the drills with these names. Raises UsageError for an unknown name."""
     known = {drill.name: drill for drill in drills}
     for name in names:
         if name not in known:

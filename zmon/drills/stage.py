@@ -1,7 +1,7 @@
-"""What a stage offers to a drill: real jobs to strike, and the eyes and ears of the people who would be woken.
+"""Define the interface of a stage to a drill: real jobs to strike, and all that zmon reports to its users.
 
-A stage is a standing stack (agent or agents, hub, Prometheus, Alertmanager) with a webhook behind it. A drill knows
-nothing of how it is built: one host, or four in network namespaces. All calls may block for seconds, none for ever.
+A stage is a running stack (agent or agents, hub, Prometheus, Alertmanager) with a webhook behind it. A drill does not
+know how it is built: as one host, or as four in network namespaces. A call may block for seconds, but not forever.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
 from zmon.schema.rank import RankState
 
-JobKind = Literal["trainer", "ddp", "plain"]  # the bundled trainer · DDP with zmon.attach() · never imports zmon
+JobKind = Literal["trainer", "ddp", "plain"]  # the bundled trainer · DDP with zmon.attach() · does not import zmon
 PartName = Literal["agent", "hub", "prometheus", "alertmanager"]
 
 
 @dataclass(frozen=True)
 class JobSpec:
-    """A job to start. `step_seconds` is about the time of a step, most of it spent asleep."""
+    """A job to start. `step_seconds` is the approximate time of a step, most of which is sleep."""
 
     job_id: str
     kind: JobKind = "ddp"
@@ -35,12 +35,12 @@ class JobSpec:
     launchers: int = 1  # on the same host, with elastic rendezvous: the job may go on with fewer of them
     seed: int = 1
     slow_start: float = 1.0  # × the first step
-    exchange_rate: float = 0.0  # bytes that a rank sends to each other one, a second of a step; 0: a few
+    exchange_rate: float = 0.0  # bytes per second of step time that a rank sends to each other rank; 0: a few
 
 
 @dataclass(frozen=True)
 class ReceivedPage:
-    """One alert of one delivery to the webhook. `time` is unix seconds on arrival."""
+    """One alert of one delivery to the webhook. `time` is the arrival in unix seconds."""
 
     time: float
     alert: str
@@ -50,71 +50,71 @@ class ReceivedPage:
     summary: str
     labels: dict[str, str]
     fingerprint: str  # the same for every delivery of one alert
-    began: str  # when Prometheus says that the alert began: another time is another alert
+    began: str  # the start of the alert according to Prometheus; with another start it is another alert
 
 
 class Job(Protocol):
-    """A training job that runs, or ran."""
+    """A training job that a stage started."""
 
     @property
     def spec(self) -> JobSpec:
-        """What was asked for."""
+        """The specification that the job was started from."""
 
     @property
     def folder(self) -> Path:
-        """Its own directory, the same for all ranks: the orders of the drill, checkpoints, logs."""
+        """The job's own folder, shared by all ranks: orders of the drill, checkpoints, logs."""
 
     @property
     def launchers(self) -> Sequence[int]:
-        """Pids of the torchrun processes, rank 0's first."""
+        """The pids of the torchrun processes, that of rank 0 first."""
 
     def exit_code(self) -> int | None:
-        """Of the first launcher; None while it runs."""
+        """Return the exit code of the first launcher, or None while it runs."""
 
     def signal(self, number: int, launcher: int = 0) -> None:
-        """As its owner would, to a launcher by its index; nothing happens where that has ended."""
+        """Send a signal to the launcher with this index, as its owner would; one that has ended is left alone."""
 
     def end(self) -> None:
-        """End it with everything it started, whatever state that is in; may be called twice."""
+        """End the job and all its processes, whatever state they are in; may be called twice."""
 
 
 class Stage(Protocol):
-    """Where drills are played. Use it as a context manager: leaving it ends all that it started."""
+    """A running stack on which drills are played. `close` ends everything that it started."""
 
     @property
     def name(self) -> str:
-        """`host` or `hosts`."""
+        """The kind of stage, `host` or `hosts`."""
 
     @property
     def folder(self) -> Path:
-        """Where everything it writes lies; removed by whoever made the stage."""
+        """The folder of everything that the stage writes; whoever started the stage removes it."""
 
     def start(self, spec: JobSpec) -> Job:
-        """Start a job; it does not wait until it trains."""
+        """Start a job and return at once, before it trains."""
 
     def findings(self, job_id: str | None, active: bool = True) -> list[Finding]:
-        """The hub's findings about one job, or any, newest first; none while the hub does not answer."""
+        """Return the hub's findings about one job, or any, newest first; empty while the hub does not answer."""
 
     def job(self, job_id: str) -> JobView | None:
-        """The hub's view of one job; None: it knows none, or does not answer."""
+        """Return the hub's view of one job, or None if the hub does not know it or does not answer."""
 
     def ranks(self, job_id: str) -> dict[int, RankState]:
-        """What the agents say of one job's ranks, by rank; `pid` and `host` among it."""
+        """Return the states of one job's ranks as the agents report them, by rank."""
 
     def pages(self) -> list[ReceivedPage]:
-        """Everything Alertmanager sent since the stage was built, oldest first."""
+        """Return everything that Alertmanager sent since the stage was started, oldest first."""
 
     def query(self, promql: str) -> list[dict[str, object]]:
-        """The result vector of a PromQL query; empty while Prometheus does not answer."""
+        """Return the result vector of a PromQL query; empty while Prometheus does not answer."""
 
     def part(self, part: PartName, host: str | None = None) -> psutil.Process:
-        """The process of a part; `host` where each host has its own. Raises ZmonError where it does not run."""
+        """Return the process of a part, on `host` if each host has its own. Raises ZmonError if it does not run."""
 
     def supervisor(self) -> psutil.Process:
-        """The process that starts parts again when they die; stopping it keeps a part down."""
+        """Return the process that starts parts again when they die; stopping it keeps a part down."""
 
-    def answers(self, part: PartName) -> bool:
-        """Whether a part answers its health check now."""
+    def is_healthy(self, part: PartName) -> bool:
+        """Return True if a part answers its health check."""
 
     def close(self) -> None:
         """End everything; may be called twice."""

@@ -1,8 +1,8 @@
-"""The stack of one host in a process of its own, so that it is taken down in order however the drill ends.
+"""Run the stack of one host in a process of its own, so that it is taken down in order however the drill ends.
 
-It is `zmon up` without a dashboard. It stops when its stdin is closed or somebody signals, and ends what is left of the
-jobs in its folder. `python -m zmon.drills.supervised FOLDER WEBHOOK`; once all parts are healthy FOLDER/ready.json
-tells where they are.
+It is `zmon up` without a dashboard. It stops when its stdin is closed or when it receives a signal, and then ends what
+is left of the jobs in its folder. Usage: `python -m zmon.drills.supervised FOLDER WEBHOOK`. Once all parts are healthy
+it writes their URLs to FOLDER/ready.json.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ HOST = "drill-host"
 
 
 class Supervised(Stack):
-    """The parts, in a folder of the drill."""
+    """The parts of `zmon up` without a dashboard, in a folder of the drill."""
 
     has_dashboard = False
 
@@ -32,8 +32,8 @@ class Supervised(Stack):
         super().__init__(config, lambda line: print(line, flush=True))
 
 
-def told_to_stop() -> asyncio.Event:
-    """Set once stdin is closed or somebody signals; what else is signalled then changes nothing."""
+def stop_event() -> asyncio.Event:
+    """Return an event that is set once stdin is closed or a signal arrives. Later signals change nothing."""
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, stop.set)
@@ -46,8 +46,11 @@ def told_to_stop() -> asyncio.Event:
     return stop
 
 
-async def stand(stack: Stack, folder: Path, stop: asyncio.Event, **told: object) -> None:
-    """From the start of the stack until it is told to stop. Raises PartFailed where it does not work."""
+async def run_until(stop: asyncio.Event, stack: Stack, folder: Path, **details: object) -> None:
+    """Start the stack, run it until `stop` is set, and take it down. Raises PartFailed if it does not start.
+
+    `details` are written to ready.json, beside the URLs.
+    """
     try:
         await stack.start()
         ready, stopped = asyncio.ensure_future(stack.ready()), asyncio.ensure_future(stop.wait())
@@ -55,7 +58,7 @@ async def stand(stack: Stack, folder: Path, stop: asyncio.Event, **told: object)
         if ready.done():
             ready.result()
             new = folder / "ready.new"
-            new.write_text(json.dumps({"urls": asdict(stack.urls), **told}))
+            new.write_text(json.dumps({"urls": asdict(stack.urls), **details}))
             new.rename(folder / "ready.json")
         await stopped
         ready.cancel()
@@ -66,9 +69,9 @@ async def stand(stack: Stack, folder: Path, stop: asyncio.Event, **told: object)
 
 
 async def run(folder: Path, webhook: str) -> None:
-    """One host."""
-    stop = told_to_stop()
-    await stand(Supervised(folder, webhook), folder, stop)
+    """Run the stack of one host until it is stopped."""
+    stop = stop_event()
+    await run_until(stop, Supervised(folder, webhook), folder)
 
 
 if __name__ == "__main__":

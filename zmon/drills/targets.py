@@ -1,4 +1,4 @@
-"""How soon does zmon have to know? Pure: from how a fault is proved and how long the job's steps are."""
+"""Compute how soon zmon must report a fault. Pure: it depends on the proof and on the job's step length."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from zmon.drills.drill import Proof
 
 @dataclass(frozen=True)
 class Targets:
-    """Seconds, unless said otherwise."""
+    """The longest times that are as expected."""
 
-    state_seconds: float = 4.0  # a lock, a process state, a carrier: nobody has to wait for a lease
-    state_p50_seconds: float = 2.0  # of a session with so many of them or more
+    state_seconds: float = 4.0  # a lock, a process state, a carrier: no lease has to run out
+    state_p50_seconds: float = 2.0  # the median over a session with at least `state_drills` of them
     state_drills: int = 3
-    silence_floor_seconds: float = 1.5  # the lease of training and its multiple, and a second to find out
-    silence_steps: float = 15.0  # × p99
-    silence_more_seconds: float = 1.0
-    lease_more_seconds: float = 2.0
-    slow_steps: int = 20  # of the job from the onset on, or as many of its median ones before
+    silence_floor_seconds: float = 1.5  # the shortest lease of training
+    silence_steps: float = 15.0  # × p99 of the steps: the lease of training
+    silence_more_seconds: float = 1.0  # after the lease, to report
+    lease_more_seconds: float = 2.0  # after the lease of another activity, to report
+    slow_steps: int = 20  # steps from the onset on, or as many median steps from before it
     slow_floor_seconds: float = 5.0
-    watcher_seconds: float = 45.0  # 20 s without a pass, 10 s of patience, and the intervals on the way
+    watcher_seconds: float = 45.0  # 20 s without a pass, 10 s `for` of the alert, and the intervals in between
     page_seconds: float = 5.0
     resolve_seconds: float = 30.0
 
     def finding_seconds(
         self, proof: Proof, median_seconds: float, p99_seconds: float, lease_seconds: float = 0.0
     ) -> float:
-        """From the onset to the finding, at most; median and p99 are of the job's steps before."""
+        """Return the longest time from onset to finding; median and p99 are of the job's steps before the fault."""
         if proof == "state":
             return self.state_seconds
         if proof == "lease":

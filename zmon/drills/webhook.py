@@ -1,4 +1,4 @@
-"""The pager of a stage: a webhook that keeps every alert Alertmanager delivers, with the time it came."""
+"""Receive the pages of a stage: a webhook that stores every alert that Alertmanager delivers, with its arrival time."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from zmon.drills.stage import ReceivedPage
 
 
 class Webhook:
-    """Listens on loopback, or wherever it is told, from the start until `close`."""
+    """An HTTP server on loopback, or on another address, that receives alerts until `close`."""
 
     def __init__(self, address: str = "127.0.0.1") -> None:
         self._pages: list[ReceivedPage] = []
-        keep = self._keep
+        store = self._store
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
-                keep(time.time(), json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+                store(time.time(), json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
                 self.send_response(200)
                 self.end_headers()
 
@@ -32,17 +32,17 @@ class Webhook:
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
     def pages(self) -> list[ReceivedPage]:
-        """All so far, oldest first."""
+        """Return all alerts so far, oldest first."""
         return list(self._pages)
 
     def close(self) -> None:
-        """Listen no more."""
+        """Stop the server."""
         self._server.shutdown()
         self._server.server_close()
 
-    def _keep(self, now: float, delivery: dict[str, Any]) -> None:
+    def _store(self, now: float, delivery: dict[str, Any]) -> None:
         for alert in delivery["alerts"]:
-            labels, said = alert["labels"], alert["annotations"]
+            labels, annotations = alert["labels"], alert["annotations"]
             self._pages.append(
                 ReceivedPage(
                     time=now,
@@ -50,7 +50,7 @@ class Webhook:
                     status=alert["status"],
                     severity=labels.get("severity", ""),
                     job_id=labels.get("job_id"),
-                    summary=said.get("summary", ""),
+                    summary=annotations.get("summary", ""),
                     labels=labels,
                     fingerprint=alert.get("fingerprint", ""),
                     began=alert.get("startsAt", ""),

@@ -1,4 +1,4 @@
-"""A clock for each host, which a drill can set: a library compiled from clock.c, loaded before all others."""
+"""Give each host a clock that a drill can set: a library compiled from clock.c and loaded before all others."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ _NANOSECONDS = struct.Struct("=q")
 
 
 def library(folder: Path) -> Path:
-    """Compile it. Raises PartFailed without a C compiler."""
+    """Compile the library into `folder` and return its path. Raises PartFailed without a C compiler."""
     return shared_library(Path(__file__).with_name("clock.c"), folder / "clock.so")
 
 
 class Clock:
-    """One host's, right at first."""
+    """The clock of one host. It is right until it is set."""
 
     def __init__(self, path: Path, library: Path) -> None:
         self._path, self._library = path, library
         self._path.write_bytes(_NANOSECONDS.pack(0))
 
     def set(self, seconds: float) -> None:
-        """From now on it is off by so many seconds, for all that has its environment."""
+        """Move the clock by `seconds` from the real time, for all processes with its environment."""
         with self._path.open("r+b") as file:  # the same inode: it is mapped
             file.write(_NANOSECONDS.pack(round(seconds * 1e9)))
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a process of the host is started with."""
+        """The environment variables that a process of the host is started with."""
         return {"LD_PRELOAD": str(self._library), "DRILL_CLOCK": str(self._path)}

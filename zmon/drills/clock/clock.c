@@ -1,5 +1,6 @@
-/* A host whose clock is off: what asks libc for the time of day gets it moved by as many nanoseconds as the file named
- * in DRILL_CLOCK holds, at once, also in a process that runs. Preloaded (ld.so(8)); the kernel has one clock for all.
+/* The clock of a host, set wrong: libc's functions for the time of day add the nanoseconds in the file $DRILL_CLOCK.
+ * A change of the file takes effect at once, also in running processes. The library is preloaded (ld.so(8)), because
+ * the kernel has one clock for all hosts of this machine.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -12,24 +13,24 @@
 #include <unistd.h>
 
 static int (*real)(clockid_t, struct timespec *);
-static const volatile int64_t *moved;
+static const volatile int64_t *offset;
 
 __attribute__((constructor)) static void begin(void) {
   real = (int (*)(clockid_t, struct timespec *))dlsym(RTLD_NEXT, "clock_gettime");
   const char *path = getenv("DRILL_CLOCK");
   int file = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
   if (file >= 0) {
-    void *page = mmap(NULL, sizeof *moved, PROT_READ, MAP_SHARED, file, 0);
+    void *page = mmap(NULL, sizeof *offset, PROT_READ, MAP_SHARED, file, 0);
     close(file);
-    if (page != MAP_FAILED) moved = page;
+    if (page != MAP_FAILED) offset = page;
   }
 }
 
 int clock_gettime(clockid_t clock, struct timespec *now) {
-  if (real == NULL) begin(); /* another library's constructor came first */
+  if (real == NULL) begin(); /* the constructor of another library ran first */
   int failed = real(clock, now);
-  if (failed == 0 && moved != NULL && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE)) {
-    int64_t ns = (int64_t)now->tv_sec * 1000000000 + now->tv_nsec + *moved;
+  if (failed == 0 && offset != NULL && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE)) {
+    int64_t ns = (int64_t)now->tv_sec * 1000000000 + now->tv_nsec + *offset;
     now->tv_sec = ns / 1000000000;
     now->tv_nsec = ns % 1000000000;
   }
@@ -37,17 +38,17 @@ int clock_gettime(clockid_t clock, struct timespec *now) {
 }
 
 int gettimeofday(struct timeval *restrict now, void *restrict zone) {
-  struct timespec at;
+  struct timespec precise;
   (void)zone;
-  clock_gettime(CLOCK_REALTIME, &at);
-  now->tv_sec = at.tv_sec;
-  now->tv_usec = at.tv_nsec / 1000;
+  clock_gettime(CLOCK_REALTIME, &precise);
+  now->tv_sec = precise.tv_sec;
+  now->tv_usec = precise.tv_nsec / 1000;
   return 0;
 }
 
 time_t time(time_t *now) {
-  struct timespec at;
-  clock_gettime(CLOCK_REALTIME, &at);
-  if (now != NULL) *now = at.tv_sec;
-  return at.tv_sec;
+  struct timespec precise;
+  clock_gettime(CLOCK_REALTIME, &precise);
+  if (now != NULL) *now = precise.tv_sec;
+  return precise.tv_sec;
 }

@@ -1,1 +1,1 @@
-"""What can be done to a job or to its monitor. Each takes a Scene and says when it struck and how to undo it."""
+"""The faults that drills cause in a job or in its monitor. Each takes a Scene and returns an Injection."""

@@ -1,4 +1,4 @@
-"""A GPU gets too hot: its driver, a stub, says that it throttles, and its rank computes more slowly."""
+"""Make a GPU too hot: its driver, a stub, reports that it throttles, and its rank computes more slowly."""
 
 from __future__ import annotations
 
@@ -6,35 +6,35 @@ import time
 from contextlib import ExitStack
 
 from zmon.drills.compiled import INSTALL, no_compiler
-from zmon.drills.drill import Scene, Strike
+from zmon.drills.drill import Injection, Scene
 from zmon.drills.faults.sabotage import one_rank
 from zmon.drills.host import OneHost
 from zmon.errors import ZmonError
 
 HW_THERMAL_SLOWDOWN = 0x40  # nvml.h: nvmlClocksEventReasonHwThermalSlowdown
 REASONS = "nvmlDeviceGetCurrentClocksEventReasons"
-LOOKED_SECONDS = 3.0  # an agent reads its GPUs every second, and has to know whose they are
+MAPPING_SECONDS = 3.0  # an agent reads its GPUs every second, and must first learn which rank uses which card
 SLOWER = 1.5
 
 
 unavailable = no_compiler  # the driver is compiled
 
 
-def throttled(scene: Scene) -> Strike:
-    """Card n is rank n's; the one of the struck rank throttles."""
+def throttled(scene: Scene) -> Injection:
+    """Make the struck rank's card throttle. Card n belongs to rank n."""
     gpus = scene.stage.gpus if isinstance(scene.stage, OneHost) else None
     if gpus is None:
-        raise ZmonError("no GPU to play with", "the stub of NVML could not be built", INSTALL)
+        raise ZmonError("the stage has no GPUs", "the stub of NVML could not be compiled", INSTALL)
     ranks = scene.stage.ranks(scene.job.spec.job_id).values()
-    told = [(str(state.rank), "pids", state.pid) for state in ranks]
+    pids = [(str(state.rank), "pids", state.pid) for state in ranks]
     card = str(scene.rank)
     with ExitStack() as undo:
-        undo.callback(gpus.untell, (card, REASONS), *((who, what) for who, what, _ in told))
-        gpus.tell(*told)
-        time.sleep(LOOKED_SECONDS)
+        undo.callback(gpus.untell, (card, REASONS), *((device, question) for device, question, _ in pids))
+        gpus.tell(*pids)
+        time.sleep(MAPPING_SECONDS)
         onset = time.time()
         gpus.tell((card, REASONS, HW_THERMAL_SLOWDOWN))
         slowed = one_rank("slow", SLOWER)(scene)
         if slowed.lift is not None:
             undo.callback(slowed.lift)
-        return Strike(onset, undo.pop_all().close)  # the rank is slow from its next step on; the card says so now
+        return Injection(onset, undo.pop_all().close)  # the card throttles now; the rank is slow from its next step on

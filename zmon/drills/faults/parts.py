@@ -1,4 +1,4 @@
-"""A part of the monitor dies: killed for good, or killed and started again by its supervisor."""
+"""Kill a part of the monitor: for good, or so that its supervisor starts it again."""
 
 from __future__ import annotations
 
@@ -8,57 +8,59 @@ from contextlib import ExitStack
 
 import psutil
 
-from zmon.drills.drill import Fault, Scene, Strike
+from zmon.drills.drill import Fault, Injection, Scene
 from zmon.drills.faults.sabotage import wait_until
 from zmon.drills.faults.signals import go_on, process_of
 from zmon.drills.stage import PartName, Stage
 from zmon.errors import ZmonError
 
 BACK_SECONDS = 20.0
-FOUND_SECONDS = 20.0
+PAGE_SECONDS = 20.0
 STOPPED_SECONDS = 2.0
 
 
 def restart(part: PartName) -> Fault:
-    """SIGKILL it; whoever supervises it starts it again."""
+    """Return a fault that sends SIGKILL to a part, which its supervisor starts again."""
 
-    def strike(scene: Scene) -> Strike:
+    def inject(scene: Scene) -> Injection:
         onset = time.time()
         scene.stage.part(part).kill()
         time.sleep(0.5)
-        if not wait_until(lambda: scene.stage.answers(part), BACK_SECONDS):
+        if not wait_until(lambda: scene.stage.is_healthy(part), BACK_SECONDS):
             raise ZmonError(f"{part} did not come back", "its supervisor did not start it", f"see {scene.stage.folder}")
-        return Strike(onset)
+        return Injection(onset)
 
-    return strike
+    return inject
 
 
-def kill_agent(scene: Scene) -> Strike:
-    """SIGKILL the agent, and nobody starts it again until that is lifted."""
+def kill_agent(scene: Scene) -> Injection:
+    """Send SIGKILL to the agent, which stays down until the fault is lifted."""
     onset, lift = _kill(scene.stage, "agent")
-    return Strike(onset, lift, host=scene.host)
+    return Injection(onset, lift, host=scene.host)
 
 
-def kill_hub(scene: Scene) -> Strike:
-    """SIGKILL the hub, which has a finding to lose; then a rank is stopped, and only the backstop can page."""
+def kill_hub(scene: Scene) -> Injection:
+    """Kill a hub that has a finding to lose, then stop a rank, which only the backstop can page about."""
     rank = process_of(scene)
     try:
         rank.suspend()
-        paged = wait_until(lambda: _last_page(scene) == "firing", FOUND_SECONDS)
+        paged = wait_until(lambda: _last_page(scene) == "firing", PAGE_SECONDS)
     finally:
         go_on(rank)
-    if not (paged and wait_until(lambda: _last_page(scene) == "resolved", 3 * FOUND_SECONDS)):
-        raise ZmonError("the hub has nothing to lose", "it did not find a stopped rank", "play rank-frozen first")
+    if not (paged and wait_until(lambda: _last_page(scene) == "resolved", 3 * PAGE_SECONDS)):
+        raise ZmonError(
+            "the hub has no finding to lose", "it did not report a stopped rank", "play the drill rank-frozen first"
+        )
     with ExitStack() as undo:
         undo.callback(go_on, rank)
         onset, start_again = _kill(scene.stage, "hub")
         undo.callback(start_again)
         rank.suspend()
-        return Strike(onset, undo.pop_all().close)
+        return Injection(onset, undo.pop_all().close)
 
 
-def kill_prometheus(scene: Scene) -> Strike:
-    """SIGKILL Prometheus, then stop a rank: the hub knows by itself; the page has to come after the restart."""
+def kill_prometheus(scene: Scene) -> Injection:
+    """Kill Prometheus, then stop a rank: the hub reports it by itself, and the page must come after the restart."""
     rank = process_of(scene)
     with ExitStack() as undo:
         undo.callback(go_on, rank)
@@ -66,48 +68,50 @@ def kill_prometheus(scene: Scene) -> Strike:
         try:
             rank.suspend()
             onset = time.time()
-            wait_until(lambda: scene.stage.findings(scene.job.spec.job_id), FOUND_SECONDS)
+            wait_until(lambda: scene.stage.findings(scene.job.spec.job_id), PAGE_SECONDS)
         finally:
             start_again()
-        return Strike(onset, undo.pop_all().close, unscraped=True)
+        return Injection(onset, undo.pop_all().close, unscraped=True)
 
 
 def agent_lost_nothing(scene: Scene) -> str | None:
-    """Its ranks are seen again, further on than before."""
-    if not wait_until(lambda: scene.stage.answers("agent"), BACK_SECONDS):
+    """Return what is lost after the agent's restart: it must answer and report all ranks again. None: nothing."""
+    if not wait_until(lambda: scene.stage.is_healthy("agent"), BACK_SECONDS):
         return "the agent did not come back"
-    seen = wait_until(lambda: len(scene.stage.ranks(scene.job.spec.job_id)) == scene.job.spec.ranks, BACK_SECONDS)
-    return None if seen else "not all ranks are seen again"
+    complete = wait_until(lambda: len(scene.stage.ranks(scene.job.spec.job_id)) == scene.job.spec.ranks, BACK_SECONDS)
+    return None if complete else "the agent does not report all ranks again"
 
 
 def hub_lost_nothing(scene: Scene) -> str | None:
-    """What it had found before it died is still there."""
-    if not wait_until(lambda: scene.stage.answers("hub"), BACK_SECONDS):
+    """Return what is lost after the hub's restart: the finding from before must be there. None: nothing."""
+    if not wait_until(lambda: scene.stage.is_healthy("hub"), BACK_SECONDS):
         return "the hub did not come back"
-    kept = [f for f in scene.stage.findings(scene.job.spec.job_id, active=False) if f.cause == "rank_frozen"]
-    return None if any(f.ranks == (scene.rank,) and f.resolved for f in kept) else "the finding from before is lost"
+    frozen = [f for f in scene.stage.findings(scene.job.spec.job_id, active=False) if f.cause == "rank_frozen"]
+    return None if any(f.ranks == (scene.rank,) and f.resolved for f in frozen) else "the finding from before is lost"
 
 
 def prometheus_lost_nothing(scene: Scene) -> str | None:
-    """The history from before is still there, and what happened meanwhile is paged."""
-    if not wait_until(lambda: scene.stage.answers("prometheus"), BACK_SECONDS):
+    """Return what is lost after Prometheus' restart: the samples from before must be there. None: nothing."""
+    if not wait_until(lambda: scene.stage.is_healthy("prometheus"), BACK_SECONDS):
         return "Prometheus did not come back"
-    asked = f'zmon_steps_total{{job_id="{scene.job.spec.job_id}"}} offset 30s'
-    return None if wait_until(lambda: scene.stage.query(asked), BACK_SECONDS) else "the history from before is lost"
+    query = f'zmon_steps_total{{job_id="{scene.job.spec.job_id}"}} offset 30s'
+    return None if wait_until(lambda: scene.stage.query(query), BACK_SECONDS) else "the history from before is lost"
 
 
 def _last_page(scene: Scene) -> str | None:
-    """What whoever is paged about the job heard last: firing or resolved."""
-    about = [page.status for page in scene.stage.pages() if page.job_id == scene.job.spec.job_id]
-    return about[-1] if about else None
+    """Return the status of the last page about the job, firing or resolved, or None if there is none."""
+    statuses = [page.status for page in scene.stage.pages() if page.job_id == scene.job.spec.job_id]
+    return statuses[-1] if statuses else None
 
 
 def _kill(stage: Stage, part: PartName) -> tuple[float, Callable[[], None]]:
-    """A supervisor that is stopped starts nothing again; the second of the two lets it go on."""
+    """Kill a part for good by stopping its supervisor first. Return the time, and a function that continues it."""
     supervisor = stage.supervisor()
     with ExitStack() as undo:
         undo.callback(go_on, supervisor)
         supervisor.suspend()
-        wait_until(lambda: supervisor.status() == psutil.STATUS_STOPPED, STOPPED_SECONDS)  # it may be computing
+        wait_until(
+            lambda: supervisor.status() == psutil.STATUS_STOPPED, STOPPED_SECONDS
+        )  # the signal takes effect with a delay
         stage.part(part).kill()
         return time.time(), undo.pop_all().close

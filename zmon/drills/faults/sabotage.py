@@ -1,76 +1,76 @@
-"""Faults from within: orders to the saboteur in the job, which tells nobody."""
+"""Cause faults inside the job, by orders to its saboteur, which gives zmon no hint."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 
-from zmon.drills.drill import Fault, Scene, Strike
+from zmon.drills.drill import Fault, Injection, Scene
 from zmon.drills.orders import Order, begun, make_hold, p99_seconds, place, release, steps_done
 from zmon.errors import ZmonError
 
-HEARD_SECONDS = 10.0  # and a few steps more
+OBEY_SECONDS = 10.0  # plus ten steps
 
 
 def one_rank(what: str, amount: float = 0.0, lifts: bool = True) -> Fault:
-    """One rank is told to do something, for as long as the order stands."""
+    """Return a fault that orders one rank to do something, for as long as the order stands."""
 
-    def strike(scene: Scene) -> Strike:
+    def inject(scene: Scene) -> Injection:
         order = Order(what, (scene.rank,), amount)
         place(scene.job.folder, order)
-        return Strike(heard(scene, order), (lambda: place(scene.job.folder)) if lifts else None)
+        return Injection(await_obedience(scene, order), (lambda: place(scene.job.folder)) if lifts else None)
 
-    return strike
+    return inject
 
 
 def held(what: str) -> Fault:
-    """One rank waits for what does not come, until it is let go."""
+    """Return a fault that makes one rank wait for something that never comes, until it is released."""
 
-    def strike(scene: Scene) -> Strike:
+    def inject(scene: Scene) -> Injection:
         make_hold(scene.job.folder, scene.rank)
-        struck = one_rank(what)(scene)
-        return Strike(struck.onset, lambda: release(scene.job.folder, scene.rank))
+        injection = one_rank(what)(scene)
+        return Injection(injection.onset, lambda: release(scene.job.folder, scene.rank))
 
-    return strike
+    return inject
 
 
-def hot_shard(scene: Scene) -> Strike:
-    """Every rank sends more to one of them."""
+def hot_shard(scene: Scene) -> Injection:
+    """Make every rank send more to one of them."""
     order = Order("hot", None, scene.rank)
     place(scene.job.folder, order)
-    return Strike(heard(scene, order), lambda: place(scene.job.folder))
+    return Injection(await_obedience(scene, order), lambda: place(scene.job.folder))
 
 
-def everybody(what: str, amount: float = 0.0, ranks: tuple[int, ...] | None = None) -> Fault:
-    """All ranks, or some, do something in the same step, soon."""
+def many_ranks(what: str, amount: float = 0.0, ranks: tuple[int, ...] | None = None) -> Fault:
+    """Return a fault that orders all ranks, or some, to do something in the same coming step."""
 
-    def strike(scene: Scene) -> Strike:
-        order = Order(what, ranks, amount, at=soon(scene))
+    def inject(scene: Scene) -> Injection:
+        order = Order(what, ranks, amount, at=coming_step(scene))
         place(scene.job.folder, order)
-        return Strike(heard(scene, order, ranks[0] if ranks else 0))
+        return Injection(await_obedience(scene, order, ranks[0] if ranks else 0))
 
-    return strike
+    return inject
 
 
-def soon(scene: Scene) -> int:
-    """A step that no rank has begun by the time it reads of it."""
+def coming_step(scene: Scene) -> int:
+    """Return a step that no rank has begun by the time it reads the order."""
     usual = p99_seconds(scene.job.folder) or scene.job.spec.step_seconds
     return steps_done(scene.job.folder) + 3 + int(1.0 / usual)
 
 
-def heard(scene: Scene, order: Order, rank: int | None = None) -> float:
-    """When the order was first obeyed, in unix seconds. Raises ZmonError where nobody obeys."""
-    seconds = HEARD_SECONDS + 10 * scene.job.spec.step_seconds
-    when = begun(scene.job.folder, order, scene.rank if rank is None else rank, seconds)
-    if when is None:
-        raise ZmonError(f"the job did not obey {order.what!r}", "it stands still, or died", _log(scene))
-    return when
+def await_obedience(scene: Scene, order: Order, rank: int | None = None) -> float:
+    """Wait until a rank obeys the order; return when it began, in unix seconds. Raises ZmonError if it does not."""
+    seconds = OBEY_SECONDS + 10 * scene.job.spec.step_seconds
+    onset = begun(scene.job.folder, order, scene.rank if rank is None else rank, seconds)
+    if onset is None:
+        raise ZmonError(f"the job did not obey {order.what!r}", "it makes no progress, or died", _log(scene))
+    return onset
 
 
-def wait_until(true: Callable[[], object], seconds: float) -> bool:
-    """Whether it becomes true within so many seconds."""
+def wait_until(condition: Callable[[], object], seconds: float) -> bool:
+    """Wait until `condition` holds, at most so many seconds; return whether it does."""
     deadline = time.monotonic() + seconds
-    while not true():
+    while not condition():
         if time.monotonic() > deadline:
             return False
         time.sleep(0.05)

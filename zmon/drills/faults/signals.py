@@ -1,4 +1,4 @@
-"""Signals from outside: a rank killed or stopped, a job ended by its owner."""
+"""Send signals from outside: kill or stop a rank, or end a job as its owner would."""
 
 from __future__ import annotations
 
@@ -7,51 +7,51 @@ import time
 
 import psutil
 
-from zmon.drills.drill import Fault, Scene, Strike
-from zmon.drills.faults.sabotage import everybody
+from zmon.drills.drill import Fault, Injection, Scene
+from zmon.drills.faults.sabotage import many_ranks
 from zmon.drills.launched import running
 from zmon.errors import ZmonError
 
 
-def kill_rank(scene: Scene) -> Strike:
-    """SIGKILL one rank."""
+def kill_rank(scene: Scene) -> Injection:
+    """Send SIGKILL to one rank."""
     process_of(scene).kill()
-    return Strike(time.time())
+    return Injection(time.time())
 
 
-def stop_rank(scene: Scene) -> Strike:
-    """SIGSTOP one rank, until SIGCONT."""
+def stop_rank(scene: Scene) -> Injection:
+    """Send SIGSTOP to one rank; SIGCONT lifts it."""
     rank = process_of(scene)
     rank.suspend()
-    return Strike(time.time(), lambda: go_on(rank))
+    return Injection(time.time(), lambda: go_on(rank))
 
 
-def stop_rank_in_evaluation(scene: Scene) -> Strike:
-    """SIGSTOP one rank while all of them evaluate."""
-    everybody("evaluate", 30.0)(scene)
+def stop_rank_in_evaluation(scene: Scene) -> Injection:
+    """Send SIGSTOP to one rank while all of them evaluate."""
+    many_ranks("evaluate", 30.0)(scene)
     time.sleep(scene.random.uniform(0.5, 2.0))
     return stop_rank(scene)
 
 
-def owner_ends_it(number: int) -> Fault:
-    """The signal that a person or a scheduler sends to torchrun."""
+def cancel(number: int) -> Fault:
+    """Return a fault that sends torchrun the signal of a person or a scheduler."""
 
-    def strike(scene: Scene) -> Strike:
+    def inject(scene: Scene) -> Injection:
         scene.job.signal(number)
-        return Strike(time.time())
+        return Injection(time.time())
 
-    return strike
+    return inject
 
 
 def process_of(scene: Scene) -> psutil.Process:
-    """The struck rank's, which stays that one whoever gets its pid later. Raises ZmonError where it is gone."""
+    """Return the process of the struck rank, even if its pid is reused later. Raises ZmonError if it is gone."""
     for process in running(scene.job.folder):
         if process.pid == scene.pid:
             return process
-    raise ZmonError(f"rank {scene.rank} cannot be struck", "it died before", f"see {scene.job.folder}/log")
+    raise ZmonError(f"cannot strike rank {scene.rank}", "it died before", f"see {scene.job.folder}/log")
 
 
 def go_on(process: psutil.Process) -> None:
-    """SIGCONT, to one that may have died meanwhile."""
+    """Send SIGCONT to a process that may have died meanwhile."""
     with contextlib.suppress(psutil.NoSuchProcess):
         process.resume()

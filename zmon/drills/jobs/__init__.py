@@ -1,4 +1,4 @@
-"""The jobs that drills strike: three kinds, the same seams. Here is how they are started; the scripts are beside."""
+"""Start the jobs that drills strike. There are three kinds, with the same seams; their scripts are in this folder."""
 
 from __future__ import annotations
 
@@ -10,20 +10,23 @@ from pathlib import Path
 
 from zmon.drills.stage import JobSpec
 
-HERE = Path(__file__).parent
+JOBS_DIR = Path(__file__).parent
 SCRIPTS = {"trainer": "bundled.py", "ddp": "ddp.py", "plain": "plain.py"}
-FOLDER = "DRILL_FOLDER"  # the variable by which all processes of a job are known
+FOLDER = "DRILL_FOLDER"  # the environment variable by which the processes of a job are recognised
 
 
 def command(spec: JobSpec, *launcher: str) -> list[str]:
-    """The torchrun of a job; `launcher` says how its nodes and ranks meet. What does not know zmon is run by it."""
+    """Return the torchrun command of a job; `launcher` has the options of the rendezvous.
+
+    A job that does not import zmon is started by `zmon run`.
+    """
     torchrun = [sys.executable, "-m", "torch.distributed.run", f"--max-restarts={spec.max_restarts}", *launcher]
     watched = [sys.executable, "-m", "zmon", "run", "--"] if spec.kind == "plain" else []
-    return [*watched, *torchrun, str(HERE / SCRIPTS[spec.kind])]
+    return [*watched, *torchrun, str(JOBS_DIR / SCRIPTS[spec.kind])]
 
 
 def environment(spec: JobSpec, folder: Path, box_dir: Path) -> dict[str, str]:
-    """All that its launchers are started with."""
+    """Return the environment that the launchers of a job are started with."""
     return inherited() | {
         "ZMON_JOB_ID": spec.job_id,
         "ZMON_BOX_DIR": str(box_dir),
@@ -31,10 +34,10 @@ def environment(spec: JobSpec, folder: Path, box_dir: Path) -> dict[str, str]:
         "DRILL": json.dumps({**dataclasses.asdict(spec), "folder": str(folder)}),
         "OMP_NUM_THREADS": "1",
         "PYTHONUNBUFFERED": "1",
-        "PYTHONPATH": str(HERE.parents[2]),
+        "PYTHONPATH": str(JOBS_DIR.parents[2]),
     }
 
 
 def inherited() -> dict[str, str]:
-    """Our own environment, without what the person told zmon: that is about their jobs and their pager."""
+    """Return our own environment without the user's settings of zmon, which are for their own jobs and pager."""
     return {name: value for name, value in os.environ.items() if not name.startswith("ZMON_")}

@@ -1,4 +1,4 @@
-"""The bundled trainer, its phases stretched and struck from outside by `saboteur`; the trainer itself is untouched."""
+"""Run the bundled trainer with a saboteur that lengthens its phases and strikes it; the trainer itself is unchanged."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from trainer.train import Trainer
 SETTINGS = (
     "train.global_batch=128",
     "train.progress_every=1000000",
-    "train.stop_at_nan=false",  # it is for the monitor to find
+    "train.stop_at_nan=false",  # the monitor has to report it
     "sharding.kind=table_wise",
-    "loader.depth=0",  # what a step waits for is read in the step
+    "loader.depth=0",  # no prefetch: a step reads its own input
 )
-BYTES_PER_DIM = 1664  # that one of four ranks sends to each other one in a step: 2 × 32 samples × 6.5 tables × 4
+BYTES_PER_DIM = 1664  # one of four ranks sends so many to each other rank in a step: 2 × 32 samples × 6.5 tables × 4
 
 
 class Collectives:
-    """`torch.distributed` as the dense gradients see it: what is asked for may be left out, or come in another size."""
+    """`torch.distributed` as the dense gradients use it: an `all_reduce` may be left out, or have another size."""
 
     def __init__(self, saboteur: Any) -> None:
         self._saboteur = saboteur
@@ -38,16 +38,16 @@ class Collectives:
     def __getattr__(self, name: str) -> Any:
         return getattr(dist, name)
 
-    def all_reduce(self, tensor: torch.Tensor, **how: Any) -> Any:
-        """The gradients'."""
+    def all_reduce(self, tensor: torch.Tensor, **options: Any) -> Any:
+        """Reduce the gradients, unless the saboteur leaves that out or doubles their size."""
         if self._saboteur.skips():
             return None
-        brought = self._saboteur.brings(len(tensor))
-        return dist.all_reduce(tensor if brought == len(tensor) else torch.cat([tensor, tensor]), **how)
+        size = self._saboteur.sent_size(len(tensor))
+        return dist.all_reduce(tensor if size == len(tensor) else torch.cat([tensor, tensor]), **options)
 
 
 class BatchSource:
-    """The trainer's samples, late, hot or spoilt."""
+    """The trainer's samples, which the saboteur may delay, make hot, or replace by NaN."""
 
     def __init__(self, source: Any, saboteur: Any) -> None:
         self._source, self._saboteur = source, saboteur
@@ -57,30 +57,31 @@ class BatchSource:
         return getattr(self._source, name)
 
     def batch(self, step: int, start: int, size: int) -> Batch:
-        """As the source's own."""
+        """Return the batch of the trainer's own source, as the saboteur changes it."""
         self._saboteur.load()
         batch: Batch = self._source.batch(step, start, size)
         if (hot := self._saboteur.hot()) is not None:
             batch = more_ids(batch, self.tables[hot], times_hot([len(tables) for tables in self.tables], hot))
-        if self._saboteur.spoilt():
+        if self._saboteur.is_nan():
             batch = dataclasses.replace(batch, dense=batch.dense * float("nan"))
         return batch
 
 
 def times_hot(tables: Sequence[int], hot: int) -> int:
-    """How many times the ids make a shard receive three times the mean of all, given how many tables each rank has.
+    """Return the factor on the ids with which a shard receives three times the mean of all ranks.
 
-    With the settings above a bag comes with 8 bytes of ids, 4 of length and 32 of gradient, from as many samples as
-    there are ranks; and each rank receives 32 bytes of pooled vector of every table.
+    `tables` is the number of tables of each rank. With the settings above a bag has 8 bytes of ids, 4 of length and 32
+    of gradient, for as many samples as there are ranks; and each rank receives 32 bytes of pooled vector of every
+    table.
     """
     ranks, pooled = len(tables), 32 * sum(tables)
     others = sum(ranks * number * 44 + pooled for rank, number in enumerate(tables) if rank != hot)
-    wanted = 3 / ranks * others / (1 - 3 / ranks)
-    return round(((wanted - pooled) / (ranks * tables[hot]) - 36) / 8)
+    hot_bytes = 3 / ranks * others / (1 - 3 / ranks)
+    return round(((hot_bytes - pooled) / (ranks * tables[hot]) - 36) / 8)
 
 
 def more_ids(batch: Batch, tables: Sequence[int], factor: int) -> Batch:
-    """So many times the ids in the bags of some tables."""
+    """Multiply the ids in the bags of some tables by a factor."""
     times = torch.ones(len(batch.lengths), dtype=torch.int64)
     times[list(tables)] = factor
     bags = batch.ids.split(batch.lengths.sum(dim=1).tolist())
@@ -88,7 +89,7 @@ def more_ids(batch: Batch, tables: Sequence[int], factor: int) -> Batch:
     return dataclasses.replace(batch, ids=ids, lengths=batch.lengths * times[:, None])
 
 
-def stretch(built: Trainer, source: BatchSource, saboteur: Any) -> None:
+def wrap(built: Trainer, source: BatchSource, saboteur: Any) -> None:
     """Put the saboteur between a trainer and its tables, its model and its optimizer."""
     ranks = built.plan.num_ranks
     source.tables = [
@@ -113,7 +114,7 @@ def stretch(built: Trainer, source: BatchSource, saboteur: Any) -> None:
 
 
 def between_steps(built: Trainer, saboteur: Any) -> None:
-    """An evaluation or a checkpoint, when it is time for one."""
+    """Evaluate or save a checkpoint, if one is due."""
     if (seconds := saboteur.evaluates()) is not None:
         if seconds:
             with zmon.activity("eval"):
@@ -126,7 +127,7 @@ def between_steps(built: Trainer, saboteur: Any) -> None:
 
 
 def train() -> None:
-    """The trainer's own command line, with a step around its step."""
+    """Run the trainer's own command line, with the saboteur around each step."""
     saboteur = Saboteur()
     step, build, open_source = Trainer.step, Trainer.__init__, trainer.run.open_source
     sources: list[BatchSource] = []
@@ -137,9 +138,9 @@ def train() -> None:
 
     def built(self: Trainer, *args: Any) -> None:
         build(self, *args)
-        stretch(self, sources[0], saboteur)
+        wrap(self, sources[0], saboteur)
 
-    def struck(self: Trainer, batches: Any) -> Any:
+    def sabotaged(self: Trainer, batches: Any) -> Any:
         saboteur.begin_step()
         result = step(self, batches)
         between_steps(self, saboteur)
@@ -149,7 +150,7 @@ def train() -> None:
 
     vars(sys.modules[main.__module__])["open_source"] = opened
     type.__setattr__(Trainer, "__init__", built)
-    type.__setattr__(Trainer, "step", struck)
+    type.__setattr__(Trainer, "step", sabotaged)
     vars(trainer.model.flat)["dist"] = Collectives(saboteur)
     sys.argv = ["trainer", "--preset", "demo", "--steps", str(saboteur.last_step)]
     dim = min(max(8, saboteur.exchange_bytes // BYTES_PER_DIM), 256)

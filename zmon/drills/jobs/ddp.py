@@ -1,4 +1,4 @@
-"""A small DDP job as somebody might write it, with zmon.attach(); `saboteur` spends its time and strikes it."""
+"""Train a small DDP job as a user might write it, with zmon.attach(); the saboteur sets its pace and strikes it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WIDTH = 64
 
 
 class _Samples(IterableDataset):  # type: ignore[misc]
-    """Random samples, made when they are asked for."""
+    """An endless stream of random samples."""
 
     def __init__(self, saboteur: Any) -> None:
         self.saboteur = saboteur
@@ -31,7 +31,7 @@ class _Samples(IterableDataset):  # type: ignore[misc]
 
 
 def evaluate(model: Any, seconds: float) -> None:
-    """Forward only, for so long."""
+    """Evaluate for so many seconds: forward passes only."""
     model.eval()
     end = time.monotonic() + seconds
     with torch.no_grad():
@@ -53,14 +53,14 @@ def main() -> None:
     for batch in DataLoader(_Samples(saboteur), batch_size=None):
         if saboteur.order("batch"):
             batch, optimizer.param_groups[0]["lr"] = torch.cat([batch, batch]), 0.0005
-        if saboteur.spoilt():
+        if saboteur.is_nan():
             batch = batch * float("nan")
         optimizer.zero_grad()
         with saboteur.compute():
             loss = model(batch).square().mean()
         loss.backward()
         if not saboteur.skips():
-            dist.all_reduce(torch.ones(saboteur.brings(16)))  # the step's metrics, say
+            dist.all_reduce(torch.ones(saboteur.sent_size(16)))  # such as the step's metrics
         dist.all_to_all_single(torch.empty(ranks * chunk), torch.ones(ranks * chunk))
         optimizer.step()
         zmon.report(loss=float(loss.detach()))

@@ -1,4 +1,4 @@
-"""A synchronous job that never heard of zmon: its own loop, its own collectives; `saboteur` strikes it."""
+"""Train a synchronous job that does not import zmon: its own loop, its own collectives; the saboteur strikes it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
 WIDTH = 64
-CHUNK = 256  # numbers that a rank sends to each other one, at least
+CHUNK = 256  # the least count of numbers that a rank sends to each other rank
 
 
 class _Samples(Dataset):  # type: ignore[misc]
-    """As many random samples as anybody wants."""
+    """A practically endless set of random samples."""
 
     def __init__(self, saboteur: Any) -> None:
         self.saboteur = saboteur
@@ -30,7 +30,10 @@ class _Samples(Dataset):  # type: ignore[misc]
 
 
 def shuffle(chunk: int, hot: int | None) -> float:
-    """Send every rank its share; one gets three times the mean of what all get, if it is hot. × the usual received."""
+    """Send every rank its chunk; return how much this rank received, as a multiple of the usual.
+
+    A hot rank gets three times the mean of all ranks.
+    """
     rank, ranks = dist.get_rank(), dist.get_world_size()
     factor = 1 if hot is None else 3 * (ranks - 1) / (ranks - 3)
     to_send = [int(chunk * factor) if to == hot else chunk for to in range(ranks)]
@@ -41,7 +44,7 @@ def shuffle(chunk: int, hot: int | None) -> float:
 
 
 def train_step(model: Any, optimizer: Any, batch: Tensor, saboteur: Any) -> None:
-    """One update, gradients averaged by hand."""
+    """Do one update with an explicit `all_reduce` of the gradients."""
     optimizer.zero_grad()
     with saboteur.compute():
         loss = model(batch).square().mean()
@@ -50,9 +53,9 @@ def train_step(model: Any, optimizer: Any, batch: Tensor, saboteur: Any) -> None
     saboteur.serve(received)
     gradients = torch.cat([p.grad.flatten() for p in model.parameters()])
     if not saboteur.skips():
-        whole = len(gradients)
-        brought = saboteur.brings(whole)
-        gradients = gradients if brought == whole else torch.cat([gradients, gradients])
+        usual_size = len(gradients)
+        size = saboteur.sent_size(usual_size)
+        gradients = gradients if size == usual_size else torch.cat([gradients, gradients])
         dist.all_reduce(gradients)
     optimizer.step()
 

@@ -1,4 +1,4 @@
-"""A host with GPUs, as NVML's users see one: libnvidia-ml.so.1 is a stub compiled from nvml.c, told by a script."""
+"""Give a host GPUs: libnvidia-ml.so.1 is a stub compiled from nvml.c, with answers from a script."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def library(folder: Path, *flags: str) -> Path:
 
 
 class Script:
-    """What the stub tells: at once, also to a process that runs."""
+    """The answers of the stub. A change takes effect at once, also in running processes."""
 
     def __init__(self, path: Path, library: Path) -> None:
         self.path = path
@@ -23,23 +23,23 @@ class Script:
         self.tell()
 
     def tell(self, *lines: tuple[str, str, object]) -> None:
-        """Lines `who what answer`; what is not told has its usual value."""
+        """Set answers, as lines `who what answer`; all others keep their default."""
         self._answers |= {(who, what): str(answer) for who, what, answer in lines}
         self._write()
 
     def untell(self, *questions: tuple[str, str]) -> None:
-        """Back to the usual."""
+        """Reset answers to their defaults."""
         for question in questions:
             self._answers.pop(question, None)
         self._write()
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a process is given whose pynvml is to find the stub by itself."""
+        """The environment in which a process's pynvml loads the stub."""
         return {"LD_LIBRARY_PATH": str(self.library.parent), "ZMON_NVML_SCRIPT": str(self.path)}
 
     def _write(self) -> None:
         text = "".join(f"{who} {what} {answer}\n" for (who, what), answer in self._answers.items())
         new = self.path.with_suffix(".new")
         new.write_text(text)
-        new.replace(self.path)  # whole, and with an inode of its own: the stub sees that it changed
+        new.replace(self.path)  # atomically, and with a new inode, by which the stub notices the change

@@ -1,17 +1,17 @@
-/* libnvidia-ml.so.1 of a host that has no GPU: as much of it as zmon asks, answered from a script.
+/* libnvidia-ml.so.1 for a host without GPUs: the functions that zmon calls, with answers from a script.
  *
- * The script is the file that $ZMON_NVML_SCRIPT names, looked at again in every call; one `who what answer` a line:
- *     driver error 9                     every call fails with this code, and must begin with nvmlInit afterwards
+ * The script is the file $ZMON_NVML_SCRIPT, checked for changes in every call. Its lines are `who what answer`:
+ *     driver error 9                     every call fails with this code; afterwards nvmlInit must be called again
  *     driver cards 2
- *     driver xids 0:79,1:48              each is delivered once; add to the end
+ *     driver xids 0:79,1:48              each is delivered once; append new ones
  *     driver nvmlEventSetWait_v2 !15     this function fails with this code
  *     0 lost 1                           every call for this card fails with "GPU is lost"
- *     0 nvmlDeviceGetPowerUsage 300000   what it answers; !3: the code it fails with
- *     0 nvmlDeviceGetClockInfo.1 1980    with its argument
- *     0 field.82 45                      a field value; 82@4294967295 with a scope that is not 0; `type.82 1`: its type
+ *     0 nvmlDeviceGetPowerUsage 300000   the answer of this function; !3: it fails with this code
+ *     0 nvmlDeviceGetClockInfo.1 1980    the answer for one argument
+ *     0 field.82 45                      a field value; 82@4294967295: with a scope other than 0; `type.82 1`: its type
  *     0 pids 7,8
- *     0:1 nvmlDeviceGetUUID MIG-1        MIG instance 1 of card 0 is there if it has a UUID
- * What is not in the script has its usual value. Built with -DOLD it lacks what drivers before R510 lacked.
+ *     0:1 nvmlDeviceGetUUID MIG-1        MIG instance 1 of card 0 exists if it has a UUID
+ * All else has its default value. Built with -DOLD the library lacks the functions that drivers before R510 lack.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -33,17 +33,17 @@ static Device devices[CARDS][1 + INSTANCES];
 static struct { char who[16], what[64], answer[256]; } lines[LINES];
 static struct { char who[16], what[64]; unsigned calls; } counts[FUNCTIONS];
 static int num_lines, initialized, delivered;
-static char sets[CARDS]; /* event sets are told apart by their address; the last one made is good */
+static char sets[CARDS]; /* event sets differ by their address; only the newest one is valid */
 static int num_sets;
-static struct stat seen;
+static struct stat last_status;
 
-static void look(void) {
+static void read_script(void) {
     const char *path = getenv("ZMON_NVML_SCRIPT");
     struct stat now;
     if (!path || stat(path, &now)) { num_lines = 0; return; }
-    if (now.st_ino == seen.st_ino && now.st_mtim.tv_sec == seen.st_mtim.tv_sec &&
-        now.st_mtim.tv_nsec == seen.st_mtim.tv_nsec && now.st_size == seen.st_size) return;
-    seen = now;
+    if (now.st_ino == last_status.st_ino && now.st_mtim.tv_sec == last_status.st_mtim.tv_sec &&
+        now.st_mtim.tv_nsec == last_status.st_mtim.tv_nsec && now.st_size == last_status.st_size) return;
+    last_status = now;
     FILE *file = fopen(path, "r");
     for (num_lines = 0; file && num_lines < LINES; num_lines++)
         if (fscanf(file, "%15s %63s %255[^\n]", lines[num_lines].who, lines[num_lines].what, lines[num_lines].answer) != 3)
@@ -75,7 +75,7 @@ static void count(const char *who, const char *what) {
     counts[i].calls++;
 }
 
-unsigned calls(const char *who, const char *what) { /* for the tests; no `what`: of all functions together */
+unsigned calls(const char *who, const char *what) { /* for the tests; without `what`: of all functions together */
     unsigned sum = 0;
     for (int i = 0; i < FUNCTIONS; i++)
         if (!strcmp(counts[i].who, who) && (!what || !strcmp(counts[i].what, what))) sum += counts[i].calls;
@@ -83,7 +83,7 @@ unsigned calls(const char *who, const char *what) { /* for the tests; no `what`:
 }
 
 static int begin(const char *who, const char *what) {
-    look();
+    read_script();
     count(who, what);
     int error = number("driver", "error", 0);
     if (error) { initialized = 0; return error; }
@@ -102,7 +102,7 @@ static Device *device(int card, int instance) {
 
 static int card_of(const Device *it) { return atoi(it->name); }
 
-/* A function of a device that answers with one number. */
+/* A function of a device whose answer is one number. */
 #define NUMBER(function, type, usual) \
     int function(Device *it, type *answer) { \
         int error = begin(it->name, #function); \
@@ -136,7 +136,7 @@ int nvmlInitWithFlags(unsigned flags) {
 int nvmlShutdown(void) {
     int error = begin("driver", "nvmlShutdown");
     initialized = 0;
-    num_sets = (num_sets + 1) % CARDS; /* what was made before is good no more */
+    num_sets = (num_sets + 1) % CARDS; /* older sets are no longer valid */
     return error;
 }
 
@@ -170,7 +170,7 @@ int nvmlDeviceGetMemoryInfo(Device *it, unsigned long long answer[3]) { /* total
     return error;
 }
 
-int nvmlDeviceGetUtilizationRates(Device *it, unsigned answer[2]) { /* of the card, of its memory; percent */
+int nvmlDeviceGetUtilizationRates(Device *it, unsigned answer[2]) { /* card, memory; in percent */
     int error = begin(it->name, "nvmlDeviceGetUtilizationRates");
     answer[0] = number(it->name, "nvmlDeviceGetUtilizationRates", 50);
     answer[1] = 10;
@@ -225,30 +225,30 @@ int nvmlDeviceGetMigDeviceHandleByIndex(Device *it, unsigned index, Device **ans
 int nvmlDeviceGetComputeRunningProcesses_v3(Device *it, unsigned *size, Process *answer) {
     int error = begin(it->name, "nvmlDeviceGetComputeRunningProcesses_v3");
     if (error) return error;
-    unsigned found = 0;
-    for (const char *text = scripted(it->name, "pids"); text && *text; found++) {
+    unsigned num_pids = 0;
+    for (const char *text = scripted(it->name, "pids"); text && *text; num_pids++) {
         char *end;
         unsigned pid = strtoul(text, &end, 10);
-        if (found < *size) answer[found].pid = pid;
+        if (num_pids < *size) answer[num_pids].pid = pid;
         text = *end ? end + 1 : NULL;
     }
-    error = found > *size ? TOO_SMALL : SUCCESS;
-    *size = found;
+    error = num_pids > *size ? TOO_SMALL : SUCCESS;
+    *size = num_pids;
     return error;
 }
 
 int nvmlDeviceGetFieldValues(Device *it, int size, FieldValue *values) {
     int error = begin(it->name, "nvmlDeviceGetFieldValues");
     for (int i = 0; i < size; i++) {
-        FieldValue *one = &values[i];
+        FieldValue *value = &values[i];
         char name[32], what[64];
-        snprintf(name, sizeof name, one->scope ? "%u@%u" : "%u", one->field, one->scope);
+        snprintf(name, sizeof name, value->scope ? "%u@%u" : "%u", value->field, value->scope);
         snprintf(what, sizeof what, "field.%s", name);
         count(it->name, what);
-        one->code = scripted(it->name, what) ? failure(it->name, what) : NOT_SUPPORTED;
-        one->value = number(it->name, what, 0);
+        value->code = scripted(it->name, what) ? failure(it->name, what) : NOT_SUPPORTED;
+        value->value = number(it->name, what, 0);
         snprintf(what, sizeof what, "type.%s", name);
-        one->type = number(it->name, what, 3);
+        value->type = number(it->name, what, 3);
     }
     return error;
 }
@@ -256,7 +256,7 @@ int nvmlDeviceGetFieldValues(Device *it, int size, FieldValue *values) {
 int nvmlEventSetWait_v2(void *set, Event *answer, unsigned milliseconds) {
     int error = begin("driver", "nvmlEventSetWait_v2");
     if (error) return error;
-    if (milliseconds || set != &sets[num_sets]) return INVALID; /* nobody may wait here */
+    if (milliseconds || set != &sets[num_sets]) return INVALID; /* zmon must not wait in this call */
     const char *text = scripted("driver", "xids");
     for (int i = 0; text && *text; i++) {
         char *end;

@@ -1,4 +1,4 @@
-"""What the daemons of a stage answer, asked one at a time; a daemon that does not answer says nothing."""
+"""Query the daemons of a stage over HTTP; a daemon that does not answer gives an empty result."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ _direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # a stag
 
 
 def ask(daemon: str, endpoint: Endpoint[Request, T], request: Request) -> T | None:
-    """Ask a daemon of zmon; None where nobody answers as expected."""
+    """Ask a daemon of zmon; None if it does not answer, or not in the expected form."""
     return _get(daemon + endpoint.path_of(request), endpoint.query_of(request), endpoint.answer)
 
 
 def _get(url: str, query: Sequence[tuple[str, str]], answer: type[T]) -> T | None:
-    question = f"{url}?{urllib.parse.urlencode(query)}" if query else url
+    full_url = f"{url}?{urllib.parse.urlencode(query)}" if query else url
     try:
-        with _direct.open(question, timeout=TIMEOUT_SECONDS) as response:
+        with _direct.open(full_url, timeout=TIMEOUT_SECONDS) as response:
             return msgspec.json.decode(response.read(), type=answer)
     except (OSError, msgspec.DecodeError):
         return None
 
 
-def answers(url: str) -> bool:
-    """Whether a URL answers 200 now."""
+def is_healthy(url: str) -> bool:
+    """Return True if a GET of this URL is answered with status 200."""
     try:
         with _direct.open(url, timeout=TIMEOUT_SECONDS) as response:
             return bool(response.status == 200)
@@ -45,24 +45,24 @@ def answers(url: str) -> bool:
 
 
 def findings(hub: str, job_id: str | None, active: bool) -> list[Finding]:
-    """The hub's findings about one job, or any, newest first."""
+    """Return the hub's findings about one job, or about any if `job_id` is None, newest first."""
     answer = ask(hub, endpoints.FINDINGS, FindingsRequest(job_id, active))
     return [*answer.findings] if answer else []
 
 
 def job(hub: str, job_id: str) -> JobView | None:
-    """The hub's view of one job."""
+    """Return the hub's view of one job, or None."""
     answer = ask(hub, endpoints.JOBS, JobsRequest())
     return next((job for job in answer.jobs if job.job_id == job_id), None) if answer else None
 
 
 def ranks(agents: Iterable[str], job_id: str) -> dict[int, RankState]:
-    """What the agents say of one job's ranks."""
+    """Return the states of one job's ranks as the agents report them, by rank."""
     reports = [ask(agent, endpoints.SNAPSHOT, SnapshotRequest(job_id=job_id)) for agent in agents]
     return {rank.rank: rank for report in reports if report for rank in report.ranks}
 
 
 def query(prometheus: str, promql: str) -> list[dict[str, Any]]:
-    """The result vector of a PromQL query."""
+    """Return the result vector of a PromQL query; empty if Prometheus does not answer."""
     answer = _get(f"{prometheus}/api/v1/query", [("query", promql)], dict)
     return list(answer["data"]["result"]) if answer else []

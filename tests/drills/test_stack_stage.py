@@ -1,4 +1,4 @@
-"""The stack of a stage ends when the drill does, also when that is killed while the supervisor is stopped."""
+"""Tests for the stack of a stage: it ends with the drill, even if that is killed while the supervisor is stopped."""
 
 import json
 import os
@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from tests.boxes import eventually
-from zmon.drills import standing
+from zmon.drills import stack_stage
 from zmon.drills.launched import running
 from zmon.errors import PartFailed
 
@@ -29,36 +29,36 @@ time.sleep(100)
 """
 
 
-def lives(process):
+def is_alive(process):
     return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
 
 
 @pytest.mark.timeout(120)
 def test_nothing_outlives_a_drill_that_is_killed(tmp_path):
-    told = os.environ | {"ZMON_WEBHOOK_WARNINGS": "http://127.0.0.1:1/", "ZMON_HUB_URL": "http://127.0.0.1:1"}
-    with subprocess.Popen([sys.executable, "-c", DRILL, tmp_path], stdout=subprocess.PIPE, env=told) as drill:
+    env = os.environ | {"ZMON_WEBHOOK_WARNINGS": "http://127.0.0.1:1/", "ZMON_HUB_URL": "http://127.0.0.1:1"}
+    with subprocess.Popen([sys.executable, "-c", DRILL, tmp_path], stdout=subprocess.PIPE, env=env) as drill:
         supervisor = psutil.Process(int(drill.stdout.readline()))
         stack = [supervisor, *supervisor.children()]
         assert len(stack) == 5  # Prometheus, Alertmanager, agent and hub: drills need no dashboard
         assert eventually(lambda: running(tmp_path), 5)
         assert not any("ZMON_WEBHOOK_WARNINGS" in process.environ() for process in stack)
         drill.send_signal(signal.SIGKILL)
-    assert eventually(lambda: not any(map(lives, stack)), 15)
+    assert eventually(lambda: not any(map(is_alive, stack)), 15)
     assert not running(tmp_path)
 
 
 @pytest.fixture
 def supervised(tmp_path, monkeypatch):
-    """A stage whose supervisor is a script."""
-    monkeypatch.setattr(standing, "find_program", lambda *_: "")
+    """Return a function that starts a stage whose supervisor is a script."""
+    monkeypatch.setattr(stack_stage, "find_program", lambda *_: "")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
 
-    def stand(script):
+    def start(script):
         (tmp_path / "supervising.py").write_text(script)
-        return standing.Standing(tmp_path, "supervising", "here", {})
+        return stack_stage.StackStage(tmp_path, "supervising", "host", {})
 
-    return stand
+    return start
 
 
 def test_supervisor_that_fails_is_one_line_with_its_last_words(supervised):
@@ -72,7 +72,7 @@ def test_supervisor_is_ended_when_the_wait_for_it_is_interrupted(supervised, tmp
             monkeypatch.undo()
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(standing.time, "sleep", interrupted)
+    monkeypatch.setattr(stack_stage.time, "sleep", interrupted)
     with pytest.raises(KeyboardInterrupt):
         supervised(
             f"import os, pathlib, sys; pathlib.Path({str(tmp_path)!r}, 'new').write_text(str(os.getpid()))\n"

@@ -1,6 +1,7 @@
-"""What all stages have: a stack that stands beside us, supervised, and a webhook behind it; both are there to be asked.
+"""Start the stack of a stage in a process of its own, with a webhook behind it, and query both.
 
-The supervisor is a process of its own that ends when its stdin is closed, so it ends when we do, however that comes.
+That process supervises the parts. It ends when its stdin is closed, so it ends when this process does, for whatever
+reason.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any
 
 import psutil
 
-from zmon.drills import asking, jobs
+from zmon.drills import client, jobs
 from zmon.drills.launched import Launched
 from zmon.drills.stage import PartName, ReceivedPage
 from zmon.drills.webhook import Webhook
@@ -30,17 +31,18 @@ from zmon.stack import find_program
 
 READY_SECONDS = 120.0
 END_SECONDS = 20.0
-WORDS = {"hub": "zmon hub", "prometheus": "prometheus.yml", "alertmanager": "alertmanager.yml"}  # in their commands
+# Words by which the parts' command lines are recognised.
+WORDS = {"hub": "zmon hub", "prometheus": "prometheus.yml", "alertmanager": "alertmanager.yml"}
 HEALTH = {"agent": "/healthz", "hub": "/healthz", "prometheus": "/-/ready", "alertmanager": "/-/ready"}
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _libc = ctypes.CDLL(None)
 
 
-class Standing:
-    """A stack in a folder of its own. `host` is the one meant where a part runs on each."""
+class StackStage:
+    """A running stack in a folder of its own. `host` is the default host if a part runs on each of them."""
 
     def __init__(self, folder: Path, module: str, host: str, environment: dict[str, str]) -> None:
-        """Start the module that supervises it, and wait until it works. Raises PartFailed."""
+        """Start the module that supervises the stack, and wait until all parts are healthy. Raises PartFailed."""
         find_program("prometheus")
         find_program("prometheus-alertmanager", "alertmanager")
         self.folder = folder
@@ -54,49 +56,50 @@ class Standing:
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
-                start_new_session=True,  # a Ctrl-C at the terminal is for the drill, which ends it in order
-                preexec_fn=_wake_when_we_end,
+                start_new_session=True,  # Ctrl-C ends the drill, which then ends the stack in order
+                preexec_fn=_continue_when_parent_ends,
             )
         try:
-            self.told = self._await_ready()
+            self.ready = self._await_ready()
         except BaseException:
             self.close()
             raise
-        self.urls: dict[str, str] = self.told["urls"]
+        self.urls: dict[str, str] = self.ready["urls"]
 
     def _await_ready(self) -> dict[str, Any]:
-        ready, log = self.folder / "ready.json", self.folder / "stack.log"
+        """Wait until the supervisor has written ready.json; return its content. Raises PartFailed."""
+        file, log = self.folder / "ready.json", self.folder / "stack.log"
         deadline = time.monotonic() + READY_SECONDS
-        while not ready.exists():
+        while not file.exists():
             if self._supervisor.poll() is not None or time.monotonic() > deadline:
-                last = log.read_text(errors="replace").strip().splitlines()[-1:]
-                raise PartFailed("the stack for the drills did not start", " ".join(last), f"see {log}")
+                last_line = log.read_text(errors="replace").strip().splitlines()[-1:]
+                raise PartFailed("the stack for the drills did not start", " ".join(last_line), f"see {log}")
             time.sleep(0.1)
-        told: dict[str, Any] = json.loads(ready.read_text())
-        return told
+        ready: dict[str, Any] = json.loads(file.read_text())
+        return ready
 
     def findings(self, job_id: str | None, active: bool = True) -> list[Finding]:
-        """The hub's."""
-        return asking.findings(self.urls["hub"], job_id, active)
+        """Return the hub's findings about one job, or any, newest first; empty while the hub does not answer."""
+        return client.findings(self.urls["hub"], job_id, active)
 
     def job(self, job_id: str) -> JobView | None:
-        """The hub's view."""
-        return asking.job(self.urls["hub"], job_id)
+        """Return the hub's view of one job, or None."""
+        return client.job(self.urls["hub"], job_id)
 
     def ranks(self, job_id: str) -> dict[int, RankState]:
-        """Of all agents."""
-        return asking.ranks(self._agents(), job_id)
+        """Return the states of one job's ranks, from all agents."""
+        return client.ranks(self._agents(), job_id)
 
     def pages(self) -> list[ReceivedPage]:
-        """What came by the webhook."""
+        """Return everything that the webhook received, oldest first."""
         return self._webhook.pages()
 
     def query(self, promql: str) -> list[dict[str, object]]:
-        """Prometheus' answer."""
-        return asking.query(self.urls["prometheus"], promql)
+        """Return the result vector of a PromQL query; empty while Prometheus does not answer."""
+        return client.query(self.urls["prometheus"], promql)
 
     def part(self, part: PartName, host: str | None = None) -> psutil.Process:
-        """The child of the supervisor that runs this part. Raises PartFailed."""
+        """Return the supervisor's child that runs this part. Raises PartFailed if there is none."""
         words = f"--host {host or self._host} " if part == "agent" else WORDS[part]
         with contextlib.suppress(psutil.NoSuchProcess):
             for process in self.supervisor().children():
@@ -106,23 +109,23 @@ class Standing:
         raise PartFailed(f"{part} does not run", "it died and was not started again", f"see {self.folder}/data/logs")
 
     def supervisor(self) -> psutil.Process:
-        """The process that started the parts. Raises PartFailed where it has died."""
+        """Return the process that started the parts. Raises PartFailed if it has died."""
         if self._supervisor.poll() is not None:
             raise PartFailed("the stack for the drills has ended", "it was killed", f"see {self.folder}/stack.log")
         return psutil.Process(self._supervisor.pid)
 
-    def answers(self, part: PartName) -> bool:
-        """Its health check; of agents, everyone's."""
+    def is_healthy(self, part: PartName) -> bool:
+        """Return True if a part answers its health check; `agent` means all agents."""
         urls = self._agents() if part == "agent" else [self.urls[part]]
-        return all(asking.answers(url + HEALTH[part]) for url in urls)
+        return all(client.is_healthy(url + HEALTH[part]) for url in urls)
 
     def close(self) -> None:
-        """End the jobs, then the stack; each of them also where another does not end as it should."""
-        with contextlib.ExitStack() as last:
-            last.callback(self._webhook.close)
-            last.callback(self._end_supervisor)
+        """End the jobs, then the stack, each of them even if another fails to end."""
+        with contextlib.ExitStack() as cleanup:
+            cleanup.callback(self._webhook.close)
+            cleanup.callback(self._end_supervisor)
             for job in self._jobs:
-                last.callback(job.end)
+                cleanup.callback(job.end)
 
     def _end_supervisor(self) -> None:
         assert self._supervisor.stdin is not None
@@ -131,14 +134,14 @@ class Standing:
         try:
             self._supervisor.wait(timeout=END_SECONDS)
         except subprocess.TimeoutExpired:
-            self._supervisor.kill()  # its parts end with it: they asked the kernel for that
+            self._supervisor.kill()  # the kernel ends its parts with it, by their parent-death signal
             self._supervisor.wait()
 
     def _agents(self) -> Iterable[str]:
-        """Where they are asked."""
+        """Return the URLs of the agents."""
         return [self.urls["agent"]]
 
 
-def _wake_when_we_end() -> None:
-    """A drill that stops the supervisor may be killed before it lets it go on (prctl(2))."""
+def _continue_when_parent_ends() -> None:
+    """Ask the kernel to send SIGCONT when the parent dies: it may have stopped this process before (prctl(2))."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGCONT, 0, 0, 0)

@@ -1,0 +1,51 @@
+"""Record how long each job of a stage lived, measured from outside by the wall clock, before and after its end."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass
+class Lifetime:
+    """The lifetime of one job in unix seconds, from its first rank."""
+
+    began: float  # the start according to its box
+    alive: bool  # False: it had died before it was ended
+    before: float  # just before it was ended
+    after: float  # just after it was ended
+
+
+@dataclass
+class RecordingStage:
+    """A stage that also records the lifetimes of its jobs."""
+
+    stage: Any
+    lifetimes: dict[str, Lifetime] = field(default_factory=dict)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stage, name)
+
+    def start(self, spec: Any) -> Any:
+        """Start a job; its lifetime is recorded once it is ended."""
+        return _Job(self.stage.start(spec), self)
+
+
+@dataclass
+class _Job:
+    job: Any
+    stage: RecordingStage
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.job, name)
+
+    def end(self) -> None:
+        """End the job and record its lifetime."""
+        job_id = self.job.spec.job_id
+        lead = min(self.stage.stage.ranks(job_id).values(), key=lambda r: r.rank, default=None)
+        before = time.time()
+        self.job.end()
+        lifetimes = self.stage.lifetimes
+        if lead is not None and job_id not in lifetimes:
+            lifetimes[job_id] = Lifetime(lead.start, lead.alive and not lead.gone_seconds, before, time.time())
