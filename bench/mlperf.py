@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from statistics import linear_regression
 
-from zmon.scaling.predict import Exchange, Link, Links, Prediction, Work, predict
+from zmon.scaling.predict import Exchange, Link, Links, PredictedStep, Work, predict
 
 # Ranks, global batch (NVIDIA's HugeCTR configurations 1x8x6912 and 8x8x2112; 16x8x1056 is assumed: the same batch),
 # and published samples/s (MLPerf Training 4.1, DLRM-DCNv2, H100).
@@ -35,7 +35,7 @@ EXCHANGES = {
 LINKS = dict.fromkeys(EXCHANGES, H100)
 
 
-def rows(num_fitted: int) -> list[tuple[int, float, Prediction]]:
+def rows(num_fitted: int) -> list[tuple[int, float, PredictedStep]]:
     """Ranks, published and predicted, with a rank's own times from the first so many rows."""
     points = [(batch / ranks, batch / rate - _exchanged(ranks, batch)) for ranks, batch, rate in ROWS[:num_fitted]]
     if num_fitted == 1:  # nobody can tell what of it is fixed
@@ -49,9 +49,9 @@ def _exchanged(ranks: int, batch: int) -> float:
     return _predicted(Work(0.0, 0.0, EXCHANGES), ranks, batch).seconds
 
 
-def _predicted(work: Work, ranks: int, batch: int) -> Prediction:
+def _predicted(work: Work, ranks: int, batch: int) -> PredictedStep:
     found = predict(work, LINKS, ranks, batch)
-    assert isinstance(found, Prediction), found
+    assert isinstance(found, PredictedStep), found
     return found
 
 

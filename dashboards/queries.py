@@ -41,7 +41,7 @@ from zmon.schema.api import (
     endpoints,
 )
 from zmon.schema.finding import Finding
-from zmon.schema.incident import Brief
+from zmon.schema.incident import IncidentSummary
 
 MOST_SERIES = 10  # on one chart: more cannot be told apart
 CACHE_SECONDS = 60  # of an answer about the past; the next point in time is another query
@@ -202,7 +202,7 @@ class Hub:
         """Return the recorded and the predicted steps of jobs of the same name, by size."""
         return ask(self.source, endpoints.SCALING, ScalingRequest(job_id, what_if=what_if))
 
-    def incidents(self) -> Sequence[Brief]:
+    def incidents(self) -> Sequence[IncidentSummary]:
         """Return all incidents, newest first."""
         return ask(self.source, endpoints.INCIDENTS, IncidentsRequest()).incidents
 

@@ -13,7 +13,7 @@ from zmon.schema.agent import AgentReport, AgentStatus
 from zmon.schema.aligned_step import AlignedStep
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
-from zmon.schema.flight import Flight, Pending
+from zmon.schema.flight import FlightRecord, PendingCollective
 from zmon.schema.host import HostSample, HostWindow
 from zmon.schema.names import OPS
 from zmon.schema.plan import Plan
@@ -117,16 +117,20 @@ def finished(rank: int, gone: float = 1.0, **changes: Any) -> RankState:
     return dead(rank, gone, **{**ended, **changes})
 
 
-def pending(sequence: int, name: str = "nccl:all_reduce", group: str = "nccl:0", **changes: Any) -> Pending:
+def pending(sequence: int, name: str = "nccl:all_reduce", group: str = "nccl:0", **changes: Any) -> PendingCollective:
     """One operation as a flight record tells it: of NCCL, issued and not begun, where nothing else is said."""
     word = name.rpartition(":")[2].lstrip("_")
     op = next((op for op in OPS if word.startswith(op)), word)
-    return replace(Pending(group, sequence, op, name, 4096, ((1024,),), ("Float",), 5.0, "scheduled"), **changes)
+    return replace(
+        PendingCollective(group, sequence, op, name, 4096, ((1024,),), ("Float",), 5.0, "scheduled"), **changes
+    )
 
 
-def flight(*open_: Pending, **last: int) -> Flight:
+def flight(*open_: PendingCollective, **last: int) -> FlightRecord:
     """A rank's flight record: what it has pending, and the last sequence that is done, by group of NCCL."""
-    return Flight(open_, len(open_), {f"nccl:{group}": sequence for group, sequence in last.items()} or {"nccl:0": 300})
+    return FlightRecord(
+        open_, len(open_), {f"nccl:{group}": sequence for group, sequence in last.items()} or {"nccl:0": 300}
+    )
 
 
 def agent_status(host: str = "node-a", silent: float = 0.0) -> AgentStatus:
@@ -146,7 +150,7 @@ def snapshot(
     unwatched: Iterable[RankState] = (),
     agents: Iterable[AgentStatus] | None = None,
     hardware: Iterable[HostWindow] = (),
-    flights: dict[int, Flight] | None = None,
+    flights: dict[int, FlightRecord] | None = None,
 ) -> Snapshot:
     """One job, of these ranks; all of its hosts have an agent that answers."""
     unwatched = tuple(unwatched)

@@ -13,9 +13,9 @@ def main() -> None:
     The process replaces itself unless its Python ignores them already. The environment itself does not change.
     """
     if not sys.flags.ignore_environment:
-        from zmon.probe.run import inherited
+        from zmon.probe.run import inherited_environment
 
-        os.execve(sys.executable, [sys.executable, "-E", "-P", "-m", "zmon", *sys.argv[1:]], inherited())
+        os.execve(sys.executable, [sys.executable, "-E", "-P", "-m", "zmon", *sys.argv[1:]], inherited_environment())
     from zmon.cli.main import main as cli
 
     cli()

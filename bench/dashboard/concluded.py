@@ -15,9 +15,9 @@ from bench.dashboard.scene import (
     Scene,
 )
 from zmon.detectors.parts.verdict import rank_row
-from zmon.schema.curve import WEAK, Curve, Efficiency, Point
+from zmon.schema.curve import WEAK, Efficiency, Point, ScalingCurve
 from zmon.schema.evidence import Evidence, RankStack
-from zmon.schema.expected import RECORDED, Expected
+from zmon.schema.expected import RECORDED, ExpectedStep
 from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
 
@@ -43,14 +43,14 @@ def job(scene: Scene, kind: int) -> JobView:
         gpu_seconds={cause: seconds * scene.num_ranks for cause, seconds in spent.items()},
         goodput_ratio=0.93,
         efficiency=Efficiency(0.21 / step, WEAK, JOB, reference, 0.84) if step else None,
-        expected=Expected(RECORDED, JOB, 0.25, {c: 0.25 * s for c, s in each.items()}, step, {}) if step else None,
+        expected=ExpectedStep(RECORDED, JOB, 0.25, {c: 0.25 * s for c, s in each.items()}, step, {}) if step else None,
     )  # fmt: skip
 
 
 def finding(scene: Scene) -> Finding:
     """It stands: one rank is slow, and the evidence has a row of each rank, as that of a real one has."""
     culprit = scene.rank(SLOW, scene.culprit)
-    onset = scene.stretches[0][1][0]
+    onset = scene.step_windows[0][1][0]
     return Finding(
         id="0123456789abcdef", job_id=JOB, detector="straggler", cause="compute_straggler", severity="warning",
         ranks=(culprit.rank,), hosts=(culprit.host,), step=86_000, onset=onset, detected=onset + 20, confidence=0.99,
@@ -64,10 +64,10 @@ def finding(scene: Scene) -> Finding:
     )  # fmt: skip
 
 
-def curve(scene: Scene) -> Curve:
+def curve(scene: Scene) -> ScalingCurve:
     """What was recorded of jobs of this name, at sizes up to its own."""
     sizes = [ranks for ranks in SIZES if ranks <= max(scene.num_ranks, SIZES[1])]
-    return Curve(JOB, tuple(_point(place, ranks) for place, ranks in enumerate(sizes)))
+    return ScalingCurve(JOB, tuple(_point(place, ranks) for place, ranks in enumerate(sizes)))
 
 
 def _point(doublings: int, ranks: int) -> Point:

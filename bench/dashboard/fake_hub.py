@@ -42,7 +42,7 @@ from zmon.schema.api import (
     endpoints,
 )
 from zmon.schema.evidence import Evidence
-from zmon.schema.incident import Brief
+from zmon.schema.incident import IncidentSummary
 from zmon.schema.job import JobView
 from zmon.web.server import route
 
@@ -130,8 +130,8 @@ class FakeHub:
     async def findings(self, request: FindingsRequest) -> FindingList:
         """The finding that stands; of the job also the one before."""
         before = replace(
-            self._finding, id="fedcba9876543210", onset=self._scene.stretches[0][0][0],
-            detected=self._scene.stretches[0][0][0] + 20, resolved=self._scene.stretches[0][0][1],
+            self._finding, id="fedcba9876543210", onset=self._scene.step_windows[0][0][0],
+            detected=self._scene.step_windows[0][0][0] + 20, resolved=self._scene.step_windows[0][0][1],
         )  # fmt: skip
         findings = [self._finding, *([] if request.active else [before])]
         if not request.evidence:
@@ -146,7 +146,7 @@ class FakeHub:
         """One a day."""
         of = self._finding
         briefs = [
-            Brief(
+            IncidentSummary(
                 f"{number:016x}", JOB, of.detector, of.cause, of.severity, of.ranks, of.hosts, of.onset - number * _DAY,
                 of.detected - number * _DAY, of.summary, of.onset - number * _DAY + 600 if number else None, 12.5, "/x",
             )

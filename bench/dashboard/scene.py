@@ -64,7 +64,7 @@ class Scene:
         return [f"node-{place:03d}" for place in range(-(-self.num_ranks // RANKS_PER_AGENT))]
 
     @cached_property
-    def stretches(self) -> tuple[Stretches, Stretches]:
+    def step_windows(self) -> tuple[Stretches, Stretches]:
         """When it was slow (a twentieth of the hours, and the last twenty minutes), and when it evaluated."""
         part = self.hours * 3600 / 20
         slow = ((self.now - 11 * part, self.now - 10 * part), (self.now - min(1200, 2 * part), float(self.end)))
@@ -72,13 +72,15 @@ class Scene:
 
     def spent(self, times: np.ndarray) -> np.ndarray:
         """Seconds of each kind from the start to each of these moments; kinds by times."""
-        slow, evaluating = (sum(np.clip(times - a, 0, b - a) for a, b in stretches) for stretches in self.stretches)
+        slow, evaluating = (
+            sum(np.clip(times - a, 0, b - a) for a, b in step_windows) for step_windows in self.step_windows
+        )
         return np.stack([times - self.start - slow - evaluating, slow, evaluating])
 
     def kinds(self, times: np.ndarray) -> np.ndarray:
         """Which kind each of these moments is of."""
         slow, evaluating = (
-            np.any([(a <= times) & (times < b) for a, b in stretches], axis=0) for stretches in self.stretches
+            np.any([(a <= times) & (times < b) for a, b in step_windows], axis=0) for step_windows in self.step_windows
         )
         return np.where(slow, SLOW, np.where(evaluating, EVALUATING, USUAL))
 

@@ -10,7 +10,7 @@ from dashboards.address import Address
 from dashboards.views import evidence
 from dashboards.words import clock, count, duration, link, marked
 from zmon.schema.finding import Finding
-from zmon.schema.incident import Brief
+from zmon.schema.incident import IncidentSummary
 
 _PACKAGE = Path(__file__).parents[1]  # a wheel contains docs/, a checkout has it beside the package
 RUNBOOKS = (_PACKAGE if (_PACKAGE / "docs").is_dir() else _PACKAGE.parent) / "docs" / "runbooks.md"
@@ -36,7 +36,7 @@ def age_and_cost(finding: Finding, now: float) -> str:
     return f"open for {duration(max(0.0, now - finding.onset))}{cost}"
 
 
-def when(finding: Finding | Brief) -> str:
+def when(finding: Finding | IncidentSummary) -> str:
     """Return since when the finding has been open, or from when to when it was."""
     if finding.resolved is None:
         return f"since {clock(finding.onset)}"
@@ -82,7 +82,7 @@ def _preformatted(text: str) -> None:
     st.html(f'<pre class="zmon-text">{escape(text)}</pre>')
 
 
-def culprit(finding: Finding | Brief) -> str:
+def culprit(finding: Finding | IncidentSummary) -> str:
     """Return the culprits in words, such as `rank 2 on node-1`; empty if there is none."""
     ranks, hosts = finding.ranks, finding.hosts
     ranks_text = f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks))}" if ranks else ""

@@ -9,7 +9,7 @@ from dashboards.asking import Unreachable
 from dashboards.views import banner, finding, frame
 from dashboards.views.context import ViewContext
 from dashboards.words import UNKNOWN, count, duration, link, marked
-from zmon.schema.incident import Brief
+from zmon.schema.incident import IncidentSummary
 
 MOST_INCIDENTS = 200
 HEADS = ("onset (UTC)", "job", "cause", "culprit", "duration", "GPU-hours", "")
@@ -35,7 +35,7 @@ def show(context: ViewContext) -> None:
     _list(listed, context)
 
 
-def _list(listed: Sequence[Brief], context: ViewContext) -> None:
+def _list(listed: Sequence[IncidentSummary], context: ViewContext) -> None:
     st.markdown("#### What went wrong?")
     if not listed:
         st.html('<p class="zmon-unknown" data-testid="zmon-incidents">No incident is recorded.</p>')
@@ -50,7 +50,7 @@ def _list(listed: Sequence[Brief], context: ViewContext) -> None:
         st.caption(f"{len(listed) - MOST_INCIDENTS} older incidents: `zmon incident` lists all.")
 
 
-def _row(incident: Brief, context: ViewContext) -> str:
+def _row(incident: IncidentSummary, context: ViewContext) -> str:
     moment = pd.Timestamp(incident.onset, unit="s").strftime("%d %b %H:%M:%S")
     there = context.address.moved(job_id=incident.job_id)
     cells = [
@@ -65,7 +65,7 @@ def _row(incident: Brief, context: ViewContext) -> str:
     return f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
 
 
-def _details(incident: Brief, context: ViewContext) -> None:
+def _details(incident: IncidentSummary, context: ViewContext) -> None:
     """Draw the stored page of an incident, with the runbook beside it."""
     culprit = finding.culprit(incident) or "culprit unknown"
     st.html(f"<h4>{marked(incident.cause)}: {marked(culprit)}, {finding.when(incident)}</h4>")

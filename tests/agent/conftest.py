@@ -40,7 +40,7 @@ def ask(tmp_path):
 
     def run(scenario, sources=(), **config):
         async def main():
-            config.setdefault("look_interval_seconds", 0.02)
+            config.setdefault("scan_interval_seconds", 0.02)
             agent = Agent(AgentConfig(config.pop("box_dir", tmp_path), "node-a", **config), tuple(sources))
             async with TestClient(TestServer(agent.app())) as client:
                 client.agent = agent

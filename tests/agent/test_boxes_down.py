@@ -77,7 +77,7 @@ def test_ranks_are_hidden_while_the_scan_fails_and_back_after(live, ask, blind, 
         assert len((await snapshot(client)).ranks) == 1
         assert (await get(client, "/healthz"))["down"] == []
 
-    ask(scenario, [nic], look_timeout_seconds=0.3, answer_seconds=0.5)
+    ask(scenario, [nic], scan_timeout_seconds=0.3, answer_seconds=0.5)
 
 
 def test_answer_does_not_wait_for_a_scan_that_hangs(live, ask, blind):
@@ -94,7 +94,7 @@ def test_answer_does_not_wait_for_a_scan_that_hangs(live, ask, blind):
         assert await until(hidden)
         await get(client, "/api/v1/snapshot", 503)
 
-    ask(scenario, look_timeout_seconds=30.0, answer_seconds=0.1)
+    ask(scenario, scan_timeout_seconds=30.0, answer_seconds=0.1)
 
 
 def test_sources_get_no_pids_while_the_scan_hangs(live, ask, blind):
@@ -107,7 +107,7 @@ def test_sources_get_no_pids_while_the_scan_hangs(live, ask, blind):
         await strike(client, blind, "hangs")
         pids.append(agent._pids())
 
-    ask(scenario, look_timeout_seconds=0.2)
+    ask(scenario, scan_timeout_seconds=0.2)
     assert pids == [{}]
 
 

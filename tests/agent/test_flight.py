@@ -168,7 +168,7 @@ def test_two_thousand_entries_are_one_small_answer():
 
 
 def test_record_of_a_group_without_operations_is_empty_and_not_unknown():
-    assert read() == flight.Flight((), 0, {})
+    assert read() == flight.FlightRecord((), 0, {})
 
 
 def test_recorder_that_is_switched_off_is_unknown_and_not_empty():

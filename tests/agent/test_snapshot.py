@@ -132,7 +132,7 @@ def test_request_for_new_records_does_not_read_old_ones(live, ask, monkeypatch):
         await snapshot(client, f"?since={first.cursor}")
         assert len(reads) < 100
 
-    ask(scenario, look_interval_seconds=10.0)
+    ask(scenario, scan_interval_seconds=10.0)
 
 
 def test_leases_are_those_of_the_site(live, ask):

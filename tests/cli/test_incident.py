@@ -12,7 +12,7 @@ from tests.build import NOW, finding
 from tests.hub.incidents.build import EVIDENCE, made
 from zmon.cli.main import main
 from zmon.hub.incidents import Folder
-from zmon.schema.incident import Brief
+from zmon.schema.incident import IncidentSummary
 
 
 @pytest.fixture
@@ -117,7 +117,7 @@ def test_as_json_the_whole_capsule(run, stored):
 
 def test_as_json_the_list(run, stored):
     answer = json.loads(run("--json")[1])
-    assert [msgspec.convert(brief, Brief).id for brief in answer["incidents"]] == ["abd2", "abc1"]
+    assert [msgspec.convert(brief, IncidentSummary).id for brief in answer["incidents"]] == ["abd2", "abc1"]
 
 
 def test_repeat_offenders_by_host(run, stored):

@@ -30,7 +30,7 @@ from zmon.schema.api import (
 )
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
-from zmon.schema.incident import Brief
+from zmon.schema.incident import IncidentSummary
 from zmon.schema.job import JobView
 
 T = TypeVar("T")
@@ -100,7 +100,7 @@ SCALING = ScalingAnswer(
                 efficiency=EfficiencyAnswer(unknown="nobody knows")),
     ],
 )  # fmt: skip
-INCIDENT = Brief(
+INCIDENT = IncidentSummary(
     id=STALL.id, job_id=STALL.job_id, detector=STALL.detector, cause=STALL.cause, severity=STALL.severity,
     ranks=STALL.ranks, hosts=STALL.hosts, onset=STALL.onset, detected=STALL.detected, summary=STALL.summary,
     path="/data/incidents/f1",
@@ -114,7 +114,7 @@ class World:
         self.jobs: list[JobView] = [JOB]
         self.findings: list[Finding] = []
         self.past: list[Finding] = []  # resolved findings of the job
-        self.incidents: list[Brief] = []
+        self.incidents: list[IncidentSummary] = []
         self.scaling: ScalingAnswer = SCALING
         self.hub_is_blind = False
         self.heartbeat = self.has_history = self.has_ranks = True

@@ -20,7 +20,7 @@ def seen(*parts):
     learning = BaselineLearner()
     for steps in parts:
         learning.add(steps)
-    return replace(snapshot(*RANKS), steps=tuple(parts[-1][-64:]), stretches=tuple(learning.stretches))
+    return replace(snapshot(*RANKS), steps=tuple(parts[-1][-64:]), step_windows=tuple(learning.step_windows))
 
 
 def detect(*parts):

@@ -66,7 +66,7 @@ def healthy(draw):
             step=1 + at * stands_for,
             stands_for=stands_for,
             seconds=max(o) + min(e),
-            last=e.index(min(e)),
+            critical_rank=e.index(min(e)),
             self_seconds=tuple(o),
             phases={"data": tuple(d), "forward": tuple(a - b for a, b in zip(o, d, strict=True))},
             exposed={"all_to_all": tuple(e)},
@@ -86,7 +86,7 @@ def test_healthy_job_yields_no_finding_in_ten_thousand_draws(seed):
     for _ in range(DRAWS):
         steps = healthy(draw)
         good = step_window(steps)
-        job = replace(jobs[len(steps[0].self_seconds)], steps=steps, baseline=good, stretches=(good,) * 8)
+        job = replace(jobs[len(steps[0].self_seconds)], steps=steps, baseline=good, step_windows=(good,) * 8)
         found = [f.summary for detector in ALL for f in detector.detect(job)]
         assert not found, found
 
@@ -138,7 +138,7 @@ def job(*told, ranks=None, hot=None, slow=None, pressed=None):
     steps = (*job_steps(44, *well, stands_for=2), *job_steps(20, *now, first=101, stands_for=2))
     good = Baseline(64, 0.100, 0.070, 0.010, 0.030, 128)
     found = snapshot(*(ranks or here), hardware=hardware(hot, slow, pressed))
-    return replace(found, steps=steps, baseline=good, stretches=(good,) * 8)
+    return replace(found, steps=steps, baseline=good, step_windows=(good,) * 8)
 
 
 def at_host(make, at, *args, **changes):
@@ -230,7 +230,7 @@ WITHOUT = {
     "load": lambda job: _blind(job, load=None),
     "hardware": lambda job: replace(job, hardware=()),
     "one host": lambda job: replace(job, hardware=job.hardware[1:]),
-    "steps": lambda job: replace(job, steps=(), stretches=(), baseline=None),
+    "steps": lambda job: replace(job, steps=(), step_windows=(), baseline=None),
     "baseline": lambda job: replace(job, baseline=None),
     "flights": lambda job: replace(job, flights={}),
     "agents": lambda job: replace(job, agents=()),

@@ -33,7 +33,7 @@ def seen(*parts, hardware=(), world_size=4):
         steps = [*steps, *steps_of_part]
     known = [replace(r, world_size=world_size) for r in RANKS[:world_size]]
     job = snapshot(*known, hardware=hardware)
-    return replace(job, steps=tuple(steps[-64:]), stretches=tuple(learning.stretches), baseline=learning.baseline)
+    return replace(job, steps=tuple(steps[-64:]), step_windows=tuple(learning.step_windows), baseline=learning.baseline)
 
 
 def detect(*parts, **others):

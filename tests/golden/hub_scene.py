@@ -40,7 +40,7 @@ from zmon.hub.baseline_store import FOLDER, BaselineStore
 from zmon.hub.incidents import Folder
 from zmon.schema.finding import Finding
 from zmon.schema.host import HostSample, HostWindow, TcpSample
-from zmon.schema.incident import Moment
+from zmon.schema.incident import TimelineEvent
 from zmon.schema.rank import LastWords
 from zmon.schema.snapshot import Snapshot
 
@@ -136,7 +136,7 @@ def fill_incidents(folder: Folder) -> None:
     unwatched = rank_state(1, host="node-b")
     told = snapshot(rank_state(2, process_state="T"), waiting(0), gone, unwatched=[unwatched], hardware=[window])
     whole, rows = made(about, told, left_out=("the hardware of node-b: not watched then",))
-    clock = Moment(NOW - 3, "Xid 79", "node-a", "node-a's clock is 2.0 s ahead: corrected")
+    clock = TimelineEvent(NOW - 3, "Xid 79", "node-a", "node-a's clock is 2.0 s ahead: corrected")
     folder.write(replace(whole, timeline=(clock, *whole.timeline)), rows)
     over = finding(id="abd2", onset=NOW - 60, detected=NOW - 59, resolved=NOW - 10, lost_gpu_hours=0.4)
     folder.write(*made(over))
@@ -164,8 +164,8 @@ def hub(data_dir: Path) -> Hub:
 def trained(hub_: Hub) -> Snapshot:
     """The job that trains, as the hub knows it after a start, 300 steps and an agent that fell silent."""
     now = training()
-    whole = replace(now, ranks=now.known, unwatched=(), time=NOW - 3)
-    start = replace(whole.known[0], steps=0, step_seconds_total=0.0, open_seconds=0.0)
+    whole = replace(now, ranks=now.reported_ranks, unwatched=(), time=NOW - 3)
+    start = replace(whole.reported_ranks[0], steps=0, step_seconds_total=0.0, open_seconds=0.0)
     book = hub_.job_states.state_of(now)
     book.add(replace(whole, ranks=(start, *whole.ranks[1:]), time=NOW - 9), [])
     records = {JOB: {r.run_uid: tuple(map(step_record, range(1, 301))) for r in whole.ranks}}

@@ -83,7 +83,7 @@ def play(scenario, box_dir, sources=(), **config):
     """Run a scenario against an agent's HTTP door."""
 
     async def main():
-        patient = {"look_timeout_seconds": PATIENCE, "answer_seconds": PATIENCE}
+        patient = {"scan_timeout_seconds": PATIENCE, "answer_seconds": PATIENCE}
         agent = Agent(AgentConfig(box_dir, "node-a", **patient, **config), tuple(sources))
         async with TestClient(TestServer(agent.app())) as client:
             await asyncio.wait_for(scenario(client), 2 * PATIENCE)
@@ -151,7 +151,7 @@ def test_every_answer_is_as_it_was(kernel, short):
         await check_all(client, {"snapshot_with_known_plans": f"{SNAPSHOT}?plans={version}"}, short)
         await runner.cleanup()
 
-    play(scenario, short / "boxes", sources(), look_interval_seconds=OFTEN)
+    play(scenario, short / "boxes", sources(), scan_interval_seconds=OFTEN)
 
 
 def test_answers_with_bad_sources_are_as_they_were(kernel, short):
@@ -163,7 +163,7 @@ def test_answers_with_bad_sources_are_as_they_were(kernel, short):
         await all_read(client, 3)
         await check_all(client, BAD, short)
 
-    play(scenario, short / "boxes", bad_sources(), look_interval_seconds=ONCE, without=frozenset({"stderr"}))
+    play(scenario, short / "boxes", bad_sources(), scan_interval_seconds=ONCE, without=frozenset({"stderr"}))
 
 
 def test_answers_of_a_blind_agent_are_as_they_were(still, short):
@@ -173,7 +173,7 @@ def test_answers_of_a_blind_agent_are_as_they_were(still, short):
         await all_read(client, 1)
         await check_all(client, BLIND, short)
 
-    play(scenario, short / "boxes", look_interval_seconds=ONCE, without=frozenset({"stderr"}))
+    play(scenario, short / "boxes", scan_interval_seconds=ONCE, without=frozenset({"stderr"}))
 
 
 def test_every_golden_of_the_agent_is_compared():

@@ -25,8 +25,8 @@ def step_window(seconds=0.02, samples=128):
 def job(now=None, baseline=None, **changes):
     """Return the snapshot of a job of four ranks whose last step window is `now`."""
     job_ = snapshot(*(rank_state(rank, **changes) for rank in range(4)))
-    stretches = (now,) if now else ()
-    return replace(job_, stretches=stretches, baseline=baseline, steps=tuple(job_steps(16)))
+    step_windows = (now,) if now else ()
+    return replace(job_, step_windows=step_windows, baseline=baseline, steps=tuple(job_steps(16)))
 
 
 def efficiency(recorder, job_):

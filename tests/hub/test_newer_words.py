@@ -15,14 +15,14 @@ from zmon.job.timeline import snapshots
 from zmon.schema.agent import AgentReport
 from zmon.schema.finding import Finding
 from zmon.schema.names import ACTIVITIES, OPS, PHASES, in_order, severity_order
-from zmon.schema.rank import Entered, InFlight
+from zmon.schema.rank import EnteredCollective, InFlight
 
 NEWER = {
     "activity": "compile",
     "phase": "quantize",
     "measures": measures({"forward": 1.0, "quantize": 0.5}, {"all_reduce": 1.0, "all_to_allv": 0.25}),
     "in_flight": InFlight("all_to_allv", "0", 7, 100, 0.25),
-    "entered": (Entered("all_to_allv", "0", 7, 100),),
+    "entered": (EnteredCollective("all_to_allv", "0", 7, 100),),
     "last_words": words("oom", "kernel", "out of memory"),
     "between_seconds": {"init": 1.0, "compile": 7.0},
 }

@@ -6,7 +6,7 @@ import pytest
 
 from tests.build import JOB, agent_report, job_steps, rank_state, snapshot, step_record
 from zmon.hub.job_state import JobState
-from zmon.job.baseline import LEARNED_WINDOWS, WINDOW_SECONDS, WINDOW_STEPS, BaselineLearner, alike, step_window
+from zmon.job.baseline import LEARNED_WINDOWS, WINDOW_SECONDS, WINDOW_STEPS, BaselineLearner, is_comparable, step_window
 from zmon.job.time_account import Account
 
 NUM_STEPS = 200  # of 25 ms, in one window
@@ -42,13 +42,13 @@ def test_window_of_a_job_that_does_not_report_its_samples_has_none():
 
 
 def test_windows_last_some_seconds_and_have_some_steps():
-    windows = learned(steps(0.025, 3)).stretches
+    windows = learned(steps(0.025, 3)).step_windows
     assert [s.num_steps * s.seconds for s in windows] == pytest.approx([WINDOW_SECONDS] * 3, rel=0.05)
-    assert [s.num_steps for s in learned(job_steps(35, phases={"forward": 2.0})).stretches] == [WINDOW_STEPS] * 3
+    assert [s.num_steps for s in learned(job_steps(35, phases={"forward": 2.0})).step_windows] == [WINDOW_STEPS] * 3
 
 
 def test_steps_that_were_not_sampled_count():
-    assert len(learned(job_steps(100, stands_for=8, phases={"forward": 0.02}, ops={})).stretches) == 3
+    assert len(learned(job_steps(100, stands_for=8, phases={"forward": 0.02}, ops={})).step_windows) == 3
 
 
 def test_nothing_is_expected_of_a_job_that_has_just_begun():
@@ -99,9 +99,9 @@ def test_short_last_batch_of_an_epoch_is_no_change():
 
 def test_batches_of_varying_size_are_one_kind():
     first, second = (step_window(job_steps(10, samples=samples)) for samples in (100, 108))
-    assert alike(first, second)
-    assert not alike(first, step_window(job_steps(10, samples=120)))
-    assert not alike(first, step_window(job_steps(10, samples=None)))
+    assert is_comparable(first, second)
+    assert not is_comparable(first, step_window(job_steps(10, samples=120)))
+    assert not is_comparable(first, step_window(job_steps(10, samples=None)))
 
 
 def test_snapshot_has_windows_and_baseline():
@@ -109,5 +109,5 @@ def test_snapshot_has_windows_and_baseline():
     report = agent_report(*ranks, records={JOB: {r.run_uid: records for r in ranks}})
     state = JobState({r.run_uid for r in ranks}, 4, Account(JOB)).add(snapshot(*ranks), [report])
     assert state.baseline.seconds == pytest.approx(0.020)
-    assert len(state.stretches) == 4
+    assert len(state.step_windows) == 4
     assert state.steps[-1].step == 1200

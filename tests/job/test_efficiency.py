@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.build import step_record
-from zmon.job.efficiency import JobTime, step_causes
+from zmon.job.efficiency import JobTime, step_categories
 from zmon.job.history import align
 from zmon.schema.names import OPS, PHASES
 
@@ -24,7 +24,7 @@ RECORDS = st.lists(
 @settings(max_examples=60, deadline=None)
 @given(RECORDS)
 def test_causes_sum_to_the_step_of_the_critical_rank(records):
-    causes = step_causes(align(1, records))
+    causes = step_categories(align(1, records))
     timed = [r for r in records if r.measures.self_seconds or r.measures.exposed_seconds] or records
     least = min(r.measures.exposed_seconds for r in timed)
     last = [r.duration for r in timed if r.measures.exposed_seconds == least]
@@ -45,7 +45,7 @@ def test_straggler_shows_as_imbalance_and_not_as_communication():
     """Three ranks wait 30 ms for the fourth, which waits 2 ms for no rank: the network is well."""
     quick = [step_record(1, {"forward": 0.010}, {"all_to_all": 0.032}) for _ in range(3)]
     slow = step_record(1, {"forward": 0.040}, {"all_to_all": 0.002})
-    assert step_causes(align(1, [*quick, slow])) == pytest.approx(
+    assert step_categories(align(1, [*quick, slow])) == pytest.approx(
         {"forward": 0.010, "imbalance": 0.030, "all_to_all": 0.002}
     )
 
@@ -55,17 +55,19 @@ def test_rank_that_saved_first_and_began_late_is_critical_and_the_wait_of_the_ot
     waited = [step_record(1, {"forward": 0.011}, {"all_reduce": 3.009}) for _ in range(3)]
     saved = step_record(1, {"forward": 0.010}, {"all_reduce": 0.010})
     step = align(1, [saved, *waited])
-    assert (step.seconds, step.last) == (pytest.approx(0.020), 0)
-    assert step_causes(step) == pytest.approx({"forward": 0.010, "imbalance": 0.0, "all_reduce": 0.010})
+    assert (step.seconds, step.critical_rank) == (pytest.approx(0.020), 0)
+    assert step_categories(step) == pytest.approx({"forward": 0.010, "imbalance": 0.0, "all_reduce": 0.010})
 
 
 def test_imbalance_is_what_the_median_rank_did_not_need():
     ranks = [step_record(1, {"forward": seconds}, {"all_to_all": 0.050 - seconds}) for seconds in (0.001, 0.012, 0.040)]
-    assert step_causes(align(1, ranks)) == pytest.approx({"forward": 0.012, "imbalance": 0.028, "all_to_all": 0.010})
+    assert step_categories(align(1, ranks)) == pytest.approx(
+        {"forward": 0.012, "imbalance": 0.028, "all_to_all": 0.010}
+    )
 
 
 def test_ranks_that_agree_have_no_imbalance():
-    causes = step_causes(align(1, [step_record() for _ in range(4)]))
+    causes = step_categories(align(1, [step_record() for _ in range(4)]))
     assert causes == pytest.approx({"forward": 0.010, "imbalance": 0.0, "all_to_all": 0.010})
 
 

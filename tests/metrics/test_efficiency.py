@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from tests.metrics.scene import JOB_VIEW, hub, series, value
 from zmon.schema.curve import Efficiency, Point
-from zmon.schema.expected import Expected
+from zmon.schema.expected import ExpectedStep
 
 ALONE = Point(ranks=1, samples=512, seconds=0.02, by="zmon scaling", recorded=1.8e9)
 EFFICIENCY = Efficiency(ratio=0.8, scaling="weak", name="ranker", reference=ALONE, recorded=0.95)
@@ -29,7 +29,7 @@ def test_size_without_a_recorded_point_has_no_baseline_efficiency():
 
 
 def test_expected_step_has_series_by_cause_and_by_origin():
-    step = Expected("predicted", "ranker", 0.041, {"own": 0.03, "all_to_all": 0.011}, 0.058, {"own": 0.058})
+    step = ExpectedStep("predicted", "ranker", 0.041, {"own": 0.03, "all_to_all": 0.011}, 0.058, {"own": 0.058})
     text = hub(jobs=(replace(JOB_VIEW, expected=step),))
     assert value(text, "zmon_job_expected_step_seconds", by="predicted", cause="all_to_all") == 0.011
     assert not series(hub(), "zmon_job_expected_step_seconds")

@@ -12,7 +12,8 @@ from zmon.probe.autoload import AUTOLOAD
 
 RANK = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1"}
 BECOME = (
-    "import sys; from zmon.probe.run import *; become(sys.argv[2:], environment(inherited(), autoload=sys.argv[1]))"
+    "import sys; from zmon.probe.run import *; "
+    "become(sys.argv[2:], environment(inherited_environment(), autoload=sys.argv[1]))"
 )
 WATCH = 'import os\ndef watch():\n    with open(os.environ["WATCHED"], "a") as log: print(os.getpid(), file=log)\n'
 

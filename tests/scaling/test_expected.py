@@ -5,22 +5,22 @@ from dataclasses import replace
 import pytest
 
 from tests.scaling.test_fit import point
-from zmon.scaling.expected import OWN, JobSize, expected, in_parts
-from zmon.schema.curve import IMBALANCE, Curve
+from zmon.scaling.expected import OWN, JobSize, expected_step, in_parts
+from zmon.schema.curve import IMBALANCE, ScalingCurve
 from zmon.schema.expected import PREDICTED, RECORDED
 
-CURVE = Curve("ranker", [replace(point(n, s), ranks_per_host=4) for n, s in ((1, 512), (2, 512), (2, 1024))])
+CURVE = ScalingCurve("ranker", [replace(point(n, s), ranks_per_host=4) for n, s in ((1, 512), (2, 512), (2, 1024))])
 NOW = {"data": 0.001, "forward": 0.010, IMBALANCE: 0.002, "all_to_all": 0.004}
 
 
 def test_recorded_size_is_expected_again():
-    step = expected(CURVE, JobSize(2, 1000, 4), 0.017, NOW)
+    step = expected_step(CURVE, JobSize(2, 1000, 4), 0.017, NOW)
     assert (step.by, step.name) == (RECORDED, "ranker")
     assert step.seconds == pytest.approx(point(2, 1024).seconds * 1000 / 1024)
 
 
 def test_other_size_is_predicted():
-    step = expected(CURVE, JobSize(4, 2048, 4), 0.017, NOW)
+    step = expected_step(CURVE, JobSize(4, 2048, 4), 0.017, NOW)
     assert step.by == PREDICTED
     assert step.seconds == pytest.approx(point(4, 2048).seconds, rel=1e-6)
     assert sum(step.causes.values()) == pytest.approx(step.seconds)
@@ -31,19 +31,19 @@ def test_parts_sum_to_the_step_with_all_phases_as_one():
 
 
 def test_part_that_grew_most_is_first():
-    baseline = expected(CURVE, JobSize(2, 1024, 4), 0.0, {})
+    baseline = expected_step(CURVE, JobSize(2, 1024, 4), 0.0, {})
     now = {**baseline.causes, "all_to_all": baseline.causes["all_to_all"] + 0.017, "barrier": 0.001}
-    part, seconds = expected(CURVE, JobSize(2, 1024, 4), sum(now.values()), now).grown[0]
+    part, seconds = expected_step(CURVE, JobSize(2, 1024, 4), sum(now.values()), now).grown[0]
     assert (part, seconds) == ("all_to_all", pytest.approx(0.017))
 
 
 @pytest.mark.parametrize(
     ("curve", "ranks", "why"),
     [
-        (Curve("new"), 4, "no run of several ranks"),
+        (ScalingCurve("new"), 4, "no run of several ranks"),
         (CURVE, 16, "between hosts"),
-        (Curve("old", [replace(p, causes={}) for p in CURVE.points]), 2, "no run of several ranks"),
+        (ScalingCurve("old", [replace(p, causes={}) for p in CURVE.points]), 2, "no run of several ranks"),
     ],
 )
 def test_unknown_step_has_a_reason(curve, ranks, why):
-    assert why in expected(curve, JobSize(ranks, 512 * ranks, 4), 0.017, NOW).reason
+    assert why in expected_step(curve, JobSize(ranks, 512 * ranks, 4), 0.017, NOW).reason

@@ -5,7 +5,7 @@ import pytest
 from tests.scaling.test_fit import OPS, point
 from zmon.errors import UsageError
 from zmon.scaling.fit import fit
-from zmon.scaling.predict import Prediction
+from zmon.scaling.predict import PredictedStep
 from zmon.scaling.size_table import parse_sizes, predict_sizes
 
 MODEL = fit([point(4, 2048), point(8, 2048), point(8, 4096)], OPS)
@@ -24,7 +24,7 @@ def test_what_is_no_size_is_refused(words):
 def test_largest_size_that_can_be_named_is_predicted():
     (most,) = parse_sizes("--ranks", str(1 << 31))
     (size,) = predict_sizes(MODEL, [(most, 512 * most)])
-    assert isinstance(size.step, Prediction)
+    assert isinstance(size.step, PredictedStep)
     assert size.what_if is None
 
 

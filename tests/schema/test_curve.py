@@ -2,7 +2,7 @@
 
 import pytest
 
-from zmon.schema.curve import STRONG, WEAK, Curve, Efficiency, Point, alike
+from zmon.schema.curve import STRONG, WEAK, Efficiency, Point, ScalingCurve, are_similar
 from zmon.schema.unknown import Unknown
 
 
@@ -11,7 +11,7 @@ def point(ranks, samples, seconds):
 
 
 ALONE = point(1, 512, 0.100)
-CURVE = Curve("ranker", (ALONE, point(2, 1024, 0.110), point(2, 512, 0.060), point(4, 2048, 0.125)))
+CURVE = ScalingCurve("ranker", (ALONE, point(2, 1024, 0.110), point(2, 512, 0.060), point(4, 2048, 0.125)))
 
 
 def test_same_samples_a_rank_are_weak_scaling_from_the_fewest_ranks():
@@ -30,13 +30,13 @@ def test_same_samples_in_all_are_strong_scaling():
 
 
 def test_weak_scaling_goes_before_strong_where_both_hold():
-    both = Curve("ranker", (point(1, 1024, 0.2), point(2, 512, 0.06)))
+    both = ScalingCurve("ranker", (point(1, 1024, 0.2), point(2, 512, 0.06)))
     scaling, reference = both.reference(4, 1024)
     assert (scaling, reference.ranks) == (WEAK, 2)
 
 
 def test_job_at_a_recorded_size_is_compared_with_it_if_no_smaller_size_is_recorded():
-    alone = Curve("ranker", (point(8, 4096, 0.1),))
+    alone = ScalingCurve("ranker", (point(8, 4096, 0.1),))
     efficiency = alone.efficiency(8, 4096, samples_per_second=4096 / 0.1)
     assert (efficiency.scaling, efficiency.ratio, efficiency.recorded) == (WEAK, pytest.approx(1.0), pytest.approx(1.0))
 
@@ -44,9 +44,9 @@ def test_job_at_a_recorded_size_is_compared_with_it_if_no_smaller_size_is_record
 @pytest.mark.parametrize(
     ("curve", "ranks", "samples", "why"),
     [
-        (Curve("ranker"), 4, 2048, "recorded: nothing"),
+        (ScalingCurve("ranker"), 4, 2048, "recorded: nothing"),
         (CURVE, 4, 9999, "1 × 512, 2 × 512, 2 × 256, 4 × 512"),
-        (Curve("ranker", (point(8, 4096, 0.1),)), 4, 2048, "8 × 512"),  # fewer ranks do not scale from more
+        (ScalingCurve("ranker", (point(8, 4096, 0.1),)), 4, 2048, "8 × 512"),  # fewer ranks do not scale from more
     ],
 )
 def test_size_without_reference_is_unknown_with_the_recorded_sizes(curve, ranks, samples, why):
@@ -63,12 +63,12 @@ def test_point_takes_the_place_of_the_one_at_its_size_only():
 
 
 def test_samples_are_alike_within_a_tenth():
-    assert alike(512, 500)
-    assert not alike(512, 460)
+    assert are_similar(512, 500)
+    assert not are_similar(512, 460)
 
 
 def test_nearest_of_two_similar_sizes_is_used():
-    two = Curve("ranker", (point(4, 1000, 0.1), point(4, 1120, 0.2)))
+    two = ScalingCurve("ranker", (point(4, 1000, 0.1), point(4, 1120, 0.2)))
     assert two.nearest_point(4, 1070).samples == 1120
     assert two.nearest_point(4, 1050).samples == 1000
     assert len(two.points_of_size(4, 1060)) == 2

@@ -141,7 +141,7 @@ def test_segment_that_is_deleted_while_it_is_read_is_a_gap(path, root):
     (run,) = logged(root)
     path.unlink()
     assert step_numbers(run) == []
-    assert run.so_far().phases == {}
+    assert run.totals().phases == {}
 
 
 # -- damage ------------------------------------------------------------------------------------------------
@@ -188,7 +188,7 @@ def test_nothing_that_strikes_a_file_invents_a_step_or_raises(path, root):
             records = [record for _, record, _ in run.steps()]
             assert all(true[record.step] == record for record in records)
             assert len({record.step for record in records}) == len(records)
-            run.so_far()
+            run.totals()
 
 
 # -- the header --------------------------------------------------------------------------------------------

@@ -62,7 +62,7 @@ class Agent:
         self._config = config
         self._boxes = Boxes(config.box_dir, config.host, config.leases)
         self._box_poller = Poller(
-            "boxes", self._boxes.read, config.look_interval_seconds, config.look_timeout_seconds, self._on_scan
+            "boxes", self._boxes.read, config.scan_interval_seconds, config.scan_timeout_seconds, self._on_scan
         )
         hardware = all_sources(self._pids) if sources is None else sources
         config.check_names([*(source.name for source in hardware), StderrSource.name, _STEPS])

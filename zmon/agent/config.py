@@ -19,8 +19,8 @@ class AgentConfig:
     data_dir: Path | None = None  # folder of the step log; None: no step log
     without: frozenset[str] = frozenset()  # names of sources that are switched off
     leases: Leases = field(default_factory=Leases)
-    look_interval_seconds: float = 0.1  # between two scans of the boxes
-    look_timeout_seconds: float = 2.0  # after it the boxes count as unreadable
+    scan_interval_seconds: float = 0.1  # between two scans of the boxes
+    scan_timeout_seconds: float = 2.0  # after it the boxes count as unreadable
     source_timeout_seconds: float = 5.0  # after it a source is marked down; its thread is left alone
     source_core_ratio: float = 0.01  # a source that needs more of a core is read less often
     log_interval_seconds: float = 2.0  # between two appends to the step log

@@ -15,7 +15,7 @@ import aiohttp
 
 from zmon.agent import flight
 from zmon.agent.stacks import PY_SPY, read
-from zmon.schema.flight import Flight
+from zmon.schema.flight import FlightRecord
 
 TIMEOUT_SECONDS = 2.0
 MAX_STACK_BYTES = 16384
@@ -64,7 +64,7 @@ async def _stacks(pid: int, socket: Path, py_spy: str | None) -> tuple[str | Non
     return None if stack is None else stack[:MAX_STACK_BYTES].decode("utf-8", "replace"), reason
 
 
-async def _flight(socket: Path) -> tuple[Flight | None, str | None]:
+async def _flight(socket: Path) -> tuple[FlightRecord | None, str | None]:
     answers = await asyncio.gather(*(_ask(socket, handler) for handler in _RECORDS))
     dumps = [dump for dump, _ in answers if dump is not None]
     missing = next((error for _, error in answers if error not in (None, _ABSENT)), None)

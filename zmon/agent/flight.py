@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from zmon.schema.flight import Flight, Pending
+from zmon.schema.flight import FlightRecord, PendingCollective
 from zmon.schema.names import OPS
 
 MAX_PENDING = 16
@@ -74,7 +74,7 @@ class _Dump(msgspec.Struct):
     entries: list[_Entry] = []  # left out when there are none
 
 
-def read(dumps: Sequence[bytes], now: float) -> tuple[Flight | None, str | None]:
+def read(dumps: Sequence[bytes], now: float) -> tuple[FlightRecord | None, str | None]:
     """Return what is in flight at unix time `now`, or None and the reason in one line.
 
     `dumps` are the answers of the worker server's handlers `fr_trace_json` and `dump_nccl_trace_json`.
@@ -94,7 +94,7 @@ def read(dumps: Sequence[bytes], now: float) -> tuple[Flight | None, str | None]
     return _flight(sorted(entries.values(), key=lambda e: e.time_created_ns), now), None
 
 
-def _flight(entries: list[_Entry], now: float) -> Flight:
+def _flight(entries: list[_Entry], now: float) -> FlightRecord:
     last: dict[str, int] = {}
     for e in reversed(entries):
         if e.done and not e.is_p2p and (e.group in last or len(last) < MAX_GROUPS):
@@ -106,13 +106,13 @@ def _flight(entries: list[_Entry], now: float) -> Flight:
         if len(unfinished) <= MAX_PENDING
         else unfinished[: MAX_PENDING // 2] + unfinished[-MAX_PENDING // 2 :]
     )
-    return Flight(tuple(_pending(e, now) for e in shown), len(unfinished), last)
+    return FlightRecord(tuple(_pending(e, now) for e in shown), len(unfinished), last)
 
 
-def _pending(e: _Entry, now: float) -> Pending:
+def _pending(e: _Entry, now: float) -> PendingCollective:
     sizes, dtypes = (e.input_sizes, e.input_dtypes) if e.input_sizes else (e.output_sizes, e.output_dtypes)
     age = now - e.time_created_ns / 1e9
-    return Pending(
+    return PendingCollective(
         group=e.group,
         sequence=e.p2p_seq_id if e.is_p2p else e.collective_seq_id,
         op=op_of(e.profiling_name),

@@ -27,12 +27,12 @@ def state(live: tuple[int, ...]) -> tuple[int, int, int, int, int] | None:
 
 def entered(live: tuple[int, ...], index: int) -> tuple[int, int, int, int] | None:
     """Return op, group, sequence and bytes of the collective at `index`; None in the middle of a write."""
-    word, so_far = _number(live, index), counts(live)
+    word, totals = _number(live, index), counts(live)
     if word is None:
         return None
-    collective = layout.entered(word, so_far)
+    collective = layout.entered(word, totals)
     op, group, *_ = collective
-    known = op < len(OPS) and (group == layout.NONE or (group < layout.MAX_GROUPS and so_far[group] is not None))
+    known = op < len(OPS) and (group == layout.NONE or (group < layout.MAX_GROUPS and totals[group] is not None))
     return collective if known else None
 
 

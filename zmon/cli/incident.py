@@ -20,7 +20,7 @@ from zmon.hub.incidents import Folder
 from zmon.hub.incidents.folder import REPORT
 from zmon.hub.incidents.offenders import by_host
 from zmon.schema.api import Endpoint, IncidentRequest, IncidentsRequest, endpoints
-from zmon.schema.incident import Brief, Capsule
+from zmon.schema.incident import Capsule, IncidentSummary
 from zmon.web import client
 
 T = TypeVar("T")
@@ -35,11 +35,11 @@ class _Hub:
 
     url: str
 
-    def briefs(self) -> list[Brief]:
+    def briefs(self) -> list[IncidentSummary]:
         """Return all incidents, newest first. Raises Unreachable."""
         return [*_ask(self.url, endpoints.INCIDENTS, IncidentsRequest()).incidents]
 
-    def capsule(self, brief: Brief) -> tuple[Capsule, str]:
+    def capsule(self, brief: IncidentSummary) -> tuple[Capsule, str]:
         """Return the capsule of an incident, and where its report is."""
         request = IncidentRequest(brief.id)
         url = self.url + endpoints.INCIDENT.path_of(request)
@@ -52,11 +52,11 @@ class _Disk:
 
     folder: Folder
 
-    def briefs(self) -> list[Brief]:
+    def briefs(self) -> list[IncidentSummary]:
         """Return all incidents, newest first."""
         return self.folder.briefs()
 
-    def capsule(self, brief: Brief) -> tuple[Capsule, str]:
+    def capsule(self, brief: IncidentSummary) -> tuple[Capsule, str]:
         """Return the capsule of an incident, and where its report is. Raises UsageError."""
         capsule = self.folder.read(brief.id)
         if capsule is None:
@@ -98,7 +98,7 @@ def incident(incident_id: str | None, by: str | None, data_dir: Path, hub: str |
         console.print(render.incidents(briefs))
 
 
-def _source(hub: str | None, data_dir: Path) -> tuple[_Hub | _Disk, list[Brief], str]:
+def _source(hub: str | None, data_dir: Path) -> tuple[_Hub | _Disk, list[IncidentSummary], str]:
     """Return the source of incidents, all incidents, and the source in words."""
     url = (hub or stack_url(data_dir, "hub") or HUB_URL).rstrip("/")
     try:
@@ -109,7 +109,7 @@ def _source(hub: str | None, data_dir: Path) -> tuple[_Hub | _Disk, list[Brief],
         return stored, stored.briefs(), f"{error}; read from {stored.folder.root} instead"
 
 
-def _matching(incident_id: str, briefs: Sequence[Brief]) -> Brief:
+def _matching(incident_id: str, briefs: Sequence[IncidentSummary]) -> IncidentSummary:
     """Return the incident with this ID, or the only one whose ID starts with it. Raises UsageError."""
     matches = [b for b in briefs if b.id == incident_id] or [b for b in briefs if b.id.startswith(incident_id)]
     if len(matches) == 1:

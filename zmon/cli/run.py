@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from zmon.probe.run import become, environment, inherited, refusal
+from zmon.probe.run import become, environment, inherited_environment, refusal
 
 
 @click.command("run", context_settings={"allow_interspersed_args": False})
@@ -18,7 +18,7 @@ def run_command(job_id: str | None, labels: tuple[str, ...], command: tuple[str,
 
     The exit code is that of CMD.
     """
-    env = environment(inherited(), job_id, labels)
+    env = environment(inherited_environment(), job_id, labels)
     try:
         become(command, env)
     except OSError as error:

@@ -21,7 +21,7 @@ from zmon.offline.sweep.job import interruptible
 from zmon.offline.sweep.results import SizeResult, size_results
 from zmon.offline.sweep.sizes import BUNDLED, BUNDLED_BATCH
 from zmon.probe.launch import check_job_id
-from zmon.probe.run import inherited
+from zmon.probe.run import inherited_environment
 from zmon.scaling.size_table import parse_sizes
 from zmon.schema.curve import ON_PURPOSE, Point
 from zmon.schema.unknown import Unknown
@@ -117,7 +117,7 @@ def _measure(
                 continue
             click.echo(f"round {number + 1} of {rounds}: {size}", err=True)
             log = data_dir / "logs" / f"scaling-{size.ranks}x{size.batch or 'own'}.log"
-            run = run_at(size, command_at(command, size), inherited(), log, seconds, start_seconds)
+            run = run_at(size, command_at(command, size), inherited_environment(), log, seconds, start_seconds)
             if isinstance(run, Failed):
                 failed[size] = run.why
             else:

@@ -30,11 +30,11 @@ class Divergence(Thresholds):
     def sees(self, snapshot: Snapshot, finding: Finding) -> bool:
         """Once the ranks tell losses that are numbers, or are gone: a hub that began anew has counted no steps yet."""
         told = [value for r in snapshot.ranks for key, value in r.report.items() if _LOSS.search(key)]
-        return not any(r.alive for r in snapshot.known) or (bool(told) and None not in told)
+        return not any(r.alive for r in snapshot.reported_ranks) or (bool(told) and None not in told)
 
     def inert(self, snapshot: Snapshot) -> str | None:
         """Where no rank reports a loss."""
-        told = any(_LOSS.search(key) for r in snapshot.known for key in r.report)
+        told = any(_LOSS.search(key) for r in snapshot.reported_ranks for key in r.report)
         return None if told else "no rank reports a loss: zmon.report(loss=…)"
 
     def detect(self, snapshot: Snapshot) -> tuple[Finding, ...]:
@@ -70,7 +70,7 @@ class Divergence(Thresholds):
 
 def _checkpoint(snapshot: Snapshot, ago: float) -> str:
     """What to start from again, if it is known."""
-    age = checkpoint_seconds(snapshot.known)
+    age = checkpoint_seconds(snapshot.reported_ranks)
     if age is None:
         return "No checkpoint of it was seen; if there is one, start again from the last before that step."
     if age < ago:

@@ -35,7 +35,7 @@ class EfficiencyLow(Thresholds):
 
     def sees(self, snapshot: Snapshot, finding: Finding) -> bool:
         """Once it has been as fast as it should be for as long as it had to be slow, or is over."""
-        if not any(r.alive for r in snapshot.known):
+        if not any(r.alive for r in snapshot.reported_ranks):
             return True
         samples, begin = snapshot.efficiency, snapshot.time - self.lasting_seconds
         if not samples or samples[0].time > begin:

@@ -41,7 +41,7 @@ class Hardware(Thresholds):
 
         And once none of the job's ranks lives there: then it is the job's no more.
         """
-        if not any(r.alive and r.host in finding.hosts for r in snapshot.known):
+        if not any(r.alive and r.host in finding.hosts for r in snapshot.reported_ranks):
             return True
         now = [window.now for window in snapshot.hardware if window.host in finding.hosts]
         if finding.cause.startswith("gpu"):
@@ -65,7 +65,7 @@ class Hardware(Thresholds):
     def _finding(self, snapshot: Snapshot, faults: list[Fault]) -> Finding:
         first = faults[0]
         cards = {fault.uuid for fault in faults if fault.uuid}
-        ranks = sorted(r.rank for r in snapshot.known if r.host == first.host and r.device in cards)
+        ranks = sorted(r.rank for r in snapshot.reported_ranks if r.host == first.host and r.device in cards)
         whose = f" (rank {', '.join(map(str, ranks))})" if ranks else ""
         more = f", and {len(faults) - 1} more (in the evidence)" if len(faults) > 1 else ""
         return verdict(

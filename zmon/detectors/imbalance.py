@@ -118,7 +118,7 @@ class Imbalance(Thresholds):
     def _finding(
         self, snapshot: Snapshot, work: _Work, rank: int, shares: Sequence[_Share], cost_seconds: float
     ) -> Finding:
-        culprits = [r for r in snapshot.known if r.rank == rank]
+        culprits = [r for r in snapshot.reported_ranks if r.rank == rank]
         uneven, seconds = median(s.uneven for s in shares), median(s.step.seconds for s in shares)
         amount, others = median(s.amount for s in shares), median(s.others for s in shares)
         times = f"{uneven:.1f} × what the others do" if isfinite(uneven) else "what no other does"
@@ -178,5 +178,5 @@ def _cost(share: _Share, rank: int, cause: str) -> float:
     own = max(step.self_seconds[rank] - median_low(step.self_seconds), 0.0)
     if cause != "all_to_all_skew":
         return own
-    last = step.last
+    last = step.critical_rank
     return own + step.exposed[_OP][last] * share.beyond

@@ -66,9 +66,9 @@ class InputBound(Thresholds):
         return (found,)
 
     def _lately(self, snapshot: Snapshot) -> Sequence[StepWindow]:
-        """The newest stretches that are long enough together; none: not known for so long."""
-        for first in range(len(snapshot.stretches) - 1, -1, -1):
-            taken = snapshot.stretches[first:]
+        """The newest step_windows that are long enough together; none: not known for so long."""
+        for first in range(len(snapshot.step_windows) - 1, -1, -1):
+            taken = snapshot.step_windows[first:]
             lasted = sum(s.seconds * s.num_steps for s in taken)
             if lasted >= self.lasting_seconds and sum(s.num_steps for s in taken) >= self.num_steps:
                 return taken

@@ -16,7 +16,7 @@ from msgspec import UNSET
 
 from zmon.detectors.parts.pressure import waited_ratio
 from zmon.detectors.parts.verdict import verdict
-from zmon.job.baseline import alike, step_window
+from zmon.job.baseline import is_comparable, step_window
 from zmon.schema.aligned_step import AlignedStep, Baseline, StepWindow
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
@@ -51,7 +51,7 @@ class Slowdown(Thresholds):
         evidence, now = finding.evidence, snapshot.baseline
         known = evidence.baseline_seconds
         began_anew = known is not UNSET and now is not None and now.seconds >= self.over_ratio * known
-        same = evidence.run_uid in {r.run_uid for r in snapshot.known}
+        same = evidence.run_uid in {r.run_uid for r in snapshot.reported_ranks}
         same = same and evidence.world_size == snapshot.world_size
         same = same and now is not None and evidence.samples == now.samples
         return now is not None and not (began_anew and same)
@@ -65,7 +65,7 @@ class Slowdown(Thresholds):
         good = snapshot.baseline
         if good is None or not any(r.alive for r in snapshot.ranks):
             return ()
-        slow = list(self._slow(snapshot.stretches, good))
+        slow = list(self._slow(snapshot.step_windows, good))
         lately = self._lately(slow)
         if not lately or median(s.seconds for s in lately) < self.slow_ratio * good.seconds:
             return ()
@@ -92,17 +92,17 @@ class Slowdown(Thresholds):
                 baseline_seconds=good.seconds,
                 samples=good.samples,
                 world_size=snapshot.world_size,
-                run_uid=min(r.run_uid for r in snapshot.known),
+                run_uid=min(r.run_uid for r in snapshot.reported_ranks),
                 grew_seconds={part: round(seconds, 6) for part, seconds in _grown(snapshot, now, good).items()},
                 pressure={w.host: pressure for w in snapshot.hardware if (pressure := waited_ratio(w))},
             ),
         )
         return (found,)
 
-    def _slow(self, stretches: Sequence[StepWindow], good: Baseline) -> Iterator[StepWindow]:
+    def _slow(self, step_windows: Sequence[StepWindow], good: Baseline) -> Iterator[StepWindow]:
         """The newest, until one that was not slow; newest first."""
-        for one in reversed(stretches):
-            if not alike(one, good) or one.seconds < self.over_ratio * good.seconds:
+        for one in reversed(step_windows):
+            if not is_comparable(one, good) or one.seconds < self.over_ratio * good.seconds:
                 return
             yield one
 
@@ -160,7 +160,7 @@ def _grown(snapshot: Snapshot, now: StepWindow, good: Baseline) -> dict[str, flo
 
 def _late_for_data(step: AlignedStep) -> float:
     """What part of the last arriver's time beyond the median rank's is spent waiting for data."""
-    last = step.last
+    last = step.critical_rank
     late = step.self_seconds[last] - median_low(step.self_seconds)
     data = step.phases.get("data")
     return (data[last] - median_low(data)) / late if data and late > 0 else 0.0

@@ -28,7 +28,7 @@ class OneHost(StackStage):
         """Start the stack and wait until it is healthy. Raises PartFailed."""
         try:
             self.gpus: Script | None = Script(folder / "gpus", library(folder / "nvml"))
-            self.gpus.tell(("driver", "cards", 8))
+            self.gpus.set_answers(("driver", "cards", 8))
         except PartFailed:
             self.gpus = None
         super().__init__(folder, "zmon.drills.supervised", HOST, self.gpus.environment if self.gpus else {})

@@ -52,7 +52,7 @@ class StackStage:
         with (folder / "stack.log").open("wb") as log:
             self._supervisor = subprocess.Popen(
                 [sys.executable, "-m", module, folder, self._webhook.url],
-                env=jobs.inherited() | environment,
+                env=jobs.inherited_environment() | environment,
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,

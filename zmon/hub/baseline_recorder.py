@@ -13,12 +13,12 @@ from collections.abc import Sequence
 
 from zmon.errors import ZmonError
 from zmon.hub.baseline_store import BaselineStore
-from zmon.job.efficiency import step_causes
-from zmon.scaling.expected import JobSize, expected
+from zmon.job.efficiency import step_categories
+from zmon.scaling.expected import JobSize, expected_step
 from zmon.scaling.fit import Model, fit
-from zmon.schema.aligned_step import AlignedStep, handed_in
-from zmon.schema.curve import ON_PURPOSE, Curve, Efficiency, Point, alike
-from zmon.schema.expected import Expected
+from zmon.schema.aligned_step import AlignedStep, sent_bytes_by_op
+from zmon.schema.curve import ON_PURPOSE, Efficiency, Point, ScalingCurve, are_similar
+from zmon.schema.expected import ExpectedStep
 from zmon.schema.names import JOB_ID, OPS
 from zmon.schema.snapshot import Snapshot
 from zmon.schema.unknown import Unknown
@@ -55,7 +55,7 @@ class BaselineRecorder:
             by=snapshot.job_id,
             recorded=snapshot.time,
             causes=_categories(steps, baseline.seconds),
-            sent_bytes=handed_in(steps),
+            sent_bytes=sent_bytes_by_op(steps),
             ranks_per_host=_ranks_per_host(snapshot),
         )
         try:
@@ -78,7 +78,7 @@ class BaselineRecorder:
         except ArithmeticError as failure:
             return self._unusable(curve, failure)
 
-    def compare(self, snapshot: Snapshot, state: str) -> tuple[Efficiency | Unknown, Expected | Unknown]:
+    def compare(self, snapshot: Snapshot, state: str) -> tuple[Efficiency | Unknown, ExpectedStep | Unknown]:
         """Return the job's efficiency now and the expected step; for each, why it is unknown where it is."""
         now = size_now(snapshot, state)
         if isinstance(now, Unknown):
@@ -90,12 +90,12 @@ class BaselineRecorder:
         categories = _categories(_with_samples(snapshot.steps, size.samples), seconds)
         try:
             efficiency = curve.efficiency(size.ranks, size.samples, size.samples / seconds)
-            return efficiency, expected(curve, size, seconds, categories)
+            return efficiency, expected_step(curve, size, seconds, categories)
         except ArithmeticError as failure:
             unknown = self._unusable(curve, failure)
             return unknown, unknown
 
-    def model(self, snapshot: Snapshot) -> tuple[Curve, Model | Unknown]:
+    def model(self, snapshot: Snapshot) -> tuple[ScalingCurve, Model | Unknown]:
         """Return the curve of the job's name, and the model that predicts other sizes, or why there is no model."""
         curve, error = self._read(snapshot)
         if error or not curve.points:
@@ -105,13 +105,13 @@ class BaselineRecorder:
         except ArithmeticError as failure:
             return curve, self._unusable(curve, failure)
 
-    def _read(self, snapshot: Snapshot) -> tuple[Curve, str]:
+    def _read(self, snapshot: Snapshot) -> tuple[ScalingCurve, str]:
         """Return the curve of the job's name, and why it cannot be read, or an empty text."""
         name = curve_name(snapshot)
         curve, unusable = self._baselines.curve(name), self._baselines.unusable(name)
         return curve, f"the baseline of {name} cannot be read: {unusable}" if unusable else ""
 
-    def _unusable(self, curve: Curve, error: ArithmeticError) -> Unknown:
+    def _unusable(self, curve: ScalingCurve, error: ArithmeticError) -> Unknown:
         """Return why a curve cannot be used: a person may have edited its file and entered impossible numbers."""
         reason = f"the baseline of {curve.name} cannot be used: {error}"
         self._log_once(curve.name, reason)
@@ -127,7 +127,7 @@ def size_now(snapshot: Snapshot, state: str) -> tuple[JobSize, float] | Unknown:
     """Return the job's size and the seconds of its steps now, or why they are unknown."""
     if state != "train":
         return Unknown("no agent of its ranks answers" if state == "unknown" else f"the job is not training: {state}")
-    now = snapshot.stretches[-1] if snapshot.stretches else None
+    now = snapshot.step_windows[-1] if snapshot.step_windows else None
     if now is None or not now.seconds:
         return Unknown("the job has not taken enough steps yet")
     if not now.samples:
@@ -137,22 +137,22 @@ def size_now(snapshot: Snapshot, state: str) -> tuple[JobSize, float] | Unknown:
 
 def curve_name(snapshot: Snapshot) -> str:
     """Return the name under which the job's baseline is recorded: its label `name`, else its job id."""
-    label = _NO_NAME.sub("_", snapshot.known[0].labels.get(NAME, ""))[:64]
+    label = _NO_NAME.sub("_", snapshot.reported_ranks[0].labels.get(NAME, ""))[:64]
     return label if JOB_ID.fullmatch(label) else snapshot.job_id
 
 
 def _ranks_per_host(snapshot: Snapshot) -> int:
     """Return the largest number of ranks that one host of the job has."""
-    return max(Counter(r.host for r in snapshot.known).values())
+    return max(Counter(r.host for r in snapshot.reported_ranks).values())
 
 
-def _host_capacity(snapshot: Snapshot, curve: Curve) -> int:
+def _host_capacity(snapshot: Snapshot, curve: ScalingCurve) -> int:
     """Return how many ranks fit on a host.
 
     A job on several hosts shows it. A job on one host may leave room on it: then the recorded jobs count as well.
     """
     now = _ranks_per_host(snapshot)
-    if len({r.host for r in snapshot.known}) > 1:
+    if len({r.host for r in snapshot.reported_ranks}) > 1:
         return now
     return max([now, *(point.ranks_per_host or 1 for point in curve.points)])
 
@@ -160,13 +160,13 @@ def _host_capacity(snapshot: Snapshot, curve: Curve) -> int:
 def _with_samples(steps: Sequence[AlignedStep], samples: int) -> list[AlignedStep]:
     """Return the steps with about this number of samples, since the batch size may have changed a moment ago."""
     reported = [(step, [n for n in step.samples if n is not None]) for step in steps]
-    return [step for step, counts in reported if len(counts) == len(step.samples) and alike(sum(counts), samples)]
+    return [step for step, counts in reported if len(counts) == len(step.samples) and are_similar(sum(counts), samples)]
 
 
 def _categories(steps: Sequence[AlignedStep], seconds: float) -> dict[str, float]:
     """Divide `seconds` among time categories in the proportions of these steps; empty without steps."""
     totals: Counter[str] = Counter()
     for step in steps:
-        totals.update(step_causes(step))
+        totals.update(step_categories(step))
     total = sum(totals.values())
     return {category: seconds * spent / total for category, spent in totals.items() if spent}

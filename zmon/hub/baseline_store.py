@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from zmon.errors import ZmonError
-from zmon.schema.curve import Curve, Point, in_order
+from zmon.schema.curve import Point, ScalingCurve, in_order
 
 log = logging.getLogger("zmon.baselines")
 
@@ -35,10 +35,10 @@ class BaselineStore:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._read: dict[str, tuple[tuple[int, int], Curve]] = {}  # (mtime, inode) of the file, and its curve
+        self._read: dict[str, tuple[tuple[int, int], ScalingCurve]] = {}  # (mtime, inode) of the file, and its curve
         self._unusable: dict[str, str] = {}
 
-    def curve(self, name: str) -> Curve:
+    def curve(self, name: str) -> ScalingCurve:
         """Return the curve of the jobs of that name; without points if nothing is recorded or the file is unusable."""
         path = self._path(name)
         try:
@@ -47,7 +47,7 @@ class BaselineStore:
             cached = self._read.get(name)
             if cached is None or cached[0] != version:
                 content = msgspec.json.decode(path.read_bytes(), type=_File)
-                cached = self._read[name] = version, Curve(name, _checked_points(content))
+                cached = self._read[name] = version, ScalingCurve(name, _checked_points(content))
             self._unusable.pop(name, None)
             return cached[1]
         except (FileNotFoundError, NotADirectoryError):
@@ -57,7 +57,7 @@ class BaselineStore:
                 log.error("cannot use %s: %s; jobs of that name have no recorded baseline", path, error)
             self._unusable[name] = str(error)
         self._read.pop(name, None)
-        return Curve(name)
+        return ScalingCurve(name)
 
     def unusable(self, name: str) -> str | None:
         """Return why the file of that name could not be used when it was last read, or None."""

@@ -8,7 +8,7 @@ from msgspec import UNSET
 
 from zmon.schema.api import RankEvidence
 from zmon.schema.evidence import FlightRow, PendingRow
-from zmon.schema.flight import Pending
+from zmon.schema.flight import PendingCollective
 from zmon.schema.snapshot import Snapshot
 from zmon.schema.unknown import Unknown
 
@@ -34,7 +34,7 @@ def _row(answer: RankEvidence | Unknown) -> FlightRow:
     return FlightRow(pending, flight.num_pending, flight.last, error=answer.flight_error or UNSET)
 
 
-def _pending(operation: Pending) -> PendingRow:
+def _pending(operation: PendingCollective) -> PendingRow:
     return PendingRow(
         group=operation.group,
         sequence=operation.sequence,

@@ -18,7 +18,7 @@ from zmon.job.history import History
 from zmon.job.time_account import Account
 from zmon.schema.agent import AgentReport
 from zmon.schema.curve import Efficiency, EfficiencySample
-from zmon.schema.flight import Flight
+from zmon.schema.flight import FlightRecord
 from zmon.schema.plan import Plan
 from zmon.schema.snapshot import Snapshot
 from zmon.stats import quantile
@@ -37,7 +37,7 @@ class JobState:
     history: History = field(init=False)
     learning: BaselineLearner = field(default_factory=BaselineLearner)  # of the baseline
     time: JobTime = field(default_factory=JobTime)
-    flights: dict[int, Flight] = field(default_factory=dict)  # by rank, gathered for the current stall
+    flights: dict[int, FlightRecord] = field(default_factory=dict)  # by rank, gathered for the current stall
     plan: Plan | None = None  # the latest that a rank reported
     efficiency: deque[EfficiencySample] = field(default_factory=lambda: deque(maxlen=MAX_SAMPLES))
     efficiency_due: float = 0.0  # unix time of the next sample
@@ -62,7 +62,7 @@ class JobState:
         return replace(
             snapshot,
             steps=tuple(self.history.steps),
-            stretches=tuple(self.learning.stretches),
+            step_windows=tuple(self.learning.step_windows),
             baseline=self.learning.baseline,
             not_finite=self.history.not_finite(snapshot.ranks),
             flights=self.flights,
@@ -83,7 +83,7 @@ class JobStates:
 
         A snapshot without any rank of the known launch, or with another world size, belongs to a new launch.
         """
-        uids = {r.run_uid for r in snapshot.known}
+        uids = {r.run_uid for r in snapshot.reported_ranks}
         state = self._states.get(snapshot.job_id)
         if state is None or not state.uids & uids or state.world_size != snapshot.world_size:
             account = self.accounts.account_of(snapshot)

@@ -22,7 +22,7 @@ from zmon.hub.journal import Journal
 from zmon.schema.api import RankEvidence
 from zmon.schema.evidence import Evidence, RankStack, StderrTail
 from zmon.schema.finding import Finding
-from zmon.schema.flight import Flight
+from zmon.schema.flight import FlightRecord
 from zmon.schema.rank import RankState
 from zmon.schema.snapshot import Snapshot
 from zmon.schema.unknown import Unknown
@@ -115,7 +115,7 @@ def _nearly_overdue(state: RankState) -> bool:
     return lease is not None and spent > max(lease / 2, lease - _AHEAD_SECONDS)
 
 
-def flights(answers: Mapping[int, RankEvidence | Unknown]) -> dict[int, Flight]:
+def flights(answers: Mapping[int, RankEvidence | Unknown]) -> dict[int, FlightRecord]:
     """Return the flight records in the agents' answers, by rank; ranks without one are left out."""
     return {
         rank: answer.flight

@@ -23,11 +23,11 @@ NUM_WINDOWS = 64  # five minutes
 LEARNED_WINDOWS = 4  # in a day of noise, fewer than 1 window in 10 is faster than the slowest of 4 in a row can get
 
 
-def alike(window: StepWindow, other: StepWindow) -> bool:
+def is_comparable(window: StepWindow, other: StepWindow) -> bool:
     """Return True if the steps of both windows have about as many samples, so that their times compare."""
     if window.samples is None or other.samples is None:
         return window.samples == other.samples
-    return curve.alike(window.samples, other.samples)
+    return curve.are_similar(window.samples, other.samples)
 
 
 def step_window(steps: Sequence[AlignedStep]) -> StepWindow:
@@ -47,7 +47,9 @@ def step_window(steps: Sequence[AlignedStep]) -> StepWindow:
 class BaselineLearner:
     """The step windows of one launch so far, and the baseline learned from them."""
 
-    stretches: deque[StepWindow] = field(default_factory=lambda: deque(maxlen=NUM_WINDOWS))  # complete ones, in order
+    step_windows: deque[StepWindow] = field(
+        default_factory=lambda: deque(maxlen=NUM_WINDOWS)
+    )  # complete ones, in order
     baseline: Baseline | None = None
     _open: list[AlignedStep] = field(default_factory=list)  # steps of the window that is not complete yet
     _consecutive: deque[StepWindow] = field(default_factory=lambda: deque(maxlen=LEARNED_WINDOWS))  # they compare
@@ -62,11 +64,11 @@ class BaselineLearner:
                 self._open.clear()
 
     def _learn(self, newest: StepWindow) -> None:
-        self.stretches.append(newest)
-        if self._consecutive and not alike(newest, self._consecutive[-1]):
+        self.step_windows.append(newest)
+        if self._consecutive and not is_comparable(newest, self._consecutive[-1]):
             self._consecutive.clear()
         self._consecutive.append(newest)
-        if self.baseline is not None and not alike(newest, self.baseline):
+        if self.baseline is not None and not is_comparable(newest, self.baseline):
             self.baseline = None
         if len(self._consecutive) == LEARNED_WINDOWS:
             slowest = max(self._consecutive, key=lambda s: s.seconds)

@@ -15,10 +15,10 @@ from zmon.schema.aligned_step import AlignedStep
 from zmon.schema.curve import IMBALANCE
 
 
-def step_causes(step: AlignedStep) -> dict[str, float]:
+def step_categories(step: AlignedStep) -> dict[str, float]:
     """Return the seconds of one step by time category; they sum to the step of the critical rank."""
     self_seconds = step.self_seconds
-    critical = step.last
+    critical = step.critical_rank
     middle = sorted(range(len(self_seconds)), key=self_seconds.__getitem__)[(len(self_seconds) - 1) // 2]
     if self_seconds[middle] > self_seconds[critical]:  # the critical rank did something else first and began late
         middle = critical
@@ -45,7 +45,7 @@ class JobTime:
     def add(self, steps: Sequence[AlignedStep]) -> None:
         """Add the steps that follow those added before."""
         for step in steps:
-            for cause, seconds in step_causes(step).items():
+            for cause, seconds in step_categories(step).items():
                 self.causes[cause] = self.causes.get(cause, 0.0) + seconds * step.stands_for
             samples = [number for number in step.samples if number is not None]
             self._recent.append((step.seconds, sum(samples) if len(samples) == len(step.samples) else None))

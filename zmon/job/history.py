@@ -39,7 +39,7 @@ def _side_by_side(step: int, measures: Sequence[Measures], stands_for: int, mean
         step=step,
         stands_for=stands_for,
         seconds=self_seconds[critical] + exposed[critical],
-        last=critical,
+        critical_rank=critical,
         self_seconds=self_seconds,
         phases={phase: tuple(m.phases.get(phase, 0.0) for m in measures) for phase in phases},
         exposed={op: tuple(t.exposed_seconds if t else 0.0 for t in totals[op]) for op in ops},

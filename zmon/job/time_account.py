@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from zmon.job.efficiency import step_causes
+from zmon.job.efficiency import step_categories
 from zmon.schema.aligned_step import AlignedStep
 from zmon.schema.curve import IMBALANCE
 from zmon.schema.names import BETWEEN_STEPS
@@ -77,7 +77,7 @@ class Account:
 
     def is_other_job(self, snapshot: Snapshot) -> bool:
         """Return True if the snapshot is of another job, which only has the same id as the job of this account."""
-        launch, lead = self.start, snapshot.known[0]
+        launch, lead = self.start, snapshot.reported_ranks[0]
         if launch is None or self.until is None or not self._is_new(snapshot):
             return False
         return launch.done or snapshot.time - _age(lead) - self.until > OTHER_JOB_SECONDS
@@ -110,13 +110,13 @@ class Account:
         for activity in activities:
             if activity == "done":
                 continue
-            so_far = lead.between_seconds.get(activity, 0.0)
+            totals = lead.between_seconds.get(activity, 0.0)
             if activity == lead.activity != "train":
-                so_far += _open_seconds(lead)
-            more = so_far - launch.between.get(activity, 0.0)
+                totals += _open_seconds(lead)
+            more = totals - launch.between.get(activity, 0.0)
             if more <= 0:
                 continue
-            launch.between[activity] = so_far
+            launch.between[activity] = totals
             if activity == "train":  # the stalled time may turn out to belong to no step
                 spent = min(launch.stalled, more)
                 launch.stalled -= spent
@@ -160,10 +160,12 @@ class Account:
 
         Before that, the rank that leads may be one of the missing ranks.
         """
-        return not snapshot.missing and not any(self.start and r.run_uid == self.start.run_uid for r in snapshot.known)
+        return not snapshot.missing and not any(
+            self.start and r.run_uid == self.start.run_uid for r in snapshot.reported_ranks
+        )
 
     def _begin(self, snapshot: Snapshot) -> None:
-        before, lead = self.start, snapshot.known[0]
+        before, lead = self.start, snapshot.reported_ranks[0]
         if before is not None and self.until is not None:
             apart = snapshot.time - _age(lead) - self.until
             if apart < -_SET_BACK_SECONDS:
@@ -181,7 +183,7 @@ class Account:
     ) -> None:
         """Divide the time in steps into categories, in the proportions of the steps that have arrived."""
         for step in steps:
-            causes, seconds = step_causes(step), (step.mean or step).seconds_of(lead.rank) * step.stands_for
+            causes, seconds = step_categories(step), (step.mean or step).seconds_of(lead.rank) * step.stands_for
             lead_seconds = step.seconds_of(lead.rank)
             if launch.ended_stall and step.step >= launch.stalled_step:  # the stall is accounted for already
                 if step.step == launch.stalled_step:  # it was spent in the longest category

@@ -57,10 +57,10 @@ class Ledger:
             self._memory_read = now
         known = amounts != _UNKNOWN
         if known:
-            so_far = self._amounts
+            totals = self._amounts
             for index, amount in enumerate(amounts):
                 if amount >= 0:
-                    so_far[index] = _sum(so_far[index], amount)
+                    totals[index] = _sum(totals[index], amount)
         self._last_step = time.time_ns()
         self._close(layout.STEP, number, now, duration)
         if known:
@@ -130,8 +130,8 @@ class Ledger:
         self._times_at_boundary[:] = self.times
 
 
-def _sum(so_far: int, amount: int) -> int:
-    return min(so_far + amount if so_far > 0 else amount, _MOST)
+def _sum(totals: int, amount: int) -> int:
+    return min(totals + amount if totals > 0 else amount, _MOST)
 
 
 def count(number: int) -> int:

@@ -60,7 +60,7 @@ def refusal(command: str, error: OSError) -> tuple[int, ZmonError]:
     return 126, ZmonError(f"cannot run {command!r}", reason, hint)
 
 
-def inherited() -> dict[str, str]:
+def inherited_environment() -> dict[str, str]:
     """Return the environment that zmon was started with, without the LC_CTYPE that Python may have added (PEP 538)."""
     env = {name: value for name, value in os.environ.items() if name != "LC_CTYPE"}
     for variable in Path("/proc/self/environ").read_bytes().split(b"\0"):

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from zmon.scaling.fit import fit
-from zmon.scaling.predict import Prediction
-from zmon.schema.curve import IMBALANCE, Curve
-from zmon.schema.expected import PREDICTED, RECORDED, Expected
+from zmon.scaling.predict import PredictedStep
+from zmon.schema.curve import IMBALANCE, ScalingCurve
+from zmon.schema.expected import PREDICTED, RECORDED, ExpectedStep
 from zmon.schema.names import OPS
 from zmon.schema.unknown import Unknown
 
@@ -28,7 +28,9 @@ class JobSize:
     ranks_per_host: int
 
 
-def expected(curve: Curve, size: JobSize, seconds: float, causes: Mapping[str, float]) -> Expected | Unknown:
+def expected_step(
+    curve: ScalingCurve, size: JobSize, seconds: float, causes: Mapping[str, float]
+) -> ExpectedStep | Unknown:
     """Return the expected step of a job of this size, or the reason why it is unknown.
 
     `seconds` and `causes` are the job's current step and its time categories.
@@ -38,15 +40,15 @@ def expected(curve: Curve, size: JobSize, seconds: float, causes: Mapping[str, f
     if point is not None and point.causes:
         ratio = size.samples / point.samples  # the recorded point has a tenth more or less samples at most
         parts = {part: spent * ratio for part, spent in in_parts(point.causes).items()}
-        return Expected(RECORDED, curve.name, point.seconds * ratio, parts, seconds, now)
+        return ExpectedStep(RECORDED, curve.name, point.seconds * ratio, parts, seconds, now)
     model = fit(curve.points, OPS, ranks_per_host=size.ranks_per_host)
     step = model if isinstance(model, Unknown) else model.predict(size.ranks, size.samples)
     if isinstance(step, Unknown):
         return step
-    return Expected(PREDICTED, curve.name, step.seconds, parts_of(step), seconds, now)
+    return ExpectedStep(PREDICTED, curve.name, step.seconds, parts_of(step), seconds, now)
 
 
-def parts_of(step: Prediction) -> dict[str, float]:
+def parts_of(step: PredictedStep) -> dict[str, float]:
     """Return the seconds of a predicted step by part."""
     return {OWN: step.own_seconds, IMBALANCE: step.imbalance_seconds, **step.exposed_seconds}
 

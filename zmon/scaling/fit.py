@@ -18,7 +18,7 @@ from zmon.scaling.predict import (
     Exchange,
     Link,
     Links,
-    Prediction,
+    PredictedStep,
     Work,
     bytes_over_links,
     op_seconds,
@@ -39,7 +39,7 @@ class Model:
     work: Work
     links: Mapping[str, Links]  # by op
 
-    def predict(self, ranks: int, samples: int) -> Prediction | Unknown:
+    def predict(self, ranks: int, samples: int) -> PredictedStep | Unknown:
         """Return the predicted step at this size, or the reason why it is unknown."""
         return predict(self.work, self.links, ranks, samples)
 

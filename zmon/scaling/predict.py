@@ -74,7 +74,7 @@ class Work:
 
 
 @dataclass(frozen=True)
-class Prediction:
+class PredictedStep:
     """A predicted step with its time categories."""
 
     ranks: int
@@ -95,7 +95,7 @@ class Prediction:
         return self.samples / self.seconds
 
 
-def predict(work: Work, links: Mapping[str, Links], ranks: int, samples: int) -> Prediction | Unknown:
+def predict(work: Work, links: Mapping[str, Links], ranks: int, samples: int) -> PredictedStep | Unknown:
     """Return the step in which all ranks together process this many samples, or the reason why it is unknown.
 
     `links` are by op.
@@ -112,7 +112,7 @@ def predict(work: Work, links: Mapping[str, Links], ranks: int, samples: int) ->
             return Unknown(f"the speed of {op} {where} was not measured")
         exposed[op] = shared * exchange.calls * seconds * exchange.exposed
     imbalance = self_seconds * work.spread * slowest_deviations(ranks)
-    return Prediction(ranks, samples, self_seconds, imbalance, exposed, shared)
+    return PredictedStep(ranks, samples, self_seconds, imbalance, exposed, shared)
 
 
 def op_seconds(op: str, num_bytes: float, ranks: int, links: Links) -> float | None:

@@ -13,7 +13,7 @@ from math import inf
 from zmon.errors import UsageError
 from zmon.scaling.expected import parts_of
 from zmon.scaling.fit import Model
-from zmon.scaling.predict import Prediction
+from zmon.scaling.predict import PredictedStep
 from zmon.scaling.what_if import with_what_ifs
 from zmon.schema.api import SizeRow, StepAnswer
 from zmon.schema.unknown import Unknown
@@ -28,8 +28,8 @@ class SizePrediction:
 
     ranks: int
     samples: int  # of all ranks, per step
-    step: Prediction | Unknown
-    what_if: Prediction | Unknown | None = None  # None: no what-if was given
+    step: PredictedStep | Unknown
+    what_if: PredictedStep | Unknown | None = None  # None: no what-if was given
 
 
 def parse_sizes(name: str, words: str) -> list[int]:
@@ -62,13 +62,13 @@ def size_row(size: SizePrediction) -> SizeRow:
     return SizeRow(size.ranks, size.samples, _answer(size.step), what_if)
 
 
-def _answer(step: Prediction | Unknown) -> StepAnswer:
+def _answer(step: PredictedStep | Unknown) -> StepAnswer:
     if isinstance(step, Unknown):
         return StepAnswer(unknown=step.reason)
     return StepAnswer(step.seconds, parts_of(step), step.samples_per_second)
 
 
-def _predict(model: Model, ranks: int, samples: int) -> Prediction | Unknown:
+def _predict(model: Model, ranks: int, samples: int) -> PredictedStep | Unknown:
     with contextlib.suppress(ArithmeticError):  # a person chooses the factors: links can become infinitely slow
         step = model.predict(ranks, samples)
         if isinstance(step, Unknown) or 0 < step.samples_per_second < inf:

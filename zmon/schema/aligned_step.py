@@ -20,9 +20,9 @@ class AlignedStep:
     step: int
     stands_for: int  # number of steps since the aligned step before; more than 1 where short steps are sampled
     seconds: float  # as the critical rank measured it
-    # The critical rank: the one that waited least. A rank that does something else first begins its step late and is
-    # therefore critical as well.
-    last: int
+    # The rank that waited least. A rank that does something else first begins its step late and is therefore critical
+    # as well.
+    critical_rank: int
     self_seconds: tuple[float, ...]
     phases: dict[str, tuple[float, ...]]
     exposed: dict[str, tuple[float, ...]]  # by op
@@ -35,7 +35,7 @@ class AlignedStep:
     @property
     def exposed_seconds(self) -> float:
         """The exposed time of the critical rank in all ops together."""
-        return self.exposed_of(self.last)
+        return self.exposed_of(self.critical_rank)
 
     def exposed_of(self, rank: int) -> float:
         """Return the exposed time of a rank in all ops together."""
@@ -61,7 +61,7 @@ class StepWindow:
 Baseline = StepWindow  # a window in which the job was well
 
 
-def handed_in(steps: Sequence[AlignedStep]) -> dict[str, float]:
+def sent_bytes_by_op(steps: Sequence[AlignedStep]) -> dict[str, float]:
     """Return the bytes that a rank sends in a step, by op: the mean over ranks and steps."""
     ops = sorted({op for step in steps for op in step.sent_bytes})
     return {op: fmean(fmean(step.sent_bytes.get(op, (0,))) for step in steps) for op in ops}

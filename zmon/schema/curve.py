@@ -63,7 +63,7 @@ class EfficiencySample:
 
 
 @dataclass(frozen=True, slots=True)
-class Curve:
+class ScalingCurve:
     """The scaling curve of the jobs of one name."""
 
     name: str
@@ -71,7 +71,7 @@ class Curve:
 
     def points_of_size(self, ranks: int, samples: int) -> list[Point]:
         """Return the points with this number of ranks and about this number of samples."""
-        return [p for p in self.points if p.ranks == ranks and alike(p.samples, samples)]
+        return [p for p in self.points if p.ranks == ranks and are_similar(p.samples, samples)]
 
     def nearest_point(self, ranks: int, samples: int) -> Point | None:
         """Return the point of this size with the nearest number of samples; None if there is none."""
@@ -104,10 +104,10 @@ class Curve:
             recorded=point.rate / reference.rate if point else None,
         )
 
-    def with_point(self, point: Point) -> Curve:
+    def with_point(self, point: Point) -> ScalingCurve:
         """Return the curve with this point in place of those of the same size."""
         replaced = self.points_of_size(point.ranks, point.samples)
-        return Curve(self.name, in_order([*(p for p in self.points if p not in replaced), point]))
+        return ScalingCurve(self.name, in_order([*(p for p in self.points if p not in replaced), point]))
 
 
 def in_order(points: Iterable[Point]) -> tuple[Point, ...]:
@@ -115,12 +115,12 @@ def in_order(points: Iterable[Point]) -> tuple[Point, ...]:
     return tuple(sorted(points, key=lambda p: (p.ranks, p.samples)))
 
 
-def alike(samples: float, others: float) -> bool:
+def are_similar(samples: float, others: float) -> bool:
     """Return True if steps of these numbers of samples compare."""
     return abs(samples - others) <= ALIKE * max(samples, others)
 
 
 def _scaling(point: Point, ranks: int, samples: int) -> str | None:
-    if alike(samples / ranks, point.samples / point.ranks):
+    if are_similar(samples / ranks, point.samples / point.ranks):
         return WEAK
-    return STRONG if alike(samples, point.samples) else None
+    return STRONG if are_similar(samples, point.samples) else None

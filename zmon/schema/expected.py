@@ -8,7 +8,7 @@ RECORDED, PREDICTED = "recorded", "predicted"
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class ExpectedStep:
     """The expected step of a job and its current step."""
 
     by: str  # RECORDED or PREDICTED

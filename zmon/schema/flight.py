@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Pending:
+class PendingCollective:
     """One operation that was issued and is not done; torch calls it pending."""
 
     group: str  # backend:name of the process group; each backend of a group has its own count
@@ -21,13 +21,13 @@ class Pending:
 
 
 @dataclass(frozen=True, slots=True)
-class Flight:
+class FlightRecord:
     """The flight record of a rank.
 
     `pending` has the oldest and the newest of its pending operations, in the order in which they were issued. `last` is
     the last completed sequence of each group.
     """
 
-    pending: tuple[Pending, ...]
+    pending: tuple[PendingCollective, ...]
     num_pending: int
     last: dict[str, int]  # by group

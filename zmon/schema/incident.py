@@ -12,7 +12,7 @@ from zmon.schema.names import SCHEMA
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class TimelineEvent:
     """One event in the timeline of an incident."""
 
     time: float  # unix seconds on the hub's clock, or on the clock that `clock` names
@@ -112,12 +112,12 @@ class Capsule:
     left_out: tuple[str, ...]  # one line for each item that is missing, with the reason
     versions: dict[str, str]
     seconds_to_collect: float
-    timeline: tuple[Moment, ...] = ()
+    timeline: tuple[TimelineEvent, ...] = ()
     schema: int = SCHEMA
 
 
 @dataclass(frozen=True, slots=True)
-class Brief:
+class IncidentSummary:
     """The summary of one incident in a list. `path` is on the machine of the hub."""
 
     id: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from zmon.schema.curve import Efficiency
-from zmon.schema.expected import Expected
+from zmon.schema.expected import ExpectedStep
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,5 +31,5 @@ class JobView:
     goodput_unknown: str = ""  # why goodput is unknown
     efficiency: Efficiency | None = None  # against the scaling curve of the job's name
     efficiency_unknown: str = ""  # why efficiency is unknown
-    expected: Expected | None = None  # the expected step
+    expected: ExpectedStep | None = None  # the expected step
     expected_unknown: str = ""  # why the expected step is unknown

@@ -41,7 +41,7 @@ class InFlight:
 
 
 @dataclass(frozen=True, slots=True)
-class Entered:
+class EnteredCollective:
     """A collective that a rank entered recently, and may still be in."""
 
     op: str
@@ -95,7 +95,7 @@ class RankState:
     overhead_seconds: float
     dropped_records: int
     resident_bytes: int | None
-    entered: tuple[Entered, ...] = ()  # its last two collectives that have a sequence, the latest first
+    entered: tuple[EnteredCollective, ...] = ()  # its last two collectives that have a sequence, the latest first
     blocked_seconds: float | None = None  # since the process was first seen in state D; None: it is in another state
     between_seconds: dict[str, float] = field(default_factory=dict)  # time outside steps, by activity
     open_seconds: float = 0.0  # since the last boundary; counted neither in `between_seconds` nor in steps yet

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from zmon.schema.agent import AgentStatus
 from zmon.schema.aligned_step import AlignedStep, Baseline, StepWindow
 from zmon.schema.curve import EfficiencySample
-from zmon.schema.flight import Flight
+from zmon.schema.flight import FlightRecord
 from zmon.schema.host import HostWindow
 from zmon.schema.plan import Plan
 from zmon.schema.rank import RankState
@@ -28,14 +28,14 @@ class Snapshot:
     agents: tuple[AgentStatus, ...]
     hardware: tuple[HostWindow, ...] = ()  # of its watched hosts, over about the last minute
     steps: tuple[AlignedStep, ...] = ()  # the recent ones, oldest first; short steps are sampled
-    stretches: tuple[StepWindow, ...] = ()  # of the last minutes, oldest first; each at least 5 s and 10 steps long
+    step_windows: tuple[StepWindow, ...] = ()  # of the last minutes, oldest first; each at least 5 s and 10 steps long
     baseline: Baseline | None = None  # a step while the job is well; None: not learned yet
     not_finite: Mapping[str, int] = field(default_factory=dict)  # report key → number of steps of NaN on some rank
-    flights: Mapping[int, Flight] = field(default_factory=dict)  # by rank; requested once nothing moves
+    flights: Mapping[int, FlightRecord] = field(default_factory=dict)  # by rank; requested once nothing moves
     efficiency: tuple[EfficiencySample, ...] = ()  # every half minute of training, oldest first; empty: no curve
     plan: Plan | None = None  # of this launch and its number of ranks; None: the trainer sent none
 
     @property
-    def known(self) -> tuple[RankState, ...]:
+    def reported_ranks(self) -> tuple[RankState, ...]:
         """All ranks that an agent reports now or reported before it fell silent; never empty."""
         return tuple(sorted((*self.ranks, *self.unwatched), key=lambda r: r.rank))

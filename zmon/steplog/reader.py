@@ -67,7 +67,7 @@ class RunSteps:
         """Return an upper bound of the number of boundaries. It is quick, because it unpacks no block."""
         return sum(block.count for path, size in self.segments for block in _blocks(path, size) if block)
 
-    def so_far(self) -> Measures:
+    def totals(self) -> Measures:
         """Return the totals of the run up to the last boundary in the log."""
         for path, size in reversed(self.segments):
             for block in reversed([*_blocks(path, size)]):

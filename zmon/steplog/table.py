@@ -35,7 +35,7 @@ class Steps(Protocol):
     def steps(self) -> Iterator[Step]:
         """Yield the steps, oldest first."""
 
-    def so_far(self) -> Measures:
+    def totals(self) -> Measures:
         """Return the totals of the run, whose phases and ops become columns."""
 
 
@@ -51,7 +51,7 @@ class Table:
     @classmethod
     def of(cls, runs: Sequence[Steps]) -> Table:
         """Return the table of all steps of these runs."""
-        ran = [run.so_far() for run in runs]
+        ran = [run.totals() for run in runs]
         return cls(
             runs,
             in_order((phase for measures in ran for phase in measures.phases), PHASES),

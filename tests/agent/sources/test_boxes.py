@@ -10,7 +10,7 @@ from zmon.agent.sources.boxes import Boxes
 from zmon.box.reader import BoxReader
 from zmon.probe.rank import DONE, EVAL, OP_NUMBER, TRAIN
 from zmon.schema.api import Suspicion
-from zmon.schema.rank import Entered
+from zmon.schema.rank import EnteredCollective
 
 
 def test_state_of_a_rank_that_lives(boxes, live, clock, states):
@@ -35,7 +35,7 @@ def test_state_of_a_rank_that_lives(boxes, live, clock, states):
 def test_last_two_collectives_are_reported_for_living_and_dead_ranks(boxes, live, states):
     box = live()
     box.steps(2)
-    last = (Entered("all_to_all", "0", 2, 160), Entered("all_to_all", "0", 1, 160))
+    last = (EnteredCollective("all_to_all", "0", 2, 160), EnteredCollective("all_to_all", "0", 1, 160))
     assert states()[0].entered == last
     box.process.end(signal.SIGKILL)
     boxes.scan()

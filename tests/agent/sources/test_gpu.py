@@ -31,7 +31,7 @@ def test_card_shows_its_identity(nvml):
 
 
 def test_card_shows_its_load_in_base_units(nvml):
-    nvml.tell(("0", "field.82", 85), ("0", "pids", "9,7,9"))
+    nvml.set_answers(("0", "field.82", 85), ("0", "pids", "9,7,9"))
     (card,) = cards()
     assert (card.memory_used_bytes, card.memory_total_bytes, card.utilization_ratio) == (600, 1000, 0.5)
     assert (card.power_watts, card.power_limit_watts) == (300.0, 700.0)
@@ -42,7 +42,7 @@ def test_card_shows_its_load_in_base_units(nvml):
 
 
 def test_throttled_card_shows_the_reasons(nvml):
-    nvml.tell(("0", "nvmlDeviceGetCurrentClocksEventReasons", 0x40 | 0x8))
+    nvml.set_answers(("0", "nvmlDeviceGetCurrentClocksEventReasons", 0x40 | 0x8))
     throttled = cards()[0].throttled
     assert {reason for reason, on in throttled.items() if on} == {"hw_thermal", "hw_slowdown"}
     assert throttled["sw_power_cap"] is False
@@ -50,14 +50,14 @@ def test_throttled_card_shows_the_reasons(nvml):
 
 @pytest.mark.parametrize("reason", [0x1, 0x2, 0x100])
 def test_idle_clock_or_one_set_by_a_person_is_no_throttling(nvml, reason):
-    nvml.tell(("0", "nvmlDeviceGetCurrentClocksEventReasons", reason))
+    nvml.set_answers(("0", "nvmlDeviceGetCurrentClocksEventReasons", reason))
     throttled = cards()[0].throttled
     assert throttled
     assert not any(throttled.values())
 
 
 def test_ecc_errors_are_counted_by_kind(nvml):
-    nvml.tell(*(("0", f"field.{field}", n) for n, field in enumerate(ECC.values())))
+    nvml.set_answers(*(("0", f"field.{field}", n) for n, field in enumerate(ECC.values())))
     assert cards()[0].ecc_errors == {kind: n for n, kind in enumerate(ECC)}
 
 
@@ -66,43 +66,43 @@ def test_ecc_errors_are_counted_by_kind(nvml):
 )
 def test_repair_is_pending_if_pages_or_rows_wait(nvml, retired, remapped, pending):
     fields = ((pynvml.NVML_FI_DEV_RETIRED_PENDING, retired), (pynvml.NVML_FI_DEV_REMAPPED_PENDING, remapped))
-    nvml.tell(*(("0", f"field.{field}", value) for field, value in fields if value is not None))
+    nvml.set_answers(*(("0", f"field.{field}", value) for field, value in fields if value is not None))
     assert cards()[0].repair_pending is pending
 
 
 def test_pcie_bytes_are_counters(nvml):
-    nvml.tell(("0", "field.197", 2**40), ("0", "field.198", 3))
+    nvml.set_answers(("0", "field.197", 2**40), ("0", "field.198", 3))
     assert (cards()[0].pcie_sent_bytes, cards()[0].pcie_received_bytes) == (2**40, 3)
     assert nvml.calls("0", "nvmlDeviceGetPcieThroughput") == 0
 
 
 def test_pcie_counter_of_32_bits_is_unknown_as_it_wraps_between_two_reads(nvml):
-    nvml.tell(("0", "field.197", 5), ("0", "type.197", pynvml.NVML_VALUE_TYPE_UNSIGNED_INT))
+    nvml.set_answers(("0", "field.197", 5), ("0", "type.197", pynvml.NVML_VALUE_TYPE_UNSIGNED_INT))
     assert cards()[0].pcie_sent_bytes is None
 
 
 def test_nvlink_bytes_are_of_all_links_and_no_kibibytes(nvml):
-    nvml.tell(("0", f"field.138@{ALL_LINKS}", 3), ("0", f"field.139@{ALL_LINKS}", 0), ("0", "field.138", 1))
+    nvml.set_answers(("0", f"field.138@{ALL_LINKS}", 3), ("0", f"field.139@{ALL_LINKS}", 0), ("0", "field.138", 1))
     (card,) = cards()
     assert (card.nvlink_sent_bytes, card.nvlink_received_bytes) == (3072, 0)
 
 
 def test_nvlink_bytes_of_newer_cards_come_from_their_own_counters(nvml):
-    nvml.tell(("0", f"field.202@{ALL_LINKS}", 5), ("0", f"field.204@{ALL_LINKS}", 6))
+    nvml.set_answers(("0", f"field.202@{ALL_LINKS}", 5), ("0", f"field.204@{ALL_LINKS}", 6))
     (card,) = cards()
     assert (card.nvlink_sent_bytes, card.nvlink_received_bytes) == (5, 6)
 
 
 def test_nvlink_errors_are_the_sum_of_the_kinds_it_counts(nvml):
     crc, data, replay, recovery = NVLINK_ERRORS
-    nvml.tell(("0", f"field.{crc}", 1), ("0", f"field.{data}", 2), ("0", f"field.{replay}", 4))
+    nvml.set_answers(("0", f"field.{crc}", 1), ("0", f"field.{data}", 2), ("0", f"field.{replay}", 4))
     assert cards()[0].nvlink_errors == 7
-    nvml.tell(("0", f"field.{recovery}", 8))
+    nvml.set_answers(("0", f"field.{recovery}", 8))
     assert cards()[0].nvlink_errors == 15
 
 
 def test_nvlink_errors_are_unknown_when_one_kind_cannot_be_read(nvml):
-    nvml.tell(("0", f"field.{NVLINK_ERRORS[0]}", 1), ("0", f"field.{NVLINK_ERRORS[1]}", UNKNOWN))
+    nvml.set_answers(("0", f"field.{NVLINK_ERRORS[0]}", 1), ("0", f"field.{NVLINK_ERRORS[1]}", UNKNOWN))
     assert cards()[0].nvlink_errors is None
 
 
@@ -117,7 +117,7 @@ def test_value_that_a_card_does_not_offer_is_unknown_and_no_drop(nvml):
         "PciInfo_v3",
     ]
     silent += [f"{clock}ClockInfo.{domain}" for clock in ("", "Max") for domain in range(4)]
-    nvml.tell(("driver", "cards", 2), *(("0", f"nvmlDeviceGet{what}", NOT_SUPPORTED) for what in silent))
+    nvml.set_answers(("driver", "cards", 2), *(("0", f"nvmlDeviceGet{what}", NOT_SUPPORTED) for what in silent))
     reading = GpuSource().read()
     assert reading.value[0] == GpuSample(gpu="0", uuid="GPU-0")
     assert reading.value[1].power_watts == 300.0
@@ -126,13 +126,13 @@ def test_value_that_a_card_does_not_offer_is_unknown_and_no_drop(nvml):
 
 def test_idle_card_is_zero_and_not_unknown(nvml):
     idle = ("nvmlDeviceGetMemoryInfo", "nvmlDeviceGetUtilizationRates", "nvmlDeviceGetPowerUsage", "field.197")
-    nvml.tell(*(("0", what, 0) for what in idle))
+    nvml.set_answers(*(("0", what, 0) for what in idle))
     (card,) = cards()
     assert (card.memory_used_bytes, card.utilization_ratio, card.power_watts, card.pcie_sent_bytes) == (0, 0.0, 0.0, 0)
 
 
 def test_odd_error_loses_that_value_and_adds_one_line_per_card(nvml):
-    nvml.tell(
+    nvml.set_answers(
         ("driver", "cards", 2),
         *(("0", f"nvmlDeviceGet{what}", UNKNOWN) for what in ("PowerUsage", "MemoryInfo")),
         ("0", "field.82", UNKNOWN),
@@ -144,7 +144,7 @@ def test_odd_error_loses_that_value_and_adds_one_line_per_card(nvml):
 
 
 def test_card_that_cannot_be_opened_is_reported_and_hides_no_other(nvml):
-    nvml.tell(("driver", "cards", 2), ("0", "nvmlDeviceGetHandleByIndex_v2", "!8"))
+    nvml.set_answers(("driver", "cards", 2), ("0", "nvmlDeviceGetHandleByIndex_v2", "!8"))
     reading = GpuSource().read()
     assert [card.gpu for card in reading.value] == ["1"]
     assert reading.dropped == ("GPU 0: cannot be opened: Insufficient External Power",)
@@ -162,7 +162,7 @@ def test_values_that_do_not_change_are_read_once(nvml, monkeypatch, tmp_path):
 
 
 def test_all_field_values_are_one_call(nvml):
-    nvml.tell(*(("0", f"field.{field}", 0) for field in FIELDS if isinstance(field, int)))
+    nvml.set_answers(*(("0", f"field.{field}", 0) for field in FIELDS if isinstance(field, int)))
     GpuSource().read()
     assert nvml.calls("0", "nvmlDeviceGetFieldValues") == 1
 
@@ -170,7 +170,7 @@ def test_all_field_values_are_one_call(nvml):
 def test_older_library_shows_what_it_has(tmp_path, monkeypatch):
     monkeypatch.setattr("zmon.agent.sources.pci.nearest_nics", lambda sys, pci: ())
     nvml = Stub(tmp_path, monkeypatch, "-DOLD")
-    nvml.tell(("0", "nvmlDeviceGetCurrentClocksThrottleReasons", 0x4), ("driver", "xids", "0:79"))
+    nvml.set_answers(("0", "nvmlDeviceGetCurrentClocksThrottleReasons", 0x4), ("driver", "xids", "0:79"))
     reading = GpuSource().read()
     (card,) = reading.value
     assert (card.temperature_celsius, card.throttled["sw_power_cap"], card.power_watts) == (61, True, 300.0)
@@ -186,7 +186,7 @@ def test_address_has_the_format_of_sysfs(bus_id, address):
 
 
 def test_host_whose_driver_is_not_loaded_has_no_such_source(nvml):
-    nvml.tell(("driver", "error", pynvml.NVML_ERROR_DRIVER_NOT_LOADED))
+    nvml.set_answers(("driver", "error", pynvml.NVML_ERROR_DRIVER_NOT_LOADED))
     with pytest.raises(SourceUnavailable, match="install the NVIDIA driver"):
         GpuSource().read()
 
@@ -201,7 +201,7 @@ def test_host_without_the_library_has_no_such_source(nvml, monkeypatch):
 
 
 def test_driver_of_another_version_than_its_library_is_a_failure_and_not_an_absence(nvml):
-    nvml.tell(("driver", "nvmlInitWithFlags", f"!{pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH}"))
+    nvml.set_answers(("driver", "nvmlInitWithFlags", f"!{pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH}"))
     with pytest.raises(pynvml.NVMLError, match="mismatch"):
         GpuSource().read()
 

@@ -29,7 +29,7 @@ for line in sys.stdin:
 def nvml(tmp_path, monkeypatch):
     monkeypatch.setattr("zmon.agent.sources.pci.nearest_nics", lambda sys, pci: ("mlx5_0",))
     stub = Stub(tmp_path, monkeypatch)
-    stub.tell(("driver", "cards", 3))
+    stub.set_answers(("driver", "cards", 3))
     return stub
 
 
@@ -40,7 +40,7 @@ def lost(gpu, **values):
 def test_lost_card_is_reported_with_its_fixed_values_and_hides_no_other(nvml):
     source = GpuSource()
     source.read()
-    nvml.tell(("1", "lost", 1), ("driver", "xids", "1:79"))
+    nvml.set_answers(("1", "lost", 1), ("driver", "xids", "1:79"))
     for _ in range(2):  # it stays reported
         reading = source.read()
         first, second, third = reading.value
@@ -53,14 +53,14 @@ def test_lost_card_is_reported_with_its_fixed_values_and_hides_no_other(nvml):
 def test_lost_card_costs_one_call_a_read(nvml):
     source = GpuSource()
     source.read()
-    nvml.tell(("1", "lost", 1))
+    nvml.set_answers(("1", "lost", 1))
     before = nvml.calls("1")
     source.read()
     assert nvml.calls("1") == before + 1
 
 
 def test_card_lost_before_the_agent_started_is_reported_too(nvml):
-    nvml.tell(("1", "lost", 1))
+    nvml.set_answers(("1", "lost", 1))
     assert GpuSource().read().value[1] == lost("1")
 
 
@@ -68,34 +68,34 @@ def test_card_lost_before_the_agent_started_is_reported_too(nvml):
     "function", ["nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetUUID", "nvmlDeviceGetName", "nvmlDeviceGetFieldValues"]
 )
 def test_card_can_be_lost_in_any_call(nvml, function):
-    nvml.tell(("1", function, "!15"))
+    nvml.set_answers(("1", function, "!15"))
     assert [card.lost for card in GpuSource().read().value] == [False, True, False]
 
 
 def test_lost_card_that_comes_back_is_read_again(nvml):
     source = GpuSource()
-    nvml.tell(("1", "lost", 1))
+    nvml.set_answers(("1", "lost", 1))
     source.read()
-    nvml.untell(("1", "lost"))
+    nvml.reset_answers(("1", "lost"))
     assert source.read().value[1].power_watts == 300.0
 
 
 def test_card_whose_values_all_fail_is_not_lost(nvml):
-    nvml.tell(("1", "nvmlDeviceGetPowerUsage", UNKNOWN), ("1", "nvmlDeviceGetFieldValues", UNKNOWN))
+    nvml.set_answers(("1", "nvmlDeviceGetPowerUsage", UNKNOWN), ("1", "nvmlDeviceGetFieldValues", UNKNOWN))
     assert [card.lost for card in GpuSource().read().value] == [False, False, False]
 
 
 def test_reloaded_driver_is_picked_up(nvml):
     source = GpuSource()
-    nvml.tell(("0", "nvmlDeviceGetPowerUsage", NOT_SUPPORTED))
+    nvml.set_answers(("0", "nvmlDeviceGetPowerUsage", NOT_SUPPORTED))
     assert source.read().value[0].power_watts is None
-    nvml.tell(("driver", "error", DRIVER_NOT_LOADED))
+    nvml.set_answers(("driver", "error", DRIVER_NOT_LOADED))
     for _ in range(2):  # a driver that was there and is gone is a failure, not an absence
         with pytest.raises(pynvml.NVMLError, match="Driver Not Loaded"):
             source.read()
     assert nvml.calls("driver", "nvmlShutdown") == 1
-    nvml.untell(("driver", "error"), ("0", "nvmlDeviceGetPowerUsage"))
-    nvml.tell(("driver", "cards", 2), ("driver", "xids", "1:48"))
+    nvml.reset_answers(("driver", "error"), ("0", "nvmlDeviceGetPowerUsage"))
+    nvml.set_answers(("driver", "cards", 2), ("driver", "xids", "1:48"))
     reading = source.read()
     assert [card.power_watts for card in reading.value] == [300.0, 300.0]
     assert reading.value[1].xid_errors == {48: 1}
@@ -111,7 +111,7 @@ def test_library_that_was_shut_down_is_initialized_again(nvml):
 
 
 def test_mig_instances_have_samples_of_their_own(nvml):
-    nvml.tell(
+    nvml.set_answers(
         ("1", "nvmlDeviceGetMigMode", 1),
         ("1", "nvmlDeviceGetUtilizationRates", NOT_SUPPORTED),
         *((f"1:{instance}", "nvmlDeviceGetUUID", f"MIG-{instance}") for instance in (0, 3)),
@@ -135,7 +135,7 @@ def test_mig_instances_have_samples_of_their_own(nvml):
 
 
 def test_new_mig_instance_replaces_the_previous_one(nvml, monkeypatch):
-    nvml.tell(("0", "nvmlDeviceGetMigMode", 1), *((f"0:{n}", "nvmlDeviceGetUUID", f"MIG-{n}") for n in (0, 6)))
+    nvml.set_answers(("0", "nvmlDeviceGetMigMode", 1), *((f"0:{n}", "nvmlDeviceGetUUID", f"MIG-{n}") for n in (0, 6)))
     source = GpuSource()
     source.read()
     handle_of = pynvml.nvmlDeviceGetMigDeviceHandleByIndex
@@ -144,7 +144,7 @@ def test_new_mig_instance_replaces_the_previous_one(nvml, monkeypatch):
 
 
 def test_mig_instance_that_cannot_be_read_is_reported_by_name(nvml):
-    nvml.tell(
+    nvml.set_answers(
         ("0", "nvmlDeviceGetMigMode", 1),
         *(("0:0", what, answer) for what, answer in (("nvmlDeviceGetUUID", "MIG-0"), ("nvmlDeviceGetName", UNKNOWN))),
     )
@@ -153,15 +153,15 @@ def test_mig_instance_that_cannot_be_read_is_reported_by_name(nvml):
 
 def test_card_that_leaves_mig_mode_shows_all_values_again(nvml):
     source = GpuSource()
-    nvml.tell(("0", "nvmlDeviceGetMigMode", 1), ("0", "nvmlDeviceGetUtilizationRates", NOT_SUPPORTED))
+    nvml.set_answers(("0", "nvmlDeviceGetMigMode", 1), ("0", "nvmlDeviceGetUtilizationRates", NOT_SUPPORTED))
     source.read()
-    nvml.untell(("0", "nvmlDeviceGetMigMode"), ("0", "nvmlDeviceGetUtilizationRates"))
+    nvml.reset_answers(("0", "nvmlDeviceGetMigMode"), ("0", "nvmlDeviceGetUtilizationRates"))
     assert source.read().value[0].utilization_ratio == 0.5
 
 
 def test_separate_process_sees_everything_through_its_own_library(tmp_path):
     script = Script(tmp_path / "script")
-    script.tell(("driver", "cards", 8))
+    script.set_answers(("driver", "cards", 8))
     process = subprocess.Popen(
         [sys.executable, "-c", RUNNING], env=script.environment, stdin=-1, stdout=-1, text=True, bufsize=1
     )
@@ -172,13 +172,15 @@ def test_separate_process_sees_everything_through_its_own_library(tmp_path):
 
     with process:
         assert Counter(card["lost"] for card in read()) == {False: 8}
-        script.tell(("5", "lost", 1), ("driver", "xids", "5:79"), ("2", "nvmlDeviceGetCurrentClocksEventReasons", 0x40))
+        script.set_answers(
+            ("5", "lost", 1), ("driver", "xids", "5:79"), ("2", "nvmlDeviceGetCurrentClocksEventReasons", 0x40)
+        )
         cards = read()
         assert [card["uuid"] for card in cards if card["lost"]] == ["GPU-5"]
         assert [card["gpu"] for card in cards if card["throttled"].get("hw_thermal")] == ["2"]
         assert [card["gpu"] for card in cards if card["xid_errors"]] == ["5"]
-        script.tell(("driver", "error", DRIVER_NOT_LOADED))
+        script.set_answers(("driver", "error", DRIVER_NOT_LOADED))
         assert read() == "Driver Not Loaded"
-        script.untell(("driver", "error"), ("5", "lost"))
+        script.reset_answers(("driver", "error"), ("5", "lost"))
         assert Counter(card["lost"] for card in read()) == {False: 8}
         process.stdin.close()

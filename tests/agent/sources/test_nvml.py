@@ -24,20 +24,20 @@ def card(nvml):
 
 @pytest.mark.parametrize("answer", [NOT_SUPPORTED, "!26"])  # 26: newer drivers no longer offer it
 def test_unsupported_call_is_not_repeated(nvml, card, answer):
-    nvml.tell(("0", "nvmlDeviceGetPowerUsage", answer))
+    nvml.set_answers(("0", "nvmlDeviceGetPowerUsage", answer))
     assert [card.ask(pynvml.nvmlDeviceGetPowerUsage) for _ in range(LOOKS)] == [None] * LOOKS
     assert nvml.calls("0", "nvmlDeviceGetPowerUsage") == 1
     assert list(card.complaints()) == []
 
 
 def test_unsupported_call_of_one_card_is_still_made_for_another(nvml, card):
-    nvml.tell(("0", "nvmlDeviceGetPowerUsage", NOT_SUPPORTED))
+    nvml.set_answers(("0", "nvmlDeviceGetPowerUsage", NOT_SUPPORTED))
     other = Device(pynvml.nvmlDeviceGetHandleByIndex(1))
     assert (card.ask(pynvml.nvmlDeviceGetPowerUsage), other.ask(pynvml.nvmlDeviceGetPowerUsage)) == (None, 300000)
 
 
 def test_unsupported_argument_does_not_make_the_function_unsupported(nvml, card):
-    nvml.tell(("0", "nvmlDeviceGetClockInfo.3", NOT_SUPPORTED))
+    nvml.set_answers(("0", "nvmlDeviceGetClockInfo.3", NOT_SUPPORTED))
     clocks = [card.ask(pynvml.nvmlDeviceGetClockInfo, domain) for domain in (3, 3, 1)]
     assert clocks == [None, None, 1001]
     assert nvml.calls("0", "nvmlDeviceGetClockInfo.3") == 1
@@ -45,33 +45,33 @@ def test_unsupported_argument_does_not_make_the_function_unsupported(nvml, card)
 
 @pytest.mark.parametrize("code", [2, 3, 26])
 def test_unsupported_field_is_not_read_again(nvml, card, code):
-    nvml.tell(("0", "field.82", f"!{code}"), ("0", "field.3", 0))
+    nvml.set_answers(("0", "field.82", f"!{code}"), ("0", "field.3", 0))
     assert [card.fields((82, 3)) for _ in range(LOOKS)] == [{3: 0}] * LOOKS
     assert (nvml.calls("0", "field.82"), nvml.calls("0", "field.3")) == (1, LOOKS)
 
 
 def test_field_that_failed_is_unknown_and_read_again(nvml, card):
-    nvml.tell(("0", "field.82", UNKNOWN))
+    nvml.set_answers(("0", "field.82", UNKNOWN))
     assert card.fields((82,)) == {82: None}
     assert list(card.complaints()) == ["cannot read field 82: Unknown Error"]
-    nvml.tell(("0", "field.82", 70))
+    nvml.set_answers(("0", "field.82", 70))
     assert card.fields((82,)) == {82: 70}
 
 
 def test_fields_of_a_card_that_has_none_are_not_read_again(nvml, card):
-    nvml.tell(("0", "nvmlDeviceGetFieldValues", NOT_SUPPORTED))
+    nvml.set_answers(("0", "nvmlDeviceGetFieldValues", NOT_SUPPORTED))
     assert [card.fields((82, 3)) for _ in range(LOOKS)] == [{}] * LOOKS
     assert nvml.calls("0", "nvmlDeviceGetFieldValues") == 1
 
 
 @pytest.mark.parametrize(("kind", "raw", "value"), [(1, 2**32 + 5, 5), (3, 2**40, 2**40), (5, -3, -3), (6, 70, 70)])
 def test_field_is_read_by_its_type(nvml, card, kind, raw, value):
-    nvml.tell(("0", "field.82", raw), ("0", "type.82", kind))
+    nvml.set_answers(("0", "field.82", raw), ("0", "type.82", kind))
     assert card.fields((82,)) == {82: value}
 
 
 def test_field_of_an_unknown_type_is_unknown(nvml, card):
-    nvml.tell(("0", "field.82", 5), ("0", "type.82", 99))
+    nvml.set_answers(("0", "field.82", 5), ("0", "type.82", 99))
     assert card.fields((82,)) == {}
 
 
@@ -92,7 +92,7 @@ def test_older_library_lacks_a_function_once(tmp_path, monkeypatch):
 
 
 def test_odd_errors_are_one_line_per_reason_and_reported_once(nvml, card):
-    nvml.tell(
+    nvml.set_answers(
         *(("0", f"nvmlDeviceGet{what}", UNKNOWN) for what in ("PowerUsage", "MemoryInfo")),
         *(("0", f"nvmlDeviceGetClockInfo.{domain}", "!16") for domain in (0, 1)),
     )
@@ -106,7 +106,7 @@ def test_odd_errors_are_one_line_per_reason_and_reported_once(nvml, card):
 
 
 def test_error_with_an_unknown_number_is_reported_too(nvml, card):
-    nvml.tell(("0", "nvmlDeviceGetPowerUsage", "!777"))
+    nvml.set_answers(("0", "nvmlDeviceGetPowerUsage", "!777"))
     assert card.ask(pynvml.nvmlDeviceGetPowerUsage) is None
     assert "cannot read PowerUsage: " in next(card.complaints())
 
@@ -118,16 +118,16 @@ def test_name_that_is_not_utf_8_is_unknown(nvml, card):
 
 
 def test_lost_card_and_unloaded_driver_raise(nvml, card):
-    nvml.tell(("0", "lost", 1))
+    nvml.set_answers(("0", "lost", 1))
     with pytest.raises(edge.LOST):
         card.ask(pynvml.nvmlDeviceGetPowerUsage)
-    nvml.tell(("driver", "error", 9))
+    nvml.set_answers(("driver", "error", 9))
     with pytest.raises(edge.GONE):
         card.fields((82,))
 
 
 def test_library_that_fails_after_its_start_is_shut_down(nvml):
-    nvml.tell(("driver", "nvmlDeviceGetCount_v2", UNKNOWN))
+    nvml.set_answers(("driver", "nvmlDeviceGetCount_v2", UNKNOWN))
     with pytest.raises(pynvml.NVMLError):
         edge.load()
     assert nvml.calls("driver", "nvmlShutdown") == 1

@@ -32,9 +32,9 @@ def test_card_without_errors_has_none(xids):
 
 
 def test_errors_are_counted_once_by_card_and_number(nvml, xids):
-    nvml.tell(("driver", "xids", "0:79,1:48,1:48"))
+    nvml.set_answers(("driver", "xids", "0:79,1:48,1:48"))
     list(xids.collect())
-    nvml.tell(("driver", "xids", "0:79,1:48,1:48,1:31"))
+    nvml.set_answers(("driver", "xids", "0:79,1:48,1:48,1:31"))
     for _ in range(2):
         assert list(xids.collect()) == []
     assert (xids.counts("GPU-0"), xids.counts("GPU-1")) == ({79: 1}, {48: 2, 31: 1})
@@ -48,7 +48,7 @@ def test_collect_ends_when_there_are_no_more_events(nvml, xids):
 
 def test_storm_of_errors_continues_at_the_next_collect(nvml, xids, monkeypatch):
     monkeypatch.setattr("zmon.agent.sources.xid.MOST_EVENTS", 2)
-    nvml.tell(("driver", "xids", "0:31,0:31,0:31"))
+    nvml.set_answers(("driver", "xids", "0:31,0:31,0:31"))
     list(xids.collect())
     assert xids.counts("GPU-0") == {31: 2}
     list(xids.collect())
@@ -57,7 +57,7 @@ def test_storm_of_errors_continues_at_the_next_collect(nvml, xids, monkeypatch):
 
 @pytest.mark.parametrize("answer", [NOT_SUPPORTED, "!15"])
 def test_card_that_has_no_events_or_is_lost_is_not_watched_and_hides_no_other(nvml, answer):
-    nvml.tell(("0", "nvmlDeviceRegisterEvents", answer), ("driver", "xids", "1:48"))
+    nvml.set_answers(("0", "nvmlDeviceRegisterEvents", answer), ("driver", "xids", "1:48"))
     xids = XidCounts()
     watch(xids)
     list(xids.collect())
@@ -65,7 +65,7 @@ def test_card_that_has_no_events_or_is_lost_is_not_watched_and_hides_no_other(nv
 
 
 def test_card_that_cannot_be_watched_is_reported_once(nvml):
-    nvml.tell(("0", "nvmlDeviceRegisterEvents", UNKNOWN), ("driver", "xids", "1:48"))
+    nvml.set_answers(("0", "nvmlDeviceRegisterEvents", UNKNOWN), ("driver", "xids", "1:48"))
     xids = XidCounts()
     edge.load()
     for card in range(2):
@@ -77,7 +77,7 @@ def test_card_that_cannot_be_watched_is_reported_once(nvml):
 
 @pytest.mark.parametrize("function", ["nvmlEventSetCreate", "nvmlEventSetWait_v2"])
 def test_driver_without_events_is_not_queried_again(nvml, function):
-    nvml.tell(("driver", function, NOT_SUPPORTED))
+    nvml.set_answers(("driver", function, NOT_SUPPORTED))
     xids = XidCounts()
     watch(xids)
     assert list(xids.collect()) == []
@@ -85,27 +85,27 @@ def test_driver_without_events_is_not_queried_again(nvml, function):
 
 
 def test_event_set_spoiled_by_a_lost_card_is_replaced(nvml, xids):
-    nvml.tell(("driver", "nvmlEventSetWait_v2", "!15"), ("0", "lost", 1))
+    nvml.set_answers(("driver", "nvmlEventSetWait_v2", "!15"), ("0", "lost", 1))
     assert list(xids.collect()) == ["XID errors: cannot read the event set: GPU is lost"]
-    nvml.untell(("driver", "nvmlEventSetWait_v2"))
-    nvml.tell(("driver", "xids", "1:48"))
+    nvml.reset_answers(("driver", "nvmlEventSetWait_v2"))
+    nvml.set_answers(("driver", "xids", "1:48"))
     assert list(xids.collect()) == []
     assert xids.counts("GPU-1") == {48: 1}
     assert nvml.calls("driver", "nvmlEventSetFree") == 1
 
 
 def test_counts_outlive_the_driver(nvml, xids):
-    nvml.tell(("driver", "xids", "0:79"))
+    nvml.set_answers(("driver", "xids", "0:79"))
     list(xids.collect())
     xids.forget()
     edge.unload()
     watch(xids)
-    nvml.tell(("driver", "xids", "0:79,0:79"))
+    nvml.set_answers(("driver", "xids", "0:79,0:79"))
     list(xids.collect())
     assert xids.counts("GPU-0") == {79: 2}
 
 
 def test_unloaded_driver_raises(nvml, xids):
-    nvml.tell(("driver", "error", 9))
+    nvml.set_answers(("driver", "error", 9))
     with pytest.raises(edge.GONE):
         list(xids.collect())

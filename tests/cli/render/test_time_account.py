@@ -7,7 +7,7 @@ from rich.console import Console
 
 from zmon.cli.render.time_account import time_table
 from zmon.schema.curve import Efficiency, Point
-from zmon.schema.expected import Expected
+from zmon.schema.expected import ExpectedStep
 from zmon.schema.job import JobView
 
 JOB = JobView(
@@ -63,7 +63,7 @@ def test_gpu_hours_are_unknown_if_the_hub_has_another_version():
 
 
 NOW = {"own": 0.031, "all_to_all": 0.027}
-STEP = Expected("predicted", "ranker", 0.041, {"own": 0.030, "all_to_all": 0.011}, 0.058, NOW)
+STEP = ExpectedStep("predicted", "ranker", 0.041, {"own": 0.030, "all_to_all": 0.011}, 0.058, NOW)
 
 
 def test_step_that_is_longer_than_predicted_shows_the_category():

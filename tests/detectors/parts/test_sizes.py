@@ -4,7 +4,7 @@ import pytest
 
 from tests.build import DISCONNECT, dead, disconnected, killed, rank_state, snapshot, terminated, waiting, words
 from zmon.detectors.stall import Stall
-from zmon.schema.rank import Entered, InFlight
+from zmon.schema.rank import EnteredCollective, InFlight
 
 ENFORCE = "[enforce fail at gloo/alltoallv.cc:138] inLengthPerRank[myRank] == outLengthPerRank[myRank]. "
 
@@ -15,7 +15,13 @@ def detect(*ranks):
 
 def brought(num_bytes, op="all_reduce", sequence=301, then=()):
     """The last two collectives of a rank, the latest first."""
-    return {"entered": (*then, Entered(op, "0", sequence, num_bytes), Entered("all_reduce", "0", sequence - 1, 64))[:2]}
+    return {
+        "entered": (
+            *then,
+            EnteredCollective(op, "0", sequence, num_bytes),
+            EnteredCollective("all_reduce", "0", sequence - 1, 64),
+        )[:2]
+    }
 
 
 def aborted(rank, num_bytes, op="all_reduce", **changes):
@@ -43,13 +49,13 @@ def test_rank_with_another_size_is_named_although_others_were_aborted(op, size):
 
 def test_rank_with_another_size_is_named_when_it_is_the_one_that_was_aborted():
     """It brought less: what its peers sent was too long for it, and they may have gone on to the next."""
-    further = {"then": (Entered("all_reduce", "0", 302, 64),)}
+    further = {"then": (EnteredCollective("all_reduce", "0", 302, 64),)}
     others = [broke(rank, 4000, **brought(4000, **further)) for rank in (0, 2, 3)]
     assert detect(aborted(1, 3000), *others).ranks == (1,)
 
 
 def test_rank_with_another_size_is_named_when_it_has_gone_on():
-    further = brought(5000, then=(Entered("all_to_all", "0", 302, 64),))
+    further = brought(5000, then=(EnteredCollective("all_to_all", "0", 302, 64),))
     assert detect(aborted(0, 4000), broke(1, 5000, **further), broke(2, 4000), broke(3, 4000)).ranks == (1,)
 
 
@@ -72,7 +78,12 @@ def test_nobody_is_named_where_the_sizes_of_an_all_to_all_differ_anyway():
 
 def test_all_to_all_of_uneven_sizes_before_it_does_not_hide_the_mismatch():
     def last_two(rank, size):
-        return {"entered": (Entered("all_reduce", "0", 301, size), Entered("all_to_all", "0", 300, rank))}
+        return {
+            "entered": (
+                EnteredCollective("all_reduce", "0", 301, size),
+                EnteredCollective("all_to_all", "0", 300, rank),
+            )
+        }
 
     ranks = [broke(rank, 0, **last_two(rank, 4000)) for rank in (0, 2)]
     found = detect(aborted(3, 4000, **last_two(3, 4000)), broke(1, 0, **last_two(1, 5000)), *ranks)

@@ -34,7 +34,7 @@ def runs(job: Snapshot, number: int = 3, slow: int = 2) -> list[steps.RankSteps]
             ],
             NOW - 1000,
         )
-        for r in job.known
+        for r in job.reported_ranks
     ]
 
 

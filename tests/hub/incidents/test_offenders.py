@@ -2,11 +2,11 @@
 
 from tests.build import NOW
 from zmon.hub.incidents.offenders import by_host
-from zmon.schema.incident import Brief
+from zmon.schema.incident import IncidentSummary
 
 
 def brief(number, *hosts, cause="rank_frozen", cost=None):
-    return Brief(
+    return IncidentSummary(
         f"f{number}", "job", "stall", cause, "critical", (), hosts, NOW + number, NOW + number, "", lost_gpu_hours=cost
     )
 

@@ -23,7 +23,7 @@ from zmon.job.timeline import NEWS_SECONDS
 from zmon.process import ExitWatch, ProcessStat, process_stat
 from zmon.schema.api import Suspicion
 from zmon.schema.names import OPS
-from zmon.schema.rank import Entered, InFlight, LastWords, RankState
+from zmon.schema.rank import EnteredCollective, InFlight, LastWords, RankState
 from zmon.schema.step import StepRecord
 
 _STOPPED_STATES = ("T", "t")  # by a signal, by a tracer: proc(5)
@@ -269,7 +269,9 @@ class RankBox:
             ),
             between_seconds=totals.between_seconds,
             open_seconds=max(0.0, now_ns * _NS - totals.time),
-            entered=tuple(Entered(OPS[op], groups[g][0], s, size) for op, g, s, size in entered if g in groups),
+            entered=tuple(
+                EnteredCollective(OPS[op], groups[g][0], number, size) for op, g, number, size in entered if g in groups
+            ),
         )  # fmt: skip
 
     def _contents(self) -> _Contents:

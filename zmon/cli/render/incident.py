@@ -12,10 +12,10 @@ from rich.table import Table
 from rich.text import Text
 
 from zmon.hub.incidents import words
-from zmon.hub.incidents.moments import named
+from zmon.hub.incidents.moments import culprit_names
 from zmon.hub.incidents.offenders import Offender
-from zmon.hub.incidents.report import dearest
-from zmon.schema.incident import Brief, Capsule, IncidentRank
+from zmon.hub.incidents.report import most_important
+from zmon.schema.incident import Capsule, IncidentRank, IncidentSummary
 
 _ROWS = 16  # in the table of ranks
 _STDERR_LINES = 20
@@ -26,7 +26,7 @@ def incident(capsule: Capsule, where: str) -> RenderableType:
     """Return one incident; `where` is the place of its full report."""
     finding = capsule.finding
     ending = "not resolved" if finding.resolved is None else f"resolved {words.moment(finding.resolved)}"
-    headline = f"{finding.severity.upper()} {finding.cause}: {named(finding)}"
+    headline = f"{finding.severity.upper()} {finding.cause}: {culprit_names(finding)}"
     parts: list[RenderableType] = [
         _text(headline, _colour(finding.severity)),
         _text(finding.summary),
@@ -54,7 +54,7 @@ def incident(capsule: Capsule, where: str) -> RenderableType:
     return Group(*parts, _heading(f"full report: {where}"))
 
 
-def incidents(briefs: Sequence[Brief]) -> RenderableType:
+def incidents(briefs: Sequence[IncidentSummary]) -> RenderableType:
     """Return a table of incidents in the given order."""
     if not briefs:
         return Text("no incidents")
@@ -63,7 +63,7 @@ def incidents(briefs: Sequence[Brief]) -> RenderableType:
         table.add_column(column, overflow="fold", no_wrap=column not in ("job", "culprit"))
     for brief in briefs:
         lasted = "ongoing" if brief.resolved is None else words.seconds(brief.resolved - brief.onset)
-        cells = (brief.id, words.day(brief.onset), lasted, brief.cause, brief.job_id, named(brief))
+        cells = (brief.id, words.day(brief.onset), lasted, brief.cause, brief.job_id, culprit_names(brief))
         table.add_row(*map(_text, cells), style=_colour(brief.severity) if brief.resolved is None else "")
     return table
 
@@ -99,7 +99,7 @@ def _ranks(capsule: Capsule) -> RenderableType:
     right = ("step", "waits", "self time")
     for column in ("", "rank", "host", "state", "phase", "step", "collective", "waits", "self time"):
         table.add_column(column, justify="right" if column in right else "left", overflow="fold")
-    rows = dearest(capsule.ranks)
+    rows = most_important(capsule.ranks)
     for row in rows[:_ROWS]:
         table.add_row(*map(_text, _cells(row)), style=_colour(capsule.finding.severity) if row.culprit else "")
     more = len(capsule.ranks) - min(len(rows), _ROWS)

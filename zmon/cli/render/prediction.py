@@ -11,14 +11,14 @@ from rich.text import Text
 from zmon.format import UNKNOWN, duration
 from zmon.scaling.expected import parts_of
 from zmon.scaling.fit import Model
-from zmon.scaling.predict import Prediction
+from zmon.scaling.predict import PredictedStep
 from zmon.scaling.size_table import SizePrediction
-from zmon.schema.curve import Curve
+from zmon.schema.curve import ScalingCurve
 from zmon.schema.unknown import Unknown
 
 
 def prediction_table(
-    curve: Curve, sizes: Sequence[SizePrediction], what_ifs: Sequence[str], model: Model
+    curve: ScalingCurve, sizes: Sequence[SizePrediction], what_ifs: Sequence[str], model: Model
 ) -> RenderableType:
     """Return a row per size; below it the time categories of each step and the baselines that were used."""
     table = Table(box=None, padding=(0, 2, 0, 0))
@@ -47,5 +47,5 @@ def prediction_table(
     return Group(table, Text(""), *lines)
 
 
-def _changed(step: Prediction, other: Prediction) -> str:
+def _changed(step: PredictedStep, other: PredictedStep) -> str:
     return f"{duration(other.seconds)} ({other.seconds / step.seconds - 1:+.0%})"

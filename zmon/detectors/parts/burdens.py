@@ -90,7 +90,7 @@ def starved(
     ranks = {r.rank for r in culprits}
     least = explained_ratio * min(lost_seconds, window.seconds)
     others = [other for other in snapshot.hardware if other is not window]
-    here = {r.rank for r in snapshot.known if r.host == window.host}
+    here = {r.rank for r in snapshot.reported_ranks if r.host == window.host}
     waits: list[tuple[str, float, float]] = []  # for what, how long, and the most of the others in as much time
     if here == ranks and others:
         for resource, seconds in waited(window).items():

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from zmon.detectors.parts.waiting import Brought, Mismatch, disagreement
-from zmon.schema.flight import Flight, Pending
+from zmon.schema.flight import FlightRecord, PendingCollective
 from zmon.schema.rank import RankState
 from zmon.schema.snapshot import Snapshot
 
@@ -69,15 +69,15 @@ def mismatch(snapshot: Snapshot) -> Mismatch | None:
     )
 
 
-def _same_size(pending: Pending) -> bool:
+def _same_size(pending: PendingCollective) -> bool:
     return pending.op == "all_reduce" or pending.name.endswith("_base")  # the others take lists of tensors
 
 
-def _collectives(flight: Flight) -> Sequence[Pending]:
+def _collectives(flight: FlightRecord) -> Sequence[PendingCollective]:
     return [p for p in flight.pending if p.op not in _UNCOUNTED]
 
 
-def _oldest(flight: Flight) -> dict[str, int]:
+def _oldest(flight: FlightRecord) -> dict[str, int]:
     """By group: the first collective that is pending."""
     found: dict[str, int] = {}
     for pending in _collectives(flight):
@@ -85,7 +85,7 @@ def _oldest(flight: Flight) -> dict[str, int]:
     return found
 
 
-def _issued(flight: Flight) -> dict[str, int]:
+def _issued(flight: FlightRecord) -> dict[str, int]:
     """By group: how far the rank has come. A group that its record does not hold may be another's, or forgotten."""
     found = dict(flight.last)
     for pending in _collectives(flight):

@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 
 from zmon.detectors.parts.waiting import SAME_SIZE, Brought, Mismatch, disagreement
-from zmon.schema.rank import Entered, RankState
+from zmon.schema.rank import EnteredCollective, RankState
 
 # gloo (pair.cc, alltoallv.cc) and torch itself (ProcessGroupWrapper.cpp, with TORCH_DISTRIBUTED_DEBUG=DETAIL).
 _COMPLAINT = re.compile(
@@ -36,7 +36,7 @@ def quarrel(ranks: Sequence[RankState], ended: Sequence[RankState]) -> Mismatch 
     )
 
 
-def _brought(rank: RankState, one: Entered, same: Sequence[str]) -> Brought:
+def _brought(rank: RankState, one: EnteredCollective, same: Sequence[str]) -> Brought:
     return Brought(rank, one.group, one.sequence, one.op, one.num_bytes if one.op in same else None)
 
 

@@ -41,14 +41,14 @@ def verdict(
     """
     ranks = tuple(r.rank for r in culprits)
     named = tuple(r.host for r in culprits) or tuple(hosts)
-    step = max(r.step for r in culprits or snapshot.known)
-    uid = min(r.run_uid for r in culprits or snapshot.known)
+    step = max(r.step for r in culprits or snapshot.reported_ranks)
+    uid = min(r.run_uid for r in culprits or snapshot.reported_ranks)
     op = next((r.in_flight for r in snapshot.ranks if r.in_flight), None)
-    num_gpus = sum(1 for r in snapshot.known if r.device != "cpu")
+    num_gpus = sum(1 for r in snapshot.reported_ranks if r.device != "cpu")
     lost = 1.0 if stalled else lost_ratio
     onset_step = step if stalled else None  # a job that goes on has another step at each look
     fault = cause if onset_step is None else ""  # a stall may change its cause, and is the same stall
-    saved = checkpoint_seconds(snapshot.known) if stalled else None
+    saved = checkpoint_seconds(snapshot.reported_ranks) if stalled else None
     if stalled:
         detail = f"{detail} {_would_be_lost(saved)}"
         checkpoint = None if saved is None else Checkpoint(round(saved, 1))

@@ -29,11 +29,11 @@ def throttled(scene: Scene) -> Injection:
     pids = [(str(state.rank), "pids", state.pid) for state in ranks]
     card = str(scene.rank)
     with ExitStack() as undo:
-        undo.callback(gpus.untell, (card, REASONS), *((device, question) for device, question, _ in pids))
-        gpus.tell(*pids)
+        undo.callback(gpus.reset_answers, (card, REASONS), *((device, question) for device, question, _ in pids))
+        gpus.set_answers(*pids)
         time.sleep(MAPPING_SECONDS)
         onset = time.time()
-        gpus.tell((card, REASONS, HW_THERMAL_SLOWDOWN))
+        gpus.set_answers((card, REASONS, HW_THERMAL_SLOWDOWN))
         slowed = one_rank("slow", SLOWER)(scene)
         if slowed.lift is not None:
             undo.callback(slowed.lift)

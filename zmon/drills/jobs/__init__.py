@@ -27,7 +27,7 @@ def command(spec: JobSpec, *launcher: str) -> list[str]:
 
 def environment(spec: JobSpec, folder: Path, box_dir: Path) -> dict[str, str]:
     """Return the environment that the launchers of a job are started with."""
-    return inherited() | {
+    return inherited_environment() | {
         "ZMON_JOB_ID": spec.job_id,
         "ZMON_BOX_DIR": str(box_dir),
         FOLDER: str(folder),
@@ -38,6 +38,6 @@ def environment(spec: JobSpec, folder: Path, box_dir: Path) -> dict[str, str]:
     }
 
 
-def inherited() -> dict[str, str]:
+def inherited_environment() -> dict[str, str]:
     """Return our own environment without the user's settings of zmon, which are for their own jobs and pager."""
     return {name: value for name, value in os.environ.items() if not name.startswith("ZMON_")}

@@ -20,14 +20,14 @@ class Script:
         self.path = path
         self.library = library
         self._answers: dict[tuple[str, str], str] = {}
-        self.tell()
+        self.set_answers()
 
-    def tell(self, *lines: tuple[str, str, object]) -> None:
+    def set_answers(self, *lines: tuple[str, str, object]) -> None:
         """Set answers, as lines `who what answer`; all others keep their default."""
         self._answers |= {(who, what): str(answer) for who, what, answer in lines}
         self._write()
 
-    def untell(self, *questions: tuple[str, str]) -> None:
+    def reset_answers(self, *questions: tuple[str, str]) -> None:
         """Reset answers to their defaults."""
         for question in questions:
             self._answers.pop(question, None)

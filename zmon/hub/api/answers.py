@@ -159,5 +159,5 @@ def rank_rows(snapshot: Snapshot) -> list[RankRow]:
             self_seconds=last.self_seconds[state.rank] if last else None,
             exposed_seconds=last.exposed_of(state.rank) if last else None,
         )
-        for state in snapshot.known
+        for state in snapshot.reported_ranks
     ]

@@ -36,7 +36,7 @@ def plan_table(snapshot: Snapshot) -> PlanTable:
             ),
         )
 
-    return PlanTable(snapshot.job_id, [row(state) for state in snapshot.known], plan.totals if plan else None)
+    return PlanTable(snapshot.job_id, [row(state) for state in snapshot.reported_ranks], plan.totals if plan else None)
 
 
 def _planned(plan: Plan, rank: int) -> Amounts:

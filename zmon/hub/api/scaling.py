@@ -17,7 +17,7 @@ from zmon.scaling.fit import Model
 from zmon.scaling.size_table import SizePrediction, parse_sizes, predict_sizes, size_row
 from zmon.scaling.what_if import CHANGES, parse_what_if
 from zmon.schema.api import CurvePoint, EfficiencyAnswer, ScalingAnswer, ScalingRequest, SizeNow, SizeRow
-from zmon.schema.curve import Curve, Point
+from zmon.schema.curve import Point, ScalingCurve
 from zmon.schema.snapshot import Snapshot
 from zmon.schema.unknown import Unknown
 
@@ -55,7 +55,7 @@ def size_query(request: ScalingRequest) -> SizeQuery:
 
 
 def scaling_answer(
-    snapshot: Snapshot, state: str, curve: Curve, model: Model | Unknown, query: SizeQuery
+    snapshot: Snapshot, state: str, curve: ScalingCurve, model: Model | Unknown, query: SizeQuery
 ) -> ScalingAnswer:
     """Return the answer. `curve` and `model` are those of the job's name; without a model no size is predicted."""
     return ScalingAnswer(
@@ -69,16 +69,16 @@ def scaling_answer(
     )
 
 
-def _sizes(snapshot: Snapshot, curve: Curve, model: Model, query: SizeQuery) -> list[SizeRow]:
+def _sizes(snapshot: Snapshot, curve: ScalingCurve, model: Model, query: SizeQuery) -> list[SizeRow]:
     per_rank = query.batch_per_rank or _samples_per_rank(snapshot, curve)
     ranks = query.ranks or _default_sizes(snapshot.world_size, [p.ranks for p in curve.points])
     sizes = predict_sizes(model, [(n, query.batch or n * per_rank) for n in ranks], query.what_ifs)
     return [msgspec.structs.replace(size_row(size), efficiency=_efficiency(curve, size)) for size in sizes]
 
 
-def _samples_per_rank(snapshot: Snapshot, curve: Curve) -> int:
+def _samples_per_rank(snapshot: Snapshot, curve: ScalingCurve) -> int:
     """Return the samples per rank and step: those of the job's last step window, else of the smallest recorded size."""
-    last = snapshot.stretches[-1].samples if snapshot.stretches else None  # an evaluation changes no batch
+    last = snapshot.step_windows[-1].samples if snapshot.step_windows else None  # an evaluation changes no batch
     samples, ranks = (last, snapshot.world_size) if last else (curve.points[0].samples, curve.points[0].ranks)
     return max(1, round(samples / ranks))
 
@@ -94,7 +94,7 @@ def _default_sizes(world_size: int, recorded: Sequence[int]) -> list[int]:
     return sorted([*wanted][:_DEFAULT_SIZES])
 
 
-def _efficiency(curve: Curve, size: SizePrediction) -> EfficiencyAnswer:
+def _efficiency(curve: ScalingCurve, size: SizePrediction) -> EfficiencyAnswer:
     step = size.step
     efficiency = (
         step if isinstance(step, Unknown) else curve.efficiency(size.ranks, size.samples, step.samples_per_second)

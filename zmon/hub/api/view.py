@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from zmon.hub.job_state import JobStates
 from zmon.schema.curve import Efficiency
-from zmon.schema.expected import Expected
+from zmon.schema.expected import ExpectedStep
 from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
 from zmon.schema.snapshot import Snapshot
@@ -17,7 +17,7 @@ from zmon.stats import quantile
 
 def view(snapshot: Snapshot, job_states: JobStates, active: Sequence[Finding]) -> JobView:
     """Return the view of a job; `active` are its active findings."""
-    lead, launch = snapshot.known[0], job_states.state_of(snapshot)
+    lead, launch = snapshot.reported_ranks[0], job_states.state_of(snapshot)
     account, state = launch.account, job_state(snapshot, active)
     efficiency, expected = job_states.baselines.compare(snapshot, state)
     return JobView(
@@ -26,7 +26,7 @@ def view(snapshot: Snapshot, job_states: JobStates, active: Sequence[Finding]) -
         world_size=snapshot.world_size,
         ranks_seen=len(snapshot.ranks),
         state=state,
-        step=max(r.step for r in snapshot.known),
+        step=max(r.step for r in snapshot.reported_ranks),
         step_seconds=quantile(launch.time.recent_seconds, 0.5),
         step_seconds_p95=quantile(launch.time.recent_seconds, 0.95),
         samples_per_second=launch.time.samples_per_second,
@@ -35,12 +35,12 @@ def view(snapshot: Snapshot, job_states: JobStates, active: Sequence[Finding]) -
         gpu_seconds=account.gpu_seconds,
         goodput_ratio=account.goodput_ratio,
         goodput_unknown=account.doubt,
-        hosts=tuple(sorted({r.host for r in snapshot.known})),
+        hosts=tuple(sorted({r.host for r in snapshot.reported_ranks})),
         labels=lead.labels,
         findings=tuple(f.id for f in active),
         efficiency=efficiency if isinstance(efficiency, Efficiency) else None,
         efficiency_unknown=efficiency.reason if isinstance(efficiency, Unknown) else "",
-        expected=expected if isinstance(expected, Expected) else None,
+        expected=expected if isinstance(expected, ExpectedStep) else None,
         expected_unknown=expected.reason if isinstance(expected, Unknown) else "",
     )
 

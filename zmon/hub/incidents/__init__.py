@@ -7,6 +7,6 @@ from `words`. `offenders` counts incidents by host.
 
 from zmon.hub.incidents.building import capsule
 from zmon.hub.incidents.folder import FOLDER, Folder
-from zmon.schema.incident import Brief, Capsule, Moment
+from zmon.schema.incident import Capsule, IncidentSummary, TimelineEvent
 
-__all__ = ["FOLDER", "Brief", "Capsule", "Folder", "Moment", "capsule"]
+__all__ = ["FOLDER", "Capsule", "Folder", "IncidentSummary", "TimelineEvent", "capsule"]

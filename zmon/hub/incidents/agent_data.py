@@ -23,7 +23,7 @@ from zmon.hub.incidents.moments import HostClock
 from zmon.schema.agent import AgentReport
 from zmon.schema.api import SnapshotRequest, endpoints
 from zmon.schema.finding import Finding
-from zmon.schema.incident import Moment
+from zmon.schema.incident import TimelineEvent
 from zmon.schema.rank import RankState
 from zmon.schema.snapshot import Snapshot
 from zmon.web import client
@@ -37,7 +37,7 @@ class Collected:
 
     snapshot: Snapshot
     runs: list[steps.RankSteps] = field(default_factory=list)
-    moments: list[Moment] = field(default_factory=list)
+    moments: list[TimelineEvent] = field(default_factory=list)
     versions: dict[str, str] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
 
@@ -77,7 +77,7 @@ async def collect(
         kernel = report.sample.kernel if report else None
         clock = clocks.setdefault(host, HostClock(host))
         collected.moments += moments.kernel_events(kernel.events if kernel else (), clock, finding.onset)
-    collected.moments += moments.last_words([r for r in snapshot.known if r.rank in finding.ranks], clocks)
+    collected.moments += moments.last_words([r for r in snapshot.reported_ranks if r.rank in finding.ranks], clocks)
     collected.runs = [run for r in wanted if (run := _steps_of(r, answers.get(r.host))) is not None]
     collected.left_out = [*_missing(snapshot, wanted, collected.runs, set(hosts) - set(answers))]
     return collected
@@ -112,8 +112,8 @@ def _missing(
 ) -> list[str]:
     """Return a line for each group of ranks whose steps are missing, with the reason."""
     lines = []
-    if len(snapshot.known) > len(wanted):
-        others = len(snapshot.known) - len(wanted)
+    if len(snapshot.reported_ranks) > len(wanted):
+        others = len(snapshot.reported_ranks) - len(wanted)
         lines.append(
             f"the steps of {others} ranks: only those of culprits, of ranks near them and of a sample are stored"
         )

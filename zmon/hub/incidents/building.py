@@ -31,7 +31,7 @@ def capsule(
     """
     by_rank = {run.state.rank: run for run in runs}
     watched = {r.rank for r in snapshot.ranks}
-    rows = [_rank_row(r, finding, r.rank in watched, by_rank.get(r.rank)) for r in snapshot.known]
+    rows = [_rank_row(r, finding, r.rank in watched, by_rank.get(r.rank)) for r in snapshot.reported_ranks]
     hosts, missing_hosts = _hosts(snapshot, finding)
     return Capsule(
         finding=finding,
@@ -52,7 +52,7 @@ def _hosts(snapshot: Snapshot, finding: Finding) -> tuple[tuple[HostRow, ...], t
     """Return the hardware of the hosts, those of the culprits first, and a line for each part that is missing."""
     windows = sorted(snapshot.hardware, key=lambda window: (window.host not in finding.hosts, window.host))
     rows = tuple(host_row(window) for window in windows[:MAX_HOSTS])
-    unknown = sorted({r.host for r in snapshot.known} - {window.host for window in windows})
+    unknown = sorted({r.host for r in snapshot.reported_ranks} - {window.host for window in windows})
     lines = [f"the hardware of {len(windows) - MAX_HOSTS} more hosts"] if len(windows) > MAX_HOSTS else []
     if unknown:
         names = ", ".join(unknown[:4]) + (f" and {len(unknown) - 4} more" if len(unknown) > 4 else "")

@@ -23,7 +23,7 @@ from zmon.hub.incidents.moments import Suspected
 from zmon.hub.journal import Journal
 from zmon.hub.stall_evidence import StallEvidence
 from zmon.schema.finding import Finding
-from zmon.schema.incident import Capsule, Moment
+from zmon.schema.incident import Capsule, TimelineEvent
 from zmon.schema.snapshot import Snapshot
 
 log = logging.getLogger("zmon.hub")
@@ -40,7 +40,7 @@ class _Incident:
     """An incident that is active or has just ended."""
 
     finding: Finding  # as of the last pass
-    moments: list[Moment]
+    moments: list[TimelineEvent]
     snapshot: Snapshot | None = None  # to collect from, after the diagnosis has changed
     stale: bool = True  # the capsule on disk is out of date
     due: float = 0.0  # unix time before which it is not written

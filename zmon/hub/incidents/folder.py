@@ -22,7 +22,7 @@ import msgspec
 from zmon.errors import UsageError
 from zmon.hub.incidents import steps
 from zmon.hub.incidents.report import report
-from zmon.schema.incident import Brief, Capsule
+from zmon.schema.incident import Capsule, IncidentSummary
 
 FOLDER = "incidents"  # in the data directory
 FINDING, CAPSULE, STEPS, REPORT = "finding.json", "capsule.json", "steps.jsonl", "report.html"
@@ -78,12 +78,12 @@ class Folder:
         except (OSError, msgspec.DecodeError):
             return None
 
-    def briefs(self) -> list[Brief]:
+    def briefs(self) -> list[IncidentSummary]:
         """Return all incidents, newest first, except those that cannot be read."""
         briefs = []
         for place in self._places():
             try:
-                brief = msgspec.json.decode((place / FINDING).read_bytes(), type=Brief)
+                brief = msgspec.json.decode((place / FINDING).read_bytes(), type=IncidentSummary)
             except (OSError, msgspec.DecodeError):
                 continue
             briefs.append(replace(brief, path=str(place)))

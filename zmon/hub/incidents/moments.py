@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from zmon.schema.finding import Finding
 from zmon.schema.host import KernelEvent
-from zmon.schema.incident import Brief, Moment
+from zmon.schema.incident import IncidentSummary, TimelineEvent
 from zmon.schema.rank import RankState
 
 BEFORE_SECONDS = 600.0  # before the first sign; earlier kernel messages belong to other trouble
@@ -28,23 +28,27 @@ class HostClock:
     host: str
     ahead_seconds: float | None = None  # None: unknown
 
-    def moment(self, time: float, what: str, who: str) -> Moment:
+    def moment(self, time: float, what: str, who: str) -> TimelineEvent:
         """Return a moment that the host recorded at `time`, on the hub's clock if the offset is known."""
         what = " ".join(what.split())[:_MAX_TEXT]
         ahead = self.ahead_seconds
         if ahead is None:
-            return Moment(time, what, who, f"time of {self.host}'s clock, not corrected")
+            return TimelineEvent(time, what, who, f"time of {self.host}'s clock, not corrected")
         if abs(ahead) < _NOTABLE_SECONDS:
-            return Moment(time - ahead, what, who)
+            return TimelineEvent(time - ahead, what, who)
         direction = "ahead" if ahead > 0 else "behind"
-        return Moment(time - ahead, what, who, f"{self.host}'s clock is {abs(ahead):.1f} s {direction}: corrected")
+        return TimelineEvent(
+            time - ahead, what, who, f"{self.host}'s clock is {abs(ahead):.1f} s {direction}: corrected"
+        )
 
 
-def opening(finding: Finding) -> Iterator[Moment]:
+def opening(finding: Finding) -> Iterator[TimelineEvent]:
     """Yield the first sign and the opening of the finding."""
     step = "" if finding.step is None else f" at step {finding.step}"
-    yield Moment(finding.onset, f"first sign{step}", named(finding))
-    yield Moment(finding.detected, f"finding opened: {finding.cause}, {finding.severity}", named(finding))
+    yield TimelineEvent(finding.onset, f"first sign{step}", culprit_names(finding))
+    yield TimelineEvent(
+        finding.detected, f"finding opened: {finding.cause}, {finding.severity}", culprit_names(finding)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +61,7 @@ class Suspected:
     host: str
 
 
-def suspicions(suspected: Iterable[Suspected], finding: Finding) -> Iterator[Moment]:
+def suspicions(suspected: Iterable[Suspected], finding: Finding) -> Iterator[TimelineEvent]:
     """Yield one moment for each reason: the first suspicion of a culprit, or else of any rank."""
     by_reason: dict[str, list[Suspected]] = {}
     for suspect in suspected:
@@ -65,23 +69,25 @@ def suspicions(suspected: Iterable[Suspected], finding: Finding) -> Iterator[Mom
     for reason, suspects in by_reason.items():
         first = min(suspects, key=lambda suspect: (suspect.rank not in finding.ranks, suspect.time, suspect.rank))
         more = f" and {len(suspects) - 1} more" if len(suspects) > 1 else ""
-        yield Moment(first.time, f"suspected: {reason}", f"rank {first.rank}{more}, by the agent on {first.host}")
+        yield TimelineEvent(
+            first.time, f"suspected: {reason}", f"rank {first.rank}{more}, by the agent on {first.host}"
+        )
 
 
-def diagnosis_changes(before: Finding, now: Finding, time: float) -> Iterator[Moment]:
+def diagnosis_changes(before: Finding, now: Finding, time: float) -> Iterator[TimelineEvent]:
     """Yield a moment if cause or culprits have changed."""
     if (before.cause, before.ranks, before.hosts) != (now.cause, now.ranks, now.hosts):
-        yield Moment(time, f"diagnosis changed: {before.cause} → {now.cause}", named(now))
+        yield TimelineEvent(time, f"diagnosis changed: {before.cause} → {now.cause}", culprit_names(now))
 
 
-def severity_changes(before: Finding, now: Finding, time: float) -> Iterator[Moment]:
+def severity_changes(before: Finding, now: Finding, time: float) -> Iterator[TimelineEvent]:
     """Yield a moment if the severity has changed."""
     if before.severity != now.severity:
         pages = "; it pages from now on" if now.severity == "critical" else ""
-        yield Moment(time, f"severity: {before.severity} → {now.severity}{pages}", named(now))
+        yield TimelineEvent(time, f"severity: {before.severity} → {now.severity}{pages}", culprit_names(now))
 
 
-def evidence_gathered(time: float, finding: Finding) -> Moment:
+def evidence_gathered(time: float, finding: Finding) -> TimelineEvent:
     """Return the moment at which evidence was gathered; its text lists what arrived."""
     stacks, stderr_tails = finding.evidence.stacks or {}, finding.evidence.stderr_tail or {}
     arrived = {
@@ -90,16 +96,16 @@ def evidence_gathered(time: float, finding: Finding) -> Moment:
         "last lines": any(tail.text for tail in stderr_tails.values()),
     }
     names = [name for name, present in arrived.items() if present]
-    return Moment(time, f"evidence gathered: {', '.join([*names, 'steps'])}", "the hub")
+    return TimelineEvent(time, f"evidence gathered: {', '.join([*names, 'steps'])}", "the hub")
 
 
-def resolution(finding: Finding) -> Moment:
+def resolution(finding: Finding) -> TimelineEvent:
     """Return the moment at which the finding resolved."""
     time = finding.resolved or finding.detected
-    return Moment(time, f"resolved, {time - finding.onset:.1f} s after the first sign", "the hub")
+    return TimelineEvent(time, f"resolved, {time - finding.onset:.1f} s after the first sign", "the hub")
 
 
-def kernel_events(events: Iterable[KernelEvent], clock: HostClock, since: float) -> Iterator[Moment]:
+def kernel_events(events: Iterable[KernelEvent], clock: HostClock, since: float) -> Iterator[TimelineEvent]:
     """Yield the kernel messages of a host about GPUs, memory and links, from ten minutes before `since` on."""
     for event in events:
         moment = clock.moment(event.time, f"kernel: {event.text}", clock.host)
@@ -107,7 +113,7 @@ def kernel_events(events: Iterable[KernelEvent], clock: HostClock, since: float)
             yield moment
 
 
-def last_words(ranks: Iterable[RankState], clocks: dict[str, HostClock]) -> Iterator[Moment]:
+def last_words(ranks: Iterable[RankState], clocks: dict[str, HostClock]) -> Iterator[TimelineEvent]:
     """Yield the last words of the dead ranks."""
     for r in ranks:
         if r.last_words is not None and not r.alive:
@@ -116,7 +122,7 @@ def last_words(ranks: Iterable[RankState], clocks: dict[str, HostClock]) -> Iter
             yield clock.moment(r.last_words.time, f"last words: {text or r.last_words.kind}", who)
 
 
-def named(finding: Finding | Brief) -> str:
+def culprit_names(finding: Finding | IncidentSummary) -> str:
     """Return the culprits in a few words."""
     if finding.ranks:
         pairs = [f"rank {rank} on {host}" for rank, host in zip(finding.ranks, finding.hosts, strict=False)]
@@ -124,7 +130,7 @@ def named(finding: Finding | Brief) -> str:
     return ", ".join(sorted(set(finding.hosts))[:4]) or "no culprit"
 
 
-def in_order(moments: Iterable[Moment]) -> tuple[Moment, ...]:
+def in_order(moments: Iterable[TimelineEvent]) -> tuple[TimelineEvent, ...]:
     """Return the moments by time, without duplicates.
 
     Times of one event differ a little if the offset of its clock was measured twice.
@@ -139,12 +145,12 @@ def in_order(moments: Iterable[Moment]) -> tuple[Moment, ...]:
     return tuple(timeline)
 
 
-def extended(timeline: Sequence[Moment], new: Iterable[Moment]) -> list[Moment]:
+def extended(timeline: Sequence[TimelineEvent], new: Iterable[TimelineEvent]) -> list[TimelineEvent]:
     """Return the timeline with new moments, in order, 200 at most: a finding may flicker for hours."""
     if len(timeline) >= MAX_MOMENTS:
         return [*timeline]
     moments = [*in_order([*timeline, *new])]
     if len(moments) >= MAX_MOMENTS:
         note = "many changes: only its severity and its end are listed from here on"
-        moments.append(Moment(moments[-1].time, note, "the hub"))
+        moments.append(TimelineEvent(moments[-1].time, note, "the hub"))
     return moments

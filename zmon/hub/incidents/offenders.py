@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from zmon.schema.incident import Brief
+from zmon.schema.incident import IncidentSummary
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,9 +21,9 @@ class Offender:
     last_incident: str
 
 
-def by_host(briefs: Iterable[Brief]) -> list[Offender]:
+def by_host(briefs: Iterable[IncidentSummary]) -> list[Offender]:
     """Return the hosts, worst first: by number of incidents, then by lost GPU-hours, then by the latest incident."""
-    of_host: defaultdict[str, list[Brief]] = defaultdict(list)
+    of_host: defaultdict[str, list[IncidentSummary]] = defaultdict(list)
     for brief in briefs:
         for host in set(brief.hosts):
             of_host[host].append(brief)
@@ -31,7 +31,7 @@ def by_host(briefs: Iterable[Brief]) -> list[Offender]:
     return sorted(offenders, key=lambda o: (-o.incidents, -(o.lost_gpu_hours or 0.0), -o.last, o.host))
 
 
-def _offender(host: str, briefs: list[Brief]) -> Offender:
+def _offender(host: str, briefs: list[IncidentSummary]) -> Offender:
     costs = [brief.lost_gpu_hours for brief in briefs if brief.lost_gpu_hours is not None]
     last = max(briefs, key=lambda brief: brief.onset)
     causes = Counter(brief.cause for brief in sorted(briefs, key=lambda brief: brief.cause))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from zmon.schema.incident import Moment, PlottedStep
+from zmon.schema.incident import PlottedStep, TimelineEvent
 from zmon.stats import quantile
 
 # (largest ratio of self time to the median of all, opacity it is drawn with)
@@ -77,7 +77,7 @@ def strip(steps: Sequence[PlottedStep], culprits: Sequence[int]) -> tuple[str, f
     )
 
 
-def timeline(moments: Sequence[Moment], onset: float) -> str:
+def timeline(moments: Sequence[TimelineEvent], onset: float) -> str:
     """Return a time axis with a numbered dot for each moment.
 
     The axis is a symmetric logarithm of the time since `onset`: seconds near it, hours far from it.

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zmon.hub.incidents import plots, words
-from zmon.hub.incidents.moments import named
+from zmon.hub.incidents.moments import culprit_names
 from zmon.schema.incident import Capsule, IncidentRank, PlottedStep
 
 if TYPE_CHECKING:
@@ -44,15 +44,15 @@ def report(capsule: Capsule, steps: Sequence[PlottedStep]) -> str:
     from markupsafe import Markup
 
     finding = capsule.finding
-    rows = dearest(capsule.ranks)
-    drawn = dearest([row for row in capsule.ranks if row.rank in capsule.stepped])
+    rows = most_important(capsule.ranks)
+    drawn = most_important([row for row in capsule.ranks if row.rank in capsule.stepped])
     heat = plots.heat(steps, [row.rank for row in drawn])
     strip = plots.strip(steps, finding.ranks)
     in_flight = finding.evidence.in_flight or {}
     context: dict[str, Any] = {
         "c": capsule,
         "f": finding,
-        "who": named(finding),
+        "who": culprit_names(finding),
         "csp": CSP,
         "rows": rows,
         "drawn": drawn,
@@ -75,7 +75,7 @@ def report(capsule: Capsule, steps: Sequence[PlottedStep]) -> str:
     return _template().render(context)
 
 
-def dearest(rows: Sequence[IncidentRank]) -> list[IncidentRank]:
+def most_important(rows: Sequence[IncidentRank]) -> list[IncidentRank]:
     """Return the ranks to show: the culprits first, then ranks on their hosts, then by number; 64 at most."""
     hosts = {row.host for row in rows if row.culprit}
     return sorted(rows, key=lambda row: (not row.culprit, row.host not in hosts, row.rank))[:MAX_ROWS]

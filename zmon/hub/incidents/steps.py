@@ -29,7 +29,7 @@ _PHASE = "phase_"
 
 def choose_ranks(snapshot: Snapshot, finding: Finding) -> tuple[RankState, ...]:
     """Return the ranks whose steps are stored, the most important first."""
-    known = snapshot.known
+    known = snapshot.reported_ranks
     neighbors = {rank + offset for rank in finding.ranks for offset in (-1, 1)}
     culprits = [r for r in known if r.rank in finding.ranks]
     near = [r for r in known if r.rank in neighbors or r.host in finding.hosts]
@@ -56,7 +56,7 @@ class RankSteps:
         """Iterate over the steps, oldest first. They have no reports, since agents do not send these."""
         return iter(self.last)
 
-    def so_far(self) -> Measures:
+    def totals(self) -> Measures:
         """Return the phases and ops that ran in any of these steps, without amounts."""
         measured = [step.record.measures for step in self.last]
         phases = {phase for measures in measured for phase in measures.phases}

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from statistics import median_low
 
-from zmon.job.efficiency import step_causes
+from zmon.job.efficiency import step_categories
 from zmon.job.history import align
 from zmon.offline.analyze.rows import StepTable
-from zmon.schema.aligned_step import handed_in
+from zmon.schema.aligned_step import sent_bytes_by_op
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def _attempt(name: str, log: StepTable, attempt: int) -> Series:
     missing = world_size - len(ranks)
     complete = sorted(set.intersection(*(set(steps) for steps in ranks.values()))) if not missing else []
     aligned = [align(step, [ranks[rank][step] for rank in range(world_size)]) for step in complete]
-    accounts = [step_causes(step) for step in aligned] if log.has_exposed_time else []
+    accounts = [step_categories(step) for step in aligned] if log.has_exposed_time else []
     categories = sorted({category for account in accounts for category in account})
     causes = {category: [account.get(category, 0.0) for account in accounts] for category in categories}
     by_step = [[n for n in step.samples if n is not None] for step in aligned]
@@ -79,7 +79,7 @@ def _attempt(name: str, log: StepTable, attempt: int) -> Series:
         seconds=[step.seconds for step in aligned],
         causes=causes,
         samples=samples,
-        sent_bytes=handed_in(aligned),
+        sent_bytes=sent_bytes_by_op(aligned),
         gauges=_gauges(log, attempt, complete, _samples_so_far(complete, samples)),
         caveats=caveats,
     )
@@ -98,7 +98,7 @@ def _samples_so_far(complete: Sequence[int], samples: Sequence[int] | None) -> S
 
 
 def _gauges(
-    log: StepTable, attempt: int, complete: Sequence[int], so_far: Sequence[int]
+    log: StepTable, attempt: int, complete: Sequence[int], totals: Sequence[int]
 ) -> dict[str, Sequence[tuple[int, float]]]:
     """Return the values that the job reported, such as its loss, each from the lowest rank that reports it."""
     gauges: dict[str, Sequence[tuple[int, float]]] = {}
@@ -106,5 +106,5 @@ def _gauges(
         reported = log.reported[key]
         for name in sorted({name for values in reported.values() for name in values} - gauges.keys()):
             steps = [n for n in sorted(reported) if name in reported[n] and complete and n >= complete[0]]
-            gauges[name] = [(so_far[bisect_right(complete, n) - 1], reported[n][name]) for n in steps]
+            gauges[name] = [(totals[bisect_right(complete, n) - 1], reported[n][name]) for n in steps]
     return {name: points for name, points in gauges.items() if points}

@@ -11,7 +11,7 @@ from math import sqrt
 
 from zmon.scaling.fit import fit
 from zmon.scaling.predict import Links
-from zmon.schema.curve import Curve, Point
+from zmon.schema.curve import Point, ScalingCurve
 from zmon.schema.names import OPS
 from zmon.schema.unknown import Unknown
 
@@ -33,15 +33,15 @@ class SizeResult:
 
 def size_results(points: Sequence[Point], measured: Mapping[str, Links] | None = None) -> list[SizeResult]:
     """Return the result of each point, weak scaling before strong, the smallest size first."""
-    curve = Curve("", points)
+    curve = ScalingCurve("", points)
     largest = max((p.ranks for p in points), default=1)
     rows = [_result(curve, point, measured, largest) for point in points]
     return sorted(rows, key=lambda row: (row.scaling == "strong", row.point.ranks, row.point.samples))
 
 
-def _result(curve: Curve, point: Point, measured: Mapping[str, Links] | None, largest: int) -> SizeResult:
+def _result(curve: ScalingCurve, point: Point, measured: Mapping[str, Links] | None, largest: int) -> SizeResult:
     smaller = [p for p in curve.points if p.ranks < point.ranks]
-    scaling, reference = Curve("", smaller).reference(point.ranks, point.samples) or ("", None)
+    scaling, reference = ScalingCurve("", smaller).reference(point.ranks, point.samples) or ("", None)
     ratio = half_width = None
     if reference is not None:
         ratio = point.rate / reference.rate

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from zmon.schema.flight import Flight
+from zmon.schema.flight import FlightRecord
 from zmon.schema.host import SourceStatus
 from zmon.schema.names import SCHEMA
 from zmon.schema.thresholds import Threshold
@@ -69,7 +69,7 @@ class RankEvidence(msgspec.Struct, frozen=True):
     wchan: str | None = None  # the kernel function in which it sleeps
     stack: str | None = None  # Python stacks of all threads
     stack_error: str | None = None
-    flight: Flight | None = None  # collectives in flight
+    flight: FlightRecord | None = None  # collectives in flight
     flight_error: str | None = None
     stderr_tail: str | None = None
     stderr_error: str | None = None

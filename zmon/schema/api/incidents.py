@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from zmon.schema.incident import Brief
+from zmon.schema.incident import IncidentSummary
 from zmon.schema.names import SCHEMA
 
 
@@ -17,7 +17,7 @@ class IncidentsRequest(msgspec.Struct, frozen=True):
 class IncidentList(msgspec.Struct, frozen=True):
     """Every stored incident, newest first."""
 
-    incidents: Sequence[Brief]
+    incidents: Sequence[IncidentSummary]
     schema: int = SCHEMA
 
 
