@@ -83,7 +83,7 @@ class StderrTail(msgspec.Struct, frozen=True):
 
 
 class PendingRow(msgspec.Struct, frozen=True):
-    """One collective in flight; zmon.schema.flight.Pending explains the fields."""
+    """One collective in flight; zmon.schema.flight.PendingCollective explains the fields."""
 
     group: str
     sequence: int
