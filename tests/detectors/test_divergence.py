@@ -28,7 +28,7 @@ def test_loss_that_is_no_number_is_critical_and_nobodys_fault(key):
     assert (found.detector, found.cause, found.severity) == ("divergence", "divergence", "critical")
     assert (found.ranks, found.hosts) == ((), ())
     assert f"{key} has been NaN or infinite for 100 steps (threshold 10) on 2 of 2 ranks" in found.summary
-    assert "a number last at step 900" in found.summary
+    assert "the last number was at step 900" in found.summary
     assert found.evidence.saying == (0, 1)
 
 
@@ -48,16 +48,16 @@ def test_rank_that_says_it_is_in_the_evidence():
 
 def test_last_checkpoint_is_what_to_start_from():
     found = detect(job(last_step_time=NOW, last_checkpoint_time=NOW - 600))
-    assert "Start again from the last checkpoint, of 600 s ago" in found.detail
+    assert "Restart from the last checkpoint, 600 s old" in found.detail
 
 
 def test_checkpoint_that_was_saved_since_is_not_what_to_start_from():
     found = detect(job(last_step_time=NOW, last_checkpoint_time=NOW - 1))
-    assert "start again from the one before" in found.detail
+    assert "restart from the one before" in found.detail
 
 
 def test_without_a_checkpoint_it_says_so():
-    assert "No checkpoint" in detect(job()).detail
+    assert "zmon saw no checkpoint" in detect(job()).detail
 
 
 def test_divergence_is_quiet_when_the_loss_is_a_number():
@@ -102,7 +102,7 @@ def test_divergence_says_of_whom_it_can_say_nothing():
 
 def test_age_of_a_checkpoint_that_was_written_after_the_last_step_is_not_negative():
     found = detect(job(last_step_time=NOW - 30, last_checkpoint_time=NOW, step_seconds=1.0))
-    assert "The last checkpoint was saved 1 s ago, after it" in found.detail
+    assert "The last checkpoint was saved 1 s ago, after that step" in found.detail
 
 
 def test_all_that_is_trained_since_is_lost():

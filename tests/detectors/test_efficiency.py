@@ -33,7 +33,9 @@ def test_job_that_had_95_percent_at_this_size_and_has_80_is_below_its_baseline()
     found = detect((11, 0.8))
     assert (found.detector, found.cause, found.severity) == ("efficiency", "below_baseline", "warning")
     assert (found.ranks, found.hosts, found.runbook) == ((), (), "docs/runbooks.md#below_baseline")
-    assert "reaches 84% of what was recorded at this size of ranker (threshold 90%), for 10 min" in found.summary
+    assert (
+        "has reached 84% of the efficiency recorded for ranker at this size (threshold 90%) for 10 min" in found.summary
+    )
     assert "efficiency is 80.0%, and 95.0% was recorded (weak scaling)" in found.summary
     assert found.detected - found.onset == pytest.approx(600.0)
 
@@ -130,7 +132,7 @@ def test_fault_is_over_with_its_job():
 
 def test_efficiency_says_of_whom_it_can_say_nothing():
     assert EfficiencyLow().inert(job((1, 0.8))) is None
-    assert "nothing was recorded of its name" in EfficiencyLow().inert(snapshot(*RANKS))
+    assert "nothing was recorded for its name" in EfficiencyLow().inert(snapshot(*RANKS))
 
 
 def test_efficiency_is_a_detector_of_the_hub():

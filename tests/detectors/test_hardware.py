@@ -135,7 +135,7 @@ def test_link_is_down_for_as_long_as_it_is():
 def test_card_that_the_driver_lists_no_more_is_lost():
     window = HostWindow("node-a", 60.0, *[HostSample(gpus=())] * 2, frozenset(["GPU-a", "MIG-7"]))
     (found,) = all_found(window)
-    assert (found.cause, found.summary) == ("gpu_lost", "GPU GPU-a on node-a: the driver lists it no more")
+    assert (found.cause, found.summary) == ("gpu_lost", "GPU GPU-a on node-a: the driver does not list it any more")
 
 
 def test_cards_are_not_lost_while_the_source_is_down():

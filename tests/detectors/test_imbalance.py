@@ -49,8 +49,8 @@ def test_shard_that_receives_three_times_the_mean_is_named():
     found = detect(HOT)
     assert (found.detector, found.cause, found.severity) == ("imbalance", "all_to_all_skew", "warning")
     assert (found.ranks, found.hosts, found.op) == ((2,), ("node-2",), "all_to_all")
-    assert "rank 2 on node-2 receives in all_to_all 9.1 × what the others do (threshold 2 ×)" in found.summary
-    assert "180,000 bytes a step against 19,800" in found.summary
+    assert "rank 2 on node-2 receives in all_to_all 9.1 × as much as the others (threshold 2 ×)" in found.summary
+    assert "180,000 bytes per step against 19,800" in found.summary
     assert found.runbook == "docs/runbooks.md#all_to_all_skew"
 
 
@@ -63,13 +63,13 @@ def test_shard_that_sends_more_is_named():
 def test_rank_whose_tables_are_asked_for_most_is_named():
     found = detect(looking_up(MEAN, MEAN, 3 * MEAN, MEAN))
     assert (found.cause, found.ranks, found.op) == ("lookup_skew", (2,), None)
-    assert "looks up in its tables 3.0 × what the others do" in found.summary
+    assert "looks up in its tables 3.0 × as much as the others" in found.summary
 
 
 def test_rank_that_has_all_of_the_work_is_named_without_a_ratio():
     found = detect(looking_up(0, 0, MEAN, 0))
     assert (
-        "rank 2 on node-2 looks up in its tables what no other does (threshold 2 ×): 1,000 ids a step against 0;"
+        "rank 2 on node-2 looks up in its tables and the others do not (threshold 2 ×): 1,000 ids per step against 0;"
         in found.summary
     )
     assert found.evidence.uneven_ratio is None
@@ -116,7 +116,7 @@ def test_plan_that_does_not_say_everything_is_said_as_far_as_it_goes():
     silent = plan((), (), (), (), received_bytes=(None,) * 4, num_tables=(None,) * 4)
     found = detect(HOT, plan=silent)
     assert found.summary == detect(HOT).summary
-    assert found.detail.startswith("Which tables or experts live on rank 2?")
+    assert found.detail.startswith("Which tables or experts does rank 2 hold?")
     assert detect(HOT, plan=plan(received_bytes=(0,) * 4)).summary.endswith("it holds t2; 0 bytes were planned")
 
 
@@ -206,5 +206,5 @@ def test_fault_is_not_over_while_too_few_steps_are_seen():
 def test_imbalance_says_of_whom_it_can_say_nothing():
     job = snapshot(*ranks())
     inert = [Imbalance().inert(replace(job, steps=tuple(steps))) for steps in (HOT, uneven(1, 1, op="all_reduce"))]
-    assert inert == [None, "its steps tell of no all_to_all and of no lookups"]
+    assert inert == [None, "its steps report no all_to_all and no lookups"]
     assert Imbalance().inert(snapshot(*ranks(1))) == "it has one rank"

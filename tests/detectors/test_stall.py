@@ -42,7 +42,7 @@ def test_age_of_the_last_checkpoint_is_told_by_the_clock_of_its_own_host():
     saves = waiting(0, 20.0, last_step_time=NOW + 3600, last_checkpoint_time=NOW + 2900)
     found = detect(saves, stopped(2), waiting(1), waiting(3))
     assert found.evidence.last_checkpoint == Checkpoint(720.0)
-    assert "The last checkpoint was written 12 min ago: that much is lost by a new start." in found.detail
+    assert "The last checkpoint was written 12 min ago: a restart loses the work since then." in found.detail
 
 
 def test_newest_checkpoint_counts_and_one_after_the_last_step_is_as_old_as_the_step_is():
@@ -54,7 +54,7 @@ def test_newest_checkpoint_counts_and_one_after_the_last_step_is_as_old_as_the_s
 def test_job_of_which_no_checkpoint_was_seen_is_told_so():
     found = detect(stopped(2), *others(2))
     assert found.evidence.last_checkpoint is None
-    assert "No checkpoint was seen" in found.detail
+    assert "zmon saw no checkpoint" in found.detail
 
 
 # -- rank_frozen -------------------------------------------------------------------------------------------
@@ -74,7 +74,7 @@ def test_stopped_rank_is_named_whatever_it_is_there_for(activity):
     found = detect(stopped(0, **lease), *(rank_state(r, **lease) for r in (1, 2, 3)))
     assert (found.cause, found.ranks) == ("rank_frozen", (0,))
     assert f"during {activity}" in found.summary
-    assert "nobody waits for it yet" in found.summary
+    assert "no rank waits for it yet" in found.summary
 
 
 def test_all_ranks_stopped_are_all_named():
@@ -118,7 +118,7 @@ def test_rank_that_aborts_once_all_are_through_is_no_page():
     ends = [finished(rank) for rank in (0, 2, 3)]
     found = detect(finished(1, exit_status="signal SIGABRT", last_words=said), *ends)
     assert (found.cause, found.severity, found.ranks) == ("rank_exited", "warning", (1,))
-    assert "the training was through" in found.summary
+    assert "the training had finished" in found.summary
     assert detect(finished(1, exit_status="signal SIGABRT"), *map(waiting, (0, 2, 3))).severity == "critical"
 
 

@@ -168,7 +168,7 @@ def test_straggler_is_quiet_when_the_job_is_over():
 def test_why_it_can_say_nothing():
     assert Straggler().inert(job(well())) is None
     assert "one rank" in Straggler().inert(replace(job(well()), world_size=1))
-    assert "sight" in Straggler().inert(replace(job(well()), missing=(3,)))
+    assert "no agent reports some of its ranks" in Straggler().inert(replace(job(well()), missing=(3,)))
     assert "no step" in Straggler().inert(job())
 
 

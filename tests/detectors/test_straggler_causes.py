@@ -13,7 +13,7 @@ def test_slow_rank_whose_gpu_is_throttled_is_so_because_of_it():
     hot = cards((), (), ("hw_thermal", "sw_power_cap"), ())
     found = detect(well(), then(20, *slow(2, own=0.100)), hardware=hot)
     assert (found.cause, found.ranks, found.hosts, found.severity) == ("thermal_throttle", (2,), ("node-c",), "warning")
-    assert "GPU 2 (GPU-2) on node-c holds its clock down at 91 °C: hw_thermal, sw_power_cap" in found.summary
+    assert "GPU 2 (GPU-2) on node-c lowers its clock at 91 °C: hw_thermal, sw_power_cap" in found.summary
 
 
 def test_what_all_gpus_show_explains_no_slow_rank():
@@ -35,13 +35,13 @@ def test_slow_rank_whose_gpu_is_capped_is_told_of_it_and_not_called_hot():
     capped = cards((), (), ("sw_power_cap",), ())
     found = detect(well(), then(20, *slow(2, own=0.100)), hardware=capped)
     assert (found.cause, found.ranks) == ("compute_straggler", (2,))
-    assert "holds its clock down at 91 °C: sw_power_cap" in found.summary
+    assert "lowers its clock at 91 °C: sw_power_cap" in found.summary
 
 
 def test_slow_loader_on_a_capped_gpu_is_the_inputs_and_the_cap_is_not_told():
     found = detect(well(), then(20, *slow(2, data=0.060)), hardware=cards((), (), ("sw_power_cap",), ()))
     assert found.cause == "input_straggler"
-    assert "holds its clock" not in found.summary
+    assert "lowers its clock" not in found.summary
 
 
 def test_gpu_that_is_too_hot_is_told_before_it_costs_anything():
@@ -58,7 +58,7 @@ def test_slow_rank_on_a_host_whose_processes_wait_for_a_core_is_starved():
     hosts = [host(name, pressure={"cpu": 8.0 if name == "node-c" else 0.5}) for name in HOSTS]
     found = detect(well(), then(20, *slow(2, own=0.100)), hardware=hosts)
     assert (found.cause, found.ranks, found.hosts) == ("host_pressure", (2,), ("node-c",))
-    assert "on node-c it waited 8.0 s of the last 60 for cpu" in found.summary
+    assert "on node-c it waited 8.0 s of the last 60 s for cpu" in found.summary
 
 
 def test_slow_rank_whose_share_of_cores_is_used_up_is_starved():
@@ -93,8 +93,8 @@ def test_host_is_named_whose_connections_are_slow_while_all_wait_longer_and_no_r
     found = detect(well(), then(20, *[rank(exchange=0.090)] * 4), baseline=GOOD, hardware=connected())
     assert (found.cause, found.ranks, found.hosts) == ("network_slow", (), ("node-c",))
     assert found.evidence.device == "eth1"
-    assert "90.0 ms of a step's" in found.summary
-    assert "(30.0 ms while the job was well)" in found.summary
+    assert "90.0 ms of a step of 164.2 ms are exposed time" in found.summary
+    assert "(30.0 ms in the baseline)" in found.summary
     assert "ethtool eth1" in found.detail
 
 

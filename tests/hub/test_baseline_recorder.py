@@ -220,4 +220,4 @@ def test_size_that_nobody_recorded_is_not_judged(tmp_path):
 def test_job_that_stays_slow_is_found_after_ten_minutes(tmp_path):
     assert EfficiencyLow().detect(watched(tmp_path, job(now=good(0.025)), 9)) == ()
     (found,) = EfficiencyLow().detect(watched(tmp_path, job(now=good(0.025)), 10))
-    assert "reaches 80% of what was recorded at this size of job" in found.summary
+    assert "has reached 80% of the efficiency recorded for job at this size" in found.summary

@@ -20,7 +20,7 @@ from tests.build import (
     waiting,
     words,
 )
-from zmon.detectors.parts.deaths import Death, culprits, death, hung
+from zmon.detectors.parts.deaths import Death, culprits, death, hung_ranks
 from zmon.detectors.stall import Stall
 
 TOGETHER = 0.3
@@ -235,7 +235,7 @@ def hangs(rank, **changes):
 def test_ranks_that_nccl_aborts_are_the_victims_of_the_one_that_hangs(status):
     found = detect(*(aborted(rank, exit_status=status) for rank in (0, 1, 2)), hangs(3))
     assert (found.cause, found.ranks) == ("compute_hang", (3,))
-    assert "3 of 4 ranks are gone that waited for it" in found.summary
+    assert "3 of 4 ranks waited for it and are gone" in found.summary
 
 
 def test_one_that_reads_while_nccl_aborts_the_others_stalls_in_its_input():
@@ -288,4 +288,4 @@ def test_stall_is_quiet_when_the_owner_ends_a_job_that_hung():
         terminated(3, 31.0, device="GPU-3", **STOOD),
         *(aborted(rank, 1.0, exit_status=None) for rank in (0, 1, 2)),
     ]
-    assert hung(ranks) == []
+    assert hung_ranks(ranks) == []

@@ -26,7 +26,7 @@ def test_killed_rank_is_named_and_its_victims_are_not():
     found = detect(killed(2), *others(2, disconnected))
     assert (found.cause, found.ranks, found.severity) == ("rank_exited", (2,), "critical")
     assert "SIGKILL" in found.summary
-    assert "nothing will start it again" in found.summary
+    assert "nothing will restart the job" in found.summary
 
 
 def test_killed_rank_is_named_although_a_peer_that_raised_was_seen_gone_before_it():
@@ -81,7 +81,7 @@ def test_rank_that_left_with_a_code_is_named():
 
 
 def test_death_of_which_nothing_is_known_is_named_without_a_guess():
-    assert "killed without a word" in detect(dead(3), *others(3)).summary
+    assert "killed without last words" in detect(dead(3), *others(3)).summary
 
 
 def test_stall_is_quiet_when_the_run_finishes():

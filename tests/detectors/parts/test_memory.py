@@ -39,7 +39,7 @@ def test_rank_that_the_kernels_log_names_ran_out_of_memory():
 
 
 def test_rank_whose_control_group_counts_a_kill_ran_out_of_memory():
-    assert "1 processes were killed for it in its control group /job (limit 2.00 GiB)" in (
+    assert "the kernel killed 1 processes in its control group /job (limit 2.00 GiB)" in (
         detect(killed(2), window(group_kills=1)).summary
     )
 
@@ -47,7 +47,7 @@ def test_rank_whose_control_group_counts_a_kill_ran_out_of_memory():
 def test_rank_that_raises_as_its_loader_was_killed_is_told_of_the_memory():
     found = detect(raised(2, message="DataLoader worker (pid 77) is killed by signal: Killed."), window(group_kills=1))
     assert "DataLoader worker" in found.summary
-    assert "out of memory: 1 processes" in found.summary
+    assert "out of memory: the kernel killed 1 processes" in found.summary
 
 
 def test_kill_that_only_the_host_counts_is_probably_it():

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.build import agent_status, disconnected, rank_state, snapshot, waiting
-from zmon.detectors.parts.network import accused, slow_host
+from zmon.detectors.parts.network import slow_host, stalled_host
 from zmon.detectors.stall import Stall
 from zmon.schema.host import HostSample, HostWindow, NicSample, TcpPeer, TcpSample
 
@@ -51,7 +51,10 @@ def job(windows):
 def test_host_behind_a_slow_link_is_named_with_its_device(host):
     found = slow_host(job(cluster(slow=[host])), 2.5, 0.1)
     assert (found.host, found.device) == (host, "eth1")
-    assert "4.0 MB/s, between the other hosts at 40.0 MB/s (10.0 times as fast)" in found.says
+    assert (
+        "carry 4.0 MB/s while they are busy, those between the other hosts 40.0 MB/s (10.0 times as fast)"
+        in found.summary
+    )
 
 
 def test_host_whose_sending_alone_is_slow_is_named():
@@ -112,19 +115,19 @@ def with_spare(nic):
 
 @pytest.mark.parametrize("nic", [spare(up=False), spare(up=False, device="docker0", pci=None)], ids=["idle", "bridge"])
 def test_interface_that_the_jobs_ranks_do_not_use_is_no_proof_when_it_goes_down(nic):
-    assert accused(job(with_spare(nic))) is None
+    assert stalled_host(job(with_spare(nic))) is None
 
 
 def test_port_of_rdma_that_goes_down_is_proof_though_no_socket_tells_of_it():
-    found = accused(job(with_spare(spare(up=False, device="mlx5_0:1", transport="infiniband"))))
+    found = stalled_host(job(with_spare(spare(up=False, device="mlx5_0:1", transport="infiniband"))))
     assert (found.host, found.device) == ("node-b", "mlx5_0:1")
 
 
 def test_card_that_goes_down_is_proof_where_it_is_not_known_what_the_ranks_use_and_a_bridge_is_not():
     blind = [replace(w, now=replace(w.now, tcp=None)) for w in with_spare(spare(up=False))]
-    assert accused(job(blind)).device == "eno1"
+    assert stalled_host(job(blind)).device == "eno1"
     bridge = with_spare(spare(up=False, device="docker0", pci=None))
-    assert accused(job([replace(w, now=replace(w.now, tcp=None)) for w in bridge])) is None
+    assert stalled_host(job([replace(w, now=replace(w.now, tcp=None)) for w in bridge])) is None
 
 
 # -- a host that is gone ---------------------------------------------------------------------------------------

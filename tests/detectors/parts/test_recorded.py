@@ -30,7 +30,7 @@ def test_rank_that_has_not_issued_what_others_have_pending_is_to_blame(phase, ca
     ranks = [gpu(0), gpu(1), gpu(2, phase=phase), gpu(3)]
     found = detect(ranks, WAITS, WAITS, flight(), WAITS)
     assert (found.cause, found.ranks, found.severity) == (cause, (2,), "critical")
-    assert "by the flight records it has not issued" in found.summary
+    assert "the flight records show that it has not issued" in found.summary
 
 
 def test_nobody_is_named_while_the_record_of_any_rank_is_missing():
@@ -66,7 +66,7 @@ def test_ranks_that_wait_for_each_other_in_two_groups_are_told_and_nobody_is_nam
     other = flight(pending(301), **{"0": 300, "1": 40})
     found = detect([gpu(0, world_size=2), gpu(1, world_size=2)], one, other)
     assert (found.cause, found.ranks) == ("unknown", ())
-    assert "the others wait for rank 0 on node-a, rank 1 on node-a, who wait themselves" in found.summary
+    assert "the others wait for rank 0 on node-a, rank 1 on node-a, which wait themselves" in found.summary
 
 
 def test_two_ranks_that_hang_at_once_are_both_named_with_less_confidence():
@@ -105,7 +105,7 @@ def test_rank_whose_gpu_has_not_come_to_it_is_to_blame_where_timing_is_on():
     started = flight(pending(301, state="started"))
     found = detect([gpu(rank) for rank in range(4)], started, started, WAITS, started)
     assert (found.cause, found.ranks) == ("compute_hang", (2,))
-    assert "its GPU has not come to" in found.summary
+    assert "its GPU has not reached" in found.summary
 
 
 def test_nobody_is_named_where_all_have_the_same_pending_and_the_network_is_silent():
