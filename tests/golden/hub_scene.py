@@ -26,10 +26,10 @@ from tests.build import (
 )
 from tests.detectors.slow_jobs import cards, job, slow, then, well
 from tests.detectors.test_imbalance import HOT
-from tests.detectors.test_input_bound import seen as starved
+from tests.detectors.test_input_bound import job as starved
 from tests.detectors.test_input_bound import waiting as for_data
 from tests.detectors.test_slowdown import WELL, part
-from tests.detectors.test_slowdown import seen as slowed
+from tests.detectors.test_slowdown import job_with as slowed
 from tests.hub.incidents.build import EVIDENCE, made
 from tests.metrics.scene import FULL_HOST, FULL_RANK, LOST_GPU, SOURCES
 from tests.scaling.test_fit import point
