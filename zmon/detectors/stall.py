@@ -75,7 +75,7 @@ class Stall(Limits):
         first = frozen[0]
         if stopped:
             seconds_ago = max(r.stopped_seconds or 0.0 for r in frozen)
-            summary = f"process {first.pid} is stopped (state {first.process_state}) for {seconds_ago:.1f} s"
+            summary = f"process {first.pid} has been stopped (state {first.process_state}) for {seconds_ago:.1f} s"
             detail = (
                 f"On {first.host}: `ps -o pid,stat,wchan:32,cmd -p {first.pid}`. If it was stopped by mistake or by a "
                 f"debugger: `kill -CONT {first.pid}`. If it stops again, end the job and find out which process sends "

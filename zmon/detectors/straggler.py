@@ -44,7 +44,7 @@ class Straggler(Thresholds):
     cost_ratio: Part = 0.15  # of the step: less is seldom worth a restart
     over_ratio: Part = 0.5  # of both: below it the finding is over
     num_steps: int = 12  # four in each third, so that one odd step does not change its median
-    lasting_seconds: float = 3.25  # all three thirds: two seconds of contention do not reach into each of them
+    lasting_seconds: float = 3.25  # of all three thirds: two seconds of contention do not reach into each of them
     chance_ratio: float = 4.25  # deviations beyond chance, of two ranks; error rates: python -m bench.straggler
     input_ratio: Most = 0.67  # of the lag is waiting for data: then the cause is input; a third or less: compute
     grown_ratio: float = 0.2  # of the baseline's step, by which the exposed time has grown

@@ -64,7 +64,7 @@ def cut_off_host(snapshot: Snapshot) -> NetworkCulprit | None:
     if len(lost) != 1:
         return None
     ((host, device),) = lost.items()
-    return NetworkCulprit(host, f"the link of {device}, which its ranks use, is down", 0.95, device)
+    return NetworkCulprit(host, f"the link of {device} is down, and its ranks use it", 0.95, device)
 
 
 def slow_host(snapshot: Snapshot, times: float, busy_seconds: float) -> NetworkCulprit | None:
