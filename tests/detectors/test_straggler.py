@@ -195,7 +195,7 @@ def test_it_is_over_once_the_rank_is_as_quick_as_the_others_in_most_steps(quick,
 
 
 def test_it_is_over_sooner_where_the_newest_steps_are_so_on_average():
-    """With much jitter half of the ranks are above the threshold even in a healthy job."""
+    """Half of the ranks are above the threshold even in a healthy job if there is much jitter."""
     quick = [then(1, *slow(1, own=own)) for own in (0.070, 0.046, 0.069, 0.046, 0.070, 0.046, 0.055)]
     now = job(then(40, *slow(1, own=0.100)), *quick)
     assert Straggler().sees(now, ABOUT_ONE)

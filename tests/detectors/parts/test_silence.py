@@ -198,7 +198,7 @@ def test_silent_host_that_the_others_wait_for_is_lost():
 
 
 def test_stall_is_quiet_about_a_host_whose_agent_just_fell_silent():
-    """In a moment it is known what its ranks do: an agent restarts within two seconds."""
+    """An agent restarts within two seconds, so its ranks are known again in a moment."""
     assert detect(waiting(0), waiting(1), unwatched=AWAY, agents=agents(1.0)) is None
 
 
