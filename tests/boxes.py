@@ -1,4 +1,4 @@
-"""Boxes written to order, and processes that hold them."""
+"""Write boxes as a test needs them, and start processes that hold them."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from zmon.probe.rank import OP_NUMBER, PHASE_NUMBER, RankTimeline
 JOB = "job"
 NOW = 1_800_000_000.0  # unix seconds on the hub's host
 DISCONNECT = "[../third_party/gloo/gloo/transport/tcp/pair.cc:547] Connection closed by peer [127.0.0.1]:9401"
-PARTS = ("identity", "now", "totals", "report", "words", "groups", "sequences")  # what a reader tells
+PARTS = ("identity", "now", "totals", "report", "words", "groups", "sequences")  # the methods of a reader
 
 
 @dataclass
 class Clock:
-    """Nanoseconds that pass only when told to, but no two readings are the same: as in life, which a box needs."""
+    """A clock in nanoseconds that stands still unless it is moved; no two readings are equal, as a box needs."""
 
     ns: int = 1_000_000_000_000
     _read: int = 0
@@ -35,7 +35,7 @@ class Clock:
         return self.ns
 
     def sleep(self, seconds: float) -> None:
-        """Time passes."""
+        """Move the clock."""
         self.ns += round(seconds * 1e9)
 
 
@@ -48,10 +48,10 @@ IDENTITY = Identity(
 
 @dataclass
 class Box:
-    """A box that this test writes, by the same code as a rank, on a clock of its own.
+    """A box that this test writes with the code of a rank, on its own clock.
 
-    Its lock is the test's own, which a reader in the test does not see: the rank looks dead unless a `holder` locks it,
-    from before it has its name, as a rank does.
+    A reader in the test does not see a lock of the test itself, so the rank looks dead unless a `holder` locks the box.
+    The holder locks it before the box has its name, as a rank does.
     """
 
     root: Path
@@ -75,11 +75,11 @@ class Box:
             self.release(self.path)
 
     def release(self, path: Path) -> None:
-        """Drop the test's own lock, as a process that ends does: closing any descriptor of the file is enough."""
+        """Drop the test's own lock, as the end of a process does: closing any descriptor of the file is enough."""
         os.close(os.open(path, os.O_RDONLY))
 
     def steps(self, number: int, seconds: float = 0.020) -> None:
-        """So many steps, half of each in forward and half waiting in an all-to-all of 100 bytes out and 60 in."""
+        """Write steps, half of each in forward and half waiting in an all-to-all of 100 bytes out and 60 in."""
         for _ in range(number):
             self.timeline.begin_step(None)
             self.timeline.phase(PHASE_NUMBER["forward"])
@@ -104,10 +104,10 @@ class Box:
             file.write(bytes([byte ^ mask]))
 
     def newest_slot(self, cell: layout.Cell) -> int:
-        """Where the slot of a cell that was written last begins."""
+        """Return the offset of the slot of a cell that was written last."""
         data = self.path.read_bytes()
         slots = (cell.offset, cell.offset + cell.slot_size)
-        return max(slots, key=lambda at: cell.struct.unpack_from(data, at)[0])
+        return max(slots, key=lambda offset: cell.struct.unpack_from(data, offset)[0])
 
 
 _STAND_IN = """
@@ -122,7 +122,7 @@ for path in sys.stdin:
 
 
 class StandIn:
-    """A process that is a rank as far as the kernel can tell: it has a pid and holds locks on boxes."""
+    """A process that looks like a rank to the kernel: it has a PID and holds locks on boxes."""
 
     def __init__(self) -> None:
         command = [sys.executable, "-S", "-E", "-c", _STAND_IN]
@@ -132,25 +132,25 @@ class StandIn:
 
     @property
     def pid(self) -> int:
-        """Of the process."""
+        """The PID of the process."""
         return self.process.pid
 
     def hold(self, path: Path) -> None:
-        """Lock a box, as its rank would."""
+        """Lock a box, as its rank does."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         print(path, file=self.process.stdin, flush=True)
         assert self.process.stdout.readline() == "held\n"
 
     def end(self, signal: int = 9) -> None:
-        """Signal it and reap it."""
+        """Send a signal to the process and wait for its end."""
         if self.process.poll() is None:
             self.process.send_signal(signal)
         self.process.wait(timeout=5)
 
 
 def can_lock(path: Path) -> bool:
-    """Whether nobody else holds the box."""
+    """Return True if no other process holds the box."""
     with path.open("r+b") as file:
         try:
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -160,7 +160,7 @@ def can_lock(path: Path) -> bool:
 
 
 def eventually(probe: Callable[[], Any], seconds: float = 5.0) -> Any:
-    """The first true answer; the last one after so many seconds."""
+    """Return the first true answer of `probe`, or its last answer after these seconds."""
     import time
 
     deadline = time.monotonic() + seconds
@@ -170,7 +170,7 @@ def eventually(probe: Callable[[], Any], seconds: float = 5.0) -> Any:
 
 
 def read(box):
-    """Everything a reader says about a box."""
+    """Return everything that a reader returns about a box, by method."""
     reader = BoxReader(box.path)
     try:
         return {part: getattr(reader, part)() for part in PARTS} | {"records": reader.records(0)}

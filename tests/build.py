@@ -1,4 +1,4 @@
-"""Small factories. What a test does not name is a healthy rank that trains: say only what the test is about."""
+"""Small factories of test data: the default is a healthy rank that trains, so a test names only what it is about."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DISCONNECT = "[../third_party/gloo/gloo/transport/tcp/pair.cc:547] Connection cl
 def measures(
     phases: dict[str, float] | None = None, ops: dict[str, float] | None = None, **numbers: int | None
 ) -> Measures:
-    """Seconds by phase and exposed seconds by op; an op counts once and carries 8 bytes each way."""
+    """Return measures with seconds by phase and exposed seconds by op; each op has one call and 8 bytes each way."""
     totals = {op: OpTotals(1, seconds, seconds, 8, 8) for op, seconds in (ops or {}).items()}
     return Measures(dict(phases or {}), totals, **numbers)
 
@@ -41,7 +41,7 @@ def step_record(
     start: float = 0.0,
     samples: int | None = 32,
 ) -> StepRecord:
-    """One step of one rank; it lasts as long as its phases and exposed ops together."""
+    """Return one step of one rank; it lasts as long as its phases and exposed ops together."""
     phases = {"forward": 0.010} if phases is None else phases
     ops = {"all_to_all": 0.010} if ops is None else ops
     duration = sum(phases.values()) + sum(ops.values())
@@ -49,12 +49,12 @@ def step_record(
 
 
 def words(kind: str, type_: str = "", message: str = "", time: float = NOW) -> LastWords:
-    """What a rank said before it went."""
+    """Return the last words of a rank."""
     return LastWords(kind, type_, message, time)
 
 
 def rank_state(rank: int = 0, **changes: Any) -> RankState:
-    """A healthy rank of four, in the middle of step 100."""
+    """Return a healthy rank of four, in the middle of step 100."""
     healthy = RankState(
         job_id=JOB, attempt=0, run_uid=f"uid-{rank}", start=NOW - 60, rank=rank, local_rank=rank, world_size=4,
         host="node-a", pid=1000 + rank, device="cpu", backend="gloo", launcher="900@1", restart_count=0,
@@ -70,55 +70,55 @@ def rank_state(rank: int = 0, **changes: Any) -> RankState:
 
 
 def waiting(rank: int, seconds: float = 5.0, op: str = "all_to_all", **changes: Any) -> RankState:
-    """A rank that has been inside a collective for so long, past its lease of 1.5 s if need be."""
+    """Return a rank that has been inside a collective for this time; beyond 1.5 s it is past its lease."""
     inside = InFlight(op, "0", 301, 4096, seconds)
     times = {"step_seconds": seconds, "state_seconds": seconds, "overdue_seconds": max(0.0, seconds - 1.5)}
     return rank_state(rank, **{"in_flight": inside, **times, **changes})
 
 
 def dead(rank: int, gone: float = 1.0, **changes: Any) -> RankState:
-    """A rank whose process is gone since so many seconds; it said nothing and nobody knows how it ended."""
+    """Return a rank whose process ended `gone` seconds ago, without last words or exit status."""
     return rank_state(rank, **{"alive": False, "process_state": None, "gone_seconds": gone, **changes})
 
 
 def killed(rank: int, gone: float = 1.0, **changes: Any) -> RankState:
-    """By SIGKILL."""
+    """Return a rank that SIGKILL ended."""
     return dead(rank, gone, **{"exit_status": "signal SIGKILL", **changes})
 
 
 def raised(rank: int, gone: float = 1.0, message: str = "bad batch 17", **changes: Any) -> RankState:
-    """By an exception of its own."""
-    said = words("exception", "builtins.ValueError", message, NOW - gone)
-    return dead(rank, gone, **{"exit_status": "exit code 1", "last_words": said, **changes})
+    """Return a rank that its own exception ended."""
+    last_words = words("exception", "builtins.ValueError", message, NOW - gone)
+    return dead(rank, gone, **{"exit_status": "exit code 1", "last_words": last_words, **changes})
 
 
 def disconnected(rank: int, gone: float = 1.0, **changes: Any) -> RankState:
-    """By the connection that another rank's death broke."""
-    said = words("exception", "builtins.RuntimeError", DISCONNECT, NOW - gone)
-    return dead(rank, gone, **{"exit_status": "exit code 1", "last_words": said, **changes})
+    """Return a rank that ended because the death of another rank broke its connection."""
+    last_words = words("exception", "builtins.RuntimeError", DISCONNECT, NOW - gone)
+    return dead(rank, gone, **{"exit_status": "exit code 1", "last_words": last_words, **changes})
 
 
 def terminated(rank: int, gone: float = 1.0, **changes: Any) -> RankState:
-    """By the launcher's SIGTERM."""
-    said = words("signal", "SIGTERM", 'File "train.py", line 12 in main', NOW - gone)
-    return dead(rank, gone, **{"exit_status": "signal SIGTERM", "last_words": said, **changes})
+    """Return a rank that the launcher's SIGTERM ended."""
+    last_words = words("signal", "SIGTERM", 'File "train.py", line 12 in main', NOW - gone)
+    return dead(rank, gone, **{"exit_status": "signal SIGTERM", "last_words": last_words, **changes})
 
 
 def interrupted(rank: int, gone: float = 1.0, **changes: Any) -> RankState:
-    """By Ctrl-C."""
-    said = words("exception", "builtins.KeyboardInterrupt", "", NOW - gone)
-    return dead(rank, gone, **{"exit_status": "signal SIGINT", "last_words": said, **changes})
+    """Return a rank that Ctrl-C ended."""
+    last_words = words("exception", "builtins.KeyboardInterrupt", "", NOW - gone)
+    return dead(rank, gone, **{"exit_status": "signal SIGINT", "last_words": last_words, **changes})
 
 
 def finished(rank: int, gone: float = 1.0, **changes: Any) -> RankState:
-    """It came to the end of its script."""
-    said = words("exit", "", "", NOW - gone)
-    ended = {"exit_status": "exit code 0", "last_words": said, "activity": "done", "lease_seconds": None}
+    """Return a rank that came to the end of its script."""
+    last_words = words("exit", "", "", NOW - gone)
+    ended = {"exit_status": "exit code 0", "last_words": last_words, "activity": "done", "lease_seconds": None}
     return dead(rank, gone, **{**ended, **changes})
 
 
 def pending(sequence: int, name: str = "nccl:all_reduce", group: str = "nccl:0", **changes: Any) -> PendingCollective:
-    """One operation as a flight record tells it: of NCCL, issued and not begun, where nothing else is said."""
+    """Return one operation of a flight record; by default of NCCL, issued and not started."""
     word = name.rpartition(":")[2].lstrip("_")
     op = next((op for op in OPS if word.startswith(op)), word)
     return replace(
@@ -127,14 +127,14 @@ def pending(sequence: int, name: str = "nccl:all_reduce", group: str = "nccl:0",
 
 
 def flight(*open_: PendingCollective, **last: int) -> FlightRecord:
-    """A rank's flight record: what it has pending, and the last sequence that is done, by group of NCCL."""
+    """Return a flight record: the pending operations, and the last sequence that is done by group of NCCL."""
     return FlightRecord(
         open_, len(open_), {f"nccl:{group}": sequence for group, sequence in last.items()} or {"nccl:0": 300}
     )
 
 
 def agent_status(host: str = "node-a", silent: float = 0.0) -> AgentStatus:
-    """The hub's view of an agent; silent for so many seconds, or answering."""
+    """Return the hub's view of an agent that has been silent for these seconds, or answers if they are 0."""
     return AgentStatus(
         url=f"http://{host}:9780",
         host=host,
@@ -152,17 +152,17 @@ def snapshot(
     hardware: Iterable[HostWindow] = (),
     flights: dict[int, FlightRecord] | None = None,
 ) -> Snapshot:
-    """One job, of these ranks; all of its hosts have an agent that answers."""
+    """Return the snapshot of a job of these ranks; by default all of its hosts have an agent that answers."""
     unwatched = tuple(unwatched)
     known = (*ranks, *unwatched)
-    seen = {r.rank for r in known}
+    reported = {r.rank for r in known}
     return Snapshot(
         job_id=known[0].job_id,
         time=time,
         attempt=known[0].attempt,
         world_size=known[0].world_size,
         ranks=tuple(sorted(ranks, key=lambda r: r.rank)),
-        missing=tuple(rank for rank in range(known[0].world_size) if rank not in seen),
+        missing=tuple(rank for rank in range(known[0].world_size) if rank not in reported),
         unwatched=unwatched,
         agents=tuple(agents) if agents is not None else tuple(agent_status(h) for h in {r.host for r in ranks}),
         hardware=tuple(hardware),
@@ -173,16 +173,16 @@ def snapshot(
 def job_steps(
     number: int = 64, *ranks: dict[str, Any], first: int = 1, stands_for: int = 1, **others: Any
 ) -> tuple[AlignedStep, ...]:
-    """Steps of a job, each like the other: by rank what `step_record` takes; four alike where none is named."""
-    told = ranks or ({},) * 4
+    """Return equal steps of a job from the arguments of `step_record` by rank; by default of four equal ranks."""
+    specs = ranks or ({},) * 4
     return tuple(
-        align(step, [step_record(step, **{**others, **rank}) for rank in told], stands_for)
+        align(step, [step_record(step, **{**others, **rank}) for rank in specs], stands_for)
         for step in range(first, first + number * stands_for, stands_for)
     )
 
 
 def plan(*tables: tuple[str, ...], **columns: Any) -> Plan:
-    """What was planned for ranks with these tables, four with one each where none are named; all alike."""
+    """Return a plan for ranks with these tables; by default four ranks with one table each. All amounts are equal."""
     held = tables or (("t0",), ("t1",), ("t2",), ("t3",))
     alike = {"lookups": 1000, "sent_bytes": 60_000, "received_bytes": 60_000, "seconds": 0.01, "memory_bytes": 10**9}
     amounts = {name: (value,) * len(held) for name, value in alike.items()}
@@ -190,17 +190,17 @@ def plan(*tables: tuple[str, ...], **columns: Any) -> Plan:
 
 
 def agent_report(*ranks: RankState, host: str = "node-a", **changes: Any) -> AgentReport:
-    """One agent's answer."""
+    """Return the answer of one agent."""
     return replace(AgentReport(host, NOW, "0.1.0", ranks, HostSample(), ()), **changes)
 
 
 def evidence(**fields: Any) -> Evidence:
-    """Evidence with these fields, written as in JSON."""
+    """Return evidence with these fields, written as in JSON."""
     return msgspec.convert(fields, Evidence)
 
 
 def finding(**changes: Any) -> Finding:
-    """A critical finding about rank 2. `evidence` may be written as in JSON."""
+    """Return a critical finding about rank 2; `evidence` may be written as in JSON."""
     if isinstance(changes.get("evidence"), dict):
         changes["evidence"] = evidence(**changes["evidence"])
     frozen = Finding(

@@ -1,4 +1,4 @@
-"""Ranks as real processes, and stand-ins for them; the kind of each test, and signals as tests need them."""
+"""Fixtures that start ranks as real processes or stand-ins; mark the kind of each test; reset signals."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from zmon.box import box_path
 from zmon.box.reader import BoxReader
 from zmon.cli.main import main
 
-# Whatever starts the tests in the background or under nohup has them ignore these signals, and what a process ignores
-# its children ignore too: ranks and launchers would never hear of a Ctrl-C. What a process handles is the default again
-# in its children; so the tests themselves go on when their terminal is closed, as nohup wants it.
+# Tests that run in the background or under nohup ignore these signals, and so do their children: ranks and launchers
+# would never receive a Ctrl-C. A signal that a process handles is at its default again in its children. So the tests
+# handle both signals, and go on when their terminal is closed, as nohup intends.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
@@ -47,7 +47,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 class Zygote:
-    """`tests/zygote.py`, from its other end."""
+    """A client of a `tests/zygote.py` process."""
 
     def __init__(self, *modules: str) -> None:
         self.process = subprocess.Popen(
@@ -60,7 +60,7 @@ class Zygote:
         )
 
     def ask(self, **request: Any) -> dict[str, Any]:
-        """One request, one answer."""
+        """Send one request and return the answer."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         print(json.dumps(request), file=self.process.stdin, flush=True)
@@ -80,31 +80,31 @@ class Rank:
 
     @property
     def box(self) -> Path:
-        """Where its box lies, or would."""
+        """The path of its box, which may not exist."""
         return box_path(self.boxes, "job", 0, self.number)
 
     @property
     def output(self) -> str:
-        """What it printed so far, stderr and stdout together."""
+        """All that it has printed, stderr and stdout together."""
         return self.log.read_text()
 
     def says(self, word: str) -> str:
-        """Wait until it printed a line that begins so; returns the rest of the line."""
+        """Wait until it has printed a line that begins with `word`, and return the rest of the line."""
 
-        def said() -> list[str]:
+        def lines() -> list[str]:
             return [
                 line for line in self.output.splitlines(keepends=True) if line.startswith(word) and line[-1] == "\n"
             ]
 
-        assert eventually(said, 20), f"it never said {word!r} but: {self.output}"
-        return said()[0][len(word) :].strip()
+        assert eventually(lines, 20), f"it never printed {word!r} but: {self.output}"
+        return lines()[0][len(word) :].strip()
 
     def signal(self, number: int) -> None:
-        """Send it a signal."""
+        """Send a signal to it."""
         os.kill(self.pid, number)
 
     def wait(self, seconds: float = 20.0) -> int:
-        """Its exit code once it has ended, negative for a signal."""
+        """Wait for its end and return its exit code, negative for a signal."""
         if self.status is None:
             fd = os.pidfd_open(self.pid)
             ended = select.select([fd], [], [], seconds)[0]
@@ -114,7 +114,7 @@ class Rank:
         return os.waitstatus_to_exitcode(self.status)
 
     def words(self) -> Any:
-        """Its last words."""
+        """Return its last words."""
         reader = BoxReader(self.box)
         try:
             return reader.words()
@@ -132,19 +132,19 @@ def _zygote(*modules: str) -> Iterator[Zygote]:
 
 @pytest.fixture(scope="session")
 def zygote() -> Iterator[Zygote]:
-    """Forks processes with zmon in them; started once."""
+    """Yield a zygote that forks processes with zmon in them; it is started once."""
     yield from _zygote("zmon.stack")
 
 
 @pytest.fixture(scope="session")
 def torch_zygote() -> Iterator[Zygote]:
-    """The same with torch and what the first optimizer of a process loads of it, which takes a second."""
+    """Yield a zygote that has also imported torch and the part that the first optimizer of a process loads (1 s)."""
     yield from _zygote("zmon", "torch.distributed", "torch._dynamo")
 
 
 @pytest.fixture
 def start_rank(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..., Rank]]:
-    """Run a script as rank `number` of `job`; what still runs after the test is killed.
+    """Return a function that runs a script as rank `number` of `job`; ranks that still run after the test are killed.
 
     `zmon.attach` needs torch for its hooks; `zmon.probe.attach_box` is the same without them.
     """
@@ -154,7 +154,7 @@ def start_rank(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Calla
         file = tmp_path / f"script-{len(ranks)}.py"
         file.write_text(textwrap.dedent(script))
         boxes = Path(env.get("ZMON_BOX_DIR", tmp_path / "boxes"))
-        told = {
+        environment = {
             "ZMON_BOX_DIR": str(boxes),
             "ZMON_JOB_ID": "job",
             "RANK": str(number),
@@ -166,7 +166,7 @@ def start_rank(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Calla
         log = tmp_path / f"log-{len(ranks)}"
         needs_torch = "zmon.attach" in script or "torch" in script
         zygote: Zygote = request.getfixturevalue("torch_zygote" if needs_torch else "zygote")
-        pid = zygote.ask(run=str(file), env=told, log=str(log))["pid"]
+        pid = zygote.ask(run=str(file), env=environment, log=str(log))["pid"]
         ranks.append(Rank(zygote, pid, log, boxes, number))
         eventually(log.exists)
         return ranks[-1]
@@ -180,7 +180,7 @@ def start_rank(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Calla
 
 @pytest.fixture
 def stand_in() -> Iterator[Callable[[], StandIn]]:
-    """Processes that hold boxes; ended after the test."""
+    """Return a function that starts processes which hold boxes; they are ended after the test."""
     started: list[StandIn] = []
 
     def start() -> StandIn:
@@ -196,7 +196,10 @@ def stand_in() -> Iterator[Callable[[], StandIn]]:
 def command(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> Callable[..., tuple[int, str, str]]:
-    """Run `zmon …` in this process: exit code, stdout, stderr. Its directories are the test's, and it knows no hub."""
+    """Return a function that runs `zmon …` in this process and returns its exit code, stdout and stderr.
+
+    The directories are those of the test, and no hub is configured.
+    """
     for name in ("ZMON_HUB_URL", "ZMON_CONFIG", "ZMON_AGENTS", "ZMON_WEBHOOK"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("ZMON_DATA_DIR", str(tmp_path / "data"))

@@ -1,9 +1,9 @@
-"""The kind of each test: one of four markers, and the one table that says which where neither test nor module does.
+"""Decide the kind of each test: one of four markers, or the kind of its fixtures or folder by the tables here.
 
-`unit` runs two at a time (pytest-xdist), everything else one after the other once those are through. So a test is
-`unit` only where it starts no rank, network namespace, control group or browser and measures no lease: a small process
-that holds a file, sleeps or prints is no reason. `slow` stands beside the kind and says that only `make test-all` runs
-it; another of its kind is in `make test`.
+Tests of kind `unit` run two at a time (pytest-xdist); all others run one after the other once those are done. So a test
+is `unit` only if it starts no rank, network namespace, control group or browser and measures no lease. A small process
+that holds a file, sleeps or prints is allowed. The marker `slow` is used beside the kind: only `make test-all` runs
+such a test, and another test of its kind is in `make test`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 KINDS = ("unit", "e2e", "browser", "drill")
-OF_FIXTURES = {  # a test that uses it starts Chromium, or real processes of a job
+OF_FIXTURES = {  # a test that uses one starts Chromium, or real processes of a job
     "browser": "browser",
     "start_rank": "e2e",
     "zygote": "e2e",
@@ -25,7 +25,7 @@ NO_UNITS = tuple(OF_FOLDERS)
 
 
 def kind_of(path: str, marked: Iterable[str], fixtures: Collection[str]) -> str:
-    """The kind of a test in that file, by its markers, fixtures or folder. Raises ValueError where it has two."""
+    """Return the kind of a test by its markers, fixtures or folder. Raise ValueError if it has two."""
     own = [kind for kind in KINDS if kind in set(marked)]
     if len(own) > 1:
         raise ValueError(f"it is marked as {' and '.join(own)}: a test has one of {', '.join(KINDS)}")

@@ -1,7 +1,7 @@
-"""Ranks of a job without a launcher: forks of a process that has imported torch.
+"""Run the ranks of a job without a launcher, as forks of a process that has imported torch.
 
-torchrun costs three imports of torch (6 s of processor time) where a test is not about torchrun. As torchrun does, the
-test holds the store in which the ranks meet, and ends all ranks with SIGTERM when the first of them fails.
+torchrun would cost three imports of torch (6 s of processor time), even if a test is not about torchrun. Like torchrun,
+the test holds the store in which the ranks meet, and ends all ranks with SIGTERM when the first of them fails.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ import torch.distributed as dist
 
 from tests.conftest import Zygote
 
-# What a rank says as torch 2.13 aborts it at its very end, without zmon too: a thread of gloo's gives back the tensors
-# of the last collective (ProcessGroupGloo::runLoop) and asks for the lock of an interpreter that has ended.
+# The message of a rank that torch 2.13 aborts at its very end, also without zmon: a gloo thread releases the tensors of
+# the last collective (ProcessGroupGloo::runLoop) and asks for the lock of an interpreter that has ended.
 ABORTED_AT_THE_END = "terminate called without an active exception"
-# Or the two wait for each other: the rank's own thread, which holds the interpreter lock, for that thread of gloo's to
-# end (~ProcessGroupGloo joins it), and that thread for the lock, to give back what backward had put into the collective
-# (torch/autograd/graph.py, _stash_obj_in_tls). torch 2.13, without zmon too: in forks of a fresh process 7 of 12
-# runs of ddp_accumulate hung that nothing watched. Each case is a warning.
+# Or the two wait for each other. The rank's own thread holds the interpreter lock and waits for that gloo thread to end
+# (~ProcessGroupGloo joins it). The gloo thread waits for the lock, to release what backward had put into the collective
+# (torch/autograd/graph.py, _stash_obj_in_tls). This is torch 2.13, also without zmon: in forks of a fresh process 7 of
+# 12 unwatched runs of ddp_accumulate hung. Each case is a warning.
 HUNG_AT_THE_END = "~ProcessGroupGloo"
 LOOK_SECONDS = 20
 TRIES = 4
-GRACE_SECONDS = 30  # between SIGTERM and SIGKILL, as torchrun has it
+GRACE_SECONDS = 30  # between SIGTERM and SIGKILL, as in torchrun
 
 
 class HungAtTheEnd(AssertionError):
-    """A rank came to its end and does not go."""
+    """A rank has finished and does not end."""
 
 
 def run_ranks(
     zygote: Zygote, room: Path, ranks: int, script: str, *arguments: str, seconds: float = 90, **env: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run the script as so many ranks to their end; logs go to `room`.
+    """Run the script as this number of ranks until they end; logs go to `room`.
 
-    The exit code is that of the rank that failed first, else 0. All ranks run again where torch itself aborted one
-    that had ended.
+    The exit code is that of the rank that failed first, else 0. All ranks run again if torch itself aborted a rank that
+    had finished.
     """
     room.mkdir(parents=True, exist_ok=True)
     for attempt in range(TRIES):
@@ -53,7 +53,7 @@ def run_ranks(
         except HungAtTheEnd:
             if attempt == TRIES - 1:
                 raise
-            warnings.warn("a rank that had ended waits for a thread of gloo's for ever", stacklevel=2)
+            warnings.warn("a rank that had finished waits for a gloo thread for ever", stacklevel=2)
             continue
         if ABORTED_AT_THE_END not in ended.stderr:
             break
@@ -87,7 +87,7 @@ def _run_once(
 
 
 def environment(rank: int, ranks: int, port: int) -> dict[str, str]:
-    """What torchrun tells a rank."""
+    """Return the environment that torchrun gives a rank."""
     return {
         "RANK": str(rank),
         "LOCAL_RANK": str(rank),
@@ -105,7 +105,7 @@ def _hangs_at_its_end(pid: int) -> bool:
 
 
 def _wait(zygote: Zygote, pids: list[int], seconds: float) -> int:
-    """Wait for all; the exit code of the first that failed, or 0. None of them runs afterwards."""
+    """Wait for all ranks and return the exit code of the first that failed, or 0. None of them runs afterwards."""
     open_ends = {os.pidfd_open(pid): pid for pid in pids}
     deadline, first_failure = time.monotonic() + seconds, 0
     try:

@@ -1,10 +1,10 @@
-"""Forks a rank per script, so that a test of how a process ends does not pay for importing torch each time.
+"""Fork a rank per script, so that a test does not pay for importing torch each time.
 
     {"run": script, "env": {…}, "log": file}  →  {"pid": n}     also "arguments": […] and "errors": file, for its stderr
     {"wait": pid}                             →  {"status": n}     as os.waitpid gives it
 
-A fork is a process like any other: its exceptions go through `sys.excepthook`, its end through `atexit`. What was
-imported before the fork is frozen (gc.freeze): a fork with torch in it then ends in 0.3 s instead of 0.8 to 1.4 s.
+A fork is a normal process: its exceptions go through `sys.excepthook`, its end through `atexit`. Modules imported
+before the fork are frozen (gc.freeze): a fork with torch in it then ends in 0.3 s instead of 0.8 to 1.4 s.
 """
 
 import ctypes
@@ -20,7 +20,7 @@ _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 def serve() -> list[str]:
-    """Answer requests. Returns the script and its arguments in a fork; ends this process when stdin is closed."""
+    """Answer requests until stdin is closed, then exit; in a fork, return the script and its arguments."""
     for line in sys.stdin:
         request = json.loads(line)
         if "wait" in request:
@@ -29,7 +29,7 @@ def serve() -> list[str]:
             pid = os.fork()
             if pid == 0:
                 os.setpgrp()
-                ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # none outlives the tests
+                ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # no fork outlives the tests
                 os.environ.update(request["env"])
                 log = request["log"]
                 for descriptor, file in enumerate((os.devnull, log, request.get("errors", log))):
@@ -43,9 +43,9 @@ def serve() -> list[str]:
 
 
 if __name__ == "__main__":
-    for module in sys.argv[1:]:  # what takes long to import
+    for module in sys.argv[1:]:  # modules that take long to import
         importlib.import_module(module)
     gc.collect()
-    gc.freeze()  # else each fork walks through all of torch once more as it ends
+    gc.freeze()  # else each fork walks through all of torch once more when it ends
     sys.argv = serve()
     runpy.run_path(sys.argv[0], run_name="__main__")

@@ -1,4 +1,4 @@
-"""Jobs whose ranks have a little jitter, one of which may be slow; and what their hosts show meanwhile."""
+"""Build jobs whose ranks have a little jitter and one of which may be slow, and the samples of their hosts."""
 
 from dataclasses import replace
 from itertools import cycle, islice
@@ -13,35 +13,39 @@ GOOD = Baseline(64, 0.100, 0.070, 0.010, 0.030, 128)
 
 
 HOSTS = ("node-a", "node-b", "node-c", "node-d")
-JITTER = (1.0, 1.04, 0.97, 1.01, 0.95, 1.06, 1.0)  # of a rank's own time, another one in each step
+JITTER = (1.0, 1.04, 0.97, 1.01, 0.95, 1.06, 1.0)  # factors of a rank's self time, a different one in each step
 
 
 def rank(own=0.060, data=0.010, exchange=0.030, **others):
-    """What one rank does in a step of 100 ms."""
+    """Return what one rank does in a step of 100 ms."""
     return {"phases": {"data": data, "forward": own}, "ops": {"all_to_all": exchange}, **others}
 
 
 def steps(number, *ranks, first=1, stands_for=1):
-    """Steps of these ranks; with others than named the four are alike."""
-    told = ranks or (rank(),) * 4
+    """Return steps of these ranks, or of four equal ranks if none are given."""
+    specs = ranks or (rank(),) * 4
     jittered = []
-    for at in range(number):
-        factors = islice(cycle(JITTER), at, None)
-        row = [{**r, "phases": {p: s * f for p, s in r["phases"].items()}} for r, f in zip(told, factors, strict=False)]
-        jittered += job_steps(1, *row, first=first + at * stands_for, stands_for=stands_for)
+    for index in range(number):
+        factors = islice(cycle(JITTER), index, None)
+        row = [
+            {**r, "phases": {p: s * f for p, s in r["phases"].items()}} for r, f in zip(specs, factors, strict=False)
+        ]
+        jittered += job_steps(1, *row, first=first + index * stands_for, stands_for=stands_for)
     return tuple(jittered)
 
 
 def slow(which, size=4, **changes):
-    """All alike but one."""
-    return [rank(**(changes if at == which else {})) for at in range(size)]
+    """Return equal ranks of which one is changed."""
+    return [rank(**(changes if index == which else {})) for index in range(size)]
 
 
 def job(*parts, size=4, hardware=(), baseline=None, **changes):
-    """What the hub knows of a job, one rank a host, after these steps: the last 64, of 10 a second each second one."""
+    """Return the snapshot of a job with one rank per host: the last 64 steps, every second one of 10 per second."""
     ranks = [
-        rank_state(at, world_size=size, host=HOSTS[at] if size == 4 else "node-a", device=f"GPU-{at}", **changes)
-        for at in range(size)
+        rank_state(
+            index, world_size=size, host=HOSTS[index] if size == 4 else "node-a", device=f"GPU-{index}", **changes
+        )
+        for index in range(size)
     ]
     taken = [step for part in parts for step in part][-64:]
     return replace(snapshot(*ranks, hardware=hardware), steps=tuple(taken), baseline=baseline)
@@ -60,7 +64,7 @@ def then(number, *ranks):
 
 
 def host(name, seconds=60.0, pressure=(), gpus=None, held_back=0.0, ranks=()):
-    """A host that waited so long within the last minute, by resource, with the cards and the group of its ranks."""
+    """Return a host with these seconds of pressure by resource in the last minute, its GPUs and its ranks' group."""
 
     def sample(waited, throttled_seconds):
         load = HostLoad({}, 8 * GIB, 16 * GIB, 0, pressure_seconds={r: 100 + waited.get(r, 0.0) for r in ("cpu", "io")})
@@ -70,18 +74,20 @@ def host(name, seconds=60.0, pressure=(), gpus=None, held_back=0.0, ranks=()):
     return HostWindow(name, seconds, sample({}, 5.0), sample(dict(pressure), 5.0 + held_back))
 
 
-def card(at, *reasons):
-    return GpuSample(f"{at}", f"GPU-{at}", throttled=dict.fromkeys(reasons, True), temperature_celsius=91.0)
+def card(index, *reasons):
+    return GpuSample(f"{index}", f"GPU-{index}", throttled=dict.fromkeys(reasons, True), temperature_celsius=91.0)
 
 
 def cards(*throttled):
-    """One on each host, with the reasons for which it is throttled."""
-    return [host(name, gpus=(card(at, *why),)) for at, (name, why) in enumerate(zip(HOSTS, throttled, strict=True))]
+    """Return one host per entry, with the reasons for which its GPU is throttled."""
+    return [
+        host(name, gpus=(card(index, *why),)) for index, (name, why) in enumerate(zip(HOSTS, throttled, strict=True))
+    ]
 
 
 def connected(slow_host="node-c", busy=2.0):
-    """Four hosts that send each other 5 MB in 0.1 s of having something under way, to and from one of them in more."""
-    address = {name: f"10.0.0.{at}" for at, name in enumerate(HOSTS)}
+    """Return four hosts that send each other 5 MB in 0.1 s of busy time; the slow one is busy for longer."""
+    address = {name: f"10.0.0.{index}" for index, name in enumerate(HOSTS)}
 
     def sample(name, past):
         peers = [

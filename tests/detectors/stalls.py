@@ -1,4 +1,4 @@
-"""What the stall detector says of some ranks, and ranks that stall."""
+"""Run the stall detector on ranks, and build ranks that stall."""
 
 from tests.build import rank_state, snapshot, waiting
 from zmon.detectors.stall import Stall
@@ -12,7 +12,7 @@ def detect(*ranks, **changes):
 
 
 def others(but, state=waiting):
-    """The other three ranks."""
+    """Return the other three ranks."""
     return [state(rank) for rank in range(4) if rank != but]
 
 
@@ -21,10 +21,10 @@ def stopped(rank, seconds=2.0, **changes):
 
 
 def outside(rank, phase="forward", **changes):
-    """A rank in no collective, five seconds after its last step."""
+    """Return a rank in no collective, five seconds after its last step."""
     return waiting(rank, in_flight=None, phase=phase, **changes)
 
 
 def inside(rank, op="all_reduce", sequence=301, num_bytes=4096, group="0", seconds=5.0, **changes):
-    """A rank in this collective for five seconds."""
+    """Return a rank that has been in this collective for five seconds."""
     return waiting(rank, seconds, in_flight=InFlight(op, group, sequence, num_bytes, seconds), **changes)

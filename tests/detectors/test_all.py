@@ -48,9 +48,11 @@ def test_causes_that_a_detector_gives_are_those_it_lists_and_each_has_a_runbook(
     assert given <= HEADINGS
 
 
-def test_import_linter_holds_every_detector_apart_from_the_others():
-    told = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
+def test_import_linter_keeps_every_detector_independent():
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
     (apart,) = (
-        one for one in told["tool"]["importlinter"]["contracts"] if one["name"].startswith("Detectors know nothing")
+        contract
+        for contract in project["tool"]["importlinter"]["contracts"]
+        if contract["name"].startswith("Detectors know nothing")
     )
     assert set(apart["modules"]) == {type(detector).__module__ for detector in ALL} | {"zmon.detectors.suppression"}

@@ -1,4 +1,4 @@
-"""Is there a part of the job that nobody watches? Silence from there is not health."""
+"""Test that ranks which no agent watches are reported: silence is not health."""
 
 from dataclasses import replace
 
@@ -15,42 +15,42 @@ def detect(*ranks, **changes):
     return next(iter(COVERAGE.detect(snapshot(*ranks, **changes))), None)
 
 
-def here(**changes):
-    """Two ranks of a job that has been training for a minute."""
+def watched(**changes):
+    """Return two ranks of a job that has been training for a minute."""
     return [rank_state(rank, activity_seconds=60.0, **changes) for rank in (0, 1)]
 
 
 def away(seconds, **changes):
-    """The other two, whose agent is silent for so long."""
+    """Return the other two ranks, whose agent has been silent for so long."""
     ranks = [rank_state(rank, host="node-b", activity_seconds=60.0, **changes) for rank in (2, 3)]
     return {"unwatched": ranks, "agents": [HERE, agent_status("node-b", seconds)]}
 
 
-def test_coverage_is_quiet_while_all_ranks_are_seen():
+def test_coverage_is_quiet_while_all_ranks_are_watched():
     assert detect(*map(rank_state, range(4))) is None
 
 
-def test_silent_agent_is_named_with_the_ranks_that_nobody_watches():
-    found = detect(*here(), **away(12.0))
-    assert (found.job_id, found.detector, found.cause) == (JOB, "coverage", "agent_unreachable")
-    assert (found.severity, found.ranks, found.hosts) == ("warning", (), ("node-b",))
-    assert "node-b has not answered for 12 s (threshold 10 s)" in found.summary
-    assert "ranks 2, 3" in found.summary
-    assert "Connection refused" in found.summary
-    assert found.onset == NOW - 12.0
-    assert found.runbook == "docs/runbooks.md#agent_unreachable"
+def test_silent_agent_is_named_with_its_unwatched_ranks():
+    finding = detect(*watched(), **away(12.0))
+    assert (finding.job_id, finding.detector, finding.cause) == (JOB, "coverage", "agent_unreachable")
+    assert (finding.severity, finding.ranks, finding.hosts) == ("warning", (), ("node-b",))
+    assert "node-b has not answered for 12 s (threshold 10 s)" in finding.summary
+    assert "ranks 2, 3" in finding.summary
+    assert "Connection refused" in finding.summary
+    assert finding.onset == NOW - 12.0
+    assert finding.runbook == "docs/runbooks.md#agent_unreachable"
 
 
 def test_silent_agent_is_named_where_it_watched_the_whole_job():
     ranks = [rank_state(rank) for rank in range(4)]
-    found = detect(unwatched=ranks, agents=[agent_status("node-a", 12.0), agent_status("node-b")])
-    assert (found.cause, found.hosts) == ("agent_unreachable", ("node-a",))
+    finding = detect(unwatched=ranks, agents=[agent_status("node-a", 12.0), agent_status("node-b")])
+    assert (finding.cause, finding.hosts) == ("agent_unreachable", ("node-a",))
 
 
 @pytest.mark.parametrize("seconds", [0.5, 3.0, 9.9])
 def test_coverage_is_quiet_during_a_three_second_agent_restart(seconds):
-    """The job has been training for a minute, and the ranks of that host are in nobody's sight meanwhile."""
-    assert detect(*here(), **away(seconds)) is None
+    """The job has been training for a minute, and the ranks of that host are unwatched meanwhile."""
+    assert detect(*watched(), **away(seconds)) is None
 
 
 def test_coverage_is_quiet_about_agents_that_have_no_rank_of_this_job():
@@ -58,17 +58,17 @@ def test_coverage_is_quiet_about_agents_that_have_no_rank_of_this_job():
 
 
 def test_coverage_is_quiet_about_an_agent_that_never_answered():
-    """Whether it has ranks of this job nobody knows; the missing ranks tell."""
+    """It is not known if the agent has ranks of this job; the missing ranks show it."""
     never = replace(agent_status("node-q", 500.0), host=None)
     assert detect(*map(rank_state, range(4)), agents=[HERE, never]) is None
 
 
-def test_ranks_that_were_never_seen_are_named():
-    found = detect(*here())
-    assert (found.cause, found.severity, found.ranks) == ("ranks_missing", "warning", ())
-    assert "ranks 2, 3 of 4" in found.summary
-    assert "60 s (threshold 20 s)" in found.summary
-    assert found.evidence.missing == (2, 3)
+def test_ranks_that_were_never_reported_are_named():
+    finding = detect(*watched())
+    assert (finding.cause, finding.severity, finding.ranks) == ("ranks_missing", "warning", ())
+    assert "ranks 2, 3 of 4" in finding.summary
+    assert "60 s (threshold 20 s)" in finding.summary
+    assert finding.evidence.missing == (2, 3)
 
 
 def test_coverage_is_quiet_while_the_ranks_of_a_start_appear():
@@ -81,13 +81,13 @@ def test_coverage_is_quiet_about_missing_ranks_of_a_job_that_is_over():
 
 
 def test_many_ranks_are_counted_and_not_all_listed():
-    found = detect(rank_state(0, world_size=100, activity_seconds=60.0))
-    assert "ranks 1, 2, 3, 4, 5, 6, 7, 8 and 91 more of 100" in found.summary
-    assert len(found.summary) < 300
+    finding = detect(rank_state(0, world_size=100, activity_seconds=60.0))
+    assert "ranks 1, 2, 3, 4, 5, 6, 7, 8 and 91 more of 100" in finding.summary
+    assert len(finding.summary) < 300
 
 
 @pytest.mark.parametrize("changes", [{}, away(12.0)], ids=["missing", "silent"])
 def test_finding_keeps_its_id_while_the_job_trains_on(changes):
-    """The job moves: that is why nobody would notice."""
-    first = detect(*here(step=100), **changes)
-    assert detect(*here(step=350), **changes, time=NOW + 5).id == first.id
+    """The job moves, so no other detector would notice."""
+    first = detect(*watched(step=100), **changes)
+    assert detect(*watched(step=350), **changes, time=NOW + 5).id == first.id

@@ -1,4 +1,4 @@
-"""Is the job slower than jobs of its name were at this size, for long enough, and does nothing else say why?"""
+"""Test that a job is reported if it is slower than recorded jobs for long enough and nothing else explains it."""
 
 from dataclasses import replace
 
@@ -14,14 +14,14 @@ RANKS = tuple(rank_state(rank) for rank in range(4))
 
 
 def samples(*parts, recorded=0.95):
-    """Minutes of a job and the efficiency it had in them, up to now."""
+    """Return the samples of a job up to now from pairs of minutes and efficiency."""
     ratios = [ratio for minutes, ratio in parts for _ in range(round(minutes * 60 / EVERY))]
     first = NOW - EVERY * (len(ratios) - 1)
     return tuple(EfficiencySample(first + EVERY * n, r, recorded, "weak", "ranker") for n, r in enumerate(ratios) if r)
 
 
 def job(*parts, **others):
-    """A job that was so fast; None: it did not train, or nothing was recorded."""
+    """Return a job with these efficiencies; None means that it did not train, or that nothing was recorded."""
     return replace(snapshot(*RANKS), efficiency=samples(*parts, **others))
 
 
@@ -30,12 +30,15 @@ def detect(*parts, **others):
 
 
 def test_job_that_had_95_percent_at_this_size_and_has_80_is_below_its_baseline():
-    found = detect((11, 0.8))
-    assert (found.detector, found.cause, found.severity) == ("efficiency", "below_baseline", "warning")
-    assert (found.ranks, found.hosts, found.runbook) == ((), (), "docs/runbooks.md#below_baseline")
-    assert "reaches 84% of what was recorded at this size of ranker (threshold 90%), for 10 min" in found.summary
-    assert "efficiency is 80.0%, and 95.0% was recorded (weak scaling)" in found.summary
-    assert found.detected - found.onset == pytest.approx(600.0)
+    finding = detect((11, 0.8))
+    assert (finding.detector, finding.cause, finding.severity) == ("efficiency", "below_baseline", "warning")
+    assert (finding.ranks, finding.hosts, finding.runbook) == ((), (), "docs/runbooks.md#below_baseline")
+    assert (
+        "has reached 84% of the efficiency recorded for ranker at this size (threshold 90%) for 10 min"
+        in finding.summary
+    )
+    assert "efficiency is 80.0%, and 95.0% was recorded (weak scaling)" in finding.summary
+    assert finding.detected - finding.onset == pytest.approx(600.0)
 
 
 def test_job_that_became_slow_is_below_its_baseline_once_the_median_has_been_for_ten_minutes():
@@ -48,14 +51,14 @@ def test_evaluation_between_changes_nothing():
 
 
 def test_threshold_is_the_sites():
-    (found,) = EfficiencyLow(below_ratio=0.97, lasting_seconds=120.0).detect(job((3, 0.91)))
-    assert "threshold 97%" in found.summary
+    (finding,) = EfficiencyLow(below_ratio=0.97, lasting_seconds=120.0).detect(job((3, 0.91)))
+    assert "threshold 97%" in finding.summary
 
 
 def test_cost_is_what_is_missing_of_the_baseline():
     on_gpus = tuple(replace(r, device=f"GPU-{r.rank}") for r in RANKS)
-    (found,) = EfficiencyLow().detect(replace(job((11, 0.8)), ranks=on_gpus))
-    assert found.lost_gpu_hours == pytest.approx((1 - 0.8 / 0.95) * 4 * 600 / 3600)
+    (finding,) = EfficiencyLow().detect(replace(job((11, 0.8)), ranks=on_gpus))
+    assert finding.lost_gpu_hours == pytest.approx((1 - 0.8 / 0.95) * 4 * 600 / 3600)
 
 
 # -- quiet -------------------------------------------------------------------------------------------------
@@ -96,7 +99,7 @@ def test_efficiency_is_quiet_about_what_was_before_a_long_gap():
 
 
 def test_efficiency_is_quiet_in_a_hub_that_began_a_minute_ago_beside_one_that_did_not():
-    """The other hub speaks, and the rules take the most of both."""
+    """The other hub reports it, and the rules take the maximum of both."""
     assert detect((1, 0.7), recorded=0.82) is None
     assert detect((30, 0.7), recorded=0.82) is not None
 
@@ -110,17 +113,17 @@ def test_efficiency_is_quiet_about_a_job_that_is_over():
 
 
 def test_fault_is_over_once_the_median_has_been_well_for_ten_minutes():
-    found = detect((20, 0.8))
-    assert not EfficiencyLow().sees(job((20, 0.8), (8, 0.95)), found)
-    assert not EfficiencyLow().sees(job((20, 0.8), (14, 0.95)), found)
-    assert EfficiencyLow().sees(job((20, 0.8), (16, 0.95)), found)
+    finding = detect((20, 0.8))
+    assert not EfficiencyLow().sees(job((20, 0.8), (8, 0.95)), finding)
+    assert not EfficiencyLow().sees(job((20, 0.8), (14, 0.95)), finding)
+    assert EfficiencyLow().sees(job((20, 0.8), (16, 0.95)), finding)
 
 
 def test_fault_is_not_over_in_a_hub_that_began_anew():
-    found = detect((20, 0.8))
-    assert not EfficiencyLow().sees(snapshot(*RANKS), found)
-    assert not EfficiencyLow().sees(job((5, 0.95)), found)
-    assert EfficiencyLow().sees(job((11, 0.95)), found)
+    finding = detect((20, 0.8))
+    assert not EfficiencyLow().sees(snapshot(*RANKS), finding)
+    assert not EfficiencyLow().sees(job((5, 0.95)), finding)
+    assert EfficiencyLow().sees(job((11, 0.95)), finding)
 
 
 def test_fault_is_over_with_its_job():
@@ -128,9 +131,9 @@ def test_fault_is_over_with_its_job():
     assert EfficiencyLow().sees(over, detect((20, 0.8)))
 
 
-def test_efficiency_says_of_whom_it_can_say_nothing():
+def test_efficiency_is_inert_without_a_record():
     assert EfficiencyLow().inert(job((1, 0.8))) is None
-    assert "nothing was recorded of its name" in EfficiencyLow().inert(snapshot(*RANKS))
+    assert "nothing was recorded for its name" in EfficiencyLow().inert(snapshot(*RANKS))
 
 
 def test_efficiency_is_a_detector_of_the_hub():

@@ -1,4 +1,4 @@
-"""Is a card or a link failing? Thresholds are NVSentinel's; what a job itself breaks is no hardware's fault."""
+"""Test that a failing GPU or link is reported by NVSentinel's thresholds, and that the job's own faults are not."""
 
 from dataclasses import replace
 
@@ -16,16 +16,16 @@ PORT = NicSample("mlx5_0:1", "roce", True, 5e10, 0, 0, {
 ETH = NicSample("eth0", "tcp", True, 1e9, 0, 0, {"carrier_down_count": 1, "rx_errors": 0}, pci="0000:04:00.0")
 
 
-def all_found(*windows):
-    """What is concluded about the hosts of a job of four."""
+def all_findings(*windows):
+    """Return all findings about the hosts of a job of four ranks."""
     return Hardware().detect(snapshot(*map(rank_state, range(4)), hardware=windows))
 
 
 def detect(before, now, seconds=60.0):
-    """The one thing that is concluded about one host, of which the hub saw all that it saw a minute ago."""
-    found = all_found(HostWindow("node-a", seconds, before, now, working(before)))
-    assert len(found) < 2
-    return found[0] if found else None
+    """Return the one finding about one host whose devices the hub also saw a minute ago."""
+    finding = all_findings(HostWindow("node-a", seconds, before, now, working(before)))
+    assert len(finding) < 2
+    return finding[0] if finding else None
 
 
 def cards(now, before=CARD, **times):
@@ -41,16 +41,16 @@ def interfaces(now, before=ETH, **times):
 
 
 def counting(nic, **errors):
-    """The same device, with other counts."""
+    """Return the same device with other counts."""
     return replace(nic, errors={**nic.errors, **errors})
 
 
 def test_lost_card_is_named_with_its_host_and_what_to_do():
-    found = cards(GpuSample("0", "GPU-a", lost=True))
-    assert (found.detector, found.cause, found.severity) == ("hardware", "gpu_lost", "warning")
-    assert (found.ranks, found.hosts) == ((), ("node-a",))
-    assert "GPU 0 on node-a" in found.summary
-    assert "kubectl cordon node-a" in found.detail
+    finding = cards(GpuSample("0", "GPU-a", lost=True))
+    assert (finding.detector, finding.cause, finding.severity) == ("hardware", "gpu_lost", "warning")
+    assert (finding.ranks, finding.hosts) == ((), ("node-a",))
+    assert "GPU 0 on node-a" in finding.summary
+    assert "kubectl cordon node-a" in finding.detail
 
 
 @pytest.mark.parametrize(
@@ -62,9 +62,9 @@ def test_lost_card_is_named_with_its_host_and_what_to_do():
     ],
 )
 def test_failing_card_is_named_with_what_it_did(change, cause, says):
-    found = cards(replace(CARD, **change))
-    assert (found.cause, found.hosts) == (cause, ("node-a",))
-    assert says in found.summary
+    finding = cards(replace(CARD, **change))
+    assert (finding.cause, finding.hosts) == (cause, ("node-a",))
+    assert says in finding.summary
 
 
 @pytest.mark.parametrize("xid", [13, 31, 43, 45])
@@ -75,17 +75,17 @@ def test_error_that_a_jobs_own_mistake_raises_is_no_hardwares(xid):
 def test_cost_of_what_the_job_may_not_feel_is_not_known():
     before, now = HostSample(gpus=(CARD,)), HostSample(gpus=(GpuSample("0", "GPU-a", lost=True),))
     ranks = [rank_state(rank, device=f"GPU-{rank}") for rank in range(4)]
-    (found,) = Hardware().detect(snapshot(*ranks, hardware=[HostWindow("node-a", 60.0, before, now)]))
-    assert found.lost_gpu_hours is None
+    (finding,) = Hardware().detect(snapshot(*ranks, hardware=[HostWindow("node-a", 60.0, before, now)]))
+    assert finding.lost_gpu_hours is None
 
 
-def test_any_loss_of_a_link_is_told():
-    found = ports(counting(PORT, link_downed=3))
-    assert (found.cause, found.hosts) == ("link_down", ("node-a",))
-    assert "mlx5_0:1 on node-a: the link went down 1 ×" in found.summary
+def test_any_loss_of_a_link_is_reported():
+    finding = ports(counting(PORT, link_downed=3))
+    assert (finding.cause, finding.hosts) == ("link_down", ("node-a",))
+    assert "mlx5_0:1 on node-a: the link went down 1 ×" in finding.summary
 
 
-def test_interface_that_lost_its_carrier_is_told_and_one_that_had_none_is_not():
+def test_interface_that_lost_its_carrier_is_reported_and_one_without_is_not():
     assert interfaces(replace(ETH, up=False)).cause == "link_down"
     assert interfaces(counting(ETH, carrier_down_count=2)).cause == "link_down"
     assert interfaces(replace(ETH, up=False), before=replace(ETH, up=False)) is None
@@ -122,24 +122,24 @@ def test_counter_that_was_not_known_before_did_not_rise():
 
 
 def test_counter_that_fell_is_another_agents_and_no_rise():
-    """The agent's counts only grow: it was started again, or the host was."""
+    """The agent's counts only grow, so the agent or the host has restarted."""
     assert ports(counting(PORT, link_downed=1)) is None
     assert ports(counting(PORT, symbol_error=900), before=counting(PORT, symbol_error=20_000)) is None
 
 
 def test_link_is_down_for_as_long_as_it_is():
     window = HostWindow("node-a", 60.0, *[HostSample(rdma=(replace(PORT, up=False),))] * 2, frozenset(["mlx5_0:1"]))
-    assert all_found(window)[0].cause == "link_down"
+    assert all_findings(window)[0].cause == "link_down"
 
 
 def test_card_that_the_driver_lists_no_more_is_lost():
     window = HostWindow("node-a", 60.0, *[HostSample(gpus=())] * 2, frozenset(["GPU-a", "MIG-7"]))
-    (found,) = all_found(window)
-    assert (found.cause, found.summary) == ("gpu_lost", "GPU GPU-a on node-a: the driver lists it no more")
+    (finding,) = all_findings(window)
+    assert (finding.cause, finding.summary) == ("gpu_lost", "GPU GPU-a on node-a: the driver does not list it any more")
 
 
 def test_cards_are_not_lost_while_the_source_is_down():
-    assert all_found(HostWindow("node-a", 60.0, HostSample(), HostSample(), frozenset(["GPU-a"]))) == ()
+    assert all_findings(HostWindow("node-a", 60.0, HostSample(), HostSample(), frozenset(["GPU-a"]))) == ()
 
 
 def test_ends_of_containers_come_and_go_without_a_word():
@@ -148,44 +148,44 @@ def test_ends_of_containers_come_and_go_without_a_word():
 
 
 def test_each_host_and_cause_is_a_finding_of_its_own():
-    """A repair that is pending for days must not hide what happens next."""
+    """A repair that is pending for days must not hide later faults."""
     pending = HostSample(gpus=(replace(CARD, repair_pending=True),))
     windows = [
         HostWindow("node-a", 60.0, pending, pending),
         HostWindow("node-b", 60.0, HostSample(gpus=(CARD,)), HostSample(gpus=(replace(CARD, lost=True),))),
     ]
-    found = all_found(*windows)
-    assert [(f.cause, f.hosts) for f in found] == [("gpu_memory", ("node-a",)), ("gpu_lost", ("node-b",))]
-    assert len({f.id for f in found}) == 2
-    assert [f.id for f in all_found(*windows)] == [f.id for f in found]
+    finding = all_findings(*windows)
+    assert [(f.cause, f.hosts) for f in finding] == [("gpu_memory", ("node-a",)), ("gpu_lost", ("node-b",))]
+    assert len({f.id for f in finding}) == 2
+    assert [f.id for f in all_findings(*windows)] == [f.id for f in finding]
 
 
 def test_devices_of_a_host_that_fail_alike_are_one_finding():
     ports = [replace(PORT, device=f"mlx5_{n}:1") for n in range(3)]
     before, now = HostSample(rdma=tuple(ports)), HostSample(rdma=tuple(counting(p, link_downed=3) for p in ports))
-    (found,) = all_found(HostWindow("node-a", 60.0, before, now))
-    assert "2 more" in found.summary
-    assert [fault.device for fault in found.evidence.faults] == ["mlx5_0:1", "mlx5_1:1", "mlx5_2:1"]
+    (finding,) = all_findings(HostWindow("node-a", 60.0, before, now))
+    assert "2 more" in finding.summary
+    assert [fault.device for fault in finding.evidence.faults] == ["mlx5_0:1", "mlx5_1:1", "mlx5_2:1"]
 
 
 def test_hosts_of_another_job_are_not_this_ones():
-    """The timeline leaves them out."""
+    """The timeline of an incident leaves them out."""
     assert Hardware().detect(snapshot(rank_state(0))) == ()
 
 
 def test_rank_of_the_card_is_named():
     lost = HostWindow("node-a", 60.0, HostSample(), HostSample(gpus=(GpuSample("1", "GPU-b", lost=True),)))
     ranks = [rank_state(0, device="GPU-a"), rank_state(1, device="GPU-b")]
-    (found,) = Hardware().detect(snapshot(*ranks, hardware=[lost]))
-    assert "GPU 1 on node-a (rank 1)" in found.summary
+    (finding,) = Hardware().detect(snapshot(*ranks, hardware=[lost]))
+    assert "GPU 1 on node-a (rank 1)" in finding.summary
 
 
-def test_fault_is_not_over_because_the_source_that_told_of_it_is_down():
-    """A card may take the driver with it."""
+def test_fault_is_not_over_because_its_source_is_down():
+    """A GPU may take the driver with it."""
 
-    def sees(found, **now):
+    def sees(finding, **now):
         window = HostWindow("node-a", 60.0, HostSample(), HostSample(**now))
-        return Hardware().sees(snapshot(rank_state(0), hardware=[window]), found)
+        return Hardware().sees(snapshot(rank_state(0), hardware=[window]), finding)
 
     lost, down = cards(GpuSample("0", "GPU-a", lost=True)), ports(counting(PORT, link_downed=3))
     assert sees(lost, gpus=())

@@ -1,4 +1,4 @@
-"""Does one rank always have more of the work, at a cost? Chance and what costs nothing are no imbalance."""
+"""Test that a rank which always has more work is reported if that costs time; chance is no imbalance."""
 
 import random
 from dataclasses import replace
@@ -18,18 +18,18 @@ def ranks(number=4):
 
 
 def detect(steps, states=None, plan=None):
-    """The one thing that is concluded, if anything."""
+    """Return the one finding, or None."""
     states = states or ranks(len(steps[0].self_seconds))
     return next(iter(Imbalance().detect(replace(snapshot(*states), steps=tuple(steps), plan=plan))), None)
 
 
 def working(seconds, step=0.030):
-    """A rank that computes for so long and exchanges for the rest of the step."""
+    """Return a rank that computes for this time and exchanges for the rest of the step."""
     return {"phases": {"embedding": seconds}, "ops": {"all_to_all": step - seconds}}
 
 
 def uneven(*shares, seconds=None, number=64, op="all_to_all", direction="received_bytes"):
-    """Steps of ranks with these multiples of the even share; who has more computes for longer, of 30 ms."""
+    """Return steps of 30 ms of ranks with these multiples of the even share; more work means more computing."""
     seconds = seconds or [0.010 * share for share in shares]
     column = {op: tuple(round(EVEN * share) for share in shares)}
     steps = job_steps(number, *({**working(s), "ops": {op: 0.030 - s}} for s in seconds))
@@ -46,77 +46,77 @@ def looking_up(*lookups, seconds=(0.008, 0.008, 0.024, 0.008)):
 
 
 def test_shard_that_receives_three_times_the_mean_is_named():
-    found = detect(HOT)
-    assert (found.detector, found.cause, found.severity) == ("imbalance", "all_to_all_skew", "warning")
-    assert (found.ranks, found.hosts, found.op) == ((2,), ("node-2",), "all_to_all")
-    assert "rank 2 on node-2 receives in all_to_all 9.1 × what the others do (threshold 2 ×)" in found.summary
-    assert "180,000 bytes a step against 19,800" in found.summary
-    assert found.runbook == "docs/runbooks.md#all_to_all_skew"
+    finding = detect(HOT)
+    assert (finding.detector, finding.cause, finding.severity) == ("imbalance", "all_to_all_skew", "warning")
+    assert (finding.ranks, finding.hosts, finding.op) == ((2,), ("node-2",), "all_to_all")
+    assert "rank 2 on node-2 receives in all_to_all 9.1 × as much as the others (threshold 2 ×)" in finding.summary
+    assert "180,000 bytes per step against 19,800" in finding.summary
+    assert finding.runbook == "docs/runbooks.md#all_to_all_skew"
 
 
 def test_shard_that_sends_more_is_named():
-    found = detect(uneven(1.0, 3.0, 1.0, 1.0, seconds=[0.010, 0.020, 0.010, 0.010], direction="sent_bytes"))
-    assert (found.cause, found.ranks) == ("all_to_all_skew", (1,))
-    assert "sends in all_to_all 3.0 ×" in found.summary
+    finding = detect(uneven(1.0, 3.0, 1.0, 1.0, seconds=[0.010, 0.020, 0.010, 0.010], direction="sent_bytes"))
+    assert (finding.cause, finding.ranks) == ("all_to_all_skew", (1,))
+    assert "sends in all_to_all 3.0 ×" in finding.summary
 
 
-def test_rank_whose_tables_are_asked_for_most_is_named():
-    found = detect(looking_up(MEAN, MEAN, 3 * MEAN, MEAN))
-    assert (found.cause, found.ranks, found.op) == ("lookup_skew", (2,), None)
-    assert "looks up in its tables 3.0 × what the others do" in found.summary
+def test_rank_whose_tables_have_most_lookups_is_named():
+    finding = detect(looking_up(MEAN, MEAN, 3 * MEAN, MEAN))
+    assert (finding.cause, finding.ranks, finding.op) == ("lookup_skew", (2,), None)
+    assert "looks up in its tables 3.0 × as much as the others" in finding.summary
 
 
 def test_rank_that_has_all_of_the_work_is_named_without_a_ratio():
-    found = detect(looking_up(0, 0, MEAN, 0))
+    finding = detect(looking_up(0, 0, MEAN, 0))
     assert (
-        "rank 2 on node-2 looks up in its tables what no other does (threshold 2 ×): 1,000 ids a step against 0;"
-        in found.summary
+        "rank 2 on node-2 looks up in its tables and the others do not (threshold 2 ×): 1,000 ids per step against 0;"
+        in finding.summary
     )
-    assert found.evidence.uneven_ratio is None
+    assert finding.evidence.uneven_ratio is None
 
 
 def test_cost_is_the_part_of_a_step_that_an_even_split_would_save():
     on_gpus = [replace(state, device=f"GPU-{state.rank}") for state in ranks()]
-    found = detect(HOT, on_gpus)
-    seconds = found.detected - found.onset
-    assert found.lost_gpu_hours == pytest.approx(4 * seconds / 3600 * found.evidence.cost_ratio)
-    assert found.evidence.cost_ratio < 1
+    finding = detect(HOT, on_gpus)
+    seconds = finding.detected - finding.onset
+    assert finding.lost_gpu_hours == pytest.approx(4 * seconds / 3600 * finding.evidence.cost_ratio)
+    assert finding.evidence.cost_ratio < 1
 
 
 def test_one_of_two_ranks_is_named():
-    """It cannot have three times the mean of both; of the other it can."""
+    """One of two ranks cannot have three times the mean of both, but three times the other's share."""
     assert detect(uneven(0.5, 1.5, seconds=[0.010, 0.020])).ranks == (1,)
 
 
 def test_exchange_that_is_slow_for_one_ranks_share_is_named():
-    """All compute alike; the step waits for what one rank must receive."""
+    """All ranks compute equally long; the step waits for the data that one rank must receive."""
     assert detect(uneven(0.5, 0.5, 2.5, 0.5, seconds=[0.010] * 4)).ranks == (2,)
 
 
 def test_tables_of_the_hot_rank_are_named_with_what_was_planned_and_what_is():
-    found = detect(HOT, plan=plan())
-    assert found.summary.endswith("; it holds t2; 60,000 bytes were planned, it has 3.0 × that")
-    assert found.detail.startswith("Rank 2 holds t2. Move some to other ranks")
-    assert "`zmon status --job job`" in found.detail
-    assert found.evidence.plan == PlannedShare(("t2",), num_tables=1, planned=60_000, measured=180_000, unit="bytes")
+    finding = detect(HOT, plan=plan())
+    assert finding.summary.endswith("; it holds t2; 60,000 bytes were planned, it has 3.0 × that")
+    assert finding.detail.startswith("Rank 2 holds t2. Move some to other ranks")
+    assert "`zmon status --job job`" in finding.detail
+    assert finding.evidence.plan == PlannedShare(("t2",), num_tables=1, planned=60_000, measured=180_000, unit="bytes")
 
 
 def test_lookups_are_held_against_the_lookups_that_were_planned():
-    found = detect(looking_up(MEAN, MEAN, 3 * MEAN, MEAN), plan=plan(lookups=(1000, 1000, 2900, 1000)))
-    assert found.summary.endswith("; it holds t2; 2,900 ids were planned, it has 1.0 × that")
+    finding = detect(looking_up(MEAN, MEAN, 3 * MEAN, MEAN), plan=plan(lookups=(1000, 1000, 2900, 1000)))
+    assert finding.summary.endswith("; it holds t2; 2,900 ids were planned, it has 1.0 × that")
 
 
 def test_of_many_tables_a_few_are_named():
     many = tuple(f"table-{number:03}" for number in range(400))
-    found = detect(HOT, plan=plan(("a",), ("b",), many, ("c",), num_tables=(1, 1, 2000, 1)))
-    assert "it holds table-000, table-001, table-002, table-003, table-004 and 1995 more;" in found.summary
+    finding = detect(HOT, plan=plan(("a",), ("b",), many, ("c",), num_tables=(1, 1, 2000, 1)))
+    assert "it holds table-000, table-001, table-002, table-003, table-004 and 1995 more;" in finding.summary
 
 
-def test_plan_that_does_not_say_everything_is_said_as_far_as_it_goes():
+def test_incomplete_plan_is_shown_as_far_as_it_goes():
     silent = plan((), (), (), (), received_bytes=(None,) * 4, num_tables=(None,) * 4)
-    found = detect(HOT, plan=silent)
-    assert found.summary == detect(HOT).summary
-    assert found.detail.startswith("Which tables or experts live on rank 2?")
+    finding = detect(HOT, plan=silent)
+    assert finding.summary == detect(HOT).summary
+    assert finding.detail.startswith("Which tables or experts does rank 2 hold?")
     assert detect(HOT, plan=plan(received_bytes=(0,) * 4)).summary.endswith("it holds t2; 0 bytes were planned")
 
 
@@ -138,7 +138,7 @@ def test_imbalance_is_quiet_when_tables_do_not_divide_evenly():
 
 
 def test_imbalance_is_quiet_when_uneven_work_costs_nothing():
-    """Compute hides it: all arrive together, and hardly anything is exposed."""
+    """Computing hides the exchange: all ranks arrive together, and hardly any time is exposed."""
     assert detect(uneven(0.5, 0.5, 2.5, 0.5, seconds=[0.029] * 4)) is None
 
 
@@ -171,13 +171,13 @@ def test_imbalance_is_quiet_about_other_collectives(op):
 
 
 def test_imbalance_is_quiet_about_ranks_that_take_no_part_in_the_exchange():
-    """Tables on half of the ranks, dense layers on the others."""
+    """Half of the ranks hold tables, the others dense layers."""
     steps = uneven(1.0, 1.0, 0.0, 0.0, seconds=[0.020, 0.020, 0.010, 0.010])
     assert detect([replace(s, sent_bytes=s.received_bytes) for s in steps]) is None
 
 
 @pytest.mark.parametrize("number", [0, 5, 15])
-def test_imbalance_is_quiet_before_it_has_seen_steps_enough(number):
+def test_imbalance_is_quiet_before_there_are_enough_steps(number):
     assert detect(HOT[:number], ranks()) is None
 
 
@@ -185,7 +185,7 @@ def test_imbalance_is_quiet_about_a_job_that_is_over():
     assert detect(HOT, [dead(rank) for rank in range(4)]) is None
 
 
-def test_imbalance_is_quiet_about_lookups_that_some_rank_does_not_tell():
+def test_imbalance_is_quiet_about_lookups_that_some_rank_does_not_report():
     assert detect(looking_up(None, MEAN, 3 * MEAN, MEAN)) is None
 
 
@@ -197,14 +197,14 @@ def test_permuting_the_ranks_permutes_the_verdict():
     ]
 
 
-def test_fault_is_not_over_while_too_few_steps_are_seen():
-    found, job = detect(HOT), snapshot(*ranks())
-    assert not Imbalance().sees(job, found)
-    assert Imbalance().sees(replace(job, steps=tuple(HOT)), found)
+def test_fault_is_not_over_while_there_are_too_few_steps():
+    finding, job = detect(HOT), snapshot(*ranks())
+    assert not Imbalance().sees(job, finding)
+    assert Imbalance().sees(replace(job, steps=tuple(HOT)), finding)
 
 
-def test_imbalance_says_of_whom_it_can_say_nothing():
+def test_imbalance_is_inert_without_work_to_compare():
     job = snapshot(*ranks())
     inert = [Imbalance().inert(replace(job, steps=tuple(steps))) for steps in (HOT, uneven(1, 1, op="all_reduce"))]
-    assert inert == [None, "its steps tell of no all_to_all and of no lookups"]
+    assert inert == [None, "its steps report no all_to_all and no lookups"]
     assert Imbalance().inert(snapshot(*ranks(1))) == "it has one rank"

@@ -1,4 +1,4 @@
-"""Do all ranks wait for data, all the time?"""
+"""Test that a job is reported if all its ranks wait for data all the time."""
 
 from dataclasses import replace
 
@@ -12,11 +12,11 @@ RANKS = [rank_state(rank) for rank in range(4)]
 
 
 def waiting(data, step=0.100):
-    """A rank that waits for data for so long in each of its steps."""
+    """Return a rank that waits for data for this time in each of its steps."""
     return {"phases": {"data": data, "forward": (step - data) / 2}, "ops": {"all_to_all": (step - data) / 2}}
 
 
-def seen(*parts):
+def job(*parts):
     learning = BaselineLearner()
     for steps in parts:
         learning.add(steps)
@@ -24,15 +24,15 @@ def seen(*parts):
 
 
 def detect(*parts):
-    return next(iter(InputBound().detect(seen(*parts))), None)
+    return next(iter(InputBound().detect(job(*parts))), None)
 
 
-def test_job_whose_ranks_all_wait_for_data_is_told_so():
-    found = detect(job_steps(700, **waiting(0.040)))
-    assert (found.detector, found.cause, found.severity) == ("input_bound", "input_bound", "info")
-    assert (found.ranks, found.hosts) == ((), ())
-    assert "wait for data for 40% of their time (threshold 30%): 40.0 ms of a step of 100.0 ms" in found.summary
-    assert "num_workers" in found.detail
+def test_job_whose_ranks_all_wait_for_data_is_reported():
+    finding = detect(job_steps(700, **waiting(0.040)))
+    assert (finding.detector, finding.cause, finding.severity) == ("input_bound", "input_bound", "info")
+    assert (finding.ranks, finding.hosts) == ((), ())
+    assert "wait for data for 40% of their time (threshold 30%): 40.0 ms of a step of 100.0 ms" in finding.summary
+    assert "num_workers" in finding.detail
 
 
 def test_input_bound_is_quiet_when_loaders_keep_up():
@@ -40,7 +40,7 @@ def test_input_bound_is_quiet_when_loaders_keep_up():
 
 
 def test_input_bound_is_quiet_when_one_loader_is_slow():
-    """That is a straggler."""
+    """A single slow loader is a straggler."""
     slow, quick = waiting(0.060), {"phases": {"data": 0.001, "forward": 0.02}, "ops": {"all_to_all": 0.079}}
     assert detect(job_steps(700, quick, slow, quick, quick)) is None
 
@@ -55,16 +55,16 @@ def test_input_bound_is_quiet_when_it_only_was_so():
 
 
 def test_input_bound_is_quiet_about_a_job_that_is_over():
-    ended = replace(seen(job_steps(700, **waiting(0.040))), ranks=tuple(dead(rank) for rank in range(4)))
+    ended = replace(job(job_steps(700, **waiting(0.040))), ranks=tuple(dead(rank) for rank in range(4)))
     assert InputBound().detect(ended) == ()
 
 
-def test_fault_is_not_over_before_it_is_seen_for_long_enough():
-    found = detect(job_steps(700, **waiting(0.040)))
-    assert not InputBound().sees(seen(job_steps(100, **waiting(0.040))), found)
-    assert InputBound().sees(seen(job_steps(700, **waiting(0.010))), found)
+def test_fault_is_not_over_before_there_are_enough_steps():
+    finding = detect(job_steps(700, **waiting(0.040)))
+    assert not InputBound().sees(job(job_steps(100, **waiting(0.040))), finding)
+    assert InputBound().sees(job(job_steps(700, **waiting(0.010))), finding)
 
 
-def test_input_bound_says_of_whom_it_can_say_nothing():
-    assert InputBound().inert(seen(job_steps(20, **waiting(0.010)))) is None
-    assert "no data phase" in InputBound().inert(seen(job_steps(20)))
+def test_input_bound_is_inert_without_a_data_phase():
+    assert InputBound().inert(job(job_steps(20, **waiting(0.010)))) is None
+    assert "no data phase" in InputBound().inert(job(job_steps(20)))

@@ -1,4 +1,4 @@
-"""What holds of every detector, whatever the job: who is named does not hang on numbering, clocks or luck."""
+"""Test properties of every detector: the culprit does not depend on numbering, clocks or chance."""
 
 from dataclasses import replace
 
@@ -19,7 +19,7 @@ GIB = 2**30
 
 
 def conclude(job):
-    """Cause, severity, ranks and hosts of all findings, by detector."""
+    """Return cause, severity, ranks and hosts of all findings, by detector."""
     return {
         detector.name: sorted((f.cause, f.severity, sorted(f.ranks), sorted(f.hosts)) for f in detector.detect(job))
         for detector in ALL
@@ -30,7 +30,7 @@ def conclude(job):
 
 
 def noise(draw, shape):
-    """Factors of a rank's own time, by rank and step: some depend on the step before, some have a heavy tail."""
+    """Return factors of the self time by rank and step: some depend on the step before, some have a heavy tail."""
     kind = draw.integers(4)
     scale = draw.choice([0.02, 0.05, 0.1])
     if kind == 0:
@@ -41,17 +41,17 @@ def noise(draw, shape):
         hangs_on = draw.choice([0.3, 0.6, 0.8])
         wild = draw.standard_normal(shape) if kind == 2 else draw.standard_t(4, shape) / 1.4
         wild *= (1 - hangs_on**2) ** 0.5
-        for at in range(1, shape[1]):
-            wild[:, at] += hangs_on * wild[:, at - 1]
+        for index in range(1, shape[1]):
+            wild[:, index] += hangs_on * wild[:, index - 1]
     return np.maximum(1 + scale * wild, 0.2)
 
 
 def healthy(draw):
-    """The steps of a job that is well: its own rhythm, noise and pauses, and 5 × as many lookups here as there."""
+    """Return the steps of a healthy job with noise and pauses, and lookups that differ by 5 × between ranks."""
     size, number = int(draw.choice([2, 4, 8])), int(draw.integers(24, 65))
-    step, part = draw.choice([0.020, 0.100, 0.250, 2.0]), draw.uniform(0.3, 0.9)  # seconds, and how much is own time
+    step, part = draw.choice([0.020, 0.100, 0.250, 2.0]), draw.uniform(0.3, 0.9)  # seconds, and the share of self time
     lookups = draw.integers(100, 501, (size, number)) if draw.random() < 0.5 else np.full((size, number), 300)
-    by_work = draw.uniform(0, 1)  # of the own time: it grows with the lookups
+    by_work = draw.uniform(0, 1)  # of the self time: this part grows with the lookups
     own = step * part * (1 - by_work + by_work * lookups / 300) * noise(draw, (size, number))
     own *= draw.uniform(0.98, 1.03, (size, 1))  # no two hosts are the same
     for _ in range(draw.integers(3)):  # a rank pauses: garbage collection
@@ -63,7 +63,7 @@ def healthy(draw):
     columns = zip(own.T.tolist(), data.T.tolist(), exposed.T.tolist(), lookups.T.tolist(), moved, strict=True)
     return tuple(
         AlignedStep(
-            step=1 + at * stands_for,
+            step=1 + index * stands_for,
             stands_for=stands_for,
             seconds=max(o) + min(e),
             critical_rank=e.index(min(e)),
@@ -75,7 +75,7 @@ def healthy(draw):
             samples=(32,) * size,
             lookups=tuple(w),
         )
-        for at, (o, d, e, w, m) in enumerate(columns)
+        for index, (o, d, e, w, m) in enumerate(columns)
     )
 
 
@@ -87,8 +87,8 @@ def test_healthy_job_yields_no_finding_in_ten_thousand_draws(seed):
         steps = healthy(draw)
         good = step_window(steps)
         job = replace(jobs[len(steps[0].self_seconds)], steps=steps, baseline=good, step_windows=(good,) * 8)
-        found = [f.summary for detector in ALL for f in detector.detect(job)]
-        assert not found, found
+        summaries = [f.summary for detector in ALL for f in detector.detect(job)]
+        assert not summaries, summaries
 
 
 # -- ill ---------------------------------------------------------------------------------------------------
@@ -99,8 +99,8 @@ def rank(own=0.060, exchange=0.030):
 
 
 def hardware(hot=None, slow=None, pressed=None):
-    """Four hosts, a GPU, an interface and connections to all others each."""
-    address = {name: f"10.0.0.{at}" for at, name in enumerate(HOSTS)}
+    """Return four hosts, each with a GPU, an interface and connections to all others."""
+    address = {name: f"10.0.0.{index}" for index, name in enumerate(HOSTS)}
 
     def connections(name, past):
         return TcpSample(
@@ -118,49 +118,49 @@ def hardware(hot=None, slow=None, pressed=None):
             ("eth1",),
         )  # fmt: skip
 
-    def window(at, name):
-        gpus = (GpuSample(str(at), f"GPU-{at}", throttled={"hw_thermal": name == hot}),)
+    def window(index, name):
+        gpus = (GpuSample(str(index), f"GPU-{index}", throttled={"hw_thermal": name == hot}),)
         nics = (NicSample("eth1", "tcp", True, 1e9, 0, 0, {}, pci="0000:04:00.0"),)
         loads = (HostLoad({}, 8 * GIB, 16 * GIB, 0, pressure_seconds={"cpu": s}) for s in (0, 20 * (name == pressed)))
         then, now = (
             HostSample(nics=nics, gpus=gpus, tcp=connections(name, p), load=load)
             for p, load in zip((1, 2), loads, strict=True)
         )
-        return HostWindow(name, 60.0, then, now, frozenset(("eth1", f"GPU-{at}")), connections(name, 1))
+        return HostWindow(name, 60.0, then, now, frozenset(("eth1", f"GPU-{index}")), connections(name, 1))
 
-    return tuple(window(at, name) for at, name in enumerate(HOSTS))
+    return tuple(window(index, name) for index, name in enumerate(HOSTS))
 
 
-def job(*told, ranks=None, hot=None, slow=None, pressed=None):
-    """One rank a host; the last twenty steps as told."""
-    here = [rank_state(at, host=name, device=f"GPU-{at}") for at, name in enumerate(HOSTS)]
-    well, now = (rank(),) * 4, told or (rank(),) * 4
+def job(*specs, ranks=None, hot=None, slow=None, pressed=None):
+    """Return a job with one rank per host; `specs` are the ranks in the last twenty steps."""
+    states = [rank_state(index, host=name, device=f"GPU-{index}") for index, name in enumerate(HOSTS)]
+    well, now = (rank(),) * 4, specs or (rank(),) * 4
     steps = (*job_steps(44, *well, stands_for=2), *job_steps(20, *now, first=101, stands_for=2))
     good = Baseline(64, 0.100, 0.070, 0.010, 0.030, 128)
-    found = snapshot(*(ranks or here), hardware=hardware(hot, slow, pressed))
-    return replace(found, steps=steps, baseline=good, step_windows=(good,) * 8)
+    base = snapshot(*(ranks or states), hardware=hardware(hot, slow, pressed))
+    return replace(base, steps=steps, baseline=good, step_windows=(good,) * 8)
 
 
-def at_host(make, at, *args, **changes):
-    return make(at, *args, host=HOSTS[at], **changes)
+def on_host(make, index, *args, **changes):
+    return make(index, *args, host=HOSTS[index], **changes)
 
 
-SLOW = [rank(own=0.100 if at == 1 else 0.060) for at in range(4)]
+SLOW = [rank(own=0.100 if index == 1 else 0.060) for index in range(4)]
 ILL = {
     "slow rank": job(*SLOW),
     "slow rank, hot": job(*SLOW, hot="node-b"),
     "slow rank, starved": job(*SLOW, pressed="node-b"),
     "slow host": job(*[rank(exchange=0.120)] * 4, slow="node-c"),
     "hot": job(hot="node-d"),
-    "killed": job(ranks=[at_host(waiting, 0), at_host(waiting, 1), at_host(killed, 2), at_host(waiting, 3)]),
-    "raised": job(ranks=[at_host(raised, 0), *(at_host(waiting, at) for at in (1, 2, 3))]),
-    "hangs": job(ranks=[*(at_host(waiting, at) for at in range(3)), at_host(rank_state, 3, overdue_seconds=4.0)]),
+    "killed": job(ranks=[on_host(waiting, 0), on_host(waiting, 1), on_host(killed, 2), on_host(waiting, 3)]),
+    "raised": job(ranks=[on_host(raised, 0), *(on_host(waiting, index) for index in (1, 2, 3))]),
+    "hangs": job(ranks=[*(on_host(waiting, index) for index in range(3)), on_host(rank_state, 3, overdue_seconds=4.0)]),
     "well": job(),
 }
 
 
 def permuted(job, order):
-    """The same job, were its ranks numbered otherwise: the one that was `order[n]` is n."""
+    """Return the same job with its ranks renumbered: the rank `order[n]` becomes n."""
     new = {old: number for number, old in enumerate(order)}
 
     def column(values):
@@ -169,12 +169,12 @@ def permuted(job, order):
     def columns(by_name):
         return {name: column(values) for name, values in by_name.items()}
 
-    def window(one):
+    def window(old_window):
         def sample(tcp):
             return tcp and replace(tcp, peers=tuple(replace(p, rank=new[p.rank]) for p in tcp.peers))
 
-        then, now = (replace(s, tcp=sample(s.tcp)) for s in (one.before, one.now))
-        return replace(one, before=then, now=now, recent=sample(one.recent))
+        then, now = (replace(s, tcp=sample(s.tcp)) for s in (old_window.before, old_window.now))
+        return replace(old_window, before=then, now=now, recent=sample(old_window.recent))
 
     return replace(
         job,
@@ -196,9 +196,9 @@ def permuted(job, order):
     )
 
 
-def test_ill_jobs_are_told_from_each_other():
-    told = {name: {cause for found in conclude(job).values() for cause, *_ in found} for name, job in ILL.items()}
-    assert told == {
+def test_ill_jobs_have_different_causes():
+    causes = {name: {cause for rows in conclude(job).values() for cause, *_ in rows} for name, job in ILL.items()}
+    assert causes == {
         "slow rank": {"compute_straggler"},
         "slow rank, hot": {"thermal_throttle"},
         "slow rank, starved": {"host_pressure"},
@@ -216,9 +216,9 @@ def test_ill_jobs_are_told_from_each_other():
 def test_verdict_goes_with_the_rank_whatever_its_number(name, order):
     expected = {
         detector: sorted(
-            (cause, severity, sorted(order.index(r) for r in ranks), hosts) for cause, severity, ranks, hosts in found
+            (cause, severity, sorted(order.index(r) for r in ranks), hosts) for cause, severity, ranks, hosts in rows
         )
-        for detector, found in conclude(ILL[name]).items()
+        for detector, rows in conclude(ILL[name]).items()
     }
     assert conclude(permuted(ILL[name], order)) == expected
 
@@ -244,13 +244,13 @@ def _blind(job: Snapshot, **gone) -> Snapshot:
 
 @pytest.mark.parametrize("source", WITHOUT)
 @pytest.mark.parametrize("name", ILL)
-def test_less_to_go_by_names_nobody_else(name, source):
-    """Another cause of the same culprit, an unknown one or nobody: never somebody who was not named before."""
+def test_less_data_names_no_other_culprit(name, source):
+    """The cause may change, or become unknown, or the culprit may be missing; but no other culprit is named."""
     before = {
-        culprit for found in conclude(ILL[name]).values() for _, _, *culprit in found for culprit in _each(*culprit)
+        culprit for rows in conclude(ILL[name]).values() for _, _, *culprit in rows for culprit in _each(*culprit)
     }
-    for found in conclude(WITHOUT[source](ILL[name])).values():
-        for _, _, ranks, hosts in found:
+    for rows in conclude(WITHOUT[source](ILL[name])).values():
+        for _, _, ranks, hosts in rows:
             assert set(_each(ranks, hosts)) <= before
 
 

@@ -1,4 +1,4 @@
-"""Is the whole job slower than it was, for a while, and which part of a step is it?"""
+"""Test that a job is reported if it has been slower than its baseline for a while, with the part that grew."""
 
 from dataclasses import replace
 
@@ -16,7 +16,7 @@ GIB = 2**30
 
 
 def part(seconds, data=0.010, own=0.040, exchange=0.050, times=1.0, **others):
-    """So many seconds of steps of 100 ms, of four ranks alike."""
+    """Return this many seconds of steps of 100 ms, of four equal ranks."""
     step = times * (data + own + exchange)
     rank = {"phases": {"data": times * data, "forward": times * own}, "ops": {"all_to_all": times * exchange}}
     return job_steps(round(seconds / step), **{**rank, **others})
@@ -25,8 +25,8 @@ def part(seconds, data=0.010, own=0.040, exchange=0.050, times=1.0, **others):
 WELL = part(60)
 
 
-def seen(*parts, hardware=(), world_size=4):
-    """What the hub knows after these steps."""
+def job_with(*parts, hardware=(), world_size=4):
+    """Return the snapshot of a job after these steps."""
     learning, steps = BaselineLearner(), []
     for steps_of_part in parts:
         learning.add(steps_of_part)
@@ -37,18 +37,18 @@ def seen(*parts, hardware=(), world_size=4):
 
 
 def detect(*parts, **others):
-    return next(iter(Slowdown().detect(seen(*parts, **others))), None)
+    return next(iter(Slowdown().detect(job_with(*parts, **others))), None)
 
 
 def spoken(*parts, **others):
-    """Which detectors have something to say of such a job, once what is said already is left out."""
-    job = seen(*parts, **others)
+    """Return the names of the detectors that report such a job after suppression."""
+    job = job_with(*parts, **others)
     left = suppress({detector.name: detector.detect(job) for detector in ALL})
     return {name for name, findings in left.findings.items() if findings}
 
 
 def window(pressure=(), swapped=0):
-    """A host that waited for so many of the last sixty seconds, by resource."""
+    """Return a host that waited for these seconds of the last sixty, by resource."""
 
     def load(seconds, swap):
         waits = dict.fromkeys(("cpu", "memory", "io"), 100.0)
@@ -62,17 +62,17 @@ def window(pressure=(), swapped=0):
 
 
 def test_exchange_that_takes_longer_while_ranks_stay_as_quick_is_the_network():
-    found = detect(WELL, part(60, exchange=0.150))
-    assert (found.detector, found.cause, found.severity) == ("slowdown", "network", "warning")
-    assert (found.ranks, found.hosts) == ((), ())
-    assert "a step takes 2.00 × what it did while the job was well (threshold 1.3 ×): 200.0 ms" in found.summary
-    assert "nothing hides grew most, by 100.0 ms" in found.summary
+    finding = detect(WELL, part(60, exchange=0.150))
+    assert (finding.detector, finding.cause, finding.severity) == ("slowdown", "network", "warning")
+    assert (finding.ranks, finding.hosts) == ((), ())
+    assert "a step takes 2.00 × the baseline (threshold 1.3 ×): 200.0 ms" in finding.summary
+    assert "the exposed time in collectives grew most, by 100.0 ms" in finding.summary
 
 
 def test_longer_wait_for_data_is_the_input():
-    found = detect(WELL, part(60, data=0.100))
-    assert found.cause == "input"
-    assert "the wait for data grew most, by 90.0 ms" in found.summary
+    finding = detect(WELL, part(60, data=0.100))
+    assert finding.cause == "input"
+    assert "the wait for data grew most, by 90.0 ms" in finding.summary
 
 
 def test_slow_batches_that_strike_another_rank_in_each_step_are_the_inputs():
@@ -87,22 +87,22 @@ def test_slow_batches_that_strike_another_rank_in_each_step_are_the_inputs():
     [(0.0, window({"memory": 12.0})), (0.0, window(swapped=GIB)), (0.1, window({"memory": 12.0}))],
 )
 def test_hosts_that_swap_are_short_of_memory(of_data, host):
-    found = detect(WELL, part(60, data=0.010 + of_data, own=0.140 - of_data), hardware=[host])
-    assert found.cause == "memory"
-    assert "node-a is short of memory" in found.summary
+    finding = detect(WELL, part(60, data=0.010 + of_data, own=0.140 - of_data), hardware=[host])
+    assert finding.cause == "memory"
+    assert "node-a is short of memory" in finding.summary
 
 
 @pytest.mark.parametrize("hardware", [[], [window()], [window({"memory": 3.0}, 1000)]])
 def test_ranks_that_compute_for_longer_are_slow_for_no_reason_known(hardware):
-    found = detect(WELL, part(60, own=0.140), hardware=hardware)
-    assert found.cause == "unknown"
-    assert "the ranks' own time grew most" in found.summary
+    finding = detect(WELL, part(60, own=0.140), hardware=hardware)
+    assert finding.cause == "unknown"
+    assert "the ranks' self time grew most" in finding.summary
 
 
 def test_network_is_not_blamed_where_processes_wait_for_cores():
-    found = detect(WELL, part(60, exchange=0.150), hardware=[window({"cpu": 30.0})])
-    assert found.cause == "unknown"
-    assert "processes wait for a core on node-a" in found.summary
+    finding = detect(WELL, part(60, exchange=0.150), hardware=[window({"cpu": 30.0})])
+    assert finding.cause == "unknown"
+    assert "processes wait for a core on node-a" in finding.summary
 
 
 def test_network_is_not_blamed_where_ranks_are_slower_too():
@@ -110,8 +110,8 @@ def test_network_is_not_blamed_where_ranks_are_slower_too():
 
 
 def test_onset_is_where_it_began():
-    found = detect(WELL, part(60, exchange=0.150))
-    assert found.detected - found.onset == pytest.approx(60, abs=6)
+    finding = detect(WELL, part(60, exchange=0.150))
+    assert finding.detected - finding.onset == pytest.approx(60, abs=6)
 
 
 # -- quiet -------------------------------------------------------------------------------------------------
@@ -130,8 +130,8 @@ def test_slowdown_is_quiet_during_contention_that_passes(seconds):
     assert detect(WELL, part(seconds, times=2.0)) is None
 
 
-def test_slowdown_is_quiet_about_steps_that_nobody_saw():
-    """An agent was away for a minute, and the host is busy while it starts."""
+def test_slowdown_is_quiet_about_unwatched_steps():
+    """The agent was away for a minute, and the host is busy while it starts."""
     first, *others = part(4, times=2.0)
     assert detect(WELL, [replace(first, stands_for=300), *others]) is None
 
@@ -159,7 +159,7 @@ def test_slowdown_is_quiet_while_a_job_warms_up(seconds):
 
 
 def test_slowdown_is_quiet_after_a_restart():
-    """It learns anew: fewer ranks take longer."""
+    """The baseline is learned again, because fewer ranks take longer."""
     assert detect(part(120, times=2.0), world_size=2) is None
 
 
@@ -169,7 +169,7 @@ def test_slowdown_is_quiet_when_it_is_over():
 
 
 def test_slowdown_is_quiet_about_a_job_that_is_over():
-    over = replace(seen(WELL, part(60, exchange=0.150)), ranks=tuple(dead(rank) for rank in range(4)))
+    over = replace(job_with(WELL, part(60, exchange=0.150)), ranks=tuple(dead(rank) for rank in range(4)))
     assert Slowdown().detect(over) == ()
 
 
@@ -190,39 +190,39 @@ def test_slowdown_is_quiet_when_one_rank_explains_it():
 
 
 def test_fault_is_not_over_before_a_baseline_is_known():
-    found = detect(WELL, part(60, exchange=0.150))
-    assert not Slowdown().sees(seen(part(10, exchange=0.150)), found)
-    assert Slowdown().sees(seen(WELL), found)
+    finding = detect(WELL, part(60, exchange=0.150))
+    assert not Slowdown().sees(job_with(part(10, exchange=0.150)), finding)
+    assert Slowdown().sees(job_with(WELL), finding)
 
 
-def test_fault_is_not_over_when_a_hub_that_began_anew_has_seen_nothing_else():
-    found = detect(WELL, part(60, exchange=0.150))
-    assert not Slowdown().sees(seen(part(60, exchange=0.150)), found)
-    assert Slowdown().sees(seen(part(60, exchange=0.150, samples=64)), found)
-    assert Slowdown().sees(seen(part(60, exchange=0.150), world_size=2), found)
+def test_fault_is_not_over_when_a_restarted_hub_knows_only_slow_steps():
+    finding = detect(WELL, part(60, exchange=0.150))
+    assert not Slowdown().sees(job_with(part(60, exchange=0.150)), finding)
+    assert Slowdown().sees(job_with(part(60, exchange=0.150, samples=64)), finding)
+    assert Slowdown().sees(job_with(part(60, exchange=0.150), world_size=2), finding)
 
 
 def test_fault_is_over_when_a_new_start_is_as_slow_from_its_first_step():
-    """What it is well with is another matter, and nobody knows it."""
-    found = detect(WELL, part(60, exchange=0.150))
-    now = seen(part(60, exchange=0.150))
+    """The baseline of the new kind of step is not known yet."""
+    finding = detect(WELL, part(60, exchange=0.150))
+    now = job_with(part(60, exchange=0.150))
     again = replace(now, ranks=tuple(replace(r, run_uid=f"again-{r.rank}") for r in now.ranks))
-    assert Slowdown().sees(again, found)
+    assert Slowdown().sees(again, finding)
 
 
 def test_fault_is_not_over_when_a_hub_that_began_anew_does_not_see_all_ranks_yet():
-    found = detect(WELL, part(60, exchange=0.150))
-    now = seen(part(60, exchange=0.150))
-    assert not Slowdown().sees(replace(now, ranks=now.ranks[:2], missing=(2, 3)), found)
+    finding = detect(WELL, part(60, exchange=0.150))
+    now = job_with(part(60, exchange=0.150))
+    assert not Slowdown().sees(replace(now, ranks=now.ranks[:2], missing=(2, 3)), finding)
 
 
 def test_cost_is_the_part_of_the_time_that_is_beyond_the_baseline():
-    on_gpus = seen(WELL, part(60, exchange=0.150))
+    on_gpus = job_with(WELL, part(60, exchange=0.150))
     on_gpus = replace(on_gpus, ranks=tuple(replace(r, device=f"GPU-{r.rank}") for r in on_gpus.ranks))
-    (found,) = Slowdown().detect(on_gpus)
-    assert found.lost_gpu_hours == pytest.approx(0.5 * 4 * (found.detected - found.onset) / 3600)
+    (finding,) = Slowdown().detect(on_gpus)
+    assert finding.lost_gpu_hours == pytest.approx(0.5 * 4 * (finding.detected - finding.onset) / 3600)
 
 
-def test_slowdown_says_of_whom_it_can_say_nothing():
-    assert Slowdown().inert(seen(WELL)) is None
-    assert "what a good one is like" in Slowdown().inert(seen(part(10)))
+def test_slowdown_is_inert_without_a_baseline():
+    assert Slowdown().inert(job_with(WELL)) is None
+    assert "too few steps to have a baseline" in Slowdown().inert(job_with(part(10)))

@@ -1,4 +1,4 @@
-"""Has the job stopped moving, and because of whom? Every cause, and the quiet case that looks like it."""
+"""Test every cause of a stall, and for each the harmless case that looks like it."""
 
 import itertools
 from dataclasses import replace
@@ -16,15 +16,15 @@ def test_stall_is_quiet_while_the_job_trains():
     assert detect(*map(rank_state, range(4))) is None
 
 
-def test_finding_says_all_that_the_contract_asks_for():
-    found = detect(stopped(2, step=603), *others(2))
-    assert (found.schema, found.job_id, found.detector) == (1, "job", "stall")
-    assert (found.ranks, found.hosts) == ((2,), ("node-a",))
-    assert (found.onset, found.detected, found.resolved) == (NOW - 2.0, NOW, None)
-    assert found.runbook == f"docs/runbooks.md#{found.cause}"
-    assert 0 < found.confidence <= 1
-    assert "\n" not in found.summary
-    assert len(found.evidence.ranks) == 4
+def test_finding_has_all_fields():
+    finding = detect(stopped(2, step=603), *others(2))
+    assert (finding.schema, finding.job_id, finding.detector) == (1, "job", "stall")
+    assert (finding.ranks, finding.hosts) == ((2,), ("node-a",))
+    assert (finding.onset, finding.detected, finding.resolved) == (NOW - 2.0, NOW, None)
+    assert finding.runbook == f"docs/runbooks.md#{finding.cause}"
+    assert 0 < finding.confidence <= 1
+    assert "\n" not in finding.summary
+    assert len(finding.evidence.ranks) == 4
 
 
 # -- what it costs, and what a new start costs -------------------------------------------------------------
@@ -37,12 +37,12 @@ def test_gpu_hours_grow_while_the_job_stands_and_are_unknown_of_processors():
     assert detect(stopped(2), *others(2)).lost_gpu_hours is None
 
 
-def test_age_of_the_last_checkpoint_is_told_by_the_clock_of_its_own_host():
-    """Rank 0 wrote it 700 s before its last step, which was 20 s ago; the clock of its host is an hour off."""
+def test_age_of_the_last_checkpoint_is_by_the_clock_of_its_own_host():
+    """Rank 0 wrote the checkpoint 700 s before its last step, which was 20 s ago; its clock is off by an hour."""
     saves = waiting(0, 20.0, last_step_time=NOW + 3600, last_checkpoint_time=NOW + 2900)
-    found = detect(saves, stopped(2), waiting(1), waiting(3))
-    assert found.evidence.last_checkpoint == Checkpoint(720.0)
-    assert "The last checkpoint was written 12 min ago: that much is lost by a new start." in found.detail
+    finding = detect(saves, stopped(2), waiting(1), waiting(3))
+    assert finding.evidence.last_checkpoint == Checkpoint(720.0)
+    assert "The last checkpoint was written 12 min ago: a restart loses the work since then." in finding.detail
 
 
 def test_newest_checkpoint_counts_and_one_after_the_last_step_is_as_old_as_the_step_is():
@@ -51,30 +51,30 @@ def test_newest_checkpoint_counts_and_one_after_the_last_step_is_as_old_as_the_s
     assert detect(old, fresh, stopped(2), waiting(3)).evidence.last_checkpoint == Checkpoint(20.0)
 
 
-def test_job_of_which_no_checkpoint_was_seen_is_told_so():
-    found = detect(stopped(2), *others(2))
-    assert found.evidence.last_checkpoint is None
-    assert "No checkpoint was seen" in found.detail
+def test_missing_checkpoint_is_mentioned():
+    finding = detect(stopped(2), *others(2))
+    assert finding.evidence.last_checkpoint is None
+    assert "zmon saw no checkpoint" in finding.detail
 
 
 # -- rank_frozen -------------------------------------------------------------------------------------------
 
 
 def test_stopped_rank_is_named_with_the_command_that_frees_it():
-    found = detect(stopped(2), *others(2))
-    assert (found.cause, found.ranks, found.severity) == ("rank_frozen", (2,), "critical")
-    assert "kill -CONT 1002" in found.detail
-    assert "3 of 3 others wait in all_to_all" in found.summary
-    assert "2.0 s" in found.summary
+    finding = detect(stopped(2), *others(2))
+    assert (finding.cause, finding.ranks, finding.severity) == ("rank_frozen", (2,), "critical")
+    assert "kill -CONT 1002" in finding.detail
+    assert "3 of 3 others wait in all_to_all" in finding.summary
+    assert "2.0 s" in finding.summary
 
 
 @pytest.mark.parametrize("activity", ["init", "train", "eval", "checkpoint"])
 def test_stopped_rank_is_named_whatever_it_is_there_for(activity):
     lease = {"activity": activity, "lease_seconds": 1800.0}
-    found = detect(stopped(0, **lease), *(rank_state(r, **lease) for r in (1, 2, 3)))
-    assert (found.cause, found.ranks) == ("rank_frozen", (0,))
-    assert f"during {activity}" in found.summary
-    assert "nobody waits for it yet" in found.summary
+    finding = detect(stopped(0, **lease), *(rank_state(r, **lease) for r in (1, 2, 3)))
+    assert (finding.cause, finding.ranks) == ("rank_frozen", (0,))
+    assert f"during {activity}" in finding.summary
+    assert "no rank waits for it yet" in finding.summary
 
 
 def test_all_ranks_stopped_are_all_named():
@@ -90,22 +90,22 @@ def test_stall_is_quiet_when_a_rank_is_stopped_after_it_was_done():
 
 
 def test_rank_in_uninterruptible_sleep_past_its_lease_is_named():
-    found = detect(waiting(1, 5.0, process_state="D", blocked_seconds=4.0, in_flight=None), *others(1))
-    assert (found.cause, found.ranks) == ("rank_frozen", (1,))
-    assert "state D" in found.summary
-    assert "kill -CONT" not in found.detail
+    finding = detect(waiting(1, 5.0, process_state="D", blocked_seconds=4.0, in_flight=None), *others(1))
+    assert (finding.cause, finding.ranks) == ("rank_frozen", (1,))
+    assert "state D" in finding.summary
+    assert "kill -CONT" not in finding.detail
 
 
 def test_stall_is_quiet_while_a_rank_sleeps_uninterruptibly_within_its_lease():
-    """Every read from a busy file system looks so for a moment."""
+    """Every read from a busy file system looks like this for a moment."""
     assert detect(rank_state(1, process_state="D", blocked_seconds=9.0), *map(rank_state, (0, 2, 3))) is None
 
 
-def test_rank_that_is_seen_asleep_once_is_not_the_frozen_one():
-    """All are past their leases because of rank 2; rank 1 reads from a busy file system."""
+def test_rank_that_sleeps_for_a_moment_is_not_the_frozen_one():
+    """All ranks are past their leases because of rank 2; rank 1 reads from a busy file system."""
     reads = waiting(1, process_state="D", blocked_seconds=0.1)
-    found = detect(reads, waiting(0), waiting(2, in_flight=None), waiting(3))
-    assert (found.cause, found.ranks) == ("compute_hang", (2,))
+    finding = detect(reads, waiting(0), waiting(2, in_flight=None), waiting(3))
+    assert (finding.cause, finding.ranks) == ("compute_hang", (2,))
 
 
 def test_dead_rank_is_named_before_a_stopped_one():
@@ -113,12 +113,12 @@ def test_dead_rank_is_named_before_a_stopped_one():
 
 
 def test_rank_that_aborts_once_all_are_through_is_no_page():
-    """A thread of gloo's that outlives the interpreter aborts the process now and then, the exit code is not 0."""
-    said = finished(1).last_words
+    """A gloo thread that outlives the interpreter aborts the process now and then; the exit code is not 0."""
+    last_words = finished(1).last_words
     ends = [finished(rank) for rank in (0, 2, 3)]
-    found = detect(finished(1, exit_status="signal SIGABRT", last_words=said), *ends)
-    assert (found.cause, found.severity, found.ranks) == ("rank_exited", "warning", (1,))
-    assert "the training was through" in found.summary
+    finding = detect(finished(1, exit_status="signal SIGABRT", last_words=last_words), *ends)
+    assert (finding.cause, finding.severity, finding.ranks) == ("rank_exited", "warning", (1,))
+    assert "the training had finished" in finding.summary
     assert detect(finished(1, exit_status="signal SIGABRT"), *map(waiting, (0, 2, 3))).severity == "critical"
 
 
@@ -127,21 +127,21 @@ def test_rank_that_aborts_once_all_are_through_is_no_page():
 
 def test_job_in_which_nothing_moves_is_unknown_with_the_evidence():
     nowhere = {"in_flight": None, "phase": "backward"}
-    found = detect(waiting(0, 6.0, **nowhere), *(waiting(rank, 5.0, **nowhere) for rank in (1, 2, 3)))
-    assert (found.cause, found.ranks, found.severity) == ("unknown", (), "critical")
-    assert found.confidence < 0.5
-    assert "6.0 s" in found.summary
-    assert "lease 1.5 s" in found.summary
-    assert "rank 3 (backward)" in found.summary
-    assert found.onset == NOW - 6.0
+    finding = detect(waiting(0, 6.0, **nowhere), *(waiting(rank, 5.0, **nowhere) for rank in (1, 2, 3)))
+    assert (finding.cause, finding.ranks, finding.severity) == ("unknown", (), "critical")
+    assert finding.confidence < 0.5
+    assert "6.0 s" in finding.summary
+    assert "lease 1.5 s" in finding.summary
+    assert "rank 3 (backward)" in finding.summary
+    assert finding.onset == NOW - 6.0
 
 
-def test_job_in_which_all_wait_for_each_other_says_so():
+def test_job_in_which_all_wait_for_each_other_is_unknown():
     assert "every rank is inside a collective" in detect(*map(waiting, range(4))).summary
 
 
 def test_rank_with_the_oddest_steps_does_not_hold_up_the_verdict():
-    """Its own lease is not over yet; but all take the same steps."""
+    """Its own lease is not over yet, but all ranks take the same steps."""
     odd = waiting(3, 5.0, lease_seconds=9.0, overdue_seconds=0.0)
     assert detect(*map(waiting, (0, 1, 2)), odd).cause == "unknown"
 
@@ -175,12 +175,12 @@ def test_stall_is_quiet_while_one_rank_still_moves():
     assert detect(*map(waiting, (0, 1, 2)), rank_state(3)) is None
 
 
-def test_overrun_evaluation_is_found():
+def test_overrun_evaluation_is_reported():
     lease = {"activity": "eval", "lease_seconds": 1800.0}
     assert detect(*(waiting(r, 1805.0, overdue_seconds=5.0, **lease) for r in range(4))).cause == "unknown"
 
 
-def test_ranks_that_wait_for_one_that_has_left_are_found():
+def test_rank_that_has_left_the_loop_is_reported():
     assert detect(finished(3, 60.0), *others(3)).cause == "unknown"
 
 
@@ -217,19 +217,21 @@ def test_permuting_the_ranks_permutes_the_verdict(scene):
 @settings(max_examples=60, deadline=None)
 @given(scene=st.sampled_from(sorted(SCENES)), shifts=st.lists(st.floats(-60, 60), min_size=4, max_size=4))
 def test_clocks_of_the_hosts_change_nothing(scene, shifts):
-    """Four hosts of one rank each, each with a clock of its own."""
+    """Four hosts with one rank each, each with its own clock."""
 
-    def at(state, shift):
-        said = state.last_words and replace(state.last_words, time=state.last_words.time + shift)
-        return replace(state, host=f"node-{state.rank}", start=state.start + shift, last_words=said)
+    def shifted(state, shift):
+        last_words = state.last_words and replace(state.last_words, time=state.last_words.time + shift)
+        return replace(state, host=f"node-{state.rank}", start=state.start + shift, last_words=last_words)
 
-    true = detect(*(at(state, 0.0) for state in SCENES[scene]))
-    seen = detect(*(at(state, shift) for state, shift in zip(SCENES[scene], shifts, strict=True)))
-    assert (seen and (seen.cause, seen.ranks, seen.severity)) == (true and (true.cause, true.ranks, true.severity))
+    true = detect(*(shifted(state, 0.0) for state in SCENES[scene]))
+    finding = detect(*(shifted(state, shift) for state, shift in zip(SCENES[scene], shifts, strict=True)))
+    assert (finding and (finding.cause, finding.ranks, finding.severity)) == (
+        true and (true.cause, true.ranks, true.severity)
+    )
 
 
 def later(state, seconds=5.0, steps=0):
-    """The same rank a pass later."""
+    """Return the same rank one pass later."""
     return replace(
         state,
         gone_seconds=state.gone_seconds and state.gone_seconds + seconds,
@@ -250,7 +252,7 @@ def test_finding_keeps_its_id_and_onset_from_pass_to_pass(scene):
 
 @pytest.mark.parametrize("scene", ["killed", "stopped"])
 def test_finding_keeps_its_id_while_the_others_get_to_the_end_of_their_step(scene):
-    """They are a step ahead where no collective follows, or go on where the job tolerates a loss."""
+    """Ranks are a step ahead if no collective follows, or go on if the job tolerates the loss of a rank."""
     ranks = [replace(s, alive=True, gone_seconds=None, last_words=None) if s.last_words else s for s in SCENES[scene]]
     first = detect(*ranks)
     moved = [later(s, steps=0 if s.rank in first.ranks else 1) for s in ranks]
@@ -272,6 +274,6 @@ def test_lost_gpu_hours_are_unknown_without_gpus():
 
 def test_words_of_a_rank_are_cut_in_the_table_and_whole_in_the_evidence():
     long = words("exception", "builtins.ValueError", "x" * 1000, NOW - 1)
-    found = detect(replace(raised(1, 1.2), last_words=long), *others(1, terminated))
-    assert len(found.evidence.ranks[1].last_words) < 250
-    assert len(found.evidence.last_words.message) == 1000
+    finding = detect(replace(raised(1, 1.2), last_words=long), *others(1, terminated))
+    assert len(finding.evidence.ranks[1].last_words) < 250
+    assert len(finding.evidence.last_words.message) == 1000

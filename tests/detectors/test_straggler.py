@@ -1,4 +1,4 @@
-"""The job moves: is it one rank that holds all the others back?"""
+"""Test that one rank that holds all others back is named while the job moves."""
 
 import random
 from dataclasses import replace
@@ -15,28 +15,28 @@ from zmon.detectors.straggler import Straggler
 @pytest.mark.parametrize("size", [2, 4, 8])
 @pytest.mark.parametrize("guilty", [0, 1])
 def test_rank_whose_compute_takes_half_as_long_again_is_named_with_what_it_costs(size, guilty):
-    found = detect(well(size=size), then(20, *slow(guilty, size, own=0.095)), size=size)
-    assert (found.detector, found.cause, found.severity) == ("straggler", "compute_straggler", "warning")
-    assert found.ranks == (guilty,)
-    assert f"rank {guilty} on node-" in found.summary
-    assert "% more than the median of the others (threshold 20%)" in found.summary
-    assert "mostly in forward" in found.summary
-    assert "for 36 steps" in found.summary
-    assert f"kubectl cordon {found.hosts[0]}" in found.detail
-    assert (found.op, found.sequence) == (None, None)
-    assert len(found.evidence.own_seconds) <= 9
-    assert found.evidence.saved_seconds == pytest.approx(0.035, rel=0.2)
+    result = detect(well(size=size), then(20, *slow(guilty, size, own=0.095)), size=size)
+    assert (result.detector, result.cause, result.severity) == ("straggler", "compute_straggler", "warning")
+    assert result.ranks == (guilty,)
+    assert f"rank {guilty} on node-" in result.summary
+    assert "% more than the median of the others (threshold 20%)" in result.summary
+    assert "mostly in forward" in result.summary
+    assert "for 36 steps" in result.summary
+    assert f"kubectl cordon {result.hosts[0]}" in result.detail
+    assert (result.op, result.sequence) == (None, None)
+    assert len(result.evidence.own_seconds) <= 9
+    assert result.evidence.saved_seconds == pytest.approx(0.035, rel=0.2)
 
 
 def test_rank_that_waits_longer_for_its_data_is_the_inputs():
-    found = detect(well(), then(20, *slow(2, data=0.060)))
-    assert (found.cause, found.ranks, found.hosts) == ("input_straggler", (2,), ("node-c",))
-    assert "mostly in data" in found.summary
+    result = detect(well(), then(20, *slow(2, data=0.060)))
+    assert (result.cause, result.ranks, result.hosts) == ("input_straggler", (2,), ("node-c",))
+    assert "mostly in data" in result.summary
 
 
 def test_rank_that_is_slow_in_all_it_does_is_named_without_a_cause():
-    found = detect(well(), then(20, *slow(2, own=0.085, data=0.035)))
-    assert (found.cause, found.ranks) == ("unknown", (2,))
+    result = detect(well(), then(20, *slow(2, own=0.085, data=0.035)))
+    assert (result.cause, result.ranks) == ("unknown", (2,))
 
 
 def test_rank_is_named_after_three_seconds_and_a_quarter_and_not_before():
@@ -47,33 +47,35 @@ def test_rank_is_named_after_three_seconds_and_a_quarter_and_not_before():
 
 def test_rank_of_a_job_of_long_steps_is_named_within_a_dozen_steps():
     guilty = [rank(own=1.2), rank(own=1.2), rank(own=2.0), rank(own=1.2)]
-    found = detect(steps(48, *[rank(own=1.2)] * 4), steps(12, *guilty, first=49))
-    assert (found.cause, found.ranks) == ("compute_straggler", (2,))
+    result = detect(steps(48, *[rank(own=1.2)] * 4), steps(12, *guilty, first=49))
+    assert (result.cause, result.ranks) == ("compute_straggler", (2,))
 
 
 def test_rank_that_is_slow_from_the_first_step_is_named_once_there_are_steps_enough():
-    found = detect(steps(36, *slow(3, own=0.085), stands_for=2))
-    assert (found.cause, found.ranks) == ("compute_straggler", (3,))
+    result = detect(steps(36, *slow(3, own=0.085), stands_for=2))
+    assert (result.cause, result.ranks) == ("compute_straggler", (3,))
 
 
 def test_all_ranks_of_a_slow_host_are_named():
-    sick = [rank(own=0.100 if at in (2, 3) else 0.060) for at in range(8)]
+    sick = [rank(own=0.100 if number in (2, 3) else 0.060) for number in range(8)]
     assert detect(well(size=8), then(20, *sick), size=8).ranks == (2, 3)
 
 
-def test_rank_that_is_slow_in_the_steps_between_those_told_is_named():
-    """It is not the steps whose number divides by eight that it is slow in."""
-    alike, told = then(20, *slow(2)), then(20, *slow(2, own=0.100))
-    assert detect(well(), [replace(step, mean=mean) for step, mean in zip(alike, told, strict=True)]).ranks == (2,)
+def test_rank_that_is_slow_between_the_reported_steps_is_named():
+    """The rank is slow only in steps whose number is not divisible by eight."""
+    is_comparable, marked = then(20, *slow(2)), then(20, *slow(2, own=0.100))
+    assert detect(
+        well(), [replace(step, mean=mean) for step, mean in zip(is_comparable, marked, strict=True)]
+    ).ranks == (2,)
 
 
-def test_straggler_is_quiet_when_a_rank_is_slow_in_the_steps_that_are_told_only():
-    alike, told = then(20, *slow(2)), then(20, *slow(2, own=0.100))
-    assert detect(well(), [replace(step, mean=mean) for step, mean in zip(told, alike, strict=True)]) is None
+def test_straggler_is_quiet_when_a_rank_is_slow_in_the_reported_steps_only():
+    is_comparable, marked = then(20, *slow(2)), then(20, *slow(2, own=0.100))
+    assert detect(well(), [replace(step, mean=mean) for step, mean in zip(marked, is_comparable, strict=True)]) is None
 
 
 def noisy(seed, data=0.0):
-    """Ranks whose own time varies by a third from step to step; one of them waits longer for its data."""
+    """Return steps of ranks whose self time varies by a third; one of them waits longer for its data."""
     draw = random.Random(seed)
     for step in then(20):
         late = tuple(0.010 * draw.uniform(0.9, 1.1) + data * (rank == 2) for rank in range(4))
@@ -83,14 +85,14 @@ def noisy(seed, data=0.0):
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_slow_loader_is_told_from_the_noise_of_computing(seed):
+def test_slow_loader_is_separated_from_the_noise_of_computing(seed):
     before = [step for other in (100, 200) for step in noisy(other + seed)]
-    found = detect(before, noisy(seed, data=0.035))
-    assert (found.cause, found.ranks) == ("input_straggler", (2,))
+    result = detect(before, noisy(seed, data=0.035))
+    assert (result.cause, result.ranks) == ("input_straggler", (2,))
 
 
 def test_straggler_is_quiet_when_a_rank_makes_up_for_its_data_elsewhere():
-    """It reads what the others compute."""
+    """The rank reads the data that the others compute with."""
     assert detect(well(), then(20, *slow(2, data=0.040, own=0.030))) is None
 
 
@@ -123,17 +125,17 @@ def test_straggler_is_quiet_when_a_core_is_contended_for_two_seconds():
 
 
 def test_straggler_is_quiet_when_the_slow_one_moves():
-    moving = [step for at in range(64) for step in then(1, *slow(at % 4, own=0.120))]
+    moving = [step for number in range(64) for step in then(1, *slow(number % 4, own=0.120))]
     assert detect(moving) is None
 
 
 def test_straggler_is_quiet_when_a_rank_has_more_to_do():
-    """It is late because of how the work is split."""
+    """The rank is late because of how the work is split."""
     more = [rank(own=0.060 * times, lookups=1000 * times) for times in (1, 1, 2, 1)]
     assert detect(_working(more)) is None
 
 
-def test_straggler_is_quiet_when_a_rank_has_more_to_do_and_the_first_steps_did_not_tell():
+def test_straggler_is_quiet_when_a_rank_has_more_work_and_the_first_steps_did_not_report_it():
     first, *others = _working([rank(own=0.060 * times, lookups=1000 * times) for times in (1, 1, 2, 1)])
     assert detect([replace(first, lookups=(None,) * 4)], others) is None
 
@@ -144,14 +146,14 @@ def test_rank_with_a_little_more_to_do_is_not_excused_for_twice_the_time():
 
 
 def _working(ranks):
-    """Steps whose ranks tell how many lookups they had."""
+    """Return steps whose ranks report their numbers of lookups."""
     bare = [{key: value for key, value in r.items() if key != "lookups"} for r in ranks]
     return [replace(step, lookups=tuple(r["lookups"] for r in ranks)) for step in steps(64, *bare, stands_for=2)]
 
 
 def test_straggler_is_quiet_when_half_of_the_ranks_are_slower():
-    """Stages of a pipeline."""
-    stages = [rank(own=0.100 if at >= 2 else 0.060) for at in range(4)]
+    """The ranks are stages of a pipeline."""
+    stages = [rank(own=0.100 if number >= 2 else 0.060) for number in range(4)]
     assert detect(steps(64, *stages, stands_for=2)) is None
 
 
@@ -168,7 +170,7 @@ def test_straggler_is_quiet_when_the_job_is_over():
 def test_why_it_can_say_nothing():
     assert Straggler().inert(job(well())) is None
     assert "one rank" in Straggler().inert(replace(job(well()), world_size=1))
-    assert "sight" in Straggler().inert(replace(job(well()), missing=(3,)))
+    assert "no agent reports some of its ranks" in Straggler().inert(replace(job(well()), missing=(3,)))
     assert "no step" in Straggler().inert(job())
 
 
@@ -195,7 +197,7 @@ def test_it_is_over_once_the_rank_is_as_quick_as_the_others_in_most_steps(quick,
 
 
 def test_it_is_over_sooner_where_the_newest_steps_are_so_on_average():
-    """Of jittery ones half are above the threshold also while all is well."""
+    """Half of the ranks are above the threshold even in a healthy job if there is much jitter."""
     quick = [then(1, *slow(1, own=own)) for own in (0.070, 0.046, 0.069, 0.046, 0.070, 0.046, 0.055)]
     now = job(then(40, *slow(1, own=0.100)), *quick)
     assert Straggler().sees(now, ABOUT_ONE)
@@ -203,7 +205,7 @@ def test_it_is_over_sooner_where_the_newest_steps_are_so_on_average():
 
 def test_nothing_is_over_while_the_job_is_stalled_or_out_of_sight():
     now = job(well())
-    stalled = replace(now, ranks=tuple(waiting(at, device="cpu", host=HOSTS[at]) for at in range(4)))
+    stalled = replace(now, ranks=tuple(waiting(number, device="cpu", host=HOSTS[number]) for number in range(4)))
     assert not Straggler().sees(stalled, ABOUT_ONE)
     assert not Straggler().sees(replace(now, unwatched=now.ranks[:1]), ABOUT_ONE)
     assert not Straggler().sees(job(steps(4, stands_for=2)), ABOUT_ONE)
@@ -234,7 +236,7 @@ def test_hot_gpu_is_not_over_because_its_driver_is_silent():
     assert Straggler().sees(job(well(), hardware=cards((), (), (), ())), about)
 
 
-def test_it_is_over_once_the_rank_is_gone_or_there_is_nobody_to_compare_it_with():
+def test_it_is_over_once_the_rank_is_gone_or_has_no_other_to_compare_with():
     now = job(well(), then(20, *slow(1, own=0.100)))
     assert Straggler().sees(replace(now, world_size=1, ranks=now.ranks[:1]), ABOUT_ONE)
     without = tuple(r for r in now.ranks if r.rank != 1)
@@ -250,7 +252,7 @@ def test_it_is_not_over_while_the_agent_of_the_rank_or_of_another_is_silent():
 
 
 def test_cost_is_the_part_of_a_step_that_would_be_saved_and_a_hot_gpu_costs_nothing_yet():
-    found = detect(well(), then(20, *slow(1, own=0.095)))
-    saved, seconds = found.evidence.saved_seconds, found.evidence.step_seconds
-    assert found.lost_gpu_hours == pytest.approx(4 * (found.detected - found.onset) / 3600 * saved / seconds)
+    result = detect(well(), then(20, *slow(1, own=0.095)))
+    saved, seconds = result.evidence.saved_seconds, result.evidence.step_seconds
+    assert result.lost_gpu_hours == pytest.approx(4 * (result.detected - result.onset) / 3600 * saved / seconds)
     assert detect(well(), hardware=cards((), ("sw_thermal",), (), ())).lost_gpu_hours is None

@@ -1,4 +1,4 @@
-"""Each fault is said once: who silences whom, and what happens to what the silenced has open."""
+"""Test that each fault is reported once, and what happens to open findings of silenced detectors."""
 
 import pytest
 
@@ -12,8 +12,10 @@ def says(detector, severity="warning"):
 
 
 def left(*verdicts):
-    """Who still speaks, and who is held."""
-    spoken = suppress({detector.name: () for detector in ALL} | {k: v for told in verdicts for k, v in told.items()})
+    """Return the detectors that still report, and those that are held."""
+    spoken = suppress(
+        {detector.name: () for detector in ALL} | {k: v for of_one in verdicts for k, v in of_one.items()}
+    )
     return {name for name, findings in spoken.findings.items() if findings}, spoken.held
 
 
@@ -22,17 +24,17 @@ def test_table_names_detectors_that_there_are():
     assert {name for row in TABLE for name in (row.by, *row.silenced)} <= names
 
 
-def test_verdicts_that_have_nothing_to_do_with_each_other_are_all_said():
+def test_unrelated_findings_are_all_reported():
     assert left(says("straggler"), says("coverage"), says("hardware")) == ({"straggler", "coverage", "hardware"}, set())
 
 
 @pytest.mark.parametrize("naming", ["straggler", "imbalance"])
-def test_slowness_that_somebody_is_named_for_is_said_once_and_the_other_resolves(naming):
+def test_slowdown_with_a_culprit_is_reported_once_and_the_other_resolves(naming):
     assert left(says(naming), says("slowdown")) == ({naming}, set())
 
 
 @pytest.mark.parametrize("other", ["straggler", "imbalance", "slowdown", "divergence", "coverage", "hardware"])
-def test_job_below_its_baseline_is_said_only_where_nothing_says_more(other):
+def test_job_below_its_baseline_is_reported_only_without_a_better_finding(other):
     assert left(says(other), says("efficiency")) == ({other}, set())
     assert left(says(other, "info"), says("efficiency")) == ({other, "efficiency"}, set())
 
@@ -52,9 +54,9 @@ def test_stall_silences_nothing_that_holds_without_steps(other):
 
 
 def test_detector_with_nothing_to_say_is_not_held():
-    """What it has open may be over: its ranks are gone."""
+    """Its open findings may be over, because its ranks are gone."""
     assert left(says("stall", "critical")) == ({"stall"}, set())
 
 
-def test_slowdown_resolves_during_a_stall_where_somebody_is_named_for_it():
+def test_slowdown_with_a_culprit_resolves_during_a_stall():
     assert left(says("stall", "critical"), says("straggler"), says("slowdown")) == ({"stall"}, {"straggler"})

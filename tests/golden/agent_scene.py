@@ -1,4 +1,4 @@
-"""A node as an agent sees it: boxes on a scripted clock, a scripted kernel, and sources that say everything."""
+"""Build a node as an agent sees it: boxes on a scripted clock, a scripted kernel, and sources with every value."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ STACK = 'Thread 0x1 (most recent call first):\n  File "train.py", line 12 in gui
 
 @dataclass
 class Kernel:
-    """What the kernel says: the monotonic clock, who holds which box, and a folder like /proc."""
+    """The state of the kernel: the monotonic clock, the processes that hold boxes, and a folder like /proc."""
 
     proc: Path
     ns: int = BEGIN + 40 * SECOND
     holders: dict[Path, int] = field(default_factory=dict)
 
     def start(self, box: Box, state: str = "S") -> None:
-        """The process of a box lives, in this state, and writes to a file."""
+        """Start the process of a box in this state, with a file as its standard error."""
         pid = box.who.pid
         self.holders[box.path] = pid
         folder = self.proc / str(pid)
@@ -52,15 +52,15 @@ class Kernel:
 
 
 class Interface:
-    """What a job's network interface moved since the last step."""
+    """The network interface of a job."""
 
     def since_last(self) -> tuple[int, int]:
-        """Sent and received bytes."""
+        """Return the bytes sent and received since the last step."""
         return 500, 600
 
 
 def rank_box(root: Path, rank: int, socket: str = "", **identity: Any) -> Box:
-    """A box of one of five ranks with all that a box can hold, ten steps after its start."""
+    """Return a box of one of five ranks with all that a box can hold, ten steps after its start."""
     who = {
         "rank": rank, "local_rank": rank, "world_size": 5, "local_world_size": 5, "pid": 4_200_000 + rank,
         "run_uid": f"{rank:02x}" * 16, "labels": {"name": "dlrm", "owner": "ann"}, "device": "GPU-1",
@@ -94,13 +94,13 @@ def rank_box(root: Path, rank: int, socket: str = "", **identity: Any) -> Box:
 
 
 def say(writer: BoxWriter, kind: str, type_: str = "", message: str = "") -> None:
-    """Last words, spoken a second before NOW."""
+    """Write last words, one second before NOW."""
     number = layout.WORDS_KINDS.index(kind)
     writer.words(int(NOW - 1) * SECOND, number, layout.field(type_, 64), layout.field(message, 1024))
 
 
 def ranks(root: Path, kernel: Kernel, socket: str) -> list[Box]:
-    """One in a collective, one that leaves an exception behind, one stopped, one about to die, one done."""
+    """Return ranks: one in a collective, one with an exception, one stopped, one about to die, one done."""
     boxes = [rank_box(root, rank, socket if rank == 0 else "") for rank in range(5)]
     waits, leaves, stopped, dies, done = boxes
     waits.timeline.enter_op(OP_NUMBER["all_to_all"], waits.timeline.group("0", 2), 100, 60)
@@ -119,13 +119,13 @@ def ranks(root: Path, kernel: Kernel, socket: str) -> list[Box]:
     ]  # fmt: skip
     write_plan(waits.path, waits.who.run_uid, 5, [*predicted, {}], {"samples_per_second": 8000.0})
     other = rank_box(root, 0, job_id="other", run_uid=(b"o" * 16).hex(), pid=4_200_100, world_size=1)
-    other.steps(24)  # on end: of some of them an answer tells what those between were like
+    other.steps(24)  # in a row: an answer has the mean of those between the selected ones
     kernel.start(other)
     return [*boxes, other]
 
 
 def host() -> HostSample:
-    """A host with every kind of hardware, whose connections tell all that a kernel may tell."""
+    """Return a host with every kind of hardware, whose connections have all values that a kernel may report."""
     tcp = FULL_HOST.tcp
     assert tcp is not None
     peers = tuple(replace(peer, acked_bytes=5_000, busy_seconds=0.5) for peer in tcp.peers)
@@ -133,24 +133,24 @@ def host() -> HostSample:
 
 
 def sources() -> list[FakeSource]:
-    """Each kind of hardware."""
+    """Return a source for each kind of hardware."""
     fields = ("nics", "rdma", "gpus", "tcp", "load", "storage", "cgroups", "clock", "kernel", "processes")
     return [read_once(FakeSource(name, name, lambda name=name: getattr(host(), name))) for name in fields]
 
 
 def bad_sources() -> list[FakeSource]:
-    """One that fails and one that has nothing to read."""
+    """Return a source that fails and one that has nothing to read."""
     return [read_once(FakeSource("gpu", "gpus", fail)), read_once(FakeSource("rdma", "rdma", absent))]
 
 
 def read_once(source: FakeSource) -> FakeSource:
-    """So that its number of errors does not depend on the time."""
+    """Make a source read only once, so that its number of errors does not depend on the time."""
     source.interval_seconds = 3600.0
     return source
 
 
 def worker_server() -> web.Application:
-    """What torch's worker server answers on a rank's socket."""
+    """Return an app that answers like torch's worker server on a rank's socket."""
     hanging = entry(9, input_sizes=[[72], [4, 3]], input_dtypes=["Float", "Long"])
     answers = {"dump_traceback": STACK.encode(), "fr_trace_json": dump(entry(8, retired=True), hanging)}
 
@@ -164,7 +164,7 @@ def worker_server() -> web.Application:
 
 
 async def answer_of(client: Any, path: str) -> dict[str, Any]:
-    """The status and the parsed body of an answer; of one that is no JSON its text."""
+    """Return the status and the body of an answer: parsed if it is JSON, else its text."""
     async with client.get(path) as answer:
         text = await answer.text()
         is_json = answer.content_type == "application/json"

@@ -1,7 +1,7 @@
 """Compare JSON with a golden file: names, types and values, so 1, 1.0 and null differ.
 
-The goldens say what other programs read. Write them again with `python -m tests.golden.write`, look at the difference,
-and name the reason for it in the commit.
+The goldens hold what other programs read. Write them again with `python -m tests.golden.write`, review the difference,
+and give the reason for it in the commit.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import zmon
 GOLDEN = Path(__file__).parent
 REWRITE = "GOLDEN_REWRITE"  # in the environment: write the golden files instead of comparing with them
 ON_A_REAL_CLOCK = ("duration_seconds", "silent_seconds", "monotonic", "since")  # these keys hold measured times
-DIGITS = 13  # of a float: the last ones depend on how a Python adds up (3.12 does it more exactly than 3.11)
+DIGITS = 13  # of a float: the last ones depend on the Python version (3.12 adds floats more exactly than 3.11)
 _COMMAND = "python -m tests.golden.write"
 
 
 def normalised(value: Any, replaced: dict[str, str], key: str = "") -> Any:
-    """Take out what no test can set: times that threads measure, temporary paths and the version.
+    """Replace what no test can set: times that threads measure, temporary paths and the version.
 
     A float above 0 under a key of ON_A_REAL_CLOCK becomes "<measured>", the version of this zmon "<version>". In each
     string the keys of `replaced`, such as a temporary folder, become their values. Floats keep DIGITS digits. All else
@@ -43,12 +43,12 @@ def normalised(value: Any, replaced: dict[str, str], key: str = "") -> Any:
 
 
 def pretty(value: Any) -> str:
-    """JSON with sorted keys; it tells 1 from 1.0."""
+    """Return JSON with sorted keys, in which 1 and 1.0 differ."""
     return json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
 
 
 def check_each(values: dict[str, Any]) -> None:
-    """Compare each value with the golden of its name; all that differ are told together."""
+    """Compare each value with the golden of its name; one error lists all that differ."""
     differences = []
     for name, value in values.items():
         try:
@@ -59,7 +59,7 @@ def check_each(values: dict[str, Any]) -> None:
 
 
 def check(name: str, value: Any) -> None:
-    """Compare a value that JSON can hold with the golden of that name, or write it."""
+    """Compare a JSON value with the golden of that name, or write it."""
     check_text(f"{name}.json", pretty(value))
 
 
@@ -70,8 +70,8 @@ def check_text(name: str, text: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
         return
-    kept = path.read_text() if path.exists() else ""
-    if text != kept:
-        lines = difflib.unified_diff(kept.splitlines(), text.splitlines(), f"golden/{name}", "now", lineterm="", n=2)
+    golden = path.read_text() if path.exists() else ""
+    if text != golden:
+        lines = difflib.unified_diff(golden.splitlines(), text.splitlines(), f"golden/{name}", "now", lineterm="", n=2)
         shown = "\n".join([*lines][:60])
-        raise AssertionError(f"{name} is not as it was. If that is on purpose: {_COMMAND}\n{shown}")
+        raise AssertionError(f"{name} has changed. If that is on purpose, run {_COMMAND}\n{shown}")

@@ -1,4 +1,4 @@
-"""A hub after some passes: jobs, findings of every detector, incidents, and what is wrong with the hub itself."""
+"""Build a hub after some passes: jobs, findings of every detector, incidents, and faults of the hub itself."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from tests.build import (
 )
 from tests.detectors.slow_jobs import cards, job, slow, then, well
 from tests.detectors.test_imbalance import HOT
-from tests.detectors.test_input_bound import seen as starved
+from tests.detectors.test_input_bound import job as starved
 from tests.detectors.test_input_bound import waiting as for_data
 from tests.detectors.test_slowdown import WELL, part
-from tests.detectors.test_slowdown import seen as slowed
+from tests.detectors.test_slowdown import job_with as slowed
 from tests.hub.incidents.build import EVIDENCE, made
 from tests.metrics.scene import FULL_HOST, FULL_RANK, LOST_GPU, SOURCES
 from tests.scaling.test_fit import point
@@ -49,7 +49,7 @@ LABELS = {"name": "dlrm", "owner": "ann"}
 
 
 def training(**changes: object) -> Snapshot:
-    """A job that trains on two hosts; one rank fills every field, one is not watched."""
+    """Return a job that trains on two hosts; one rank fills every field, one is unwatched."""
     full = replace(
         FULL_RANK, labels=LABELS, last_words=LastWords("exception", "builtins.ValueError", "bad batch", NOW - 1.0),
         exit_status="exit code 1", blocked_seconds=1.0, stopped_seconds=2.0, leaving_seconds=1.0, max_restarts=3,
@@ -57,12 +57,12 @@ def training(**changes: object) -> Snapshot:
     first = rank_state(0, labels=LABELS, report={"loss": 0.5, "auc": None}, between_seconds={"init": 12.0, "eval": 3.0})
     away = rank_state(3, host="node-b", labels=LABELS)
     agents = [agent_status(), agent_status("node-b", 12.0)]
-    told = snapshot(first, full, rank_state(2, labels=LABELS), unwatched=[away], agents=agents)
-    return replace(told, **changes)  # type: ignore[arg-type]
+    state = snapshot(first, full, rank_state(2, labels=LABELS), unwatched=[away], agents=agents)
+    return replace(state, **changes)  # type: ignore[arg-type]
 
 
 def stalled() -> Snapshot:
-    """Rank 2 of another job is stopped, the others wait for it and have flight records."""
+    """Return another job whose rank 2 is stopped; the others wait for it and have flight records."""
     saved = NOW - 30.0
     stopped = rank_state(2, process_state="T", stopped_seconds=2.0, step_seconds=2.0, last_checkpoint_time=saved)
     others = [waiting(rank, 5.0) for rank in (0, 1, 3)]
@@ -70,14 +70,14 @@ def stalled() -> Snapshot:
     return called("stuck", snapshot(*others, stopped, flights={**flights, 2: flight()}))
 
 
-def called(name: str, told: Snapshot) -> Snapshot:
-    """The same under another job id."""
-    ranks, away = (tuple(replace(r, job_id=name) for r in known) for known in (told.ranks, told.unwatched))
-    return replace(told, job_id=name, ranks=ranks, unwatched=away)
+def called(name: str, state: Snapshot) -> Snapshot:
+    """Return the same snapshot under another job id."""
+    ranks, away = (tuple(replace(r, job_id=name) for r in group) for group in (state.ranks, state.unwatched))
+    return replace(state, job_id=name, ranks=ranks, unwatched=away)
 
 
 def troubled() -> Iterator[Snapshot]:
-    """Jobs of which one detector after the other has something to say."""
+    """Yield jobs so that each detector reports one of them."""
     yield stalled()
     healthy = [rank_state(rank) for rank in range(4)]
     yield called("crashed", snapshot(raised(1), *(waiting(rank) for rank in (0, 2, 3))))
@@ -90,23 +90,23 @@ def troubled() -> Iterator[Snapshot]:
     card = replace(LOST_GPU, lost=False)
     failing = HostWindow("node-a", 60.0, HostSample(gpus=(card,)), HostSample(gpus=(LOST_GPU,)), frozenset({"GPU-2"}))
     yield called("failing", snapshot(*healthy, hardware=[failing]))
-    here, away = rank_state(0, activity_seconds=60.0), rank_state(2, host="node-b", activity_seconds=60.0)
-    yield called("unseen", snapshot(here, unwatched=[away], agents=[agent_status(), agent_status("node-b", 12.0)]))
+    watched, away = rank_state(0, activity_seconds=60.0), rank_state(2, host="node-b", activity_seconds=60.0)
+    yield called("unseen", snapshot(watched, unwatched=[away], agents=[agent_status(), agent_status("node-b", 12.0)]))
 
 
 def verdicts() -> Iterator[tuple[Finding, bool]]:
-    """What the detectors conclude, and whether those are faults of their own."""
-    for told in troubled():
-        spoken = suppress({detector.name: detector.detect(told) for detector in ALL})
+    """Yield the findings of all detectors, and True if they are separate faults."""
+    for state in troubled():
+        left = suppress({detector.name: detector.detect(state) for detector in ALL})
         for detector in ALL:
-            for found in spoken.findings[detector.name]:
-                yield found, detector.separate
+            for each in left.findings[detector.name]:
+                yield each, detector.separate
 
 
 def fill_journal(hub: Hub) -> None:
-    """Findings of every detector; one is refined, one has evidence that came later, one is over."""
-    for found, separate in verdicts():
-        hub.journal.open_or_update(found, NOW, separate)
+    """Fill the journal with findings of every detector: one is updated, one has later evidence, one is over."""
+    for each, separate in verdicts():
+        hub.journal.open_or_update(each, NOW, separate)
     (stall,) = hub.journal.active_of("stuck", "stall")
     hub.journal.open_or_update(replace(stall, cause="unknown", severity="critical", summary="it is worse now"), NOW + 1)
     hub.journal.attach(stall.id, evidence(**EVIDENCE))
@@ -118,7 +118,9 @@ def fill_journal(hub: Hub) -> None:
     for now in (NOW - 50, NOW - 40):
         hub.journal.resolve(JOB, "stall", now)
     (filed,) = (f for f in hub.journal.all() if f.id == over.id)
-    hub.journal.record_capsule(replace(filed, capsule="incidents/0ver"))  # its bulk lies there from now on
+    hub.journal.record_capsule(
+        replace(filed, capsule="incidents/0ver")
+    )  # only the capsule has its bulky evidence from now on
     late = finding(id="refined", detector="straggler", cause="unknown", ranks=(1,), detected=NOW - 90, severity="info")
     hub.journal.open_or_update(late, NOW - 90)
     better = replace(late, cause="compute_straggler", ranks=(2,), hosts=("node-c",), severity="warning")
@@ -127,15 +129,15 @@ def fill_journal(hub: Hub) -> None:
 
 
 def fill_incidents(folder: Folder) -> None:
-    """An active incident with all that a capsule can hold, and one that is over."""
+    """Write an active incident with all that a capsule can hold, and one that is over."""
     nics, tcp = FULL_HOST.nics or (), TcpSample(3, ())
     earlier = HostSample(nics=tuple(replace(nic, received_bytes=1, transmitted_bytes=2) for nic in nics), tcp=tcp)
     window = HostWindow("node-a", 60.0, earlier, FULL_HOST, frozenset({"eth0"}))
     about = finding(id="abc1", evidence=EVIDENCE, op="all_to_all", sequence=301, capsule="incidents/abc1")
     gone = dead(3, last_words=LastWords("signal", "SIGTERM", "File train.py", NOW), exit_status="signal SIGTERM")
     unwatched = rank_state(1, host="node-b")
-    told = snapshot(rank_state(2, process_state="T"), waiting(0), gone, unwatched=[unwatched], hardware=[window])
-    whole, rows = made(about, told, left_out=("the hardware of node-b: not watched then",))
+    state = snapshot(rank_state(2, process_state="T"), waiting(0), gone, unwatched=[unwatched], hardware=[window])
+    whole, rows = made(about, state, left_out=("the hardware of node-b: no agent answered for it at that time",))
     clock = TimelineEvent(NOW - 3, "Xid 79", "node-a", "node-a's clock is 2.0 s ahead: corrected")
     folder.write(replace(whole, timeline=(clock, *whole.timeline)), rows)
     over = finding(id="abd2", onset=NOW - 60, detected=NOW - 59, resolved=NOW - 10, lost_gpu_hours=0.4)
@@ -143,10 +145,10 @@ def fill_incidents(folder: Folder) -> None:
 
 
 def hub(data_dir: Path) -> Hub:
-    """The hub, whose agents answer, are silent, or never answered."""
+    """Return the hub; of its agents one answers, one is silent, and one never answered."""
     sizes = [point(ranks, samples) for ranks, samples in ((1, 32), (4, 128), (4, 64), (8, 256))]
-    told = [replace(size, half_width_seconds=0.001, processors_per_host=16) for size in sizes]
-    BaselineStore(data_dir / FOLDER).record("dlrm", *told)
+    points = [replace(size, half_width_seconds=0.001, processors_per_host=16) for size in sizes]
+    BaselineStore(data_dir / FOLDER).record("dlrm", *points)
     made_ = Hub(HubConfig(AGENTS, data_dir))
     a, b, _ = made_.links
     a.record_report(agent_report(rank_state(0), sample=FULL_HOST, sources=SOURCES))
@@ -162,13 +164,13 @@ def hub(data_dir: Path) -> Hub:
 
 
 def trained(hub_: Hub) -> Snapshot:
-    """The job that trains, as the hub knows it after a start, 300 steps and an agent that fell silent."""
+    """Return the job that trains as the hub knows it after a start, 300 steps and an agent that fell silent."""
     now = training()
     whole = replace(now, ranks=now.reported_ranks, unwatched=(), time=NOW - 3)
     start = replace(whole.reported_ranks[0], steps=0, step_seconds_total=0.0, open_seconds=0.0)
-    book = hub_.job_states.state_of(now)
-    book.add(replace(whole, ranks=(start, *whole.ranks[1:]), time=NOW - 9), [])
+    job_state = hub_.job_states.state_of(now)
+    job_state.add(replace(whole, ranks=(start, *whole.ranks[1:]), time=NOW - 9), [])
     records = {JOB: {r.run_uid: tuple(map(step_record, range(1, 301))) for r in whole.ranks}}
-    told = agent_report(*whole.ranks, records=records, plans={"uid-0": plan(totals={"samples_per_second": 5.0})})
-    book.add(whole, [told])
-    return book.add(now, [])
+    report = agent_report(*whole.ranks, records=records, plans={"uid-0": plan(totals={"samples_per_second": 5.0})})
+    job_state.add(whole, [report])
+    return job_state.add(now, [])

@@ -1,4 +1,4 @@
-"""Every answer of the agent as it was: names, types and values of the JSON that other programs read."""
+"""Compare every answer of the agent with its golden: names, types and values that other programs read."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from zmon.process import ExitWatch
 
 SNAPSHOT, EVIDENCE = "/api/v1/snapshot", "/api/v1/evidence"
 PATIENCE = 60.0  # seconds; a busy machine is not a failure
-OFTEN, ONCE = 0.01, 3600.0  # seconds from look to look; errors are counted at each
+OFTEN, ONCE = 0.01, 3600.0  # seconds between two readings; errors are counted at each
 PATHS = {
     "healthz": "/healthz",
     "snapshot": SNAPSHOT,
@@ -57,7 +57,7 @@ BLIND = {
 
 @pytest.fixture
 def short():
-    """A folder with a path that is short enough for a socket."""
+    """Yield a folder whose path is short enough for a socket."""
     folder = Path(tempfile.mkdtemp(dir="/tmp"))
     yield folder
     shutil.rmtree(folder)
@@ -65,22 +65,22 @@ def short():
 
 @pytest.fixture
 def kernel(short, still, defaults, monkeypatch):
-    """A kernel that says what the scene wants, to everything in the agent that asks one."""
-    told = Kernel(short / "proc")
-    monkeypatch.setattr(time, "monotonic_ns", lambda: told.ns)
-    defaults(Boxes.__init__, clock=lambda: told.ns, proc=told.proc)
-    defaults(StderrSource.__init__, proc=told.proc)
-    defaults(gather, proc=told.proc, py_spy=None)
+    """Return a scripted kernel, and make everything in the agent use it."""
+    scripted = Kernel(short / "proc")
+    monkeypatch.setattr(time, "monotonic_ns", lambda: scripted.ns)
+    defaults(Boxes.__init__, clock=lambda: scripted.ns, proc=scripted.proc)
+    defaults(StderrSource.__init__, proc=scripted.proc)
+    defaults(gather, proc=scripted.proc, py_spy=None)
     monkeypatch.setattr(StderrSource, "interval_seconds", 0.02)
-    monkeypatch.setattr(BoxReader, "holder", lambda box: told.holders.get(box.path))
+    monkeypatch.setattr(BoxReader, "holder", lambda box: scripted.holders.get(box.path))
     monkeypatch.setattr(ExitWatch, "__init__", lambda watch, pid: None)
     monkeypatch.setattr(ExitWatch, "exit_status", lambda watch: "exit code 1")
     monkeypatch.setattr(ExitWatch, "close", lambda watch: None)
-    return told
+    return scripted
 
 
 def play(scenario, box_dir, sources=(), **config):
-    """Run a scenario against an agent's HTTP door."""
+    """Run a scenario against the HTTP server of an agent."""
 
     async def main():
         patient = {"scan_timeout_seconds": PATIENCE, "answer_seconds": PATIENCE}
@@ -92,7 +92,10 @@ def play(scenario, box_dir, sources=(), **config):
 
 
 async def check_all(client, paths, folder):
-    """Ask each path and compare the answer with its golden. Ranks come in the order of the file system."""
+    """Ask for each path and compare the answer with its golden.
+
+    Ranks are sorted first, because they come in the order of the file system.
+    """
     answers = {}
     for name, path in paths.items():
         answer = normalised(await answer_of(client, path), {str(folder): "<folder>"})
@@ -103,13 +106,13 @@ async def check_all(client, paths, folder):
 
 
 async def snapshot(client):
-    """The ranks of the job by number, as the agent says them now; none while nobody has looked."""
+    """Return the ranks that the agent reports now, by number; none before its first reading."""
     body = (await answer_of(client, SNAPSHOT))["body"]
     return {r["rank"]: r for r in body.get("ranks", ()) if r["job_id"] == JOB}
 
 
 async def all_read(client, number):
-    """Wait until so many sources have been read."""
+    """Wait until `number` sources have been read."""
 
     async def read():
         body = (await answer_of(client, "/healthz"))["body"]
@@ -136,8 +139,8 @@ def test_every_answer_is_as_it_was(kernel, short):
             del kernel.holders[box.path]
 
         async def gone():
-            seen = await snapshot(client)
-            return not (seen[3]["alive"] or seen[4]["alive"])
+            states = await snapshot(client)
+            return not (states[3]["alive"] or states[4]["alive"])
 
         assert await until(gone, PATIENCE)
         kernel.ns += 4 * SECOND
@@ -184,5 +187,5 @@ def test_every_golden_of_the_agent_is_compared():
 def test_every_route_of_the_agent_has_a_golden(tmp_path):
     app = Agent(AgentConfig(tmp_path, "node-a"), ()).app()
     routes = {route.resource.canonical for route in app.router.routes()}
-    asked = {SNAPSHOT, "/healthz", "/api/v1/suspects", f"{EVIDENCE}/{{job_id}}/{{rank}}"}
-    assert routes == asked | {"/metrics"}  # that page is golden/agent_page.txt
+    paths = {SNAPSHOT, "/healthz", "/api/v1/suspects", f"{EVIDENCE}/{{job_id}}/{{rank}}"}
+    assert routes == paths | {"/metrics"}  # that page is golden/agent_page.txt

@@ -1,6 +1,6 @@
-"""The environment variables that people set.
+"""Compare the environment variables that people set with their golden list.
 
-To add one is free: write the golden again. To take one away breaks people's jobs and units.
+A new one is allowed: write the golden again. Removing one breaks people's jobs and units.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ IN_C = re.compile(r'getenv\("(ZMON_[A-Z_]+)"\)')
 
 
 def names() -> Iterator[str]:
-    """Each string in the sources that is such a name and nothing else."""
+    """Yield each string in the sources that is such a name and nothing else."""
     for package in PACKAGES:
         for path in (PROJECT / package).rglob("*.py"):
             text = path.read_text()

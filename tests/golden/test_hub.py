@@ -1,4 +1,4 @@
-"""Every answer of the hub as it was: names, types and values of the JSON that other programs read."""
+"""Compare every answer of the hub with its golden: names, types and values that other programs read."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ ROUTES = {
 
 @pytest.fixture
 def play(tmp_path, still):
-    """Run a scenario against a hub's HTTP door, behind which no loop runs: it asks no agent."""
+    """Run a scenario against the HTTP server of a hub whose loop does not run: it asks no agent."""
 
     def run(scenario, hub):
         async def main():
@@ -74,13 +74,13 @@ def play(tmp_path, still):
 
 
 async def check_all(client, paths, folder):
-    """Ask each path and compare the answer with its golden."""
+    """Ask for each path and compare the answer with its golden."""
     replaced = {str(folder): "<folder>"}
     check_each({f"api/hub/{name}": normalised(await answer_of(client, path), replaced) for name, path in paths.items()})
 
 
 def rounded(line):
-    """A line of the page whose value has as many digits as the goldens have."""
+    """Return a line of the page with as many digits in its value as the goldens have."""
     name, _, value = line.rpartition(" ")
     return line if line.startswith("#") else f"{name} {normalised(float(value), {})!r}\n"
 
@@ -111,7 +111,7 @@ def test_page_of_an_incident_is_html_that_runs_nothing(play, tmp_path):
     play(scenario, full_hub(tmp_path))
 
 
-def test_answers_of_a_hub_that_has_heard_nobody_are_as_they_were(play, tmp_path):
+def test_answers_of_a_hub_without_any_agent_are_as_they_were(play, tmp_path):
     async def scenario(client):
         await check_all(client, NEW, tmp_path)
 

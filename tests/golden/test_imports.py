@@ -1,7 +1,7 @@
-"""What a job loads when it says `import zmon`: modules of zmon and the standard library, nothing else.
+"""Compare the modules that `import zmon` loads in a job with their golden list.
 
-The job's environment is not ours: it has torch, and none of the packages that daemons and commands need. So every
-module that the rank imports uses the standard library only.
+The environment of a job has torch, and none of the packages that daemons and commands need. So every module that a rank
+imports uses the standard library only.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ print(*sorted(n for n in others if n.partition(".")[0] not in sys.stdlib_module_
 
 
 def python(*arguments: str) -> str:
-    """Run a fresh interpreter in the project's folder; what it printed."""
+    """Run a fresh interpreter in the project's folder and return its output."""
     command = [sys.executable, *arguments]
     done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr

@@ -1,6 +1,6 @@
 """Write the golden files of this folder again: `python -m tests.golden.write [pytest arguments]`.
 
-Only the JSON and import goldens; the commands and metric names are lists that people edit.
+This writes the JSON and import goldens only; the commands and metric names are lists that people edit.
 """
 
 from __future__ import annotations

@@ -219,7 +219,7 @@ def test_efficiency_is_not_sampled_at_a_size_without_baseline(tmp_path):
     assert watched(tmp_path, job(now=step_window(0.025, samples=1024)), 1).efficiency == ()
 
 
-def test_job_that_stays_slow_has_a_finding_after_ten_minutes(tmp_path):
+def test_job_that_stays_slow_is_found_after_ten_minutes(tmp_path):
     assert EfficiencyLow().detect(watched(tmp_path, job(now=step_window(0.025)), 9)) == ()
     (result,) = EfficiencyLow().detect(watched(tmp_path, job(now=step_window(0.025)), 10))
-    assert "reaches 80% of what was recorded at this size of job" in result.summary
+    assert "has reached 80% of the efficiency recorded for job at this size" in result.summary

@@ -1,7 +1,7 @@
-"""What is wrong, who is to blame? One operator's question per file; a detector is a pure function of a Snapshot.
+"""The detectors: each file answers one question of an operator with a pure function of a Snapshot.
 
-To add one: a file, a line in ALL and among the modules that pyproject.toml holds apart, a test file, a runbook heading
-for each cause.
+To add a detector, add a file, a line in ALL, a line in the contract of pyproject.toml that keeps detectors independent,
+a test file, and a runbook heading for each cause.
 """
 
 from __future__ import annotations
@@ -25,28 +25,31 @@ from zmon.schema.thresholds import Threshold, build, mapping, unknown
 
 
 class Detector(Protocol):
-    """Thresholds are its fields; `detect` says what it concludes from one Snapshot, if anything."""
+    """A detector: its fields are its thresholds, and `detect` returns what it concludes from one Snapshot."""
 
     @property
     def name(self) -> str:
-        """As in the finding."""
+        """The name, as in the field `detector` of its findings."""
 
     @property
     def causes(self) -> tuple[str, ...]:
-        """All it can conclude; each has a heading in docs/runbooks.md."""
+        """All causes that it can conclude; each has a heading in docs/runbooks.md."""
 
     @property
     def separate(self) -> bool:
-        """Whether what it concludes of one job are faults of their own: else a later one refines the one before."""
+        """True if its findings about one job are separate faults; else a later finding updates the one before."""
 
     def sees(self, snapshot: Snapshot, finding: Finding) -> bool:
-        """Whether it would see the fault if it still were: else its silence resolves nothing."""
+        """Return True if the detector would still report this finding if the fault lasted.
+
+        If False, the finding stays open even though the detector does not report it.
+        """
 
     def inert(self, snapshot: Snapshot) -> str | None:
-        """Why it can say nothing about this job, whatever happens; None: it can."""
+        """Return the reason why it can conclude nothing about this job, whatever happens; None if it can."""
 
     def detect(self, snapshot: Snapshot) -> tuple[Finding, ...]:
-        """The conclusions; none: nothing to say. At most one, unless they are `separate`."""
+        """Return the findings about one job; at most one, unless they are `separate`."""
 
 
 ALL: tuple[Detector, ...] = (
@@ -63,7 +66,10 @@ ALL: tuple[Detector, ...] = (
 
 
 def configured(settings: object, key: str = "detectors") -> tuple[Detector, ...]:
-    """ALL with the thresholds that a site has set, by detector. Raises UsageError, which names the dotted key."""
+    """Return ALL detectors with the thresholds that a site has set.
+
+    `settings` maps the name of a detector to its thresholds. Raise UsageError, which names the dotted key.
+    """
     given, names = mapping(settings, key), [detector.name for detector in ALL]
     for name in given:
         if name not in names:
@@ -72,5 +78,5 @@ def configured(settings: object, key: str = "detectors") -> tuple[Detector, ...]
 
 
 def changed(used: Iterable[Detector], key: str = "detectors") -> tuple[Threshold, ...]:
-    """The thresholds that a site has set to something else than their defaults."""
-    return tuple(one for detector in used for one in thresholds.changed(detector, f"{key}.{detector.name}"))
+    """Return the thresholds that differ from their defaults."""
+    return tuple(each for detector in used for each in thresholds.changed(detector, f"{key}.{detector.name}"))

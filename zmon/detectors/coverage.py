@@ -1,10 +1,10 @@
-"""Is there a part of the job that nobody watches? Silence from there would look like health."""
+"""Report the ranks of a job that no agent watches: without this, their silence would look like health."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from zmon.detectors.parts.verdict import verdict
+from zmon.detectors.parts.verdict import new_finding
 from zmon.detectors.parts.wording import numbers
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
@@ -14,26 +14,26 @@ from zmon.schema.thresholds import Thresholds
 
 @dataclass(frozen=True)
 class Coverage(Thresholds):
-    """Thresholds in seconds."""
+    """The detector `coverage`; thresholds in seconds."""
 
-    silent_seconds: float = 10.0  # an agent that restarts is back within three
-    missing_seconds: float = 20.0  # of training: ranks of one start appear within seconds of each other
+    silent_seconds: float = 10.0  # of an agent: one that restarts is back within 3 s
+    missing_seconds: float = 20.0  # of training: the ranks of one launch appear within seconds of each other
     name = "coverage"
     separate = False
     causes = ("agent_unreachable", "ranks_missing")
 
     def sees(self, snapshot: Snapshot, finding: Finding) -> bool:
-        """Always: it is about what is not seen."""
+        """Return True: it judges what is not watched."""
         return True
 
     def inert(self, snapshot: Snapshot) -> str | None:
-        """Never."""
+        """Return None: it can judge every job."""
         return None
 
     def detect(self, snapshot: Snapshot) -> tuple[Finding, ...]:
-        """An agent that had ranks of this job is silent, or ranks of it were never seen."""
-        found = self._silent_agent(snapshot) or self._missing_ranks(snapshot)
-        return (found,) if found else ()
+        """Return a finding if an agent with ranks of this job is silent, or if ranks were never reported."""
+        finding = self._silent_agent(snapshot) or self._missing_ranks(snapshot)
+        return (finding,) if finding else ()
 
     def _silent_agent(self, snapshot: Snapshot) -> Finding | None:
         hosts = {r.host for r in snapshot.unwatched}
@@ -42,7 +42,7 @@ class Coverage(Thresholds):
             return None
         first = silent[0]
         ranks = [r.rank for r in snapshot.unwatched]
-        return verdict(
+        return new_finding(
             snapshot,
             detector=self.name,
             cause="agent_unreachable",
@@ -55,7 +55,7 @@ class Coverage(Thresholds):
             summary=f"the agent on {first.host or first.url} has not answered for {first.silent_seconds:.0f} s "
             f"(threshold {self.silent_seconds:.0f} s); ranks {numbers(ranks)} are not watched: {first.error}",
             detail=f"Is the host up (`ping {first.host}`)? Does the agent run (`curl {first.url}/healthz`)? "
-            "Start it again.",
+            "If not, start it again.",
             evidence=Evidence(agents=tuple(agent.url for agent in silent)),
         )
 
@@ -63,7 +63,7 @@ class Coverage(Thresholds):
         training = [r.activity_seconds for r in snapshot.ranks if r.alive and r.activity == "train"]
         if not snapshot.missing or not training or min(training) < self.missing_seconds:
             return None
-        return verdict(
+        return new_finding(
             snapshot,
             detector=self.name,
             cause="ranks_missing",
@@ -72,10 +72,10 @@ class Coverage(Thresholds):
             seconds_ago=min(training),
             confidence=1.0,
             stalled=False,
-            summary=f"ranks {numbers(snapshot.missing)} of {snapshot.world_size} are in no agent's sight "
-            f"although the job has been training for {min(training):.0f} s (threshold {self.missing_seconds:.0f} s)",
-            detail="Start a zmon agent on every host of the job, with the job's ZMON_BOX_DIR, and name it in the hub's "
+            summary=f"no agent reports ranks {numbers(snapshot.missing)} of {snapshot.world_size}, although the job "
+            f"has been training for {min(training):.0f} s (threshold {self.missing_seconds:.0f} s)",
+            detail="Start a zmon agent on every host of the job, with the job's ZMON_BOX_DIR, and add it to the hub's "
             "--agents. On the host, `ls $ZMON_BOX_DIR/<job>/*` shows which ranks have a box; "
-            "the agent's log names a box that is damaged.",
+            "the agent's log names each damaged box.",
             evidence=Evidence(missing=snapshot.missing),
         )

@@ -1,7 +1,7 @@
-"""Is the job slower than jobs of its name were at this size while they were well?
+"""Report a job that is slower than jobs of its name were at the same size while they were well.
 
-Held against what was recorded at just its size, never against a figure for all jobs: 50 % where 52 % was recorded is
-quiet. Nobody is named here: where another detector says what is wrong, that is said instead
+The efficiency is compared with the one recorded at the same size, never with a figure for all jobs: 50 % is no finding
+if 52 % was recorded. The finding has no culprit. If another detector reports what is wrong, this one is suppressed
 (zmon/detectors/suppression.py).
 """
 
@@ -12,49 +12,49 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Annotated
 
-from zmon.detectors.parts.verdict import verdict
+from zmon.detectors.parts.verdict import new_finding
 from zmon.schema.curve import EfficiencySample
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
 from zmon.schema.snapshot import Snapshot
 from zmon.schema.thresholds import Part, Range, Thresholds
 
-UpToAnHour = Annotated[float, Range(0.0, 3600.0)]  # the hub keeps two
+UpToAnHour = Annotated[float, Range(0.0, 3600.0)]  # seconds; the hub keeps two hours of samples
 
 
 @dataclass(frozen=True)
 class EfficiencyLow(Thresholds):
-    """Thresholds."""
+    """The detector `efficiency`."""
 
-    below_ratio: Part = 0.9  # of what was recorded: the tenth is lost on all GPUs for as long as it goes on
-    window_seconds: UpToAnHour = 600.0  # whose median counts: neither a cold start nor a neighbour's checkpoint does
-    lasting_seconds: UpToAnHour = 600.0  # that the median stays below, and above once it is over
+    below_ratio: Part = 0.9  # of the recorded efficiency: the missing tenth is lost on all GPUs while it lasts
+    window_seconds: UpToAnHour = 600.0  # of the median: a cold start or another job's checkpoint does not change it
+    lasting_seconds: UpToAnHour = 600.0  # with the median below, and above before the finding resolves
     name = "efficiency"
     separate = False
     causes = ("below_baseline",)
 
     def sees(self, snapshot: Snapshot, finding: Finding) -> bool:
-        """Once it has been as fast as it should be for as long as it had to be slow, or is over."""
+        """Return True once the job has been fast enough for `lasting_seconds`, or has ended."""
         if not any(r.alive for r in snapshot.reported_ranks):
             return True
         samples, begin = snapshot.efficiency, snapshot.time - self.lasting_seconds
         if not samples or samples[0].time > begin:
             return False
-        return not any(self._low(samples, at) for at, sample in enumerate(samples) if sample.time >= begin)
+        return not any(self._is_low(samples, index) for index, sample in enumerate(samples) if sample.time >= begin)
 
     def inert(self, snapshot: Snapshot) -> str | None:
-        """Where nothing was recorded at the job's size, or too little is known of it."""
-        known = "nothing was recorded of its name at its size, or it has not taken steps enough"
-        return None if snapshot.efficiency else known
+        """Return a reason if there is no record of the job's size, or the job has taken too few steps."""
+        reason = "nothing was recorded for its name at its size, or it has taken too few steps"
+        return None if snapshot.efficiency else reason
 
     def detect(self, snapshot: Snapshot) -> tuple[Finding, ...]:
-        """At most one, about the job."""
-        lasted = self._lasted(snapshot)
+        """Return at most one finding, about the job."""
+        lasted = self._low_seconds(snapshot)
         if lasted < self.lasting_seconds or not any(r.alive for r in snapshot.ranks):
             return ()
         newest = snapshot.efficiency[-1]
         reached = self._reached(snapshot.efficiency, len(snapshot.efficiency) - 1)
-        found = verdict(
+        finding = new_finding(
             snapshot,
             detector=self.name,
             cause="below_baseline",
@@ -64,11 +64,11 @@ class EfficiencyLow(Thresholds):
             confidence=0.8,
             stalled=False,
             lost_ratio=1 - reached,
-            summary=f"the job reaches {reached:.0%} of what was recorded at this size of {newest.name} (threshold "
-            f"{self.below_ratio:.0%}), for {lasted / 60:.0f} min: efficiency is {reached * newest.recorded:.1%}, and "
-            f"{newest.recorded:.1%} was recorded ({newest.scaling} scaling)",
+            summary=f"the job has reached {reached:.0%} of the efficiency recorded for {newest.name} at this size "
+            f"(threshold {self.below_ratio:.0%}) for {lasted / 60:.0f} min: efficiency is "
+            f"{reached * newest.recorded:.1%}, and {newest.recorded:.1%} was recorded ({newest.scaling} scaling)",
             detail=f"`zmon status --job {snapshot.job_id}` shows which part of a step grew, `zmon compare GOOD_JOB "
-            f"{snapshot.job_id}` by how much beyond chance. Did it begin at a start of the job? Compare what was "
+            f"{snapshot.job_id}` by how much beyond chance. Did it begin when the job was started? Compare what was "
             "deployed then.",
             evidence=Evidence(
                 reached_ratio=round(reached, 4),
@@ -77,27 +77,27 @@ class EfficiencyLow(Thresholds):
                 baseline=newest.name,
             ),
         )
-        return (found,)
+        return (finding,)
 
-    def _lasted(self, snapshot: Snapshot) -> float:
-        """For how long the median has been low without a gap; no longer than it must."""
+    def _low_seconds(self, snapshot: Snapshot) -> float:
+        """Return the seconds for which the median has been low without a gap; it stops at `lasting_seconds`."""
         since = later = snapshot.time
-        for at in range(len(snapshot.efficiency) - 1, -1, -1):
-            sample = snapshot.efficiency[at]
-            if later - sample.time >= self.window_seconds or not self._low(snapshot.efficiency, at):
+        for index in range(len(snapshot.efficiency) - 1, -1, -1):
+            sample = snapshot.efficiency[index]
+            if later - sample.time >= self.window_seconds or not self._is_low(snapshot.efficiency, index):
                 break
             since = later = sample.time
             if snapshot.time - since >= self.lasting_seconds:
                 break
         return snapshot.time - since
 
-    def _low(self, samples: Sequence[EfficiencySample], at: int) -> bool:
-        return self._reached(samples, at) < self.below_ratio
+    def _is_low(self, samples: Sequence[EfficiencySample], index: int) -> bool:
+        return self._reached(samples, index) < self.below_ratio
 
-    def _reached(self, samples: Sequence[EfficiencySample], at: int) -> float:
-        """The median, over the window that ended with that sample, of what was reached of what was recorded."""
-        end, ratios = samples[at].time, []
-        for sample in reversed(samples[: at + 1]):
+    def _reached(self, samples: Sequence[EfficiencySample], index: int) -> float:
+        """Return the median of measured to recorded efficiency over the window that ends with that sample."""
+        end, ratios = samples[index].time, []
+        for sample in reversed(samples[: index + 1]):
             if end - sample.time >= self.window_seconds:
                 break
             ratios.append(sample.ratio / sample.recorded)

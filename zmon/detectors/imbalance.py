@@ -1,9 +1,9 @@
-"""Is the work split unevenly, so that one rank always has more of it than the others, and the step waits for it?
+"""Report work that is split unevenly, so that one rank always has more than the others and the step waits for it.
 
-Judged by the bytes of all-to-all and by embedding lookups, over the recent steps: batches that vary at random burden
-another rank in each step. A rank is held against the mean of the *others*, which two ranks have as well. Uneven work
-that costs nothing is no news: what the rank needs beyond the median one, and what of the exposed all-to-all an even
-split would not take, must be a part of the step.
+Work is measured in bytes of all-to-all and in embedding lookups, over the recent steps: random batches burden a
+different rank in each step. A rank is compared with the mean of the *other* ranks, which works for two ranks as well.
+Uneven work that costs nothing is not reported. The cost is the rank's self time beyond the median, and the part of the
+exposed all-to-all that an even split would save.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from operator import or_
 from statistics import median, median_low
 from typing import cast
 
-from zmon.detectors.parts.placed import Column, placed
-from zmon.detectors.parts.verdict import verdict
+from zmon.detectors.parts.placed import Column, plan_text
+from zmon.detectors.parts.verdict import new_finding
 from zmon.schema.aligned_step import AlignedStep
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
@@ -30,76 +30,76 @@ _OP = "all_to_all"
 
 @dataclass(frozen=True)
 class _Share:
-    """What one rank has of a step's work."""
+    """The work of one rank in one step."""
 
     step: AlignedStep
     amount: int
     total: int
-    num_ranks: int  # that take part
+    num_ranks: int  # ranks that take part
 
     @property
     def others(self) -> float:
-        """Mean of the others."""
+        """The mean of the other ranks."""
         return (self.total - self.amount) / (self.num_ranks - 1)
 
     @property
     def uneven(self) -> float:
-        """To the mean of the others."""
+        """The ratio of the amount to the mean of the other ranks."""
         return self.amount / self.others if self.others else float("inf")
 
     @property
     def beyond(self) -> float:
-        """The part of it that is beyond the mean of all."""
+        """The share of the amount that is beyond the mean of all ranks."""
         return max(1 - self.total / self.num_ranks / self.amount, 0.0) if self.amount else 0.0
 
 
 @dataclass(frozen=True)
 class _Work:
-    """One kind of work: how much of it each rank had, in the steps that tell."""
+    """One kind of work, with the amount of each rank in the steps that report it."""
 
-    does: str
+    verb: str  # for the summary
     unit: str
-    planned: Column  # what tells of it in a plan
-    columns: Sequence[tuple[AlignedStep, Sequence[int], int]]  # step, by rank, ranks that take part
+    planned: Column  # the column of a plan that has it
+    columns: Sequence[tuple[AlignedStep, Sequence[int], int]]  # step, amount by rank, number of ranks that take part
     cause: str
 
-    def of_the_busiest(self) -> tuple[int, list[_Share]]:
-        """The rank that has most in most steps, and its shares; of one step at least."""
+    def busiest_rank(self) -> tuple[int, list[_Share]]:
+        """Return the rank that has most in most steps, and its shares; there must be a step."""
         rank = Counter(column.index(max(column)) for _, column, _ in self.columns).most_common(1)[0][0]
         return rank, [_Share(step, column[rank], sum(column), number) for step, column, number in self.columns]
 
 
 @dataclass(frozen=True)
 class Imbalance(Thresholds):
-    """Thresholds."""
+    """The detector `imbalance`."""
 
-    uneven_ratio: Times = 2.0  # to the mean of the others: tables do not divide evenly, half as much again is usual
-    cost_ratio: Part = 0.1  # of the step: what a new plan would save at best must be worth its making
-    num_steps: int = 16  # of which all but `odd_ratio` are so: chance among two ranks makes it one in four at most
-    odd_ratio: Part = 0.125  # of those steps may be even: an odd batch, not another plan
-    lasting_seconds: float = 5.0  # a heavy stretch of one rank's data passes; where fewer are kept, all those
+    uneven_ratio: Times = 2.0  # to the mean of the others: tables do not divide evenly, 1.5 is usual
+    cost_ratio: Part = 0.1  # of the step: the most that a new plan could save must be worth the work
+    num_steps: int = 16  # all but `odd_ratio` of them are uneven: chance makes that one in four at most with two ranks
+    odd_ratio: Part = 0.125  # of those steps may be even: that is an odd batch, not another plan
+    lasting_seconds: float = 5.0  # of steps, or all that are kept: some heavy data of one rank passes sooner
     name = "imbalance"
     separate = False
     causes = ("all_to_all_skew", "lookup_skew")
 
     def sees(self, snapshot: Snapshot, finding: Finding) -> bool:
-        """Once it has seen steps enough."""
+        """Return True once there are enough steps."""
         return len(snapshot.steps) >= self.num_steps
 
     def inert(self, snapshot: Snapshot) -> str | None:
-        """Where no step tells of an all-to-all or of lookups, or there is nobody to compare with."""
+        """Return a reason if the steps have no all-to-all and no lookups, or if there is only one rank."""
         if snapshot.world_size < 2:
             return "it has one rank"
-        tells = not snapshot.steps or any(work.columns for work in _works(snapshot.steps))
-        return None if tells else "its steps tell of no all_to_all and of no lookups"
+        measured = not snapshot.steps or any(work.columns for work in _works(snapshot.steps))
+        return None if measured else "its steps report no all_to_all and no lookups"
 
     def detect(self, snapshot: Snapshot) -> tuple[Finding, ...]:
-        """The rank with most bytes of all-to-all, else the one with most lookups."""
+        """Return a finding about the rank with most bytes of all-to-all, else about the rank with most lookups."""
         if any(r.alive for r in snapshot.ranks):
             for work in _works(self._window(snapshot.steps)):
                 if len(work.columns) < self.num_steps:
                     continue
-                rank, shares = work.of_the_busiest()
+                rank, shares = work.busiest_rank()
                 if (quantile([share.uneven for share in shares], self.odd_ratio) or 0.0) < self.uneven_ratio:
                     continue
                 cost = median(_cost(share, rank, work.cause) for share in shares)
@@ -108,11 +108,12 @@ class Imbalance(Thresholds):
         return ()
 
     def _window(self, steps: Sequence[AlignedStep]) -> Sequence[AlignedStep]:
-        lasted = 0.0
-        for taken, step in enumerate(reversed(steps), 1):
-            lasted += step.seconds * step.stands_for
-            if taken >= self.num_steps and lasted >= self.lasting_seconds:
-                return steps[-taken:]
+        """Return the newest steps that are enough and long enough, or all steps."""
+        seconds = 0.0
+        for number, step in enumerate(reversed(steps), 1):
+            seconds += step.seconds * step.stands_for
+            if number >= self.num_steps and seconds >= self.lasting_seconds:
+                return steps[-number:]
         return steps
 
     def _finding(
@@ -121,11 +122,13 @@ class Imbalance(Thresholds):
         culprits = [r for r in snapshot.reported_ranks if r.rank == rank]
         uneven, seconds = median(s.uneven for s in shares), median(s.step.seconds for s in shares)
         amount, others = median(s.amount for s in shares), median(s.others for s in shares)
-        times = f"{uneven:.1f} × what the others do" if isfinite(uneven) else "what no other does"
-        part = placed(snapshot.plan, rank, work.planned, work.unit, amount)
-        whose = f"Rank {rank} holds {part.holds}." if part.holds else f"Which tables or experts live on rank {rank}?"
-        see = f" `zmon status --job {snapshot.job_id}` shows what was planned and what is." if part.plan else ""
-        found = verdict(
+        times = f"{uneven:.1f} × as much as the others" if isfinite(uneven) else "and the others do not"
+        text = plan_text(snapshot.plan, rank, work.planned, work.unit, amount)
+        tables = (
+            f"Rank {rank} holds {text.tables}." if text.tables else f"Which tables or experts does rank {rank} hold?"
+        )
+        status = f" `zmon status --job {snapshot.job_id}` compares the plan with the measurements." if text.plan else ""
+        finding = new_finding(
             snapshot,
             detector=self.name,
             cause=work.cause,
@@ -135,29 +138,29 @@ class Imbalance(Thresholds):
             confidence=0.9,
             stalled=False,
             lost_ratio=cost_seconds / seconds,
-            summary=f"rank {rank} on {culprits[0].host if culprits else 'unknown'} {work.does} {times} "
-            f"(threshold {self.uneven_ratio:g} ×): {amount:,.0f} {work.unit} a step against {others:,.0f}; "
-            f"up to {cost_seconds * 1000:.1f} ms of the step's {seconds * 1000:.1f} ms are due to it "
-            f"(threshold {self.cost_ratio:.0%}){part.says}",
-            detail=f"{whose} Move some to other ranks, or split the hot one by rows or columns; then compare "
-            f"samples/s.{see} It is the plan, not the host: do not drain it.",
+            summary=f"rank {rank} on {culprits[0].host if culprits else 'unknown'} {work.verb} {times} "
+            f"(threshold {self.uneven_ratio:g} ×): {amount:,.0f} {work.unit} per step against {others:,.0f}; "
+            f"this costs up to {cost_seconds * 1000:.1f} ms of the step's {seconds * 1000:.1f} ms "
+            f"(threshold {self.cost_ratio:.0%}){text.summary}",
+            detail=f"{tables} Move some to other ranks, or split the hot one by rows or columns; then compare "
+            f"samples/s.{status} The plan is at fault, not the host: do not drain it.",
             evidence=Evidence(
                 uneven_ratio=uneven if isfinite(uneven) else None,
                 cost_ratio=cost_seconds / seconds,
                 num_steps=len(shares),
-                plan=part.plan,
+                plan=text.plan,
             ),
         )
-        return replace(found, op=_OP if work.cause == "all_to_all_skew" else None, sequence=None)
+        return replace(finding, op=_OP if work.cause == "all_to_all_skew" else None, sequence=None)
 
 
 def _works(steps: Sequence[AlignedStep]) -> tuple[_Work, ...]:
-    """All kinds; a step in which fewer than two ranks take part is left out."""
+    """Return all kinds of work; a step in which fewer than two ranks take part is left out."""
     exchanges = [(step, _taking_part(step)) for step in steps if _OP in step.sent_bytes]
     received = [(step, step.received_bytes[_OP], number) for step, number in exchanges if number > 1]
     sent = [(step, step.sent_bytes[_OP], number) for step, number in exchanges if number > 1]
-    told = [(step, cast(Sequence[int], step.lookups)) for step in steps if None not in step.lookups]
-    lookups = [(step, column, len(column)) for step, column in told if len(column) > 1 and any(column)]
+    counted = [(step, cast(Sequence[int], step.lookups)) for step in steps if None not in step.lookups]
+    lookups = [(step, column, len(column)) for step, column in counted if len(column) > 1 and any(column)]
     return (
         _Work(f"receives in {_OP}", "bytes", "received_bytes", received, cause="all_to_all_skew"),
         _Work(f"sends in {_OP}", "bytes", "sent_bytes", sent, cause="all_to_all_skew"),
@@ -166,17 +169,18 @@ def _works(steps: Sequence[AlignedStep]) -> tuple[_Work, ...]:
 
 
 def _taking_part(step: AlignedStep) -> int:
-    """How many ranks had a part in the step's all-to-alls: tables may live on some only."""
+    """Return the number of ranks that take part in the step's all-to-alls: only some may hold tables."""
     return sum(map(bool, map(or_, step.sent_bytes[_OP], step.received_bytes[_OP])))
 
 
 def _cost(share: _Share, rank: int, cause: str) -> float:
-    """Seconds that an even split would save at best: what this rank needs beyond the median one, and of the all-to-all,
-    if that is what is uneven, what is beyond its mean.
+    """Return the seconds that an even split would save at best.
+
+    They are the rank's self time beyond the median and, if the all-to-all is uneven, the part of it beyond the mean.
     """
     step = share.step
-    own = max(step.self_seconds[rank] - median_low(step.self_seconds), 0.0)
+    beyond_median = max(step.self_seconds[rank] - median_low(step.self_seconds), 0.0)
     if cause != "all_to_all_skew":
-        return own
+        return beyond_median
     last = step.critical_rank
-    return own + step.exposed[_OP][last] * share.beyond
+    return beyond_median + step.exposed[_OP][last] * share.beyond

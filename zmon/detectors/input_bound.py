@@ -1,6 +1,6 @@
-"""Does every rank wait for its data, step after step? Then faster accelerators or networks would gain nothing.
+"""Report a job in which every rank waits for its data in every step, so that faster GPUs or networks gain nothing.
 
-The median rank tells: one slow loader is a straggler's. No fault, but the cheapest time to win.
+The median rank decides; one rank with a slow loader is a straggler. This is no fault, but the cheapest time to gain.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from zmon.detectors.parts.verdict import verdict
+from zmon.detectors.parts.verdict import new_finding
 from zmon.schema.aligned_step import StepWindow
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
@@ -18,35 +18,36 @@ from zmon.schema.thresholds import Part, Thresholds
 
 @dataclass(frozen=True)
 class InputBound(Thresholds):
-    """Thresholds."""
+    """The detector `input_bound`."""
 
-    data_ratio: Part = 0.3  # of the step: loaders that keep up leave the wait for a batch below some percent
+    data_ratio: Part = 0.3  # of the step: with loaders that keep up, the wait for a batch is a few percent
     lasting_seconds: float = 60.0  # longer than caches and prefetch queues need to fill
-    num_steps: int = 20  # fewer have no mean to speak of, however long they are
+    num_steps: int = 20  # fewer give no useful mean, however long they are
     name = "input_bound"
     separate = False
     causes = ("input_bound",)
 
     def sees(self, snapshot: Snapshot, finding: Finding) -> bool:
-        """Once it has seen steps for long enough."""
-        return bool(self._lately(snapshot))
+        """Return True once there are enough steps."""
+        return bool(self._recent_windows(snapshot))
 
     def inert(self, snapshot: Snapshot) -> str | None:
-        """Where the ranks mark no data phase."""
-        told = any("data" in step.phases for step in snapshot.steps)
-        return None if told or not snapshot.steps else "its ranks mark no data phase: no DataLoader, no zmon.phase"
+        """Return a reason if the ranks mark no data phase."""
+        marked = any("data" in step.phases for step in snapshot.steps)
+        reason = "its ranks mark no data phase: they use no DataLoader and no zmon.phase"
+        return None if marked or not snapshot.steps else reason
 
     def detect(self, snapshot: Snapshot) -> tuple[Finding, ...]:
-        """At most one, about the job."""
-        lately = self._lately(snapshot)
-        if not lately or not any(r.alive for r in snapshot.ranks):
+        """Return at most one finding, about the job."""
+        windows = self._recent_windows(snapshot)
+        if not windows or not any(r.alive for r in snapshot.ranks):
             return ()
-        num_steps = sum(s.num_steps for s in lately)
-        seconds = sum(s.seconds * s.num_steps for s in lately)
-        data = sum(s.data_seconds * s.num_steps for s in lately)
+        num_steps = sum(window.num_steps for window in windows)
+        seconds = sum(window.seconds * window.num_steps for window in windows)
+        data = sum(window.data_seconds * window.num_steps for window in windows)
         if data < self.data_ratio * seconds:
             return ()
-        found = verdict(
+        finding = new_finding(
             snapshot,
             detector=self.name,
             cause="input_bound",
@@ -58,18 +59,18 @@ class InputBound(Thresholds):
             summary=f"the ranks wait for data for {data / seconds:.0%} of their time (threshold "
             f"{self.data_ratio:.0%}): {data / num_steps * 1000:.1f} ms of a step of {seconds / num_steps * 1000:.1f} "
             f"ms, over {num_steps} steps",
-            detail="More loader workers (`num_workers`, as many as there are cores left), `prefetch_factor`, "
-            "`persistent_workers`, `pin_memory`; less work per sample (decode and tokenize beforehand); storage nearer "
-            "or a cache on the host's disk. `zmon_phase_seconds_total` shows each rank.",
+            detail="Use more loader workers (`num_workers`, as many as there are free cores), `prefetch_factor`, "
+            "`persistent_workers`, `pin_memory`. Do less work per sample (decode and tokenize beforehand). Move the "
+            "data nearer, or cache it on the host's disk. `zmon_phase_seconds_total` shows each rank.",
             evidence=Evidence(data_ratio=round(data / seconds, 3), num_steps=num_steps),
         )
-        return (found,)
+        return (finding,)
 
-    def _lately(self, snapshot: Snapshot) -> Sequence[StepWindow]:
-        """The newest step_windows that are long enough together; none: not known for so long."""
+    def _recent_windows(self, snapshot: Snapshot) -> Sequence[StepWindow]:
+        """Return the newest step windows that are long enough together; none if too few are known."""
         for first in range(len(snapshot.step_windows) - 1, -1, -1):
-            taken = snapshot.step_windows[first:]
-            lasted = sum(s.seconds * s.num_steps for s in taken)
-            if lasted >= self.lasting_seconds and sum(s.num_steps for s in taken) >= self.num_steps:
-                return taken
+            windows = snapshot.step_windows[first:]
+            seconds = sum(window.seconds * window.num_steps for window in windows)
+            if seconds >= self.lasting_seconds and sum(w.num_steps for w in windows) >= self.num_steps:
+                return windows
         return ()

@@ -1,10 +1,10 @@
-"""The job moves: is it one rank, or one host's link, that holds all the others back?
+"""Report one rank, or the link of one host, that holds all other ranks back while the job moves.
 
-In a synchronous step everybody waits for the rank whose own part takes longest. One that is late again and again points
-at its host, one that changes from step to step at the data; of the latter nothing is said here. Where all are as quick
-as each other and wait longer in collectives it is the network, and connections name the host. Where a rank has more of
-the work than others its time is no lag: that is `imbalance`. Ranks that are slower by design (a longer pipeline stage,
-logging on rank 0) cost as much as a slow GPU does, and are told alike.
+In a synchronous step all ranks wait for the one with the longest self time. If that is the same rank again and again,
+its host is the likely cause. If it changes from step to step, the data is, and this detector reports nothing. If all
+ranks are equally fast and the exposed time is long, the network is the cause, and the connections show which host. A
+rank that has more work than others is not behind: that is `imbalance`. Ranks that are slower by design (a longer
+pipeline stage, logging on rank 0) cost as much as a slow GPU does, and are reported the same way.
 """
 
 from __future__ import annotations
@@ -13,11 +13,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
-from zmon.detectors.parts.burdens import starved, throttled
+from zmon.detectors.parts.burdens import starved_host, throttled_ranks
 from zmon.detectors.parts.network import slow_host
-from zmon.detectors.parts.selves import Lag, Selves
-from zmon.detectors.parts.slow import NEXT, SHOWN, held_up, late_by_phase, ms, saved_seconds, slowest, took
-from zmon.detectors.parts.verdict import drain, verdict
+from zmon.detectors.parts.selves import Lag, SelfTimes
+from zmon.detectors.parts.slow import (
+    NEXT,
+    SHOWN,
+    exposed_seconds,
+    exposed_too_long,
+    late_by_phase,
+    ms,
+    saved_seconds,
+    slowest,
+)
+from zmon.detectors.parts.verdict import drain, new_finding
 from zmon.detectors.parts.wording import ranks_on
 from zmon.schema.aligned_step import AlignedStep
 from zmon.schema.evidence import Evidence
@@ -29,23 +38,23 @@ from zmon.schema.thresholds import Most, Part, Thresholds, Times
 
 @dataclass(frozen=True)
 class Straggler(Thresholds):
-    """Thresholds."""
+    """The detector `straggler`."""
 
-    slower_ratio: float = 0.2  # of what the others take: 5 % is what two healthy hosts may differ by
+    slower_ratio: float = 0.2  # of the others' self time: two healthy hosts may differ by 5 %
     cost_ratio: Part = 0.15  # of the step: less is seldom worth a restart
-    over_ratio: Part = 0.5  # of both: below it, it is over
-    num_steps: int = 12  # four for each third, whose median one odd step leaves alone
-    lasting_seconds: float = 3.25  # in each third of it: two seconds of contention reach into all three only if longer
-    chance_ratio: float = 4.25  # deviations beyond chance, of two ranks; how often it errs: python -m bench.straggler
+    over_ratio: Part = 0.5  # of both: below it the finding is over
+    num_steps: int = 12  # four in each third, so that one odd step does not change its median
+    lasting_seconds: float = 3.25  # of all three thirds: two seconds of contention do not reach into each of them
+    chance_ratio: float = 4.25  # deviations beyond chance, of two ranks; error rates: python -m bench.straggler
     input_ratio: Most = 0.67  # of the lag is waiting for data: then the cause is input; a third or less: compute
-    grown_ratio: float = 0.2  # of a good step, by which the collectives take longer
-    exposed_ratio: Part = 0.5  # of the step in collectives, where good ones are no better
-    young_exposed_ratio: Part = 0.25  # where no good one is known yet: at `quicker_ratio` 60 % of it is `cost_ratio`
-    quicker_ratio: Times = 2.5  # links among others to those of one host: quiet 1.4 at most, at a tenth 4.6 at least
-    alike_ratio: Times = 1.6  # below it links are as quick as each other again
-    busy_seconds: float = 0.1  # of some seconds, and all of a host's connections: below that they hold up nobody
-    explained_ratio: Part = 0.5  # of what was lost: some waiting is hidden behind what the process did meanwhile
-    starved_ratio: Times = 2.0  # a host's waiting to the most that another one shows: below it all are busy
+    grown_ratio: float = 0.2  # of the baseline's step, by which the exposed time has grown
+    exposed_ratio: Part = 0.5  # of the step is exposed time, if the baseline is no better
+    young_exposed_ratio: Part = 0.25  # the same without a baseline: at `quicker_ratio` 60 % of it is `cost_ratio`
+    quicker_ratio: Times = 2.5  # other links to those of one host: at most 1.4 when well, at least 4.6 at a tenth
+    alike_ratio: Times = 1.6  # below it all links are equally fast again
+    busy_seconds: float = 0.1  # of all connections of a host in some seconds: less delays no rank
+    explained_ratio: Part = 0.5  # of the lost time: some waits are hidden behind what the process did meanwhile
+    starved_ratio: Times = 2.0  # a host's waits to the longest ones of another host: below it all hosts are busy
     name = "straggler"
     separate = False
     causes = (
@@ -63,212 +72,222 @@ class Straggler(Thresholds):
             raise ValueError(f"alike_ratio is {self.alike_ratio:g}, more than quicker_ratio, {self.quicker_ratio:g}")
 
     def sees(self, snapshot: Snapshot, finding: Finding) -> bool:
-        """While steps arrive; and it is over well below the thresholds only, so that it does not come and go.
+        """Return True while steps arrive and the lag is well below the thresholds, so that findings do not flicker.
 
-        And once there is nobody to compare, or the rank that was named is gone.
+        Also True once there are no ranks to compare, or once a culprit is gone.
         """
         running = _running(snapshot)
-        there = {r.rank for r in (*running, *snapshot.unwatched)}
-        if not running or snapshot.world_size < 2 or not there.issuperset(finding.ranks):
+        present = {r.rank for r in (*running, *snapshot.unwatched)}
+        if not running or snapshot.world_size < 2 or not present.issuperset(finding.ranks):
             return True
         if self.inert(snapshot) or any(r.overdue_seconds > 0 for r in running):
             return False
-        selves = Selves.of(snapshot.steps).without_work()
-        taken = selves.covering(self.num_steps, self.lasting_seconds)
-        if taken is None:
+        times = SelfTimes.from_steps(snapshot.steps).without_work()
+        num_steps = times.num_covering(self.num_steps, self.lasting_seconds)
+        if num_steps is None:
             return False
         if finding.cause == "network_slow":
-            told = [w.host for w in snapshot.hardware if w.recent and w.now.tcp]
-            if len(told) > 2 and slow_host(snapshot, self.alike_ratio, self.busy_seconds) is None:
+            measured = [w.host for w in snapshot.hardware if w.recent and w.now.tcp]
+            if len(measured) > 2 and slow_host(snapshot, self.alike_ratio, self.busy_seconds) is None:
                 return True
-            steps, part = snapshot.steps[-taken:], self.over_ratio
-            return not held_up(steps, snapshot.baseline, part * self.grown_ratio, self._exposed_ratio(snapshot))
+            grown_ratio = self.over_ratio * self.grown_ratio
+            steps, exposed_ratio = snapshot.steps[-num_steps:], self._exposed_ratio(snapshot)
+            return not exposed_too_long(steps, snapshot.baseline, grown_ratio, exposed_ratio)
         if finding.cause == "thermal_throttle" and not any(w.now.gpus for w in snapshot.hardware):
             return False
-        least = self.over_ratio * self._least(selves, taken)
-        return all(selves.caught_up(rank, taken, least) for rank in finding.ranks)
+        least_seconds = self.over_ratio * self._least_seconds(times, num_steps)
+        return all(times.has_caught_up(rank, num_steps, least_seconds) for rank in finding.ranks)
 
     def inert(self, snapshot: Snapshot) -> str | None:
-        """Where ranks cannot be compared."""
+        """Return a reason if the ranks cannot be compared."""
         if snapshot.world_size < 2:
             return "it has one rank"
         if snapshot.missing or snapshot.unwatched:
-            return "some of its ranks are in nobody's sight"
-        return None if snapshot.steps else "no step is known of all its ranks yet"
+            return "no agent reports some of its ranks"
+        return None if snapshot.steps else "no step of all its ranks is known yet"
 
     def detect(self, snapshot: Snapshot) -> tuple[Finding, ...]:
-        """The ranks that are late; else the host whose link is slow; else the GPU that holds its clock down."""
+        """Return a finding about late ranks, else about a host with a slow link, else about a GPU that is too hot."""
         if self.inert(snapshot) or not _running(snapshot):
             return ()
-        selves = Selves.of(snapshot.steps)
-        taken = selves.covering(self.num_steps, self.lasting_seconds)
-        found = None
-        if taken is not None:
-            found = self._late(snapshot, selves, taken) or self._network(snapshot, snapshot.steps[-taken:])
-        found = found or self._hot(snapshot)
-        return (replace(found, op=None, sequence=None),) if found else ()  # whatever they are in just now
+        times = SelfTimes.from_steps(snapshot.steps)
+        num_steps = times.num_covering(self.num_steps, self.lasting_seconds)
+        finding = None
+        if num_steps is not None:
+            finding = self._late(snapshot, times, num_steps) or self._network(snapshot, snapshot.steps[-num_steps:])
+        finding = finding or self._hot(snapshot)
+        return (replace(finding, op=None, sequence=None),) if finding else ()  # the current op is no part of it
 
-    # -- a rank ----------------------------------------------------------------------------------------
+    def _least_seconds(self, times: SelfTimes, num_steps: int) -> float:
+        """Return the lag that a rank must have at least."""
+        step = median(step.seconds for step in times.steps[-num_steps:])
+        return max(self.slower_ratio * times.typical_seconds(num_steps), self.cost_ratio * step)
 
-    def _least(self, selves: Selves, taken: int) -> float:
-        """What a rank must be behind."""
-        step = median(step.seconds for step in selves.steps[-taken:])
-        return max(self.slower_ratio * selves.typical(taken), self.cost_ratio * step)
-
-    def _late(self, snapshot: Snapshot, selves: Selves, taken: int) -> Finding | None:
-        alone: Selves | None = None  # without what more work explains
-        hot = {one.state.rank for one in throttled(snapshot) if one.hot}
-        for looked_at in (taken, 3 * taken // 2, 2 * taken):  # a longer one sees through more noise
-            if len(snapshot.steps) < (looked_at if hot else 2 * looked_at):  # too few to know what chance does
+    def _late(self, snapshot: Snapshot, times: SelfTimes, num_steps: int) -> Finding | None:
+        without_work: SelfTimes | None = None
+        hot = {rank.state.rank for rank in throttled_ranks(snapshot) if rank.is_hot}
+        for number in (num_steps, 3 * num_steps // 2, 2 * num_steps):  # more steps have less noise
+            if len(snapshot.steps) < (number if hot else 2 * number):  # too few to estimate chance
                 return None
-            held = {lag.rank for lag in selves.lags(looked_at, self._least(selves, looked_at))}
-            if not held:
-                continue  # whatever the work, nobody waits for anybody
-            alone = alone or selves.without_work()
-            lags = [lag for lag in self._sure(alone, looked_at, hot) if lag.rank in held]
-            alike = [lag for lag in lags if lag.seconds >= lags[0].seconds / 2]
-            by_design = len(alike) > 1 and 2 * len(alike) >= snapshot.world_size  # stages of a pipeline
-            if alike and not by_design:
-                return self._finding(snapshot, alone, alike, looked_at)
+            late = {lag.rank for lag in times.lags(number, self._least_seconds(times, number))}
+            if not late:
+                continue  # whatever the work is, no rank waits for another one
+            without_work = without_work or times.without_work()
+            lags = [lag for lag in self._sure_lags(without_work, number, hot) if lag.rank in late]
+            similar = [lag for lag in lags if lag.seconds >= lags[0].seconds / 2]
+            by_design = len(similar) > 1 and 2 * len(similar) >= snapshot.world_size  # stages of a pipeline
+            if similar and not by_design:
+                return self._finding(snapshot, without_work, similar, number)
         return None
 
-    def _sure(self, selves: Selves, taken: int, hot: set[int]) -> list[Lag]:
-        """Lags beyond chance, or whose GPU says so itself. A part of a step, waiting for data or the rest, has less of
-        chance than all of it."""
-        least = self._least(selves, taken)
-        late = selves.lags(taken, least)
-        told = [lag for lag in late if lag.rank in hot]
-        if told or not late or len(selves.steps) < 2 * taken:
-            return told
-        sure = selves.lags(taken, least, self.chance_ratio)
+    def _sure_lags(self, times: SelfTimes, num_steps: int, hot: set[int]) -> list[Lag]:
+        """Return the lags of ranks with a hot GPU; else the lags beyond chance.
+
+        If no lag of the whole self time is beyond chance, the lags of a part of it count: waiting for data, or the
+        rest. A part varies less by chance than the whole.
+        """
+        least_seconds = self._least_seconds(times, num_steps)
+        late = times.lags(num_steps, least_seconds)
+        hot_lags = [lag for lag in late if lag.rank in hot]
+        if hot_lags or not late or len(times.steps) < 2 * num_steps:
+            return hot_lags
+        sure = times.lags(num_steps, least_seconds, self.chance_ratio)
         if sure:
             return sure
-        in_part = [lag.rank for own in selves.split("data") for lag in own.lags(taken, least, self.chance_ratio)]
+        parts = [part.lags(num_steps, least_seconds, self.chance_ratio) for part in times.split("data")]
+        in_part = [lag.rank for lags in parts for lag in lags]
         return [lag for lag in late if lag.rank in in_part]
 
-    def _finding(self, snapshot: Snapshot, selves: Selves, lags: list[Lag], taken: int) -> Finding:
+    def _finding(self, snapshot: Snapshot, times: SelfTimes, lags: list[Lag], num_steps: int) -> Finding:
         worst, steps = lags[0], snapshot.steps
-        lasting = selves.lasting(worst, taken)
-        seconds = median(step.seconds for step in steps[-taken:])
-        since = sum(step.stands_for * step.seconds for step in steps[-lasting:])
+        num_lasting = times.num_lasting(worst, num_steps)
+        seconds = median(step.seconds for step in steps[-num_steps:])
+        seconds_ago = sum(step.stands_for * step.seconds for step in steps[-num_lasting:])
         ranks = {lag.rank for lag in lags}
         culprits = [r for r in snapshot.ranks if r.rank in ranks]
         first = next((r for r in culprits if r.rank == worst.rank), culprits[0])
-        phases = late_by_phase(selves.steps[-taken:], worst.rank)
-        of_data = self._of_data(selves, worst, taken, phases)
-        cause, says, detail = self._cause(snapshot, culprits, first, of_data, worst.seconds / seconds * since)
-        saved = median(saved_seconds(step, ranks) for step in steps[-taken:])
-        num_steps = sum(step.stands_for for step in steps[-lasting:])
+        phases = late_by_phase(times.steps[-num_steps:], worst.rank)
+        data_ratio = self._data_ratio(times, worst, num_steps, phases)
+        lost_seconds = worst.seconds / seconds * seconds_ago
+        cause, reason, detail = self._cause(snapshot, culprits, first, data_ratio, lost_seconds)
+        saved = median(saved_seconds(step, ranks) for step in steps[-num_steps:])
+        num_slow_steps = sum(step.stands_for for step in steps[-num_lasting:])
         phase = max(phases, key=lambda p: phases[p])
         slower = worst.seconds / max(worst.others_seconds, 1e-6)
-        return verdict(
+        return new_finding(
             snapshot,
             detector=self.name,
             cause=cause,
             severity="warning",
             culprits=culprits,
-            seconds_ago=since,
-            confidence=round(0.7 + 0.25 * lasting / len(steps), 2),
+            seconds_ago=seconds_ago,
+            confidence=round(0.7 + 0.25 * num_lasting / len(steps), 2),
             stalled=False,
             lost_ratio=saved / seconds,
-            summary=f"{ranks_on(culprits)} holds the others back: {ms(worst.others_seconds + worst.seconds)} of its "
-            f"own a step against {ms(worst.others_seconds)}, {slower:.0%} more than the "
-            f"median of the others (threshold {self.slower_ratio:.0%}) and {worst.seconds / seconds:.0%} of the step "
-            f"(threshold {self.cost_ratio:.0%}), mostly in {phase} (+{ms(phases[phase])}), for {num_steps} steps"
-            f"{says}; as quick as the others it would save {ms(saved)} of {ms(seconds)} a step",
+            summary=f"{ranks_on(culprits)} holds the others back: {ms(worst.others_seconds + worst.seconds)} of self "
+            f"time per step against {ms(worst.others_seconds)}, {slower:.0%} more than the median of the others "
+            f"(threshold {self.slower_ratio:.0%}) and {worst.seconds / seconds:.0%} of the step (threshold "
+            f"{self.cost_ratio:.0%}), mostly in {phase} (+{ms(phases[phase])}), for {num_slow_steps} steps{reason}; "
+            f"if it were as fast as the others, each step of {ms(seconds)} would be {ms(saved)} shorter",
             detail=detail,
             evidence=Evidence(
-                own_seconds=slowest(selves.steps[-taken:]),
+                own_seconds=slowest(times.steps[-num_steps:]),
                 lag_seconds={str(lag.rank): round(lag.seconds, 6) for lag in lags[:SHOWN]},
                 lag_by_phase_seconds={name: round(late, 6) for name, late in phases.items()},
                 step_seconds=seconds,
                 saved_seconds=saved,
-                num_steps=num_steps,
+                num_steps=num_slow_steps,
             ),
         )
 
-    def _of_data(self, selves: Selves, lag: Lag, taken: int, phases: dict[str, float]) -> float:
-        """How much of a lag is waiting for data: what of it is beyond chance; by length where all of it is, or none."""
-        least = (1 - self.input_ratio) * lag.seconds
-        in_data, beside = (
-            any(part.rank == lag.rank for part in own.lags(taken, least, self.chance_ratio))
-            for own in selves.split("data")
+    def _data_ratio(self, times: SelfTimes, lag: Lag, num_steps: int, phases: dict[str, float]) -> float:
+        """Return the share of a lag that is waiting for data.
+
+        It is 1 or 0 if only the wait for data, or only the rest, is late beyond chance. If both or none are, it is the
+        share of seconds.
+        """
+        least_seconds = (1 - self.input_ratio) * lag.seconds
+        in_data, in_rest = (
+            any(each.rank == lag.rank for each in part.lags(num_steps, least_seconds, self.chance_ratio))
+            for part in times.split("data")
         )
         late = sum(seconds for seconds in phases.values() if seconds > 0)
-        of_data = phases.get("data", 0.0) / late if late else 0.0
-        return of_data if in_data == beside else float(in_data)
+        data_ratio = phases.get("data", 0.0) / late if late else 0.0
+        return data_ratio if in_data == in_rest else float(in_data)
 
     def _cause(
-        self, snapshot: Snapshot, culprits: list[RankState], first: RankState, of_data: float, lost: float
+        self, snapshot: Snapshot, culprits: list[RankState], first: RankState, data_ratio: float, lost_seconds: float
     ) -> tuple[str, str, str]:
-        """In one word, in many, and what to do."""
-        held = next((one for one in throttled(snapshot) if one.state.rank == first.rank), None)
-        if held is not None and held.hot:
-            return "thermal_throttle", f"; {held.says}", held.advice
-        pressed = starved(snapshot, culprits, lost, self.explained_ratio, self.starved_ratio)
-        if pressed is not None:
-            return "host_pressure", f"; {pressed.says}", NEXT["host_pressure"].format(first.host, first.pid)
-        if of_data >= self.input_ratio:
+        """Return the cause, the reason for the summary, and the detail."""
+        throttled = next((rank for rank in throttled_ranks(snapshot) if rank.state.rank == first.rank), None)
+        if throttled is not None and throttled.is_hot:
+            return "thermal_throttle", f"; {throttled.summary}", throttled.advice
+        starved = starved_host(snapshot, culprits, lost_seconds, self.explained_ratio, self.starved_ratio)
+        if starved is not None:
+            return "host_pressure", f"; {starved.summary}", NEXT["host_pressure"].format(first.host, first.pid)
+        if data_ratio >= self.input_ratio:
             return "input_straggler", "", NEXT["input_straggler"].format(first.host, first.pid)
-        if of_data <= 1 - self.input_ratio:
+        if data_ratio <= 1 - self.input_ratio:
             detail = NEXT["compute_straggler"].format(first.host, first.pid)
-            also = f"; {held.says}" if held else ""
-            return "compute_straggler", also, f"{detail} If it is the host: {drain(first.host)}."
+            reason = f"; {throttled.summary}" if throttled else ""
+            return "compute_straggler", reason, f"{detail} If the host is the reason: {drain(first.host)}."
         return "unknown", "", NEXT["unknown"].format(first.host, first.pid)
 
     def _hot(self, snapshot: Snapshot) -> Finding | None:
-        """A GPU that is too hot, before it costs as much as is worth a warning."""
-        hot = [one for one in throttled(snapshot) if one.hot]
+        """Return a finding about a GPU that is too hot, before it costs enough for a warning."""
+        hot = [rank for rank in throttled_ranks(snapshot) if rank.is_hot]
         if not hot:
             return None
-        return verdict(
+        culprits = [rank.state for rank in hot]
+        return new_finding(
             snapshot,
             detector=self.name,
             cause="thermal_throttle",
             severity="info",
-            culprits=[one.state for one in hot],
+            culprits=culprits,
             seconds_ago=0.0,
             confidence=0.6,
             stalled=False,
-            summary=f"{ranks_on([one.state for one in hot])}: {hot[0].says}; it does not hold the others back by as "
-            f"much as {self.cost_ratio:.0%} of a step yet",
+            summary=f"{ranks_on(culprits)}: {hot[0].summary}; it does not hold the others back by "
+            f"{self.cost_ratio:.0%} of a step yet",
             detail=hot[0].advice,
-            evidence=Evidence(throttled={one.gpu.uuid: tuple(one.reasons) for one in hot[:SHOWN]}),
+            evidence=Evidence(throttled={rank.gpu.uuid: tuple(rank.reasons) for rank in hot[:SHOWN]}),
         )
 
     def _exposed_ratio(self, snapshot: Snapshot) -> float:
         return self.young_exposed_ratio if snapshot.baseline is None else self.exposed_ratio
 
     def _network(self, snapshot: Snapshot, steps: Sequence[AlignedStep]) -> Finding | None:
-        """The host whose link is slow."""
-        if not held_up(steps, snapshot.baseline, self.grown_ratio, self._exposed_ratio(snapshot)):
+        """Return a finding about the host whose link is slow."""
+        baseline = snapshot.baseline
+        if not exposed_too_long(steps, baseline, self.grown_ratio, self._exposed_ratio(snapshot)):
             return None
-        accused = slow_host(snapshot, self.quicker_ratio, self.busy_seconds)
-        if accused is None:
+        culprit = slow_host(snapshot, self.quicker_ratio, self.busy_seconds)
+        if culprit is None:
             return None
-        exposed, seconds, good = took(steps, snapshot.baseline)
-        was = "" if good is None else f" ({ms(good)} while the job was well)"
-        return verdict(
+        exposed, seconds = exposed_seconds(steps), median(step.seconds for step in steps)
+        baseline_text = "" if baseline is None else f" ({ms(baseline.exposed_seconds)} in the baseline)"
+        return new_finding(
             snapshot,
             detector=self.name,
             cause="network_slow",
             severity="warning",
             culprits=(),
-            hosts=(accused.host,),
+            hosts=(culprit.host,),
             seconds_ago=sum(step.stands_for * step.seconds for step in steps),
-            confidence=accused.confidence,
+            confidence=culprit.confidence,
             stalled=False,
-            lost_ratio=None if good is None else max(exposed - good, 0.0) / seconds,
-            summary=f"the network of {accused.host} holds the others back: {accused.says} (threshold "
-            f"{self.quicker_ratio:g} times); {ms(exposed)} of a step's {ms(seconds)} go by in collectives{was}, and no "
-            "rank is late for them",
-            detail=NEXT["network_slow"].format(accused.host, accused.device or "IFACE")
-            + f" If it does not get better: {drain(accused.host)}.",
+            lost_ratio=None if baseline is None else max(exposed - baseline.exposed_seconds, 0.0) / seconds,
+            summary=f"the network of {culprit.host} holds the others back: {culprit.summary} (threshold "
+            f"{self.quicker_ratio:g} times); {ms(exposed)} of a step of {ms(seconds)} are exposed time in collectives"
+            f"{baseline_text}, and no rank is late for them",
+            detail=NEXT["network_slow"].format(culprit.host, culprit.device or "IFACE")
+            + f" If it does not improve: {drain(culprit.host)}.",
             evidence=Evidence(
-                device=accused.device,
+                device=culprit.device,
                 step_seconds=seconds,
                 exposed_seconds=exposed,
-                good_exposed_seconds=good,
+                good_exposed_seconds=None if baseline is None else baseline.exposed_seconds,
             ),
         )
 

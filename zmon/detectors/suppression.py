@@ -1,6 +1,6 @@
-"""Who silences whom: one table, which the hub and the offline analysis apply to what the detectors say of one job.
+"""Drop findings that another detector explains better, by one table for the hub and the offline analysis.
 
-A fault is said once, by the detector that says most of it. Detectors know nothing of each other. Pure.
+A fault is reported once, by the detector that knows most about it. Detectors do not know each other. Pure.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ OF_STEPS = ("straggler", "imbalance", "slowdown", "efficiency", "input_bound")
 
 @dataclass(frozen=True)
 class Suppression:
-    """While the first says more than an info, the others open nothing. `holds`: what they have open stays as it is;
-    else it resolves."""
+    """One row of the table: while `by` reports more than an info, the `silenced` detectors open no finding.
+
+    With `holds`, their open findings stay as they are; without, they resolve.
+    """
 
     by: str
     silenced: tuple[str, ...]
@@ -25,34 +27,36 @@ class Suppression:
 
 
 TABLE = (
-    Suppression(STALL, OF_STEPS, holds=True),  # they speak of steps from before; whether it is over, nobody can tell
-    Suppression("straggler", ("slowdown", "efficiency")),  # a slowness that somebody is named for is theirs
+    Suppression(
+        STALL, OF_STEPS, holds=True
+    ),  # they judge steps from before the stall, so they cannot tell what is over
+    Suppression("straggler", ("slowdown", "efficiency")),  # it names the culprit of the slowdown
     Suppression("imbalance", ("slowdown", "efficiency")),
     Suppression("slowdown", ("efficiency",)),  # it knows which part of a step grew
-    Suppression("divergence", ("efficiency",)),  # what is computed is lost, however fast
-    Suppression("coverage", ("efficiency",)),  # of ranks that nobody sees it is not known
-    Suppression("hardware", ("efficiency",)),  # a card or link that fails says why
+    Suppression("divergence", ("efficiency",)),  # all that is computed is lost, however fast
+    Suppression("coverage", ("efficiency",)),  # the efficiency of unwatched ranks is unknown
+    Suppression("hardware", ("efficiency",)),  # a GPU or link that fails is the reason
 )
 
 
 @dataclass(frozen=True)
 class Spoken:
-    """What is left of the verdicts on one job."""
+    """The findings about one job that are left, and the detectors that were silenced."""
 
-    findings: Mapping[str, tuple[Finding, ...]]  # by detector; empty: it has nothing to say, or was silenced
-    held: frozenset[str]  # detectors that were silenced, and what they have open stays as it is
-    resolved: frozenset[str]  # detectors that were silenced, and what they have open is said by another
+    findings: Mapping[str, tuple[Finding, ...]]  # by detector; empty if it reports nothing, or was silenced
+    held: frozenset[str]  # silenced detectors whose open findings stay as they are
+    resolved: frozenset[str]  # silenced detectors whose open findings resolve: another one reports the fault
 
 
-def suppress(verdicts: Mapping[str, Sequence[Finding]], table: Sequence[Suppression] = TABLE) -> Spoken:
-    """What may be said, given what each detector says of the same Snapshot.
+def suppress(reported: Mapping[str, Sequence[Finding]], table: Sequence[Suppression] = TABLE) -> Spoken:
+    """Return the findings that are left of those that each detector reports about the same Snapshot.
 
-    A detector that is silenced itself silences others all the same. One that has nothing to say is not held: what it
-    has open may be over.
+    A detector that is silenced still silences others. A detector that reports nothing is not in `held`: its open
+    findings may be over.
     """
-    speaking = {name for name, found in verdicts.items() if any(f.severity != "info" for f in found)}
+    speaking = {name for name, findings in reported.items() if any(f.severity != "info" for f in findings)}
     active = [row for row in table if row.by in speaking]
-    silenced = {name for row in active for name in row.silenced if verdicts.get(name)}
+    silenced = {name for row in active for name in row.silenced if reported.get(name)}
     resolved = silenced & {name for row in active if not row.holds for name in row.silenced}
-    findings = {name: () if name in silenced else tuple(found) for name, found in verdicts.items()}
-    return Spoken(findings, frozenset(silenced - resolved), frozenset(resolved))
+    left = {name: () if name in silenced else tuple(findings) for name, findings in reported.items()}
+    return Spoken(left, frozenset(silenced - resolved), frozenset(resolved))

@@ -1,4 +1,4 @@
-"""A rank that went: whose death it was, whose it was not, and the quiet cases that look like it."""
+"""Test the diagnosis of a rank that ended, and the harmless cases that look like it."""
 
 import itertools
 from dataclasses import replace
@@ -23,19 +23,19 @@ from zmon.job.timeline import snapshots
 
 
 def test_killed_rank_is_named_and_its_victims_are_not():
-    found = detect(killed(2), *others(2, disconnected))
-    assert (found.cause, found.ranks, found.severity) == ("rank_exited", (2,), "critical")
-    assert "SIGKILL" in found.summary
-    assert "nothing will start it again" in found.summary
+    finding = detect(killed(2), *others(2, disconnected))
+    assert (finding.cause, finding.ranks, finding.severity) == ("rank_exited", (2,), "critical")
+    assert "SIGKILL" in finding.summary
+    assert "nothing will restart the job" in finding.summary
 
 
-def test_killed_rank_is_named_although_a_peer_that_raised_was_seen_gone_before_it():
-    """The agent looks ten times a second: deaths within three looks have no order."""
+def test_killed_rank_is_named_although_a_peer_that_raised_ended_before_it():
+    """The agent looks ten times a second, so deaths within three looks have no order."""
     assert detect(killed(2, 1.0), raised(0, 1.2, "all_to_all failed"), *map(disconnected, (1, 3))).ranks == (2,)
 
 
 def test_launchers_sigkill_half_a_minute_later_is_not_the_cause():
-    """torchrun kills what has not gone 30 s after its SIGTERM."""
+    """torchrun kills a rank that has not ended 30 s after its SIGTERM."""
     assert detect(raised(1, 31.0), terminated(0, 30.9), terminated(2, 30.9), killed(3, 1.0)).ranks == (1,)
 
 
@@ -44,7 +44,7 @@ def test_killed_rank_is_named_while_its_peers_still_wait():
 
 
 def test_stall_is_quiet_until_the_deaths_have_settled():
-    """Were it to speak at once it might name a victim: the agent may see that one first."""
+    """An immediate verdict might name a victim, because the agent may see that one first."""
     peers = [waiting(rank, 0.5) for rank in (1, 2, 3)]
     assert detect(disconnected(0, 0.1), *peers) is None
     assert detect(killed(0, 0.4), *peers) is None
@@ -57,21 +57,21 @@ def test_stall_is_quiet_about_ranks_that_do_not_move_until_a_fresh_death_has_set
 
 
 def test_exception_is_named_with_its_first_line():
-    found = detect(raised(1, 1.2, "bad batch 17\nin shard 3"), *others(1, terminated))
-    assert (found.cause, found.ranks) == ("rank_exited", (1,))
-    assert "ValueError: bad batch 17;" in found.summary
-    assert found.evidence.last_words.message == "bad batch 17\nin shard 3"
+    finding = detect(raised(1, 1.2, "bad batch 17\nin shard 3"), *others(1, terminated))
+    assert (finding.cause, finding.ranks) == ("rank_exited", (1,))
+    assert "ValueError: bad batch 17;" in finding.summary
+    assert finding.evidence.last_words.message == "bad batch 17\nin shard 3"
 
 
 def test_exception_without_a_message_is_named_by_its_type():
-    found = detect(raised(1, 1.2, ""), *others(1, terminated))
-    assert "ValueError:" in found.summary
+    finding = detect(raised(1, 1.2, ""), *others(1, terminated))
+    assert "ValueError:" in finding.summary
 
 
 def test_exit_behind_pythons_back_is_named_with_its_code():
-    found = detect(dead(3, exit_status="exit code 1"), *others(3, disconnected))
-    assert (found.cause, found.ranks) == ("rank_exited", (3,))
-    assert "exit code 1" in found.summary
+    finding = detect(dead(3, exit_status="exit code 1"), *others(3, disconnected))
+    assert (finding.cause, finding.ranks) == ("rank_exited", (3,))
+    assert "exit code 1" in finding.summary
 
 
 def test_rank_that_left_with_a_code_is_named():
@@ -81,7 +81,7 @@ def test_rank_that_left_with_a_code_is_named():
 
 
 def test_death_of_which_nothing_is_known_is_named_without_a_guess():
-    assert "killed without a word" in detect(dead(3), *others(3)).summary
+    assert "killed without last words" in detect(dead(3), *others(3)).summary
 
 
 def test_stall_is_quiet_when_the_run_finishes():
@@ -110,12 +110,12 @@ def test_stall_is_quiet_while_a_cancelled_job_winds_down():
 
 
 def test_stall_is_quiet_while_only_victims_are_gone():
-    """The one they died of is about to be seen."""
+    """The rank that they died of is about to be reported."""
     assert detect(disconnected(0), disconnected(1), waiting(2, 1.0), waiting(3, 1.0)) is None
 
 
 def test_stall_is_quiet_about_victims_while_some_ranks_are_out_of_sight():
-    """The one they died of may be there."""
+    """The rank that they died of may be on the unwatched host."""
     assert detect(disconnected(0), disconnected(1), unwatched=[waiting(2), waiting(3)]) is None
 
 
@@ -123,25 +123,25 @@ def test_victims_do_not_hide_that_nothing_moves():
     assert detect(disconnected(0), disconnected(1), waiting(2), waiting(3)).cause == "unknown"
 
 
-def test_victims_alone_are_unknown_once_nobody_is_left():
-    found = detect(*map(disconnected, range(4)))
-    assert (found.cause, found.ranks, found.severity) == ("unknown", (), "critical")
-    assert "all 4 ranks died of broken connections" in found.summary
+def test_victims_alone_are_unknown_once_no_rank_is_left():
+    finding = detect(*map(disconnected, range(4)))
+    assert (finding.cause, finding.ranks, finding.severity) == ("unknown", (), "critical")
+    assert "all 4 ranks died of broken connections" in finding.summary
 
 
 @pytest.mark.parametrize("gone", [0.6, 10.0, 29.9])
 def test_death_is_a_warning_while_the_launcher_may_restart_it(gone):
     ranks = [killed(2, gone), *(terminated(rank, gone - 0.2) for rank in (0, 1, 3))]
-    found = detect(*(replace(rank, max_restarts=3) for rank in ranks))
-    assert (found.cause, found.severity) == ("rank_exited", "warning")
-    assert "3 restarts left" in found.summary
+    finding = detect(*(replace(rank, max_restarts=3) for rank in ranks))
+    assert (finding.cause, finding.severity) == ("rank_exited", "warning")
+    assert "3 restarts left" in finding.summary
 
 
 def test_death_is_critical_when_no_restart_came():
     assert detect(replace(killed(2, 30.0), max_restarts=3), *others(2, terminated)).severity == "critical"
 
 
-def test_death_is_critical_at_once_when_no_restart_is_left_or_nobody_restarts():
+def test_death_is_critical_at_once_without_a_restart():
     spent = {"max_restarts": 3, "restart_count": 3}
     assert detect(replace(killed(2), **spent), *others(2, terminated)).severity == "critical"
     assert detect(replace(killed(2), max_restarts=None), *others(2, terminated)).severity == "critical"
@@ -150,5 +150,5 @@ def test_death_is_critical_at_once_when_no_restart_is_left_or_nobody_restarts():
 def test_stall_is_quiet_once_the_launcher_has_restarted_the_job():
     before = [replace(r, start=NOW - 60) for r in (killed(2, 5.0), *others(2, terminated))]
     again = [rank_state(r, attempt=1, restart_count=1, start=NOW - 3, activity="init") for r in range(4)]
-    (found,) = snapshots([agent_report(*before, *again)], [], [], NOW)
-    assert STALL.detect(found) == ()
+    (finding,) = snapshots([agent_report(*before, *again)], [], [], NOW)
+    assert STALL.detect(finding) == ()

@@ -1,4 +1,4 @@
-"""A rank that the kernel killed for want of memory: that is said, by whom, and not where nothing tells of it."""
+"""Test that a rank which the kernel killed for lack of memory is reported with the source that says so."""
 
 from dataclasses import replace
 
@@ -26,28 +26,30 @@ def window(group_kills=0, host_kills=4, killed_pid=None, when=NOW - 2, host="nod
 
 def detect(victim, *windows):
     ranks = [victim, *(disconnected(rank) for rank in range(4) if rank != victim.rank)]
-    (found,) = Stall().detect(snapshot(*ranks, hardware=windows))
-    assert (found.cause, found.ranks) == ("rank_exited", (victim.rank,))
-    return found
+    (finding,) = Stall().detect(snapshot(*ranks, hardware=windows))
+    assert (finding.cause, finding.ranks) == ("rank_exited", (victim.rank,))
+    return finding
 
 
 def test_rank_that_the_kernels_log_names_ran_out_of_memory():
-    found = detect(killed(2), window(killed_pid=1002, group_kills=1))
-    assert "signal SIGKILL (out of memory, by the kernel's log: Memory cgroup out of memory: Killed" in found.summary
-    assert "more memory" in found.detail
-    assert found.evidence.out_of_memory.startswith("out of memory, by the kernel's log")
+    finding = detect(killed(2), window(killed_pid=1002, group_kills=1))
+    assert "signal SIGKILL (out of memory, by the kernel's log: Memory cgroup out of memory: Killed" in finding.summary
+    assert "more memory" in finding.detail
+    assert finding.evidence.out_of_memory.startswith("out of memory, by the kernel's log")
 
 
 def test_rank_whose_control_group_counts_a_kill_ran_out_of_memory():
-    assert "1 processes were killed for it in its control group /job (limit 2.00 GiB)" in (
+    assert "the kernel killed 1 processes in its control group /job (limit 2.00 GiB)" in (
         detect(killed(2), window(group_kills=1)).summary
     )
 
 
-def test_rank_that_raises_as_its_loader_was_killed_is_told_of_the_memory():
-    found = detect(raised(2, message="DataLoader worker (pid 77) is killed by signal: Killed."), window(group_kills=1))
-    assert "DataLoader worker" in found.summary
-    assert "out of memory: 1 processes" in found.summary
+def test_rank_that_raises_because_its_loader_was_killed_ran_out_of_memory():
+    finding = detect(
+        raised(2, message="DataLoader worker (pid 77) is killed by signal: Killed."), window(group_kills=1)
+    )
+    assert "DataLoader worker" in finding.summary
+    assert "out of memory: the kernel killed 1 processes" in finding.summary
 
 
 def test_kill_that_only_the_host_counts_is_probably_it():
@@ -61,18 +63,18 @@ def test_kill_that_only_the_host_counts_is_probably_it():
         (window(),),
         (window(host="node-b", group_kills=1, killed_pid=1002),),
         (window(killed_pid=999),),
-        (window(killed_pid=1002, when=NOW - 3600),),  # a pid of before this start
+        (window(killed_pid=1002, when=NOW - 3600),),  # a PID from before this start
         (window(group_kills=1, group=replace(GROUP, ranks=(("other", 2),))),),
         (HostWindow("node-a", 60.0, HostSample(), HostSample()),),
-        (HostWindow("node-a", 1.0, HostSample(), window(group_kills=7).now),),  # it may be of last week
+        (HostWindow("node-a", 1.0, HostSample(), window(group_kills=7).now),),  # it may be from last week
     ],
     ids=["nothing", "no kill", "another host", "another process", "long ago", "another job", "blind", "just seen"],
 )
-def test_memory_is_not_spoken_of_where_nothing_tells_of_it(windows):
-    found = detect(killed(2), *windows)
-    assert found.evidence.out_of_memory is None
-    assert "memory" not in found.summary
+def test_memory_is_not_mentioned_without_a_source(windows):
+    finding = detect(killed(2), *windows)
+    assert finding.evidence.out_of_memory is None
+    assert "memory" not in finding.summary
 
 
-def test_hosts_count_says_nothing_of_a_rank_that_raised():
+def test_hosts_count_is_no_reason_for_a_rank_that_raised():
     assert "memory" not in detect(raised(2), window(host_kills=5)).summary

@@ -1,11 +1,11 @@
-"""The network of one host: a link that went down is proof at once; a slow one shows by how long its bytes take."""
+"""Test the network of one host: a link that went down is proof at once, a slow one shows by its busy time."""
 
 from dataclasses import replace
 
 import pytest
 
 from tests.build import agent_status, disconnected, rank_state, snapshot, waiting
-from zmon.detectors.parts.network import accused, slow_host
+from zmon.detectors.parts.network import slow_host, stalled_host
 from zmon.detectors.stall import Stall
 from zmon.schema.host import HostSample, HostWindow, NicSample, TcpPeer, TcpSample
 
@@ -18,13 +18,13 @@ def address(host):
 
 
 def sent(rank, peer, rate):
-    """What a rank sent to a peer in a few seconds, two megabytes, and how long it took: before and after."""
+    """Return the connection of a rank to a peer before and after it sent two megabytes in this time."""
     before = TcpPeer("job", rank, peer, 2, 0, 0, 0, None, None, 1_000_000, 3.0)
     return before, replace(before, acked_bytes=3_000_000, busy_seconds=3.0 + 2 * MB / rate)
 
 
 def window(host, sends, up=True, before_up=True, worked=frozenset({"eth1"})):
-    """A host that sent to its peers."""
+    """Return a host that sent to its peers."""
     pairs = [sent(NODES.index(host), address(peer), rate) for peer, rate in sends.items()]
     now = TcpSample(0, tuple(after for _, after in pairs), (address(host),), ("eth1",))
     nic = NicSample("eth1", "tcp", up, None, 0, 0, {})
@@ -35,7 +35,7 @@ def window(host, sends, up=True, before_up=True, worked=frozenset({"eth1"})):
 
 
 def cluster(hosts=NODES, slow=(), rate=40 * MB, slow_rate=4 * MB):
-    """Each sends to each other; to and from some of them slowly."""
+    """Return hosts that all send to each other; to and from some of them slowly."""
     return [
         window(h, {p: slow_rate if {h, p} & set(slow) else rate for p in hosts if p != h})
         for h in hosts
@@ -49,9 +49,12 @@ def job(windows):
 
 @pytest.mark.parametrize("host", NODES)
 def test_host_behind_a_slow_link_is_named_with_its_device(host):
-    found = slow_host(job(cluster(slow=[host])), 2.5, 0.1)
-    assert (found.host, found.device) == (host, "eth1")
-    assert "4.0 MB/s, between the other hosts at 40.0 MB/s (10.0 times as fast)" in found.says
+    culprit = slow_host(job(cluster(slow=[host])), 2.5, 0.1)
+    assert (culprit.host, culprit.device) == (host, "eth1")
+    assert (
+        "carry 4.0 MB/s while they are busy, those between the other hosts 40.0 MB/s (10.0 times as fast)"
+        in culprit.summary
+    )
 
 
 def test_host_whose_sending_alone_is_slow_is_named():
@@ -61,7 +64,7 @@ def test_host_whose_sending_alone_is_slow_is_named():
 
 
 def test_host_is_named_in_a_ring_where_each_sends_to_one_other():
-    rates = {"node-a": 40, "node-b": 4, "node-c": 4, "node-d": 40}  # c is slow: to it, and from it
+    rates = {"node-a": 40, "node-b": 4, "node-c": 4, "node-d": 40}  # c is slow in both directions
     windows = [window(h, {NODES[(i + 1) % 4]: rates[h] * MB}) for i, h in enumerate(NODES)]
     assert slow_host(job(windows), 2.5, 0.1).host == "node-c"
 
@@ -91,10 +94,10 @@ def test_connections_that_were_opened_anew_are_not_compared():
     windows = cluster(slow=["node-b"])
     reopened = replace(windows[1].now.tcp, peers=tuple(replace(p, num_sockets=3) for p in windows[1].now.tcp.peers))
     windows[1] = replace(windows[1], now=replace(windows[1].now, tcp=reopened))
-    assert slow_host(job(windows), 2.5, 0.1).host == "node-b"  # by what the others send to it
+    assert slow_host(job(windows), 2.5, 0.1).host == "node-b"  # by the traffic of the others to it
 
 
-def test_other_jobs_connections_say_nothing():
+def test_other_jobs_connections_do_not_count():
     assert slow_host(replace(job(cluster(slow=["node-b"])), job_id="another"), 2.5, 0.1) is None
 
 
@@ -103,35 +106,35 @@ def spare(up=True, **changes):
 
 
 def with_spare(nic):
-    """All hosts have another interface; the one of `node-b` is down now."""
-    for one in cluster():
-        here = nic if one.host == "node-b" else replace(nic, up=True)
-        before = replace(one.before, nics=(*one.before.nics, replace(nic, up=True)))
-        yield replace(one, before=before, now=replace(one.now, nics=(*one.now.nics, here)))
+    """Yield the hosts with another interface, which is down on `node-b`."""
+    for window in cluster():
+        now = nic if window.host == "node-b" else replace(nic, up=True)
+        before = replace(window.before, nics=(*window.before.nics, replace(nic, up=True)))
+        yield replace(window, before=before, now=replace(window.now, nics=(*window.now.nics, now)))
 
 
 @pytest.mark.parametrize("nic", [spare(up=False), spare(up=False, device="docker0", pci=None)], ids=["idle", "bridge"])
 def test_interface_that_the_jobs_ranks_do_not_use_is_no_proof_when_it_goes_down(nic):
-    assert accused(job(with_spare(nic))) is None
+    assert stalled_host(job(with_spare(nic))) is None
 
 
-def test_port_of_rdma_that_goes_down_is_proof_though_no_socket_tells_of_it():
-    found = accused(job(with_spare(spare(up=False, device="mlx5_0:1", transport="infiniband"))))
-    assert (found.host, found.device) == ("node-b", "mlx5_0:1")
+def test_rdma_port_that_goes_down_is_proof_although_no_socket_uses_it():
+    culprit = stalled_host(job(with_spare(spare(up=False, device="mlx5_0:1", transport="infiniband"))))
+    assert (culprit.host, culprit.device) == ("node-b", "mlx5_0:1")
 
 
 def test_card_that_goes_down_is_proof_where_it_is_not_known_what_the_ranks_use_and_a_bridge_is_not():
     blind = [replace(w, now=replace(w.now, tcp=None)) for w in with_spare(spare(up=False))]
-    assert accused(job(blind)).device == "eno1"
+    assert stalled_host(job(blind)).device == "eno1"
     bridge = with_spare(spare(up=False, device="docker0", pci=None))
-    assert accused(job([replace(w, now=replace(w.now, tcp=None)) for w in bridge])) is None
+    assert stalled_host(job([replace(w, now=replace(w.now, tcp=None)) for w in bridge])) is None
 
 
 # -- a host that is gone ---------------------------------------------------------------------------------------
 
 
 def broken(silent):
-    """The ranks of two hosts have died of broken connections, and the third host's agent says nothing."""
+    """The ranks of two hosts died of broken connections, and the agent of the third host is silent."""
     return snapshot(
         disconnected(0, host="node-a"), disconnected(1, host="node-b"),
         unwatched=[rank_state(2, host="node-c"), rank_state(3, host="node-c")],
@@ -140,8 +143,8 @@ def broken(silent):
 
 
 def test_host_that_is_silent_when_all_others_died_of_its_connections_is_lost():
-    (found,) = Stall().detect(broken(silent=6.0))
-    assert (found.cause, found.ranks, found.hosts) == ("host_lost", (2, 3), ("node-c", "node-c"))
+    (finding,) = Stall().detect(broken(silent=6.0))
+    assert (finding.cause, finding.ranks, finding.hosts) == ("host_lost", (2, 3), ("node-c", "node-c"))
 
 
 def test_stall_is_quiet_while_the_agent_of_the_host_that_all_died_of_may_be_back():
@@ -152,7 +155,7 @@ def test_stall_is_quiet_while_the_agent_of_the_host_that_all_died_of_may_be_back
 
 
 def inside(seconds=1.2, **changes):
-    """Four ranks in a collective, within their leases."""
+    """Return four ranks in a collective, within their leases."""
     return [waiting(i, seconds, host=h, overdue_seconds=0.0, **changes) for i, h in enumerate(NODES)]
 
 
@@ -165,9 +168,14 @@ def stall(ranks, windows):
 
 
 def test_link_of_the_job_that_is_down_is_a_network_stall_before_any_lease_ends():
-    found = stall(inside(), down())
-    assert (found.cause, found.hosts, found.ranks, found.severity) == ("network_stall", ("node-b",), (), "critical")
-    assert found.evidence.device == "eth1"
+    finding = stall(inside(), down())
+    assert (finding.cause, finding.hosts, finding.ranks, finding.severity) == (
+        "network_stall",
+        ("node-b",),
+        (),
+        "critical",
+    )
+    assert finding.evidence.device == "eth1"
 
 
 def test_it_stays_one_when_the_link_has_been_down_for_more_than_a_minute():

@@ -1,6 +1,8 @@
-"""On GPUs a rank does not stand where it hangs: what flight records tell, and when they are not enough to name anybody.
+"""Test the culprit that flight records show, and the cases in which they are not enough for one.
 
-Laid out as NCCL's: `scheduled`, `started` only with timing on, never retired while pending; groups by backend and name.
+On GPUs a rank goes on after it issues a collective, so where its code stands does not show where it hangs. The records
+are like those of NCCL: `scheduled`, `started` only with timing on, never retired while pending; groups by backend and
+name.
 """
 
 from dataclasses import replace
@@ -15,28 +17,28 @@ WAITS = flight(pending(301))
 
 
 def gpu(rank, **changes):
-    """A rank that issued and went on, and then came to a halt somewhere in Python."""
+    """Return a rank that issued a collective, went on, and stopped somewhere in Python."""
     return waiting(rank, **{"in_flight": None, "phase": "backward", "device": f"GPU-{rank}", **changes})
 
 
 def detect(ranks, *flights, **changes):
-    """The verdict; `flights` by rank, None where its record is missing."""
-    told = {rank: flight for rank, flight in enumerate(flights) if flight is not None}
-    return next(iter(Stall().detect(snapshot(*ranks, flights=told, **changes))), None)
+    """Return the finding; `flights` is by rank, None if the record is missing."""
+    records = {rank: flight for rank, flight in enumerate(flights) if flight is not None}
+    return next(iter(Stall().detect(snapshot(*ranks, flights=records, **changes))), None)
 
 
 @pytest.mark.parametrize(("phase", "cause"), [("data", "input_stall"), ("forward", "compute_hang")])
 def test_rank_that_has_not_issued_what_others_have_pending_is_to_blame(phase, cause):
     ranks = [gpu(0), gpu(1), gpu(2, phase=phase), gpu(3)]
-    found = detect(ranks, WAITS, WAITS, flight(), WAITS)
-    assert (found.cause, found.ranks, found.severity) == (cause, (2,), "critical")
-    assert "by the flight records it has not issued" in found.summary
+    finding = detect(ranks, WAITS, WAITS, flight(), WAITS)
+    assert (finding.cause, finding.ranks, finding.severity) == (cause, (2,), "critical")
+    assert "the flight records show that it has not issued" in finding.summary
 
 
 def test_nobody_is_named_while_the_record_of_any_rank_is_missing():
-    """It may be the one: rank 2 may wait for rank 3 in a group of which nothing else is known."""
-    found = detect([gpu(rank) for rank in range(4)], WAITS, WAITS, flight(), None)
-    assert (found.cause, found.ranks) == ("unknown", ())
+    """The rank may be the culprit: rank 2 may wait for rank 3 in a group of which nothing else is known."""
+    finding = detect([gpu(rank) for rank in range(4)], WAITS, WAITS, flight(), None)
+    assert (finding.cause, finding.ranks) == ("unknown", ())
 
 
 def test_nobody_is_named_before_the_records_are_there():
@@ -47,8 +49,8 @@ def test_nobody_is_named_where_one_of_the_ranks_is_in_no_agents_sight():
     assert detect([gpu(0), gpu(1), gpu(2)], WAITS, WAITS, flight(), WAITS).cause == "unknown"
     silent = [agent_status("node-a"), agent_status("node-b", 5.0)]
     away = [gpu(3, host="node-b")]
-    found = detect([gpu(0), gpu(1), gpu(2)], WAITS, WAITS, flight(), WAITS, unwatched=away, agents=silent)
-    assert 2 not in found.ranks
+    finding = detect([gpu(0), gpu(1), gpu(2)], WAITS, WAITS, flight(), WAITS, unwatched=away, agents=silent)
+    assert 2 not in finding.ranks
 
 
 def test_rank_that_waits_in_another_group_is_a_victim_and_the_end_of_the_chain_is_named():
@@ -56,80 +58,80 @@ def test_rank_that_waits_in_another_group_is_a_victim_and_the_end_of_the_chain_i
     pair = flight(pending(41, group="nccl:1"), **{"0": 300, "1": 40})
     hangs = flight(**{"0": 300, "1": 40})
     others = flight(pending(301), **{"0": 300, "2": 40})
-    found = detect([gpu(rank) for rank in range(4)], pair, hangs, others, others)
-    assert (found.cause, found.ranks) == ("compute_hang", (1,))
+    finding = detect([gpu(rank) for rank in range(4)], pair, hangs, others, others)
+    assert (finding.cause, finding.ranks) == ("compute_hang", (1,))
 
 
-def test_ranks_that_wait_for_each_other_in_two_groups_are_told_and_nobody_is_named():
-    """Each holds what the other needs: they took the groups in different orders."""
-    one = flight(pending(41, group="nccl:1"), **{"0": 300, "1": 40})
+def test_ranks_that_wait_for_each_other_in_two_groups_are_shown_without_a_culprit():
+    """Each rank holds what the other needs: they took the groups in different orders."""
+    flight_of_both = flight(pending(41, group="nccl:1"), **{"0": 300, "1": 40})
     other = flight(pending(301), **{"0": 300, "1": 40})
-    found = detect([gpu(0, world_size=2), gpu(1, world_size=2)], one, other)
-    assert (found.cause, found.ranks) == ("unknown", ())
-    assert "the others wait for rank 0 on node-a, rank 1 on node-a, who wait themselves" in found.summary
+    finding = detect([gpu(0, world_size=2), gpu(1, world_size=2)], flight_of_both, other)
+    assert (finding.cause, finding.ranks) == ("unknown", ())
+    assert "the others wait for rank 0 on node-a, rank 1 on node-a, which wait themselves" in finding.summary
 
 
 def test_two_ranks_that_hang_at_once_are_both_named_with_less_confidence():
-    found = detect([gpu(rank) for rank in range(4)], flight(), WAITS, WAITS, flight())
-    assert (found.cause, found.ranks) == ("compute_hang", (0, 3))
-    assert found.confidence < 0.8
+    finding = detect([gpu(rank) for rank in range(4)], flight(), WAITS, WAITS, flight())
+    assert (finding.cause, finding.ranks) == ("compute_hang", (0, 3))
+    assert finding.confidence < 0.8
 
 
 def test_rank_that_waits_in_send_or_recv_is_not_the_end_of_the_chain():
-    """A pipeline: rank 0 has issued its recv, of which all that is known is that it is pending."""
+    """A pipeline: rank 0 has issued its recv, of which only the pending state is known."""
     receives = flight(pending(7, "nccl:recv 0<-1"))
-    found = detect([gpu(0), gpu(1), gpu(2), gpu(3)], receives, flight(), WAITS, WAITS)
-    assert found.ranks == (1,)
+    finding = detect([gpu(0), gpu(1), gpu(2), gpu(3)], receives, flight(), WAITS, WAITS)
+    assert finding.ranks == (1,)
 
 
-def test_rank_whose_box_says_it_waits_is_not_named_though_its_record_does_not_know():
-    """Of gloo's send and recv there are no records."""
+def test_rank_that_waits_by_its_box_is_not_named_although_its_record_is_empty():
+    """There are no records of gloo's send and recv."""
     receives = waiting(2, op="recv")
     assert detect([gpu(0), gpu(1), receives, gpu(3)], WAITS, WAITS, flight(), WAITS).ranks == ()
 
 
 def test_rank_that_issued_ahead_is_not_waited_for_in_what_it_has_issued():
     ahead = flight(pending(301), pending(302), pending(303))
-    found = detect([gpu(rank) for rank in range(4)], ahead, WAITS, WAITS, flight())
-    assert found.ranks == (3,)
+    finding = detect([gpu(rank) for rank in range(4)], ahead, WAITS, WAITS, flight())
+    assert finding.ranks == (3,)
 
 
 def test_group_that_a_record_does_not_hold_may_be_anothers():
-    """Rank 3 is not in group 1, or its record has forgotten that: it is not behind there."""
+    """Rank 3 is not in group 1, or its record has forgotten that, so it is not behind there."""
     pair = flight(pending(301, group="nccl:1"), **{"0": 300, "1": 300})
     alone = flight(**{"0": 300})
     assert detect([gpu(rank) for rank in range(4)], pair, pair, pair, alone).ranks == ()
 
 
-def test_rank_whose_gpu_has_not_come_to_it_is_to_blame_where_timing_is_on():
+def test_rank_whose_gpu_is_behind_is_the_culprit_with_timing_on():
     started = flight(pending(301, state="started"))
-    found = detect([gpu(rank) for rank in range(4)], started, started, WAITS, started)
-    assert (found.cause, found.ranks) == ("compute_hang", (2,))
-    assert "its GPU has not come to" in found.summary
+    finding = detect([gpu(rank) for rank in range(4)], started, started, WAITS, started)
+    assert (finding.cause, finding.ranks) == ("compute_hang", (2,))
+    assert "its GPU has not reached" in finding.summary
 
 
 def test_nobody_is_named_where_all_have_the_same_pending_and_the_network_is_silent():
-    found = detect([gpu(rank) for rank in range(4)], WAITS, WAITS, WAITS, WAITS)
-    assert (found.cause, found.ranks) == ("unknown", ())
+    finding = detect([gpu(rank) for rank in range(4)], WAITS, WAITS, WAITS, WAITS)
+    assert (finding.cause, finding.ranks) == ("unknown", ())
 
 
 def test_host_whose_link_is_down_is_the_network_stall_where_all_have_the_same_pending():
     windows = [host("node-a"), host("node-b", link=False)]
-    found = detect([gpu(rank) for rank in range(4)], WAITS, WAITS, WAITS, WAITS, hardware=windows)
-    assert (found.cause, found.hosts) == ("network_stall", ("node-b",))
+    finding = detect([gpu(rank) for rank in range(4)], WAITS, WAITS, WAITS, WAITS, hardware=windows)
+    assert (finding.cause, finding.hosts) == ("network_stall", ("node-b",))
 
 
 def test_link_that_is_down_is_no_network_stall_while_a_rank_has_not_issued():
     windows = [host("node-a"), host("node-b", link=False)]
-    found = detect([gpu(rank) for rank in range(4)], WAITS, WAITS, flight(), WAITS, hardware=windows)
-    assert (found.cause, found.ranks) == ("compute_hang", (2,))
+    finding = detect([gpu(rank) for rank in range(4)], WAITS, WAITS, flight(), WAITS, hardware=windows)
+    assert (finding.cause, finding.ranks) == ("compute_hang", (2,))
 
 
 @pytest.mark.parametrize("other", [pending(301, "nccl:all_to_all"), pending(301, num_bytes=8)])
 def test_rank_with_another_collective_or_size_pending_is_the_mismatch(other):
-    found = detect([gpu(rank) for rank in range(4)], WAITS, flight(other), WAITS, WAITS)
-    assert (found.cause, found.ranks) == ("collective_mismatch", (1,))
-    assert "collective 301 of group nccl:0" in found.summary
+    finding = detect([gpu(rank) for rank in range(4)], WAITS, flight(other), WAITS, WAITS)
+    assert (finding.cause, finding.ranks) == ("collective_mismatch", (1,))
+    assert "collective 301 of group nccl:0" in finding.summary
 
 
 @pytest.mark.parametrize("name", ["nccl:all_gather", "nccl:all_to_all", "nccl:broadcast", "nccl:reduce"])
@@ -138,15 +140,15 @@ def test_sizes_that_may_differ_are_no_mismatch(name):
     assert detect([gpu(rank) for rank in range(4)], *flights).cause == "unknown"
 
 
-def test_two_against_two_are_both_told_and_nobody_is_named():
+def test_two_against_two_are_both_shown_without_a_culprit():
     other = flight(pending(301, "nccl:_all_gather_base"))
-    found = detect([gpu(rank) for rank in range(4)], WAITS, WAITS, other, other)
-    assert (found.cause, found.ranks) == ("unknown", ())
-    assert "ranks 2, 3" in found.summary
+    finding = detect([gpu(rank) for rank in range(4)], WAITS, WAITS, other, other)
+    assert (finding.cause, finding.ranks) == ("unknown", ())
+    assert "ranks 2, 3" in finding.summary
 
 
 def test_cpu_rank_that_python_sees_nowhere_is_named_by_its_record():
-    """A compiled graph over gloo: the box knows of no collective, the record of all. gloo retires what is done."""
+    """A compiled graph over gloo: the box has no collective, the record has all. gloo retires the completed ones."""
     waits = replace(WAITS, pending=(pending(301, "gloo:all_reduce", "gloo:0"),), last={"gloo:0": 300})
     hangs = replace(flight(), last={"gloo:0": 300})
     ranks = [gpu(rank, device="cpu") for rank in range(4)]
@@ -154,7 +156,7 @@ def test_cpu_rank_that_python_sees_nowhere_is_named_by_its_record():
     assert detect(ranks, waits, waits, hangs, waits).ranks == (2,)
 
 
-def test_cpu_rank_that_is_in_no_collective_of_pythons_is_not_named_if_its_record_says_that_it_waits():
+def test_cpu_rank_in_no_python_collective_is_not_named_if_it_waits_by_its_record():
     behind = waiting(2, in_flight=None, phase="backward")
     ranks = [waiting(0), waiting(1), behind, waiting(3)]
     assert detect(ranks).ranks == (2,)
@@ -162,11 +164,11 @@ def test_cpu_rank_that_is_in_no_collective_of_pythons_is_not_named_if_its_record
 
 
 def test_rank_that_is_through_with_its_script_and_lives_is_named_by_its_record():
-    """It left the loop early; the others wait in what it never issued."""
+    """The rank left the loop early; the others wait in a collective that it never issued."""
     done = rank_state(3, activity="done", lease_seconds=None, device="GPU-3")
-    found = detect([gpu(0), gpu(1), gpu(2), done], WAITS, WAITS, WAITS, flight())
-    assert (found.cause, found.ranks) == ("compute_hang", (3,))
-    assert "has finished" in found.summary
+    finding = detect([gpu(0), gpu(1), gpu(2), done], WAITS, WAITS, WAITS, flight())
+    assert (finding.cause, finding.ranks) == ("compute_hang", (3,))
+    assert "has finished" in finding.summary
 
 
 def test_nobody_is_named_by_records_where_a_rank_is_gone_with_its_own():
@@ -174,7 +176,7 @@ def test_nobody_is_named_by_records_where_a_rank_is_gone_with_its_own():
     assert detect([gpu(0), gpu(1), gpu(2), disconnected(3)], WAITS, WAITS, flight(), None).ranks == ()
 
 
-def test_records_name_nobody_while_a_rank_evaluates_within_its_lease():
+def test_records_have_no_culprit_while_a_rank_evaluates_within_its_lease():
     evaluates = gpu(0, activity="eval", lease_seconds=1800.0, overdue_seconds=0.0)
     assert detect([evaluates, gpu(1), gpu(2), gpu(3)], flight(), WAITS, WAITS, WAITS) is None
 

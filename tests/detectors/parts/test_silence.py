@@ -1,4 +1,4 @@
-"""Nothing moves and all live: the causes that are inferred, and the cases in which nobody is named."""
+"""Test the causes that are inferred when nothing moves and all ranks live, and the cases without a culprit."""
 
 from dataclasses import replace
 
@@ -11,34 +11,34 @@ from tests.detectors.stalls import detect, inside, outside
 
 
 def test_rank_that_waits_for_data_while_the_others_wait_for_it_is_an_input_stall():
-    found = detect(waiting(0), waiting(1), outside(2, "data"), waiting(3))
-    assert (found.cause, found.ranks, found.severity) == ("input_stall", (2,), "critical")
-    assert "3 of 4 ranks wait" in found.summary
+    finding = detect(waiting(0), waiting(1), outside(2, "data"), waiting(3))
+    assert (finding.cause, finding.ranks, finding.severity) == ("input_stall", (2,), "critical")
+    assert "3 of 4 ranks wait" in finding.summary
 
 
 @pytest.mark.parametrize("phase", ["forward", "backward", "optimizer", "other"])
 def test_rank_that_is_elsewhere_while_the_others_wait_for_it_hangs(phase):
-    found = detect(outside(0, phase), waiting(1), waiting(2), waiting(3))
-    assert (found.cause, found.ranks) == ("compute_hang", (0,))
-    assert f"in {phase} since 5.0 s" in found.summary
+    finding = detect(outside(0, phase), waiting(1), waiting(2), waiting(3))
+    assert (finding.cause, finding.ranks) == ("compute_hang", (0,))
+    assert f"has been in no collective for 5.0 s (phase {phase})" in finding.summary
 
 
 def test_rank_that_is_behind_is_to_blame_and_not_one_that_has_done_as_much_as_the_others():
-    """Rank 3 computes what comes after the collective that the others are in."""
+    """Rank 3 computes after the collective that the others are in."""
     ahead = outside(3, sequences={"0": 301})
     assert detect(waiting(0), outside(1), waiting(2), ahead).ranks == (1,)
 
 
 def test_rank_that_a_subgroup_waits_for_is_to_blame():
-    """Ranks 0 and 1 are in a group of two; 2 and 3 wait in the job's own for both."""
+    """Ranks 0 and 1 are in a group of two; 2 and 3 wait in the job's own group for both."""
     waits = inside(0, group="tp", sequence=41, sequences={"0": 300, "tp": 41})
-    found = detect(waits, outside(1, sequences={"0": 300, "tp": 40}), inside(2), inside(3))
-    assert (found.cause, found.ranks) == ("compute_hang", (1,))
+    finding = detect(waits, outside(1, sequences={"0": 300, "tp": 40}), inside(2), inside(3))
+    assert (finding.cause, finding.ranks) == ("compute_hang", (1,))
 
 
 def test_whole_job_that_waits_for_data_is_an_input_stall_of_all():
-    found = detect(*(outside(rank, "data") for rank in range(4)))
-    assert (found.cause, found.ranks) == ("input_stall", (0, 1, 2, 3))
+    finding = detect(*(outside(rank, "data") for rank in range(4)))
+    assert (finding.cause, finding.ranks) == ("input_stall", (0, 1, 2, 3))
 
 
 def test_nobody_is_named_where_some_read_and_some_compute():
@@ -56,37 +56,37 @@ def test_nobody_is_named_on_gpus_where_a_rank_does_not_stand_where_it_hangs():
 
 
 def test_nobody_is_named_while_a_rank_is_in_no_agents_sight():
-    """It may be the one."""
-    found = detect(waiting(0), waiting(1), outside(2))
-    assert (found.cause, found.ranks) == ("unknown", ())
+    """The missing rank may be the culprit."""
+    finding = detect(waiting(0), waiting(1), outside(2))
+    assert (finding.cause, finding.ranks) == ("unknown", ())
 
 
 def test_nobody_is_named_while_the_agent_of_a_rank_is_silent():
-    """All that are seen wait for data, and the one that is not seen may be why."""
+    """All watched ranks wait for data, and the unwatched one may be the reason."""
     reading = [outside(rank, "data") for rank in (0, 1)]
     assert detect(*reading, unwatched=AWAY, agents=agents(5.0)).cause == "unknown"
 
 
-def test_ranks_that_wait_for_one_that_is_through_are_told_of_it():
-    found = detect(finished(3, 60.0), *map(waiting, (0, 1, 2)))
-    assert found.cause == "unknown"
-    assert "rank 3 on node-a has finished" in found.summary
+def test_finished_rank_that_others_wait_for_is_mentioned():
+    finding = detect(finished(3, 60.0), *map(waiting, (0, 1, 2)))
+    assert finding.cause == "unknown"
+    assert "rank 3 on node-a has finished" in finding.summary
 
 
 def test_two_ranks_that_hang_at_once_are_both_named():
-    found = detect(outside(0), waiting(1), waiting(2), outside(3, "optimizer"))
-    assert (found.cause, found.ranks) == ("compute_hang", (0, 3))
+    finding = detect(outside(0), waiting(1), waiting(2), outside(3, "optimizer"))
+    assert (finding.cause, finding.ranks) == ("compute_hang", (0, 3))
 
 
 def test_rank_of_a_pipeline_that_its_neighbours_wait_for_is_to_blame():
-    """Send and recv have no common count; the one that is in neither is the only one left."""
-    found = detect(inside(0, "send", 0), outside(1), inside(2, "recv", 0), inside(3, "recv", 0))
-    assert (found.cause, found.ranks) == ("compute_hang", (1,))
+    """Send and recv have no common count, so the only rank that is in neither is the culprit."""
+    finding = detect(inside(0, "send", 0), outside(1), inside(2, "recv", 0), inside(3, "recv", 0))
+    assert (finding.cause, finding.ranks) == ("compute_hang", (1,))
 
 
 def test_nobody_is_named_in_a_pipeline_where_two_ranks_are_in_no_operation():
-    found = detect(inside(0, "send", 0), outside(1), outside(2), inside(3, "recv", 0))
-    assert (found.cause, found.ranks) == ("unknown", ())
+    finding = detect(inside(0, "send", 0), outside(1), outside(2), inside(3, "recv", 0))
+    assert (finding.cause, finding.ranks) == ("unknown", ())
 
 
 def test_ranks_of_a_pipeline_that_send_and_receive_do_not_disagree():
@@ -94,7 +94,7 @@ def test_ranks_of_a_pipeline_that_send_and_receive_do_not_disagree():
 
 
 def test_rank_that_has_issued_all_that_others_wait_in_is_not_to_blame():
-    """It issued the collective asynchronously and computes: the others do not wait for it."""
+    """It issued the collective asynchronously and computes, so the others do not wait for it."""
     ahead = outside(3, sequences={"0": 301})
     assert detect(waiting(0), waiting(1), waiting(2), ahead).ranks == ()
 
@@ -107,21 +107,21 @@ def test_rank_that_is_in_no_collective_and_not_in_the_group_that_waits_is_not_to
 def test_first_of_a_nested_chain_is_to_blame_and_not_those_that_wait_in_between():
     """Ranks 2 and 3 wait in the job's own group for 0 and 1; 0 waits in its pair for 1; 1 reads."""
     waits = inside(0, group="tp", sequence=41, sequences={"0": 300, "tp": 41})
-    found = detect(waits, outside(1, "data", sequences={"0": 300, "tp": 40}), inside(2), inside(3))
-    assert (found.cause, found.ranks) == ("input_stall", (1,))
+    finding = detect(waits, outside(1, "data", sequences={"0": 300, "tp": 40}), inside(2), inside(3))
+    assert (finding.cause, finding.ranks) == ("input_stall", (1,))
 
 
 def test_ranks_that_wait_for_different_collectives_issued_at_once_do_not_disagree():
-    """Each issued 300 and 301; some have 300 behind them, which is how a network that stalls leaves them."""
+    """Each rank issued 300 and 301; some have completed 300, as after a network stall."""
     assert detect(inside(0, "all_reduce", 300), inside(1, "all_to_all", 301), inside(2), inside(3)).ranks != (0,)
     mixed = [inside(0, "all_reduce", 300), *(inside(rank, "all_to_all", 301) for rank in (1, 2, 3))]
     assert (detect(*mixed).cause, detect(*mixed).ranks) == ("unknown", ())
 
 
 def test_root_of_a_reduce_is_not_the_odd_one():
-    """It alone gets something back."""
-    found = detect(inside(0, "reduce", num_bytes=8192), *(inside(rank, "reduce") for rank in (1, 2, 3)))
-    assert (found.cause, found.ranks) == ("unknown", ())
+    """Only this rank gets something back."""
+    finding = detect(inside(0, "reduce", num_bytes=8192), *(inside(rank, "reduce") for rank in (1, 2, 3)))
+    assert (finding.cause, finding.ranks) == ("unknown", ())
 
 
 def test_lists_of_tensors_that_differ_are_no_mismatch_on_gpus():
@@ -130,12 +130,12 @@ def test_lists_of_tensors_that_differ_are_no_mismatch_on_gpus():
 
 
 def test_ranks_at_a_barrier_wait_for_the_one_that_is_not():
-    found = detect(*(inside(rank, "barrier", num_bytes=0) for rank in (0, 1, 3)), outside(2))
-    assert (found.cause, found.ranks) == ("compute_hang", (2,))
+    finding = detect(*(inside(rank, "barrier", num_bytes=0) for rank in (0, 1, 3)), outside(2))
+    assert (finding.cause, finding.ranks) == ("compute_hang", (2,))
 
 
 def test_rank_that_loads_its_data_itself_and_hangs_there_is_an_input_stall():
-    """A loader without workers reads in the rank's own process: the same phase."""
+    """A loader without workers reads in the rank's own process, in the same phase."""
     assert detect(waiting(0), outside(1, "data"), waiting(2), waiting(3)).cause == "input_stall"
 
 
@@ -154,11 +154,11 @@ def test_stall_is_quiet_while_rank_0_alone_evaluates():
 
 
 def test_rank_in_another_collective_at_the_same_place_is_the_mismatch():
-    found = detect(inside(0), inside(1), inside(2, op="all_to_all"), inside(3))
-    assert (found.cause, found.ranks) == ("collective_mismatch", (2,))
-    assert "all_to_all: ranks 2" in found.summary
-    assert "all_reduce of 4096 bytes: ranks 0, 1, 3" in found.summary
-    assert (found.evidence.group, found.evidence.sequence) == ("0", 301)
+    finding = detect(inside(0), inside(1), inside(2, op="all_to_all"), inside(3))
+    assert (finding.cause, finding.ranks) == ("collective_mismatch", (2,))
+    assert "all_to_all: ranks 2" in finding.summary
+    assert "all_reduce of 4096 bytes: ranks 0, 1, 3" in finding.summary
+    assert (finding.evidence.group, finding.evidence.sequence) == ("0", 301)
 
 
 def test_rank_with_tensors_of_another_size_is_the_mismatch():
@@ -171,15 +171,15 @@ def test_sizes_that_may_differ_are_no_mismatch(op):
 
 
 def test_ranks_at_different_places_are_no_mismatch():
-    """One is an operation ahead, which is how collectives end."""
+    """One rank is an operation ahead, as at the end of a collective."""
     assert detect(inside(0, "barrier", 302), inside(1), inside(2), inside(3)).cause == "unknown"
 
 
-def test_two_against_two_are_both_told_and_nobody_is_named():
-    found = detect(inside(0), inside(1), inside(2, op="barrier"), inside(3, op="barrier"))
-    assert (found.cause, found.ranks) == ("unknown", ())
-    assert "ranks 0, 1" in found.summary
-    assert "ranks 2, 3" in found.summary
+def test_two_against_two_are_both_shown_without_a_culprit():
+    finding = detect(inside(0), inside(1), inside(2, op="barrier"), inside(3, op="barrier"))
+    assert (finding.cause, finding.ranks) == ("unknown", ())
+    assert "ranks 0, 1" in finding.summary
+    assert "ranks 2, 3" in finding.summary
 
 
 # -- hosts -------------------------------------------------------------------------------------------------
@@ -192,39 +192,39 @@ def agents(silent):
 
 
 def test_silent_host_that_the_others_wait_for_is_lost():
-    found = detect(waiting(0), waiting(1), unwatched=AWAY, agents=agents(3.0))
-    assert (found.cause, found.ranks, found.hosts) == ("host_lost", (2, 3), ("node-b", "node-b"))
-    assert "3.0 s" in found.summary
+    finding = detect(waiting(0), waiting(1), unwatched=AWAY, agents=agents(3.0))
+    assert (finding.cause, finding.ranks, finding.hosts) == ("host_lost", (2, 3), ("node-b", "node-b"))
+    assert "3.0 s" in finding.summary
 
 
 def test_stall_is_quiet_about_a_host_whose_agent_just_fell_silent():
-    """What its ranks do will be known in a moment: an agent restarts within two seconds."""
+    """An agent restarts within two seconds, so its ranks are known again in a moment."""
     assert detect(waiting(0), waiting(1), unwatched=AWAY, agents=agents(1.0)) is None
 
 
 def test_host_is_lost_as_it_is_cut_off_in_the_middle_of_a_step():
-    """Its last answer and the last step are a second apart at most; both links are cut, and all others wait."""
+    """Its last answer and the last step are at most a second apart; both links are cut, and all others wait."""
     for silent, step in ((5.0, 5.2), (5.0, 4.1), (600.0, 599.0)):
-        here = [inside(0, "all_to_all", seconds=step), inside(1, "all_to_all", seconds=step)]
-        assert detect(*here, unwatched=AWAY, agents=agents(silent)).cause == "host_lost"
+        alive = [inside(0, "all_to_all", seconds=step), inside(1, "all_to_all", seconds=step)]
+        assert detect(*alive, unwatched=AWAY, agents=agents(silent)).cause == "host_lost"
 
 
 def test_silent_agent_is_not_to_blame_for_one_that_all_see_is_behind():
     """Rank 1 hangs, and the agent of the others' host happens to be dead."""
-    found = detect(waiting(0), outside(1), unwatched=AWAY, agents=agents(5.0))
-    assert (found.cause, found.ranks) == ("unknown", ())
+    finding = detect(waiting(0), outside(1), unwatched=AWAY, agents=agents(5.0))
+    assert (finding.cause, finding.ranks) == ("unknown", ())
 
 
 def test_silent_agent_whose_ranks_went_on_without_it_is_not_to_blame():
-    """It died an hour ago; the job has trained since, until seven seconds ago."""
-    found = detect(waiting(0, 7.0), waiting(1, 7.0), unwatched=AWAY, agents=agents(3600.0))
-    assert (found.cause, found.ranks) == ("unknown", ())
+    """The agent died an hour ago; the job has trained since then, until seven seconds ago."""
+    finding = detect(waiting(0, 7.0), waiting(1, 7.0), unwatched=AWAY, agents=agents(3600.0))
+    assert (finding.cause, finding.ranks) == ("unknown", ())
 
 
 def test_host_is_lost_that_went_as_the_others_had_a_long_end_of_their_step_to_do():
     long = {"lease_seconds": 60.0, "overdue_seconds": 40.0}
-    here = [waiting(rank, 100.0, **long) for rank in (0, 1)]
-    assert detect(*here, unwatched=AWAY, agents=agents(120.0)).cause == "host_lost"
+    alive = [waiting(rank, 100.0, **long) for rank in (0, 1)]
+    assert detect(*alive, unwatched=AWAY, agents=agents(120.0)).cause == "host_lost"
 
 
 def test_silent_agent_of_a_job_that_moves_is_no_lost_host():
@@ -237,20 +237,20 @@ def test_silent_agent_of_a_job_that_moves_is_no_lost_host():
 @pytest.mark.parametrize("activity", ["init", "eval", "checkpoint"])
 def test_rank_whose_activity_outlasts_its_lease_is_named(activity):
     away = outside(1, activity=activity, activity_seconds=905.0, lease_seconds=900.0, overdue_seconds=5.0)
-    found = detect(waiting(0, 905.0), away, waiting(2, 905.0), waiting(3, 905.0))
-    assert (found.cause, found.ranks) == ("lease_overrun", (1,))
-    assert f"in {activity} for 905.0 s (lease 900 s)" in found.summary
+    finding = detect(waiting(0, 905.0), away, waiting(2, 905.0), waiting(3, 905.0))
+    assert (finding.cause, finding.ranks) == ("lease_overrun", (1,))
+    assert f"in {activity} for 905.0 s (lease 900 s)" in finding.summary
 
 
 def test_nobody_is_named_where_all_wait_in_init_for_ranks_that_never_came():
     init = {"activity": "init", "activity_seconds": 1805.0, "lease_seconds": 1800.0, "step": 0}
-    found = detect(*(outside(rank, **init) for rank in (0, 1, 2)))
-    assert (found.cause, found.ranks, found.hosts) == ("lease_overrun", (), ())
-    assert "ranks 3 never came; all others are in init for 1805.0 s (lease 1800 s)" in found.summary
-    assert found.confidence < 0.8
+    finding = detect(*(outside(rank, **init) for rank in (0, 1, 2)))
+    assert (finding.cause, finding.ranks, finding.hosts) == ("lease_overrun", (), ())
+    assert "ranks 3 never started; all others have been in init for 1805.0 s (lease 1800 s)" in finding.summary
+    assert finding.confidence < 0.8
 
 
-def test_rank_that_saves_for_too_long_is_named_although_another_was_never_seen():
+def test_rank_that_saves_for_too_long_is_named_although_another_is_missing():
     saves = outside(1, activity="checkpoint", activity_seconds=905.0, lease_seconds=900.0)
-    found = detect(waiting(0, 905.0), saves, waiting(2, 905.0))
-    assert (found.cause, found.ranks) == ("lease_overrun", (1,))
+    finding = detect(waiting(0, 905.0), saves, waiting(2, 905.0))
+    assert (finding.cause, finding.ranks) == ("lease_overrun", (1,))

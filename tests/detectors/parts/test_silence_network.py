@@ -1,4 +1,4 @@
-"""Every rank waits: does the network of one host explain it?"""
+"""Test that a stall is put down to the network of one host if its connections show it."""
 
 from dataclasses import replace
 
@@ -12,7 +12,7 @@ PCI = "0000:04:00.0"
 
 
 def host(name, link=True, stuck=(), fine=(), own="10.0.0.1"):
-    """A host whose rank sends to some peers that take nothing any more, and to some that do."""
+    """Return a host whose rank sends to some peers that acknowledge nothing any more, and to some that do."""
     peers = [TcpPeer("job", 0, peer, 1, 70_000, 0, 9, None, None) for peer in stuck]
     peers += [TcpPeer("job", 0, peer, 1, 0, 0, 2, None, None) for peer in (*fine, own)]
     now = HostSample(
@@ -27,12 +27,12 @@ def host(name, link=True, stuck=(), fine=(), own="10.0.0.1"):
 
 def test_host_whose_link_went_down_is_the_network_stall():
     windows = [host("node-a"), host("node-b", link=False)]
-    found = detect(*map(waiting, range(4)), hardware=windows)
-    assert (found.cause, found.ranks, found.hosts) == ("network_stall", (), ("node-b",))
-    assert "eth1 is down" in found.summary
+    finding = detect(*map(waiting, range(4)), hardware=windows)
+    assert (finding.cause, finding.ranks, finding.hosts) == ("network_stall", (), ("node-b",))
+    assert "eth1 is down" in finding.summary
 
 
-def test_host_that_nobody_hears_is_the_network_stall():
+def test_host_that_acknowledges_nothing_is_the_network_stall():
     windows = [
         host("node-a", stuck=["10.0.0.3"], fine=["10.0.0.2"]),
         host("node-b", stuck=["10.0.0.3"], fine=["10.0.0.1"], own="10.0.0.2"),
@@ -56,5 +56,5 @@ def test_no_host_is_named_where_the_network_points_at_none(windows):
 
 
 def test_link_that_is_down_is_no_network_stall_while_a_rank_is_outside():
-    found = detect(waiting(0), waiting(1), outside(2), waiting(3), hardware=[host("node-b", link=False)])
-    assert (found.cause, found.ranks) == ("compute_hang", (2,))
+    finding = detect(waiting(0), waiting(1), outside(2), waiting(3), hardware=[host("node-b", link=False)])
+    assert (finding.cause, finding.ranks) == ("compute_hang", (2,))

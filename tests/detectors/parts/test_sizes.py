@@ -1,4 +1,4 @@
-"""A rank brings another size, and the others die of it: it is named; an ordinary death is not taken for that."""
+"""Test that a rank which brings another size and so makes others die is named; an ordinary death is not."""
 
 import pytest
 
@@ -14,7 +14,7 @@ def detect(*ranks):
 
 
 def brought(num_bytes, op="all_reduce", sequence=301, then=()):
-    """The last two collectives of a rank, the latest first."""
+    """Return the last two collectives of a rank, the latest first."""
     return {
         "entered": (
             *then,
@@ -25,30 +25,30 @@ def brought(num_bytes, op="all_reduce", sequence=301, then=()):
 
 
 def aborted(rank, num_bytes, op="all_reduce", **changes):
-    """By gloo, which got more than it expected: it says so on stderr only."""
+    """Return a rank that gloo aborted because it received too much; only stderr says so."""
     inside = InFlight(op, "0", 301, num_bytes, 1.0)
     return dead(rank, exit_status="signal SIGABRT", in_flight=inside, **{**brought(num_bytes, op), **changes})
 
 
 def broke(rank, num_bytes, op="all_reduce", **changes):
-    """Of the connection to one that was aborted."""
+    """Return a rank that died of its connection to an aborted one."""
     return disconnected(rank, **{**brought(num_bytes, op), **changes})
 
 
 @pytest.mark.parametrize("size", [5000, 3000])
 @pytest.mark.parametrize("op", ["all_reduce", "all_to_all"])
 def test_rank_with_another_size_is_named_although_others_were_aborted(op, size):
-    found = detect(
+    finding = detect(
         aborted(0, 4000, op), broke(1, size, op), terminated(2, **brought(4000, op)), waiting(3, **brought(4000, op))
     )
-    assert (found.cause, found.ranks, found.severity) == ("collective_mismatch", (1,), "critical")
-    assert f"{op} of 4000 bytes: ranks 0, 2, 3; {op} of {size} bytes: ranks 1" in found.summary
-    assert "collective 301 of group 0" in found.summary
-    assert (found.evidence.group, found.evidence.sequence) == ("0", 301)
+    assert (finding.cause, finding.ranks, finding.severity) == ("collective_mismatch", (1,), "critical")
+    assert f"{op} of 4000 bytes: ranks 0, 2, 3; {op} of {size} bytes: ranks 1" in finding.summary
+    assert "collective 301 of group 0" in finding.summary
+    assert (finding.evidence.group, finding.evidence.sequence) == ("0", 301)
 
 
 def test_rank_with_another_size_is_named_when_it_is_the_one_that_was_aborted():
-    """It brought less: what its peers sent was too long for it, and they may have gone on to the next."""
+    """It brought less: its peers' data was too long for it, and they may have gone on to the next collective."""
     further = {"then": (EnteredCollective("all_reduce", "0", 302, 64),)}
     others = [broke(rank, 4000, **brought(4000, **further)) for rank in (0, 2, 3)]
     assert detect(aborted(1, 3000), *others).ranks == (1,)
@@ -61,19 +61,19 @@ def test_rank_with_another_size_is_named_when_it_has_gone_on():
 
 def test_rank_whose_own_split_sizes_do_not_fit_is_the_mismatch():
     raised = dead(1, last_words=words("exception", "builtins.RuntimeError", ENFORCE), **brought(36, "all_to_all"))
-    found = detect(raised, *(broke(rank, 32, "all_to_all") for rank in (0, 2, 3)))
-    assert (found.cause, found.ranks) == ("collective_mismatch", (1,))
+    finding = detect(raised, *(broke(rank, 32, "all_to_all") for rank in (0, 2, 3)))
+    assert (finding.cause, finding.ranks) == ("collective_mismatch", (1,))
 
 
-def test_of_two_ranks_both_sizes_are_told_and_nobody_is_named():
-    found = detect(aborted(0, 4000, world_size=2), broke(1, 5000, world_size=2))
-    assert (found.cause, found.ranks, found.severity) == ("unknown", (), "critical")
-    assert "all_reduce of 4000 bytes: ranks 0; all_reduce of 5000 bytes: ranks 1" in found.summary
+def test_two_ranks_with_different_sizes_are_both_shown_without_a_culprit():
+    finding = detect(aborted(0, 4000, world_size=2), broke(1, 5000, world_size=2))
+    assert (finding.cause, finding.ranks, finding.severity) == ("unknown", (), "critical")
+    assert "all_reduce of 4000 bytes: ranks 0; all_reduce of 5000 bytes: ranks 1" in finding.summary
 
 
 def test_nobody_is_named_where_the_sizes_of_an_all_to_all_differ_anyway():
-    found = detect(aborted(0, 10, "all_to_all"), *(broke(rank, 10 + rank, "all_to_all") for rank in (1, 2, 3)))
-    assert (found.cause, found.ranks) == ("unknown", ())
+    finding = detect(aborted(0, 10, "all_to_all"), *(broke(rank, 10 + rank, "all_to_all") for rank in (1, 2, 3)))
+    assert (finding.cause, finding.ranks) == ("unknown", ())
 
 
 def test_all_to_all_of_uneven_sizes_before_it_does_not_hide_the_mismatch():
@@ -86,8 +86,8 @@ def test_all_to_all_of_uneven_sizes_before_it_does_not_hide_the_mismatch():
         }
 
     ranks = [broke(rank, 0, **last_two(rank, 4000)) for rank in (0, 2)]
-    found = detect(aborted(3, 4000, **last_two(3, 4000)), broke(1, 0, **last_two(1, 5000)), *ranks)
-    assert (found.cause, found.ranks) == ("collective_mismatch", (1,))
+    finding = detect(aborted(3, 4000, **last_two(3, 4000)), broke(1, 0, **last_two(1, 5000)), *ranks)
+    assert (finding.cause, finding.ranks) == ("collective_mismatch", (1,))
 
 
 def test_death_is_a_warning_while_the_launcher_may_restart_it():
@@ -101,22 +101,22 @@ def vars_of(state):
 
 @pytest.mark.parametrize("how", [killed, dead])
 def test_killed_rank_is_no_mismatch_though_the_sizes_of_its_all_to_all_differ(how):
-    """Only gloo's own abort, or an error that says so, makes sizes matter."""
+    """Sizes matter only if gloo aborted a rank or an error says so."""
     inside = InFlight("all_to_all", "0", 301, 10, 1.0)
     victim = how(2, in_flight=inside, **brought(10, "all_to_all"))
-    found = detect(victim, *(broke(rank, 20, "all_to_all") for rank in (0, 1, 3)))
-    assert (found.cause, found.ranks) == ("rank_exited", (2,))
+    finding = detect(victim, *(broke(rank, 20, "all_to_all") for rank in (0, 1, 3)))
+    assert (finding.cause, finding.ranks) == ("rank_exited", (2,))
 
 
 def test_abort_of_a_rank_whose_size_is_the_others_is_its_own():
-    found = detect(aborted(2, 4000), *(broke(rank, 4000) for rank in (0, 1, 3)))
-    assert (found.cause, found.ranks) == ("rank_exited", (2,))
+    finding = detect(aborted(2, 4000), *(broke(rank, 4000) for rank in (0, 1, 3)))
+    assert (finding.cause, finding.ranks) == ("rank_exited", (2,))
 
 
 def test_ordinary_exception_is_no_mismatch_though_its_rank_had_another_size():
     raised = dead(1, last_words=words("exception", "builtins.ValueError", "bad batch 17"), **brought(5000))
-    found = detect(raised, *(broke(rank, 4000) for rank in (0, 2, 3)))
-    assert (found.cause, found.ranks) == ("rank_exited", (1,))
+    finding = detect(raised, *(broke(rank, 4000) for rank in (0, 2, 3)))
+    assert (finding.cause, finding.ranks) == ("rank_exited", (1,))
 
 
 def test_ranks_on_gpus_that_a_watchdog_aborts_are_no_mismatch():
@@ -125,6 +125,6 @@ def test_ranks_on_gpus_that_a_watchdog_aborts_are_no_mismatch():
     assert detect(aborted(2, 10, "all_to_all", device="GPU-2"), *others).cause == "rank_exited"
 
 
-def test_lost_connection_says_nothing_of_sizes():
+def test_lost_connection_is_no_size_mismatch():
     assert "size" not in DISCONNECT
     assert detect(*(broke(rank, 1000 + rank) for rank in range(4))).cause == "unknown"

@@ -1,10 +1,10 @@
-"""Who is it, in few words? However many there are."""
+"""Test that long lists of ranks are written in a few words."""
 
 from tests.build import rank_state
 from zmon.detectors.parts.wording import numbers, ranks_on
 
 
-def test_few_are_all_named_and_of_many_it_is_said_how_many_more():
+def test_few_are_all_named_and_many_are_counted():
     ranks = [rank_state(rank) for rank in range(6)]
     assert ranks_on(ranks[:1]) == "rank 0 on node-a"
     assert ranks_on(ranks).endswith("rank 3 on node-a and 2 more")

@@ -1,1 +1,1 @@
-"""What several detectors share: each module answers one question about a Snapshot. Pure."""
+"""Functions that several detectors share. Each module does one thing with a Snapshot. Pure."""

@@ -1,7 +1,7 @@
-"""What does the hardware say of a rank that is slow: does its GPU hold its clock down, does its host starve it?
+"""Find the hardware reason why a rank is slow: its GPU lowers its clock, or its host keeps its processes waiting.
 
-Only what the others do not show as well explains anything. Pressure is counted over the window of a host, about a
-minute: it must amount to a good part of what the rank has lost in it.
+Only what the other ranks or hosts do not show as well is a reason. Pressure is counted over the window of a host, about
+a minute, and must amount to a good part of the time that the rank lost in that window.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
-from zmon.detectors.parts.pressure import waited, waited_ratio
+from zmon.detectors.parts.pressure import pressure_ratio, pressure_seconds
 from zmon.detectors.parts.verdict import drain
 from zmon.schema.host import CgroupSample, GpuSample, HostWindow
 from zmon.schema.rank import RankState
@@ -19,68 +19,73 @@ from zmon.schema.snapshot import Snapshot
 _THERMAL = frozenset(("hw_thermal", "sw_thermal"))
 
 
-class Throttled(NamedTuple):
-    """A rank's GPU that holds its clock down, and why it does."""
+class ThrottledRank(NamedTuple):
+    """A rank whose GPU lowers its clock, and the reasons that the driver gives."""
 
     state: RankState
     gpu: GpuSample
     reasons: tuple[str, ...]
 
     @property
-    def hot(self) -> bool:
-        """Whether it does for heat; a power cap may be wanted."""
+    def is_hot(self) -> bool:
+        """True if heat is a reason; a power cap may be intended."""
         return not _THERMAL.isdisjoint(self.reasons)
 
     @property
-    def says(self) -> str:
-        """What it does."""
-        heat = self.gpu.temperature_celsius
-        at = "" if heat is None else f" at {heat:.0f} °C"
+    def summary(self) -> str:
+        """The GPU, its temperature and the reasons, for a finding's summary."""
+        celsius = self.gpu.temperature_celsius
+        temperature = "" if celsius is None else f" at {celsius:.0f} °C"
         gpu = f"GPU {self.gpu.gpu} ({self.gpu.uuid}) on {self.state.host}"
-        return f"{gpu} holds its clock down{at}: {', '.join(self.reasons)}"
+        return f"{gpu} lowers its clock{temperature}: {', '.join(self.reasons)}"
 
     @property
     def advice(self) -> str:
-        """What to do next."""
+        """The next steps, for a finding's detail."""
         return (
-            f"On {self.state.host}: `nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER -i {self.gpu.gpu}`; look at fans, "
-            f"inlet and power supply. If it stays: {drain(self.state.host)}."
+            f"On {self.state.host}: `nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER -i {self.gpu.gpu}`; check fans, "
+            f"inlet temperature and power supply. If it stays: {drain(self.state.host)}."
         )
 
 
-class Starved(NamedTuple):
-    """For what the ranks' processes waited, and how long."""
+class StarvedHost(NamedTuple):
+    """A host whose ranks waited for a resource, and how long they waited."""
 
-    what: str
+    resource: str
     seconds: float
     window_seconds: float
     host: str
 
     @property
-    def says(self) -> str:
-        """For what, and how long."""
-        return f"on {self.host} it waited {self.seconds:.1f} s of the last {self.window_seconds:.0f} for {self.what}"
+    def summary(self) -> str:
+        """The resource and the seconds, for a finding's summary."""
+        return (
+            f"on {self.host} it waited {self.seconds:.1f} s of the last {self.window_seconds:.0f} s for {self.resource}"
+        )
 
 
-def throttled(snapshot: Snapshot) -> list[Throttled]:
-    """The ranks whose GPU is throttled now, by reasons that less than half of the others' GPUs show."""
-    cards = {gpu.uuid: gpu for window in snapshot.hardware for gpu in window.now.gpus or ()}
-    found = [Throttled(r, cards[r.device], _reasons(cards[r.device])) for r in snapshot.ranks if r.device in cards]
-    shown = Counter(why for one in found for why in one.reasons)
-    own = (one._replace(reasons=tuple(w for w in one.reasons if 2 * (shown[w] - 1) < len(found) - 1)) for one in found)
-    return [one for one in own if one.reasons] if len(found) > 1 else [one for one in found if one.reasons]
+def throttled_ranks(snapshot: Snapshot) -> list[ThrottledRank]:
+    """Return the ranks whose GPU is throttled now, for reasons that less than half of the other GPUs show."""
+    gpus = {gpu.uuid: gpu for window in snapshot.hardware for gpu in window.now.gpus or ()}
+    every = [ThrottledRank(r, gpus[r.device], _reasons(gpus[r.device])) for r in snapshot.ranks if r.device in gpus]
+    if len(every) > 1:
+        counts = Counter(reason for rank in every for reason in rank.reasons)
+        rare = {reason for reason, count in counts.items() if 2 * (count - 1) < len(every) - 1}
+        every = [rank._replace(reasons=tuple(r for r in rank.reasons if r in rare)) for rank in every]
+    return [rank for rank in every if rank.reasons]
 
 
 def _reasons(gpu: GpuSample) -> tuple[str, ...]:
-    return tuple(sorted(why for why, active in gpu.throttled.items() if active and why != "sync_boost"))
+    return tuple(sorted(reason for reason, active in gpu.throttled.items() if active and reason != "sync_boost"))
 
 
-def starved(
+def starved_host(
     snapshot: Snapshot, culprits: Sequence[RankState], lost_seconds: float, explained_ratio: float, times_others: float
-) -> Starved | None:
-    """Whether these ranks are all of a host, or of a control group, that alone kept them waiting for what they lost.
+) -> StarvedHost | None:
+    """Return the host that kept these ranks waiting for about as long as they lost, or None.
 
-    It explains `explained_ratio` of what was lost at least, and is more than `times_others` what any other shows.
+    The culprits must be all ranks of the host, or of a control group. The wait must be at least `explained_ratio` of
+    the lost time, and more than `times_others` times the longest wait elsewhere.
     """
     if len({r.host for r in culprits}) != 1:
         return None
@@ -88,30 +93,33 @@ def starved(
     if window is None or window.seconds <= 0:
         return None
     ranks = {r.rank for r in culprits}
-    least = explained_ratio * min(lost_seconds, window.seconds)
+    least_seconds = explained_ratio * min(lost_seconds, window.seconds)
     others = [other for other in snapshot.hardware if other is not window]
-    here = {r.rank for r in snapshot.reported_ranks if r.host == window.host}
-    waits: list[tuple[str, float, float]] = []  # for what, how long, and the most of the others in as much time
-    if here == ranks and others:
-        for resource, seconds in waited(window).items():
-            rates = [waited_ratio(other).get(resource, 0.0) for other in others]
-            waits.append((resource, seconds, max(rates, default=0.0) * window.seconds))
-    elsewhere = [s for w in snapshot.hardware for s in _held_back(w, snapshot.job_id, outside=ranks)]
+    ranks_of_host = {r.rank for r in snapshot.reported_ranks if r.host == window.host}
+    waits: list[tuple[str, float, float]] = []  # resource, seconds, and the most seconds elsewhere in as much time
+    if ranks_of_host == ranks and others:
+        for resource, seconds in pressure_seconds(window).items():
+            ratios = [pressure_ratio(other).get(resource, 0.0) for other in others]
+            waits.append((resource, seconds, max(ratios, default=0.0) * window.seconds))
+    elsewhere = [s for w in snapshot.hardware for s in _cgroup_seconds(w, snapshot.job_id, outside=ranks)]
     waits += [
-        ("its share of cores, used up", seconds, max(elsewhere, default=0.0))
-        for seconds in _held_back(window, snapshot.job_id, inside=ranks)
+        ("cores, as the share of its control group was used up", seconds, max(elsewhere, default=0.0))
+        for seconds in _cgroup_seconds(window, snapshot.job_id, inside=ranks)
     ]
-    enough = [(s, what) for what, s, most in waits if s >= least and s > times_others * most]
+    enough = [(s, resource) for resource, s, most in waits if s >= least_seconds and s > times_others * most]
     if not enough:
         return None
-    longest, what = max(enough)
-    return Starved(what, longest, window.seconds, window.host)
+    longest, resource = max(enough)
+    return StarvedHost(resource, longest, window.seconds, window.host)
 
 
-def _held_back(
+def _cgroup_seconds(
     window: HostWindow, job_id: str, inside: Collection[int] = (), outside: Collection[int] = ()
 ) -> Iterator[float]:
-    """How long control groups were throttled that hold ranks of the job: none but those `inside`, or none `outside`."""
+    """Yield the throttled seconds of each control group with ranks of the job.
+
+    With `inside`, all ranks of the group must be among those; with `outside`, none of them may be.
+    """
     before = {group.path: group.throttled_seconds for group in window.before.cgroups or ()}
     for group in window.now.cgroups or ():
         ranks, then = _ranks(group, job_id), before.get(group.path)

@@ -1,8 +1,8 @@
-"""Which of the dead ranks died of its own accord, and which of the death of another?
+"""Tell the ranks that died of their own accord from those that died because of another rank.
 
-A rank that is killed says nothing; one that raises leaves its exception; a peer that dies of the broken connection
-leaves a network error; one that its launcher ends leaves a signal. On one host the times of last words can be compared.
-NCCL's watchdog aborts those that wait, without a word, and not the one that they wait for.
+A killed rank leaves no last words. A rank that raises leaves its exception. A peer that dies because its connection
+broke leaves a network error. A rank that its launcher ends leaves a signal. The times of last words can be compared
+within one host. NCCL's watchdog aborts the ranks that wait, without last words, and not the rank that they wait for.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from zmon.schema.rank import LastWords, RankState
 
 
 class Death(Enum):
-    """How a rank came to its end."""
+    """The way in which a rank ended."""
 
     KILLED = "killed"
     RAISED = "raised"
@@ -25,7 +25,7 @@ class Death(Enum):
 
 CANCELLED_TYPES = ("builtins.KeyboardInterrupt", "torch.distributed.elastic.multiprocessing.api.SignalException")
 DISCONNECT_TYPES = ("torch.distributed.DistNetworkError", "torch.distributed.DistBackendError")
-# What gloo, NCCL and the store say when a peer is gone (gloo/transport/tcp/pair.cc; ProcessGroupNCCL.cpp).
+# The errors of gloo, NCCL and the store when a peer is gone (gloo/transport/tcp/pair.cc; ProcessGroupNCCL.cpp).
 DISCONNECT = re.compile(
     r"connection (reset|closed|refused|was aborted)|broken pipe|(read|write|socket) (error|timeout)"
     r"|remote process (has )?(exited|terminated)|peer .*(closed|dead)|application timeout|timed out waiting"
@@ -35,15 +35,15 @@ DISCONNECT = re.compile(
 
 
 CANCELLED_STATUS = ("signal SIGTERM", "signal SIGINT")
-CANCELLED_CODES = ("143", "130")  # 128 + the signal's number: by a handler of the job's own
+CANCELLED_CODES = ("143", "130")  # 128 + the number of the signal: the job has its own handler
 CANCELLED_EXIT = tuple(f"exit code {code}" for code in CANCELLED_CODES)
 
 
 def death(state: RankState) -> Death | None:
-    """How a dead rank came to its end; None where it simply finished."""
+    """Return the way in which a dead rank ended; None if it finished normally."""
     words, status = state.last_words, state.exit_status
     if status == "exit code 0":
-        return None  # whatever it said on the way
+        return None  # whatever its last words are
     if words is None:
         return Death.CANCELLED if status in (*CANCELLED_STATUS, *CANCELLED_EXIT) else Death.KILLED
     if words.kind == "signal":
@@ -54,63 +54,69 @@ def death(state: RankState) -> Death | None:
         return Death.CANCELLED if status in CANCELLED_EXIT else Death.RAISED
     if words.type in CANCELLED_TYPES or (words.type == "builtins.SystemExit" and words.message in CANCELLED_CODES):
         return Death.CANCELLED
-    return Death.VICTIM if _says_disconnected(words) else Death.RAISED
+    return Death.VICTIM if _is_disconnect(words) else Death.RAISED
 
 
 def deaths(ranks: Sequence[RankState]) -> list[tuple[RankState, Death]]:
-    """How each that has ended came to it, seen together with the others."""
-    found = [(r, how) for r in ended(ranks) if (how := death(r))]
-    behind = hung(ranks)
-    if not behind:
-        return found
-    aborted = [(r, Death.VICTIM if _aborted(r) and r not in behind else how) for r, how in found]
-    # One that hung until its launcher ended it was not cancelled with the others.
-    return [(r, Death.KILLED if not r.alive and r in behind else how) for r, how in aborted]
+    """Return each rank that has ended with the way in which it ended, judged together with the other ranks."""
+    dead = [(r, how) for r in ended_ranks(ranks) if (how := death(r))]
+    hung = hung_ranks(ranks)
+    if not hung:
+        return dead
+    aborted = [(r, Death.VICTIM if _is_aborted(r) and r not in hung else how) for r, how in dead]
+    # A rank that hung until its launcher ended it was not cancelled with the others.
+    return [(r, Death.KILLED if not r.alive and r in hung else how) for r, how in aborted]
 
 
-def hung(ranks: Sequence[RankState]) -> list[RankState]:
-    """Those that had stopped moving before ranks on GPUs that waited for them were aborted by NCCL, and outlived these.
+def hung_ranks(ranks: Sequence[RankState]) -> list[RankState]:
+    """Return the ranks that hung while others on GPUs waited for them, until NCCL aborted those others.
 
-    Once nothing moves, whoever could enter another collective has done so: those have entered fewer of a group.
+    Such a rank was past its lease before the first abort, and it ended later or is alive. Once nothing moves, every
+    rank has entered all collectives that it could, so a rank that hung has entered fewer of a group than the victims.
     """
-    victims = [r for r in ranks if _aborted(r)]
-    first = max((gone(r) for r in victims), default=0.0)
+    victims = [r for r in ranks if _is_aborted(r)]
+    first = max((gone_seconds(r) for r in victims), default=0.0)
     furthest: dict[str, int] = {}
     for victim in victims:
         for group, count in _entered(victim).items():
             furthest[group] = max(count, furthest.get(group, 0))
-    late = [r for r in ranks if not r.in_flight and _overdue(r, first) and (r.alive or gone(r) < first)]
+    late = [r for r in ranks if not r.in_flight and _was_overdue(r, first) and (r.alive or gone_seconds(r) < first)]
     return [r for r in late if any(count < furthest.get(group, 0) for group, count in r.sequences.items())]
 
 
-def _aborted(state: RankState) -> bool:
-    """Whether the watchdog may have ended it, as it waited (ProcessGroupNCCL.cpp). Older kernels tell no status."""
+def _is_aborted(state: RankState) -> bool:
+    """Return True if the watchdog may have ended the rank while it waited (ProcessGroupNCCL.cpp).
+
+    On older kernels there is no exit status.
+    """
     wordless = not state.alive and state.last_words is None and state.exit_status in (None, "signal SIGABRT")
-    return wordless and state.device != "cpu" and (state.in_flight is not None or _overdue(state, gone(state)))
+    if not wordless or state.device == "cpu":
+        return False
+    return state.in_flight is not None or _was_overdue(state, gone_seconds(state))
 
 
-def _overdue(state: RankState, ago: float) -> bool:
-    """Whether it was past its lease so many seconds ago."""
+def _was_overdue(state: RankState, seconds_ago: float) -> bool:
+    """Return True if the rank was past its lease that many seconds ago."""
     since = state.step_seconds if state.activity == "train" else state.activity_seconds
-    return state.lease_seconds is not None and since - ago > state.lease_seconds
+    return state.lease_seconds is not None and since - seconds_ago > state.lease_seconds
 
 
 def _entered(state: RankState) -> dict[str, int]:
-    """By group: how many collectives it has entered, with the one it is in."""
+    """Return the number of collectives that the rank has entered, by group, including the one it is in."""
     inside = {state.in_flight.group: state.in_flight.sequence} if state.in_flight else {}
     return {**state.sequences, **inside}
 
 
-def gone(state: RankState) -> float:
-    """Since when it is gone, or on its way out."""
+def gone_seconds(state: RankState) -> float:
+    """Return the seconds since the rank ended, or since it left its last words and began to end."""
     return (state.leaving_seconds if state.alive else state.gone_seconds) or 0.0
 
 
-def ended(ranks: Sequence[RankState]) -> list[RankState]:
-    """The dead, and those that have raised and are on their way out: some take seconds for that, or hang in it.
+def ended_ranks(ranks: Sequence[RankState]) -> list[RankState]:
+    """Return the dead ranks, and those that have raised and are about to end: that takes some of them seconds.
 
-    A job may survive what it told its excepthook. So those still alive count only if they have finished no step since
-    then, and if a rank is dead indeed, or nothing moves.
+    A job may survive an exception that reached its excepthook. So a rank that is alive counts only if it has finished
+    no step since then, and only if some rank is dead or nothing moves.
     """
     dead = [r for r in ranks if not r.alive]
     leaving = [r for r in ranks if r.alive and r.leaving_seconds is not None and r.step_seconds >= r.leaving_seconds]
@@ -120,14 +126,14 @@ def ended(ranks: Sequence[RankState]) -> list[RankState]:
 
 
 def culprits(dead: Sequence[tuple[RankState, Death]], together_seconds: float) -> list[RankState]:
-    """Those that went first and of their own accord; nobody if the job was cancelled or only victims are seen.
+    """Return the ranks that died first and of their own accord; none if the job was cancelled or all are victims.
 
-    Deaths less than `together_seconds` apart count as simultaneous: the agent looks ten times a second. Among them
-    last words decide, being stamped by the rank itself; those of different hosts are not compared.
+    Deaths less than `together_seconds` apart count as simultaneous, because the agent looks ten times a second. Among
+    them the last words decide, because the rank stamps them itself. Last words of different hosts are not compared.
     """
     own = [(state, how) for state, how in dead if how is not Death.VICTIM]  # a victim may be gone before its culprit
-    first = max((gone(state) for state, _ in own), default=0.0)
-    together = [(s, how) for s, how in own if gone(s) >= first - together_seconds]
+    first = max((gone_seconds(state) for state, _ in own), default=0.0)
+    together = [(s, how) for s, how in own if gone_seconds(s) >= first - together_seconds]
     killed = [s for s, how in together if how is Death.KILLED]
     if killed:
         return killed
@@ -137,14 +143,17 @@ def culprits(dead: Sequence[tuple[RankState, Death]], together_seconds: float) -
     return [s for s in raised if not any(_spoke_before(other, s) for other in raised)]
 
 
-def _spoke_before(one: RankState, other: RankState) -> bool:
-    words, others = one.last_words, other.last_words
-    return one.host == other.host and words is not None and others is not None and words.time < others.time
+def _spoke_before(state: RankState, other: RankState) -> bool:
+    words, others = state.last_words, other.last_words
+    return state.host == other.host and words is not None and others is not None and words.time < others.time
 
 
-def _says_disconnected(words: LastWords) -> bool:
-    """Whether this is the error of a collective whose peer is gone; a loader's lost connection is its own."""
+def _is_disconnect(words: LastWords) -> bool:
+    """Return True if this is the error of a collective whose peer is gone.
+
+    A data loader that loses its connection is not: that error is the rank's own.
+    """
     if words.type in DISCONNECT_TYPES:
         return True
-    ours = words.type == "builtins.RuntimeError" or words.type.startswith("torch.")
-    return ours and DISCONNECT.search(words.message) is not None
+    of_torch = words.type == "builtins.RuntimeError" or words.type.startswith("torch.")
+    return of_torch and DISCONNECT.search(words.message) is not None

@@ -1,13 +1,13 @@
-"""Ranks are gone: which went first, of what, and will the launcher bring them back?"""
+"""Diagnose the end of a job: which rank ended first, why, and whether the launcher will restart the job."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from zmon.detectors.parts.deaths import Death, culprits, deaths, ended, gone, hung
+from zmon.detectors.parts.deaths import Death, culprits, deaths, ended_ranks, gone_seconds, hung_ranks
 from zmon.detectors.parts.memory import out_of_memory
-from zmon.detectors.parts.sizes import quarrel
-from zmon.detectors.parts.verdict import drain, verdict
+from zmon.detectors.parts.sizes import fatal_mismatch
+from zmon.detectors.parts.verdict import drain, new_finding
 from zmon.detectors.parts.waiting import Mismatch
 from zmon.detectors.parts.wording import ranks_on
 from zmon.schema.evidence import Evidence
@@ -20,84 +20,84 @@ from zmon.schema.thresholds import Thresholds
 
 @dataclass(frozen=True)
 class Limits(Thresholds):
-    """Thresholds in seconds."""
+    """Thresholds in seconds of the part of the stall detector that judges ended ranks."""
 
-    settle_seconds: float = 0.5  # peers die of a death within 50 ms, the launcher ends the rest within 200
-    together_seconds: float = 0.3  # deaths this close have no order: three looks of the agent
+    settle_seconds: float = 0.5  # peers die of a death within 50 ms, the launcher ends the rest within 200 ms
+    together_seconds: float = 0.3  # deaths this close have no order: the agent looks every 0.1 s
     restart_seconds: float = 30.0  # a launcher that restarts has the job back by then
-    lost_seconds: float = 5.0  # of an agent before its host counts as lost, where all others died of its connections
+    lost_seconds: float = 5.0  # silence of an agent until its host is lost, if all ranks elsewhere lost connections
 
 
 def exited(snapshot: Snapshot, detector: str, limits: Limits) -> Finding | None:
-    """The death that ended the job, if one did."""
-    over = ended(snapshot.ranks)
-    dead = deaths(snapshot.ranks)
-    first_gone = max((gone(r) for r, _ in dead), default=0.0)
-    if not dead or first_gone < limits.settle_seconds:
+    """Return a finding about the death that ended the job; None if no death did, or if it is not clear yet."""
+    ended, dead = ended_ranks(snapshot.ranks), deaths(snapshot.ranks)
+    seconds_ago = max((gone_seconds(r) for r, _ in dead), default=0.0)
+    if not dead or seconds_ago < limits.settle_seconds:
         return None
-    if (found := quarrel(snapshot.ranks, over)) is not None:
-        return _quarrelled(snapshot, detector, limits, found, first_gone)
+    if (mismatch := fatal_mismatch(snapshot.ranks, ended)) is not None:
+        return _mismatched(snapshot, detector, limits, mismatch, seconds_ago)
     guilty = culprits(dead, limits.together_seconds)
-    watched_out = snapshot.unwatched or len(over) < len(snapshot.ranks)
+    some_unknown = snapshot.unwatched or len(ended) < len(snapshot.ranks)
     if not guilty and len(dead) == len(snapshot.ranks) and all(how is Death.VICTIM for _, how in dead):
         silent = {agent.host: agent.silent_seconds for agent in snapshot.agents}
         if snapshot.unwatched and all(silent.get(r.host, 0.0) >= limits.lost_seconds for r in snapshot.unwatched):
-            return _lost(snapshot, detector, limits, first_gone)
-    if not guilty and (any(how is Death.CANCELLED for _, how in dead) or watched_out):
-        return None  # ended by its owner; or only victims so far, and the one they died of is not seen yet
+            return _host_lost(snapshot, detector, limits, seconds_ago)
+    if not guilty and (any(how is Death.CANCELLED for _, how in dead) or some_unknown):
+        return None  # its owner ended the job; or all are victims so far, and the culprit is not known yet
     if not guilty:
-        return _all_victims(snapshot, detector, limits, first_gone)
-    named = guilty[0]
-    through = all(r.activity == "done" for r in snapshot.ranks)  # torch's teardown aborts a rank now and then
-    severity, restarts = _next_start(dead[0][0], first_gone, limits)
-    memory = out_of_memory(snapshot, named)
-    lives = f" (process {named.pid} has not ended yet)" if named.alive else ""
-    if named in hung(snapshot.ranks):
-        lives = " (the others had waited for it, and ended first)"
-    return verdict(
+        return _all_victims(snapshot, detector, limits, seconds_ago)
+    first = guilty[0]
+    all_done = all(r.activity == "done" for r in snapshot.ranks)  # torch's teardown aborts a rank now and then
+    severity, restarts = _next_start(dead[0][0], seconds_ago, limits)
+    memory = out_of_memory(snapshot, first)
+    note = f" (process {first.pid} has not ended yet)" if first.alive else ""
+    if first in hung_ranks(snapshot.ranks):
+        note = " (the others had waited for it, and ended first)"
+    return new_finding(
         snapshot,
         detector=detector,
         cause="rank_exited",
-        severity="warning" if through else severity,
+        severity="warning" if all_done else severity,
         culprits=guilty,
-        seconds_ago=first_gone,
+        seconds_ago=seconds_ago,
         confidence=0.95,
-        summary=f"rank {named.rank} on {named.host} exited at step {named.step} during {named.activity}: "
-        f"{_ending(named)}{f' ({memory})' if memory else lives}; {'the training was through' if through else restarts}",
-        detail=_after(named, through, memory),
-        evidence=Evidence(last_words=named.last_words, exit_status=named.exit_status, out_of_memory=memory),
+        summary=f"rank {first.rank} on {first.host} exited at step {first.step} during {first.activity}: "
+        f"{_ending(first)}{f' ({memory})' if memory else note}; "
+        f"{'the training had finished' if all_done else restarts}",
+        detail=_next_steps(first, all_done, memory),
+        evidence=Evidence(last_words=first.last_words, exit_status=first.exit_status, out_of_memory=memory),
     )
 
 
-def _quarrelled(snapshot: Snapshot, detector: str, limits: Limits, found: Mismatch, ago: float) -> Finding:
-    severity, restarts = _next_start(snapshot.ranks[0], ago, limits)
-    return verdict(
+def _mismatched(snapshot: Snapshot, detector: str, limits: Limits, mismatch: Mismatch, seconds_ago: float) -> Finding:
+    severity, restarts = _next_start(snapshot.ranks[0], seconds_ago, limits)
+    return new_finding(
         snapshot,
         detector=detector,
-        cause="collective_mismatch" if found.minority else "unknown",
+        cause="collective_mismatch" if mismatch.minority else "unknown",
         severity=severity,
-        culprits=found.minority,
-        seconds_ago=ago,
-        confidence=0.9 if found.minority else 0.3,
-        summary=f"ranks died because they disagree about collective {found.sequence} of group {found.group}: "
-        f"{found.said} ({ranks_on(found.minority) or 'no majority, so nobody is named'}); {restarts}",
-        detail="One rank brought another size or another collective than the rest, and the library aborted those that "
-        "noticed. Look at what makes the size on that rank: a last, smaller batch, its share of a table, its split "
-        "sizes. Starting again will end the same way.",
-        evidence=Evidence(group=found.group, sequence=found.sequence),
+        culprits=mismatch.minority,
+        seconds_ago=seconds_ago,
+        confidence=0.9 if mismatch.minority else 0.3,
+        summary=f"ranks died because they disagree about collective {mismatch.sequence} of group {mismatch.group}: "
+        f"{mismatch.differences} ({ranks_on(mismatch.minority) or 'no majority, so no rank is named'}); {restarts}",
+        detail="One rank entered the collective with another size, or entered another collective, and the library "
+        "aborted the ranks that noticed. Find out what sets the size on that rank: a last, smaller batch, its share of "
+        "a table, its split sizes. A restart will end the same way.",
+        evidence=Evidence(group=mismatch.group, sequence=mismatch.sequence),
     )
 
 
-def _lost(snapshot: Snapshot, detector: str, limits: Limits, ago: float) -> Finding:
-    severity, restarts = _next_start(snapshot.ranks[0], ago, limits)
+def _host_lost(snapshot: Snapshot, detector: str, limits: Limits, seconds_ago: float) -> Finding:
+    severity, restarts = _next_start(snapshot.ranks[0], seconds_ago, limits)
     hosts = sorted({r.host for r in snapshot.unwatched})
-    return verdict(
+    return new_finding(
         snapshot,
         detector=detector,
         cause="host_lost",
         severity=severity,
         culprits=snapshot.unwatched,
-        seconds_ago=ago,
+        seconds_ago=seconds_ago,
         confidence=0.8,
         summary=f"{', '.join(hosts)} does not answer, and the {len(snapshot.ranks)} ranks elsewhere died of broken "
         f"connections at step {snapshot.ranks[0].step}; {restarts}",
@@ -107,46 +107,51 @@ def _lost(snapshot: Snapshot, detector: str, limits: Limits, ago: float) -> Find
     )
 
 
-def _all_victims(snapshot: Snapshot, detector: str, limits: Limits, ago: float) -> Finding:
-    severity, restarts = _next_start(snapshot.ranks[0], ago, limits)
-    why = "and one that nobody sees went first" if snapshot.missing else "whose end broke them is not known"
-    return verdict(
+def _all_victims(snapshot: Snapshot, detector: str, limits: Limits, seconds_ago: float) -> Finding:
+    severity, restarts = _next_start(snapshot.ranks[0], seconds_ago, limits)
+    reason = (
+        "because a rank that no agent reports ended first"
+        if snapshot.missing
+        else "and it is not known which rank ended first"
+    )
+    return new_finding(
         snapshot,
         detector=detector,
         cause="unknown",
         severity=severity,
         culprits=(),
-        seconds_ago=ago,
+        seconds_ago=seconds_ago,
         confidence=0.3,
-        summary=f"all {len(snapshot.ranks)} ranks died of broken connections at step {snapshot.ranks[0].step}, {why}; "
-        f"{restarts}",
-        detail="Look at the job's log for the first error, and for a host of the job that has no agent.",
+        summary=f"all {len(snapshot.ranks)} ranks died of broken connections at step {snapshot.ranks[0].step}, "
+        f"{reason}; {restarts}",
+        detail="Look for the first error in the job's log, and for a host of the job that has no agent.",
         evidence=Evidence(last_words=None, exit_status=None),
     )
 
 
-def _next_start(state: RankState, ago: float, limits: Limits) -> tuple[Severity, str]:
-    """How bad it is, and what the launcher will do about it."""
+def _next_start(state: RankState, seconds_ago: float, limits: Limits) -> tuple[Severity, str]:
+    """Return the severity, and what the launcher will do."""
     left = None if state.max_restarts is None else state.max_restarts - state.restart_count
     severity: Severity = "critical"
-    says = "nothing will start it again"
-    if left is not None and left > 0:
-        severity = "warning" if ago < limits.restart_seconds else "critical"
-        says = f"the launcher has {left} restarts left and may start it again"
-    return severity, says
+    if left is None or left <= 0:
+        return severity, "nothing will restart the job"
+    if seconds_ago < limits.restart_seconds:
+        severity = "warning"
+    return severity, f"the launcher has {left} restarts left and may restart the job"
 
 
-def _after(named: RankState, through: bool, memory: str | None) -> str:
-    if through:
-        return f"All ranks had come to their end. Is the last checkpoint whole? The job's log on {named.host} has more."
+def _next_steps(culprit: RankState, all_done: bool, memory: str | None) -> str:
+    if all_done:
+        return f"All ranks had finished. Is the last checkpoint complete? The job's log on {culprit.host} has more."
     if memory:
         return (
-            f"On {named.host}: `dmesg -T | grep -i -A20 'out of memory'` shows who held how much. Give the ranks more "
-            "memory, or let them take less (fewer loader workers, smaller batches or caches), and start the job again."
+            f"On {culprit.host}: `dmesg -T | grep -i -A20 'out of memory'` shows which processes used how much memory. "
+            "Give the ranks more memory, or reduce their use (fewer loader workers, smaller batches or caches), and "
+            "restart the job."
         )
     return (
-        f"Read the end of rank {named.rank}'s log, then the kernel's on {named.host}: `dmesg -T | tail -50` "
-        "(out of memory? GPU error?). Start the job again from its last checkpoint."
+        f"Read the end of rank {culprit.rank}'s log, then the kernel's on {culprit.host}: `dmesg -T | tail -50` "
+        "(out of memory? GPU error?). Restart the job from its last checkpoint."
     )
 
 
@@ -154,4 +159,4 @@ def _ending(state: RankState) -> str:
     words = state.last_words
     if words and words.kind == "exception":
         return f"{words.type.removeprefix('builtins.')}: {words.message.splitlines()[0] if words.message else ''}"
-    return state.exit_status or "killed without a word"
+    return state.exit_status or "killed without last words"

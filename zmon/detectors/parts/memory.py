@@ -1,7 +1,8 @@
-"""Did the kernel kill this rank, or what belongs to it, for want of memory?
+"""Find out whether the kernel killed a rank, or a process of the rank, because memory ran out.
 
-Three tell of it, the surest first: the kernel's log names the process; the rank's control group counts those that were
-killed in it; the host counts them all. The last alone is no proof, and is said as what it is.
+There are three sources, the most certain first: the kernel's log names the process; the control group of the rank
+counts the processes that were killed in it; the host counts all of them. The host's count alone is no proof, so the
+text says "probably".
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _KILLED = re.compile(r"Killed process (\d+) ", re.IGNORECASE)  # mm/oom_kill.c, 
 
 
 def out_of_memory(snapshot: Snapshot, state: RankState) -> str | None:
-    """What says so, in words; None: nothing does."""
+    """Return one line with the proof that the rank ran out of memory, or None if no source says so."""
     window = next((window for window in snapshot.hardware if window.host == state.host), None)
     if window is None:
         return None
@@ -38,9 +39,9 @@ def _by_group(window: HostWindow, state: RankState) -> str | None:
         then = before.get(group.path)
         killed = rise(then.oom_kills if then else None, group.oom_kills)
         if killed and (state.job_id, state.rank) in group.ranks:
-            limit = group.memory_limit_bytes
-            of = "" if limit is None else f" (limit {limit / GIBIBYTE:.2f} GiB)"
-            return f"out of memory: {killed} processes were killed for it in its control group {group.path}{of}"
+            limit_bytes = group.memory_limit_bytes
+            limit = "" if limit_bytes is None else f" (limit {limit_bytes / GIBIBYTE:.2f} GiB)"
+            return f"out of memory: the kernel killed {killed} processes in its control group {group.path}{limit}"
     return None
 
 

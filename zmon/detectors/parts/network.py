@@ -1,10 +1,10 @@
-"""Ranks wait inside collectives: does a host's link or do its connections say that it is the network?
+"""Find the host whose network makes ranks wait inside collectives, by the state of links and connections.
 
-A link that was up a minute ago and is down now is proof. Without it connections tell: what is sent to a host that is
-cut off is sent again and again, from everywhere; only from that host is it so towards everybody. And what goes over a
-slow link takes long to arrive: few bytes are acknowledged per second in which some are under way. What a peer does not
-read, or a rank does not send, counts for nothing there, so that a slow rank makes no link look slow. Two hosts alone
-cannot be told apart, and none is named for having more connections than others.
+A link that was up a minute ago and is down now is proof. Otherwise the connections tell. When a host is cut off, all
+others send it the same data again and again; only the cut-off host does so towards everybody. Over a slow link data
+takes long to arrive: few bytes are acknowledged per second in which some are under way. Data that a peer does not read,
+or that a rank does not send, does not count, so that a slow rank makes no link look slow. With only two hosts it cannot
+be told which one is at fault, and no host is a culprit only because it has more connections than others.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from typing import NamedTuple
 from zmon.schema.host import HostWindow, NicSample, TcpPeer, TcpSample
 from zmon.schema.snapshot import Snapshot
 
-_TICK_SECONDS = 0.01  # in which the kernel counts how long a connection was busy; of fast ones it may count none
+_TICK_SECONDS = 0.01  # the kernel's unit of a connection's busy time; a fast connection may have none
 
 
-class Accused(NamedTuple):
-    """The host whose network stands still, and why it is thought to."""
+class NetworkCulprit(NamedTuple):
+    """The host whose network is at fault, and the reason in words."""
 
     host: str
-    says: str
+    summary: str
     confidence: float
     device: str | None = None
 
 
 class _Traffic(NamedTuple):
-    """What was acknowledged, and for how long it was under way."""
+    """The bytes that were acknowledged, and the seconds in which bytes were under way."""
 
     acked_bytes: int
     busy_seconds: float
@@ -38,38 +38,40 @@ class _Traffic(NamedTuple):
         return self.acked_bytes / max(self.busy_seconds, _TICK_SECONDS)
 
 
-def accused(snapshot: Snapshot) -> Accused | None:
-    """The one host that the evidence points at; None where it points at none, or at several."""
+def stalled_host(snapshot: Snapshot) -> NetworkCulprit | None:
+    """Return the one host whose network stands still; None if no host, or more than one, shows that."""
     down = [(window.host, device) for window in snapshot.hardware for device in _lost_links(window)]
     if len({host for host, _ in down}) == 1:
         host, device = down[0]
-        return Accused(host, f"the link of {', '.join(device for _, device in down)} is down", 0.95, device)
-    shares = {window.host: share for window in snapshot.hardware if (share := _stuck_share(window, snapshot.job_id))}
+        return NetworkCulprit(host, f"the link of {', '.join(device for _, device in down)} is down", 0.95, device)
+    shares = {window.host: share for window in snapshot.hardware if (share := _stuck_ratio(window, snapshot.job_id))}
     most = max(shares.values(), default=0.0)
     hosts = [host for host, share in shares.items() if share == most]
     if len(hosts) != 1 or most < 1.0 or len(snapshot.hardware) < 3:
         return None
-    return Accused(hosts[0], "what its ranks send to any peer is sent again and not acknowledged", 0.7)
+    return NetworkCulprit(
+        hosts[0], "its ranks send the same data again to every peer, and no peer acknowledges it", 0.7
+    )
 
 
-def cut_off(snapshot: Snapshot) -> Accused | None:
-    """The one host whose ranks talk over a link that went down and is down now: nothing of theirs can arrive."""
-    found = {
+def cut_off_host(snapshot: Snapshot) -> NetworkCulprit | None:
+    """Return the one host whose ranks use a link that went down and is down now: none of their data can arrive."""
+    lost = {
         window.host: device
         for window in snapshot.hardware
         if (device := _device(window)) is not None and device in _lost_links(window)
     }
-    if len(found) != 1:
+    if len(lost) != 1:
         return None
-    ((host, device),) = found.items()
-    return Accused(host, f"the link of {device} is down, which its ranks talk over", 0.95, device)
+    ((host, device),) = lost.items()
+    return NetworkCulprit(host, f"the link of {device} is down, and its ranks use it", 0.95, device)
 
 
-def slow_host(snapshot: Snapshot, times: float, busy_seconds: float) -> Accused | None:
-    """The host whose connections carry less than the `times`-th part of what those among the others do, while busy.
+def slow_host(snapshot: Snapshot, times: float, busy_seconds: float) -> NetworkCulprit | None:
+    """Return the host if the connections between the other hosts are `times` as fast as its own, or faster; else None.
 
-    What trials showed stands with the threshold (`quicker_ratio`). Connections that were under way for less than
-    `busy_seconds` tell nothing.
+    A rate is the acknowledged bytes per busy second. Connections that were busy for less than `busy_seconds` do not
+    count. The comment of `quicker_ratio` has the rates that trials showed.
     """
     links = _links(snapshot)
     hosts = {host for pair in links for host in pair}
@@ -84,17 +86,17 @@ def slow_host(snapshot: Snapshot, times: float, busy_seconds: float) -> Accused 
     if behind < times:
         return None
     device = next((_device(window) for window in snapshot.hardware if window.host == host), None)
-    return Accused(
+    return NetworkCulprit(
         host,
-        f"what its connections{f' ({device})' if device else ''} have under way arrives at {own_rate / 1e6:.1f} MB/s, "
-        f"between the other hosts at {others_rate / 1e6:.1f} MB/s ({behind:.1f} times as fast)",
+        f"its connections{f' ({device})' if device else ''} carry {own_rate / 1e6:.1f} MB/s while they are busy, those "
+        f"between the other hosts {others_rate / 1e6:.1f} MB/s ({behind:.1f} times as fast)",
         0.85,
         device,
     )
 
 
 def _links(snapshot: Snapshot) -> dict[tuple[str, str], _Traffic]:
-    """What the job's ranks sent from host to host in the last few seconds."""
+    """Return the traffic of the job's ranks from host to host in the last few seconds."""
     host_of = {
         address: window.host for window in snapshot.hardware if window.now.tcp for address in window.now.tcp.addresses
     }
@@ -115,7 +117,7 @@ def _by_peer(sample: TcpSample, job_id: str) -> dict[tuple[int, str], TcpPeer]:
 
 
 def _since(before: TcpPeer | None, now: TcpPeer) -> _Traffic | None:
-    """None: it is not known, or other connections are open than were."""
+    """Return the traffic between two samples; None if it is unknown, or if other connections are open now."""
     if before is None or before.num_sockets != now.num_sockets:
         return None
     if None in (before.acked_bytes, before.busy_seconds, now.acked_bytes, now.busy_seconds):
@@ -130,19 +132,25 @@ def _sum(traffic: Iterable[_Traffic]) -> _Traffic:
     return _Traffic(sum(t.acked_bytes for t in every), sum(t.busy_seconds for t in every))
 
 
-def of_a_card(nic: NicSample) -> bool:
-    """Whether it is a port of some hardware, and no bridge, tunnel or container's end: those come and go."""
+def is_physical(nic: NicSample) -> bool:
+    """Return True for a port of real hardware; a bridge, tunnel or interface of a container comes and goes."""
     return nic.transport != "tcp" or nic.pci is not None
 
 
 def _may_carry(window: HostWindow, nic: NicSample) -> bool:
-    """Whether the job's traffic may go over it: a port of RDMA, which no socket tells of, or what its sockets use."""
+    """Return True if the job's traffic may use the interface.
+
+    Sockets show which interfaces they use. RDMA has no sockets, so every RDMA port may carry traffic.
+    """
     devices = window.now.tcp.devices if window.now.tcp else ()
-    return nic.device in devices if devices and nic.transport == "tcp" else of_a_card(nic)
+    return nic.device in devices if devices and nic.transport == "tcp" else is_physical(nic)
 
 
 def _lost_links(window: HostWindow) -> list[str]:
-    """Those of the job that are down and were up a minute ago; the one its ranks talk over also if it went earlier."""
+    """Return the devices that may carry the job's traffic, are down now and were up a minute ago.
+
+    The interface that the ranks use counts also if it went down earlier.
+    """
     were_up = {nic.device for nic in (*(window.before.nics or ()), *(window.before.rdma or ())) if nic.up}
     now = (*(window.now.nics or ()), *(window.now.rdma or ()))
     own = window.worked & frozenset(window.now.tcp.devices if window.now.tcp else ())
@@ -151,13 +159,13 @@ def _lost_links(window: HostWindow) -> list[str]:
 
 
 def _device(window: HostWindow) -> str | None:
-    """The interface that the ranks of this host talk over, where it is one."""
+    """Return the interface that the ranks of this host use; None if they use several, or none is known."""
     devices = window.now.tcp.devices if window.now.tcp else ()
     return devices[0] if len(devices) == 1 else None
 
 
-def _stuck_share(window: HostWindow, job_id: str) -> float | None:
-    """How many of the addresses that the job's ranks here talk to take nothing any more; None: they are not known."""
+def _stuck_ratio(window: HostWindow, job_id: str) -> float | None:
+    """Return the share of the peer addresses that acknowledge nothing any more; None if no peer is known."""
     now, before = window.now.tcp, window.before.tcp
     if now is None or before is None:
         return None

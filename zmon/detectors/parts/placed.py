@@ -1,6 +1,6 @@
-"""What had the trainer planned for a rank that has too much of the work: which tables, and how much?
+"""Compare the work of a rank with the trainer's plan for it: which tables it holds, and how much work was planned.
 
-Says what was told and decides nothing: whether the prediction or the placement was wrong is for who made the plan.
+Nothing is decided from this. Whether the prediction or the placement was wrong is a question for the planner's author.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from zmon.schema.plan import Plan
 Column = Literal["lookups", "sent_bytes", "received_bytes"]
 
 
-class Placed(NamedTuple):
-    """In the words of a finding; empty where the trainer did not say."""
+class PlanText(NamedTuple):
+    """The plan of one rank in the words of a finding; empty if the trainer gave no plan."""
 
-    holds: str  # the rank's tables
-    says: str  # how the summary goes on
+    tables: str  # the names of the rank's tables
+    summary: str  # the end of the finding's summary
     plan: PlannedShare | UnsetType
 
 
-def placed(plan: Plan | None, rank: int, column: Column, unit: str, measured: float) -> Placed:
-    """The rank's part in the plan, beside what it has in a step now."""
+def plan_text(plan: Plan | None, rank: int, column: Column, unit: str, measured: float) -> PlanText:
+    """Return the plan of a rank beside the work that was measured in a step now."""
     if plan is None:
-        return Placed("", "", UNSET)
+        return PlanText("", "", UNSET)
     names, number, planned = plan.tables[rank], plan.num_tables[rank], getattr(plan, column)[rank]
-    holds = tables(names, number or len(names)) if names else ""
-    says = f"; it holds {holds}" if holds else ""
+    held_tables = tables(names, number or len(names)) if names else ""
+    summary = f"; it holds {held_tables}" if held_tables else ""
     if planned is not None:
         times = f", it has {measured / planned:.1f} × that" if planned else ""
-        says += f"; {planned:,} {unit} were planned{times}"
-    return Placed(holds, says, PlannedShare(names, number, planned, measured, unit))
+        summary += f"; {planned:,} {unit} were planned{times}"
+    return PlanText(held_tables, summary, PlannedShare(names, number, planned, measured, unit))

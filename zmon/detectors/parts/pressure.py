@@ -1,5 +1,6 @@
-"""For how long did some process of a host have to wait for cores, memory or storage? (PSI "some", Linux
-Documentation/accounting/psi.rst)
+"""Return the time for which processes of a host waited for cores, memory or storage.
+
+The source is PSI "some" (Linux Documentation/accounting/psi.rst): at least one process waited.
 """
 
 from __future__ import annotations
@@ -7,15 +8,21 @@ from __future__ import annotations
 from zmon.schema.host import HostWindow
 
 
-def waited(window: HostWindow) -> dict[str, float]:
-    """Seconds of the window by resource; empty where the host does not tell."""
+def pressure_seconds(window: HostWindow) -> dict[str, float]:
+    """Return the seconds of the window by resource; empty if the host does not report them."""
     then, now = window.before.load, window.now.load
     if then is None or now is None:
         return {}
     before = then.pressure_seconds
-    return {what: max(seconds - before[what], 0.0) for what, seconds in now.pressure_seconds.items() if what in before}
+    return {
+        resource: max(seconds - before[resource], 0.0)
+        for resource, seconds in now.pressure_seconds.items()
+        if resource in before
+    }
 
 
-def waited_ratio(window: HostWindow) -> dict[str, float]:
-    """In what part of the window."""
-    return {what: seconds / window.seconds for what, seconds in waited(window).items()} if window.seconds > 0 else {}
+def pressure_ratio(window: HostWindow) -> dict[str, float]:
+    """Return the share of the window by resource."""
+    if window.seconds <= 0:
+        return {}
+    return {resource: seconds / window.seconds for resource, seconds in pressure_seconds(window).items()}

@@ -1,48 +1,51 @@
-"""What torch's flight records say of a job in which nothing moves, also of collectives that Python does not see.
+"""Find out from torch's flight records who waits for whom; they also hold collectives that Python does not see.
 
-By them a rank is waited for that has not issued what others have pending. That holds on GPUs too, where a rank issues
-and goes on: once nothing moves, whoever could issue more has done so. A rank that has something pending itself waits,
-too; the end of the chain has nothing pending. Records count only if every rank's is there: a missing one may be that
-of the rank at fault.
+A rank is awaited if it has not issued a collective that others have pending. This holds on GPUs too, where a rank
+issues a collective and goes on: once nothing moves, every rank has issued all that it could. A rank with something
+pending waits itself; the end of the chain has nothing pending. The records count only if every rank's record is there,
+because a missing one may be that of the culprit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from zmon.detectors.parts.waiting import Brought, Mismatch, disagreement
+from zmon.detectors.parts.waiting import Contribution, Mismatch, first_mismatch
 from zmon.schema.flight import FlightRecord, PendingCollective
 from zmon.schema.rank import RankState
 from zmon.schema.snapshot import Snapshot
 
-_UNCOUNTED = ("send", "recv", "coalesced")  # a count of their own, or none; of gloo's there are no records
+_UNCOUNTED = ("send", "recv", "coalesced")  # these have a count of their own, or none; gloo has no records of them
 
 
 def complete(snapshot: Snapshot) -> bool:
-    """Whether the record of every rank is there."""
+    """Return True if the record of every rank is there."""
     watched = not snapshot.missing and not snapshot.unwatched
     return watched and all(rank in snapshot.flights for rank in range(snapshot.world_size))
 
 
-def awaited(snapshot: Snapshot) -> list[RankState]:
-    """Those that have not issued what another rank of the same group has had pending for longest."""
+def awaited_ranks(snapshot: Snapshot) -> list[RankState]:
+    """Return the ranks that have not issued the collective that another rank of the group has had pending longest."""
     if not complete(snapshot):
         return []
     furthest: dict[str, int] = {}
     for r in snapshot.ranks:
-        for group, sequence in _oldest(snapshot.flights[r.rank]).items():
+        for group, sequence in _oldest_pending(snapshot.flights[r.rank]).items():
             furthest[group] = max(sequence, furthest.get(group, 0))
-    return [r for r in snapshot.ranks if _lacks(_issued(snapshot.flights[r.rank]), furthest)]
+    return [r for r in snapshot.ranks if _is_behind(_last_issued(snapshot.flights[r.rank]), furthest)]
 
 
-def roots(snapshot: Snapshot) -> list[RankState]:
-    """Those that others wait for and that wait for nothing themselves, as far as record and box tell."""
-    return [r for r in awaited(snapshot) if not snapshot.flights[r.rank].num_pending and not r.in_flight]
+def root_ranks(snapshot: Snapshot) -> list[RankState]:
+    """Return the awaited ranks that wait for nothing themselves, by flight record and box."""
+    return [r for r in awaited_ranks(snapshot) if not snapshot.flights[r.rank].num_pending and not r.in_flight]
 
 
 def behind_on_device(snapshot: Snapshot) -> list[RankState]:
-    """Those whose GPU has not come to a collective that others' GPUs are in; known with TORCH_NCCL_ENABLE_TIMING."""
-    if not complete(snapshot) or awaited(snapshot):
+    """Return the ranks whose GPU has not reached a collective that other GPUs are in.
+
+    The records tell this only with TORCH_NCCL_ENABLE_TIMING.
+    """
+    if not complete(snapshot) or awaited_ranks(snapshot):
         return []
     first = {r.rank: snapshot.flights[r.rank].pending[:1] for r in snapshot.ranks}
     started = {(p.group, p.sequence, p.op) for pending in first.values() for p in pending if p.state == "started"}
@@ -54,22 +57,23 @@ def behind_on_device(snapshot: Snapshot) -> list[RankState]:
 
 
 def all_wait(snapshot: Snapshot) -> bool:
-    """Whether every rank has something pending, and none lacks what another one waits in."""
-    return complete(snapshot) and all(f.num_pending for f in snapshot.flights.values()) and not awaited(snapshot)
+    """Return True if every rank has something pending and no rank is awaited."""
+    waiting = complete(snapshot) and all(flight.num_pending for flight in snapshot.flights.values())
+    return waiting and not awaited_ranks(snapshot)
 
 
 def mismatch(snapshot: Snapshot) -> Mismatch | None:
-    """The first place at which the ranks have different collectives pending, or other sizes of the same."""
+    """Return the first place at which ranks have different collectives pending, or other sizes of the same one."""
     if not complete(snapshot):
         return None
-    return disagreement(
-        Brought(r, p.group, p.sequence, p.op, p.num_bytes if _same_size(p) else None)
+    return first_mismatch(
+        Contribution(r, p.group, p.sequence, p.op, p.num_bytes if _is_same_size(p) else None)
         for r in snapshot.ranks
         for p in _collectives(snapshot.flights[r.rank])
     )
 
 
-def _same_size(pending: PendingCollective) -> bool:
+def _is_same_size(pending: PendingCollective) -> bool:
     return pending.op == "all_reduce" or pending.name.endswith("_base")  # the others take lists of tensors
 
 
@@ -77,21 +81,24 @@ def _collectives(flight: FlightRecord) -> Sequence[PendingCollective]:
     return [p for p in flight.pending if p.op not in _UNCOUNTED]
 
 
-def _oldest(flight: FlightRecord) -> dict[str, int]:
-    """By group: the first collective that is pending."""
-    found: dict[str, int] = {}
+def _oldest_pending(flight: FlightRecord) -> dict[str, int]:
+    """Return the first sequence that is pending, by group."""
+    oldest: dict[str, int] = {}
     for pending in _collectives(flight):
-        found[pending.group] = min(pending.sequence, found.get(pending.group, pending.sequence))
-    return found
+        oldest[pending.group] = min(pending.sequence, oldest.get(pending.group, pending.sequence))
+    return oldest
 
 
-def _issued(flight: FlightRecord) -> dict[str, int]:
-    """By group: how far the rank has come. A group that its record does not hold may be another's, or forgotten."""
-    found = dict(flight.last)
+def _last_issued(flight: FlightRecord) -> dict[str, int]:
+    """Return the last sequence that the rank has issued, by group.
+
+    If the record lacks a group, the rank may not be in that group, or the record may have forgotten it.
+    """
+    last = dict(flight.last)
     for pending in _collectives(flight):
-        found[pending.group] = max(found.get(pending.group, 0), pending.sequence)
-    return found
+        last[pending.group] = max(last.get(pending.group, 0), pending.sequence)
+    return last
 
 
-def _lacks(issued: dict[str, int], furthest: dict[str, int]) -> bool:
+def _is_behind(issued: dict[str, int], furthest: dict[str, int]) -> bool:
     return any(issued.get(group, sequence) < sequence for group, sequence in furthest.items())

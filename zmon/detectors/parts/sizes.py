@@ -1,9 +1,10 @@
-"""Ranks died inside a collective: did one of them bring another size, or another collective, than the rest?
+"""Find the rank that entered a collective with another size, or entered another collective, and so made others die.
 
-gloo aborts whoever receives more than it expects ("Received data size doesn't match expected size", pair.cc), within
-milliseconds, and the others die of that: the one at fault looks like a victim, or has gone on to its next collective.
-What each brought stands in its box, alive or dead, for the last two. Sizes are compared only where a rank's death says
-that they matter: those of an all-to-all may differ, and it is then the majority of equal ones that tells the odd one.
+gloo aborts a rank that receives more than it expects ("Received data size doesn't match expected size", pair.cc)
+within milliseconds, and the other ranks die of that. The rank at fault looks like a victim, or has gone on to its next
+collective. The box of each rank, alive or dead, has its last two collectives. Sizes are compared only if the death of
+a rank shows that they matter: the sizes of an all-to-all may differ, and then the majority of equal sizes tells which
+rank is the odd one.
 """
 
 from __future__ import annotations
@@ -11,40 +12,40 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from zmon.detectors.parts.waiting import SAME_SIZE, Brought, Mismatch, disagreement
+from zmon.detectors.parts.waiting import SAME_SIZE, Contribution, Mismatch, first_mismatch
 from zmon.schema.rank import EnteredCollective, RankState
 
 # gloo (pair.cc, alltoallv.cc) and torch itself (ProcessGroupWrapper.cpp, with TORCH_DISTRIBUTED_DEBUG=DETAIL).
-_COMPLAINT = re.compile(
+_MISMATCH_ERROR = re.compile(
     r"data size doesn't match|enforce fail .*(LengthPerRank|nbytes)|mismatch between collectives"
     r"|split sizes do(es)?n'?t match",
     re.IGNORECASE,
 )
 
 
-def quarrel(ranks: Sequence[RankState], ended: Sequence[RankState]) -> Mismatch | None:
-    """The first place at which the ranks of a job did not bring the same, if some that have `ended` died of that."""
-    complaints = [r.entered[0] for r in ended if r.entered and _complains(r)]
-    if not complaints:
+def fatal_mismatch(ranks: Sequence[RankState], ended: Sequence[RankState]) -> Mismatch | None:
+    """Return the first mismatch between the ranks of a job if some of the `ended` ranks died of one, else None."""
+    fatal = [r.entered[0] for r in ended if r.entered and _died_of_mismatch(r)]
+    if not fatal:
         return None
-    brought = [(r, one) for r in ranks for one in r.entered]
-    there = [
-        (r, one) for r, one in brought if any((one.group, one.sequence) == (c.group, c.sequence) for c in complaints)
-    ]
-    return disagreement(_brought(r, one, SAME_SIZE) for r, one in brought) or disagreement(
-        _brought(r, one, (*SAME_SIZE, "all_to_all")) for r, one in there
+    entered = [(r, collective) for r in ranks for collective in r.entered]
+    places = {(collective.group, collective.sequence) for collective in fatal}
+    in_places = [(r, collective) for r, collective in entered if (collective.group, collective.sequence) in places]
+    return first_mismatch(_contribution(r, collective, SAME_SIZE) for r, collective in entered) or first_mismatch(
+        _contribution(r, collective, (*SAME_SIZE, "all_to_all")) for r, collective in in_places
     )
 
 
-def _brought(rank: RankState, one: EnteredCollective, same: Sequence[str]) -> Brought:
-    return Brought(rank, one.group, one.sequence, one.op, one.num_bytes if one.op in same else None)
+def _contribution(rank: RankState, entered: EnteredCollective, same_size: Sequence[str]) -> Contribution:
+    num_bytes = entered.num_bytes if entered.op in same_size else None
+    return Contribution(rank, entered.group, entered.sequence, entered.op, num_bytes)
 
 
-def _complains(state: RankState) -> bool:
-    """Whether it died of what another rank brought: aborted by gloo while it waited, or with an error that says so."""
+def _died_of_mismatch(state: RankState) -> bool:
+    """Return True if gloo aborted the rank while it waited, or its last error is about a mismatch."""
     if state.device != "cpu":  # NCCL compares nothing
         return False
     words = state.last_words
     if words is not None and words.kind == "exception":
-        return _COMPLAINT.search(words.message) is not None
+        return _MISMATCH_ERROR.search(words.message) is not None
     return words is None and state.in_flight is not None and state.exit_status == "signal SIGABRT"

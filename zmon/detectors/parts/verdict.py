@@ -1,4 +1,4 @@
-"""How a conclusion is written down, the same for every detector."""
+"""Build a Finding, the same way for every detector."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from zmon.schema.snapshot import Snapshot
 
 
 def drain(host: str) -> str:
-    """What takes a host out of the pool; never run by zmon."""
+    """Return the commands that take a host out of the pool; zmon never runs them."""
     return f"`kubectl cordon {host}`, or `scontrol update nodename={host} state=drain reason=zmon`"
 
 
-def verdict(
+def new_finding(
     snapshot: Snapshot,
     *,
     detector: str,
@@ -35,25 +35,26 @@ def verdict(
     stalled: bool = True,
     lost_ratio: float | None = None,
 ) -> Finding:
-    """A Finding about `culprits` (none: nobody is named) that began `seconds_ago`; `stalled`: the job stands still.
+    """Return a Finding about `culprits` that began `seconds_ago`; without culprits no rank is named.
 
-    `lost_ratio` is the part of the GPUs' time that is lost where it goes on; None: none of it, or it is not known.
+    `stalled` means that the job stands still, so that all GPU time is lost. Otherwise `lost_ratio` is the share of GPU
+    time that is lost; None means none, or unknown.
     """
     ranks = tuple(r.rank for r in culprits)
-    named = tuple(r.host for r in culprits) or tuple(hosts)
+    culprit_hosts = tuple(r.host for r in culprits) or tuple(hosts)
     step = max(r.step for r in culprits or snapshot.reported_ranks)
     uid = min(r.run_uid for r in culprits or snapshot.reported_ranks)
     op = next((r.in_flight for r in snapshot.ranks if r.in_flight), None)
     num_gpus = sum(1 for r in snapshot.reported_ranks if r.device != "cpu")
     lost = 1.0 if stalled else lost_ratio
-    onset_step = step if stalled else None  # a job that goes on has another step at each look
-    fault = cause if onset_step is None else ""  # a stall may change its cause, and is the same stall
+    onset_step = step if stalled else None  # a job that moves has another step at each look
+    fault = cause if onset_step is None else ""  # a stall whose cause changes is the same stall
     saved = checkpoint_seconds(snapshot.reported_ranks) if stalled else None
     if stalled:
-        detail = f"{detail} {_would_be_lost(saved)}"
+        detail = f"{detail} {_checkpoint_text(saved)}"
         checkpoint = None if saved is None else Checkpoint(round(saved, 1))
         evidence = msgspec.structs.replace(evidence, last_checkpoint=checkpoint)
-    key = "|".join(map(str, (snapshot.job_id, uid, detector, fault, ranks or named, onset_step)))
+    key = "|".join(map(str, (snapshot.job_id, uid, detector, fault, ranks or culprit_hosts, onset_step)))
     return Finding(
         id=hashlib.blake2b(key.encode(), digest_size=8).hexdigest(),
         job_id=snapshot.job_id,
@@ -61,7 +62,7 @@ def verdict(
         cause=cause,
         severity=severity,
         ranks=ranks,
-        hosts=named,
+        hosts=culprit_hosts,
         step=step,
         onset=snapshot.time - seconds_ago,
         detected=snapshot.time,
@@ -77,24 +78,25 @@ def verdict(
 
 
 def checkpoint_seconds(ranks: Sequence[RankState]) -> float | None:
-    """How long ago the newest checkpoint was written, by the clock of the host that wrote it; None: none was seen."""
+    """Return the age of the newest checkpoint by the clock of the host that wrote it; None if there is none."""
     ages = [
-        r.step_seconds + max(0.0, r.last_step_time - r.last_checkpoint_time)  # a step ends, or a checkpoint does
+        r.step_seconds
+        + max(0.0, r.last_step_time - r.last_checkpoint_time)  # since the end of a step or of a checkpoint
         for r in ranks
         if r.last_checkpoint_time is not None and r.last_step_time is not None
     ]
     return min(ages, default=None)
 
 
-def _would_be_lost(seconds: float | None) -> str:
+def _checkpoint_text(seconds: float | None) -> str:
     if seconds is None:
-        return "No checkpoint was seen: a new start may begin at the beginning."
-    ago = f"{seconds / 60:.0f} min" if seconds >= 120 else f"{seconds:.0f} s"
-    return f"The last checkpoint was written {ago} ago: that much is lost by a new start."
+        return "zmon saw no checkpoint: a restart may begin at step 0."
+    age = f"{seconds / 60:.0f} min" if seconds >= 120 else f"{seconds:.0f} s"
+    return f"The last checkpoint was written {age} ago: a restart loses the work since then."
 
 
 def rank_row(state: RankState) -> RankStatus:
-    """What one rank was at, as a row of the table that goes with every finding."""
+    """Return the row of one rank in the table that goes with every finding."""
     return RankStatus(
         rank=state.rank,
         host=state.host,
@@ -109,11 +111,11 @@ def rank_row(state: RankState) -> RankStatus:
         sequence=state.in_flight.sequence if state.in_flight else None,
         state_seconds=round(state.state_seconds, 3),
         overdue_seconds=round(state.overdue_seconds, 3),
-        last_words=_said(state),
+        last_words=_last_words_line(state),
     )
 
 
-def _said(state: RankState) -> str | None:
-    """Its last words in a line; one that ended well left none."""
+def _last_words_line(state: RankState) -> str | None:
+    """Return the last words of a rank in one line; None if it has left none, or ended normally."""
     words = state.last_words
     return f"{words.type}: {words.message[:200]}" if words and (words.type or words.message) else None

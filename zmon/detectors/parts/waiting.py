@@ -1,7 +1,8 @@
-"""Nothing moves: for whom do the ranks wait, and have they agreed on what comes next?
+"""Find the ranks that others wait for, and the ranks that disagree about the next collective, when nothing moves.
 
-A rank counts its collectives by process group, and says which one it is in. Whoever has entered fewer than another one
-waits in is waited for; if it is in none itself, it is where the waiting ends. Pure, and one pass over the ranks.
+Each rank counts its collectives by process group and reports which one it is in. If a rank has entered fewer
+collectives of a group than another rank waits in, the others wait for it. If it is in no collective itself, it is the
+end of the chain. Pure; one pass over the ranks.
 """
 
 from __future__ import annotations
@@ -13,40 +14,41 @@ from typing import NamedTuple
 from zmon.detectors.parts.wording import numbers
 from zmon.schema.rank import InFlight, RankState
 
-# What is handed in and out of these is as large on every rank; splits of an all-to-all may differ, and of the others
-# one rank has all. Lists of tensors may differ with NCCL, and not with gloo.
+# The input and output of these are equally large on every rank. The splits of an all-to-all may differ, and in the
+# remaining ops one rank has all the data. Lists of tensors may differ with NCCL, but not with gloo.
 SAME_SIZE = ("all_reduce", "all_gather", "reduce_scatter")
 SAME_SIZE_ON_GPUS = ("all_reduce",)
 
 
-class Brought(NamedTuple):
-    """What one rank brought to one place of a group's sequence; `num_bytes` None where sizes may differ."""
+class Contribution(NamedTuple):
+    """The collective that one rank entered at one place of a group's sequence."""
 
     rank: RankState
     group: str
     sequence: int
     op: str
-    num_bytes: int | None
+    num_bytes: int | None  # None if sizes may differ
 
     @property
     def kind(self) -> tuple[str, int | None]:
-        """What all ranks there must have in common."""
+        """The values that must be equal on all ranks."""
         return self.op, self.num_bytes
 
 
 class Mismatch(NamedTuple):
-    """Ranks that are at the same place of a group's sequence, in different collectives."""
+    """Ranks at the same place of a group's sequence, in different collectives."""
 
     group: str
     sequence: int
-    minority: list[RankState]  # empty: as many did the one as the other
-    said: str
+    minority: list[RankState]  # empty if no kind of collective has a majority
+    differences: str
 
 
-def waited_for(ranks: Sequence[RankState]) -> list[RankState]:
-    """Those in no collective that others wait for.
+def awaited_ranks(ranks: Sequence[RankState]) -> list[RankState]:
+    """Return the ranks in no collective that others wait for.
 
-    Where nobody's count tells that (send and recv have none), the one that is in none, if it is the only one.
+    Some operations have no count (send and recv). If a rank waits in one of those, and only one rank is in no
+    collective, return that rank.
     """
     inside = [r.in_flight for r in ranks if r.in_flight]
     outside = [r for r in ranks if not r.in_flight]
@@ -59,36 +61,36 @@ def waited_for(ranks: Sequence[RankState]) -> list[RankState]:
 
 
 def mismatch(ranks: Iterable[RankState]) -> Mismatch | None:
-    """The first place at which ranks wait for different collectives, or for other sizes of the same."""
-    return disagreement(_waits(r, r.in_flight) for r in ranks if r.in_flight)
+    """Return the first place at which ranks wait for different collectives, or for other sizes of the same one."""
+    return first_mismatch(_contribution(r, r.in_flight) for r in ranks if r.in_flight)
 
 
-def _waits(rank: RankState, op: InFlight) -> Brought:
+def _contribution(rank: RankState, op: InFlight) -> Contribution:
     same = op.op in (SAME_SIZE if rank.device == "cpu" else SAME_SIZE_ON_GPUS)
-    return Brought(rank, op.group, op.sequence, op.op, op.num_bytes if same else None)
+    return Contribution(rank, op.group, op.sequence, op.op, op.num_bytes if same else None)
 
 
-def disagreement(brought: Iterable[Brought]) -> Mismatch | None:
-    """The first place at which ranks did not bring the same. Operations without a sequence have no place."""
-    places: defaultdict[tuple[str, int], list[Brought]] = defaultdict(list)
-    for one in brought:
-        if one.group and one.sequence:
-            places[one.group, one.sequence].append(one)
-    for (group, sequence), there in sorted(places.items(), key=lambda place: place[0]):
-        kinds = Counter(one.kind for one in there)
+def first_mismatch(contributions: Iterable[Contribution]) -> Mismatch | None:
+    """Return the first place at which contributions differ. Operations without a sequence have no place."""
+    places: defaultdict[tuple[str, int], list[Contribution]] = defaultdict(list)
+    for contribution in contributions:
+        if contribution.group and contribution.sequence:
+            places[contribution.group, contribution.sequence].append(contribution)
+    for (group, sequence), together in sorted(places.items(), key=lambda place: place[0]):
+        kinds = Counter(contribution.kind for contribution in together)
         if len(kinds) < 2:
             continue
         (usual, count), *_ = kinds.most_common()
-        minority = [one.rank for one in there if one.kind != usual] if 2 * count > len(there) else []
-        said = "; ".join(f"{_named(kind)}: ranks {_listed(there, kind)}" for kind, _ in kinds.most_common())
-        return Mismatch(group, sequence, minority, said)
+        minority = [c.rank for c in together if c.kind != usual] if 2 * count > len(together) else []
+        parts = [f"{_kind_text(kind)}: ranks {_rank_numbers(together, kind)}" for kind, _ in kinds.most_common()]
+        return Mismatch(group, sequence, minority, "; ".join(parts))
     return None
 
 
-def _named(kind: tuple[str, int | None]) -> str:
+def _kind_text(kind: tuple[str, int | None]) -> str:
     op, num_bytes = kind
     return op if num_bytes is None else f"{op} of {num_bytes} bytes"
 
 
-def _listed(there: Sequence[Brought], kind: tuple[str, int | None]) -> str:
-    return numbers(sorted(one.rank.rank for one in there if one.kind == kind))
+def _rank_numbers(contributions: Sequence[Contribution], kind: tuple[str, int | None]) -> str:
+    return numbers(sorted(c.rank.rank for c in contributions if c.kind == kind))

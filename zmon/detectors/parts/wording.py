@@ -1,4 +1,4 @@
-"""Who is it, in few words? Lists that may have a thousand entries, as they stand in a sentence."""
+"""Write lists of ranks and tables in a few words: they may have a thousand entries and stand in one sentence."""
 
 from __future__ import annotations
 
@@ -9,27 +9,30 @@ from zmon.schema.rank import RankState
 
 _NUMBERS = 8
 _PLACES = 4
-_LETTERS = 60  # of names that others chose
+_LETTERS = 60  # of table names, which the job chooses
 
 
 def ranks_on(ranks: Sequence[RankState]) -> str:
-    """Ranks with their hosts, the first few and how many more there are."""
+    """Return the first few ranks with their hosts, and the number of the others."""
     return _few([f"rank {r.rank} on {r.host}" for r in ranks], _PLACES)
 
 
 def numbers(ranks: Iterable[int]) -> str:
-    """Ranks by number, the first few and how many more there are."""
+    """Return the first few rank numbers, and the number of the others."""
     return _few([str(rank) for rank in ranks], _NUMBERS)
 
 
 def tables(names: Sequence[str], number: int) -> str:
-    """The first of so many tables by name, one at least, and how many more there are."""
+    """Return the names of the first few tables, at least one, and the number of the others.
+
+    `number` is the number of all tables; `names` may hold only the first ones.
+    """
     lengths = accumulate(len(name) + 2 for name in names)
-    shown = min(max(sum(length <= _LETTERS for length in lengths), 1), _NUMBERS)
-    return _few(names, shown, max(number, len(names)))
+    num_shown = min(max(sum(length <= _LETTERS for length in lengths), 1), _NUMBERS)
+    return _few(names, num_shown, max(number, len(names)))
 
 
-def _few(named: Sequence[str], most: int, number: int | None = None) -> str:
-    left_out = (len(named) if number is None else number) - most
+def _few(items: Sequence[str], most: int, number: int | None = None) -> str:
+    left_out = (len(items) if number is None else number) - most
     more = f" and {left_out} more" if left_out > 0 else ""
-    return ", ".join(named[:most]) + more
+    return ", ".join(items[:most]) + more
