@@ -11,7 +11,7 @@ import torch
 
 from trainer.batch import Batch
 from trainer.config import Config
-from trainer.keys import changed
+from trainer.keys import apply_changes
 from trainer.presets import demo
 
 DENSE_FEATURES = 13
@@ -33,7 +33,7 @@ class Shape:
 
     def config(self) -> Config:
         """The trainer's, all else as it is by default."""
-        return changed(
+        return apply_changes(
             demo(),
             [
                 {

@@ -55,19 +55,19 @@ def measure(world: World, shape: Shape, ceiling: Ceiling, steps: int, clock: Clo
     work = work_of(shape, world.size, source.different())
     extent = Extent.of_steps(None, shape.global_batch)
     with Loader(source, extent, world.rank, world.size, config.loader.depth) as batches:
-        trainer.take(batches)
+        trainer.load_next(batches)
         seconds = _timed(lambda: trainer.step(batches), steps, clock)
         yield Row("samples", shape.global_batch / seconds, "1/s")
         yield Row("step", seconds * 1e3, "ms")
-        trainer.take(batches)
+        trainer.load_next(batches)
         yield from _of_rows(trainer, work.lookup + work.update, ceiling, steps, clock)
         yield from _of_products(trainer, work.operations, ceiling, steps, clock)
 
 
 def _of_rows(trainer: Trainer, traffic: int, ceiling: Ceiling, steps: int, clock: Clock) -> Iterator[Row]:
     """Lookup and exact update, as bytes that they must read and write, against a copy's."""
-    assert trainer.next is not None
-    here = trainer.exchange.begin(trainer.next).arrive()
+    assert trainer.next_batch is not None
+    here = trainer.exchange.send_ids(trainer.next_batch).wait()
     gradient = torch.zeros_like(trainer.tables.lookup(here))
 
     def look_up_and_update() -> None:
@@ -85,8 +85,8 @@ def _of_rows(trainer: Trainer, traffic: int, ceiling: Ceiling, steps: int, clock
 
 def _of_products(trainer: Trainer, operations: int, ceiling: Ceiling, steps: int, clock: Clock) -> Iterator[Row]:
     """Forward and backward of the dense layers, as operations of their matrix products, against one large product's."""
-    assert trainer.next is not None
-    batch, model, config = trainer.next.batch, trainer.model, trainer.config
+    assert trainer.next_batch is not None
+    batch, model, config = trainer.next_batch.batch, trainer.model, trainer.config
     num_tables = len(config.embedding.rows)
     pooled = torch.ones(len(batch.dense), num_tables, config.embedding.dim, device=batch.dense.device)
 
@@ -95,8 +95,8 @@ def _of_products(trainer: Trainer, operations: int, ceiling: Ceiling, steps: int
         with trainer.world.autocast(config.train.autocast):
             logits = model.top(model.bottom(batch.dense), pooled)
         logits.sum().backward()
-        trainer.flat.made_replicated()
-        trainer.flat.arrive()
+        trainer.flat.replicated_ready()
+        trainer.flat.wait()
 
     one = torch.ones(ceiling.width, ceiling.width, device=batch.dense.device)
 

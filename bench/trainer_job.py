@@ -24,7 +24,7 @@ from bench.dlrm import Kept, Shape
 from bench.floor import copies, products, work_of
 from bench.plain_dlrm import Plain
 from trainer.config import Config
-from trainer.keys import changed
+from trainer.keys import apply_changes
 from trainer.loader import Extent, Loaded, Loader
 from trainer.planning import plan
 from trainer.train import Trainer
@@ -43,15 +43,15 @@ def ways(config: Config) -> dict[str, Config]:
     def off(*overlaps: str) -> dict[str, Any]:
         return {"overlap": dict.fromkeys(overlaps, False)}
 
-    whole = changed(config, [{"sharding": {"kind": "table_wise"}}])
+    whole = apply_changes(config, [{"sharding": {"kind": "table_wise"}}])
     found = {
         OURS: config,
         f"{OURS}, all table_wise": whole,
-        **{f"{OURS}, {what}": changed(config, [off(name)]) for name, what in _OFF.items()},
-        f"{OURS}, none of these, and no reading ahead": changed(config, [off(*_OFF), {"loader": {"depth": 0}}]),
+        **{f"{OURS}, {what}": apply_changes(config, [off(name)]) for name, what in _OFF.items()},
+        f"{OURS}, none of these, and no reading ahead": apply_changes(config, [off(*_OFF), {"loader": {"depth": 0}}]),
     }
     if importlib.util.find_spec("fbgemm_gpu") is not None:
-        found[f"{OURS}, tables by FBGEMM"] = changed(config, [{"embedding": {"kernel": "fbgemm"}}])
+        found[f"{OURS}, tables by FBGEMM"] = apply_changes(config, [{"embedding": {"kernel": "fbgemm"}}])
     return found
 
 
@@ -68,7 +68,7 @@ def main(folder: str, told_shape: str, rounds: str) -> None:
     for name, config in ways(shape.config()).items():
         trainers[name] = Trainer(config, world, plan(config, world))
         batches = _batches(shape, source, world, config.loader.depth)
-        trainers[name].take(batches)
+        trainers[name].load_next(batches)
         steps[name] = _step(trainers[name], batches)
     seconds: dict[str, list[float]] = {name: [] for name in steps}
     processor: dict[str, list[float]] = {name: [] for name in steps}

@@ -17,7 +17,7 @@ import torch.distributed as dist
 
 import zmon
 from bench.dlrm import Kept, Shape
-from trainer.keys import changed
+from trainer.keys import apply_changes
 from trainer.presets import demo
 from trainer.run import Run, open_source
 from trainer.world import join, world_from
@@ -34,7 +34,7 @@ def main(folder: str, told_shape: str, steps: str) -> None:
     """Write what was found into FOLDER/<rank>.json."""
     torch.set_num_threads(1)
     shape = None if told_shape == "demo" else Shape(**json.loads(told_shape))
-    config = changed(shape.config() if shape else demo(), [{"train": {"steps": int(steps)}}])
+    config = apply_changes(shape.config() if shape else demo(), [{"train": {"steps": int(steps)}}])
     world = world_from(os.environ)
     zmon.attach()
     source = Kept(shape) if shape else open_source(config, world)

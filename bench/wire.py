@@ -28,7 +28,7 @@ from torch import Tensor
 from bench.rows import PERCENT, table_line
 from trainer.batch import shares
 from trainer.config import Config
-from trainer.keys import changed
+from trainer.keys import apply_changes
 from trainer.loader import Extent, Loaded, Loader
 from trainer.planning import plan
 from trainer.presets import demo
@@ -94,7 +94,7 @@ def main() -> None:
                 "decay_steps": told.steps - told.steps // 2,
             },
         }
-        learned = learn(changed(demo(), [MODEL, changes]), world, told.held_out)
+        learned = learn(apply_changes(demo(), [MODEL, changes]), world, told.held_out)
         full = full or learned
         name = dtype if dtype == "float64" else forward
         world.say(table_line((name, *_cells(backward, learned, full)), _HEADS))
@@ -108,8 +108,8 @@ def learn(config: Config, world: World, held_out: int) -> Learned:
     extent = Extent.of_steps(config.train.steps, config.train.global_batch)
     begin = time.perf_counter()
     with Loader(source, extent, world.rank, world.size, config.loader.depth) as batches:
-        trainer.take(batches)
-        while trainer.next is not None:
+        trainer.load_next(batches)
+        while trainer.next_batch is not None:
             trainer.step(batches)
     seconds = time.perf_counter() - begin
     share = shares(EVALUATED, world.size)[world.rank]

@@ -111,7 +111,7 @@ def test_demo_says_in_one_line_why_the_trainer_cannot_start(room: Path) -> None:
     (room / "junk.tsv").write_text("junk\n")
     demo = Demo(room, "--data", str(room / "junk.tsv"))
     assert demo.process.wait(timeout=60) == 1
-    assert "junk.tsv has no good row: all 1 rows are malformed" in demo.text
+    assert "junk.tsv has no valid row: all 1 rows are malformed" in demo.text
     assert "Traceback" not in demo.text
     assert demo.left_behind() == []
 

@@ -15,7 +15,7 @@ from tests.conftest import Zygote
 from tests.places import REPOSITORY
 from tests.ranks import ABORTED_AT_THE_END, TRIES, run_ranks
 from trainer.config import Config
-from trainer.keys import changed
+from trainer.keys import apply_changes
 from trainer.presets import demo
 from trainer.world import World, join
 
@@ -31,7 +31,7 @@ SMALL = {  # five tables for four ranks, so shares are uneven; few rows, so a ba
 @pytest.fixture
 def small_config() -> Callable[..., Config]:
     """A configuration that trains a step in a millisecond, with these nested changes."""
-    return lambda *changes: changed(demo(), [SMALL, *changes])
+    return lambda *changes: apply_changes(demo(), [SMALL, *changes])
 
 
 @pytest.fixture

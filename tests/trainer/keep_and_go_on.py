@@ -16,7 +16,7 @@ from torch.distributed.checkpoint import FileSystemWriter
 
 from trainer.checkpoint import CheckpointConfig, Checkpoints, Rows, State, whole
 from trainer.errors import TrainerError
-from trainer.sharding import KINDS, Placed, Plan
+from trainer.sharding import KINDS, Placement, Plan
 from trainer.sharding.plan import shards_of
 from trainer.world import World, join, world_from
 
@@ -30,7 +30,7 @@ def spread(kinds: list[str], ranks: int) -> Plan:
     placed = []
     for table, name in enumerate(kinds):
         choices = KINDS[name].choices(ranks)
-        placed.append(Placed(name, tuple(choices[(-1 - table) % len(choices)])))
+        placed.append(Placement(name, tuple(choices[(-1 - table) % len(choices)])))
     return Plan(ranks, tuple(placed))
 
 

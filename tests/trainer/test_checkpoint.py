@@ -13,7 +13,7 @@ import torch.distributed as dist
 from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
 
 from trainer.checkpoint import CheckpointConfig, Checkpoints, Rows, State, whole
-from trainer.checkpoint.meeting import Meeting
+from trainer.checkpoint.coordinator import Coordinator
 from trainer.errors import CheckpointError, ConfigError
 from trainer.world import World
 
@@ -113,7 +113,7 @@ def test_resume_sets_aside_what_comes_later(keep: Callable[..., Checkpoints], tm
     said: list[str] = []
     assert keep(said=said, resume="2").resume() == (2, {"step": 2})
     assert names(tmp_path / "kept") == ["step-00000001", "step-00000002", "step-00000003.aside-1"]
-    assert "set aside step-00000003.aside-1" in said[0]
+    assert "renamed to step-00000003.aside-1" in said[0]
     assert keep(resume="none").resume() == (0, {})
     assert keep(resume="auto").resume() == (0, {})
 
@@ -128,14 +128,16 @@ def test_a_step_that_is_not_there_is_told_with_those_that_are(keep: Callable[...
     checkpoints = keep()
     checkpoints.save(7, {})
     checkpoints.wait()
-    with pytest.raises(CheckpointError, match=r"cannot load step 8 from .*: it is not there; there are 7\. "):
+    with pytest.raises(
+        CheckpointError, match=r"cannot load step 8 from .*: it does not exist; the steps in the folder are 7\. "
+    ):
         keep(resume="8").resume()
 
 
 OTHERS = [
-    ({"table.0.weight": Rows(7, [(0, torch.ones(7, 3))])}, "table.0.weight has 6 rows in it, and 7 here"),
-    ({"table.0.weight": whole(torch.ones(6, 4))}, "table.0.weight has rows of 3 in it, and of 4 here"),
-    ({"dense": whole(torch.arange(5))}, "dense is torch.float32 in it, and torch.int64 here"),
+    ({"table.0.weight": Rows(7, [(0, torch.ones(7, 3))])}, "table.0.weight has 6 rows in it, but 7 in this run"),
+    ({"table.0.weight": whole(torch.ones(6, 4))}, "table.0.weight has rows of 3 in it, but of 4 in this run"),
+    ({"dense": whole(torch.arange(5))}, "dense is torch.float32 in it, but torch.int64 in this run"),
     ({"dense.exp_avg": whole(torch.ones(5))}, "it has no dense.exp_avg"),
 ]
 
@@ -156,7 +158,7 @@ def test_a_checkpoint_of_more_is_refused(keep: Callable[..., Checkpoints]) -> No
     checkpoints = keep()
     checkpoints.save(1, {})
     checkpoints.wait()
-    with pytest.raises(CheckpointError, match=r"it has table\.0\.weight, which is not trained here"):
+    with pytest.raises(CheckpointError, match=r"it has table\.0\.weight, which this run does not train"):
         keep({"dense": some_state()["dense"]}).resume()
     with pytest.raises(CheckpointError, match=r"it has no dense\.new but table\.0\.weight"):
         keep({"dense": some_state()["dense"], "dense.new": whole(torch.ones(2))}).resume()
@@ -185,17 +187,17 @@ def test_impossible_values_are_refused_by_name(value: dict[str, object], says: s
         CheckpointConfig(**value)
 
 
-# -- the meeting, of threads
+# -- the coordinator, of threads
 
 
-def meet(*ranks: Callable[[Meeting], object], timeout_seconds: float = 20) -> list[object]:
+def meet(*ranks: Callable[[Coordinator], object], timeout_seconds: float = 20) -> list[object]:
     """What each rank's part returned or raised."""
     store = dist.HashStore()
     came: list[object] = [None] * len(ranks)
 
     def part(rank: int) -> None:
         try:
-            came[rank] = ranks[rank](Meeting(store.clone(), rank, len(ranks), timeout_seconds))
+            came[rank] = ranks[rank](Coordinator(store.clone(), rank, len(ranks), timeout_seconds))
         except CheckpointError as error:
             came[rank] = str(error)
 
@@ -213,21 +215,21 @@ def full() -> int:
 
 def test_what_rank_0_makes_of_all_is_everybodys() -> None:
     assert meet(
-        lambda meeting: [meeting.agree("", "", partial(int, one), sum) for one in (1, 2)],
-        lambda meeting: [meeting.agree("", "", partial(int, one), sum) for one in (10, 20)],
+        lambda coordinator: [coordinator.agree("", "", partial(int, one), sum) for one in (1, 2)],
+        lambda coordinator: [coordinator.agree("", "", partial(int, one), sum) for one in (10, 20)],
     ) == [[11, 22], [11, 22]]
 
 
 def test_the_trouble_of_one_rank_is_told_by_all() -> None:
     line = "step 3 was not saved: rank 1: No space left on device. Make room"
     assert meet(
-        lambda meeting: meeting.agree("step 3 was not saved", "Make room", lambda: 1, sum),
-        lambda meeting: meeting.agree("step 3 was not saved", "Make room", full, sum),
+        lambda coordinator: coordinator.agree("step 3 was not saved", "Make room", lambda: 1, sum),
+        lambda coordinator: coordinator.agree("step 3 was not saved", "Make room", full, sum),
     ) == [line, line]
     assert (
         meet(
-            lambda meeting: meeting.agree("step 3 was not saved", "Make room", lambda: 1, lambda _: full()),
-            lambda meeting: meeting.agree("step 3 was not saved", "Make room", lambda: 1, sum),
+            lambda coordinator: coordinator.agree("step 3 was not saved", "Make room", lambda: 1, lambda _: full()),
+            lambda coordinator: coordinator.agree("step 3 was not saved", "Make room", lambda: 1, sum),
         )
         == [line.replace("rank 1", "rank 0")] * 2
     )
@@ -235,15 +237,15 @@ def test_the_trouble_of_one_rank_is_told_by_all() -> None:
 
 def test_a_rank_that_does_not_come_is_named() -> None:
     told = meet(
-        lambda meeting: meeting.agree("step 3 was not saved", "Look", lambda: 1, sum),
-        lambda meeting: None,
-        lambda meeting: meeting.agree("step 3 was not saved", "Look", lambda: 1, sum),
+        lambda coordinator: coordinator.agree("step 3 was not saved", "Look", lambda: 1, sum),
+        lambda coordinator: None,
+        lambda coordinator: coordinator.agree("step 3 was not saved", "Look", lambda: 1, sum),
         timeout_seconds=0.2,
     )
     assert told[0] == told[2]
-    assert "nothing was heard of rank 1 for 0.2 s" in str(told[0])
+    assert "rank 1 did not answer within 0.2 s" in str(told[0])
 
 
 def test_nobody_waits_for_ever_for_rank_0() -> None:
-    told = meet(lambda _: None, lambda meeting: meeting.agree("a", "b", lambda: 1, sum), timeout_seconds=0.1)
-    assert "nothing was heard of rank 0" in str(told[1])
+    told = meet(lambda _: None, lambda coordinator: coordinator.agree("a", "b", lambda: 1, sum), timeout_seconds=0.1)
+    assert "rank 0 did not answer" in str(told[1])

@@ -98,7 +98,7 @@ def test_rows_wrap_round_in_order(read) -> None:
     source, warnings = read(*[row(integers=str(number)) for number in range(3)], global_batch=8)
     seen = torch.cat([source.batch(1, start, 4).dense[:, 0] for start in (0, 4)]).expm1().round()
     assert seen.tolist() == [2, 0, 1, 2, 0, 1, 2, 0]  # the second global batch goes on where the first ended
-    assert warnings == [f"{source.name}: 3 good rows, the global batch is 8: they repeat"]
+    assert warnings == [f"{source.name} has 3 valid rows, fewer than the global batch of 8: rows repeat"]
 
 
 def test_windows_line_ends_are_fine(write_rows) -> None:
@@ -108,14 +108,14 @@ def test_windows_line_ends_are_fine(write_rows) -> None:
 
 
 def test_a_file_without_good_rows_is_refused(read) -> None:
-    with pytest.raises(DataError, match=r"has no good row: it is empty"):
+    with pytest.raises(DataError, match=r"has no valid row: it is empty"):
         read()
-    with pytest.raises(DataError, match=r"has no good row: all 2 rows are malformed"):
+    with pytest.raises(DataError, match=r"has no valid row: all 2 rows are malformed"):
         read(["junk"], ["more"])
 
 
 def test_what_is_no_file_is_refused(tmp_path) -> None:
-    with pytest.raises(DataError, match="there is no such file"):
+    with pytest.raises(DataError, match="the file does not exist"):
         check_file(str(tmp_path / "nowhere.tsv"))
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(DataError, match="not a regular file"):
@@ -176,7 +176,7 @@ def test_gz_is_read_as_such_and_a_truncated_one_is_refused(write_rows, tmp_path)
 def test_what_has_no_lines_is_refused(tmp_path) -> None:
     file = tmp_path / "zeros"
     file.write_bytes(b"\0" * 10**6)
-    with pytest.raises(DataError, match="is no TSV: it has a line of more than"):
+    with pytest.raises(DataError, match="is not a TSV: it has a line of more than"):
         open_criteo(CriteoConfig(str(file)), ROWS, 10, warn=pytest.fail)
 
 
@@ -198,7 +198,7 @@ def test_held_out_does_not_depend_on_how_the_rows_come() -> None:
 
 
 def test_without_held_out_rows_there_is_no_evaluation(read) -> None:
-    with pytest.raises(DataError, match=r"rows.tsv: nothing to evaluate with: none of its rows were held out"):
+    with pytest.raises(DataError, match=r"rows.tsv has no rows for evaluation: none of its rows were held out"):
         read(row(), row())[0].held_out()
     with pytest.raises(ConfigError, match=r"criteo.held_out is 0\.6: it must be from 0 to 0\.5"):
         CriteoConfig(held_out=0.6)

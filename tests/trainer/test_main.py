@@ -35,7 +35,7 @@ def test_misuse_is_one_line(refuse, tmp_path) -> None:
     assert "--preset" in refuse("--preset", "huge")
     assert "--steps" in refuse("--steps", "x")
     assert "train.steps" in refuse("--steps", "-1")
-    assert "there is no such file" in refuse("--data", str(tmp_path / "nowhere.tsv"))
+    assert "the file does not exist" in refuse("--data", str(tmp_path / "nowhere.tsv"))
     assert "manifest" in refuse("--data", str(tmp_path))
     assert "WORLD_SIZE='x'" in refuse(environ={"WORLD_SIZE": "x"})
     assert "sharding.kind" in refuse("--set", "sharding.kind=column_wise")
@@ -46,7 +46,7 @@ def test_other_ranks_leave_the_word_to_rank_0(refuse, monkeypatch: pytest.Monkey
     slept: list[float] = []
     monkeypatch.setattr(command.time, "sleep", slept.append)
     refuse("--foo", environ={"RANK": "1", "WORLD_SIZE": "2"})
-    assert slept == [command.LAST_WORD_SECONDS]
+    assert slept == [command.RANK_0_SECONDS]
 
 
 def test_help_is_no_error(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -66,7 +66,7 @@ def test_four_ranks_train_on_a_few_rows(start, write_rows) -> None:
     assert said == [
         f"trainer: {file}:21: column 2: the row has 1 columns instead of 40: row skipped",
         f"trainer: {file}: 1 malformed of 21 rows skipped",
-        f"trainer: {file}: 20 good rows, the global batch is 512: they repeat",
+        f"trainer: {file} has 20 valid rows, fewer than the global batch of 512: rows repeat",
         f"trainer: {file}: 1 malformed of 21 rows skipped",
     ]
 

@@ -14,7 +14,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from trainer.quality import Predictions, Quality, Running, auc, calibration, normalized_entropy, quality, sums
+from trainer.quality import Predictions, Quality, RunningQuality, auc, calibration, normalized_entropy, quality, sums
 from trainer.world import join, world_from
 
 RANKS = 3
@@ -99,7 +99,7 @@ def test_sums_are_those_of_the_definition() -> None:
 
 
 def test_running_weighs_steps_by_their_samples_and_forgets_old_ones() -> None:
-    running = Running(window_steps=2)
+    running = RunningQuality(window_steps=2)
     steps = [(100, 90.0, 50.0, 60.0), (10, 8.0, 4.0, 5.0), (30, 12.0, 6.0, 5.0)]
     for step in steps:
         running.step(*step)
@@ -108,7 +108,7 @@ def test_running_weighs_steps_by_their_samples_and_forgets_old_ones() -> None:
 
 
 def test_a_step_that_diverged_leaves_the_window_and_stays_in_the_lifetime() -> None:
-    running = Running(window_steps=2)
+    running = RunningQuality(window_steps=2)
     running.step(10, math.nan, 5.0, 5.0)
     assert math.isnan(running.windowed().log_loss)
     for _ in range(2):
@@ -118,7 +118,7 @@ def test_a_step_that_diverged_leaves_the_window_and_stays_in_the_lifetime() -> N
 
 
 def test_running_goes_on_where_it_was() -> None:
-    before, after, plain = (Running(window_steps=3) for _ in range(3))
+    before, after, plain = (RunningQuality(window_steps=3) for _ in range(3))
     for step in range(4):
         before.step(step + 1, 0.5 * step, 1.0, 2.0)
         plain.step(step + 1, 0.5 * step, 1.0, 2.0)
@@ -131,7 +131,7 @@ def test_running_goes_on_where_it_was() -> None:
 
 
 def test_before_the_first_step_all_is_unknown() -> None:
-    nothing = Running().windowed()
+    nothing = RunningQuality().windowed()
     assert nothing.samples == 0
     assert all(map(math.isnan, (nothing.log_loss, nothing.normalized_entropy, nothing.calibration, nothing.auc)))
 

@@ -8,7 +8,7 @@ import torch
 
 from trainer.errors import CheckpointError, TrainingError
 from trainer.run import Run, open_source
-from trainer.train import Returning
+from trainer.train import PooledGradients
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def test_a_run_goes_on_from_its_checkpoint_to_the_bit(run, tmp_path) -> None:
     here = {"checkpoint": {"folder": str(tmp_path / "kept")}}
     run({"train": {"steps": 2}}, here).train()
     resumed = run(here)
-    assert resumed.done == 2
+    assert resumed.steps_done == 2
     resumed.train()
     one, other = kept(whole), kept(resumed)
     assert all(torch.equal(a, b) for name in one for a, b in zip(one[name], other[name], strict=True))
@@ -55,7 +55,7 @@ def test_a_run_goes_on_from_its_checkpoint_to_the_bit(run, tmp_path) -> None:
 def test_loss_that_is_no_number_ends_the_run_with_one_line(run) -> None:
     trained = run()
     trained.trainer.flat.parameter.data.fill_(math.nan)
-    with pytest.raises(TrainingError, match="the loss of step 1 is nan: the samples have a value that is no number"):
+    with pytest.raises(TrainingError, match="the loss of step 1 is nan: a sample has a value that is NaN or infinite"):
         trained.train()
 
 
@@ -71,7 +71,7 @@ def test_a_resume_with_another_batch_says_what_that_means(run, tmp_path, capsys)
     run({"train": {"steps": 2}}, here).train()
     assert "train.global_batch" not in capsys.readouterr().err
     run(here, {"train": {"global_batch": 16}})
-    assert "train.global_batch is 16, and was 32 when step 2 was saved" in capsys.readouterr().err
+    assert "train.global_batch is 16, but was 32 when step 2 was saved" in capsys.readouterr().err
 
 
 def test_steps_leave_nothing_behind(run) -> None:
@@ -79,7 +79,7 @@ def test_steps_leave_nothing_behind(run) -> None:
     trained = run({"train": {"steps": 40}})
     trained.train()
     gc.collect()
-    kept = sum(type(thing) is Returning for thing in gc.get_objects())
+    kept = sum(type(thing) is PooledGradients for thing in gc.get_objects())
     assert kept <= 1
 
 
@@ -88,7 +88,7 @@ def test_a_save_that_failed_beside_the_steps_ends_the_run_within_two(run, tmp_pa
     trained.checkpoints._error = CheckpointError("step 1000 was not saved", "No space left on device", "Make room")
     with pytest.raises(CheckpointError, match="No space left on device"):
         trained.train()
-    assert trained.done == 1  # the second one told it
+    assert trained.steps_done == 1  # the second step reported it
 
 
 def test_a_run_that_goes_on_says_so(run, tmp_path, capsys) -> None:
@@ -96,4 +96,4 @@ def test_a_run_that_goes_on_says_so(run, tmp_path, capsys) -> None:
     run({"train": {"steps": 2}}, here).train()
     assert "goes on" not in capsys.readouterr().out
     run(here)
-    assert f"goes on from step 2, as kept in {tmp_path / 'kept'}" in capsys.readouterr().out
+    assert f"resumed from step 2 in {tmp_path / 'kept'}" in capsys.readouterr().out

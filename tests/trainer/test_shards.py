@@ -90,14 +90,17 @@ def damage(change):
 @pytest.mark.parametrize(
     ("harm", "fault"),
     [
-        (lambda out: (out / MANIFEST).unlink(), "is no prepared directory: there is no manifest.json in it"),
+        (lambda out: (out / MANIFEST).unlink(), "is not a prepared directory: it has no manifest.json"),
         (lambda out: (out / MANIFEST).write_text("{"), "cannot read .*manifest.json: Expecting"),
         (lambda out: (out / MANIFEST).write_bytes(b"{\x80"), "cannot read .*manifest.json: 'utf-8' codec"),
-        (lambda out: (out / MANIFEST).write_text("[1]"), "is no prepared directory: its manifest.json is of something"),
-        (damage(lambda manifest: manifest.update(version=2)), "it is of version 2, this trainer reads version 1"),
-        (damage(lambda manifest: manifest.pop("train")), "manifest.json is damaged: no valid 'train'"),
+        (
+            lambda out: (out / MANIFEST).write_text("[1]"),
+            "is not a prepared directory: its manifest.json has another format",
+        ),
+        (damage(lambda manifest: manifest.update(version=2)), "it has version 2, but this trainer reads version 1"),
+        (damage(lambda manifest: manifest.pop("train")), "manifest.json is damaged: it has no valid 'train'"),
         (damage(lambda manifest: manifest.update(train=3)), "manifest.json is damaged: "),
-        (damage(lambda manifest: manifest.update(train=[])), "damaged: there is no row to train on"),
+        (damage(lambda manifest: manifest.update(train=[])), "damaged: it has no row to train on"),
         (lambda out: (out / "train-00001.bin").unlink(), "cannot read .*train-00001.bin: No such file"),
         (
             lambda out: (out / "train-00002.bin").write_bytes(b"\0" * 900),
@@ -121,7 +124,9 @@ def test_a_shard_that_shrinks_under_the_run_is_a_message(prepared, harm) -> None
     source = opened(prepared)
     assert len(source.batch(0, 0, 8).labels) == 8
     harm(prepared / "train-00000.bin")
-    with pytest.raises(DataError, match=r"cannot read .*train-00000.bin: .* It was whole when the run started"):
+    with pytest.raises(
+        DataError, match=r"cannot read .*train-00000.bin: .* The file was complete when the run started"
+    ):
         source.batch(0, 0, 8)
 
 
@@ -129,19 +134,19 @@ def test_what_was_decided_when_preparing_is_not_decided_again(prepared, tmp_path
     with pytest.raises(ConfigError, match=r"criteo.held_out is 0\.2: it must be 0 for a prepared directory"):
         opened(prepared, held_out=0.2)
     prepare([str(write_rows(cells(1), ["junk"]))], tmp_path / "other", warn=lambda line: None)
-    with pytest.raises(DataError, match=r"left out malformed rows: .*: 1 malformed of 2 rows skipped"):
+    with pytest.raises(DataError, match=r"was prepared without malformed rows: .*: 1 malformed of 2 rows skipped"):
         opened(tmp_path / "other", strict=True)
     assert opened(tmp_path / "other", global_batch=1).skipped.endswith("1 malformed of 2 rows skipped")
 
 
 def test_without_held_out_rows_there_is_no_evaluation(tsv, tmp_path) -> None:
     prepare([str(tsv)], tmp_path / "out", warn=pytest.fail)
-    with pytest.raises(DataError, match=r"nothing to evaluate with: .* prepare it with a larger --held-out"):
+    with pytest.raises(DataError, match=r"has no rows for evaluation: .* prepare it with a larger --held-out"):
         opened(tmp_path / "out").held_out()
 
 
 def test_few_rows_repeat_and_that_is_said(prepared) -> None:
     said: list[str] = []
     source = open_criteo(CriteoConfig(str(prepared)), ROWS, 64, said.append)
-    assert said == [f"{prepared}: 30 good rows, the global batch is 64: they repeat"]
+    assert said == [f"{prepared} has 30 valid rows, fewer than the global batch of 64: rows repeat"]
     assert len(source.batch(3, 0, 64).labels) == 64

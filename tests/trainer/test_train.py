@@ -6,7 +6,7 @@ import torch.nn.functional as F
 
 from trainer.loader import Extent, Loader
 from trainer.presets import demo
-from trainer.quality import Running
+from trainer.quality import RunningQuality
 from trainer.run import Run, open_source
 
 
@@ -36,7 +36,7 @@ def test_a_step_equals_plain_autograd(small_config, run, kind) -> None:
     loss.backward()
     torch.optim.Adagrad(model.parameters(), lr=config.optimizer.dense_learning_rate, eps=1e-8).step()
 
-    mine.trainer.take(source := batches(mine))
+    mine.trainer.load_next(source := batches(mine))
     stepped = mine.trainer.step(source)
 
     assert stepped.sums[0] / 32 == pytest.approx(loss.item(), rel=1e-12)
@@ -53,8 +53,8 @@ def test_a_step_equals_plain_autograd(small_config, run, kind) -> None:
 
 
 def test_normalized_entropy_falls_below_one(run) -> None:
-    trained, quality, entropies = run(demo()), Running(), []
-    trained.trainer.take(source := batches(trained))
+    trained, quality, entropies = run(demo()), RunningQuality(), []
+    trained.trainer.load_next(source := batches(trained))
     for _ in range(150):
         stepped = trained.trainer.step(source)
         quality.step(stepped.samples, *stepped.sums[:3].tolist())

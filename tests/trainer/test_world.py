@@ -8,7 +8,7 @@ import torch
 from trainer.errors import WorldError
 from trainer.world import World, join, world_from
 
-MEETING = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
+RENDEZVOUS = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
 
 
 def test_without_a_launcher_there_is_one_rank() -> None:
@@ -16,15 +16,15 @@ def test_without_a_launcher_there_is_one_rank() -> None:
 
 
 def test_the_launcher_says_who_we_are() -> None:
-    told = {"RANK": "2", "WORLD_SIZE": "4", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2"}
-    assert world_from(told | MEETING) == World(rank=2, size=4, local_rank=0, local_size=2)
-    assert world_from({"RANK": "2", "WORLD_SIZE": "4"} | MEETING) == World(2, 4, local_rank=2, local_size=4)
+    environ = {"RANK": "2", "WORLD_SIZE": "4", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2"}
+    assert world_from(environ | RENDEZVOUS) == World(rank=2, size=4, local_rank=0, local_size=2)
+    assert world_from({"RANK": "2", "WORLD_SIZE": "4"} | RENDEZVOUS) == World(2, 4, local_rank=2, local_size=4)
 
 
 def test_without_a_gpu_a_rank_computes_on_the_processor_in_full_precision() -> None:
     world = World(rank=0, size=1)
     assert world.device.type == "cpu"
-    with world.autocast(wanted=True):
+    with world.autocast(enabled=True):
         assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.float32
 
 
@@ -36,7 +36,7 @@ def test_without_a_gpu_a_rank_computes_on_the_processor_in_full_precision() -> N
         ({"RANK": "4", "WORLD_SIZE": "4"}, "RANK=4 does not fit WORLD_SIZE=4"),
         ({"WORLD_SIZE": "0"}, "RANK=0 does not fit WORLD_SIZE=0"),
         ({"RANK": "0", "WORLD_SIZE": "4"}, "MASTER_ADDR is not set but WORLD_SIZE=4"),
-        ({"WORLD_SIZE": "2"} | MEETING | {"MASTER_PORT": "x"}, "MASTER_PORT='x' is not a number"),
+        ({"WORLD_SIZE": "2"} | RENDEZVOUS | {"MASTER_PORT": "x"}, "MASTER_PORT='x' is not a number"),
     ],
 )
 def test_a_wrong_environment_is_refused(environment: dict[str, str], says: str) -> None:
@@ -56,7 +56,7 @@ def free_port(monkeypatch: pytest.MonkeyPatch) -> int:
 
 @pytest.mark.e2e  # the port is free for whoever is first
 def test_a_rank_that_never_comes_is_told_in_time(free_port: int) -> None:
-    with pytest.raises(WorldError, match=f"rank 0 did not meet the other 1 at 127.0.0.1:{free_port}"):
+    with pytest.raises(WorldError, match=f"rank 0 could not connect to the other 1 ranks at 127.0.0.1:{free_port}"):
         join(World(rank=0, size=2), timeout_seconds=1)
 
 

@@ -168,7 +168,9 @@ def config(name: str, dim: int = DIM) -> EmbeddingConfig:
 
 @pytest.mark.parametrize(("dim", "dtype", "why"), [(6, torch.float32, "multiple of 4"), (8, torch.float64, "float64")])
 def test_what_fbgemm_cannot_compute(dim: int, dtype: torch.dtype, why: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(ConfigError, match=rf"^embedding\.kernel is fbgemm: .*{why}.* --set embedding\.kernel=torch$"):
+    with pytest.raises(
+        ConfigError, match=rf"^cannot use embedding\.kernel fbgemm: .*{why}.* --set embedding\.kernel=torch$"
+    ):
         choose(config("fbgemm", dim), dtype, CPU)
     assert choose(config("auto", dim), dtype, GPU) == "torch"
     assert capsys.readouterr().err == ""  # nobody asked for it
@@ -200,7 +202,7 @@ def test_a_broken_install_is_one_line_where_it_is_asked_for(
     with pytest.raises(ConfigError) as raised:
         choose(config("fbgemm"), torch.float32, CPU)
     assert str(raised.value) == (
-        f"embedding.kernel is fbgemm: the fbgemm-gpu-cpu here does not fit torch {torch.__version__} "
+        f"cannot use embedding.kernel fbgemm: the installed fbgemm-gpu-cpu does not fit torch {torch.__version__} "
         "(undefined symbol: _ZN3c10). Change it with --set embedding.kernel=torch"
     )
     assert capfd.readouterr().err == ""
@@ -212,13 +214,15 @@ def test_auto_goes_on_without_a_broken_install_and_says_so_once_a_host(capfd: py
     for rank in (0, 1):
         assert choose(config("auto"), torch.float32, torch.device("cuda", rank)) == "torch"
     (line,) = capfd.readouterr().err.splitlines()
-    assert line.startswith("trainer: torch computes on the tables: the fbgemm-gpu here does not fit torch")
+    assert line.startswith(
+        "trainer: torch computes on the tables instead of FBGEMM: the installed fbgemm-gpu does not fit torch"
+    )
     assert "undefined symbol" in line
 
 
 def test_an_install_that_learns_otherwise_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FbgemmKernel, "update", lambda self, bags, gradient, learning_rate: None)
-    with pytest.raises(ConfigError, match="what it learns is wrong"):
+    with pytest.raises(ConfigError, match="its updates are wrong"):
         choose(config("fbgemm"), torch.float32, CPU)
 
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from trainer.embedding import Bags, EmbeddingConfig, Replicated, Tables
+from trainer.embedding import Bags, EmbeddingConfig, ReplicatedTables, ShardedTables
 from trainer.optimizers import OptimizerConfig
 from trainer.sharding import Shard
 
@@ -12,19 +12,19 @@ RATE = 0.1
 CPU = torch.device("cpu")
 
 
-def tables(*shards: Shard, dtype=torch.float64, **optimizer) -> Tables:
-    return Tables(CONFIG, OptimizerConfig(**optimizer), shards, seed=3, dtype=dtype, device=CPU)
+def tables(*shards: Shard, dtype=torch.float64, **optimizer) -> ShardedTables:
+    return ShardedTables(CONFIG, OptimizerConfig(**optimizer), shards, seed=3, dtype=dtype, device=CPU)
 
 
 def whole(*numbers: int) -> list[Shard]:
     return [Shard(table, 0, 0, CONFIG.rows[table]) for table in numbers]
 
 
-def weights(of: Tables) -> torch.Tensor:
+def weights(of: ShardedTables) -> torch.Tensor:
     return torch.cat([weight for _, weight, _ in of.parts()])
 
 
-def states(of: Tables) -> torch.Tensor:
+def states(of: ShardedTables) -> torch.Tensor:
     return torch.cat([state for _, _, state in of.parts()])
 
 
@@ -89,7 +89,7 @@ def test_update_of_nothing_changes_nothing() -> None:
 
 def test_copies_of_every_rank_learn_what_a_table_learns() -> None:
     of = tables(*whole(1))
-    copies = Replicated(CONFIG, OptimizerConfig(), [1], seed=3, dtype=torch.float64, device=CPU)
+    copies = ReplicatedTables(CONFIG, OptimizerConfig(), [1], seed=3, dtype=torch.float64, device=CPU)
     rows, gradient = bags([0, 2], [2], [], [1]), torch.arange(8, dtype=torch.float64).view(4, 2) - 3
     assert torch.equal(copies.lookup(rows), of.lookup(rows))
     into = torch.full((3, 2), 7.0, dtype=torch.float64)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from trainer.model import DenseModel, Flat, ModelConfig, OverlapConfig
+from trainer.model import DenseModel, FlatParameters, ModelConfig, OverlapConfig
 
 B, F, D = 6, 3, 4
 
@@ -53,15 +53,15 @@ def test_cross_layer_is_that_of_the_paper() -> None:
 @pytest.mark.parametrize("overlapped", [True, False])
 def test_flat_gradient_is_that_of_the_parameters(alone, bucket_bytes, overlapped) -> None:
     plain, flattened = model(), model()
-    flat = Flat(flattened, 3, (2, D), OverlapConfig(gradients=overlapped, bucket_bytes=bucket_bytes))
+    flat = FlatParameters(flattened, 3, (2, D), OverlapConfig(gradients=overlapped, bucket_bytes=bucket_bytes))
     dense, pooled = torch.ones(B, 5, dtype=torch.float64), inputs()[1]
     for one in (plain, flattened):
         if one is flattened:
             flat.begin(torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64))
         one.top(one.bottom(dense), pooled).sum().backward()
     flat.replicated.fill_(4.0)
-    flat.made_replicated()
-    flat.arrive()
+    flat.replicated_ready()
+    flat.wait()
     for one, other in zip(plain.parameters(), flattened.parameters(), strict=True):
         assert torch.equal(one, other)
         assert torch.allclose(one.grad, other.grad)

@@ -3,7 +3,7 @@
 import pytest
 
 from trainer.sharding import KINDS
-from trainer.sharding.cost import GRADIENTS, IDS, POOLED, Cost, Job, Machine, Table, cost_of, nothing
+from trainer.sharding.cost import GRADIENTS, IDS, POOLED, Cost, Machine, Table, Workload, table_cost, zero_cost
 
 MACHINE = Machine(
     memory_bandwidth=1e9, lookup_seconds=1e-6, network_bandwidth=1e6, host_bandwidth=1e5, ranks_per_host=2
@@ -13,7 +13,7 @@ TABLE = Table(rows=100, dim=8, pooling=2.0)
 
 def cost(kind: str, ranks: tuple[int, ...], machine: Machine = MACHINE, **more) -> Cost:
     table = more.pop("table", TABLE)
-    return cost_of(KINDS[kind], ranks, table, Job((table,), **{"samples": (5, 5), **more}), machine)
+    return table_cost(KINDS[kind], ranks, table, Workload((table,), **{"samples": (5, 5), **more}), machine)
 
 
 def test_a_whole_table_sends_each_vector_once() -> None:
@@ -89,4 +89,4 @@ def test_costs_add_up() -> None:
     twice = one + one
     assert twice.moved == 2 * one.moved
     assert (twice - one).memory.tolist() == one.memory.tolist()
-    assert (nothing(2) + one).seconds.tolist() == one.seconds.tolist()
+    assert (zero_cost(2) + one).seconds.tolist() == one.seconds.tolist()

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trainer.errors import ConfigError
-from trainer.sharding import KINDS, Placed, Plan
-from trainer.sharding.cost import Cost, Job, Machine, Table, cost_of, nothing
+from trainer.sharding import KINDS, Placement, Plan
+from trainer.sharding.cost import Cost, Machine, Table, Workload, table_cost, zero_cost
 from trainer.sharding.planner import AUTO, ShardingConfig, check_fits, choose, predict
 
 MACHINE = ShardingConfig().machine(ranks_per_host=2)
@@ -20,7 +20,7 @@ WORST = 1.15  # of the best there is; 1.10 was the worst of 800 cases like these
 
 def plan(tables, samples=(256, 256), kinds=None, memory_bytes=NO_LIMIT, base_bytes=0, machine=MACHINE) -> Plan:
     kinds = kinds or (AUTO,) * len(tables)
-    return choose(Job(tuple(tables), samples), machine, kinds, memory_bytes, base_bytes)
+    return choose(Workload(tuple(tables), samples), machine, kinds, memory_bytes, base_bytes)
 
 
 def slowest(planned: Plan) -> float:
@@ -38,11 +38,15 @@ def some_tables(draw: random.Random, most: int) -> tuple[Table, ...]:
     )
 
 
-def least_seconds(job: Job, memory_bytes: float) -> float:
+def least_seconds(workload: Workload, memory_bytes: float) -> float:
     """Of the slowest rank, of all plans that fit."""
     ways = [
-        [cost_of(kind, ranks, table, job, MACHINE) for kind in KINDS.values() for ranks in kind.choices(job.num_ranks)]
-        for table in job.tables
+        [
+            table_cost(kind, ranks, table, workload, MACHINE)
+            for kind in KINDS.values()
+            for ranks in kind.choices(workload.num_ranks)
+        ]
+        for table in workload.tables
     ]
 
     def best(cost: Cost, left: list[list[Cost]], known: float) -> float:
@@ -54,18 +58,18 @@ def least_seconds(job: Job, memory_bytes: float) -> float:
             known = best(cost + way, left[1:], known)
         return known
 
-    return best(nothing(job.num_ranks), ways, float("inf"))
+    return best(zero_cost(workload.num_ranks), ways, float("inf"))
 
 
 @pytest.mark.parametrize("seed", range(40))
 def test_close_to_the_best_of_all_plans(seed: int) -> None:
     draw = random.Random(seed)
     tables = some_tables(draw, most=6)
-    job = Job(tables, (draw.randint(16, 300),) * draw.randint(1, 3))
-    even = sum(table.rows * (table.dim + 1) * 4 for table in tables) / job.num_ranks
+    workload = Workload(tables, (draw.randint(16, 300),) * draw.randint(1, 3))
+    even = sum(table.rows * (table.dim + 1) * 4 for table in tables) / workload.num_ranks
     memory_bytes = draw.choice([NO_LIMIT, int(even * 1.3) + 20_000_000])
-    found = plan(tables, job.samples, memory_bytes=memory_bytes)
-    assert slowest(found) <= WORST * least_seconds(job, memory_bytes)
+    found = plan(tables, workload.samples, memory_bytes=memory_bytes)
+    assert slowest(found) <= WORST * least_seconds(workload, memory_bytes)
 
 
 @settings(max_examples=60, deadline=None)
@@ -156,19 +160,19 @@ def test_what_does_not_fit_says_how_much_is_missing_and_what_to_change() -> None
 
 
 def test_a_plan_from_a_file_is_held_to_the_memory() -> None:
-    job = Job((Table(1_000_000, 64, 1.0),), (64, 64))
-    planned = predict(Plan(2, (Placed("table_wise", (1,)),)), job, MACHINE, base_bytes=7)
+    workload = Workload((Table(1_000_000, 64, 1.0),), (64, 64))
+    planned = predict(Plan(2, (Placement("table_wise", (1,)),)), workload, MACHINE, base_bytes=7)
     assert [load.memory.weights for load in planned.predicted] == [0, 256_000_000]
     assert {load.memory.base for load in planned.predicted} == {7}
     check_fits(planned, memory_bytes=300_000_000)
-    with pytest.raises(ConfigError, match=r"would need 26\d MB, rank 1, and may have 200 MB"):
+    with pytest.raises(ConfigError, match=r"would need 26\d MB, rank 1, but the limit is 200 MB"):
         check_fits(planned, memory_bytes=200_000_000)
 
 
 def test_the_prediction_is_that_of_its_placement() -> None:
     tables = [Table(50, 8, 1.0), Table(100_000, 8, 5.0), Table(2_000, 8, 2.0)]
     planned = plan(tables, (33, 32, 32))
-    assert predict(planned, Job(tuple(tables), (33, 32, 32)), MACHINE, 0) == planned
+    assert predict(planned, Workload(tuple(tables), (33, 32, 32)), MACHINE, 0) == planned
     assert sum(load.lookups for load in planned.predicted) == pytest.approx(97 * 8, abs=3)  # each is rounded
     sent, received = (
         sum(getattr(load, name) for load in planned.predicted) for name in ("sent_bytes", "received_bytes")
