@@ -28,4 +28,4 @@ def test_without_a_gpu_it_says_so(capsys, monkeypatch) -> None:
     monkeypatch.setattr("sys.argv", ["gpu"])
     monkeypatch.setattr(gpu.torch.cuda, "is_available", lambda: False)
     gpu.main()
-    assert capsys.readouterr().out.startswith("no GPU here")
+    assert capsys.readouterr().out.startswith("This machine has no GPU")

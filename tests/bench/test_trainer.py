@@ -4,7 +4,7 @@ import pytest
 
 from bench import trainer
 from bench.dlrm import Shape
-from bench.trainer_job import ways
+from bench.trainer_job import variants
 
 pytestmark = pytest.mark.e2e
 SHAPE = Shape(pooling=2, tables=3, rows=50, dim=4, global_batch=8, bottom=(5,), top=(6,))
@@ -14,7 +14,7 @@ SHAPE = Shape(pooling=2, tables=3, rows=50, dim=4, global_batch=8, bottom=(5,), 
 def test_speed_has_a_line_for_the_floor_and_every_way() -> None:
     about, _, *lines = trainer.speed(SHAPE, 1)
     assert about.startswith("pooling 2; the planner's choice for “ours”: ")
-    assert [line.split("  ")[1] for line in lines[3:]] == ["plain torch", *ways(SHAPE.config())]
+    assert [line.split("  ")[1] for line in lines[3:]] == ["plain torch", *variants(SHAPE.config())]
     assert all("floor" in line for line in lines[:3])
 
 

@@ -153,8 +153,8 @@ def test_what_does_not_fit_says_how_much_is_missing_and_what_to_change() -> None
     with pytest.raises(ConfigError) as refused:
         plan([Table(1_000_000, 64, 1.0)] * 2, memory_bytes=200_000_000, base_bytes=50_000_000)
     assert re.fullmatch(
-        r"the tables do not fit into memory: a rank would need \d+ MB, with table \d of 1,000,000 rows, and may have"
-        r" 200 MB \(50 MB of it are not for tables\)\. Start more ranks, .*sharding\.memory_bytes",
+        r"the tables do not fit into memory: a rank would need \d+ MB, with table \d of 1,000,000 rows,"
+        r" but the limit is 200 MB \(50 MB of it are not for tables\)\. Start more ranks, .*sharding\.memory_bytes",
         str(refused.value),
     )
 
