@@ -1,4 +1,4 @@
-"""What a step takes at least, reckoned by hand for a model small enough."""
+"""Tests of the lower bound of a step, computed by hand for a small model."""
 
 from bench.dlrm import RepeatingSource, Shape
 from bench.floor import work_of
