@@ -47,9 +47,8 @@ class Cost:
 def by_view(scene: Scene, range_: str, now: float) -> dict[str, list[Query]]:
     """Return the queries of each view; the first entry has those that all views send."""
     address = Address(job_id=JOB, rank=scene.culprit, range=range_)
-    job = replace(
-        hub_answers.job(scene, SLOW), step_seconds=0.4, time={}
-    )  # without time, the query covers the whole range
+    # Without time, a query covers the whole range.
+    job = replace(hub_answers.job(scene, SLOW), step_seconds=0.4, time={})
     seen = Seen(glance.Glance(at=now, job_id=JOB, job=job), address, Prometheus(), Hub())
     seconds = f"{RANGES[range_]}s"
 

@@ -129,11 +129,7 @@ def watching(url: str, views: Sequence[tuple[str, dict[str, str]]]) -> Iterator[
             if len(viewers.sessions) == len(views):
                 all_loaded.set()
             await session.watch()
-        except (
-            aiohttp.ClientError,
-            TimeoutError,
-            TypeError,
-        ):  # TypeError: the socket was closed, so the message is not bytes
+        except (aiohttp.ClientError, TimeoutError, TypeError):  # TypeError: a closed socket returns no bytes
             viewers.lost += 1
 
     task = loop.create_task(watch_all())

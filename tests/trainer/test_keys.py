@@ -1,4 +1,4 @@
-"""Presets and changes to them: every refusal names the dotted key."""
+"""Tests of presets and changes to them: every error names the dotted key."""
 
 import pytest
 
@@ -29,12 +29,12 @@ def test_assignments_take_the_type_of_their_field() -> None:
     assert config.checkpoint.resume == "12"
 
 
-def test_later_changes_win() -> None:
+def test_later_changes_override_earlier_ones() -> None:
     assert set_keys("train.seed=1", "train.seed=2").train.seed == 2
 
 
 @pytest.mark.parametrize(
-    ("assignment", "says"),
+    ("assignment", "message"),
     [
         ("train.stepz=1", "there is no key train.stepz: it is misspelt. Use train.steps"),
         ("nothing=1", "there is no key nothing: it is misspelt. Use one of embedding, train, model"),
@@ -62,8 +62,8 @@ def test_later_changes_win() -> None:
         ("train.steps", "it is not KEY=VALUE"),
     ],
 )
-def test_a_wrong_assignment_names_its_key(assignment: str, says: str) -> None:
-    with pytest.raises(ConfigError, match=says):
+def test_a_wrong_assignment_names_its_key(assignment: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         set_keys(assignment)
 
 
@@ -81,11 +81,11 @@ def test_a_file_changes_the_preset(tmp_path) -> None:
     assert (config.train.seed, config.model.top) == (9, (32,))
 
 
-@pytest.mark.parametrize(("text", "says"), [("", "has no keys"), ("- 1", "has no keys"), ("{", "is not valid YAML")])
-def test_a_wrong_file_is_refused(tmp_path, text: str, says: str) -> None:
+@pytest.mark.parametrize(("text", "message"), [("", "has no keys"), ("- 1", "has no keys"), ("{", "is not valid YAML")])
+def test_a_wrong_file_is_refused(tmp_path, text: str, message: str) -> None:
     file = tmp_path / "wrong.yaml"
     file.write_text(text)
-    with pytest.raises(ConfigError, match=says):
+    with pytest.raises(ConfigError, match=message):
         read_file(str(file))
     with pytest.raises(ConfigError, match="cannot read"):
         read_file(str(tmp_path / "nowhere.yaml"))

@@ -1,6 +1,6 @@
-"""Not a test: what each rank of test_exactness.py runs. Trains every variant and keeps weights, states and losses.
+"""The script of each rank of test_exactness.py: it trains every variant and saves weights, states and losses.
 
-train_and_keep.py STEPS OUT VARIANTS, the last a JSON object of changes by name, for trainer.keys.apply_changes
+Usage: train_and_keep.py STEPS OUT VARIANTS; VARIANTS is a JSON object of changes by name for trainer.keys.apply_changes.
 """
 
 import json
@@ -27,14 +27,14 @@ def main(steps: int, out: Path, variants: dict) -> None:
 
 
 def train(config, world: World, steps: int) -> dict:
-    """What this rank has after so many steps: `(first row, rows)` of each tensor, and the losses."""
+    """Train some steps; return `(first row, rows)` of each tensor of this rank, and the losses."""
     source = open_source(config, world)
     run = Run(config, world, source)
     with Loader(source, extent(config, source), world.rank, world.size, depth=1) as batches:
         run.trainer.load_next(batches)
         losses = [float(run.trainer.step(batches).sums[0]) for _ in range(steps)]
-    kept = {name: [(first, part.clone()) for first, part in rows.parts] for name, rows in run.state().items()}
-    return {"losses": losses, "kept": kept}
+    tensors = {name: [(first, part.clone()) for first, part in rows.parts] for name, rows in run.state().items()}
+    return {"losses": losses, "tensors": tensors}
 
 
 if __name__ == "__main__":
