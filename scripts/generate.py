@@ -64,7 +64,7 @@ def thresholds_page() -> str:
         "",
         "Generated from the dataclasses of `zmon/detectors/` and `zmon/job/lease.py` by `make generate`.",
         "",
-        "The hub reads the thresholds of the detectors when it starts, and `zmon analyze` uses the same ones. Each agent",
+        "The hub reads the thresholds of the detectors when it starts, and `zmon analyze` uses the same. The agent",
         "reads the leases. To change some for your site, write them to the file of `zmon --config FILE`:",
         "",
         "```yaml",

@@ -83,7 +83,7 @@ def test_steps_leave_no_reference_cycles(run) -> None:
     assert left <= 1
 
 
-def test_a_save_that_failed_beside_the_steps_ends_the_run_within_two(run, tmp_path) -> None:
+def test_a_failed_save_in_the_background_ends_the_run_within_two_steps(run, tmp_path) -> None:
     trained = run({"checkpoint": {"folder": str(tmp_path / "kept"), "every": 1000}})
     trained.checkpoints._error = CheckpointError("step 1000 was not saved", "No space left on device", "Make room")
     with pytest.raises(CheckpointError, match="No space left on device"):
@@ -91,9 +91,9 @@ def test_a_save_that_failed_beside_the_steps_ends_the_run_within_two(run, tmp_pa
     assert trained.steps_done == 1  # the second step reported it
 
 
-def test_a_run_that_goes_on_says_so(run, tmp_path, capsys) -> None:
-    here = {"checkpoint": {"folder": str(tmp_path / "kept")}}
-    run({"train": {"steps": 2}}, here).train()
-    assert "goes on" not in capsys.readouterr().out
-    run(here)
+def test_a_resumed_run_prints_its_step(run, tmp_path, capsys) -> None:
+    checkpoint = {"checkpoint": {"folder": str(tmp_path / "kept")}}
+    run({"train": {"steps": 2}}, checkpoint).train()
+    assert "resumed" not in capsys.readouterr().out
+    run(checkpoint)
     assert f"resumed from step 2 in {tmp_path / 'kept'}" in capsys.readouterr().out
