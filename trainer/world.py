@@ -95,7 +95,7 @@ def join(world: World, timeout_seconds: float = RENDEZVOUS_TIMEOUT_SECONDS) -> N
     except (dist.DistError, ValueError) as error:
         address = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
         raise WorldError(
-            f"rank {world.rank} could not connect to the other {world.size - 1} ranks at {address}",
+            f"rank {world.rank} of {world.size} could not connect to the other ranks at {address}",
             f"a rank was not started, the address is wrong or the port is taken ({_first_line(error)})",
             "Start all ranks with one torchrun and let it choose the port",
         ) from error

@@ -1,4 +1,4 @@
-"""Preparing: several files in order, bad rows reports, and a directory that is whole or is not there."""
+"""Tests of trainer.prepare: files in order, warnings of malformed rows, and a directory that is complete or absent."""
 
 import gzip
 import io
@@ -30,7 +30,7 @@ def text(*numbers: int) -> bytes:
 
 
 def numbers(out: Path, global_batch: int) -> list[int]:
-    """What the first integers of one global batch were."""
+    """Return the first integers of one global batch."""
     source = open_criteo(CriteoConfig(str(out)), (10,) * 26, global_batch, warn=pytest.fail)
     return source.batch(0, 0, global_batch).dense[:, 0].expm1().round().int().tolist()
 
@@ -53,14 +53,14 @@ def test_files_follow_each_other_plain_or_zipped(tmp_path) -> None:
     assert reports[-1] == (sum(Path(file).stat().st_size for file in files), 10)
 
 
-def test_the_command_tells_bad_rows_and_what_it_made(tmp_path) -> None:
+def test_the_command_prints_malformed_rows_and_a_summary(tmp_path) -> None:
     file, out = tmp_path / "rows.tsv", tmp_path / "out"
     file.write_bytes(text(0, 1) + b"junk\n" * 9 + text(*range(2, 20)))
     ended = CliRunner().invoke(main, [str(file), "--out", str(out), "--held-out", "0.25"])
     assert ended.exit_code == 0
-    complaints = ended.stderr.splitlines()
-    assert complaints[0] == f"prepare: {file}:3: column 2: the row has 1 columns instead of 40: row skipped"
-    assert complaints[5:] == [f"prepare: {file}: 9 malformed of 29 rows skipped"]
+    warnings = ended.stderr.splitlines()
+    assert warnings[0] == f"prepare: {file}:3: column 2: the row has 1 columns instead of 40: row skipped"
+    assert warnings[5:] == [f"prepare: {file}: 9 malformed of 29 rows skipped"]
     assert ended.stdout.startswith(f"{out}: 15 rows to train on, 5 held out, ")
     assert numbers(out, 4) == [0, 1, 2, 4]
 
@@ -74,7 +74,7 @@ def test_the_command_tells_bad_rows_and_what_it_made(tmp_path) -> None:
         (gzip.compress(text(*range(99)))[:-20], [], "cannot read .*rows.tsv: Compressed file ended before"),
     ],
 )
-def test_what_cannot_be_prepared_leaves_nothing(tmp_path, content: bytes, options: list[str], fault: str) -> None:
+def test_a_failure_leaves_no_directory(tmp_path, content: bytes, options: list[str], fault: str) -> None:
     file = tmp_path / "rows.tsv"
     file.write_bytes(content)
     ended = CliRunner().invoke(main, [str(file), "--out", str(tmp_path / "out"), *options])
@@ -83,7 +83,7 @@ def test_what_cannot_be_prepared_leaves_nothing(tmp_path, content: bytes, option
     assert [path.name for path in tmp_path.iterdir()] == ["rows.tsv"]
 
 
-def test_what_is_there_is_never_replaced(tmp_path) -> None:
+def test_existing_files_are_never_replaced(tmp_path) -> None:
     file, out = tmp_path / "rows.tsv", tmp_path / "out"
     file.write_bytes(text(1))
     out.mkdir()
@@ -107,10 +107,10 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(tmp_path, monkeypatch) -> No
     assert [path.name for path in tmp_path.iterdir()] == ["rows.tsv"]
 
 
-def test_one_that_is_killed_leaves_nothing_to_train_on_and_the_next_says_what_to_do(tmp_path) -> None:
+def test_a_killed_prepare_leaves_no_valid_directory_and_the_next_one_reports_it(tmp_path) -> None:
     file, out = tmp_path / "rows.tsv", tmp_path / "out"
     file.write_bytes(text(*range(50)))
-    script = (  # killed when all rows are written, just before the manifest
+    script = (  # killed after all rows are written, just before the manifest
         "import os, sys; from trainer import prepare as module;"
         "module.write_manifest = lambda *_: os.kill(os.getpid(), 9); module.main(sys.argv[1:])"
     )
@@ -133,7 +133,7 @@ def test_one_that_is_killed_leaves_nothing_to_train_on_and_the_next_says_what_to
         prepare([str(file)], out, warn=pytest.fail)
 
 
-def test_progress_in_a_log_is_a_line_now_and_then() -> None:
+def test_progress_in_a_log_is_a_line_every_30_seconds() -> None:
     lines: list[str] = []
     times = iter([0, 1, 31, 32, 60, 62])
     progress = LogProgress(1000, lines.append, clock=lambda: next(times))
@@ -150,7 +150,7 @@ def test_progress_in_a_terminal_is_a_bar() -> None:
     assert "12,345 rows" in screen.getvalue()
 
 
-def test_a_log_is_quiet_when_it_is_soon_done() -> None:
+def test_a_log_is_quiet_if_prepare_is_fast() -> None:
     log = io.StringIO()
     with _progress(Console(file=log), total_bytes=1000) as report:
         report(1000, 10)

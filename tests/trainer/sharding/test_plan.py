@@ -1,4 +1,4 @@
-"""Plans as files, as text, and as a prediction to hand on."""
+"""Tests of plans as files, as text, and as a prediction for zmon.plan()."""
 
 import re
 
@@ -22,7 +22,7 @@ def test_a_saved_plan_is_loaded(tmp_path) -> None:
     path = tmp_path / "plan.yaml"
     PLAN.save(path)
     assert load_plan(path, KINDS, 3, 2) == Plan(2, PLACEMENTS)
-    assert len(path.read_text().splitlines()) == 5  # a line a table, to edit
+    assert len(path.read_text().splitlines()) == 5  # one line per table, to edit
 
 
 def edited(tmp_path, edit):
@@ -35,7 +35,7 @@ def edited(tmp_path, edit):
 
 
 @pytest.mark.parametrize(
-    ("edit", "says"),
+    ("edit", "message"),
     [
         (lambda content: content.update(ranks=3), "is for 3 ranks: this job has 2"),
         (lambda content: content.pop("tables"), "has no tables"),
@@ -50,12 +50,12 @@ def edited(tmp_path, edit):
         (lambda content: content["tables"][0].pop("kind"), "has a line"),
     ],
 )
-def test_a_plan_that_cannot_be_is_refused(tmp_path, edit, says: str) -> None:
-    with pytest.raises(ConfigError, match=says):
+def test_an_invalid_plan_is_refused(tmp_path, edit, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         load_plan(edited(tmp_path, edit), KINDS, 3, 2)
 
 
-def test_what_is_no_plan_is_refused(tmp_path) -> None:
+def test_a_file_that_is_no_plan_is_refused(tmp_path) -> None:
     with pytest.raises(ConfigError, match="cannot read the plan"):
         load_plan(tmp_path / "nowhere.yaml", KINDS, 3, 2)
     (tmp_path / "plan.yaml").write_text("{")
@@ -63,7 +63,7 @@ def test_what_is_no_plan_is_refused(tmp_path) -> None:
         load_plan(tmp_path / "plan.yaml", KINDS, 3, 2)
 
 
-def test_shards_are_those_that_lie_spread_out_by_rank() -> None:
+def test_shards_are_ordered_by_rank_without_replicated_tables() -> None:
     shards = shards_of(PLAN, KINDS, ROWS)
     assert [(shard.rank, shard.table, shard.first_row, shard.num_rows) for shard in shards] == [
         (0, 1, 0, 2),
@@ -72,7 +72,7 @@ def test_shards_are_those_that_lie_spread_out_by_rank() -> None:
     ]
 
 
-def test_people_read_where_tables_are_and_what_a_step_takes() -> None:
+def test_the_text_has_the_placement_and_the_prediction() -> None:
     lines = [re.sub(" +", " ", line).strip() for line in as_text(PLAN, ROWS, row_bytes=100).splitlines()]
     assert lines == [
         "3 tables on 2 ranks",
@@ -96,15 +96,15 @@ def test_the_text_is_short_for_many_tables_and_ranks() -> None:
     many = Plan(40, (Placement("row_wise", tuple(range(40))),), (LOADS[0],) * 39 + (LOADS[1],))
     text = as_text(many, (80,), 8)
     assert "and 32 faster ranks" in text
-    assert "\n  39 " in text  # the slowest is among those shown
+    assert "\n  39 " in text  # the slowest rank is in the text
 
 
-def test_a_plan_without_prediction_shows_none() -> None:
+def test_a_plan_without_prediction_prints_none() -> None:
     assert "predicted" not in as_text(Plan(2, PLACEMENTS), ROWS, 8)
     assert Plan(2, PLACEMENTS).as_json() == []
 
 
-def test_the_prediction_is_handed_on_by_rank() -> None:
+def test_the_prediction_as_json_is_by_rank() -> None:
     assert PLAN.as_json()[1] == {
         "tables": [0, 1, 2],
         "lookups": 25,
