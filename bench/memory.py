@@ -17,12 +17,12 @@ def measure(repeats: int) -> list[Row]:
         watched += run_job(_STEPS, 0.0, "computes", "watched")
         without += run_job(_STEPS, 0.0, "computes", "never")
     rows = []
-    for kind, what in (("rss", "resident (the box included)"), ("pss", "proportional"), ("private", "private")):
+    for kind, name in (("rss", "resident (the box included)"), ("pss", "proportional"), ("private", "private")):
         costs = [rank["memory"][kind] for rank in watched]
         before = statistics.median(rank["memory"][kind] for rank in without)
-        rows.append(Row(f"memory of a rank, {what}, without zmon", before * MEBI, "MiB"))
-        rows.append(Row(f"memory of a rank, {what}, added by zmon", (statistics.median(costs) - before) * MEBI, "MiB"))
-    for what in ("import", "attach"):
-        seconds = statistics.median(rank[f"{what}_seconds"] for rank in watched)
-        rows.append(Row(f"start: {what}, with torch loaded", seconds * 1000, "ms"))
+        rows.append(Row(f"memory of a rank, {name}, without zmon", before * MEBI, "MiB"))
+        rows.append(Row(f"memory of a rank, {name}, added by zmon", (statistics.median(costs) - before) * MEBI, "MiB"))
+    for part in ("import", "attach"):
+        seconds = statistics.median(rank[f"{part}_seconds"] for rank in watched)
+        rows.append(Row(f"start: {part}, with torch loaded", seconds * 1000, "ms"))
     return rows

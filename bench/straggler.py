@@ -108,12 +108,12 @@ def main() -> None:
 
 def _rows(size: int, step_seconds: float, spread: float, trials: int, hours: float) -> Iterator[Sequence[str]]:
     false_reports = f"{_false_reports(size, step_seconds, spread, hours) / hours:.1f}"
-    for what, slower in _SLOWER.items():
+    for name, slower in _SLOWER.items():
         results = [_trial(size, step_seconds, spread, slower, seed) for seed in range(trials)]
         reports = [report for report in results if report is not None]
         seconds = [report.seconds for report in reports]
         yield (
-            str(size), f"{step_seconds * 1000:.0f} ms", f"{spread:.0%}", what, f"{len(reports) / trials:.0%}",
+            str(size), f"{step_seconds * 1000:.0f} ms", f"{spread:.0%}", name, f"{len(reports) / trials:.0%}",
             f"{sum(report.correct for report in reports) / max(len(reports), 1):.0%}",
             f"{median(seconds):.1f} s" if reports else "", f"{quantile(seconds, 0.9):.1f} s" if reports else "",
             f"{median(report.num_steps for report in reports):.0f}" if reports else "", false_reports,

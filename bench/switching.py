@@ -66,9 +66,9 @@ def run_job(steps: int, seconds: float, how: str, *modes: str) -> Results:
     return run_ranks("bench.job", str(steps), str(seconds), how, *modes, seconds=60 + steps * _MAX_STEP_SECONDS)
 
 
-def _row(what: str, costs: tuple[float, float, float], times: float, unit: str) -> Row:
+def _row(name: str, costs: tuple[float, float, float], times: float, unit: str) -> Row:
     value, low, high = (cost * times for cost in costs)
-    return Row(what, value, unit, low, high)
+    return Row(name, value, unit, low, high)
 
 
 def _by_mode(results: Results, clock: str) -> dict[str, np.ndarray]:

@@ -83,8 +83,8 @@ def speed(shape: Shape, rounds: int) -> Iterator[str]:
 def memory(shape: Shape | None, steps: int) -> Iterator[Row]:
     """Yield peak and predicted memory of each rank in a whole run of this shape; None is the preset demo."""
     name = f"pooling {shape.pooling}" if shape else "preset demo"
-    what = json.dumps(asdict(shape)) if shape else "demo"
-    for rank, result in enumerate(run_ranks("bench.trainer_memory", what, str(steps), seconds=300)):
+    shape_json = json.dumps(asdict(shape)) if shape else "demo"
+    for rank, result in enumerate(run_ranks("bench.trainer_memory", shape_json, str(steps), seconds=300)):
         peak, predicted = result["peak"], result["predicted"]
         yield Row(f"{name}, rank {rank}: peak", peak * MEBI, "MiB")
         yield Row(f"{name}, rank {rank}: predicted", predicted * MEBI, "MiB")
@@ -99,11 +99,11 @@ def _about(shape: Shape) -> str:
     )
 
 
-def _line(what: str, seconds: list[float], processor: list[float]) -> str:
+def _line(name: str, seconds: list[float], processor: list[float]) -> str:
     low, *_, high = statistics.quantiles(seconds, n=10)
     cells = [statistics.median(seconds), low, high, statistics.median(processor)]
     return "".join(
-        (f"  {what:<58}", *(f"{cell * 1e3:>{width}.2f}" for cell, width in zip(cells, (8, 9, 9, 11), strict=True)))
+        (f"  {name:<58}", *(f"{cell * 1e3:>{width}.2f}" for cell, width in zip(cells, (8, 9, 9, 11), strict=True)))
     )
 
 

@@ -47,7 +47,7 @@ def variants(config: Config) -> dict[str, Config]:
     configs = {
         OURS: config,
         f"{OURS}, all table_wise": table_wise,
-        **{f"{OURS}, {what}": apply_changes(config, [off(name)]) for name, what in _OFF.items()},
+        **{f"{OURS}, {text}": apply_changes(config, [off(name)]) for name, text in _OFF.items()},
         f"{OURS}, no overlap at all, and no reading ahead": apply_changes(
             config, [off(*_OFF), {"loader": {"depth": 0}}]
         ),

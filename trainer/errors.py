@@ -15,8 +15,8 @@ collective whose peer died, are not caught at all.
 class TrainerError(Exception):
     """One line for the user: `what failed: likely cause. next step`."""
 
-    def __init__(self, what: str, cause: str, next_step: str) -> None:
-        super().__init__(f"{what}: {cause}. {next_step}")
+    def __init__(self, failure: str, cause: str, next_step: str) -> None:
+        super().__init__(f"{failure}: {cause}. {next_step}")
 
 
 class ConfigError(TrainerError):

@@ -12,7 +12,7 @@ from aiohttp import web
 
 import zmon
 from bench.dashboard import hub_answers
-from bench.dashboard.scene import JOB, OPS, PLAYED_SECONDS, SAMPLES, SLOW, STEP_SECONDS, Scene, sources
+from bench.dashboard.scene import JOB, OPS, SAMPLES, SIMULATED_SECONDS, SLOW, STEP_SECONDS, Scene, sources
 from zmon import detectors
 from zmon.detectors.parts.verdict import rank_row
 from zmon.hub.api.scaling import curve_point
@@ -90,7 +90,7 @@ class FakeHub:
 
     async def jobs(self, request: JobsRequest) -> JobList:
         """Answer with the job and some other jobs."""
-        lasted = (time.time() - self._scene.start) / PLAYED_SECONDS  # charts begin where the job did
+        lasted = (time.time() - self._scene.start) / SIMULATED_SECONDS  # charts begin where the job did
         spent = {cause: seconds * lasted for cause, seconds in self._job.time.items()}
         report: dict[str, float | None] = {"loss": 0.45 + 0.01 * random.random()}
         job = replace(self._job, step=self._step(), time=spent, report=report)

@@ -7,8 +7,8 @@ from bench.dashboard.scene import (
     JOB,
     OPS,
     PHASES,
-    PLAYED_SECONDS,
     SAMPLES,
+    SIMULATED_SECONDS,
     SLOW,
     STEP_SECONDS,
     USUAL,
@@ -26,10 +26,10 @@ STACK = "\n".join(f'File "train.py", line {line}, in step' for line in range(40)
 
 
 def job(scene: Scene, kind: int) -> JobView:
-    """Return the job's view after PLAYED_SECONDS of this kind; its time categories sum to the total."""
+    """Return the job's view after SIMULATED_SECONDS of this kind; its time categories sum to the total."""
     trains, lead = kind != EVALUATING, scene.rank(kind, 0)
     causes = {**lead.measures.phases, **{op: totals.exposed_seconds for op, totals in lead.measures.ops.items()}}
-    spent = causes if trains else {"eval": float(PLAYED_SECONDS)}
+    spent = causes if trains else {"eval": float(SIMULATED_SECONDS)}
     step = STEP_SECONDS[kind] if trains else None
     samples = SAMPLES * scene.num_ranks
     shares = {**{p: 0.55 * s for p, s in PHASES.items()}, **{op: 0.45 * s for op, s in OPS.items()}}

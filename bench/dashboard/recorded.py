@@ -8,7 +8,7 @@ from statistics import median
 
 from bench.cluster import RANKS_PER_AGENT
 from bench.dashboard import hub_answers
-from bench.dashboard.scene import JOB, KINDS, OPS, PLAYED_SECONDS, Scene
+from bench.dashboard.scene import JOB, KINDS, OPS, SIMULATED_SECONDS, Scene
 from zmon.schema.host import GpuSample, HostLoad
 
 Values = tuple[str, dict[str, str], tuple[float, ...], bool]  # name, labels, value by kind of time, True if it grows
@@ -41,7 +41,7 @@ def _ranks(scene: Scene) -> Iterator[Values]:
             "all_to_all_sent_bytes": [state.measures.ops["all_to_all"].sent_bytes for state in states],
         }
         for name, values in totals.items():
-            yield f"zmon:rank_{name}:total", labels, tuple(value / PLAYED_SECONDS for value in values), True
+            yield f"zmon:rank_{name}:total", labels, tuple(value / SIMULATED_SECONDS for value in values), True
         in_flight = tuple(state.in_flight.seconds if state.in_flight else 0.0 for state in states)
         yield "zmon:rank_in_flight:seconds", labels, in_flight, False
         allocated = tuple(state.memory.allocated_bytes if state.memory else nan for state in states)
@@ -63,9 +63,9 @@ def _hosts(scene: Scene) -> Iterator[Values]:
         for number in (0, 1):
             nics = [sample.nics[number] for sample in samples if sample.nics]
             link = {**labels, "device": nics[0].device}
-            sent = tuple(nic.transmitted_bytes / PLAYED_SECONDS for nic in nics)
+            sent = tuple(nic.transmitted_bytes / SIMULATED_SECONDS for nic in nics)
             yield "zmon:nic_receive_bytes:rate", link, sent, False
-            drops = tuple(nic.errors["rx_dropped"] / PLAYED_SECONDS or nan for nic in nics)
+            drops = tuple(nic.errors["rx_dropped"] / SIMULATED_SECONDS or nan for nic in nics)
             yield "zmon:nic_errors:rate", link | {"counter": "rx_dropped"}, drops, False
         loads = [sample.load for sample in samples]
         yield "zmon:host_cpu_busy:ratio", labels, tuple(_busy(load) for load in loads), False
@@ -73,7 +73,7 @@ def _hosts(scene: Scene) -> Iterator[Values]:
         yield "zmon:host_memory_available:bytes", labels, free, False
         yield "zmon:host_swap_used:bytes", labels, (0.0,) * 3, False
         for resource, seconds in loads[0].pressure_seconds.items():
-            share = (seconds / PLAYED_SECONDS,) * 3
+            share = (seconds / SIMULATED_SECONDS,) * 3
             yield "zmon:host_pressure:ratio", labels | {"resource": resource}, share, False
         yield "zmon:tcp_retransmitted_segments:rate", labels, (0.2,) * 3, False
         yield "zmon:job_host:ranks", {"job_id": JOB, **labels}, (float(RANKS_PER_AGENT),) * 3, False
@@ -92,7 +92,8 @@ def _spreads(scene: Scene) -> Iterator[Values]:
         cards = [[value(card) for sample in hosts for card in sample.gpus or ()] for hosts in samples]
         yield from three(f"gpu_{name}", cards)
     nics = [
-        [nic.transmitted_bytes / PLAYED_SECONDS for sample in hosts for nic in sample.nics or ()] for hosts in samples
+        [nic.transmitted_bytes / SIMULATED_SECONDS for sample in hosts for nic in sample.nics or ()]
+        for hosts in samples
     ]
     yield from three("nic_receive_bytes", nics)
     loads = [[sample.load for sample in hosts] for hosts in samples]
@@ -101,13 +102,13 @@ def _spreads(scene: Scene) -> Iterator[Values]:
     yield from three("swap_used", [[0.0]] * 3)
     yield from three("tcp_retransmitted", [[0.2]] * 3)
     for resource, seconds in loads[0][0].pressure_seconds.items():
-        yield from three("pressure", [[seconds / PLAYED_SECONDS]] * 3, resource=resource)
+        yield from three("pressure", [[seconds / SIMULATED_SECONDS]] * 3, resource=resource)
     for number, host in enumerate(scene.hosts):
         ranks = range(number * RANKS_PER_AGENT, min((number + 1) * RANKS_PER_AGENT, scene.num_ranks))
         measures = [[scene.rank(kind, rank).measures for rank in ranks] for kind in KINDS]
-        exposed = tuple(min(rank.exposed_seconds for rank in by_rank) / PLAYED_SECONDS for by_rank in measures)
+        exposed = tuple(min(rank.exposed_seconds for rank in by_rank) / SIMULATED_SECONDS for by_rank in measures)
         yield "zmon:job_host_waiting:min", {"job_id": JOB, "host": host}, exposed, False
-        self_time = tuple(max(rank.self_seconds for rank in by_rank) / PLAYED_SECONDS for by_rank in measures)
+        self_time = tuple(max(rank.self_seconds for rank in by_rank) / SIMULATED_SECONDS for by_rank in measures)
         yield "zmon:job_host_own:max", {"job_id": JOB, "host": host}, self_time, False
 
 
@@ -120,7 +121,7 @@ def _job(scene: Scene) -> Iterator[Values]:
     labels = {"job_id": JOB}
     first_rank = [scene.rank(kind, 0) for kind in KINDS]
     measures = [state.measures for state in first_rank]
-    ranks = scene.num_ranks / PLAYED_SECONDS
+    ranks = scene.num_ranks / SIMULATED_SECONDS
     for activity in ("train", "eval"):
         active = tuple(scene.num_ranks * 1.0 if state.activity == activity else nan for state in first_rank)
         yield "zmon:job_activity:ranks", labels | {"activity": activity}, active, False
@@ -148,7 +149,7 @@ def _job(scene: Scene) -> Iterator[Values]:
         )
         yield "zmon:job_rank_memory:spread", labels | {"kind": "GPU", "spread": spread}, allocated, False
         sent = tuple(
-            statistic([state.measures.ops["all_to_all"].sent_bytes / PLAYED_SECONDS for state in by_rank])
+            statistic([state.measures.ops["all_to_all"].sent_bytes / SIMULATED_SECONDS for state in by_rank])
             for by_rank in states
         )
         yield "zmon:job_all_to_all_sent_bytes:spread", labels | {"spread": spread}, sent, False

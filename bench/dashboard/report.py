@@ -60,7 +60,7 @@ def views(viewers: str, times: Times, floor: Times) -> None:
     """Print the times by view and over all views, and their ratio to an empty page."""
     empty_page = {FIRST: quantile(_all(floor[FIRST]), 0.5), AGAIN: quantile(_all(floor[AGAIN]), 0.5)}
     kinds = [kind for kind in (FIRST, AGAIN, CLICK_FIRST, CLICK_AGAIN) if kind in times]
-    heads = [f"{kind}: {what}" for kind in kinds for what in ("p50", "p95")]
+    heads = [f"{kind}: {quantile_name}" for kind in kinds for quantile_name in ("p50", "p95")]
     print(f"\nUntil a view is drawn, {viewers} (aim: p95 at most {AIM_SECONDS:g} s; * is slower)")
     print(f"  {'':<{_NAME}}{table_line(heads, heads)}")
     for view in times[kinds[0]]:

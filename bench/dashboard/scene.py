@@ -19,7 +19,7 @@ from zmon.schema.step import Measures, OpTotals
 
 JOB = "ads"
 USUAL, SLOW, EVALUATING = KINDS = range(3)
-PLAYED_SECONDS = 1000  # simulated seconds of each kind, so that counts are whole numbers
+SIMULATED_SECONDS = 1000  # simulated seconds of each kind, so that counts are whole numbers
 STEP_SECONDS = (0.25, 0.40)
 EARLIER_SECONDS = 2400  # of history before the range of the views: a view of an earlier moment reaches further back
 PHASES = {
@@ -83,20 +83,20 @@ class Scene:
         return np.where(slow, SLOW, np.where(evaluating, EVALUATING, USUAL))
 
     def rank(self, kind: int, rank: int) -> RankState:
-        """Return the state of a rank after PLAYED_SECONDS of this kind."""
+        """Return the state of a rank after SIMULATED_SECONDS of this kind."""
         draw = random.Random(rank)
         self_ratio = 0.55 + 0.05 * draw.random()
         if kind == SLOW:  # all ranks but the culprit wait for the rest of the longer step
             self_ratio = 0.93 if rank == self.culprit else self_ratio * STEP_SECONDS[USUAL] / STEP_SECONDS[SLOW]
         trains = kind != EVALUATING
-        steps = round(PLAYED_SECONDS / STEP_SECONDS[kind]) if trains else 0
+        steps = round(SIMULATED_SECONDS / STEP_SECONDS[kind]) if trains else 0
         return replace(
             RANK,
             job_id=JOB, rank=rank, local_rank=rank % RANKS_PER_AGENT, world_size=self.num_ranks,
             host=self.hosts[rank // RANKS_PER_AGENT], run_uid=f"uid-{rank}", pid=4000 + rank,
             device=f"GPU-{rank:08x}", labels={"name": JOB, "model": "dlrm"},
             activity="train" if trains else "eval", steps=steps, step=steps,
-            step_seconds_total=float(PLAYED_SECONDS) if trains else 0.0,
+            step_seconds_total=float(SIMULATED_SECONDS) if trains else 0.0,
             measures=_measures(self_ratio if trains else 0.0, steps, 0.9 + 0.2 * draw.random()),
             memory=Memory(*(round(gib * 2**30) for gib in (50 + 10 * draw.random(), 66, 68))),
             in_flight=InFlight("all_to_all", "0", 301, 4096, 0.02 + 0.05 * (1 - self_ratio)),
@@ -105,9 +105,9 @@ class Scene:
         )  # fmt: skip
 
     def sample(self, kind: int, host: str) -> HostSample:
-        """Return the hardware sample of a host after PLAYED_SECONDS of this kind."""
+        """Return the hardware sample of a host after SIMULATED_SECONDS of this kind."""
         draw = random.Random(host)
-        steps = PLAYED_SECONDS / STEP_SECONDS[kind] if kind != EVALUATING else 0
+        steps = SIMULATED_SECONDS / STEP_SECONDS[kind] if kind != EVALUATING else 0
         nic_bytes = round(steps * SENT_BYTES * RANKS_PER_AGENT / 2 * draw.uniform(0.9, 1.1))
         nics = tuple(
             NicSample(
@@ -117,14 +117,14 @@ class Scene:
                 25e9,
                 nic_bytes,
                 nic_bytes,
-                {"rx_errors": 0, "rx_dropped": n * PLAYED_SECONDS // 50},
+                {"rx_errors": 0, "rx_dropped": n * SIMULATED_SECONDS // 50},
             )
             for n in (0, 1)
         )
         busy = 0.1 * draw.uniform(0.8, 1.5)
         modes = {"user": busy, "system": busy / 4, "idle": 1 - busy, "iowait": 0.01, "steal": 0.0}
         load = HostLoad(
-            {mode: 96 * PLAYED_SECONDS * share for mode, share in modes.items()},
+            {mode: 96 * SIMULATED_SECONDS * share for mode, share in modes.items()},
             round(draw.uniform(1.0, 1.4) * 1e12), 2 * 10**12, 0, 4, 0, 0, 0,
             dict(zip(("cpu", "memory", "io"), (20.0, 1.0, 3.0), strict=True)), {"memory": 0.0, "io": 1.0},
         )  # fmt: skip
@@ -141,12 +141,12 @@ def _measures(self_ratio: float, steps: int, sent_ratio: float) -> Measures:
     """Return the totals of a rank with this ratio of self time and this ratio of the usual bytes sent."""
     exposed_ratio = (1 - self_ratio) if steps else 0.0
     sent = round(steps * SENT_BYTES * sent_ratio)
-    exposed = {op: exposed_ratio * share * PLAYED_SECONDS for op, share in OPS.items()}
+    exposed = {op: exposed_ratio * share * SIMULATED_SECONDS for op, share in OPS.items()}
     ops = {
         op: OpTotals(2 * steps, exposed[op], 1.3 * exposed[op], *[round(sent * part)] * 2)
         for op, part in zip(OPS, (1.0, 0.5, 0.1, 0.1), strict=True)
     }
-    phases = {phase: self_ratio * share * PLAYED_SECONDS for phase, share in PHASES.items()}
+    phases = {phase: self_ratio * share * SIMULATED_SECONDS for phase, share in PHASES.items()}
     return Measures(phases, ops, SAMPLES * steps, 26 * SAMPLES * steps, sent, sent, sent, sent)
 
 

@@ -21,7 +21,7 @@ import dashboards
 from bench.cluster import RANKS_PER_AGENT
 from bench.dashboard import hub_answers
 from bench.dashboard.recorded import Values, recorded
-from bench.dashboard.scene import JOB, KINDS, PLAYED_SECONDS, SLOW, Scene, sources
+from bench.dashboard.scene import JOB, KINDS, SIMULATED_SECONDS, SLOW, Scene, sources
 from dashboards.panels import ALL
 from zmon import metrics
 from zmon.metrics import STEP_SECONDS_BOUNDS
@@ -135,7 +135,7 @@ def _parse(pages: Iterable[bytes]) -> Iterator[Values]:
                 key = sample.name, tuple(sample.labels.items())
                 grows = family.type in ("counter", "histogram")
                 growing.update({key} if grows else ())
-                by_kind.setdefault(key, [nan] * 3)[kind] = sample.value / (PLAYED_SECONDS if grows else 1)
+                by_kind.setdefault(key, [nan] * 3)[kind] = sample.value / (SIMULATED_SECONDS if grows else 1)
     for key, values in by_kind.items():
         yield key[0], dict(key[1]), tuple(values), key in growing
 
@@ -145,15 +145,15 @@ def _agent(scene: Scene, kind: int, host: str) -> bytes:
     numbers = range(number * RANKS_PER_AGENT, min((number + 1) * RANKS_PER_AGENT, scene.num_ranks))
     ranks = tuple(scene.rank(kind, rank) for rank in numbers)
     report = AgentReport(host, scene.now, "bench", ranks, scene.sample(kind, host), sources(scene.now))
-    return metrics.agent_page(report, 0.01 * PLAYED_SECONDS, 80 << 20)
+    return metrics.agent_page(report, 0.01 * SIMULATED_SECONDS, 80 << 20)
 
 
 def _hub(scene: Scene, kind: int) -> bytes:
     job = hub_answers.job(scene, kind)
-    steps = PLAYED_SECONDS / job.step_seconds if job.step_seconds else 0.0
+    steps = SIMULATED_SECONDS / job.step_seconds if job.step_seconds else 0.0
     slowest = [0] * (len(STEP_SECONDS_BOUNDS) + 1)
     for bound, share in ((8, 0.9), (9, 0.1)) if kind != SLOW else ((9, 0.95), (10, 0.05)):
         slowest[bound] = round(share * steps)
-    histogram = {JOB: (slowest, PLAYED_SECONDS * bool(steps))}
+    histogram = {JOB: (slowest, SIMULATED_SECONDS * bool(steps))}
     findings = [hub_answers.finding(scene)] if kind == SLOW else []
     return metrics.hub_page([job], histogram, findings, 0.4, scene.now, "bench")

@@ -13,7 +13,7 @@ from tests.ranks import run_ranks
 
 pytestmark = pytest.mark.e2e
 
-SCRIPT = str(Path(__file__).with_name("keep_and_go_on.py"))
+SCRIPT = str(Path(__file__).with_name("save_and_resume.py"))
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 

@@ -40,6 +40,6 @@ def test_plan_that_does_not_fit(end) -> None:
 
 def test_rank_that_is_out_of_memory(end) -> None:
     large = ("--set", "embedding.rows=[2000000, 2000000]", "--set", "embedding.dim=64")
-    error = end(str(Path(__file__).with_name("little_memory.py")), "200000000", *SMALL, *large)
+    error = end(str(Path(__file__).with_name("limited_memory.py")), "200000000", *SMALL, *large)
     assert "rank 1 is out of memory" in error
     assert "Start more ranks" in error

@@ -75,7 +75,7 @@ def train(start, folder: Path):
         out = folder / f"{ranks}-{'quick' if quick else 'slow'}"
         if not out.exists():
             out.mkdir()
-            script = str(Path(__file__).with_name("train_and_keep.py"))
+            script = str(Path(__file__).with_name("train_and_save.py"))
             variants = {key: changes for key, changes in ALL.items() if (key in QUICK[ranks]) == quick}
             ended = start(ranks, script, str(STEPS), str(out), json.dumps(variants))
             assert ended.returncode == 0, ended.stderr
@@ -97,20 +97,20 @@ def whole(by_rank: list[dict]) -> dict[str, torch.Tensor]:
     return tensors
 
 
-def relative_difference(one: torch.Tensor, other: torch.Tensor) -> float:
+def relative_difference(expected: torch.Tensor, actual: torch.Tensor) -> float:
     """Return the largest difference, relative to the tensor's own scale."""
-    one, other = one.double(), other.double()
-    return float((one - other).abs().max() / one.abs().max().clamp(min=1e-300))
+    expected, actual = expected.double(), actual.double()
+    return float((expected - actual).abs().max() / expected.abs().max().clamp(min=1e-300))
 
 
 @pytest.mark.parametrize(("ranks", "name"), cases([*SPREAD, *OPTIMIZERS], 2, 4))
 def test_ranks_equal_one_rank_in_float64(train, ranks: int, name: str) -> None:
-    one, many = train(1, name), train(ranks, name)
-    assert sorted(many["tensors"]) == sorted(one["tensors"])
-    for tensor, value in one["tensors"].items():
+    single, many = train(1, name), train(ranks, name)
+    assert sorted(many["tensors"]) == sorted(single["tensors"])
+    for tensor, value in single["tensors"].items():
         assert value.shape == many["tensors"][tensor].shape
         assert relative_difference(value, many["tensors"][tensor]) < 1e-10, tensor
-    assert many["losses"] == pytest.approx(one["losses"], rel=1e-10)
+    assert many["losses"] == pytest.approx(single["losses"], rel=1e-10)
 
 
 @pytest.mark.parametrize(("ranks", "name"), cases(["float32"], 2, 4))

@@ -57,8 +57,8 @@ def test_help_is_no_error(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
 
 @pytest.mark.e2e
 def test_four_ranks_train_on_a_few_rows(start, write_rows) -> None:
-    good = ["1", *["3"] * 13, *["ff"] * 26]
-    file = write_rows(*[["0", *good[1:]] if k % 3 else good for k in range(20)], ["junk"])
+    row = ["1", *["3"] * 13, *["ff"] * 26]
+    file = write_rows(*[["0", *row[1:]] if k % 3 else row for k in range(20)], ["junk"])
     ended = start(4, str(REPOSITORY / "trainer/__main__.py"), "--data", str(file), "--steps", "5")
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.count("finished 5 steps") == 1  # only rank 0 prints it

@@ -38,8 +38,8 @@ def prepared(tsv, tmp_path) -> Path:
     return tmp_path / "out"
 
 
-def same(one: Batch, other: Batch) -> bool:
-    pairs = [(getattr(one, part), getattr(other, part)) for part in ("dense", "ids", "lengths", "labels")]
+def same(first: Batch, second: Batch) -> bool:
+    pairs = [(getattr(first, part), getattr(second, part)) for part in ("dense", "ids", "lengths", "labels")]
     return all(a.dtype == b.dtype and torch.equal(a, b) for a, b in pairs)
 
 

@@ -190,11 +190,11 @@ class Checkpoints:
             except OSError as error:
                 self.warn(f"cannot delete old checkpoints: {error}")
 
-    def _agree(self, what: str, local: Callable[[], A], combine: Callable[[Sequence[A]], B]) -> B:
+    def _agree(self, failure: str, local: Callable[[], A], combine: Callable[[Sequence[A]], B]) -> B:
         next_step = (
             "Older checkpoints are complete. Free some space, or choose another folder with --set checkpoint.folder=…"
         )
-        return self.coordinator.agree(f"{what} {self.folder}", next_step, local, combine)
+        return self.coordinator.agree(f"{failure} {self.folder}", next_step, local, combine)
 
 
 def _own_store() -> dist.Store:

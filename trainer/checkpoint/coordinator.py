@@ -34,10 +34,10 @@ class Coordinator:
         self.store, self.rank, self.size, self.timeout_seconds = store, rank, size, timeout_seconds
         self.round = 0
 
-    def agree(self, what: str, next_step: str, local: Callable[[], A], combine: Callable[[Sequence[A]], B]) -> B:
+    def agree(self, failure: str, next_step: str, local: Callable[[], A], combine: Callable[[Sequence[A]], B]) -> B:
         """Call `local` on every rank and `combine` on rank 0 with all results; return its result on all ranks.
 
-        If anything fails on any rank, all ranks raise the same CheckpointError with `what` and `next_step`.
+        If anything fails on any rank, all ranks raise the same CheckpointError with `failure` and `next_step`.
         """
         self.round += 1
         try:
@@ -45,7 +45,7 @@ class Coordinator:
         except dist.DistError as error:
             cause = f"rank {self.rank} cannot reach the store of the job ({_one_line(error)})"
         if cause:
-            raise CheckpointError(what, cause, next_step)
+            raise CheckpointError(failure, cause, next_step)
         return cast(B, decision)
 
     def _decide(self, result: tuple[str, Any], combine: Callable[[Sequence[A]], B]) -> tuple[str, Any]:

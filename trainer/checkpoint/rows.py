@@ -136,9 +136,9 @@ class RowLoadPlanner(DefaultLoadPlanner):
 def _check(state: State, metadata: Metadata) -> None:
     names = metadata.state_dict_metadata.keys()
     if missing := sorted(state.keys() - names):
-        raise Mismatch(f"it has no {_some(missing)}{_instead(sorted(names - state.keys()))}")
+        raise Mismatch(f"it has no {_first_names(missing)}{_instead(sorted(names - state.keys()))}")
     if more := sorted(names - state.keys()):
-        raise Mismatch(f"it has {_some(more)}, which this run does not train")
+        raise Mismatch(f"it has {_first_names(more)}, which this run does not train")
     for name, rows in state.items():
         saved = _saved(metadata, name)
         if saved.size[0] != rows.num_rows:
@@ -157,12 +157,12 @@ def _saved(metadata: Metadata, name: str) -> TensorStorageMetadata:
     return saved
 
 
-def _some(names: Sequence[str]) -> str:
+def _first_names(names: Sequence[str]) -> str:
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def _instead(names: Sequence[str]) -> str:
-    return f" but {_some(names)}" if names else ""
+    return f" but {_first_names(names)}" if names else ""
 
 
 def _by(shape: Sequence[int]) -> str:

@@ -95,10 +95,10 @@ class Cost:
     batch: Array  # (R,)
 
     def __add__(self, other: Cost) -> Cost:
-        return Cost(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
+        return Cost(*(getattr(self, field.name) + getattr(other, field.name) for field in fields(self)))
 
     def __sub__(self, other: Cost) -> Cost:
-        return Cost(*(getattr(self, each.name) - getattr(other, each.name) for each in fields(self)))
+        return Cost(*(getattr(self, field.name) - getattr(other, field.name) for field in fields(self)))
 
     @cached_property
     def seconds(self) -> Array:

@@ -41,9 +41,9 @@ def random_bags(generator: torch.Generator, num_bags: int = 50) -> tuple[Bags, T
     return Bags(rows, lengths), torch.randn(num_bags, DIM, generator=generator)
 
 
-def assert_same(one: Kernel, other: Kernel) -> None:
-    torch.testing.assert_close(one.weight, other.weight, **TOLERANCE)
-    torch.testing.assert_close(one.state, other.state, **TOLERANCE)
+def assert_same(first: Kernel, second: Kernel) -> None:
+    torch.testing.assert_close(first.weight, second.weight, **TOLERANCE)
+    torch.testing.assert_close(first.state, second.state, **TOLERANCE)
 
 
 @pytest.mark.parametrize("rule", RULES)

@@ -1,6 +1,6 @@
 """The script of each rank of test_exactness.py: it trains every variant and saves weights, states and losses.
 
-Usage: train_and_keep.py STEPS OUT VARIANTS; VARIANTS is a JSON object of changes by name (trainer.keys.apply_changes).
+Usage: train_and_save.py STEPS OUT VARIANTS; VARIANTS is a JSON object of changes by name (trainer.keys.apply_changes).
 """
 
 import json

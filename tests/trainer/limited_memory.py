@@ -1,6 +1,6 @@
 """A script that runs the trainer's command line with a memory limit on rank 1.
 
-Usage: torchrun … little_memory.py BYTES [arguments of the trainer]
+Usage: torchrun … limited_memory.py BYTES [arguments of the trainer]
 """
 
 import os
