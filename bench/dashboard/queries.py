@@ -49,22 +49,22 @@ def by_view(scene: Scene, range_: str, now: float) -> dict[str, list[Query]]:
     address = Address(job_id=JOB, rank=scene.culprit, range=range_)
     # Without time, a query covers the whole range.
     job = replace(hub_answers.job(scene, SLOW), step_seconds=0.4, time={})
-    seen = Seen(glance.Glance(at=now, job_id=JOB, job=job), address, Prometheus(), Hub())
+    context = Seen(glance.Glance(at=now, job_id=JOB, job=job), address, Prometheus(), Hub())
     seconds = f"{RANGES[range_]}s"
 
     def instants(**promql: str) -> list[Query]:
         return [
-            Query(name, text.replace("$job", quoted(JOB)).replace("$range", seconds), seen.span, is_range=False)
+            Query(name, text.replace("$job", quoted(JOB)).replace("$range", seconds), context.span, is_range=False)
             for name, text in promql.items()
         ]
 
     def charts(panels: tuple[Panel, ...]) -> list[Query]:
-        return [_chart(panel, seen) for panel in panels]
+        return [_chart(panel, context) for panel in panels]
 
     tiles = {"host_gpus": hosts.GPUS, "host_processors": hosts.PROCESSORS, "host_ranks": hosts.RANKS}
-    hosts_of_job = f" and on (host) {seen.asked(seen.span).hosts}"
+    hosts_of_job = f" and on (host) {context.asked(context.span).hosts}"
     names = instants(hosts=host.HOSTS)
-    activities = [Query("activities", marks.ACTIVITIES.replace("$job", quoted(JOB)), seen.span)]
+    activities = [Query("activities", marks.ACTIVITIES.replace("$job", quoted(JOB)), context.span)]
     at_end = instants(waterfall=waterfall.SPENT, rank_tiles=glance.RANKS)
     return {
         GLANCE: instants(jobs=glance.JOBS, agents=glance.AGENTS, heartbeat=glance.HEARTBEAT, firing=glance.FIRING),
@@ -94,11 +94,11 @@ def measure(url: str, queries: list[Query]) -> Iterator[Cost]:
         yield Cost(query, statistics.median(spent), num_bytes)
 
 
-def _chart(panel: Panel, seen: Seen) -> Query:
+def _chart(panel: Panel, context: Seen) -> Query:
     """Return the query of a chart, as dashboards/views/panel.py builds it."""
     rows = panel.shape == "rows"
-    span = seen.rows_span if rows else seen.span
-    return Query(panel.key, panel.asked(seen.asked(span, is_recorded=panel.is_recorded)), span)
+    span = context.rows_span if rows else context.span
+    return Query(panel.key, panel.asked(context.asked(span, is_recorded=panel.is_recorded)), span)
 
 
 def _answer(url: str, query: Query) -> bytes:
