@@ -113,7 +113,7 @@ def test_resume_sets_aside_what_comes_later(keep: Callable[..., Checkpoints], tm
     warnings: list[str] = []
     assert keep(warnings=warnings, resume="2").resume() == (2, {"step": 2})
     assert names(tmp_path / "kept") == ["step-00000001", "step-00000002", "step-00000003.aside-1"]
-    assert "renamed to step-00000003.aside-1" in warnings[0]
+    assert "renamed later checkpoints to step-00000003.aside-1" in warnings[0]
     assert keep(resume="none").resume() == (0, {})
     assert keep(resume="auto").resume() == (0, {})
 

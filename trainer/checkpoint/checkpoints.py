@@ -92,7 +92,9 @@ class Checkpoints:
         after = -1 if step is None else step
         aside = self._agree("cannot tidy", lambda: None, lambda _: folder.set_aside(self.folder, after))
         if aside:
-            self.warn(f"{self.folder}: renamed to {', '.join(aside)}, because this run starts before these steps")
+            self.warn(
+                f"{self.folder}: renamed later checkpoints to {', '.join(aside)}, because this run starts before them"
+            )
         return step or 0, numbers
 
     def load(self, step: int) -> dict[str, float]:
