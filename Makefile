@@ -43,6 +43,7 @@ drills: setup-dev
 check: setup-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/python -m scripts.words
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	promtool check rules dashboards/rules/zmon.yaml dashboards/rules/hardware.yaml dashboards/rules/panels.yaml

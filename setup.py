@@ -1,4 +1,4 @@
-"""What pyproject.toml cannot say: a wheel has docs/runbooks.md beside the dashboard that shows it."""
+"""The build step that pyproject.toml cannot express: a wheel contains docs/runbooks.md for the dashboard."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from setuptools.command.build_py import build_py
 
 
 class BuildWithRunbooks(build_py):
-    """From a checkout it is read where it lies; an editable build has nothing to copy."""
+    """The build with a copy of the runbooks; an editable build needs none, since it reads them from the checkout."""
 
     def run(self) -> None:
         super().run()

@@ -1,1 +1,1 @@
-"""What watching costs, and how fast the trainer is: each file is a command that prints a table."""
+"""Benchmarks of the cost of monitoring and of the trainer's speed; most files are commands that print a table."""

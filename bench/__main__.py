@@ -1,8 +1,8 @@
-"""What the agent of a node takes with 1, 8 and 16 ranks: `make bench`, four minutes.
+"""The cost of an agent with 1, 8 and 16 ranks: `make bench`, four minutes.
 
     python -m bench [--seconds N] [--ranks N …]
 
-Prints numbers and asserts none: what they are depends on the machine and on who else uses it, so look at how they grow.
+It prints numbers and checks none: they depend on the machine and its other load, so compare how they grow.
 """
 
 from __future__ import annotations
@@ -14,29 +14,29 @@ import statistics
 from bench.agent import SCRAPE_SECONDS, Cost, costs
 from bench.rows import MEBI, PERCENT, table_line
 
-_HEADS = ("ranks", "asked by", "of a core", "÷ first", "resident", "scrape, median", "slowest", "series", "a rank's")
+_HEADS = ("ranks", "clients", "of a core", "÷ first", "resident", "scrape, median", "slowest", "series", "per rank")
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=30.0, help="of each measurement (30)")
-    parser.add_argument("--ranks", type=int, nargs="+", default=[1, 8, 16], help="on the node (1 8 16)")
-    told = parser.parse_args()
-    print(f"ranks step every 20 ms, boxes are looked at every 100 ms, a scrape every {SCRAPE_SECONDS:g} s")
+    parser.add_argument("--seconds", type=float, default=30.0, help="seconds of each measurement (30)")
+    parser.add_argument("--ranks", type=int, nargs="+", default=[1, 8, 16], help="ranks on the node (1 8 16)")
+    arguments = parser.parse_args()
+    print(f"ranks step every 20 ms, the agent reads boxes every 100 ms, a scrape every {SCRAPE_SECONDS:g} s")
     print(table_line(_HEADS, _HEADS), flush=True)
     first = None
-    for ranks in told.ranks:
-        for who, cost in zip(("Prometheus", "and a hub"), costs(told.seconds, ranks), strict=True):
+    for ranks in arguments.ranks:
+        for clients, cost in zip(("Prometheus", "and a hub"), costs(arguments.seconds, ranks), strict=True):
             first = first or cost
-            print(table_line(_cells(ranks, who, cost, first), _HEADS), flush=True)
+            print(table_line(_cells(ranks, clients, cost, first), _HEADS), flush=True)
     print(f"(load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores at the end)")
 
 
-def _cells(ranks: int, who: str, cost: Cost, first: Cost) -> tuple[str, ...]:
+def _cells(ranks: int, clients: str, cost: Cost, first: Cost) -> tuple[str, ...]:
     return (
         str(ranks),
-        who,
+        clients,
         f"{cost.core * PERCENT:.2f} %",
         f"{cost.core / first.core:.1f} ×",
         f"{cost.resident_bytes * MEBI:.1f} MiB",

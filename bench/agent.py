@@ -1,6 +1,7 @@
-"""What the agent takes of a node: processor, memory and time to answer, with live ranks that step every 20 ms.
+"""The cost of an agent: CPU, memory and time to answer, with live ranks that step every 20 ms.
 
-First Prometheus alone asks, every two seconds; then a hub does too. Boxes are real, ranks without torch.
+First only Prometheus scrapes the agent, every two seconds; then a hub asks it as well. Boxes are real; the ranks run
+without torch.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ _SETTLE_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class Cost:
-    """Of an agent over some time."""
+    """The cost of an agent over some time."""
 
-    core: float  # share of one
+    core: float  # share of one core
     resident_bytes: int
     scrape_seconds: tuple[float, ...]
     num_series: int
@@ -43,19 +44,19 @@ class Cost:
 
 
 def measure(seconds: float, ranks: int = RANKS) -> list[Row]:
-    """For so many seconds each."""
+    """Measure the agent without and with a hub, this many seconds each."""
     rows = []
-    for who, cost in zip(("scraped", "and a hub asks"), costs(seconds, ranks), strict=True):
+    for clients, cost in zip(("scraped", "and a hub asks"), costs(seconds, ranks), strict=True):
         rows += [
-            Row(f"agent, {who}: of a core", cost.core * PERCENT, "%"),
-            Row(f"agent, {who}: resident", cost.resident_bytes * MEBI, "MiB"),
-            Row(f"agent, {who}: a scrape, median", statistics.median(cost.scrape_seconds) * 1000, "ms"),
+            Row(f"agent, {clients}: of a core", cost.core * PERCENT, "%"),
+            Row(f"agent, {clients}: resident", cost.resident_bytes * MEBI, "MiB"),
+            Row(f"agent, {clients}: a scrape, median", statistics.median(cost.scrape_seconds) * 1000, "ms"),
         ]
     return rows
 
 
 def costs(seconds: float, ranks: int) -> tuple[Cost, Cost]:
-    """Scraped only; with a hub as well."""
+    """Return the cost when the agent is only scraped, and with a hub as well."""
     with tempfile.TemporaryDirectory(prefix="zmon-bench-", dir="/dev/shm") as folder, _ranks(Path(folder), ranks):
         port = free_port()
         data = f"{folder}/data"
@@ -69,14 +70,14 @@ def costs(seconds: float, ranks: int) -> tuple[Cost, Cost]:
 def _watch(process: psutil.Process, port: int, seconds: float) -> Cost:
     time.sleep(_SETTLE_SECONDS)
     scrapes, page = [], ""
-    before, begin = _processor(process), time.monotonic()
+    before, begin = _cpu_seconds(process), time.monotonic()
     while (spent := time.monotonic() - begin) < seconds:
-        asked = time.perf_counter()
+        scrape_begin = time.perf_counter()
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
             page = answer.read().decode()
-        scrapes.append(time.perf_counter() - asked)
+        scrapes.append(time.perf_counter() - scrape_begin)
         time.sleep(min(SCRAPE_SECONDS, max(seconds - spent, 0.0)))
-    share = (_processor(process) - before) / (time.monotonic() - begin)
+    share = (_cpu_seconds(process) - before) / (time.monotonic() - begin)
     series = [line for line in page.splitlines() if line[0] != "#"]
     return Cost(
         share,
@@ -87,7 +88,7 @@ def _watch(process: psutil.Process, port: int, seconds: float) -> Cost:
     )
 
 
-def _processor(process: psutil.Process) -> float:
+def _cpu_seconds(process: psutil.Process) -> float:
     times = process.cpu_times()
     return float(times.user + times.system)
 
@@ -108,7 +109,7 @@ def _ranks(folder: Path, number: int) -> Iterator[None]:
 
 
 def _live(boxes: Path, rank: int, number: int) -> None:
-    """A rank without torch, which would only take memory."""
+    """Run a rank without torch, which would only take memory."""
     from zmon import probe
 
     os.environ.update(
@@ -130,7 +131,7 @@ def daemon(*arguments: str) -> AbstractContextManager[psutil.Process]:
 
 @contextlib.contextmanager
 def child(*command: str) -> Iterator[psutil.Process]:
-    """A process that ends with what it is needed for."""
+    """Start a process that ends with the block."""
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         yield psutil.Process(process.pid)
@@ -144,6 +145,6 @@ def child(*command: str) -> Iterator[psutil.Process]:
 
 
 def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])

@@ -1,6 +1,6 @@
-"""A cluster that is not there: agents that answer over HTTP as real ones do, of ranks that step every 250 ms.
+"""A simulated cluster: agents that answer over HTTP like real ones, with ranks that step every 250 ms.
 
-One process plays them all, each under a path of its own. A word to `/strike/<rank>` stops that rank.
+One process simulates all agents, each under its own path. A POST to `/strike/<rank>` stops that rank.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from zmon.web.server import json_response
 
 RANKS_PER_AGENT = 8
 _STEP_SECONDS = 0.25
-_KINDS = 64  # of ranks, none like the other in what they compute and exchange
+_KINDS = 64  # kinds of ranks, with different computation and communication
 _OPS = ("all_to_all", "all_reduce", "all_gather", "reduce_scatter")
 _SOURCES = ("boxes", "gpu", "nic", "rdma", "tcp", "host", "storage", "cgroup", "clock", "kernel", "processes")
 
 
 class Cluster:
-    """So many ranks of one job, eight to an agent."""
+    """The agents of one job, with eight ranks each."""
 
     def __init__(self, num_ranks: int) -> None:
         self._num_ranks = num_ranks
         self._begin = time.monotonic()
-        self._struck: tuple[int, float] | None = None  # a rank, and since when
+        self._struck: tuple[int, float] | None = None  # the stopped rank and the time
         self._changed = asyncio.Event()
 
     def app(self) -> web.Application:
-        """All agents, and the way to strike."""
+        """Return the application with all agents and the endpoint that stops a rank."""
         app = web.Application()
         app.add_routes(
             [
@@ -53,24 +53,24 @@ class Cluster:
         return app
 
     async def strike(self, request: web.Request) -> web.Response:
-        """That rank is stopped from now on."""
+        """Stop a rank."""
         self._struck = int(request.match_info["rank"]), time.monotonic()
         self._changed.set()
         return web.Response()
 
     async def get_snapshot(self, request: web.Request) -> web.Response:
-        """As an agent answers: its ranks, its host, and the steps since it was asked last."""
+        """Answer like an agent: its ranks, its host, and the steps since the last request."""
         agent = int(request.match_info["agent"])
         since = int(request.query.get("since", -1))
         done = self._steps_done()
-        ranks = tuple(self._rank(agent * RANKS_PER_AGENT + place, done) for place in range(RANKS_PER_AGENT))
+        ranks = tuple(self._rank(agent * RANKS_PER_AGENT + local, done) for local in range(RANKS_PER_AGENT))
         fresh = range(max(since, done - 8) + 1, done + 1) if since >= 0 else range(0)
         records: dict[str, Any] = {"bench": {r.run_uid: _encoded(fresh, r.rank % _KINDS) for r in ranks}}
         report = AgentReport(f"node-{agent}", time.time(), "bench", ranks, _SAMPLE, _STATUSES, records, done)
         return json_response(report)
 
     async def get_suspects(self, request: web.Request) -> web.Response:
-        """Long poll."""
+        """Answer the long poll for suspects."""
         agent, since = int(request.match_info["agent"]), int(request.query.get("since", 0))
         if since == 0 or self._struck is None:
             with contextlib.suppress(TimeoutError):
@@ -78,12 +78,12 @@ class Cluster:
                     await self._changed.wait()
         elif since == 1:
             await asyncio.sleep(float(request.query.get("wait", 0)))
-        mine = self._struck is not None and self._struck[0] // RANKS_PER_AGENT == agent
-        suspects = [{"job_id": "bench", "rank": self._struck[0]}] if mine and self._struck else []
+        is_local = self._struck is not None and self._struck[0] // RANKS_PER_AGENT == agent
+        suspects = [{"job_id": "bench", "rank": self._struck[0]}] if is_local and self._struck else []
         return json_response({"schema": 1, "version": int(self._struck is not None), "suspects": suspects})
 
     async def get_evidence(self, request: web.Request) -> web.Response:
-        """A stack of usual length."""
+        """Answer with a stack of usual length."""
         return json_response({"stack": 'File "train.py", line 12 in step\n' * 60, "stack_error": None, "flight": None})
 
     def _steps_done(self) -> int:
@@ -95,24 +95,25 @@ class Cluster:
                         steps=done, local_rank=rank % RANKS_PER_AGENT, world_size=self._num_ranks)  # fmt: skip
         if self._struck is None:
             return state
-        ago = time.monotonic() - self._struck[1]
+        elapsed = time.monotonic() - self._struck[1]
         if rank == self._struck[0]:
-            return replace(state, process_state="T", stopped_seconds=ago, step_seconds=ago, state_seconds=ago)
-        waits = InFlight("all_to_all", "0", 301, 4096, ago)
-        return replace(state, in_flight=waits, step_seconds=ago, state_seconds=ago)
+            state = replace(state, process_state="T", stopped_seconds=elapsed)
+            return replace(state, step_seconds=elapsed, state_seconds=elapsed)
+        in_flight = InFlight("all_to_all", "0", 301, 4096, elapsed)
+        return replace(state, in_flight=in_flight, step_seconds=elapsed, state_seconds=elapsed)
 
 
 @lru_cache(8 * _KINDS)
 def _encoded(steps: range, kind: int) -> msgspec.Raw:
-    """Once for all ranks of a kind: a real agent has a processor of its own for it, this one takes the hub's."""
+    """Encode steps once for all ranks of a kind: real agents have their own CPUs, these share the hub's."""
     return msgspec.Raw(msgspec.json.encode([_step(number, kind) for number in steps]))
 
 
 def _step(number: int, kind: int = 0) -> StepRecord:
     draw = random.Random(number * _KINDS + kind)
-    own = {phase: 0.030 * draw.uniform(0.9, 1.1) for phase in PHASES}
+    phases = {phase: 0.030 * draw.uniform(0.9, 1.1) for phase in PHASES}
     ops = {op: OpTotals(2, 0.010, 0.020, 10_000_000 + 1000 * kind, draw.randrange(10_000_000)) for op in _OPS}
-    measures = Measures(own, ops, 32, draw.randrange(26_000), 80_000_000, 80_000_000, 90_000_000, 90_000_000)
+    measures = Measures(phases, ops, 32, draw.randrange(26_000), 80_000_000, 80_000_000, 90_000_000, 90_000_000)
     return StepRecord(number, number * _STEP_SECONDS, _STEP_SECONDS, measures, 60_000_000_000)
 
 
@@ -132,7 +133,7 @@ _STATUSES = tuple(SourceStatus(name, True, False, 0.002, 1.8e9, 0, None) for nam
 
 
 def play(num_ranks: int, port: int) -> None:
-    """Answer until ended."""
+    """Answer requests until the process ends."""
 
     async def run() -> None:
         runner = web.AppRunner(Cluster(num_ranks).app(), access_log=None)

@@ -1,4 +1,4 @@
-"""The model that trainers are compared on, and samples made before anything is timed."""
+"""The model on which trainers are compared, with samples that are generated before any measurement."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import torch
 
 from trainer.batch import Batch
 from trainer.config import Config
-from trainer.keys import changed
+from trainer.keys import apply_changes
 from trainer.presets import demo
 
 DENSE_FEATURES = 13
-KEPT = 16  # global batches: more rows than caches hold, and the same ones for all
-_COUNTED = 4  # of them, for they hardly differ
+NUM_BATCHES = 16  # global batches: more rows than caches hold, and the same ones for every trainer
+_COUNTED = 4  # batches in which distinct rows are counted; they hardly differ
 
 
 @dataclass(frozen=True)
 class Shape:
-    """F equal tables of D columns, P ids a sample in each, bottom and top MLP. Ids are uniform: skew helps nobody."""
+    """A model with F equal tables of D columns, pooling factor P, bottom and top MLP; ids are uniformly distributed."""
 
     pooling: int
     tables: int = 8
@@ -32,8 +32,8 @@ class Shape:
     top: tuple[int, ...] = (512, 256)
 
     def config(self) -> Config:
-        """The trainer's, all else as it is by default."""
-        return changed(
+        """Return the configuration of the trainer; all other keys have their defaults."""
+        return apply_changes(
             demo(),
             [
                 {
@@ -46,34 +46,34 @@ class Shape:
         )
 
     def layers(self) -> Iterator[tuple[int, int]]:
-        """(in, out) of all matrices, bottom first."""
+        """Yield (in, out) of all matrices, bottom MLP first."""
         pairs = (self.tables + 1) * self.tables // 2
         yield from pairwise((DENSE_FEATURES, *self.bottom, self.dim))
         yield from pairwise((self.dim + pairs, *self.top, 1))
 
 
-class Kept:
-    """A source that hands out a few batches again and again. Each slice is made once."""
+class RepeatingSource:
+    """A source that repeats a few batches; each slice is generated once."""
 
     num_samples: int | None = None
 
     def __init__(self, shape: Shape) -> None:
         self._shape = shape
-        self._made: dict[tuple[int, int, int], Batch] = {}
+        self._slices: dict[tuple[int, int, int], Batch] = {}
 
-    def held_out(self) -> Kept:
-        """The same: nobody asks how good the model is."""
+    def held_out(self) -> RepeatingSource:
+        """Return the same samples: the quality of the model does not matter."""
         return self
 
     def batch(self, step: int, start: int, size: int) -> Batch:
-        """As `trainer.batch.Source` says."""
-        key = (step % KEPT, start, size)
-        if key not in self._made:
-            self._made[key] = self._slice(*key)
-        return self._made[key]
+        """Return samples `start` to `start + size` of the global batch of this step."""
+        key = (step % NUM_BATCHES, start, size)
+        if key not in self._slices:
+            self._slices[key] = self._slice(*key)
+        return self._slices[key]
 
-    def different(self) -> float:
-        """Rows of all tables that a global batch looks up at least once, the mean of some."""
+    def distinct_rows(self) -> float:
+        """Return the mean number of distinct rows of all tables that a global batch looks up."""
         return float(np.mean([sum(len(np.unique(ids)) for ids in self._ids(step)) for step in range(_COUNTED)]))
 
     def _slice(self, step: int, start: int, size: int) -> Batch:
@@ -89,7 +89,7 @@ class Kept:
         )
 
     def _ids(self, step: int) -> np.ndarray:
-        """(F, B, P)."""
+        """Return the ids of a global batch (F, B, P)."""
         shape = self._shape
         draw = np.random.default_rng([1, step])
         return draw.integers(shape.rows, size=(shape.tables, shape.global_batch, shape.pooling))

@@ -1,7 +1,7 @@
-"""What a step takes at least: its matrix products, one after the other, and a copy of all bytes that it must move.
+"""A lower bound of the duration of a step: its matrix products, plus one copy of all bytes that it must move.
 
-Nothing hides behind anything: each rank has one core for both. Of P ids a sample and table in F tables of D columns on
-R ranks, B samples in all, U different rows among their ids, W numbers in the MLPs, a rank
+Nothing overlaps, because each rank has one core for both. With pooling factor P in F tables of D columns, R ranks, B
+samples of the global batch, U distinct rows among their ids and W numbers in the MLPs, a rank
 
     multiplies          each matrix of the MLPs three times, B ÷ R samples: forward, and backward to input and weight
     looks up            reads F · B · P ÷ R rows, writes F · B ÷ R sums
@@ -10,8 +10,8 @@ R ranks, B samples in all, U different rows among their ids, W numbers in the ML
     reduces             reads and writes 2 · (R - 1) ÷ R of the MLPs' gradients
     updates the MLPs    reads gradients, weights and state, writes weights and state
 
-That is with whole tables, evenly on the ranks. Activations, the interaction and copies of a socket's buffers are left
-out, so no step can be that fast.
+This assumes whole tables, distributed evenly over the ranks. Activations, the interaction and copies of socket buffers
+are left out, so no real step reaches the bound.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ import torch
 
 from bench.dlrm import Shape
 
-_ELEMENT = 4  # bytes: float32, and an id on the wire
-_COPIED_FROM = 64 * 2**20  # bytes that copies go through: rows of tables are in no cache either
+_ELEMENT = 4  # bytes: float32, and an id on the network
+_COPIED_FROM = 64 * 2**20  # bytes of the source of copies: too large for caches, like the rows of tables
 
 
 @dataclass(frozen=True)
 class Work:
-    """Of one rank in one step: operations of matrix products; and of each part, bytes read and bytes written."""
+    """The work of one rank in one step: operations of matrix products, and the bytes read and written by each part."""
 
     operations: int
     lookup: int
@@ -40,17 +40,17 @@ class Work:
 
     @property
     def traffic(self) -> int:
-        """Bytes of all parts."""
+        """The bytes of all parts."""
         return self.lookup + self.update + self.exchange + self.reduction + self.dense_update
 
 
-def work_of(shape: Shape, num_ranks: int, different: float) -> Work:
-    """What this module's first lines say; `different` rows of all tables are looked up in a step."""
+def work_of(shape: Shape, num_ranks: int, distinct_rows: float) -> Work:
+    """Return the work of a rank by the formulas above; a step looks up `distinct_rows` of all tables."""
     samples, layers = shape.global_batch // num_ranks, list(shape.layers())
     weights = sum(inside * outside for inside, outside in layers)
     dense = _ELEMENT * (weights + sum(outside for _, outside in layers))
-    unneeded = layers[0][0] * layers[0][1]  # nobody asks for the gradient of the dense features
-    row, bags, touched = _ELEMENT * shape.dim, shape.tables * samples, round(different / num_ranks)
+    unneeded = layers[0][0] * layers[0][1]  # the dense features need no gradient
+    row, bags, touched = _ELEMENT * shape.dim, shape.tables * samples, round(distinct_rows / num_ranks)
     ids = bags * shape.pooling
     return Work(
         operations=2 * samples * (3 * weights - unneeded),
@@ -63,36 +63,36 @@ def work_of(shape: Shape, num_ranks: int, different: float) -> Work:
 
 
 def products(shape: Shape, num_ranks: int) -> Callable[[], None]:
-    """What makes all matrix products of a step, as Linear and its backward do."""
+    """Return a function that computes all matrix products of a step, as Linear and its backward do."""
     samples = shape.global_batch // num_ranks
-    made = []
+    layers = []
     for number, (inside, outside) in enumerate(shape.layers()):
         weight, bias = torch.randn(outside, inside), torch.randn(outside)
         before, after = torch.randn(samples, inside), torch.randn(samples, outside)
-        gradient, of_weight = torch.randn(samples, outside), torch.empty_like(weight)
-        of_before = torch.empty_like(before) if number else None  # nobody asks for that of the dense features
-        made.append((before, weight, bias, after, gradient, of_weight, of_before))
+        gradient, weight_gradient = torch.randn(samples, outside), torch.empty_like(weight)
+        input_gradient = torch.empty_like(before) if number else None  # the dense features need none
+        layers.append((before, weight, bias, after, gradient, weight_gradient, input_gradient))
 
     def multiply() -> None:
-        for before, weight, bias, after, gradient, of_weight, of_before in made:
+        for before, weight, bias, after, gradient, weight_gradient, input_gradient in layers:
             torch.addmm(bias, before, weight.t(), out=after)
-            torch.mm(gradient.t(), before, out=of_weight)
-            if of_before is not None:
-                torch.mm(gradient, weight, out=of_before)
+            torch.mm(gradient.t(), before, out=weight_gradient)
+            if input_gradient is not None:
+                torch.mm(gradient, weight, out=input_gradient)
 
     return multiply
 
 
 def copies(traffic: int) -> Callable[[], None]:
-    """What copies half as many bytes, for each is read and written."""
+    """Return a function that copies half as many bytes, since each byte is read and written."""
     size = traffic // 2
-    begin, into = 0, torch.ones(max(_COPIED_FROM, size), dtype=torch.uint8)
-    whole = torch.ones_like(into)
+    begin, target = 0, torch.ones(max(_COPIED_FROM, size), dtype=torch.uint8)
+    source = torch.ones_like(target)
 
     def copy() -> None:
         nonlocal begin
-        begin = begin if begin + size <= len(whole) else 0
-        into[begin : begin + size].copy_(whole[begin : begin + size])
+        begin = begin if begin + size <= len(source) else 0
+        target[begin : begin + size].copy_(source[begin : begin + size])
         begin += size
 
     return copy

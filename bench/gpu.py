@@ -1,8 +1,9 @@
-"""The same trainer on a GPU: samples/s, bytes of rows against a copy's, and operations of the MLPs against a product's.
+"""The trainer on a GPU: samples/s, bandwidth of lookups relative to a copy, FLOP/s of the MLPs relative to a product.
 
     python -m bench.gpu [--steps N]
 
-One rank. Timed by the device's own events; where there is no GPU it says so and ends. Prints numbers and asserts none.
+It runs one rank and measures with events of the device. Without a GPU it prints so and ends. It prints numbers and
+checks none.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass, replace
 import torch
 import torch.distributed as dist
 
-from bench.dlrm import Kept, Shape
+from bench.dlrm import RepeatingSource, Shape
 from bench.floor import work_of
 from bench.rows import PERCENT, Row, lines
 from trainer.loader import Extent, Loader
@@ -22,7 +23,7 @@ from trainer.planning import plan
 from trainer.train import Trainer
 from trainer.world import World, join
 
-Clock = Callable[[Callable[[], object], int], float]  # seconds of a call, the mean of so many on end
+Clock = Callable[[Callable[[], object], int], float]  # mean seconds of a call over this many calls
 
 SHAPE = Shape(pooling=20, rows=1_000_000, global_batch=65_536, bottom=(1024, 512), top=(1024, 1024, 512))
 _WARM_UP = 10
@@ -30,14 +31,14 @@ _WARM_UP = 10
 
 @dataclass(frozen=True)
 class Ceiling:
-    """How much is copied and multiplied to see what the device can do."""
+    """The sizes of the copy and the product that measure the limits of the device."""
 
     copied_bytes: int = 2**30
     width: int = 8192  # of square matrices
 
 
 def by_events(call: Callable[[], object], times: int) -> float:
-    """Seconds between two events on the device's stream, a call; nothing waits in between."""
+    """Return the mean seconds of a call between two events on the device's stream, without synchronization."""
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     begin.record()
     for _ in range(times):
@@ -49,44 +50,44 @@ def by_events(call: Callable[[], object], times: int) -> float:
 
 
 def measure(world: World, shape: Shape, ceiling: Ceiling, steps: int, clock: Clock) -> Iterator[Row]:
-    """The whole step, then its two heavy parts alone, each on a batch of its own size. The group must be joined."""
-    config, source = shape.config(), Kept(shape)
+    """Measure the whole step, then its two expensive parts alone on the next batch. The process group must exist."""
+    config, source = shape.config(), RepeatingSource(shape)
     trainer = Trainer(config, world, plan(config, world))
-    work = work_of(shape, world.size, source.different())
+    work = work_of(shape, world.size, source.distinct_rows())
     extent = Extent.of_steps(None, shape.global_batch)
     with Loader(source, extent, world.rank, world.size, config.loader.depth) as batches:
-        trainer.take(batches)
+        trainer.load_next(batches)
         seconds = _timed(lambda: trainer.step(batches), steps, clock)
         yield Row("samples", shape.global_batch / seconds, "1/s")
         yield Row("step", seconds * 1e3, "ms")
-        trainer.take(batches)
-        yield from _of_rows(trainer, work.lookup + work.update, ceiling, steps, clock)
-        yield from _of_products(trainer, work.operations, ceiling, steps, clock)
+        trainer.load_next(batches)
+        yield from _measure_rows(trainer, work.lookup + work.update, ceiling, steps, clock)
+        yield from _measure_products(trainer, work.operations, ceiling, steps, clock)
 
 
-def _of_rows(trainer: Trainer, traffic: int, ceiling: Ceiling, steps: int, clock: Clock) -> Iterator[Row]:
-    """Lookup and exact update, as bytes that they must read and write, against a copy's."""
-    assert trainer.next is not None
-    here = trainer.exchange.begin(trainer.next).arrive()
-    gradient = torch.zeros_like(trainer.tables.lookup(here))
+def _measure_rows(trainer: Trainer, traffic: int, ceiling: Ceiling, steps: int, clock: Clock) -> Iterator[Row]:
+    """Measure lookup and exact update: the bytes they must read and write per second, relative to a copy."""
+    assert trainer.next_batch is not None
+    bags = trainer.exchange.send_ids(trainer.next_batch).wait()
+    gradient = torch.zeros_like(trainer.tables.lookup(bags))
 
     def look_up_and_update() -> None:
-        trainer.tables.lookup(here)
-        trainer.tables.update(here, gradient, 0.0)
+        trainer.tables.lookup(bags)
+        trainer.tables.update(bags, gradient, 0.0)
 
-    copied = torch.ones(ceiling.copied_bytes, dtype=torch.uint8, device=gradient.device)
-    into = torch.empty_like(copied)
+    source = torch.ones(ceiling.copied_bytes, dtype=torch.uint8, device=gradient.device)
+    target = torch.empty_like(source)
     rate = traffic / _timed(look_up_and_update, steps, clock)
-    most = 2 * ceiling.copied_bytes / _timed(lambda: into.copy_(copied), steps, clock)
+    limit = 2 * ceiling.copied_bytes / _timed(lambda: target.copy_(source), steps, clock)
     yield Row("rows: read and written", rate / 1e9, "GB/s")
-    yield Row("a copy: read and written", most / 1e9, "GB/s")
-    yield Row("rows, of a copy", rate / most * PERCENT, "%")
+    yield Row("a copy: read and written", limit / 1e9, "GB/s")
+    yield Row("rows, of a copy", rate / limit * PERCENT, "%")
 
 
-def _of_products(trainer: Trainer, operations: int, ceiling: Ceiling, steps: int, clock: Clock) -> Iterator[Row]:
-    """Forward and backward of the dense layers, as operations of their matrix products, against one large product's."""
-    assert trainer.next is not None
-    batch, model, config = trainer.next.batch, trainer.model, trainer.config
+def _measure_products(trainer: Trainer, operations: int, ceiling: Ceiling, steps: int, clock: Clock) -> Iterator[Row]:
+    """Measure forward and backward of the dense layers: FLOP/s of their products, relative to one large product."""
+    assert trainer.next_batch is not None
+    batch, model, config = trainer.next_batch.batch, trainer.model, trainer.config
     num_tables = len(config.embedding.rows)
     pooled = torch.ones(len(batch.dense), num_tables, config.embedding.dim, device=batch.dense.device)
 
@@ -95,20 +96,20 @@ def _of_products(trainer: Trainer, operations: int, ceiling: Ceiling, steps: int
         with trainer.world.autocast(config.train.autocast):
             logits = model.top(model.bottom(batch.dense), pooled)
         logits.sum().backward()
-        trainer.flat.made_replicated()
-        trainer.flat.arrive()
+        trainer.flat.replicated_ready()
+        trainer.flat.wait()
 
-    one = torch.ones(ceiling.width, ceiling.width, device=batch.dense.device)
+    matrix = torch.ones(ceiling.width, ceiling.width, device=batch.dense.device)
 
     def multiply() -> None:
         with trainer.world.autocast(config.train.autocast):
-            torch.mm(one, one)
+            torch.mm(matrix, matrix)
 
     rate = operations / _timed(forward_and_backward, steps, clock)
-    most = 2 * ceiling.width**3 / _timed(multiply, steps, clock)
+    limit = 2 * ceiling.width**3 / _timed(multiply, steps, clock)
     yield Row("MLPs", rate / 1e12, "TFLOP/s")
-    yield Row(f"a product of {ceiling.width:,}²", most / 1e12, "TFLOP/s")
-    yield Row("MLPs, of a product", rate / most * PERCENT, "%")
+    yield Row(f"a product of {ceiling.width:,}²", limit / 1e12, "TFLOP/s")
+    yield Row("MLPs, of a product", rate / limit * PERCENT, "%")
 
 
 def _timed(call: Callable[[], object], times: int, clock: Clock) -> float:
@@ -118,17 +119,17 @@ def _timed(call: Callable[[], object], times: int, clock: Clock) -> float:
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=100, help="of each measurement (100)")
-    told = parser.parse_args()
+    parser.add_argument("--steps", type=int, default=100, help="steps of each measurement (100)")
+    arguments = parser.parse_args()
     if not torch.cuda.is_available():
-        print("no GPU here: python -m bench.gpu measures nothing without one")
+        print("This machine has no GPU. Run python -m bench.gpu on one that has.")
         return
     world = replace(World(rank=0, size=1), local_rank=torch.cuda.current_device())
     join(world)
     print(f"{torch.cuda.get_device_name()}, {SHAPE}")
-    print(*lines(measure(world, SHAPE, Ceiling(), told.steps, by_events)), sep="\n", flush=True)
+    print(*lines(measure(world, SHAPE, Ceiling(), arguments.steps, by_events)), sep="\n", flush=True)
     dist.destroy_process_group()
 
 

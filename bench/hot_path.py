@@ -1,7 +1,7 @@
-"""What one step costs in a loop that does nothing else: 7 phases, 5 collectives, its record, into a real box.
+"""The cost of one step in a loop that does nothing else: 7 phases, 5 collectives and a record in a real box.
 
-Caches are warm and branches foretold here, so this is the least it can cost, and the figure to make smaller; what it
-costs between a job's own work is for `switching` to say.
+Caches are warm and branches are predicted, so this is a lower bound of the cost, to be optimized. `switching` measures
+the cost between the work of a real job.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _STEPS = 1000
 
 
 def mark_step(timeline: RankTimeline, group: int) -> None:
-    """All that a step of the bundled trainer tells its box."""
+    """Write to the box what a step of the bundled trainer writes."""
     timeline.begin_step(None)
     for phase in _PHASES:
         timeline.phase(phase)
@@ -34,18 +34,18 @@ def mark_step(timeline: RankTimeline, group: int) -> None:
 
 
 def measure(rounds: int) -> list[Row]:
-    """With and without the two NIC readings of local rank 0, by turns."""
-    found: dict[str, list[float]] = {"local rank 0 (with its two NIC readings)": [], "any other rank": []}
+    """Measure in turns with and without the two NIC readings of local rank 0."""
+    seconds: dict[str, list[float]] = {"local rank 0 (with its two NIC readings)": [], "any other rank": []}
     with tempfile.TemporaryDirectory(prefix="zmon-bench-", dir="/dev/shm") as folder:
         interfaces = (JobInterface("lo"), None)
         timelines = [_timeline(Path(folder), rank, interface) for rank, interface in enumerate(interfaces)]
         for _ in range(rounds):
-            for timeline, costs in zip(timelines, found.values(), strict=True):
+            for timeline, costs in zip(timelines, seconds.values(), strict=True):
                 costs.append(_cost(timeline))
     return [
-        Row(f"{who}, {name}", of(costs) * MICRO, "µs")
-        for who, costs in found.items()
-        for name, of in (("median of rounds", statistics.median), ("fastest", min))
+        Row(f"{kind}, {name}", statistic(costs) * MICRO, "µs")
+        for kind, costs in seconds.items()
+        for name, statistic in (("median of rounds", statistics.median), ("fastest", min))
     ]
 
 

@@ -1,9 +1,9 @@
-"""How long a hub's pass takes, and how soon it names a rank that stops: `python -m bench.hub`, two minutes.
+"""The duration of a hub's pass and the time until it reports a stopped rank: `python -m bench.hub`, two minutes.
 
     python -m bench.hub [--ranks N …] [--seconds N]
 
-Agents are played by one process, over real HTTP, with answers of real size (eight ranks each). On a small machine that
-process takes as much of it as the hub does; `of a core` is the hub's alone.
+One process simulates the agents over real HTTP, with answers of real size (eight ranks each). On a small machine it
+uses as much CPU as the hub; `of a core` counts only the hub.
 """
 
 from __future__ import annotations
@@ -33,39 +33,39 @@ _FINDING_SECONDS = 30.0
 
 @dataclass(frozen=True)
 class Cost:
-    """Of a hub over some time."""
+    """The cost of a hub over some time."""
 
     passes: tuple[float, ...]
     core: float
     resident_bytes: int
-    finding_seconds: float | None  # None: it named nobody
+    finding_seconds: float | None  # None: there was no finding in time
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=15.0, help="of each measurement (15)")
-    parser.add_argument("--ranks", type=int, nargs="+", default=[64, 256, 1024, 4096])
-    told = parser.parse_args()
+    parser.add_argument("--seconds", type=float, default=15.0, help="seconds of each measurement (15)")
+    parser.add_argument("--ranks", type=int, nargs="+", default=[64, 256, 1024, 4096], help="ranks of the cluster")
+    arguments = parser.parse_args()
     print("ranks step every 250 ms, the hub asks every second")
     print(table_line(_HEADS, _HEADS), flush=True)
     first = None
-    for num_ranks in told.ranks:
-        cost = measure(num_ranks, told.seconds)
+    for num_ranks in arguments.ranks:
+        cost = measure(num_ranks, arguments.seconds)
         median = statistics.median(cost.passes)
         first = first or median
-        found = "not found" if cost.finding_seconds is None else f"{cost.finding_seconds:.2f} s"
+        finding = "none" if cost.finding_seconds is None else f"{cost.finding_seconds:.2f} s"
         cells = (
             str(num_ranks), str(num_ranks // RANKS_PER_AGENT), f"{median * 1000:.0f} ms",
             f"{max(cost.passes) * 1000:.0f} ms", f"{median / first:.1f} ×", f"{cost.core * PERCENT:.0f} %",
-            f"{cost.resident_bytes * MEBI:.0f} MiB", found,
+            f"{cost.resident_bytes * MEBI:.0f} MiB", finding,
         )  # fmt: skip
         print(table_line(cells, _HEADS), flush=True)
     print(f"(load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores at the end)")
 
 
 def measure(num_ranks: int, seconds: float) -> Cost:
-    """A hub and its cluster: first all is well, then a rank in the middle stops."""
+    """Measure a hub with its cluster: first a healthy job, then the time until the finding for a stopped rank."""
     with tempfile.TemporaryDirectory(prefix="zmon-bench-") as data, _cluster(num_ranks) as cluster:
         agents = ",".join(f"{cluster}/agent/{agent}" for agent in range(num_ranks // RANKS_PER_AGENT))
         port = free_port()
@@ -76,12 +76,13 @@ def measure(num_ranks: int, seconds: float) -> Cost:
             resident = hub.memory_info().rss
             struck = time.monotonic()
             urllib.request.urlopen(f"{cluster}/strike/{num_ranks // 2}", data=b"", timeout=10).close()
-            found = None
-            while found is None and time.monotonic() - struck < _FINDING_SECONDS:
-                if any(f["ranks"] == [num_ranks // 2] for f in _get(f"{url}/api/v1/findings?active=1")["findings"]):
-                    found = time.monotonic() - struck
+            finding_seconds = None
+            while finding_seconds is None and time.monotonic() - struck < _FINDING_SECONDS:
+                findings = _get(f"{url}/api/v1/findings?active=1")["findings"]
+                if any(finding["ranks"] == [num_ranks // 2] for finding in findings):
+                    finding_seconds = time.monotonic() - struck
                 time.sleep(0.05)
-            return Cost(passes, core, resident, found)
+            return Cost(passes, core, resident, finding_seconds)
 
 
 def _watch(hub: psutil.Process, url: str, seconds: float) -> tuple[tuple[float, ...], float]:
@@ -97,8 +98,8 @@ def _watch(hub: psutil.Process, url: str, seconds: float) -> tuple[tuple[float, 
 
 def _get(url: str) -> dict[str, list[dict[str, object]]]:
     with urllib.request.urlopen(url, timeout=10) as answer:
-        told: dict[str, list[dict[str, object]]] = json.load(answer)
-        return told
+        content: dict[str, list[dict[str, object]]] = json.load(answer)
+        return content
 
 
 @contextlib.contextmanager

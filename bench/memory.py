@@ -1,4 +1,4 @@
-"""What watching adds to a rank's memory and to its start: the same job with zmon and without, by turns."""
+"""The memory and start time that monitoring adds to a rank: the same job with and without zmon, in turns."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ import statistics
 from bench.rows import MEBI, Row
 from bench.switching import run_job
 
-_STEPS = 5000  # more than the ring of the box holds: all of its pages are in use
+_STEPS = 5000  # more than the ring of the box holds, so that all its pages are in use
 
 
 def measure(repeats: int) -> list[Row]:
-    """Medians over ranks and repeats."""
+    """Return the medians over ranks and repeats."""
     watched, without = [], []
     for _ in range(repeats):
         watched += run_job(_STEPS, 0.0, "computes", "watched")
         without += run_job(_STEPS, 0.0, "computes", "never")
     rows = []
-    for kind, what in (("rss", "resident (the box included)"), ("pss", "proportional"), ("private", "private")):
+    for kind, name in (("rss", "resident (the box included)"), ("pss", "proportional"), ("private", "private")):
         costs = [rank["memory"][kind] for rank in watched]
         before = statistics.median(rank["memory"][kind] for rank in without)
-        rows.append(Row(f"memory a rank, {what}, without zmon", before * MEBI, "MiB"))
-        rows.append(Row(f"memory a rank, {what}, more with zmon", (statistics.median(costs) - before) * MEBI, "MiB"))
-    for what in ("import", "attach"):
-        seconds = statistics.median(rank[f"{what}_seconds"] for rank in watched)
-        rows.append(Row(f"start: {what}, with torch loaded", seconds * 1000, "ms"))
+        rows.append(Row(f"memory of a rank, {name}, without zmon", before * MEBI, "MiB"))
+        rows.append(Row(f"memory of a rank, {name}, added by zmon", (statistics.median(costs) - before) * MEBI, "MiB"))
+    for part in ("import", "attach"):
+        seconds = statistics.median(rank[f"{part}_seconds"] for rank in watched)
+        rows.append(Row(f"start: {part}, with torch loaded", seconds * 1000, "ms"))
     return rows

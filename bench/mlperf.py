@@ -1,8 +1,8 @@
-"""What zmon predicts for MLPerf's DLRM-DCNv2 on 8, 64 and 128 H100, next to what was published: a table.
+"""Predictions of zmon for MLPerf's DLRM-DCNv2 on 8, 64 and 128 H100, next to the published results.
 
     python -m bench.mlperf
 
-No constant is fitted but the times of a rank's own work, and these only to the rows that are said.
+Only the self time of a rank is fitted, to the rows that the first column names.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ H100 = Links(
     net=Link(50e9),  # one 400 Gb/s port a GPU (DGX H100 datasheet)
 )
 TABLES, DIM, LOOKUPS, HALF, KEY = 26, 128, 214, 2, 8
-# Multiplications of the dense layers are its parameters: bottom 13-512-256-128; 3 cross layers of rank 512 over 27
-# vectors of 128; top 3456-1024-1024-512-256-1.
+# A sample takes one multiplication for each parameter of the dense layers: bottom 13-512-256-128; 3 cross layers of
+# rank 512 over 27 vectors of 128; top 3456-1024-1024-512-256-1.
 DENSE = (
     (13 * 512 + 512 * 256 + 256 * 128)
     + 3 * 2 * (27 * DIM * 512)
@@ -36,36 +36,39 @@ LINKS = dict.fromkeys(EXCHANGES, H100)
 
 
 def rows(num_fitted: int) -> list[tuple[int, float, PredictedStep]]:
-    """Ranks, published and predicted, with a rank's own times from the first so many rows."""
-    points = [(batch / ranks, batch / rate - _exchanged(ranks, batch)) for ranks, batch, rate in ROWS[:num_fitted]]
-    if num_fitted == 1:  # nobody can tell what of it is fixed
+    """Return ranks, published and predicted rate, with the self time fitted to the first `num_fitted` rows."""
+    points = [
+        (batch / ranks, batch / rate - _exchange_seconds(ranks, batch)) for ranks, batch, rate in ROWS[:num_fitted]
+    ]
+    if num_fitted == 1:  # one row cannot tell the fixed part from the part per sample
         slope, intercept = points[0][1] / points[0][0], 0.0
     else:
         slope, intercept = linear_regression(*zip(*points, strict=True))
     return [(ranks, rate, _predicted(Work(slope, intercept, EXCHANGES), ranks, batch)) for ranks, batch, rate in ROWS]
 
 
-def _exchanged(ranks: int, batch: int) -> float:
+def _exchange_seconds(ranks: int, batch: int) -> float:
     return _predicted(Work(0.0, 0.0, EXCHANGES), ranks, batch).seconds
 
 
 def _predicted(work: Work, ranks: int, batch: int) -> PredictedStep:
-    found = predict(work, LINKS, ranks, batch)
-    assert isinstance(found, PredictedStep), found
-    return found
+    prediction = predict(work, LINKS, ranks, batch)
+    assert isinstance(prediction, PredictedStep), prediction
+    return prediction
 
 
 def main() -> None:
     """Print the table."""
     print("| own work fitted to | GPUs | published | predicted | error | own | all-to-all | all-reduce |")
     print("|-|-|-|-|-|-|-|-|")
-    for num_fitted, said in ((1, "8 GPUs"), (2, "8 and 64")):
-        for ranks, rate, found in rows(num_fitted):
-            error = found.samples_per_second / rate - 1
-            told = " | ".join(f"{1000 * s:.2f} ms" for s in (found.own_seconds, *found.exposed_seconds.values()))
+    for num_fitted, sizes in ((1, "8 GPUs"), (2, "8 and 64")):
+        for ranks, rate, prediction in rows(num_fitted):
+            error = prediction.samples_per_second / rate - 1
+            parts = (prediction.own_seconds, *prediction.exposed_seconds.values())
+            times = " | ".join(f"{1000 * seconds:.2f} ms" for seconds in parts)
             fit = " (fitted)" if ranks in [row[0] for row in ROWS[:num_fitted]] else ""
-            rates = f"{rate / 1e6:.2f} M/s | {found.samples_per_second / 1e6:.2f} M/s"
-            print(f"| {said} | {ranks} | {rates} | {error:+.1%}{fit} | {told} |")
+            rates = f"{rate / 1e6:.2f} M/s | {prediction.samples_per_second / 1e6:.2f} M/s"
+            print(f"| {sizes} | {ranks} | {rates} | {error:+.1%}{fit} | {times} |")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
-"""The same DLRM as it is written with torch alone: all tables on every rank, DDP, sparse gradients, sparse Adagrad.
+"""The same DLRM in plain torch: all tables on every rank, DDP, sparse gradients, sparse Adagrad.
 
-DDP all-reduces dense gradients in buckets during backward. Sparse ones follow after it, as gloo does it: every rank
-gathers the rows of all. During backward torch 2.13 corrupts its heap with them every few thousand steps, whether DDP
-or a hook begins it. torch's Adagrad updates the rows looked up, with a number of state for each element.
+DDP all-reduces dense gradients in buckets during backward. Sparse gradients are all-reduced after backward; with gloo,
+every rank gathers the rows of all ranks. During backward, torch 2.13 corrupts its heap with sparse all-reduces every
+few thousand steps, whether DDP or a hook starts them. torch's Adagrad updates the rows looked up, with a number of
+state for each element.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from trainer.loader import Loaded
 
 
 class PlainDlrm(nn.Module):
-    """Bottom MLP, a table for each feature, every vector times every other, top MLP."""
+    """Bottom MLP, a table for each feature, dot interaction, top MLP."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -35,7 +36,7 @@ class PlainDlrm(nn.Module):
         self.top = _mlp((shape.dim + self.pairs.shape[1], *shape.top, 1), nn.Identity())
 
     def forward(self, batch: Batch) -> Tensor:
-        """Logits (B,)."""
+        """Return the logits (B,)."""
         bottom, pooled = self.bottom(batch.dense), []
         ids = batch.ids.split(batch.lengths.sum(dim=1).tolist())
         for table, table_ids, lengths in zip(self.tables, ids, batch.lengths, strict=True):
@@ -46,26 +47,26 @@ class PlainDlrm(nn.Module):
         return logits
 
 
-class Plain:
-    """Trains it. The group must have been joined."""
+class PlainTrainer:
+    """Trains the model with DDP. The process group must exist."""
 
     def __init__(self, shape: Shape, batches: Iterator[Loaded]) -> None:
         torch.manual_seed(1)
         self._batches, plain = batches, PlainDlrm(shape)
-        of_tables = [name for name, _ in plain.named_parameters() if name.startswith("tables.")]
-        DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(plain, of_tables)
+        table_names = [name for name, _ in plain.named_parameters() if name.startswith("tables.")]
+        DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(plain, table_names)
         self._model = DistributedDataParallel(plain)
         self._weights = [table.weight for table in plain.tables]
         self._optimizer = torch.optim.Adagrad(self._model.parameters(), lr=0.02)
 
     def step(self) -> float:
-        """One step; the mean loss of the samples here."""
+        """Train one step; return the mean loss of this rank's samples."""
         batch = next(self._batches).batch
         self._optimizer.zero_grad()
         loss = F.binary_cross_entropy_with_logits(self._model(batch), batch.labels)
         loss.backward()
-        travelling = [dist.all_reduce(weight.grad, async_op=True) for weight in self._weights]
-        for weight, work in zip(self._weights, travelling, strict=True):
+        works = [dist.all_reduce(weight.grad, async_op=True) for weight in self._weights]
+        for weight, work in zip(self._weights, works, strict=True):
             work.wait()
             weight.grad /= dist.get_world_size()
         self._optimizer.step()

@@ -1,4 +1,4 @@
-"""Starts a benchmark's ranks with torchrun, one thread each, and brings back what each of them found."""
+"""The start of a benchmark's ranks with torchrun, with one thread each."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from typing import Any
 
 
 def run_ranks(module: str, *arguments: str, seconds: float, ranks: int = 2) -> list[dict[str, Any]]:
-    """By rank, what `module FOLDER ARGUMENTS…` wrote into FOLDER/<rank>.json; given up after so many seconds."""
+    """Run `module FOLDER ARGUMENTS…` on all ranks; return by rank what it wrote to FOLDER/<rank>.json.
+
+    Raises TimeoutExpired after `seconds`, and SystemExit with the output if the job fails.
+    """
     with tempfile.TemporaryDirectory(prefix="zmon-bench-", dir="/dev/shm") as folder:
         launcher = (sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}")
         job = subprocess.Popen(
@@ -25,9 +28,9 @@ def run_ranks(module: str, *arguments: str, seconds: float, ranks: int = 2) -> l
             start_new_session=True,
         )
         try:
-            said, _ = job.communicate(timeout=seconds)
+            output, _ = job.communicate(timeout=seconds)
             if job.returncode:
-                raise SystemExit(f"the job failed:\n{said}")
+                raise SystemExit(f"the job failed with exit code {job.returncode}:\n{output}")
             return [json.loads((Path(folder) / f"{rank}.json").read_text()) for rank in range(ranks)]
         finally:
             if job.poll() is None:

@@ -1,4 +1,4 @@
-"""What a benchmark found: one number with its unit, and the interval it lies in where that is known."""
+"""The results of a benchmark: numbers with a unit and, if known, their 95 % interval."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MICRO, MEBI, PERCENT = 1e6, 2**-20, 100.0
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table."""
+    """One line of a table."""
 
     what: str
     value: float
@@ -20,12 +20,12 @@ class Row:
 
 
 def lines(rows: Iterable[Row]) -> Iterable[str]:
-    """The rows as people read them."""
+    """Yield the rows as text."""
     for row in rows:
-        between = "" if row.low is None else f"   95 %: {row.low:.2f} … {row.high:.2f}"
-        yield f"  {row.what:<64}{row.value:>9.2f} {row.unit:<4}{between}".rstrip()
+        interval = "" if row.low is None else f"   95 %: {row.low:.2f} … {row.high:.2f}"
+        yield f"  {row.what:<64}{row.value:>9.2f} {row.unit:<4}{interval}".rstrip()
 
 
 def table_line(cells: Iterable[str], heads: Iterable[str]) -> str:
-    """One line of a table with these heads, to the right."""
+    """Return one line of a table with these heads, right-aligned."""
     return "".join(f"{cell:>{max(len(head), 10) + 2}}" for cell, head in zip(cells, heads, strict=True))

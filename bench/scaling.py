@@ -1,11 +1,11 @@
-"""The curve of the bundled trainer on this machine, and how far off its prediction from smaller sizes is.
+"""The scaling curve of the bundled trainer on this machine, and the error of predictions from smaller sizes.
 
     python -m bench.scaling [--quick]
 
-It is `zmon scaling` with sizes that fill the cores and twice as many ranks: where ranks take turns on cores, the model
-says that a step takes as many times as long, in what ranks compute and in what they exchange alike. That is coarse:
-ranks that wait for each other leave a core to others, which makes it pessimistic, and ranks that evict each other's
-caches are slower for it, which makes it the other way. Prints numbers and asserts none.
+It runs `zmon scaling` with sizes up to twice the number of cores. If several ranks share a core, the model multiplies
+computation and communication of a step by their number. That is coarse. It is pessimistic because ranks that wait
+leave the core to others, and optimistic because ranks that share a core evict each other's caches. The benchmark
+prints numbers and checks none.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ import tempfile
 
 from zmon.cli.main import cli
 
-_BATCH = 2048  # of one rank: exchanges of the demo's 512 are mostly latency
+_BATCH = 2048  # samples of one rank: with the demo's 512, communication is mostly latency
 
 
 def main() -> None:
-    """Run it."""
+    """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="two short runs: to see that it works")
+    parser.add_argument("--quick", action="store_true", help="two short runs, as a quick check")
     quick = parser.parse_args().quick
     cores = len(os.sched_getaffinity(0))
     sizes = [1, 2] if quick else [1 << n for n in range((2 * cores).bit_length())]

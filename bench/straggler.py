@@ -1,11 +1,10 @@
-"""How soon a slow rank is named, and how often one is named falsely, by how noisy ranks are:
-`python -m bench.straggler`.
+"""The delay until a slow rank is reported, and the rate of false reports, depending on the noise of the ranks.
 
     python -m bench.straggler [--trials N] [--hours H]
 
-Simulated, a minute of computing: each rank's own time is drawn anew in each step, from a lognormal around the same
-median; 15 % of it is waiting for data. The hub looks every second. Only the spread of the ranks against each other
-counts here: what all have in common cancels out.
+This is a simulation, which takes a minute. The self time of each rank in each step is drawn from a lognormal
+distribution with the same median; 15 % of it is waiting for data. The hub makes a pass every second. Only differences
+between ranks count: noise that all ranks have in common cancels out.
 """
 
 from __future__ import annotations
@@ -30,33 +29,30 @@ _HEADS = (
     "step",
     "spread",
     "one rank's             ",
-    "named",
-    "rightly",
+    "reported",
+    "correct",
     "median",
     "p90",
     "steps",
-    "false an hour",
+    "false per h",
 )
-_DATA = 0.15  # of the own time
+_DATA = 0.15  # ratio of the self time
 _SLOWER = {"computing takes × 1.5": (0.5, 0.0), "input + half a step": (0.0, 0.5)}
-_BEFORE_SECONDS, _BEFORE_STEPS, _LONGEST = (
-    20.0,
-    48,
-    150,
-)  # known of the job; and steps that a slow rank has to be found in
-_GROUP, _INTERVAL = 0.02, 1.0  # of a step in collectives; seconds between two looks
+_BEFORE_SECONDS, _BEFORE_STEPS = 20.0, 48  # of history before the rank becomes slow
+_MAX_STEPS = 150  # in which a slow rank must be reported
+_GROUP, _INTERVAL = 0.02, 1.0  # ratio of a step in collectives; seconds between two passes
 
 
 @dataclass
 class Job:
-    """A job that is not there: ranks, their steps, and what the hub knows of it."""
+    """A simulated job: its ranks, their steps, and the history that the hub has."""
 
     size: int
     step_seconds: float
     spread: float  # sigma of the lognormal
     draw: random.Random
     slow_rank: int | None = None
-    slower: tuple[float, float] = (0.0, 0.0)  # more computing, more input; parts of a usual step
+    slower: tuple[float, float] = (0.0, 0.0)  # added computation and input, as ratios of a normal step
 
     def __post_init__(self) -> None:
         self.history, self.number, self.seconds = History(self.size), 0, 0.0
@@ -68,94 +64,96 @@ class Job:
         self.snapshot = Snapshot("job", 0.0, 0, self.size, ranks, (), (), ())
 
     def train(self) -> None:
-        """The steps until one is told again, and that one."""
-        taken = [self._step() for _ in range(self.every)]
+        """Simulate the steps up to the next one that the hub receives."""
+        steps = [self._step() for _ in range(self.every)]
         self.number += self.every
-        means = [_mean([measures[rank] for measures in taken]) for rank in range(self.size)]
-        told = {
+        means = [_mean([measures[rank] for measures in steps]) for rank in range(self.size)]
+        records = {
             rank: (StepRecord(self.number, 0.0, self.step_seconds, measures, mean=means[rank]),)
-            for rank, measures in enumerate(taken[-1])
+            for rank, measures in enumerate(steps[-1])
         }
-        self.history.add(told)
+        self.history.add(records)
 
     def _step(self) -> list[Measures]:
-        own = [self._own(rank) for rank in range(self.size)]
-        self.seconds += (max(map(sum, own)) + _GROUP) * self.step_seconds
-        return [Measures({"data": data * self.step_seconds, "forward": rest * self.step_seconds}) for data, rest in own]
+        drawn = [self._self_time(rank) for rank in range(self.size)]
+        self.seconds += (max(map(sum, drawn)) + _GROUP) * self.step_seconds
+        return [
+            Measures({"data": data * self.step_seconds, "forward": rest * self.step_seconds}) for data, rest in drawn
+        ]
 
-    def _own(self, rank: int) -> tuple[float, float]:
+    def _self_time(self, rank: int) -> tuple[float, float]:
         data, rest = (part * self.draw.lognormvariate(0.0, self.spread) for part in (_DATA, 1 - _DATA))
         computing, more_input = self.slower if rank == self.slow_rank else (0.0, 0.0)
         return data + more_input, rest * (1 + computing)
 
-    def named(self) -> tuple[int, ...] | None:
-        """Whom the detector names now."""
-        found = Straggler().detect(replace(self.snapshot, steps=tuple(self.history.steps)))
-        return found[0].ranks if found else None
+    def culprits(self) -> tuple[int, ...] | None:
+        """Return the ranks that the detector reports now, or None."""
+        findings = Straggler().detect(replace(self.snapshot, steps=tuple(self.history.steps)))
+        return findings[0].ranks if findings else None
 
 
 def main() -> None:
-    """Simulate and print."""
+    """Simulate and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--trials", type=int, default=60, help="of each kind (60)")
-    parser.add_argument("--hours", type=float, default=1.0, help="of each healthy job (1)")
-    told = parser.parse_args()
+    parser.add_argument("--trials", type=int, default=60, help="trials of each kind of slow rank (60)")
+    parser.add_argument("--hours", type=float, default=1.0, help="hours of each healthy job (1)")
+    arguments = parser.parse_args()
     print(table_line(_HEADS, _HEADS), flush=True)
     for spread in (0.05, 0.15, 0.30):
         for step_seconds in (0.02, 0.25):
             for size in (2, 4, 8):
-                for cells in _rows(size, step_seconds, spread, told.trials, told.hours):
+                for cells in _rows(size, step_seconds, spread, arguments.trials, arguments.hours):
                     print(table_line(cells, _HEADS), flush=True)
 
 
 def _rows(size: int, step_seconds: float, spread: float, trials: int, hours: float) -> Iterator[Sequence[str]]:
-    falsely = f"{_false_ones(size, step_seconds, spread, hours) / hours:.1f}"
-    for what, slower in _SLOWER.items():
-        trials_of = [_trial(size, step_seconds, spread, slower, seed) for seed in range(trials)]
-        found = [trial for trial in trials_of if trial is not None]
-        seconds = [trial.seconds for trial in found]
+    false_reports = f"{_false_reports(size, step_seconds, spread, hours) / hours:.1f}"
+    for name, slower in _SLOWER.items():
+        results = [_trial(size, step_seconds, spread, slower, seed) for seed in range(trials)]
+        reports = [report for report in results if report is not None]
+        seconds = [report.seconds for report in reports]
         yield (
-            str(size), f"{step_seconds * 1000:.0f} ms", f"{spread:.0%}", what, f"{len(found) / trials:.0%}",
-            f"{sum(trial.right for trial in found) / max(len(found), 1):.0%}",
-            f"{median(seconds):.1f} s" if found else "", f"{quantile(seconds, 0.9):.1f} s" if found else "",
-            f"{median(trial.num_steps for trial in found):.0f}" if found else "", falsely,
+            str(size), f"{step_seconds * 1000:.0f} ms", f"{spread:.0%}", name, f"{len(reports) / trials:.0%}",
+            f"{sum(report.correct for report in reports) / max(len(reports), 1):.0%}",
+            f"{median(seconds):.1f} s" if reports else "", f"{quantile(seconds, 0.9):.1f} s" if reports else "",
+            f"{median(report.num_steps for report in reports):.0f}" if reports else "", false_reports,
         )  # fmt: skip
 
 
 @dataclass(frozen=True)
-class Named:
-    """Somebody was, so long after a rank became slow; and whether it was that rank."""
+class Report:
+    """The first report after a rank became slow: its delay, and whether it names that rank."""
 
     seconds: float
     num_steps: int
-    right: bool
+    correct: bool
 
 
-def _trial(size: int, step_seconds: float, spread: float, slower: tuple[float, float], seed: int) -> Named | None:
-    """None: nobody was named."""
+def _trial(size: int, step_seconds: float, spread: float, slower: tuple[float, float], seed: int) -> Report | None:
+    """Simulate one slow rank; return None if no rank is reported in time."""
     job = Job(size, step_seconds, spread, random.Random(seed))
     while job.seconds < _BEFORE_SECONDS or len(job.history.steps) < _BEFORE_STEPS:
         job.train()
     job.slow_rank, job.slower = job.draw.randrange(size), slower
-    onset, begin, look = job.number, job.seconds, job.seconds + job.draw.uniform(0, _INTERVAL)
-    while job.number - onset < _LONGEST or job.seconds - begin < 30 * _INTERVAL:
+    onset, begin, next_pass = job.number, job.seconds, job.seconds + job.draw.uniform(0, _INTERVAL)
+    while job.number - onset < _MAX_STEPS or job.seconds - begin < 30 * _INTERVAL:
         job.train()
-        if job.seconds >= look:
-            look += _INTERVAL
-            if (named := job.named()) is not None:
-                return Named(job.seconds - begin, job.number - onset, named == (job.slow_rank,))
+        if job.seconds >= next_pass:
+            next_pass += _INTERVAL
+            if (culprits := job.culprits()) is not None:
+                return Report(job.seconds - begin, job.number - onset, culprits == (job.slow_rank,))
     return None
 
 
-def _false_ones(size: int, step_seconds: float, spread: float, hours: float) -> int:
-    job, look, standing, number = Job(size, step_seconds, spread, random.Random(1)), 0.0, False, 0
+def _false_reports(size: int, step_seconds: float, spread: float, hours: float) -> int:
+    job, next_pass, is_open, number = Job(size, step_seconds, spread, random.Random(1)), 0.0, False, 0
     while job.seconds < 3600 * hours:
         job.train()
-        if job.seconds >= look:
-            look = job.seconds + _INTERVAL
-            named = job.named() is not None
-            number += named and not standing
-            standing = named
+        if job.seconds >= next_pass:
+            next_pass = job.seconds + _INTERVAL
+            is_reported = job.culprits() is not None
+            number += is_reported and not is_open
+            is_open = is_reported
     return number
 
 

@@ -1,8 +1,8 @@
-"""What watching costs a real job: zmon is taken out of two gloo ranks and put back every 20 steps.
+"""The cost of monitoring in a real job: zmon is removed from two gloo ranks and installed again every 20 steps.
 
-Blocks of steps with zmon are compared with their neighbours without it, so what else the machine does falls out of the
-difference as far as it lasts longer than a block. By two clocks: wall, which also has the ranks waiting for each other,
-and the processor time of the rank's own thread, which is steadier.
+Blocks of steps with zmon are compared with neighbouring blocks without it. So other load of the machine cancels out if
+it lasts longer than a block. There are two clocks: wall-clock, which includes waiting for the other rank, and the CPU
+time of the rank's main thread, which is steadier.
 """
 
 from __future__ import annotations
@@ -16,73 +16,73 @@ import numpy as np
 from bench.ranks import run_ranks
 from bench.rows import MICRO, PERCENT, Row
 
-# Of a step, or as long as it must last on this machine, and how it spends them.
+# The seconds of a step (longer if it must on this machine), and how it spends them.
 STEPS = ((0.020, "computes"), (0.002, "computes"), (0.020, "sleeps"))
-_MODES = ("watched", "absent", "idle")  # the one in the middle is next to both others
+_MODES = ("watched", "absent", "idle")  # the one in the middle neighbours both others
 _RESAMPLES = 10_000
-_TRIMMED = 0.2  # of the differences at either end: a block in which somebody else had the core
-_SECONDS_A_STEP = 0.1  # at most, else the run is given up
+_TRIMMED = 0.2  # ratio of differences to drop at either end: blocks in which another process had the core
+_MAX_STEP_SECONDS = 0.1  # else the run is aborted
 
-Told = list[dict[str, Any]]  # by rank, as bench.job writes it
+Results = list[dict[str, Any]]  # by rank, as bench.job writes them
 
 
 def measure(steps: int) -> list[Row]:
-    """For a long step and a short one, and one that mostly sleeps."""
+    """Measure a long step, a short one and one that mostly sleeps."""
     rows = []
     for seconds, how in STEPS:
         name = f"step of {seconds * 1000:.0f} ms that {how}"
         print(f"  {steps:,} steps …", file=sys.stderr, flush=True)
-        told = run_job(steps, seconds, how, *_MODES)
-        rows += [Row(f"{name}: {row.what}", row.value, row.unit, row.low, row.high) for row in compare(told)]
+        results = run_job(steps, seconds, how, *_MODES)
+        rows += [Row(f"{name}: {row.what}", row.value, row.unit, row.low, row.high) for row in compare(results)]
     return rows
 
 
-def compare(told: Told) -> list[Row]:
-    """From the blocks of all ranks to the difference that zmon makes."""
-    blocks = {clock: _by_mode(told, clock) for clock in ("wall", "processor", "told")}
+def compare(results: Results) -> list[Row]:
+    """Compute the cost of zmon from the blocks of all ranks."""
+    blocks = {clock: _by_mode(results, clock) for clock in ("wall", "processor", "reported")}
     step = statistics.median(blocks["wall"]["absent"])
-    says, *_ = trimmed_mean(blocks["told"]["watched"])
-    rows = [Row("without zmon it takes", step * MICRO, "µs"), Row("zmon says it takes", says * MICRO, "µs")]
+    reported, *_ = trimmed_mean(blocks["reported"]["watched"])
+    rows = [Row("without zmon", step * MICRO, "µs"), Row("overhead that zmon reports", reported * MICRO, "µs")]
     for clock in ("wall", "processor"):
         costs = trimmed_mean(blocks[clock]["watched"] - blocks[clock]["absent"])
         rows += [
             _row(f"watched, {clock}", costs, MICRO, "µs"),
             _row(f"watched, {clock}, of the step", costs, PERCENT / step, "%"),
-            _row(f"watched, {clock}, over what zmon says", costs, 1 / says, "×"),
+            _row(f"watched, {clock}, ÷ what zmon reports", costs, 1 / reported, "×"),
         ]
     idle = trimmed_mean(blocks["processor"]["idle"] - blocks["processor"]["absent"])
-    return [*rows, _row("hooks in place but no rank, processor", idle, MICRO, "µs")]
+    return [*rows, _row("hooks installed but no rank, processor", idle, MICRO, "µs")]
 
 
 def trimmed_mean(differences: np.ndarray) -> tuple[float, float, float]:
-    """Of blocks or pairs of them; and the interval of 95 % of the means of as many drawn from them anew (bootstrap)."""
+    """Return the trimmed mean of differences, and its 95 % interval by bootstrap."""
     drawn = np.random.default_rng(0).choice(differences, (_RESAMPLES, len(differences)))
     low, high = np.quantile(_trimmed(drawn), (0.025, 0.975))
     return float(_trimmed(differences)), float(low), float(high)
 
 
-def run_job(steps: int, seconds: float, how: str, *modes: str) -> Told:
-    """The job from its start to its end, in a box directory of its own; what its ranks measured."""
-    return run_ranks("bench.job", str(steps), str(seconds), how, *modes, seconds=60 + steps * _SECONDS_A_STEP)
+def run_job(steps: int, seconds: float, how: str, *modes: str) -> Results:
+    """Run the job to its end, with its own box directory; return the measurements of its ranks."""
+    return run_ranks("bench.job", str(steps), str(seconds), how, *modes, seconds=60 + steps * _MAX_STEP_SECONDS)
 
 
-def _row(what: str, costs: tuple[float, float, float], times: float, unit: str) -> Row:
+def _row(name: str, costs: tuple[float, float, float], times: float, unit: str) -> Row:
     value, low, high = (cost * times for cost in costs)
-    return Row(what, value, unit, low, high)
+    return Row(name, value, unit, low, high)
 
 
-def _by_mode(told: Told, clock: str) -> dict[str, np.ndarray]:
-    """Means over the ranks, block by block; the n-th of one mode is a neighbour of the n-th of the others."""
-    rounds = len(told[0]["blocks"]) // len(_MODES)
+def _by_mode(results: Results, clock: str) -> dict[str, np.ndarray]:
+    """Return the means over the ranks by block; the n-th block of a mode neighbours the n-th of the others."""
+    rounds = len(results[0]["blocks"]) // len(_MODES)
     return {
         mode: np.mean(
-            [[block[clock] for block in rank["blocks"] if block["mode"] == mode][:rounds] for rank in told], axis=0
+            [[block[clock] for block in rank["blocks"] if block["mode"] == mode][:rounds] for rank in results], axis=0
         )
         for mode in _MODES
     }
 
 
 def _trimmed(differences: np.ndarray) -> np.ndarray:
-    away = int(differences.shape[-1] * _TRIMMED)
-    kept = np.sort(differences, axis=-1)[..., away : differences.shape[-1] - away]
-    return np.asarray(kept.mean(axis=-1))
+    trimmed = int(differences.shape[-1] * _TRIMMED)
+    middle = np.sort(differences, axis=-1)[..., trimmed : differences.shape[-1] - trimmed]
+    return np.asarray(middle.mean(axis=-1))

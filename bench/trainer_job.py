@@ -1,7 +1,7 @@
-"""A rank that trains one model in several ways by turns, a block of steps each, and tells how long each step took.
+"""A rank that trains one model with several variants in turns, a block of steps each, and measures each step.
 
-Started by torchrun: `-m bench.trainer_job FOLDER SHAPE ROUNDS`. zmon is not attached: what watching costs is
-measured elsewhere (bench.overhead).
+torchrun starts it as `-m bench.trainer_job FOLDER SHAPE ROUNDS`. zmon is not attached; bench.overhead measures the cost
+of monitoring.
 """
 
 from __future__ import annotations
@@ -20,55 +20,57 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from bench.dlrm import Kept, Shape
+from bench.dlrm import RepeatingSource, Shape
 from bench.floor import copies, products, work_of
-from bench.plain_dlrm import Plain
+from bench.plain_dlrm import PlainTrainer
 from trainer.config import Config
-from trainer.keys import changed
+from trainer.keys import apply_changes
 from trainer.loader import Extent, Loaded, Loader
 from trainer.planning import plan
 from trainer.train import Trainer
 from trainer.world import World, join, world_from
 
-BLOCK, FIRST = 10, 3  # steps of a block; the first ones, whose caches are another's, do not count
+BLOCK, FIRST = 10, 3  # steps of a block; the first ones do not count, because the caches hold another variant
 PRODUCTS, COPY, PLAIN = "matrix products", "a copy of all bytes", "plain torch"
 OURS = "ours"
-_OFF = {"ids": "the next batch's ids do not travel early", "pooled": "vectors do not travel beside the bottom MLP",
-        "gradients": "nothing travels during backward"}  # fmt: skip
+_OFF = {"ids": "next batch's ids not sent early", "pooled": "no overlap of vectors with the bottom MLP",
+        "gradients": "no overlap of gradients with backward"}  # fmt: skip
 
 
-def ways(config: Config) -> dict[str, Config]:
-    """Ours by name: as it is, and with each optimization off in turn."""
+def variants(config: Config) -> dict[str, Config]:
+    """Return our variants by name: the trainer as it is, and with each optimization switched off."""
 
     def off(*overlaps: str) -> dict[str, Any]:
         return {"overlap": dict.fromkeys(overlaps, False)}
 
-    whole = changed(config, [{"sharding": {"kind": "table_wise"}}])
-    found = {
+    table_wise = apply_changes(config, [{"sharding": {"kind": "table_wise"}}])
+    configs = {
         OURS: config,
-        f"{OURS}, all table_wise": whole,
-        **{f"{OURS}, {what}": changed(config, [off(name)]) for name, what in _OFF.items()},
-        f"{OURS}, none of these, and no reading ahead": changed(config, [off(*_OFF), {"loader": {"depth": 0}}]),
+        f"{OURS}, all table_wise": table_wise,
+        **{f"{OURS}, {text}": apply_changes(config, [off(name)]) for name, text in _OFF.items()},
+        f"{OURS}, no overlap at all, and no reading ahead": apply_changes(
+            config, [off(*_OFF), {"loader": {"depth": 0}}]
+        ),
     }
     if importlib.util.find_spec("fbgemm_gpu") is not None:
-        found[f"{OURS}, tables by FBGEMM"] = changed(config, [{"embedding": {"kernel": "fbgemm"}}])
-    return found
+        configs[f"{OURS}, tables by FBGEMM"] = apply_changes(config, [{"embedding": {"kernel": "fbgemm"}}])
+    return configs
 
 
-def main(folder: str, told_shape: str, rounds: str) -> None:
-    """Write what was found into FOLDER/<rank>.json."""
+def main(folder: str, shape_json: str, rounds: str) -> None:
+    """Measure all variants and write the results to FOLDER/<rank>.json."""
     torch.set_num_threads(1)
     world = world_from(os.environ)
     join(world)
-    shape = Shape(**json.loads(told_shape))
-    source = Kept(shape)
-    work = work_of(shape, world.size, source.different())
+    shape = Shape(**json.loads(shape_json))
+    source = RepeatingSource(shape)
+    work = work_of(shape, world.size, source.distinct_rows())
     trainers, steps = {}, {PRODUCTS: products(shape, world.size), COPY: copies(work.traffic)}
-    steps[PLAIN] = Plain(shape, _batches(shape, source, world, depth=0)).step
-    for name, config in ways(shape.config()).items():
+    steps[PLAIN] = PlainTrainer(shape, _batches(shape, source, world, depth=0)).step
+    for name, config in variants(shape.config()).items():
         trainers[name] = Trainer(config, world, plan(config, world))
         batches = _batches(shape, source, world, config.loader.depth)
-        trainers[name].take(batches)
+        trainers[name].load_next(batches)
         steps[name] = _step(trainers[name], batches)
     seconds: dict[str, list[float]] = {name: [] for name in steps}
     processor: dict[str, list[float]] = {name: [] for name in steps}
@@ -76,21 +78,21 @@ def main(folder: str, told_shape: str, rounds: str) -> None:
     gc.freeze()
     for number in range(int(rounds) + 1):
         for name in reversed(steps) if number % 2 else steps:
-            taken, of_processor = _block(steps[name])
+            step_seconds, cpu_seconds = _block(steps[name])
             if number:  # the first round warms up
-                seconds[name] += taken
-                processor[name].append(of_processor)
-    told = {
+                seconds[name] += step_seconds
+                processor[name].append(cpu_seconds)
+    result = {
         "seconds": seconds,
         "processor": processor,
         "work": {"operations": work.operations, "traffic": work.traffic},
-        "plan": [placed.kind for placed in trainers[OURS].plan.tables],
+        "plan": [placement.kind for placement in trainers[OURS].plan.tables],
     }
-    (Path(folder) / f"{world.rank}.json").write_text(json.dumps(told))
+    (Path(folder) / f"{world.rank}.json").write_text(json.dumps(result))
     dist.destroy_process_group()
 
 
-def _batches(shape: Shape, source: Kept, world: World, depth: int) -> Iterator[Loaded]:
+def _batches(shape: Shape, source: RepeatingSource, world: World, depth: int) -> Iterator[Loaded]:
     return Loader(source, Extent.of_steps(None, shape.global_batch), world.rank, world.size, depth)
 
 
@@ -99,7 +101,7 @@ def _step(trainer: Trainer, batches: Iterator[Loaded]) -> Callable[[], object]:
 
 
 def _block(step: Callable[[], object]) -> tuple[list[float], float]:
-    """Seconds of each step but the first ones, and processor time of all threads a step; all ranks begin together."""
+    """Return the seconds of each step except the first ones, and the CPU time per step of all threads."""
     dist.barrier()
     for _ in range(FIRST):
         step()

@@ -1,14 +1,14 @@
-"""What half precision on the wire costs in quality: `python -m bench.wire`, five minutes on two cores.
+"""The loss of quality by half precision on the network: `python -m bench.wire`, five minutes on two cores.
 
-Two ranks train a small model, all of its tables spread, on the same samples from the same weights, once for each
-precision of pooled vectors and of their gradients. What they have learned is compared on held-out samples, by the
-difference of each sample's log-loss to that of the run with full precision, so that the samples themselves, which are
-the most of it, fall out. One more run says how far full precision is from itself: the same in float64.
+Two ranks train a small model with sharded tables on the same samples from the same weights, once for each precision of
+pooled vectors and of their gradients. The models are compared on held-out samples by the difference of each sample's
+log-loss to the run with full precision. So the variation between samples, which is larger, cancels out. One more run,
+in float64, shows how far full precision itself is off.
 
-Tables are small and batches large, so that every row is learned well. Where rows are seen a few times only, any two
-runs differ by what AdaGrad makes of the first gradient of a number: a full rate up or down, however small it is.
+Tables are small and batches are large, so that every row is trained well. If rows occur only a few times, any two runs
+differ, because AdaGrad turns the first gradient of a weight into a full learning rate up or down, however small it is.
 
-NE is normalized entropy; the interval is that of the held-out samples, not of other seeds: try some with --seed.
+NE is normalized entropy. The interval covers the held-out samples, not other seeds: try some with --seed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from torch import Tensor
 from bench.rows import PERCENT, table_line
 from trainer.batch import shares
 from trainer.config import Config
-from trainer.keys import changed
+from trainer.keys import apply_changes
 from trainer.loader import Extent, Loaded, Loader
 from trainer.planning import plan
 from trainer.presets import demo
@@ -39,7 +39,7 @@ from trainer.world import World, join, world_from
 
 RANKS = 2
 MODEL = {
-    "embedding": {"rows": [500] * 8, "kernel": "torch"},  # which has float64 too
+    "embedding": {"rows": [500] * 8, "kernel": "torch"},  # it supports float64 too
     "model": {"bottom": [32], "top": [32]},
     "train": {"global_batch": 2048},
     "optimizer": {"dense_learning_rate": 0.005, "embedding_learning_rate": 0.02},
@@ -58,58 +58,59 @@ _HEADS = ("forward", "backward", "sent by a rank", "NE", "difference", "95 % fro
 
 
 @dataclass(frozen=True)
-class Learned:
-    """By one run, on this rank's held-out samples."""
+class Result:
+    """The result of one run on this rank's held-out samples."""
 
-    log_loss: Tensor  # (N,) of each
-    entropy: float  # normalized, of all ranks' samples
-    sent_bytes: int  # by rank 0 in a step, as planned; its own part included
+    log_loss: Tensor  # (N,) of each sample
+    entropy: float  # normalized, over all ranks' samples
+    sent_bytes: int  # by rank 0 in a step, as planned; includes what it keeps
     step_seconds: float
 
 
 def main() -> None:
-    """As a rank: train and tell. Else: start the ranks."""
+    """Train and print the table if this process is a rank; start the ranks otherwise."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=2000, help="of each run (2000)")
-    parser.add_argument("--held-out", type=int, default=100, help=f"times {EVALUATED:,} samples to compare on (100)")
-    parser.add_argument("--seed", type=int, default=1)
-    told = parser.parse_args()
+    parser.add_argument("--steps", type=int, default=2000, help="steps of each run (2000)")
+    parser.add_argument("--held-out", type=int, default=100, help=f"held-out batches of {EVALUATED:,} samples (100)")
+    parser.add_argument("--seed", type=int, default=1, help="seed of weights and samples (1)")
+    arguments = parser.parse_args()
     if "RANK" not in os.environ:
         launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={RANKS}", "-m", "bench.wire"]
         os.environ.setdefault("OMP_NUM_THREADS", "1")
         os.execv(sys.executable, [sys.executable, *launcher, *sys.argv[1:]])
     world = world_from(os.environ)
     join(world)
-    world.say(f"{told.steps:,} steps, {told.held_out * EVALUATED:,} held-out samples, seed {told.seed}")
+    samples = arguments.held_out * EVALUATED
+    world.say(f"{arguments.steps:,} steps, {samples:,} held-out samples, seed {arguments.seed}")
     world.say(table_line(_HEADS, _HEADS))
     runs = [(*FULL, "float32"), (*FULL, "float64"), *((*wire, "float32") for wire in WIRES)]
-    full: Learned | None = None
+    full: Result | None = None
     for forward, backward, dtype in runs:
         changes = {
-            "train": {"dtype": dtype, "seed": told.seed, "steps": told.steps},
+            "train": {"dtype": dtype, "seed": arguments.seed, "steps": arguments.steps},
             "wire": {"forward": forward, "backward": backward},
             "schedule": {
-                "warmup_steps": told.steps // 20,
-                "decay_start_step": told.steps // 2,
-                "decay_steps": told.steps - told.steps // 2,
+                "warmup_steps": arguments.steps // 20,
+                "decay_start_step": arguments.steps // 2,
+                "decay_steps": arguments.steps - arguments.steps // 2,
             },
         }
-        learned = learn(changed(demo(), [MODEL, changes]), world, told.held_out)
-        full = full or learned
+        result = train(apply_changes(demo(), [MODEL, changes]), world, arguments.held_out)
+        full = full or result
         name = dtype if dtype == "float64" else forward
-        world.say(table_line((name, *_cells(backward, learned, full)), _HEADS))
+        world.say(table_line((name, *_cells(backward, result, full)), _HEADS))
     dist.destroy_process_group()
 
 
-def learn(config: Config, world: World, held_out: int) -> Learned:
-    """Train as the configuration says, then look at so many times EVALUATED samples."""
+def train(config: Config, world: World, held_out: int) -> Result:
+    """Train as configured, then evaluate `held_out` batches of EVALUATED samples."""
     source = open_source(config, world)
     trainer = Trainer(config, world, plan(config, world))
     extent = Extent.of_steps(config.train.steps, config.train.global_batch)
     begin = time.perf_counter()
     with Loader(source, extent, world.rank, world.size, config.loader.depth) as batches:
-        trainer.take(batches)
-        while trainer.next is not None:
+        trainer.load_next(batches)
+        while trainer.next_batch is not None:
             trainer.step(batches)
     seconds = time.perf_counter() - begin
     share = shares(EVALUATED, world.size)[world.rank]
@@ -121,15 +122,17 @@ def learn(config: Config, world: World, held_out: int) -> Learned:
         total += sums(logits, batch.labels)
     dist.all_reduce(total)
     sent = trainer.plan.predicted[0].sent_bytes
-    return Learned(torch.cat(losses), quality(total).normalized_entropy, sent, seconds / config.train.steps)
+    return Result(torch.cat(losses), quality(total).normalized_entropy, sent, seconds / config.train.steps)
 
 
-def difference(learned: Learned, full: Learned) -> tuple[float, float]:
-    """Of log-loss, which is that of normalized entropy, relative to full precision; and its standard error. The same on
-    every rank, which must all ask."""
-    apart = learned.log_loss - full.log_loss
+def difference(result: Result, full: Result) -> tuple[float, float]:
+    """Return the difference in log-loss relative to full precision, and its standard error.
+
+    The relative difference in normalized entropy is the same. All ranks must call this and get the same result.
+    """
+    delta = result.log_loss - full.log_loss
     total = torch.stack(
-        [torch.tensor(len(apart), dtype=torch.float64), apart.sum(), apart.square().sum(), full.log_loss.sum()]
+        [torch.tensor(len(delta), dtype=torch.float64), delta.sum(), delta.square().sum(), full.log_loss.sum()]
     )
     dist.all_reduce(total)
     samples = total[0].item()
@@ -137,14 +140,14 @@ def difference(learned: Learned, full: Learned) -> tuple[float, float]:
     return mean / log_loss, math.sqrt(max(square - mean**2, 0) / samples) / log_loss
 
 
-def _cells(backward: str, learned: Learned, full: Learned) -> tuple[str, ...]:
-    mean, error = difference(learned, full)
+def _cells(backward: str, result: Result, full: Result) -> tuple[str, ...]:
+    mean, error = difference(result, full)
     return (
         backward,
-        f"{learned.sent_bytes / 1000:.0f} kB",
-        f"{learned.entropy:.5f}",
+        f"{result.sent_bytes / 1000:.0f} kB",
+        f"{result.entropy:.5f}",
         *(f"{value * PERCENT:+.4f} %" for value in (mean, mean - 1.96 * error, mean + 1.96 * error)),
-        f"{learned.step_seconds * 1000:.1f} ms",
+        f"{result.step_seconds * 1000:.1f} ms",
     )
 
 

@@ -1,4 +1,4 @@
-"""Writes the pages and Grafana dashboards that follow from the code; `make check` fails where one is out of date."""
+"""The generator of documents and Grafana dashboards from the code; `make check` fails if one is out of date."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ GRAFANA = Path(grafana.__file__).parent
 
 
 def metrics_page() -> str:
-    """Every metric with its type, labels and meaning."""
+    """Return the page of all metrics with type, labels and help text."""
     rows = [
         f"| `{name}` | {spec.kind} | {', '.join(f'`{label}`' for label in spec.labels)} | {spec.help} |"
         for name, spec in SPECS.items()
@@ -37,35 +37,35 @@ def metrics_page() -> str:
         "# Metrics",
         "",
         "Generated from `zmon/metrics/names.py` by `make generate`. Base units only.",
-        "What is unknown has no series, not a 0.",
+        "An unknown value has no series; it is never 0.",
         "The agent exports the newest attempt of a job, until 30 s after its end; jobs and findings come from the hub.",
         "",
-        "| metric | type | labels | what it tells |",
+        "| metric | type | labels | meaning |",
         "|---|---|---|---|",
     ]
     return "\n".join([*head, *rows]) + "\n"
 
 
 def keys_page() -> str:
-    """Every key of the trainer with its default and what its line in the code says of it."""
+    """Return the page of all keys of the trainer, with default and meaning."""
     head = [
         "# Keys of the trainer",
         "",
         "Generated from the dataclasses of `trainer/` by `make generate`. Defaults are those of the preset `demo`.",
-        "Written as `--set a.b=c`, or in a YAML file for `--config`; see [trainer.md](trainer.md).",
+        "Set a key with `--set a.b=c` or in a YAML file for `--config`; see [trainer.md](trainer.md).",
     ]
     return "\n".join([*head, *(line for section in fields(Config) for line in _section(section.name))]) + "\n"
 
 
 def thresholds_page() -> str:
-    """Every threshold of the detectors and the leases with its default, unit, range and reason."""
+    """Return the page of all thresholds of detectors and leases, with default, unit, range and reason."""
     head = [
         "# Thresholds",
         "",
         "Generated from the dataclasses of `zmon/detectors/` and `zmon/job/lease.py` by `make generate`.",
         "",
-        "The hub reads those of the detectors when it starts, and `zmon analyze` judges a log by the same; each agent",
-        "reads the leases. Write those that your site needs to be different into the file of `zmon --config FILE`:",
+        "The hub reads the thresholds of the detectors when it starts, and `zmon analyze` uses the same. The agent",
+        "reads the leases. To change some for your site, write them to the file of `zmon --config FILE`:",
         "",
         "```yaml",
         "hub:",
@@ -75,10 +75,10 @@ def thresholds_page() -> str:
         "  leases: {eval_seconds: 3600}",
         "```",
         "",
-        "or as `--detectors` and `--leases`, or in `ZMON_DETECTORS` and `ZMON_LEASES`: there the mapping is YAML in",
-        "one line, such as `{straggler: {slower_ratio: 0.3}}`. The hub and the agent of `zmon up` and `zmon demo` read",
-        "the file that `ZMON_CONFIG` names. A name that does not exist, or a value out of its range, ends the command",
-        "with exit code 2 and one line.",
+        "You can also pass them with `--detectors` and `--leases`, or in `ZMON_DETECTORS` and `ZMON_LEASES`, as YAML",
+        "in one line, such as `{straggler: {slower_ratio: 0.3}}`. The hub and the agent of `zmon up` and `zmon demo`",
+        "read the file that `ZMON_CONFIG` names. If a name does not exist or a value is out of its range, the command",
+        "prints one line and exits with code 2.",
     ]
     holders = [(f"detectors.{detector.name}", type(detector)) for detector in ALL]
     sections = [line for key, cls in [*holders, ("leases", Leases)] for line in _thresholds(key, cls)]
@@ -111,27 +111,27 @@ def _thresholds(key: str, cls: type) -> Iterator[str]:
 
 
 def unit(name: str) -> str:
-    """What a threshold is counted in, by the end of its name."""
-    for end, counted in (("_per_second", "per second"), ("_seconds", "seconds"), ("_ratio", "ratio")):
-        if name.endswith(end):
-            return counted
+    """Return the unit of a threshold, by the suffix of its name."""
+    for suffix, unit_name in (("_per_second", "per second"), ("_seconds", "seconds"), ("_ratio", "ratio")):
+        if name.endswith(suffix):
+            return unit_name
     return {"learned_after_stays": "stays", "train_multiple": "ratio", "stay_multiple": "ratio"}.get(name, "steps")
 
 
 def _section(name: str) -> Iterator[str]:
     section = getattr(demo(), name)
-    said = _comments(type(section))
+    comments = _comments(type(section))
     yield from ("", f"## {name}", "", f"`{inspect.getsourcefile(type(section)).removeprefix(f'{DOCS.parent}/')}`", "")
-    yield from ("| key | default | |", "|---|---|---|")
+    yield from ("| key | default | meaning |", "|---|---|---|")
     for field in fields(section):
         value = getattr(section, field.name)
         value = list(value) if isinstance(value, tuple) else value
         default = yaml.safe_dump(value, default_flow_style=True, width=10**6).removesuffix("...\n").strip()
-        yield f"| `{name}.{field.name}` | `{default}` | {said[field.name]} |"
+        yield f"| `{name}.{field.name}` | `{default}` | {comments[field.name]} |"
 
 
 def _comments(section: type) -> dict[str, str]:
-    """Of each field the comment on its lines."""
+    """Return the comment on the lines of each field."""
     source = inspect.getsource(section)
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
     comments = {token.start[0]: token.string.lstrip("# ") for token in tokens if token.type == tokenize.COMMENT}

@@ -1,4 +1,4 @@
-"""Writes the table of endpoints as OpenAPI 3.1: docs/openapi.json."""
+"""The OpenAPI 3.1 document of all endpoints: docs/openapi.json."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ _REF = "#/components/schemas/{name}"
 
 
 def openapi() -> dict[str, Any]:
-    """The whole document. Paths that agent and hub share have one entry, with an answer of either."""
+    """Return the document; a path that agent and hub share has one entry with both answers."""
     every = (*endpoints.AGENT, *endpoints.HUB)
     _, components = msgspec.json.schema_components(
         [*dict.fromkeys(endpoint.answer for endpoint in every), Problem], ref_template=_REF
     )
     paths: dict[str, Any] = {}
     for endpoint in every:
-        described = _operation(endpoint)
-        known = paths.setdefault(endpoint.path, {}).setdefault("get", described)
-        if known is not described:
-            known["tags"] += described["tags"]
-            known["summary"] += " " + described["summary"]
-            schema = known["responses"]["200"]["content"]["application/json"]
+        operation = _operation(endpoint)
+        existing = paths.setdefault(endpoint.path, {}).setdefault("get", operation)
+        if existing is not operation:
+            existing["tags"] += operation["tags"]
+            existing["summary"] += " " + operation["summary"]
+            schema = existing["responses"]["200"]["content"]["application/json"]
             schema["schema"] = {"anyOf": [schema["schema"], _reference(endpoint.answer)]}
     return {
         "openapi": "3.1.0",

@@ -1,7 +1,8 @@
-"""Runs tests with other versions of Python and torch, and prints the result as the table of docs/versions.md.
+"""The tests with other versions of Python and torch, as the table of docs/versions.md.
 
-By hand: `make test-matrix`. Each row has an environment of its own in .matrix/, which is made once; delete the folder
-to make them anew. A torch that brings CUDA packages is not installed: they are gigabytes, and the tests need no GPU.
+Run it with `make test-matrix`. Each row has its own environment in .matrix/, which is created once; delete the folder
+to create all of them again. A torch that needs CUDA packages is not installed: they are gigabytes, and the tests need
+no GPU.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from pathlib import Path
 
 PROJECT = Path(__file__).parents[1]
 MATRIX = PROJECT / ".matrix"
-CUDA = ("nvidia-", "cuda-", "triton")  # how the names of packages begin that only a build for GPUs needs
+CUDA = ("nvidia-", "cuda-", "triton")  # prefixes of packages that only a build for GPUs needs
 NEWEST = "newest"
 TEST_SECONDS = 900.0
-# Until tests are marked `unit`: what depends on torch, and what does without it.
+# The tests that depend on torch, and tests that run without it.
 TORCH_TESTS = ("tests/probe", "tests/box", "tests/agent/test_gathered_evidence.py", "tests/agent/test_flight.py")
 NO_TORCH_TESTS = (
     *("tests/agent/sources", "tests/box", "tests/cli/top", "tests/detectors", "tests/doctor", "tests/hub"),
@@ -33,26 +34,26 @@ NO_TORCH_TESTS = (
 
 
 class NotRun(Exception):
-    """A row that could not be run; its text says why and stands in the table."""
+    """A row that could not run; its text has the reason and appears in the table."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One environment."""
+    """One environment with its tests."""
 
-    python: str  # 3.11
-    torch: str | None  # a version, NEWEST, or None: without
+    python: str  # such as 3.11
+    torch: str | None  # a version, NEWEST, or None for no torch
     tests: tuple[str, ...]
 
     @property
     def folder(self) -> Path:
-        """Where its environment lies."""
+        """The folder of its environment."""
         return MATRIX / f"python{self.python}-torch-{self.torch or 'none'}"
 
 
 @dataclass(frozen=True)
 class Result:
-    """What a row came to."""
+    """The result of one row: versions and numbers of tests."""
 
     python: str
     torch: str
@@ -63,7 +64,7 @@ class Result:
 
 
 def pinned_torch() -> str:
-    """The version in constraints.txt."""
+    """Return the version of torch in constraints.txt."""
     lines = (PROJECT / "constraints.txt").read_text().splitlines()
     return next(line.removeprefix("torch==") for line in lines if line.startswith("torch=="))
 
@@ -76,7 +77,7 @@ ROWS = (
 
 
 def interpreter(version: str) -> str:
-    """A Python of that version, from PATH or pyenv. Raises NotRun."""
+    """Return a Python of this version, from PATH or pyenv. Raises NotRun if there is none."""
     pyenv = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
     for candidate in (f"python{version}", *map(str, pyenv)):
         try:
@@ -85,11 +86,11 @@ def interpreter(version: str) -> str:
             continue
         if done.returncode == 0:
             return candidate
-    raise NotRun(f"no Python {version} on this machine")
+    raise NotRun(f"this machine has no Python {version}")
 
 
 def pip(folder: Path, *words: str) -> str:
-    """What pip of that environment prints. Raises NotRun with its last line."""
+    """Run pip in an environment and return its output. Raises NotRun with pip's last line."""
     command = [str(folder / "bin/python"), "-m", "pip", "--disable-pip-version-check", *words]
     done = subprocess.run(command, cwd=PROJECT, capture_output=True, encoding="utf-8", check=False)
     if done.returncode != 0:
@@ -98,7 +99,7 @@ def pip(folder: Path, *words: str) -> str:
 
 
 def newest_torch(folder: Path) -> str:
-    """The newest torch that installs without CUDA packages. Raises NotRun where that is the pinned one."""
+    """Return the newest torch that installs without CUDA packages. Raises NotRun if that is the pinned one."""
     listed = pip(folder, "index", "versions", "torch").partition("Available versions:")[2]
     newer: list[str] = []
     for version in listed.partition("\n")[0].replace(" ", "").split(","):
@@ -110,12 +111,12 @@ def newest_torch(folder: Path) -> str:
         if not any(name.startswith(CUDA) for name in wanted):
             return version
         newer.append(version)
-    without = f"{', '.join(newer)} come with CUDA only; " if newer else ""
-    raise NotRun(f"{without}the newest for processors is {pinned_torch()}")
+    cuda_only = f"{', '.join(newer)} need CUDA packages; " if newer else ""
+    raise NotRun(f"{cuda_only}the newest torch for CPUs is {pinned_torch()}")
 
 
 def packages(row: Row, torch: str | None) -> Iterator[str]:
-    """What pip installs for a row: the project as it lies here, and the test tools of its extra `dev`."""
+    """Yield the arguments of `pip install` for a row: this checkout, and the test tools of its extra `dev`."""
     extras = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     named = [name for name in ("dashboard", "parquet", "top") if name in extras]
     yield from ("--editable", f".[{','.join(named if torch is None else ['trainer', *named])}]")
@@ -125,7 +126,7 @@ def packages(row: Row, torch: str | None) -> Iterator[str]:
 
 
 def prepared(row: Row) -> Path:
-    """The environment of a row, made if need be. Raises NotRun."""
+    """Return the environment of a row; create it if it does not exist. Raises NotRun."""
     ready = row.folder / "ready"
     if not ready.exists():
         subprocess.run([interpreter(row.python), "-m", "venv", "--clear", row.folder], check=True)
@@ -136,14 +137,14 @@ def prepared(row: Row) -> Path:
 
 
 def selected(row: Row, tests: Sequence[str]) -> tuple[str, ...]:
-    """What pytest is to run: what the command line says, else the row's own, of these the unit tests if marked so."""
+    """Return the arguments of pytest: those of the command line, or the unit tests among the row's own tests."""
     settings = tomllib.loads((PROJECT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
     marked = any(marker.partition(":")[0].strip() == "unit" for marker in settings.get("markers", ()))
     return tuple(tests) or (*(("-m", "unit") if marked else ()), *row.tests)
 
 
 def run(row: Row, tests: Sequence[str]) -> Result:
-    """Prepare a row and test in it. Raises NotRun."""
+    """Prepare the environment of a row and run its tests. Raises NotRun."""
     python = prepared(row) / "bin/python"
     report = row.folder / "results.xml"
     report.unlink(missing_ok=True)
@@ -187,30 +188,30 @@ _COUNTS = ("tests", "failures", "errors", "skipped")
 _VERSIONS = """
 import platform
 from importlib.metadata import distributions
-torch = [found.version for found in distributions(name="torch")]
+torch = [distribution.version for distribution in distributions(name="torch")]
 print(platform.python_version(), *torch[:1] or ["none"])
 """
 
 
 def main() -> None:
-    """The table on stdout, what is done on stderr; exit code 1 where a test failed."""
+    """Print the table on stdout and progress on stderr; exit with code 1 if a test failed."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--tests", default="", help="what pytest runs in every row: paths and options in one word")
+    parser.add_argument("--tests", default="", help="paths and options of pytest for every row, in one word")
     failed = False
     tests = shlex.split(parser.parse_args().tests)
     print(f"{datetime.now(UTC):%Y-%m-%d}\n\n| Python | torch | tests | passed | failed | skipped | seconds |")
     print("|---|---|---|---|---|---|---|", flush=True)
     for row in ROWS:
         print(f"test-matrix: Python {row.python}, torch {row.torch or 'none'}", file=sys.stderr)
-        what = f"`{' '.join(selected(row, tests))}`"
+        command = f"`{' '.join(selected(row, tests))}`"
         try:
             result = run(row, tests)
-        except NotRun as why:
-            print(f"| {row.python} | {row.torch or 'none'} | not run: {why} | | | | |", flush=True)
+        except NotRun as reason:
+            print(f"| {row.python} | {row.torch or 'none'} | not run: {reason} | | | | |", flush=True)
             continue
         failed = failed or result.failed > 0
         counts = f"{result.passed:,} | {result.failed:,} | {result.skipped:,} | {result.seconds:.0f}"
-        print(f"| {result.python} | {result.torch} | {what} | {counts} |", flush=True)
+        print(f"| {result.python} | {result.torch} | {command} | {counts} |", flush=True)
     sys.exit(1 if failed else 0)
 
 

@@ -1,4 +1,4 @@
-"""Where the repository lies, whatever folder a test is in."""
+"""The root of the repository, for tests in any folder."""
 
 from pathlib import Path
 

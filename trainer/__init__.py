@@ -1,27 +1,27 @@
 """A synchronous hybrid-parallel DLRM trainer: `torchrun --nproc-per-node R -m trainer --preset demo`.
 
     __main__.py    the command line
-    presets.py     models that people know
-    config.py      all that decides a run; keys.py changes it: a YAML file, --set a.b=c
-    run.py         from the first step to the last
-    train.py       the training step, one visible block
-    model/         the dense part: bottom MLP, interaction, top MLP, and its gradients on their way
-    embedding/     the tables: lookup, exact updates
-    exchange.py    the all-to-alls between samples' ranks and rows' ranks
-    sharding/      how tables are spread over ranks; planning.py chooses for this run
-    optimizers.py  what a step does to the weights; schedule.py how fast
-    batch.py       what a rank trains on in one step, and what a source of it must offer
-    loader.py      reads batches ahead
-    synthetic.py   samples out of thin air, with a signal in them
-    criteo.py      samples out of Criteo rows; prepare.py makes shards.py's files of them
-    evaluate.py    how good the model is on held-out samples; quality.py in which figures
-    checkpoint/    keeps what is trained, and brings it back
-    disk.py        what has reached the disk
-    progress.py    loss, normalized entropy and speed, for people
-    world.py       who am I among the ranks, and how we meet
-    errors.py      what can go wrong, in one line each
+    presets.py     well-known models
+    config.py      the whole configuration; keys.py changes it: a YAML file, --set a.b=c
+    run.py         a run from its first step to its last
+    train.py       the training step, in one block
+    model/         the dense layers: bottom MLP, interaction, top MLP; the all-reduce of their gradients
+    embedding/     the embedding tables: lookups, exact updates
+    exchange.py    the all-to-alls between the ranks of the samples and the ranks of the rows
+    sharding/      how tables are distributed over the ranks; planning.py chooses for this run
+    optimizers.py  updates of dense and sparse parameters; schedule.py has the learning rates
+    batch.py       the samples of a rank in one step; the interface of their source
+    loader.py      reads batches ahead of training
+    synthetic.py   generated samples that can be learned
+    criteo.py      samples from Criteo rows; prepare.py writes them to the files of shards.py
+    evaluate.py    evaluation on held-out samples; quality.py has the metrics
+    checkpoint/    saves and loads checkpoints
+    disk.py        flushes files to the disk
+    progress.py    prints loss, normalized entropy and speed
+    world.py       the rank's place among all ranks; the process group
+    errors.py      the errors, one line each
 
-After ZionEX (arXiv 2104.05158): dense layers are replicated and data-parallel, embedding tables are spread over the
-ranks, and all-to-alls carry ids to the tables and pooled vectors back. No parameter servers; every update is exact. It
-uses zmon only by its public door.
+The design follows ZionEX (arXiv 2104.05158). Dense layers are replicated and data-parallel. Embedding tables are
+sharded over the ranks; all-to-alls carry ids to the tables and pooled vectors back. There are no parameter servers,
+and every update is exact. The trainer uses only the public API of zmon.
 """

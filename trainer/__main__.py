@@ -12,25 +12,26 @@ import torch.distributed as dist
 import zmon
 from trainer.config import Config
 from trainer.errors import TrainerError
-from trainer.keys import changed, parse_assignment, read_file
+from trainer.keys import apply_changes, parse_assignment, read_file
 from trainer.planning import check
 from trainer.presets import PRESETS
 from trainer.run import Run, open_source
 from trainer.world import join, world_from
 
-NEWLINE = "\n"
-MORE_ROOM = "Start more ranks, shrink train.global_batch or embedding.rows, or spread large tables by row_wise"
-LAST_WORD_SECONDS = 5  # how long a rank other than 0 lets rank 0 speak for it
+OUT_OF_MEMORY_HINT = "Start more ranks, reduce train.global_batch or embedding.rows, or use row_wise for large tables"
+RANK_0_SECONDS = 5  # how long other ranks wait before they print an error, so that rank 0 prints it for all
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--preset", type=click.Choice(list(PRESETS)), default="demo", show_default=True)
-@click.option("--steps", type=int, help="Stop after this many; 0, the default of demo, runs until stopped.")
-@click.option("--data", metavar="PATH", help="Train on a Criteo-Kaggle TSV, or on what trainer.prepare made of one.")
+@click.option(
+    "--preset", type=click.Choice(list(PRESETS)), default="demo", show_default=True, help="The model to train."
+)
+@click.option("--steps", type=int, help="Stop after this many steps; 0, the default of demo, trains until stopped.")
+@click.option("--data", metavar="PATH", help="Train on a Criteo-Kaggle TSV or on the output of trainer.prepare.")
 @click.option("--strict", is_flag=True, help="Stop at a malformed row of --data instead of skipping it.")
-@click.option("--resume", metavar="auto|STEP|none", help="Go on from a checkpoint; auto: the newest, if there is one.")
-@click.option("--config", metavar="YAML", help="Change the preset by the keys in this file.")
-@click.option("--set", "assignments", metavar="A.B=C", multiple=True, help="Change a key, like train.seed=7.")
+@click.option("--resume", metavar="auto|STEP|none", help="Resume from a checkpoint; auto: from the newest, if any.")
+@click.option("--config", metavar="YAML", help="Override keys of the preset with those of this file.")
+@click.option("--set", "assignments", metavar="A.B=C", multiple=True, help="Override one key, such as train.seed=7.")
 def configure(
     preset: str,
     steps: int | None,
@@ -40,7 +41,7 @@ def configure(
     config: str | None,
     assignments: tuple[str, ...],
 ) -> Config:
-    """Train a DLRM synchronously on all ranks of the launcher."""
+    """Train a DLRM synchronously on all ranks that the launcher started."""
     changes: list[dict[str, Any]] = [read_file(config)] if config is not None else []
     changes += [parse_assignment(assignment) for assignment in assignments]
     if steps is not None:
@@ -51,14 +52,17 @@ def configure(
         changes.append({"criteo": {"strict": True}})
     if resume is not None:
         changes.append({"checkpoint": {"resume": resume}})
-    return changed(PRESETS[preset](), changes)
+    return apply_changes(PRESETS[preset](), changes)
 
 
 def main() -> None:
-    """Configure, check, meet the other ranks, train. What goes wrong ends with one line and exit code 2."""
+    """Read the configuration, check it, join the process group and train.
+
+    An error of the user ends the process with one line on stderr and exit code 2.
+    """
     try:
         config = configure.main(prog_name="python -m trainer", standalone_mode=False)
-        if not isinstance(config, Config):  # --help was asked for
+        if not isinstance(config, Config):  # --help was given
             return
         world = world_from(os.environ)
         check(config, world.size)
@@ -67,30 +71,30 @@ def main() -> None:
         join(world)
         Run(config, world, source).train()
     except click.ClickException as error:
-        _leave(error.format_message())
+        _exit(error.format_message())
     except TrainerError as error:
-        _leave(str(error))
+        _exit(str(error))
     except (MemoryError, RuntimeError) as error:
         if not _out_of_memory(error):
             raise
-        _leave(f"rank {os.environ.get('RANK', '0')} is out of memory: {str(error).partition(NEWLINE)[0]}. {MORE_ROOM}")
+        cause = str(error).partition("\n")[0]
+        _exit(f"rank {os.environ.get('RANK', '0')} is out of memory: {cause}. {OUT_OF_MEMORY_HINT}")
     dist.destroy_process_group()
 
 
 def _out_of_memory(error: Exception) -> bool:
-    """torch says it of a GPU in a class, of a processor in words."""
+    """Return True if a GPU or the host ran out of memory; torch has an error class for GPUs only."""
     return isinstance(error, MemoryError | torch.OutOfMemoryError) or "DefaultCPUAllocator" in str(error)
 
 
-def _leave(line: str) -> NoReturn:
-    """Say what is wrong and exit with 2, rank 0 for all: misuse is the same on every rank.
+def _exit(line: str) -> NoReturn:
+    """Print the error and exit with code 2; rank 0 does so for all, since misuse is the same on every rank.
 
-    A launcher ends all ranks at the first that exits, so the others give rank 0 time to speak. One that is
-    still there after that has a trouble of its own, a file missing on its host alone for example, and says
-    so itself.
+    The launcher ends all ranks when the first one exits, so the other ranks wait for rank 0. If a rank is still
+    running after that, the error is its own, such as a file that is missing on its host only, and it prints it.
     """
     if os.environ.get("RANK", "0") != "0":
-        time.sleep(LAST_WORD_SECONDS)
+        time.sleep(RANK_0_SECONDS)
     print(f"trainer: {line}", file=sys.stderr, flush=True)
     sys.exit(2)
 

@@ -1,7 +1,7 @@
-"""What one rank trains on in one step, and what a source of it must offer.
+"""The samples of one rank in one step, and the interface of their source.
 
-The global batch of a step is the same whatever the number of ranks; each rank takes its slice of it. That is what
-makes a run with R ranks comparable, to the last digits, with a run of one.
+The global batch of a step does not depend on the number of ranks; each rank takes its slice of it. This makes a run
+with R ranks comparable, to the last digits, with a run of one rank.
 """
 
 from dataclasses import dataclass
@@ -13,45 +13,46 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Batch:
-    """B samples. The sparse part is jagged: a bag of ids for each of F features and sample, N ids in all."""
+    """B samples; the sparse part is jagged: one bag of ids for each of F features and each sample, N ids in all."""
 
     dense: Tensor  # (B, dense features) float32
-    ids: Tensor  # (N,) int64, by feature, then by sample; every id is a row of its feature's table
-    lengths: Tensor  # (F, B) int64, ids in each bag; an empty bag is a missing value
+    ids: Tensor  # (N,) int64, by feature, then by sample; every id is a row number of its feature's table
+    lengths: Tensor  # (F, B) int64, ids in each bag; a missing value is an empty bag
     labels: Tensor  # (B,) float32, 0 or 1
 
     def to(self, device: torch.device) -> "Batch":
-        """The same where it is computed on."""
+        """Return the batch with its tensors on this device."""
         moved = (tensor.to(device, non_blocking=True) for tensor in (self.dense, self.ids, self.lengths, self.labels))
         return Batch(*moved)
 
 
 class Source(Protocol):
-    """Where samples come from: a pure function of its arguments, so ranks need not talk to agree."""
+    """A source of samples: a pure function of its arguments, so that ranks agree without communication."""
 
-    num_samples: int | None  # None: there is no end to them
+    num_samples: int | None  # None: the samples have no end
 
     def batch(self, step: int, start: int, size: int) -> Batch:
-        """Samples `start` to `start + size` of the global batch of this step; `size` may be 0."""
+        """Return samples `start` to `start + size` of the global batch of this step; `size` may be 0."""
         ...
 
     def held_out(self) -> "Source":
-        """Samples that are never trained on, to evaluate with."""
+        """Return the source of the evaluation samples, which are never trained on."""
         ...
 
 
 @dataclass(frozen=True)
 class Share:
-    """What a rank takes of a global batch: samples `start` to `start + size`."""
+    """The slice of a global batch that one rank takes: samples `start` to `start + size`."""
 
     start: int
     size: int
 
 
 def shares(global_batch: int, ranks: int) -> tuple[Share, ...]:
-    """The slices of all ranks, by rank: as even as can be, the first ones larger by a sample where it does not divide.
+    """Return the slices of all ranks, by rank; if they cannot be even, the first ones have one sample more.
 
-    A last batch smaller than the number of ranks leaves some with nothing; they take part all the same.
+    If the last batch has fewer samples than there are ranks, some slices are empty. Their ranks take part in the step
+    all the same.
     """
-    each, more = divmod(global_batch, ranks)
-    return tuple(Share(rank * each + min(rank, more), each + (rank < more)) for rank in range(ranks))
+    size, remainder = divmod(global_batch, ranks)
+    return tuple(Share(rank * size + min(rank, remainder), size + (rank < remainder)) for rank in range(ranks))

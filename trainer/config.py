@@ -1,4 +1,4 @@
-"""All that decides a run, but for the number of ranks: a section for each part, defined beside its owner."""
+"""The configuration of a run: one section for each part, defined in the module that uses it."""
 
 from dataclasses import dataclass, field
 
@@ -22,19 +22,19 @@ DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
 @dataclass(frozen=True)
 class TrainConfig:
-    steps: int = 0  # 0: as many as train.epochs says
-    epochs: int = 0  # over data that has an end; 0: again and again, until stopped
+    steps: int = 0  # steps to train; 0: as many as train.epochs needs
+    epochs: int = 0  # passes over the data; 0: train until stopped
     global_batch: int = 512  # samples of a step over all ranks
-    dtype: str = "float32"  # of all weights and what is computed with them: float32 or float64
-    autocast: bool = True  # matrix products of dense layers in bfloat16, on GPUs only
-    seed: int = 1  # of initial weights and synthetic samples
-    progress_every: int = 50  # steps between two lines
-    stop_at_nan: bool = True  # what is learned after it is lost
+    dtype: str = "float32"  # type of weights and computation: float32 or float64
+    autocast: bool = True  # compute matrix products of dense layers in bfloat16, on GPUs only
+    seed: int = 1  # seed of initial weights and synthetic samples
+    progress_every: int = 50  # steps between two lines of progress
+    stop_at_nan: bool = True  # end the run when the loss is NaN or infinite: later steps learn nothing
 
     def __post_init__(self) -> None:
-        require(self.steps >= 0, "train.steps", self.steps, "0 (as long as train.epochs says) or more")
-        require(self.epochs >= 0, "train.epochs", self.epochs, "0 (again and again) or more")
-        require(not (self.steps and self.epochs), "train.epochs", self.epochs, "0 where train.steps is given")
+        require(self.steps >= 0, "train.steps", self.steps, "0 (as many as train.epochs needs) or more")
+        require(self.epochs >= 0, "train.epochs", self.epochs, "0 (train until stopped) or more")
+        require(not (self.steps and self.epochs), "train.epochs", self.epochs, "0 if train.steps is set")
         require(self.global_batch > 0, "train.global_batch", self.global_batch, "1 or more")
         require(self.dtype in DTYPES, "train.dtype", self.dtype, " or ".join(DTYPES))
         require(0 <= self.seed < 2**63, "train.seed", self.seed, "0 or more, and below 2^63")
@@ -43,7 +43,7 @@ class TrainConfig:
 
 @dataclass(frozen=True)
 class Config:
-    """The sections, by the names that people write before the dot."""
+    """The sections of the configuration; the name of a section is the part of a key before the dot."""
 
     embedding: EmbeddingConfig
     train: TrainConfig = field(default_factory=TrainConfig)
@@ -60,14 +60,15 @@ class Config:
     checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
 
     def __post_init__(self) -> None:
-        kept, resume = self.checkpoint.folder, self.checkpoint.resume
-        require(bool(kept) or not resume.isdecimal(), "checkpoint.resume", resume, "auto or none without a folder")
+        folder, resume = self.checkpoint.folder, self.checkpoint.resume
+        must = "auto or none if checkpoint.folder is empty"
+        require(bool(folder) or not resume.isdecimal(), "checkpoint.resume", resume, must)
         if self.criteo.file:
             dense, tables = self.model.dense_features, len(self.embedding.rows)
             require(dense == DENSE_FEATURES, "model.dense_features", dense, "13 to train on Criteo rows")
             require(tables == SPARSE_FEATURES, "embedding.rows", f"{tables} tables", "26 for Criteo rows")
         else:
             require(
-                self.train.epochs == 0, "train.epochs", self.train.epochs, "0 for synthetic samples: they never end"
+                self.train.epochs == 0, "train.epochs", self.train.epochs, "0 for synthetic samples, which never end"
             )
             self.synthetic.of_tables(len(self.embedding.rows))

@@ -1,10 +1,10 @@
-"""Samples out of Criteo-Kaggle TSVs, plain or .gz: label, 13 integers, 26 hex categories, empty = missing.
+"""Samples from Criteo-Kaggle TSVs, plain or .gz: label, 13 integers, 26 hex categories; empty means missing.
 
-A dense feature is log(1 + max(x, 0)), 0 when missing. Categories are kept as they are: only when a batch is made
-does an id become the category modulo the table's rows, and a missing category an empty bag.
+A dense feature is log(1 + max(x, 0)), and 0 if it is missing. Categories are stored unchanged. When a batch is built,
+an id becomes the category modulo the rows of its table, and a missing category becomes an empty bag.
 
-Rows are taken in order, again and again, without those held out for evaluation: every tenth one at a ratio of 0.1,
-spread over the whole file because Criteo's rows are in the order of time.
+Rows are used in order and repeat. Rows held out for evaluation are left out: every tenth one at a ratio of 0.1, spread
+over the whole file because Criteo's rows are in the order of time.
 """
 
 import gzip
@@ -30,22 +30,22 @@ ROW = np.dtype(  # 164 bytes, in memory and in shards alike
         ("label", "<f4"),
         ("dense", "<f4", (DENSE_FEATURES,)),
         ("categories", "<u4", (SPARSE_FEATURES,)),
-        ("present", "<u4"),  # bit f: category f is there
+        ("present", "<u4"),  # bit f: the row has category f
     ]
 )
 BITS = np.arange(SPARSE_FEATURES, dtype=np.uint32)
 
-BLOCK_BYTES = 2**18  # of text parsed at a time: what is made of it stays in the processor's caches
+BLOCK_BYTES = 2**18  # of text parsed at a time: the results stay in the caches of the CPU
 GZIP_MAGIC = b"\x1f\x8b"
-COMPLAINTS = 5  # bad rows that get a line of their own; the rest are only counted
+MAX_WARNINGS = 5  # malformed rows that get a line of their own; the rest are only counted
 
 INTEGER_DIGITS, CATEGORY_DIGITS = 18, 8  # at most
-PADDING = b"\0" * INTEGER_DIGITS + b"\n"  # so that there is something to the left of the first cell
-HEX_DIGITS = np.full(256, 255, np.uint8)  # of each character its value; 255: none
+PADDING = b"\0" * INTEGER_DIGITS + b"\n"  # in front of the first cell, so that windows to its left exist
+HEX_DIGITS = np.full(256, 255, np.uint8)  # the value of each character; 255: not a digit
 HEX_DIGITS[np.frombuffer(b"0123456789abcdef", np.uint8)] = range(16)
 HEX_DIGITS[np.frombuffer(b"ABCDEF", np.uint8)] = range(10, 16)
 
-COLUMN_KINDS = (  # of each column: what it holds, its pattern
+COLUMN_KINDS = (  # for each column: its content and pattern
     ("a label, 0 or 1", rb"[01]"),
     *[("an integer of up to 18 digits", rb"(?:-?\d{1,18})?")] * DENSE_FEATURES,
     *[("a category of up to 8 hexadecimal digits", rb"[0-9a-fA-F]{0,8}")] * SPARSE_FEATURES,
@@ -54,16 +54,16 @@ COLUMN_KINDS = (  # of each column: what it holds, its pattern
 
 @dataclass(frozen=True)
 class CriteoConfig:
-    file: str = ""  # a TSV, or a directory made by trainer.prepare; empty: train on synthetic data
+    file: str = ""  # a TSV, or a directory written by trainer.prepare; empty: train on synthetic samples
     strict: bool = False  # stop at a malformed row instead of skipping it
-    held_out: float = 0.0  # ratio of a TSV's rows to evaluate with; of a directory it was decided when preparing
+    held_out: float = 0.0  # ratio of a TSV's rows held out for evaluation; a prepared directory has its own
 
     def __post_init__(self) -> None:
         require(0 <= self.held_out <= 0.5, "criteo.held_out", self.held_out, "from 0 to 0.5")
 
 
 class Rows(Protocol):
-    """Rows of dtype ROW, in memory or elsewhere."""
+    """Rows of dtype ROW, in memory or on disk."""
 
     def __len__(self) -> int: ...
 
@@ -71,7 +71,7 @@ class Rows(Protocol):
 
 
 class Criteo:
-    """A source that repeats rows in their order; a global batch may reach over their end."""
+    """A source that repeats rows in order; a global batch may reach past the last row to the first ones."""
 
     def __init__(
         self,
@@ -82,47 +82,47 @@ class Criteo:
         global_batch: int,
         skipped: str = "",
     ) -> None:
-        self.name = name  # of the data, for messages
+        self.name = name  # the name of the data in messages
         self.rows, self.held_out_rows = rows, held_out_rows
         self.table_rows = np.array(table_rows)
         self.global_batch = global_batch
-        self.skipped = skipped  # a line for people: how much of the data was left out
+        self.skipped = skipped  # a line for people: how many rows were skipped
         self.num_samples: int | None = len(rows)
 
     def batch(self, step: int, start: int, size: int) -> Batch:
-        """Samples `start` to `start + size` of the global batch of this step."""
+        """Return samples `start` to `start + size` of the global batch of this step."""
         spans = _spans(step * self.global_batch + start, size, len(self.rows))
         rows = np.concatenate([np.empty(0, ROW), *(self.rows[span] for span in spans)])
-        there = (rows["present"] >> BITS[:, None] & 1).astype(bool)  # (F, B)
+        present = (rows["present"] >> BITS[:, None] & 1).astype(bool)  # (F, B)
         ids = rows["categories"].astype(np.int64) % self.table_rows  # (B, F)
         return Batch(
             dense=torch.from_numpy(rows["dense"].copy()),
-            ids=torch.from_numpy(ids.T[there]),
-            lengths=torch.from_numpy(there.astype(np.int64)),
+            ids=torch.from_numpy(ids.T[present]),
+            lengths=torch.from_numpy(present.astype(np.int64)),
             labels=torch.from_numpy(rows["label"].copy()),
         )
 
     def held_out(self) -> "Criteo":
-        """The rows that are never trained on. Raises DataError where there are none."""
+        """Return the source of the rows that are never trained on. Raises DataError if there are none."""
         if not len(self.held_out_rows):
             next_step = "Set criteo.held_out for a TSV, or prepare it with a larger --held-out"
-            raise DataError(f"{self.name}: nothing to evaluate with", "none of its rows were held out", next_step)
+            raise DataError(f"{self.name} has no rows for evaluation", "none of its rows were held out", next_step)
         return Criteo(self.name, self.held_out_rows, np.empty(0, ROW), self.table_rows.tolist(), self.global_batch)
 
 
 def _spans(first: int, size: int, num_rows: int) -> Iterator[slice]:
-    """Where `size` rows from `first` on lie, if `num_rows` rows repeat for ever."""
+    """Yield the slices of `size` rows from `first` on, if `num_rows` rows repeat for ever."""
     while size:
         start = first % num_rows
-        taken = min(size, num_rows - start)
-        yield slice(start, start + taken)
-        first, size = first + taken, size - taken
+        length = min(size, num_rows - start)
+        yield slice(start, start + length)
+        first, size = first + length, size - length
 
 
 def read_tsv(config: CriteoConfig, table_rows: Sequence[int], global_batch: int, warn: Callable[[str], None]) -> Criteo:
-    """A whole TSV in the memory of every rank: 164 bytes a row, so it suits files of some million rows.
+    """Read a whole TSV into the memory of every rank: 164 bytes per row, so it suits files of some million rows.
 
-    Raises DataError if the file is unreadable, has no good row, or a bad one while strict.
+    Raises DataError if the file is unreadable or has no valid row, or if `strict` and a row is malformed.
     """
     check_file(config.file)
     reader = TsvReader(config.strict, warn)
@@ -135,77 +135,77 @@ def read_tsv(config: CriteoConfig, table_rows: Sequence[int], global_batch: int,
 
 
 def is_held_out(first: int, size: int, ratio: float) -> NDArray[np.bool_]:
-    """Which of the good rows `first` to `first + size` are held out, at a ratio up to 0.5: evenly spread. (size,)"""
+    """Return the mask (size,) of held-out rows among valid rows `first` to `first + size`; ratio at most 0.5."""
     before = np.floor(np.arange(first, first + size + 1) * ratio)
     held_out: NDArray[np.bool_] = before[1:] > before[:-1]
     return held_out
 
 
 def check_file(file: str) -> None:
-    """Refuse at once what cannot be read as a file; a pipe would give each rank a part of it."""
+    """Raise DataError unless this is a regular file; a pipe would give each rank only a part of the data."""
     path = Path(file)
     if not path.is_file():
-        cause = "it is not a regular file" if path.exists() else "there is no such file"
+        cause = "it is not a regular file" if path.exists() else "the file does not exist"
         raise DataError(f"cannot read {file}", cause, "Give the path of a Criteo-Kaggle TSV")
 
 
 class TsvReader:
-    """The good rows of TSVs, one after the other, with a word about each of the first bad ones."""
+    """A reader of the valid rows of TSVs; it warns of each of the first malformed rows."""
 
     def __init__(self, strict: bool, warn: Callable[[str], None]) -> None:
         self.strict, self.warn = strict, warn
-        self.num_good = self.num_skipped = 0
+        self.num_valid = self.num_skipped = 0
 
     def read(self, file: str) -> Iterator[tuple[NDArray[np.void], int]]:
-        """Rows of dtype ROW, some thousand at a time, and how many bytes of the file are behind them.
+        """Yield rows of dtype ROW, some thousand at a time, with the bytes of the file read so far.
 
-        Raises DataError if the file is unreadable or damaged, or at a bad row while strict.
+        Raises DataError if the file is unreadable or damaged, or if `strict` and a row is malformed.
         """
         line = 1
         for text, position in _blocks(file):
-            rows, bad, num_lines = parse(text)
-            for at, start, stop in bad:
-                self._skip(f"{file}:{line + at}", text[start:stop])
+            rows, malformed, num_lines = parse(text)
+            for offset, start, stop in malformed:
+                self._skip(f"{file}:{line + offset}", text[start:stop])
             line += num_lines
-            self.num_good += len(rows)
+            self.num_valid += len(rows)
             yield rows, position
 
     def finish(self, name: str) -> str:
-        """How much was left out; empty when nothing was. Raises DataError where nothing is left."""
-        if not self.num_good:
+        """Return a line with the number of skipped rows, empty if none. Raises DataError if no valid row is left."""
+        if not self.num_valid:
             cause = f"all {self.num_skipped} rows are malformed" if self.num_skipped else "it is empty"
-            raise DataError(f"{name} has no good row", cause, "Give label, 13 integers and 26 hex categories")
+            raise DataError(f"{name} has no valid row", cause, "Give label, 13 integers and 26 hex categories")
         if not self.num_skipped:
             return ""
-        return f"{name}: {self.num_skipped} malformed of {self.num_skipped + self.num_good} rows skipped"
+        return f"{name}: {self.num_skipped} malformed of {self.num_skipped + self.num_valid} rows skipped"
 
     def _skip(self, place: str, row: bytes) -> None:
         fault = f"{place}: {_fault(row)}"
         if self.strict:
-            raise DataError(fault, "a malformed row ends a strict run", "Mend the row, or leave out --strict")
+            raise DataError(fault, "a malformed row ends a strict run", "Fix the row, or leave out --strict")
         self.num_skipped += 1
-        if self.num_skipped <= COMPLAINTS:
+        if self.num_skipped <= MAX_WARNINGS:
             self.warn(f"{fault}: row skipped")
 
 
 def parse(text: bytes) -> tuple[NDArray[np.void], list[tuple[int, int, int]], int]:
-    """Whole lines → the good rows, of each bad one its line from 0 and where it starts and stops, number of lines.
+    """Parse whole lines: return the valid rows, the malformed ones as (line from 0, start, stop), the number of lines.
 
-    Shapes: L lines with the right number of columns. What is good is what matches COLUMN_KINDS.
+    Shapes: L lines with the right number of columns. A cell is valid if it matches the pattern in COLUMN_KINDS.
     """
     characters = np.frombuffer(PADDING + text, np.uint8)
-    ends = np.flatnonzero((characters == ord("\t")) | (characters == ord("\n")))  # of cells; the first is padding's
+    ends = np.flatnonzero((characters == ord("\t")) | (characters == ord("\n")))  # of cells; first the padding's
     line_ends = np.flatnonzero(characters[ends] == ord("\n"))
-    good = np.diff(line_ends) == COLUMNS
-    edges = ends[line_ends[:-1][good][:, None] + np.arange(COLUMNS + 1)]
+    valid = np.diff(line_ends) == COLUMNS
+    edges = ends[line_ends[:-1][valid][:, None] + np.arange(COLUMNS + 1)]
     starts, stops = edges[:, :-1] + 1, edges[:, 1:]  # (L, 40)
     stops[:, -1] -= characters[stops[:, -1] - 1] == ord("\r")
 
     labels = characters[starts[:, 0]] - ord("0")
-    dense, dense_good = _integers(characters, starts[:, 1 : 1 + DENSE_FEATURES], stops[:, 1 : 1 + DENSE_FEATURES])
-    categories, categories_good = _categories(characters, starts[:, -SPARSE_FEATURES:], stops[:, -SPARSE_FEATURES:])
-    whole = (stops[:, 0] - starts[:, 0] == 1) & (labels <= 1) & dense_good.all(axis=1) & categories_good.all(axis=1)
-    good[good] = whole
+    dense, dense_valid = _integers(characters, starts[:, 1 : 1 + DENSE_FEATURES], stops[:, 1 : 1 + DENSE_FEATURES])
+    categories, categories_valid = _categories(characters, starts[:, -SPARSE_FEATURES:], stops[:, -SPARSE_FEATURES:])
+    whole = (stops[:, 0] - starts[:, 0] == 1) & (labels <= 1) & dense_valid.all(axis=1) & categories_valid.all(axis=1)
+    valid[valid] = whole
 
     rows = np.empty(np.count_nonzero(whole), ROW)
     rows["label"] = labels[whole]
@@ -215,47 +215,47 @@ def parse(text: bytes) -> tuple[NDArray[np.void], list[tuple[int, int, int]], in
     rows["present"] = (present << BITS).sum(axis=1)
 
     edge = ends[line_ends] + 1 - len(PADDING)  # of lines, in the text
-    bad = [(int(at), int(edge[at]), int(edge[at + 1])) for at in np.flatnonzero(~good)]
-    return rows, bad, len(good)
+    malformed = [(int(line), int(edge[line]), int(edge[line + 1])) for line in np.flatnonzero(~valid)]
+    return rows, malformed, len(valid)
 
 
 def _integers(
     characters: NDArray[np.uint8], starts: NDArray[np.intp], stops: NDArray[np.intp]
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Of each cell its value, 0 for a negative or missing one, and whether it holds an integer or nothing."""
+    """Return the value of each cell, 0 if negative or missing, and a mask of the cells that are valid or empty."""
     lengths = stops - starts
     negative = (characters[starts] == ord("-")) & (lengths > 1)
     lengths -= negative
     digits = _right_aligned(characters, stops, lengths, min(INTEGER_DIGITS, lengths.max(initial=1))) - ord("0")
-    values, good = np.zeros(starts.shape, np.int64), lengths <= INTEGER_DIGITS
+    values, valid = np.zeros(starts.shape, np.int64), lengths <= INTEGER_DIGITS
     for place in range(digits.shape[-1]):
         values = values * 10 + digits[..., place]
-        good &= digits[..., place] <= 9
-    return np.where(negative, 0, values), good
+        valid &= digits[..., place] <= 9
+    return np.where(negative, 0, values), valid
 
 
 def _categories(
     characters: NDArray[np.uint8], starts: NDArray[np.intp], stops: NDArray[np.intp]
 ) -> tuple[NDArray[np.uint32], NDArray[np.bool_]]:
-    """Of each cell its value, 0 for a missing one, and whether it holds a category or nothing."""
+    """Return the value of each cell, 0 if missing, and a mask of the cells that are valid or empty."""
     lengths = stops - starts
     digits = HEX_DIGITS.take(_right_aligned(characters, stops, lengths, CATEGORY_DIGITS))
     high, low = digits[..., 0::2], digits[..., 1::2]
     values = (high << 4 | low).view(">u4")[..., 0]  # four bytes, the highest first
-    beyond = (high | low).view(np.uint32)[..., 0] & 0xF0F0F0F0  # where a character was no digit
+    beyond = (high | low).view(np.uint32)[..., 0] & 0xF0F0F0F0  # nonzero if a character is not a digit
     return values, (beyond == 0) & (lengths <= CATEGORY_DIGITS)
 
 
 def _right_aligned(
     characters: NDArray[np.uint8], stops: NDArray[np.intp], lengths: NDArray[np.intp], width: int
 ) -> NDArray[np.uint8]:
-    """The last `width` characters of each cell, with zeros in front of shorter ones. (…, width)"""
+    """Return the last `width` characters of each cell, with zeros in front of shorter ones: (…, width)."""
     windows = np.lib.stride_tricks.sliding_window_view(characters, width)
     return np.where(np.arange(width) >= width - lengths[..., None], windows[stops - width], np.uint8(ord("0")))
 
 
 def _blocks(file: str) -> Iterator[tuple[bytes, int]]:
-    """Whole lines of a file, some thousand at a time, and how far into the file they reach, in bytes."""
+    """Yield whole lines of a file, some thousand at a time, with the bytes of the file read so far."""
     rest = b""
     try:
         with Path(file).open("rb") as raw:
@@ -265,19 +265,19 @@ def _blocks(file: str) -> Iterator[tuple[bytes, int]]:
                 lines, newline, rest = (rest + block).rpartition(b"\n")
                 if len(rest) > BLOCK_BYTES:
                     cause = f"it has a line of more than {BLOCK_BYTES:,} bytes"
-                    raise DataError(f"{file} is no TSV", cause, "Give the path of a Criteo-Kaggle TSV")
+                    raise DataError(f"{file} is not a TSV", cause, "Give the path of a Criteo-Kaggle TSV")
                 yield lines + newline, raw.tell()
             yield rest + b"\n" if rest else b"", raw.tell()
     except (OSError, EOFError, zlib.error) as error:
         cause = getattr(error, "strerror", None) or str(error)
-        raise DataError(f"cannot read {file}", cause, "Check that it is whole, and its permissions") from error
+        raise DataError(f"cannot read {file}", cause, "Check that it is complete and readable") from error
 
 
 def _fault(row: bytes) -> str:
-    """Which column of a malformed row is at fault, counted from 1, and why."""
+    """Return the first malformed column of a row, counted from 1, and the reason."""
     cells = row.removesuffix(b"\n").removesuffix(b"\r").split(b"\t")
     if len(cells) != COLUMNS:
-        column = min(len(cells), COLUMNS) + 1  # the first that is missing, or the first too many
+        column = min(len(cells), COLUMNS) + 1  # the first missing one, or the first one too many
         return f"column {column}: the row has {len(cells)} columns instead of {COLUMNS}"
     column, cell, kind = next(
         (column, cell, kind)

@@ -1,26 +1,26 @@
-"""What can go wrong, said in one line: what failed, the likely cause, the next step.
+"""The errors of the trainer; each is one line: what failed, the likely cause, the next step.
 
     TrainerError
-    ├── ConfigError      a key or a value of the configuration cannot be
+    ├── ConfigError      a key or a value of the configuration is invalid
     ├── DataError        the training data cannot be used
-    ├── WorldError       the ranks do not fit the job, or do not find each other
-    ├── CheckpointError  a checkpoint cannot be kept or brought back; the same on all ranks
-    └── TrainingError    what was trained is lost: its loss is no number
+    ├── WorldError       the ranks do not fit the job, or cannot connect to each other
+    ├── CheckpointError  a checkpoint cannot be saved or loaded; raised on all ranks alike
+    └── TrainingError    the training diverged: its loss is NaN or infinite
 
-They are caught once, in __main__, and end the process with exit code 2. What is nobody's misuse, a collective whose
-peer died for example, is not caught at all.
+They are caught once, in __main__, and end the process with exit code 2. Errors that the user did not cause, such as a
+collective whose peer died, are not caught at all.
 """
 
 
 class TrainerError(Exception):
-    """One line for a person: `what failed: likely cause. next step`."""
+    """One line for the user: `what failed: likely cause. next step`."""
 
-    def __init__(self, what: str, cause: str, next_step: str) -> None:
-        super().__init__(f"{what}: {cause}. {next_step}")
+    def __init__(self, failure: str, cause: str, next_step: str) -> None:
+        super().__init__(f"{failure}: {cause}. {next_step}")
 
 
 class ConfigError(TrainerError):
-    """A key or a value of the configuration cannot be."""
+    """A key or a value of the configuration is invalid."""
 
 
 class DataError(TrainerError):
@@ -28,18 +28,18 @@ class DataError(TrainerError):
 
 
 class WorldError(TrainerError):
-    """The ranks do not fit the job, or do not find each other."""
+    """The ranks do not fit the job, or cannot connect to each other."""
 
 
 class TrainingError(TrainerError):
-    """What was trained is lost."""
+    """The training diverged: its loss is NaN or infinite."""
 
 
 class CheckpointError(TrainerError):
-    """A checkpoint cannot be kept or brought back; all ranks raise the same."""
+    """A checkpoint cannot be saved or loaded; all ranks raise the same error."""
 
 
 def require(holds: bool, key: str, value: object, must: str) -> None:
-    """Refuse a value by its dotted key, the one that people write: `train.steps`."""
+    """Raise ConfigError with the dotted key, such as `train.steps`, unless the condition holds."""
     if not holds:
         raise ConfigError(f"{key} is {value}", f"it must be {must}", f"Change it with --set {key}=…")

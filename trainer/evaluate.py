@@ -1,4 +1,4 @@
-"""How good the model is on samples that it is never trained on."""
+"""The evaluation of the model on held-out samples."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from trainer.errors import require
 from trainer.loader import Extent, Loader
 from trainer.quality import Predictions, Quality
 
-if TYPE_CHECKING:  # it knows the whole configuration, of which this is a part
+if TYPE_CHECKING:  # a cycle at run time: the trainer imports the whole configuration, which includes this one
     from trainer.train import Trainer
 
 
 @dataclass(frozen=True)
 class EvaluationConfig:
-    every: int = 0  # steps from one evaluation to the next; 0: none
-    batches: int = 20  # of the training's size, or as many as there are
+    every: int = 0  # steps between two evaluations; 0: never
+    batches: int = 20  # global batches of one evaluation, or fewer if there are fewer held-out samples
 
     def __post_init__(self) -> None:
         require(self.every >= 0, "evaluation.every", self.every, "0 (never) or more")
@@ -26,7 +26,7 @@ class EvaluationConfig:
 
 
 def evaluate(trainer: Trainer, held_out: Source) -> Quality:
-    """The same on every rank, which must all ask."""
+    """Return the quality of the predictions for held-out samples; all ranks must call it and get the same."""
     config, world = trainer.config, trainer.world
     global_batch, predictions = config.train.global_batch, Predictions(trainer.dtype, world.device)
     extent = Extent.of_steps(None, global_batch)

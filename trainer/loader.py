@@ -1,7 +1,7 @@
-"""Reads the batches of a rank ahead of training, in a thread; and says which batches a run has.
+"""The loader, which reads the batches of a rank in a thread ahead of training, and the number of batches of a run.
 
-Samples repeat for ever, so a global batch may reach from one epoch into the next. Only the last one of a run can be
-smaller: with fewer samples than ranks some ranks get none, and take part in the step all the same.
+Samples repeat, so a global batch may reach from one epoch into the next. Only the last batch of a run can be smaller.
+If it has fewer samples than there are ranks, some ranks get none; they take part in the step all the same.
 """
 
 import threading
@@ -14,12 +14,12 @@ from typing import Self
 from trainer.batch import Batch, Source, shares
 from trainer.errors import require
 
-CLOSE_SECONDS = 5  # how long closing waits for the batch being read; a source that hangs must not hang the rank
+CLOSE_SECONDS = 5  # how long `close` waits for the batch being read: a source that hangs must not hang the rank
 
 
 @dataclass(frozen=True)
 class LoaderConfig:
-    depth: int = 2  # batches read ahead of the one trained on; 0: read when asked, no thread
+    depth: int = 2  # batches read ahead of training; 0: read each batch in its step, without a thread
 
     def __post_init__(self) -> None:
         require(self.depth >= 0, "loader.depth", self.depth, "0 or more")
@@ -27,7 +27,7 @@ class LoaderConfig:
 
 @dataclass(frozen=True)
 class Extent:
-    """How many global batches a run has, and how large each is."""
+    """The number of global batches of a run, and the size of each."""
 
     steps: int | None  # None: until stopped
     global_batch: int
@@ -35,38 +35,39 @@ class Extent:
 
     @classmethod
     def of_steps(cls, steps: int | None, global_batch: int) -> Self:
-        """So many full batches; None: without end."""
+        """Return an extent of full batches; `steps` None means without end."""
         return cls(steps, global_batch, global_batch)
 
     @classmethod
     def of_epochs(cls, epochs: int, num_samples: int, global_batch: int) -> Self:
-        """Each sample so many times, both 1 or more."""
+        """Return the extent in which each sample is used `epochs` times; both numbers are 1 or more."""
         steps = -(-epochs * num_samples // global_batch)
         return cls(steps, global_batch, epochs * num_samples - (steps - 1) * global_batch)
 
     def numbers(self, first: int) -> Iterator[int]:
-        """The steps from `first` on."""
+        """Return an iterator over the steps from `first` on."""
         return count(first) if self.steps is None else iter(range(first, self.steps))
 
     def size(self, step: int) -> int:
-        """Samples in the global batch of this step."""
+        """Return the number of samples in the global batch of this step."""
         return self.global_batch if self.steps is None or step < self.steps - 1 else self.last_batch
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """A step's global batch, as far as this rank has to do with it."""
+    """The global batch of one step, of which this rank has read its share."""
 
     step: int
-    global_batch: int  # samples of it over all ranks
+    global_batch: int  # its samples over all ranks
     batch: Batch  # this rank's share
 
 
 class Loader:
     """An iterator over the batches of a rank, from step `first` to the end of the run.
 
-    An exception of the source is raised where its batch would have come. The thread never waits to hand a batch
-    over: it waits for room before it reads one, and what it ends with, whatever that is, comes last.
+    An exception of the source is raised in place of the batch that it concerns. The thread waits for room in the queue
+    before it reads a batch, so it never waits with a batch in hand. The last item of the queue is the exception that
+    ended the thread, StopIteration included.
     """
 
     def __init__(self, source: Source, extent: Extent, rank: int, num_ranks: int, depth: int, first: int = 0) -> None:
@@ -102,7 +103,7 @@ class Loader:
         self.close()
 
     def close(self) -> None:
-        """Read no further; what was read ahead is dropped."""
+        """Stop reading and drop the batches that were read ahead."""
         self._end = self._end or StopIteration()
         self._closed.set()
         self._room.release()

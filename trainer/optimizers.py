@@ -1,9 +1,9 @@
-"""What a step does to the weights once it knows their gradients: one optimizer for dense layers, one for tables.
+"""The updates of the weights by their gradients: one optimizer for dense parameters, one for embedding tables.
 
-Dense layers have torch's own, on one flat tensor that all of them are slices of. Tables have rules that touch only the
-rows a batch looked up. Each rank computes the same on what it holds; nothing here talks to another rank.
+Dense layers use an optimizer of torch, on one flat tensor of which all their parameters are slices. Tables use rules
+that touch only the rows that a batch looked up. Each rank updates what it holds, without communication.
 
-Shapes: U different rows touched, D columns.
+Shapes: U distinct rows touched, D columns.
 """
 
 from collections.abc import Callable
@@ -22,10 +22,10 @@ Rule = Callable[[Tensor, Tensor, Tensor | None, Tensor, float, float], None]
 def rowwise_adagrad(
     weight: Tensor, state: Tensor, rows: Tensor | None, gradient: Tensor, learning_rate: float, epsilon: float
 ) -> None:
-    """AdaGrad with one number of state a row: the running sum of the mean square of its gradient (arXiv 2104.05158).
+    """Update rows by AdaGrad with one number of state per row (arXiv 2104.05158): the sum of mean squared gradients.
 
-    state += mean(gradient²); weight -= learning_rate · gradient ÷ (√state + epsilon). No row may stand twice in `rows`;
-    None is all of them, in order. A row whose gradient is zero stays as it is. `gradient` is overwritten.
+    state += mean(gradient²); weight -= learning_rate · gradient ÷ (√state + epsilon). A row may occur only once in
+    `rows`; None means all rows, in order. A row whose gradient is zero does not change. `gradient` is overwritten.
     """
     _add(state, rows, torch.linalg.vector_norm(gradient, dim=1).square_().div_(gradient.shape[1]))
     scale = state.clone() if rows is None else state.index_select(0, rows)
@@ -36,17 +36,17 @@ def rowwise_adagrad(
 def sgd(
     weight: Tensor, state: Tensor, rows: Tensor | None, gradient: Tensor, learning_rate: float, epsilon: float
 ) -> None:
-    """weight -= learning_rate · gradient, for these rows or for all. Has no state; `gradient` is overwritten."""
+    """Compute weight -= learning_rate · gradient, for these rows or for all, without state; overwrites `gradient`."""
     del state, epsilon
     _add(weight, rows, gradient.mul_(-learning_rate))
 
 
-def _add(to: Tensor, rows: Tensor | None, change: Tensor) -> None:
-    """On a CPU index_add_ takes twice as long with rows of 32 bits, or with a factor of its own."""
+def _add(target: Tensor, rows: Tensor | None, change: Tensor) -> None:
+    """Add to these rows, or to all; on a CPU index_add_ takes twice as long with 32-bit indices or with an alpha."""
     if rows is None:
-        to.add_(change)
+        target.add_(change)
     else:
-        to.index_add_(0, rows.long(), change)
+        target.index_add_(0, rows.long(), change)
 
 
 RULES: dict[str, Rule] = {"rowwise_adagrad": rowwise_adagrad, "sgd": sgd}
@@ -54,16 +54,16 @@ RULES: dict[str, Rule] = {"rowwise_adagrad": rowwise_adagrad, "sgd": sgd}
 
 @dataclass(frozen=True)
 class OptimizerConfig:
-    """Rates are those at the full rate of the schedule."""
+    """The optimizers; learning rates are those before the factor of the schedule."""
 
-    dense: str = "adagrad"  # adagrad, adam or sgd
-    dense_learning_rate: float = 0.02  # of dense layers
+    dense: str = "adagrad"  # optimizer of dense layers: adagrad, adam or sgd
+    dense_learning_rate: float = 0.02  # learning rate of dense layers
     dense_epsilon: float = 1e-8  # of adagrad and adam: keeps the first update finite
-    beta1: float = 0.9  # of adam: how much of the mean gradient is kept in a step
-    beta2: float = 0.999  # of adam: the same for its square
-    embedding: str = "rowwise_adagrad"  # or sgd
-    embedding_learning_rate: float = 0.05  # of tables
-    embedding_epsilon: float = 1e-8  # of rowwise_adagrad
+    beta1: float = 0.9  # of adam: decay of the mean gradient in each step
+    beta2: float = 0.999  # of adam: decay of the mean squared gradient in each step
+    embedding: str = "rowwise_adagrad"  # optimizer of embedding tables: rowwise_adagrad or sgd
+    embedding_learning_rate: float = 0.05  # learning rate of embedding tables
+    embedding_epsilon: float = 1e-8  # of rowwise_adagrad: keeps the first update finite
 
     def __post_init__(self) -> None:
         require(self.dense in DENSE, "optimizer.dense", self.dense, " or ".join(DENSE))
@@ -73,7 +73,7 @@ class OptimizerConfig:
             require(0 < value < float("inf"), f"optimizer.{name}", value, "above 0")
         for name in ("dense_epsilon", "embedding_epsilon"):
             value = getattr(self, name)
-            require(1e-30 <= value <= 1, f"optimizer.{name}", value, "1e-30 to 1, for float32 cannot divide by less")
+            require(1e-30 <= value <= 1, f"optimizer.{name}", value, "1e-30 to 1: float32 cannot divide by less")
         for name in ("beta1", "beta2"):
             value = getattr(self, name)
             require(0 <= value < 1, f"optimizer.{name}", value, "0 or more, and below 1")
@@ -89,27 +89,28 @@ DENSE: dict[str, Callable[[OptimizerConfig, list[Tensor], bool | None], torch.op
 
 
 class DenseOptimizer:
-    """torch's optimizer of one flat parameter whose gradient is there, and stays, in `parameter.grad`.
+    """The optimizer of torch for one flat parameter, whose gradient must exist and stay in `parameter.grad`.
 
-    Its state exists before the first step, so that a checkpoint can be loaded into it. Sets the gradient to zero.
+    Its state exists before the first step, so that a checkpoint can be loaded into it. The constructor sets the
+    gradient to zero.
     """
 
     def __init__(self, config: OptimizerConfig, parameter: nn.Parameter) -> None:
-        fused = True if parameter.is_cpu else None  # one pass over memory on a CPU; on a GPU as torch sees fit
+        fused = True if parameter.is_cpu else None  # one pass over memory on a CPU; on a GPU torch chooses
         self._parameter = parameter
         self._torch = DENSE[config.dense](config, [parameter], fused)
         assert parameter.grad is not None
         parameter.grad.zero_()
-        self.step(0.0)  # some optimizers make their state in their first step; this one changes nothing
+        self.step(0.0)  # some optimizers create their state in the first step; with rate 0 it changes no weight
         for tensor in self.state().values():
             tensor.zero_()
 
     def step(self, learning_rate: float) -> None:
-        """Update the parameter in place by the gradient that it has."""
+        """Update the parameter in place by its gradient."""
         self._torch.param_groups[0]["lr"] = learning_rate
         self._torch.step()
 
     def state(self) -> dict[str, Tensor]:
-        """What a checkpoint has to keep, by torch's names, to be written into; none for sgd."""
-        kept: dict[str, Any] = self._torch.state[self._parameter]
-        return {name: value for name, value in kept.items() if isinstance(value, Tensor)}
+        """Return the state tensors for checkpoints, by torch's names; a load writes into them. sgd has none."""
+        state: dict[str, Any] = self._torch.state[self._parameter]
+        return {name: value for name, value in state.items() if isinstance(value, Tensor)}

@@ -1,6 +1,6 @@
-"""The plan of a run: from a file, or the planner's, by what this configuration and these hosts are.
+"""The sharding plan of a run: from a file, or chosen by the planner for this configuration and these hosts.
 
-All ranks must come to the same one, so what differs between hosts, the memory that is free, is agreed on first.
+All ranks must get the same plan. Free memory differs between hosts, so the ranks all-reduce it first.
 """
 
 import resource
@@ -15,17 +15,17 @@ from trainer.batch import shares
 from trainer.config import DTYPES, Config
 from trainer.errors import ConfigError
 from trainer.exchange import PRECISIONS
-from trainer.model import DenseModel, Flat
+from trainer.model import DenseModel, FlatParameters
 from trainer.optimizers import DenseOptimizer
 from trainer.sharding import KINDS, Plan
-from trainer.sharding.cost import Job, Table
-from trainer.sharding.plan import load
+from trainer.sharding.cost import Table, Workload
+from trainer.sharding.plan import load_plan
 from trainer.sharding.planner import check_fits, choose, predict
 from trainer.world import World
 
 
-def job_of(config: Config, num_ranks: int) -> Job:
-    """What a step is, as the planner sees it."""
+def workload_of(config: Config, num_ranks: int) -> Workload:
+    """Return the workload of a step, the input of the planner."""
     element = DTYPES[config.train.dtype].itemsize
     forward, backward = (
         element if precision is None else precision.itemsize
@@ -36,27 +36,32 @@ def job_of(config: Config, num_ranks: int) -> Job:
         for rows, pooling in zip(config.embedding.rows, _pooling(config), strict=True)
     )
     samples = tuple(share.size for share in shares(config.train.global_batch, num_ranks))
-    return Job(tables, samples, element, forward, backward)
+    return Workload(tables, samples, element, forward, backward)
 
 
 def check(config: Config, num_ranks: int) -> None:
-    """Refuse a plan that does not fit, before any rank waits for another; memory alone is looked at later."""
+    """Raise ConfigError if the plan does not fit the tables and ranks, before the ranks connect; memory comes later."""
     config.sharding.kinds(len(config.embedding.rows))
     if config.sharding.plan:
-        load(Path(config.sharding.plan), KINDS, len(config.embedding.rows), num_ranks)
+        load_plan(Path(config.sharding.plan), KINDS, len(config.embedding.rows), num_ranks)
 
 
 def plan(config: Config, world: World) -> Plan:
-    """The same on every rank, with its prediction. The group must have been joined. Raises ConfigError."""
-    sharding, job = config.sharding, job_of(config, world.size)
-    free = _agreed(_free_bytes(world), dist.ReduceOp.MIN, world)
-    base = _agreed(_base_bytes(config, world), dist.ReduceOp.MAX, world)
+    """Return the plan with its prediction, the same on every rank. Raises ConfigError.
+
+    The process group must exist.
+    """
+    sharding, workload = config.sharding, workload_of(config, world.size)
+    free = _all_reduced(_free_bytes(world), dist.ReduceOp.MIN, world)
+    base = _all_reduced(_base_bytes(config, world), dist.ReduceOp.MAX, world)
     machine, limit = sharding.machine(world.local_size), sharding.limit(free, world.local_size, base)
     if sharding.plan:
-        chosen = predict(load(Path(sharding.plan), KINDS, len(job.tables), world.size), job, machine, base)
+        chosen = predict(
+            load_plan(Path(sharding.plan), KINDS, len(workload.tables), world.size), workload, machine, base
+        )
         check_fits(chosen, limit)
     else:
-        chosen = choose(job, machine, sharding.kinds(len(job.tables)), limit, base)
+        chosen = choose(workload, machine, sharding.kinds(len(workload.tables)), limit, base)
     if sharding.save and world.rank == 0:
         try:
             chosen.save(Path(sharding.save))
@@ -66,17 +71,17 @@ def plan(config: Config, world: World) -> Plan:
 
 
 def _pooling(config: Config) -> tuple[float, ...]:
-    """Ids a sample has of each table, the mean. A category of Criteo is one id."""
+    """Return the mean pooling factor of each table: ids of a sample. A category of Criteo is one id."""
     num_tables = len(config.embedding.rows)
     return (1.0,) * num_tables if config.criteo.file else config.synthetic.pooling(num_tables)
 
 
 def _base_bytes(config: Config, world: World) -> int:
-    """What a rank takes beside tables, at most: told by rehearsing the dense part of two steps."""
+    """Return the peak memory of a rank without tables, measured in two trial steps of the dense layers."""
     rows, dim, dtype, device = config.embedding.rows, config.embedding.dim, DTYPES[config.train.dtype], world.device
     samples = shares(config.train.global_batch, world.size)[world.rank].size
     model = DenseModel(config.model, len(rows), dim, config.train.seed, dtype).to(device)
-    flat = Flat(model, 1, (0, dim), replace(config.overlap, gradients=False))
+    flat = FlatParameters(model, 1, (0, dim), replace(config.overlap, gradients=False))
     optimizer = DenseOptimizer(config.optimizer, flat.parameter)
     for _ in range(2):
         flat.begin(flat.sums)
@@ -97,7 +102,7 @@ def _free_bytes(world: World) -> int:
     return free
 
 
-def _agreed(amount: int, by: dist.ReduceOp.RedOpType, world: World) -> int:
-    all_of_them = torch.tensor(amount, device=world.device)
-    dist.all_reduce(all_of_them, by)
-    return int(all_of_them)
+def _all_reduced(amount: int, operation: dist.ReduceOp.RedOpType, world: World) -> int:
+    reduced = torch.tensor(amount, device=world.device)
+    dist.all_reduce(reduced, operation)
+    return int(reduced)

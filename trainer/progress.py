@@ -1,4 +1,4 @@
-"""How the training goes, for people: one live line on a terminal, a line now and then in a log. Rank 0 speaks.
+"""The progress of the training: a live line on a terminal, a line every few steps in a log. Only rank 0 prints it.
 
 step 200  loss 0.4512  normalized entropy 0.8712  51,200 samples/s  step 10.0 ms  calibration 1.003  0:01:40 left
 step 200  evaluation of 10,240 samples in 1.2 s  loss 0.4633  normalized entropy 0.8801  calibration 1.011  AUC 0.7421
@@ -19,36 +19,36 @@ from rich.table import Column
 
 from trainer.quality import Quality
 
-REFRESH_SECONDS = 1.0  # of the live line: drawing it takes 2 ms, in which all ranks wait for this one
+REFRESH_SECONDS = 1.0  # between two drawings of the live line: each takes 2 ms, in which all ranks wait for rank 0
 
 
 def terminal(rank: int) -> TextIO | None:
-    """Where a live line can be drawn: None for a log, and for every rank but 0."""
-    able = rank == 0 and sys.stdout.isatty() and os.environ.get("TERM") not in ("dumb", "unknown")
-    return sys.stdout if able else None
+    """Return the terminal for the live line, or None if stdout is no terminal or the rank is not 0."""
+    usable = rank == 0 and sys.stdout.isatty() and os.environ.get("TERM") not in ("dumb", "unknown")
+    return sys.stdout if usable else None
 
 
 class Progress:
-    """Says how it goes every `every` steps, or all the time where it has a terminal and is entered."""
+    """Prints loss, quality and speed every `every` steps, or on a live line if it has a terminal."""
 
     def __init__(
         self,
         every: int,
         say: Callable[[str], None],
-        last_step: int = 0,  # 0: nobody knows
+        last_step: int = 0,  # 0: unknown
         first_step: int = 0,  # above 0 after a resume
         terminal: TextIO | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._every, self._say, self._clock = every, say, clock
-        self._first, self._last = first_step, last_step
+        self._first_step, self._last_step = first_step, last_step
         self._line = _LiveLine(terminal, last_step) if terminal else None
         self._number = first_step
         self._samples = 0
         self._quality: Quality | None = None
-        self._begin = self._told = clock()
-        self._told_number, self._told_samples = first_step, 0
-        self._aside = 0.0  # seconds that were no steps
+        self._begin = self._last_time = clock()
+        self._last_number, self._last_samples = first_step, 0
+        self._evaluation_seconds = 0.0
 
     def __enter__(self) -> Self:
         if self._line is not None:
@@ -60,55 +60,58 @@ class Progress:
             self._line.stop()
 
     def step(self, samples: int, quality: Quality) -> None:
-        """Count a step of so many samples over all ranks; `quality` is that of the last steps."""
+        """Count a step with its samples over all ranks; `quality` is that of the last steps."""
         self._number += 1
         self._samples += samples
         self._quality = quality
         if self._line is None:
             if self._number % self._every == 0:
                 self._say(f"step {self._number}  {self._figures()}")
-        elif self._clock() - self._told >= REFRESH_SECONDS or self._number == self._last:
+        elif self._clock() - self._last_time >= REFRESH_SECONDS or self._number == self._last_step:
             self._line.draw(self._number, self._figures())
 
     def evaluated(self, quality: Quality, seconds: float) -> None:
-        """Tell what an evaluation found; the time that it took is not counted for the steps."""
-        self._told += seconds
-        self._aside += seconds
+        """Print the result of an evaluation; its time does not count for the steps."""
+        self._last_time += seconds
+        self._evaluation_seconds += seconds
         took = f"evaluation of {quality.samples:,} samples in {seconds:.1f} s"
         self._say(
             f"step {self._number}  {took}  {_losses(quality)}  {_calibration(quality)}  AUC {_figure(quality.auc)}"
         )
 
     def summary(self, lifetime: Quality) -> str:
-        """One line at the end; `lifetime` is the quality of all steps."""
-        steps, seconds = self._number - self._first, self._clock() - self._begin
+        """Return the last line of a run; `lifetime` is the quality of all steps."""
+        steps, seconds = self._number - self._first_step, self._clock() - self._begin
         line = f"finished {steps} steps in {seconds:.1f} s"
         if self._quality is None:
             return line
-        speed = _speed(self._samples, steps, seconds - self._aside)
+        speed = _speed(self._samples, steps, seconds - self._evaluation_seconds)
         return f"{line}: {_losses(self._quality)}  {speed}  over all steps: {_losses(lifetime)}"
 
     def _figures(self) -> str:
-        """Since this was asked last."""
+        """Return loss, speed and calibration since the last call."""
         assert self._quality is not None
-        now, steps = self._clock(), self._number - self._told_number
-        speed = _speed(self._samples - self._told_samples, steps, now - self._told)
+        now, steps = self._clock(), self._number - self._last_number
+        speed = _speed(self._samples - self._last_samples, steps, now - self._last_time)
         text = f"{_losses(self._quality)}  {speed}  {_calibration(self._quality)}"
-        if self._last:
-            left = (self._last - self._number) * (now - self._told) / steps
+        if self._last_step:
+            left = (self._last_step - self._number) * (now - self._last_time) / steps
             text += f"  {timedelta(seconds=round(left))} left"
-        self._told, self._told_number, self._told_samples = now, self._number, self._samples
+        self._last_time, self._last_number, self._last_samples = now, self._number, self._samples
         return text
 
 
 class _LiveLine:
-    """The bar. rich keeps what else is printed above it; drawn by the loop itself, so that no thread runs beside it."""
+    """The live line with its bar; rich prints other lines above it.
+
+    The training loop draws it, so that no thread runs beside the training.
+    """
 
     def __init__(self, terminal: TextIO, last_step: int) -> None:
         columns: list[ProgressColumn] = [TextColumn("step {task.completed:.0f}")]
         if last_step:
             columns.append(BarColumn(bar_width=12))
-        rest = Column(no_wrap=True, ratio=1)  # cut where the terminal is narrow
+        rest = Column(no_wrap=True, ratio=1)  # cut off on a narrow terminal
         columns.append(TextColumn("{task.description}", table_column=rest, markup=False))
         self._console = Console(file=terminal, force_terminal=True)
         self._bar = Bar(*columns, console=self._console, auto_refresh=False, expand=True)
@@ -116,7 +119,7 @@ class _LiveLine:
 
     def start(self) -> None:
         self._bar.start()
-        self._console.show_cursor(True)  # a rank that is killed could not bring it back
+        self._console.show_cursor(True)  # a rank that is killed could not restore it
 
     def draw(self, number: int, figures: str) -> None:
         self._bar.update(self._task, completed=number, description=figures, refresh=True)

@@ -1,6 +1,6 @@
-"""How good the predictions are: log-loss, normalized entropy, calibration, AUC; of the last steps, and of all.
+"""Metrics of the predictions: log-loss, normalized entropy, calibration and AUC, over the last steps and over all.
 
-A figure that cannot be known is NaN, never 0: with equal labels there is nothing to predict and no order to be right.
+An undefined metric is NaN, never 0. With equal labels, normalized entropy and AUC are undefined.
 
 Shapes: N samples, P of them with label 1.
 """
@@ -19,19 +19,19 @@ WINDOW_STEPS = 50  # normalized entropy of a single batch is noise; this is abou
 
 @dataclass(frozen=True)
 class Quality:
-    """Of some samples."""
+    """The metrics of some samples."""
 
     samples: int
     log_loss: float  # mean
     normalized_entropy: float
     calibration: float
-    auc: float = math.nan  # unknown where only sums are kept
+    auc: float = math.nan  # unknown if only sums are available
 
 
 def normalized_entropy(log_loss: float, mean_label: float) -> float:
-    """Log-loss ÷ that of always predicting the mean label: below 1 is better than knowing only the mean.
+    """Return the log-loss divided by that of always predicting the mean label (He et al., ADKDD 2014).
 
-    NaN when all labels are equal, for then there is nothing to predict. From He et al., ADKDD 2014.
+    A value below 1 is better than that prediction. The result is NaN if all labels are equal.
     """
     if not 0 < mean_label < 1:
         return math.nan
@@ -39,14 +39,15 @@ def normalized_entropy(log_loss: float, mean_label: float) -> float:
 
 
 def calibration(mean_prediction: float, mean_label: float) -> float:
-    """Expected clicks ÷ clicks: above 1 promises too many. NaN without a click. From He et al., ADKDD 2014."""
+    """Return expected clicks ÷ clicks (He et al., ADKDD 2014): above 1 predicts too many. NaN without clicks."""
     return mean_prediction / mean_label if mean_label > 0 else math.nan
 
 
 def auc(logits: Tensor, labels: Tensor) -> float:
-    """How often a sample with label 1 is above one with label 0, a tie being half of it: (N,), (N,).
+    """Return the share of pairs in which the sample with label 1 has the higher logit; ties count half: (N,), (N,).
 
-    Exact: pairs are counted in whole numbers, N log N. NaN with equal labels or a logit that is NaN.
+    The result is exact, since pairs are counted in integers, in N log N time. It is NaN if all labels are equal or a
+    logit is NaN.
     """
     if logits.isnan().any():
         return math.nan
@@ -55,14 +56,14 @@ def auc(logits: Tensor, labels: Tensor) -> float:
 
 
 def sums(logits: Tensor, labels: Tensor) -> Tensor:
-    """Samples, log-loss, labels and predictions, each summed up in float64: (N,), (N,) → (4,)."""
+    """Return the sums of samples, log-loss, labels and predictions in float64: (N,), (N,) → (4,)."""
     logits, labels = logits.double(), labels.double()
     log_loss = F.binary_cross_entropy_with_logits(logits, labels, reduction="sum")
     return torch.stack([logits.new_tensor(len(logits)), log_loss, labels.sum(), logits.sigmoid().sum()])
 
 
 def quality(total: Tensor, auc: float = math.nan) -> Quality:
-    """What such sums (4,) say."""
+    """Return the metrics that follow from the result of `sums` (4,)."""
     samples, log_loss, labels, predictions = total.tolist()
     if not samples:
         return Quality(0, math.nan, math.nan, math.nan)
@@ -72,8 +73,8 @@ def quality(total: Tensor, auc: float = math.nan) -> Quality:
     )
 
 
-class Running:
-    """The quality of training, from sums over all ranks that a step makes anyway, before it learns from its samples."""
+class RunningQuality:
+    """The quality during training, from the all-reduced sums of each step's predictions."""
 
     def __init__(self, window_steps: int = WINDOW_STEPS) -> None:
         self._last = torch.zeros(window_steps, 4, dtype=torch.float64)  # sums of the last steps, in a ring
@@ -82,68 +83,69 @@ class Running:
 
     def step(self, samples: int, log_loss: float, labels: float, predictions: float) -> None:
         """Count the sums of a step."""
-        of_step = torch.tensor([samples, log_loss, labels, predictions], dtype=torch.float64)
-        self._last[int(self._steps) % len(self._last)] = of_step
-        self._all += of_step
+        step_sums = torch.tensor([samples, log_loss, labels, predictions], dtype=torch.float64)
+        self._last[int(self._steps) % len(self._last)] = step_sums
+        self._all += step_sums
         self._steps += 1
 
     def windowed(self) -> Quality:
-        """Of the last steps."""
-        return quality(self._last.sum(dim=0))  # never by subtraction: one NaN would stay for good
+        """Return the quality of the last steps."""
+        return quality(self._last.sum(dim=0))  # not by subtraction: one NaN would stay in the sum for ever
 
     def lifetime(self) -> Quality:
-        """Of all steps, those before a resume included."""
+        """Return the quality of all steps, including those before a resume."""
         return quality(self._all)
 
     def state(self) -> dict[str, Tensor]:
-        """What a checkpoint has to keep, to be written into; the same on every rank."""
+        """Return the tensors for checkpoints, equal on every rank; a load writes into them."""
         return {"last": self._last, "all": self._all, "steps": self._steps}
 
 
 class Predictions:
-    """Logits and labels of this rank's samples, until somebody asks how good those of all ranks are.
+    """The logits and labels of this rank's samples, from which the quality over all ranks is computed.
 
-    Keeps all of them, as for an evaluation, or the last steps. Ranks may have different numbers of samples, and none.
+    It keeps all steps, as for an evaluation, or only the last ones. Ranks may have different numbers of samples.
     """
 
     def __init__(self, dtype: torch.dtype, device: torch.device, window_steps: int | None = None) -> None:
-        self._none = torch.zeros(0, dtype=torch.promote_types(dtype, torch.float32), device=device)
+        self._empty = torch.zeros(0, dtype=torch.promote_types(dtype, torch.float32), device=device)
         self._steps: deque[tuple[Tensor, Tensor]] = deque(maxlen=window_steps)
 
     def add(self, logits: Tensor, labels: Tensor) -> None:
-        """Those of a step: (N,), (N,)."""
-        self._steps.append((logits.detach().to(self._none), labels > 0.5))
+        """Add the logits and labels of a step: (N,), (N,)."""
+        self._steps.append((logits.detach().to(self._empty), labels > 0.5))
 
     def quality(self) -> Quality:
-        """Of all ranks' samples, the same on every rank, which must all ask.
+        """Return the quality of all ranks' samples; all ranks must call it and get the same.
 
-        Logits of label 1 travel and those of label 0 stay, for clicks are the fewer.
+        Each rank gathers the logits with label 1 of all ranks and compares its own logits with label 0 with them,
+        because clicks are fewer.
         """
-        logits = torch.cat([self._none, *(logits for logits, _ in self._steps)])
-        positive = torch.cat([self._none.bool(), *(labels for _, labels in self._steps)])
-        total = sum((sums(*step) for step in self._steps), self._none.new_zeros(4, dtype=torch.float64))
+        logits = torch.cat([self._empty, *(logits for logits, _ in self._steps)])
+        positive = torch.cat([self._empty.bool(), *(labels for _, labels in self._steps)])
+        total = sum((sums(*step) for step in self._steps), self._empty.new_zeros(4, dtype=torch.float64))
         dist.all_reduce(total)
         samples, log_loss, positives, _ = total.tolist()
         if math.isnan(log_loss) or not 0 < positives < samples:
             return quality(total)
-        wins = _wins(_of_all_ranks(logits[positive]).sort().values[: int(positives)], logits[~positive])
+        wins = _wins(_all_gathered(logits[positive]).sort().values[: int(positives)], logits[~positive])
         dist.all_reduce(wins)
         return quality(total, _auc(wins, int(positives), int(samples)))
 
 
-def _of_all_ranks(mine: Tensor) -> Tensor:
-    """The values of all ranks, with NaN where one has fewer than another."""
-    most = torch.tensor(len(mine), device=mine.device)
-    dist.all_reduce(most, dist.ReduceOp.MAX)
-    padded = F.pad(mine, (0, int(most) - len(mine)), value=math.nan)
-    of_ranks = [torch.empty_like(padded) for _ in range(dist.get_world_size())]
-    dist.all_gather(of_ranks, padded)
-    return torch.cat(of_ranks)
+def _all_gathered(values: Tensor) -> Tensor:
+    """Return the values of all ranks, padded with NaN to the same number for each rank."""
+    longest = torch.tensor(len(values), device=values.device)
+    dist.all_reduce(longest, dist.ReduceOp.MAX)
+    padded = F.pad(values, (0, int(longest) - len(values)), value=math.nan)
+    gathered = [torch.empty_like(padded) for _ in range(dist.get_world_size())]
+    dist.all_gather(gathered, padded)
+    return torch.cat(gathered)
 
 
 def _wins(positive: Tensor, negative: Tensor) -> Tensor:
-    """Pairs in which the positive one is above, times two; a tie counts one. `positive` is in order."""
-    negative = negative.sort().values  # neighbours are found in the cache: a third of the time for ten million
+    """Count the pairs in which the positive logit is higher, times two; a tie counts once. `positive` is sorted."""
+    negative = negative.sort().values  # neighbours hit the cache: a third of the time for ten million
     above_or_tied = len(positive) - torch.searchsorted(positive, negative)
     above = len(positive) - torch.searchsorted(positive, negative, right=True)
     return above_or_tied.sum() + above.sum()

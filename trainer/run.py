@@ -1,4 +1,4 @@
-"""A run from its first step to its last: it reads ahead, trains, evaluates, keeps, and tells how it goes."""
+"""A run from its first step to its last: it trains, evaluates, saves checkpoints and reports progress."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from trainer.evaluate import evaluate
 from trainer.loader import Extent, Loader
 from trainer.planning import plan
 from trainer.progress import Progress, terminal
-from trainer.quality import Running
+from trainer.quality import RunningQuality
 from trainer.sharding.plan import as_text
 from trainer.shards import open_criteo
 from trainer.synthetic import Synthetic
-from trainer.train import Stepped, Trainer
+from trainer.train import StepResult, Trainer
 from trainer.world import World
 
 
 def open_source(config: Config, world: World) -> Source:
-    """Where samples come from. Raises DataError, ConfigError."""
+    """Open the source of samples. Raises DataError, ConfigError."""
     rows, train = config.embedding.rows, config.train
     if config.criteo.file:
         return open_criteo(config.criteo, rows, train.global_batch, world.warn)
@@ -35,7 +35,7 @@ def open_source(config: Config, world: World) -> Source:
 
 
 def extent(config: Config, source: Source) -> Extent:
-    """How many steps there are, and how large they are."""
+    """Return the number of steps and the size of their global batches."""
     train = config.train
     if train.epochs and source.num_samples is not None:
         return Extent.of_epochs(train.epochs, source.num_samples, train.global_batch)
@@ -43,48 +43,48 @@ def extent(config: Config, source: Source) -> Extent:
 
 
 class Run:
-    """One start of a run. The group must have been joined."""
+    """One run from its start or from a checkpoint. The process group must exist."""
 
     def __init__(self, config: Config, world: World, source: Source) -> None:
         self.config, self.world, self.source = config, world, source
         self.extent = extent(config, source)
         self.held_out = source.held_out() if config.evaluation.every else None
-        with zmon.activity("init"):  # optimizers are tried out: that is no training
+        with zmon.activity("init"):  # the optimizers' trial steps are not training
             self.trainer = Trainer(config, world, plan(config, world))
-        self.running = Running()
+        self.running = RunningQuality()
         self.checkpoints: Checkpoints | None = None
-        self.done = 0  # steps
-        self._untold: Stepped | None = None
-        row_bytes = (config.embedding.dim + 1) * self.trainer.dtype.itemsize  # with its optimizer's state
+        self.steps_done = 0
+        self._last_result: StepResult | None = None
+        row_bytes = (config.embedding.dim + 1) * self.trainer.dtype.itemsize  # with one number of optimizer state
         world.say(as_text(self.trainer.plan, config.embedding.rows, row_bytes))
         zmon.plan(ranks=self.trainer.plan.as_json())
         if config.checkpoint.folder:
             self.checkpoints = Checkpoints(config.checkpoint, self.state(), world.warn)
             with zmon.activity("checkpoint"):
-                self.done, kept = self.checkpoints.resume()
-            self._compare(kept)
-            if self.done:
-                world.say(f"goes on from step {self.done}, as kept in {config.checkpoint.folder}")
+                self.steps_done, saved = self.checkpoints.resume()
+            self._warn_of_changes(saved)
+            if self.steps_done:
+                world.say(f"resumed from step {self.steps_done} in {config.checkpoint.folder}")
 
     def train(self) -> None:
-        """To the end of the run. Raises TrainingError, CheckpointError, DataError."""
+        """Train to the end of the run. Raises TrainingError, CheckpointError, DataError."""
         config, world, trainer = self.config, self.world, self.trainer
-        loader = Loader(self.source, self.extent, world.rank, world.size, config.loader.depth, self.done)
+        loader = Loader(self.source, self.extent, world.rank, world.size, config.loader.depth, self.steps_done)
         last = self.extent.steps or 0
-        progress = Progress(config.train.progress_every, world.say, last, self.done, terminal(world.rank))
+        progress = Progress(config.train.progress_every, world.say, last, self.steps_done, terminal(world.rank))
         with loader as batches, progress:
-            trainer.take(batches)
-            while trainer.next is not None:
-                trainer.in_trouble = self.checkpoints is not None and self.checkpoints.failed
-                self._tell(progress, trainer.step(batches))
-                self.done += 1
-                if config.evaluation.every and self.done % config.evaluation.every == 0:
-                    self._tell(progress)
+            trainer.load_next(batches)
+            while trainer.next_batch is not None:
+                trainer.must_stop = self.checkpoints is not None and self.checkpoints.failed
+                self._report(progress, trainer.step(batches))
+                self.steps_done += 1
+                if config.evaluation.every and self.steps_done % config.evaluation.every == 0:
+                    self._report(progress)
                     self._evaluate(progress)
-                if self.checkpoints and self.checkpoints.due(self.done):
-                    self._tell(progress)
+                if self.checkpoints and self.checkpoints.due(self.steps_done):
+                    self._report(progress)
                     self._save(self.checkpoints)
-            self._tell(progress)
+            self._report(progress)
             if self.checkpoints:
                 self._save(self.checkpoints)
                 self.checkpoints.wait()
@@ -93,49 +93,49 @@ class Run:
             world.warn(self.source.skipped)
 
     def state(self) -> State:
-        """What a checkpoint keeps: all that a step changes."""
+        """Return the tensors of a checkpoint: everything that a step changes."""
         trainer, rows = self.trainer, self.config.embedding.rows
-        kept = {"dense": whole(trainer.flat.parameter.data)}
-        kept |= {
+        tensors = {"dense": whole(trainer.flat.parameter.data)}
+        tensors |= {
             f"{self.config.optimizer.dense}.{name}": whole(tensor) for name, tensor in trainer.optimizer.state().items()
         }
-        kept |= {f"quality.{name}": whole(tensor) for name, tensor in self.running.state().items()}
-        held: dict[int, list[tuple[int, Tensor, Tensor]]] = {table: [] for table in range(len(rows))}
+        tensors |= {f"quality.{name}": whole(tensor) for name, tensor in self.running.state().items()}
+        parts_of: dict[int, list[tuple[int, Tensor, Tensor]]] = {table: [] for table in range(len(rows))}
         for shard, weight, state in trainer.tables.parts():
-            held[shard.table].append((shard.first_row, weight, state))
+            parts_of[shard.table].append((shard.first_row, weight, state))
         for table, weight, state in trainer.replicated.parts():
-            held[table].append((0, weight, state))
-        for table, parts in held.items():
-            kept[f"table.{table}.weight"] = Rows(rows[table], [(first, weight) for first, weight, _ in parts])
-            kept[f"table.{table}.{self.config.optimizer.embedding}"] = Rows(
+            parts_of[table].append((0, weight, state))
+        for table, parts in parts_of.items():
+            tensors[f"table.{table}.weight"] = Rows(rows[table], [(first, weight) for first, weight, _ in parts])
+            tensors[f"table.{table}.{self.config.optimizer.embedding}"] = Rows(
                 rows[table], [(first, state) for first, _, state in parts]
             )
-        return kept
+        return tensors
 
-    def _compare(self, kept: Mapping[str, float]) -> None:
-        """What may be changed at a resume, and what it means."""
-        for name, value in kept.items():
+    def _warn_of_changes(self, saved: Mapping[str, float]) -> None:
+        """Warn if a setting that selects the samples has changed since the checkpoint."""
+        for name, value in saved.items():
             if value != (now := getattr(self.config.train, name)):
                 self.world.warn(
-                    f"train.{name} is {now}, and was {value:g} when step {self.done} was saved: the run goes on with "
-                    "other samples than it would have"
+                    f"train.{name} is {now}, but was {value:g} when step {self.steps_done} was saved: from here on the "
+                    "run trains on other samples than without the change"
                 )
 
-    def _tell(self, progress: Progress, stepped: Stepped | None = None) -> None:
-        """How the step before this one went: a step later nobody has to wait for its sums any more."""
-        before, self._untold = self._untold, stepped
+    def _report(self, progress: Progress, result: StepResult | None = None) -> None:
+        """Report the step before this one: a step later, its sums are there without waiting."""
+        before, self._last_result = self._last_result, result
         if before is None:
             return
-        log_loss, labels, predictions, in_trouble = before.sums.tolist()
-        if in_trouble and self.checkpoints:
-            self.checkpoints.wait()  # raises, on all ranks
+        log_loss, labels, predictions, must_stop = before.sums.tolist()
+        if must_stop and self.checkpoints:
+            self.checkpoints.wait()  # raises on all ranks
         if self.config.train.stop_at_nan and not math.isfinite(log_loss):
             if self.checkpoints:
-                self.checkpoints.wait()  # one that is being written is of a step before
+                self.checkpoints.wait()  # a save in progress is of an earlier step
             raise TrainingError(
                 f"the loss of step {before.step + 1} is {log_loss}",
-                "the samples have a value that is no number, or the learning rate is too high",
-                "Look at the data, or go on from a checkpoint with a lower optimizer.dense_learning_rate",
+                "a sample has a value that is NaN or infinite, or the learning rate is too high",
+                "Check the data, or resume from a checkpoint with a lower optimizer.dense_learning_rate",
             )
         self.running.step(before.samples, log_loss, labels, predictions)
         quality = self.running.windowed()
@@ -153,4 +153,4 @@ class Run:
     def _save(self, checkpoints: Checkpoints) -> None:
         with zmon.activity("checkpoint"):
             train = self.config.train
-            checkpoints.save(self.done, {"global_batch": train.global_batch, "seed": train.seed})
+            checkpoints.save(self.steps_done, {"global_batch": train.global_batch, "seed": train.seed})

@@ -1,14 +1,14 @@
-"""How fast to learn at each step: a factor on every learning rate, up in a warm-up, then 1, then down.
+"""The learning rate schedule: a factor on every learning rate, with a warm-up and a decay.
 
     1 ┤      ┌──────────────┐
       │    ╱                  ╲
       │  ╱                      ╲___
     0 ┼──────┴──────────────┴────────── step
-        warmup_steps   decay_start_step, and decay_steps on
+        warmup_steps   decay_start_step, for decay_steps
 
-Warm-up and decay are those of facebookresearch/dlrm: the first step learns at 1 ÷ warmup_steps, and the decay is a
-polynomial of power 2. But between the two the rate is full, where there it stays at the last of the warm-up, and after
-them it is the floor. Nothing is kept between steps, so a resumed run goes on where it was.
+Warm-up and decay are those of facebookresearch/dlrm: the first step has the factor 1 ÷ warmup_steps, and the decay is a
+polynomial of power 2. Two things differ: between warm-up and decay the factor is 1 (there it stays at the last value of
+the warm-up), and after the decay it is `floor`. The schedule has no state, so a resumed run continues it.
 """
 
 import math
@@ -19,11 +19,11 @@ from trainer.errors import require
 
 @dataclass(frozen=True)
 class ScheduleConfig:
-    warmup_steps: int = 0  # over which the rate rises evenly
-    decay_start_step: int = 0  # steps at the full rate; the decay never begins before the warm-up has ended
-    decay_steps: int = 0  # over which the rate falls; 0: it never does
-    decay_power: float = 2.0  # of the polynomial; 1 falls evenly
-    floor: float = 0.0  # what is left after the decay, as a part of the full rate
+    warmup_steps: int = 0  # steps in which the learning rate rises linearly
+    decay_start_step: int = 0  # first step of the decay, which never begins before the warm-up has ended
+    decay_steps: int = 0  # steps in which the learning rate falls; 0: it never falls
+    decay_power: float = 2.0  # power of the polynomial of the decay; 1: linear
+    floor: float = 0.0  # factor on the learning rate after the decay
 
     def __post_init__(self) -> None:
         for name in ("warmup_steps", "decay_start_step", "decay_steps"):
@@ -34,8 +34,8 @@ class ScheduleConfig:
 
 
 def rate_factor(config: ScheduleConfig, step: int) -> float:
-    """What to multiply learning rates by in this step, counted from 0: between 0 and 1."""
-    done = step + 1  # with this one
+    """Return the factor on all learning rates, 0 to 1, for this step, counted from 0."""
+    done = step + 1  # steps done, including this one
     if done < config.warmup_steps:
         return done / config.warmup_steps
     if not config.decay_steps:

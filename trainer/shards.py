@@ -1,11 +1,11 @@
 """Prepared Criteo rows on disk: the files that trainer.prepare writes and every rank reads.
 
-    DIR/manifest.json           what there is; it comes last
-    DIR/train-00000.bin …       rows of dtype ROW, back to back; all shards but the last have the same number
-    DIR/held_out-00000.bin …    rows that are never trained on
+    DIR/manifest.json           the number of rows of each file; written last
+    DIR/train-00000.bin …       rows of dtype ROW, back to back; all files but the last have the same number of rows
+    DIR/held_out-00000.bin …    rows for evaluation, which are never trained on
 
-Only the rows of a batch are mapped, while it is made: nothing of a shard stays in a rank's resident memory or among
-its descriptors, and a file that shrinks under a run is a message and no SIGBUS.
+Only the rows of the current batch are memory-mapped. So no file stays in a rank's resident memory or among its
+descriptors, and a file that is truncated during a run raises an error instead of SIGBUS.
 """
 
 import json
@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainer.criteo import BITS, DENSE_FEATURES, ROW, SPARSE_FEATURES, Criteo, CriteoConfig, read_tsv
-from trainer.disk import keep
+from trainer.disk import sync_file
 from trainer.errors import DataError, require
 
 FORMAT, VERSION = "criteo rows", 1
@@ -32,12 +32,12 @@ SPARSE_NAMES = tuple(f"C{feature}" for feature in range(1, SPARSE_FEATURES + 1))
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a prepared directory says of itself."""
+    """The content of a prepared directory."""
 
     train: tuple[int, ...]  # rows of each shard
     held_out: tuple[int, ...]
-    skipped: str  # a line for people: how much was left out; empty when nothing was
-    columns: dict[str, dict[str, float]]  # of each column: its maximum, and in how many rows a category is there
+    skipped: str  # a line for people: how many rows were skipped; empty if none
+    columns: dict[str, dict[str, float]]  # for each column its maximum; for categories the number of rows that have one
 
 
 def shard_name(part: str, number: int) -> str:
@@ -45,7 +45,7 @@ def shard_name(part: str, number: int) -> str:
 
 
 class PartWriter:
-    """Writes rows of one part, a shard after the other."""
+    """Writes the rows of one part, one shard after the other."""
 
     def __init__(self, directory: Path, part: str, rows_per_shard: int) -> None:
         self.directory, self.part, self.rows_per_shard = directory, part, rows_per_shard
@@ -58,20 +58,20 @@ class PartWriter:
                 self.close()
                 self.file = (self.directory / shard_name(self.part, len(self.shards))).open("wb")
                 self.shards.append(0)
-            now, rows = np.split(rows, [self.rows_per_shard - self.shards[-1]])
-            self.file.write(now.tobytes())
-            self.shards[-1] += len(now)
+            fitting, rows = np.split(rows, [self.rows_per_shard - self.shards[-1]])
+            self.file.write(fitting.tobytes())
+            self.shards[-1] += len(fitting)
 
     def close(self) -> None:
-        """Have what was written on the disk."""
+        """Flush the current shard to the disk and close it."""
         if self.file is not None:
-            keep(self.file)
+            sync_file(self.file)
             self.file.close()
             self.file = None
 
 
 class Columns:
-    """The maximum of each column, and in how many rows each category is there."""
+    """The maximum of each column, and the number of rows that have a value of each categorical feature."""
 
     def __init__(self) -> None:
         self.maxima = np.zeros(1 + DENSE_FEATURES + SPARSE_FEATURES)
@@ -94,35 +94,35 @@ class Columns:
 
 
 def write_manifest(directory: Path, manifest: Manifest) -> None:
-    """The last file of a directory: with it, it is whole."""
+    """Write the manifest, the last file of a directory; it marks the directory as complete."""
     header = {"format": FORMAT, "version": VERSION, "row": ROW.descr, "rows": sum(manifest.train + manifest.held_out)}
     with (directory / MANIFEST).open("wb") as file:
         file.write(json.dumps(header | asdict(manifest), indent=1).encode())
-        keep(file)
+        sync_file(file)
 
 
 def read_manifest(directory: Path) -> Manifest:
-    """Raises DataError unless all files are there and as long as the manifest says."""
+    """Read the manifest. Raises DataError unless all files exist and have the size that the manifest says."""
     again = "Prepare it again with  python -m trainer.prepare"
     try:
         content = json.loads((directory / MANIFEST).read_bytes())
     except FileNotFoundError as error:
-        cause = f"there is no {MANIFEST} in it, so it is none or was not finished"
-        raise DataError(f"{directory} is no prepared directory", cause, again) from error
+        cause = f"it has no {MANIFEST}, so trainer.prepare did not create or did not finish it"
+        raise DataError(f"{directory} is not a prepared directory", cause, again) from error
     except (OSError, ValueError) as error:
         raise DataError(f"cannot read {directory / MANIFEST}", str(error), again) from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise DataError(f"{directory} is no prepared directory", f"its {MANIFEST} is of something else", again)
+        raise DataError(f"{directory} is not a prepared directory", f"its {MANIFEST} has another format", again)
     if content.get("version") != VERSION:
-        cause = f"it is of version {content.get('version')}, this trainer reads version {VERSION}"
+        cause = f"it has version {content.get('version')}, but this trainer reads version {VERSION}"
         raise DataError(f"cannot read {directory}", cause, again)
     try:
         shards = {part: tuple(int(rows) for rows in content[part]) for part in (TRAIN, HELD_OUT)}
         manifest = Manifest(shards[TRAIN], shards[HELD_OUT], str(content["skipped"]), content["columns"])
     except (KeyError, TypeError, ValueError) as error:
-        raise DataError(f"{directory / MANIFEST} is damaged", f"no valid {error}", again) from error
+        raise DataError(f"{directory / MANIFEST} is damaged", f"it has no valid {error}", again) from error
     if not sum(manifest.train):
-        raise DataError(f"{directory / MANIFEST} is damaged", "there is no row to train on", again)
+        raise DataError(f"{directory / MANIFEST} is damaged", "it has no row to train on", again)
     for part, counts in shards.items():
         for number, rows in enumerate(counts):
             _check_size(directory / shard_name(part, number), rows * ROW.itemsize, again)
@@ -139,17 +139,17 @@ def _check_size(file: Path, expected: int, again: str) -> None:
 
 
 class MappedRows:
-    """The rows of one part: taking some maps just these, and copies them out."""
+    """The rows of one part; a slice maps and copies only its own rows."""
 
     def __init__(self, directory: Path, part: str, shards: Sequence[int]) -> None:
         self.directory, self.part = directory, part
-        self.first = [0, *accumulate(shards)]  # row of each shard, and their number at the end
+        self.first = [0, *accumulate(shards)]  # first row of each shard; the last item is the number of rows
 
     def __len__(self) -> int:
         return self.first[-1]
 
     def __getitem__(self, span: slice) -> NDArray[np.void]:
-        """Rows `span.start` to `span.stop`, both within the part. Raises DataError if they are there no more."""
+        """Return rows `span.start` to `span.stop`, both within the part. Raises DataError if a file has changed."""
         pieces, start = [np.empty(0, ROW)], span.start
         while start < span.stop:
             shard = bisect_right(self.first, start) - 1
@@ -163,17 +163,18 @@ class MappedRows:
         try:
             return np.memmap(file, ROW, "r", offset=first * ROW.itemsize, shape=(size,))
         except (OSError, ValueError) as error:
-            raise DataError(f"cannot read {file}", str(error), "It was whole when the run started") from error
+            raise DataError(f"cannot read {file}", str(error), "The file was complete when the run started") from error
 
 
 def open_shards(config: CriteoConfig, table_rows: Sequence[int], global_batch: int) -> Criteo:
-    """The source over a prepared directory. Raises DataError if it is not whole."""
+    """Open a prepared directory as a source. Raises DataError if it is incomplete."""
     directory = Path(config.file)
-    require(config.held_out == 0, "criteo.held_out", config.held_out, "0 for a prepared directory, which has its own")
+    must = "0 for a prepared directory, which has its own held-out rows"
+    require(config.held_out == 0, "criteo.held_out", config.held_out, must)
     manifest = read_manifest(directory)
     if config.strict and manifest.skipped:
         next_step = "Prepare it again with --strict, or leave out --strict"
-        raise DataError(f"{directory} left out malformed rows", manifest.skipped, next_step)
+        raise DataError(f"{directory} was prepared without malformed rows", manifest.skipped, next_step)
     train = MappedRows(directory, TRAIN, manifest.train)
     held_out = MappedRows(directory, HELD_OUT, manifest.held_out)
     return Criteo(str(directory), train, held_out, table_rows, global_batch, manifest.skipped)
@@ -182,11 +183,12 @@ def open_shards(config: CriteoConfig, table_rows: Sequence[int], global_batch: i
 def open_criteo(
     config: CriteoConfig, table_rows: Sequence[int], global_batch: int, warn: Callable[[str], None]
 ) -> Criteo:
-    """The source that criteo.file names, a TSV or a prepared directory. Raises DataError, ConfigError."""
+    """Open `criteo.file`, a TSV or a prepared directory, as a source. Raises DataError, ConfigError."""
     if Path(config.file).is_dir():
         source = open_shards(config, table_rows, global_batch)
     else:
         source = read_tsv(config, table_rows, global_batch, warn)
     if len(source.rows) < global_batch:
-        warn(f"{config.file}: {len(source.rows)} good rows, the global batch is {global_batch}: they repeat")
+        few = f"{config.file} has {len(source.rows)} valid rows"
+        warn(f"{few}, fewer than the global batch of {global_batch}: rows repeat")
     return source

@@ -1,8 +1,8 @@
-"""Samples out of thin air, with a signal in them: Zipf ids, bags of varying length, a hidden logistic model.
+"""Synthetic samples that can be learned: Zipf ids, bags of varying length, labels from a hidden logistic model.
 
-A sample is a fixed number of uniform random numbers, and all the rest is arithmetic. They come from a
-counter-based generator (Philox, doi 10.1145/2063384.2063405) keyed by seed and step, which can be set to
-any sample at once: a rank makes its own slice of the global batch and nothing else.
+A sample is computed from a fixed number of uniform random numbers. They come from a counter-based generator (Philox,
+doi 10.1145/2063384.2063405) keyed by seed and step, which can jump to any sample. So a rank generates its own slice of
+the global batch and nothing else.
 """
 
 from dataclasses import dataclass
@@ -15,21 +15,21 @@ from numpy.typing import NDArray
 from trainer.batch import Batch
 from trainer.errors import require
 
-HIDDEN_WEIGHTS = 1024  # per feature; ids equal modulo this share one, so memory does not grow with the tables
+HIDDEN_WEIGHTS = 1024  # per feature; ids equal modulo this share a weight, so that memory does not grow with the tables
 DENSE_SIGNAL = 1.0  # standard deviation of the logit that the dense features explain
-SPARSE_SIGNAL = 1.5  # and of that which the ids explain
-BIAS = -1.0  # of the logit; what the popular ids add to it depends on the seed
-SCATTER = 2_654_435_761  # a prime above all numbers of rows, so that no two ids fall together (Knuth, TAOCP 3, 6.4)
-TRAIN, HELD_OUT = 0, 1  # the highest word of the generator's counter: what they draw never meets
+SPARSE_SIGNAL = 1.5  # standard deviation of the logit that the ids explain
+BIAS = -1.0  # of the logit; the popular ids shift it further, depending on the seed
+SCATTER = 2_654_435_761  # a prime above every number of rows, so that no two ids collide (Knuth, TAOCP 3, 6.4)
+TRAIN, HELD_OUT = 0, 1  # the highest word of the generator's counter, so that the two streams never overlap
 
 
 @dataclass(frozen=True)
 class SyntheticConfig:
-    """Each of them is one number for all tables, or a list of one for each."""
+    """The distribution of ids; each value is one number for all tables, or a list with one for each table."""
 
-    zipf_exponent: float | tuple[float, ...] = 1.05  # of the ids' popularity
-    shortest_bag: int | tuple[int, ...] = 0  # ids per sample: uniform from this
-    longest_bag: int | tuple[int, ...] = 4  # to this
+    zipf_exponent: float | tuple[float, ...] = 1.05  # exponent of the Zipf distribution of the ids
+    shortest_bag: int | tuple[int, ...] = 0  # minimum ids of a bag; the number is uniform up to longest_bag
+    longest_bag: int | tuple[int, ...] = 4  # maximum ids of a bag
 
     def __post_init__(self) -> None:
         for exponent in np.atleast_1d(self.zipf_exponent).tolist():
@@ -40,7 +40,7 @@ class SyntheticConfig:
             require(bag > 0, "synthetic.longest_bag", bag, "1 or more")
 
     def of_tables(self, num_tables: int) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
-        """Exponent, shortest and longest bag of each table. Raises ConfigError where they do not fit."""
+        """Return exponent, shortest and longest bag of each table. Raises ConfigError if they do not fit."""
         exponents = _of_tables("synthetic.zipf_exponent", self.zipf_exponent, num_tables)
         shortest = _of_tables("synthetic.shortest_bag", self.shortest_bag, num_tables)
         longest = _of_tables("synthetic.longest_bag", self.longest_bag, num_tables)
@@ -49,7 +49,7 @@ class SyntheticConfig:
         return exponents, shortest, longest
 
     def pooling(self, num_tables: int) -> tuple[float, ...]:
-        """The mean number of ids of a sample in each table."""
+        """Return the mean pooling factor of each table: ids of a sample."""
         _, shortest, longest = self.of_tables(num_tables)
         return tuple(((shortest + longest) / 2).tolist())
 
@@ -75,26 +75,26 @@ class Synthetic:
         exponents, self.shortest, longest = config.of_tables(len(rows))
         self.arguments = config, rows, dense_features, seed
         self.seed, self.stream = seed, stream
-        self.zipf = [  # of each feature what _zipf needs
+        self.zipf = [  # for each feature: rows, scale and power for _zipf
             (num_rows, (num_rows + 1.0) ** (1 - exponent) - 1, 1 / (1 - exponent))
             for num_rows, exponent in zip(rows, exponents.tolist(), strict=True)
         ]
         self.choices = longest - self.shortest + 1  # of a bag's length
         self.parts = np.cumsum([dense_features, len(rows), 1, longest.sum()])
-        self.bags = np.cumsum(longest)[:-1]  # where the words for a sample's ids part
+        self.bags = np.cumsum(longest)[:-1]  # where to split the words for a sample's ids into bags
         self.blocks = -(-int(self.parts[-1]) // 8)  # of a sample: Philox counts blocks of eight words of 32 bits
 
-        hidden = np.random.default_rng([seed, 3])  # 3: no other generator has this stream
+        hidden = np.random.default_rng([seed, 3])  # 3: a stream that no other generator uses
         self.dense_weights = hidden.normal(0, DENSE_SIGNAL / dense_features**0.5, dense_features)
         ids_per_sample = sum(config.pooling(len(rows)))
         self.id_weights = hidden.normal(0, SPARSE_SIGNAL / ids_per_sample**0.5, (len(rows), HIDDEN_WEIGHTS))
 
     def held_out(self) -> "Synthetic":
-        """The same hidden model asked about other samples."""
+        """Return other samples of the same hidden model."""
         return Synthetic(*self.arguments, stream=HELD_OUT)
 
     def batch(self, step: int, start: int, size: int) -> Batch:
-        """Samples `start` to `start + size` of the global batch of this step."""
+        """Return samples `start` to `start + size` of the global batch of this step."""
         words = self._words(step, start, size)
         for_dense, for_lengths, for_label, for_ids, _ = np.split(words, self.parts, axis=1)
         dense = (_uniform(for_dense) - 0.5) * 12**0.5  # mean 0, variance 1
@@ -102,8 +102,8 @@ class Synthetic:
 
         ids, signals = [], []
         for feature, slots in enumerate(np.split(for_ids, self.bags, axis=1)):
-            there = np.arange(slots.shape[1]) < lengths[feature, :, None]
-            ids.append(self._zipf(_uniform(slots[there]), feature))
+            used = np.arange(slots.shape[1]) < lengths[feature, :, None]
+            ids.append(self._zipf(_uniform(slots[used]), feature))
             signals.append(self.id_weights[feature].take(ids[-1] % HIDDEN_WEIGHTS))
         sample = np.repeat(np.tile(np.arange(size), len(lengths)), lengths.reshape(-1))  # of each id
         logits = BIAS + np.bincount(sample, np.concatenate(signals), minlength=size)
@@ -117,7 +117,7 @@ class Synthetic:
         )
 
     def _words(self, step: int, start: int, size: int) -> NDArray[np.uint32]:
-        """The random words that these samples are made of, a row per sample."""
+        """Return the random 32-bit words of these samples, one row per sample."""
         key = np.array([self.seed, step], dtype=np.uint64)
         generator = np.random.Philox(counter=[0, 0, 0, self.stream], key=key)
         generator.advance(start * self.blocks)
@@ -125,10 +125,10 @@ class Synthetic:
         return words.view(np.uint32).reshape(size, self.blocks * 8)
 
     def _zipf(self, uniform: NDArray[np.float64], feature: int) -> NDArray[np.int64]:
-        """Ids in 0 … rows - 1: the k-th most popular one has the share ∫ x^-exponent dx from k + 1 to k + 2.
+        """Return ids in 0 … rows - 1: the k-th most popular one has the share ∫ x^-exponent dx from k + 1 to k + 2.
 
-        The continuous form of Zipf's law, because its inverse is a formula and needs no table per feature. Popular ids
-        lie scattered over the table, as those of hashed categories do.
+        This is the continuous form of Zipf's law: its inverse is a formula and needs no table for each feature. Popular
+        ids are scattered over the table, like those of hashed categories.
         """
         rows, scale, power = self.zipf[feature]
         x = (1 + uniform * scale) ** power  # in [1, rows + 1)
@@ -138,6 +138,6 @@ class Synthetic:
 
 
 def _uniform(words: NDArray[np.uint32]) -> NDArray[np.float64]:
-    """Numbers in [0, 1)."""
+    """Convert random words to numbers in [0, 1)."""
     numbers: NDArray[np.float64] = np.multiply(words, 2.0**-32, dtype=np.float64)
     return numbers

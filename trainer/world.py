@@ -1,8 +1,8 @@
-"""Who am I among the ranks, and how do we meet.
+"""The place of this rank in the job, and the creation of the process group.
 
-A launcher such as torchrun says so in the environment: RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR,
-MASTER_PORT. Without one there is a group of one, so that a single process runs the same code as a thousand. Each rank
-takes the GPU of its local rank where there is one, and the processor else.
+A launcher such as torchrun sets the environment variables RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR
+and MASTER_PORT. Without a launcher the process group has one rank, so a single process runs the same code as a
+thousand. Each rank uses the GPU of its local rank if there is one, and the CPU otherwise.
 """
 
 import os
@@ -17,12 +17,12 @@ import torch.distributed as dist
 
 from trainer.errors import WorldError
 
-MEETING_TIMEOUT_SECONDS = 300  # the slowest rank reads its data first; a rank that never starts is told by then
+RENDEZVOUS_TIMEOUT_SECONDS = 300  # the slowest rank reads its data first; a rank that never starts is an error after it
 
 
 @dataclass(frozen=True)
 class World:
-    """This rank's place in the job."""
+    """The place of this rank in the job."""
 
     rank: int  # global
     size: int
@@ -31,26 +31,26 @@ class World:
 
     @property
     def device(self) -> torch.device:
-        """What this rank computes on."""
+        """The device that this rank computes on."""
         return torch.device("cuda", self.local_rank) if torch.cuda.is_available() else torch.device("cpu")
 
-    def autocast(self, wanted: bool) -> AbstractContextManager[object]:
-        """Matrix products in bfloat16 within, where a GPU computes them."""
-        return torch.autocast("cuda", torch.bfloat16) if wanted and self.device.type == "cuda" else nullcontext()
+    def autocast(self, enabled: bool) -> AbstractContextManager[object]:
+        """Return a context in which GPUs compute matrix products in bfloat16."""
+        return torch.autocast("cuda", torch.bfloat16) if enabled and self.device.type == "cuda" else nullcontext()
 
     def say(self, line: str) -> None:
-        """Progress for people, on stdout: rank 0 speaks for all."""
+        """Print a line of progress on stdout, on rank 0 only."""
         if self.rank == 0:
             print(line, flush=True)
 
     def warn(self, line: str) -> None:
-        """Trouble that does not stop the run, on stderr: rank 0 speaks for all."""
+        """Print a warning on stderr, on rank 0 only; the run goes on."""
         if self.rank == 0:
             print(f"trainer: {line}", file=sys.stderr, flush=True)
 
 
 def world_from(environ: Mapping[str, str]) -> World:
-    """Read this rank's place from the launcher's variables; raises WorldError when they make no sense."""
+    """Read the rank's place from the launcher's variables. Raises WorldError if they are inconsistent."""
     rank, size = _number(environ, "RANK", 0), _number(environ, "WORLD_SIZE", 1)
     if not 0 <= rank < size:
         raise WorldError(
@@ -63,7 +63,7 @@ def world_from(environ: Mapping[str, str]) -> World:
             if not environ.get(name):
                 raise WorldError(
                     f"{name} is not set but WORLD_SIZE={size}",
-                    "the ranks would not find each other",
+                    "the ranks cannot connect to each other without it",
                     "Start them with torchrun --nproc-per-node R -m trainer",
                 )
         _number(environ, "MASTER_PORT", 0)
@@ -71,17 +71,17 @@ def world_from(environ: Mapping[str, str]) -> World:
     if torch.cuda.is_available() and local_rank >= torch.cuda.device_count():
         raise WorldError(
             f"local rank {local_rank} has no GPU",
-            f"this host has {torch.cuda.device_count()}",
-            "Start fewer ranks, or hide all GPUs with CUDA_VISIBLE_DEVICES= to train on processors",
+            f"this host has {torch.cuda.device_count()} GPUs",
+            "Start fewer ranks, or hide all GPUs with CUDA_VISIBLE_DEVICES= to train on CPUs",
         )
     return World(rank, size, local_rank, local_size)
 
 
-def join(world: World, timeout_seconds: float = MEETING_TIMEOUT_SECONDS) -> None:
-    """Meet the other ranks; raises WorldError when they do not all come in time.
+def join(world: World, timeout_seconds: float = RENDEZVOUS_TIMEOUT_SECONDS) -> None:
+    """Create the process group. Raises WorldError if not all ranks arrive in time.
 
-    The timeout is that of the meeting alone: collectives keep torch's own, for a rank that is stopped and
-    goes on later is a matter for the monitor and costs no run.
+    The timeout applies to the rendezvous only. Collectives keep torch's own timeout: a rank that is stopped and resumes
+    later is a matter for the monitor and must not end the run.
     """
     on_gpu = {"device_id": world.device} if world.device.type == "cuda" else {}
     if on_gpu:
@@ -95,11 +95,11 @@ def join(world: World, timeout_seconds: float = MEETING_TIMEOUT_SECONDS) -> None
     except (dist.DistError, ValueError) as error:
         address = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
         raise WorldError(
-            f"rank {world.rank} did not meet the other {world.size - 1} at {address}",
+            f"rank {world.rank} of {world.size} could not connect to the other ranks at {address}",
             f"a rank was not started, the address is wrong or the port is taken ({_first_line(error)})",
             "Start all ranks with one torchrun and let it choose the port",
         ) from error
-    # A launcher that starts the ranks again keeps its store, and the addresses of ranks that are gone in it.
+    # A launcher that restarts the ranks keeps its store, which still has the addresses of the previous ranks.
     store = dist.PrefixStore(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"), store)
     dist.init_process_group(backend, store=store, rank=world.rank, world_size=world.size, **on_gpu)
 

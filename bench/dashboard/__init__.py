@@ -1,1 +1,1 @@
-"""How soon the dashboard is there, of a job with a thousand ranks and six hours of history: `make bench-dashboard`."""
+"""The load times of the dashboard, for a job with a thousand ranks and six hours of history: `make bench-dashboard`."""

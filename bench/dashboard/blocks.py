@@ -1,4 +1,4 @@
-"""Brings the job that is played into blocks of Prometheus: text for two hours, a block of it, then the next two."""
+"""The synthetic history as blocks of Prometheus: it writes text for two hours, then a block from it, then the next."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ from bench.dashboard.synthetic import Series, everything
 from dashboards.panels import ALL
 from dashboards.panels.panel import SERIES
 
-BLOCK_SECONDS = 7200  # as long as Prometheus' own
-NEEDED_SECONDS = 3600  # that data must still reach ahead of now for a whole run of the benchmark
+BLOCK_SECONDS = 7200  # the default of Prometheus
+NEEDED_SECONDS = 3600  # of history after now that a run of the benchmark needs
 MANIFEST = "made.json"
 
 
 @dataclass(frozen=True)
-class Made:
-    """What lies in a folder of blocks."""
+class History:
+    """The history in a folder of blocks."""
 
     num_ranks: int
     hours: float
     now: int
     ahead_seconds: int
-    names: str  # of the series that charts asked for then
+    names: str  # of the series that the charts query
     series: int
     samples: int
-    seconds: float  # it took
+    seconds: float  # to generate it
 
     @property
     def scene(self) -> Scene:
-        """What was played."""
+        """The scene of the history."""
         return Scene(self.num_ranks, self.hours, self.now, self.ahead_seconds)
 
 
-def make(scene: Scene, folder: Path, say: Callable[[str], None]) -> Made:
-    """All blocks of a scene; promtool does it, and it must be there."""
+def generate(scene: Scene, folder: Path, say: Callable[[str], None]) -> History:
+    """Generate all blocks of a scene with promtool, which must be installed."""
     began, series = time.monotonic(), list(everything(scene))
     blocks, text = folder / "blocks", folder / "text.om"
     blocks.mkdir(parents=True, exist_ok=True)
@@ -55,39 +55,40 @@ def make(scene: Scene, folder: Path, say: Callable[[str], None]) -> Made:
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         text.unlink()
         say(f"  {samples / 1e6:.1f} M samples of {len(series):,} series, {time.monotonic() - began:.0f} s")
-    made = Made(**asdict(scene), names=_names(), series=len(series), samples=samples, seconds=time.monotonic() - began)
-    (folder / MANIFEST).write_text(json.dumps(asdict(made)))
-    return made
+    seconds = time.monotonic() - began
+    history = History(**asdict(scene), names=_names(), series=len(series), samples=samples, seconds=seconds)
+    (folder / MANIFEST).write_text(json.dumps(asdict(history)))
+    return history
 
 
-def kept(folder: Path, scene: Scene, now: float) -> Made | None:
-    """What an earlier run left there, if it is of the same size, for the same charts, and reaches far enough ahead."""
+def load(folder: Path, scene: Scene, now: float) -> History | None:
+    """Return the history of an earlier run if it has the same size and charts and lasts long enough, else None."""
     try:
-        made = Made(**json.loads((folder / MANIFEST).read_text()))
+        history = History(**json.loads((folder / MANIFEST).read_text()))
     except (OSError, ValueError, TypeError):
         return None
-    is_same = (made.num_ranks, made.hours, made.names) == (scene.num_ranks, scene.hours, _names())
-    return made if is_same and made.scene.end >= now + NEEDED_SECONDS else None
+    is_same = (history.num_ranks, history.hours, history.names) == (scene.num_ranks, scene.hours, _names())
+    return history if is_same and history.scene.end >= now + NEEDED_SECONDS else None
 
 
-def write(path: Path, series: Iterable[Series], scene: Scene, start: int, end: int) -> int:
-    """The samples from `start` to before `end` as OpenMetrics text. Returns how many they are."""
+def write(path: Path, all_series: Iterable[Series], scene: Scene, start: int, end: int) -> int:
+    """Write the samples from `start` to before `end` as OpenMetrics text; return their number."""
     samples = 0
     with path.open("w") as text:
-        for one in series:
-            times = one.times(scene, start, end)
+        for series in all_series:
+            times = series.times(scene, start, end)
             if not len(times):
                 continue
-            ends = _ends(int(times[0]), int(times[-1]), one.every)
-            if (value := one.constant()) is not None:
-                head = f"{one.head}{value:g}"
+            ends = _ends(int(times[0]), int(times[-1]), series.every)
+            if (value := series.constant()) is not None:
+                head = f"{series.head}{value:g}"
                 text.write(head + head.join(ends))
                 samples += len(ends)
                 continue
-            values, head = np.round(one.values(scene, times), 6), one.head
-            told = [f"{head}{v}{t}" for v, t in zip(values.tolist(), ends, strict=True) if v == v]
-            text.writelines(told)
-            samples += len(told)
+            values, head = np.round(series.values(scene, times), 6), series.head
+            lines = [f"{head}{v}{t}" for v, t in zip(values.tolist(), ends, strict=True) if v == v]
+            text.writelines(lines)
+            samples += len(lines)
         text.write("# EOF\n")
     return samples
 
@@ -98,5 +99,5 @@ def _names() -> str:
 
 @lru_cache(64)
 def _ends(first: int, last: int, every: int) -> list[str]:
-    """How lines end: many series have the same times."""
+    """Return the ends of lines, with their times; many series share them."""
     return [f" {time}\n" for time in range(first, last + 1, every)]

@@ -1,6 +1,6 @@
-"""How soon a person sees a view, in a real Chromium: until all of it is drawn and nothing on it is of before.
+"""The time until a view is completely drawn in a real Chromium, with nothing left of the previous view.
 
-What all of it is, is learnt from a visit that was given time. The clock is the page's own.
+A first visit without time limit learns what a complete view has. The page's own clock measures the time.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from playwright.sync_api import TimeoutError as TooLate
 CHROMIUM = "/usr/bin/chromium"
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 SIZE = {"width": 1280, "height": 1450}
-MOST_SECONDS = 30.0  # then a view is given up, and counts as so long
+MOST_SECONDS = 30.0  # limit for a view; a slower one counts as this long
 _SETTLED_SECONDS = 5.0
-_EACH_MS = 50  # how often the page is looked at, which takes it some time as well
+_POLLING_MS = 50  # between two checks of the page; each costs the page some time
 
-# What is on the page, however far drawn: a chart has its place also where its answer did not come.
+# The elements of the page, drawn or not: a chart has its element even if its answer is missing.
 LOOK = """
   const count = chosen => document.querySelectorAll(chosen).length;
   const look = () => JSON.stringify({
@@ -38,54 +38,54 @@ LOOK = """
     [...document.querySelectorAll('[data-testid=stVegaLiteChart]')].every(chart => chart.querySelector('.marks'));
 """
 READY = f"wanted => {{ {LOOK} return drawn() && look() === wanted && performance.now() - (window.zmonFrom ?? 0) }}"
-SEEN = f"() => {{ {LOOK} return drawn() ? look() : '' }}"
+CONTENT = f"() => {{ {LOOK} return drawn() ? look() : '' }}"
 CLICK = """title => {
   const link = [...document.querySelectorAll('[data-testid=stPageLink-NavLink]')]
     .find(link => link.textContent.trim() === title);
   window.zmonFrom = performance.now();
   link.click();
 }"""
-UNKNOWN = "() => [...document.querySelectorAll('.zmon-chart-unknown')].map(one => one.textContent)"
+UNKNOWN = "() => [...document.querySelectorAll('.zmon-chart-unknown')].map(chart => chart.textContent)"
 
 
 @dataclass(frozen=True)
 class View:
-    """A view as a URL names it."""
+    """A view with its URL."""
 
     name: str
     path: str
     params: tuple[tuple[str, str], ...] = ()
 
     def url(self, base: str, **more: str) -> str:
-        """Where it is."""
+        """Return the URL of the view."""
         return f"{base}/{self.path}?{urlencode({**dict(self.params), **more})}"
 
 
-class Eye:
-    """Someone who looks at views, one after the other."""
+class Viewer:
+    """A viewer who opens views one after the other."""
 
     def __init__(self, chromium: Browser, base: str) -> None:
         self._chromium, self._base = chromium, base
-        self._whole: dict[View, str] = {}  # what is there once all is
-        self.unknown: dict[str, set[str]] = {}  # by view, what a chart said in place of what it should show
+        self._complete: dict[View, str] = {}  # the elements of the complete view
+        self.unknown: dict[str, set[str]] = {}  # by view, the messages of charts that could not be drawn
 
     def learn(self, view: View) -> None:
-        """A visit that is given time, to know the view again."""
+        """Visit a view without time limit, to learn the elements of the complete view."""
         with self.tab() as page:
             page.goto(view.url(self._base), wait_until="commit")
-            seen, since, began = "", 0.0, time.monotonic()
-            while not seen or time.monotonic() - since < _SETTLED_SECONDS:
-                found = page.evaluate(SEEN)
-                if found and found != seen:
-                    seen, since = found, time.monotonic()
+            content, since, began = "", 0.0, time.monotonic()
+            while not content or time.monotonic() - since < _SETTLED_SECONDS:
+                current = page.evaluate(CONTENT)
+                if current and current != content:
+                    content, since = current, time.monotonic()
                 if time.monotonic() - began > MOST_SECONDS:
-                    raise SystemExit(f"the view {view.name} does not come to rest: {view.url(self._base)}")
+                    raise SystemExit(f"the view {view.name} keeps changing: {view.url(self._base)}")
                 time.sleep(0.1)
-            self._whole[view] = seen
+            self._complete[view] = content
 
     @contextlib.contextmanager
     def tab(self) -> Iterator[Page]:
-        """Of somebody who was never here."""
+        """Open a tab of a new viewer, without cache and cookies."""
         context = self._chromium.new_context(viewport=SIZE)
         try:
             yield context.new_page()
@@ -93,12 +93,12 @@ class Eye:
             context.close()
 
     def visit(self, page: Page, view: View, **more: str) -> float:
-        """Seconds from the entered URL."""
+        """Open the URL of a view; return the seconds until it is drawn."""
         page.goto(view.url(self._base, **more), wait_until="commit")
         return self._ready(page, view)
 
     def click(self, page: Page, view: View) -> float:
-        """Seconds from a click on the way there, once there is one: a page that is late has none yet."""
+        """Click the link to a view, once the page has it; return the seconds until the view is drawn."""
         page.get_by_test_id("stPageLink").get_by_text(view.path.title(), exact=True).wait_for()
         page.evaluate(CLICK, view.path.title())
         return self._ready(page, view)
@@ -106,22 +106,22 @@ class Eye:
     def _ready(self, page: Page, view: View) -> float:
         try:
             arrived = page.wait_for_function(
-                READY, arg=self._whole[view], polling=_EACH_MS, timeout=MOST_SECONDS * 1000
+                READY, arg=self._complete[view], polling=_POLLING_MS, timeout=MOST_SECONDS * 1000
             )
         except TooLate:
             return MOST_SECONDS
-        if said := page.evaluate(UNKNOWN):
-            self.unknown.setdefault(view.name, set()).update(said)
+        if messages := page.evaluate(UNKNOWN):
+            self.unknown.setdefault(view.name, set()).update(messages)
         return float(arrived.json_value()) / 1000
 
 
 @contextlib.contextmanager
-def eye(base: str) -> Iterator[Eye]:
-    """In a Chromium of its own."""
+def viewer(base: str) -> Iterator[Viewer]:
+    """Start a Chromium and yield a viewer that uses it."""
     with sync_playwright() as playwright:
         chromium = _launch(playwright)
         try:
-            yield Eye(chromium, base)
+            yield Viewer(chromium, base)
         finally:
             chromium.close()
 

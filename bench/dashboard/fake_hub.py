@@ -1,4 +1,4 @@
-"""Answers like the hub of the job that is played: same routes, same fields, same sizes; no two looks are alike."""
+"""A simulated hub with the routes, fields and sizes of a real one; its answers change with every request."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import msgspec
 from aiohttp import web
 
 import zmon
-from bench.dashboard import concluded
-from bench.dashboard.scene import JOB, OPS, PLAYED_SECONDS, SAMPLES, SLOW, STEP_SECONDS, Scene, sources
+from bench.dashboard import hub_answers
+from bench.dashboard.scene import JOB, OPS, SAMPLES, SIMULATED_SECONDS, SLOW, STEP_SECONDS, Scene, sources
 from zmon import detectors
 from zmon.detectors.parts.verdict import rank_row
 from zmon.hub.api.scaling import curve_point
@@ -52,19 +52,19 @@ _DAY = 86400.0
 
 
 class FakeHub:
-    """Everything the dashboard asks for."""
+    """A hub with every endpoint that the dashboard uses."""
 
     def __init__(self, scene: Scene) -> None:
         self._scene = scene
-        self._finding = concluded.finding(scene)
-        self._job = concluded.job(scene, SLOW)
+        self._finding = hub_answers.finding(scene)
+        self._job = hub_answers.job(scene, SLOW)
         self._ranks = [scene.rank(SLOW, rank) for rank in range(scene.num_ranks)]
-        model = fit(concluded.curve(scene).points, tuple(OPS))
+        model = fit(hub_answers.curve(scene).points, tuple(OPS))
         assert isinstance(model, Model), model
         self._model = model
 
     def app(self) -> web.Application:
-        """The HTTP door."""
+        """Return the HTTP application."""
         app = web.Application()
         app.add_routes(
             [
@@ -81,7 +81,7 @@ class FakeHub:
         return app
 
     async def health(self, request: HubHealthRequest) -> HubHealth:
-        """All agents answer."""
+        """Answer that all agents are healthy."""
         status = sources(time.time())
         agents = [
             AgentStatus(f"http://{host}:9780", host, True, 0.0, None, status, zmon.__version__)
@@ -90,15 +90,15 @@ class FakeHub:
         return HubHealth(True, agents, version=zmon.__version__)
 
     async def jobs(self, request: JobsRequest) -> JobList:
-        """The job that is looked at, and some beside it."""
-        lasted = (time.time() - self._scene.start) / PLAYED_SECONDS  # charts begin where the job did
+        """Answer with the job and some other jobs."""
+        lasted = (time.time() - self._scene.start) / SIMULATED_SECONDS  # charts begin where the job did
         spent = {cause: seconds * lasted for cause, seconds in self._job.time.items()}
         report: dict[str, float | None] = {"loss": 0.45 + 0.01 * random.random()}
         job = replace(self._job, step=self._step(), time=spent, report=report)
         return JobList([job, *(_other(job, number) for number in range(OTHER_JOBS))], blind=False)
 
     async def ranks(self, request: RanksRequest) -> RankList:
-        """A row a rank; made anew each time, as a row that never moves would be sent to a browser only once."""
+        """Answer with a row for each rank; rows always change, since unchanged ones reach a browser only once."""
         step = self._step()
         rows = [
             RankRow(
@@ -112,8 +112,8 @@ class FakeHub:
         return RankList(JOB, rows)
 
     async def scaling(self, request: ScalingRequest) -> ScalingAnswer:
-        """As the hub predicts, from what was recorded of sizes up to the job's own."""
-        curve, ranks = concluded.curve(self._scene), self._scene.num_ranks
+        """Answer with predictions like the hub's, from recorded sizes up to that of the job."""
+        curve, ranks = hub_answers.curve(self._scene), self._scene.num_ranks
         numbers = [point.ranks for point in curve.points] + [2 * ranks, 4 * ranks, 8 * ranks]
         sizes = predict_sizes(self._model, [(number, SAMPLES * number) for number in numbers], request.what_if)
         rate = SAMPLES * ranks / STEP_SECONDS[SLOW]
@@ -128,10 +128,10 @@ class FakeHub:
         )
 
     async def findings(self, request: FindingsRequest) -> FindingList:
-        """The finding that stands; of the job also the one before."""
+        """Answer with the open finding and, unless only active ones are requested, the resolved one before."""
         before = replace(
-            self._finding, id="fedcba9876543210", onset=self._scene.step_windows[0][0][0],
-            detected=self._scene.step_windows[0][0][0] + 20, resolved=self._scene.step_windows[0][0][1],
+            self._finding, id="fedcba9876543210", onset=self._scene.periods[0][0][0],
+            detected=self._scene.periods[0][0][0] + 20, resolved=self._scene.periods[0][0][1],
         )  # fmt: skip
         findings = [self._finding, *([] if request.active else [before])]
         if not request.evidence:
@@ -139,31 +139,29 @@ class FakeHub:
         return FindingList(findings)
 
     async def detectors(self, request: DetectorsRequest) -> DetectorList:
-        """All can speak."""
+        """Answer that all detectors are armed."""
         return DetectorList([DetectorState(detector.name, {JOB: None}) for detector in detectors.ALL])
 
     async def incidents(self, request: IncidentsRequest) -> IncidentList:
-        """One a day."""
-        of = self._finding
-        briefs = [
-            IncidentSummary(
-                f"{number:016x}", JOB, of.detector, of.cause, of.severity, of.ranks, of.hosts, of.onset - number * _DAY,
-                of.detected - number * _DAY, of.summary, of.onset - number * _DAY + 600 if number else None, 12.5, "/x",
-            )
-            for number in range(INCIDENTS)
-        ]  # fmt: skip
+        """Answer with an incident for each day."""
+        last, briefs = self._finding, []
+        for number in range(INCIDENTS):
+            onset, detected = last.onset - number * _DAY, last.detected - number * _DAY
+            resolved = onset + 600 if number else None
+            names = (f"{number:016x}", JOB, last.detector, last.cause, last.severity, last.ranks, last.hosts)
+            briefs.append(IncidentSummary(*names, onset, detected, last.summary, resolved, 12.5, "/x"))
         return IncidentList(briefs)
 
     async def get_report(self, request: web.Request) -> web.Response:
-        """About as long as a real one."""
-        return web.Response(text="<h1>what was kept</h1>" + "<p>one line of it</p>" * 5000, content_type="text/html")
+        """Answer with a report that is about as long as a real one."""
+        return web.Response(text="<h1>incident</h1>" + "<p>a line of evidence</p>" * 5000, content_type="text/html")
 
     def _step(self) -> int:
         return 86_000 + int((time.time() - self._scene.now) / STEP_SECONDS[SLOW])
 
 
 def play(scene: Scene, port: int) -> None:
-    """Answer until ended."""
+    """Answer requests until the process ends."""
 
     async def run() -> None:
         runner = web.AppRunner(FakeHub(scene).app(), access_log=None)

@@ -1,12 +1,12 @@
-"""Prints what was found, a table for each question."""
+"""The printed results of the benchmark, a table for each measurement."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from bench.dashboard.blocks import Made
+from bench.dashboard.blocks import History
 from bench.dashboard.browser import MOST_SECONDS
-from bench.dashboard.questions import Cost
+from bench.dashboard.queries import Cost
 from bench.dashboard.rounds import AGAIN, CLICK_AGAIN, CLICK_FIRST, FIRST, OF_PROMETHEUS, Times
 from bench.dashboard.sharing import Crowd
 from bench.dashboard.synthetic import IN_DETAIL, RECENT_EVERY, RECENT_SECONDS, SCRAPE_SECONDS
@@ -15,66 +15,67 @@ from zmon.stats import quantile
 
 AIM_SECONDS = 1.0
 MILLI = 1000
-_SLOWEST = 12  # questions that are told
+_SLOWEST = 12  # queries in the list
 _NAME = 22
 
 
-def history(made: Made) -> None:
-    """How much there is, and what is thinner than in life."""
-    print(f"{made.samples / 1e6:.1f} M samples of {made.series:,} series, made in {made.seconds:.0f} s")
+def history(generated: History) -> None:
+    """Print the size of the history, and where it is thinner than a real one."""
+    seconds = f"generated in {generated.seconds:.0f} s"
+    print(f"{generated.samples / 1e6:.1f} M samples of {generated.series:,} series, {seconds}")
     print(
-        f"thinned: of agents' own series those of {IN_DETAIL} ranks and those that charts read are there every"
-        f" {SCRAPE_SECONDS} s; of all others the last {RECENT_SECONDS // 60} minutes, every {RECENT_EVERY} s."
-        " Recorded ones are whole"
+        f"thinned: series of agents have a sample every {SCRAPE_SECONDS} s for {IN_DETAIL} ranks and where charts read"
+        f" them; all others have only the last {RECENT_SECONDS // 60} minutes, every {RECENT_EVERY} s."
+        " Recorded series are complete"
     )
 
 
 def empty(floor: Times) -> None:
-    """What Streamlit needs for nothing."""
+    """Print the time that Streamlit needs for an empty page."""
     print("\nStreamlit alone, an empty page")
     for kind, by_view in floor.items():
         for times in by_view.values():
             print(f"  {kind:<{_NAME}}{_ms(quantile(times, 0.5))}, slowest of 20 {_ms(quantile(times, 0.95))}")
 
 
-def asked(costs: Mapping[str, Sequence[Cost]]) -> None:
-    """Of each view all that it asks, one after the other; then the questions that take longest."""
-    heads = ("questions", "together", "slowest", "answers")
-    print("\nPrometheus, asked directly")
+def queries(costs: Mapping[str, Sequence[Cost]]) -> None:
+    """Print the cost of each view's queries, sent one after the other, then the slowest queries."""
+    heads = ("queries", "total", "slowest", "answers")
+    print("\nPrometheus, queried directly")
     print(f"  {'':<{_NAME}}{table_line(heads, heads)}  which")
-    for view, those in costs.items():
-        slowest = max(those, key=lambda cost: cost.seconds)
+    for view, view_costs in costs.items():
+        slowest = max(view_costs, key=lambda cost: cost.seconds)
         cells = (
-            str(len(those)), _ms(sum(cost.seconds for cost in those)), _ms(slowest.seconds),
-            f"{sum(cost.num_bytes for cost in those) / 1e3:,.0f} kB",
+            str(len(view_costs)), _ms(sum(cost.seconds for cost in view_costs)), _ms(slowest.seconds),
+            f"{sum(cost.num_bytes for cost in view_costs) / 1e3:,.0f} kB",
         )  # fmt: skip
-        print(f"  {view:<{_NAME}}{table_line(cells, heads)}  {slowest.question.name}")
-    print("\nIts slowest answers")
-    every = {cost.question.promql: (view, cost) for view, those in costs.items() for cost in those}
-    for view, cost in sorted(every.values(), key=lambda one: -one[1].seconds)[:_SLOWEST]:
-        print(f"  {_ms(cost.seconds):>10}  {cost.num_bytes / 1e3:>7,.0f} kB  {view}: {cost.question.name}")
+        print(f"  {view:<{_NAME}}{table_line(cells, heads)}  {slowest.query.name}")
+    print("\nThe slowest queries")
+    by_promql = {cost.query.promql: (view, cost) for view, view_costs in costs.items() for cost in view_costs}
+    for view, cost in sorted(by_promql.values(), key=lambda item: -item[1].seconds)[:_SLOWEST]:
+        print(f"  {_ms(cost.seconds):>10}  {cost.num_bytes / 1e3:>7,.0f} kB  {view}: {cost.query.name}")
 
 
-def seen(who: str, times: Times, floor: Times) -> None:
-    """By view, and of all views together; beside it how many empty pages that is."""
-    bare = {FIRST: quantile(_all(floor[FIRST]), 0.5), AGAIN: quantile(_all(floor[AGAIN]), 0.5)}
+def views(viewers: str, times: Times, floor: Times) -> None:
+    """Print the times by view and over all views, and their ratio to an empty page."""
+    empty_page = {FIRST: quantile(_all(floor[FIRST]), 0.5), AGAIN: quantile(_all(floor[AGAIN]), 0.5)}
     kinds = [kind for kind in (FIRST, AGAIN, CLICK_FIRST, CLICK_AGAIN) if kind in times]
-    heads = [f"{kind}: {what}" for kind in kinds for what in ("p50", "p95")]
-    print(f"\nUntil a view is drawn, {who} (aim: p95 at most {AIM_SECONDS:g} s; * is beyond)")
+    heads = [f"{kind}: {quantile_name}" for kind in kinds for quantile_name in ("p50", "p95")]
+    print(f"\nUntil a view is drawn, {viewers} (aim: p95 at most {AIM_SECONDS:g} s; * is slower)")
     print(f"  {'':<{_NAME}}{table_line(heads, heads)}")
     for view in times[kinds[0]]:
         print(f"  {view:<{_NAME}}{table_line(_cells(times, kinds, view), heads)}")
     cells = [_cell(_all(times[kind]), q) for kind in kinds for q in (0.5, 0.95)]
     print(f"  {'all views':<{_NAME}}{table_line(cells, heads)}")
     for kind in kinds:
-        if (of_nothing := bare.get(kind)) and (of_all := quantile(_all(times[kind]), 0.5)):
-            print(f"  {kind}: {of_all / of_nothing:.1f} × what Streamlit needs for an empty page")
+        if (floor_seconds := empty_page.get(kind)) and (seconds := quantile(_all(times[kind]), 0.5)):
+            print(f"  {kind}: {seconds / floor_seconds:.1f} × what Streamlit needs for an empty page")
 
 
 def parts(served: Times, alone: Times) -> None:
-    """Where the time of a click goes: the server, and the rest up to what is drawn; a page's questions overlap."""
-    of_each = ("click", "server", "browser", "Prometheus, added up")
-    heads = [f"{kind}: {part}" for kind in ("first", "again") for part in of_each]
+    """Print the parts of a click's time: the server, and the browser as the rest; a page's queries overlap."""
+    names = ("click", "server", "browser", "Prometheus, added up")
+    heads = [f"{kind}: {part}" for kind in ("first", "again") for part in names]
     print("\nWhere a click's time goes, medians (the server: the same page without a browser)")
     print(f"  {'':<{_NAME}}{table_line(heads, heads)}")
     for view in alone[CLICK_FIRST]:
@@ -83,15 +84,17 @@ def parts(served: Times, alone: Times) -> None:
             whole, server, prometheus = (
                 quantile(times[view], 0.5) for times in (alone[click], served[load], served[OF_PROMETHEUS[load]])
             )
-            known = whole is not None and server is not None and whole > server  # a page alone opens its socket first
-            cells += [_ms(whole), _ms(server), _ms(whole - server) if known else "unknown", _ms(prometheus)]
+            browser = "unknown"  # if the server took longer: without a browser it also opens its socket first
+            if whole is not None and server is not None and whole > server:
+                browser = _ms(whole - server)
+            cells += [_ms(whole), _ms(server), browser, _ms(prometheus)]
         print(f"  {view:<{_NAME}}{table_line(cells, heads)}")
 
 
 def shared(crowds: Sequence[Crowd]) -> None:
-    """Whether viewers share answers, and whether the server keeps up with them."""
-    heads = ("queries a refresh", "÷ one", "refreshes, of due", "p50", "p95", "dashboard, core", "Prometheus, core")
-    print("\nViewers that stay: what they ask Prometheus each refresh, and whether they are served in time")
+    """Print how far viewers share answers, and whether the server keeps up with them."""
+    heads = ("queries/refresh", "÷ one", "refreshes, of due", "p50", "p95", "dashboard, core", "Prometheus, core")
+    print("\nViewers that stay: queries to Prometheus for each refresh, and the share of refreshes in time")
     print(f"  {'':<{_NAME}}{table_line(heads, heads)}")
     for crowd in crowds:
         cells = (
@@ -99,13 +102,13 @@ def shared(crowds: Sequence[Crowd]) -> None:
             _ms(crowd.median_seconds), _ms(crowd.slow_seconds), f"{crowd.dashboard_core * PERCENT:.0f} %",
             f"{crowd.prometheus_core * PERCENT:.0f} %",
         )  # fmt: skip
-        lost = f"  {crowd.lost} were lost" if crowd.lost else ""
-        print(f"  {crowd.who:<{_NAME}}{table_line(cells, heads)}{lost}")
+        lost = f"  {crowd.lost} viewers lost their connection" if crowd.lost else ""
+        print(f"  {crowd.name:<{_NAME}}{table_line(cells, heads)}{lost}")
 
 
-def unknown(said: Mapping[str, set[str]]) -> None:
-    """Charts that were not drawn, for their answer did not come."""
-    for view, lines in said.items():
+def unknown(messages: Mapping[str, set[str]]) -> None:
+    """Print the charts that were not drawn because their answer was missing."""
+    for view, lines in messages.items():
         for line in sorted(lines):
             print(f"  not drawn at least once, {view}: {line}")
 
@@ -115,10 +118,10 @@ def _cells(times: Times, kinds: Sequence[str], view: str) -> list[str]:
 
 
 def _cell(times: Sequence[float], q: float) -> str:
-    found = quantile(times, q)
-    if found is not None and found >= MOST_SECONDS:
+    seconds = quantile(times, q)
+    if seconds is not None and seconds >= MOST_SECONDS:
         return f"> {MOST_SECONDS:g} s*"
-    return f"{_ms(found)}{'*' if found is not None and q > 0.5 and found > AIM_SECONDS else ''}"
+    return f"{_ms(seconds)}{'*' if seconds is not None and q > 0.5 and seconds > AIM_SECONDS else ''}"
 
 
 def _all(by_view: Mapping[str, Sequence[float]]) -> list[float]:

@@ -1,4 +1,4 @@
-"""The same visits again and again: a first load, a reload, a click where nobody asked before, a click where one did."""
+"""The rounds of visits: a first load, a reload, a click on a new time range, and a click with answers in the cache."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from itertools import cycle, islice
 
 from bench.dashboard import sessions
-from bench.dashboard.browser import Eye, View
+from bench.dashboard.browser import View, Viewer
 from bench.dashboard.scene import JOB
 from bench.dashboard.serving import Server, answered
 from dashboards.address import AFTER, COLUMNS, RANGES
@@ -17,97 +17,98 @@ from dashboards.queries import CACHE_SECONDS
 
 FIRST, AGAIN, CLICK_FIRST, CLICK_AGAIN = "first load", "reload", "click, first", "click, again"
 OF_PROMETHEUS = {FIRST: "Prometheus, first", AGAIN: "Prometheus, again"}
-NEUTRAL, OTHER_NEUTRAL = View("incidents", "incidents"), View("armed", "armed")  # where clicks come from
-_APART_SECONDS = 2.0  # between a visit and the next one: the refresh of the one before is over
+NEUTRAL, OTHER_NEUTRAL = View("incidents", "incidents"), View("armed", "armed")  # the views that clicks start from
+_PAUSE_SECONDS = 2.0  # before each visit, so that the refresh of the previous one is over
 _MOMENTS = 4
 
 Times = dict[str, dict[str, list[float]]]  # seconds by kind and view
 
 
 class Moments:
-    """Moments to look at of which no answer is kept: each is used again only after answers to it are forgotten."""
+    """Moments whose answers are not in the cache: each is used again only after its answers have expired."""
 
     def __init__(self, range_: str) -> None:
         seconds = RANGES[range_]
         column = seconds // COLUMNS
         latest = (time.time() - AFTER * seconds) // column * column - column
-        self._moments = [int(latest - column * place) for place in range(_MOMENTS)]
+        self._moments = [int(latest - column * number) for number in range(_MOMENTS)]
         self._used: dict[int, float] = {}
 
     def fresh(self) -> str:
-        """One of them."""
-        moment = min(self._moments, key=lambda one: self._used.get(one, 0.0))
-        time.sleep(max(0.0, self._used.get(moment, 0.0) + CACHE_SECONDS + _APART_SECONDS - time.monotonic()))
+        """Return the moment that was used longest ago; wait until its answers have expired."""
+        moment = min(self._moments, key=lambda candidate: self._used.get(candidate, 0.0))
+        time.sleep(max(0.0, self._used.get(moment, 0.0) + CACHE_SECONDS + _PAUSE_SECONDS - time.monotonic()))
         self._used[moment] = time.monotonic() + CACHE_SECONDS / 2  # an answer may come some seconds later
         return str(moment)
 
 
-def loads(eye: Eye, views: Sequence[View], rounds: int, moments: Moments) -> Times:
-    """In a browser that was never here, then once more in the same."""
+def loads(viewer: Viewer, views: Sequence[View], rounds: int, moments: Moments) -> Times:
+    """Measure the load of each view in a new browser, then a reload in the same browser."""
     times: Times = defaultdict(lambda: defaultdict(list))
     for _ in range(rounds):
-        at = moments.fresh()
+        moment = moments.fresh()
         for view in views:
-            with eye.tab() as page:
+            with viewer.tab() as page:
                 for kind in (FIRST, AGAIN):
-                    times[kind][view.name].append(eye.visit(page, view, at=at))
+                    times[kind][view.name].append(viewer.visit(page, view, at=moment))
     return times
 
 
-def clicks(eye: Eye, views: Sequence[View], rounds: int, moments: Moments) -> Times:
-    """In one tab that stays, from a view that asks for little."""
+def clicks(viewer: Viewer, views: Sequence[View], rounds: int, moments: Moments) -> Times:
+    """Measure clicks on each view in one tab, from a view with few queries."""
     times: Times = defaultdict(lambda: defaultdict(list))
-    with eye.tab() as page:
+    with viewer.tab() as page:
         for _ in range(rounds):
-            at, params = moments.fresh(), None
+            moment, params = moments.fresh(), None
             for view in views:
                 neutral = _neutral(view)
                 if view.params != params:
-                    eye.visit(page, neutral, at=at)
+                    viewer.visit(page, neutral, at=moment)
                     params = view.params
                 for kind in (CLICK_FIRST, CLICK_AGAIN):
-                    eye.click(page, neutral)
-                    time.sleep(_APART_SECONDS)
-                    times[kind][view.name].append(eye.click(page, view))
+                    viewer.click(page, neutral)
+                    time.sleep(_PAUSE_SECONDS)
+                    times[kind][view.name].append(viewer.click(page, view))
     return times
 
 
 def served(dashboard: Server, prometheus: Server, views: Sequence[View], rounds: int, moments: Moments) -> Times:
-    """Without a browser: what the server takes for a page, and how much of that Prometheus does."""
+    """Measure pages without a browser: the time of the server, and the part of Prometheus in it."""
     times: Times = defaultdict(lambda: defaultdict(list))
     for _ in range(rounds):
-        at = moments.fresh()
+        moment = moments.fresh()
         for view in views:
+            query = dict(view.params) | {"at": moment}
             for kind in (FIRST, AGAIN):
                 before = answered(prometheus)[1]
-                times[kind][view.name].append(sessions.load(dashboard.url, view.path, dict(view.params) | {"at": at}))
+                times[kind][view.name].append(sessions.load(dashboard.url, view.path, query))
                 times[OF_PROMETHEUS[kind]][view.name].append(answered(prometheus)[1] - before)
     return times
 
 
 @contextlib.contextmanager
 def crowd(url: str, views: Sequence[View], viewers: int) -> Iterator[None]:
-    """So many who look at these views, all the time."""
-    of = [(view.path, dict(view.params)) for view in islice(cycle(views), viewers)]
-    with sessions.watching(url, of):
+    """Keep this many viewers on these views during the block."""
+    pages = [(view.path, dict(view.params)) for view in islice(cycle(views), viewers)]
+    with sessions.watching(url, pages):
         yield
 
 
 def views(range_: str, rank: int) -> list[View]:
-    """All that there are."""
-    of_job = (("job_id", JOB), ("range", range_))
+    """Return all views of the dashboard."""
+    job = (("job_id", JOB), ("range", range_))
     names = ("cluster", "job", "ranks", "communication", "scaling", "hardware", "incidents", "compare", "armed")
     return [
-        *(View(name, name, of_job) for name in names),
-        View("one rank", "ranks", (*of_job, ("rank", str(rank)))),
+        *(View(name, name, job) for name in names),
+        View("one rank", "ranks", (*job, ("rank", str(rank)))),
     ]
 
 
-def neutrals(every: Sequence[View]) -> Iterator[View]:
-    """Where the clicks come from, as views of their own: of the same job and rank."""
-    yield from dict.fromkeys(_neutral(view) for view in every)
+def neutrals(views: Sequence[View]) -> Iterator[View]:
+    """Yield the views that clicks start from, with the same job and rank."""
+    yield from dict.fromkeys(_neutral(view) for view in views)
 
 
 def _neutral(view: View) -> View:
-    of = OTHER_NEUTRAL if view.path == NEUTRAL.path else NEUTRAL
-    return View(of.name, of.path, view.params)
+    neutral = OTHER_NEUTRAL if view.path == NEUTRAL.path else NEUTRAL
+    return View(neutral.name, neutral.path, view.params)

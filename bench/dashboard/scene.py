@@ -1,7 +1,7 @@
-"""A job that is not there, played over some hours: what each rank does, what its host shows, what the hub concludes.
+"""A simulated job over some hours: the state of each rank and of each host at every moment.
 
-It is a rank's second that is played, of three kinds: as usual; while one rank is slow and all others wait for it; and
-while the job evaluates. When which of them was is what a Scene knows.
+There are three kinds of time: usual; slow, in which one rank is slow and all others wait for it; and evaluating. A
+Scene knows when each of them was.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from zmon.schema.step import Measures, OpTotals
 
 JOB = "ads"
 USUAL, SLOW, EVALUATING = KINDS = range(3)
-PLAYED_SECONDS = 1000  # of each kind, so that what is counted comes out whole
+SIMULATED_SECONDS = 1000  # simulated seconds of each kind, so that counts are whole numbers
 STEP_SECONDS = (0.25, 0.40)
-EARLIER_SECONDS = 2400  # of history before the range that is looked at: who looks at a moment ago sees further back
+EARLIER_SECONDS = 2400  # of history before the range of the views: a view of an earlier moment reaches further back
 PHASES = {
     "forward": 0.30, "backward": 0.38, "embedding": 0.12, "optimizer": 0.08, "data": 0.06, "h2d": 0.03, "other": 0.03,
 }  # fmt: skip
@@ -31,12 +31,12 @@ SAMPLES = 512  # of a rank, each step
 THROTTLES = ("sw_power_cap", "hw_slowdown", "sync_boost", "sw_thermal", "hw_thermal", "hw_power_brake")
 _SOURCES = ("boxes", "gpu", "nic", "rdma", "tcp", "host", "storage", "cgroup", "clock", "kernel", "processes")
 
-Stretches = tuple[tuple[float, float], ...]
+Periods = tuple[tuple[float, float], ...]
 
 
 @dataclass(frozen=True)
 class Scene:
-    """One job seen at `now`, unix seconds: so many hours of it are over, and its next `ahead_seconds` are known."""
+    """One job at `now` (unix seconds), with some hours of history and `ahead_seconds` of future."""
 
     num_ranks: int
     hours: float
@@ -45,111 +45,116 @@ class Scene:
 
     @property
     def start(self) -> int:
-        """Of its history."""
+        """The start of the history."""
         return self.now - round(self.hours * 3600) - EARLIER_SECONDS
 
     @property
     def end(self) -> int:
-        """Of its history, in what is to come yet."""
+        """The end of the history, which is in the future."""
         return self.now + self.ahead_seconds
 
     @property
     def culprit(self) -> int:
-        """The rank that is slow at times, and now."""
+        """The rank that is slow at times, and is slow now."""
         return self.num_ranks // 2 + 1
 
     @property
     def hosts(self) -> list[str]:
-        """Eight ranks each."""
-        return [f"node-{place:03d}" for place in range(-(-self.num_ranks // RANKS_PER_AGENT))]
+        """The names of the hosts, which have eight ranks each."""
+        return [f"node-{number:03d}" for number in range(-(-self.num_ranks // RANKS_PER_AGENT))]
 
     @cached_property
-    def step_windows(self) -> tuple[Stretches, Stretches]:
-        """When it was slow (a twentieth of the hours, and the last twenty minutes), and when it evaluated."""
+    def periods(self) -> tuple[Periods, Periods]:
+        """The slow periods (a twentieth of the hours, and the last twenty minutes) and the evaluating ones."""
         part = self.hours * 3600 / 20
         slow = ((self.now - 11 * part, self.now - 10 * part), (self.now - min(1200, 2 * part), float(self.end)))
         return slow, ((self.now - 6 * part, self.now - 5.4 * part),)
 
     def spent(self, times: np.ndarray) -> np.ndarray:
-        """Seconds of each kind from the start to each of these moments; kinds by times."""
-        slow, evaluating = (
-            sum(np.clip(times - a, 0, b - a) for a, b in step_windows) for step_windows in self.step_windows
-        )
+        """Return the seconds of each kind from the start to each of these times: (kinds, times)."""
+        slow, evaluating = (sum(np.clip(times - a, 0, b - a) for a, b in periods) for periods in self.periods)
         return np.stack([times - self.start - slow - evaluating, slow, evaluating])
 
     def kinds(self, times: np.ndarray) -> np.ndarray:
-        """Which kind each of these moments is of."""
+        """Return the kind of each of these times."""
         slow, evaluating = (
-            np.any([(a <= times) & (times < b) for a, b in step_windows], axis=0) for step_windows in self.step_windows
+            np.any([(a <= times) & (times < b) for a, b in periods], axis=0) for periods in self.periods
         )
         return np.where(slow, SLOW, np.where(evaluating, EVALUATING, USUAL))
 
     def rank(self, kind: int, rank: int) -> RankState:
-        """A rank after so many seconds of that kind."""
+        """Return the state of a rank after SIMULATED_SECONDS of this kind."""
         draw = random.Random(rank)
-        own = 0.55 + 0.05 * draw.random()
-        if kind == SLOW:  # what a step lasts longer, all but the culprit wait
-            own = 0.93 if rank == self.culprit else own * STEP_SECONDS[USUAL] / STEP_SECONDS[SLOW]
+        self_ratio = 0.55 + 0.05 * draw.random()
+        if kind == SLOW:  # all ranks but the culprit wait for the rest of the longer step
+            self_ratio = 0.93 if rank == self.culprit else self_ratio * STEP_SECONDS[USUAL] / STEP_SECONDS[SLOW]
         trains = kind != EVALUATING
-        steps = round(PLAYED_SECONDS / STEP_SECONDS[kind]) if trains else 0
+        steps = round(SIMULATED_SECONDS / STEP_SECONDS[kind]) if trains else 0
         return replace(
             RANK,
             job_id=JOB, rank=rank, local_rank=rank % RANKS_PER_AGENT, world_size=self.num_ranks,
             host=self.hosts[rank // RANKS_PER_AGENT], run_uid=f"uid-{rank}", pid=4000 + rank,
             device=f"GPU-{rank:08x}", labels={"name": JOB, "model": "dlrm"},
             activity="train" if trains else "eval", steps=steps, step=steps,
-            step_seconds_total=float(PLAYED_SECONDS) if trains else 0.0,
-            measures=_measures(own if trains else 0.0, steps, 0.9 + 0.2 * draw.random()),
+            step_seconds_total=float(SIMULATED_SECONDS) if trains else 0.0,
+            measures=_measures(self_ratio if trains else 0.0, steps, 0.9 + 0.2 * draw.random()),
             memory=Memory(*(round(gib * 2**30) for gib in (50 + 10 * draw.random(), 66, 68))),
-            in_flight=InFlight("all_to_all", "0", 301, 4096, 0.02 + 0.05 * (1 - own)),
+            in_flight=InFlight("all_to_all", "0", 301, 4096, 0.02 + 0.05 * (1 - self_ratio)),
             report={"loss": 0.45, "normalized_entropy": 0.81, "auc": 0.79},
             last_checkpoint_time=self.now - 900.0,
         )  # fmt: skip
 
     def sample(self, kind: int, host: str) -> HostSample:
-        """What the hardware of a host shows after so many seconds of that kind."""
+        """Return the hardware sample of a host after SIMULATED_SECONDS of this kind."""
         draw = random.Random(host)
-        steps = PLAYED_SECONDS / STEP_SECONDS[kind] if kind != EVALUATING else 0
-        each = round(steps * SENT_BYTES * RANKS_PER_AGENT / 2 * draw.uniform(0.9, 1.1))
+        steps = SIMULATED_SECONDS / STEP_SECONDS[kind] if kind != EVALUATING else 0
+        nic_bytes = round(steps * SENT_BYTES * RANKS_PER_AGENT / 2 * draw.uniform(0.9, 1.1))
         nics = tuple(
             NicSample(
-                f"eth{n}", "tcp", True, 25e9, each, each, {"rx_errors": 0, "rx_dropped": n * PLAYED_SECONDS // 50}
+                f"eth{n}",
+                "tcp",
+                True,
+                25e9,
+                nic_bytes,
+                nic_bytes,
+                {"rx_errors": 0, "rx_dropped": n * SIMULATED_SECONDS // 50},
             )
             for n in (0, 1)
         )
         busy = 0.1 * draw.uniform(0.8, 1.5)
         modes = {"user": busy, "system": busy / 4, "idle": 1 - busy, "iowait": 0.01, "steal": 0.0}
         load = HostLoad(
-            {mode: 96 * PLAYED_SECONDS * share for mode, share in modes.items()},
+            {mode: 96 * SIMULATED_SECONDS * share for mode, share in modes.items()},
             round(draw.uniform(1.0, 1.4) * 1e12), 2 * 10**12, 0, 4, 0, 0, 0,
             dict(zip(("cpu", "memory", "io"), (20.0, 1.0, 3.0), strict=True)), {"memory": 0.0, "io": 1.0},
         )  # fmt: skip
-        gpus = tuple(_gpu(kind, host, place) for place in range(RANKS_PER_AGENT))
+        gpus = tuple(_gpu(kind, host, number) for number in range(RANKS_PER_AGENT))
         return HostSample(nics=nics, gpus=gpus, tcp=TcpSample(200, ()), load=load, clock=ClockSample(0.0002, True))
 
 
 def sources(now: float) -> tuple[SourceStatus, ...]:
-    """All of an agent's, and all are well."""
+    """Return the status of all sources of an agent; all of them work."""
     return tuple(SourceStatus(name, True, False, 0.002, now, 0, None) for name in _SOURCES)
 
 
-def _measures(own: float, steps: int, sends: float) -> Measures:
-    """Of a rank that is busy for that share of its time, and sends so much of what a rank does."""
-    waits = (1 - own) if steps else 0.0
-    sent = round(steps * SENT_BYTES * sends)
+def _measures(self_ratio: float, steps: int, sent_ratio: float) -> Measures:
+    """Return the totals of a rank with this ratio of self time and this ratio of the usual bytes sent."""
+    exposed_ratio = (1 - self_ratio) if steps else 0.0
+    sent = round(steps * SENT_BYTES * sent_ratio)
+    exposed = {op: exposed_ratio * share * SIMULATED_SECONDS for op, share in OPS.items()}
     ops = {
-        op: OpTotals(2 * steps, (exposed := waits * share * PLAYED_SECONDS), 1.3 * exposed, *[round(sent * part)] * 2)
-        for (op, share), part in zip(OPS.items(), (1.0, 0.5, 0.1, 0.1), strict=True)
-    }  # fmt: skip
-    phases = {phase: own * share * PLAYED_SECONDS for phase, share in PHASES.items()}
+        op: OpTotals(2 * steps, exposed[op], 1.3 * exposed[op], *[round(sent * part)] * 2)
+        for op, part in zip(OPS, (1.0, 0.5, 0.1, 0.1), strict=True)
+    }
+    phases = {phase: self_ratio * share * SIMULATED_SECONDS for phase, share in PHASES.items()}
     return Measures(phases, ops, SAMPLES * steps, 26 * SAMPLES * steps, sent, sent, sent, sent)
 
 
-def _gpu(kind: int, host: str, place: int) -> GpuSample:
-    draw = random.Random(f"{host} {place}")
-    is_capped = place == 0 and host.endswith("0")  # one card of each tenth host
+def _gpu(kind: int, host: str, number: int) -> GpuSample:
+    draw = random.Random(f"{host} {number}")
+    is_capped = number == 0 and host.endswith("0")  # one card of each tenth host
     return GpuSample(
-        str(place), f"GPU-{host}-{place}", "NVIDIA H100 80GB HBM3", f"0000:{place:02x}:00.0",
+        str(number), f"GPU-{host}-{number}", "NVIDIA H100 80GB HBM3", f"0000:{number:02x}:00.0",
         memory_used_bytes=60 * 2**30, memory_total_bytes=80 * 2**30,
         utilization_ratio=(0.9, 0.6, 0.4)[kind] * draw.uniform(0.9, 1.05), power_watts=500 * draw.uniform(0.8, 1.1),
         power_limit_watts=700.0, temperature_celsius=55 + 10 * draw.random(), memory_temperature_celsius=61.5,

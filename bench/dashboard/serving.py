@@ -1,4 +1,4 @@
-"""Starts what the benchmark asks, each on a free port of this machine, and ends it again whatever happens."""
+"""The servers of the benchmark, each on a free port of this machine; each ends with its block."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from bench.dashboard import fake_hub
 from bench.dashboard.scene import Scene
 from bench.dashboard.synthetic import RULES
 
-NEVER = "1y"  # there is nothing that rules could be evaluated on; doctor wants to see them loaded
-EMPTY_PAGE = "import streamlit as st\nst.html('<b data-testid=\"zmon-empty\">here</b>')\n"
+NEVER = "1y"  # evaluation interval: the rules only need to be loaded, for `zmon doctor`
+EMPTY_PAGE = "import streamlit as st\nst.html('<b data-testid=\"zmon-empty\">empty</b>')\n"
 _START_SECONDS = 60.0
 _ANSWERS = re.compile(
     r'^prometheus_http_request_duration_seconds_count\{handler="/api/v1/query(?:_range)?"\} (\S+)', re.M
 )
 _SECONDS = re.compile(_ANSWERS.pattern.replace("_count", "_sum"), re.M)
-_BLOCKS = ("--storage.tsdb.min-block-duration=2h", "--storage.tsdb.max-block-duration=2h")  # none is put together anew
+_BLOCKS = ("--storage.tsdb.min-block-duration=2h", "--storage.tsdb.max-block-duration=2h")  # no compaction
 
 
 @dataclass(frozen=True)
 class Server:
-    """Where it answers, and its process, of which the processor time is read."""
+    """A server with its URL and its process, whose CPU time is measured."""
 
     url: str
     process: psutil.Process
@@ -41,7 +41,7 @@ class Server:
 
 @contextlib.contextmanager
 def prometheus(folder: Path) -> Iterator[Server]:
-    """Over the blocks in that folder. It scrapes nothing."""
+    """Start Prometheus on the blocks in this folder; it scrapes nothing."""
     rules = [str(_unevaluated(file, folder)) for file in RULES.glob("*.yaml") if not file.name.endswith("_test.yaml")]
     config = folder / "prometheus.yml"
     config.write_text(yaml.safe_dump({"rule_files": rules}))
@@ -56,7 +56,7 @@ def prometheus(folder: Path) -> Iterator[Server]:
 
 @contextlib.contextmanager
 def hub(scene: Scene) -> Iterator[Server]:
-    """The one that is played."""
+    """Start the simulated hub."""
     port = free_port()
     process = multiprocessing.get_context("spawn").Process(target=fake_hub.play, args=(scene, port), daemon=True)
     process.start()
@@ -69,7 +69,7 @@ def hub(scene: Scene) -> Iterator[Server]:
 
 @contextlib.contextmanager
 def dashboard(hub_url: str, prometheus_url: str) -> Iterator[Server]:
-    """As people start it."""
+    """Start the dashboard as users start it."""
     port = free_port()
     with daemon("dashboard", "--port", str(port), "--hub", hub_url, "--prometheus", prometheus_url) as process:
         yield _ready(Server(f"http://127.0.0.1:{port}", process), "/_stcore/health")
@@ -77,7 +77,7 @@ def dashboard(hub_url: str, prometheus_url: str) -> Iterator[Server]:
 
 @contextlib.contextmanager
 def empty_page(folder: Path) -> Iterator[Server]:
-    """Streamlit with nothing on it."""
+    """Start Streamlit with an empty page."""
     port, script = free_port(), folder / "empty_page.py"
     script.write_text(EMPTY_PAGE)
     flags = ("--server.address=127.0.0.1", "--server.headless=true", "--server.fileWatcherType=none",
@@ -87,14 +87,14 @@ def empty_page(folder: Path) -> Iterator[Server]:
 
 
 def answered(prometheus: Server) -> tuple[float, float]:
-    """How many questions of PromQL it has answered so far, and seconds that took it."""
+    """Return the number of PromQL queries that Prometheus has answered so far, and their total seconds."""
     with urllib.request.urlopen(f"{prometheus.url}/metrics", timeout=30) as answer:
         page = answer.read().decode()
     return sum(map(float, _ANSWERS.findall(page))), sum(map(float, _SECONDS.findall(page)))
 
 
 def _unevaluated(file: Path, folder: Path) -> Path:
-    """A copy of the rules that has no turn while this runs."""
+    """Copy a file of rules so that they are never evaluated during the benchmark."""
     rules = yaml.safe_load(file.read_text())
     for group in rules["groups"]:
         group["interval"] = NEVER
@@ -112,4 +112,4 @@ def _ready(server: Server, path: str) -> Server:
         if not server.process.is_running() or server.process.status() == psutil.STATUS_ZOMBIE:
             break
         time.sleep(0.1)
-    raise SystemExit(f"what should answer at {server.url}{path} does not")
+    raise SystemExit(f"no server answers at {server.url}{path} within {_START_SECONDS:g} s")

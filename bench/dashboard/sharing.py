@@ -1,4 +1,4 @@
-"""What a crowd asks of Prometheus, and takes of the machine, beside what one viewer does."""
+"""The queries and CPU time of a crowd of viewers, compared with one viewer."""
 
 from __future__ import annotations
 
@@ -18,42 +18,43 @@ SECONDS = 20.0
 
 @dataclass(frozen=True)
 class Crowd:
-    """So many viewers over some time."""
+    """The measurements of a number of viewers over some time."""
 
-    who: str
+    name: str
     viewers: int
-    lost: int  # of these, whom the server let down
-    queries: float  # of Prometheus, for each time a page is due to be fresh
-    refreshes: float  # of those that were due, how many came
+    lost: int  # viewers whose connection the server closed
+    queries: float  # to Prometheus for each refresh that is due
+    refreshes: float  # ratio of due refreshes that came
     median_seconds: float | None  # of a refresh
-    slow_seconds: float | None  # the slowest of twenty
+    slow_seconds: float | None  # p95 of a refresh
     dashboard_core: float
     prometheus_core: float
 
 
 def shared(prometheus: Server, dashboard: Server, views: Sequence[View], viewers: int) -> list[Crowd]:
-    """One who looks at the job, a crowd that does, and a crowd that looks at everything."""
+    """Measure one viewer of the job, a crowd of viewers of the job, and a crowd on all views."""
     job = next(view for view in views if view.name == "job")
     return [
-        _watched(prometheus, dashboard, "one, at the job", [job]),
-        _watched(prometheus, dashboard, f"{viewers}, at the job", [job] * viewers),
-        _watched(prometheus, dashboard, f"{viewers}, at all views", list(islice(cycle(views), viewers))),
+        _measured(prometheus, dashboard, "1 on the job", [job]),
+        _measured(prometheus, dashboard, f"{viewers} on the job", [job] * viewers),
+        _measured(prometheus, dashboard, f"{viewers} on all views", list(islice(cycle(views), viewers))),
     ]
 
 
-def _watched(prometheus: Server, dashboard: Server, who: str, views: list[View]) -> Crowd:
+def _measured(prometheus: Server, dashboard: Server, name: str, views: list[View]) -> Crowd:
     with sessions.watching(dashboard.url, [(view.path, dict(view.params)) for view in views]) as crowd:
         time.sleep(2 * REFRESH_SECONDS)
         crowd.refreshed()
-        asked, spent, began = answered(prometheus)[0], _spent(dashboard, prometheus), time.monotonic()
+        before, cpu_before, began = answered(prometheus)[0], _cpu_seconds(dashboard, prometheus), time.monotonic()
         time.sleep(SECONDS)
-        lasted = time.monotonic() - began
-        took, due = crowd.refreshed(), lasted / REFRESH_SECONDS
-        core = [(now - before) / lasted for now, before in zip(_spent(dashboard, prometheus), spent, strict=True)]
-        queries = (answered(prometheus)[0] - asked) / due
-    median, slow = quantile(took, 0.5), quantile(took, 0.95)
-    return Crowd(who, len(views), crowd.lost, queries, len(took) / due / len(views), median, slow, *core)
+        elapsed = time.monotonic() - began
+        seconds, due = crowd.refreshed(), elapsed / REFRESH_SECONDS
+        cpu_after = _cpu_seconds(dashboard, prometheus)
+        cores = [(after - before) / elapsed for after, before in zip(cpu_after, cpu_before, strict=True)]
+        queries = (answered(prometheus)[0] - before) / due
+    median, slow = quantile(seconds, 0.5), quantile(seconds, 0.95)
+    return Crowd(name, len(views), crowd.lost, queries, len(seconds) / due / len(views), median, slow, *cores)
 
 
-def _spent(*servers: Server) -> list[float]:
+def _cpu_seconds(*servers: Server) -> list[float]:
     return [sum(server.process.cpu_times()[:2]) for server in servers]

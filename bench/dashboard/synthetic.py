@@ -1,7 +1,7 @@
-"""Every series that Prometheus would have of the job that is played: names and labels from zmon's own pages.
+"""Every series that Prometheus would have for the simulated job, with names and labels from zmon's own pages.
 
-What agents and hub export is read off their real pages of /metrics, made of a thousand seconds of each kind; what
-rules record is told here, once for each name in dashboards/rules, and recorded as often as they say.
+Series of agents and hub come from real pages of /metrics, generated from a thousand seconds of each kind. Series of
+recording rules come from recorded.py, at the intervals in dashboards/rules.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import dashboards
 from bench.cluster import RANKS_PER_AGENT
-from bench.dashboard import concluded
-from bench.dashboard.recorded import Found, recorded
-from bench.dashboard.scene import JOB, KINDS, PLAYED_SECONDS, SLOW, Scene, sources
+from bench.dashboard import hub_answers
+from bench.dashboard.recorded import Values, recorded
+from bench.dashboard.scene import JOB, KINDS, SIMULATED_SECONDS, SLOW, Scene, sources
 from dashboards.panels import ALL
 from zmon import metrics
 from zmon.metrics import STEP_SECONDS_BOUNDS
@@ -29,85 +29,86 @@ from zmon.schema.agent import AgentReport
 from zmon.stack.config import INTERVAL
 
 RULES = Path(dashboards.__file__).parent / "rules"
-SCRAPE_SECONDS = 2  # as INTERVAL says
-RECENT_SECONDS = 600  # what only instants are asked of: its last minutes are enough, and not every scrape of them
+SCRAPE_SECONDS = 2  # equal to INTERVAL
+RECENT_SECONDS = 600  # for series that only instant queries read: the last minutes suffice, with few samples
 RECENT_EVERY = 30
-IN_DETAIL = 4  # ranks whose own series are there for all the hours: what a look at one rank reads
-AGO = 0.2  # of what happens all the time, seconds since it did
+IN_DETAIL = 4  # ranks with complete series: a view of one rank reads them
+AGO = 0.2  # seconds since the last event, for events that happen all the time
 _POOL = np.random.default_rng(0).random(1 << 16)
-_JITTER = 0.8  # of an interval: so far off is a counter, and does not fall
+_JITTER = 0.8  # ratio of an interval: maximum noise with which a counter never falls
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One series: what it is, or by how much it grows a second, in time of each kind; nan: it is not there then."""
+    """One series with its value, or its growth per second, for each kind of time; nan: no samples at that time."""
 
     name: str
     labels: dict[str, str]
-    at: tuple[float, ...]
+    by_kind: tuple[float, ...]
     grows: bool
     every: int  # seconds
-    is_recent: bool = False  # only the last minutes of it are there
+    is_recent: bool = False  # it has only the last minutes
 
     @property
     def head(self) -> str:
-        """As a line of it begins."""
+        """The start of its lines."""
         return f"{self.name}{{{','.join(f'{name}={json.dumps(value)}' for name, value in self.labels.items())}}} "
 
     def times(self, scene: Scene, start: int, end: int) -> np.ndarray:
-        """When it has samples in there."""
+        """Return the times of its samples from `start` to before `end`."""
         first = max(start, scene.now - RECENT_SECONDS if self.is_recent else scene.start)
         return np.arange(-(-first // self.every) * self.every, min(end, scene.end), self.every)
 
     def constant(self) -> float | None:
-        """Its value, where that is always the same whole number."""
-        is_even = not self.grows and len(set(self.at)) == 1 and _is_state(np.asarray(self.at)).all()
-        return self.at[0] if is_even and not self.name.endswith("_timestamp_seconds") else None
+        """Return its value if it is always the same whole number, else None."""
+        is_even = not self.grows and len(set(self.by_kind)) == 1 and _is_state(np.asarray(self.by_kind)).all()
+        return self.by_kind[0] if is_even and not self.name.endswith("_timestamp_seconds") else None
 
     def values(self, scene: Scene, times: np.ndarray) -> np.ndarray:
-        """Its samples at these times: even, but for some noise of its own, the same whenever they are made."""
+        """Return its samples at these times: constant except for noise, which is the same in every run."""
         if self.name.endswith("_timestamp_seconds"):
             return times - AGO
-        if self.grows:  # all that one page counts is scraped at the same moment
+        if self.grows:  # all counters of a page are scraped at the same moment
             one_page = self.labels.get("instance") or self.labels.get("rank") or self.head
             noise = _noise(one_page, times, self.every)
-            return np.asarray(np.nan_to_num(self.at)) @ scene.spent(times - _JITTER * self.every * noise).clip(0)
-        found = np.asarray(self.at)[scene.kinds(times)]
+            return np.asarray(np.nan_to_num(self.by_kind)) @ scene.spent(times - _JITTER * self.every * noise).clip(0)
+        values = np.asarray(self.by_kind)[scene.kinds(times)]
         noise = _noise(self.head, times, self.every)
-        return np.where(_is_state(found), found, found * (0.97 + 0.06 * noise))
+        return np.where(_is_state(values), values, values * (0.97 + 0.06 * noise))
 
 
-def _noise(of: str, times: np.ndarray, every: int) -> np.ndarray:
-    return _POOL[(times // every + zlib.crc32(of.encode())) % len(_POOL)]
+def _noise(name: str, times: np.ndarray, every: int) -> np.ndarray:
+    return _POOL[(times // every + zlib.crc32(name.encode())) % len(_POOL)]
 
 
 def _is_state(values: np.ndarray) -> np.ndarray:
-    """Small whole numbers are states and numbers of things: they have no noise."""
+    """Return True for small whole numbers: they are states or counts of things and get no noise."""
     return (values == np.rint(values)) & (np.abs(values) < 2000)
 
 
 def everything(scene: Scene) -> Iterator[Series]:
-    """All of it."""
+    """Yield all series of the scene."""
     over_time = {name for panel in ALL if "$rank" not in panel.promql for name in panel.series()}
-    watched = {str(rank) for rank in (scene.culprit, *range(IN_DETAIL - 1))}
+    detailed = {str(rank) for rank in (scene.culprit, *range(IN_DETAIL - 1))}
     for host in scene.hosts:
         target = {"job": "zmon-agent", "instance": f"{host}:9780"}
-        for name, labels, at, grows in _told([_agent(scene, kind, host) for kind in KINDS]):
-            whole = labels.get("rank") in watched or name in over_time
-            yield Series(name, labels | target, at, grows, SCRAPE_SECONDS if whole else RECENT_EVERY, not whole)
+        for name, labels, values, grows in _parse([_agent(scene, kind, host) for kind in KINDS]):
+            complete = labels.get("rank") in detailed or name in over_time
+            every = SCRAPE_SECONDS if complete else RECENT_EVERY
+            yield Series(name, labels | target, values, grows, every, not complete)
         yield Series("up", target, (1.0,) * 3, False, RECENT_EVERY, True)
     target = {"job": "zmon-hub", "instance": "hub:9781"}
-    for name, labels, at, grows in _told([_hub(scene, kind) for kind in KINDS]):
-        yield Series(name, labels | target, at, grows, SCRAPE_SECONDS)
+    for name, labels, values, grows in _parse([_hub(scene, kind) for kind in KINDS]):
+        yield Series(name, labels | target, values, grows, SCRAPE_SECONDS)
     alert = {"alertname": "ZmonFindingWarning", "alertstate": "firing", "severity": "warning", "job_id": JOB}
     yield Series("ALERTS", alert, (nan, 1.0, nan), False, SCRAPE_SECONDS)
-    every = intervals()
-    for name, labels, at, grows in recorded(scene):
-        yield Series(name, labels, at, grows, every[name])
+    rule_intervals = intervals()
+    for name, labels, values, grows in recorded(scene):
+        yield Series(name, labels, values, grows, rule_intervals[name])
 
 
 def intervals() -> dict[str, int]:
-    """How often each rule records, by name."""
+    """Return the interval in seconds of each recording rule, by name."""
     return {
         rule["record"]: _seconds(group.get("interval", INTERVAL))
         for file in RULES.glob("*.yaml")
@@ -122,9 +123,9 @@ def _seconds(words: str) -> int:
     return int(words[:-1]) * {"s": 1, "m": 60}[words[-1]]
 
 
-def _told(pages: Iterable[bytes]) -> Iterator[Found]:
-    """The series of a page, made once for each kind. What counts did so over all the seconds that were played."""
-    at: dict[tuple[str, tuple[tuple[str, str], ...]], list[float]] = {}
+def _parse(pages: Iterable[bytes]) -> Iterator[Values]:
+    """Yield the series of the pages, one page for each kind; counters become their growth per second."""
+    by_kind: dict[tuple[str, tuple[tuple[str, str], ...]], list[float]] = {}
     growing = set()
     for kind, page in enumerate(pages):
         for family in text_string_to_metric_families(page.decode()):
@@ -134,25 +135,25 @@ def _told(pages: Iterable[bytes]) -> Iterator[Found]:
                 key = sample.name, tuple(sample.labels.items())
                 grows = family.type in ("counter", "histogram")
                 growing.update({key} if grows else ())
-                at.setdefault(key, [nan] * 3)[kind] = sample.value / (PLAYED_SECONDS if grows else 1)
-    for key, values in at.items():
+                by_kind.setdefault(key, [nan] * 3)[kind] = sample.value / (SIMULATED_SECONDS if grows else 1)
+    for key, values in by_kind.items():
         yield key[0], dict(key[1]), tuple(values), key in growing
 
 
 def _agent(scene: Scene, kind: int, host: str) -> bytes:
-    place = scene.hosts.index(host)
-    mine = range(place * RANKS_PER_AGENT, min((place + 1) * RANKS_PER_AGENT, scene.num_ranks))
-    ranks = tuple(scene.rank(kind, rank) for rank in mine)
+    number = scene.hosts.index(host)
+    numbers = range(number * RANKS_PER_AGENT, min((number + 1) * RANKS_PER_AGENT, scene.num_ranks))
+    ranks = tuple(scene.rank(kind, rank) for rank in numbers)
     report = AgentReport(host, scene.now, "bench", ranks, scene.sample(kind, host), sources(scene.now))
-    return metrics.agent_page(report, 0.01 * PLAYED_SECONDS, 80 << 20)
+    return metrics.agent_page(report, 0.01 * SIMULATED_SECONDS, 80 << 20)
 
 
 def _hub(scene: Scene, kind: int) -> bytes:
-    job = concluded.job(scene, kind)
-    steps = PLAYED_SECONDS / job.step_seconds if job.step_seconds else 0.0
+    job = hub_answers.job(scene, kind)
+    steps = SIMULATED_SECONDS / job.step_seconds if job.step_seconds else 0.0
     slowest = [0] * (len(STEP_SECONDS_BOUNDS) + 1)
     for bound, share in ((8, 0.9), (9, 0.1)) if kind != SLOW else ((9, 0.95), (10, 0.05)):
         slowest[bound] = round(share * steps)
-    histogram = {JOB: (slowest, PLAYED_SECONDS * bool(steps))}
-    found = [concluded.finding(scene)] if kind == SLOW else []
-    return metrics.hub_page([job], histogram, found, 0.4, scene.now, "bench")
+    histogram = {JOB: (slowest, SIMULATED_SECONDS * bool(steps))}
+    findings = [hub_answers.finding(scene)] if kind == SLOW else []
+    return metrics.hub_page([job], histogram, findings, 0.4, scene.now, "bench")

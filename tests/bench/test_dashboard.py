@@ -1,4 +1,4 @@
-"""The history that the dashboard is measured on: does Prometheus take it, and has it all that is asked for?"""
+"""Tests of the synthetic history: Prometheus accepts it, and it has every series that the dashboard queries."""
 
 import asyncio
 import json
@@ -13,7 +13,7 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 import dashboards
-from bench.dashboard import blocks, questions, report, rounds
+from bench.dashboard import blocks, queries, report, rounds
 from bench.dashboard.fake_hub import FakeHub
 from bench.dashboard.scene import JOB, SLOW, Scene
 from bench.dashboard.synthetic import everything, intervals
@@ -36,7 +36,7 @@ def names(text) -> set[str]:
     return {line[: line.index("{")] for line in text.read_text().splitlines() if not line.startswith("#")}
 
 
-def test_prometheus_takes_it(text, tmp_path):
+def test_prometheus_accepts_it(text, tmp_path):
     command = ["promtool", "tsdb", "create-blocks-from", "openmetrics", text, tmp_path / "blocks"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
@@ -44,31 +44,32 @@ def test_prometheus_takes_it(text, tmp_path):
     assert json.loads((block / "meta.json").read_text())["stats"]["numSeries"] > 300
 
 
-def test_every_series_that_a_chart_is_drawn_from_is_there(text):
-    asked = {name for panel in ALL for name in (*panel.series(), *SERIES.findall(_unquoted(panel.many)))}
-    assert asked <= names(text)
+def test_it_has_every_series_that_a_chart_uses(text):
+    queried = {name for panel in ALL for name in (*panel.series(), *SERIES.findall(_unquoted(panel.many)))}
+    assert queried <= names(text)
 
 
-def test_every_series_that_a_view_asks_for_beside_is_there(text):
-    views = questions.of_views(SCENE, "1h", SCENE.now)
-    asked = {name for those in views.values() for one in those for name in SERIES.findall(_unquoted(one.promql))}
-    assert "zmon:gpu_utilization:ratio" in asked
-    assert "zmon_job_time_seconds_total" in asked
-    assert asked <= names(text)
+def test_it_has_every_series_that_a_view_queries_in_addition(text):
+    views = queries.by_view(SCENE, "1h", SCENE.now)
+    every = [query for view_queries in views.values() for query in view_queries]
+    queried = {name for query in every for name in SERIES.findall(_unquoted(query.promql))}
+    assert "zmon:gpu_utilization:ratio" in queried
+    assert "zmon_job_time_seconds_total" in queried
+    assert queried <= names(text)
 
 
-def test_what_counts_never_falls_and_rules_are_followed(text):
+def test_counters_never_fall_and_rules_have_their_interval(text):
     last: dict[str, tuple[float, int]] = {}
-    every = intervals()
+    seconds = intervals()
     for line in text.read_text().splitlines()[:-1]:
         head, value, time = line.rsplit(" ", 2)
         name = head[: head.index("{")]
         if head in last:
-            before, at = last[head]
+            before, time_before = last[head]
             if name.endswith(("_total", ":total", "_bucket")):
                 assert float(value) >= before, line
             if name.startswith("zmon:rank_"):
-                assert int(time) - at == every[name], line
+                assert int(time) - time_before == seconds[name], line
         last[head] = float(value), int(time)
 
 
@@ -78,7 +79,7 @@ def test_the_slow_rank_works_while_others_wait():
     assert slow.exposed_seconds < other.exposed_seconds / 2
 
 
-def test_seconds_of_all_kinds_are_all_seconds():
+def test_seconds_of_all_kinds_sum_to_the_total():
     times = np.arange(SCENE.start, SCENE.end, 7)
     assert SCENE.spent(times).sum(axis=0) == pytest.approx(times - SCENE.start)
     assert (np.diff(SCENE.spent(times)) >= 0).all()
@@ -95,27 +96,27 @@ async def _answers(path: str, scene: Scene = SCENE) -> bytes:
     ("path", "answer"),
     [("healthz", HubHealth), ("api/v1/jobs", JobList), (f"api/v1/jobs/{JOB}/ranks", RankList)],
 )
-def test_the_hub_that_is_played_answers_as_a_real_one(path, answer):
-    told = msgspec.json.decode(asyncio.run(_answers(f"/{path}")), type=answer)
-    assert len(getattr(told, {"healthz": "agents"}.get(path, path.rpartition("/")[2]))) > 0
+def test_the_simulated_hub_answers_like_a_real_one(path, answer):
+    content = msgspec.json.decode(asyncio.run(_answers(f"/{path}")), type=answer)
+    assert len(getattr(content, {"healthz": "agents"}.get(path, path.rpartition("/")[2]))) > 0
 
 
 def test_the_job_is_as_old_as_its_history():
-    """Charts begin where it did: of a young one they would be nearly empty, and drawn at once."""
+    """Check that the job is not young: charts begin with the job and would be nearly empty, and drawn at once."""
     now = int(time.time())
     scene = Scene(num_ranks=4, hours=1 / 6, now=now, ahead_seconds=60)
     job = json.loads(asyncio.run(_answers("/api/v1/jobs", scene)))["jobs"][0]
     assert sum(job["time"].values()) == pytest.approx(now - scene.start, abs=5)
 
 
-def test_it_tells_how_the_job_scales_as_a_real_one():
-    told = json.loads(asyncio.run(_answers(f"/api/v1/jobs/{JOB}/scaling?what_if=net%3D2")))
-    assert told["points"]
-    assert told["what_ifs"]
-    assert all(size["predicted"]["seconds"] >= size["what_if"]["seconds"] for size in told["sizes"])
+def test_the_simulated_hub_answers_how_the_job_scales():
+    answer = json.loads(asyncio.run(_answers(f"/api/v1/jobs/{JOB}/scaling?what_if=net%3D2")))
+    assert answer["points"]
+    assert answer["what_ifs"]
+    assert all(size["predicted"]["seconds"] >= size["what_if"]["seconds"] for size in answer["sizes"])
 
 
-def test_every_view_of_the_dashboard_is_looked_at():
+def test_every_view_of_the_dashboard_is_measured():
     app = (Path(dashboards.__file__).parent / "app.py").read_text()
     paths = set(re.findall(r'^    "(\w+)": \(', app, re.MULTILINE))
     assert paths == {view.path for view in rounds.views("6h", 3)}
@@ -125,7 +126,7 @@ def _unquoted(promql: str) -> str:
     return re.sub(r'"[^"]*"', '""', promql)
 
 
-def test_what_a_browser_took_is_unknown_where_the_server_alone_took_longer(capsys):
+def test_the_time_of_the_browser_is_unknown_if_the_server_alone_took_longer(capsys):
     click, served = {"armed": [0.040]}, {"armed": [0.045]}
     prometheus = {kind: {"armed": [0.001]} for kind in rounds.OF_PROMETHEUS.values()}
     report.parts(

@@ -1,13 +1,13 @@
-"""What a step takes at least, reckoned by hand for a model small enough."""
+"""Tests of the lower bound of a step, computed by hand for a small model."""
 
-from bench.dlrm import Kept, Shape
+from bench.dlrm import RepeatingSource, Shape
 from bench.floor import work_of
 
 SHAPE = Shape(pooling=2, tables=2, rows=50, dim=4, global_batch=8, bottom=(5,), top=(6,))
 
 
 def test_work_of_a_rank() -> None:
-    work = work_of(SHAPE, num_ranks=2, different=20)  # 4 samples, 8 bags, 16 ids, 10 different rows
+    work = work_of(SHAPE, num_ranks=2, distinct_rows=20)  # 4 samples, 8 bags, 16 ids, 10 distinct rows
     weights = [13 * 5, 5 * 4, 7 * 6, 6 * 1]
     assert work.operations == 4 * 2 * (3 * sum(weights) - weights[0])
     assert work.lookup == (16 + 8) * 16
@@ -18,9 +18,9 @@ def test_work_of_a_rank() -> None:
 
 
 def test_batches_of_all_ranks_are_slices_of_the_same() -> None:
-    source = Kept(SHAPE)
+    source = RepeatingSource(SHAPE)
     whole, half = source.batch(17, 0, 8), source.batch(1, 4, 4)
     assert whole.ids.view(2, 8, 2)[:, 4:].reshape(-1).tolist() == half.ids.tolist()
     assert whole.dense[4:].tolist() == half.dense.tolist()
     assert whole.labels[4:].tolist() == half.labels.tolist()
-    assert 1 < source.different() <= 2 * 8 * 2
+    assert 1 < source.distinct_rows() <= 2 * 8 * 2

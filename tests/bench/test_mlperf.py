@@ -1,4 +1,4 @@
-"""The table of MLPerf's rows in the docs is what the model says, errors included."""
+"""Tests that the table of MLPerf's results in the docs is what the model predicts, errors included."""
 
 from bench import mlperf
 from tests.places import REPOSITORY

@@ -1,20 +1,20 @@
-"""The table comes out, with real ranks and a model of no size."""
+"""Tests of the tables of the trainer benchmark, with real ranks and a tiny model."""
 
 import pytest
 
 from bench import trainer
 from bench.dlrm import Shape
-from bench.trainer_job import ways
+from bench.trainer_job import variants
 
 pytestmark = pytest.mark.e2e
 SHAPE = Shape(pooling=2, tables=3, rows=50, dim=4, global_batch=8, bottom=(5,), top=(6,))
 
 
 @pytest.mark.slow  # the other table comes from the same jobs
-def test_speed_has_a_line_for_the_floor_and_every_way() -> None:
+def test_speed_has_a_line_for_the_floor_and_every_variant() -> None:
     about, _, *lines = trainer.speed(SHAPE, 1)
     assert about.startswith("pooling 2; the planner's choice for “ours”: ")
-    assert [line.split("  ")[1] for line in lines[3:]] == ["plain torch", *ways(SHAPE.config())]
+    assert [line.split("  ")[1] for line in lines[3:]] == ["plain torch", *variants(SHAPE.config())]
     assert all("floor" in line for line in lines[:3])
 
 

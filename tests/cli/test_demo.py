@@ -115,7 +115,7 @@ def test_demo_reports_in_one_line_why_the_trainer_cannot_start(directory: Path) 
     (directory / "junk.tsv").write_text("junk\n")
     demo = Demo(directory, "--data", str(directory / "junk.tsv"))
     assert demo.process.wait(timeout=60) == 1
-    assert "junk.tsv has no good row: all 1 rows are malformed" in demo.text
+    assert "junk.tsv has no valid row: all 1 rows are malformed" in demo.text
     assert "Traceback" not in demo.text
     assert demo.left_behind() == []
 

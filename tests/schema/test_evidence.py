@@ -1,4 +1,4 @@
-"""Evidence as JSON: what is not set is absent, None is null, and what a newer zmon adds is ignored."""
+"""Evidence as JSON: a field that is not set is absent, None is null, and unknown keys are ignored."""
 
 import msgspec
 
@@ -6,12 +6,12 @@ from tests.build import evidence
 from zmon.schema.evidence import Checkpoint, Evidence, FlightRow
 
 
-def test_only_what_is_set_is_written_and_null_is_null():
-    told = evidence(exit_status=None, in_flight={"0": {"error": "its process is gone"}, "1": {"num_pending": 0}})
+def test_fields_that_are_not_set_are_absent_and_none_is_null():
+    gathered = evidence(exit_status=None, in_flight={"0": {"error": "its process is gone"}, "1": {"num_pending": 0}})
     body = b'{"exit_status":null,"in_flight":{"0":{"error":"its process is gone"},"1":{"num_pending":0}}}'
-    assert msgspec.json.encode(told) == body
-    assert msgspec.json.decode(body, type=Evidence) == told
-    assert told.names == ("exit_status", "in_flight")
+    assert msgspec.json.encode(gathered) == body
+    assert msgspec.json.decode(body, type=Evidence) == gathered
+    assert gathered.names == ("exit_status", "in_flight")
     assert msgspec.json.encode(Evidence()) == b"{}"
 
 
@@ -20,13 +20,13 @@ def test_keys_of_a_newer_zmon_are_ignored():
     assert msgspec.json.decode(body, type=Evidence) == Evidence(pids=(7,), last_checkpoint=Checkpoint(2.0))
 
 
-def test_later_evidence_replaces_what_it_sets_and_nothing_else():
+def test_later_evidence_replaces_only_the_fields_it_sets():
     before = Evidence(pids=(7,), exit_status="exit code 1", stacks={})
     after = before.updated(Evidence(exit_status=None, group="0"))
     assert after == Evidence(pids=(7,), exit_status=None, group="0", stacks={})
 
 
-def test_what_grows_with_the_job_is_dropped_by_name():
+def test_bulky_fields_are_dropped_and_named():
     light = Evidence(pids=(7,), ranks=(), in_flight={"0": FlightRow()}).without_bulk()
     assert light == Evidence(pids=(7,), dropped=("ranks", "in_flight"))
     assert light.without_bulk() is light

@@ -1,4 +1,4 @@
-"""Small factories for the trainer's tests. No sample of a real data set is ever kept here: rows are made up."""
+"""Fixtures of the trainer's tests. All rows are made up; no sample comes from a real data set."""
 
 import os
 import subprocess
@@ -15,13 +15,13 @@ from tests.conftest import Zygote
 from tests.places import REPOSITORY
 from tests.ranks import ABORTED_AT_THE_END, TRIES, run_ranks
 from trainer.config import Config
-from trainer.keys import changed
+from trainer.keys import apply_changes
 from trainer.presets import demo
 from trainer.world import World, join
 
 torch.set_num_threads(1)  # models are small: a second thread on a busy machine makes them ten times slower
 
-SMALL = {  # five tables for four ranks, so shares are uneven; few rows, so a batch looks many up twice
+SMALL = {  # five tables for four ranks, so shards are uneven; few rows, so a batch looks many rows up twice
     "embedding": {"rows": [40, 7, 90, 1, 25], "dim": 4},
     "model": {"dense_features": 3, "bottom": [8], "top": [8]},
     "train": {"global_batch": 32},
@@ -30,13 +30,13 @@ SMALL = {  # five tables for four ranks, so shares are uneven; few rows, so a ba
 
 @pytest.fixture
 def small_config() -> Callable[..., Config]:
-    """A configuration that trains a step in a millisecond, with these nested changes."""
-    return lambda *changes: changed(demo(), [SMALL, *changes])
+    """Return a function that builds a configuration with steps of a millisecond, given nested changes."""
+    return lambda *changes: apply_changes(demo(), [SMALL, *changes])
 
 
 @pytest.fixture
 def alone() -> Iterator[World]:
-    """A group of one rank in this process."""
+    """Create a process group of one rank in this process."""
     world = World(rank=0, size=1)
     join(world)
     yield world
@@ -45,7 +45,7 @@ def alone() -> Iterator[World]:
 
 @pytest.fixture
 def write_rows(tmp_path: Path) -> Callable[..., Path]:
-    """Write made-up rows to a TSV, each a list of 40 cells."""
+    """Return a function that writes made-up rows to a TSV; each row is a list of 40 cells."""
 
     def write(*rows: list[str]) -> Path:
         file = tmp_path / "rows.tsv"
@@ -60,7 +60,7 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture(scope="session")
 def trainer_zygote() -> Iterator[Zygote]:
-    """Forks ranks with torch and the trainer in them; started once."""
+    """Start, once, a process that forks ranks with torch and the trainer already imported."""
     zygote = Zygote("torch._dynamo", "torch.distributed.checkpoint", "trainer.run", "zmon.probe.hooks")
     yield zygote
     assert zygote.process.stdin is not None
@@ -70,15 +70,15 @@ def trainer_zygote() -> Iterator[Zygote]:
 
 @pytest.fixture
 def start(trainer_zygote: Zygote, tmp_path: Path) -> Run:
-    """Run a script as so many real ranks and wait for their end; no launcher, see `run_ranks`."""
+    """Return a function that runs a script on real ranks without a launcher and waits for them; see `run_ranks`."""
     return lambda ranks, *command: run_ranks(trainer_zygote, tmp_path / "logs", ranks, *command)
 
 
 @pytest.fixture
 def launch(tmp_path: Path) -> Run:
-    """Start real ranks with torchrun, or without a launcher when `ranks` is 0, and wait for their end.
+    """Return a function that runs ranks with torchrun, or one without a launcher if `ranks` is 0, and waits for them.
 
-    Again where torch itself aborted one that was through (see tests/ranks.py).
+    It tries again if torch itself aborted a rank that had finished (see tests/ranks.py).
     """
 
     def run(ranks: int, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -1,4 +1,4 @@
-"""Checkpoints of one rank in this process, what is refused of them, and how ranks agree."""
+"""Tests of checkpoints of one rank in this process, of those it refuses to load, and of the coordination of ranks."""
 
 import json
 import os
@@ -13,7 +13,7 @@ import torch.distributed as dist
 from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
 
 from trainer.checkpoint import CheckpointConfig, Checkpoints, Rows, State, whole
-from trainer.checkpoint.meeting import Meeting
+from trainer.checkpoint.coordinator import Coordinator
 from trainer.errors import CheckpointError, ConfigError
 from trainer.world import World
 
@@ -24,10 +24,10 @@ def names(folder: Path) -> list[str]:
 
 @pytest.fixture
 def keep(alone: World, tmp_path: Path) -> Callable[..., Checkpoints]:
-    """Checkpoints in `kept` of a small state, or of another; warnings gather in `said`."""
+    """Return a function that opens checkpoints in `kept`, of a small state by default; it appends to `warnings`."""
 
-    def make(state: State | None = None, said: list[str] | None = None, **config: object) -> Checkpoints:
-        warn = (said if said is not None else []).append
+    def make(state: State | None = None, warnings: list[str] | None = None, **config: object) -> Checkpoints:
+        warn = (warnings if warnings is not None else []).append
         return Checkpoints(CheckpointConfig(str(tmp_path / "kept"), **config), state or some_state(), warn)
 
     return make
@@ -40,7 +40,7 @@ def some_state() -> State:
     }
 
 
-def test_the_newest_are_kept_and_latest_is_the_newest(keep: Callable[..., Checkpoints], tmp_path: Path) -> None:
+def test_the_newest_checkpoints_stay_and_latest_is_the_newest(keep: Callable[..., Checkpoints], tmp_path: Path) -> None:
     checkpoints = keep(keep=2)
     assert checkpoints.latest() is None
     for step in (5, 100_000_000, 10, 200_000_000):
@@ -50,7 +50,7 @@ def test_the_newest_are_kept_and_latest_is_the_newest(keep: Callable[..., Checkp
     assert checkpoints.latest() == 200_000_000
 
 
-def test_what_is_saved_is_what_was_there_at_that_moment(keep: Callable[..., Checkpoints]) -> None:
+def test_a_save_has_the_values_of_its_moment(keep: Callable[..., Checkpoints]) -> None:
     state = some_state()
     checkpoints = keep(state)
     for step in (1, 2):  # the second time into the copies of the first
@@ -64,7 +64,7 @@ def test_what_is_saved_is_what_was_there_at_that_moment(keep: Callable[..., Chec
     assert str(numbers["none"]) == "nan"
 
 
-def test_a_save_is_quiet_when_others_look_for_collectives(keep: Callable[..., Checkpoints]) -> None:
+def test_a_save_issues_no_collective(keep: Callable[..., Checkpoints]) -> None:
     checkpoints = keep()
     before = dist.group.WORLD._get_sequence_number_for_group()
     checkpoints.save(1, {})
@@ -80,19 +80,19 @@ def test_a_step_that_was_saved_is_not_saved_again(keep: Callable[..., Checkpoint
     assert json.loads((tmp_path / "kept" / "step-00000003" / "numbers.json").read_text()) == {"loss": 1.0}
 
 
-def test_large_tables_are_kept_in_chunks(
+def test_large_tables_are_saved_in_chunks(
     keep: Callable[..., Checkpoints], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("trainer.checkpoint.rows.CHUNK_BYTES", 3 * 8)  # three numbers, so a row of five is too large
     weight = torch.randn(7, 5, dtype=torch.float64)
-    kept = weight.clone()
+    before = weight.clone()
     state = {"table.0.weight": Rows(7, [(4, weight[:3]), (0, weight[3:])]), "dense": whole(torch.arange(8.0))}
     checkpoints = keep(state)
     checkpoints.save(1, {})
     checkpoints.wait()
     weight.zero_()
     checkpoints.load(1)
-    assert torch.equal(weight, kept)
+    assert torch.equal(weight, before)
 
 
 def test_other_tools_read_the_files(keep: Callable[..., Checkpoints], tmp_path: Path) -> None:
@@ -100,9 +100,9 @@ def test_other_tools_read_the_files(keep: Callable[..., Checkpoints], tmp_path: 
     checkpoints.save(1, {})
     checkpoints.wait()
     dcp_to_torch_save(tmp_path / "kept" / "step-00000001", tmp_path / "one.pt")
-    found = torch.load(tmp_path / "one.pt")
-    assert found["dense"].tolist() == [0, 1, 2, 3, 4]
-    assert torch.equal(found["table.0.weight"], torch.ones(6, 3))
+    tensors = torch.load(tmp_path / "one.pt")
+    assert tensors["dense"].tolist() == [0, 1, 2, 3, 4]
+    assert torch.equal(tensors["table.0.weight"], torch.ones(6, 3))
 
 
 def test_resume_sets_aside_what_comes_later(keep: Callable[..., Checkpoints], tmp_path: Path) -> None:
@@ -110,53 +110,55 @@ def test_resume_sets_aside_what_comes_later(keep: Callable[..., Checkpoints], tm
     for step in (1, 2, 3):
         checkpoints.save(step, {"step": step})
     checkpoints.wait()
-    said: list[str] = []
-    assert keep(said=said, resume="2").resume() == (2, {"step": 2})
+    warnings: list[str] = []
+    assert keep(warnings=warnings, resume="2").resume() == (2, {"step": 2})
     assert names(tmp_path / "kept") == ["step-00000001", "step-00000002", "step-00000003.aside-1"]
-    assert "set aside step-00000003.aside-1" in said[0]
+    assert "renamed later checkpoints to step-00000003.aside-1" in warnings[0]
     assert keep(resume="none").resume() == (0, {})
     assert keep(resume="auto").resume() == (0, {})
 
 
 def test_resume_is_quiet_when_there_is_nothing(keep: Callable[..., Checkpoints]) -> None:
-    said: list[str] = []
-    assert keep(said=said).resume() == (0, {})
-    assert said == []
+    warnings: list[str] = []
+    assert keep(warnings=warnings).resume() == (0, {})
+    assert warnings == []
 
 
-def test_a_step_that_is_not_there_is_told_with_those_that_are(keep: Callable[..., Checkpoints]) -> None:
+def test_the_error_for_a_missing_step_lists_the_existing_ones(keep: Callable[..., Checkpoints]) -> None:
     checkpoints = keep()
     checkpoints.save(7, {})
     checkpoints.wait()
-    with pytest.raises(CheckpointError, match=r"cannot load step 8 from .*: it is not there; there are 7\. "):
+    with pytest.raises(
+        CheckpointError, match=r"cannot load step 8 from .*: it does not exist; the steps in the folder are 7\. "
+    ):
         keep(resume="8").resume()
 
 
 OTHERS = [
-    ({"table.0.weight": Rows(7, [(0, torch.ones(7, 3))])}, "table.0.weight has 6 rows in it, and 7 here"),
-    ({"table.0.weight": whole(torch.ones(6, 4))}, "table.0.weight has rows of 3 in it, and of 4 here"),
-    ({"dense": whole(torch.arange(5))}, "dense is torch.float32 in it, and torch.int64 here"),
+    ({"table.0.weight": Rows(7, [(0, torch.ones(7, 3))])}, "table.0.weight has 6 rows in it, but 7 in this run"),
+    ({"table.0.weight": whole(torch.ones(6, 4))}, "table.0.weight has rows of 3 in it, but of 4 in this run"),
+    ({"dense": whole(torch.arange(5))}, "dense is torch.float32 in it, but torch.int64 in this run"),
     ({"dense.exp_avg": whole(torch.ones(5))}, "it has no dense.exp_avg"),
 ]
 
 
-@pytest.mark.parametrize(("change", "says"), OTHERS)
+@pytest.mark.parametrize(("change", "message"), OTHERS)
 def test_a_checkpoint_of_something_else_is_refused_in_one_line(
-    keep: Callable[..., Checkpoints], change: State, says: str
+    keep: Callable[..., Checkpoints], change: State, message: str
 ) -> None:
     checkpoints = keep()
     checkpoints.save(1, {})
     checkpoints.wait()
     with pytest.raises(CheckpointError) as refused:
         keep({**some_state(), **change}).resume()
-    assert says in str(refused.value)
+    assert message in str(refused.value)
 
 
 def test_a_checkpoint_of_more_is_refused(keep: Callable[..., Checkpoints]) -> None:
     checkpoints = keep()
     checkpoints.save(1, {})
     checkpoints.wait()
-    with pytest.raises(CheckpointError, match=r"it has table\.0\.weight, which is not trained here"):
+    with pytest.raises(CheckpointError, match=r"it has table\.0\.weight, which this run does not train"):
         keep({"dense": some_state()["dense"]}).resume()
     with pytest.raises(CheckpointError, match=r"it has no dense\.new but table\.0\.weight"):
         keep({"dense": some_state()["dense"], "dense.new": whole(torch.ones(2))}).resume()
@@ -172,7 +174,7 @@ def test_a_damaged_checkpoint_is_refused_in_one_line(keep: Callable[..., Checkpo
 
 
 @pytest.mark.parametrize(
-    ("value", "says"),
+    ("value", "message"),
     [
         ({"every": 0}, "checkpoint.every is 0"),
         ({"keep": 0}, "checkpoint.keep is 0"),
@@ -180,70 +182,72 @@ def test_a_damaged_checkpoint_is_refused_in_one_line(keep: Callable[..., Checkpo
         ({"timeout_seconds": 0.0}, "checkpoint.timeout_seconds is 0"),
     ],
 )
-def test_impossible_values_are_refused_by_name(value: dict[str, object], says: str) -> None:
-    with pytest.raises(ConfigError, match=says):
+def test_impossible_values_are_refused_by_name(value: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         CheckpointConfig(**value)
 
 
-# -- the meeting, of threads
+# -- the coordinator, with threads as ranks
 
 
-def meet(*ranks: Callable[[Meeting], object], timeout_seconds: float = 20) -> list[object]:
-    """What each rank's part returned or raised."""
+def run_threads(*ranks: Callable[[Coordinator], object], timeout_seconds: float = 20) -> list[object]:
+    """Run each rank in a thread; return what each returned or raised."""
     store = dist.HashStore()
-    came: list[object] = [None] * len(ranks)
+    results: list[object] = [None] * len(ranks)
 
-    def part(rank: int) -> None:
+    def run(rank: int) -> None:
         try:
-            came[rank] = ranks[rank](Meeting(store.clone(), rank, len(ranks), timeout_seconds))
+            results[rank] = ranks[rank](Coordinator(store.clone(), rank, len(ranks), timeout_seconds))
         except CheckpointError as error:
-            came[rank] = str(error)
+            results[rank] = str(error)
 
-    threads = [Thread(target=part, args=(rank,)) for rank in range(len(ranks))]
+    threads = [Thread(target=run, args=(rank,)) for rank in range(len(ranks))]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    return came
+    return results
 
 
 def full() -> int:
     raise OSError(28, "No space left on device")
 
 
-def test_what_rank_0_makes_of_all_is_everybodys() -> None:
-    assert meet(
-        lambda meeting: [meeting.agree("", "", partial(int, one), sum) for one in (1, 2)],
-        lambda meeting: [meeting.agree("", "", partial(int, one), sum) for one in (10, 20)],
+def test_all_ranks_get_the_combined_result_of_rank_0() -> None:
+    assert run_threads(
+        lambda coordinator: [coordinator.agree("", "", partial(int, number), sum) for number in (1, 2)],
+        lambda coordinator: [coordinator.agree("", "", partial(int, number), sum) for number in (10, 20)],
     ) == [[11, 22], [11, 22]]
 
 
-def test_the_trouble_of_one_rank_is_told_by_all() -> None:
+def test_the_error_of_one_rank_is_raised_by_all() -> None:
     line = "step 3 was not saved: rank 1: No space left on device. Make room"
-    assert meet(
-        lambda meeting: meeting.agree("step 3 was not saved", "Make room", lambda: 1, sum),
-        lambda meeting: meeting.agree("step 3 was not saved", "Make room", full, sum),
+    assert run_threads(
+        lambda coordinator: coordinator.agree("step 3 was not saved", "Make room", lambda: 1, sum),
+        lambda coordinator: coordinator.agree("step 3 was not saved", "Make room", full, sum),
     ) == [line, line]
     assert (
-        meet(
-            lambda meeting: meeting.agree("step 3 was not saved", "Make room", lambda: 1, lambda _: full()),
-            lambda meeting: meeting.agree("step 3 was not saved", "Make room", lambda: 1, sum),
+        run_threads(
+            lambda coordinator: coordinator.agree("step 3 was not saved", "Make room", lambda: 1, lambda _: full()),
+            lambda coordinator: coordinator.agree("step 3 was not saved", "Make room", lambda: 1, sum),
         )
         == [line.replace("rank 1", "rank 0")] * 2
     )
 
 
-def test_a_rank_that_does_not_come_is_named() -> None:
-    told = meet(
-        lambda meeting: meeting.agree("step 3 was not saved", "Look", lambda: 1, sum),
-        lambda meeting: None,
-        lambda meeting: meeting.agree("step 3 was not saved", "Look", lambda: 1, sum),
+def test_a_rank_that_does_not_answer_is_named() -> None:
+    results = run_threads(
+        lambda coordinator: coordinator.agree("step 3 was not saved", "Look", lambda: 1, sum),
+        lambda coordinator: None,
+        lambda coordinator: coordinator.agree("step 3 was not saved", "Look", lambda: 1, sum),
         timeout_seconds=0.2,
     )
-    assert told[0] == told[2]
-    assert "nothing was heard of rank 1 for 0.2 s" in str(told[0])
+    assert results[0] == results[2]
+    assert "rank 1 did not answer within 0.2 s" in str(results[0])
 
 
-def test_nobody_waits_for_ever_for_rank_0() -> None:
-    told = meet(lambda _: None, lambda meeting: meeting.agree("a", "b", lambda: 1, sum), timeout_seconds=0.1)
-    assert "nothing was heard of rank 0" in str(told[1])
+def test_no_rank_waits_for_ever_for_rank_0() -> None:
+    results = run_threads(
+        lambda _: None, lambda coordinator: coordinator.agree("a", "b", lambda: 1, sum), timeout_seconds=0.1
+    )
+    assert "rank 0 did not answer" in str(results[1])

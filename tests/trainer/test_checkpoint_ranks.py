@@ -1,4 +1,4 @@
-"""Checkpoints of real ranks: brought back to the bit, on other ranks and kinds, whatever is killed or full."""
+"""Tests of checkpoints with real ranks: bit-identical on other ranks and kinds, and after kills and full disks."""
 
 import os
 import subprocess
@@ -13,33 +13,33 @@ from tests.ranks import run_ranks
 
 pytestmark = pytest.mark.e2e
 
-SCRIPT = str(Path(__file__).with_name("keep_and_go_on.py"))
+SCRIPT = str(Path(__file__).with_name("save_and_resume.py"))
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture
 def run(start: Run, tmp_path: Path) -> Run:
-    """The script's ranks, their checkpoints in `kept`."""
+    """Return a function that runs the script on some ranks, with checkpoints in `kept`."""
     return lambda ranks, *more: start(ranks, SCRIPT, str(tmp_path / "kept"), *more)
 
 
 @pytest.fixture(scope="module")
 def uninterrupted(trainer_zygote: Zygote, tmp_path_factory: pytest.TempPathFactory) -> dict[str, torch.Tensor]:
-    """What six steps without an interruption lead to."""
-    room = tmp_path_factory.mktemp("uninterrupted")
-    ended = run_ranks(trainer_zygote, room / "logs", 1, SCRIPT, str(room / "kept"), "--steps", "6", "--every", "9")
+    """Return the tensors after six steps without an interruption."""
+    folder = tmp_path_factory.mktemp("uninterrupted")
+    ended = run_ranks(trainer_zygote, folder / "logs", 1, SCRIPT, str(folder / "kept"), "--steps", "6", "--every", "9")
     assert ended.returncode == 0, ended.stderr
-    return held(room / "out")
+    return tensors(folder / "out")
 
 
-def held(out: Path) -> dict[str, torch.Tensor]:
-    """All tensors at the end, put together from what all ranks held; equal to the bit where several held the same."""
-    found: dict[str, dict[int, torch.Tensor]] = {}
+def tensors(out: Path) -> dict[str, torch.Tensor]:
+    """Return all tensors at the end, assembled from all ranks; rows that several ranks have must be bit-identical."""
+    parts_of: dict[str, dict[int, torch.Tensor]] = {}
     for file in out.glob("*.pt"):
         for name, parts in torch.load(file).items():
             for first, rows in parts:
-                assert torch.equal(rows, found.setdefault(name, {}).setdefault(first, rows))
-    return {name: torch.cat([parts[first] for first in sorted(parts)]) for name, parts in found.items()}
+                assert torch.equal(rows, parts_of.setdefault(name, {}).setdefault(first, rows))
+    return {name: torch.cat([parts[first] for first in sorted(parts)]) for name, parts in parts_of.items()}
 
 
 def same(left: dict[str, torch.Tensor], right: dict[str, torch.Tensor]) -> bool:
@@ -50,16 +50,16 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_a_run_goes_on_to_the_bit_on_the_same_number_of_ranks(
+def test_a_resumed_run_is_bit_identical_on_the_same_number_of_ranks(
     run: Run, tmp_path: Path, uninterrupted: dict[str, torch.Tensor]
 ) -> None:
     assert run(2, "--steps", "5").returncode == 0
     ended = run(2, "--steps", "6", "--sync")
     assert "resumed at 4 with {'loss': 0.25, 'lifetime': 4}" in ended.stdout
-    assert same(held(tmp_path / "out"), uninterrupted)
+    assert same(tensors(tmp_path / "out"), uninterrupted)
 
 
-def test_a_run_goes_on_to_the_bit_on_other_numbers_of_ranks_and_with_other_kinds(
+def test_a_resumed_run_is_bit_identical_on_other_numbers_of_ranks_and_with_other_kinds(
     run: Run, tmp_path: Path, uninterrupted: dict[str, torch.Tensor]
 ) -> None:
     assert run(1, "--steps", "2", "--kinds", "table_wise,data_parallel,row_wise").returncode == 0
@@ -68,11 +68,11 @@ def test_a_run_goes_on_to_the_bit_on_other_numbers_of_ranks_and_with_other_kinds
         file.unlink()
     ended = run(2, "--steps", "6", "--kinds", "data_parallel,row_wise,table_wise")
     assert "resumed at 4" in ended.stdout
-    assert same(held(tmp_path / "out"), uninterrupted)
+    assert same(tensors(tmp_path / "out"), uninterrupted)
 
 
 @pytest.mark.parametrize(("when", "rank"), [("write_data", "1"), ("finish", "0"), ("write_data", "all")])
-def test_killed_in_the_middle_of_a_save_the_one_before_is_there(
+def test_after_a_kill_in_the_middle_of_a_save_the_previous_one_is_complete(
     run: Run, tmp_path: Path, uninterrupted: dict[str, torch.Tensor], when: str, rank: str
 ) -> None:
     assert run(2, "--die", when, "4", rank).returncode != 0
@@ -80,13 +80,13 @@ def test_killed_in_the_middle_of_a_save_the_one_before_is_there(
 
     ended = run(1, "--steps", "6")
     assert "resumed at 2" in ended.stdout
-    assert "deleted what was left of 1 save that" in ended.stderr
+    assert "deleted the remains of 1 interrupted save" in ended.stderr
     assert names(tmp_path / "kept") == ["step-00000002", "step-00000004", "step-00000006"]
-    assert same(held(tmp_path / "out"), uninterrupted)
+    assert same(tensors(tmp_path / "out"), uninterrupted)
 
 
 @pytest.mark.slow  # it starts torchrun, and its ranks twice
-def test_a_launcher_that_starts_the_ranks_again_has_them_go_on(
+def test_ranks_that_the_launcher_restarts_resume(
     launch: Run, tmp_path: Path, uninterrupted: dict[str, torch.Tensor]
 ) -> None:
     ended = launch(
@@ -94,12 +94,12 @@ def test_a_launcher_that_starts_the_ranks_again_has_them_go_on(
     )
     assert ended.returncode == 0
     assert "resumed at 2" in ended.stdout
-    assert same(held(tmp_path / "out"), uninterrupted)
+    assert same(tensors(tmp_path / "out"), uninterrupted)
 
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 1 MB where the checkpoints go."""
+    """Mount a file system of 1 MB for the checkpoints."""
     if os.geteuid():
         pytest.skip("only root may mount")
     (tmp_path / "kept").mkdir()
@@ -109,15 +109,15 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("how", [(), ("--sync",)])
-def test_a_full_disk_ends_all_ranks_with_one_line_and_older_ones_are_whole(
+def test_a_full_disk_ends_all_ranks_with_one_line_and_older_checkpoints_stay(
     run: Run, small_disk: Path, how: tuple[str, ...]
 ) -> None:
     ended = run(2, "--more-rows", "128", *how)  # 0.4 MB each
     assert ended.returncode != 0
-    told = [line for line in ended.stderr.splitlines() if "No space left on device" in line]
-    assert sorted(line.split(": ")[1] for line in told) == ["rank 0", "rank 1"]
-    assert len({line.split(": ", 2)[2] for line in told}) == 1  # the same line on both
-    assert f"step 6 was not saved in {small_disk}: rank " in told[0]
+    lines = [line for line in ended.stderr.splitlines() if "No space left on device" in line]
+    assert sorted(line.split(": ")[1] for line in lines) == ["rank 0", "rank 1"]
+    assert len({line.split(": ", 2)[2] for line in lines}) == 1  # the same line on both
+    assert f"step 6 was not saved in {small_disk}: rank " in lines[0]
     assert names(small_disk) == ["step-00000002", "step-00000004"]
 
 

@@ -1,4 +1,4 @@
-"""Criteo rows: good ones, bad ones by file, line and column, and files too small to matter."""
+"""Tests of Criteo rows: valid rows, malformed rows by file, line and column, and unusable files."""
 
 import gzip
 import math
@@ -24,7 +24,7 @@ def row(label: str = "1", integers: str = "3", category: str = "000000ff") -> li
 
 @pytest.fixture
 def read(write_rows):
-    """A source over these rows, and the lines it warned with."""
+    """Return a function that opens a source over these rows, and returns it with its warnings."""
 
     def run(*rows: list[str], global_batch: int = 2, **config) -> tuple[Criteo, list[str]]:
         warnings: list[str] = []
@@ -34,7 +34,7 @@ def read(write_rows):
     return run
 
 
-def test_good_rows(read) -> None:
+def test_valid_rows(read) -> None:
     source, warnings = read(row("1", "3", "000000ff"), row("0", "-2", "7"))
     batch = source.batch(0, 0, 2)
     assert batch.labels.tolist() == [1, 0]
@@ -96,9 +96,9 @@ def test_strict_stops_at_a_malformed_row(read) -> None:
 
 def test_rows_wrap_round_in_order(read) -> None:
     source, warnings = read(*[row(integers=str(number)) for number in range(3)], global_batch=8)
-    seen = torch.cat([source.batch(1, start, 4).dense[:, 0] for start in (0, 4)]).expm1().round()
-    assert seen.tolist() == [2, 0, 1, 2, 0, 1, 2, 0]  # the second global batch goes on where the first ended
-    assert warnings == [f"{source.name}: 3 good rows, the global batch is 8: they repeat"]
+    integers = torch.cat([source.batch(1, start, 4).dense[:, 0] for start in (0, 4)]).expm1().round()
+    assert integers.tolist() == [2, 0, 1, 2, 0, 1, 2, 0]  # the second global batch continues where the first ended
+    assert warnings == [f"{source.name} has 3 valid rows, fewer than the global batch of 8: rows repeat"]
 
 
 def test_windows_line_ends_are_fine(write_rows) -> None:
@@ -107,23 +107,23 @@ def test_windows_line_ends_are_fine(write_rows) -> None:
     assert open_criteo(CriteoConfig(str(file)), ROWS, 2, warn=pytest.fail).num_samples == 2
 
 
-def test_a_file_without_good_rows_is_refused(read) -> None:
-    with pytest.raises(DataError, match=r"has no good row: it is empty"):
+def test_a_file_without_valid_rows_is_refused(read) -> None:
+    with pytest.raises(DataError, match=r"has no valid row: it is empty"):
         read()
-    with pytest.raises(DataError, match=r"has no good row: all 2 rows are malformed"):
+    with pytest.raises(DataError, match=r"has no valid row: all 2 rows are malformed"):
         read(["junk"], ["more"])
 
 
-def test_what_is_no_file_is_refused(tmp_path) -> None:
-    with pytest.raises(DataError, match="there is no such file"):
+def test_a_path_that_is_no_regular_file_is_refused(tmp_path) -> None:
+    with pytest.raises(DataError, match="the file does not exist"):
         check_file(str(tmp_path / "nowhere.tsv"))
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(DataError, match="not a regular file"):
         check_file(str(tmp_path / "pipe"))
 
 
-def test_good_is_what_the_patterns_say() -> None:
-    """Cells of all sorts at all places, against regular expressions and Python's own int."""
+def test_valid_rows_match_the_patterns() -> None:
+    """Compare many kinds of cells in all columns with regular expressions and Python's own int."""
     odd = ["", "-", "--1", "-0", "0", "007", "-12", "1 ", "+1", "9" * 18, "9" * 19, "-" + "9" * 18, "-" + "9" * 19]
     odd += ["a", "F" * 8, "f" * 9, "0x1", "g", ":", "/", "@", "`", "\r", "é", "\0", "2"]
     pick = random.Random(1)
@@ -135,18 +135,19 @@ def test_good_is_what_the_patterns_say() -> None:
             cells[pick.randrange(40)] = pick.choice(odd)
         rows.append(cells)
     text = "".join("\t".join(cells) + "\n" for cells in rows).encode()
-    parsed, bad, num_lines = parse(text)
+    parsed, malformed, num_lines = parse(text)
 
-    def is_good(cells: list[str]) -> bool:
+    def is_valid(cells: list[str]) -> bool:
         cells = [*cells[:-1], cells[-1].removesuffix("\r")]
         return all(re.fullmatch(kind[1], cell.encode()) for kind, cell in zip(COLUMN_KINDS, cells, strict=True))
 
-    good = [cells for cells in rows if is_good(cells)]
+    valid = [cells for cells in rows if is_valid(cells)]
     assert num_lines == 1000
-    assert 300 < len(good) < 800
-    assert [at for at, _, _ in bad] == [at for at, cells in enumerate(rows) if not is_good(cells)]
-    assert [text[start:stop] for _, start, stop in bad] == [text.split(b"\n")[at] + b"\n" for at, _, _ in bad]
-    for row_, cells in zip(parsed, good, strict=True):
+    assert 300 < len(valid) < 800
+    assert [line for line, _, _ in malformed] == [line for line, cells in enumerate(rows) if not is_valid(cells)]
+    lines = text.split(b"\n")
+    assert [text[start:stop] for _, start, stop in malformed] == [lines[line] + b"\n" for line, _, _ in malformed]
+    for row_, cells in zip(parsed, valid, strict=True):
         assert row_["label"] == int(cells[0])
         assert (
             row_["dense"].tolist()
@@ -164,7 +165,7 @@ def test_lines_reach_over_blocks_and_the_last_needs_no_end(write_rows, monkeypat
     assert source.batch(0, 0, 10).dense[:, 0].expm1().round().tolist() == list(range(10))
 
 
-def test_gz_is_read_as_such_and_a_truncated_one_is_refused(write_rows, tmp_path) -> None:
+def test_gz_is_decompressed_and_a_truncated_one_is_refused(write_rows, tmp_path) -> None:
     zipped = tmp_path / "rows.gz"
     zipped.write_bytes(gzip.compress(write_rows(*[row()] * 50).read_bytes()))
     assert open_criteo(CriteoConfig(str(zipped)), ROWS, 10, warn=pytest.fail).num_samples == 50
@@ -173,10 +174,10 @@ def test_gz_is_read_as_such_and_a_truncated_one_is_refused(write_rows, tmp_path)
         open_criteo(CriteoConfig(str(zipped)), ROWS, 10, warn=pytest.fail)
 
 
-def test_what_has_no_lines_is_refused(tmp_path) -> None:
+def test_a_file_without_lines_is_refused(tmp_path) -> None:
     file = tmp_path / "zeros"
     file.write_bytes(b"\0" * 10**6)
-    with pytest.raises(DataError, match="is no TSV: it has a line of more than"):
+    with pytest.raises(DataError, match="is not a TSV: it has a line of more than"):
         open_criteo(CriteoConfig(str(file)), ROWS, 10, warn=pytest.fail)
 
 
@@ -190,7 +191,7 @@ def test_held_out_rows_are_spread_and_never_trained_on(read) -> None:
     assert warnings == []
 
 
-def test_held_out_does_not_depend_on_how_the_rows_come() -> None:
+def test_held_out_rows_do_not_depend_on_the_blocks() -> None:
     whole = is_held_out(0, 10_000, 0.1)
     assert whole.sum() == 1000
     assert [*is_held_out(0, 1234, 0.1), *is_held_out(1234, 8766, 0.1)] == whole.tolist()
@@ -198,13 +199,13 @@ def test_held_out_does_not_depend_on_how_the_rows_come() -> None:
 
 
 def test_without_held_out_rows_there_is_no_evaluation(read) -> None:
-    with pytest.raises(DataError, match=r"rows.tsv: nothing to evaluate with: none of its rows were held out"):
+    with pytest.raises(DataError, match=r"rows.tsv has no rows for evaluation: none of its rows were held out"):
         read(row(), row())[0].held_out()
     with pytest.raises(ConfigError, match=r"criteo.held_out is 0\.6: it must be from 0 to 0\.5"):
         CriteoConfig(held_out=0.6)
 
 
-def test_no_samples_is_a_batch_too(read) -> None:
+def test_a_batch_may_have_no_samples(read) -> None:
     batch = read(row(), row())[0].batch(0, 1, 0)
     assert batch.dense.shape == (0, 13)
     assert batch.lengths.shape == (26, 0)

@@ -1,4 +1,4 @@
-"""R ranks train the same model as one, to rounding, however tables are spread: real processes, real collectives."""
+"""Tests that R ranks train the same model as one rank, except for rounding, with any sharding; with real processes."""
 
 import json
 from collections.abc import Iterable
@@ -50,7 +50,7 @@ QUICK = {  # in `make test`, by number of ranks; the others are marked as slow
 
 
 def cases(names: Iterable[str], *numbers: int) -> list:
-    """Each number of ranks with each variant."""
+    """Return each number of ranks with each variant."""
     return [
         pytest.param(ranks, name, marks=() if name in QUICK[ranks] else pytest.mark.slow)
         for ranks in numbers
@@ -65,49 +65,52 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def train(start, folder: Path):
-    """What `ranks` ranks have learned in a variant; they are started once for all quick variants, once for the rest."""
+    """Return a function that trains a variant on `ranks` ranks and returns its losses and tensors.
+
+    The ranks start once for all quick variants and once for the others.
+    """
 
     def run(ranks: int, name: str) -> dict:
         quick = name in QUICK[ranks]
         out = folder / f"{ranks}-{'quick' if quick else 'slow'}"
         if not out.exists():
             out.mkdir()
-            script = str(Path(__file__).with_name("train_and_keep.py"))
-            variants = {each: ALL[each] for each in ALL if (each in QUICK[ranks]) == quick}
+            script = str(Path(__file__).with_name("train_and_save.py"))
+            variants = {key: changes for key, changes in ALL.items() if (key in QUICK[ranks]) == quick}
             ended = start(ranks, script, str(STEPS), str(out), json.dumps(variants))
             assert ended.returncode == 0, ended.stderr
-        of_ranks = [torch.load(out / f"{name}-{rank}.pt") for rank in range(ranks)]
-        assert all(other["losses"] == of_ranks[0]["losses"] for other in of_ranks)
-        return {"losses": of_ranks[0]["losses"], "kept": whole([rank["kept"] for rank in of_ranks])}
+        results = [torch.load(out / f"{name}-{rank}.pt") for rank in range(ranks)]
+        assert all(result["losses"] == results[0]["losses"] for result in results)
+        return {"losses": results[0]["losses"], "tensors": whole([result["tensors"] for result in results])}
 
     return run
 
 
-def whole(of_ranks: list[dict]) -> dict[str, torch.Tensor]:
-    """Each tensor put together; what several ranks have must be equal to the bit."""
-    found = {}
-    for name in of_ranks[0]:
+def whole(by_rank: list[dict]) -> dict[str, torch.Tensor]:
+    """Assemble each tensor from the parts of all ranks; parts that several ranks have must be bit-identical."""
+    tensors = {}
+    for name in by_rank[0]:
         parts: dict[int, torch.Tensor] = {}
-        for first, part in (part for rank in of_ranks for part in rank[name]):
+        for first, part in (part for rank in by_rank for part in rank[name]):
             assert torch.equal(parts.setdefault(first, part), part), name
-        found[name] = torch.cat([parts[first] for first in sorted(parts)])
-    return found
+        tensors[name] = torch.cat([parts[first] for first in sorted(parts)])
+    return tensors
 
 
-def relative_difference(one: torch.Tensor, other: torch.Tensor) -> float:
-    """Largest difference, relative to the tensor's own scale."""
-    one, other = one.double(), other.double()
-    return float((one - other).abs().max() / one.abs().max().clamp(min=1e-300))
+def relative_difference(expected: torch.Tensor, actual: torch.Tensor) -> float:
+    """Return the largest difference, relative to the tensor's own scale."""
+    expected, actual = expected.double(), actual.double()
+    return float((expected - actual).abs().max() / expected.abs().max().clamp(min=1e-300))
 
 
 @pytest.mark.parametrize(("ranks", "name"), cases([*SPREAD, *OPTIMIZERS], 2, 4))
 def test_ranks_equal_one_rank_in_float64(train, ranks: int, name: str) -> None:
-    one, many = train(1, name), train(ranks, name)
-    assert sorted(many["kept"]) == sorted(one["kept"])
-    for tensor, value in one["kept"].items():
-        assert value.shape == many["kept"][tensor].shape
-        assert relative_difference(value, many["kept"][tensor]) < 1e-10, tensor
-    assert many["losses"] == pytest.approx(one["losses"], rel=1e-10)
+    single, many = train(1, name), train(ranks, name)
+    assert sorted(many["tensors"]) == sorted(single["tensors"])
+    for tensor, value in single["tensors"].items():
+        assert value.shape == many["tensors"][tensor].shape
+        assert relative_difference(value, many["tensors"][tensor]) < 1e-10, tensor
+    assert many["losses"] == pytest.approx(single["losses"], rel=1e-10)
 
 
 @pytest.mark.parametrize(("ranks", "name"), cases(["float32"], 2, 4))
@@ -117,9 +120,9 @@ def test_loss_curves_agree_in_float32(train, ranks: int, name: str) -> None:
 
 @pytest.mark.parametrize(("ranks", "name"), cases(["float32"], 1, 2, 4))
 def test_repeats_are_equal_to_the_bit(train, ranks: int, name: str) -> None:
-    one, again = train(ranks, name), train(ranks, "again")
-    assert one["losses"] == again["losses"]
-    assert all(torch.equal(one["kept"][name], again["kept"][name]) for name in one["kept"])
+    first, again = train(ranks, name), train(ranks, "again")
+    assert first["losses"] == again["losses"]
+    assert all(torch.equal(first["tensors"][name], again["tensors"][name]) for name in first["tensors"])
 
 
 def test_it_really_trained(train) -> None:

@@ -1,14 +1,14 @@
-"""Presets and changes to them: every refusal names the dotted key."""
+"""Tests of presets and changes to them: every error names the dotted key."""
 
 import pytest
 
 from trainer.errors import ConfigError
-from trainer.keys import changed, parse_assignment, read_file
+from trainer.keys import apply_changes, parse_assignment, read_file
 from trainer.presets import PRESETS, demo
 
 
 def set_keys(*assignments: str):
-    return changed(demo(), [parse_assignment(assignment) for assignment in assignments])
+    return apply_changes(demo(), [parse_assignment(assignment) for assignment in assignments])
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -29,18 +29,18 @@ def test_assignments_take_the_type_of_their_field() -> None:
     assert config.checkpoint.resume == "12"
 
 
-def test_later_changes_win() -> None:
+def test_later_changes_override_earlier_ones() -> None:
     assert set_keys("train.seed=1", "train.seed=2").train.seed == 2
 
 
 @pytest.mark.parametrize(
-    ("assignment", "says"),
+    ("assignment", "message"),
     [
-        ("train.stepz=1", "there is no key train.stepz: it is misspelt. There is train.steps"),
-        ("nothing=1", "there is no key nothing: it is misspelt. There is embedding, train, model"),
-        ("global_batch=1", "There is train.global_batch"),
+        ("train.stepz=1", "there is no key train.stepz: it is misspelt. Use train.steps"),
+        ("nothing=1", "there is no key nothing: it is misspelt. Use one of embedding, train, model"),
+        ("global_batch=1", "Use train.global_batch"),
         ("model.learning_rate=1", "there is no key model.learning_rate"),
-        ("checkpoint.resume=7", "checkpoint.resume is 7: it must be auto or none without a folder"),
+        ("checkpoint.resume=7", "checkpoint.resume is 7: it must be auto or none if checkpoint.folder is empty"),
         ("wire.forward=int8", "wire.forward is int8: it must be full or float16 or bfloat16"),
         ("train.epochs=2", "train.epochs is 2: it must be 0 for synthetic samples"),
         ("synthetic.longest_bag=[1, 2]", "synthetic.longest_bag is .*: it must be one number, or a list of 26"),
@@ -59,11 +59,11 @@ def test_later_changes_win() -> None:
         ("criteo.strict=1", "criteo.strict is 1: it must be true or false"),
         ("train=3", "train is 3: it must be a section of keys"),
         ("train.steps.more=3", r"train.steps is \{'more': 3\}: it must be a whole number"),
-        ("train.steps", "there is no key=value in it"),
+        ("train.steps", "it is not KEY=VALUE"),
     ],
 )
-def test_a_wrong_assignment_names_its_key(assignment: str, says: str) -> None:
-    with pytest.raises(ConfigError, match=says):
+def test_a_wrong_assignment_names_its_key(assignment: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         set_keys(assignment)
 
 
@@ -77,15 +77,15 @@ def test_criteo_wants_its_own_shape() -> None:
 def test_a_file_changes_the_preset(tmp_path) -> None:
     file = tmp_path / "more.yaml"
     file.write_text("train:\n  seed: 9\nmodel: {top: [32]}\n")
-    config = changed(demo(), [read_file(str(file))])
+    config = apply_changes(demo(), [read_file(str(file))])
     assert (config.train.seed, config.model.top) == (9, (32,))
 
 
-@pytest.mark.parametrize(("text", "says"), [("", "holds no keys"), ("- 1", "holds no keys"), ("{", "no YAML")])
-def test_a_wrong_file_is_refused(tmp_path, text: str, says: str) -> None:
+@pytest.mark.parametrize(("text", "message"), [("", "has no keys"), ("- 1", "has no keys"), ("{", "is not valid YAML")])
+def test_a_wrong_file_is_refused(tmp_path, text: str, message: str) -> None:
     file = tmp_path / "wrong.yaml"
     file.write_text(text)
-    with pytest.raises(ConfigError, match=says):
+    with pytest.raises(ConfigError, match=message):
         read_file(str(file))
     with pytest.raises(ConfigError, match="cannot read"):
         read_file(str(tmp_path / "nowhere.yaml"))

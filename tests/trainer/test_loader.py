@@ -1,4 +1,4 @@
-"""The loader: all batches in order, never too far ahead, and no way for it to hang."""
+"""Tests of the loader: all batches in order, never too far ahead, and it never hangs."""
 
 import threading
 import time
@@ -14,7 +14,7 @@ NOTHING = torch.empty(0)
 
 
 class Numbers:
-    """A source of ten samples whose labels are their numbers, that counts what was asked of it."""
+    """A source whose labels are the numbers of the samples; it records the steps that were requested."""
 
     def __init__(self, num_samples: int = 10, fails_at: int | None = None) -> None:
         self.num_samples = num_samples
@@ -34,7 +34,7 @@ class Numbers:
 
 
 def read_steps(source: Numbers, number: int) -> list[int]:
-    """What was asked of the source, once it is so many steps and after some time for more."""
+    """Wait until the source got this many requests, and for some time for more; return the requested steps."""
     deadline = time.monotonic() + 10
     while len(source.steps) < number and time.monotonic() < deadline:
         time.sleep(0.001)
@@ -47,19 +47,19 @@ def read_steps(source: Numbers, number: int) -> list[int]:
 @pytest.mark.parametrize("num_samples", [1, 3, 10, 33])
 @pytest.mark.parametrize("epochs", [1, 3])
 def test_uneven_ends(depth: int, ranks: int, num_samples: int, epochs: int) -> None:
-    """Every sample comes once an epoch, to one rank; all ranks take part in every step."""
+    """Check that every sample comes once per epoch, to one rank, and that all ranks take part in every step."""
     extent = Extent.of_epochs(epochs, num_samples, global_batch=8)
-    seen: list[list[int]] = []
+    batches: list[list[int]] = []
     for rank in range(ranks):
         with Loader(Numbers(num_samples), extent, rank, ranks, depth) as loader:
-            for at, loaded in enumerate(loader):
-                assert loaded.step == at
-                assert loaded.global_batch == (8 if at < extent.steps - 1 else extent.last_batch)
-                seen += [[]] if at == len(seen) else []
-                seen[at] += loaded.batch.labels.tolist()
-            assert at == extent.steps - 1
-    assert [len(labels) for labels in seen] == [8] * (extent.steps - 1) + [extent.last_batch]
-    assert [label for labels in seen for label in labels] == list(range(num_samples)) * epochs
+            for step, loaded in enumerate(loader):
+                assert loaded.step == step
+                assert loaded.global_batch == (8 if step < extent.steps - 1 else extent.last_batch)
+                batches += [[]] if step == len(batches) else []
+                batches[step] += loaded.batch.labels.tolist()
+            assert step == extent.steps - 1
+    assert [len(labels) for labels in batches] == [8] * (extent.steps - 1) + [extent.last_batch]
+    assert [label for labels in batches for label in labels] == list(range(num_samples)) * epochs
 
 
 @pytest.mark.parametrize(
@@ -98,12 +98,12 @@ def test_depth_0_reads_when_asked_and_in_the_same_thread() -> None:
 
 
 @pytest.mark.parametrize("depth", [0, 1, 4])
-def test_an_exception_comes_where_its_batch_would_have(depth: int) -> None:
+def test_an_exception_comes_in_place_of_its_batch(depth: int) -> None:
     with Loader(Numbers(fails_at=2), Extent.of_steps(9, 8), 0, 1, depth) as loader:
         assert [next(loader).step, next(loader).step] == [0, 1]
         with pytest.raises(OSError, match=r"the disk is gone"):
             next(loader)
-        with pytest.raises((OSError, StopIteration)):  # and it does not wait for what never comes
+        with pytest.raises((OSError, StopIteration)):  # it does not wait for a batch that never comes
             next(loader)
 
 
@@ -113,37 +113,37 @@ def test_the_end_stays_the_end() -> None:
         assert list(loader) == list(loader) == []
 
 
-@pytest.mark.parametrize("taken", [0, 1, 2])
-def test_closing_early_ends_the_thread(taken: int) -> None:
+@pytest.mark.parametrize("num_read", [0, 1, 2])
+def test_closing_early_ends_the_thread(num_read: int) -> None:
     source, threads = Numbers(), threading.active_count()
     with Loader(source, Extent.of_steps(None, 8), 0, 1, depth=2) as loader:
-        for _ in range(taken):
+        for _ in range(num_read):
             next(loader)
-        read_steps(source, 2 + taken)  # there is no room for more
+        read_steps(source, 2 + num_read)  # the queue has no room for more
     assert threading.active_count() == threads
     assert list(loader) == []
     loader.close()  # twice is fine
 
 
-def test_closing_wakes_who_waits_for_a_batch_and_a_source_that_hangs_holds_up_nobody(monkeypatch) -> None:
+def test_closing_wakes_a_waiting_thread_even_if_the_source_hangs(monkeypatch) -> None:
     class Hangs(Numbers):
         def batch(self, step: int, start: int, size: int) -> Batch:
             self.steps.append(step)
-            let_go.wait(30)
+            released.wait(30)
             return super().batch(step, start, size)
 
-    let_go, source = threading.Event(), Hangs()
+    released, source = threading.Event(), Hangs()
     monkeypatch.setattr("trainer.loader.CLOSE_SECONDS", 0.01)
     loader = Loader(source, Extent.of_steps(None, 8), 0, 1, depth=1)
-    got: list[int] = []
-    waits = threading.Thread(target=lambda: got.extend(loaded.step for loaded in loader))
-    waits.start()
+    steps: list[int] = []
+    thread = threading.Thread(target=lambda: steps.extend(loaded.step for loaded in loader))
+    thread.start()
     read_steps(source, 1)
     loader.close()
-    let_go.set()
-    waits.join(10)
-    assert not waits.is_alive()
-    assert got in ([], [0])
+    released.set()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert steps in ([], [0])
 
 
 def test_configuration_names_its_key() -> None:

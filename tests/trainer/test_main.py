@@ -1,4 +1,4 @@
-"""The command line as people use it: one clear line and exit code 2, or a run that ends with a summary."""
+"""Tests of the command line: an error is one line and exit code 2, and a run ends with a summary."""
 
 import os
 import sys
@@ -11,7 +11,7 @@ from trainer import __main__ as command
 
 @pytest.fixture
 def refuse(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
-    """Run the command in this process up to its refusal; returns what it said."""
+    """Return a function that runs the command in this process until its error, and returns the error line."""
 
     def run(*arguments: str, environ: dict[str, str] | None = None) -> str:
         monkeypatch.setattr(sys, "argv", ["trainer", *arguments])
@@ -22,10 +22,10 @@ def refuse(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
         with pytest.raises(SystemExit) as end:
             command.main()
         assert end.value.code == 2
-        said = capsys.readouterr().err
-        assert said.startswith("trainer: ")
-        assert said.count("\n") == 1
-        return said
+        error = capsys.readouterr().err
+        assert error.startswith("trainer: ")
+        assert error.count("\n") == 1
+        return error
 
     return run
 
@@ -35,18 +35,18 @@ def test_misuse_is_one_line(refuse, tmp_path) -> None:
     assert "--preset" in refuse("--preset", "huge")
     assert "--steps" in refuse("--steps", "x")
     assert "train.steps" in refuse("--steps", "-1")
-    assert "there is no such file" in refuse("--data", str(tmp_path / "nowhere.tsv"))
+    assert "the file does not exist" in refuse("--data", str(tmp_path / "nowhere.tsv"))
     assert "manifest" in refuse("--data", str(tmp_path))
     assert "WORLD_SIZE='x'" in refuse(environ={"WORLD_SIZE": "x"})
     assert "sharding.kind" in refuse("--set", "sharding.kind=column_wise")
     assert "cannot read the plan" in refuse("--set", f"sharding.plan={tmp_path / 'plan.yaml'}")
 
 
-def test_other_ranks_leave_the_word_to_rank_0(refuse, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_ranks_wait_for_the_error_line_of_rank_0(refuse, monkeypatch: pytest.MonkeyPatch) -> None:
     slept: list[float] = []
     monkeypatch.setattr(command.time, "sleep", slept.append)
     refuse("--foo", environ={"RANK": "1", "WORLD_SIZE": "2"})
-    assert slept == [command.LAST_WORD_SECONDS]
+    assert slept == [command.RANK_0_SECONDS]
 
 
 def test_help_is_no_error(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -57,16 +57,16 @@ def test_help_is_no_error(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
 
 @pytest.mark.e2e
 def test_four_ranks_train_on_a_few_rows(start, write_rows) -> None:
-    good = ["1", *["3"] * 13, *["ff"] * 26]
-    file = write_rows(*[["0", *good[1:]] if k % 3 else good for k in range(20)], ["junk"])
+    row = ["1", *["3"] * 13, *["ff"] * 26]
+    file = write_rows(*[["0", *row[1:]] if k % 3 else row for k in range(20)], ["junk"])
     ended = start(4, str(REPOSITORY / "trainer/__main__.py"), "--data", str(file), "--steps", "5")
     assert ended.returncode == 0, ended.stderr
-    assert ended.stdout.count("finished 5 steps") == 1  # rank 0 speaks for all
-    said = [line for line in ended.stderr.splitlines() if line.startswith("trainer: ")]
-    assert said == [
+    assert ended.stdout.count("finished 5 steps") == 1  # only rank 0 prints it
+    lines = [line for line in ended.stderr.splitlines() if line.startswith("trainer: ")]
+    assert lines == [
         f"trainer: {file}:21: column 2: the row has 1 columns instead of 40: row skipped",
         f"trainer: {file}: 1 malformed of 21 rows skipped",
-        f"trainer: {file}: 20 good rows, the global batch is 512: they repeat",
+        f"trainer: {file} has 20 valid rows, fewer than the global batch of 512: rows repeat",
         f"trainer: {file}: 1 malformed of 21 rows skipped",
     ]
 
@@ -76,9 +76,9 @@ def test_refusal_under_a_launcher_is_one_line_and_quick(launch, write_rows) -> N
     file = write_rows(["junk"])
     ended = launch(2, "-m", "trainer", "--data", str(file), "--strict")
     assert ended.returncode != 0
-    said = [line for line in ended.stderr.splitlines() if line.startswith("trainer: ")]
-    assert len(said) == 1
-    assert f"{file}:1: column 2" in said[0]
+    lines = [line for line in ended.stderr.splitlines() if line.startswith("trainer: ")]
+    assert len(lines) == 1
+    assert f"{file}:1: column 2" in lines[0]
     assert "exitcode  : 2" in ended.stderr
 
 

@@ -1,4 +1,4 @@
-"""Update rules against their formulas in float64, dense optimizers against torch's on separate parameters."""
+"""Tests of the update rules against their formulas in float64, and of dense optimizers against torch's."""
 
 import pytest
 import torch
@@ -12,7 +12,7 @@ TOLERANCE = {torch.float32: 3e-6, torch.float64: 1e-14}
 
 
 def example(dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Weight, state, touched rows and their gradient."""
+    """Return weight, state, touched rows and their gradient."""
     generator = torch.Generator().manual_seed(1)
     weight = torch.randn(ROWS, DIM, dtype=torch.float64, generator=generator)
     state = torch.rand(ROWS, dtype=torch.float64, generator=generator)
@@ -38,25 +38,25 @@ def test_touched_rows_follow_the_formula(name: str, index: torch.dtype, dtype: t
     weight, state, rows, gradient = example(dtype)
     formula = by_formula(name, weight, state, rows, gradient)
     RULES[name](weight, state, rows.to(index), gradient, 0.1, 0.01)
-    for mine, exact in zip((weight, state), formula, strict=True):
-        torch.testing.assert_close(mine.double(), exact, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
+    for actual, exact in zip((weight, state), formula, strict=True):
+        torch.testing.assert_close(actual.double(), exact, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
 
 
 @pytest.mark.parametrize("name", RULES)
-def test_rows_that_were_not_touched_stay_to_the_bit(name: str) -> None:
+def test_untouched_rows_do_not_change(name: str) -> None:
     weight, state, rows, gradient = example(torch.float32)
     others = torch.ones(ROWS, dtype=torch.bool)
     others[rows] = False
-    kept = weight[others].clone(), state[others].clone()
+    before = weight[others].clone(), state[others].clone()
     RULES[name](weight, state, rows, gradient, 0.1, 0.01)
-    assert torch.equal(weight[others], kept[0])
-    assert torch.equal(state[others], kept[1])
+    assert torch.equal(weight[others], before[0])
+    assert torch.equal(state[others], before[1])
 
 
 @pytest.mark.parametrize("name", RULES)
 def test_a_dense_gradient_is_all_rows_and_zero_changes_nothing(name: str) -> None:
     weight, state, rows, gradient = example(torch.float32)
-    state[7] = 0  # nor does a row that never had a gradient become NaN
+    state[7] = 0  # a row that never had a gradient must not become NaN either
     dense = torch.zeros_like(weight).index_copy_(0, rows, gradient)
     sparse_weight, sparse_state = weight.clone(), state.clone()
     RULES[name](sparse_weight, sparse_state, rows, gradient, 0.1, 1e-8)
@@ -66,7 +66,7 @@ def test_a_dense_gradient_is_all_rows_and_zero_changes_nothing(name: str) -> Non
 
 
 @pytest.mark.parametrize("name", RULES)
-def test_no_row_is_no_update(name: str) -> None:
+def test_without_rows_nothing_changes(name: str) -> None:
     weight, state, rows, gradient = example(torch.float32)
     before = weight.clone()
     RULES[name](weight, state, rows[:0], gradient[:0], 0.1, 0.01)
@@ -87,7 +87,7 @@ def flat_parameter(values: Tensor) -> nn.Parameter:
 
 
 @pytest.mark.parametrize("name", DENSE)
-def test_one_flat_tensor_is_as_many_parameters(name: str) -> None:
+def test_a_flat_tensor_equals_separate_parameters(name: str) -> None:
     values = torch.linspace(-1, 1, 103, dtype=torch.float64)
     flat = flat_parameter(values)
     config = OptimizerConfig(dense=name, dense_epsilon=1e-3, beta1=0.8, beta2=0.9)
@@ -109,7 +109,7 @@ def test_one_flat_tensor_is_as_many_parameters(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "keys"), [("sgd", set()), ("adagrad", {"step", "sum"}), ("adam", {"step", "exp_avg", "exp_avg_sq"})]
 )
-def test_state_is_there_before_the_first_step_and_goes_on_where_it_was(name: str, keys: set[str]) -> None:
+def test_state_exists_before_the_first_step_and_can_be_restored(name: str, keys: set[str]) -> None:
     values = torch.linspace(-1, 1, 31)
     config = OptimizerConfig(dense=name)
     first = flat_parameter(values)
@@ -122,9 +122,9 @@ def test_state_is_there_before_the_first_step_and_goes_on_where_it_was(name: str
     resumed = DenseOptimizer(config, second)
     for key, tensor in resumed.state().items():
         tensor.copy_(optimizer.state()[key])
-    for parameter, of_it in ((first, optimizer), (second, resumed)):
+    for parameter, its_optimizer in ((first, optimizer), (second, resumed)):
         parameter.grad.copy_(values.sin())
-        of_it.step(0.1)
+        its_optimizer.step(0.1)
     assert torch.equal(first, second)
 
 

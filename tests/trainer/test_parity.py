@@ -1,8 +1,8 @@
-"""Equal weights and samples give the same logits as the models that people know.
+"""Tests that equal weights and samples give the same logits as well-known implementations.
 
-The numbers were made in float64 by the model code of facebookresearch/dlrm at 090956ee2319 (`DLRM_Net` but for its last
-sigmoid) and, for the low-rank cross network, of pytorch/torchrec at a48cef79ebc3 (`LowRankCrossNet` between the same
-MLPs, as `DLRM_DCN` has it), given the weights and samples that the formulas below make.
+The expected logits were computed in float64 by the model code of facebookresearch/dlrm at 090956ee2319 (`DLRM_Net`
+without its last sigmoid) and, for the low-rank cross network, of pytorch/torchrec at a48cef79ebc3 (`LowRankCrossNet`
+between the same MLPs, as in `DLRM_DCN`), with the weights and samples of the formulas below.
 """
 
 from collections.abc import Iterator
@@ -33,14 +33,14 @@ LOGITS = {
 }  # fmt: skip
 
 
-def numbers(shape: tuple[int, ...], which: int) -> Tensor:
-    """Within ±1 and without a pattern that a model would see; another for each `which`."""
-    places = torch.arange(1, 1 + torch.Size(shape).numel(), dtype=torch.float64)
-    return ((places * 37 + places.square() * 5 + which * 29) % 101 / 50 - 1).reshape(shape)
+def numbers(shape: tuple[int, ...], seed: int) -> Tensor:
+    """Return numbers within ±1 without an obvious pattern, different for each seed."""
+    positions = torch.arange(1, 1 + torch.Size(shape).numel(), dtype=torch.float64)
+    return ((positions * 37 + positions.square() * 5 + seed * 29) % 101 / 50 - 1).reshape(shape)
 
 
 def samples() -> Batch:
-    """Bags of 0 to 4 ids."""
+    """Return samples with bags of 0 to 4 ids."""
     lengths = torch.tensor([[(2 * sample + 3 * table) % 5 for sample in range(SAMPLES)] for table in range(len(ROWS))])
     ids = [torch.arange(int(bags.sum())) * 7 % rows for bags, rows in zip(lengths, ROWS, strict=True)]
     labels = (torch.arange(SAMPLES) % 2).float()
@@ -48,7 +48,7 @@ def samples() -> Batch:
 
 
 def layers(bottom: nn.Module, over: nn.Module, cross: nn.Module) -> Iterator[Tensor]:
-    """The parameters that `numbers` fills, in this order."""
+    """Yield the parameters that `numbers` fills, in this order."""
     for part in (bottom, cross, over):
         yield from part.parameters()
 
@@ -60,8 +60,8 @@ def test_logits_are_those_of_the_known_model(small_config, alone, interaction: s
     run = Run(config, alone, open_source(config, alone))
     model, state = run.trainer.model, run.state()
     with torch.no_grad():
-        for which, parameter in enumerate(layers(model.bottom, model.over, model.interaction)):
-            parameter.copy_(numbers(parameter.shape, 10 + which) / parameter.shape[-1] ** 0.5)
+        for layer, parameter in enumerate(layers(model.bottom, model.over, model.interaction)):
+            parameter.copy_(numbers(parameter.shape, 10 + layer) / parameter.shape[-1] ** 0.5)
         for table in range(len(ROWS)):
             [(_, weight)] = state[f"table.{table}.weight"].parts
             weight.copy_(numbers(weight.shape, 50 + table))

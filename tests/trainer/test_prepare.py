@@ -1,4 +1,4 @@
-"""Preparing: several files in order, bad rows told, and a directory that is whole or is not there."""
+"""Tests of trainer.prepare: files in order, warnings of malformed rows, and a directory that is complete or absent."""
 
 import gzip
 import io
@@ -17,7 +17,7 @@ from tests.places import REPOSITORY
 from trainer import prepare as module
 from trainer.criteo import CriteoConfig
 from trainer.errors import DataError
-from trainer.prepare import Lines, _progress, main, prepare
+from trainer.prepare import LogProgress, _progress, main, prepare
 from trainer.shards import MANIFEST, open_criteo
 
 
@@ -30,7 +30,7 @@ def text(*numbers: int) -> bytes:
 
 
 def numbers(out: Path, global_batch: int) -> list[int]:
-    """What the first integers of one global batch were."""
+    """Return the first integers of one global batch."""
     source = open_criteo(CriteoConfig(str(out)), (10,) * 26, global_batch, warn=pytest.fail)
     return source.batch(0, 0, global_batch).dense[:, 0].expm1().round().int().tolist()
 
@@ -40,25 +40,27 @@ def test_files_follow_each_other_plain_or_zipped(tmp_path) -> None:
     (tmp_path / "b.gz").write_bytes(gzip.compress(text(*range(5, 8))))
     (tmp_path / "c").write_bytes(text(8, 9))
     files = [str(tmp_path / name) for name in ("a.tsv", "b.gz", "c")]
-    told: list[tuple[int, int]] = []
-    prepare(files, tmp_path / "out", rows_per_shard=4, warn=pytest.fail, told=lambda *progress: told.append(progress))
+    reports: list[tuple[int, int]] = []
+    prepare(
+        files, tmp_path / "out", rows_per_shard=4, warn=pytest.fail, report=lambda *progress: reports.append(progress)
+    )
     assert numbers(tmp_path / "out", 10) == list(range(10))
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
         "manifest.json",
         *(f"train-0000{shard}.bin" for shard in range(3)),
     ]
-    assert told == sorted(told)
-    assert told[-1] == (sum(Path(file).stat().st_size for file in files), 10)
+    assert reports == sorted(reports)
+    assert reports[-1] == (sum(Path(file).stat().st_size for file in files), 10)
 
 
-def test_the_command_tells_bad_rows_and_what_it_made(tmp_path) -> None:
+def test_the_command_prints_malformed_rows_and_a_summary(tmp_path) -> None:
     file, out = tmp_path / "rows.tsv", tmp_path / "out"
     file.write_bytes(text(0, 1) + b"junk\n" * 9 + text(*range(2, 20)))
     ended = CliRunner().invoke(main, [str(file), "--out", str(out), "--held-out", "0.25"])
     assert ended.exit_code == 0
-    complaints = ended.stderr.splitlines()
-    assert complaints[0] == f"prepare: {file}:3: column 2: the row has 1 columns instead of 40: row skipped"
-    assert complaints[5:] == [f"prepare: {file}: 9 malformed of 29 rows skipped"]
+    warnings = ended.stderr.splitlines()
+    assert warnings[0] == f"prepare: {file}:3: column 2: the row has 1 columns instead of 40: row skipped"
+    assert warnings[5:] == [f"prepare: {file}: 9 malformed of 29 rows skipped"]
     assert ended.stdout.startswith(f"{out}: 15 rows to train on, 5 held out, ")
     assert numbers(out, 4) == [0, 1, 2, 4]
 
@@ -67,12 +69,12 @@ def test_the_command_tells_bad_rows_and_what_it_made(tmp_path) -> None:
     ("content", "options", "fault"),
     [
         (b"junk\n" + text(1), ["--strict"], r"rows.tsv:1: column 2: the row has 1 columns .* or leave out --strict"),
-        (b"", [], r"rows.tsv has no good row: it is empty"),
-        (b"junk\n", [], r"rows.tsv has no good row: all 1 rows are malformed"),
+        (b"", [], r"rows.tsv has no valid row: it is empty"),
+        (b"junk\n", [], r"rows.tsv has no valid row: all 1 rows are malformed"),
         (gzip.compress(text(*range(99)))[:-20], [], "cannot read .*rows.tsv: Compressed file ended before"),
     ],
 )
-def test_what_cannot_be_prepared_leaves_nothing(tmp_path, content: bytes, options: list[str], fault: str) -> None:
+def test_a_failure_leaves_no_directory(tmp_path, content: bytes, options: list[str], fault: str) -> None:
     file = tmp_path / "rows.tsv"
     file.write_bytes(content)
     ended = CliRunner().invoke(main, [str(file), "--out", str(tmp_path / "out"), *options])
@@ -81,14 +83,14 @@ def test_what_cannot_be_prepared_leaves_nothing(tmp_path, content: bytes, option
     assert [path.name for path in tmp_path.iterdir()] == ["rows.tsv"]
 
 
-def test_what_is_there_is_never_replaced(tmp_path) -> None:
+def test_existing_files_are_never_replaced(tmp_path) -> None:
     file, out = tmp_path / "rows.tsv", tmp_path / "out"
     file.write_bytes(text(1))
     out.mkdir()
     prepare([str(file)], out, warn=pytest.fail)  # an empty directory is fine
-    with pytest.raises(DataError, match=r"out is there already: .* Remove it, or name another --out"):
+    with pytest.raises(DataError, match=r"out already exists: .* Remove it, or choose another --out"):
         prepare([str(file)], out, warn=pytest.fail)
-    with pytest.raises(DataError, match=r"rows.tsv is there already"):
+    with pytest.raises(DataError, match=r"rows.tsv already exists"):
         prepare([str(file)], file, warn=pytest.fail)
     with pytest.raises(DataError, match=r"nowhere/out: No such file or directory"):
         prepare([str(file)], tmp_path / "nowhere" / "out", warn=pytest.fail)
@@ -100,15 +102,15 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(tmp_path, monkeypatch) -> No
 
     monkeypatch.setattr(module, "write_manifest", full)
     (tmp_path / "rows.tsv").write_bytes(text(1))
-    with pytest.raises(DataError, match=r"cannot write .*out: No space left on device. Make room"):
+    with pytest.raises(DataError, match=r"cannot write .*out: No space left on device. Free some space"):
         prepare([str(tmp_path / "rows.tsv")], tmp_path / "out", warn=pytest.fail)
     assert [path.name for path in tmp_path.iterdir()] == ["rows.tsv"]
 
 
-def test_one_that_is_killed_leaves_nothing_to_train_on_and_the_next_says_what_to_do(tmp_path) -> None:
+def test_a_killed_prepare_leaves_no_valid_directory_and_the_next_one_reports_it(tmp_path) -> None:
     file, out = tmp_path / "rows.tsv", tmp_path / "out"
     file.write_bytes(text(*range(50)))
-    script = (  # killed when all rows are written, just before the manifest
+    script = (  # killed after all rows are written, just before the manifest
         "import os, sys; from trainer import prepare as module;"
         "module.write_manifest = lambda *_: os.kill(os.getpid(), 9); module.main(sys.argv[1:])"
     )
@@ -125,31 +127,31 @@ def test_one_that_is_killed_leaves_nothing_to_train_on_and_the_next_says_what_to
     partial = tmp_path / "out.partial"
     assert (partial / "train-00000.bin").exists()
     assert not (partial / MANIFEST).exists()
-    with pytest.raises(DataError, match=r"out.partial is no prepared directory: there is no manifest.json in it"):
+    with pytest.raises(DataError, match=r"out.partial is not a prepared directory: it has no manifest.json"):
         numbers(partial, 2)
-    with pytest.raises(DataError, match=r"out.partial is there: .* If none is, remove it and prepare again"):
+    with pytest.raises(DataError, match=r"out.partial exists: .* If none is running, remove it and prepare again"):
         prepare([str(file)], out, warn=pytest.fail)
 
 
-def test_progress_in_a_log_is_a_line_now_and_then() -> None:
-    said: list[str] = []
+def test_progress_in_a_log_is_a_line_every_30_seconds() -> None:
+    lines: list[str] = []
     times = iter([0, 1, 31, 32, 60, 62])
-    lines = Lines(1000, said.append, clock=lambda: next(times))
+    progress = LogProgress(1000, lines.append, clock=lambda: next(times))
     for percent in (1, 31, 32, 60, 62):
-        lines(percent * 10, percent * 100)
-    assert said == ["31% read: 3,100 rows, 100 a second, 69 s left", "62% read: 6,200 rows, 100 a second, 38 s left"]
+        progress(percent * 10, percent * 100)
+    assert lines == ["31% read: 3,100 rows, 100 rows/s, 69 s left", "62% read: 6,200 rows, 100 rows/s, 38 s left"]
 
 
 def test_progress_in_a_terminal_is_a_bar() -> None:
     screen = io.StringIO()
-    with _progress(Console(file=screen, force_terminal=True, width=80), total_bytes=1000) as told:
-        told(1000, 12_345)
+    with _progress(Console(file=screen, force_terminal=True, width=80), total_bytes=1000) as report:
+        report(1000, 12_345)
     assert "━━" in screen.getvalue()
     assert "12,345 rows" in screen.getvalue()
 
 
-def test_a_log_is_quiet_when_it_is_soon_done() -> None:
+def test_a_log_is_quiet_if_prepare_is_fast() -> None:
     log = io.StringIO()
-    with _progress(Console(file=log), total_bytes=1000) as told:
-        told(1000, 10)
+    with _progress(Console(file=log), total_bytes=1000) as report:
+        report(1000, 10)
     assert log.getvalue() == ""

@@ -1,13 +1,13 @@
-"""The models that people know: their shapes, and that each of them trains."""
+"""Tests of the presets: their shapes, and that each of them trains."""
 
 import pytest
 
-from trainer.keys import changed
+from trainer.keys import apply_changes
 from trainer.loader import Extent, Loader
 from trainer.presets import KAGGLE_ROWS, MLPERF_BAGS, MLPERF_ROWS, PRESETS, criteo_kaggle, mlperf_dcnv2
 from trainer.run import Run, open_source
 
-SMALLER = {  # what a test can have: 2.2 GB of tables, and a second a step, are too much
+SMALLER = {  # for tests: 2.2 GB of tables and a second per step are too much
     "criteo_kaggle": {"embedding": {"rows": [min(rows, 1000) for rows in KAGGLE_ROWS]}},
     "mlperf_dcnv2": {"train": {"global_batch": 16}},
 }
@@ -15,13 +15,13 @@ SMALLER = {  # what a test can have: 2.2 GB of tables, and a second a step, are 
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_every_preset_trains(alone, name: str) -> None:
-    config = changed(PRESETS[name](), [SMALLER.get(name, {}), {"train": {"steps": 2}}])
+    config = apply_changes(PRESETS[name](), [SMALLER.get(name, {}), {"train": {"steps": 2}}])
     run = Run(config, alone, open_source(config, alone))
     with Loader(run.source, Extent.of_steps(2, config.train.global_batch), 0, 1, depth=0) as batches:
-        run.trainer.take(batches)
+        run.trainer.load_next(batches)
         losses = [float(run.trainer.step(batches).sums[0]) / config.train.global_batch for _ in range(2)]
     assert all(0.3 < loss < 3 for loss in losses)
-    assert run.trainer.next is None
+    assert run.trainer.next_batch is None
 
 
 def test_criteo_kaggle_is_the_model_of_its_script() -> None:
@@ -32,7 +32,7 @@ def test_criteo_kaggle_is_the_model_of_its_script() -> None:
     assert config.embedding.dim == 16
 
 
-def test_mlperf_dcnv2_is_scaled_by_what_it_says() -> None:
+def test_mlperf_dcnv2_is_scaled_as_documented() -> None:
     config = mlperf_dcnv2()
     assert sum(MLPERF_ROWS) == 204_184_588
     assert sum(config.embedding.rows) == pytest.approx(sum(MLPERF_ROWS) / 1000, rel=1e-3)

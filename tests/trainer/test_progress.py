@@ -1,4 +1,4 @@
-"""What people read, on a terminal and in a log."""
+"""Tests of the progress on a terminal and in a log."""
 
 import io
 import math
@@ -15,7 +15,7 @@ UNKNOWN = Quality(samples=0, log_loss=math.nan, normalized_entropy=math.nan, cal
 
 
 class Clock:
-    """Time that passes when the test says so."""
+    """A clock that the test sets."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -35,20 +35,20 @@ def train(progress: Progress, clock: Clock, steps: int, seconds: float) -> None:
         progress.step(100, GOOD)
 
 
-def test_lines_tell_quality_and_speed() -> None:
+def test_lines_have_quality_and_speed() -> None:
     lines, clock = list[str](), Clock()
     progress = Progress(every=2, say=lines.append, clock=clock)
     train(progress, clock, steps=3, seconds=0.25)
     assert lines == ["step 2  loss 0.5000  normalized entropy 0.7213  400 samples/s  step 250.0 ms  calibration 1.004"]
 
 
-def test_a_known_end_tells_what_is_left() -> None:
+def test_lines_have_the_time_left_if_the_end_is_known() -> None:
     lines, clock = list[str](), Clock()
     train(Progress(every=2, say=lines.append, last_step=100, clock=clock), clock, steps=2, seconds=1.0)
     assert lines[0].endswith("  0:01:38 left")
 
 
-def test_a_resumed_run_goes_on_counting() -> None:
+def test_a_resumed_run_continues_the_count() -> None:
     lines, clock = list[str](), Clock()
     progress = Progress(every=10, say=lines.append, first_step=8, clock=clock)
     train(progress, clock, steps=2, seconds=0.5)
@@ -64,21 +64,21 @@ def test_an_evaluation_has_a_line_and_does_not_slow_the_steps() -> None:
     clock.now += 8
     progress.evaluated(GOOD, seconds=8)
     train(progress, clock, steps=1, seconds=0.25)
-    found = "loss 0.5000  normalized entropy 0.7213  calibration 1.004  AUC 0.7421"
-    assert lines[0] == f"step 1  evaluation of 100 samples in 8.0 s  {found}"
+    figures = "loss 0.5000  normalized entropy 0.7213  calibration 1.004  AUC 0.7421"
+    assert lines[0] == f"step 1  evaluation of 100 samples in 8.0 s  {figures}"
     assert "400 samples/s  step 250.0 ms" in lines[1]
     assert "in 8.5 s" in progress.summary(GOOD)
     assert "400 samples/s  step 250.0 ms" in progress.summary(GOOD)
 
 
-def test_what_is_unknown_is_called_so() -> None:
+def test_unknown_figures_are_called_unknown() -> None:
     lines, clock = list[str](), Clock()
     progress = Progress(every=1, say=lines.append, clock=clock)
     progress.evaluated(UNKNOWN, seconds=1)
     assert lines[0].endswith("loss unknown  normalized entropy unknown  calibration unknown  AUC unknown")
 
 
-def test_nothing_done_is_no_speed() -> None:
+def test_no_steps_have_no_speed() -> None:
     assert Progress(every=1, say=pytest.fail, clock=Clock()).summary(UNKNOWN) == "finished 0 steps in 0.0 s"
 
 
@@ -96,7 +96,7 @@ def test_a_terminal_has_one_live_line_and_evaluations_above_it(monkeypatch) -> N
     assert {int(line.split()[1]) for line in drawn} == {4, 8, 12, 16, 20, 24, 28, 30}
     assert "loss 0.5000  normalized entropy 0.7213  400 samples/s  step 250.0 ms" in drawn[-1]
     assert "\nstep 10  evaluation of 100 samples" in text.replace("\r", "\n")
-    assert screen.getvalue().rindex("\x1b[?25h") > screen.getvalue().rindex("\x1b[?25l")  # the cursor is there
+    assert screen.getvalue().rindex("\x1b[?25h") > screen.getvalue().rindex("\x1b[?25l")  # the cursor is visible
 
 
 @pytest.mark.parametrize(

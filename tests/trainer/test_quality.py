@@ -1,6 +1,6 @@
-"""Figures against their definitions, and the same on every rank however the samples are spread.
+"""Tests of the metrics against their definitions; every rank gets the same for any distribution of the samples.
 
-Started as a script this file is what each rank of the last test runs.
+Each rank of the last test runs this file as a script.
 """
 
 import json
@@ -14,7 +14,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from trainer.quality import Predictions, Quality, Running, auc, calibration, normalized_entropy, quality, sums
+from trainer.quality import Predictions, Quality, RunningQuality, auc, calibration, normalized_entropy, quality, sums
 from trainer.world import join, world_from
 
 RANKS = 3
@@ -27,7 +27,7 @@ SPREAD = {  # samples of each step of each rank
 
 
 def samples(case: str, rank: int, step: int, size: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Made-up logits with many ties, and labels that follow them a little."""
+    """Return made-up logits with many ties, and labels that correlate with them."""
     generator = torch.Generator().manual_seed(100 * rank + step)
     logits = torch.randn(size, generator=generator).mul(8).round().div(8)  # also exact in bfloat16
     labels = (torch.rand(size, generator=generator) < (logits - 1).sigmoid()).float()
@@ -38,7 +38,7 @@ def samples(case: str, rank: int, step: int, size: int, dtype: torch.dtype) -> t
     return logits.to(dtype), labels
 
 
-def everyone(case: str, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+def all_samples(case: str, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     parts = [
         samples(case, rank, step, size, dtype)
         for rank, steps in enumerate(SPREAD[case])
@@ -52,7 +52,7 @@ def by_all_pairs(logits: Tensor, labels: Tensor) -> float:
     return ((positive > negative).double() + 0.5 * (positive == negative).double()).mean().item()
 
 
-def test_knowing_only_the_mean_is_one() -> None:
+def test_normalized_entropy_of_predicting_the_mean_is_one() -> None:
     entropy = -(0.25 * math.log(0.25) + 0.75 * math.log(0.75))
     assert normalized_entropy(entropy, 0.25) == pytest.approx(1)
     assert normalized_entropy(entropy / 2, 0.25) == pytest.approx(0.5)
@@ -98,8 +98,8 @@ def test_sums_are_those_of_the_definition() -> None:
     assert sums(logits, labels).tolist() == pytest.approx([3, log_loss, 1, sum(chances)], rel=1e-12)
 
 
-def test_running_weighs_steps_by_their_samples_and_forgets_old_ones() -> None:
-    running = Running(window_steps=2)
+def test_running_quality_weighs_steps_by_their_samples_and_drops_old_ones() -> None:
+    running = RunningQuality(window_steps=2)
     steps = [(100, 90.0, 50.0, 60.0), (10, 8.0, 4.0, 5.0), (30, 12.0, 6.0, 5.0)]
     for step in steps:
         running.step(*step)
@@ -108,7 +108,7 @@ def test_running_weighs_steps_by_their_samples_and_forgets_old_ones() -> None:
 
 
 def test_a_step_that_diverged_leaves_the_window_and_stays_in_the_lifetime() -> None:
-    running = Running(window_steps=2)
+    running = RunningQuality(window_steps=2)
     running.step(10, math.nan, 5.0, 5.0)
     assert math.isnan(running.windowed().log_loss)
     for _ in range(2):
@@ -117,8 +117,8 @@ def test_a_step_that_diverged_leaves_the_window_and_stays_in_the_lifetime() -> N
     assert math.isnan(running.lifetime().log_loss)
 
 
-def test_running_goes_on_where_it_was() -> None:
-    before, after, plain = (Running(window_steps=3) for _ in range(3))
+def test_running_quality_resumes_from_its_state() -> None:
+    before, after, plain = (RunningQuality(window_steps=3) for _ in range(3))
     for step in range(4):
         before.step(step + 1, 0.5 * step, 1.0, 2.0)
         plain.step(step + 1, 0.5 * step, 1.0, 2.0)
@@ -130,10 +130,10 @@ def test_running_goes_on_where_it_was() -> None:
     assert after.lifetime() == plain.lifetime()
 
 
-def test_before_the_first_step_all_is_unknown() -> None:
-    nothing = Running().windowed()
-    assert nothing.samples == 0
-    assert all(map(math.isnan, (nothing.log_loss, nothing.normalized_entropy, nothing.calibration, nothing.auc)))
+def test_before_the_first_step_all_metrics_are_unknown() -> None:
+    empty = RunningQuality().windowed()
+    assert empty.samples == 0
+    assert all(map(math.isnan, (empty.log_loss, empty.normalized_entropy, empty.calibration, empty.auc)))
 
 
 def test_only_the_last_steps_count_in_a_window(alone) -> None:
@@ -141,41 +141,45 @@ def test_only_the_last_steps_count_in_a_window(alone) -> None:
     parts = [samples("uneven", 0, step, 50, torch.float32) for step in range(3)]
     for logits, labels in parts:
         predictions.add(logits.requires_grad_(), labels)
-    logits, labels = (torch.cat(some) for some in zip(*parts[1:], strict=True))
+    logits, labels = (torch.cat(tensors) for tensors in zip(*parts[1:], strict=True))
     last = quality(sums(logits.detach(), labels), auc(logits.detach(), labels))
     assert vars(predictions.quality()) == pytest.approx(vars(last), rel=1e-12)
 
 
 @pytest.mark.e2e
-def test_every_rank_knows_the_quality_of_all(start, tmp_path: Path) -> None:
+def test_every_rank_gets_the_quality_over_all_ranks(start, tmp_path: Path) -> None:
     ended = start(RANKS, __file__, str(tmp_path))
     assert ended.returncode == 0, ended.stderr
-    told = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(RANKS)]
-    assert all(str(of_rank) == str(told[0]) for of_rank in told)  # as text, for NaN is not equal to itself
+    results = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(RANKS)]
+    assert all(str(result) == str(results[0]) for result in results)  # as text: NaN is not equal to itself
     for case in SPREAD:
         for name in ("float32", "float64", "bfloat16"):
-            logits, labels = everyone(case, getattr(torch, name))
+            logits, labels = all_samples(case, getattr(torch, name))
             alone = quality(sums(logits, labels), auc(logits, labels))
-            assert told[0][f"{case} {name}"] == pytest.approx(vars(alone), rel=1e-12, nan_ok=True)
-    uneven = told[0]["uneven float32"]
-    assert uneven["auc"] == auc(*everyone("uneven", torch.float32)) == by_all_pairs(*everyone("uneven", torch.float32))
-    assert math.isnan(told[0]["one_sided float32"]["auc"])
-    assert told[0]["nobody float32"]["samples"] == 0
+            assert results[0][f"{case} {name}"] == pytest.approx(vars(alone), rel=1e-12, nan_ok=True)
+    uneven = results[0]["uneven float32"]
+    assert (
+        uneven["auc"]
+        == auc(*all_samples("uneven", torch.float32))
+        == by_all_pairs(*all_samples("uneven", torch.float32))
+    )
+    assert math.isnan(results[0]["one_sided float32"]["auc"])
+    assert results[0]["nobody float32"]["samples"] == 0
 
 
 def main(out: Path) -> None:
-    """Tell this rank's view of every case."""
+    """Write this rank's result of every case."""
     world = world_from(os.environ)
     join(world)
-    told = {}
+    results = {}
     for case, spread in SPREAD.items():
         for name in ("float32", "float64", "bfloat16"):
             dtype = getattr(torch, name)
             predictions = Predictions(dtype, torch.device("cpu"))
             for step, size in enumerate(spread[world.rank]):
                 predictions.add(*samples(case, world.rank, step, size, dtype))
-            told[f"{case} {name}"] = vars(predictions.quality())
-    (out / f"{world.rank}.json").write_text(json.dumps(told))
+            results[f"{case} {name}"] = vars(predictions.quality())
+    (out / f"{world.rank}.json").write_text(json.dumps(results))
     dist.destroy_process_group()
 
 

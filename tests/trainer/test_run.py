@@ -1,4 +1,4 @@
-"""A run from its first step to its last, of one rank."""
+"""Tests of a run from its first step to its last, with one rank."""
 
 import gc
 import math
@@ -8,7 +8,7 @@ import torch
 
 from trainer.errors import CheckpointError, TrainingError
 from trainer.run import Run, open_source
-from trainer.train import Returning
+from trainer.train import PooledGradients
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def run(small_config, alone, tmp_path):
     return make
 
 
-def test_a_run_tells_its_plan_and_its_progress(run, capsys) -> None:
+def test_a_run_prints_its_plan_and_its_progress(run, capsys) -> None:
     run().train()
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "5 tables on 1 ranks"
@@ -31,69 +31,69 @@ def test_a_run_tells_its_plan_and_its_progress(run, capsys) -> None:
 def test_a_run_evaluates_on_samples_that_it_never_trains_on(run, capsys) -> None:
     trained = run({"evaluation": {"every": 2, "batches": 3}})
     trained.train()
-    told = [line for line in capsys.readouterr().out.splitlines() if "evaluation" in line]
-    assert [line.split()[1] for line in told] == ["2", "4"]
-    assert all("of 96 samples" in line and "AUC" in line for line in told)
+    lines = [line for line in capsys.readouterr().out.splitlines() if "evaluation" in line]
+    assert [line.split()[1] for line in lines] == ["2", "4"]
+    assert all("of 96 samples" in line and "AUC" in line for line in lines)
     assert not torch.equal(trained.held_out.batch(0, 0, 32).dense, trained.source.batch(0, 0, 32).dense)
 
 
-def test_a_run_goes_on_from_its_checkpoint_to_the_bit(run, tmp_path) -> None:
-    def kept(one):
-        return {name: [part.clone() for _, part in rows.parts] for name, rows in one.state().items()}
+def test_a_resumed_run_is_bit_identical(run, tmp_path) -> None:
+    def tensors(a_run):
+        return {name: [part.clone() for _, part in rows.parts] for name, rows in a_run.state().items()}
 
-    whole = run()
-    whole.train()
-    here = {"checkpoint": {"folder": str(tmp_path / "kept")}}
-    run({"train": {"steps": 2}}, here).train()
-    resumed = run(here)
-    assert resumed.done == 2
+    uninterrupted = run()
+    uninterrupted.train()
+    checkpoint = {"checkpoint": {"folder": str(tmp_path / "kept")}}
+    run({"train": {"steps": 2}}, checkpoint).train()
+    resumed = run(checkpoint)
+    assert resumed.steps_done == 2
     resumed.train()
-    one, other = kept(whole), kept(resumed)
-    assert all(torch.equal(a, b) for name in one for a, b in zip(one[name], other[name], strict=True))
+    expected, actual = tensors(uninterrupted), tensors(resumed)
+    assert all(torch.equal(a, b) for name in expected for a, b in zip(expected[name], actual[name], strict=True))
 
 
-def test_loss_that_is_no_number_ends_the_run_with_one_line(run) -> None:
+def test_a_loss_of_nan_ends_the_run_with_one_line(run) -> None:
     trained = run()
     trained.trainer.flat.parameter.data.fill_(math.nan)
-    with pytest.raises(TrainingError, match="the loss of step 1 is nan: the samples have a value that is no number"):
+    with pytest.raises(TrainingError, match="the loss of step 1 is nan: a sample has a value that is NaN or infinite"):
         trained.train()
 
 
-def test_loss_that_is_no_number_may_go_on(run, capsys) -> None:
+def test_a_loss_of_nan_does_not_end_the_run_if_configured(run, capsys) -> None:
     trained = run({"train": {"stop_at_nan": False}})
     trained.trainer.flat.parameter.data.fill_(math.nan)
     trained.train()
     assert capsys.readouterr().out.splitlines()[-1].startswith("finished 4 steps")
 
 
-def test_a_resume_with_another_batch_says_what_that_means(run, tmp_path, capsys) -> None:
-    here = {"checkpoint": {"folder": str(tmp_path / "kept")}}
-    run({"train": {"steps": 2}}, here).train()
+def test_a_resume_with_another_batch_size_warns(run, tmp_path, capsys) -> None:
+    checkpoint = {"checkpoint": {"folder": str(tmp_path / "kept")}}
+    run({"train": {"steps": 2}}, checkpoint).train()
     assert "train.global_batch" not in capsys.readouterr().err
-    run(here, {"train": {"global_batch": 16}})
-    assert "train.global_batch is 16, and was 32 when step 2 was saved" in capsys.readouterr().err
+    run(checkpoint, {"train": {"global_batch": 16}})
+    assert "train.global_batch is 16, but was 32 when step 2 was saved" in capsys.readouterr().err
 
 
-def test_steps_leave_nothing_behind(run) -> None:
-    """A tensor whose hook holds what holds the tensor is never collected."""
+def test_steps_leave_no_reference_cycles(run) -> None:
+    """Check that hooks are removed: a tensor and its hook that refer to each other are never collected."""
     trained = run({"train": {"steps": 40}})
     trained.train()
     gc.collect()
-    kept = sum(type(thing) is Returning for thing in gc.get_objects())
-    assert kept <= 1
+    left = sum(type(thing) is PooledGradients for thing in gc.get_objects())
+    assert left <= 1
 
 
-def test_a_save_that_failed_beside_the_steps_ends_the_run_within_two(run, tmp_path) -> None:
+def test_a_failed_save_in_the_background_ends_the_run_within_two_steps(run, tmp_path) -> None:
     trained = run({"checkpoint": {"folder": str(tmp_path / "kept"), "every": 1000}})
     trained.checkpoints._error = CheckpointError("step 1000 was not saved", "No space left on device", "Make room")
     with pytest.raises(CheckpointError, match="No space left on device"):
         trained.train()
-    assert trained.done == 1  # the second one told it
+    assert trained.steps_done == 1  # the second step reported it
 
 
-def test_a_run_that_goes_on_says_so(run, tmp_path, capsys) -> None:
-    here = {"checkpoint": {"folder": str(tmp_path / "kept")}}
-    run({"train": {"steps": 2}}, here).train()
-    assert "goes on" not in capsys.readouterr().out
-    run(here)
-    assert f"goes on from step 2, as kept in {tmp_path / 'kept'}" in capsys.readouterr().out
+def test_a_resumed_run_prints_its_step(run, tmp_path, capsys) -> None:
+    checkpoint = {"checkpoint": {"folder": str(tmp_path / "kept")}}
+    run({"train": {"steps": 2}}, checkpoint).train()
+    assert "resumed" not in capsys.readouterr().out
+    run(checkpoint)
+    assert f"resumed from step 2 in {tmp_path / 'kept'}" in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""The learning rate's factor, step by step."""
+"""Tests of the learning rate factor, step by step."""
 
 import pytest
 
@@ -24,10 +24,10 @@ def test_falls_to_the_floor_and_stays() -> None:
 
 
 def test_is_the_schedule_of_facebookresearch_dlrm() -> None:
-    """With a decay right after the warm-up, and as floor what is left there; there, steps count from 1."""
-    as_there = [1 / 3, 2 / 3, (4 / 4) ** 2, (3 / 4) ** 2, (2 / 4) ** 2, (1 / 4) ** 2, (1 / 4) ** 2, (1 / 4) ** 2]
+    """Compare with a decay right after the warm-up and its last value as floor; their steps count from 1."""
+    expected = [1 / 3, 2 / 3, (4 / 4) ** 2, (3 / 4) ** 2, (2 / 4) ** 2, (1 / 4) ** 2, (1 / 4) ** 2, (1 / 4) ** 2]
     config = ScheduleConfig(warmup_steps=3, decay_start_step=3, decay_steps=4, floor=1 / 16)
-    assert factors(config, 8) == pytest.approx(as_there)
+    assert factors(config, 8) == pytest.approx(expected)
 
 
 def test_the_decay_waits_for_the_warmup() -> None:

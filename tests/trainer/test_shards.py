@@ -1,4 +1,4 @@
-"""Prepared rows: the same samples as the TSV's, whatever the shards; nothing that is not whole."""
+"""Tests of prepared rows: they give the same samples as the TSV, and an incomplete directory is an error."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,7 @@ ROWS = tuple(range(7, 33))
 
 
 def cells(number: int) -> list[str]:
-    """A row like no other, with some values missing."""
+    """Return a unique row with some values missing."""
     integers = [str(number * 10 + column) if (number + column) % 5 else "" for column in range(13)]
     categories = [f"{number * 77_777_777 + column:08x}"[-8:] if (number + column) % 4 else "" for column in range(26)]
     return [str(number % 2), *integers, *categories]
@@ -33,13 +33,13 @@ def tsv(write_rows) -> Path:
 
 @pytest.fixture
 def prepared(tsv, tmp_path) -> Path:
-    """30 rows to train on in three shards, 3 held out in one."""
+    """Prepare 30 rows to train on in three shards and 3 held-out rows in one."""
     prepare([str(tsv)], tmp_path / "out", rows_per_shard=12, held_out=0.1, warn=pytest.fail)
     return tmp_path / "out"
 
 
-def same(one: Batch, other: Batch) -> bool:
-    pairs = [(getattr(one, part), getattr(other, part)) for part in ("dense", "ids", "lengths", "labels")]
+def same(first: Batch, second: Batch) -> bool:
+    pairs = [(getattr(first, part), getattr(second, part)) for part in ("dense", "ids", "lengths", "labels")]
     return all(a.dtype == b.dtype and torch.equal(a, b) for a, b in pairs)
 
 
@@ -62,7 +62,7 @@ def test_the_same_files_serve_any_tables(prepared, tsv) -> None:
     assert sources[0].batch(0, 1, 1).ids[0] == 77_777_777 + 0  # as it is in the file
 
 
-def test_the_manifest_tells_what_there_is(prepared) -> None:
+def test_the_manifest_has_the_numbers_of_rows_and_the_columns(prepared) -> None:
     manifest = json.loads((prepared / MANIFEST).read_text())
     assert manifest["version"] == 1
     assert manifest["rows"] == 33
@@ -77,7 +77,7 @@ def test_the_manifest_tells_what_there_is(prepared) -> None:
 
 
 def damage(change):
-    """Change the manifest's content."""
+    """Return a function that changes the content of the manifest."""
 
     def run(directory: Path) -> None:
         manifest = json.loads((directory / MANIFEST).read_text())
@@ -90,14 +90,17 @@ def damage(change):
 @pytest.mark.parametrize(
     ("harm", "fault"),
     [
-        (lambda out: (out / MANIFEST).unlink(), "is no prepared directory: there is no manifest.json in it"),
+        (lambda out: (out / MANIFEST).unlink(), "is not a prepared directory: it has no manifest.json"),
         (lambda out: (out / MANIFEST).write_text("{"), "cannot read .*manifest.json: Expecting"),
         (lambda out: (out / MANIFEST).write_bytes(b"{\x80"), "cannot read .*manifest.json: 'utf-8' codec"),
-        (lambda out: (out / MANIFEST).write_text("[1]"), "is no prepared directory: its manifest.json is of something"),
-        (damage(lambda manifest: manifest.update(version=2)), "it is of version 2, this trainer reads version 1"),
-        (damage(lambda manifest: manifest.pop("train")), "manifest.json is damaged: no valid 'train'"),
+        (
+            lambda out: (out / MANIFEST).write_text("[1]"),
+            "is not a prepared directory: its manifest.json has another format",
+        ),
+        (damage(lambda manifest: manifest.update(version=2)), "it has version 2, but this trainer reads version 1"),
+        (damage(lambda manifest: manifest.pop("train")), "manifest.json is damaged: it has no valid 'train'"),
         (damage(lambda manifest: manifest.update(train=3)), "manifest.json is damaged: "),
-        (damage(lambda manifest: manifest.update(train=[])), "damaged: there is no row to train on"),
+        (damage(lambda manifest: manifest.update(train=[])), "damaged: it has no row to train on"),
         (lambda out: (out / "train-00001.bin").unlink(), "cannot read .*train-00001.bin: No such file"),
         (
             lambda out: (out / "train-00002.bin").write_bytes(b"\0" * 900),
@@ -109,7 +112,7 @@ def damage(change):
         ),
     ],
 )
-def test_what_is_not_whole_is_refused_in_one_line(prepared, harm, fault: str) -> None:
+def test_an_incomplete_directory_is_refused_in_one_line(prepared, harm, fault: str) -> None:
     harm(prepared)
     with pytest.raises(DataError, match=fault) as caught:
         opened(prepared)
@@ -117,31 +120,33 @@ def test_what_is_not_whole_is_refused_in_one_line(prepared, harm, fault: str) ->
 
 
 @pytest.mark.parametrize("harm", [lambda file: file.unlink(), lambda file: file.write_bytes(b"\0" * 164)])
-def test_a_shard_that_shrinks_under_the_run_is_a_message(prepared, harm) -> None:
+def test_a_shard_that_shrinks_during_a_run_is_an_error(prepared, harm) -> None:
     source = opened(prepared)
     assert len(source.batch(0, 0, 8).labels) == 8
     harm(prepared / "train-00000.bin")
-    with pytest.raises(DataError, match=r"cannot read .*train-00000.bin: .* It was whole when the run started"):
+    with pytest.raises(
+        DataError, match=r"cannot read .*train-00000.bin: .* The file was complete when the run started"
+    ):
         source.batch(0, 0, 8)
 
 
-def test_what_was_decided_when_preparing_is_not_decided_again(prepared, tmp_path, write_rows) -> None:
+def test_options_of_prepare_cannot_be_changed_later(prepared, tmp_path, write_rows) -> None:
     with pytest.raises(ConfigError, match=r"criteo.held_out is 0\.2: it must be 0 for a prepared directory"):
         opened(prepared, held_out=0.2)
     prepare([str(write_rows(cells(1), ["junk"]))], tmp_path / "other", warn=lambda line: None)
-    with pytest.raises(DataError, match=r"left out malformed rows: .*: 1 malformed of 2 rows skipped"):
+    with pytest.raises(DataError, match=r"was prepared without malformed rows: .*: 1 malformed of 2 rows skipped"):
         opened(tmp_path / "other", strict=True)
     assert opened(tmp_path / "other", global_batch=1).skipped.endswith("1 malformed of 2 rows skipped")
 
 
 def test_without_held_out_rows_there_is_no_evaluation(tsv, tmp_path) -> None:
     prepare([str(tsv)], tmp_path / "out", warn=pytest.fail)
-    with pytest.raises(DataError, match=r"nothing to evaluate with: .* prepare it with a larger --held-out"):
+    with pytest.raises(DataError, match=r"has no rows for evaluation: .* prepare it with a larger --held-out"):
         opened(tmp_path / "out").held_out()
 
 
-def test_few_rows_repeat_and_that_is_said(prepared) -> None:
-    said: list[str] = []
-    source = open_criteo(CriteoConfig(str(prepared)), ROWS, 64, said.append)
-    assert said == [f"{prepared}: 30 good rows, the global batch is 64: they repeat"]
+def test_few_rows_repeat_with_a_warning(prepared) -> None:
+    warnings: list[str] = []
+    source = open_criteo(CriteoConfig(str(prepared)), ROWS, 64, warnings.append)
+    assert warnings == [f"{prepared} has 30 valid rows, fewer than the global batch of 64: rows repeat"]
     assert len(source.batch(3, 0, 64).labels) == 64

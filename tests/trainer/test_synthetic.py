@@ -1,4 +1,4 @@
-"""Synthetic samples: the same from everywhere, popular ids popular, a signal that can be learned."""
+"""Tests of synthetic samples: equal for any slice, with Zipf ids and a signal that can be learned."""
 
 import numpy as np
 import pytest
@@ -38,7 +38,7 @@ def test_slices_are_parts_of_the_same_global_batch(ranks: int, config) -> None:
     assert ids_by_bag(whole) == by_feature
 
 
-def test_no_samples_is_a_batch_too() -> None:
+def test_a_batch_may_have_no_samples() -> None:
     batch = source().batch(0, 4, 0)
     assert batch.dense.shape == (0, 3)
     assert batch.lengths.shape == (3, 0)
@@ -63,18 +63,18 @@ def test_steps_and_seeds_differ() -> None:
 
 def test_ids_are_rows_of_their_tables_and_follow_zipf() -> None:
     batch = source().batch(0, 0, 20_000)
-    of_feature = batch.ids.split(batch.lengths.sum(dim=1).tolist())
-    for ids, rows in zip(of_feature, ROWS, strict=True):
+    by_feature = batch.ids.split(batch.lengths.sum(dim=1).tolist())
+    for ids, rows in zip(by_feature, ROWS, strict=True):
         assert ids.min() >= 0
         assert ids.max() < rows
-    share = torch.bincount(of_feature[0], minlength=1000) / len(of_feature[0])
-    popular, at = share.sort(descending=True)
+    share = torch.bincount(by_feature[0], minlength=1000) / len(by_feature[0])
+    popular, row = share.sort(descending=True)
     assert popular[0] > 5 * popular[9] > 25 * popular[99] > 0
-    assert at[:10].double().std() > 100  # scattered over the table, as those of hashed categories
+    assert row[:10].double().std() > 100  # scattered over the table, like those of hashed categories
 
 
 @pytest.mark.parametrize("rows", [1, 2, 7, 1000, 1 << 16])
-def test_no_two_ids_fall_together(rows: int) -> None:
+def test_no_two_ids_collide(rows: int) -> None:
     assert len(np.unique(np.arange(rows) * SCATTER % rows)) == rows
 
 
@@ -84,7 +84,7 @@ def test_bags_vary_and_some_are_empty() -> None:
     assert lengths.double().mean() == pytest.approx(2, abs=0.1)
 
 
-def test_each_table_can_have_its_own() -> None:
+def test_each_table_can_have_its_own_distribution() -> None:
     config = SyntheticConfig(zipf_exponent=(0.2, 2.5, 1.05), shortest_bag=(0, 20, 1), longest_bag=(2, 20, 1))
     batch = Synthetic(config, (1000, 1000, 1000), 3, seed=1).batch(0, 0, 3000)
     assert [lengths.unique().tolist() for lengths in batch.lengths] == [[0, 1, 2], [20], [1]]
@@ -95,16 +95,16 @@ def test_each_table_can_have_its_own() -> None:
 
 
 @pytest.mark.parametrize("longest", [1, 4, 20])
-def test_the_planted_signal_is_there_whatever_the_bags(longest: int) -> None:
+def test_the_hidden_signal_exists_for_any_bags(longest: int) -> None:
     model = source(longest_bag=longest)
     batch = model.batch(0, 0, 4000)
     bag = torch.arange(3 * 4000).repeat_interleave(batch.lengths.reshape(-1))
     feature, sample = (bag // 4000).numpy(), (bag % 4000).numpy()
-    of_ids = np.bincount(sample, model.id_weights[feature, batch.ids.numpy() % HIDDEN_WEIGHTS], minlength=4000)
-    of_dense = batch.dense.double().numpy() @ model.dense_weights
+    id_signal = np.bincount(sample, model.id_weights[feature, batch.ids.numpy() % HIDDEN_WEIGHTS], minlength=4000)
+    dense_signal = batch.dense.double().numpy() @ model.dense_weights
     clicked = batch.labels.numpy() == 1
     assert 0.05 < clicked.mean() < 0.6
-    for signal in (of_ids, of_dense):  # without one the means are within 0.1
+    for signal in (id_signal, dense_signal):  # without a signal the means differ by less than 0.1
         assert signal[clicked].mean() - signal[~clicked].mean() > 0.3
 
 

@@ -1,4 +1,4 @@
-"""The step against plain autograd, and does it learn."""
+"""Tests of the training step: it equals plain autograd, and the model learns."""
 
 import pytest
 import torch
@@ -6,13 +6,13 @@ import torch.nn.functional as F
 
 from trainer.loader import Extent, Loader
 from trainer.presets import demo
-from trainer.quality import Running
+from trainer.quality import RunningQuality
 from trainer.run import Run, open_source
 
 
 @pytest.fixture
 def run(alone):
-    """A run of one rank."""
+    """Return a function that creates a run of one rank."""
     return lambda config: Run(config, alone, open_source(config, alone))
 
 
@@ -23,8 +23,8 @@ def batches(run, steps=None):
 @pytest.mark.parametrize("kind", ["table_wise", "row_wise", "data_parallel"])
 def test_a_step_equals_plain_autograd(small_config, run, kind) -> None:
     config = small_config({"train": {"dtype": "float64"}, "sharding": {"kind": kind}})
-    mine, plain = run(config), run(config)
-    batch = mine.source.batch(0, 0, 32)
+    trained, plain = run(config), run(config)
+    batch = trained.source.batch(0, 0, 32)
     tables = [plain.state()[f"table.{k}.weight"].parts[0][1].clone().requires_grad_() for k in range(5)]
     ids = batch.ids.split(batch.lengths.sum(dim=1).tolist())
     pooled = [
@@ -36,28 +36,29 @@ def test_a_step_equals_plain_autograd(small_config, run, kind) -> None:
     loss.backward()
     torch.optim.Adagrad(model.parameters(), lr=config.optimizer.dense_learning_rate, eps=1e-8).step()
 
-    mine.trainer.take(source := batches(mine))
-    stepped = mine.trainer.step(source)
+    trained.trainer.load_next(source := batches(trained))
+    result = trained.trainer.step(source)
 
-    assert stepped.sums[0] / 32 == pytest.approx(loss.item(), rel=1e-12)
-    assert stepped.sums[1] == batch.labels.sum()
-    assert stepped.sums[2] == pytest.approx(float(logits.detach().sigmoid().sum()), rel=1e-12)
-    for one, other in zip(mine.trainer.model.parameters(), model.parameters(), strict=True):
-        assert torch.allclose(one, other, rtol=1e-12, atol=1e-14)
+    assert result.sums[0] / 32 == pytest.approx(loss.item(), rel=1e-12)
+    assert result.sums[1] == batch.labels.sum()
+    assert result.sums[2] == pytest.approx(float(logits.detach().sigmoid().sum()), rel=1e-12)
+    for parameter, expected in zip(trained.trainer.model.parameters(), model.parameters(), strict=True):
+        assert torch.allclose(parameter, expected, rtol=1e-12, atol=1e-14)
     for k, table in enumerate(tables):
         state = table.grad.square().mean(dim=1)
         change = config.optimizer.embedding_learning_rate * table.grad / (state.sqrt() + 1e-8)[:, None]
-        kept = mine.state()
-        assert torch.allclose(kept[f"table.{k}.rowwise_adagrad"].parts[0][1], state, rtol=1e-10, atol=0)
-        assert torch.allclose(kept[f"table.{k}.weight"].parts[0][1], table.detach() - change, rtol=1e-10, atol=1e-14)
+        tensors = trained.state()
+        assert torch.allclose(tensors[f"table.{k}.rowwise_adagrad"].parts[0][1], state, rtol=1e-10, atol=0)
+        weight = tensors[f"table.{k}.weight"].parts[0][1]
+        assert torch.allclose(weight, table.detach() - change, rtol=1e-10, atol=1e-14)
 
 
 def test_normalized_entropy_falls_below_one(run) -> None:
-    trained, quality, entropies = run(demo()), Running(), []
-    trained.trainer.take(source := batches(trained))
+    trained, quality, entropies = run(demo()), RunningQuality(), []
+    trained.trainer.load_next(source := batches(trained))
     for _ in range(150):
-        stepped = trained.trainer.step(source)
-        quality.step(stepped.samples, *stepped.sums[:3].tolist())
+        result = trained.trainer.step(source)
+        quality.step(result.samples, *result.sums[:3].tolist())
         entropies.append(quality.windowed().normalized_entropy)
     assert entropies[0] > 1
     assert entropies[-1] < 0.9  # of the last 50 steps

@@ -1,4 +1,4 @@
-"""Who am I among the ranks: what the launcher says, and when it makes no sense."""
+"""Tests of a rank's place in the job: valid and invalid variables of the launcher, and the rendezvous."""
 
 import socket
 
@@ -8,39 +8,39 @@ import torch
 from trainer.errors import WorldError
 from trainer.world import World, join, world_from
 
-MEETING = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
+RENDEZVOUS = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
 
 
 def test_without_a_launcher_there_is_one_rank() -> None:
     assert world_from({}) == World(rank=0, size=1)
 
 
-def test_the_launcher_says_who_we_are() -> None:
-    told = {"RANK": "2", "WORLD_SIZE": "4", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2"}
-    assert world_from(told | MEETING) == World(rank=2, size=4, local_rank=0, local_size=2)
-    assert world_from({"RANK": "2", "WORLD_SIZE": "4"} | MEETING) == World(2, 4, local_rank=2, local_size=4)
+def test_the_place_comes_from_the_launcher() -> None:
+    environ = {"RANK": "2", "WORLD_SIZE": "4", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2"}
+    assert world_from(environ | RENDEZVOUS) == World(rank=2, size=4, local_rank=0, local_size=2)
+    assert world_from({"RANK": "2", "WORLD_SIZE": "4"} | RENDEZVOUS) == World(2, 4, local_rank=2, local_size=4)
 
 
-def test_without_a_gpu_a_rank_computes_on_the_processor_in_full_precision() -> None:
+def test_without_a_gpu_a_rank_computes_on_the_cpu_in_full_precision() -> None:
     world = World(rank=0, size=1)
     assert world.device.type == "cpu"
-    with world.autocast(wanted=True):
+    with world.autocast(enabled=True):
         assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.float32
 
 
 @pytest.mark.parametrize(
-    ("environment", "says"),
+    ("environment", "message"),
     [
         ({"WORLD_SIZE": "four"}, "WORLD_SIZE='four' is not a number"),
         ({"RANK": "", "WORLD_SIZE": "4"}, "RANK='' is not a number"),
         ({"RANK": "4", "WORLD_SIZE": "4"}, "RANK=4 does not fit WORLD_SIZE=4"),
         ({"WORLD_SIZE": "0"}, "RANK=0 does not fit WORLD_SIZE=0"),
         ({"RANK": "0", "WORLD_SIZE": "4"}, "MASTER_ADDR is not set but WORLD_SIZE=4"),
-        ({"WORLD_SIZE": "2"} | MEETING | {"MASTER_PORT": "x"}, "MASTER_PORT='x' is not a number"),
+        ({"WORLD_SIZE": "2"} | RENDEZVOUS | {"MASTER_PORT": "x"}, "MASTER_PORT='x' is not a number"),
     ],
 )
-def test_a_wrong_environment_is_refused(environment: dict[str, str], says: str) -> None:
-    with pytest.raises(WorldError, match=says):
+def test_a_wrong_environment_is_refused(environment: dict[str, str], message: str) -> None:
+    with pytest.raises(WorldError, match=message):
         world_from(environment)
 
 
@@ -54,14 +54,14 @@ def free_port(monkeypatch: pytest.MonkeyPatch) -> int:
     return port
 
 
-@pytest.mark.e2e  # the port is free for whoever is first
-def test_a_rank_that_never_comes_is_told_in_time(free_port: int) -> None:
-    with pytest.raises(WorldError, match=f"rank 0 did not meet the other 1 at 127.0.0.1:{free_port}"):
+@pytest.mark.e2e  # another process may take the port first
+def test_a_rank_that_never_starts_is_an_error_after_the_timeout(free_port: int) -> None:
+    with pytest.raises(WorldError, match=f"rank 0 of 2 could not connect to the other ranks at 127.0.0.1:{free_port}"):
         join(World(rank=0, size=2), timeout_seconds=1)
 
 
 @pytest.mark.e2e
-def test_a_taken_port_is_told(free_port: int) -> None:
+def test_a_port_in_use_is_an_error(free_port: int) -> None:
     with socket.socket() as other:
         other.bind(("0.0.0.0", free_port))
         other.listen()

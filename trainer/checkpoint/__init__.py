@@ -1,11 +1,11 @@
-"""What a run keeps on disk, so that it can go on after its end: on as many ranks as before to the bit, or on others.
+"""Checkpoints: a run resumes from them, bit-identical on the same number of ranks, and also on other numbers.
 
-    checkpoints.py  saves while training goes on, loads, resumes; how often, how many, where
-    rows.py         what is kept: tensors, of which a rank holds ranges of rows; who writes and reads which
-    folder.py       one folder a checkpoint, whole or not there at all
-    meeting.py      how the ranks agree without a collective
+    checkpoints.py  saves in the background, loads, resumes; its configuration
+    rows.py         the saved tensors, of which a rank holds ranges of rows; which rank writes and reads which rows
+    folder.py       the folder of a checkpoint, which is either complete or absent
+    coordinator.py  agreement of the ranks without collectives
 
-The files are those of torch.distributed.checkpoint: any tool for them reads these too.
+The files have the format of torch.distributed.checkpoint: its tools read them too.
 """
 
 from trainer.checkpoint.checkpoints import CheckpointConfig, Checkpoints

@@ -1,8 +1,8 @@
-"""The folder of checkpoints: `step-00001234` is whole, `step-00001234.partial` is being written, deleted or left over.
+"""The folder of checkpoints: `step-00001234` is complete, `step-00001234.partial` is being written or deleted.
 
-A checkpoint becomes whole by one rename, after all that is in it has reached the disk, and ceases to be by one, before
-its first file is deleted: so whatever is killed when, what has a step's name is all there. One rank alone calls these.
-Raises OSError.
+One rename completes a checkpoint, after all its files have reached the disk. One rename also ends it, before its first
+file is deleted. So a folder with a step's name is always complete, whenever a process is killed. Only rank 0 calls
+these functions. They raise OSError.
 """
 
 import re
@@ -11,68 +11,68 @@ from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
-from trainer.disk import keep, keep_names
+from trainer.disk import sync_file, sync_folder
 
-WHOLE = re.compile(r"step-(\d{8,})")
+COMPLETE = re.compile(r"step-(\d{8,})")
 PARTIAL = ".partial"
 
 
-def at(folder: Path, step: int) -> Path:
-    """Where the checkpoint of a step lies."""
+def checkpoint_path(folder: Path, step: int) -> Path:
+    """Return the path of the complete checkpoint of a step."""
     return folder / f"step-{step:08d}"
 
 
-def partial(folder: Path, step: int) -> Path:
-    """Where it lies while it is no checkpoint."""
+def partial_path(folder: Path, step: int) -> Path:
+    """Return the path of the checkpoint of a step while it is not complete."""
     return folder / f"step-{step:08d}{PARTIAL}"
 
 
 def steps(folder: Path) -> list[int]:
-    """Of those that are whole, ascending."""
-    return sorted(int(found[1]) for path in _entries(folder) if (found := WHOLE.fullmatch(path.name)))
+    """Return the steps that have a complete checkpoint, in ascending order."""
+    return sorted(int(match[1]) for path in _entries(folder) if (match := COMPLETE.fullmatch(path.name)))
 
 
 def tidy(folder: Path) -> int:
-    """Make the folder, and delete what was left in the middle of a save; how many that were."""
+    """Create the folder and delete the remains of interrupted saves; return how many there were."""
     folder.mkdir(parents=True, exist_ok=True)
-    left = [path for path in _entries(folder) if path.name.endswith(PARTIAL) and WHOLE.match(path.name)]
+    left = [path for path in _entries(folder) if path.name.endswith(PARTIAL) and COMPLETE.match(path.name)]
     for path in left:
         shutil.rmtree(path)
     return len(left)
 
 
 def write(path: Path, text: str) -> None:
-    """To the disk, not only to the kernel."""
+    """Write a text file and flush it to the disk."""
     with path.open("w") as file:
         file.write(text)
-        keep(file)
+        sync_file(file)
 
 
 def complete(folder: Path, step: int) -> None:
-    """All ranks have written what is theirs: from now on it counts."""
-    keep_names(partial(folder, step))
-    partial(folder, step).rename(at(folder, step))
-    keep_names(folder)
+    """Mark a checkpoint as complete, after all ranks have written their files."""
+    sync_folder(partial_path(folder, step))
+    partial_path(folder, step).rename(checkpoint_path(folder, step))
+    sync_folder(folder)
 
 
 def discard(folder: Path, step: int) -> None:
-    """A save has failed: what it has written takes no more room, as far as can be."""
-    shutil.rmtree(partial(folder, step), ignore_errors=True)
+    """Delete the files of a failed save, as far as possible."""
+    shutil.rmtree(partial_path(folder, step), ignore_errors=True)
 
 
 def prune(folder: Path, keep: int) -> None:
-    """Delete all but the newest."""
+    """Delete all checkpoints except the newest ones."""
     for step in steps(folder)[:-keep]:
-        at(folder, step).rename(partial(folder, step))
-        shutil.rmtree(partial(folder, step))
+        checkpoint_path(folder, step).rename(partial_path(folder, step))
+        shutil.rmtree(partial_path(folder, step))
 
 
 def set_aside(folder: Path, after: int) -> list[str]:
-    """Rename those of later steps, which belong to a run that is not gone on with; their new names."""
+    """Rename the checkpoints of later steps, which belong to a run that is not continued; return the new names."""
     names = []
     for step in steps(folder):
         if step > after:
-            old = at(folder, step)
+            old = checkpoint_path(folder, step)
             new = next(new for n in count(1) if not (new := old.with_suffix(f".aside-{n}")).exists())
             names.append(old.rename(new).name)
     return names

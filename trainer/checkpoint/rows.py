@@ -1,10 +1,10 @@
-"""What is kept: tensors by name, each of so many rows, of which a rank holds none, some ranges or all.
+"""The content of a checkpoint: tensors by name, of each of which a rank holds no row, some ranges of rows or all rows.
 
-torch.distributed.checkpoint keeps global tensors in chunks, whoever wrote them, and reads any part of one out of the
-chunks that overlap with it: this is how a checkpoint of four ranks fits one, or another kind of sharding. What it
-offers for saying who holds what is too narrow here: a DTensor is cut evenly over a mesh of ranks, a ShardedTensor is
-made by a collective, needs the placement of all ranks and has each row once. So the two planners below say it
-themselves; a planner is the place that it has for that.
+torch.distributed.checkpoint saves global tensors in chunks, independent of the rank that wrote them. It reads any part
+of a tensor from the chunks that overlap with it. This is why a checkpoint of four ranks can be loaded by one rank, or
+with another kind of sharding. Its types for the placement of tensors are too narrow here: a DTensor is cut evenly over
+a mesh of ranks; a ShardedTensor is created by a collective, needs the placement on all ranks and has each row once. So
+the two planners below describe the placement themselves, which is what planners are for.
 
 Shapes: N rows of a tensor, n rows of a part of it.
 """
@@ -25,14 +25,15 @@ from torch.distributed.checkpoint.metadata import (
 from torch.distributed.checkpoint.planner import LoadPlan, ReadItem, SavePlan, TensorWriteData, WriteItem, WriteItemType
 from torch.distributed.checkpoint.planner_helpers import create_read_items_for_chunk_list
 
-CHUNK_BYTES = 16 << 20  # at most so much is read at once for whatever part of it is wanted, and copied for writing
+CHUNK_BYTES = 16 << 20  # maximum of a chunk: a load reads whole chunks, and a save copies them
 
 
 @dataclass(frozen=True)
 class Rows:
-    """A tensor of `num_rows` rows, and where the rows lie that are here: `(first row, (n, …) view of them)`.
+    """A tensor of `num_rows` rows, with the parts that this rank holds: `(first row, (n, …) view of the rows)`.
 
-    Views of one big tensor will do: they are read and written in place. What several ranks hold is written once.
+    The parts may be views of one large tensor; they are read and written in place. Rows that several ranks hold are
+    written once.
     """
 
     num_rows: int
@@ -42,18 +43,18 @@ class Rows:
 State = Mapping[str, Rows]  # by name; all ranks have the same names
 
 
-class Refused(Exception):
-    """The checkpoint is not of what is trained here; in all ranks' words the same."""
+class Mismatch(Exception):
+    """The checkpoint does not match the tensors of this run; the message is the same on all ranks."""
 
 
 def whole(tensor: Tensor) -> Rows:
-    """A tensor that is equal on every rank."""
+    """Return the rows of a tensor that is equal on every rank."""
     tensor = tensor if tensor.dim() else tensor.view(1)  # a number is a row
     return Rows(len(tensor), ((0, tensor),))
 
 
 def chunks(state: State) -> dict[MetadataIndex, tuple[Tensor, int]]:
-    """What lies here in chunks to write, each with the number of rows of the tensor that it is of."""
+    """Return the chunks of this rank, each with the number of rows of its whole tensor."""
     return {
         MetadataIndex(name, _offsets(first_row, tensor)): (tensor, rows.num_rows)
         for name, rows in state.items()
@@ -69,39 +70,41 @@ def _cut(parts: Sequence[tuple[int, Tensor]]) -> Iterator[tuple[int, Tensor]]:
                 yield first_row + start, chunk.detach()
 
 
-class Keeping(DefaultSavePlanner):
-    """Says what this rank could write; which rank writes what several hold, and the check that the tensors are whole,
-    are those of the default planner."""
+class RowSavePlanner(DefaultSavePlanner):
+    """A save planner for the chunks of this rank.
 
-    def __init__(self, here: Mapping[MetadataIndex, tuple[Tensor, int]]) -> None:
+    The default planner decides which rank writes a chunk that several ranks hold, and checks that tensors are complete.
+    """
+
+    def __init__(self, local_chunks: Mapping[MetadataIndex, tuple[Tensor, int]]) -> None:
         super().__init__(flatten_state_dict=False, flatten_sharded_tensors=False)
-        self.here = here
+        self.local_chunks = local_chunks
         self.copies: dict[MetadataIndex, Tensor] = {}
 
     def create_local_plan(self) -> SavePlan:
-        """A chunk an item."""
-        return SavePlan([_item(index, *chunk) for index, chunk in self.here.items()])
+        """Return a plan with one item for each chunk."""
+        return SavePlan([_item(index, *chunk) for index, chunk in self.local_chunks.items()])
 
     def copy(self, plan: SavePlan) -> None:
-        """Take what this rank writes as it is now; from then on that is written.
+        """Copy the chunks that this rank writes; the save then writes the copies.
 
-        The copies stay for the next time: memory that is given back costs a page fault for every 4 KiB when it is
-        wanted again.
+        The copies stay allocated for the next save: memory that is released costs a page fault for every 4 KiB when it
+        is allocated again.
         """
         for item in plan.items:
-            tensor, _ = self.here[item.index]
+            tensor, _ = self.local_chunks[item.index]
             if item.index not in self.copies:
                 self.copies[item.index] = torch.empty_like(tensor, device="cpu", pin_memory=tensor.is_cuda)
             self.copies[item.index].copy_(tensor)
 
     def lookup_object(self, index: MetadataIndex) -> Tensor:
-        """A chunk to write: its copy where there is one."""
+        """Return a chunk to write: its copy, if there is one."""
         copy = self.copies.get(index)
-        return self.here[index][0] if copy is None else copy
+        return self.local_chunks[index][0] if copy is None else copy
 
 
-class Fetching(DefaultLoadPlanner):
-    """Says which rows this rank wants, and where they shall lie. Raises Refused where the checkpoint has others."""
+class RowLoadPlanner(DefaultLoadPlanner):
+    """A load planner for the rows that this rank holds. Raises Mismatch if the checkpoint has other tensors."""
 
     def __init__(self, state: State) -> None:
         super().__init__(flatten_state_dict=False, flatten_sharded_tensors=False)
@@ -114,51 +117,52 @@ class Fetching(DefaultLoadPlanner):
         }
 
     def create_local_plan(self) -> LoadPlan:
-        """The overlaps of what is wanted with the chunks that are there."""
+        """Return a plan with one item for each overlap of this rank's rows with a saved chunk."""
         assert self.metadata is not None
         _check(self.state, self.metadata)
         wanted: dict[str, list[ChunkStorageMetadata]] = {}
         for index, tensor in self.parts.items():
             wanted.setdefault(index.fqn, []).append(_chunk(index, tensor))
         items: list[ReadItem] = []
-        for name, here in wanted.items():
-            items += create_read_items_for_chunk_list(name, _kept(self.metadata, name), here)
+        for name, local_chunks in wanted.items():
+            items += create_read_items_for_chunk_list(name, _saved(self.metadata, name), local_chunks)
         return LoadPlan(items)
 
     def lookup_tensor(self, index: MetadataIndex) -> Tensor:
-        """Where a part shall lie."""
+        """Return the tensor to read a part into."""
         return self.parts[index]
 
 
 def _check(state: State, metadata: Metadata) -> None:
-    kept = metadata.state_dict_metadata
-    if missing := sorted(state.keys() - kept.keys()):
-        raise Refused(f"it has no {_some(missing)}{_instead(sorted(kept.keys() - state.keys()))}")
-    if more := sorted(kept.keys() - state.keys()):
-        raise Refused(f"it has {_some(more)}, which is not trained here")
+    names = metadata.state_dict_metadata.keys()
+    if missing := sorted(state.keys() - names):
+        raise Mismatch(f"it has no {_first_names(missing)}{_instead(sorted(names - state.keys()))}")
+    if more := sorted(names - state.keys()):
+        raise Mismatch(f"it has {_first_names(more)}, which this run does not train")
     for name, rows in state.items():
-        there = _kept(metadata, name)
-        if there.size[0] != rows.num_rows:
-            raise Refused(f"{name} has {there.size[0]} rows in it, and {rows.num_rows} here")
+        saved = _saved(metadata, name)
+        if saved.size[0] != rows.num_rows:
+            raise Mismatch(f"{name} has {saved.size[0]} rows in it, but {rows.num_rows} in this run")
         for _, tensor in rows.parts:
-            if there.size[1:] != tensor.shape[1:]:
-                raise Refused(f"{name} has rows of {_by(there.size[1:])} in it, and of {_by(tensor.shape[1:])} here")
-            if there.properties.dtype != tensor.dtype:
-                raise Refused(f"{name} is {there.properties.dtype} in it, and {tensor.dtype} here")
+            if saved.size[1:] != tensor.shape[1:]:
+                sizes = f"{_by(saved.size[1:])} in it, but of {_by(tensor.shape[1:])} in this run"
+                raise Mismatch(f"{name} has rows of {sizes}")
+            if saved.properties.dtype != tensor.dtype:
+                raise Mismatch(f"{name} is {saved.properties.dtype} in it, but {tensor.dtype} in this run")
 
 
-def _kept(metadata: Metadata, name: str) -> TensorStorageMetadata:
-    kept = metadata.state_dict_metadata[name]
-    assert isinstance(kept, TensorStorageMetadata)  # nothing else is ever written
-    return kept
+def _saved(metadata: Metadata, name: str) -> TensorStorageMetadata:
+    saved = metadata.state_dict_metadata[name]
+    assert isinstance(saved, TensorStorageMetadata)  # a save writes nothing else
+    return saved
 
 
-def _some(names: Sequence[str]) -> str:
+def _first_names(names: Sequence[str]) -> str:
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def _instead(names: Sequence[str]) -> str:
-    return f" but {_some(names)}" if names else ""
+    return f" but {_first_names(names)}" if names else ""
 
 
 def _by(shape: Sequence[int]) -> str:

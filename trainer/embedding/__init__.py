@@ -1,16 +1,17 @@
-"""Embedding tables: lookup with sum pooling, and exact updates that never make a gradient of a table's size.
+"""Embedding tables: lookup with sum pooling, and exact updates without a gradient of a table's size.
 
-bags.py        what is looked up: rows, and where each bag of them ends
-initial.py     what a table starts with, the same however it is spread
-tables.py      the rows that lie on this rank and are looked up for all ranks
-replicated.py  the tables that every rank has a copy of
+bags.py        the input of a lookup: rows, and the length of each bag
+initial.py     the initial weights, which do not depend on the sharding
+tables.py      the table shards of this rank, looked up for the samples of all ranks
+replicated.py  the tables of which every rank has a copy
+kernel.py      the choice of the kernel
 torch_kernel.py   lookup and update in plain torch
-fbgemm_kernel.py  the same by FBGEMM's table-batched kernels, where they are installed
+fbgemm_kernel.py  lookup and update by FBGEMM's table-batched kernels
 """
 
 from trainer.embedding.bags import Bags
 from trainer.embedding.config import EmbeddingConfig
-from trainer.embedding.replicated import Replicated
-from trainer.embedding.tables import Tables
+from trainer.embedding.replicated import ReplicatedTables
+from trainer.embedding.tables import ShardedTables
 
-__all__ = ["Bags", "EmbeddingConfig", "Replicated", "Tables"]
+__all__ = ["Bags", "EmbeddingConfig", "ReplicatedTables", "ShardedTables"]

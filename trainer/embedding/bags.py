@@ -1,4 +1,4 @@
-"""What is looked up in one go: bags of rows, one behind the other."""
+"""The input of a lookup: bags of rows, concatenated."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,18 +11,18 @@ from torch import Tensor
 class Bags:
     """G bags of N rows in all; a bag may be empty."""
 
-    rows: Tensor  # (N,) of the weight they are looked up in
+    rows: Tensor  # (N,) row numbers of the weight
     lengths: Tensor  # (G,) rows in each bag
 
     @cached_property
     def offsets(self) -> Tensor:
-        """(G + 1,) where each bag begins, and where the last one ends."""
+        """The begin of each bag and the end of the last one (G + 1,)."""
         offsets = self.rows.new_zeros(len(self.lengths) + 1)
         torch.cumsum(self.lengths, 0, out=offsets[1:])
         return offsets
 
     @cached_property
     def bag_of_row(self) -> Tensor:
-        """(N,) the bag that each row is in."""
+        """The bag of each row (N,)."""
         bags = torch.arange(len(self.lengths), dtype=self.rows.dtype, device=self.rows.device)
         return bags.repeat_interleave(self.lengths, output_size=len(self.rows))

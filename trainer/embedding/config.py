@@ -1,4 +1,4 @@
-"""Which embedding tables there are, and what computes on them."""
+"""The configuration of the embedding tables: rows, columns and kernel."""
 
 from dataclasses import dataclass
 
@@ -9,13 +9,13 @@ KERNELS = ("auto", "torch", "fbgemm")
 
 @dataclass(frozen=True)
 class EmbeddingConfig:
-    rows: tuple[int, ...]  # of each table, one table per sparse feature
-    dim: int = 16  # columns, the same for all: the interaction multiplies them with each other
-    kernel: str = "auto"  # auto: fbgemm on GPUs where it is installed, else torch
+    rows: tuple[int, ...]  # rows of each table; one table per sparse feature
+    dim: int = 16  # columns of every table: equal, because the interaction multiplies the vectors with each other
+    kernel: str = "auto"  # torch, fbgemm, or auto: fbgemm on GPUs if it is installed, torch otherwise
 
     def __post_init__(self) -> None:
         require(len(self.rows) > 0, "embedding.rows", self.rows, "at least one table")
         require(min(self.rows) > 0, "embedding.rows", self.rows, "1 or more for each table")
-        require(max(self.rows) < 2**31, "embedding.rows", max(self.rows), "below 2^31, for ids travel in 32 bits")
+        require(max(self.rows) < 2**31, "embedding.rows", max(self.rows), "below 2^31: ids are sent in 32 bits")
         require(self.dim > 0, "embedding.dim", self.dim, "1 or more")
         require(self.kernel in KERNELS, "embedding.kernel", self.kernel, " or ".join(KERNELS))

@@ -1,6 +1,7 @@
 """Lookup and exact update of rows by FBGEMM's table-batched kernels, which update in the backward of the lookup.
 
-Importing this needs fbgemm_gpu and takes seconds; kernel.py does it where they are wanted. float32, D a multiple of 4.
+The import needs fbgemm_gpu and takes seconds, so kernel.py imports this only if it is used. The kernels need float32
+and a D that is a multiple of 4.
 
 Shapes: G bags, D columns. API: SplitTableBatchedEmbeddingBagsCodegen of FBGEMM 1.8.
 """
@@ -25,7 +26,7 @@ _PLACES = {
 
 
 class FbgemmKernel:
-    """One table of FBGEMM's for all rows here: they have the same D, so none needs a place of its own."""
+    """One FBGEMM table for all rows of this rank: they have the same D, so they need no separate tables."""
 
     def __init__(self, num_rows: int, dim: int, device: torch.device, optimizer: OptimizerConfig) -> None:
         self._fbgemm = SplitTableBatchedEmbeddingBagsCodegen(
@@ -33,7 +34,7 @@ class FbgemmKernel:
             optimizer=_RULES[optimizer.embedding],
             eps=optimizer.embedding_epsilon,
             pooling_mode=PoolingMode.SUM,
-            bounds_check_mode=BoundsCheckMode.FATAL,  # by default a row that does not exist is taken for row 0
+            bounds_check_mode=BoundsCheckMode.FATAL,  # by default a row that does not exist counts as row 0
             device=device,
             embedding_table_index_type=torch.int32,
             embedding_table_offset_type=torch.int32,
@@ -45,14 +46,14 @@ class FbgemmKernel:
         self._looked_up: Tensor | None = None
 
     def lookup(self, bags: Bags) -> Tensor:
-        """(G, D): the sum of the rows of each bag, 0 for an empty one."""
+        """Return the sum of the rows of each bag (G, D), 0 for an empty bag."""
         self._looked_up = self._fbgemm(bags.rows, bags.offsets)
         return self._looked_up.detach()
 
     def update(self, bags: Bags, gradient: Tensor, learning_rate: float) -> None:
-        """One update of each row of the bags looked up last, however often it was; `gradient` (G, D) is of the sums.
+        """Update each row of the last lookup once; `gradient` (G, D) is that of the sums.
 
-        FBGEMM takes the learning rate at the lookup: where it changed since, the lookup is made again.
+        FBGEMM reads the learning rate at the lookup. If the rate has changed since, the lookup is repeated.
         """
         if learning_rate != self._learning_rate:
             self._fbgemm.set_learning_rate(learning_rate)

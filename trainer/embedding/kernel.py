@@ -1,4 +1,4 @@
-"""What computes on the rows of a rank: plain torch, or FBGEMM's kernels where they are installed."""
+"""The kernel that computes on the rows of a rank: plain torch, or FBGEMM if it is installed."""
 
 import importlib.util
 import logging
@@ -16,37 +16,37 @@ from trainer.embedding.torch_kernel import TorchKernel
 from trainer.errors import ConfigError
 from trainer.optimizers import RULES, OptimizerConfig
 
-_PACKAGE = {"cpu": "fbgemm-gpu-cpu", "cuda": "fbgemm-gpu"}  # that belongs to torch's build for this
+_PACKAGE = {"cpu": "fbgemm-gpu-cpu", "cuda": "fbgemm-gpu"}  # the FBGEMM package for torch's build for each device
 
 
 class Kernel(Protocol):
-    """Some rows and their optimizer's state."""
+    """Embedding rows with their optimizer state."""
 
     @property
     def weight(self) -> Tensor:
-        """(rows, D), to be written into."""
+        """The weight (rows, D); a load writes into it."""
         ...
 
     @property
     def state(self) -> Tensor:
-        """(rows,), to be written into."""
+        """The optimizer state (rows,); a load writes into it."""
         ...
 
     def lookup(self, bags: Bags) -> Tensor:
-        """(G, D): the sum of the rows of each of G bags."""
+        """Return the sum of the rows of each bag (G, D)."""
         ...
 
     def update(self, bags: Bags, gradient: Tensor, learning_rate: float) -> None:
-        """One exact update of each row of the bags looked up last, given the gradient (G, D) of their sums."""
+        """Update each row of the last lookup once and exactly, given the gradient (G, D) of the sums."""
         ...
 
 
 def open_kernel(
     config: EmbeddingConfig, optimizer: OptimizerConfig, num_rows: int, dtype: torch.dtype, device: torch.device
 ) -> Kernel:
-    """As `embedding.kernel` says. Raises ConfigError where FBGEMM is asked for and cannot be had."""
+    """Open the kernel that `embedding.kernel` names. Raises ConfigError if FBGEMM is requested but unavailable."""
     if choose(config, dtype, device) == "fbgemm" and num_rows > 0:
-        from trainer.embedding.fbgemm_kernel import FbgemmKernel  # takes seconds, for those who want it alone
+        from trainer.embedding.fbgemm_kernel import FbgemmKernel  # the import takes seconds
 
         return FbgemmKernel(num_rows, config.dim, device, optimizer)
     rule = RULES[optimizer.embedding]
@@ -54,23 +54,23 @@ def open_kernel(
 
 
 def choose(config: EmbeddingConfig, dtype: torch.dtype, device: torch.device) -> str:
-    """Torch or fbgemm. On processors auto is torch: which is faster differs by machine (docs/dependencies.md)."""
-    named = config.kernel == "fbgemm"
-    if config.kernel == "torch" or (device.type == "cpu" and not named):
+    """Return torch or fbgemm; auto means torch on CPUs, where the faster one differs (docs/dependencies.md)."""
+    requested = config.kernel == "fbgemm"
+    if config.kernel == "torch" or (device.type == "cpu" and not requested):
         return "torch"
-    unfit = _unfit(config.dim, dtype, device)
-    trouble = unfit or _broken(config.dim, device)
-    if trouble is None:
+    unsupported = _unsupported(config.dim, dtype, device)
+    reason = unsupported or _broken(config.dim, device)
+    if reason is None:
         return "fbgemm"
-    if named:
-        raise ConfigError("embedding.kernel is fbgemm", trouble, "Change it with --set embedding.kernel=torch")
-    if not unfit and not device.index:  # one rank of each host speaks: an install is broken for all of a host
-        print(f"trainer: torch computes on the tables: {trouble}", file=sys.stderr, flush=True)
+    if requested:
+        raise ConfigError("cannot use embedding.kernel fbgemm", reason, "Change it with --set embedding.kernel=torch")
+    if not unsupported and not device.index:  # one rank of each host prints it: the install is broken for all of them
+        print(f"trainer: torch computes on the tables instead of FBGEMM: {reason}", file=sys.stderr, flush=True)
     return "torch"
 
 
-def _unfit(dim: int, dtype: torch.dtype, device: torch.device) -> str | None:
-    """Why FBGEMM is not to be had for this, if so."""
+def _unsupported(dim: int, dtype: torch.dtype, device: torch.device) -> str | None:
+    """Return the reason that FBGEMM does not support this configuration, or None."""
     if dtype != torch.float32:
         return f"it updates in float32 and not in {str(dtype).removeprefix('torch.')}"
     if dim % 4:
@@ -81,7 +81,10 @@ def _unfit(dim: int, dtype: torch.dtype, device: torch.device) -> str | None:
 
 
 def _broken(dim: int, device: torch.device) -> str | None:
-    """What is wrong with an install, if so: one made for another torch, or for no GPU, is told by an update with it."""
+    """Return the reason that the installed FBGEMM does not work, or None.
+
+    A trial update detects an FBGEMM that was built for another torch or without GPU support.
+    """
     try:
         with _unlogged():
             from trainer.embedding.fbgemm_kernel import FbgemmKernel
@@ -91,18 +94,18 @@ def _broken(dim: int, device: torch.device) -> str | None:
             bags = Bags(*(torch.tensor([number], dtype=torch.int32, device=device) for number in (0, 1)))
             kernel.update(bags, kernel.lookup(bags), 0.5)
             learned = kernel.weight.eq(0.5).all().item()
-    except Exception as error:  # whatever a library says that was built for another
+    except Exception as error:  # a library that was built for another torch may raise anything
         reason = str(error).strip().partition("\n")[0][:200] or type(error).__name__
     else:
         if learned:
             return None
-        reason = "what it learns is wrong"
-    return f"the {_PACKAGE[device.type]} here does not fit torch {torch.__version__} ({reason})"
+        reason = "its updates are wrong"
+    return f"the installed {_PACKAGE[device.type]} does not fit torch {torch.__version__} ({reason})"
 
 
 @contextmanager
 def _unlogged() -> Iterator[None]:
-    """FBGEMM's own account of what it could not load is a page long."""
+    """Disable logging, since FBGEMM logs a page about each library that it cannot load."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:

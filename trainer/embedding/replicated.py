@@ -1,9 +1,9 @@
-"""The tables that every rank has a copy of: looked up for its own samples, updated by the summed gradients of all.
+"""The replicated tables: every rank has a copy, looks up its own samples and applies the all-reduced gradients.
 
-Such a table has few rows, and its gradient is as large as itself: it is summed over the ranks together with those of
-the dense layers. A row that nobody looked up has a gradient of zero, which changes nothing.
+Such a table has few rows. Its gradient is as large as the table and is all-reduced together with those of the dense
+layers. A row that no rank looked up has a gradient of zero, which changes nothing.
 
-Shapes: E replicated tables, B samples here, D columns.
+Shapes: E replicated tables, B samples of this rank, D columns.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,8 +20,8 @@ from trainer.embedding.initial import fill
 from trainer.optimizers import RULES, OptimizerConfig
 
 
-class Replicated:
-    """All rows of some tables, in one weight."""
+class ReplicatedTables:
+    """All rows of the replicated tables, in one weight."""
 
     def __init__(
         self,
@@ -40,29 +40,29 @@ class Replicated:
             fill(weight, seed, table, config.rows[table])
 
     def bags(self, batch: Batch) -> Bags:
-        """What these samples look up here, by table, then by sample."""
-        none = batch.ids.new_empty(0, dtype=torch.int32)
+        """Return the bags of these samples, by table, then by sample."""
+        empty = batch.ids.new_empty(0, dtype=torch.int32)
         if not self.tables:
-            return Bags(none, none)
+            return Bags(empty, empty)
         ids = batch.ids.to(torch.int32).split(batch.lengths.sum(dim=1).tolist())
         begins = accumulate(self._rows, initial=0)
-        chosen = [ids[table] + begin for table, begin in zip(self.tables, begins, strict=False)]
-        return Bags(torch.cat(chosen), batch.lengths[list(self.tables)].reshape(-1).to(torch.int32))
+        rows = [ids[table] + begin for table, begin in zip(self.tables, begins, strict=False)]
+        return Bags(torch.cat(rows), batch.lengths[list(self.tables)].reshape(-1).to(torch.int32))
 
     def lookup(self, bags: Bags) -> Tensor:
-        """(E · B, D)."""
+        """Return the sum of the rows of each bag (E · B, D)."""
         return F.embedding_bag(bags.rows, self.weight, bags.offsets, mode="sum", include_last_offset=True)
 
-    def gradient(self, bags: Bags, gradient: Tensor, into: Tensor) -> None:
-        """Of all rows, by these samples: (E · B, D) added up into (rows, D)."""
+    def gradient(self, bags: Bags, gradient: Tensor, out: Tensor) -> None:
+        """Write the gradient of all rows into `out` (rows, D), given that of the bags' sums (E · B, D)."""
         if self.tables:
-            into.zero_().index_add_(0, bags.rows, gradient[bags.bag_of_row])
+            out.zero_().index_add_(0, bags.rows, gradient[bags.bag_of_row])
 
     def update(self, gradient: Tensor, learning_rate: float) -> None:
-        """Given the gradient (rows, D) of the whole batch."""
+        """Update all rows, given the gradient (rows, D) of the global batch."""
         if self.tables:
             self._rule(self.weight, self.state, None, gradient, learning_rate, self._epsilon)
 
     def parts(self) -> Iterator[tuple[int, Tensor, Tensor]]:
-        """Each table with its weight (rows, D) and its optimizer's state (rows,), which live here."""
+        """Return each table with views of its weight (rows, D) and its optimizer state (rows,)."""
         return zip(self.tables, self.weight.split(self._rows), self.state.split(self._rows), strict=True)

@@ -1,7 +1,7 @@
-"""The rows that lie on this rank: looked up for the samples of all ranks, updated by the gradients of all.
+"""The table shards of this rank: looked up for the samples of all ranks, updated by the gradients of all ranks.
 
-All shards here lie below each other in one weight, so lookup and update are one call each however many tables there
-are (as in FBGEMM's table-batched embedding).
+All shards are concatenated in one weight, so lookup and update are one call each for any number of tables (as in
+FBGEMM's table-batched embedding).
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,8 +17,8 @@ from trainer.optimizers import OptimizerConfig
 from trainer.sharding import Shard
 
 
-class Tables:
-    """The shards of one rank."""
+class ShardedTables:
+    """The table shards of one rank."""
 
     def __init__(
         self,
@@ -36,14 +36,14 @@ class Tables:
             fill(weight, seed, shard.table, config.rows[shard.table], shard.first_row)
 
     def lookup(self, bags: Bags) -> Tensor:
-        """(G, D): a sum for each of G bags of rows."""
+        """Return the sum of the rows of each bag (G, D)."""
         return self._kernel.lookup(bags)
 
     def update(self, bags: Bags, gradient: Tensor, learning_rate: float) -> None:
-        """What was looked up last, given the gradient (G, D) of its sums: one exact update of each row."""
+        """Update each row of the last lookup once and exactly, given the gradient (G, D) of the sums."""
         self._kernel.update(bags, gradient, learning_rate)
 
     def parts(self) -> Iterator[tuple[Shard, Tensor, Tensor]]:
-        """Each shard with its weight (rows, D) and its optimizer's state (rows,), which live here."""
+        """Return each shard with views of its weight (rows, D) and its optimizer state (rows,)."""
         weights, states = self._kernel.weight.split(self._num_rows), self._kernel.state.split(self._num_rows)
         return zip(self.shards, weights, states, strict=True)

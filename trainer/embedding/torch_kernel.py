@@ -1,6 +1,6 @@
 """Lookup and exact update of rows, in plain torch.
 
-Shapes: G bags, N rows looked up, U different ones of them, D columns.
+Shapes: G bags, N rows looked up, U distinct ones of them, D columns.
 """
 
 import torch
@@ -10,13 +10,13 @@ from torch import Tensor
 from trainer.embedding.bags import Bags
 from trainer.optimizers import Rule
 
-# Bytes of gradients merged at a time. A processor keeps so many in its cache, and asks the kernel for no new pages:
-# half the time of an update of many rows. On a GPU each piece is a dozen launches, and only memory limits it.
+# Bytes of gradients merged at a time. On a CPU they fit into its cache and need no new pages from the kernel, which
+# halves the time of an update of many rows. On a GPU each piece costs a dozen launches, and only memory limits it.
 _PIECE_BYTES = {"cpu": 1 << 20, "cuda": 256 << 20}
 
 
 class TorchKernel:
-    """A weight of any number of rows, and one number a row of optimizer's state."""
+    """A weight of any number of rows, with one number of optimizer state for each row."""
 
     def __init__(self, num_rows: int, dim: int, dtype: torch.dtype, device: torch.device, rule: Rule, epsilon: float):
         self.weight = torch.empty(num_rows, dim, dtype=dtype, device=device)
@@ -25,28 +25,27 @@ class TorchKernel:
         self._piece = max(1, _PIECE_BYTES[device.type] // (dim * dtype.itemsize))  # rows
 
     def lookup(self, bags: Bags) -> Tensor:
-        """(G, D): the sum of the rows of each bag, 0 for an empty one."""
+        """Return the sum of the rows of each bag (G, D), 0 for an empty bag."""
         return _sums(self.weight, bags.rows, bags.offsets)
 
     def update(self, bags: Bags, gradient: Tensor, learning_rate: float) -> None:
-        """One update of each row, however often it was looked up; `gradient` (G, D) is that of the sums.
+        """Update each distinct row once, given the gradient (G, D) of the sums.
 
-        Every row of a bag has the gradient of its sum, so merging those of one row is a lookup again: the bags it was
-        in, summed up, in the order of the global batch whatever the number of ranks.
+        Every row of a bag has the gradient of the bag's sum. So merging the gradients of a row is another lookup: the
+        sum over the bags that contain the row, in the order of the global batch for any number of ranks.
         """
         rows, order = bags.rows.sort(stable=True)
-        touched, times = torch.unique_consecutive(rows, return_counts=True)
-        of_rows = bags.bag_of_row.index_select(
-            0, order
-        )  # (N,) the bags of the first row touched, then those of the second, …
-        begins = Bags(rows, times).offsets  # (U + 1,)
+        touched, counts = torch.unique_consecutive(rows, return_counts=True)
+        # (N,) the bags that contain the first row touched, then those that contain the second, …
+        bags_by_row = bags.bag_of_row.index_select(0, order)
+        begins = Bags(rows, counts).offsets  # (U + 1,)
         for first in range(0, len(touched), self._piece):
             piece = slice(first, first + self._piece)
             ends = begins[first : first + self._piece + 1]
-            merged = _sums(gradient, of_rows[ends[0] : ends[-1]], ends - ends[0])
+            merged = _sums(gradient, bags_by_row[ends[0] : ends[-1]], ends - ends[0])
             self._rule(self.weight, self.state, touched[piece], merged, learning_rate, self._epsilon)
 
 
-def _sums(of: Tensor, rows: Tensor, offsets: Tensor) -> Tensor:
-    """Of the rows of each bag."""
-    return F.embedding_bag(rows, of, offsets, mode="sum", include_last_offset=True)
+def _sums(weight: Tensor, rows: Tensor, offsets: Tensor) -> Tensor:
+    """Return the sum of the rows of each bag."""
+    return F.embedding_bag(rows, weight, offsets, mode="sum", include_last_offset=True)

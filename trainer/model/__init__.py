@@ -1,14 +1,14 @@
 """The dense part of a DLRM (arXiv 1906.00091), the same on every rank.
 
-config.py  widths, and which interaction
+config.py  widths of the layers and the kind of interaction
 dense.py   bottom MLP, interaction, top MLP
-dot.py     every vector times every other
+dot.py     the dot products of every pair of vectors
 cross.py   the low-rank cross network of DLRM-DCNv2
-flat.py    all its parameters in one tensor, all gradients in another, summed over the ranks while backward runs
+flat.py    all parameters in one tensor, all gradients in another, all-reduced while backward runs
 """
 
 from trainer.model.config import ModelConfig
 from trainer.model.dense import DenseModel
-from trainer.model.flat import Flat, OverlapConfig
+from trainer.model.flat import FlatParameters, OverlapConfig
 
-__all__ = ["DenseModel", "Flat", "ModelConfig", "OverlapConfig"]
+__all__ = ["DenseModel", "FlatParameters", "ModelConfig", "OverlapConfig"]

@@ -1,4 +1,4 @@
-"""Widths of the dense layers, and how the vectors of a sample meet."""
+"""The configuration of the dense layers: their widths and the kind of interaction."""
 
 from dataclasses import dataclass
 
@@ -9,12 +9,12 @@ INTERACTIONS = ("dot", "cross")
 
 @dataclass(frozen=True)
 class ModelConfig:
-    dense_features: int = 13  # numbers of a sample; Criteo has 13
+    dense_features: int = 13  # dense features of a sample; Criteo has 13
     bottom: tuple[int, ...] = (64, 32)  # hidden widths; the bottom MLP ends in the embedding dimension
     top: tuple[int, ...] = (128, 64)  # hidden widths; the top MLP ends in one logit
-    interaction: str = "dot"  # or cross, the low-rank cross network of DLRM-DCNv2
-    cross_layers: int = 3  # of the cross network
-    cross_rank: int = 16  # of a cross layer's matrix, the product of two thin ones
+    interaction: str = "dot"  # dot, or cross: the low-rank cross network of DLRM-DCNv2
+    cross_layers: int = 3  # layers of the cross network
+    cross_rank: int = 16  # rank of a cross layer's matrix, which is the product of two thin matrices
 
     def __post_init__(self) -> None:
         require(self.dense_features > 0, "model.dense_features", self.dense_features, "1 or more")

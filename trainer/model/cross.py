@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 
 class Cross(nn.Module):
-    """(B, D) of the bottom MLP and (B, F, D) pooled vectors → (B, X)."""
+    """The cross network: (B, D) of the bottom MLP and (B, F, D) pooled vectors → (B, X)."""
 
     def __init__(self, features: int, dim: int, layers: int, rank: int) -> None:
         super().__init__()
@@ -17,7 +17,7 @@ class Cross(nn.Module):
         self.up = nn.ModuleList(nn.Linear(rank, self.width) for _ in range(layers))
 
     def forward(self, bottom: Tensor, pooled: Tensor) -> Tensor:
-        """In each layer x ← x₀ · (U (V x) + b) + x."""
+        """Apply the layers: each computes x ← x₀ · (U (V x) + b) + x."""
         first = torch.cat([bottom, pooled.flatten(1)], dim=1)
         x = first
         for down, up in zip(self.down, self.up, strict=True):

@@ -16,7 +16,7 @@ from trainer.model.dot import Dot
 
 
 class DenseModel(nn.Module):
-    """In two halves, because the bottom MLP needs no embeddings: they may travel while it computes."""
+    """The dense layers in two halves: the bottom MLP needs no embeddings, so it can run while they are in flight."""
 
     def __init__(self, config: ModelConfig, features: int, dim: int, seed: int, dtype: torch.dtype) -> None:
         super().__init__()
@@ -27,20 +27,20 @@ class DenseModel(nn.Module):
         _initialize(self, seed)
 
     def top(self, bottom: Tensor, pooled: Tensor) -> Tensor:
-        """(B, D) of the bottom MLP and (B, F, D) pooled embeddings → (B,) logits."""
+        """Return the logits (B,) for (B, D) of the bottom MLP and (B, F, D) pooled vectors."""
         logits: Tensor = self.over(self.interaction(bottom, pooled)).squeeze(1)
         return logits
 
 
 def interaction(config: ModelConfig, features: int, dim: int) -> Dot | Cross:
-    """As `model.interaction` says."""
+    """Build the interaction that `model.interaction` names."""
     if config.interaction == "dot":
         return Dot(features, dim)
     return Cross(features, dim, config.cross_layers, config.cross_rank)
 
 
 def mlp(widths: Sequence[int], last: nn.Module) -> nn.Sequential:
-    """Linear layers of these widths with ReLU between them and `last` at the end."""
+    """Build linear layers of these widths with ReLU between them and `last` at the end."""
     layers: list[nn.Module] = []
     for before, after in pairwise(widths):
         layers += [nn.Linear(before, after), nn.ReLU(inplace=True)]
@@ -48,8 +48,8 @@ def mlp(widths: Sequence[int], last: nn.Module) -> nn.Sequential:
 
 
 def _initialize(model: nn.Module, seed: int) -> None:
-    """Glorot-normal weights and small biases as in facebookresearch/dlrm, equal on every rank."""
-    generator = np.random.default_rng([seed, 2])  # 2: no other generator has this stream
+    """Draw Glorot-normal weights and small biases as in facebookresearch/dlrm, equal on every rank."""
+    generator = np.random.default_rng([seed, 2])  # 2: a stream that no other generator uses
     with torch.no_grad():
         for parameter in model.parameters():
             fan = sum(parameter.shape) if parameter.dim() == 2 else 2 * len(parameter)

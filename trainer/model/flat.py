@@ -1,8 +1,8 @@
-"""All dense parameters in one tensor, all gradients in another, summed over the ranks while backward still runs.
+"""All dense parameters in one tensor, all gradients in another, all-reduced while backward still runs.
 
-One tensor is one call of the optimizer, and one all-reduce for many layers. The gradients lie in the order in which
-backward makes them, in buckets that travel as soon as they are whole (PyTorch DDP, arXiv 2006.15704). Some numbers that
-people want to see, and the gradients of replicated tables, ride along.
+One tensor means one call of the optimizer, and one all-reduce for many layers. The gradients lie in the order in which
+backward computes them, in buckets that are all-reduced as soon as they are complete (PyTorch DDP, arXiv 2006.15704).
+Some sums for the progress report, and the gradients of replicated tables, are part of the same tensor.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from trainer.model.dense import DenseModel
 
 @dataclass(frozen=True)
 class OverlapConfig:
-    """What travels while something else is computed. Each can be switched off, to see what it brings."""
+    """The communication that overlaps with computation. Each part can be switched off to measure its effect."""
 
-    ids: bool = True  # of the next batch, during this one
-    pooled: bool = True  # vectors, during the bottom MLP
-    gradients: bool = True  # of dense layers and of vectors, during backward
-    bucket_bytes: int = 4 << 20  # of dense gradients that travel together: fewer bytes are latency, more are waiting
+    ids: bool = True  # send the ids of the next batch while this one is computed
+    pooled: bool = True  # receive pooled vectors while the bottom MLP is computed
+    gradients: bool = True  # send gradients of dense layers and of pooled vectors while backward runs
+    bucket_bytes: int = 4 << 20  # dense gradients of one all-reduce: fewer bytes cost latency, more cost waiting
 
     def __post_init__(self) -> None:
         require(self.bucket_bytes > 0, "overlap.bucket_bytes", self.bucket_bytes, "1 or more")
 
 
-class Flat:
-    """A dense model's parameters and gradients; the model goes on as before, on slices of them.
+class FlatParameters:
+    """The parameters and gradients of a dense model; the model works as before, on slices of them.
 
-    In the gradient some sums come first, then the gradients of replicated tables, then the parameters' in the order of
-    backward: from the last layer to the first.
+    The gradient tensor begins with some sums. Then come the gradients of replicated tables, then those of the
+    parameters in the order of backward: from the last layer to the first.
     """
 
     def __init__(self, model: DenseModel, num_sums: int, replicated: tuple[int, int], overlap: OverlapConfig) -> None:
@@ -47,52 +47,52 @@ class Flat:
         self.replicated = tables.view(replicated)
         self.parameter = nn.Parameter(self._all.new_empty(sum(sizes[2:])))
         self.parameter.grad = self._all[sizes[0] + sizes[1] :]
-        places = self.parameter.data.split(sizes[2:])
-        for parameter, place, gradient in zip(parameters, places, gradients, strict=True):
-            parameter.data = place.copy_(parameter.data.flatten()).view_as(parameter)
-            parameter.grad = gradient.view_as(parameter)  # backward adds to a gradient that is there, in place
+        slices = self.parameter.data.split(sizes[2:])
+        for parameter, values, gradient in zip(parameters, slices, gradients, strict=True):
+            parameter.data = values.copy_(parameter.data.flatten()).view_as(parameter)
+            parameter.grad = gradient.view_as(parameter)  # backward adds to an existing gradient in place
         self._overlapped = overlap.gradients
-        bucket_of = _buckets(sizes, ceil(overlap.bucket_bytes / self._all.element_size()))
+        bucket_of = _assign_buckets(sizes, ceil(overlap.bucket_bytes / self._all.element_size()))
         elements: Counter[int] = Counter()
         for size, bucket in zip(sizes, bucket_of, strict=True):
             elements[bucket] += size
         self._buckets = self._all.split(list(elements.values()))
-        self._pieces = list(Counter(bucket_of).values())
-        self._of_sums, self._of_replicated, *of_parameters = bucket_of
-        for parameter, bucket in zip(parameters, of_parameters, strict=True):
-            parameter.register_post_accumulate_grad_hook(lambda _, bucket=bucket: self._made(bucket))
-        self._missing, self._works = list(self._pieces), list[dist.Work | None]()
+        self._pieces_per_bucket = list(Counter(bucket_of).values())
+        self._sums_bucket, self._replicated_bucket, *parameter_buckets = bucket_of
+        for parameter, bucket in zip(parameters, parameter_buckets, strict=True):
+            parameter.register_post_accumulate_grad_hook(lambda _, bucket=bucket: self._ready(bucket))
+        self._missing, self._works = list(self._pieces_per_bucket), list[dist.Work | None]()
 
     def begin(self, sums: Tensor) -> None:
-        """Before backward; the sums are known by now."""
+        """Set all gradients to zero and take over the sums; to be called before backward."""
         self._all.zero_()
         self.sums.copy_(sums)
-        self._missing, self._works = list(self._pieces), []
-        self._made(self._of_sums)
+        self._missing, self._works = list(self._pieces_per_bucket), []
+        self._ready(self._sums_bucket)
 
-    def made_replicated(self) -> None:
-        """The gradients of the replicated tables are there."""
-        self._made(self._of_replicated)
+    def replicated_ready(self) -> None:
+        """Mark the gradients of the replicated tables as complete."""
+        self._ready(self._replicated_bucket)
 
-    def arrive(self) -> None:
-        """Wait until all are summed over all ranks."""
+    def wait(self) -> None:
+        """Wait until all gradients and sums are all-reduced."""
         if not self._overlapped:
             self._works = [dist.all_reduce(self._all, async_op=True)]
         for work in self._works:
             if work is not None:
                 work.wait()
 
-    def _made(self, bucket: int) -> None:
+    def _ready(self, bucket: int) -> None:
         self._missing[bucket] -= 1
         if self._overlapped and self._missing[bucket] == 0:
             self._works.append(dist.all_reduce(self._buckets[bucket], async_op=True))
 
 
-def _buckets(sizes: list[int], least: int) -> list[int]:
-    """Which bucket each piece is in: as many pieces on end as make so many elements."""
+def _assign_buckets(sizes: list[int], min_elements: int) -> list[int]:
+    """Return the bucket of each piece: consecutive pieces until they have `min_elements` or more."""
     bucket, filled, buckets = 0, 0, []
     for size in sizes:
-        if filled >= least:
+        if filled >= min_elements:
             bucket, filled = bucket + 1, 0
         buckets.append(bucket)
         filled += size

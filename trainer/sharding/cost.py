@@ -1,19 +1,21 @@
-"""What a table costs each rank in a step, by kind and ranks: lookups, bytes, seconds and memory.
+"""The cost of a table for each rank in a step, by kind and ranks: lookups, bytes, seconds and memory.
 
-Of a table with `pooling` ids a sample, `share` of its rows on a rank; p ranks, B samples in all, b of a rank, D columns
+For a table with pooling factor P (mean ids of a sample) of which a rank holds the share s of the rows; p ranks, B
+samples of the global batch, b samples of a rank, D columns:
 
-    lookups      B · pooling · share where the rows are; b · pooling of a copy
-    all-to-all   ids and lengths b · (pooling · share + 1) to each shard, vectors b · D from it, their gradients to it
+    lookups      B · P · s on the rank of the rows; b · P for a copy
+    all-to-all   ids and lengths b · (P · s + 1) to each shard, vectors b · D from it, their gradients to it
     all-reduce   rows · D, the gradient of a copy
-    seconds      of each id, and bytes of rows and vectors ÷ memory bandwidth: an id reads a row forward and a gradient
-                 backward, a different row is read and written once, a vector and its gradient once; then bytes that
-                 cross ÷ network bandwidth. What stays on a rank crosses nothing: (p - 1) / p of an all-to-all does, and
-                 2 (p - 1) / p of an all-reduce (nccl-tests, PERFORMANCE.md). A rank sends and receives at the same time
-    memory       rows and one number of state each; tensors of a batch, see `_batch_here` and `_batch_there`
+    seconds      lookups, plus bytes of rows and vectors ÷ memory bandwidth: an id reads a row forward and a gradient
+                 backward, a distinct row is read and written once, a vector and its gradient once; plus bytes that
+                 cross the network ÷ network bandwidth. Data that stays on a rank does not cross: (p - 1) / p of an
+                 all-to-all crosses, and 2 (p - 1) / p of an all-reduce (nccl-tests, PERFORMANCE.md). A rank sends and
+                 receives at the same time
+    memory       rows and one number of state for each; tensors of a batch, see `_shard_batch` and `_sample_batch`
 
-Kinds and what they exchange are those of ZionEX (arXiv 2104.05158). Ids are taken to be spread evenly over the rows,
-and of n ids in a shard min(n, rows) to be different: an upper bound. Sums are made in one order, so that every rank
-gets the same to the last bit.
+Kinds and their communication are those of ZionEX (arXiv 2104.05158). Ids are assumed to be spread evenly over the
+rows, and min(n, rows) of n ids in a shard to be distinct, which is an upper bound. Sums are computed in a fixed order,
+so that every rank gets the same result to the last bit.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from numpy.typing import NDArray
 
 from trainer.sharding.kind import Kind, Shard
 
-INDEX_BYTES = 4  # of an id and of a length, on the wire and where they are looked up
+INDEX_BYTES = 4  # of an id and of a length, on the network and in lookups
 IDS, POOLED, GRADIENTS = range(3)  # the all-to-alls, one after the other
 
 Array = NDArray[np.float64]
@@ -35,22 +37,22 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Table:
-    """What a table is and how it is used."""
+    """The size and use of a table."""
 
     rows: int
     dim: int
-    pooling: float  # ids a sample, the mean; missing ones are 0
+    pooling: float  # mean ids of a sample; missing ones count as 0
 
 
 @dataclass(frozen=True)
-class Job:
-    """What a step is."""
+class Workload:
+    """The input of a step: tables, samples and element sizes."""
 
     tables: tuple[Table, ...]
     samples: tuple[int, ...]  # of each rank, by rank
-    element_bytes: int = 4  # of a weight, and of a vector's element where it is computed with
-    forward_bytes: int = 4  # of a vector's element on the wire
-    backward_bytes: int = 4  # of a gradient's
+    element_bytes: int = 4  # of a weight and of an element of a vector in computation
+    forward_bytes: int = 4  # of an element of a pooled vector on the network
+    backward_bytes: int = 4  # of an element of its gradient on the network
 
     @property
     def num_ranks(self) -> int:
@@ -59,29 +61,32 @@ class Job:
 
 @dataclass(frozen=True)
 class Machine:
-    """What a rank has to do it with; bandwidths in bytes a second."""
+    """The hardware of a rank; bandwidths in bytes per second."""
 
     memory_bandwidth: float
-    lookup_seconds: float  # of an id, beside the bytes of its row
-    network_bandwidth: float  # of a rank, to others on its host
-    host_bandwidth: float  # of a host, to other hosts; its ranks share it
+    lookup_seconds: float  # of an id, in addition to reading its row
+    network_bandwidth: float  # of a rank to other ranks of its host
+    host_bandwidth: float  # of a host to other hosts; its ranks share it
     ranks_per_host: int
 
     def seconds_per_byte(self, num_ranks: int) -> Array:
-        """(R, R) from a rank to a rank."""
+        """Return the seconds per byte (R, R) from each rank to each rank."""
         host = np.arange(num_ranks) // self.ranks_per_host
-        apart = self.ranks_per_host / self.host_bandwidth
-        return np.where(host[:, None] == host, 1 / self.network_bandwidth, apart) * (1 - np.eye(num_ranks))
+        other_host = self.ranks_per_host / self.host_bandwidth
+        return np.where(host[:, None] == host, 1 / self.network_bandwidth, other_host) * (1 - np.eye(num_ranks))
 
 
 @dataclass(frozen=True, eq=False)
 class Cost:
-    """By rank, the last dimension of each; the first one of (3, R) is the all-to-all. Costs of tables add up."""
+    """The cost of one or more tables for each rank.
+
+    The last dimension of each array is the rank, the first of (3, R) the all-to-all. Costs of tables can be added.
+    """
 
     lookups: Array  # (R,)
-    sent: Array  # (3, R) bytes, a rank's own part included
+    sent: Array  # (3, R) bytes, including what a rank keeps
     received: Array  # (3, R)
-    sending: Array  # (3, R) seconds, of what crosses
+    sending: Array  # (3, R) seconds, for bytes that cross the network
     receiving: Array  # (3, R)
     reduced: Array  # (R,) bytes of gradients in all-reduces
     working: Array  # (R,) seconds of lookups, updates and all-reduce
@@ -90,125 +95,133 @@ class Cost:
     batch: Array  # (R,)
 
     def __add__(self, other: Cost) -> Cost:
-        return Cost(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
+        return Cost(*(getattr(self, field.name) + getattr(other, field.name) for field in fields(self)))
 
     def __sub__(self, other: Cost) -> Cost:
-        return Cost(*(getattr(self, each.name) - getattr(other, each.name) for each in fields(self)))
+        return Cost(*(getattr(self, field.name) - getattr(other, field.name) for field in fields(self)))
 
     @cached_property
     def seconds(self) -> Array:
-        """(R,): an all-to-all lasts as long as the fuller of its two directions."""
+        """The seconds of a step (R,): an all-to-all lasts as long as the slower of its two directions."""
         exchange = np.maximum(self.sending, self.receiving)
         seconds: Array = self.working + exchange[IDS] + exchange[POOLED] + exchange[GRADIENTS]
         return seconds
 
     @cached_property
     def memory(self) -> Array:
-        """(R,) bytes."""
+        """The bytes of weights, state and batch (R,)."""
         memory: Array = self.weights + self.state + self.batch
         return memory
 
     @cached_property
     def moved(self) -> float:
-        """Bytes in all collectives of all ranks: what costs of equal seconds are told apart by."""
+        """The bytes in all collectives of all ranks; it decides between costs of equal seconds."""
         return total([*self.sent.reshape(-1), *self.reduced])
 
 
 def total(values: Iterable[float]) -> float:
-    """In their order, on every processor: numpy's own sum depends on its vector width."""
+    """Sum values in their order; numpy's own sum depends on the vector width of the CPU."""
     return float(sum(values))
 
 
-def nothing(num_ranks: int) -> Cost:
-    """What no table costs."""
-    one, three = (num_ranks,), (3, num_ranks)
-    shapes = (one, three, three, three, three, one, one, one, one, one)
+def zero_cost(num_ranks: int) -> Cost:
+    """Return the cost of no tables."""
+    by_rank, by_call = (num_ranks,), (3, num_ranks)
+    shapes = (by_rank, *(by_call,) * 4, *(by_rank,) * 5)
     return Cost(*(np.zeros(shape) for shape in shapes))
 
 
-def cost_of(kind: Kind, ranks: Sequence[int], table: Table, job: Job, machine: Machine) -> Cost:
-    """A table spread in this way."""
-    cost = nothing(job.num_ranks)
+def table_cost(kind: Kind, ranks: Sequence[int], table: Table, workload: Workload, machine: Machine) -> Cost:
+    """Return the cost of a table of this kind on these ranks."""
+    cost = zero_cost(workload.num_ranks)
     shards = kind.shards(0, table.rows, ranks)
     if kind.replicated:
-        _add_copies(cost, shards, table, job, machine)
+        _add_copies(cost, shards, table, workload, machine)
     else:
-        seconds_per_byte = machine.seconds_per_byte(job.num_ranks)
+        seconds_per_byte = machine.seconds_per_byte(workload.num_ranks)
         for shard in shards:
-            _add_shard(cost, shard, table, job, machine, seconds_per_byte)
+            _add_shard(cost, shard, table, workload, machine, seconds_per_byte)
     return cost
 
 
-def _add_shard(cost: Cost, shard: Shard, table: Table, job: Job, machine: Machine, per_byte: Array) -> None:
-    """Rows that are looked up for the samples of all ranks: the new arrays of `cost` are added to in place."""
-    samples, here = np.array(job.samples, dtype=np.float64), shard.rank
-    share, row_bytes = shard.num_rows / table.rows, table.dim * job.element_bytes
+def _add_shard(cost: Cost, shard: Shard, table: Table, workload: Workload, machine: Machine, per_byte: Array) -> None:
+    """Add the cost of rows that are looked up for the samples of all ranks to `cost`, in place."""
+    samples, rank = np.array(workload.samples, dtype=np.float64), shard.rank
+    share, row_bytes = shard.num_rows / table.rows, table.dim * workload.element_bytes
     ids = samples * table.pooling * share  # (R,) that each rank sends
     num_bags, num_ids = total(samples), total(ids)
-    toward = {IDS: (ids + samples) * INDEX_BYTES, GRADIENTS: samples * table.dim * job.backward_bytes}
-    for call, size in toward.items():
+    to_shard = {IDS: (ids + samples) * INDEX_BYTES, GRADIENTS: samples * table.dim * workload.backward_bytes}
+    for call, size in to_shard.items():
         cost.sent[call] += size
-        cost.received[call, here] += total(size)
-        cost.sending[call] += size * per_byte[:, here]
-        cost.receiving[call, here] += total(size * per_byte[:, here])
-    vectors = samples * table.dim * job.forward_bytes
+        cost.received[call, rank] += total(size)
+        cost.sending[call] += size * per_byte[:, rank]
+        cost.receiving[call, rank] += total(size * per_byte[:, rank])
+    vectors = samples * table.dim * workload.forward_bytes
     cost.received[POOLED] += vectors
-    cost.sent[POOLED, here] += total(vectors)
-    cost.receiving[POOLED] += vectors * per_byte[here]
-    cost.sending[POOLED, here] += total(vectors * per_byte[here])
+    cost.sent[POOLED, rank] += total(vectors)
+    cost.receiving[POOLED] += vectors * per_byte[rank]
+    cost.sending[POOLED, rank] += total(vectors * per_byte[rank])
 
-    different = min(num_ids, shard.num_rows)
-    passes = 2 * (num_ids + num_bags) * row_bytes + 2 * different * (row_bytes + job.element_bytes)
-    cost.lookups[here] += num_ids
-    cost.working[here] += passes / machine.memory_bandwidth + num_ids * machine.lookup_seconds
-    cost.weights[here] += shard.num_rows * row_bytes
-    cost.state[here] += shard.num_rows * job.element_bytes
-    cost.batch[here] += _batch_here(num_ids, num_bags, different, table, job)
-    cost.batch[:] += _batch_there(ids, samples, table, job)
+    distinct = min(num_ids, shard.num_rows)
+    passes = 2 * (num_ids + num_bags) * row_bytes + 2 * distinct * (row_bytes + workload.element_bytes)
+    cost.lookups[rank] += num_ids
+    cost.working[rank] += passes / machine.memory_bandwidth + num_ids * machine.lookup_seconds
+    cost.weights[rank] += shard.num_rows * row_bytes
+    cost.state[rank] += shard.num_rows * workload.element_bytes
+    cost.batch[rank] += _shard_batch(num_ids, num_bags, distinct, table, workload)
+    cost.batch[:] += _sample_batch(ids, samples, table, workload)
 
 
-def _add_copies(cost: Cost, shards: Sequence[Shard], table: Table, job: Job, machine: Machine) -> None:
-    """A copy on each rank: its own samples are looked up, the gradient of all rows is reduced, all are updated."""
-    row_bytes, slowest = table.dim * job.element_bytes, machine.seconds_per_byte(job.num_ranks).max()
-    crossing = 2 * (job.num_ranks - 1) / job.num_ranks
+def _add_copies(cost: Cost, shards: Sequence[Shard], table: Table, workload: Workload, machine: Machine) -> None:
+    """Add the cost of a copy on each rank to `cost`: lookups of its samples, all-reduce and update of all rows."""
+    row_bytes, slowest = table.dim * workload.element_bytes, machine.seconds_per_byte(workload.num_ranks).max()
+    crossing = 2 * (workload.num_ranks - 1) / workload.num_ranks
     for shard in shards:
-        here, num_bags = shard.rank, job.samples[shard.rank]
+        rank, num_bags = shard.rank, workload.samples[shard.rank]
         num_ids, rows = num_bags * table.pooling, shard.num_rows
         gradient = rows * row_bytes
-        passes = 2 * (num_ids + num_bags) * row_bytes + 4 * gradient + 2 * rows * job.element_bytes
-        cost.lookups[here] += num_ids
-        cost.reduced[here] += gradient
-        cost.working[here] += passes / machine.memory_bandwidth + num_ids * machine.lookup_seconds
-        cost.working[here] += crossing * gradient * slowest
-        cost.weights[here] += gradient
-        cost.state[here] += rows * job.element_bytes
-        cost.batch[here] += (
+        passes = 2 * (num_ids + num_bags) * row_bytes + 4 * gradient + 2 * rows * workload.element_bytes
+        cost.lookups[rank] += num_ids
+        cost.reduced[rank] += gradient
+        cost.working[rank] += passes / machine.memory_bandwidth + num_ids * machine.lookup_seconds
+        cost.working[rank] += crossing * gradient * slowest
+        cost.weights[rank] += gradient
+        cost.state[rank] += rows * workload.element_bytes
+        cost.batch[rank] += (
             gradient
             + (num_ids + 2 * num_bags) * row_bytes  # a gradient for each id, vectors and their gradients
             + num_ids * (_BATCH_OF_IDS + INDEX_BYTES)
         )
 
 
-# Tensors of a batch, as the trainer makes them. Two batches are there at a time: the next one's ids are on their way.
-_SORTED = 20  # bytes an id: in their order, where they were, which bag they are in
-_BATCH_OF_IDS = 2 * 8  # bytes an id, as the source hands it out
+# Tensors of a batch in the trainer. Two batches exist at a time: the ids of the next one are in flight.
+_SORTED = 20  # bytes per id: sorted, its former position, its bag
+_BATCH_OF_IDS = 2 * 8  # bytes per id in the batches of the source
 
 
-def _batch_here(num_ids: float, num_bags: float, different: float, table: Table, job: Job) -> float:
-    """Bytes where the rows are: ids, vectors before and gradients after the wire, those merged by row."""
+def _shard_batch(num_ids: float, num_bags: float, distinct: float, table: Table, workload: Workload) -> float:
+    """Return the bytes on the rank of the rows: ids, vectors to send, gradients received, gradients merged by row."""
     ids = (num_ids + num_bags) * 2 * INDEX_BYTES + num_ids * _SORTED
-    vectors = num_bags * table.dim * (_with_wire(job, job.forward_bytes) + _with_wire(job, job.backward_bytes))
-    return ids + vectors + different * table.dim * job.element_bytes
+    vectors = (
+        num_bags
+        * table.dim
+        * (_with_wire(workload, workload.forward_bytes) + _with_wire(workload, workload.backward_bytes))
+    )
+    return ids + vectors + distinct * table.dim * workload.element_bytes
 
 
-def _batch_there(ids: Array, samples: Array, table: Table, job: Job) -> Array:
-    """Bytes where the samples are, (R,): ids as read and as sent, vectors as received and as joined, gradients."""
-    element = _with_wire(job, job.forward_bytes) + job.element_bytes + _with_wire(job, job.backward_bytes)
+def _sample_batch(ids: Array, samples: Array, table: Table, workload: Workload) -> Array:
+    """Return the bytes (R,) on the samples' ranks: ids as read and as sent, vectors received and merged, gradients."""
+    element = (
+        _with_wire(workload, workload.forward_bytes)
+        + workload.element_bytes
+        + _with_wire(workload, workload.backward_bytes)
+    )
     vectors = samples * table.dim * element
     size: Array = (ids + samples) * (_BATCH_OF_IDS + 2 * INDEX_BYTES) + vectors
     return size
 
 
-def _with_wire(job: Job, wire_bytes: int) -> int:
-    """Of an element: a narrower one on the wire is a copy, made by way of another."""
-    return job.element_bytes + (job.element_bytes + wire_bytes if wire_bytes < job.element_bytes else 0)
+def _with_wire(workload: Workload, wire_bytes: int) -> int:
+    """Return the bytes of an element; a lower precision on the network needs a copy, converted by way of another."""
+    return workload.element_bytes + (workload.element_bytes + wire_bytes if wire_bytes < workload.element_bytes else 0)

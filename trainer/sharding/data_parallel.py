@@ -1,5 +1,7 @@
-"""A copy of a table on every rank, as of a dense layer: nothing crosses the network on the way to the pooled vectors,
-and the gradients of all rows are summed over the ranks with those of the dense layers."""
+"""Data-parallel sharding: a copy of the table on every rank, as for a dense layer.
+
+The lookup needs no communication. The gradients of all rows are all-reduced with those of the dense layers.
+"""
 
 from collections.abc import Sequence
 
@@ -7,15 +9,15 @@ from trainer.sharding.kind import Shard
 
 
 class DataParallel:
-    """For tables of so few rows that their whole gradient is smaller than a batch's vectors."""
+    """A copy on every rank, for tables whose whole gradient is smaller than the pooled vectors of a batch."""
 
     name = "data_parallel"
     replicated = True
 
     def choices(self, num_ranks: int) -> Sequence[tuple[int, ...]]:
-        """All of them."""
+        """Return the only choice: all ranks."""
         return [tuple(range(num_ranks))]
 
     def shards(self, table: int, num_rows: int, ranks: Sequence[int]) -> tuple[Shard, ...]:
-        """All rows on each."""
+        """Return one shard with all rows for each rank."""
         return tuple(Shard(table, rank, 0, num_rows) for rank in ranks)

@@ -1,4 +1,4 @@
-"""What a way to spread a table over ranks has to say."""
+"""The interface of a sharding kind: a way to distribute a table over ranks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Protocol
 
 @dataclass(frozen=True)
 class Shard:
-    """Rows `first_row` to `first_row + num_rows` of a table, on a rank. An id is looked up where its row lies."""
+    """Rows `first_row` to `first_row + num_rows` of a table on one rank, which looks up their ids."""
 
     table: int
     rank: int
@@ -16,15 +16,15 @@ class Shard:
 
 
 class Kind(Protocol):
-    """One way to spread a table. Adding one: a file beside this, a line in `KINDS`."""
+    """A way to distribute a table over ranks. To add one, add a file and a line in `KINDS`."""
 
     name: str
-    replicated: bool  # every rank has all rows and looks up its own samples: its gradients are summed instead
+    replicated: bool  # True: every rank has all rows and looks up its own samples; the gradients are all-reduced
 
     def choices(self, num_ranks: int) -> Sequence[tuple[int, ...]]:
-        """The ranks that may hold a table: what the planner chooses from."""
+        """Return the groups of ranks that may hold a table, from which the planner chooses."""
         ...
 
     def shards(self, table: int, num_rows: int, ranks: Sequence[int]) -> tuple[Shard, ...]:
-        """Who holds what of a table on these ranks; a rank may hold no row of it."""
+        """Return the shards of a table on these ranks; a rank may hold no row of it."""
         ...

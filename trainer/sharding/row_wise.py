@@ -1,5 +1,7 @@
-"""Equal ranges of a table's rows on every rank: an id goes where its row lies, and each rank sends the sum of what it
-has of a bag; the sums are added up where the sample is."""
+"""Row-wise sharding: equal ranges of the table's rows on every rank.
+
+An id goes to the rank of its row. Each rank sends the sum of its rows of a bag; the samples' rank adds up these sums.
+"""
 
 from collections.abc import Sequence
 
@@ -7,22 +9,24 @@ from trainer.sharding.kind import Shard
 
 
 class RowWise:
-    """For a table too large for one rank, or one so hot that its lookups must be shared out. A vector of each bag comes
-    from every rank."""
+    """Ranges of rows on every rank, for tables that are too large for one rank or have too many lookups for it.
+
+    Every rank sends a vector for each bag.
+    """
 
     name = "row_wise"
     replicated = False
 
     def choices(self, num_ranks: int) -> Sequence[tuple[int, ...]]:
-        """All of them."""
+        """Return the only choice: all ranks."""
         return [tuple(range(num_ranks))]
 
     def shards(self, table: int, num_rows: int, ranks: Sequence[int]) -> tuple[Shard, ...]:
-        """As even as can be; of a table with few rows some ranks hold none."""
-        each = -(-num_rows // len(ranks))
-        firsts = [min(place * each, num_rows) for place in range(len(ranks))]
+        """Return ranges of equal size, the last one smaller; some ranks hold no row of a table with few rows."""
+        size = -(-num_rows // len(ranks))
+        firsts = [min(position * size, num_rows) for position in range(len(ranks))]
         return tuple(
-            Shard(table, rank, first, min(each, num_rows - first))
+            Shard(table, rank, first, min(size, num_rows - first))
             for rank, first in zip(ranks, firsts, strict=True)
             if first < num_rows
         )

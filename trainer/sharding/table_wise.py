@@ -1,4 +1,4 @@
-"""A whole table on one rank: all ids go there, and a pooled vector comes back for each bag."""
+"""Table-wise sharding: a whole table on one rank, which receives all ids and returns a pooled vector for each bag."""
 
 from collections.abc import Sequence
 
@@ -6,15 +6,15 @@ from trainer.sharding.kind import Shard
 
 
 class TableWise:
-    """For most tables: an id and a vector cross the network once."""
+    """A whole table on one rank, best for most tables: each id and each vector crosses the network once."""
 
     name = "table_wise"
     replicated = False
 
     def choices(self, num_ranks: int) -> Sequence[tuple[int, ...]]:
-        """Any one of them."""
+        """Return each single rank as a choice."""
         return [(rank,) for rank in range(num_ranks)]
 
     def shards(self, table: int, num_rows: int, ranks: Sequence[int]) -> tuple[Shard, ...]:
-        """All rows on the one rank."""
+        """Return one shard with all rows."""
         return (Shard(table, ranks[0], 0, num_rows),)

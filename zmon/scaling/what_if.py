@@ -1,4 +1,4 @@
-"""What-ifs: a model with something changed, such as faster links, fewer bytes on the wire, or a faster rank.
+"""Predictions with something changed (what-ifs), such as faster links, fewer bytes on the wire, or a faster rank.
 
 Pure. A what-if is `KEY=FACTOR`, such as net=2 for links between hosts that are twice as fast. A larger batch or more
 ranks are another size of the same model, not a what-if. The model does not include the sharding of tables; a plan of

@@ -1,4 +1,4 @@
-"""A finding: who, why, since when, what next. Frozen data only."""
+"""A finding: the conclusion of a detector. Frozen data only."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from zmon.schema.names import SCHEMA, STALL
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A conclusion: who, why, since when, what next. See the contract for each field."""
+    """The conclusion of a detector: culprit, cause, onset and next step. Times are unix seconds."""
 
     id: str
     job_id: str
     detector: str
     cause: str
-    severity: str  # a Severity, or the word of a newer zmon
+    severity: str  # a Severity, or a word that only a newer zmon knows
     ranks: tuple[int, ...]
     hosts: tuple[str, ...]
-    step: int | None
-    onset: float
-    detected: float
-    confidence: float
-    summary: str
-    detail: str
-    runbook: str
-    op: str | None = None
+    step: int | None  # of the culprits
+    onset: float  # when the fault began, as the detector estimates it
+    detected: float  # when the finding opened
+    confidence: float  # from 0 to 1
+    summary: str  # what happened, in one sentence
+    detail: str  # what to do next
+    runbook: str  # the section of docs/runbooks.md
+    op: str | None = None  # the collective that ranks wait in, and its sequence in the group
     sequence: int | None = None
-    resolved: float | None = None
+    resolved: float | None = None  # None: the finding is open
     lost_gpu_hours: float | None = None
     evidence: Evidence = field(default_factory=Evidence)
-    capsule: str | None = None
+    capsule: str | None = None  # the folder of the incident
     schema: int = SCHEMA
 
     @property
     def is_stall(self) -> bool:
-        """Whether the job stands still, or ended other than by itself."""
+        """Return True if the job does not move, or ended by a fault."""
         return self.detector == STALL

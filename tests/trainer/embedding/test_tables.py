@@ -1,9 +1,9 @@
-"""Lookup, and row-wise AdaGrad against a naive one on a dense gradient."""
+"""Tests of lookups, and of row-wise AdaGrad against a naive one on a dense gradient."""
 
 import pytest
 import torch
 
-from trainer.embedding import Bags, EmbeddingConfig, Replicated, Tables
+from trainer.embedding import Bags, EmbeddingConfig, ReplicatedTables, ShardedTables
 from trainer.optimizers import OptimizerConfig
 from trainer.sharding import Shard
 
@@ -12,20 +12,20 @@ RATE = 0.1
 CPU = torch.device("cpu")
 
 
-def tables(*shards: Shard, dtype=torch.float64, **optimizer) -> Tables:
-    return Tables(CONFIG, OptimizerConfig(**optimizer), shards, seed=3, dtype=dtype, device=CPU)
+def tables(*shards: Shard, dtype=torch.float64, **optimizer) -> ShardedTables:
+    return ShardedTables(CONFIG, OptimizerConfig(**optimizer), shards, seed=3, dtype=dtype, device=CPU)
 
 
 def whole(*numbers: int) -> list[Shard]:
     return [Shard(table, 0, 0, CONFIG.rows[table]) for table in numbers]
 
 
-def weights(of: Tables) -> torch.Tensor:
-    return torch.cat([weight for _, weight, _ in of.parts()])
+def weights(sharded: ShardedTables) -> torch.Tensor:
+    return torch.cat([weight for _, weight, _ in sharded.parts()])
 
 
-def states(of: Tables) -> torch.Tensor:
-    return torch.cat([state for _, _, state in of.parts()])
+def states(sharded: ShardedTables) -> torch.Tensor:
+    return torch.cat([state for _, _, state in sharded.parts()])
 
 
 def bags(*rows: list[int]) -> Bags:
@@ -33,7 +33,7 @@ def bags(*rows: list[int]) -> Bags:
     return Bags(flat, torch.tensor([len(bag) for bag in rows], dtype=torch.int32))
 
 
-def test_initial_weights_do_not_depend_on_where_rows_lie() -> None:
+def test_initial_weights_do_not_depend_on_the_sharding() -> None:
     together, alone, part = tables(*whole(0, 1, 2)), tables(*whole(2)), tables(Shard(2, 1, 3, 4))
     assert torch.equal(weights(together)[8:], weights(alone))
     assert torch.equal(weights(alone)[3:7], weights(part))
@@ -41,10 +41,10 @@ def test_initial_weights_do_not_depend_on_where_rows_lie() -> None:
 
 
 def test_lookup_sums_each_bag() -> None:
-    of = tables(*whole(0, 2))
-    weight = weights(of)
+    sharded = tables(*whole(0, 2))
+    weight = weights(sharded)
     expected = [2 * weight[4], torch.zeros(2), weight[12], 2 * weight[5] + weight[6]]
-    assert torch.allclose(of.lookup(bags([4, 4], [], [12], [5, 6, 5])), torch.stack(expected))
+    assert torch.allclose(sharded.lookup(bags([4, 4], [], [12], [5, 6, 5])), torch.stack(expected))
 
 
 def test_lookup_of_nothing() -> None:
@@ -55,45 +55,45 @@ def test_lookup_of_nothing() -> None:
 @pytest.mark.parametrize("rule", ["rowwise_adagrad", "sgd"])
 def test_update_is_that_of_the_merged_gradient(rule) -> None:
     generator = torch.Generator().manual_seed(0)
-    of = tables(*whole(0, 1, 2), embedding=rule)
-    weight, state = weights(of).clone(), torch.zeros(16, dtype=torch.float64)
+    sharded = tables(*whole(0, 1, 2), embedding=rule)
+    weight, state = weights(sharded).clone(), torch.zeros(16, dtype=torch.float64)
     for _ in range(5):
         rows = [torch.randint(0, 16, (int(n),), generator=generator).tolist() for n in torch.arange(40) % 4]
         gradient = torch.randn(40, 2, generator=generator, dtype=torch.float64)
-        dense = torch.zeros_like(weight)  # the naive way: a gradient as large as all tables
-        for bag, of_bag in zip(rows, gradient, strict=True):
+        dense = torch.zeros_like(weight)  # the naive approach: a gradient as large as all tables
+        for bag, bag_gradient in zip(rows, gradient, strict=True):
             for row in bag:
-                dense[row] += of_bag
+                dense[row] += bag_gradient
         state += dense.square().mean(dim=1)
         weight -= RATE * (dense if rule == "sgd" else dense / (state.sqrt() + 1e-8)[:, None])
-        of.update(bags(*rows), gradient, RATE)
-    assert torch.allclose(weights(of), weight, rtol=1e-13, atol=1e-15)
+        sharded.update(bags(*rows), gradient, RATE)
+    assert torch.allclose(weights(sharded), weight, rtol=1e-13, atol=1e-15)
     if rule == "rowwise_adagrad":
-        assert torch.allclose(states(of), state, rtol=1e-13, atol=0)
+        assert torch.allclose(states(sharded), state, rtol=1e-13, atol=0)
 
 
 def test_update_leaves_other_rows_alone() -> None:
-    of = tables(*whole(0))
-    before = weights(of).clone()
-    of.update(bags([1, 1]), torch.ones(1, 2, dtype=torch.float64), RATE)
-    assert (weights(of) != before).any(dim=1).tolist() == [False, True, False, False, False]
-    assert states(of).tolist() == pytest.approx([0, 4, 0, 0, 0])  # merged to 2 before it was squared
+    sharded = tables(*whole(0))
+    before = weights(sharded).clone()
+    sharded.update(bags([1, 1]), torch.ones(1, 2, dtype=torch.float64), RATE)
+    assert (weights(sharded) != before).any(dim=1).tolist() == [False, True, False, False, False]
+    assert states(sharded).tolist() == pytest.approx([0, 4, 0, 0, 0])  # merged to 2, then squared
 
 
 def test_update_of_nothing_changes_nothing() -> None:
-    of = tables(*whole(0))
-    before = weights(of).clone()
-    of.update(bags([], []), torch.ones(2, 2, dtype=torch.float64), RATE)
-    assert torch.equal(weights(of), before)
+    sharded = tables(*whole(0))
+    before = weights(sharded).clone()
+    sharded.update(bags([], []), torch.ones(2, 2, dtype=torch.float64), RATE)
+    assert torch.equal(weights(sharded), before)
 
 
-def test_copies_of_every_rank_learn_what_a_table_learns() -> None:
-    of = tables(*whole(1))
-    copies = Replicated(CONFIG, OptimizerConfig(), [1], seed=3, dtype=torch.float64, device=CPU)
+def test_replicated_tables_learn_the_same_as_sharded_ones() -> None:
+    sharded = tables(*whole(1))
+    replicated = ReplicatedTables(CONFIG, OptimizerConfig(), [1], seed=3, dtype=torch.float64, device=CPU)
     rows, gradient = bags([0, 2], [2], [], [1]), torch.arange(8, dtype=torch.float64).view(4, 2) - 3
-    assert torch.equal(copies.lookup(rows), of.lookup(rows))
-    into = torch.full((3, 2), 7.0, dtype=torch.float64)
-    copies.gradient(rows, gradient, into)
-    copies.update(into, RATE)
-    of.update(rows, gradient, RATE)
-    assert torch.allclose(copies.weight, weights(of), rtol=1e-14)
+    assert torch.equal(replicated.lookup(rows), sharded.lookup(rows))
+    table_gradient = torch.full((3, 2), 7.0, dtype=torch.float64)
+    replicated.gradient(rows, gradient, table_gradient)
+    replicated.update(table_gradient, RATE)
+    sharded.update(rows, gradient, RATE)
+    assert torch.allclose(replicated.weight, weights(sharded), rtol=1e-14)

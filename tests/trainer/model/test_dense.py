@@ -1,9 +1,9 @@
-"""What the dense part computes, by the formulas of its papers; and its flat parameters and gradients."""
+"""Tests of the dense model against the formulas of its papers, and of its flat parameters and gradients."""
 
 import pytest
 import torch
 
-from trainer.model import DenseModel, Flat, ModelConfig, OverlapConfig
+from trainer.model import DenseModel, FlatParameters, ModelConfig, OverlapConfig
 
 B, F, D = 6, 3, 4
 
@@ -35,9 +35,9 @@ def test_dot_learns_under_autocast() -> None:
     bottom, pooled = (tensor.float().requires_grad_() for tensor in inputs())
     with torch.autocast("cpu", torch.bfloat16):
         model().interaction(bottom, pooled).sum().backward()
-    of_all = torch.cat([bottom[:, None], pooled], dim=1).sum(dim=1)  # a vector's gradient is the sum of the others
+    total = torch.cat([bottom[:, None], pooled], dim=1).sum(dim=1)  # a vector's gradient is the sum of the others
     assert pooled.grad.dtype == torch.float32
-    assert torch.allclose(pooled.grad, of_all[:, None] - pooled, rtol=0.02, atol=0.05)
+    assert torch.allclose(pooled.grad, total[:, None] - pooled, rtol=0.02, atol=0.05)
 
 
 def test_cross_layer_is_that_of_the_paper() -> None:
@@ -53,18 +53,18 @@ def test_cross_layer_is_that_of_the_paper() -> None:
 @pytest.mark.parametrize("overlapped", [True, False])
 def test_flat_gradient_is_that_of_the_parameters(alone, bucket_bytes, overlapped) -> None:
     plain, flattened = model(), model()
-    flat = Flat(flattened, 3, (2, D), OverlapConfig(gradients=overlapped, bucket_bytes=bucket_bytes))
+    flat = FlatParameters(flattened, 3, (2, D), OverlapConfig(gradients=overlapped, bucket_bytes=bucket_bytes))
     dense, pooled = torch.ones(B, 5, dtype=torch.float64), inputs()[1]
-    for one in (plain, flattened):
-        if one is flattened:
+    for dense_model in (plain, flattened):
+        if dense_model is flattened:
             flat.begin(torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64))
-        one.top(one.bottom(dense), pooled).sum().backward()
+        dense_model.top(dense_model.bottom(dense), pooled).sum().backward()
     flat.replicated.fill_(4.0)
-    flat.made_replicated()
-    flat.arrive()
-    for one, other in zip(plain.parameters(), flattened.parameters(), strict=True):
-        assert torch.equal(one, other)
-        assert torch.allclose(one.grad, other.grad)
+    flat.replicated_ready()
+    flat.wait()
+    for expected, actual in zip(plain.parameters(), flattened.parameters(), strict=True):
+        assert torch.equal(expected, actual)
+        assert torch.allclose(expected.grad, actual.grad)
     assert flat.sums.tolist() == [1.0, 2.0, 3.0]
     assert bool((flat.replicated == 4.0).all())
     assert len(flat.parameter) == sum(p.numel() for p in plain.parameters())

@@ -1,9 +1,9 @@
-"""Costs of small tables, reckoned by hand."""
+"""Tests of the costs of small tables, computed by hand."""
 
 import pytest
 
 from trainer.sharding import KINDS
-from trainer.sharding.cost import GRADIENTS, IDS, POOLED, Cost, Job, Machine, Table, cost_of, nothing
+from trainer.sharding.cost import GRADIENTS, IDS, POOLED, Cost, Machine, Table, Workload, table_cost, zero_cost
 
 MACHINE = Machine(
     memory_bandwidth=1e9, lookup_seconds=1e-6, network_bandwidth=1e6, host_bandwidth=1e5, ranks_per_host=2
@@ -13,7 +13,7 @@ TABLE = Table(rows=100, dim=8, pooling=2.0)
 
 def cost(kind: str, ranks: tuple[int, ...], machine: Machine = MACHINE, **more) -> Cost:
     table = more.pop("table", TABLE)
-    return cost_of(KINDS[kind], ranks, table, Job((table,), **{"samples": (5, 5), **more}), machine)
+    return table_cost(KINDS[kind], ranks, table, Workload((table,), **{"samples": (5, 5), **more}), machine)
 
 
 def test_a_whole_table_sends_each_vector_once() -> None:
@@ -30,24 +30,24 @@ def test_a_whole_table_sends_each_vector_once() -> None:
     assert table_wise.reduced.tolist() == [0, 0]
 
 
-def test_only_what_crosses_takes_time_on_the_network() -> None:
+def test_only_bytes_to_other_ranks_take_time_on_the_network() -> None:
     table_wise = cost("table_wise", (1,))
     assert table_wise.sending[IDS].tolist() == pytest.approx([60e-6, 0])
     assert table_wise.receiving[POOLED].tolist() == pytest.approx([160e-6, 0])
     passes = 2 * (20 + 10) * 32 + 2 * 20 * 36
-    exchange = (60 + 160 + 160) * 1e-6  # 1/2 of what all samples need, in each of the three
+    exchange = (60 + 160 + 160) * 1e-6  # half of the bytes for all samples, in each of the three all-to-alls
     assert table_wise.seconds.tolist() == pytest.approx([exchange, exchange + passes * 1e-9 + 20e-6])
 
 
-def test_rows_spread_share_the_lookups_and_multiply_the_vectors() -> None:
-    whole, spread = cost("table_wise", (0,)), cost("row_wise", (0, 1))
-    assert spread.lookups.tolist() == [10, 10]
-    assert spread.sent[POOLED].tolist() == [320, 320]
-    assert spread.sent[POOLED].sum() == 2 * whole.sent[POOLED].sum()
-    assert spread.weights.sum() == whole.weights.sum()
+def test_row_wise_divides_the_lookups_and_multiplies_the_vectors() -> None:
+    table_wise, row_wise = cost("table_wise", (0,)), cost("row_wise", (0, 1))
+    assert row_wise.lookups.tolist() == [10, 10]
+    assert row_wise.sent[POOLED].tolist() == [320, 320]
+    assert row_wise.sent[POOLED].sum() == 2 * table_wise.sent[POOLED].sum()
+    assert row_wise.weights.sum() == table_wise.weights.sum()
 
 
-def test_copies_exchange_nothing_and_reduce_all_rows() -> None:
+def test_copies_need_no_all_to_all_and_reduce_all_rows() -> None:
     copies = cost("data_parallel", (0, 1))
     assert copies.lookups.tolist() == [10, 10]
     assert not copies.sent.any()
@@ -64,29 +64,29 @@ def test_one_rank_alone_waits_for_no_network(kind: str) -> None:
     assert cost(kind, ranks, slow, samples=(5,)).seconds[0] < 1
 
 
-def test_another_host_is_farther() -> None:
+def test_another_host_is_slower_to_reach() -> None:
     near = cost("table_wise", (0,), samples=(5, 5, 0, 0))
     far = cost("table_wise", (0,), samples=(5, 0, 5, 0))
     assert far.receiving[IDS, 0] == pytest.approx(20 * near.receiving[IDS, 0])  # a tenth, shared by two ranks
     assert near.received.tolist() != far.received.tolist()
 
 
-def test_a_narrow_wire_halves_what_travels_but_not_the_weights() -> None:
+def test_half_precision_halves_the_bytes_sent_but_not_the_weights() -> None:
     full, half = cost("table_wise", (0,)), cost("table_wise", (0,), forward_bytes=2, backward_bytes=2)
     assert 2 * half.sent[POOLED:].sum() == full.sent[POOLED:].sum()
     assert half.sent[IDS].tolist() == full.sent[IDS].tolist()
     assert half.weights.tolist() == full.weights.tolist()
-    assert half.batch[0] > full.batch[0]  # what was rounded stands beside what was not
+    assert half.batch[0] > full.batch[0]  # rounded copies exist beside the originals
 
 
-def test_no_more_rows_are_updated_than_there_are() -> None:
+def test_a_small_table_has_few_rows_to_update() -> None:
     few, many = (cost("table_wise", (0,), table=Table(rows, 8, 20.0)).working[0] for rows in (1, 1000))
     assert few < many
 
 
 def test_costs_add_up() -> None:
-    one = cost("row_wise", (0, 1))
-    twice = one + one
-    assert twice.moved == 2 * one.moved
-    assert (twice - one).memory.tolist() == one.memory.tolist()
-    assert (nothing(2) + one).seconds.tolist() == one.seconds.tolist()
+    single = cost("row_wise", (0, 1))
+    double = single + single
+    assert double.moved == 2 * single.moved
+    assert (double - single).memory.tolist() == single.memory.tolist()
+    assert (zero_cost(2) + single).seconds.tolist() == single.seconds.tolist()

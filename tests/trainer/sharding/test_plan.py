@@ -1,4 +1,4 @@
-"""Plans as files, as text, and as a prediction to hand on."""
+"""Tests of plans as files, as text, and as a prediction for zmon.plan()."""
 
 import re
 
@@ -6,61 +6,64 @@ import pytest
 import yaml
 
 from trainer.errors import ConfigError
-from trainer.sharding import KINDS, Load, Memory, Placed, Plan
-from trainer.sharding.plan import as_text, in_bytes, load, shards_of
+from trainer.sharding import KINDS, Memory, Placement, Plan, RankLoad
+from trainer.sharding.plan import as_text, in_bytes, load_plan, shards_of
 
-PLACED = (Placed("table_wise", (1,)), Placed("row_wise", (0, 1)), Placed("data_parallel", (0, 1)))
+PLACEMENTS = (Placement("table_wise", (1,)), Placement("row_wise", (0, 1)), Placement("data_parallel", (0, 1)))
 LOADS = (
-    Load((1, 2), 15, 2_000, 3_000, 400, 0.0015, Memory(1_000_000, 4_000, 500, 60)),
-    Load((0, 1, 2), 25, 2_100, 3_100, 400, 0.0025, Memory(1_000_000, 8_000, 1_000, 70)),
+    RankLoad((1, 2), 15, 2_000, 3_000, 400, 0.0015, Memory(1_000_000, 4_000, 500, 60)),
+    RankLoad((0, 1, 2), 25, 2_100, 3_100, 400, 0.0025, Memory(1_000_000, 8_000, 1_000, 70)),
 )
-PLAN = Plan(2, PLACED, LOADS)
+PLAN = Plan(2, PLACEMENTS, LOADS)
 ROWS = (10, 4, 6)
 
 
 def test_a_saved_plan_is_loaded(tmp_path) -> None:
     path = tmp_path / "plan.yaml"
     PLAN.save(path)
-    assert load(path, KINDS, 3, 2) == Plan(2, PLACED)
-    assert len(path.read_text().splitlines()) == 5  # a line a table, to edit
+    assert load_plan(path, KINDS, 3, 2) == Plan(2, PLACEMENTS)
+    assert len(path.read_text().splitlines()) == 5  # one line per table, to edit
 
 
 def edited(tmp_path, edit):
     path = tmp_path / "plan.yaml"
     PLAN.save(path)
-    told = yaml.safe_load(path.read_text())
-    edit(told)
-    path.write_text(yaml.safe_dump(told))
+    content = yaml.safe_load(path.read_text())
+    edit(content)
+    path.write_text(yaml.safe_dump(content))
     return path
 
 
 @pytest.mark.parametrize(
-    ("edit", "says"),
+    ("edit", "message"),
     [
-        (lambda told: told.update(ranks=3), "is for 3 ranks: there are 2"),
-        (lambda told: told.pop("tables"), "names no tables"),
-        (lambda told: told["tables"].pop(), r"does not fit 3 tables: see table 2"),
-        (lambda told: told["tables"].append(told["tables"][0]), "places table 0 twice"),
-        (lambda told: told["tables"][1].update(kind="tablewise"), "has kind tablewise for table 1"),
-        (lambda told: told["tables"][0].update(ranks=[2]), r"has table 0 on ranks \[2\]: table_wise is not spread so"),
-        (lambda told: told["tables"][0].update(ranks=[True]), "has a line"),
-        (lambda told: told["tables"][0].pop("kind"), "has a line"),
+        (lambda content: content.update(ranks=3), "is for 3 ranks: this job has 2"),
+        (lambda content: content.pop("tables"), "has no tables"),
+        (lambda content: content["tables"].pop(), r"does not fit 3 tables: check table 2"),
+        (lambda content: content["tables"].append(content["tables"][0]), "places table 0 twice"),
+        (lambda content: content["tables"][1].update(kind="tablewise"), "has kind tablewise for table 1"),
+        (
+            lambda content: content["tables"][0].update(ranks=[2]),
+            r"has table 0 on ranks \[2\]: table_wise does not allow these ranks",
+        ),
+        (lambda content: content["tables"][0].update(ranks=[True]), "has a line"),
+        (lambda content: content["tables"][0].pop("kind"), "has a line"),
     ],
 )
-def test_a_plan_that_cannot_be_is_refused(tmp_path, edit, says: str) -> None:
-    with pytest.raises(ConfigError, match=says):
-        load(edited(tmp_path, edit), KINDS, 3, 2)
+def test_an_invalid_plan_is_refused(tmp_path, edit, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        load_plan(edited(tmp_path, edit), KINDS, 3, 2)
 
 
-def test_what_is_no_plan_is_refused(tmp_path) -> None:
+def test_a_file_that_is_no_plan_is_refused(tmp_path) -> None:
     with pytest.raises(ConfigError, match="cannot read the plan"):
-        load(tmp_path / "nowhere.yaml", KINDS, 3, 2)
+        load_plan(tmp_path / "nowhere.yaml", KINDS, 3, 2)
     (tmp_path / "plan.yaml").write_text("{")
-    with pytest.raises(ConfigError, match="is no YAML"):
-        load(tmp_path / "plan.yaml", KINDS, 3, 2)
+    with pytest.raises(ConfigError, match="is not valid YAML"):
+        load_plan(tmp_path / "plan.yaml", KINDS, 3, 2)
 
 
-def test_shards_are_those_that_lie_spread_out_by_rank() -> None:
+def test_shards_are_ordered_by_rank_without_replicated_tables() -> None:
     shards = shards_of(PLAN, KINDS, ROWS)
     assert [(shard.rank, shard.table, shard.first_row, shard.num_rows) for shard in shards] == [
         (0, 1, 0, 2),
@@ -69,7 +72,7 @@ def test_shards_are_those_that_lie_spread_out_by_rank() -> None:
     ]
 
 
-def test_people_read_where_tables_are_and_what_a_step_takes() -> None:
+def test_the_text_has_the_placement_and_the_prediction() -> None:
     lines = [re.sub(" +", " ", line).strip() for line in as_text(PLAN, ROWS, row_bytes=100).splitlines()]
     assert lines == [
         "3 tables on 2 ranks",
@@ -87,21 +90,21 @@ def test_people_read_where_tables_are_and_what_a_step_takes() -> None:
 
 
 def test_the_text_is_short_for_many_tables_and_ranks() -> None:
-    few = Plan(1, (Placed("table_wise", (0,)),) * 26)
+    few = Plan(1, (Placement("table_wise", (0,)),) * 26)
     assert len(as_text(few, (5,) * 26, 8).splitlines()) == 3
     assert "0-25" in as_text(few, (5,) * 26, 8)
-    many = Plan(40, (Placed("row_wise", tuple(range(40))),), (LOADS[0],) * 39 + (LOADS[1],))
+    many = Plan(40, (Placement("row_wise", tuple(range(40))),), (LOADS[0],) * 39 + (LOADS[1],))
     text = as_text(many, (80,), 8)
-    assert "and 32 ranks with less" in text
-    assert "\n  39 " in text  # the slowest is among those shown
+    assert "and 32 faster ranks" in text
+    assert "\n  39 " in text  # the slowest rank is in the text
 
 
-def test_a_plan_without_prediction_shows_none() -> None:
-    assert "predicted" not in as_text(Plan(2, PLACED), ROWS, 8)
-    assert Plan(2, PLACED).as_json() == []
+def test_a_plan_without_prediction_prints_none() -> None:
+    assert "predicted" not in as_text(Plan(2, PLACEMENTS), ROWS, 8)
+    assert Plan(2, PLACEMENTS).as_json() == []
 
 
-def test_the_prediction_is_handed_on_by_rank() -> None:
+def test_the_prediction_as_json_is_by_rank() -> None:
     assert PLAN.as_json()[1] == {
         "tables": [0, 1, 2],
         "lookups": 25,

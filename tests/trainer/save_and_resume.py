@@ -1,6 +1,6 @@
-"""Ranks that change tables and dense parameters by a rule that no number of ranks alters, and keep checkpoints.
+"""A rank that changes tables and dense parameters by a rule, which does not depend on the ranks, and saves checkpoints.
 
-At the end each rank leaves what it holds in `out/RANK.pt` beside FOLDER: by tensor a list of (first row, rows).
+At the end each rank writes its tensors to `out/RANK.pt` beside FOLDER: for each tensor a list of (first row, rows).
 """
 
 import os
@@ -16,7 +16,7 @@ from torch.distributed.checkpoint import FileSystemWriter
 
 from trainer.checkpoint import CheckpointConfig, Checkpoints, Rows, State, whole
 from trainer.errors import TrainerError
-from trainer.sharding import KINDS, Placed, Plan
+from trainer.sharding import KINDS, Placement, Plan
 from trainer.sharding.plan import shards_of
 from trainer.world import World, join, world_from
 
@@ -26,36 +26,37 @@ DENSE = 50
 
 
 def spread(kinds: list[str], ranks: int) -> Plan:
-    """Tables of these kinds, whole ones on the last rank first."""
-    placed = []
+    """Return a plan with tables of these kinds; whole tables start with the last rank."""
+    placements = []
     for table, name in enumerate(kinds):
         choices = KINDS[name].choices(ranks)
-        placed.append(Placed(name, tuple(choices[(-1 - table) % len(choices)])))
-    return Plan(ranks, tuple(placed))
+        placements.append(Placement(name, tuple(choices[(-1 - table) % len(choices)])))
+    return Plan(ranks, tuple(placements))
 
 
 def make_state(kinds: list[str], world: World, dim: int, optimizer: str, more_rows: int) -> State:
-    """What this rank holds lies in one big tensor, but for copies that every rank has."""
+    """Return the state of this rank: its shards are views of one large tensor; replicated tables are not."""
     rows = [count * more_rows for count in ROWS]
     plan = spread(kinds, world.size)
-    mine = [shard for shard in shards_of(plan, KINDS, rows) if shard.rank == world.rank]
-    weight, sums = torch.zeros(sum(s.num_rows for s in mine), dim), torch.zeros(sum(s.num_rows for s in mine))
+    shards = [shard for shard in shards_of(plan, KINDS, rows) if shard.rank == world.rank]
+    num_rows = sum(shard.num_rows for shard in shards)
+    weight, sums = torch.zeros(num_rows, dim), torch.zeros(num_rows)
     state, first = {"dense": whole(torch.zeros(DENSE)), f"dense.{optimizer}": whole(torch.zeros(DENSE))}, 0
     parts: dict[str, list[tuple[int, torch.Tensor]]] = {}
-    for shard in mine:
-        here = slice(first, first + shard.num_rows)
+    for shard in shards:
+        span = slice(first, first + shard.num_rows)
         first += shard.num_rows
-        parts.setdefault(f"table.{shard.table}.weight", []).append((shard.first_row, weight[here]))
-        parts.setdefault(f"table.{shard.table}.{optimizer}", []).append((shard.first_row, sums[here]))
-    for table, placed in enumerate(plan.tables):
+        parts.setdefault(f"table.{shard.table}.weight", []).append((shard.first_row, weight[span]))
+        parts.setdefault(f"table.{shard.table}.{optimizer}", []).append((shard.first_row, sums[span]))
+    for table, placement in enumerate(plan.tables):
         for name, shape in ((f"table.{table}.weight", (rows[table], dim)), (f"table.{table}.{optimizer}", rows[table])):
-            copied = KINDS[placed.kind].replicated
-            state[name] = whole(torch.zeros(shape)) if copied else Rows(rows[table], parts.get(name, ()))
+            replicated = KINDS[placement.kind].replicated
+            state[name] = whole(torch.zeros(shape)) if replicated else Rows(rows[table], parts.get(name, ()))
     return state
 
 
 def train(state: State, step: int) -> None:
-    """A row changes by its number and the step alone."""
+    """Change each row depending on only its number and the step."""
     for rows in state.values():
         for first, tensor in rows.parts:
             row = torch.arange(first, first + len(tensor), dtype=tensor.dtype)
@@ -63,7 +64,7 @@ def train(state: State, step: int) -> None:
 
 
 def die(when: str) -> None:
-    """Be killed in the middle of a save: with the files half written, or all of them but not yet whole."""
+    """Kill this rank in the middle of a save: while it writes files, or before the checkpoint is complete."""
 
     def dying(*_: object, **__: object) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -82,7 +83,7 @@ def die(when: str) -> None:
 @click.option("--dim", default=DIM)
 @click.option("--more-rows", default=1)
 @click.option("--optimizer", default="sum")
-@click.option("--die", "dies", nargs=3, help="When, at which step, on which rank (or all); not again once resumed.")
+@click.option("--die", "dies", nargs=3, help="When, at which step, on which rank (or all); not again after a resume.")
 @click.option("--largest-file", type=int)
 def main(folder: Path, kinds, steps, every, keep, resume, sync, dim, more_rows, optimizer, dies, largest_file):
     world = world_from(os.environ)
@@ -105,8 +106,8 @@ def main(folder: Path, kinds, steps, every, keep, resume, sync, dim, more_rows, 
                 checkpoints.save(step, {"loss": 1 / step, "lifetime": numbers.get("lifetime", 0) + step})
         checkpoints.wait()
     except TrainerError as error:
-        sys.stderr.write(f"trainer: rank {world.rank}: {error}\n")  # at once, or two ranks' lines mix
-        dist.barrier()  # all are here, or this would not end: the launcher ends all at the first that exits
+        sys.stderr.write(f"trainer: rank {world.rank}: {error}\n")  # in one write, or the lines of two ranks mix
+        dist.barrier()  # all ranks have printed their line: the launcher ends all ranks when the first one exits
         sys.exit(2)
     out = folder.parent / "out"
     out.mkdir(exist_ok=True)

@@ -1,6 +1,6 @@
-"""Not a test: what each rank of test_exactness.py runs. Trains every variant and keeps weights, states and losses.
+"""The script of each rank of test_exactness.py: it trains every variant and saves weights, states and losses.
 
-train_and_keep.py STEPS OUT VARIANTS, the last a JSON object of changes by name, for trainer.keys.changed
+Usage: train_and_save.py STEPS OUT VARIANTS; VARIANTS is a JSON object of changes by name (trainer.keys.apply_changes).
 """
 
 import json
@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-from trainer.keys import changed
+from trainer.keys import apply_changes
 from trainer.loader import Loader
 from trainer.presets import demo
 from trainer.run import Run, extent, open_source
@@ -22,19 +22,19 @@ def main(steps: int, out: Path, variants: dict) -> None:
     world = world_from(os.environ)
     join(world)
     for name, changes in variants.items():
-        torch.save(train(changed(demo(), changes), world, steps), out / f"{name}-{world.rank}.pt")
+        torch.save(train(apply_changes(demo(), changes), world, steps), out / f"{name}-{world.rank}.pt")
     dist.destroy_process_group()
 
 
 def train(config, world: World, steps: int) -> dict:
-    """What this rank has after so many steps: `(first row, rows)` of each tensor, and the losses."""
+    """Train some steps; return `(first row, rows)` of each tensor of this rank, and the losses."""
     source = open_source(config, world)
     run = Run(config, world, source)
     with Loader(source, extent(config, source), world.rank, world.size, depth=1) as batches:
-        run.trainer.take(batches)
+        run.trainer.load_next(batches)
         losses = [float(run.trainer.step(batches).sums[0]) for _ in range(steps)]
-    kept = {name: [(first, part.clone()) for first, part in rows.parts] for name, rows in run.state().items()}
-    return {"losses": losses, "kept": kept}
+    tensors = {name: [(first, part.clone()) for first, part in rows.parts] for name, rows in run.state().items()}
+    return {"losses": losses, "tensors": tensors}
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""Not a test: the trainer's command line, on a machine whose rank 1 cannot get more than so many bytes.
+"""A script that runs the trainer's command line with a memory limit on rank 1.
 
-torchrun … little_memory.py BYTES [arguments of the trainer]
+Usage: torchrun … limited_memory.py BYTES [arguments of the trainer]
 """
 
 import os
@@ -9,7 +9,7 @@ import runpy
 import sys
 from pathlib import Path
 
-import trainer.run  # noqa: F401  what it takes itself is not counted
+import trainer.run  # noqa: F401  its own memory does not count
 
 if __name__ == "__main__":
     more = int(sys.argv.pop(1))

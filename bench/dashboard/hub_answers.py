@@ -1,4 +1,4 @@
-"""What the hub concludes of the job that is played: its numbers, the one finding that stands, how it scales."""
+"""The hub's results for the simulated job: its view, its open finding and its scaling curve."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from bench.dashboard.scene import (
     JOB,
     OPS,
     PHASES,
-    PLAYED_SECONDS,
     SAMPLES,
+    SIMULATED_SECONDS,
     SLOW,
     STEP_SECONDS,
     USUAL,
@@ -22,18 +22,19 @@ from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
 
 SIZES = (8, 16, 32, 64, 128, 256, 512, 1024)
-OWN_SECONDS, PER_DOUBLING = 0.14, 0.011  # of a step: its own work, and what each doubling of the ranks adds
+OWN_SECONDS, PER_DOUBLING = 0.14, 0.011  # of a step: its self time, and the time that each doubling of the ranks adds
 STACK = "\n".join(f'File "train.py", line {line}, in step' for line in range(40))
 
 
 def job(scene: Scene, kind: int) -> JobView:
-    """After so many seconds of that kind. What is a share of a second adds up to all of it."""
+    """Return the job's view after SIMULATED_SECONDS of this kind; its time categories sum to the total."""
     trains, lead = kind != EVALUATING, scene.rank(kind, 0)
     causes = {**lead.measures.phases, **{op: totals.exposed_seconds for op, totals in lead.measures.ops.items()}}
-    spent = causes if trains else {"eval": float(PLAYED_SECONDS)}
+    spent = causes if trains else {"eval": float(SIMULATED_SECONDS)}
     step = STEP_SECONDS[kind] if trains else None
     samples = SAMPLES * scene.num_ranks
-    each = {**{p: 0.55 * s for p, s in PHASES.items()}, **{op: 0.45 * s for op, s in OPS.items()}}
+    shares = {**{p: 0.55 * s for p, s in PHASES.items()}, **{op: 0.45 * s for op, s in OPS.items()}}
+    parts = {category: 0.25 * share for category, share in shares.items()}
     reference = Point(8, 8 * SAMPLES, 0.21, JOB, 1.79e9)
     return JobView(
         job_id=JOB, attempt=0, world_size=scene.num_ranks, ranks_seen=scene.num_ranks, state=lead.activity,
@@ -43,14 +44,14 @@ def job(scene: Scene, kind: int) -> JobView:
         gpu_seconds={cause: seconds * scene.num_ranks for cause, seconds in spent.items()},
         goodput_ratio=0.93,
         efficiency=Efficiency(0.21 / step, WEAK, JOB, reference, 0.84) if step else None,
-        expected=ExpectedStep(RECORDED, JOB, 0.25, {c: 0.25 * s for c, s in each.items()}, step, {}) if step else None,
+        expected=ExpectedStep(RECORDED, JOB, 0.25, parts, step, {}) if step else None,
     )  # fmt: skip
 
 
 def finding(scene: Scene) -> Finding:
-    """It stands: one rank is slow, and the evidence has a row of each rank, as that of a real one has."""
+    """Return the open finding: one rank is slow; the evidence has a row for each rank, like a real one."""
     culprit = scene.rank(SLOW, scene.culprit)
-    onset = scene.step_windows[0][1][0]
+    onset = scene.periods[0][1][0]
     return Finding(
         id="0123456789abcdef", job_id=JOB, detector="straggler", cause="compute_straggler", severity="warning",
         ranks=(culprit.rank,), hosts=(culprit.host,), step=86_000, onset=onset, detected=onset + 20, confidence=0.99,
@@ -65,14 +66,14 @@ def finding(scene: Scene) -> Finding:
 
 
 def curve(scene: Scene) -> ScalingCurve:
-    """What was recorded of jobs of this name, at sizes up to its own."""
+    """Return the recorded scaling curve of jobs with this name, at sizes up to that of the job."""
     sizes = [ranks for ranks in SIZES if ranks <= max(scene.num_ranks, SIZES[1])]
-    return ScalingCurve(JOB, tuple(_point(place, ranks) for place, ranks in enumerate(sizes)))
+    return ScalingCurve(JOB, tuple(_point(doublings, ranks) for doublings, ranks in enumerate(sizes)))
 
 
 def _point(doublings: int, ranks: int) -> Point:
-    waits = 0.02 + PER_DOUBLING * doublings
-    causes = {"forward": OWN_SECONDS, "imbalance": 0.005, **{op: waits * share for op, share in OPS.items()}}
+    exposed = 0.02 + PER_DOUBLING * doublings
+    causes = {"forward": OWN_SECONDS, "imbalance": 0.005, **{op: exposed * share for op, share in OPS.items()}}
     sent = {op: 40e6 * share for op, share in OPS.items()}
     return Point(
         ranks, ranks * SAMPLES, sum(causes.values()), f"{JOB}-{ranks}", 1.79e9, 0.002, causes, sent, min(8, ranks)

@@ -1,0 +1,110 @@
+"""The queries of each view to Prometheus, measured directly, without the dashboard."""
+
+from __future__ import annotations
+
+import statistics
+import time
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from bench.dashboard import hub_answers
+from bench.dashboard.scene import JOB, SLOW, Scene
+from dashboards import glance, marks, side
+from dashboards.address import RANGES, Address, Span
+from dashboards.panels import VIEWS, Panel
+from dashboards.panels import ranks as of_ranks
+from dashboards.panels import scaling as of_scaling
+from dashboards.queries import Hub, Prometheus, quoted
+from dashboards.views import host, hosts, waterfall
+from dashboards.views.context import ViewContext
+
+GLANCE = "every view"
+ONE_RANK = "one rank"
+_REPEATS = 3
+
+
+@dataclass(frozen=True)
+class Query:
+    """A PromQL query over a span, or at the end of the span."""
+
+    name: str
+    promql: str
+    span: Span
+    is_range: bool = True
+
+
+@dataclass(frozen=True)
+class Cost:
+    """The cost of a query."""
+
+    query: Query
+    seconds: float  # median
+    num_bytes: int
+
+
+def by_view(scene: Scene, range_: str, now: float) -> dict[str, list[Query]]:
+    """Return the queries of each view; the first entry has those that all views send."""
+    address = Address(job_id=JOB, rank=scene.culprit, range=range_)
+    # Without time, a query covers the whole range.
+    job = replace(hub_answers.job(scene, SLOW), step_seconds=0.4, time={})
+    context = ViewContext(glance.Glance(time=now, job_id=JOB, job=job), address, Prometheus(), Hub())
+    seconds = f"{RANGES[range_]}s"
+
+    def instants(**promql: str) -> list[Query]:
+        return [
+            Query(name, text.replace("$job", quoted(JOB)).replace("$range", seconds), context.span, is_range=False)
+            for name, text in promql.items()
+        ]
+
+    def charts(panels: tuple[Panel, ...]) -> list[Query]:
+        return [_chart(panel, context) for panel in panels]
+
+    tiles = {"host_gpus": hosts.GPUS, "host_processors": hosts.PROCESSORS, "host_ranks": hosts.RANKS}
+    hosts_of_job = f" and on (host) {context.selection(context.span).hosts}"
+    names = instants(hosts=host.HOSTS)
+    activities = [Query("activities", marks.ACTIVITIES.replace("$job", quoted(JOB)), context.span)]
+    at_end = instants(waterfall=waterfall.SPENT, rank_tiles=glance.RANKS)
+    return {
+        GLANCE: instants(jobs=glance.JOBS, agents=glance.AGENTS, heartbeat=glance.HEARTBEAT, firing=glance.FIRING),
+        "cluster": instants(**tiles),
+        "job": [*charts((*VIEWS["job"], of_scaling.EFFICIENCY)), *activities, *at_end],
+        "ranks": [*names, *charts(of_ranks.PANELS)],
+        ONE_RANK: [*names, *charts((*of_ranks.PANELS, *of_ranks.ONE_RANK))],
+        "communication": charts(VIEWS["communication"]),
+        "scaling": [*charts(VIEWS["scaling"]), *activities],
+        "hardware": [
+            *names,
+            *instants(**{name: promql + hosts_of_job for name, promql in tiles.items()}),
+            *charts(VIEWS["hardware"]),
+        ],
+        "compare": instants(**{f"side_{number}": promql for number, promql in enumerate(side.QUESTIONS)}),
+    }
+
+
+def measure(url: str, queries: list[Query]) -> Iterator[Cost]:
+    """Send each query some times and yield its median cost."""
+    for query in queries:
+        spent, num_bytes = [], 0
+        for _ in range(_REPEATS):
+            began = time.perf_counter()
+            num_bytes = len(_answer(url, query))
+            spent.append(time.perf_counter() - began)
+        yield Cost(query, statistics.median(spent), num_bytes)
+
+
+def _chart(panel: Panel, context: ViewContext) -> Query:
+    """Return the query of a chart, as dashboards/views/panel.py builds it."""
+    rows = panel.shape == "rows"
+    span = context.rows_span if rows else context.span
+    return Query(panel.key, panel.query(context.selection(span, is_recorded=panel.is_recorded)), span)
+
+
+def _answer(url: str, query: Query) -> bytes:
+    span = query.span
+    times = {"start": span.start, "end": span.end, "step": span.resolution} if query.is_range else {"time": span.end}
+    endpoint = "query_range" if query.is_range else "query"
+    parameters = urllib.parse.urlencode({"query": query.promql, **times})
+    with urllib.request.urlopen(f"{url}/api/v1/{endpoint}?{parameters}", timeout=60) as answer:
+        return bytes(answer.read())
