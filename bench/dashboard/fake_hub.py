@@ -14,7 +14,7 @@ import zmon
 from bench.dashboard import hub_answers
 from bench.dashboard.scene import JOB, OPS, SAMPLES, SIMULATED_SECONDS, SLOW, STEP_SECONDS, Scene, sources
 from zmon import detectors
-from zmon.detectors.parts.verdict import rank_row
+from zmon.detectors.parts.new_finding import rank_row
 from zmon.hub.api.scaling import curve_point
 from zmon.scaling.fit import Model, fit
 from zmon.scaling.size_table import predict_sizes, size_row

@@ -14,7 +14,7 @@ from bench.dashboard.scene import (
     USUAL,
     Scene,
 )
-from zmon.detectors.parts.verdict import rank_row
+from zmon.detectors.parts.new_finding import rank_row
 from zmon.schema.curve import WEAK, Efficiency, Point, ScalingCurve
 from zmon.schema.evidence import Evidence, RankStack
 from zmon.schema.expected import RECORDED, ExpectedStep

@@ -13,7 +13,7 @@ from dashboards.views import host
 from tests.build import rank_state
 from tests.dashboards.world import INCIDENT, JOB, STALL, changed, choice, number, text
 from tests.places import REPOSITORY
-from zmon.detectors.parts.verdict import rank_row
+from zmon.detectors.parts.new_finding import rank_row
 from zmon.schema.evidence import Evidence
 
 APP = REPOSITORY / "dashboards" / "app.py"

@@ -85,17 +85,17 @@ def test_divergence_is_quiet_about_a_job_that_is_over():
     diverged = job()
     over = tuple(dead(r.rank, world_size=2, report=r.report) for r in diverged.ranks)
     assert detect(replace(diverged, ranks=over)) is None
-    assert Divergence().sees(replace(diverged, ranks=over), detect(diverged))
+    assert Divergence().can_resolve(replace(diverged, ranks=over), detect(diverged))
 
 
 def test_fault_is_not_over_when_a_hub_begins_to_count_anew():
-    assert not Divergence().sees(job(0), detect(job()))
+    assert not Divergence().can_resolve(job(0), detect(job()))
 
 
 def test_fault_is_not_over_before_a_new_start_reports_a_loss():
     """The fault is over once the new start reports a loss."""
-    assert not Divergence().sees(job(report={}), detect(job()))
-    assert Divergence().sees(job(report={"loss": NUMBER}), detect(job()))
+    assert not Divergence().can_resolve(job(report={}), detect(job()))
+    assert Divergence().can_resolve(job(report={"loss": NUMBER}), detect(job()))
 
 
 def test_finding_keeps_its_id_while_the_job_goes_on():
@@ -103,8 +103,8 @@ def test_finding_keeps_its_id_while_the_job_goes_on():
 
 
 def test_divergence_is_inert_without_a_loss():
-    assert Divergence().inert(job()) is None
-    assert "reports a loss" in Divergence().inert(job(report={"auc": NUMBER}))
+    assert Divergence().inert_reason(job()) is None
+    assert "reports a loss" in Divergence().inert_reason(job(report={"auc": NUMBER}))
 
 
 def test_age_of_a_checkpoint_that_was_written_after_the_last_step_is_not_negative():

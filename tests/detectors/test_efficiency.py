@@ -114,26 +114,26 @@ def test_efficiency_is_quiet_about_a_job_that_is_over():
 
 def test_fault_is_over_once_the_median_has_been_well_for_ten_minutes():
     finding = detect((20, 0.8))
-    assert not EfficiencyLow().sees(job((20, 0.8), (8, 0.95)), finding)
-    assert not EfficiencyLow().sees(job((20, 0.8), (14, 0.95)), finding)
-    assert EfficiencyLow().sees(job((20, 0.8), (16, 0.95)), finding)
+    assert not EfficiencyLow().can_resolve(job((20, 0.8), (8, 0.95)), finding)
+    assert not EfficiencyLow().can_resolve(job((20, 0.8), (14, 0.95)), finding)
+    assert EfficiencyLow().can_resolve(job((20, 0.8), (16, 0.95)), finding)
 
 
 def test_fault_is_not_over_in_a_hub_that_began_anew():
     finding = detect((20, 0.8))
-    assert not EfficiencyLow().sees(snapshot(*RANKS), finding)
-    assert not EfficiencyLow().sees(job((5, 0.95)), finding)
-    assert EfficiencyLow().sees(job((11, 0.95)), finding)
+    assert not EfficiencyLow().can_resolve(snapshot(*RANKS), finding)
+    assert not EfficiencyLow().can_resolve(job((5, 0.95)), finding)
+    assert EfficiencyLow().can_resolve(job((11, 0.95)), finding)
 
 
 def test_fault_is_over_with_its_job():
     over = snapshot(*(dead(rank) for rank in range(4)))
-    assert EfficiencyLow().sees(over, detect((20, 0.8)))
+    assert EfficiencyLow().can_resolve(over, detect((20, 0.8)))
 
 
 def test_efficiency_is_inert_without_a_record():
-    assert EfficiencyLow().inert(job((1, 0.8))) is None
-    assert "nothing was recorded for its name" in EfficiencyLow().inert(snapshot(*RANKS))
+    assert EfficiencyLow().inert_reason(job((1, 0.8))) is None
+    assert "nothing was recorded for its name" in EfficiencyLow().inert_reason(snapshot(*RANKS))
 
 
 def test_efficiency_is_a_detector_of_the_hub():

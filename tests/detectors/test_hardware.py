@@ -183,18 +183,18 @@ def test_rank_of_the_card_is_named():
 def test_fault_is_not_over_because_its_source_is_down():
     """A GPU may take the driver with it."""
 
-    def sees(finding, **now):
+    def can_resolve(finding, **now):
         window = HostWindow("node-a", 60.0, HostSample(), HostSample(**now))
-        return Hardware().sees(snapshot(rank_state(0), hardware=[window]), finding)
+        return Hardware().can_resolve(snapshot(rank_state(0), hardware=[window]), finding)
 
     lost, down = cards(GpuSample("0", "GPU-a", lost=True)), ports(counting(PORT, link_downed=3))
-    assert sees(lost, gpus=())
-    assert not sees(lost, nics=(ETH,))
-    assert sees(down, rdma=(PORT,))
-    assert not sees(down, gpus=(CARD,))
-    assert not Hardware().sees(snapshot(rank_state(0)), lost)
+    assert can_resolve(lost, gpus=())
+    assert not can_resolve(lost, nics=(ETH,))
+    assert can_resolve(down, rdma=(PORT,))
+    assert not can_resolve(down, gpus=(CARD,))
+    assert not Hardware().can_resolve(snapshot(rank_state(0)), lost)
 
 
 def test_fault_of_a_host_that_the_job_has_left_is_over():
     lost = cards(GpuSample("0", "GPU-a", lost=True))
-    assert Hardware().sees(snapshot(finished(0), rank_state(1, host="node-b")), lost)
+    assert Hardware().can_resolve(snapshot(finished(0), rank_state(1, host="node-b")), lost)

@@ -199,12 +199,14 @@ def test_permuting_the_ranks_permutes_the_verdict():
 
 def test_fault_is_not_over_while_there_are_too_few_steps():
     finding, job = detect(HOT), snapshot(*ranks())
-    assert not Imbalance().sees(job, finding)
-    assert Imbalance().sees(replace(job, steps=tuple(HOT)), finding)
+    assert not Imbalance().can_resolve(job, finding)
+    assert Imbalance().can_resolve(replace(job, steps=tuple(HOT)), finding)
 
 
 def test_imbalance_is_inert_without_work_to_compare():
     job = snapshot(*ranks())
-    inert = [Imbalance().inert(replace(job, steps=tuple(steps))) for steps in (HOT, uneven(1, 1, op="all_reduce"))]
+    inert = [
+        Imbalance().inert_reason(replace(job, steps=tuple(steps))) for steps in (HOT, uneven(1, 1, op="all_reduce"))
+    ]
     assert inert == [None, "its steps report no all_to_all and no lookups"]
-    assert Imbalance().inert(snapshot(*ranks(1))) == "it has one rank"
+    assert Imbalance().inert_reason(snapshot(*ranks(1))) == "it has one rank"

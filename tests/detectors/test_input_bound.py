@@ -61,10 +61,10 @@ def test_input_bound_is_quiet_about_a_job_that_is_over():
 
 def test_fault_is_not_over_before_there_are_enough_steps():
     finding = detect(job_steps(700, **waiting(0.040)))
-    assert not InputBound().sees(job(job_steps(100, **waiting(0.040))), finding)
-    assert InputBound().sees(job(job_steps(700, **waiting(0.010))), finding)
+    assert not InputBound().can_resolve(job(job_steps(100, **waiting(0.040))), finding)
+    assert InputBound().can_resolve(job(job_steps(700, **waiting(0.010))), finding)
 
 
 def test_input_bound_is_inert_without_a_data_phase():
-    assert InputBound().inert(job(job_steps(20, **waiting(0.010)))) is None
-    assert "no data phase" in InputBound().inert(job(job_steps(20)))
+    assert InputBound().inert_reason(job(job_steps(20, **waiting(0.010)))) is None
+    assert "no data phase" in InputBound().inert_reason(job(job_steps(20)))

@@ -40,7 +40,7 @@ def detect(*parts, **others):
     return next(iter(Slowdown().detect(job_with(*parts, **others))), None)
 
 
-def spoken(*parts, **others):
+def reported(*parts, **others):
     """Return the names of the detectors that report such a job after suppression."""
     job = job_with(*parts, **others)
     left = suppress({detector.name: detector.detect(job) for detector in ALL})
@@ -177,13 +177,13 @@ def test_slowdown_is_quiet_when_uneven_work_explains_it():
     hot = {"phases": {"embedding": 0.150}, "ops": {"all_to_all": 0.050}}
     quick = {"phases": {"embedding": 0.050}, "ops": {"all_to_all": 0.150}}
     steps = job_steps(300, quick, quick, hot, quick)
-    assert spoken(WELL, [replace(step, lookups=(100, 100, 300, 100)) for step in steps]) == {"imbalance"}
+    assert reported(WELL, [replace(step, lookups=(100, 100, 300, 100)) for step in steps]) == {"imbalance"}
 
 
 def test_slowdown_is_quiet_when_one_rank_explains_it():
     quick = {"phases": {"forward": 0.050}, "ops": {"all_to_all": 0.150}}
     slow = {"phases": {"forward": 0.150}, "ops": {"all_to_all": 0.050}}
-    assert spoken(WELL, job_steps(300, quick, quick, slow, quick)) == {"straggler"}
+    assert reported(WELL, job_steps(300, quick, quick, slow, quick)) == {"straggler"}
 
 
 # -- the end -----------------------------------------------------------------------------------------------
@@ -191,15 +191,15 @@ def test_slowdown_is_quiet_when_one_rank_explains_it():
 
 def test_fault_is_not_over_before_a_baseline_is_known():
     finding = detect(WELL, part(60, exchange=0.150))
-    assert not Slowdown().sees(job_with(part(10, exchange=0.150)), finding)
-    assert Slowdown().sees(job_with(WELL), finding)
+    assert not Slowdown().can_resolve(job_with(part(10, exchange=0.150)), finding)
+    assert Slowdown().can_resolve(job_with(WELL), finding)
 
 
 def test_fault_is_not_over_when_a_restarted_hub_knows_only_slow_steps():
     finding = detect(WELL, part(60, exchange=0.150))
-    assert not Slowdown().sees(job_with(part(60, exchange=0.150)), finding)
-    assert Slowdown().sees(job_with(part(60, exchange=0.150, samples=64)), finding)
-    assert Slowdown().sees(job_with(part(60, exchange=0.150), world_size=2), finding)
+    assert not Slowdown().can_resolve(job_with(part(60, exchange=0.150)), finding)
+    assert Slowdown().can_resolve(job_with(part(60, exchange=0.150, samples=64)), finding)
+    assert Slowdown().can_resolve(job_with(part(60, exchange=0.150), world_size=2), finding)
 
 
 def test_fault_is_over_when_a_new_start_is_as_slow_from_its_first_step():
@@ -207,13 +207,13 @@ def test_fault_is_over_when_a_new_start_is_as_slow_from_its_first_step():
     finding = detect(WELL, part(60, exchange=0.150))
     now = job_with(part(60, exchange=0.150))
     again = replace(now, ranks=tuple(replace(r, run_uid=f"again-{r.rank}") for r in now.ranks))
-    assert Slowdown().sees(again, finding)
+    assert Slowdown().can_resolve(again, finding)
 
 
 def test_fault_is_not_over_when_a_hub_that_began_anew_does_not_see_all_ranks_yet():
     finding = detect(WELL, part(60, exchange=0.150))
     now = job_with(part(60, exchange=0.150))
-    assert not Slowdown().sees(replace(now, ranks=now.ranks[:2], missing=(2, 3)), finding)
+    assert not Slowdown().can_resolve(replace(now, ranks=now.ranks[:2], missing=(2, 3)), finding)
 
 
 def test_cost_is_the_part_of_the_time_that_is_beyond_the_baseline():
@@ -224,5 +224,5 @@ def test_cost_is_the_part_of_the_time_that_is_beyond_the_baseline():
 
 
 def test_slowdown_is_inert_without_a_baseline():
-    assert Slowdown().inert(job_with(WELL)) is None
-    assert "too few steps to have a baseline" in Slowdown().inert(job_with(part(10)))
+    assert Slowdown().inert_reason(job_with(WELL)) is None
+    assert "too few steps to have a baseline" in Slowdown().inert_reason(job_with(part(10)))

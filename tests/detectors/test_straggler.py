@@ -168,10 +168,10 @@ def test_straggler_is_quiet_when_the_job_is_over():
 
 
 def test_why_it_can_say_nothing():
-    assert Straggler().inert(job(well())) is None
-    assert "one rank" in Straggler().inert(replace(job(well()), world_size=1))
-    assert "no agent reports some of its ranks" in Straggler().inert(replace(job(well()), missing=(3,)))
-    assert "no step" in Straggler().inert(job())
+    assert Straggler().inert_reason(job(well())) is None
+    assert "one rank" in Straggler().inert_reason(replace(job(well()), world_size=1))
+    assert "no agent reports some of its ranks" in Straggler().inert_reason(replace(job(well()), missing=(3,)))
+    assert "no step" in Straggler().inert_reason(job())
 
 
 # -- over --------------------------------------------------------------------------------------------------
@@ -187,60 +187,60 @@ ABOUT_ONE = finding(detector="straggler", cause="compute_straggler", ranks=(1,),
 def test_it_is_over_well_below_the_threshold_only(own, over):
     now = job(well(), then(20, *slow(1, own=own)))
     assert Straggler().detect(now) == ()
-    assert Straggler().sees(now, ABOUT_ONE) is over
+    assert Straggler().can_resolve(now, ABOUT_ONE) is over
 
 
 @pytest.mark.parametrize(("quick", "over"), [(6, False), (7, True)])
 def test_it_is_over_once_the_rank_is_as_quick_as_the_others_in_most_steps(quick, over):
     now = job(then(40, *slow(1, own=0.100)), then(quick))
-    assert Straggler().sees(now, ABOUT_ONE) is over
+    assert Straggler().can_resolve(now, ABOUT_ONE) is over
 
 
 def test_it_is_over_sooner_where_the_newest_steps_are_so_on_average():
     """Half of the ranks are above the threshold even in a healthy job if there is much jitter."""
     quick = [then(1, *slow(1, own=own)) for own in (0.070, 0.046, 0.069, 0.046, 0.070, 0.046, 0.055)]
     now = job(then(40, *slow(1, own=0.100)), *quick)
-    assert Straggler().sees(now, ABOUT_ONE)
+    assert Straggler().can_resolve(now, ABOUT_ONE)
 
 
 def test_nothing_is_over_while_the_job_is_stalled_or_out_of_sight():
     now = job(well())
     stalled = replace(now, ranks=tuple(waiting(number, device="cpu", host=HOSTS[number]) for number in range(4)))
-    assert not Straggler().sees(stalled, ABOUT_ONE)
-    assert not Straggler().sees(replace(now, unwatched=now.ranks[:1]), ABOUT_ONE)
-    assert not Straggler().sees(job(steps(4, stands_for=2)), ABOUT_ONE)
+    assert not Straggler().can_resolve(stalled, ABOUT_ONE)
+    assert not Straggler().can_resolve(replace(now, unwatched=now.ranks[:1]), ABOUT_ONE)
+    assert not Straggler().can_resolve(job(steps(4, stands_for=2)), ABOUT_ONE)
 
 
 def test_it_is_over_when_the_job_is():
-    assert Straggler().sees(job(then(20, *slow(1, own=0.100)), activity="done"), ABOUT_ONE)
+    assert Straggler().can_resolve(job(then(20, *slow(1, own=0.100)), activity="done"), ABOUT_ONE)
 
 
 def test_slow_network_is_over_when_collectives_take_what_they_did():
     about = finding(detector="straggler", cause="network_slow", ranks=(), hosts=("node-c",))
-    assert not Straggler().sees(job(well(), then(20, *[rank(exchange=0.060)] * 4), baseline=GOOD), about)
-    assert Straggler().sees(job(well(), baseline=GOOD), about)
+    assert not Straggler().can_resolve(job(well(), then(20, *[rank(exchange=0.060)] * 4), baseline=GOOD), about)
+    assert Straggler().can_resolve(job(well(), baseline=GOOD), about)
 
 
 def test_slow_network_is_over_when_its_links_are_as_quick_as_the_others():
     """Collectives may be most of the step by design."""
     about = finding(detector="straggler", cause="network_slow", ranks=(), hosts=("node-c",))
     now = steps(40, *[rank(exchange=0.090)] * 4, stands_for=2)
-    assert Straggler().sees(job(now, hardware=connected(busy=0.1)), about)
-    assert not Straggler().sees(job(now, hardware=connected()), about)
-    assert not Straggler().sees(job(now), about)
+    assert Straggler().can_resolve(job(now, hardware=connected(busy=0.1)), about)
+    assert not Straggler().can_resolve(job(now, hardware=connected()), about)
+    assert not Straggler().can_resolve(job(now), about)
 
 
 def test_hot_gpu_is_not_over_because_its_driver_is_silent():
     about = finding(detector="straggler", cause="thermal_throttle", ranks=(1,), hosts=("node-b",))
-    assert not Straggler().sees(job(well()), about)
-    assert Straggler().sees(job(well(), hardware=cards((), (), (), ())), about)
+    assert not Straggler().can_resolve(job(well()), about)
+    assert Straggler().can_resolve(job(well(), hardware=cards((), (), (), ())), about)
 
 
 def test_it_is_over_once_the_rank_is_gone_or_has_no_other_to_compare_with():
     now = job(well(), then(20, *slow(1, own=0.100)))
-    assert Straggler().sees(replace(now, world_size=1, ranks=now.ranks[:1]), ABOUT_ONE)
+    assert Straggler().can_resolve(replace(now, world_size=1, ranks=now.ranks[:1]), ABOUT_ONE)
     without = tuple(r for r in now.ranks if r.rank != 1)
-    assert Straggler().sees(replace(now, ranks=without, missing=(1,)), ABOUT_ONE)
+    assert Straggler().can_resolve(replace(now, ranks=without, missing=(1,)), ABOUT_ONE)
 
 
 def test_it_is_not_over_while_the_agent_of_the_rank_or_of_another_is_silent():
@@ -248,7 +248,7 @@ def test_it_is_not_over_while_the_agent_of_the_rank_or_of_another_is_silent():
     for unseen in (1, 2):
         away = tuple(r for r in now.ranks if r.rank == unseen)
         rest = tuple(r for r in now.ranks if r.rank != unseen)
-        assert not Straggler().sees(replace(now, ranks=rest, unwatched=away), ABOUT_ONE)
+        assert not Straggler().can_resolve(replace(now, ranks=rest, unwatched=away), ABOUT_ONE)
 
 
 def test_cost_is_the_part_of_a_step_that_would_be_saved_and_a_hot_gpu_costs_nothing_yet():

@@ -13,10 +13,10 @@ def says(detector, severity="warning"):
 
 def left(*verdicts):
     """Return the detectors that still report, and those that are held."""
-    spoken = suppress(
+    remaining = suppress(
         {detector.name: () for detector in ALL} | {k: v for of_one in verdicts for k, v in of_one.items()}
     )
-    return {name for name, findings in spoken.findings.items() if findings}, spoken.held
+    return {name for name, findings in remaining.findings.items() if findings}, remaining.held_open
 
 
 def test_table_names_detectors_that_there_are():

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from tests.build import NOW, finding, rank_state
-from zmon.detectors.parts.verdict import rank_row
+from zmon.detectors.parts.new_finding import rank_row
 from zmon.hub.journal import HOLD_SECONDS, Journal
 from zmon.schema.evidence import Evidence, FlightRow
 

@@ -80,7 +80,7 @@ def test_state_of_the_job_is_the_unknown_activity():
 def test_detectors_handle_unknown_words(detector, changes):
     (job,) = snapshots([newer(**changes)], [], [agent_status()], NOW)
     assert all(isinstance(each, Finding) for each in detector.detect(replace(job, steps=job_steps(64, **STEPS))))
-    detector.inert(job)
+    detector.inert_reason(job)
 
 
 def test_severity_of_a_newer_hub_is_decoded_and_shown_unchanged(tmp_path):

@@ -19,10 +19,10 @@ class Scripted:
     separate: bool = False
     causes: tuple[str, ...] = field(default=())
 
-    def sees(self, snapshot, finding):
+    def can_resolve(self, snapshot, finding):
         return True
 
-    def inert(self, snapshot):
+    def inert_reason(self, snapshot):
         return None
 
     def detect(self, snapshot):

@@ -39,13 +39,13 @@ class Detector(Protocol):
     def separate(self) -> bool:
         """True if its findings about one job are separate faults; else a later finding updates the one before."""
 
-    def sees(self, snapshot: Snapshot, finding: Finding) -> bool:
+    def can_resolve(self, snapshot: Snapshot, finding: Finding) -> bool:
         """Return True if the detector would still report this finding if the fault lasted.
 
         If False, the finding stays open even though the detector does not report it.
         """
 
-    def inert(self, snapshot: Snapshot) -> str | None:
+    def inert_reason(self, snapshot: Snapshot) -> str | None:
         """Return the reason why it can conclude nothing about this job, whatever happens; None if it can."""
 
     def detect(self, snapshot: Snapshot) -> tuple[Finding, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from zmon.detectors.parts.verdict import new_finding
+from zmon.detectors.parts.new_finding import new_finding
 from zmon.detectors.parts.wording import numbers
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
@@ -22,11 +22,11 @@ class Coverage(Thresholds):
     separate = False
     causes = ("agent_unreachable", "ranks_missing")
 
-    def sees(self, snapshot: Snapshot, finding: Finding) -> bool:
+    def can_resolve(self, snapshot: Snapshot, finding: Finding) -> bool:
         """Return True: it judges what is not watched."""
         return True
 
-    def inert(self, snapshot: Snapshot) -> str | None:
+    def inert_reason(self, snapshot: Snapshot) -> str | None:
         """Return None: it can judge every job."""
         return None
 

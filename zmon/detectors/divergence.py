@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from zmon.detectors.parts.verdict import checkpoint_seconds, new_finding
+from zmon.detectors.parts.new_finding import checkpoint_seconds, new_finding
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
 from zmon.schema.snapshot import Snapshot
@@ -28,7 +28,7 @@ class Divergence(Thresholds):
     separate = False
     causes = ("divergence",)
 
-    def sees(self, snapshot: Snapshot, finding: Finding) -> bool:
+    def can_resolve(self, snapshot: Snapshot, finding: Finding) -> bool:
         """Return True once all losses that the ranks report are numbers, or once all ranks are gone.
 
         The number of steps is no help here: a hub that has restarted has counted none yet.
@@ -36,7 +36,7 @@ class Divergence(Thresholds):
         losses = [value for r in snapshot.ranks for key, value in r.report.items() if _LOSS.search(key)]
         return not any(r.alive for r in snapshot.reported_ranks) or (bool(losses) and None not in losses)
 
-    def inert(self, snapshot: Snapshot) -> str | None:
+    def inert_reason(self, snapshot: Snapshot) -> str | None:
         """Return a reason if no rank reports a loss."""
         reported = any(_LOSS.search(key) for r in snapshot.reported_ranks for key in r.report)
         return None if reported else "no rank reports a loss: call zmon.report(loss=…)"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Annotated
 
-from zmon.detectors.parts.verdict import new_finding
+from zmon.detectors.parts.new_finding import new_finding
 from zmon.schema.curve import EfficiencySample
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
@@ -33,7 +33,7 @@ class EfficiencyLow(Thresholds):
     separate = False
     causes = ("below_baseline",)
 
-    def sees(self, snapshot: Snapshot, finding: Finding) -> bool:
+    def can_resolve(self, snapshot: Snapshot, finding: Finding) -> bool:
         """Return True once the job has been fast enough for `lasting_seconds`, or has ended."""
         if not any(r.alive for r in snapshot.reported_ranks):
             return True
@@ -42,7 +42,7 @@ class EfficiencyLow(Thresholds):
             return False
         return not any(self._is_low(samples, index) for index, sample in enumerate(samples) if sample.time >= begin)
 
-    def inert(self, snapshot: Snapshot) -> str | None:
+    def inert_reason(self, snapshot: Snapshot) -> str | None:
         """Return a reason if there is no record of the job's size, or the job has taken too few steps."""
         reason = "nothing was recorded for its name at its size, or it has taken too few steps"
         return None if snapshot.efficiency else reason

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from zmon.detectors.parts.network import is_physical
-from zmon.detectors.parts.verdict import drain, new_finding
+from zmon.detectors.parts.new_finding import drain, new_finding
 from zmon.schema.evidence import Evidence, Fault
 from zmon.schema.finding import Finding
 from zmon.schema.host import GpuSample, HostWindow, NicSample, risen
@@ -35,7 +35,7 @@ class Hardware(Thresholds):
     separate = True
     causes = ("gpu_lost", "gpu_memory", "gpu_xid", "link_down", "link_degraded")
 
-    def sees(self, snapshot: Snapshot, finding: Finding) -> bool:
+    def can_resolve(self, snapshot: Snapshot, finding: Finding) -> bool:
         """Return True while the host still reports the kind of device that failed: a GPU may take the driver with it.
 
         Also True once no rank of the job lives on the host, because then the fault is not the job's any more.
@@ -47,7 +47,7 @@ class Hardware(Thresholds):
             return any(sample.gpus is not None for sample in now)
         return any(sample.nics is not None or sample.rdma is not None for sample in now)
 
-    def inert(self, snapshot: Snapshot) -> str | None:
+    def inert_reason(self, snapshot: Snapshot) -> str | None:
         """Return a reason if no agent of its hosts reads GPUs or links."""
         now = [window.now for window in snapshot.hardware]
         known = any(part is not None for sample in now for part in (sample.gpus, sample.nics, sample.rdma))

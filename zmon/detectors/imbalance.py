@@ -16,8 +16,8 @@ from operator import or_
 from statistics import median, median_low
 from typing import cast
 
-from zmon.detectors.parts.placed import Column, plan_text
-from zmon.detectors.parts.verdict import new_finding
+from zmon.detectors.parts.new_finding import new_finding
+from zmon.detectors.parts.plan_text import Column, plan_text
 from zmon.schema.aligned_step import AlignedStep
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
@@ -82,11 +82,11 @@ class Imbalance(Thresholds):
     separate = False
     causes = ("all_to_all_skew", "lookup_skew")
 
-    def sees(self, snapshot: Snapshot, finding: Finding) -> bool:
+    def can_resolve(self, snapshot: Snapshot, finding: Finding) -> bool:
         """Return True once there are enough steps."""
         return len(snapshot.steps) >= self.num_steps
 
-    def inert(self, snapshot: Snapshot) -> str | None:
+    def inert_reason(self, snapshot: Snapshot) -> str | None:
         """Return a reason if the steps have no all-to-all and no lookups, or if there is only one rank."""
         if snapshot.world_size < 2:
             return "it has one rank"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from zmon.detectors.parts.verdict import new_finding
+from zmon.detectors.parts.new_finding import new_finding
 from zmon.schema.aligned_step import StepWindow
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
@@ -27,11 +27,11 @@ class InputBound(Thresholds):
     separate = False
     causes = ("input_bound",)
 
-    def sees(self, snapshot: Snapshot, finding: Finding) -> bool:
+    def can_resolve(self, snapshot: Snapshot, finding: Finding) -> bool:
         """Return True once there are enough steps."""
         return bool(self._recent_windows(snapshot))
 
-    def inert(self, snapshot: Snapshot) -> str | None:
+    def inert_reason(self, snapshot: Snapshot) -> str | None:
         """Return a reason if the ranks mark no data phase."""
         marked = any("data" in step.phases for step in snapshot.steps)
         reason = "its ranks mark no data phase: they use no DataLoader and no zmon.phase"

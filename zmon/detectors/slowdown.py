@@ -13,8 +13,8 @@ from statistics import median, median_low
 
 from msgspec import UNSET
 
+from zmon.detectors.parts.new_finding import new_finding
 from zmon.detectors.parts.pressure import pressure_ratio
-from zmon.detectors.parts.verdict import new_finding
 from zmon.job.baseline import is_comparable, step_window
 from zmon.schema.aligned_step import AlignedStep, Baseline, StepWindow
 from zmon.schema.evidence import Evidence
@@ -45,7 +45,7 @@ class Slowdown(Thresholds):
         if self.over_ratio > self.slow_ratio:
             raise ValueError(f"over_ratio is {self.over_ratio:g}, more than slow_ratio, {self.slow_ratio:g}")
 
-    def sees(self, snapshot: Snapshot, finding: Finding) -> bool:
+    def can_resolve(self, snapshot: Snapshot, finding: Finding) -> bool:
         """Return True once a baseline is known that is not slow itself.
 
         A hub that has restarted learns the baseline again, and may learn it from the slow steps of the same launch.
@@ -59,7 +59,7 @@ class Slowdown(Thresholds):
         same_size = evidence.world_size == snapshot.world_size and evidence.samples == baseline.samples
         return not (is_slower and same_launch and same_size)
 
-    def inert(self, snapshot: Snapshot) -> str | None:
+    def inert_reason(self, snapshot: Snapshot) -> str | None:
         """Return a reason until a baseline is learned."""
         return None if snapshot.baseline else "it has taken too few steps to have a baseline"
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from statistics import median
 
 from zmon.detectors.parts.deaths import Death, death, ended_ranks, gone_seconds
+from zmon.detectors.parts.diagnosis import diagnose, network_stall
 from zmon.detectors.parts.exits import Limits, exited
 from zmon.detectors.parts.network import cut_off_host
-from zmon.detectors.parts.silence import diagnose, network_stall
-from zmon.detectors.parts.verdict import drain, new_finding
+from zmon.detectors.parts.new_finding import drain, new_finding
 from zmon.detectors.parts.wording import ranks_on
 from zmon.job.lease import Leases
 from zmon.schema.evidence import Evidence
@@ -49,11 +49,11 @@ class Stall(Limits):
         "unknown",
     )
 
-    def sees(self, snapshot: Snapshot, finding: Finding) -> bool:
+    def can_resolve(self, snapshot: Snapshot, finding: Finding) -> bool:
         """Return True while all ranks are watched."""
         return not snapshot.unwatched
 
-    def inert(self, snapshot: Snapshot) -> str | None:
+    def inert_reason(self, snapshot: Snapshot) -> str | None:
         """Return a reason while none of its ranks is watched."""
         return None if snapshot.ranks else "no agent that answers reports a rank of it"
 

@@ -13,10 +13,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
-from zmon.detectors.parts.burdens import starved_host, throttled_ranks
+from zmon.detectors.parts.hardware_reasons import starved_host, throttled_ranks
 from zmon.detectors.parts.network import slow_host
-from zmon.detectors.parts.selves import Lag, SelfTimes
-from zmon.detectors.parts.slow import (
+from zmon.detectors.parts.new_finding import drain, new_finding
+from zmon.detectors.parts.self_times import Lag, SelfTimes
+from zmon.detectors.parts.step_cost import (
     NEXT,
     SHOWN,
     exposed_seconds,
@@ -26,7 +27,6 @@ from zmon.detectors.parts.slow import (
     saved_seconds,
     slowest,
 )
-from zmon.detectors.parts.verdict import drain, new_finding
 from zmon.detectors.parts.wording import ranks_on
 from zmon.schema.aligned_step import AlignedStep
 from zmon.schema.evidence import Evidence
@@ -71,7 +71,7 @@ class Straggler(Thresholds):
         if self.alike_ratio > self.quicker_ratio:
             raise ValueError(f"alike_ratio is {self.alike_ratio:g}, more than quicker_ratio, {self.quicker_ratio:g}")
 
-    def sees(self, snapshot: Snapshot, finding: Finding) -> bool:
+    def can_resolve(self, snapshot: Snapshot, finding: Finding) -> bool:
         """Return True while steps arrive and the lag is well below the thresholds, so that findings do not flicker.
 
         Also True once there are no ranks to compare, or once a culprit is gone.
@@ -80,7 +80,7 @@ class Straggler(Thresholds):
         present = {r.rank for r in (*running, *snapshot.unwatched)}
         if not running or snapshot.world_size < 2 or not present.issuperset(finding.ranks):
             return True
-        if self.inert(snapshot) or any(r.overdue_seconds > 0 for r in running):
+        if self.inert_reason(snapshot) or any(r.overdue_seconds > 0 for r in running):
             return False
         times = SelfTimes.from_steps(snapshot.steps).without_work()
         num_steps = times.num_covering(self.num_steps, self.lasting_seconds)
@@ -98,7 +98,7 @@ class Straggler(Thresholds):
         least_seconds = self.over_ratio * self._least_seconds(times, num_steps)
         return all(times.has_caught_up(rank, num_steps, least_seconds) for rank in finding.ranks)
 
-    def inert(self, snapshot: Snapshot) -> str | None:
+    def inert_reason(self, snapshot: Snapshot) -> str | None:
         """Return a reason if the ranks cannot be compared."""
         if snapshot.world_size < 2:
             return "it has one rank"
@@ -108,7 +108,7 @@ class Straggler(Thresholds):
 
     def detect(self, snapshot: Snapshot) -> tuple[Finding, ...]:
         """Return a finding about late ranks, else about a host with a slow link, else about a GPU that is too hot."""
-        if self.inert(snapshot) or not _running(snapshot):
+        if self.inert_reason(snapshot) or not _running(snapshot):
             return ()
         times = SelfTimes.from_steps(snapshot.steps)
         num_steps = times.num_covering(self.num_steps, self.lasting_seconds)

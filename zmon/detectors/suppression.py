@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from zmon.schema.finding import Finding
 from zmon.schema.names import STALL
 
-OF_STEPS = ("straggler", "imbalance", "slowdown", "efficiency", "input_bound")
+STEP_DETECTORS = ("straggler", "imbalance", "slowdown", "efficiency", "input_bound")
 
 
 @dataclass(frozen=True)
@@ -27,9 +27,8 @@ class Suppression:
 
 
 TABLE = (
-    Suppression(
-        STALL, OF_STEPS, holds=True
-    ),  # they judge steps from before the stall, so they cannot tell what is over
+    # Detectors of steps judge steps from before the stall, so they cannot tell what is over.
+    Suppression(STALL, STEP_DETECTORS, holds=True),
     Suppression("straggler", ("slowdown", "efficiency")),  # it names the culprit of the slowdown
     Suppression("imbalance", ("slowdown", "efficiency")),
     Suppression("slowdown", ("efficiency",)),  # it knows which part of a step grew
@@ -40,18 +39,18 @@ TABLE = (
 
 
 @dataclass(frozen=True)
-class Spoken:
+class Remaining:
     """The findings about one job that are left, and the detectors that were silenced."""
 
     findings: Mapping[str, tuple[Finding, ...]]  # by detector; empty if it reports nothing, or was silenced
-    held: frozenset[str]  # silenced detectors whose open findings stay as they are
+    held_open: frozenset[str]  # silenced detectors whose open findings stay as they are
     resolved: frozenset[str]  # silenced detectors whose open findings resolve: another one reports the fault
 
 
-def suppress(reported: Mapping[str, Sequence[Finding]], table: Sequence[Suppression] = TABLE) -> Spoken:
+def suppress(reported: Mapping[str, Sequence[Finding]], table: Sequence[Suppression] = TABLE) -> Remaining:
     """Return the findings that are left of those that each detector reports about the same Snapshot.
 
-    A detector that is silenced still silences others. A detector that reports nothing is not in `held`: its open
+    A detector that is silenced still silences others. A detector that reports nothing is not in `held_open`: its open
     findings may be over.
     """
     speaking = {name for name, findings in reported.items() if any(f.severity != "info" for f in findings)}
@@ -59,4 +58,4 @@ def suppress(reported: Mapping[str, Sequence[Finding]], table: Sequence[Suppress
     silenced = {name for row in active for name in row.silenced if reported.get(name)}
     resolved = silenced & {name for row in active if not row.holds for name in row.silenced}
     left = {name: () if name in silenced else tuple(findings) for name, findings in reported.items()}
-    return Spoken(left, frozenset(silenced - resolved), frozenset(resolved))
+    return Remaining(left, frozenset(silenced - resolved), frozenset(resolved))

@@ -17,7 +17,7 @@ import aiohttp
 from aiohttp import web
 
 from zmon.detectors import Detector
-from zmon.detectors.suppression import Spoken, suppress
+from zmon.detectors.suppression import Remaining, suppress
 from zmon.hub.agent_link import FORGET_SECONDS
 from zmon.hub.agent_poller import AgentPoller
 from zmon.hub.api.answers import Answers
@@ -135,7 +135,7 @@ class Hub:
                 with self._isolated(f"journal of {detector.name}", snapshot.job_id):
                     self._update_journal(snapshot, detector, remaining, now)
 
-    def _update_journal(self, snapshot: Snapshot, detector: Detector, remaining: Spoken, now: float) -> None:
+    def _update_journal(self, snapshot: Snapshot, detector: Detector, remaining: Remaining, now: float) -> None:
         """Open or update the findings of one detector on one job, and resolve those that it stopped reporting."""
         name, findings = detector.name, remaining.findings[detector.name]
         for finding in findings:
@@ -143,7 +143,7 @@ class Hub:
                 log.warning("%s %s: %s", finding.severity, finding.cause, finding.summary)
         if detector.separate or not findings:
             active = () if name in remaining.resolved else self.journal.active_of(snapshot.job_id, name)
-            undecided = [f for f in active if name in remaining.held or not detector.sees(snapshot, f)]
+            undecided = [f for f in active if name in remaining.held_open or not detector.can_resolve(snapshot, f)]
             self.journal.resolve(snapshot.job_id, name, now, except_ids=[f.id for f in (*findings, *undecided)])
 
     def _forget_gone_jobs(self, now: float) -> None:

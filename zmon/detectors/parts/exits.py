@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from zmon.detectors.parts.awaited_ranks import Mismatch
 from zmon.detectors.parts.deaths import Death, culprits, deaths, ended_ranks, gone_seconds, hung_ranks
 from zmon.detectors.parts.memory import out_of_memory
-from zmon.detectors.parts.sizes import fatal_mismatch
-from zmon.detectors.parts.verdict import drain, new_finding
-from zmon.detectors.parts.waiting import Mismatch
+from zmon.detectors.parts.new_finding import drain, new_finding
+from zmon.detectors.parts.size_mismatch import fatal_mismatch
 from zmon.detectors.parts.wording import ranks_on
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding

@@ -11,7 +11,7 @@ from aiohttp import web
 
 import zmon
 from zmon import detectors, metrics
-from zmon.detectors.parts.verdict import rank_row
+from zmon.detectors.parts.new_finding import rank_row
 from zmon.errors import UsageError
 from zmon.hub.api.plan import plan_table
 from zmon.hub.api.scaling import scaling_answer, size_query
@@ -111,7 +111,7 @@ class Answers:
             [
                 DetectorState(
                     detector.name,
-                    {snapshot.job_id: detector.inert(snapshot) for snapshot in self._hub.snapshots},
+                    {snapshot.job_id: detector.inert_reason(snapshot) for snapshot in self._hub.snapshots},
                     errors.get(detector.name),
                 )
                 for detector in self._hub.detectors

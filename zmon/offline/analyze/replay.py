@@ -67,7 +67,7 @@ def play(log: StepTable, attempt: int, active: Sequence[detectors.Detector] = de
                 span = open_[key] = FindingSpan(finding, attempt, snapshot.steps[0].step, 0)
                 result.spans.append(span)
             span.finding, span.last_step = finding, snapshot.steps[-1].step
-        for key in [key for key in open_ if key not in current and key[0] not in remaining.held]:
+        for key in [key for key in open_ if key not in current and key[0] not in remaining.held_open]:
             del open_[key]
     return result
 

@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
+from zmon.detectors.parts.new_finding import drain
 from zmon.detectors.parts.pressure import pressure_ratio, pressure_seconds
-from zmon.detectors.parts.verdict import drain
 from zmon.schema.host import CgroupSample, GpuSample, HostWindow
 from zmon.schema.rank import RankState
 from zmon.schema.snapshot import Snapshot

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from zmon.detectors.parts.waiting import Contribution, Mismatch, first_mismatch
+from zmon.detectors.parts.awaited_ranks import Contribution, Mismatch, first_mismatch
 from zmon.schema.flight import FlightRecord, PendingCollective
 from zmon.schema.rank import RankState
 from zmon.schema.snapshot import Snapshot

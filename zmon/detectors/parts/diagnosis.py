@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from zmon.detectors.parts import recorded
+from zmon.detectors.parts import flight_records
+from zmon.detectors.parts.awaited_ranks import awaited_ranks, mismatch
 from zmon.detectors.parts.deaths import hung_ranks
 from zmon.detectors.parts.network import NetworkCulprit, stalled_host
-from zmon.detectors.parts.verdict import drain
-from zmon.detectors.parts.waiting import awaited_ranks, mismatch
+from zmon.detectors.parts.new_finding import drain
 from zmon.detectors.parts.wording import numbers, ranks_on
 from zmon.schema.evidence import Evidence
 from zmon.schema.rank import RankState
@@ -46,7 +46,7 @@ def diagnose(snapshot: Snapshot, unseen_seconds: float) -> Diagnosis:
 
 
 def _mismatch(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
-    different = mismatch(alive) or recorded.mismatch(snapshot)
+    different = mismatch(alive) or flight_records.mismatch(snapshot)
     if different is None:
         return None
     culprits = ranks_on(different.minority) if different.minority else "no majority, so no rank is named"
@@ -111,10 +111,10 @@ def _overrun(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
 
 
 def _unissued(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
-    if culprits := recorded.root_ranks(snapshot):
+    if culprits := flight_records.root_ranks(snapshot):
         reason = "the flight records show that it has not issued the collective in which the others wait"
         return _hang(culprits, reason, 0.8 if len(culprits) == 1 else 0.6)
-    if culprits := recorded.behind_on_device(snapshot):
+    if culprits := flight_records.behind_on_device(snapshot):
         reason = "the flight records show that its GPU has not reached the collective in which the other GPUs are"
         return _hang(culprits, reason, 0.7)
     return None
@@ -167,7 +167,7 @@ def _hang(culprits: Sequence[RankState], reason: str, confidence: float) -> Diag
 
 
 def _all_wait(snapshot: Snapshot, alive: list[RankState]) -> bool:
-    return all(r.in_flight for r in alive) or recorded.all_wait(snapshot)
+    return all(r.in_flight for r in alive) or flight_records.all_wait(snapshot)
 
 
 def _network(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
@@ -200,7 +200,7 @@ def _unknown(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis:
     )
     if done:
         summary += f"; {ranks_on(done)} has finished"
-    if awaited := recorded.awaited_ranks(snapshot):
+    if awaited := flight_records.awaited_ranks(snapshot):
         summary += f"; the flight records show that the others wait for {ranks_on(awaited)}, which wait themselves"
     return Diagnosis(
         cause="unknown",

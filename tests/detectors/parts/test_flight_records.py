@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from tests.build import agent_status, disconnected, finished, flight, pending, rank_state, snapshot, waiting
-from tests.detectors.parts.test_silence_network import host
+from tests.detectors.parts.test_diagnosis_network import host
 from zmon.detectors.stall import Stall
 
 WAITS = flight(pending(301))

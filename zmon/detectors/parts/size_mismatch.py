@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from zmon.detectors.parts.waiting import SAME_SIZE, Contribution, Mismatch, first_mismatch
+from zmon.detectors.parts.awaited_ranks import SAME_SIZE, Contribution, Mismatch, first_mismatch
 from zmon.schema.rank import EnteredCollective, RankState
 
 # gloo (pair.cc, alltoallv.cc) and torch itself (ProcessGroupWrapper.cpp, with TORCH_DISTRIBUTED_DEBUG=DETAIL).
