@@ -9,7 +9,7 @@ import pytest
 from tests.places import REPOSITORY
 from zmon.detectors import ALL
 
-FILES = {"stall": ("stall", "parts/exits", "parts/silence")}  # by detector, where its causes are given
+FILES = {"stall": ("stall", "parts/exits", "parts/diagnosis")}  # by detector, where its causes are given
 HEADINGS = set(re.findall(r"^## (.+)$", (REPOSITORY / "docs/runbooks.md").read_text(), re.MULTILINE))
 
 

@@ -64,7 +64,7 @@ def pager(**changes):
     return replace(state, **changes)
 
 
-def inert_reason(checks):
+def inert(checks):
     """Return the results of inert checks, by name of the check."""
     return {check.name: check.result for check in checks if check.armed is False}
 
