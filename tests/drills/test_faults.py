@@ -58,7 +58,7 @@ def test_no_gpu_throttles_if_the_job_does_not_obey(scene, monkeypatch):
     answers = set()
     stage = object.__new__(OneHost)
     stage.gpus = SimpleNamespace(
-        tell=lambda *lines: answers.update((device, question) for device, question, _ in lines),
+        set_answers=lambda *lines: answers.update((device, question) for device, question, _ in lines),
         reset_answers=lambda *questions: answers.difference_update(questions),
     )
     stage.ranks = lambda _: {1: SimpleNamespace(rank=1, pid=7)}
