@@ -8,16 +8,16 @@ PROGRAMS := prometheus prometheus-alertmanager:alertmanager
 BIN := .venv/bin
 
 help:
-	@echo "make demo [DURATION=seconds] [DATA=file.tsv]   a monitored training job on this machine"
-	@echo "make test                                      tests: one of each kind, real jobs and a browser included (10 minutes)"
-	@echo "make test-all                                  all tests"
-	@echo "make test-slow                                 what make test leaves out"
-	@echo "make check                                     format, lint, types, layers, alert rules"
-	@echo "make drills                                    faults in real jobs: who is blamed, and how fast (hours)"
-	@echo "make bench                                     what agent and hub cost, how soon a slow rank is named, how fast the trainer is and how it scales (25 minutes)"
-	@echo "make bench-overhead                            what watching costs (15 minutes)"
-	@echo "make bench-dashboard                           how soon each view is there, of 1,024 ranks and six hours (ten rounds; four took 9 minutes, and 3 to 4 for the history)"
-	@echo "make test-matrix [TESTS=words]                 tests with other versions of Python and torch, in environments in .matrix/ (ten minutes or more)"
+	@echo "make demo [DURATION=seconds] [DATA=file.tsv]   run a monitored training job on this machine"
+	@echo "make test                                      run one test of each kind, with real jobs and a browser (10 minutes)"
+	@echo "make test-all                                  run all tests"
+	@echo "make test-slow                                 run the tests that make test leaves out"
+	@echo "make check                                     check format, lint, types, layers and alert rules"
+	@echo "make drills                                    inject faults into real jobs: which culprit zmon names, and how fast (hours)"
+	@echo "make bench                                     measure agent, hub, the detection of a slow rank, and the trainer (25 minutes)"
+	@echo "make bench-overhead                            measure the cost of monitoring (15 minutes)"
+	@echo "make bench-dashboard                           measure how soon pages are ready (ten rounds; four took 9 minutes, plus 3 to 4 for the history)"
+	@echo "make test-matrix [TESTS=words]                 test with other versions of Python and torch, in .matrix/ (ten minutes or more)"
 
 setup:
 	@scripts/setup trainer,dashboard,top $(PROGRAMS)
