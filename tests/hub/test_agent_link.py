@@ -9,7 +9,7 @@ def silent(seconds):
     """Return a link whose agent answered once and has been silent for `seconds`."""
     link = AgentLink("http://node-a:9780")
     link.record_report(agent_report(rank_state(0), cursor=7))
-    link._answered -= seconds
+    link._answered_at -= seconds
     link.record_failure("Connection refused")
     return link
 

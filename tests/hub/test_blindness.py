@@ -82,7 +82,7 @@ def test_host_whose_agent_is_silent_is_a_finding(play):
     async def scenario(door):
         await door.passes()
         node_b.down = True
-        door.hub.links[1]._answered -= 11  # as if eleven seconds had passed
+        door.hub.links[1]._answered_at -= 11  # as if eleven seconds had passed
         (finding,) = await until(door.findings)
         assert (finding["cause"], finding["hosts"]) == ("agent_unreachable", ["node-b"])
         assert "ranks 2, 3" in finding["summary"]
@@ -121,7 +121,7 @@ def test_job_whose_only_agent_is_silent_is_a_finding_while_others_answer(play):
     async def scenario(door):
         await door.passes()
         node_a.down = True
-        door.hub.links[0]._answered -= 11  # as if eleven seconds had passed
+        door.hub.links[0]._answered_at -= 11  # as if eleven seconds had passed
         assert await until(door.findings, 2.0)
         assert [(f["job_id"], f["cause"]) for f in await door.findings()] == [(JOB, "agent_unreachable")]
 

@@ -96,7 +96,7 @@ def test_finding_other_than_a_stall_gathers_no_flight_records(play):
     async def scenario(door):
         await door.passes()
         node_b.down = True
-        door.hub.links[1]._answered -= 11  # as if eleven seconds had passed
+        door.hub.links[1]._answered_at -= 11  # as if eleven seconds had passed
         (finding,) = await until(door.findings)
         await door.passes()
         assert "in_flight" not in finding["evidence"]

@@ -22,7 +22,7 @@ class RankLocation(NamedTuple):
     """The process and the worker server of a rank."""
 
     run_uid: str
-    pid: int  # in this PID namespace; 0: gone, or in another namespace
+    pid: int  # in this PID namespace; 0 if the rank is gone or in another namespace
     socket: Path
     alive: bool
 

@@ -47,7 +47,7 @@ def test_collect_ends_when_there_are_no_more_events(nvml, xids):
 
 
 def test_storm_of_errors_continues_at_the_next_collect(nvml, xids, monkeypatch):
-    monkeypatch.setattr("zmon.agent.sources.xid.MOST_EVENTS", 2)
+    monkeypatch.setattr("zmon.agent.sources.xid.MAX_EVENTS", 2)
     nvml.set_answers(("driver", "xids", "0:31,0:31,0:31"))
     list(xids.collect())
     assert xids.counts("GPU-0") == {31: 2}

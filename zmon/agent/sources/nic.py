@@ -22,8 +22,8 @@ from zmon.errors import SourceUnavailable
 from zmon.schema.host import NicSample
 
 MAX_INTERFACES = 64
-LISTING_READS = 10  # reads between two listings, if there are more interfaces than that: 10,000 names take 5 ms
-BONDS = "bonding_masters"  # a file in the folder of the interfaces
+LISTING_READS = 10  # reads between two listings if there are more than MAX_INTERFACES; 10,000 names take 5 ms
+BONDS = "bonding_masters"  # this file is in the folder of the interfaces
 ERROR_COUNTERS = {
     "carrier_down_count": "carrier_down_count",  # how often the link went down
     "rx_errors": "statistics/rx_errors",
@@ -50,7 +50,7 @@ class NicSource:
         self._listing: frozenset[str] = frozenset()
         self._cards: dict[str, str] = {}  # path in /sys/devices by name, without virtual devices
         self._chosen: tuple[str, ...] = ()
-        self._speeds: dict[str, tuple[object, int | None]] = {}  # state of the link, speed
+        self._speeds: dict[str, tuple[object, int | None]] = {}  # state of the link and speed, by interface
         self._reads = 0
 
     def read(self) -> Reading:

@@ -1,4 +1,4 @@
-"""Read the attribute files of a device in /sys, and note the odd ones.
+"""Read the attribute files of a device in /sys, and note those with odd content.
 
 Layout: Documentation/filesystems/sysfs.rst, one value per file.
 """
@@ -13,9 +13,8 @@ from typing import Self
 
 INTEGER = re.compile(r"(-?\d{1,20})$")
 
-_NOT_OFFERED = frozenset(
-    {errno.ENOENT, errno.EINVAL, errno.EOPNOTSUPP, errno.ENODEV}
-)  # for this kind of device, or now: no fault
+# The kernel does not offer the value for this kind of device, or not in its present state. This is no fault.
+_NOT_OFFERED = frozenset({errno.ENOENT, errno.EINVAL, errno.EOPNOTSUPP, errno.ENODEV})
 
 
 class Attributes:
@@ -49,12 +48,12 @@ class Attributes:
                 self.note(f"cannot read {Path(name).name}: {error.strerror}")
             return None
 
-    def find(self, name: str, shape: re.Pattern[str]) -> str | None:
-        """Return the first group of the pattern `shape`, matched at the start of the file, or None."""
+    def find(self, name: str, pattern: re.Pattern[str]) -> str | None:
+        """Return the first group of `pattern`, matched at the start of the file, or None."""
         text = self.text(name)
         if text is None or text.startswith("N/A"):  # "N/A (no PMA)": older kernels show counters that the port lacks
             return None
-        match = shape.match(text)
+        match = pattern.match(text)
         if match is None:
             self.note(f"{Path(name).name} has odd content: {text[:40]!r}")
             return None

@@ -16,7 +16,7 @@ import pynvml
 
 from zmon.agent.sources.nvml import GONE, LOST, UNSUPPORTED
 
-MOST_EVENTS = 1_000  # per `collect`; the rest of a storm follows at the next one
+MAX_EVENTS = 1_000  # events per `collect`; the next call reads the others
 
 
 class XidCounts:
@@ -49,7 +49,7 @@ class XidCounts:
             return
         try:
             yield from self._register()
-            for _ in range(MOST_EVENTS):
+            for _ in range(MAX_EVENTS):
                 yield from self._count(pynvml.nvmlEventSetWait_v2(self._events, 0))
         except pynvml.NVMLError_Timeout:  # no more events
             pass
