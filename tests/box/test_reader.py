@@ -103,7 +103,7 @@ def test_last_two_collectives_come_back_after_they_are_over(box):
     assert entered(box) == [(all_reduce, group, 3, 60), (all_reduce, group, 2, 40)]
 
 
-def test_send_and_recv_have_no_sequence_and_are_not_among_the_last_collectives(box):
+def test_send_and_recv_are_not_among_the_last_collectives(box):
     group = box.timeline.group("0", 2)
     box.timeline.enter_op(OP_NUMBER["all_reduce"], group, 8, 8)
     box.timeline.leave_op()

@@ -12,7 +12,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from tests.build import agent_report, rank_state, waiting
 from zmon.hub import Hub, HubConfig
 
-PATIENCE = 5.0  # seconds; a busy machine is not a failure
+TIMEOUT_SECONDS = 5.0  # long enough for a busy machine
 
 
 class FakeAgent:
@@ -138,10 +138,10 @@ class Door:
             async def beat(before=before):
                 return await self.heartbeat() != before
 
-            assert await until(beat)
+            assert await poll(beat)
 
 
-async def until(probe, seconds=PATIENCE):
+async def poll(probe, seconds=TIMEOUT_SECONDS):
     """Call a coroutine function until its answer is true or the time is over; return the last answer."""
     deadline = time.monotonic() + seconds
     while not (answer := await probe()) and time.monotonic() < deadline:

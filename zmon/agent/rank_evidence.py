@@ -39,7 +39,7 @@ def locate_rank(boxes: Boxes, job_id: str, rank: str, run_uid: str | None) -> Ra
 
 
 class StderrTails:
-    """The end of each rank's stderr, read in a thread of its own: a file that hangs delays nothing else."""
+    """The end of each rank's stderr, read in a thread of its own, because a file may hang."""
 
     def __init__(self, runs: Callable[[], Mapping[str, int]], timeout_seconds: float) -> None:
         self._source = StderrSource(runs)

@@ -112,7 +112,7 @@ class BaselineRecorder:
         return curve, f"the baseline of {name} cannot be read: {unusable}" if unusable else ""
 
     def _unusable(self, curve: ScalingCurve, error: ArithmeticError) -> Unknown:
-        """Return why a curve cannot be used: a person may have edited its file and entered impossible numbers."""
+        """Return why a curve cannot be used, such as impossible numbers that a person entered in its file."""
         reason = f"the baseline of {curve.name} cannot be used: {error}"
         self._log_once(curve.name, reason)
         return Unknown(reason)

@@ -1,8 +1,8 @@
 """The gathering of evidence about stalled jobs, in the background: stacks, collectives in flight, end of stderr.
 
 Flight records are gathered shortly before the leases end, for the first diagnosis: on a GPU they are the best evidence.
-Nothing is gathered for findings other than stalls: their ranks go on, their stacks show nothing, and the request costs
-them time. The agent is also asked about a dead culprit, since it has the end of its stderr.
+Nothing is gathered for findings other than stalls. Their ranks continue, so their stacks show nothing, and the request
+costs them time. The agent is also asked about a dead culprit, because it has the end of its stderr.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ def test_step_of_a_single_optimizer_ends_at_once():
     assert (training.steps, training.rounds.is_open) == (1, False)
 
 
-def test_step_of_two_optimizers_ends_with_the_second_after_the_first_round():
+def test_step_of_two_optimizers_ends_with_the_second_one():
     training = Training().run("abab")
     assert training.steps == 2
     assert training.run("a").steps == 2

@@ -76,7 +76,7 @@ class Boxes:
         return Reading(suspects, (*self.damaged.values(), *self._hidden_jobs()))
 
     def _hidden_jobs(self) -> Iterator[str]:
-        """Yield a line for each job whose ranks live in another PID namespace: only their boxes can be read."""
+        """Yield a line for each job whose ranks live in another PID namespace, where only their boxes can be read."""
         jobs = Counter(box.identity.job_id for box in self._open.values() if box.alive and not box.pid)
         for job_id, number in sorted(jobs.items()):
             yield (
@@ -233,7 +233,7 @@ def _reason(path: str | Path, error: Exception) -> str:
 
 
 def _unfinished_boxes(folder: Path) -> Iterator[Path]:
-    """Yield unfinished boxes whose ranks died while they made them: a living rank needs less than a minute."""
+    """Yield unfinished boxes whose ranks died while they made them; a living rank needs less than a minute."""
     for path in folder.glob(".rank-*.box.*"):
         if time.time() - path.stat().st_mtime > LEFT_BEHIND_SECONDS:
             yield path

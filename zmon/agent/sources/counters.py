@@ -37,11 +37,11 @@ class CounterTotals:
         return base + value
 
     def keep(self, devices: Collection[str]) -> None:
-        """Forget all devices but these: another device may get the same name later."""
+        """Forget all devices but these, because another device may get the same name later."""
         for device in self._counters.keys() - devices:
             del self._counters[device]
 
 
 def wrapped(last: int, value: int) -> bool:
-    """Return True if a counter overflowed 32 bits: it grew by less than a quarter of that range since the last read."""
+    """Return True if a counter overflowed 32 bits and grew by less than a quarter of that range since the last read."""
     return value < last < WRAP and value + WRAP - last < WRAP // 4

@@ -52,7 +52,7 @@ def load() -> int:
 
 
 def unload() -> None:
-    """Shut NVML down, and ignore its errors: the driver may be gone."""
+    """Shut NVML down, and ignore its errors, because the driver may be gone."""
     with suppress(pynvml.NVMLError):
         pynvml.nvmlShutdown()
 
@@ -103,7 +103,7 @@ class Device:
         return answers
 
     def forget(self) -> None:
-        """Forget what is not supported: the card works in another mode now."""
+        """Forget what is not supported, because the card works in another mode now."""
         self._unsupported.clear()
 
     def complaints(self) -> Iterator[str]:

@@ -283,7 +283,7 @@ class RankBox:
         return _Contents(identity, totals, words, report, reader.groups(), reader.sequences(), reader.entered())
 
     def _release(self, reader: BoxReader) -> None:
-        """Store the contents and close the files: a thousand dead ranks must not hold a thousand files open."""
+        """Store the contents and close the files, because a thousand dead ranks must not hold as many files open."""
         self._final = self._contents()
         self.identity = self._final.identity
         self.reader = None

@@ -131,7 +131,7 @@ def _is_written(process: Path) -> bool:
 
 
 def _may_write(process: Path, file: os.stat_result) -> bool:
-    """Return True if the user of the process may write the file, by the real ids: setuid does not change those."""
+    """Return True if the user of the process, by its real ids (setuid does not change them), may write the file."""
     uid, gid = (int(_field(process / "status", name)[0]) for name in ("Uid", "Gid"))
     groups = {gid, *map(int, _field(process / "status", "Groups"))}
     in_group = file.st_gid in groups and bool(file.st_mode & stat.S_IWGRP)

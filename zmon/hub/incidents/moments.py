@@ -146,7 +146,7 @@ def in_order(moments: Iterable[TimelineEvent]) -> tuple[TimelineEvent, ...]:
 
 
 def extended(timeline: Sequence[TimelineEvent], new: Iterable[TimelineEvent]) -> list[TimelineEvent]:
-    """Return the timeline with new moments, in order, 200 at most: a finding may flicker for hours."""
+    """Return the timeline with new moments, in order; 200 at most, because a finding may flicker for hours."""
     if len(timeline) >= MAX_MOMENTS:
         return [*timeline]
     moments = [*in_order([*timeline, *new])]
