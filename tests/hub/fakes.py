@@ -26,7 +26,8 @@ class FakeAgent:
         self.down = self.hangs = False
         self.requests = []
         self.cursor = 0
-        self.behind, self.mute = 2, ()  # the rank that did not enter the collective; ranks whose evidence never arrives
+        self.rank_behind = 2  # it did not enter the collective
+        self.silent_ranks = ()  # their evidence never arrives
 
     @asynccontextmanager
     async def serve(self):
@@ -76,13 +77,13 @@ class FakeAgent:
     async def evidence(self, request):
         self.check(request)
         rank = int(request.match_info["rank"])
-        if rank in self.mute:
+        if rank in self.silent_ranks:
             await asyncio.sleep(60)
         stack = f"stack of rank {rank}" if request.query.get("stacks", "1") == "1" else None
         operation = {"group": "gloo:0", "sequence": 301, "op": "all_reduce", "name": "gloo:all_reduce",
                      "num_bytes": 288, "sizes": [[72]], "dtypes": ["Float"], "age_seconds": 1.5,
                      "state": "scheduled"}  # fmt: skip
-        pending = [] if rank == self.behind else [operation]
+        pending = [] if rank == self.rank_behind else [operation]
         flight = {"pending": pending, "num_pending": len(pending), "last": {"gloo:0": 300}}
         return web.json_response(
             {"schema": 1, "job_id": "job", "rank": rank, "stack": stack, "flight": flight, "flight_error": None}

@@ -178,11 +178,11 @@ def test_labels_stay_as_published_through_a_restart(journal, path):
     assert published.severity == "critical"
 
 
-@pytest.mark.parametrize("debris", [b'{"id":"f9","job_', b"\xff\xfe\x00", b"null", b"[]", b'{"schema": 1}'])
-def test_line_that_a_crash_cut_off_is_left_out(journal, path, debris):
+@pytest.mark.parametrize("cut_line", [b'{"id":"f9","job_', b"\xff\xfe\x00", b"null", b"[]", b'{"schema": 1}'])
+def test_line_that_a_crash_cut_off_is_left_out(journal, path, cut_line):
     journal.open_or_update(finding(), NOW)
     with path.open("ab") as file:
-        file.write(debris)
+        file.write(cut_line)
     assert [f.id for f in Journal(path).all()] == ["f1"]
 
 

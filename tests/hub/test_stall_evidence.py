@@ -65,7 +65,7 @@ def test_evidence_is_gathered_again_when_the_diagnosis_changes(play):
 
 def test_rank_whose_evidence_never_arrives_delays_nothing(play):
     agent = FakeAgent(*silent())
-    agent.mute = (1,)
+    agent.silent_ranks = (1,)
 
     async def scenario(door):
         assert await poll(door.findings)

@@ -26,20 +26,20 @@ def damage_now(box):
         box.flip(offset + 3)
 
 
-@pytest.mark.parametrize("what", ["foreign", "truncated", "version", "damaged", "directory", "link"])
-def test_damaged_box_is_reported_in_one_line_and_does_not_hide_others(boxes, live, tmp_path, what, states):
+@pytest.mark.parametrize("damage", ["foreign", "truncated", "version", "damaged", "directory", "link"])
+def test_damaged_box_is_reported_in_one_line_and_does_not_hide_others(boxes, live, tmp_path, damage, states):
     intact, bad = live(0), live(1)
-    if what == "foreign":
+    if damage == "foreign":
         bad.overwrite(0, b"#!/bin/sh\n")
-    elif what == "truncated":
+    elif damage == "truncated":
         bad.path.write_bytes(bad.path.read_bytes()[:1000])
-    elif what == "version":
+    elif damage == "version":
         bad.overwrite(8, struct.pack("<I", 99))
-    elif what == "damaged":
+    elif damage == "damaged":
         damage_now(bad)
     else:
         bad.path.unlink()
-        bad.path.mkdir() if what == "directory" else bad.path.symlink_to(intact.path)
+        bad.path.mkdir() if damage == "directory" else bad.path.symlink_to(intact.path)
     assert list(states()) == [0]
     assert list(boxes.damaged) == [bad.path]
     line = boxes.damaged[bad.path]

@@ -179,7 +179,7 @@ class Boxes:
                         yield path
 
     def _relevant(self) -> list[RankBox]:
-        """Return all boxes but those of ranks that were long dead at first sight, unless ranks of their launch live."""
+        """Return all boxes, except long dead ones (see `RankBox.long_dead`) whose launch has no living rank."""
         living = self._living_launches()
         return [box for box in self._open.values() if not box.long_dead or box.launch in living]
 

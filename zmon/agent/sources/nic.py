@@ -68,8 +68,8 @@ class NicSource:
                 continue
             if sample.up or sample.received_bytes or sample.transmitted_bytes:
                 samples.append(sample)
-            if files.odd is not None:
-                dropped.append(files.odd)
+            if files.fault is not None:
+                dropped.append(files.fault)
         self._totals.keep(self._chosen)
         if left_out := len(self._listing) - len(self._chosen):
             dropped.append(f"{left_out} of {len(self._listing)} interfaces: at most {MAX_INTERFACES} are read")

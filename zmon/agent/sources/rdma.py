@@ -103,8 +103,8 @@ class RdmaSource:
                 continue
             if sample is not None:
                 samples.append(sample)
-            if files.odd is not None:
-                dropped.append(files.odd)
+            if files.fault is not None:
+                dropped.append(files.fault)
         self._totals.keep({f"{device}:{number}" for device, number, _ in ports})
         if len(ports) > MAX_PORTS:
             dropped.append(f"{len(ports) - MAX_PORTS} of {len(ports)} ports: at most {MAX_PORTS} are read")

@@ -87,7 +87,7 @@ def whole_disks(diskstats: str, block: Container[str]) -> dict[str, str]:
 
 
 def disk_sample(line: str) -> DiskSample:
-    """Parse a line of diskstats. Raises ValueError if it is odd."""
+    """Parse a line of diskstats. Raises ValueError if it has another format."""
     _, _, device, _, _, sectors_read, _, _, _, sectors_written, _, in_progress, busy_ms, *_ = line.split()
     return DiskSample(
         device=device,
@@ -113,7 +113,7 @@ def network_mounts(mountstats: str, mountinfo: str) -> dict[str, str]:
 
 
 def mount_sample(section: str) -> MountSample:
-    """Parse a section of mountstats and sum all operations. Raises ValueError or IndexError if it is odd."""
+    """Parse a section of mountstats and sum all operations. Raises ValueError or IndexError for another format."""
     words = section.split(None, 7)  # server:/export mounted on /data with fstype nfs4 …
     lines = section.split("per-op statistics\n")[1].splitlines()
     # Columns: requests, transmissions, major timeouts, bytes out, bytes in, then ms in queue, until answer, in total

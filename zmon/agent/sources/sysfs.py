@@ -18,14 +18,14 @@ _NOT_OFFERED = frozenset({errno.ENOENT, errno.EINVAL, errno.EOPNOTSUPP, errno.EN
 
 
 class Attributes:
-    """The attribute files of one device; `odd` describes the first that cannot be read or has odd content.
+    """The attribute files of one device; `fault` describes the first that cannot be read or has odd content.
 
-    A value that the kernel does not offer for this kind of device, or in its present state, is unknown and not odd. The
-    folder stays open between reads: most of the cost of a read in /sys is the lookup of the path.
+    A value that the kernel does not offer for this kind of device, or in its present state, is unknown and no fault.
+    The folder stays open between reads, because most of the cost of a read in /sys is the lookup of the path.
     """
 
     def __init__(self, device: str, folder: str) -> None:
-        self.odd: str | None = None
+        self.fault: str | None = None
         self._device = device
         self._folder = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
 
@@ -72,8 +72,8 @@ class Attributes:
             return ""
 
     def note(self, fault: str) -> None:
-        """Note a fault of the device in `odd`, unless there is one already."""
-        self.odd = self.odd or f"{self._device}: {fault}"
+        """Note a fault of the device in `fault`, unless there is one already."""
+        self.fault = self.fault or f"{self._device}: {fault}"
 
 
 def link_target(path: str) -> str:

@@ -1,8 +1,8 @@
 """Infers the backward phase: all calls that run autograd's engine (torch/autograd/graph.py).
 
 On a GPU, a thread of the engine computes the gradients while the rank's own thread waits for it
-(torch/csrc/autograd/engine.cpp). So meanwhile the engine's threads act for the rank, for example when FSDP gathers
-parameters there.
+(torch/csrc/autograd/engine.cpp). During this wait the engine's threads act for the rank, for example when FSDP
+gathers parameters there.
 """
 
 from __future__ import annotations

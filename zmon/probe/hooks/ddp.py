@@ -5,7 +5,7 @@ runs before the callback in which the reducer waits, because callbacks run in th
 (torch/csrc/autograd/engine.cpp, GraphTask::exec_post_processing; reducer.cpp, Reducer::mark_variable_ready).
 
 A communication hook is no alternative: it would need the interpreter lock for each bucket, and replace the job's own
-hook. The reducer's statistics are none either: after ten steps they are sampled in one step out of a hundred.
+hook. The reducer's statistics are too rare: after ten steps they are sampled in one step out of a hundred.
 """
 
 from __future__ import annotations
