@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from tests.agent.asking import FakeSource, get, metrics, snapshot, sources, until
+from tests.agent.agent_client import FakeSource, get, metrics, poll, snapshot, sources
 from tests.build import JOB
 from zmon.agent.sources.boxes import Boxes
 
@@ -37,7 +37,7 @@ async def strike(client, blind, how):
             return answer.status == 503 and await answer.json()
 
     blind["runs"].clear() if how == "hangs" else blind.update(raises=PermissionError(13, "Permission denied"))
-    return await until(down)
+    return await poll(down)
 
 
 @pytest.mark.parametrize("how", ["hangs", "raises"])
@@ -66,14 +66,14 @@ def test_ranks_are_hidden_while_the_scan_fails_and_back_after(live, ask, blind, 
         async def others_go_on():
             return nic.num_reads > reads + 5
 
-        assert await until(others_go_on)
+        assert await poll(others_go_on)
         blind["raises"] = None
         blind["runs"].set()
 
         async def back():
             return 'rank="0"' in await metrics(client)
 
-        assert await until(back)
+        assert await poll(back)
         assert len((await snapshot(client)).ranks) == 1
         assert (await get(client, "/healthz"))["down"] == []
 
@@ -91,7 +91,7 @@ def test_answer_does_not_wait_for_a_scan_that_hangs(live, ask, blind):
         async def hidden():
             return 'rank="0"' not in await metrics(client)
 
-        assert await until(hidden)
+        assert await poll(hidden)
         await get(client, "/api/v1/snapshot", 503)
 
     ask(scenario, scan_timeout_seconds=30.0, answer_seconds=0.1)
@@ -111,7 +111,7 @@ def test_sources_get_no_pids_while_the_scan_hangs(live, ask, blind):
     assert pids == [{}]
 
 
-def test_box_directory_may_go_and_come_back(live, ask, tmp_path):
+def test_box_directory_is_read_again_after_it_was_deleted(live, ask, tmp_path):
     """After `rm -rf` in /dev/shm, or systemd's RemoveIPC at a logout, the ranks train on and the boxes stay open."""
     before = live(0)
     before.steps(3)
@@ -127,25 +127,25 @@ def test_box_directory_may_go_and_come_back(live, ask, tmp_path):
         async def five():
             return [state.steps for state in (await snapshot(client)).ranks] == [5]
 
-        assert await until(five)
+        assert await poll(five)
         assert (await get(client, "/healthz"))["healthy"]
         before.process.end()
 
         async def dead():
             return await ranks() == {0: False}
 
-        assert await until(dead)
+        assert await poll(dead)
         live(1)
 
         async def new_rank():
             return (await ranks()).get(1)
 
-        assert await until(new_rank)
+        assert await poll(new_rank)
 
     ask(scenario)
 
 
-def test_folder_that_cannot_be_listed_is_reported_and_hides_no_other(live, ask, tmp_path, monkeypatch):
+def test_folder_that_cannot_be_listed_is_reported_and_does_not_hide_others(live, ask, tmp_path, monkeypatch):
     live(0)
     (tmp_path / "foreign/0").mkdir(parents=True)
     scandir = os.scandir

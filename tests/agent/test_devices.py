@@ -40,7 +40,7 @@ def test_process_on_a_mig_instance_has_the_instance_as_device():
     assert device(77, split) == "MIG-b"
 
 
-def test_card_of_a_rank_is_remembered_when_the_card_or_the_driver_is_lost():
+def test_card_of_a_rank_is_remembered_after_the_card_is_lost():
     """A lost card is when people need to know its rank."""
     devices, ranks = Devices(), [(rank_state(0), 77)]
     devices.add(ranks, CARDS)
@@ -48,7 +48,7 @@ def test_card_of_a_rank_is_remembered_when_the_card_or_the_driver_is_lost():
     assert [state.device for state in devices.add(ranks, ())] == ["GPU-a"]
 
 
-def test_rank_that_is_gone_is_forgotten():
+def test_devices_of_ended_ranks_are_forgotten():
     devices, ranks = Devices(), [(rank_state(0), 77), (rank_state(1), 88)]
     devices.add(ranks, CARDS)
     devices.keep(["uid-1"])

@@ -1,6 +1,6 @@
 """Tests of `GET /api/v1/evidence`."""
 
-from tests.agent.asking import get, until
+from tests.agent.agent_client import get, poll
 
 
 def test_evidence_of_a_real_rank_has_its_stack(start_rank, tmp_path, ask):
@@ -26,7 +26,7 @@ def test_evidence_of_a_real_rank_has_its_stack(start_rank, tmp_path, ask):
     ask(scenario)
 
 
-def test_evidence_of_a_real_rank_has_collectives_in_flight_and_stacks_on_request(start_rank, tmp_path, ask):
+def test_evidence_has_collectives_in_flight_and_stacks_on_request(start_rank, tmp_path, ask):
     rank = start_rank(
         """
         import time, zmon
@@ -47,7 +47,7 @@ def test_evidence_of_a_real_rank_has_collectives_in_flight_and_stacks_on_request
             answer = await get(client, "/api/v1/evidence/job/0?stacks=0")
             return answer if answer["flight"]["last"] else None  # torch's thread retires it a moment later
 
-        answer = await until(retired)
+        answer = await poll(retired)
         assert answer["flight"] == {"pending": [], "num_pending": 0, "last": {"gloo:0": 1}}
         assert (answer["flight_error"], answer["stack"]) == (None, None)
 
@@ -93,7 +93,7 @@ def test_dead_rank_has_no_stack_but_the_end_of_its_stderr(start_rank, tmp_path, 
         async def stderr():
             return (await get(client, "/api/v1/evidence/job/0"))["stderr_tail"]
 
-        assert "bad batch 17" in await until(stderr)
+        assert "bad batch 17" in await poll(stderr)
         rank.signal(9)
         rank.wait()
 
@@ -101,7 +101,7 @@ def test_dead_rank_has_no_stack_but_the_end_of_its_stderr(start_rank, tmp_path, 
             answer = await get(client, "/api/v1/evidence/job/0")
             return answer if not answer["alive"] else None
 
-        answer = await until(dead)
+        answer = await poll(dead)
         assert "bad batch 17" in answer["stderr_tail"]
         assert (answer["stack"], answer["stack_error"], answer["flight_error"], answer["pid"]) == (
             None, "its process is gone", "its process is gone", None,
@@ -110,7 +110,7 @@ def test_dead_rank_has_no_stack_but_the_end_of_its_stderr(start_rank, tmp_path, 
     ask(scenario)
 
 
-def test_evidence_is_of_the_newest_start_unless_the_request_names_another(live, ask):
+def test_evidence_is_from_the_newest_start_by_default(live, ask):
     live(attempt=0, run_uid="aa" * 16, start_unix=1e9)
     live(attempt=1, run_uid="bb" * 16, start_unix=2e9)
 

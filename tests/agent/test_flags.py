@@ -8,7 +8,7 @@ import pytest
 
 
 @pytest.mark.parametrize(("flags", "env"), [(("--without", "gpu,nics"), {}), ((), {"ZMON_WITHOUT": "nics"})])
-def test_unknown_source_is_misuse_in_one_line_with_all_names(tmp_path, flags, env):
+def test_unknown_source_name_is_refused_by_the_command_line(tmp_path, flags, env):
     command = (sys.executable, "-m", "zmon", "agent", "--box-dir", str(tmp_path), "--data-dir", str(tmp_path), *flags)
     result = subprocess.run(command, env={**os.environ, **env}, capture_output=True, text=True, check=False, timeout=60)
     assert result.returncode == 2

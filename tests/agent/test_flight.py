@@ -88,7 +88,7 @@ def test_send_and_recv_have_a_sequence_of_their_own():
     assert record.last == {"nccl:0": 8}
 
 
-def test_last_is_the_furthest_even_where_an_earlier_one_is_pending():
+def test_last_is_the_furthest_completed_operation_if_an_earlier_one_is_pending():
     record = read(entry(7), entry(8, retired=True))
     assert [pending.sequence for pending in record.pending] == [7]
     assert record.last == {"gloo:0": 8}
@@ -116,7 +116,7 @@ def test_profiling_name_gives_the_op(name, op):
     assert flight.op_of(name) == op
 
 
-def test_bytes_are_those_of_the_input_tensors_or_else_the_output_tensors():
+def test_bytes_are_from_the_input_tensors_or_else_the_output_tensors():
     sizes = {"input_sizes": [[2, 3], []], "input_dtypes": ["BFloat16", "Long"]}
     assert read(entry(1, **sizes)).pending[0].num_bytes == 2 * 3 * 2 + 8
     out = {"input_sizes": [], "input_dtypes": [], "output_sizes": [[4]], "output_dtypes": ["Double"]}
@@ -143,7 +143,7 @@ def test_age_is_unknown_if_the_clock_was_set_back():
 # -- bounds ------------------------------------------------------------------------------------------------
 
 
-def test_many_pending_operations_give_the_oldest_the_newest_and_their_number():
+def test_many_pending_operations_are_cut_to_the_oldest_and_newest():
     record = read(*(entry(n) for n in range(100, 2100)))
     assert record.num_pending == 2000
     assert [pending.sequence for pending in record.pending] == [*range(100, 108), *range(2092, 2100)]

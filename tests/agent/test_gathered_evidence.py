@@ -140,7 +140,7 @@ def ddp(start_rank, tmp_path):
     return ranks
 
 
-def test_all_reduce_issued_by_cpp_is_in_flight_with_its_bytes_and_the_rank_behind_has_none(ddp):
+def test_all_reduce_issued_by_cpp_is_in_flight_with_its_bytes(ddp):
     def hanging():
         answer = gather(ddp[0].pid, ddp[0].socket)
         return answer if answer["flight"].pending else None  # it prints just before it gets there
@@ -169,7 +169,7 @@ def test_flight_records_alone_name_the_rank_that_others_wait_for(ddp):
     assert (finding.cause, finding.ranks) == ("compute_hang", (1,))
 
 
-def test_rank_in_a_native_call_with_the_interpreter_lock_still_returns_its_flight_record(start_rank, monkeypatch):
+def test_flight_record_is_read_while_a_native_call_holds_the_interpreter_lock(start_rank, monkeypatch):
     """The stack needs that lock (PythonHandlers.cpp), the flight record does not."""
     monkeypatch.setattr(evidence, "TIMEOUT_SECONDS", 0.5)
     rank = start_rank("""
@@ -225,7 +225,7 @@ class FakeServer:
 EMPTY = b'{"pg_config": {"0": {}}, "version": "2.10"}'
 
 
-def test_torch_without_a_flight_recorder_gives_the_reason(tmp_path):
+def test_missing_flight_recorder_has_a_reason(tmp_path):
     answer = FakeServer(dump_traceback=(200, b"File x")).gather(tmp_path / "socket")
     assert (answer["stack"], answer["stack_error"]) == ("File x", None)
     assert (answer["flight"], answer["flight_error"]) == (None, "this torch does not offer it")

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from tests.agent.asking import FakeSource, absent, fail, get, metrics, snapshot, sources, until
+from tests.agent.agent_client import FakeSource, absent, fail, get, metrics, poll, snapshot, sources
 from zmon.agent import Agent, AgentConfig, poller
 from zmon.agent.sources import Reading
 from zmon.box import layout
@@ -16,7 +16,7 @@ from zmon.schema.host import HostLoad
 LOAD = HostLoad({"user": 1.0}, 1, 2, 0)
 
 
-def test_damaged_box_is_reported_and_hides_no_other(live, ask):
+def test_damaged_box_is_reported_and_does_not_hide_others(live, ask):
     live(0)
     bad = live(1)
     for offset in range(layout.LIVE, layout.LIVE + 32, 8):
@@ -43,7 +43,7 @@ def test_sources_fail_or_are_absent_independently(ask):
         async def read():
             return all(source.num_reads > (0 if source.name == "gpu" else 2) for source in three)
 
-        assert await until(read)
+        assert await poll(read)
         report = await snapshot(client)
         statuses = {source.name: source for source in report.sources}
         assert (statuses["nic"].up, statuses["nic"].error) == (True, None)
@@ -75,27 +75,27 @@ def test_source_that_fails_leaves_nothing_stale_and_comes_back(ask):
         async def shown(wanted):
             return ("zmon_host_memory_total_bytes" in await metrics(client)) is wanted
 
-        assert await until(lambda: shown(True))
+        assert await poll(lambda: shown(True))
         broken.append(True)
-        assert await until(lambda: shown(False))
+        assert await poll(lambda: shown(False))
         since = (await get(client, "/healthz"))["down"][0]["since"]
         reads = source.num_reads
 
         async def read_again():
             return source.num_reads > reads + 2
 
-        assert await until(read_again)
+        assert await poll(read_again)
         assert (await get(client, "/healthz"))["down"][0][
             "since"
         ] == since  # the time of the first failure, not of the last
         broken.clear()
-        assert await until(lambda: shown(True))
+        assert await poll(lambda: shown(True))
         assert (await get(client, "/healthz"))["down"] == []
 
     ask(scenario, [source])
 
 
-def test_source_that_hangs_is_down_until_it_answers_in_time_and_starves_no_other(ask):
+def test_hanging_source_is_down_until_it_answers_in_time(ask):
     """A driver or a network file system that never answers holds a thread. It must not get another at each read."""
     hangs, release = threading.Event(), threading.Event()
 
@@ -112,9 +112,9 @@ def test_source_that_hangs_is_down_until_it_answers_in_time_and_starves_no_other
             return "host" in statuses and statuses["host"]["up"] is wanted
 
         try:
-            assert await until(lambda: is_up(True))
+            assert await poll(lambda: is_up(True))
             hangs.set()
-            assert await until(lambda: is_up(False))
+            assert await poll(lambda: is_up(False))
             report = await snapshot(client)
             assert report.sample.load is None
             assert "zmon_host_memory" not in await metrics(client)
@@ -125,13 +125,13 @@ def test_source_that_hangs_is_down_until_it_answers_in_time_and_starves_no_other
             async def goes_on():
                 return healthy.num_reads > before + 5
 
-            assert await until(goes_on)
+            assert await poll(goes_on)
             assert hanging.num_reads == reads
             assert (await sources(client))["nic"]["up"]
             hangs.clear()
         finally:
             release.set()
-        assert await until(lambda: is_up(True))
+        assert await poll(lambda: is_up(True))
         assert (await sources(client))["host"]["num_errors"] == 1
 
     ask(scenario, [hanging, healthy], source_timeout_seconds=0.2)
@@ -165,7 +165,7 @@ def test_source_that_raises_anything_is_down_and_is_read_again(ask, error, line)
         async def read():
             return source.num_reads > 2
 
-        assert await until(read)
+        assert await poll(read)
         (down,) = (await get(client, "/healthz"))["down"]
         assert (down["source"], down["error"]) == ("host", line)
 
@@ -182,17 +182,17 @@ def test_absent_source_is_read_again_but_rarely(ask, monkeypatch):
         async def reads(number):
             return source.num_reads >= number
 
-        assert await until(lambda: reads(1))
+        assert await poll(lambda: reads(1))
         await asyncio.sleep(0.1)
         assert source.num_reads == 1
         values.append(())
-        assert await until(lambda: reads(4))
+        assert await poll(lambda: reads(4))
         assert (await sources(client))["gpu"]["up"]
 
     ask(scenario, [source])
 
 
-def test_things_that_a_source_leaves_out_are_counted_and_the_first_are_listed(ask):
+def test_dropped_things_are_counted_and_the_first_are_listed(ask):
     source = FakeSource("rdma", "rdma", None)
     source.read = lambda: Reading((), tuple(f"mlx5_{n}: cannot read state" for n in range(1000)))
 
@@ -200,7 +200,7 @@ def test_things_that_a_source_leaves_out_are_counted_and_the_first_are_listed(as
         async def read():
             return "rdma" in await sources(client)
 
-        assert await until(read)
+        assert await poll(read)
         status = (await sources(client))["rdma"]
         assert status["up"]
         assert status["num_dropped"] >= 1000
@@ -217,7 +217,7 @@ def test_source_switched_off_is_neither_read_nor_exported(ask):
         async def read():
             return nic.num_reads > 2
 
-        assert await until(read)
+        assert await poll(read)
         assert set(await sources(client)) == {"boxes", "nic", "stderr"}
         assert 'source="gpu"' not in await metrics(client)
         assert gpu.num_reads == 0

@@ -2,7 +2,7 @@
 
 import subprocess
 
-from tests.agent.asking import snapshot
+from tests.agent.agent_client import snapshot
 
 
 def test_metrics_of_a_real_rank_are_clean_and_nan_stays_nan(start_rank, tmp_path, ask):

@@ -1,13 +1,13 @@
 """Tests of the trainer's plan in snapshots: it is sent once, and again when it has changed."""
 
-from tests.agent.asking import snapshot, sources, until
+from tests.agent.agent_client import poll, snapshot, sources
 from tests.boxes import IDENTITY
 from zmon.probe.plan_file import write_plan
 
 UID = IDENTITY.run_uid
 
 
-def test_plan_is_sent_until_the_client_has_it_and_again_when_it_changes(live, ask):
+def test_plan_is_sent_once_and_again_when_it_changes(live, ask):
     box = live(world_size=2)
 
     async def scenario(client):
@@ -17,7 +17,7 @@ def test_plan_is_sent_until_the_client_has_it_and_again_when_it_changes(live, as
         async def plans_version():
             return (await snapshot(client)).plans_version
 
-        version = await until(plans_version)
+        version = await poll(plans_version)
         assert (await snapshot(client)).plans[UID].lookups == (1, 2)
         again = await snapshot(client, f"?plans={version}")
         assert (again.plans, again.plans_version) == ({}, version)
@@ -26,7 +26,7 @@ def test_plan_is_sent_until_the_client_has_it_and_again_when_it_changes(live, as
         async def changed_plan():
             return (await snapshot(client, f"?plans={version}")).plans
 
-        assert (await until(changed_plan))[UID].lookups == (3, 4)
+        assert (await poll(changed_plan))[UID].lookups == (3, 4)
 
     ask(scenario)
 
@@ -38,7 +38,7 @@ def test_invalid_plan_is_reported_with_the_boxes_and_hides_no_rank(live, ask):
         async def dropped():
             return (await sources(client)).get("boxes", {}).get("dropped")
 
-        (line,) = await until(dropped)
+        (line,) = await poll(dropped)
         assert "plan.json is not a plan" in line
         report = await snapshot(client)
         assert (len(report.ranks), report.plans) == (1, {})

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from tests.agent.asking import FakeSource, fail
+from tests.agent.agent_client import FakeSource, fail
 from tests.boxes import eventually
 from zmon.agent import poller
 

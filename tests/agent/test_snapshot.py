@@ -5,7 +5,7 @@ import os
 import aiohttp
 import pytest
 
-from tests.agent.asking import snapshot, until
+from tests.agent.agent_client import poll, snapshot
 from tests.boxes import IDENTITY
 from tests.build import JOB
 from zmon.job.lease import Leases
@@ -37,7 +37,7 @@ def test_snapshot_has_records_only_on_request_and_each_once(live, ask):
             numbers.extend(r.step for r in second.records[JOB][UID])
             return 14 in numbers
 
-        assert await until(last_record)
+        assert await poll(last_record)
         # by their clock, steps 11 to 13 ended before the cursor; no real step does
         assert numbers == [14]
 
@@ -92,7 +92,7 @@ def test_records_of_a_restarted_rank_are_those_of_its_newest_start(live, ask, tm
             async def appeared(number=number):
                 return len((await snapshot(client)).ranks) > number
 
-            assert await until(appeared)
+            assert await poll(appeared)
         report = await snapshot(client, "?since=0")
         assert {len(report.records[JOB][state.run_uid]) for state in report.ranks if state.attempt == 1} == {7}
 

@@ -5,7 +5,7 @@ from dataclasses import fields, make_dataclass
 import msgspec
 import pytest
 
-from tests.agent.asking import FakeSource, metrics, until
+from tests.agent.agent_client import FakeSource, metrics, poll
 from tests.build import agent_report, rank_state
 from tests.metrics.scene import FULL_HOST
 from zmon.agent.sources import all_sources
@@ -46,7 +46,7 @@ def test_new_source_needs_a_field_a_read_method_and_a_line_to_register(monkeypat
         async def shown():
             return 'zmon_fan_speed_ratio{fan="front",host="node-a"} 0.5' in await metrics(client)
 
-        assert await until(shown)
+        assert await poll(shown)
         async with client.get("/api/v1/snapshot") as answer:
             fans_answer = msgspec.json.decode(await answer.read())["sample"]["fans"]
         assert fans_answer == [{"name": "front", "speed_ratio": 0.5}]

@@ -2,7 +2,7 @@
 
 import shutil
 
-from tests.agent.asking import get, metrics, snapshot, sources, until
+from tests.agent.agent_client import get, metrics, poll, snapshot, sources
 from tests.build import JOB
 from zmon.steplog import read_runs
 
@@ -22,11 +22,11 @@ def test_last_steps_of_a_rank_that_just_ended_are_written(live, ask, tmp_path_fa
         async def written(number):
             return (data / "steps").exists() and len(steps_of(data).get(0, ())) == number
 
-        assert await until(lambda: written(3))
+        assert await poll(lambda: written(3))
         box.steps(4)
         box.process.end()
         shutil.rmtree(box.path.parent)
-        assert await until(lambda: written(7))
+        assert await poll(lambda: written(7))
         assert (await sources(client))["steps"]["up"]
 
     ask(scenario, data_dir=data, log_interval_seconds=0.05)
@@ -43,14 +43,14 @@ def test_log_that_cannot_be_written_is_down_and_affects_nothing_else(live, ask, 
             return "steps" in statuses and statuses["steps"]["up"] is wanted
 
         assert (await snapshot(client)).ranks
-        assert await until(lambda: is_up(False))
+        assert await poll(lambda: is_up(False))
         health = await get(client, "/healthz")
         assert health["healthy"]
         assert health["down"][0]["error"].startswith(f"cannot write the step log {data}/steps")
         assert 'zmon_source_up{host="node-a",source="steps"} 0.0' in await metrics(client)
         assert len((await snapshot(client)).ranks) == 1
         (data / "steps").unlink()
-        assert await until(lambda: is_up(True))
+        assert await poll(lambda: is_up(True))
         assert steps_of(data) == {0: [1, 2, 3]}
 
     ask(scenario, data_dir=data, log_interval_seconds=0.05)
@@ -77,7 +77,7 @@ def test_steps_since_the_last_append_are_written_when_the_agent_ends(live, ask, 
         async def started():
             return "steps" in await sources(client) and (await snapshot(client)).ranks
 
-        assert await until(started)
+        assert await poll(started)
         box.steps(4)
 
     ask(scenario, data_dir=data, log_interval_seconds=1000.0)

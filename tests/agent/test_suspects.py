@@ -5,7 +5,7 @@ import os
 import signal
 import time
 
-from tests.agent.asking import get, until
+from tests.agent.agent_client import get, poll
 from tests.build import JOB
 
 
@@ -37,7 +37,7 @@ def test_long_poll_without_a_version_returns_current_suspects(live, ask):
         async def suspected():
             return (await get(client, "/api/v1/suspects?wait=0"))["suspects"]
 
-        assert await until(suspected)
+        assert await poll(suspected)
         begin = time.monotonic()
         assert (await get(client, "/api/v1/suspects?wait=30"))["suspects"]
         assert time.monotonic() - begin < 2.0
@@ -76,7 +76,7 @@ def test_long_poll_answers_when_a_suspect_recovers(live, ask):
             answer = await get(client, "/api/v1/suspects?wait=0")
             return answer if answer["suspects"] else None
 
-        before = await until(suspected)
+        before = await poll(suspected)
         os.kill(box.process.pid, signal.SIGCONT)
         after = await get(client, f"/api/v1/suspects?wait=10&since={before['version']}")
         assert after["suspects"] == []

@@ -133,9 +133,11 @@ class Model:
     def __init__(self, root: Path) -> None:
         twin = Racer(root / "twin" / "job" / "0" / "rank-0.box")
         reader = BoxReader(twin.box.path)
-        self.states: dict[int, list[dict[str, Any]]] = {}  # by offset in the cycle of `since`: state, then place
-        self.records: dict[int, list[dict[str, Any]]] = {}  # by offset of the number in the cycle
-        self.totals: dict[int, list[dict[str, Any]]] = {}  # by boundaries since the start of the cycle
+        self.states: dict[int, list[dict[str, Any]]] = {}  # state and place, by the offset of `since` in the cycle
+        self.records: dict[int, list[dict[str, Any]]] = {}  # records by the offset of their number in the cycle
+        self.totals: dict[
+            int, list[dict[str, Any]]
+        ] = {}  # totals by the number of boundaries since the start of the cycle
         starts, numbers, sequences = [], [], []
         for cycle in range(4):
             starts.append(twin.clock.ns)

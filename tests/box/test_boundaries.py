@@ -107,7 +107,7 @@ def test_totals_are_the_sum_of_the_records(box):
     assert totals.measures.ops["all_to_all"].sent_bytes == sum(sent) == 2000
 
 
-def test_what_is_unknown_is_not_zero(box):
+def test_unknown_values_are_none_not_zero(box):
     box.timeline.begin_step(None)
     box.timeline.end_step()
     totals, (record,) = read(box)["totals"], records(box)
@@ -118,7 +118,7 @@ def test_what_is_unknown_is_not_zero(box):
         assert measured.ops == {}
 
 
-def test_amount_that_one_step_did_not_know_is_unknown_there_and_stays_in_the_totals(box):
+def test_unknown_amount_of_a_step_leaves_the_totals_unchanged(box):
     box.timeline.turn_to(TRAIN)
     box.ledger.work(samples=32, lookups=None)
     box.steps(2)

@@ -91,7 +91,7 @@ def test_writer_stopped_after_any_store_leaves_a_state_of_the_rank(tmp_path, nan
         assert part(box, "now") in written
 
 
-def test_states_alternate_between_two_slots_and_a_torn_one_leaves_the_previous_one(box):
+def test_torn_state_slot_leaves_the_previous_state(box):
     box.timeline.phase(PHASE_NUMBER["data"])
     before = part(box, "now")
     box.clock.sleep(0.001)
@@ -101,7 +101,7 @@ def test_states_alternate_between_two_slots_and_a_torn_one_leaves_the_previous_o
     assert part(box, "now") == before
 
 
-def test_both_states_damaged_is_corrupt_and_the_rest_of_the_box_is_not(box):
+def test_two_damaged_states_are_corrupt_but_not_the_rest_of_the_box(box):
     box.steps(2)
     for slot in layout.STATE_SLOTS:
         box.flip(layout.LIVE + 8 * slot)
@@ -184,7 +184,7 @@ def answer(box, cell):
 
 
 @pytest.mark.parametrize("cell", CELLS)
-def test_writer_stopped_in_the_middle_of_a_cell_leaves_the_previous_values(box, cell):
+def test_cell_keeps_the_previous_values_if_the_writer_stops_in_a_write(box, cell):
     """The writer alternates between the slots; the newest one is damaged each time."""
     place = getattr(layout, cell.upper())
     answers, slots = [], []
@@ -201,7 +201,7 @@ def test_writer_stopped_in_the_middle_of_a_cell_leaves_the_previous_values(box, 
 
 
 @pytest.mark.parametrize("cell", CELLS)
-def test_cell_with_both_copies_damaged_is_corrupt_and_the_others_are_not(box, cell):
+def test_cell_with_two_damaged_copies_is_corrupt(box, cell):
     place = getattr(layout, cell.upper())
     rewritten(box, 1)
     for offset in (place.offset, place.offset + place.slot_size):
@@ -242,7 +242,7 @@ def test_damaged_boundary_loses_the_steps_on_both_sides_and_no_other(box):
     reader.close()
 
 
-def test_last_boundary_damaged_leaves_no_totals_and_the_steps_before_it(box):
+def test_damaged_last_boundary_leaves_the_earlier_steps_and_no_totals(box):
     box.steps(3)
     box.flip(layout.RING + box.ledger.boundaries * layout.BOUNDARY_SIZE + 8)
     with pytest.raises(BoxCorrupt, match="last boundary"):

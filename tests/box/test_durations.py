@@ -20,11 +20,11 @@ def box(tmp_path):
     return made
 
 
-def read(box, most=512):
-    """Return the durations, from calls with at most `most` boundaries each, and those of the records."""
+def read(box, max_boundaries=512):
+    """Return the durations, from calls with at most `max_boundaries` boundaries each, and those of the records."""
     reader = BoxReader(box.path)
     steps, mark, after = [], None, 0
-    while (answer := reader.boundaries_after(after, most))[1]:
+    while (answer := reader.boundaries_after(after, max_boundaries))[1]:
         first, raw = answer
         seconds, mark = durations(raw, first, reader.seed, mark)
         steps += seconds
@@ -34,9 +34,9 @@ def read(box, most=512):
     return steps, records
 
 
-@pytest.mark.parametrize("most", [1, 3, 512])
-def test_durations_are_those_of_the_records(box, most):
-    steps, records = read(box, most)
+@pytest.mark.parametrize("max_boundaries", [1, 3, 512])
+def test_durations_are_those_of_the_records(box, max_boundaries):
+    steps, records = read(box, max_boundaries)
     assert steps == pytest.approx(records)
     assert len(steps) == 10
 

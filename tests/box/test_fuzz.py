@@ -21,7 +21,7 @@ from zmon.box.reader import BoxReader
 from zmon.errors import BoxError
 
 FILES, PER_SEED = 10_000, 500
-MOST_MEMORY, MOST_SECONDS = 8 << 20, 2.0  # of one reader of one file; seconds of CPU time of the test's process
+MAX_MEMORY_BYTES, MAX_CPU_SECONDS = 8 << 20, 2.0  # limits of one reader of one file
 STATE = range(layout.LIVE, layout.LIVE + 32)
 CELLS = (layout.IDENTITY, layout.PLACE, layout.REPORT, layout.WORDS, layout.GROUPS)
 HEAD = layout.RING + 24 * layout.BOUNDARY_SIZE  # the part of the file with values
@@ -115,12 +115,12 @@ def bounded():
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert peak < MOST_MEMORY
-    assert time.process_time() - begin < MOST_SECONDS
+    assert peak < MAX_MEMORY_BYTES
+    assert time.process_time() - begin < MAX_CPU_SECONDS
 
 
 @pytest.mark.parametrize("seed", range(FILES // PER_SEED))
-def test_damaged_box_returns_only_values_that_were_written(boxes, tmp_path, seed):
+def test_damaged_box_returns_only_written_values(boxes, tmp_path, seed):
     (pristine, written), (other, _) = boxes
     path = tmp_path / "rank-0.box"
     path.write_bytes(pristine)

@@ -54,7 +54,7 @@ def test_forked_worker_does_not_keep_its_rank_alive(start_rank):
     assert holder(rank) is None
 
 
-def test_workers_of_workers_that_outlive_a_rank_do_not_make_it_look_alive(start_rank):
+def test_rank_is_dead_although_its_nested_workers_outlive_it(start_rank):
     """Such workers, for example of DataLoader, have the descriptors and the memory of the rank."""
     rank = start_rank("""
         import os, time
@@ -104,7 +104,7 @@ def test_forked_worker_that_ends_does_not_make_its_rank_look_dead(start_rank):
     assert holder(rank) == rank.pid
 
 
-def test_rank_started_by_another_rank_of_the_same_job_is_refused_and_trains_on(start_rank):
+def test_rank_started_by_another_rank_is_refused_and_continues(start_rank):
     first = start_rank(IDLE)
     first.says("attached")
     second = start_rank("""

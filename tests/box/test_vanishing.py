@@ -62,7 +62,7 @@ class Vandal(threading.Thread):
         self.replace()
 
 
-def test_box_that_is_cut_replaced_or_deleted_while_it_is_read_returns_only_values_that_were_written(boxes, tmp_path):
+def test_box_changed_during_a_read_returns_only_written_values(boxes, tmp_path):
     path = tmp_path / "rank-0.box"
     path.write_bytes(boxes[0][0])
     written = {layout.PREFIX.unpack_from(content)[-1]: values for content, values in boxes}
@@ -100,7 +100,7 @@ def test_open_reader_of_a_deleted_box_still_reads(boxes, tmp_path):
     reader.close()
 
 
-def test_file_cut_to_any_size_in_its_head_is_an_error_or_returns_values_that_were_written(boxes, tmp_path):
+def test_truncated_file_is_an_error_or_returns_written_values(boxes, tmp_path):
     path = tmp_path / "rank-0.box"
     path.write_bytes(boxes[0][0])
     reader = BoxReader(path)

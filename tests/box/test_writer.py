@@ -37,7 +37,7 @@ def test_box_appears_under_its_name_only_when_it_is_complete(tmp_path):
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_box_of_a_previous_run_is_replaced_and_its_readers_are_not_disturbed(tmp_path):
+def test_box_of_a_previous_run_is_replaced_and_stays_readable(tmp_path):
     old = Box(tmp_path)
     old.steps(3)
     reader = BoxReader(old.path)
@@ -47,7 +47,7 @@ def test_box_of_a_previous_run_is_replaced_and_its_readers_are_not_disturbed(tmp
     reader.close()
 
 
-def test_second_run_with_the_same_job_id_is_refused_while_the_first_is_alive(tmp_path, stand_in):
+def test_second_run_of_a_job_id_is_refused_while_the_first_is_alive(tmp_path, stand_in):
     path = Box(tmp_path).path
     first = stand_in()
     first.hold(path)
@@ -80,7 +80,7 @@ def test_full_file_system_is_an_error_at_once_and_leaves_nothing(tmp_path, monke
     assert list(path.parent.iterdir()) == []
 
 
-def test_directory_that_went_away_before_the_box_was_published_is_one_line(tmp_path):
+def test_publish_without_its_directory_is_one_error_line(tmp_path):
     path = box_path(tmp_path, JOB, 0, 0)
     writer = BoxWriter(path)
     for file in path.parent.iterdir():
@@ -146,7 +146,7 @@ sys.stdin.readline()  # the winner stays until all have tried
 
 
 @pytest.mark.parametrize("attempt", range(3))
-def test_exactly_one_of_many_simultaneous_starts_with_one_job_id_gets_the_box(tmp_path, attempt):
+def test_one_of_many_simultaneous_starts_gets_the_box(tmp_path, attempt):
     path = box_path(tmp_path, JOB, attempt, 0)
     command = [sys.executable, "-c", _RACER, str(path)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "cwd": REPOSITORY}

@@ -19,7 +19,7 @@ class Written:
     places: set = field(default_factory=set)
     numbers: set = field(default_factory=set)
     entered: set = field(default_factory=set)
-    parts: dict = field(default_factory=dict)  # by part: its values as text
+    parts: dict = field(default_factory=dict)  # the values of each part as text, by name of the part
 
 
 def write_box(root, rank):

@@ -48,8 +48,8 @@ def stored(tmp_path):
 def hub(stored):
     """A hub that serves one of them."""
     capsule = stored.read("abc1")
-    brief = next(brief for brief in stored.briefs() if brief.id == "abc1")
-    answers = {"/api/v1/incidents": {"schema": 1, "incidents": [brief]}, "/api/v1/incidents/abc1": capsule}
+    summary = next(summary for summary in stored.summaries() if summary.id == "abc1")
+    answers = {"/api/v1/incidents": {"schema": 1, "incidents": [summary]}, "/api/v1/incidents/abc1": capsule}
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):
@@ -117,7 +117,7 @@ def test_as_json_the_whole_capsule(run, stored):
 
 def test_as_json_the_list(run, stored):
     answer = json.loads(run("--json")[1])
-    assert [msgspec.convert(brief, IncidentSummary).id for brief in answer["incidents"]] == ["abd2", "abc1"]
+    assert [msgspec.convert(summary, IncidentSummary).id for summary in answer["incidents"]] == ["abd2", "abc1"]
 
 
 def test_repeat_offenders_by_host(run, stored):
@@ -140,7 +140,7 @@ def test_empty_list_is_no_error(run):
 
 
 def test_damaged_capsule_is_one_line(run, stored):
-    (stored.place("abc1") / "capsule.json").write_text("{")
+    (stored.directory("abc1") / "capsule.json").write_text("{")
     code, _, err = run("abc1")
     assert code == 2
     assert "damaged" in err.splitlines()[-1]

@@ -10,7 +10,7 @@ from typing import Any
 
 from aiohttp import web
 
-from tests.agent.asking import FakeSource, absent, fail
+from tests.agent.agent_client import FakeSource, absent, fail
 from tests.agent.test_flight import dump, entry
 from tests.boxes import Box, Clock
 from tests.build import NOW

@@ -12,7 +12,7 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 from aiohttp.web import AppRunner, UnixSite
 
-from tests.agent.asking import until
+from tests.agent.agent_client import poll
 from tests.build import JOB
 from tests.golden.agent_scene import SECOND, Kernel, answer_of, bad_sources, ranks, sources, worker_server
 from tests.golden.compare import GOLDEN, check_each, normalised
@@ -118,7 +118,7 @@ async def all_read(client, number):
         body = (await answer_of(client, "/healthz"))["body"]
         return len(body["sources"]) == number
 
-    assert await until(read, PATIENCE)
+    assert await poll(read, PATIENCE)
 
 
 def test_every_answer_is_as_it_was(kernel, short):
@@ -134,7 +134,7 @@ def test_every_answer_is_as_it_was(kernel, short):
             answers = [await answer_of(client, f"{EVIDENCE}/{JOB}/{rank}?stacks=0") for rank in range(5)]
             return all(answer["body"].get("stderr_tail") for answer in answers)
 
-        assert await until(held, PATIENCE)
+        assert await poll(held, PATIENCE)
         for box in boxes[3:5]:  # the one that dies and the one that is done
             del kernel.holders[box.path]
 
@@ -142,13 +142,13 @@ def test_every_answer_is_as_it_was(kernel, short):
             states = await snapshot(client)
             return not (states[3]["alive"] or states[4]["alive"])
 
-        assert await until(gone, PATIENCE)
+        assert await poll(gone, PATIENCE)
         kernel.ns += 4 * SECOND
 
         async def later():
             return (await snapshot(client))[3]["gone_seconds"] == 4.0
 
-        assert await until(later, PATIENCE)
+        assert await poll(later, PATIENCE)
         await check_all(client, PATHS, short)
         version = (await answer_of(client, SNAPSHOT))["body"]["plans_version"]
         await check_all(client, {"snapshot_with_known_plans": f"{SNAPSHOT}?plans={version}"}, short)

@@ -12,7 +12,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from tests.build import agent_report, rank_state, waiting
 from zmon.hub import Hub, HubConfig
 
-PATIENCE = 5.0  # seconds; a busy machine is not a failure
+TIMEOUT_SECONDS = 5.0  # long enough for a busy machine
 
 
 class FakeAgent:
@@ -26,7 +26,8 @@ class FakeAgent:
         self.down = self.hangs = False
         self.requests = []
         self.cursor = 0
-        self.behind, self.mute = 2, ()  # the rank that did not enter the collective; ranks whose evidence never arrives
+        self.rank_behind = 2  # it did not enter the collective
+        self.silent_ranks = ()  # their evidence never arrives
 
     @asynccontextmanager
     async def serve(self):
@@ -76,13 +77,13 @@ class FakeAgent:
     async def evidence(self, request):
         self.check(request)
         rank = int(request.match_info["rank"])
-        if rank in self.mute:
+        if rank in self.silent_ranks:
             await asyncio.sleep(60)
         stack = f"stack of rank {rank}" if request.query.get("stacks", "1") == "1" else None
         operation = {"group": "gloo:0", "sequence": 301, "op": "all_reduce", "name": "gloo:all_reduce",
                      "num_bytes": 288, "sizes": [[72]], "dtypes": ["Float"], "age_seconds": 1.5,
                      "state": "scheduled"}  # fmt: skip
-        pending = [] if rank == self.behind else [operation]
+        pending = [] if rank == self.rank_behind else [operation]
         flight = {"pending": pending, "num_pending": len(pending), "last": {"gloo:0": 300}}
         return web.json_response(
             {"schema": 1, "job_id": "job", "rank": rank, "stack": stack, "flight": flight, "flight_error": None}
@@ -138,10 +139,10 @@ class Door:
             async def beat(before=before):
                 return await self.heartbeat() != before
 
-            assert await until(beat)
+            assert await poll(beat)
 
 
-async def until(probe, seconds=PATIENCE):
+async def poll(probe, seconds=TIMEOUT_SECONDS):
     """Call a coroutine function until its answer is true or the time is over; return the last answer."""
     deadline = time.monotonic() + seconds
     while not (answer := await probe()) and time.monotonic() < deadline:

@@ -9,7 +9,7 @@ def silent(seconds):
     """Return a link whose agent answered once and has been silent for `seconds`."""
     link = AgentLink("http://node-a:9780")
     link.record_report(agent_report(rank_state(0), cursor=7))
-    link._answered -= seconds
+    link._answered_at -= seconds
     link.record_failure("Connection refused")
     return link
 
@@ -20,7 +20,7 @@ def test_agent_that_never_answered_has_no_host():
     assert status.error
 
 
-def test_agent_that_answers_is_not_silent():
+def test_silent_seconds_are_zero_after_an_answer():
     link = silent(30)
     link.record_report(agent_report(rank_state(0), cursor=9))
     status = link.status()
@@ -28,7 +28,7 @@ def test_agent_that_answers_is_not_silent():
     assert link.cursor == 9
 
 
-def test_agent_that_falls_silent_is_remembered_with_its_ranks_and_its_cursor():
+def test_report_and_cursor_stay_after_a_failure():
     link = silent(30)
     status = link.status()
     assert (status.host, status.reachable, status.error) == ("node-a", False, "Connection refused")
@@ -37,14 +37,14 @@ def test_agent_that_falls_silent_is_remembered_with_its_ranks_and_its_cursor():
     assert link.cursor == 7
 
 
-def test_suspicions_of_an_agent_that_falls_silent_do_not_keep_the_hub_awake():
+def test_suspects_are_forgotten_after_a_failure():
     link = silent(0)
     link.suspects = ({"rank": 0},)
     link.record_failure("Connection refused")
     assert link.suspects == ()
 
 
-def test_agent_that_is_silent_for_an_hour_is_forgotten():
+def test_report_is_forgotten_after_an_hour_without_answers():
     assert silent(FORGET_SECONDS - 60).report is not None
     assert silent(FORGET_SECONDS + 1).report is None
 
@@ -89,12 +89,12 @@ def test_cgroup_is_compared_with_its_first_sample(monkeypatch):
     assert [group.oom_kills for group in link.window().before.cgroups] == [20]
 
 
-def test_hardware_of_a_silent_agent_is_not_known():
+def test_hardware_is_unknown_while_the_agent_does_not_answer():
     assert silent(3).window() is None
     assert AgentLink("http://node-a:9780").window() is None
 
 
-def test_hardware_is_not_compared_across_a_long_silence_or_with_another_host(monkeypatch):
+def test_hardware_is_not_compared_after_a_gap_or_with_another_host(monkeypatch):
     """The host may have rebooted in between, which resets counters and takes links down and up."""
     window = link_after(monkeypatch, 0, 10, 200).window()
     assert (window.seconds, window.before.nics) == (0.0, window.now.nics)

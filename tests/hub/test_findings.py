@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from tests.build import JOB, killed, waiting
-from tests.hub.fakes import FakeAgent, frozen, healthy, until
+from tests.hub.fakes import FakeAgent, frozen, healthy, poll
 from zmon.detectors import configured
 from zmon.hub import Hub, HubConfig
 from zmon.schema.finding import Finding
@@ -35,7 +35,7 @@ def test_finding_is_published_everywhere_with_its_stack(play):
             finding = await door.findings()
             return finding[0] if finding and "stacks" in finding[0]["evidence"] else None
 
-        finding = await until(with_stack)
+        finding = await poll(with_stack)
         assert msgspec.convert(finding, Finding).cause == "rank_frozen"
         assert (finding["schema"], finding["ranks"], finding["hosts"]) == (1, [2], ["node-a"])
         assert finding["evidence"]["stacks"]["2"]["stack"] == "stack of rank 2"
@@ -62,18 +62,18 @@ def test_suspicion_wakes_the_hub_at_once(play):
     agent = FakeAgent(*healthy())
 
     async def scenario(door):
-        assert await until(door.heartbeat)
+        assert await poll(door.heartbeat)
         await asyncio.sleep(0.2)
         agent.ranks = frozen()
         agent.suspects, agent.version = [{"job_id": JOB, "rank": 2, "reason": "stopped"}], 1
         struck = time.monotonic()
-        assert await until(door.findings)
+        assert await poll(door.findings)
         assert time.monotonic() - struck < 2.0
 
     play(scenario, agent, interval_seconds=30.0)
 
 
-def test_lasting_suspicion_does_not_spin_the_hub(play):
+def test_number_of_passes_is_limited_during_a_lasting_suspicion(play):
     agent = FakeAgent(*healthy())
     agent.suspects, agent.version = [{"job_id": JOB, "rank": 2, "reason": "overdue"}], 1
 
@@ -88,13 +88,13 @@ def test_finding_resolves_when_the_rank_goes_on_and_keeps_its_id(play):
     agent = FakeAgent(*frozen())
 
     async def scenario(door):
-        (finding,) = await until(door.findings)
+        (finding,) = await poll(door.findings)
         agent.ranks = healthy()
 
         async def resolved():
             return not await door.findings()
 
-        assert await until(resolved)
+        assert await poll(resolved)
         (after,) = await door.findings("")
         assert after["id"] == finding["id"]
         assert 2.0 <= after["resolved"] - finding["detected"] < 6.0
@@ -107,13 +107,13 @@ def test_finding_resolves_when_the_boxes_of_its_job_are_pruned(play):
     agent = FakeAgent(*frozen())
 
     async def scenario(door):
-        assert await until(door.findings)
+        assert await poll(door.findings)
         agent.ranks = ()
 
         async def resolved():
             return not await door.findings()
 
-        assert await until(resolved)
+        assert await poll(resolved)
 
     play(scenario, agent)
 
@@ -126,7 +126,7 @@ def test_findings_are_filtered_by_job_and_activity(play):
         async def both():
             return len(await door.findings()) == 2
 
-        assert await until(both)
+        assert await poll(both)
         assert [f["job_id"] for f in await door.findings("?job_id=other")] == ["other"]
         assert await door.findings("?job_id=none&active=1") == []
         times = [f["detected"] for f in await door.findings("")]
@@ -141,7 +141,7 @@ def test_death_stays_one_finding_while_the_launcher_ends_the_others(play):
     agent = FakeAgent(killed(2), *(waiting(rank, 1.0) for rank in (0, 1, 3)))
 
     async def scenario(door):
-        (first,) = await until(door.findings)
+        (first,) = await poll(door.findings)
         agent.ranks = [killed(2, 5.0), *(killed(rank, 1.0, exit_status="signal SIGTERM") for rank in (0, 1, 3))]
         await door.passes(5)
         (second,) = await door.findings("")

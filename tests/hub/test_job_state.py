@@ -18,7 +18,7 @@ def steps(first, last, ranks=range(4), uid="uid-{}"):
 COUNT, SUM = "zmon_job_step_duration_seconds_count", "zmon_job_step_duration_seconds_sum"
 
 
-def test_steps_of_all_ranks_are_counted_once_and_their_time_is_accounted_for(play):
+def test_steps_are_counted_once_and_their_time_is_in_the_account(play):
     agent = FakeAgent(*healthy())
 
     async def scenario(door):

@@ -64,7 +64,7 @@ def resolve(journal, time):
     journal.resolve("job", "stall", time + RESOLVE_AFTER_SECONDS)
 
 
-def test_finding_resolves_after_two_seconds_of_quiet_and_not_before(journal):
+def test_finding_resolves_two_seconds_after_its_last_report(journal):
     journal.open_or_update(finding(), NOW)
     journal.resolve("job", "stall", NOW + 5)
     journal.resolve("job", "stall", NOW + 6.9)
@@ -83,7 +83,7 @@ def test_finding_that_comes_back_within_two_seconds_does_not_resolve(journal):
     assert len(journal.active()) == 1
 
 
-def test_quiet_time_starts_anew_after_an_undecided_pass(journal):
+def test_time_to_resolve_starts_anew_after_an_undecided_pass(journal):
     journal.open_or_update(finding(), NOW)
     journal.resolve("job", "stall", NOW)
     for seconds in range(1, 100):
@@ -94,7 +94,7 @@ def test_quiet_time_starts_anew_after_an_undecided_pass(journal):
     assert journal.active() == []
 
 
-def test_quiet_about_another_job_or_by_another_detector_resolves_nothing(journal):
+def test_finding_does_not_resolve_with_another_job_or_detector(journal):
     journal.open_or_update(finding(), NOW)
     for time in (NOW + 60, NOW + 90):
         journal.resolve("other", "stall", time)
@@ -160,7 +160,7 @@ def test_resolved_finding_stays_resolved_after_a_restart(journal, path):
     assert restarted.all()[0].resolved == NOW + 7
 
 
-def test_finding_does_not_resolve_at_the_first_quiet_pass_after_a_restart(journal, path):
+def test_finding_does_not_resolve_in_the_first_pass_after_a_restart(journal, path):
     journal.open_or_update(finding(), NOW)
     restarted = Journal(path)
     restarted.resolve("job", "stall", NOW + 100)
@@ -178,15 +178,15 @@ def test_labels_stay_as_published_through_a_restart(journal, path):
     assert published.severity == "critical"
 
 
-@pytest.mark.parametrize("debris", [b'{"id":"f9","job_', b"\xff\xfe\x00", b"null", b"[]", b'{"schema": 1}'])
-def test_line_that_a_crash_cut_off_is_left_out(journal, path, debris):
+@pytest.mark.parametrize("cut_line", [b'{"id":"f9","job_', b"\xff\xfe\x00", b"null", b"[]", b'{"schema": 1}'])
+def test_line_that_a_crash_cut_off_is_left_out(journal, path, cut_line):
     journal.open_or_update(finding(), NOW)
     with path.open("ab") as file:
-        file.write(debris)
+        file.write(cut_line)
     assert [f.id for f in Journal(path).all()] == ["f1"]
 
 
-def test_line_that_a_crash_cut_off_does_not_swallow_the_next_finding(journal, path):
+def test_finding_after_a_cut_off_line_is_stored(journal, path):
     journal.open_or_update(finding(), NOW)
     with path.open("ab") as file:
         file.write(b'{"id":"f9","job_')

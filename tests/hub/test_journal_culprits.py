@@ -75,7 +75,7 @@ def hang(**changes):
     return finding_of(2, evidence=Evidence(ranks=rows, in_flight=flights), **changes)
 
 
-def gone(*ranks, pids=(10, 11, 12, 13)):
+def exited(*ranks, pids=(10, 11, 12, 13)):
     rows = tuple(row(rank, pid) for rank, pid in enumerate(pids))
     return finding_of(
         *ranks, cause="rank_exited", evidence=Evidence(ranks=rows), summary="rank 0 exited: signal SIGABRT"
@@ -92,7 +92,7 @@ def after_exits(journal, current):
 @pytest.mark.parametrize("victims", [(0,), (0, 1, 3)])
 def test_victims_that_a_watchdog_aborts_do_not_replace_the_culprit(journal, path, victims):
     journal.open_or_update(hang(severity="warning", summary="rank 2 hangs"), NOW)
-    current = after_exits(journal, gone(*victims))
+    current = after_exits(journal, exited(*victims))
     assert (current.cause, current.ranks, current.severity) == ("compute_hang", (2,), "critical")
     assert current.summary == "rank 2 hangs; victims: rank 0 exited: signal SIGABRT"
     assert (lines(path), Journal(path).active()[0].summary) == (2, current.summary)
@@ -105,10 +105,10 @@ def test_victims_that_a_watchdog_aborts_do_not_replace_the_culprit(journal, path
 )
 def test_rank_that_exits_by_itself_is_the_culprit(journal, who, pids):
     journal.open_or_update(hang(), NOW)
-    current = after_exits(journal, gone(*who, pids=pids))
+    current = after_exits(journal, exited(*who, pids=pids))
     assert (current.cause, current.ranks) == ("rank_exited", who)
 
 
-def test_rank_that_waited_for_nobody_is_the_culprit_when_it_exits(journal):
+def test_rank_that_exits_is_the_culprit_unless_it_waited(journal):
     journal.open_or_update(finding_of(2, evidence=Evidence(ranks=(row(0, 10, None), row(2, 12, None)))), NOW)
-    assert after_exits(journal, gone(0)).cause == "rank_exited"
+    assert after_exits(journal, exited(0)).cause == "rank_exited"

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from tests.hub.fakes import FakeAgent, frozen, halves, healthy, hub_over, until
+from tests.hub.fakes import FakeAgent, frozen, halves, healthy, hub_over, poll
 
 
 def test_restart_of_the_hub_keeps_the_finding_with_its_id(tmp_path):
@@ -10,7 +10,7 @@ def test_restart_of_the_hub_keeps_the_finding_with_its_id(tmp_path):
         agent = FakeAgent(*frozen())
         async with agent.serve():
             async with hub_over(tmp_path, agent) as door:
-                (before,) = await until(door.findings)
+                (before,) = await poll(door.findings)
             async with hub_over(tmp_path, agent) as door:
                 assert [f["id"] for f in await door.findings()] == [before["id"]]  # before its first pass
                 await door.passes(5)

@@ -50,7 +50,7 @@ def test_calls_before_attach_do_nothing(start_rank):
     assert not rank.boxes.exists()
 
 
-def test_attach_twice_is_one_box_and_disabled_is_none(start_rank):
+def test_second_attach_keeps_the_box_and_zmon_disabled_makes_none(start_rank):
     twice = start_rank("from zmon.probe import attach_box\nprint(attach_box(), attach_box())")
     assert twice.wait() == 0
     assert twice.output == "True True\n"

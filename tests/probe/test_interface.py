@@ -42,7 +42,7 @@ def test_interface_that_nccl_must_avoid_is_not_used(sys_root):
     assert name(sys_root, NCCL_SOCKET_IFNAME="^docker0,lo") is None
 
 
-def test_nccl_takes_a_name_as_a_prefix_unless_it_begins_with_an_equals_sign(sys_root):
+def test_name_for_nccl_is_a_prefix_unless_it_begins_with_equals(sys_root):
     assert name(sys_root, NCCL_SOCKET_IFNAME="eth") == "eth0"
     assert name(sys_root, NCCL_SOCKET_IFNAME="=eth") is None
 

@@ -30,7 +30,7 @@ def in_flight(rank):
         reader.close()
 
 
-def test_exception_leaves_its_type_and_message_and_its_traceback_on_stderr(start_rank):
+def test_exception_is_recorded_with_its_type_and_message(start_rank):
     rank = start_rank(ATTACH + "raise ValueError('bad batch 17')\n")
     assert rank.wait() == 1
     words = rank.words()
@@ -151,7 +151,7 @@ HOOK = "sys.excepthook = lambda kind, error, trace: print('my hook', error, flus
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_excepthook_of_the_job_keeps_working_and_the_exception_is_recorded(start_rank, when):
+def test_exception_is_recorded_if_the_job_has_an_excepthook(start_rank, when):
     """Packages such as rich and sentry replace the hook; the exception must still not look like a plain exit."""
     steps = [HOOK, "probe.attach_box()\n"] if when == "before" else ["probe.attach_box()\n", HOOK]
     rank = start_rank(HEAD + "".join(steps) + "raise ValueError('bad batch 17')\n")
@@ -185,7 +185,7 @@ def test_end_of_a_forked_worker_is_not_that_of_the_rank(start_rank, ending):
     assert activity(rank) == "init"
 
 
-def test_forked_worker_keeps_the_sigterm_handler_it_inherited_from_the_job(start_rank):
+def test_forked_worker_keeps_the_sigterm_handler_of_the_job(start_rank):
     rank = start_rank(
         HEAD
         + "probe.attach_box()\n"

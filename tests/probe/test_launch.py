@@ -79,7 +79,7 @@ def test_process_group_that_agrees_with_the_launcher_changes_nothing():
 
 
 @pytest.mark.parametrize("host", ["localhost:29500", "127.0.0.1:29500", "[::1]:29500", "localhost:1?x=y"])
-def test_ranks_that_meet_on_this_host_all_share_it(host):
+def test_ranks_share_a_host_if_they_meet_on_this_host(host):
     result = read_launch({}, rank=1, world_size=4, init_method=f"tcp://{host}")
     assert result.one_host
     assert result.job_id
@@ -92,14 +92,14 @@ def test_init_method_takes_precedence_over_a_local_master_address():
         read_launch({}, rank=1, world_size=4, init_method="tcp://10.0.0.7:29500")
 
 
-def test_ranks_that_meet_in_a_file_get_an_id_but_ranks_per_host_are_unknown():
+def test_ranks_per_host_are_unknown_if_ranks_meet_in_a_file():
     result = read_launch({}, rank=1, world_size=4, init_method="file:///shared/meeting")
     assert (result.local_world_size, result.one_host) == (0, False)
     assert result.job_id
 
 
 @pytest.mark.parametrize("start", [["train.py"], ["-m", "train"], ["-m", "package"]], ids=" ".join)
-def test_spawned_ranks_agree_on_an_id_with_the_name_of_the_users_script(tmp_path, start):
+def test_spawned_ranks_agree_on_a_job_id_from_the_script_name(tmp_path, start):
     script = """
         import multiprocessing, os
         from zmon.probe.launch import read_launch
@@ -144,7 +144,7 @@ def test_script_without_a_launcher_is_one_rank_without_restarts():
     assert (result.attempt, result.max_restarts) == (0, -1)
 
 
-def test_job_id_is_the_explicit_one_then_zmons_then_slurms_then_torchruns():
+def test_job_id_is_taken_from_the_first_source_that_has_one():
     env = {**SLURM, **TORCHRUN, "ZMON_JOB_ID": "mine"}
     assert read_launch(env, "explicit").job_id == "explicit"
     assert read_launch(env).job_id == "mine"

@@ -57,7 +57,7 @@ def test_sum_of_work_is_bounded_and_loses_no_step(box):
     assert totals.measures.lookups == 16
 
 
-def test_work_before_a_turn_to_evaluation_does_not_count_for_the_next_step(box):
+def test_work_before_an_evaluation_does_not_count_for_the_next_step(box):
     box.ledger.work(32, None)
     box.timeline.turn_to(EVAL)
     box.steps(1)
@@ -110,7 +110,7 @@ def test_bytes_during_evaluation_belong_to_no_step(box):
 
 
 @pytest.mark.parametrize("counters", [[10, 20], None], ids=["reset", "gone"])
-def test_interface_that_was_reset_or_is_gone_is_unknown_and_not_negative(box, counters):
+def test_bytes_of_a_reset_or_missing_interface_are_unknown(box, counters):
     interface = FakeInterface()
     box.steps(1)
     box.ledger._interface = interface

@@ -22,7 +22,7 @@ def box(tmp_path):
 # -- a step is the sum of its parts ------------------------------------------------------------------------
 
 
-def test_entering_a_collective_suspends_the_phase_and_leaving_it_resumes_it(box):
+def test_collective_suspends_the_phase(box):
     box.timeline.begin_step(None)
     box.timeline.phase(BACKWARD)
     box.clock.sleep(0.003)
@@ -112,7 +112,7 @@ def test_collective_made_of_collectives_counts_once(box):
     assert (op.count, op.sent_bytes, op.received_bytes, ms(op.exposed_seconds)) == (1, 10, 20, 3)
 
 
-def test_asynchronous_collective_is_exposed_while_waited_for_and_in_flight_since_its_issue(box):
+def test_asynchronous_collective_is_exposed_during_the_wait_only(box):
     box.timeline.begin_step(None)
     box.timeline.enter_op(ALL_REDUCE, 0, 10, 20)
     issued = box.timeline.issue()
@@ -130,7 +130,7 @@ def test_asynchronous_collective_is_exposed_while_waited_for_and_in_flight_since
     assert parts(record.measures) == {"backward": 10, "all_reduce": 4}
 
 
-def test_collective_that_nobody_waits_for_counts_with_its_bytes_only(box):
+def test_collective_without_a_wait_counts_with_its_bytes_only(box):
     box.timeline.begin_step(None)
     box.timeline.count_op(ALL_REDUCE, 0, 10, 20)
     box.clock.sleep(0.001)
@@ -240,7 +240,7 @@ def test_activity_begins_when_the_rank_turns_to_it(box):
     assert ms((box.clock.ns - now(box).activity_since) * 1e-9) == 3000
 
 
-def test_rank_that_leaves_inside_a_collective_is_in_none(box):
+def test_rank_that_ends_in_a_collective_is_in_no_collective_after_it(box):
     box.timeline.begin_step(None)
     box.timeline.enter_op(ALL_REDUCE, 0, 1, 1)
     box.timeline.turn_to(DONE)

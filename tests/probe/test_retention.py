@@ -4,7 +4,7 @@ import pytest
 
 from tests.probe.hooks.scripts import run
 
-BYTES = 2000  # in a whole measurement; one retained integer per step would be 140,000
+MAX_BYTES = 2000  # limit of a whole measurement; one retained integer per step would be 140,000
 
 GROWTH = """
 import tracemalloc
@@ -68,5 +68,5 @@ print(len(works._flights))
 @pytest.mark.parametrize("work", [MARKS, HOOKS], ids=["marks", "hooks"])
 def test_steps_retain_nothing(start_rank, work):
     grown, *left = run(start_rank, GROWTH + work, joined=work is HOOKS)
-    assert int(grown) < BYTES
+    assert int(grown) < MAX_BYTES
     assert left in ([], ["0"])

@@ -55,7 +55,7 @@ def test_other_threads_do_not_change_the_timeline_of_the_rank(box):
     assert parts(record.measures) == {"forward": 1}
 
 
-def test_collectives_of_eight_threads_count_exactly_while_the_rank_trains(box):
+def test_collectives_of_eight_threads_are_counted_exactly(box):
     def collectives():
         for _ in range(1000):
             if box.timeline.enter_op_elsewhere(ALL_REDUCE, 0, 3, 5):

@@ -93,7 +93,7 @@ def test_finder_of_the_job_that_fails_does_so_as_without_zmon(job):
     assert done.stdout == b"as ever 'torch'\n"
 
 
-def test_children_of_a_launcher_are_watched_and_those_of_a_rank_are_not(job):
+def test_children_are_watched_unless_their_parent_is_a_rank(job):
     child = "import subprocess, sys, torch; subprocess.run([sys.executable, '-c', 'import torch'], check=True)"
     assert job.run(*python(child)).returncode == 0
     assert len(job.watched) == 2

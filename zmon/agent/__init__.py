@@ -52,7 +52,7 @@ log = logging.getLogger("zmon.agent")
 
 T = TypeVar("T")
 _STEPS = "steps"  # the step log, by the name that --without takes
-_FINAL_APPEND_SECONDS = 1.0  # for the last append to the step log: a disk may hang
+_FINAL_APPEND_SECONDS = 1.0  # timeout of the last append to the step log, because a disk may hang
 
 
 class Agent:

@@ -19,14 +19,14 @@ class AgentConfig:
     data_dir: Path | None = None  # folder of the step log; None: no step log
     without: frozenset[str] = frozenset()  # names of sources that are switched off
     leases: Leases = field(default_factory=Leases)
-    scan_interval_seconds: float = 0.1  # between two scans of the boxes
-    scan_timeout_seconds: float = 2.0  # after it the boxes count as unreadable
-    source_timeout_seconds: float = 5.0  # after it a source is marked down; its thread is left alone
-    source_core_ratio: float = 0.01  # a source that needs more of a core is read less often
-    log_interval_seconds: float = 2.0  # between two appends to the step log
+    scan_interval_seconds: float = 0.1  # time between two scans of the boxes
+    scan_timeout_seconds: float = 2.0  # if a scan takes longer, the boxes count as unreadable
+    source_timeout_seconds: float = 5.0  # a source that takes longer is marked down; its thread is left alone
+    source_core_ratio: float = 0.01  # a source that needs a larger share of a core is read less often
+    log_interval_seconds: float = 2.0  # time between two appends to the step log
     answer_seconds: float = 1.0  # how long a request waits for a scan in progress
     max_wait_seconds: float = 60.0  # upper limit of a long poll
-    max_records_per_rank: int = 1024  # in one answer: about 20 s of 20 ms steps
+    max_records_per_rank: int = 1024  # limit of one answer; 1,024 records are about 20 s of 20 ms steps
 
     def check_names(self, names: Sequence[str]) -> None:
         """Raise UsageError if `without` names a source that is not among these names."""

@@ -1,7 +1,7 @@
 """The GPU of each rank, for ranks whose box does not name it.
 
-The driver knows which processes use which GPU. One answer is enough: a rank stays on its GPU, and once a GPU is lost,
-the driver no longer lists its processes.
+The driver lists the processes of each GPU. Each answer is remembered, because a rank stays on its GPU and the driver no
+longer lists the processes of a GPU that is lost.
 """
 
 from __future__ import annotations

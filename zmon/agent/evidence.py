@@ -1,7 +1,7 @@
 """Collect evidence about a suspected rank: Python stacks, collectives in flight, and the kernel's wait channel.
 
-It comes from py-spy, torch's worker server and /proc, and is meant for people. Where a rank cannot give it (stopped,
-gone, an older torch), the reason takes its place.
+It comes from py-spy, torch's worker server and /proc, and is meant for people. If a part is missing, because the rank
+is stopped or gone or its torch is older, the evidence has the reason instead.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Read the collectives that a rank has in flight from torch's flight recorder.
 
-The recorder also has the collectives that C++ issued: Python sees none of DDP's reducer or of a compiled graph. It is
-on unless TORCH_FR_BUFFER_SIZE is 0, and holds the last 2,000 operations of every kind except gloo's send and recv
-(torch/csrc/distributed/c10d/FlightRecorderDetail.hpp; the dump's version is 2.10). An operation is done once it is
-`completed`, which only NCCL records, or `retired`, which is all that gloo records. An operation that NCCL retired
-without completing it has timed out.
+The recorder also has the collectives that C++ issued and Python does not see: those of DDP's reducer and of compiled
+graphs. It is on unless TORCH_FR_BUFFER_SIZE is 0, and holds the last 2,000 operations of every kind except gloo's send
+and recv (torch/csrc/distributed/c10d/FlightRecorderDetail.hpp; the dump's version is 2.10). An operation is done if its
+state is `completed`, which only NCCL records, or, with other backends, if it is `retired`. An operation that NCCL
+retired without completing it has timed out.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from zmon.schema.names import OPS
 
 MAX_PENDING = 16
 MAX_GROUPS = 32
-MAX_TENSORS = 8  # of one operation, for which sizes are reported
+MAX_TENSORS = 8  # tensors of one operation whose sizes are reported
 MAX_NAME = 64
 _MAX_BYTES = 2**62
 _MAX_AGE_SECONDS = 30 * 86400.0
@@ -71,7 +71,7 @@ class _Entry(msgspec.Struct):
 
 class _Dump(msgspec.Struct):
     pg_config: dict[str, Any] = {}
-    entries: list[_Entry] = []  # left out when there are none
+    entries: list[_Entry] = []  # torch leaves the key out if there are no entries
 
 
 def read(dumps: Sequence[bytes], now: float) -> tuple[FlightRecord | None, str | None]:

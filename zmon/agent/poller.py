@@ -1,6 +1,7 @@
 """Read a source again and again in a thread of its own, and know whether it is up.
 
-A source that hangs delays no other and gets no second thread. Its last value counts only while it is up. A value that
+A source that hangs does not delay the others, and gets no second thread. The last value counts only while the source is
+up. A value that
 arrives after the timeout is dropped, since it describes a past moment.
 """
 
@@ -21,8 +22,8 @@ from zmon.schema.host import SourceStatus
 T = TypeVar("T")
 _MAX_DROPPED = 8  # things that a source left out, listed by name; the others are only counted
 _MAX_ERROR = 300  # characters
-ABSENT_SECONDS = 10.0  # between two reads of a source that is absent from this machine
-LONGEST_PAUSE_SECONDS = 10.0  # between two reads of an expensive source
+ABSENT_SECONDS = 10.0  # time between two reads of a source that is absent from this machine
+LONGEST_PAUSE_SECONDS = 10.0  # longest time between two reads of an expensive source
 
 
 class _Outcome(NamedTuple):
@@ -51,7 +52,7 @@ class Poller:
         self._core_ratio = core_ratio
         self.read, self._on_value = read, on_value
         self._interval_seconds, self._timeout_seconds = interval_seconds, timeout_seconds
-        self._begun: float | None = None  # start of the read in progress, monotonic seconds
+        self._begun_at: float | None = None  # start of the read in progress, monotonic seconds
         self._last: _Outcome | None = None
         self._questions: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
 
@@ -96,8 +97,8 @@ class Poller:
         return None if current is None else current.down_since
 
     def _current(self) -> _Outcome | None:
-        begun, last = self._begun, self._last
-        seconds = 0.0 if begun is None else time.monotonic() - begun
+        begun_at, last = self._begun_at, self._last
+        seconds = 0.0 if begun_at is None else time.monotonic() - begun_at
         return self._next_outcome(last, seconds, self._timeout_error(), ()) if seconds > self._timeout_seconds else last
 
     def _timeout_error(self) -> TimeoutError:
@@ -106,19 +107,19 @@ class Poller:
     def _run(self) -> None:
         running = True
         while running:
-            begun, used = time.monotonic(), time.thread_time()
-            self._begun = begun
+            begun_at, cpu_begun_at = time.monotonic(), time.thread_time()
+            self._begun_at = begun_at
             value, dropped, error = self._outcome()
-            seconds = time.monotonic() - begun
+            seconds = time.monotonic() - begun_at
             if error is None and seconds > self._timeout_seconds:
                 value, dropped, error = None, (), self._timeout_error()
             self._last = self._next_outcome(self._last, seconds, error, dropped, value)
-            self._begun = None
+            self._begun_at = None
             if error is None:
                 self._on_value(value)
             pause = ABSENT_SECONDS if self._last.status.absent else self._interval_seconds
-            affordable = (time.thread_time() - used) / self._core_ratio
-            running = self._answer(time.monotonic() + max(pause, min(affordable, LONGEST_PAUSE_SECONDS)))
+            cheap_pause = (time.thread_time() - cpu_begun_at) / self._core_ratio  # stays below the share of a core
+            running = self._answer(time.monotonic() + max(pause, min(cheap_pause, LONGEST_PAUSE_SECONDS)))
 
     def _outcome(self) -> tuple[Any, tuple[str, ...], BaseException | None]:
         try:
@@ -134,14 +135,14 @@ class Poller:
                 question = self._questions.get(timeout=seconds)
                 if question is None:
                     return False
-                self._begun = time.monotonic()
+                self._begun_at = time.monotonic()
                 question()
-                self._begun = None
+                self._begun_at = None
         return True
 
     def _next_outcome(
         self,
-        before: _Outcome | None,
+        last: _Outcome | None,
         seconds: float,
         error: BaseException | None,
         dropped: tuple[str, ...],
@@ -149,8 +150,8 @@ class Poller:
     ) -> _Outcome:
         absent = isinstance(error, SourceUnavailable)
         failed = error is not None and not absent
-        previous = before.status if before else SourceStatus(self.name, True, False, 0.0, None, 0, None)
-        since = before.down_since if before else None
+        previous = last.status if last else SourceStatus(self.name, True, False, 0.0, None, 0, None)
+        since = last.down_since if last else None
         return _Outcome(
             SourceStatus(
                 name=self.name,
@@ -177,12 +178,12 @@ def one_line(error: BaseException) -> str:
     return message if message and isinstance(error, Exception) else f"{type(error).__name__} {message}".strip()
 
 
-def change_line(before: SourceStatus | None, now: SourceStatus) -> str | None:
-    """Return the log line for a change in a source's status, or None. `before`: the status that was logged last."""
+def change_line(logged: SourceStatus | None, now: SourceStatus) -> str | None:
+    """Return the log line for a change in a source's status, or None. `logged`: the status that was logged last."""
     if now.absent:
-        return None if before and before.absent else f"source {now.name} is absent: {now.error}"
+        return None if logged and logged.absent else f"source {now.name} is absent: {now.error}"
     if not now.up:
-        return None if before and before.error == now.error else f"source {now.name} is down: {now.error}"
-    if now.dropped and (before is None or before.dropped != now.dropped):
+        return None if logged and logged.error == now.error else f"source {now.name} is down: {now.error}"
+    if now.dropped and (logged is None or logged.dropped != now.dropped):
         return f"source {now.name} left out: {'; '.join(now.dropped)}"
-    return f"source {now.name} is up" if before and not before.up else None
+    return f"source {now.name} is up" if logged and not logged.up else None

@@ -22,7 +22,7 @@ class RankLocation(NamedTuple):
     """The process and the worker server of a rank."""
 
     run_uid: str
-    pid: int  # in this PID namespace; 0: gone, or in another namespace
+    pid: int  # in this PID namespace; 0 if the rank is gone or in another namespace
     socket: Path
     alive: bool
 
@@ -39,7 +39,7 @@ def locate_rank(boxes: Boxes, job_id: str, rank: str, run_uid: str | None) -> Ra
 
 
 class StderrTails:
-    """The end of each rank's stderr, read in a thread of its own: a file that hangs delays nothing else."""
+    """The end of each rank's stderr, read in a thread of its own, because a file may hang."""
 
     def __init__(self, runs: Callable[[], Mapping[str, int]], timeout_seconds: float) -> None:
         self._source = StderrSource(runs)

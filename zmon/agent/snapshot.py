@@ -26,18 +26,21 @@ class NodeRanks(NamedTuple):
     cursor: int  # the records end here, on the host's monotonic clock (ns)
     ranks: tuple[tuple[RankState, int], ...] = ()  # each with its pid in this PID namespace
     records: Mapping[str, dict[str, tuple[StepRecord, ...]]] = MappingProxyType({})
-    plans: Mapping[str, Plan] = MappingProxyType({})  # by run uid; empty if the client has this version already
+    plans: Mapping[str, Plan] = MappingProxyType(
+        {}
+    )  # the plans by run uid; empty if the client has this version already
     plans_version: str = ""
 
 
-def node_ranks(boxes: Boxes, request: SnapshotRequest, most: int) -> NodeRanks:
-    """Return what the request selects, with at most `most` records per rank unless it sets `about`.
+def node_ranks(boxes: Boxes, request: SnapshotRequest, max_records: int) -> NodeRanks:
+    """Return what the request selects, with at most `max_records` records per rank unless it sets `about`.
 
     Only for the thread that scans the boxes.
     """
     cursor = time.monotonic_ns() - _SETTLED_NS
     spread = request.about > 0
-    number = request.about if spread else min(request.last, most) if request.last > 0 else most
+    last = min(request.last, max_records) if request.last > 0 else max_records
+    num_records = request.about if spread else last
     ranks: list[tuple[RankState, int]] = []
     records: defaultdict[str, dict[str, tuple[StepRecord, ...]]] = defaultdict(dict)
     plans: list[TrainerPlan] = []
@@ -50,7 +53,7 @@ def node_ranks(boxes: Boxes, request: SnapshotRequest, most: int) -> NodeRanks:
         if request.since >= 0:
             with contextlib.suppress(BoxError, OSError):  # damaged since the last scan: the next one reports it
                 read = box.records_spread if spread else box.records_ended
-                records[state.job_id][state.run_uid] = read(request.since, cursor, number)
+                records[state.job_id][state.run_uid] = read(request.since, cursor, num_records)
     version = plans_version(plans)
     changed = {plan.run_uid: plan.plan for plan in plans} if version != request.plans else {}
     return NodeRanks(cursor, tuple(ranks), records, changed, version)

@@ -36,15 +36,15 @@ async def read(pid: int, command: str | None = PY_SPY) -> tuple[bytes | None, st
 def _read(pid: int, command: str) -> tuple[bytes | None, str | None]:
     arguments = [command, "dump", "--nonblocking", "--pid", str(pid)]
     try:
-        ended = subprocess.run(arguments, stdin=DEVNULL, capture_output=True, timeout=TIMEOUT_SECONDS, check=False)
+        result = subprocess.run(arguments, stdin=DEVNULL, capture_output=True, timeout=TIMEOUT_SECONDS, check=False)
     except OSError as error:
         return None, f"cannot run {command}: {error.strerror}"
     except subprocess.TimeoutExpired:
         return None, f"py-spy did not end within {TIMEOUT_SECONDS:g} s"
-    if ended.returncode != 0 or not ended.stdout:
-        error_line = ended.stderr.decode("utf-8", "replace").strip().partition("\n")[0]
+    if result.returncode != 0 or not result.stdout:
+        error_line = result.stderr.decode("utf-8", "replace").strip().partition("\n")[0]
         return None, f"py-spy cannot read it: {error_line.removeprefix('Error: ')}"
-    stacks, num_headers = _HEADER.subn(b"", ended.stdout)
+    stacks, num_headers = _HEADER.subn(b"", result.stdout)
     if not num_headers:
         return None, "py-spy's answer has an unknown format: check `py-spy --version` on that host"
     return stacks, None

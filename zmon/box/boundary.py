@@ -30,7 +30,7 @@ class Totals:
     overhead_seconds: float
     dropped_records: int
     measures: Measures
-    between_seconds: dict[str, float]  # by activity: the time that belongs to no step
+    between_seconds: dict[str, float]  # time that belongs to no step, by activity
     time: float  # seconds on the host's monotonic clock
 
 
@@ -88,18 +88,18 @@ def totals(last: Boundary) -> Totals:
     )
 
 
-def step_record(before: Boundary, end: Boundary) -> StepRecord:
-    """Return the record of the step that ended at `end`; `before` is the previous boundary."""
-    duration = end.step_ns - before.step_ns
+def step_record(previous: Boundary, end: Boundary) -> StepRecord:
+    """Return the record of the step that ended at `end`, given the boundary before it."""
+    duration = end.step_ns - previous.step_ns
     return StepRecord(
         end.step,
         (end.time - duration) * _NS,
         duration * _NS,
         _measures(
-            [b - a for a, b in zip(before.times, end.times, strict=True)],
-            [b - a for a, b in zip(before.counts, end.counts, strict=True)],
+            [b - a for a, b in zip(previous.times, end.times, strict=True)],
+            [b - a for a, b in zip(previous.counts, end.counts, strict=True)],
             end.step_amounts,
-            [b - max(a, 0) if b >= 0 else b for a, b in zip(before.network, end.network, strict=True)],
+            [b - max(a, 0) if b >= 0 else b for a, b in zip(previous.network, end.network, strict=True)],
         ),
         _known_or_none(end.memory[2]),
     )

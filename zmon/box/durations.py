@@ -1,6 +1,6 @@
 """The durations of the last steps, read without decoding whole boundaries.
 
-The agent asks for them ten times a second. So only the few words of a boundary that are needed are decoded. Pure.
+Pure. Only the words of a boundary that are needed are decoded, because the agent reads durations ten times a second.
 Durations are in seconds. A step is included only if the boundaries on both of its sides are undamaged.
 """
 
@@ -24,8 +24,8 @@ class Mark(NamedTuple):
     step_ns: int  # time in steps so far
 
 
-def durations(raw: bytes, first: int, seed: int, before: Mark | None) -> tuple[list[float], Mark | None]:
-    """Return the durations of the steps that end in `raw`, and the `before` for the next call.
+def durations(raw: bytes, first: int, seed: int, previous: Mark | None) -> tuple[list[float], Mark | None]:
+    """Return the durations of the steps that end in `raw`, and the value of `previous` for the next call.
 
     `raw` holds boundaries of a ring, numbered from `first` on. `seed` is the random seed of the box.
     """
@@ -35,7 +35,7 @@ def durations(raw: bytes, first: int, seed: int, before: Mark | None) -> tuple[l
         written_number, kind, _, _, _, step_ns = _HEAD.unpack_from(raw, start)
         if written_number != number or layout.CRC.unpack_from(raw, end)[0] != crc32(raw[start:end], seed):
             continue
-        if kind == layout.STEP and before is not None and before.number == number - 1:
-            seconds.append((step_ns - before.step_ns) * _NS)
-        before = Mark(number, step_ns)
-    return seconds, before
+        if kind == layout.STEP and previous is not None and previous.number == number - 1:
+            seconds.append((step_ns - previous.step_ns) * _NS)
+        previous = Mark(number, step_ns)
+    return seconds, previous

@@ -10,7 +10,7 @@ A **cell** has two slots, each `counter, values…, crc32`, and the writer alter
 stopped in the middle of one slot leaves the other intact. The reader uses the valid slot with the larger counter.
 
 The **live** words are written at every change of phase and at every collective, so they must cost no packing and no
-checksum. A state and the time since when it holds are two words that check each other; there are two such slots, used
+checksum. A state and the time of its start are two words that check each other; there are two such slots, used
 alternately. A number is followed by its complement. Each word is written by one aligned 64-bit store. Numbers are
 written first, the state that refers to them last.
 
@@ -48,7 +48,7 @@ UNKNOWN = -1
 STATE_KEY = int.from_bytes(b"zmonbx", "little")
 STATE_PRIME = 2**48 - 59
 STATE_LIMIT = 1 << 14
-PHASE_SHIFT, OP_SHIFT, GROUP_SHIFT = 3, 6, 10  # of a state; the activity is in the lowest bits
+PHASE_SHIFT, OP_SHIFT, GROUP_SHIFT = 3, 6, 10  # bit positions in a state; the activity is in the lowest bits
 
 # Times of a boundary, in nanoseconds so far: self time by phase, then exposed time by op, then time in flight by op.
 PHASE, EXPOSED, INFLIGHT = 0, len(PHASES), len(PHASES) + len(OPS)
@@ -195,19 +195,19 @@ LIVE = GROUPS.end
 # Indices into the signed live words: two slots of (since, key + prime × state - since), then numbers with complements.
 STATE_SLOTS = (0, 2)
 ENTERED = 4  # the collective that the rank is in, or was in last
-BEFORE = 6  # the previous one: a rank with a wrong size may have left it before its peers notice the mismatch
-SEQUENCE = 8  # from here on, one for each group
+BEFORE = 6  # the collective before that: a rank with a wrong size may leave it before its peers notice the mismatch
+SEQUENCE = 8  # the first sequence number; one for each group follows
 NUM_LIVE = SEQUENCE + 2 * MAX_GROUPS
 RING = LIVE + 8 * NUM_LIVE
 BOUNDARY_SIZE = aligned(BOUNDARY.size + CRC.size)
 FILE_SIZE = RING + RING_CAPACITY * BOUNDARY_SIZE
 
-WORDS_KINDS = ("", *names.WORDS_KINDS)  # by number; 0: no last words
+WORDS_KINDS = ("", *names.WORDS_KINDS)  # kind by number; 0: no last words
 
 # A collective in one word: its bytes in the low bits, and above them op, group, low bits of the sequence, and a bit
 # that tells whether it has a sequence.
 LABEL_SHIFT = 44
-MOST_BYTES = (1 << LABEL_SHIFT) - 1
+MAX_BYTES = (1 << LABEL_SHIFT) - 1
 LABEL_GROUP_SHIFT, LABEL_SEQUENCE_SHIFT = 4, 8
 SEQUENCES = 1024  # the low bits hold the sequence modulo this; as a bit it means that there is a sequence
 
@@ -232,6 +232,6 @@ def entered(word: int, counts: Sequence[int | None]) -> tuple[int, int, int, int
     op, group, low = label & 15, label >> LABEL_GROUP_SHIFT & 15, label >> LABEL_SEQUENCE_SHIFT
     count = counts[group] if group < len(counts) else None
     if not low & SEQUENCES or count is None:
-        return op, group, 0, word & MOST_BYTES
+        return op, group, 0, word & MAX_BYTES
     latest = count + SEQUENCES // 2  # a collective that C++ issued is entered before it is counted
-    return op, group, max(0, latest - (latest - low) % SEQUENCES), word & MOST_BYTES
+    return op, group, max(0, latest - (latest - low) % SEQUENCES), word & MAX_BYTES

@@ -15,12 +15,12 @@ def state(live: tuple[int, ...]) -> tuple[int, int, int, int, int] | None:
     newest = None
     for slot in layout.STATE_SLOTS:
         since = live[slot]
-        packed, rest = divmod(since + live[slot + 1] - layout.STATE_KEY, layout.STATE_PRIME)
-        if since < 0 or rest or not 0 <= packed < layout.STATE_LIMIT:
+        packed, remainder = divmod(since + live[slot + 1] - layout.STATE_KEY, layout.STATE_PRIME)
+        if since < 0 or remainder or not 0 <= packed < layout.STATE_LIMIT:
             continue
         activity, phase, op, group = layout.unpacked(packed)
-        known = activity < len(ACTIVITIES) and phase < len(PHASES) and (op < len(OPS) or op == layout.NONE)
-        if known and (group < layout.MAX_GROUPS or group == layout.NONE) and (newest is None or since > newest[0]):
+        is_valid = activity < len(ACTIVITIES) and phase < len(PHASES) and (op < len(OPS) or op == layout.NONE)
+        if is_valid and (group < layout.MAX_GROUPS or group == layout.NONE) and (newest is None or since > newest[0]):
             newest = since, activity, phase, op, group
     return newest
 
@@ -32,8 +32,8 @@ def entered(live: tuple[int, ...], index: int) -> tuple[int, int, int, int] | No
         return None
     collective = layout.entered(word, totals)
     op, group, *_ = collective
-    known = op < len(OPS) and (group == layout.NONE or (group < layout.MAX_GROUPS and totals[group] is not None))
-    return collective if known else None
+    is_valid = op < len(OPS) and (group == layout.NONE or (group < layout.MAX_GROUPS and totals[group] is not None))
+    return collective if is_valid else None
 
 
 def counts(live: tuple[int, ...]) -> list[int | None]:

@@ -15,7 +15,7 @@ _FLOCK = struct.Struct("hhqqi4x")  # struct flock on 64-bit Linux: type, whence,
 
 
 def holder(fd: int) -> int | None:
-    """Return the pid that holds the lock, or None if no process does: the rank has ended.
+    """Return the pid that holds the lock, or None if the rank has ended, because then no process holds it.
 
     The pid is 0 if the rank lives in another PID namespace.
     """

@@ -22,7 +22,7 @@ from zmon.schema.rank import LastWords
 from zmon.schema.step import StepRecord
 
 _NS = 1e-9
-_TRIES = 50  # attempts to read a value that the writer keeps changing, before it counts as damaged
+_MAX_TRIES = 50  # attempts to read a value that the writer keeps changing, before it counts as damaged
 _TRACE = b"Stack (most recent call first):"  # the first line that faulthandler writes
 _LIVE = struct.Struct(f"<{layout.NUM_LIVE}q")
 
@@ -65,8 +65,8 @@ class BoxReader:
 
     def now(self) -> Now:
         """Return the current state of the rank."""
-        for _ in range(_TRIES):  # the rank may change its state while it is read
-            words, again = self._live(), self._live()
+        for _ in range(_MAX_TRIES):  # the rank may change its state while it is read
+            words, later_words = self._live(), self._live()
             state = live.state(words)
             if state is None:
                 continue
@@ -74,7 +74,7 @@ class BoxReader:
             sequence = num_bytes = 0
             if op != layout.NONE:
                 entered = live.entered(words, layout.ENTERED)
-                if entered is None or entered[:2] != (op, group) or live.state(again) != state:
+                if entered is None or entered[:2] != (op, group) or live.state(later_words) != state:
                     continue
                 _, _, sequence, num_bytes = entered
             # Read after the state, because the rank writes it before the state. In the other order a new activity would
@@ -164,28 +164,28 @@ class BoxReader:
         latest = self._place()[0]
         numbers = ring.available(after, latest)
         records: list[tuple[int, StepRecord]] = []
-        before = self._boundary(numbers.start - 1)
+        previous = self._boundary(numbers.start - 1)
         for number in numbers:
             boundary = self._boundary(number)
-            if before is not None and boundary is not None and boundary.kind == layout.STEP:
-                records.append((number, step_record(before, boundary)))
-            before = boundary
+            if previous is not None and boundary is not None and boundary.kind == layout.STEP:
+                records.append((number, step_record(previous, boundary)))
+            previous = boundary
         return records
 
-    def records_ended(self, after_ns: int, until_ns: int, most: int) -> tuple[StepRecord, ...]:
-        """Return the last records of steps that ended in that time, at most `most`; see `recent.ended`."""
-        return recent.ended(self._boundary, self._place()[0], after_ns, until_ns, most)
+    def records_ended(self, after_ns: int, until_ns: int, max_records: int) -> tuple[StepRecord, ...]:
+        """Return the last `max_records` records of steps that ended in that time; see `recent.ended`."""
+        return recent.ended(self._boundary, self._place()[0], after_ns, until_ns, max_records)
 
     def records_spread(self, after_ns: int, until_ns: int, about: int) -> tuple[StepRecord, ...]:
         """Return a sample of the records of that time, the same steps on every rank; see `recent.spread`."""
         return recent.spread(self._boundary, self._place()[0], after_ns, until_ns, about)
 
-    def boundaries_after(self, after: int, most: int) -> tuple[int, bytes]:
-        """Return the oldest boundaries numbered above `after`, at most `most` of them.
+    def boundaries_after(self, after: int, max_boundaries: int) -> tuple[int, bytes]:
+        """Return the oldest boundaries numbered above `after`, at most `max_boundaries` of them.
 
         The result is the number of the first one and the bytes of all, unchecked.
         """
-        numbers = ring.available(after, self._place()[0])[:most]
+        numbers = ring.available(after, self._place()[0])[:max_boundaries]
         raw = ring.read(self._fd, numbers)
         if len(raw) != len(numbers) * layout.BOUNDARY_SIZE:
             raise self._corrupt("the file is truncated")
@@ -207,12 +207,12 @@ class BoxReader:
         return _LIVE.unpack(raw)
 
     def _cell(self, cell: layout.Cell) -> tuple[Any, ...]:
-        for _ in range(_TRIES):  # a fast writer may change each of the two slots just while that slot is read
+        for _ in range(_MAX_TRIES):  # a fast writer may change each of the two slots just while that slot is read
             raw = os.pread(self._fd, 2 * cell.slot_size, cell.offset)
             slots = (checked(cell.struct, raw, self.seed, offset) for offset in (0, cell.slot_size))
-            whole = [values for values in slots if values is not None]
-            if whole:
-                return max(whole, key=lambda values: values[0])
+            valid = [values for values in slots if values is not None]
+            if valid:
+                return max(valid, key=lambda values: values[0])
         raise self._corrupt("the checksums of both copies of a cell are wrong")
 
     def _check_prefix(self) -> None:
@@ -232,5 +232,5 @@ class BoxReader:
             raise self._corrupt("the file is truncated")
 
     def _corrupt(self, reason: str) -> BoxCorrupt:
-        next_step = "zmon skips it; delete it if its job has ended"
-        return BoxCorrupt(f"cannot use the black box {self.path}", reason, next_step)
+        hint = "zmon skips it; delete it if its job has ended"
+        return BoxCorrupt(f"cannot use the black box {self.path}", reason, hint)

@@ -15,18 +15,18 @@ from zmon.schema.step import Measures, StepRecord
 ReadBoundary = Callable[[int], Boundary | None]  # returns a boundary by its number; None if damaged or overwritten
 
 
-def ended(read: ReadBoundary, latest: int, after_ns: int, until_ns: int, most: int) -> tuple[StepRecord, ...]:
-    """Return the last records of steps that ended in that time, oldest first, at most `most` of them."""
+def ended(read: ReadBoundary, latest: int, after_ns: int, until_ns: int, max_records: int) -> tuple[StepRecord, ...]:
+    """Return the last records of steps that ended in that time, oldest first, at most `max_records` of them."""
     records: list[StepRecord] = []
     boundary = read(latest)
     for number in range(latest, _oldest(latest), -1):
-        before = read(number - 1)
+        previous = read(number - 1)
         if boundary is not None:
-            if boundary.time <= after_ns or len(records) == most:
+            if boundary.time <= after_ns or len(records) == max_records:
                 break
-            if before is not None and boundary.kind == layout.STEP and boundary.time <= until_ns:
-                records.append(step_record(before, boundary))
-        boundary = before
+            if previous is not None and boundary.kind == layout.STEP and boundary.time <= until_ns:
+                records.append(step_record(previous, boundary))
+        boundary = previous
     return tuple(reversed(records))
 
 
@@ -44,12 +44,12 @@ def spread(read: ReadBoundary, latest: int, after_ns: int, until_ns: int, about:
             break
         if end is None or end.kind != layout.STEP:
             number -= 1
-        elif past := end.step % stride:
-            number -= past  # each step has at least one boundary, so this does not skip the sampled step
+        elif remainder := end.step % stride:
+            number -= remainder  # each step has at least one boundary, so this does not skip the sampled step
         else:
-            before = read(number - 1)
-            if before is not None and end.time <= until_ns:
-                records.append(replace(step_record(before, end), mean=_mean(read(number - stride), end, stride)))
+            previous = read(number - 1)
+            if previous is not None and end.time <= until_ns:
+                records.append(replace(step_record(previous, end), mean=_mean(read(number - stride), end, stride)))
             number -= stride
     return tuple(reversed(records))
 

@@ -35,15 +35,15 @@ class _Hub:
 
     url: str
 
-    def briefs(self) -> list[IncidentSummary]:
+    def summaries(self) -> list[IncidentSummary]:
         """Return all incidents, newest first. Raises Unreachable."""
         return [*_ask(self.url, endpoints.INCIDENTS, IncidentsRequest()).incidents]
 
-    def capsule(self, brief: IncidentSummary) -> tuple[Capsule, str]:
+    def capsule(self, summary: IncidentSummary) -> tuple[Capsule, str]:
         """Return the capsule of an incident, and where its report is."""
-        request = IncidentRequest(brief.id)
+        request = IncidentRequest(summary.id)
         url = self.url + endpoints.INCIDENT.path_of(request)
-        return _ask(self.url, endpoints.INCIDENT, request), f"{url}/{REPORT}, on the hub's machine in {brief.path}"
+        return _ask(self.url, endpoints.INCIDENT, request), f"{url}/{REPORT}, on the hub's machine in {summary.path}"
 
 
 @dataclass(frozen=True)
@@ -52,16 +52,16 @@ class _Disk:
 
     folder: Folder
 
-    def briefs(self) -> list[IncidentSummary]:
+    def summaries(self) -> list[IncidentSummary]:
         """Return all incidents, newest first."""
-        return self.folder.briefs()
+        return self.folder.summaries()
 
-    def capsule(self, brief: IncidentSummary) -> tuple[Capsule, str]:
+    def capsule(self, summary: IncidentSummary) -> tuple[Capsule, str]:
         """Return the capsule of an incident, and where its report is. Raises UsageError."""
-        capsule = self.folder.read(brief.id)
+        capsule = self.folder.read(summary.id)
         if capsule is None:
-            raise UsageError(f"cannot read the capsule of {brief.id}", f"capsule.json in {brief.path} is damaged")
-        return capsule, f"{brief.path}/{REPORT}"
+            raise UsageError(f"cannot read the capsule of {summary.id}", f"capsule.json in {summary.path} is damaged")
+        return capsule, f"{summary.path}/{REPORT}"
 
 
 @click.command()
@@ -77,25 +77,25 @@ def incident(incident_id: str | None, by: str | None, data_dir: Path, hub: str |
     """
     if incident_id and by:
         raise UsageError(f"cannot count {incident_id} by {by}", "it is a single incident", "Leave out the ID or --by")
-    source, briefs, origin = _source(hub, data_dir)
+    source, summaries, origin = _source(hub, data_dir)
     console = Console(soft_wrap=False)
     click.echo(f"zmon: {origin}", err=True)
     if incident_id:
-        capsule, where = source.capsule(_matching(incident_id, briefs))
+        capsule, where = source.capsule(_matching(incident_id, summaries))
         if as_json:
             click.echo(msgspec.json.encode(capsule).decode())
         else:
             console.print(render.incident(capsule, where))
     elif by:
-        hosts = by_host(briefs)
+        hosts = by_host(summaries)
         if as_json:
             click.echo(msgspec.json.encode({"schema": 1, "hosts": hosts}).decode())
         else:
             console.print(render.offenders(hosts))
     elif as_json:
-        click.echo(msgspec.json.encode({"schema": 1, "incidents": briefs}).decode())
+        click.echo(msgspec.json.encode({"schema": 1, "incidents": summaries}).decode())
     else:
-        console.print(render.incidents(briefs))
+        console.print(render.incidents(summaries))
 
 
 def _source(hub: str | None, data_dir: Path) -> tuple[_Hub | _Disk, list[IncidentSummary], str]:
@@ -103,18 +103,18 @@ def _source(hub: str | None, data_dir: Path) -> tuple[_Hub | _Disk, list[Inciden
     url = (hub or stack_url(data_dir, "hub") or HUB_URL).rstrip("/")
     try:
         served = _Hub(url)
-        return served, served.briefs(), f"from the hub at {url}"
+        return served, served.summaries(), f"from the hub at {url}"
     except (Unreachable, NotServed) as error:
         stored = _Disk(Folder(data_dir))
-        return stored, stored.briefs(), f"{error}; read from {stored.folder.root} instead"
+        return stored, stored.summaries(), f"{error}; read from {stored.folder.root} instead"
 
 
-def _matching(incident_id: str, briefs: Sequence[IncidentSummary]) -> IncidentSummary:
+def _matching(incident_id: str, summaries: Sequence[IncidentSummary]) -> IncidentSummary:
     """Return the incident with this ID, or the only one whose ID starts with it. Raises UsageError."""
-    matches = [b for b in briefs if b.id == incident_id] or [b for b in briefs if b.id.startswith(incident_id)]
+    matches = [s for s in summaries if s.id == incident_id] or [s for s in summaries if s.id.startswith(incident_id)]
     if len(matches) == 1:
         return matches[0]
-    ids = ", ".join(brief.id for brief in (matches or briefs)[:_MAX_LISTED])
+    ids = ", ".join(summary.id for summary in (matches or summaries)[:_MAX_LISTED])
     why = "several IDs start with it" if matches else "no incident has this ID"
     raise UsageError(
         f"cannot show {incident_id[:80]!r}", why, f"Choose from {ids}" if ids else "There are no incidents"

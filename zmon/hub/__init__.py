@@ -49,7 +49,7 @@ class Hub:
         self.journal = Journal(config.data_dir / "findings.jsonl")
         self.job_states = JobStates(config.data_dir)
         self.snapshots: tuple[Snapshot, ...] = ()
-        self.errors: dict[tuple[str, str], str] = {}  # by detector (or other part) and job
+        self.errors: dict[tuple[str, str], str] = {}  # the last error, by detector (or other part) and job
         self.pass_seconds = 0.0
         self.last_pass_time: float | None = None
         self._stall_evidence = StallEvidence(config, self.links, self.journal, self.job_states)

@@ -20,7 +20,7 @@ from zmon.schema.snapshot import Snapshot
 log = logging.getLogger("zmon.hub")
 
 SAVE_SECONDS = 5.0
-MAX_AGE_SECONDS = 90 * 86400.0  # of the file of a job that no agent reports
+MAX_AGE_SECONDS = 90 * 86400.0  # at this age the file of a job that no agent reports is deleted
 PRUNE_SECONDS = 3600.0
 _SUFFIX = ".json"
 
@@ -32,9 +32,9 @@ class Accounts:
         self._folder = folder
         self._accounts: dict[str, Account] = {}
         self._written: dict[str, bytes] = {}
-        self._saved = time.monotonic()
-        self._pruned = -PRUNE_SECONDS
-        self.error: str | None = None  # of the last attempt to write
+        self._saved_at = time.monotonic()
+        self._pruned_at = -PRUNE_SECONDS
+        self.error: str | None = None  # the error of the last attempt to write
 
     def account_of(self, snapshot: Snapshot) -> Account:
         """Return the account of this job. A job that only reuses the id of an earlier one gets a new account."""
@@ -48,17 +48,17 @@ class Accounts:
     def maintain(self, job_ids: Iterable[str]) -> None:
         """Save the accounts, forget jobs that are not among `job_ids`, and prune old files; each when it is due."""
         now = time.monotonic()
-        if now - self._saved < SAVE_SECONDS:
+        if now - self._saved_at < SAVE_SECONDS:
             return
-        self._saved = now
+        self._saved_at = now
         self.save()
         reported = set(job_ids)
         for job_id in self._accounts.keys() - reported:
             del self._accounts[job_id]
             self._written.pop(job_id, None)
-        if now - self._pruned < PRUNE_SECONDS:
+        if now - self._pruned_at < PRUNE_SECONDS:
             return
-        self._pruned = now
+        self._pruned_at = now
         with contextlib.suppress(OSError):
             for path in self._folder.glob(f"*{_SUFFIX}"):
                 if path.stem not in reported and time.time() - path.stat().st_mtime > MAX_AGE_SECONDS:

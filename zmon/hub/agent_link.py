@@ -11,11 +11,11 @@ from zmon.schema.api import Suspicion
 from zmon.schema.host import HostSample, HostWindow, TcpSample
 from zmon.schema.plan import Plan
 
-FORGET_SECONDS = 3600.0  # of silence, after which an agent's last report and its jobs are forgotten
-WINDOW_SECONDS = 60.0  # over which hardware counters are compared
+FORGET_SECONDS = 3600.0  # after this much silence an agent's last report and its jobs are forgotten
+WINDOW_SECONDS = 60.0  # the window over which hardware counters are compared
 _BETWEEN_SAMPLES_SECONDS = 5.0
-RECENT_SECONDS = 4.0  # the same for TCP connections: a few steps, and four readings of the agent
-_BETWEEN_RECENT_SECONDS = 0.9
+TCP_WINDOW_SECONDS = 4.0  # the window over which TCP connections are compared: a few steps, four readings of the agent
+_BETWEEN_TCP_SAMPLES_SECONDS = 0.9
 
 
 class AgentLink:
@@ -27,13 +27,13 @@ class AgentLink:
         self.cursor: int | None = None  # None until the first answer: earlier steps are not requested
         self.suspects: tuple[Suspicion, ...] = ()
         self.error: str | None = "it has not answered yet"
-        self._answered = self._steps_received = time.monotonic()
+        self._answered_at = self._steps_received_at = time.monotonic()
         self._samples: deque[tuple[float, HostSample]] = deque()
-        self._recent: deque[tuple[float, TcpSample | None]] = deque()
+        self._tcp_samples: deque[tuple[float, TcpSample | None]] = deque()
         self._were_up: frozenset[str] = frozenset()
-        self.plans_version = ""  # of the plans it sent last
+        self.plans_version = ""  # version of the plans that the agent sent last
         self._plans: dict[str, Plan] = {}
-        self.failures = 0  # in a row
+        self.consecutive_failures = 0
 
     @property
     def reachable(self) -> bool:
@@ -43,20 +43,20 @@ class AgentLink:
     @property
     def silent_seconds(self) -> float:
         """Seconds since the agent last answered; 0 while it answers."""
-        return 0.0 if self.reachable else time.monotonic() - self._answered
+        return 0.0 if self.reachable else time.monotonic() - self._answered_at
 
     def due_cursor(self, every_seconds: float) -> int | None:
         """Return the cursor to ask for new steps with, or None if it is too early to ask again.
 
         More frequent requests would return the same time span, split into more records.
         """
-        due = time.monotonic() - self._steps_received >= every_seconds
+        due = time.monotonic() - self._steps_received_at >= every_seconds
         return self.cursor if due else None
 
     def record_failure(self, error: str) -> None:
         """Record that the agent did not answer. Its last report, and its jobs with it, are forgotten after an hour."""
         self.error, self.suspects = error, ()
-        self.failures += 1
+        self.consecutive_failures += 1
         if self.silent_seconds > FORGET_SECONDS:
             self.report = None
 
@@ -65,11 +65,12 @@ class AgentLink:
         other_host = self.report is not None and self.report.host != report.host
         if report.plans_version != self.plans_version:
             self._plans, self.plans_version = report.plans, report.plans_version
-        self.report, self.error, self.failures = replace(report, plans=self._plans), None, 0
-        previous, self._answered = self._answered, time.monotonic()
+        self.report, self.error = replace(report, plans=self._plans), None
+        self.consecutive_failures = 0
+        previous, self._answered_at = self._answered_at, time.monotonic()
         if with_steps or self.cursor is None:
-            self.cursor, self._steps_received = report.cursor, self._answered
-        self._add_sample(report.sample, restart=other_host or self._answered - previous > WINDOW_SECONDS)
+            self.cursor, self._steps_received_at = report.cursor, self._answered_at
+        self._add_sample(report.sample, restart=other_host or self._answered_at - previous > WINDOW_SECONDS)
 
     def _add_sample(self, sample: HostSample, restart: bool) -> None:
         """Store a sample of the hardware to compare later ones with.
@@ -78,32 +79,33 @@ class AgentLink:
         """
         if restart:
             self._samples.clear()
-            self._recent.clear()
+            self._tcp_samples.clear()
             self._were_up = frozenset()
         self._were_up |= working(sample)
-        if not self._samples or self._answered - self._samples[-1][0] >= _BETWEEN_SAMPLES_SECONDS:
-            self._samples.append((self._answered, sample))
-        while len(self._samples) > 1 and self._answered - self._samples[1][0] >= WINDOW_SECONDS:
+        if not self._samples or self._answered_at - self._samples[-1][0] >= _BETWEEN_SAMPLES_SECONDS:
+            self._samples.append((self._answered_at, sample))
+        while len(self._samples) > 1 and self._answered_at - self._samples[1][0] >= WINDOW_SECONDS:
             self._samples.popleft()
-        if not self._recent or self._answered - self._recent[-1][0] >= _BETWEEN_RECENT_SECONDS:
-            self._recent.append((self._answered, sample.tcp))
-        while len(self._recent) > 1 and self._answered - self._recent[1][0] >= RECENT_SECONDS:
-            self._recent.popleft()
+        if not self._tcp_samples or self._answered_at - self._tcp_samples[-1][0] >= _BETWEEN_TCP_SAMPLES_SECONDS:
+            self._tcp_samples.append((self._answered_at, sample.tcp))
+        while len(self._tcp_samples) > 1 and self._answered_at - self._tcp_samples[1][0] >= TCP_WINDOW_SECONDS:
+            self._tcp_samples.popleft()
 
     def window(self) -> HostWindow | None:
         """Return the host's hardware now and a minute ago, or None while the agent does not answer.
 
-        If less than a minute is known, the earlier sample is the oldest one.
+        If there is no sample from a minute ago, the earlier sample is the oldest that exists.
         """
         if self.report is None or not self.reachable:
             return None
-        taken, before = self._samples[0]
-        # A cgroup appears with its first rank, which may be later; its counters are compared from then on.
+        taken_at, before = self._samples[0]
+        # A cgroup may appear after the window began, with its first rank. Then its counters are compared with its first
+        # sample.
         groups = {group.path: group for _, sample in reversed(self._samples) for group in sample.cgroups or ()}
         before = replace(before, cgroups=tuple(groups.values()) or before.cgroups)
-        recent = self._recent[0][1]
-        seconds = self._answered - taken
-        return HostWindow(self.report.host, seconds, before, self.report.sample, self._were_up, recent)
+        earlier_tcp = self._tcp_samples[0][1]
+        seconds = self._answered_at - taken_at
+        return HostWindow(self.report.host, seconds, before, self.report.sample, self._were_up, earlier_tcp)
 
     def status(self) -> AgentStatus:
         """Return the status of the agent as detectors and `/healthz` use it."""

@@ -15,9 +15,9 @@ from zmon.web import client
 
 log = logging.getLogger("zmon.hub")
 
-_NO_VERSION = -1  # of an agent's suspects: the hub has not received any
-_RETRY_SECONDS = 0.5  # until the next long poll to an agent that did not answer
-_LATE_SECONDS = 5.0  # beyond the wait of a long poll, for the answer to arrive
+_NO_VERSION = -1  # version of an agent's suspects before the first answer
+_RETRY_SECONDS = 0.5  # time until the next long poll to an agent that did not answer
+_LATE_SECONDS = 5.0  # an answer may arrive this long after the end of a long poll
 
 
 class AgentPoller:
@@ -26,20 +26,22 @@ class AgentPoller:
     def __init__(self, config: HubConfig) -> None:
         self._config = config
         self.links = [AgentLink(url) for url in config.agents]
-        self.suspected = asyncio.Event()  # an agent reported suspects; whoever waits for it clears it
-        self._requests: dict[AgentLink, asyncio.Task[None]] = {}  # not answered yet
+        self.suspected = asyncio.Event()  # set when an agent reports suspects; the hub clears it
+        self._requests: dict[AgentLink, asyncio.Task[None]] = {}  # the requests that are not answered yet
 
     async def ask(self, session: aiohttp.ClientSession) -> None:
         """Ask every agent for its snapshot.
 
         The pass does not wait for agents that are already silent: they must not delay the findings about others.
         """
-        limit = asyncio.Semaphore(self._config.max_requests)  # answers that wait for us to read them must not time out
+        # With more requests at the same time, answers could time out before they are read.
+        limit = asyncio.Semaphore(self._config.max_requests)
         for link in self.links:
             if link not in self._requests:
                 self._requests[link] = asyncio.create_task(self._ask_agent(session, link, limit))
-        if awaited := [task for link, task in self._requests.items() if link.reachable or not link.failures]:
-            await asyncio.wait(awaited)
+        not_silent = [link for link in self._requests if link.reachable or not link.consecutive_failures]
+        if not_silent:
+            await asyncio.wait([self._requests[link] for link in not_silent])
         done = {link: task for link, task in self._requests.items() if task.done()}
         for link, task in done.items():
             del self._requests[link]

@@ -26,8 +26,8 @@ from zmon.schema.unknown import Unknown
 log = logging.getLogger("zmon.hub")
 
 NAME = "name"  # the label that jobs of one kind share; a job without it is a kind of its own
-_NO_NAME = re.compile(r"[^A-Za-z0-9._-]")
-_FASTER = 0.01  # relative; a smaller gain is not worth another write
+_INVALID_CHARACTER = re.compile(r"[^A-Za-z0-9._-]")
+_MIN_GAIN_RATIO = 0.01  # a baseline is replaced only if the rate grows by more; less is not worth a write
 
 
 class BaselineRecorder:
@@ -35,7 +35,7 @@ class BaselineRecorder:
 
     def __init__(self, baselines: BaselineStore) -> None:
         self._baselines = baselines
-        self._failed: dict[str, str] = {}  # by name: the last error, which is logged once
+        self._logged_errors: dict[str, str] = {}  # the last error, which is logged once, by name of the curve
 
     def learn(self, snapshot: Snapshot) -> None:
         """Record the baseline of this job, if it is faster than what is recorded at its size."""
@@ -45,7 +45,7 @@ class BaselineRecorder:
         name, ranks = curve_name(snapshot), snapshot.world_size
         recorded = self._baselines.curve(name).points_of_size(ranks, baseline.samples)
         rate = baseline.samples / ranks / baseline.seconds
-        if any(p.by == ON_PURPOSE or rate < (1 + _FASTER) * p.rate for p in recorded):
+        if any(p.by == ON_PURPOSE or rate < (1 + _MIN_GAIN_RATIO) * p.rate for p in recorded):
             return
         steps = _with_samples(snapshot.steps, baseline.samples)
         point = Point(
@@ -60,7 +60,7 @@ class BaselineRecorder:
         )
         try:
             self._baselines.record(name, point)
-            self._failed.pop(name, None)
+            self._logged_errors.pop(name, None)
         except ZmonError as error:
             self._log_once(name, f"{error}; jobs are compared with the baseline recorded before")
 
@@ -79,7 +79,7 @@ class BaselineRecorder:
             return self._unusable(curve, failure)
 
     def compare(self, snapshot: Snapshot, state: str) -> tuple[Efficiency | Unknown, ExpectedStep | Unknown]:
-        """Return the job's efficiency now and the expected step; for each, why it is unknown where it is."""
+        """Return the job's efficiency now and the expected step, each as Unknown with a reason if it is not known."""
         now = size_now(snapshot, state)
         if isinstance(now, Unknown):
             return now, now
@@ -112,15 +112,15 @@ class BaselineRecorder:
         return curve, f"the baseline of {name} cannot be read: {unusable}" if unusable else ""
 
     def _unusable(self, curve: ScalingCurve, error: ArithmeticError) -> Unknown:
-        """Return why a curve cannot be used: a person may have edited its file and entered impossible numbers."""
+        """Return why a curve cannot be used, such as impossible numbers that a person entered in its file."""
         reason = f"the baseline of {curve.name} cannot be used: {error}"
         self._log_once(curve.name, reason)
         return Unknown(reason)
 
     def _log_once(self, name: str, text: str) -> None:
-        if self._failed.get(name) != text:
+        if self._logged_errors.get(name) != text:
             log.error("%s", text)
-        self._failed[name] = text
+        self._logged_errors[name] = text
 
 
 def size_now(snapshot: Snapshot, state: str) -> tuple[JobSize, float] | Unknown:
@@ -137,7 +137,7 @@ def size_now(snapshot: Snapshot, state: str) -> tuple[JobSize, float] | Unknown:
 
 def curve_name(snapshot: Snapshot) -> str:
     """Return the name under which the job's baseline is recorded: its label `name`, else its job id."""
-    label = _NO_NAME.sub("_", snapshot.reported_ranks[0].labels.get(NAME, ""))[:64]
+    label = _INVALID_CHARACTER.sub("_", snapshot.reported_ranks[0].labels.get(NAME, ""))[:64]
     return label if JOB_ID.fullmatch(label) else snapshot.job_id
 
 
@@ -169,4 +169,4 @@ def _categories(steps: Sequence[AlignedStep], seconds: float) -> dict[str, float
     for step in steps:
         totals.update(step_categories(step))
     total = sum(totals.values())
-    return {category: seconds * spent / total for category, spent in totals.items() if spent}
+    return {name: seconds * category_seconds / total for name, category_seconds in totals.items() if category_seconds}

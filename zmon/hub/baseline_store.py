@@ -17,9 +17,9 @@ from zmon.schema.curve import Point, ScalingCurve, in_order
 
 log = logging.getLogger("zmon.baselines")
 
-FOLDER = "baselines"  # in the data directory
+FOLDER = "baselines"  # name of the folder in the data directory
 _SUFFIX = ".json"
-_MAX = 1 << 31  # ranks and seconds; its square for samples and bytes
+_MAX = 1 << 31  # limit of ranks and seconds; its square is the limit of samples and bytes
 
 
 class _File(msgspec.Struct):

@@ -12,7 +12,7 @@ from zmon.schema.flight import PendingCollective
 from zmon.schema.snapshot import Snapshot
 from zmon.schema.unknown import Unknown
 
-_ROW_PENDING = 4  # collectives in flight that a row shows
+_MAX_PENDING = 4  # collectives in flight that a row shows
 
 
 def flight_table(snapshot: Snapshot, answers: Mapping[int, RankEvidence | Unknown]) -> dict[str, FlightRow]:
@@ -30,7 +30,7 @@ def _row(answer: RankEvidence | Unknown) -> FlightRow:
     flight = answer.flight
     if flight is None:
         return FlightRow(error=answer.flight_error or "its agent is older and has no flight records")
-    pending = tuple(map(_pending, flight.pending[:_ROW_PENDING]))
+    pending = tuple(map(_pending, flight.pending[:_MAX_PENDING]))
     return FlightRow(pending, flight.num_pending, flight.last, error=answer.flight_error or UNSET)
 
 

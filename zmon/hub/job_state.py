@@ -23,8 +23,8 @@ from zmon.schema.plan import Plan
 from zmon.schema.snapshot import Snapshot
 from zmon.stats import quantile
 
-SAMPLE_SECONDS = 30.0  # a few of the step windows that a job's speed is computed from
-MAX_SAMPLES = 240  # two hours: the most that a site may let the detector look back
+SAMPLE_SECONDS = 30.0  # interval of the samples: a few of the step windows that a job's speed is computed from
+MAX_SAMPLES = 240  # two hours, the longest time that a site may let the detector look back
 
 
 @dataclass
@@ -35,7 +35,7 @@ class JobState:
     world_size: int
     account: Account
     history: History = field(init=False)
-    learning: BaselineLearner = field(default_factory=BaselineLearner)  # of the baseline
+    learning: BaselineLearner = field(default_factory=BaselineLearner)
     time: JobTime = field(default_factory=JobTime)
     flights: dict[int, FlightRecord] = field(default_factory=dict)  # by rank, gathered for the current stall
     plan: Plan | None = None  # the latest that a rank reported
@@ -46,9 +46,9 @@ class JobState:
         self.history = History(self.world_size)
 
     def add(self, snapshot: Snapshot, reports: Collection[AgentReport], stalled: bool = False) -> Snapshot:
-        """Add the new step records in the reports; return the snapshot with all that is known of the job's steps.
+        """Add the new step records in the reports; return the snapshot with the job's recent steps, baseline and plan.
 
-        The records are removed from `reports`. `stalled`: a finding of the job says that it is stalled.
+        The records are removed from `reports`. `stalled`: the job has an open finding of a stall.
         """
         records = {uid: steps for report in reports for uid, steps in report.records.pop(snapshot.job_id, {}).items()}
         steps = self.history.add({r.rank: records[r.run_uid] for r in snapshot.ranks if r.run_uid in records})
@@ -110,5 +110,5 @@ class JobStates:
 
     def retain(self, job_ids: Iterable[str]) -> None:
         """Forget the jobs that are not among these."""
-        wanted = set(job_ids)
-        self._states = {job_id: state for job_id, state in self._states.items() if job_id in wanted}
+        retained = set(job_ids)
+        self._states = {job_id: state for job_id, state in self._states.items() if job_id in retained}

@@ -31,11 +31,11 @@ from zmon.schema.names import severity_order
 log = logging.getLogger("zmon.journal")
 
 RESOLVE_AFTER_SECONDS = 2.0  # a finding may be absent from a single pass by chance
-HOLD_SECONDS = 3.0  # ranks that wait for each other may appear to be the culprit alternately
-MAX_RESOLVED = 1000  # findings in memory and in the file
-MAX_RESOLVED_IN_FULL = 50  # of these, with their large evidence even without a capsule: 232 kB of JSON at 1,024 ranks
-REWRITE_BYTES = 32 << 20  # of the file, or twice its size after the last rewrite if that is more
-_VICTIMS = "; victims: "  # what a summary says before the exits of ranks that waited for the culprit
+HOLD_SECONDS = 3.0  # new culprits must be reported for this long: ranks that wait for each other may alternate
+MAX_RESOLVED = 1000  # resolved findings in memory and in the file
+MAX_RESOLVED_IN_FULL = 50  # of these keep their large evidence without a capsule: 232 kB of JSON at 1,024 ranks
+REWRITE_BYTES = 32 << 20  # the file is rewritten at this size, or at twice its last rewritten size if that is more
+_VICTIMS = "; victims: "  # in a summary, the exits of ranks that waited for the culprit follow this
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +60,9 @@ class Journal:
         self._findings: dict[str, Finding] = {}
         self._active: dict[str, Finding] = {}
         self._labels: dict[str, Labels] = {}
-        self._absent_since: dict[str, float] = {}  # by id: since when its detector has stopped reporting it
-        self._candidates: dict[str, tuple[tuple[int, ...], float, float]] = {}  # by id: new culprits, first, last time
+        self._absent_since: dict[str, float] = {}  # when the detector stopped reporting the finding, by id
+        # New culprits, the time of their first report, and of their last report, by id of the finding.
+        self._candidates: dict[str, tuple[tuple[int, ...], float, float]] = {}
         self._rewrite_at = REWRITE_BYTES
         self.error: str | None = None  # why findings cannot be written
         try:
@@ -126,12 +127,12 @@ class Journal:
     def _may_replace_culprits(self, current: Finding, ranks: tuple[int, ...], now: float) -> bool:
         """Return True if these culprits may be published.
 
-        That is so if they are the published ones, if there are none yet, or if they have been reported for 3 s.
+        They may if they are the published ones, if none are published yet, or if they have been reported for 3 s.
         """
-        before, since, until = self._candidates.pop(current.id, (ranks, now, now))
+        candidates, since, last_report = self._candidates.pop(current.id, (ranks, now, now))
         if not current.ranks or ranks == current.ranks:
             return True
-        if before != ranks or now - until > HOLD_SECONDS:
+        if candidates != ranks or now - last_report > HOLD_SECONDS:
             since = now
         self._candidates[current.id] = ranks, since, now
         return now - since >= HOLD_SECONDS
@@ -202,7 +203,7 @@ class Journal:
                 file.write(self._line(finding))
                 size = file.tell()
             if size > self._rewrite_at:
-                self._rewrite_at = 2 * size  # a full disk is not tried again at every line
+                self._rewrite_at = 2 * size  # if the disk is full, the rewrite is not tried again at every line
                 self._rewrite()
         except OSError as error:
             self._log_write_error(error)

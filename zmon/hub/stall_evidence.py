@@ -1,8 +1,8 @@
 """The gathering of evidence about stalled jobs, in the background: stacks, collectives in flight, end of stderr.
 
 Flight records are gathered shortly before the leases end, for the first diagnosis: on a GPU they are the best evidence.
-Nothing is gathered for findings other than stalls: their ranks go on, their stacks show nothing, and the request costs
-them time. The agent is also asked about a dead culprit, since it has the end of its stderr.
+Nothing is gathered for findings other than stalls. Their ranks continue, so their stacks show nothing, and the request
+costs them time. The agent is also asked about a dead culprit, because it has the end of its stderr.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from zmon.schema.snapshot import Snapshot
 from zmon.schema.unknown import Unknown
 from zmon.web import client
 
-_AHEAD_SECONDS = 1.5  # before the end of a lease: time for one pass and the answers
+_AHEAD_SECONDS = 1.5  # flight records are gathered this long before a lease ends: time for a pass and the answers
 
 
 class StallEvidence:
@@ -36,19 +36,19 @@ class StallEvidence:
 
     def __init__(self, config: HubConfig, links: Sequence[AgentLink], journal: Journal, job_states: JobStates) -> None:
         self._config, self._links, self._journal, self._job_states = config, links, journal, job_states
-        self._diagnoses: dict[str, tuple[Any, ...]] = {}  # by finding: the last one that evidence was gathered for
-        self._tasks: dict[str, asyncio.Task[None]] = {}  # by finding: the latest
-        self._ahead: dict[str, asyncio.Task[None]] = {}  # by job whose leases are about to end
+        self._diagnoses: dict[str, tuple[Any, ...]] = {}  # the last diagnosis with gathered evidence, by finding
+        self._tasks: dict[str, asyncio.Task[None]] = {}  # the latest task, by finding
+        self._ahead_tasks: dict[str, asyncio.Task[None]] = {}  # tasks for leases that are about to end, by job
 
     def update(self, session: aiohttp.ClientSession, snapshot: Snapshot) -> None:
         """Start to gather evidence about this job if its diagnosis is new, or if its leases are about to end."""
         active = [finding for finding in self._journal.active() if finding.is_stall]
         self._diagnoses = {f.id: self._diagnoses[f.id] for f in active if f.id in self._diagnoses}
         self._tasks = {finding_id: task for finding_id, task in self._tasks.items() if not task.done()}
-        of_job = [finding for finding in active if finding.job_id == snapshot.job_id]
-        if not of_job:
+        job_findings = [finding for finding in active if finding.job_id == snapshot.job_id]
+        if not job_findings:
             self._gather_ahead(session, snapshot)
-        for finding in of_job:
+        for finding in job_findings:
             diagnosis = (finding.cause, finding.ranks, finding.step)
             if self._diagnoses.get(finding.id) != diagnosis:
                 self._diagnoses[finding.id] = diagnosis
@@ -63,18 +63,18 @@ class StallEvidence:
 
     def cancel(self) -> None:
         """Stop gathering."""
-        for task in (*self._tasks.values(), *self._ahead.values()):
+        for task in (*self._tasks.values(), *self._ahead_tasks.values()):
             task.cancel()
 
     def _gather_ahead(self, session: aiohttp.ClientSession, snapshot: Snapshot) -> None:
         """Gather flight records once if the leases of all ranks are about to end; forget them when a rank goes on."""
         alive = [r for r in snapshot.ranks if r.alive and r.activity != "done"]
-        if not alive or not all(_nearly_overdue(r) for r in alive):
+        if not alive or not all(_is_nearly_overdue(r) for r in alive):
             self._job_states.state_of(snapshot).flights = {}
-            if task := self._ahead.pop(snapshot.job_id, None):
+            if task := self._ahead_tasks.pop(snapshot.job_id, None):
                 task.cancel()
-        elif snapshot.job_id not in self._ahead:
-            self._ahead[snapshot.job_id] = asyncio.create_task(self._gather_flights(session, snapshot))
+        elif snapshot.job_id not in self._ahead_tasks:
+            self._ahead_tasks[snapshot.job_id] = asyncio.create_task(self._gather_flights(session, snapshot))
 
     async def _gather_flights(self, session: aiohttp.ClientSession, snapshot: Snapshot) -> None:
         launch = self._job_states.state_of(snapshot)
@@ -96,23 +96,25 @@ class StallEvidence:
         launch = self._job_states.state_of(snapshot)  # before the request: the job may be relaunched meanwhile
         alive = [r for r in snapshot.ranks if r.alive]
         ranks = [r for r in snapshot.ranks if r.rank in finding.ranks or (r.alive and not finding.ranks)]
-        chosen = {r.rank for r in ranks[: self._config.max_stacks]}
-        answers = await self._ask(session, snapshot, [r for r in snapshot.ranks if r.alive or r.rank in chosen], chosen)
-        of_alive = {r.rank: answers[r.rank] for r in alive}
-        launch.flights = flights(of_alive)
-        stacks = {str(rank): _stack(answers[rank]) for rank in sorted(chosen)}
-        tails = {str(rank): _stderr(answers[rank]) for rank in sorted(chosen)}
+        stack_ranks = {r.rank for r in ranks[: self._config.max_stacks]}
+        answers = await self._ask(
+            session, snapshot, [r for r in snapshot.ranks if r.alive or r.rank in stack_ranks], stack_ranks
+        )
+        alive_answers = {r.rank: answers[r.rank] for r in alive}
+        launch.flights = flights(alive_answers)
+        stacks = {str(rank): _stack(answers[rank]) for rank in sorted(stack_ranks)}
+        tails = {str(rank): _stderr(answers[rank]) for rank in sorted(stack_ranks)}
         gathered = Evidence(
-            in_flight=flight_table(snapshot, of_alive),
-            stacks=stacks if chosen else UNSET,
+            in_flight=flight_table(snapshot, alive_answers),
+            stacks=stacks if stack_ranks else UNSET,
             stderr_tail=tails if finding.ranks else UNSET,
         )
         self._journal.attach(finding.id, gathered)
 
 
-def _nearly_overdue(state: RankState) -> bool:
-    lease, spent = state.lease_seconds, state.step_seconds if state.activity == "train" else state.activity_seconds
-    return lease is not None and spent > max(lease / 2, lease - _AHEAD_SECONDS)
+def _is_nearly_overdue(state: RankState) -> bool:
+    lease, elapsed = state.lease_seconds, state.step_seconds if state.activity == "train" else state.activity_seconds
+    return lease is not None and elapsed > max(lease / 2, lease - _AHEAD_SECONDS)
 
 
 def flights(answers: Mapping[int, RankEvidence | Unknown]) -> dict[int, FlightRecord]:

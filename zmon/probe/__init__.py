@@ -74,7 +74,7 @@ def expect_rank(callback: Callable[[], None]) -> None:
 
 
 def start_as_rank(rank: int | None = None, world_size: int | None = None, init_method: str | None = None) -> None:
-    """Attach this process, which is now known to be a rank, if `expect_rank` was called; attaches at most once."""
+    """Attach this process, which has turned out to be a rank, if `expect_rank` was called; attaches at most once."""
     global _on_rank
     callback, _on_rank = _on_rank, None
     if callback is not None and current is None:
@@ -171,18 +171,18 @@ def phase(name: str) -> None:
 class activity:
     """The context of `with zmon.activity("eval"):`; each activity has its own lease."""
 
-    __slots__ = ("_before", "_name", "_was_explicit")
+    __slots__ = ("_name", "_previous", "_was_explicit")
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._before: int | None = None
+        self._previous: int | None = None
         self._was_explicit = False
 
     def __enter__(self) -> None:
         if current is not None:
             try:
                 self._was_explicit = current.explicit_activity
-                self._before = current.turn_to(ACTIVITY_NUMBER[self._name])
+                self._previous = current.turn_to(ACTIVITY_NUMBER[self._name])
                 current.explicit_activity |= current.acts_for_rank()
             except Exception as error:
                 _complain(error, f"zmon.activity({self._name!r}) is unknown: use one of {', '.join(ACTIVITY_NUMBER)}")
@@ -190,12 +190,12 @@ class activity:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if current is not None and self._before is not None:
+        if current is not None and self._previous is not None:
             try:
                 if self._name == "checkpoint" and kind is None:
                     current.ledger.saved()
                 if current.acts_for_rank():
-                    current.turn_to(self._before)
+                    current.turn_to(self._previous)
                     current.explicit_activity = self._was_explicit
             except Exception as failure:
                 _complain(failure)

@@ -34,8 +34,8 @@ class Event(Protocol):
 class TimedBoundary(NamedTuple):
     """A boundary that is ready to be written; if `dropped` is set, its times are unknown."""
 
-    head: tuple[int, ...]
-    rest: tuple[float, ...]
+    head: tuple[int, ...]  # kind, step number, time in nanoseconds
+    other_fields: tuple[float, ...]  # the fields from the last step time to the gauges
     counts: list[int]
     times: list[tuple[int, int]]  # index in the times of the boundary, nanoseconds
     duration: int
@@ -51,7 +51,7 @@ class _Mark(NamedTuple):
 
 class _QueuedBoundary(NamedTuple):
     head: tuple[int, ...]
-    rest: tuple[float, ...]
+    other_fields: tuple[float, ...]
     counts: list[int]
     marks: list[_Mark]
     start: Event | None  # None if there are no marks
@@ -61,13 +61,13 @@ class _QueuedBoundary(NamedTuple):
 class DeviceTime:
     """The marks of the current step, and the steps that the device has not finished.
 
-    `make_event` creates an event with timing. `recordable` returns True if an event may be recorded now. It must not be
-    while a CUDA graph is captured, because the event would become part of the graph.
+    `make_event` creates an event with timing. `recordable` returns False while a CUDA graph is captured: an event
+    recorded then would become part of the graph.
     """
 
     def __init__(self, make_event: Callable[[], Event], recordable: Callable[[], bool]) -> None:
         self._make_event, self._recordable = make_event, recordable
-        self._free: list[Event] = []
+        self._free_events: list[Event] = []
         self._queue: deque[_QueuedBoundary] = deque()
         self._marks: list[_Mark] = []
         self._start = self.mark()
@@ -84,25 +84,25 @@ class DeviceTime:
         except RuntimeError:  # the device failed; the job itself will report that
             return None
 
-    def close(self, head: tuple[int, ...], rest: tuple[float, ...], counts: list[int]) -> None:
+    def close(self, head: tuple[int, ...], other_fields: tuple[float, ...], counts: list[int]) -> None:
         """Queue a boundary: the end of a step, or a change of activity, whose times belong to no step."""
         marks, self._marks = self._marks, []
         if head[0] == layout.STEP and marks and self._start is not None:
             used_events = [self._start, *_events(marks)]
             used_events.remove(marks[-1].event)  # it starts the next step
-            self._queue.append(_QueuedBoundary(head, rest, counts, marks, self._start, used_events))
+            self._queue.append(_QueuedBoundary(head, other_fields, counts, marks, self._start, used_events))
             self._start = marks[-1].event
         else:
             used_events = _events(marks)
             if (start := self.mark()) is not None:
                 used_events += [] if self._start is None else [self._start]
                 self._start = start
-            self._queue.append(_QueuedBoundary(head, rest, counts, [], None, used_events))
+            self._queue.append(_QueuedBoundary(head, other_fields, counts, [], None, used_events))
 
     def finished(self, leaving: bool = False) -> Iterator[TimedBoundary]:
         """Yield the boundaries that the device has passed, in order; all of them if the rank is leaving."""
         while self._queue:
-            head, rest, counts, marks, start, used_events = self._queue[0]
+            head, other_fields, counts, marks, start, used_events = self._queue[0]
             try:
                 done = not marks or marks[-1].event.query()
                 times = list(_times(start, marks)) if done and start is not None else []
@@ -111,13 +111,14 @@ class DeviceTime:
             if not done and not leaving and len(self._queue) <= _MAX_STEPS_BEHIND:
                 return
             self._queue.popleft()
-            self._free += used_events  # an event can be recorded again even before the device has passed it
+            self._free_events += used_events  # an event can be recorded again even before the device has passed it
             duration = sum(ns for slot, ns in times if slot < layout.INFLIGHT)
-            yield TimedBoundary(head, rest, counts, times, duration, not done)
+            yield TimedBoundary(head, other_fields, counts, times, duration, not done)
 
     def _event(self) -> Event:
         try:
-            event = self._free.pop()  # any thread that issues a collective may be here
+            # not `if self._free_events`: every thread that issues a collective takes events from it
+            event = self._free_events.pop()
         except IndexError:
             event = self._make_event()
         event.record()
@@ -135,5 +136,7 @@ def _times(start: Event, marks: list[_Mark]) -> Iterator[tuple[int, int]]:
         if mark.slot >= layout.EXPOSED and not mark.in_flight:
             in_flight = (mark.issued or start).elapsed_time(mark.event)
             yield mark.slot - layout.EXPOSED + layout.INFLIGHT, int(max(in_flight, 0) * _NS_PER_MS)
-        if elapsed >= 0:  # else it was recorded on a stream that is ahead; no time counts twice or is negative
+        # A negative time means that the event is on a stream that is ahead. It counts as 0, and `start` stays, so no
+        # time counts twice.
+        if elapsed >= 0:
             start = mark.event

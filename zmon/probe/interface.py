@@ -21,7 +21,7 @@ def job_interface(env: Mapping[str, str], one_host: bool, sys: Path = Path("/sys
 
 
 def job_interface_name(env: Mapping[str, str], one_host: bool, sys: Path = Path("/sys")) -> str | None:
-    """Return the name of that interface, or None if it is unknown.
+    """Return the name of the interface that carries the traffic of the job, or None if it is unknown.
 
     It is `lo` if all peers are on this host, else the one that the environment sets for gloo or NCCL. NCCL takes a name
     as a prefix unless it begins with `=`; `^` excludes a name (NCCL_SOCKET_IFNAME).
@@ -30,9 +30,9 @@ def job_interface_name(env: Mapping[str, str], one_host: bool, sys: Path = Path(
         return "lo"
     folder = sys / "class/net"
     present = sorted(entry.name for entry in folder.iterdir()) if folder.is_dir() else []
-    for chosen in env.get("GLOO_SOCKET_IFNAME", "").split(","):
-        if chosen in present:
-            return chosen
+    for name in env.get("GLOO_SOCKET_IFNAME", "").split(","):
+        if name in present:
+            return name
     nccl_names = env.get("NCCL_SOCKET_IFNAME", "")
     if not nccl_names or nccl_names.startswith("^"):
         return None

@@ -24,9 +24,9 @@ from zmon.probe.rank import DONE, RankTimeline
 
 def record_last_words(timeline: RankTimeline) -> None:
     """Record how this process ends; handlers that the job installs before or after this call keep working."""
-    before, leave = sys.excepthook, sys.exit
+    previous_hook, previous_exit = sys.excepthook, sys.exit
     recorded, rank = False, os.getpid()
-    leaving: tuple[SystemExit, int] | None = None  # raised by sys.exit, and since when the rank's state held then
+    leaving: tuple[SystemExit, int] | None = None  # the exception of sys.exit, and `timeline.since` at that moment
 
     def record(kind: str, error: BaseException | None) -> None:
         nonlocal recorded
@@ -42,13 +42,13 @@ def record_last_words(timeline: RankTimeline) -> None:
 
     def on_exception(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         record("exception", error)
-        before(kind, error, trace)
+        previous_hook(kind, error, trace)
 
-    @functools.wraps(leave)
+    @functools.wraps(previous_exit)
     def exit(status: str | int | None = None, /) -> NoReturn:
         nonlocal leaving
         leaving = SystemExit(status), timeline.since
-        leave(status)
+        previous_exit(status)
 
     def on_exit() -> None:
         # In a child of multiprocessing the exception is still being handled. Elsewhere Python stores it in

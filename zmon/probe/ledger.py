@@ -1,7 +1,7 @@
 """The totals of a rank, written into its box at each boundary.
 
-Totals only grow, and a step is the difference between two boundaries. So a boundary costs one packing, and nothing is
-added up twice.
+Totals only grow, and a step is the difference between two boundaries. A boundary therefore costs one packing, and
+nothing is added up twice.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from zmon.schema.names import ACTIVITIES
 
 _MEMORY_INTERVAL_NS = 1_000_000_000  # the allocator's statistics are a slow call
 _UNKNOWN = [layout.UNKNOWN] * layout.NUM_AMOUNTS
-_NOTHING = (0.0,) * layout.MAX_REPORT_KEYS
-_MOST = (1 << 62) - 1  # amounts stop here, because a boundary that does not fit would be lost, and all after it
+_NO_VALUES = (0.0,) * layout.MAX_REPORT_KEYS
+_MAX_AMOUNT = (1 << 62) - 1  # amounts stop at this limit; a boundary with a larger one would be lost, and all after it
 
 MemoryReader = Callable[[], tuple[int, int, int] | None]
 
@@ -41,9 +41,9 @@ class Ledger:
         self._last_step = self._last_checkpoint = layout.UNKNOWN
         self._between = [0] * len(ACTIVITIES)
         self._memory = (layout.UNKNOWN,) * 3
-        self._memory_read = 0
+        self._memory_read_at = 0
         self._report: dict[str, float] = {}
-        self._reported_bits, self._reported_values = 0, _NOTHING  # gauges reported since the last boundary
+        self._reported_bits, self._reported_values = 0, _NO_VALUES  # gauges reported since the last boundary
         box.words(0, 0, b"", b"")
         box.report(*[b"", 0.0] * layout.MAX_REPORT_KEYS)
 
@@ -52,9 +52,9 @@ class Ledger:
         amounts = self._step_amounts
         if self._interface is not None and (moved := self._interface.since_last()) is not None:
             amounts[layout.NIC_SENT], amounts[layout.NIC_RECEIVED] = moved
-        if self.memory_reader is not None and now - self._memory_read > _MEMORY_INTERVAL_NS:
+        if self.memory_reader is not None and now - self._memory_read_at > _MEMORY_INTERVAL_NS:
             self._memory = self.memory_reader() or self._memory
-            self._memory_read = now
+            self._memory_read_at = now
         known = amounts != _UNKNOWN
         if known:
             totals = self._amounts
@@ -66,12 +66,12 @@ class Ledger:
         if known:
             amounts[:] = _UNKNOWN
 
-    def turn(self, number: int, now: int, left: int, spent: int, leaving: bool = False) -> None:
+    def turn(self, number: int, now: int, previous_activity: int, elapsed: int, leaving: bool = False) -> None:
         """Write the boundary at a change of activity; times since the last boundary belong to no step, counts stay.
 
-        `spent` is the time since the last boundary in nanoseconds, in the activity `left`.
+        `elapsed` is the time since the last boundary in nanoseconds, which the rank spent in `previous_activity`.
         """
-        self._between[left] += spent
+        self._between[previous_activity] += elapsed
         self.times[:] = self._times_at_boundary
         self._step_amounts[:] = _UNKNOWN
         if self._interface is not None:
@@ -107,36 +107,36 @@ class Ledger:
 
     def _close(self, kind: int, number: int, now: int, duration: int, leaving: bool = False) -> None:
         head = kind, number, now
-        rest = (
+        other_fields = (
             self._last_step, self._last_checkpoint, *self._memory, self.overhead_ns, self.dropped, *self._network,
             *self._step_amounts, *self._amounts, *self._between, self._reported_bits, *self._reported_values,
         )  # fmt: skip
-        self._reported_bits, self._reported_values = 0, _NOTHING
+        self._reported_bits, self._reported_values = 0, _NO_VALUES
         if self.device is None:
-            self._write(head, duration, rest, self.counts)
+            self._write(head, duration, other_fields, self.counts)
         else:
-            self.device.close(head, rest, self.counts.copy())
+            self.device.close(head, other_fields, self.counts.copy())
             for timed in self.device.finished(leaving):
                 for index, ns in timed.times:
                     self.times[index] += ns
                 self.dropped += timed.dropped
-                self._write(timed.head, timed.duration, timed.rest, timed.counts)
+                self._write(timed.head, timed.duration, timed.other_fields, timed.counts)
 
-    def _write(self, head: tuple[int, ...], duration: int, rest: tuple[float, ...], counts: list[int]) -> None:
+    def _write(self, head: tuple[int, ...], duration: int, other_fields: tuple[float, ...], counts: list[int]) -> None:
         if head[0] == layout.STEP:
             self._steps += 1
             self._step_ns += duration
-        self.boundaries = self._box.boundary((*head, self._steps, self._step_ns, *rest), self.times, counts)
+        self.boundaries = self._box.boundary((*head, self._steps, self._step_ns, *other_fields), self.times, counts)
         self._times_at_boundary[:] = self.times
 
 
-def _sum(totals: int, amount: int) -> int:
-    return min(totals + amount if totals > 0 else amount, _MOST)
+def _sum(total: int, amount: int) -> int:
+    return min(total + amount if total > 0 else amount, _MAX_AMOUNT)
 
 
 def count(number: int) -> int:
     """Return the count as an integer that fits into the box; raises ValueError if it is not a count."""
     integer = int(number)
-    if not 0 <= integer <= _MOST:
+    if not 0 <= integer <= _MAX_AMOUNT:
         raise ValueError(f"{number!r} is not a count")
     return integer

@@ -20,9 +20,9 @@ from zmon.schema.plan import MOST_AMOUNT, MOST_PLAN_BYTES, PLAN_FILE
 COUNTS = ("lookups", "sent_bytes", "received_bytes", "memory_bytes")
 FIELDS = (*COUNTS, "seconds", "tables")
 _FIELDS = frozenset(FIELDS)
-_NAMES_BYTES = 1 << 16  # for the table names of all ranks together
-_NAME_LENGTH = 40
-_MOST_TOTALS = 16
+_MAX_NAMES_BYTES = 1 << 16  # bytes of the table names of all ranks together
+_MAX_NAME_LENGTH = 40
+_MAX_TOTALS = 16
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
@@ -52,32 +52,32 @@ def write_plan(
 def encoded(run_uid: str, num_ranks: int, ranks: Sequence[Mapping[str, Any]], totals: Mapping[str, float]) -> bytes:
     """Encode the content of the file; raises UsageError if the plan is not valid."""
     if not isinstance(ranks, Sequence):
-        raise _refused(f"ranks is a {type(ranks).__name__}", "it must be a list with an entry for each rank")
+        raise _refusal(f"ranks is a {type(ranks).__name__}", "it must be a list with an entry for each rank")
     if len(ranks) != num_ranks:
-        raise _refused(f"ranks has {len(ranks)} entries", f"the job has {num_ranks} ranks")
-    if len(totals) > _MOST_TOTALS:
-        raise _refused(f"there are {len(totals)} totals", f"at most {_MOST_TOTALS} are allowed")
-    room = _NAMES_BYTES // max(num_ranks, 1)
+        raise _refusal(f"ranks has {len(ranks)} entries", f"the job has {num_ranks} ranks")
+    if len(totals) > _MAX_TOTALS:
+        raise _refusal(f"there are {len(totals)} totals", f"at most {_MAX_TOTALS} are allowed")
+    room = _MAX_NAMES_BYTES // max(num_ranks, 1)
     rows = [_row(f"ranks[{number}]", entry, room) for number, entry in enumerate(ranks)]
     plan: dict[str, Any] = {name: [row[name] for row in rows] for name in (*FIELDS, "num_tables")}
     plan["totals"] = {
-        name[:_NAME_LENGTH]: _number(name[:_NAME_LENGTH], value, -math.inf) for name, value in totals.items()
+        name[:_MAX_NAME_LENGTH]: _number(name[:_MAX_NAME_LENGTH], value, -math.inf) for name, value in totals.items()
     }
     body = _json({"schema": SCHEMA, "run_uid": run_uid, "plan": plan})
     if len(body) > MOST_PLAN_BYTES:
         plan["tables"] = [[] for _ in rows]
         body = _json({"schema": SCHEMA, "run_uid": run_uid, "plan": plan})
     if len(body) > MOST_PLAN_BYTES:
-        raise _refused(f"{num_ranks} ranks take {len(body):,} bytes", f"at most {MOST_PLAN_BYTES:,} are allowed")
+        raise _refusal(f"{num_ranks} ranks take {len(body):,} bytes", f"at most {MOST_PLAN_BYTES:,} are allowed")
     return body
 
 
 def _row(label: str, entry: Mapping[str, Any], room: int) -> dict[str, Any]:
     """Return the values of one rank by column; `label` names the entry in messages."""
     if not isinstance(entry, Mapping):
-        raise _refused(f"{label} is a {type(entry).__name__}", f"it must be a dictionary with {', '.join(FIELDS)}")
+        raise _refusal(f"{label} is a {type(entry).__name__}", f"it must be a dictionary with {', '.join(FIELDS)}")
     if not entry.keys() <= _FIELDS:
-        raise _refused(f"{label} has an unknown key", f"the keys are {', '.join(FIELDS)}")
+        raise _refusal(f"{label} has an unknown key", f"the keys are {', '.join(FIELDS)}")
     row: dict[str, Any] = {name: _count(f"{label}[{name!r}]", entry.get(name)) for name in COUNTS}
     seconds, seconds_label = entry.get("seconds"), f"{label}['seconds']"
     row["seconds"] = None if seconds is None else float(f"{_number(seconds_label, seconds):.6g}")
@@ -85,7 +85,7 @@ def _row(label: str, entry: Mapping[str, Any], room: int) -> dict[str, Any]:
     if tables is None:
         return {**row, "tables": [], "num_tables": None}
     if isinstance(tables, str) or not isinstance(tables, Sequence):
-        raise _refused(f"{label}['tables'] is a {type(tables).__name__}", "it must be a list of names")
+        raise _refusal(f"{label}['tables'] is a {type(tables).__name__}", "it must be a list of names")
     return {**row, "tables": _names(tables, room), "num_tables": len(tables)}
 
 
@@ -94,8 +94,8 @@ def _names(tables: Iterable[Any], room: int) -> list[str]:
     names: list[str] = []
     for table in tables:
         if not isinstance(table, str | int):
-            raise _refused(f"a table is a {type(table).__name__}", "it must be a name")
-        name = str(table)[:_NAME_LENGTH]
+            raise _refusal(f"a table is a {type(table).__name__}", "it must be a name")
+        name = str(table)[:_MAX_NAME_LENGTH]
         if not name.isprintable():  # this includes halves of a surrogate pair, which JSON cannot encode
             name = "".join(letter if letter.isprintable() else "?" for letter in name)
         room -= len(_json(name)) + 1
@@ -105,22 +105,22 @@ def _names(tables: Iterable[Any], room: int) -> list[str]:
     return names
 
 
-def _count(what: str, value: object) -> int | None:
-    return None if value is None else round(_number(what, value))
+def _count(label: str, value: object) -> int | None:
+    return None if value is None else round(_number(label, value))
 
 
-def _number(what: str, value: object, least: float = 0.0) -> float:
+def _number(label: str, value: object, minimum: float = 0.0) -> float:
     try:
         number = math.nan if isinstance(value, str | bytes) else float(cast(SupportsFloat, value))
     except Exception:  # the trainer's own types may raise anything
         number = math.nan
-    if not (math.isfinite(number) and least <= number <= MOST_AMOUNT):
-        raise _refused(f"{what} is not a valid amount", f"it must be a number{'' if least else ', 0 or more'}")
+    if not (math.isfinite(number) and minimum <= number <= MOST_AMOUNT):
+        raise _refusal(f"{label} is not a valid amount", f"it must be a number{'' if minimum else ', 0 or more'}")
     return number
 
 
-def _refused(what: str, why: str) -> UsageError:
-    return UsageError(f"zmon.plan(): {what}", why, "zmon ignores this plan; correct the call")
+def _refusal(problem: str, reason: str) -> UsageError:
+    return UsageError(f"zmon.plan(): {problem}", reason, "zmon ignores this plan; correct the call")
 
 
 def _json(value: Any) -> bytes:

@@ -31,11 +31,11 @@ POINT_TO_POINT = (OP_NUMBER["send"], OP_NUMBER["recv"])
 
 _MAX_QUEUED_OPS = 4096  # collectives of other threads, which the rank's own thread counts at its next boundary
 _KEY, _PRIME = layout.STATE_KEY, layout.STATE_PRIME
-# By activity and phase, outside of ops: the sum of the two words of a state.
+# The sum of the two words of a state outside of ops, by activity and phase.
 _CODES = [[_KEY + _PRIME * layout.state(a, p) for p in range(len(PHASES))] for a in range(len(ACTIVITIES))]
 _SEQUENCE, _ENTERED, _BEFORE = layout.SEQUENCE, layout.ENTERED, layout.BEFORE
 _LABEL, _LABEL_GROUP, _LABEL_SEQUENCE = layout.LABEL_SHIFT, layout.LABEL_GROUP_SHIFT, layout.LABEL_SEQUENCE_SHIFT
-_SEQUENCES, _LOW, _MOST_BYTES = layout.SEQUENCES, layout.SEQUENCES - 1, layout.MOST_BYTES
+_SEQUENCES, _LOW_BITS, _MAX_BYTES = layout.SEQUENCES, layout.SEQUENCES - 1, layout.MAX_BYTES
 _PHASE_SHIFT, _OP_SHIFT, _GROUP_SHIFT = layout.PHASE_SHIFT, layout.OP_SHIFT, layout.GROUP_SHIFT
 _NO_GROUP = layout.NONE
 _EXPOSED, _TO_INFLIGHT = layout.EXPOSED, layout.INFLIGHT - layout.EXPOSED
@@ -64,7 +64,7 @@ class RankTimeline:
         self.current_phase, self._op = OTHER, 0
         self._in_op = False  # collectives inside a collective are not counted
         self._codes = _CODES[INIT]
-        self._slot = 0  # of the live state, alternately 0 and 2
+        self._slot = 0  # the slot of the live state that was written last: alternately 0 and 2
         self.group = Groups(box).number  # returns the number of a process group, given name and size
         self._sequences = [0] * layout.MAX_GROUPS
         self._entered = 0
@@ -142,19 +142,19 @@ class RankTimeline:
             self.leave_op()
         if self.step_pending:
             self.end_step()
-        now, before = self._clock(), self.activity
+        now, previous = self._clock(), self.activity
         self.activity, self._codes = activity, _CODES[activity]
-        spent = now - self._step_since
+        elapsed = now - self._step_since
         self.since = self._activity_since = self._step_since = now
         self.current_phase = OTHER
         self._count_queued_ops()
         self.ledger.overhead_ns = self.overhead_ns
-        self.ledger.turn(self._step, now, before, spent, leaving=activity == DONE)
+        self.ledger.turn(self._step, now, previous, elapsed, leaving=activity == DONE)
         if activity == TRAIN and self.device is None and self.make_device_time is not None:
             self.device = self.ledger.device = self.make_device_time()  # a rank with a GPU has initialized it by now
         self._write_place()
         self._write_state()
-        return before
+        return previous
 
     # -- for the hooks ---------------------------------------------------------------------------------
 
@@ -163,7 +163,7 @@ class RankTimeline:
         if self._in_op or (get_ident() != self._thread and not self.acts_for_rank()):
             return False
         live = self._live
-        if count:  # as in _count; else `sequence` is that of a collective counted before, or 0 if unknown
+        if count:  # inlined _count; otherwise `sequence` is that of a collective counted earlier, or 0 if unknown
             counts = self._counts
             counts[op] += count
             counts[_SENT + op] += sent
@@ -182,14 +182,14 @@ class RankTimeline:
         self._op, self._in_op = op, True
         slot = self._slot = 2 - self._slot
         num_bytes = sent + received
-        sequence_bits = (sequence & _LOW | _SEQUENCES) << _LABEL_SEQUENCE if sequence else 0
+        sequence_bits = (sequence & _LOW_BITS | _SEQUENCES) << _LABEL_SEQUENCE if sequence else 0
         label = op | group << _LABEL_GROUP | sequence_bits
-        entered = (num_bytes if num_bytes < _MOST_BYTES else _MOST_BYTES) | label << _LABEL
-        before = self._entered
-        if entered != before:  # else the rank waits for the collective that it issued last
+        entered = (num_bytes if num_bytes < _MAX_BYTES else _MAX_BYTES) | label << _LABEL
+        previous = self._entered
+        if entered != previous:  # else the rank waits for the collective that it issued last
             self._entered = entered
-            live[_BEFORE] = before
-            live[_BEFORE + 1] = ~before
+            live[_BEFORE] = previous
+            live[_BEFORE + 1] = ~previous
             live[_ENTERED] = entered
             live[_ENTERED + 1] = ~entered
         live[slot] = now
@@ -214,7 +214,7 @@ class RankTimeline:
         if get_ident() != self._thread and not self.acts_for_rank():
             return self._threads_in_op.discard(get_ident())
         if not self._in_op:
-            return None  # a step or activity that ended inside of it has left it already
+            return None  # the end of a step or activity inside the collective has left it already
         now, index = self._clock(), _EXPOSED + self._op
         if self.device is not None:
             self.device.end(index, None if isinstance(issued, int) else issued, in_flight)

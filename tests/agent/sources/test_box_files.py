@@ -26,20 +26,20 @@ def damage_now(box):
         box.flip(offset + 3)
 
 
-@pytest.mark.parametrize("what", ["foreign", "truncated", "version", "damaged", "directory", "link"])
-def test_damaged_box_is_reported_in_one_line_and_hides_no_other(boxes, live, tmp_path, what, states):
+@pytest.mark.parametrize("damage", ["foreign", "truncated", "version", "damaged", "directory", "link"])
+def test_damaged_box_is_reported_in_one_line_and_does_not_hide_others(boxes, live, tmp_path, damage, states):
     intact, bad = live(0), live(1)
-    if what == "foreign":
+    if damage == "foreign":
         bad.overwrite(0, b"#!/bin/sh\n")
-    elif what == "truncated":
+    elif damage == "truncated":
         bad.path.write_bytes(bad.path.read_bytes()[:1000])
-    elif what == "version":
+    elif damage == "version":
         bad.overwrite(8, struct.pack("<I", 99))
-    elif what == "damaged":
+    elif damage == "damaged":
         damage_now(bad)
     else:
         bad.path.unlink()
-        bad.path.mkdir() if what == "directory" else bad.path.symlink_to(intact.path)
+        bad.path.mkdir() if damage == "directory" else bad.path.symlink_to(intact.path)
     assert list(states()) == [0]
     assert list(boxes.damaged) == [bad.path]
     line = boxes.damaged[bad.path]
@@ -86,7 +86,7 @@ def test_missing_box_directory_counts_as_empty(tmp_path):
 # -- pruning -----------------------------------------------------------------------------------------------
 
 
-def test_box_stays_for_its_grace_period_and_is_then_deleted_with_its_socket(boxes, live, clock, tmp_path):
+def test_box_and_socket_are_deleted_after_the_grace_period(boxes, live, clock, tmp_path):
     ranks = [live(0), live(1)]
     for box in ranks:
         bind(box.path.with_suffix(".sock"))
@@ -168,7 +168,7 @@ def test_prune_removes_the_socket_that_the_box_names(prune, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["docker.sock", "zmon-1234.sock", f"deeper/{SHORT}"])
-def test_prune_spares_a_socket_that_is_not_a_ranks_even_if_the_box_names_it(prune, tmp_path, name):
+def test_prune_spares_a_named_socket_that_no_rank_owns(prune, tmp_path, name):
     (tmp_path / "s/deeper").mkdir()
     path = bind(tmp_path / "s" / name)
     prune(path)
@@ -197,7 +197,7 @@ def test_prune_spares_a_socket_of_another_user(prune, tmp_path):
 # -- left behind -----------------------------------------------------------------------------------------
 
 
-def test_proc_is_read_once_a_second_for_a_rank_with_progress_and_at_every_scan_without(boxes, live, clock, monkeypatch):
+def test_proc_is_read_once_a_second_while_the_rank_makes_progress(boxes, live, clock, monkeypatch):
     """The read of /proc costs more than the rest of a scan, and a rank with progress is not stopped."""
     reads = []
     monkeypatch.setattr(rank_box, "process_stat", lambda pid, proc: reads.append(pid))
@@ -216,7 +216,7 @@ def test_proc_is_read_once_a_second_for_a_rank_with_progress_and_at_every_scan_w
     assert len(reads) == 20
 
 
-def test_thousand_boxes_of_ranks_long_dead_are_read_once_and_closed(tmp_path, clock, monkeypatch):
+def test_thousand_boxes_of_dead_ranks_are_read_once_and_closed(tmp_path, clock, monkeypatch):
     """A job that crashes and restarts for a quarter of an hour leaves that many."""
     first = Box(tmp_path, clock, {"world_size": 1000})
     first.steps(3)
@@ -271,7 +271,7 @@ def test_deleted_box_of_a_living_rank_is_watched_until_after_its_end(boxes, live
     assert states() == {}
 
 
-def test_box_of_a_rank_that_died_before_the_agent_started_stays_for_its_grace_period(tmp_path, live, clock):
+def test_box_of_a_rank_that_died_before_the_agent_started_has_a_grace_period(tmp_path, live, clock):
     """The rank hung for half an hour before its death, so the last sign in its box is old."""
     box = live()
     box.steps(3)
@@ -286,7 +286,7 @@ def test_box_of_a_rank_that_died_before_the_agent_started_stays_for_its_grace_pe
     assert not box.path.exists()
 
 
-def test_boxes_of_earlier_attempts_are_pruned_while_the_newest_lives(boxes, live, clock):
+def test_prune_deletes_boxes_of_earlier_attempts_while_the_newest_runs(boxes, live, clock):
     before, now = live(attempt=0), live(attempt=1)
     before.process.end()
     boxes.scan()

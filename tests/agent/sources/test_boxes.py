@@ -13,7 +13,7 @@ from zmon.schema.api import Suspicion
 from zmon.schema.rank import EnteredCollective
 
 
-def test_state_of_a_rank_that_lives(boxes, live, clock, states):
+def test_state_of_a_living_rank_is_reported(boxes, live, clock, states):
     box = live(rank=3, labels={"owner": "ann"})
     box.steps(10)
     box.timeline.enter_op(OP_NUMBER["all_reduce"], box.timeline.group("0", 2), 4096, 4096)
@@ -42,7 +42,7 @@ def test_last_two_collectives_are_reported_for_living_and_dead_ranks(boxes, live
     assert states()[0].entered == last
 
 
-def test_rank_that_wrote_an_exception_and_lives_on_is_leaving(boxes, live, states):
+def test_rank_is_leaving_after_it_wrote_an_exception(boxes, live, states):
     box = live()
     assert states()[0].leaving_seconds is None
     box.timeline.last_words("exception", "builtins.ValueError", "bad batch 17")
@@ -68,7 +68,7 @@ def test_lease_of_an_evaluation_is_learned_from_earlier_ones(live, clock, states
     assert states()[0].overdue_seconds == pytest.approx(1.0)
 
 
-def test_killed_rank_is_gone_with_its_signal_from_the_first_scan_after(boxes, live, clock, states):
+def test_first_scan_after_a_kill_reports_the_rank_as_exited_with_its_signal(boxes, live, clock, states):
     box = live()
     box.steps(3)
     assert boxes.scan() == frozenset()
@@ -120,7 +120,7 @@ def test_lease_is_learned_from_the_steps_before_the_agent_started(boxes, live, s
     assert states()[0].lease_seconds == pytest.approx(30.0)
 
 
-def test_no_rank_is_a_suspect_during_evaluation_or_initialization_or_when_done(boxes, live, clock, states):
+def test_rank_is_no_suspect_during_evaluation_initialization_or_after_its_end(boxes, live, clock, states):
     evaluates, ends, begins = live(0), live(1), live(2)
     for box in (evaluates, ends):
         box.steps(10)
@@ -143,8 +143,8 @@ def test_ranks_in_another_pid_namespace_are_reported(boxes, live, monkeypatch):
     assert line.startswith("2 ranks of job live in another PID namespace")
 
 
-def test_rank_in_a_child_pid_namespace_is_read_by_its_pid_in_this_one(tmp_path, clock, boxes, stand_in, states):
-    """The kernel translates the pid of the lock's holder; the one in the box is that of the rank's own namespace."""
+def test_rank_in_a_child_pid_namespace_is_found_by_its_host_pid(tmp_path, clock, boxes, stand_in, states):
+    """The lock holder's PID is in the agent's namespace; the box stores the PID in the rank's namespace."""
     box = Box(tmp_path, clock, {"pid": 7})
     stand_in().hold(box.path)
     state = states()[0]
@@ -163,7 +163,7 @@ def test_new_start_of_a_rank_replaces_the_box_of_the_previous_one(boxes, live, c
     assert (state.alive, state.steps) == (True, 0)
 
 
-def test_rank_that_died_before_the_agent_started_is_gone_since_its_last_sign(boxes, live, clock, states):
+def test_gone_seconds_count_from_the_last_update_before_the_agent_started(boxes, live, clock, states):
     box = live()
     box.steps(5)
     box.process.end()
@@ -172,7 +172,7 @@ def test_rank_that_died_before_the_agent_started_is_gone_since_its_last_sign(box
     assert (state.alive, state.gone_seconds) == (False, pytest.approx(10.0))
 
 
-def test_box_of_a_rank_long_dead_is_not_reported(boxes, live, clock):
+def test_box_of_a_rank_dead_for_a_minute_is_not_reported(boxes, live, clock):
     box = live()
     box.steps(5)
     box.process.end()

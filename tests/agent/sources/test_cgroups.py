@@ -143,14 +143,14 @@ def test_group_of_a_rank_that_just_died_still_reports_its_kills(v2):
     assert [(group.path, group.ranks) for group in v2.read().value] == [("/b", (("job", 1),))]
 
 
-def test_container_in_its_own_cgroup_namespace_has_its_limits_at_the_root(v2):
+def test_cgroup_namespace_of_a_container_has_its_limits_at_the_root(v2):
     v2.rank(0, "0::/\n")
     v2.v2("/", current=GIB, limit=2 * GIB, cpu="100000 100000", throttled=1_000_000)
     (group,) = v2.read().value
     assert (group.path, group.memory_limit_bytes, group.cpu_limit_cores) == ("/", 2 * GIB, 1.0)
 
 
-def test_rank_in_the_root_group_has_unknown_memory_and_that_is_no_drop(v2):
+def test_memory_of_a_rank_in_the_root_group_is_unknown_but_not_dropped(v2):
     v2.rank(0, "0::/\n")
     reading = v2.read()
     (group,) = reading.value
@@ -228,7 +228,7 @@ def test_hybrid_host_is_read_by_controller(host):
     assert (group.memory_limit_bytes, group.cpu_limit_cores, group.throttled_seconds) == (2 * GIB, 0.5, 1.0)
 
 
-def test_controller_that_is_not_mounted_is_reported_and_hides_no_other(host):
+def test_controller_that_is_not_mounted_is_reported_and_does_not_hide_others(host):
     host.rank(0, V1.format(memory="/job", cpu="/job"))
     host.v1_memory("/job", limit=2 * GIB)
     reading = host.read()
@@ -246,7 +246,7 @@ def test_process_without_a_group_is_left_out(v2, text):
     assert [group.ranks for group in reading.value] == [(("job", 1),)]
 
 
-def test_rank_that_just_ended_is_no_drop(v2):
+def test_rank_that_just_ended_is_not_dropped(v2):
     v2.ranks[77] = ("job", 0)
     assert v2.read() == ((), ())
 
@@ -264,7 +264,7 @@ def test_more_groups_than_fit_are_left_out_in_one_line(v2):
     assert reading.dropped == (f"10 of {MAX_CGROUPS + 10} control groups: at most {MAX_CGROUPS} are read",)
 
 
-def test_this_process_lives_in_a_group():
+def test_group_of_this_process_is_read():
     (group,) = CgroupSource(lambda: {os.getpid(): ("job", 0)}).read().value
     assert group.path.startswith("/")
     assert group.ranks == (("job", 0),)

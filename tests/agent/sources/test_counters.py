@@ -33,7 +33,7 @@ def test_fall_far_from_the_end_of_32_bits_is_no_wrap(last):
     assert not wrapped(last, 3)
 
 
-def test_cleared_counter_that_had_stopped_at_its_maximum_is_off_by_one_at_most():
+def test_total_of_a_counter_cleared_at_its_maximum_is_off_by_one_at_most():
     """The total is right whether the fall counts as a wrap or not."""
     assert totals_of(2**32 - 1, 0)[-1] in (2**32 - 1, 2**32)
 

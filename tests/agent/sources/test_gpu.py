@@ -76,7 +76,7 @@ def test_pcie_bytes_are_counters(nvml):
     assert nvml.calls("0", "nvmlDeviceGetPcieThroughput") == 0
 
 
-def test_pcie_counter_of_32_bits_is_unknown_as_it_wraps_between_two_reads(nvml):
+def test_pcie_counter_of_32_bits_is_unknown(nvml):
     nvml.set_answers(("0", "field.197", 5), ("0", "type.197", pynvml.NVML_VALUE_TYPE_UNSIGNED_INT))
     assert cards()[0].pcie_sent_bytes is None
 
@@ -106,7 +106,7 @@ def test_nvlink_errors_are_unknown_when_one_kind_cannot_be_read(nvml):
     assert cards()[0].nvlink_errors is None
 
 
-def test_value_that_a_card_does_not_offer_is_unknown_and_no_drop(nvml):
+def test_value_that_a_card_does_not_offer_is_unknown_but_not_dropped(nvml):
     silent = ["MemoryInfo", "UtilizationRates", "PowerUsage", "EnforcedPowerLimit", "TemperatureV", "Temperature.0"]
     silent += [
         "MigMode",
@@ -143,7 +143,7 @@ def test_odd_error_loses_that_value_and_adds_one_line_per_card(nvml):
     assert reading.dropped == ("GPU 0: cannot read MemoryInfo, PowerUsage, field 82: Unknown Error",)
 
 
-def test_card_that_cannot_be_opened_is_reported_and_hides_no_other(nvml):
+def test_card_that_cannot_be_opened_is_reported_and_does_not_hide_others(nvml):
     nvml.set_answers(("driver", "cards", 2), ("0", "nvmlDeviceGetHandleByIndex_v2", "!8"))
     reading = GpuSource().read()
     assert [card.gpu for card in reading.value] == ["1"]
@@ -185,13 +185,13 @@ def test_address_has_the_format_of_sysfs(bus_id, address):
     assert sysfs_address(bus_id) == address
 
 
-def test_host_whose_driver_is_not_loaded_has_no_such_source(nvml):
+def test_host_whose_driver_is_not_loaded_reports_the_source_as_absent(nvml):
     nvml.set_answers(("driver", "error", pynvml.NVML_ERROR_DRIVER_NOT_LOADED))
     with pytest.raises(SourceUnavailable, match="install the NVIDIA driver"):
         GpuSource().read()
 
 
-def test_host_without_the_library_has_no_such_source(nvml, monkeypatch):
+def test_host_without_the_library_reports_the_source_as_absent(nvml, monkeypatch):
     def fail(name):
         raise OSError(f"{name}: cannot open shared object file")
 
@@ -200,7 +200,7 @@ def test_host_without_the_library_has_no_such_source(nvml, monkeypatch):
         GpuSource().read()
 
 
-def test_driver_of_another_version_than_its_library_is_a_failure_and_not_an_absence(nvml):
+def test_driver_and_library_of_different_versions_are_a_failure(nvml):
     nvml.set_answers(("driver", "nvmlInitWithFlags", f"!{pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH}"))
     with pytest.raises(pynvml.NVMLError, match="mismatch"):
         GpuSource().read()

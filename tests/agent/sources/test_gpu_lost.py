@@ -37,7 +37,7 @@ def lost(gpu, **values):
     return GpuSample(gpu=gpu, uuid=values.pop("uuid", ""), lost=True, **values)
 
 
-def test_lost_card_is_reported_with_its_fixed_values_and_hides_no_other(nvml):
+def test_lost_card_keeps_its_fixed_values_and_does_not_hide_others(nvml):
     source = GpuSource()
     source.read()
     nvml.set_answers(("1", "lost", 1), ("driver", "xids", "1:79"))

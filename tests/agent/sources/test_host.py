@@ -83,12 +83,12 @@ def test_pressure_is_seconds_since_boot(host):
     assert load.full_pressure_seconds == {"memory": 1.5, "io": 1.5}
 
 
-def test_full_pressure_of_the_cpu_is_left_out_though_the_kernel_writes_a_zero(host):
+def test_full_pressure_of_the_cpu_is_left_out(host):
     assert "cpu" not in host().read().value.full_pressure_seconds
 
 
 @pytest.mark.parametrize("content", [None, "", "some avg10=nan\n"])
-def test_kernel_without_pressure_is_unknown_and_no_drop(host, content):
+def test_kernel_without_pressure_is_unknown_but_not_dropped(host, content):
     reading = host(**{f"pressure/{resource}": content for resource in ("cpu", "memory", "io")}).read()
     assert (reading.value.pressure_seconds, reading.value.full_pressure_seconds) == ({}, {})
     assert reading.dropped == ()
@@ -105,14 +105,14 @@ def test_older_kernel_with_fewer_modes_shows_those_it_has(host):
     assert list(host(stat="cpu  1 2 3 4 5 6 7\n").read().value.cpu_seconds) == list(MODES[:7])
 
 
-def test_counter_the_kernel_does_not_have_is_unknown_and_no_drop(host):
+def test_counter_the_kernel_does_not_have_is_unknown_but_not_dropped(host):
     reading = host(without=("vmstat",), stat=STAT.replace("procs_blocked 2\n", "")).read()
     assert (reading.value.major_faults, reading.value.oom_kills, reading.value.blocked) == (None, None, None)
     assert reading.dropped == ()
 
 
 @pytest.mark.parametrize("stat", [None, "", "cpu  many\n"])
-def test_cpu_time_that_cannot_be_read_is_reported_and_the_memory_is_still_there(host, stat):
+def test_unreadable_cpu_time_is_reported_and_the_memory_is_still_read(host, stat):
     reading = host(stat=stat).read()
     assert reading.value.cpu_seconds == {}
     assert reading.value.memory_total_bytes == 2_048_000
@@ -125,7 +125,7 @@ def test_missing_memory_is_an_error_and_no_zero(host):
         host(meminfo="MemTotal: 1 kB\n").read()
 
 
-def test_host_without_proc_has_no_such_source(tmp_path):
+def test_host_without_proc_reports_the_source_as_absent(tmp_path):
     with pytest.raises(SourceUnavailable, match="mount /proc"):
         HostSource(tmp_path / "none").read()
 

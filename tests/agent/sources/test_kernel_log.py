@@ -174,7 +174,7 @@ def test_event_is_dated_by_the_kernels_clock(log, source):
 
 
 @pytest.mark.parametrize("offset", [-3600, 3600])
-def test_event_is_dated_between_two_reads_even_if_the_kernels_clock_is_off(log, source, offset):
+def test_event_time_is_between_two_reads_if_the_kernels_clock_is_off(log, source, offset):
     source.read()
     before = time.time()
     source.read()

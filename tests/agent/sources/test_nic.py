@@ -34,7 +34,7 @@ def test_interface_shows_link_speed_bytes_errors_and_card(sys, source):
     assert eth0.errors == dict.fromkeys(ERROR_COUNTERS, 0) | {"rx_errors": 3, "carrier_down_count": 1}
 
 
-def test_card_of_a_virtual_machine_has_the_address_of_its_virtio_device(sys, source):
+def test_virtio_card_has_the_address_of_its_device(sys, source):
     sys.interface("eth0", "pci0000:00/0000:00:03.0/virtio2")
     assert by_name(source)["eth0"].pci == "0000:00:03.0"
 
@@ -204,7 +204,7 @@ def many(sys):
     return make
 
 
-def test_cards_bonds_and_loopback_among_ten_thousand_interfaces_are_read_and_the_others_counted(many, source):
+def test_cards_bonds_and_loopback_are_read_among_ten_thousand_interfaces(many, source):
     many(10_000)
     reading = source.read()
     names = [sample.device for sample in reading.value]
@@ -253,7 +253,7 @@ def test_preferred_interfaces_are_chosen_before_the_others_by_name():
     assert "a062" not in chosen
 
 
-def test_host_without_sys_has_no_such_source(tmp_path):
+def test_host_without_sys_reports_the_source_as_absent(tmp_path):
     with pytest.raises(SourceUnavailable, match="/sys"):
         NicSource(tmp_path / "none").read()
 

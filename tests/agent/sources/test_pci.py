@@ -125,7 +125,7 @@ def test_unknown_node_on_both_sides_is_no_common_node(tmp_path):
     assert nearest_nics(tmp_path, "0000:3d:00.0") == ("mlx5_2:1", "mlx5_3:1")
 
 
-def test_host_without_rdma_has_its_cards_and_no_virtual_interfaces_named(sys):
+def test_nearest_nics_are_interfaces_of_cards_on_a_host_without_rdma(sys):
     sys.interface("lo")
     sys.interface("ens1", AT_OTHER_PORT)
     sys.interface("ens2", FAR)

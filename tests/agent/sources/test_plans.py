@@ -74,22 +74,22 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("what", BAD)
-def test_invalid_plan_is_reported_once_and_set_aside_until_it_changes(live, plans, boxes, what, caplog):
+@pytest.mark.parametrize("kind", BAD)
+def test_invalid_plan_is_reported_once_and_set_aside_until_it_changes(live, plans, boxes, kind, caplog):
     box = live(0)
     path = box.path.with_name("plan.json")
-    if what == "link":
+    if kind == "link":
         path.symlink_to("/etc/hostname")
-    elif what == "directory":
+    elif kind == "directory":
         path.mkdir()
     else:
-        path.write_bytes(BAD[what])
+        path.write_bytes(BAD[kind])
     for _ in range(3):
         assert plans() == {}
     assert list(boxes.damaged) == [path]
     assert str(path) in boxes.damaged[path]
     assert len(caplog.records) == 1
-    path.rmdir() if what == "directory" else path.unlink()
+    path.rmdir() if kind == "directory" else path.unlink()
     write_plan(box.path, UID, 8, RANKS, {})
     assert list(plans()) == [0]
     assert boxes.damaged == {}

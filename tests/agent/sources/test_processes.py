@@ -41,7 +41,7 @@ def add(tmp_path):
     return make
 
 
-def test_rank_shows_state_memory_time_threads_switches_and_wait_channel(add):
+def test_sample_has_all_values_of_the_process(add):
     (process,) = add(3).read().value
     assert (process.job_id, process.rank, process.pid, process.state) == ("job", 3, 1003, "S")
     assert process.resident_bytes == 25 * PAGE_BYTES
@@ -58,7 +58,7 @@ def test_name_of_a_process_may_hold_anything(add, name):
 
 
 @pytest.mark.parametrize("wchan", ["0", "", None], ids=["running", "empty", "denied"])
-def test_missing_wait_channel_is_unknown_and_no_drop(add, wchan):
+def test_missing_wait_channel_is_unknown_but_not_dropped(add, wchan):
     reading = add(0, wchan=wchan).read()
     assert reading.value[0].wait_channel is None
     assert reading.dropped == ()
@@ -75,7 +75,7 @@ def test_idle_process_shows_zeros(add):
     assert (process.voluntary_switches, process.involuntary_switches) == (0, 0)
 
 
-def test_rank_that_just_ended_is_no_drop(add, tmp_path):
+def test_rank_that_just_ended_is_not_dropped(add, tmp_path):
     add(0)
     source = add(1)
     for file in (tmp_path / "1000").iterdir():
@@ -86,7 +86,7 @@ def test_rank_that_just_ended_is_no_drop(add, tmp_path):
     assert reading.dropped == ()
 
 
-def test_rank_that_ends_while_it_is_read_is_no_drop(add, monkeypatch):
+def test_rank_that_ends_while_it_is_read_is_not_dropped(add, monkeypatch):
     """The kernel returns ESRCH for a file that was opened before its process ended."""
     source = add(0)
 
@@ -98,7 +98,7 @@ def test_rank_that_ends_while_it_is_read_is_no_drop(add, monkeypatch):
 
 
 @pytest.mark.parametrize("odd", [None, "", "garbage", "42 (python) S 1 42", stat(rss="many")])
-def test_odd_process_is_reported_and_hides_no_other(add, odd):
+def test_odd_process_is_reported_and_does_not_hide_others(add, odd):
     add(0, stat=odd)
     reading = add(1).read()
     assert [process.rank for process in reading.value] == [1]

@@ -227,7 +227,7 @@ def test_more_ports_than_can_be_read_are_counted(sys, source):
 
 
 @pytest.mark.parametrize("folder", ["", "class/infiniband"])
-def test_host_without_rdma_has_no_such_source(sys, source, folder):
+def test_host_without_rdma_reports_the_source_as_absent(sys, source, folder):
     (sys.root / folder).mkdir(parents=True, exist_ok=True)
     with pytest.raises(SourceUnavailable, match="no RDMA device"):
         source.read()

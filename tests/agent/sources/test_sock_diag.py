@@ -53,7 +53,7 @@ def test_connection_shows_its_peer_and_a_measured_round_trip(connect):
     assert read(far).peer == "127.0.0.1"
 
 
-def test_connection_that_never_sent_has_no_delivery_rate_and_one_that_did_has(connect):
+def test_delivery_rate_is_known_only_after_data_was_sent(connect):
     near, far = connect()
     assert read(near).delivery_bytes_per_second is None
     for _ in range(20):
@@ -244,7 +244,7 @@ def test_kernel_that_does_not_answer_is_a_timeout(kernel, monkeypatch):
     ("code", "next_step"),
     [("EPERM", "seccomp"), ("EPROTONOSUPPORT", "modprobe inet_diag"), ("EAFNOSUPPORT", "AF_NETLINK")],
 )
-def test_container_without_netlink_has_no_such_source(monkeypatch, code, next_step):
+def test_container_without_netlink_reports_the_source_as_absent(monkeypatch, code, next_step):
     def refuse(*_):
         raise OSError(getattr(errno, code), "no")
 

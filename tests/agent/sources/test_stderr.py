@@ -110,7 +110,7 @@ def test_shared_file_is_reported_as_shared(spawn, ranks, tmp_path):
     assert answer["stderr_tail"] == "first\nsecond\n"
 
 
-def test_redirection_while_it_lives_is_followed(ranks, tmp_path):
+def test_redirected_stderr_of_a_living_rank_is_followed(ranks, tmp_path):
     script = (
         "import os, sys\nfor path in sys.stdin:\n"
         " os.dup2(os.open(path.strip(), os.O_WRONLY | os.O_CREAT), 2); os.write(2, path.encode()); print(flush=True)"

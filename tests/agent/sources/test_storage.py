@@ -110,7 +110,7 @@ def test_counter_that_wrapped_is_passed_on_unchanged(host, tmp_path):
 
 
 @pytest.mark.parametrize("odd", [" 8 0 sda 1 2\n", " 8 0 sda 1 2 many 4 5 6 7 8 0 9 10\n"])
-def test_odd_disk_is_reported_and_hides_no_other(host, odd):
+def test_odd_disk_is_reported_and_does_not_hide_others(host, odd):
     reading = host(odd + "\ngarbage\n 259 0 nvme0n1 1 2 3 4 5 6 7 8 0 9 10\n").read()
     assert [disk.device for disk in reading.value.disks] == ["nvme0n1"]
     assert len(reading.dropped) == 1
@@ -125,7 +125,7 @@ def test_thousands_of_disks_are_left_out_in_one_line(host):
 
 
 @pytest.mark.parametrize("kind", ["nfs", "nfs4"])
-def test_network_mount_shows_operations_wait_and_timeouts_of_all_operations_together(host, kind):
+def test_network_mount_shows_the_sums_of_all_operations(host, kind):
     reading = host(mountstats=LOCAL + nfs(kind=kind) + LOCAL).read()
     assert reading.value.mounts == (MountSample("/data", kind, 151, 20.5, 3),)
     assert reading.dropped == ()
@@ -136,7 +136,7 @@ def test_idle_network_mount_shows_zeros(host):
     assert (mount.operations, mount.wait_seconds, mount.timeouts) == (0, 0.0, 0)
 
 
-def test_local_and_other_network_file_systems_are_no_drop(host):
+def test_local_and_other_network_file_systems_are_not_dropped(host):
     others = "".join(f"device x mounted on /{kind} with fstype {kind}\n" for kind in ("lustre", "ceph", "cifs", "fuse"))
     reading = host(mountstats=LOCAL + others).read()
     assert (reading.value.mounts, reading.dropped) == ((), ())
@@ -152,7 +152,7 @@ def test_bind_mount_of_a_network_mount_is_not_counted_again(host):
 
 
 @pytest.mark.parametrize("operations", ["\t READ: 1 2 3\n", "\t READ: many 1 1 1 1 1 1 1\n", "\t nonsense\n"])
-def test_odd_network_mount_is_reported_and_hides_no_other(host, operations):
+def test_odd_network_mount_is_reported_and_does_not_hide_others(host, operations):
     reading = host(mountstats=nfs("/odd", operations=operations) + nfs()).read()
     assert [mount.mount for mount in reading.value.mounts] == ["/data"]
     assert len(reading.dropped) == 1
@@ -193,7 +193,7 @@ def test_mounts_that_cannot_be_read_hide_no_disks(host):
     assert "mountstats" in reading.dropped[0]
 
 
-def test_host_without_proc_has_no_such_source(tmp_path):
+def test_host_without_proc_reports_the_source_as_absent(tmp_path):
     with pytest.raises(SourceUnavailable, match="mount /proc"):
         StorageSource(tmp_path / "none", tmp_path / "none").read()
 

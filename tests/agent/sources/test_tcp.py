@@ -71,7 +71,7 @@ def test_connections_of_a_rank_to_one_address_are_summed_up(host):
     assert (peer.round_trip_seconds, peer.delivery_bytes_per_second) == (0.009, 5e6)
 
 
-def test_own_addresses_of_the_connections_and_their_interfaces_are_listed(host):
+def test_sample_lists_own_addresses_and_their_interfaces(host):
     host.start(100, 0, 11)
     host.kernel.add(11, "10.0.0.2")
     sample = host.source.read().value
@@ -167,7 +167,7 @@ def test_sockets_of_other_processes_do_not_cause_a_search_each_time(host, monkey
     assert len(searches) == 2  # when the rank was new, and when the other's socket was
 
 
-def test_rank_in_another_network_namespace_is_reported_and_has_no_peers(host):
+def test_rank_in_another_network_namespace_is_reported_without_peers(host):
     host.start(100, 0, 11, namespace=4026532999)
     reading = host.source.read()
     assert reading.value.peers == ()
@@ -178,7 +178,7 @@ def test_rank_in_another_network_namespace_is_reported_and_has_no_peers(host):
     assert host.source.read().dropped == reading.dropped
 
 
-def test_rank_whose_sockets_cannot_be_listed_hides_no_other(host):
+def test_rank_whose_sockets_cannot_be_listed_does_not_hide_others(host):
     host.start(100, 0, 11)
     host.start(101, 1, 21)
     host.kernel.add(21)
@@ -190,12 +190,12 @@ def test_rank_whose_sockets_cannot_be_listed_hides_no_other(host):
     assert line.startswith("dlrm rank 0: cannot list its sockets: Not a directory")
 
 
-def test_rank_that_just_ended_is_no_drop(host):
+def test_rank_that_just_ended_is_not_dropped(host):
     host.ranks = {100: ("dlrm", 0)}
     assert host.source.read().dropped == ()
 
 
-def test_descriptor_closed_while_they_are_listed_hides_no_other(host, monkeypatch):
+def test_descriptor_closed_while_they_are_listed_does_not_hide_others(host, monkeypatch):
     def readlink(path):
         if path.endswith("fd/3"):
             raise FileNotFoundError(path)

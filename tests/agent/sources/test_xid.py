@@ -47,7 +47,7 @@ def test_collect_ends_when_there_are_no_more_events(nvml, xids):
 
 
 def test_storm_of_errors_continues_at_the_next_collect(nvml, xids, monkeypatch):
-    monkeypatch.setattr("zmon.agent.sources.xid.MOST_EVENTS", 2)
+    monkeypatch.setattr("zmon.agent.sources.xid.MAX_EVENTS", 2)
     nvml.set_answers(("driver", "xids", "0:31,0:31,0:31"))
     list(xids.collect())
     assert xids.counts("GPU-0") == {31: 2}
@@ -56,7 +56,7 @@ def test_storm_of_errors_continues_at_the_next_collect(nvml, xids, monkeypatch):
 
 
 @pytest.mark.parametrize("answer", [NOT_SUPPORTED, "!15"])
-def test_card_that_has_no_events_or_is_lost_is_not_watched_and_hides_no_other(nvml, answer):
+def test_card_without_events_or_lost_is_not_watched(nvml, answer):
     nvml.set_answers(("0", "nvmlDeviceRegisterEvents", answer), ("driver", "xids", "1:48"))
     xids = XidCounts()
     watch(xids)

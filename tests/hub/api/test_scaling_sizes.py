@@ -16,19 +16,19 @@ def ranks(store, query=""):
 # -- default sizes
 
 
-def test_default_sizes_go_from_the_smallest_recorded_to_eight_times_the_job(store):
+def test_default_sizes_end_at_eight_times_the_job(store):
     store.record(JOB, point(3, 1536), point(6, 3072), point(6, 1536))
     assert ranks(store) == [3, 4, 6, 8, 16, 32]
 
 
-def test_too_many_default_sizes_lose_the_smallest(store):
+def test_smallest_default_sizes_are_left_out_beyond_the_limit(store):
     store.record(JOB, *(point(ranks, 512 * ranks) for ranks in range(1, 40)))
     sizes_ = ranks(store)
     assert len(sizes_) == 24
     assert sizes_ == [4, *range(17, 40)]
 
 
-def test_samples_per_rank_are_those_of_the_last_window_even_during_evaluation(store):
+def test_samples_per_rank_are_from_the_last_window_during_evaluation(store):
     store.record(JOB, *ONE_HOST)
     evaluates = job(now=step_window(samples=128), activity="eval")
     scaling = answer(store, evaluates, "ranks=2")
@@ -36,7 +36,7 @@ def test_samples_per_rank_are_those_of_the_last_window_even_during_evaluation(st
 
 
 @pytest.mark.parametrize("job_", [job(), job(now=step_window(samples=None))])
-def test_samples_per_rank_are_those_of_the_smallest_size_if_the_job_reports_none(store, job_):
+def test_samples_per_rank_are_from_the_smallest_size_without_reports(store, job_):
     store.record(JOB, *ONE_HOST)
     scaling = answer(store, job_, "ranks=2")
     assert (scaling["now"], scaling["sizes"][0]["samples"]) == (None, 1024)

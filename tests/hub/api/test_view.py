@@ -21,5 +21,5 @@ def test_state_of_a_job_is_the_activity_of_most_ranks(activities, expected):
     assert job_state(snapshot(*ranks), []) == expected
 
 
-def test_job_whose_ranks_are_gone_has_exited():
+def test_job_has_exited_after_all_its_ranks_ended():
     assert job_state(snapshot(*map(killed, range(4))), []) == "exited"

@@ -10,7 +10,7 @@ import msgspec
 from aiohttp import web
 
 from tests.build import agent_report, step_record
-from tests.hub.fakes import FakeAgent, until
+from tests.hub.fakes import FakeAgent, poll
 from zmon.schema.host import HostSample, KernelLog
 
 
@@ -50,8 +50,8 @@ async def incident(door, number=1):
         answer = (await door.get("/api/v1/incidents"))["incidents"]
         return answer[0] if len(answer) == number else None
 
-    brief = await until(written, 15.0)
-    return await door.get(f"/api/v1/incidents/{brief['id']}")
+    summary = await poll(written, 15.0)
+    return await door.get(f"/api/v1/incidents/{summary['id']}")
 
 
 def texts_of(answer):

@@ -27,7 +27,7 @@ def test_row_of_a_rank_has_its_state_and_its_step_times():
     assert (culprit.self_seconds, waiting.self_seconds, culprit.num_steps) == (0.02, 0.01, 3)
 
 
-def test_rank_whose_agent_is_silent_is_marked_unwatched():
+def test_rank_is_unwatched_while_its_agent_does_not_answer():
     job = replace(stalled(), unwatched=(rank_state(3, host="node-b"),), ranks=stalled().ranks[:3])
     capsule, _ = made(job=job)
     assert [row.watched for row in capsule.ranks] == [True, True, True, False]

@@ -73,7 +73,7 @@ def test_timeline_of_a_flickering_incident_is_bounded_and_has_its_end(scene):
     assert any(what.startswith("resolved") for what in scene.texts)
 
 
-def test_unknown_cause_is_collected_again_at_once_when_it_becomes_known(scene):
+def test_incident_is_collected_at_once_when_its_cause_becomes_known(scene):
     async def main():
         assert await scene.report(NOW, cause="unknown")
         assert await scene.report(NOW + 1, 2)

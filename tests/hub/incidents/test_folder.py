@@ -112,7 +112,7 @@ def test_unfinished_directories_of_a_killed_hub_are_cleared(incidents):
     place = put(incidents)
     (place.parent / ".f2.abc").mkdir()
     (place.parent / ".f2.abc/capsule.json").write_text("{")
-    assert [brief.id for brief in incidents.briefs()] == ["f1"]
+    assert [summary.id for summary in incidents.summaries()] == ["f1"]
     incidents.clear()
     assert [path.name for path in place.parent.iterdir()] == ["f1"]
 
@@ -121,7 +121,7 @@ def test_unfinished_directories_of_a_killed_hub_are_cleared(incidents):
 def test_malformed_id_is_refused(incidents, name):
     put(incidents)
     with pytest.raises(UsageError, match="zmon incident"):
-        incidents.place(name)
+        incidents.directory(name)
 
 
 def test_list_is_newest_first_without_damaged_incidents(incidents):
@@ -129,11 +129,11 @@ def test_list_is_newest_first_without_damaged_incidents(incidents):
     put(incidents, "b", detected=NOW + 5)
     (put(incidents, "c") / "finding.json").write_text("{")
     (incidents.root / "stray").write_text("a file")
-    assert [(brief.id, Path(brief.path).name) for brief in incidents.briefs()] == [("b", "b"), ("a", "a")]
+    assert [(summary.id, Path(summary.path).name) for summary in incidents.summaries()] == [("b", "b"), ("a", "a")]
 
 
 def test_no_incident_yet_is_an_empty_list(incidents):
-    assert incidents.briefs() == []
+    assert incidents.summaries() == []
     assert incidents.read("f1") is None
     assert incidents.prune(()) == []
 

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from tests.build import JOB, killed, rank_state, waiting
-from tests.hub.fakes import FakeAgent, frozen, healthy, hub_over, silent, stopped, until
+from tests.hub.fakes import FakeAgent, frozen, healthy, hub_over, poll, silent, stopped
 from tests.hub.incidents.playing import Agent, incident, resolved, texts_of
 from zmon.hub.incidents.collector import needs_capsule
 from zmon.schema.finding import Finding
@@ -52,7 +52,7 @@ def test_stall_gets_a_capsule_with_everything(play, tmp_path):
             (finding,) = await door.findings()
             return finding["capsule"] == str(place)
 
-        assert await until(published)
+        assert await poll(published)
 
     play(scenario, agent)
 
@@ -68,7 +68,7 @@ def test_capsule_is_updated_at_the_end_and_keeps_its_steps(play, tmp_path):
             capsule = await incident(door)
             return capsule if capsule["finding"]["resolved"] else None
 
-        capsule = await until(over, 8.0)
+        capsule = await poll(over, 8.0)
         assert texts_of(capsule)[:-1] == texts_of(first)
         assert texts_of(capsule)[-1].startswith("resolved, ")
         assert capsule["ranks"] == first["ranks"]
@@ -92,7 +92,7 @@ def test_new_diagnosis_is_collected_into_the_same_capsule(play):
             capsule = await incident(door)
             return capsule if capsule["finding"]["cause"] == "rank_frozen" else None
 
-        capsule = await until(refined)
+        capsule = await poll(refined)
         assert capsule["finding"]["id"] == first["finding"]["id"]
         assert "diagnosis changed: unknown → rank_frozen" in texts_of(capsule)
         assert sum(what.startswith("evidence gathered") for what in texts_of(capsule)) == 2
@@ -149,12 +149,12 @@ def test_finding_is_published_although_no_capsule_can_be_written(play, tmp_path,
             return (await door.get("/healthz"))["incidents_unwritten"]
 
         await door.passes(1)
-        assert await until(failed)
+        assert await poll(failed)
         await door.passes(5)
         (finding,) = await door.findings()
         assert (finding["cause"], finding["capsule"]) == ("rank_frozen", None)
         agent.ranks = healthy()
-        assert await until(lambda: resolved(door), 8.0)
+        assert await poll(lambda: resolved(door), 8.0)
 
     play(scenario, agent)
     assert sum("cannot write the capsule" in line for line in caplog.messages) == 1
@@ -211,7 +211,7 @@ def test_rank_state_is_that_of_the_opening_not_of_the_end(play):
     async def scenario(door):
         first = await incident(door)
         agent.ranks = [rank_state(rank, step=200) for rank in range(4)]
-        await until(lambda: resolved(door), 8.0)
+        await poll(lambda: resolved(door), 8.0)
         assert [row["step"] for row in (await incident(door))["ranks"]] == [row["step"] for row in first["ranks"]]
 
     play(scenario, agent)

@@ -5,7 +5,7 @@ from zmon.hub.incidents.offenders import by_host
 from zmon.schema.incident import IncidentSummary
 
 
-def brief(number, *hosts, cause="rank_frozen", cost=None):
+def summary(number, *hosts, cause="rank_frozen", cost=None):
     return IncidentSummary(
         f"f{number}", "job", "stall", cause, "critical", (), hosts, NOW + number, NOW + number, "", lost_gpu_hours=cost
     )
@@ -14,10 +14,10 @@ def brief(number, *hosts, cause="rank_frozen", cost=None):
 def test_worst_host_is_first_with_causes_cost_and_last_incident():
     offenders = by_host(
         [
-            brief(1, "node-a", cost=1.0),
-            brief(2, "node-b", cost=5.0),
-            brief(3, "node-a", cause="rank_exited", cost=0.5),
-            brief(4, "node-a"),
+            summary(1, "node-a", cost=1.0),
+            summary(2, "node-b", cost=5.0),
+            summary(3, "node-a", cause="rank_exited", cost=0.5),
+            summary(4, "node-a"),
         ]
     )
     assert [(o.host, o.incidents, o.lost_gpu_hours) for o in offenders] == [("node-a", 3, 1.5), ("node-b", 1, 5.0)]
@@ -26,16 +26,16 @@ def test_worst_host_is_first_with_causes_cost_and_last_incident():
 
 
 def test_incident_with_several_culprits_on_a_host_is_one():
-    assert [o.incidents for o in by_host([brief(1, "node-a", "node-a")])] == [1]
+    assert [o.incidents for o in by_host([summary(1, "node-a", "node-a")])] == [1]
 
 
 def test_cost_is_unknown_without_data():
-    assert by_host([brief(1, "node-a")])[0].lost_gpu_hours is None
+    assert by_host([summary(1, "node-a")])[0].lost_gpu_hours is None
 
 
 def test_higher_cost_is_first_among_equal_counts():
-    assert [o.host for o in by_host([brief(2, "cheap", cost=1.0), brief(1, "dear", cost=2.0)])] == ["dear", "cheap"]
+    assert [o.host for o in by_host([summary(2, "cheap", cost=1.0), summary(1, "dear", cost=2.0)])] == ["dear", "cheap"]
 
 
 def test_incident_without_host_counts_for_none():
-    assert by_host([brief(1)]) == []
+    assert by_host([summary(1)]) == []

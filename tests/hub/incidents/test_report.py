@@ -99,7 +99,7 @@ def test_shared_stderr_is_marked():
     assert "several ranks write to this file" in page(*made(finding(evidence={"stderr_tail": shared})))
 
 
-def test_heat_map_draws_the_slow_rank_stronger_and_leaves_the_unknown_empty():
+def test_heat_map_marks_the_slow_rank_and_leaves_unknown_cells_empty():
     capsule, rows = made()
     known = [step for step in steps.read(rows) if (step.rank, step.step) != (0, 2)]
     drawn = re.search(r'class="heat".*?</svg>', report(capsule, known), re.S)[0]

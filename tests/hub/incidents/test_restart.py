@@ -3,7 +3,7 @@
 import asyncio
 import shutil
 
-from tests.hub.fakes import frozen, healthy, hub_over, until
+from tests.hub.fakes import frozen, healthy, hub_over, poll
 from tests.hub.incidents.playing import Agent, incident, resolved, texts_of
 
 
@@ -13,18 +13,18 @@ def test_restarted_hub_continues_the_capsule(tmp_path):
         async with agent.serve():
             async with hub_over(tmp_path, agent) as door:
                 before = await incident(door)
-                assert await until(lambda: _filed(door))
+                assert await poll(lambda: _filed(door))
             async with hub_over(tmp_path, agent) as door:
                 await door.passes(5)
                 assert len((await door.get("/api/v1/incidents"))["incidents"]) == 1
                 agent.ranks = healthy()
-                assert await until(lambda: resolved(door), 8.0)
+                assert await poll(lambda: resolved(door), 8.0)
 
                 async def over():
                     capsule = await incident(door)
                     return capsule if capsule["finding"]["resolved"] else None
 
-                after = await until(over)
+                after = await poll(over)
                 assert texts_of(after)[: len(before["timeline"])] == texts_of(before)
                 assert after["collected"] == before["collected"]
 
@@ -36,18 +36,18 @@ async def _filed(door):
     return findings and findings[0]["capsule"]
 
 
-def test_capsule_of_a_finding_that_ended_while_the_hub_went_down_is_closed(tmp_path):
+def test_restarted_hub_closes_the_capsule_of_an_ended_finding(tmp_path):
     async def main():
         agent = Agent(*frozen())
         async with agent.serve():
             async with hub_over(tmp_path, agent) as door:
                 capsule = await incident(door)
-                assert await until(lambda: _filed(door))
+                assert await poll(lambda: _filed(door))
             place = tmp_path / "incidents" / capsule["finding"]["id"]
             shutil.copytree(place, tmp_path / "kept")
             agent.ranks = healthy()
             async with hub_over(tmp_path, agent) as door:
-                assert await until(lambda: resolved(door), 8.0)
+                assert await poll(lambda: resolved(door), 8.0)
             shutil.rmtree(place)
             shutil.move(tmp_path / "kept", place)
             async with hub_over(tmp_path, agent) as door:
@@ -55,6 +55,6 @@ def test_capsule_of_a_finding_that_ended_while_the_hub_went_down_is_closed(tmp_p
                 async def over():
                     return (await incident(door))["finding"]["resolved"]
 
-                assert await until(over)
+                assert await poll(over)
 
     asyncio.run(asyncio.wait_for(main(), 30))

@@ -14,11 +14,11 @@ def ranks(job, finding_):
     return [r.rank for r in steps.choose_ranks(job, finding_)]
 
 
-def test_all_ranks_of_a_small_job_are_chosen_the_culprit_first():
+def test_chosen_ranks_of_a_small_job_are_all_with_the_culprit_first():
     assert ranks(big(4), finding()) == [2, 1, 3, 0]
 
 
-def test_culprits_ranks_near_them_and_a_sample_are_chosen_of_a_large_job():
+def test_chosen_ranks_of_a_large_job_are_culprits_neighbors_and_a_sample():
     chosen = ranks(big(1024), finding(ranks=(504,), hosts=("node-63",)))
     assert len(chosen) == steps.MAX_RANKS
     assert chosen[0] == 504

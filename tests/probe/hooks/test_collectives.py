@@ -100,7 +100,7 @@ def test_rank_that_waited_was_exposed_and_the_late_one_was_not(job):
     assert late < waited / 2
 
 
-def test_asynchronous_collective_is_exposed_from_the_wait_and_in_flight_from_the_issue(job):
+def test_asynchronous_collective_is_in_flight_from_issue_and_exposed_from_wait(job):
     waited, late = (rank.records[1].measures.ops["all_reduce"] for rank in job)
     assert 0.08 < waited.exposed_seconds < waited.inflight_seconds - 0.04
     assert late.exposed_seconds < waited.exposed_seconds / 2

@@ -84,7 +84,7 @@ print(activity(), evaluate(wrapped), hooks(wrapped))
     assert run(start_rank, script, joined=True) == ["eval 0", "train eval 0"]
 
 
-def test_compiled_model_is_watched_and_compiled_no_more_often_than_without_zmon(start_rank):
+def test_compiled_model_is_watched_without_extra_compilations(start_rank):
     script = (
         EVALUATE
         + """
@@ -112,7 +112,7 @@ print(evaluate(compiled), hooks())
     assert last == "eval 0"
 
 
-def test_model_that_is_scripted_or_copied_in_eval_mode_works_as_without_zmon(start_rank):
+def test_scripted_or_copied_model_works_as_without_zmon(start_rank):
     script = (
         EVALUATE
         + """

@@ -3,7 +3,7 @@
 from tests.probe.hooks.scripts import run
 
 
-def test_functional_collectives_count_with_their_bytes_and_leak_nothing(start_rank):
+def test_functional_collectives_are_counted_with_their_bytes(start_rank):
     script = """
 import torch.distributed._functional_collectives as functional
 with zmon.step():

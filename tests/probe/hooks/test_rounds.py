@@ -18,11 +18,11 @@ class Training:
         """Run the steps of the optimizers in this order; a bar is a change to evaluation."""
         for letter in order:
             if letter == "|":
-                self.steps += self.rounds.open
+                self.steps += self.rounds.is_open
                 self.rounds.end()
                 continue
-            self.steps += self.rounds.before(ord(letter))
-            self.steps += self.rounds.after(ord(letter))
+            self.steps += self.rounds.begin_update(ord(letter))
+            self.steps += self.rounds.end_update(ord(letter))
         return self
 
     @property
@@ -69,14 +69,14 @@ def test_hundred_optimizers_one_for_each_parameter_are_one_step():
 
 def test_step_of_a_single_optimizer_ends_at_once():
     training = Training().run("a")
-    assert (training.steps, training.rounds.open) == (1, False)
+    assert (training.steps, training.rounds.is_open) == (1, False)
 
 
-def test_step_of_two_optimizers_ends_with_the_second_after_the_first_round():
+def test_step_of_two_optimizers_ends_with_the_second_one():
     training = Training().run("abab")
     assert training.steps == 2
     assert training.run("a").steps == 2
-    assert training.rounds.open
+    assert training.rounds.is_open
     assert training.run("b").steps == 3
 
 

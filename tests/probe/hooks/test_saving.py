@@ -36,7 +36,7 @@ def test_activity_that_the_job_marks_is_unchanged(start_rank):
     assert run(start_rank, script) == ["eval"]
 
 
-def test_model_saved_between_eval_and_its_forward_contains_nothing_of_zmon(start_rank):
+def test_model_saved_in_eval_mode_contains_nothing_of_zmon(start_rank):
     """The file must load in an environment without zmon."""
     script = """
         train()
@@ -55,7 +55,7 @@ def test_model_saved_between_eval_and_its_forward_contains_nothing_of_zmon(start
     assert run(start_rank, script) == ["False False", "True train", "eval", "False"]
 
 
-def test_distributed_checkpoint_is_a_checkpoint_however_it_was_imported(start_rank):
+def test_distributed_checkpoint_is_recognized_with_any_import(start_rank):
     script = """
         train()
         import torch.distributed.checkpoint as dcp

@@ -47,7 +47,7 @@ def test_closure_that_runs_many_times_is_one_step(start_rank):
     assert run(start_rank, script) == ["3 True {'optimizer'}"]
 
 
-def test_optimizer_that_raises_makes_no_step_and_the_next_update_makes_one(start_rank):
+def test_update_that_raises_is_not_a_step(start_rank):
     script = """
         class Failing(torch.optim.SGD):
             def step(self, closure=None):
@@ -138,7 +138,7 @@ def test_marks_of_a_side_thread_do_not_count_as_the_ranks(start_rank):
     assert run(start_rank, script) == ["1 train False False False"]
 
 
-def test_optimizer_in_a_forked_worker_or_in_another_thread_makes_no_step(start_rank):
+def test_update_in_a_forked_worker_or_thread_is_not_a_step(start_rank):
     script = """
         from threading import Thread
         train()
@@ -176,7 +176,7 @@ def test_optimizer_that_steps_others_is_one_step(start_rank):
     assert run(start_rank, script) == ["10 other"]
 
 
-def test_optimizer_that_failed_inside_another_does_not_hide_the_next_steps(start_rank):
+def test_steps_continue_after_a_nested_optimizer_failed(start_rank):
     script = """
         class Failing(torch.optim.SGD):
             fails = True

@@ -90,13 +90,13 @@ print("ends", file=sys.stderr)
 
 @pytest.mark.e2e
 @pytest.mark.parametrize(
-    ("level", "says"),
+    ("level", "expected_text"),
     [
         ("", "Server listening to UNIX own.sock"),
         pytest.param("INFO", "debug level is set to DETAIL", marks=pytest.mark.slow),
     ],
 )
-def test_watched_job_prints_the_same_as_an_unwatched_one(tmp_path, level, says):
+def test_watched_job_prints_the_same_as_an_unwatched_one(tmp_path, level, expected_text):
     """The same is true for the log of torch at the level that the job sets."""
 
     def stderr(*arguments):
@@ -120,7 +120,7 @@ def test_watched_job_prints_the_same_as_an_unwatched_one(tmp_path, level, says):
         return re.sub(r"\d{4} \d\d:\d\d:\d\d\.\d{9}", "TIME", ended.stderr)
 
     alone, watched = stderr(), stderr("watched")
-    assert says in alone
+    assert expected_text in alone
     assert watched == alone.replace("/job/", "/job-watched/")
 
 

@@ -55,7 +55,7 @@ for work in pending:
     assert run(start_rank, script, joined=True) == ["1 24", "2 32"]
 
 
-def test_work_that_nobody_waits_for_leaks_nothing(start_rank):
+def test_work_without_a_wait_leaks_nothing(start_rank):
     script = """
 for _ in range(20):
     work = dist.all_reduce(torch.ones(3), async_op=True)

@@ -27,7 +27,7 @@ class Source(Protocol):
     """One thing that the agent reads, such as the GPUs of the host."""
 
     name: str
-    field: str  # of HostSample, where its value goes
+    field: str  # the field of HostSample that holds its value
     interval_seconds: float
 
     def read(self) -> Reading:

@@ -1,8 +1,8 @@
 """Scan the black boxes of all ranks on this host, and suspect ranks that are dead, stopped or overdue.
 
 The agent scans ten times a second, so a scan is cheap: a listing of the folders and a few `pread`s per rank. A damaged
-box is reported and set aside; it never hides the others. Only one thread may scan and read ranks; the methods that any
-thread may call say so.
+box is reported and set aside; it never hides the others. Only one thread may scan and read ranks. The methods marked
+“Any thread” may be called from any thread.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from zmon.agent.sources.plans import Plans, TrainerPlan, left_behind
+from zmon.agent.sources.plans import Plans, TrainerPlan, leftover_plans
 from zmon.agent.sources.rank_box import LEFT_BEHIND_SECONDS, RankBox
 from zmon.agent.sources.reading import Reading
 from zmon.errors import BoxError
@@ -29,8 +29,8 @@ from zmon.schema.rank import RankState
 log = logging.getLogger("zmon.boxes")
 
 GRACE_SECONDS = 900.0  # how long the box of a dead rank stays for people to read
-RETRY_NS = 5_000_000_000  # until a box that could not be read is tried again
-PRUNE_NS = 60_000_000_000  # between two deletions of old boxes
+RETRY_NS = 5_000_000_000  # time until a box that could not be read is tried again
+PRUNE_NS = 60_000_000_000  # time between two deletions of old boxes
 _SHORT_NAME = re.compile(r"zmon-[0-9a-f]{16}\.sock")
 
 
@@ -49,7 +49,7 @@ class Boxes:
         self._root, self._host, self._clock, self._proc, self._socket_dir = root, host, clock, proc, socket_dir
         self._leases = leases or Leases()
         self._open: dict[str, RankBox] = {}
-        self._aside: dict[str, tuple[int, int, str]] = {}  # damaged boxes: inode, time of the last try, reason
+        self._damaged_boxes: dict[str, tuple[int, int, str]] = {}  # damaged boxes: inode, time of the last try, reason
         self._unlistable: dict[str, str] = {}  # folders that cannot be listed, with the reason
         self._plans, self._plan_files = Plans(), list[str]()
         self._pruned_at: int | None = None
@@ -62,21 +62,21 @@ class Boxes:
         """The reason for each box, plan or folder that was set aside."""
         return {
             **self._plans.damaged,
-            **{Path(path): reason for path, (_, _, reason) in self._aside.items()},
+            **{Path(path): reason for path, (_, _, reason) in self._damaged_boxes.items()},
             **{Path(path): reason for path, reason in self._unlistable.items()},
         }
 
     def read(self) -> Reading:
-        """Scan as a source does: the value is the set of suspects. Once a minute also delete what dead ranks left."""
+        """Scan, and delete the files of dead ranks once a minute. The value is the set of suspects."""
         suspects = self.scan()
         now = self._clock()
         if self._pruned_at is None or now - self._pruned_at > PRUNE_NS:
             self._pruned_at = now
             self.prune()
-        return Reading(suspects, (*self.damaged.values(), *self._hidden()))
+        return Reading(suspects, (*self.damaged.values(), *self._hidden_jobs()))
 
-    def _hidden(self) -> Iterator[str]:
-        """Yield a line for each job whose ranks live in another PID namespace: only their boxes can be read."""
+    def _hidden_jobs(self) -> Iterator[str]:
+        """Yield a line for each job whose ranks live in another PID namespace, where only their boxes can be read."""
         jobs = Counter(box.identity.job_id for box in self._open.values() if box.alive and not box.pid)
         for job_id, number in sorted(jobs.items()):
             yield (
@@ -92,17 +92,19 @@ class Boxes:
             # If the file of a living rank was deleted, the box stays open and still shows how the rank ends.
             if inodes.get(path, box.inode) != box.inode or (path not in inodes and box.expired):
                 self._open.pop(path).close()
-        self._aside = {p: aside for p, aside in self._aside.items() if inodes.get(p) == aside[0]}
+        self._damaged_boxes = {
+            path: entry for path, entry in self._damaged_boxes.items() if inodes.get(path) == entry[0]
+        }
         now = self._clock()
         for path in {**self._open, **inodes}:
-            if path in self._aside and now - self._aside[path][1] <= RETRY_NS:
+            if path in self._damaged_boxes and now - self._damaged_boxes[path][1] <= RETRY_NS:
                 continue
             try:
                 if path in self._open:
                     self._open[path].refresh()
                 else:
                     self._open[path] = RankBox(Path(path), self._host, self._leases, self._clock, self._proc)
-                    self._aside.pop(path, None)
+                    self._damaged_boxes.pop(path, None)
             except (BoxError, OSError, ValueError) as error:
                 self._set_aside(path, inodes.get(path, 0), error)
         self._files = {box.path: box.inode for box in self._open.values() if box.reader is not None}
@@ -142,7 +144,7 @@ class Boxes:
         return self._files
 
     def prune(self) -> None:
-        """Delete what dead ranks left, after GRACE_SECONDS and once no rank of their launch lives on this host."""
+        """Delete the files of ranks that died GRACE_SECONDS ago, once no rank of their launch lives on this host."""
         living = self._living_launches()
         for path, box in list(self._open.items()):
             gone = box.gone_seconds
@@ -152,16 +154,16 @@ class Boxes:
                 with contextlib.suppress(OSError, BoxError):
                     owner = box.path.lstat().st_uid
                     box.path.unlink()
-                    for leftover in self._left_by(box, owner):
+                    for leftover in self._leftovers(box, owner):
                         leftover.unlink(missing_ok=True)
                     box.path.parent.rmdir()  # fails while it has another rank's box
                     box.path.parent.parent.rmdir()
                 box.close()
 
-    def _left_by(self, box: RankBox, owner: int) -> Iterator[Path]:
+    def _leftovers(self, box: RankBox, owner: int) -> Iterator[Path]:
         yield from self._sockets(box, owner)
-        yield from _unfinished(box.path.parent)
-        yield from left_behind(box.path.parent)
+        yield from _unfinished_boxes(box.path.parent)
+        yield from leftover_plans(box.path.parent)
 
     def _sockets(self, box: RankBox, owner: int) -> Iterator[Path]:
         """Yield the sockets that belong to this box.
@@ -177,7 +179,7 @@ class Boxes:
                         yield path
 
     def _relevant(self) -> list[RankBox]:
-        """Return all boxes but those of ranks that were long dead at first sight, unless ranks of their launch live."""
+        """Return all boxes, except long dead ones (see `RankBox.long_dead`) whose launch has no living rank."""
         living = self._living_launches()
         return [box for box in self._open.values() if not box.long_dead or box.launch in living]
 
@@ -186,9 +188,9 @@ class Boxes:
 
     def _set_aside(self, path: str, inode: int, error: Exception) -> None:
         reason = _reason(path, error)
-        if path not in self._aside:
+        if path not in self._damaged_boxes:
             log.warning("%s", reason)
-        self._aside[path] = (inode, self._clock(), reason)
+        self._damaged_boxes[path] = (inode, self._clock(), reason)
         if path in self._open:
             self._open.pop(path).close()
 
@@ -200,11 +202,11 @@ class Boxes:
         """
         unlistable: dict[str, str] = {}
         plans: list[str] = []
-        for job in _listed(self._root):
+        for job in _entries(self._root):
             if job.is_dir(follow_symlinks=False):
-                for attempt in _listed(job.path, unlistable):
+                for attempt in _entries(job.path, unlistable):
                     if attempt.is_dir(follow_symlinks=False):
-                        for entry in _listed(attempt.path, unlistable):
+                        for entry in _entries(attempt.path, unlistable):
                             if entry.name.startswith("rank-") and entry.name.endswith(".box"):
                                 yield entry.path, entry.inode()
                             elif entry.name == PLAN_FILE:
@@ -212,7 +214,7 @@ class Boxes:
         self._unlistable, self._plan_files = unlistable, plans
 
 
-def _listed(folder: str | Path, unlistable: dict[str, str] | None = None) -> list[os.DirEntry[str]]:
+def _entries(folder: str | Path, unlistable: dict[str, str] | None = None) -> list[os.DirEntry[str]]:
     """Return the entries of a folder. If it cannot be listed, note it in `unlistable` if given, or raise OSError."""
     try:
         with os.scandir(folder) as entries:
@@ -230,8 +232,8 @@ def _reason(path: str | Path, error: Exception) -> str:
     return f"cannot read {path}: {error.strerror}" if isinstance(error, OSError) else str(error)
 
 
-def _unfinished(folder: Path) -> Iterator[Path]:
-    """Yield unfinished boxes whose ranks died while they made them: a living rank needs less than a minute."""
+def _unfinished_boxes(folder: Path) -> Iterator[Path]:
+    """Yield unfinished boxes whose ranks died while they made them; a living rank needs less than a minute."""
     for path in folder.glob(".rank-*.box.*"):
         if time.time() - path.stat().st_mtime > LEFT_BEHIND_SECONDS:
             yield path

@@ -192,7 +192,7 @@ def _number(path: Path) -> int | None:
 
 
 def _text(path: Path) -> str:
-    """Return the content of a file; empty if it cannot be read: a controller may be off, a process gone."""
+    """Return the content of a file; empty if it cannot be read, because a controller is off or a process gone."""
     try:
         return path.read_text(errors="replace")
     except OSError:

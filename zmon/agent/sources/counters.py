@@ -6,8 +6,8 @@ A counter falls for one of two reasons:
 - It restarted from 0: the driver was reloaded, the interface was created anew, or a person cleared it (perfquery -R).
 
 Prometheus takes any fall for a restart, and differences of the JSON snapshot would be negative. InfiniBand's own
-PortCounters do neither: 4, 8, 16 or 32 bits wide, they stop at their highest value until they are cleared (InfiniBand
-Architecture Specification, volume 1, chapter 16.1).
+PortCounters do not wrap. They are 4, 8, 16 or 32 bits wide and stop at their highest value until they are cleared
+(InfiniBand Architecture Specification, volume 1, chapter 16.1).
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ class CounterTotals:
     """The total of each counter of each device: its first value plus everything that it counted since."""
 
     def __init__(self) -> None:
-        self._counters: dict[str, dict[str, tuple[int, int]]] = {}  # by device and name: last value, total before it
+        self._counters: dict[str, dict[str, tuple[int, int]]] = {}  # last value and base, by device and counter
 
     def total(self, device: str, counter: str, value: int) -> int:
         """Return the total, given the value of the counter now."""
         counters = self._counters.setdefault(device, {})
-        last, before = counters.get(counter, (value, 0))
+        last, base = counters.get(counter, (value, 0))  # the total is base + value
         if wrapped(last, value):
-            before += WRAP
+            base += WRAP
         elif value < last // 2:
-            before += last
+            base += last
         elif value < last:
             value = last  # a small dip: the kernel sums over processors while they count
-        counters[counter] = value, before
-        return before + value
+        counters[counter] = value, base
+        return base + value
 
     def keep(self, devices: Collection[str]) -> None:
-        """Forget all devices but these: another device may get the same name later."""
+        """Forget all devices but these, because another device may get the same name later."""
         for device in self._counters.keys() - devices:
             del self._counters[device]
 
 
 def wrapped(last: int, value: int) -> bool:
-    """Return True if a counter overflowed 32 bits: it grew by less than a quarter of that range since the last read."""
+    """Return True if a counter overflowed 32 bits and grew by less than a quarter of that range since the last read."""
     return value < last < WRAP and value + WRAP - last < WRAP // 4

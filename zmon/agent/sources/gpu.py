@@ -29,7 +29,7 @@ CLOCKS = {
     "memory": pynvml.NVML_CLOCK_MEM,
     "video": pynvml.NVML_CLOCK_VIDEO,
 }
-THROTTLES = {  # without idle clocks, and clocks set by a person (for applications, for a display): no faults
+THROTTLES = {  # idle clocks and clocks set by a person (application, display) are left out: they are no faults
     "sw_power_cap": pynvml.nvmlClocksEventReasonSwPowerCap,
     "hw_slowdown": pynvml.nvmlClocksEventReasonHwSlowdown,
     "sync_boost": pynvml.nvmlClocksEventReasonSyncBoost,
@@ -51,7 +51,9 @@ REPAIRS: tuple[Field, ...] = (pynvml.NVML_FI_DEV_RETIRED_PENDING, pynvml.NVML_FI
 MEMORY_TEMPERATURE: Field = pynvml.NVML_FI_DEV_MEMORY_TEMP
 PCIE_RECEIVED: Field = pynvml.NVML_FI_DEV_PCIE_COUNT_RX_BYTES
 PCIE_SENT: Field = pynvml.NVML_FI_DEV_PCIE_COUNT_TX_BYTES
-NVLINK_RECEIVED: dict[Field, int] = {  # bytes per count: up to Hopper, and newer
+NVLINK_RECEIVED: dict[
+    Field, int
+] = {  # bytes per count; the first field is for cards up to Hopper, the second for newer ones
     (pynvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX, ALL_LINKS): KIBIBYTE,
     (pynvml.NVML_FI_DEV_NVLINK_COUNT_RCV_BYTES, ALL_LINKS): 1,
 }
@@ -125,7 +127,7 @@ class Card:
         self._device: Device | None = None
         self._instances: dict[str, Device] = {}
         self._mig: bool | None = None
-        self._broken: str | None = None  # the reason why it could not be opened
+        self._broken: str | None = None  # the reason why the card could not be opened
 
     def read(self) -> tuple[GpuSample, ...]:
         """Return the card and its instances; nothing if it cannot be opened."""
@@ -230,8 +232,8 @@ class Card:
 
 def sysfs_address(bus_id: str) -> str:
     """Return sysfs's 0000:3b:00.0 for NVML's 00000000:3B:00.0: the domain has four digits, or more if needed."""
-    domain, _, rest = bus_id.lower().partition(":")
-    return f"{int(domain, 16):04x}:{rest}"
+    domain, _, device = bus_id.lower().partition(":")
+    return f"{int(domain, 16):04x}:{device}"
 
 
 def nvlink_bytes(fields: Mapping[Field, int | None], counters: Mapping[Field, int]) -> int | None:

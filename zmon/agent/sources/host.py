@@ -2,8 +2,8 @@
 
 Layout, proc(5): /proc/stat counts clock ticks, /proc/meminfo KiB, /proc/vmstat events, all since boot. `user` includes
 `guest`, and `nice` includes `guest_nice`: a sum of all modes counts guests twice. Documentation/accounting/psi.rst:
-/proc/pressure has the microseconds in which some tasks, or all of them, waited. It is unknown on a kernel without it,
-or with it switched off (`psi=0`).
+/proc/pressure has the microseconds in which some tasks, or all of them, waited. It is unknown if the kernel lacks it
+or has it switched off (`psi=0`).
 """
 
 from __future__ import annotations

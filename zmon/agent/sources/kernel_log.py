@@ -45,7 +45,7 @@ _RDMA_LINK = re.compile(r"(?:\S+ \S+ )?(\w+): Port: (\d+) Link DOWN")
 
 
 class KernelLogSource:
-    """The kernel log, from its end at the first read on."""
+    """The kernel log; records from before the first read are skipped."""
 
     name = "kernel"
     field = "kernel"
@@ -55,7 +55,7 @@ class KernelLogSource:
         self._kmsg = kmsg
         self._read = read
         self._fd: int | None = None
-        self._emptied = time.time()  # when the log was last read to its end
+        self._emptied_at = time.time()  # when the log was last read to its end
         self._counts = dict.fromkeys(KINDS, 0)
         self._events: deque[KernelEvent] = deque(maxlen=MAX_EVENTS)
 
@@ -70,7 +70,7 @@ class KernelLogSource:
             try:
                 record = self._read(self._fd, RECORD_BYTES)
             except BlockingIOError:
-                self._emptied = now
+                self._emptied_at = now
                 break
             except BrokenPipeError:  # overwritten before it was read; the next read continues with the oldest record
                 dropped = ("some records: the kernel overwrote them before they were read",)
@@ -78,7 +78,7 @@ class KernelLogSource:
             event = kernel_event(record.decode(errors="replace"), boot)
             if event is not None:
                 self._counts[event.kind] += 1
-                self._events.append(replace(event, time=min(max(event.time, self._emptied), now)))
+                self._events.append(replace(event, time=min(max(event.time, self._emptied_at), now)))
         return Reading(KernelLog(dict(self._counts), tuple(self._events)), dropped)
 
 

@@ -22,8 +22,8 @@ from zmon.errors import SourceUnavailable
 from zmon.schema.host import NicSample
 
 MAX_INTERFACES = 64
-LISTING_READS = 10  # reads between two listings, if there are more interfaces than that: 10,000 names take 5 ms
-BONDS = "bonding_masters"  # a file in the folder of the interfaces
+LISTING_READS = 10  # reads between two listings if there are more than MAX_INTERFACES; 10,000 names take 5 ms
+BONDS = "bonding_masters"  # this file is in the folder of the interfaces
 ERROR_COUNTERS = {
     "carrier_down_count": "carrier_down_count",  # how often the link went down
     "rx_errors": "statistics/rx_errors",
@@ -50,7 +50,7 @@ class NicSource:
         self._listing: frozenset[str] = frozenset()
         self._cards: dict[str, str] = {}  # path in /sys/devices by name, without virtual devices
         self._chosen: tuple[str, ...] = ()
-        self._speeds: dict[str, tuple[object, int | None]] = {}  # state of the link, speed
+        self._speeds: dict[str, tuple[object, int | None]] = {}  # state of the link and speed, by interface
         self._reads = 0
 
     def read(self) -> Reading:
@@ -68,8 +68,8 @@ class NicSource:
                 continue
             if sample.up or sample.received_bytes or sample.transmitted_bytes:
                 samples.append(sample)
-            if files.odd is not None:
-                dropped.append(files.odd)
+            if files.fault is not None:
+                dropped.append(files.fault)
         self._totals.keep(self._chosen)
         if left_out := len(self._listing) - len(self._chosen):
             dropped.append(f"{left_out} of {len(self._listing)} interfaces: at most {MAX_INTERFACES} are read")

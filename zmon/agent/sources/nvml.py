@@ -1,8 +1,8 @@
 """Query one GPU through NVML, with None for each value that the card does not offer.
 
 NVML reports "not supported" in three ways: for a function, for a field value, and by a missing function (an older
-library). Each is remembered and not queried again until the driver is reloaded. A lost card and an unloaded driver are
-no answers and raise. Source: nvml.h; nvidia-ml-py keeps its names.
+library). Each is remembered and not queried again until the driver is reloaded. A lost card and an unloaded driver
+raise. Source: nvml.h; nvidia-ml-py keeps its names.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def load() -> int:
 
 
 def unload() -> None:
-    """Shut NVML down, and ignore its errors: the driver may be gone."""
+    """Shut NVML down, and ignore its errors, because the driver may be gone."""
     with suppress(pynvml.NVMLError):
         pynvml.nvmlShutdown()
 
@@ -103,7 +103,7 @@ class Device:
         return answers
 
     def forget(self) -> None:
-        """Forget what is not supported: the card works in another mode now."""
+        """Forget what is not supported, because the card works in another mode now."""
         self._unsupported.clear()
 
     def complaints(self) -> Iterator[str]:

@@ -1,8 +1,8 @@
 """Find the network cards nearest to a GPU.
 
-Nearest for data: first below the same PCIe root port, so that data need not pass the processor; then at the same host
-bridge; then at the same NUMA node (Documentation/ABI/testing/sysfs-bus-pci). A link from /sys/class or /sys/bus names
-every bridge on the way: ../../devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0/net/eth0.
+Cards below the same PCIe root port are nearest, because data need not pass the processor. Cards at the same host
+bridge follow, then cards at the same NUMA node (Documentation/ABI/testing/sysfs-bus-pci). A link from /sys/class or
+/sys/bus names every bridge on the way: ../../devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0/net/eth0.
 """
 
 from __future__ import annotations

@@ -40,14 +40,14 @@ class TrainerPlan(NamedTuple):
 
     run_uid: str
     plan: Plan
-    digest: bytes  # of the file
+    digest: bytes  # digest of the file
 
 
 class Plans:
     """The plans of all launches on this host, by the folder of their boxes."""
 
     def __init__(self) -> None:
-        self._plans: dict[str, tuple[_Stamp, TrainerPlan | Unknown]] = {}  # by path
+        self._plans: dict[str, tuple[_Stamp, TrainerPlan | Unknown]] = {}  # stamp and content of each file, by path
 
     @property
     def damaged(self) -> dict[Path, str]:
@@ -56,9 +56,9 @@ class Plans:
 
     def refresh(self, paths: Iterable[str]) -> None:
         """Read the plans that are new or have changed. `paths` are all plans that exist; others are forgotten."""
-        before, self._plans = self._plans, {}
+        known_plans, self._plans = self._plans, {}
         for path in paths:
-            stamp, previous = _stamp(path), before.get(path)
+            stamp, previous = _stamp(path), known_plans.get(path)
             self._plans[path] = previous if previous and previous[0] == stamp else (stamp, _plan(path))
 
     def find(self, folder: Path, run_uid: str) -> TrainerPlan | None:
@@ -75,7 +75,7 @@ def plans_version(plans: Iterable[TrainerPlan]) -> str:
     return blake2b(b"".join(digests), digest_size=8).hexdigest() if digests else ""
 
 
-def left_behind(folder: Path) -> Iterator[Path]:
+def leftover_plans(folder: Path) -> Iterator[Path]:
     """Yield the plan, and its unfinished copies, of a folder that has no box any more."""
     if not any(folder.glob("rank-*.box")):
         yield folder / PLAN_FILE

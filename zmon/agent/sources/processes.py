@@ -52,7 +52,7 @@ class ProcessSource:
 
 
 def process_sample(job_id: str, rank: int, pid: int, stat: bytes, status: bytes, wchan: bytes) -> ProcessSample:
-    """Parse the files of a process; only `stat` is required. Raises ValueError or IndexError if it is odd."""
+    """Parse the files of a process; only `stat` is required. Raises ValueError or IndexError for another format."""
     process = parse_stat(stat)
     return ProcessSample(
         job_id=job_id,

@@ -26,11 +26,11 @@ from zmon.schema.names import OPS
 from zmon.schema.rank import EnteredCollective, InFlight, LastWords, RankState
 from zmon.schema.step import StepRecord
 
-_STOPPED_STATES = ("T", "t")  # by a signal, by a tracer: proc(5)
-LEFT_BEHIND_SECONDS = 60.0  # a rank that had been dead for longer when its box was first opened is no news
-_RECENT_STEPS = 512  # from which the lease is learned
-_RECENT_STAYS = 8  # of each activity, from which its lease is learned
-_SELDOM_NS = 1_000_000_000  # between two updates of the lease, and of /proc for a rank that makes progress
+_STOPPED_STATES = ("T", "t")  # stopped by a signal, stopped by a tracer (proc(5))
+LEFT_BEHIND_SECONDS = 60.0  # a rank that was dead for longer when its box was first opened is not reported
+_RECENT_STEPS = 512  # the lease of training is learned from this many last steps
+_RECENT_STAYS = 8  # the lease of another activity is learned from this many last stays in it
+_SLOW_INTERVAL_NS = 1_000_000_000  # interval of the lease, and of /proc while the rank makes progress
 _NS = 1e-9
 
 
@@ -54,9 +54,9 @@ class RankBox:
         self._host, self._leases, self._clock, self._proc = host, leases, clock, proc
         self.path = path
         self.inode = self.reader.inode
-        self.pid = 0  # in this PID namespace; 0: gone, or in another namespace
-        self._recent: deque[float] = deque(maxlen=_RECENT_STEPS)
-        self._stays: dict[str, deque[float]] = {}  # how long the recent ones took in seconds, by activity
+        self.pid = 0  # in this PID namespace; 0 if the rank is gone or in another namespace
+        self._step_durations: deque[float] = deque(maxlen=_RECENT_STEPS)
+        self._stays: dict[str, deque[float]] = {}  # durations of the last stays in seconds, by activity
         self._read_up_to = 0  # number of the last boundary that was read
         self._mark: Mark | None = None
         self._first_step_done = False
@@ -81,19 +81,19 @@ class RankBox:
         self.identity = reader.identity()
         self.now: Now = reader.now()
         holder = reader.holder()
-        if holder:  # 0: in another PID namespace, where its process cannot be watched
+        if holder:  # 0 if the rank is in another PID namespace: its process cannot be watched
             with contextlib.suppress(OSError):
                 self._exit = ExitWatch(holder)
         self.refresh()
         if self._gone_at is not None:
-            self._gone_at = self._last_sign(reader)  # it died before its box was opened
-        # Dead for more than a minute; or negative, from before a reboot, which set the clock back. No news either way.
+            self._gone_at = self._last_sign_of_life(reader)  # it died before its box was opened
+        # Not reported: dead for more than a minute, or from before a reboot, which set the clock back (negative time).
         gone = self.gone_seconds
         self.long_dead = gone is not None and not 0 <= gone <= LEFT_BEHIND_SECONDS
         if self.long_dead:
             self._release(reader)
 
-    def _last_sign(self, reader: BoxReader) -> int:
+    def _last_sign_of_life(self, reader: BoxReader) -> int:
         """Return the time of the last change or of the last words, in nanoseconds; the rank died soon after."""
         words = reader.words()
         words_at = 0 if words is None else self._clock() - max(0, int((time.time() - words.time) / _NS))
@@ -111,10 +111,10 @@ class RankBox:
                 self._release(self.reader)
 
     def _refresh_living(self, reader: BoxReader, now_ns: int) -> None:
-        before, self.now = self.now, reader.now()
-        if before.activity != self.now.activity:
-            stay = (self.now.activity_since - before.activity_since) * _NS
-            self._stays.setdefault(before.activity, deque(maxlen=_RECENT_STAYS)).append(stay)
+        previous, self.now = self.now, reader.now()
+        if previous.activity != self.now.activity:
+            stay = (self.now.activity_since - previous.activity_since) * _NS
+            self._stays.setdefault(previous.activity, deque(maxlen=_RECENT_STAYS)).append(stay)
         holder = reader.holder()
         self.pid = holder or 0
         if holder is None:
@@ -124,14 +124,14 @@ class RankBox:
             self._learn(reader, now_ns)
             return
         # A rank whose state changed since the last refresh is not stopped.
-        still = self.now == before or self._stopped_at is not None or self._blocked_at is not None
-        if still or now_ns - self._stat_at >= _SELDOM_NS:
+        may_be_stopped = self.now == previous or self._stopped_at is not None or self._blocked_at is not None
+        if may_be_stopped or now_ns - self._stat_at >= _SLOW_INTERVAL_NS:
             self._stat = process_stat(holder, self._proc) if holder else None
             self._stat_at = now_ns
         state = self._stat.state if self._stat else None
         self._stopped_at = (self._stopped_at or now_ns) if state in _STOPPED_STATES else None
         self._blocked_at = (self._blocked_at or now_ns) if state == "D" else None
-        if self._learned_at is None or now_ns - self._learned_at >= _SELDOM_NS:
+        if self._learned_at is None or now_ns - self._learned_at >= _SLOW_INTERVAL_NS:
             self._learn(reader, now_ns)
         elif self._lease is None or self._lease[0] != self.now.activity:
             self._lease = self._current_lease()
@@ -148,18 +148,18 @@ class RankBox:
             seconds, self._mark = durations(raw, first, reader.seed, self._mark)
             self._read_up_to = first + len(raw) // layout.BOUNDARY_SIZE - 1
             # The first step connects and compiles, so it is not typical of the others.
-            self._recent.extend(seconds if self._first_step_done else seconds[1:])
+            self._step_durations.extend(seconds if self._first_step_done else seconds[1:])
             self._first_step_done = self._first_step_done or bool(seconds)
         self._learned_at = now_ns
         self._lease = self._current_lease()
 
     def _current_lease(self) -> tuple[str, float | None]:
         activity = self.now.activity
-        return activity, self._leases.seconds(activity, self._recent, self._stays.get(activity, ()))
+        return activity, self._leases.seconds(activity, self._step_durations, self._stays.get(activity, ()))
 
     @property
     def lease_seconds(self) -> float | None:
-        """The time that it may go without progress; None: no limit."""
+        """The time that the rank may go without progress; None: no limit."""
         return None if self._lease is None else self._lease[1]
 
     @property
@@ -169,7 +169,7 @@ class RankBox:
 
     @property
     def expired(self) -> bool:
-        """True once its death is longer ago than NEWS_SECONDS."""
+        """True once the rank has been dead for more than NEWS_SECONDS."""
         gone = self.gone_seconds
         return gone is not None and not 0 <= gone <= NEWS_SECONDS
 
@@ -196,9 +196,9 @@ class RankBox:
         """True if the rank was alive at the last refresh."""
         return self._gone_at is None
 
-    def records_ended(self, after_ns: int, until_ns: int, most: int) -> tuple[StepRecord, ...]:
-        """Return the last records, at most `most`, of steps that ended in that time on the host's monotonic clock."""
-        return () if self.reader is None else self.reader.records_ended(after_ns, until_ns, most)
+    def records_ended(self, after_ns: int, until_ns: int, max_records: int) -> tuple[StepRecord, ...]:
+        """Return the last `max_records` records of steps that ended in that time on the host's monotonic clock."""
+        return () if self.reader is None else self.reader.records_ended(after_ns, until_ns, max_records)
 
     def records_spread(self, after_ns: int, until_ns: int, about: int) -> tuple[StepRecord, ...]:
         """Return about `about` records of steps that ended in that time, of the same steps on every rank."""
@@ -283,7 +283,7 @@ class RankBox:
         return _Contents(identity, totals, words, report, reader.groups(), reader.sequences(), reader.entered())
 
     def _release(self, reader: BoxReader) -> None:
-        """Store the contents and close the files: a thousand dead ranks must not hold a thousand files open."""
+        """Store the contents and close the files, because a thousand dead ranks must not hold as many files open."""
         self._final = self._contents()
         self.identity = self._final.identity
         self.reader = None

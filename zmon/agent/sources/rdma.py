@@ -23,7 +23,7 @@ MAX_PORTS = 64
 ACTIVE, LINK_UP = 4, 5  # values of `state` and of `phys_state`
 GIGABIT = 1_000_000_000 / 8
 
-# Bytes per count, by counter or sum of counters. The first that the port has is used.
+# Bytes per count, by counter or sum of counters. The first entry whose counters the port has is used.
 RECEIVED = {
     "port_rcv_data": 4,  # mlx5, mlx4, hfi1
     "rx_bytes": 1,  # efa, bnxt_re
@@ -91,11 +91,11 @@ class RdmaSource:
         """Return one sample per port, by device."""
         ports, dropped = self._ports()
         samples = []
-        for device, number, alone in ports[:MAX_PORTS]:
+        for device, number, only_port in ports[:MAX_PORTS]:
             name = f"{device}:{number}"
             try:
                 with Attributes(name, f"{self._root}/{device}/ports/{number}") as files:
-                    sample = self._sample(device, number, alone, files)
+                    sample = self._sample(device, number, only_port, files)
             except FileNotFoundError:  # it disappeared after the listing
                 continue
             except OSError as error:
@@ -103,15 +103,15 @@ class RdmaSource:
                 continue
             if sample is not None:
                 samples.append(sample)
-            if files.odd is not None:
-                dropped.append(files.odd)
+            if files.fault is not None:
+                dropped.append(files.fault)
         self._totals.keep({f"{device}:{number}" for device, number, _ in ports})
         if len(ports) > MAX_PORTS:
             dropped.append(f"{len(ports) - MAX_PORTS} of {len(ports)} ports: at most {MAX_PORTS} are read")
         return Reading(tuple(samples), tuple(dropped))
 
     def _ports(self) -> tuple[list[tuple[str, str, bool]], list[str]]:
-        """Return device, number and `alone` (its only port) of each port, and a line for each device that failed."""
+        """Return device, number and `only_port` of each port, and a line for each device that failed."""
         try:
             devices = sorted(names_in(self._root))
         except FileNotFoundError:
@@ -129,7 +129,7 @@ class RdmaSource:
                 ports.extend((device, number, len(numbers) == 1) for number in numbers)
         return ports, faults
 
-    def _sample(self, device: str, number: str, alone: bool, files: Attributes) -> NicSample | None:
+    def _sample(self, device: str, number: str, only_port: bool, files: Attributes) -> NicSample | None:
         name = f"{device}:{number}"
         kind = transport(
             files.text("../../node_type") or "",
@@ -139,7 +139,7 @@ class RdmaSource:
         if kind is None:
             files.note("its transport is unknown")
             return None
-        counters = _counters(self._root / device / "ports" / number, alone)
+        counters = _counters(self._root / device / "ports" / number, only_port)
 
         def count(counter: str) -> int | None:
             value = files.number(counters[counter]) if counter in counters else None
@@ -185,10 +185,10 @@ def is_up(state: str | None, phys_state: str | None) -> bool | None:
     return None if state is None else int(state) == ACTIVE
 
 
-def _counters(port: Path, alone: bool) -> dict[str, str]:
-    """Return the path of each counter of the port, by name. A device's only port also has the device's."""
+def _counters(port: Path, only_port: bool) -> dict[str, str]:
+    """Return the path of each counter of the port, by name. The counters of a device belong to its only port."""
     paths: dict[str, str] = {}
-    for folder in ("counters", "hw_counters", "../../hw_counters") if alone else ("counters", "hw_counters"):
+    for folder in ("counters", "hw_counters", "../../hw_counters") if only_port else ("counters", "hw_counters"):
         with suppress(OSError):  # not every driver has all of them
             for name in names_in(port / folder):
                 paths.setdefault(name, f"{folder}/{name}")

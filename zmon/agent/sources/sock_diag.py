@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from zmon.errors import SourceUnavailable
 
-TIMEOUT_SECONDS = 1.0  # for each part of an answer
+TIMEOUT_SECONDS = 1.0  # timeout of each part of an answer
 MAX_OTHERS = 30_000  # connections of other processes; 20,000 cost 5.5 MiB and 46 ms per read
 
 _NETLINK_SOCK_DIAG = 4
@@ -33,7 +33,7 @@ _HEADER = struct.Struct("=IHHII")  # struct nlmsghdr: length, type, flags, seque
 _CODE = struct.Struct("=i")  # start of NLMSG_ERROR and NLMSG_DONE: 0, or a negative errno
 _REQUEST = struct.Struct("=BBBxI48x")  # struct inet_diag_req_v2: family, protocol, attributes, states; any address
 _ANSWER = struct.Struct("=B7x16s16s16xIIII")  # struct inet_diag_msg: family, own, peer, both queues, uid, inode
-_INODE = struct.Struct("=68xI")  # the same, inode alone
+_INODE = struct.Struct("=68xI")  # struct inet_diag_msg: only the inode
 _ATTRIBUTE = struct.Struct("=HH")  # struct nlattr: length, type
 _TCP_INFO = struct.Struct("=68xI28xI")  # struct tcp_info: tcpi_rtt in µs, tcpi_total_retrans
 _DELIVERY_RATE = struct.Struct("=160xQ")  # the same since Linux 4.9: tcpi_delivery_rate in bytes per second
@@ -52,7 +52,7 @@ _REFUSALS = {  # likely cause and next step
 class Connection(NamedTuple):
     """One connection of a process."""
 
-    inode: int  # of its socket, as in /proc/PID/fd
+    inode: int  # inode of its socket, as in /proc/PID/fd
     address: str
     peer: str
     send_queue_bytes: int  # written, not yet acknowledged
@@ -60,8 +60,8 @@ class Connection(NamedTuple):
     retransmitted_segments: int
     round_trip_seconds: float | None  # None: not measured yet
     delivery_bytes_per_second: float | None  # None: not measured yet, or Linux < 4.9
-    acked_bytes: int | None = None  # so far; None: Linux < 4.10
-    busy_seconds: float | None = None  # so far, in which data was unacknowledged and the peer had room for it
+    acked_bytes: int | None = None  # total; None: Linux < 4.10
+    busy_seconds: float | None = None  # total time in which data was unacknowledged and the peer had room for it
 
 
 class Dump(NamedTuple):
@@ -96,9 +96,9 @@ def dump(wanted: Container[int]) -> Dump:
 def _messages(netlink: socket.socket) -> Iterator[bytes]:
     for family in (socket.AF_INET, socket.AF_INET6):
         netlink.send(question(family))
-        more = True
-        while more:
-            messages, more = split(netlink.recv(_MAX_PART_BYTES))
+        has_more = True
+        while has_more:
+            messages, has_more = split(netlink.recv(_MAX_PART_BYTES))
             yield from messages
 
 

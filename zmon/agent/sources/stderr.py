@@ -1,10 +1,10 @@
 """Read the end of each rank's stderr, even after the rank died.
 
 `/proc/<pid>/fd/2` leads to the file only while the process lives, so the file is held open from the first sight of the
-rank until shortly after its end. Only regular files that this process may read: data in a pipe or terminal is not
-stored, and reading it would take it from its reader. Each file is first opened as a path only (O_PATH, open(2)), so
-that a FIFO or a device is never opened. Only files that the rank has open for writing and may write: with O_PATH a
-process can hold any file as its stderr, and this process may be root.
+rank until shortly after its end. Only regular files are read: data in a pipe or terminal is not stored, and
+reading it would take it from its reader. Each file is first opened as a path only (O_PATH, open(2)), so
+that a FIFO or a device is never opened. A file is read only if the rank has it open for writing and may write it:
+with O_PATH a process can hold any file as its stderr, and this process may be root.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 from zmon.agent.sources.reading import Reading
 
 TAIL_BYTES = 8192
-OPEN_SECONDS = 120.0  # how long a file stays open after the rank's end: by then the hub has asked for it
+OPEN_SECONDS = 120.0  # how long a file stays open after the rank's end; the hub asks for it sooner
 MAX_FILES = 256
 _KINDS = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a terminal or device"}
 
@@ -54,7 +54,7 @@ class StderrSource:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._runs, self._proc, self._clock = runs, proc, clock
-        self._files: dict[str, _Stderr] = {}  # by run uid
+        self._files: dict[str, _Stderr] = {}  # stderr of each rank, by run uid
 
     def read(self) -> Reading:
         """Open the file of each rank's stderr, and close those of ranks long gone. The content is not read."""
@@ -88,7 +88,7 @@ class StderrSource:
         return {"stderr_tail": text, "stderr_error": error, "stderr_path": file.path, "stderr_shared": shared}
 
     def _update(self, file: _Stderr, process: Path) -> None:
-        """Open the file if stderr goes to another one than before."""
+        """Open the file if stderr does not go to the same file as before."""
         link = process / "fd/2"
         try:
             status = link.stat()
@@ -131,7 +131,7 @@ def _is_written(process: Path) -> bool:
 
 
 def _may_write(process: Path, file: os.stat_result) -> bool:
-    """Return True if the user of the process may write the file, by the real ids: setuid does not change those."""
+    """Return True if the user of the process, by its real ids (setuid does not change them), may write the file."""
     uid, gid = (int(_field(process / "status", name)[0]) for name in ("Uid", "Gid"))
     groups = {gid, *map(int, _field(process / "status", "Groups"))}
     in_group = file.st_gid in groups and bool(file.st_mode & stat.S_IWGRP)

@@ -21,9 +21,9 @@ from zmon.schema.host import DiskSample, MountSample, Storage
 
 MAX_DISKS = 64
 MAX_MOUNTS = 64
-MAX_CHARACTERS = 1 << 20  # of one file; 64 NFS mounts take a quarter of it
+MAX_CHARACTERS = 1 << 20  # characters read of one file; 64 NFS mounts take a quarter of it
 SECTOR_BYTES = 512
-NO_DISK = re.compile(r"(loop|ram|zram|sr|fd)\d+")  # files, memory, and removable media
+NO_DISK = re.compile(r"(loop|ram|zram|sr|fd)\d+")  # names of devices on files, in memory, and with removable media
 
 _Sample = TypeVar("_Sample")
 
@@ -44,8 +44,8 @@ class StorageSource:
     def read(self) -> Reading:
         """Return every disk and network mount. Raises SourceUnavailable if neither can be read."""
         dropped: list[str] = []
-        disks = _unless_unreadable(self._disks, dropped)
-        mounts = _unless_unreadable(self._mounts, dropped)
+        disks = _read_or_none(self._disks, dropped)
+        mounts = _read_or_none(self._mounts, dropped)
         if disks is None and mounts is None:
             raise SourceUnavailable("cannot read disks or mounts", "; ".join(dropped), "mount /proc and /sys")
         return Reading(Storage(disks or (), mounts or ()), tuple(dropped))
@@ -54,7 +54,7 @@ class StorageSource:
         diskstats = _head(self._diskstats, "\n", dropped)
         lines_by_disk = whole_disks(diskstats, {folder.name for folder in self._block.iterdir()})
         disks = []
-        for device, line in _first(MAX_DISKS, lines_by_disk, "disks", dropped):
+        for device, line in _limited(MAX_DISKS, lines_by_disk, "disks", dropped):
             if _text(self._block / device.replace("/", "!") / "queue/iostats") == "0":
                 dropped.append(f"{device}: the kernel does not count its requests: its queue/iostats is 0")
                 continue
@@ -68,7 +68,7 @@ class StorageSource:
         mountstats = _head(self._mountstats, "\ndevice ", dropped)
         sections = network_mounts(mountstats, _head(self._mountinfo, "\n", dropped))
         mounts = []
-        for mount, section in _first(MAX_MOUNTS, sections, "network mounts", dropped):
+        for mount, section in _limited(MAX_MOUNTS, sections, "network mounts", dropped):
             try:
                 mounts.append(mount_sample(section))
             except (ValueError, IndexError):
@@ -87,7 +87,7 @@ def whole_disks(diskstats: str, block: Container[str]) -> dict[str, str]:
 
 
 def disk_sample(line: str) -> DiskSample:
-    """Parse a line of diskstats. Raises ValueError if it is odd."""
+    """Parse a line of diskstats. Raises ValueError if it has another format."""
     _, _, device, _, _, sectors_read, _, _, _, sectors_written, _, in_progress, busy_ms, *_ = line.split()
     return DiskSample(
         device=device,
@@ -113,7 +113,7 @@ def network_mounts(mountstats: str, mountinfo: str) -> dict[str, str]:
 
 
 def mount_sample(section: str) -> MountSample:
-    """Parse a section of mountstats and sum all operations. Raises ValueError or IndexError if it is odd."""
+    """Parse a section of mountstats and sum all operations. Raises ValueError or IndexError for another format."""
     words = section.split(None, 7)  # server:/export mounted on /data with fstype nfs4 …
     lines = section.split("per-op statistics\n")[1].splitlines()
     # Columns: requests, transmissions, major timeouts, bytes out, bytes in, then ms in queue, until answer, in total
@@ -127,10 +127,10 @@ def mount_sample(section: str) -> MountSample:
     )
 
 
-def _first(most: int, items: dict[str, str], noun: str, dropped: list[str]) -> list[tuple[str, str]]:
-    if len(items) > most:
-        dropped.append(f"{len(items) - most} of {len(items)} {noun}: at most {most} are read")
-    return list(items.items())[:most]
+def _limited(max_items: int, items: dict[str, str], noun: str, dropped: list[str]) -> list[tuple[str, str]]:
+    if len(items) > max_items:
+        dropped.append(f"{len(items) - max_items} of {len(items)} {noun}: at most {max_items} are read")
+    return list(items.items())[:max_items]
 
 
 def _head(path: Path, end: str, dropped: list[str]) -> str:
@@ -143,7 +143,7 @@ def _head(path: Path, end: str, dropped: list[str]) -> str:
     return text.rpartition(end)[0]
 
 
-def _unless_unreadable(read: Callable[[list[str]], _Sample], dropped: list[str]) -> _Sample | None:
+def _read_or_none(read: Callable[[list[str]], _Sample], dropped: list[str]) -> _Sample | None:
     try:
         return read(dropped)
     except OSError as error:

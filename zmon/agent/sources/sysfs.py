@@ -1,4 +1,4 @@
-"""Read the attribute files of a device in /sys, and note the odd ones.
+"""Read the attribute files of a device in /sys, and note those with odd content.
 
 Layout: Documentation/filesystems/sysfs.rst, one value per file.
 """
@@ -13,20 +13,19 @@ from typing import Self
 
 INTEGER = re.compile(r"(-?\d{1,20})$")
 
-_NOT_OFFERED = frozenset(
-    {errno.ENOENT, errno.EINVAL, errno.EOPNOTSUPP, errno.ENODEV}
-)  # for this kind of device, or now: no fault
+# The kernel does not offer the value for this kind of device, or not in its present state. This is no fault.
+_NOT_OFFERED = frozenset({errno.ENOENT, errno.EINVAL, errno.EOPNOTSUPP, errno.ENODEV})
 
 
 class Attributes:
-    """The attribute files of one device; `odd` describes the first that cannot be read or has odd content.
+    """The attribute files of one device; `fault` describes the first that cannot be read or has odd content.
 
-    A value that the kernel does not offer for this kind of device, or in its present state, is unknown and not odd. The
-    folder stays open between reads: most of the cost of a read in /sys is the lookup of the path.
+    A value that the kernel does not offer for this kind of device, or in its present state, is unknown and no fault.
+    The folder stays open between reads, because most of the cost of a read in /sys is the lookup of the path.
     """
 
     def __init__(self, device: str, folder: str) -> None:
-        self.odd: str | None = None
+        self.fault: str | None = None
         self._device = device
         self._folder = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
 
@@ -49,12 +48,12 @@ class Attributes:
                 self.note(f"cannot read {Path(name).name}: {error.strerror}")
             return None
 
-    def find(self, name: str, shape: re.Pattern[str]) -> str | None:
-        """Return the first group of the pattern `shape`, matched at the start of the file, or None."""
+    def find(self, name: str, pattern: re.Pattern[str]) -> str | None:
+        """Return the first group of `pattern`, matched at the start of the file, or None."""
         text = self.text(name)
         if text is None or text.startswith("N/A"):  # "N/A (no PMA)": older kernels show counters that the port lacks
             return None
-        match = shape.match(text)
+        match = pattern.match(text)
         if match is None:
             self.note(f"{Path(name).name} has odd content: {text[:40]!r}")
             return None
@@ -73,8 +72,8 @@ class Attributes:
             return ""
 
     def note(self, fault: str) -> None:
-        """Note a fault of the device in `odd`, unless there is one already."""
-        self.odd = self.odd or f"{self._device}: {fault}"
+        """Note a fault of the device in `fault`, unless there is one already."""
+        self.fault = self.fault or f"{self._device}: {fault}"
 
 
 def link_target(path: str) -> str:

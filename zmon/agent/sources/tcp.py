@@ -47,15 +47,15 @@ class TcpSource:
         self._ranks, self._proc, self._dump, self._interfaces = ranks, proc, dump, interfaces
         self._searched: Mapping[int, _Rank] = {}  # the ranks by pid whose descriptors were searched for sockets
         self._visible = False  # True if the sockets of at least one rank can be listed
-        self._owners: dict[int, _Rank] = {}  # by the inode of the socket
+        self._owners: dict[int, _Rank] = {}  # the rank that owns each socket, by the socket's inode
         self._others: set[int] = set()  # inodes of the other sockets that the kernel listed
-        self._outdated = False  # a socket is new, and its owner unknown
-        self._hidden: list[str] = []  # a line for each rank whose connections cannot be listed
+        self._outdated = False  # True if there is a new socket, whose owner is unknown
+        self._hidden: list[str] = []  # one line for each rank whose connections cannot be listed
         self._addresses: tuple[str, ...] = ()
         self._devices: tuple[str, ...] = ()  # the interfaces with these addresses
 
     def read(self) -> Reading:
-        """Return the host's retransmissions, and one peer per rank and address. New sockets count one read later."""
+        """Return the host's retransmissions, and a peer per rank and address; new sockets count one read later."""
         ranks = dict(self._ranks())
         if self._outdated or ranks != self._searched:
             self._search(ranks)
@@ -70,7 +70,7 @@ class TcpSource:
         return Reading(sample, (*self._hidden, *left_out))
 
     def _search(self, ranks: Mapping[int, _Rank]) -> None:
-        """Find the owner of each socket. Descriptors are many, so only when a rank or a socket is new."""
+        """Find the owner of each socket; only called if a rank or a socket is new, because descriptors are many."""
         own_namespace = (self._proc / "self/ns/net").readlink()
         self._owners, self._hidden, self._visible = {}, [], False
         for pid, (job_id, rank) in ranks.items():

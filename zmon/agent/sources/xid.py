@@ -16,7 +16,7 @@ import pynvml
 
 from zmon.agent.sources.nvml import GONE, LOST, UNSUPPORTED
 
-MOST_EVENTS = 1_000  # per `collect`; the rest of a storm follows at the next one
+MAX_EVENTS = 1_000  # events per `collect`; the next call reads the others
 
 
 class XidCounts:
@@ -27,7 +27,7 @@ class XidCounts:
         self.forget()
 
     def forget(self) -> None:
-        """Drop the event set and all handles: the driver was unloaded and they are invalid."""
+        """Drop the event set and all handles, which are invalid after the driver was unloaded."""
         self._events: Any = None
         self._offered = True
         self._cards: dict[int, tuple[str, Any]] = {}  # UUID and handle, by the handle's address
@@ -49,7 +49,7 @@ class XidCounts:
             return
         try:
             yield from self._register()
-            for _ in range(MOST_EVENTS):
+            for _ in range(MAX_EVENTS):
                 yield from self._count(pynvml.nvmlEventSetWait_v2(self._events, 0))
         except pynvml.NVMLError_Timeout:  # no more events
             pass
@@ -83,7 +83,7 @@ class XidCounts:
             self._counts[card[0]][event.eventData] += 1
 
     def _reset(self) -> None:
-        """Make a new event set at the next call, without lost cards: one lost card can spoil the set for all."""
+        """Make a new event set at the next call, without lost cards, because one of them can spoil the set for all."""
         if self._events is not None:
             with suppress(pynvml.NVMLError):
                 pynvml.nvmlEventSetFree(self._events)

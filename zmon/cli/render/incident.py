@@ -54,17 +54,17 @@ def incident(capsule: Capsule, where: str) -> RenderableType:
     return Group(*parts, _heading(f"full report: {where}"))
 
 
-def incidents(briefs: Sequence[IncidentSummary]) -> RenderableType:
+def incidents(summaries: Sequence[IncidentSummary]) -> RenderableType:
     """Return a table of incidents in the given order."""
-    if not briefs:
+    if not summaries:
         return Text("no incidents")
     table = Table(box=None, pad_edge=False)
     for column in ("incident", "first sign", "lasted", "cause", "job", "culprit"):
         table.add_column(column, overflow="fold", no_wrap=column not in ("job", "culprit"))
-    for brief in briefs:
-        lasted = "ongoing" if brief.resolved is None else words.seconds(brief.resolved - brief.onset)
-        cells = (brief.id, words.day(brief.onset), lasted, brief.cause, brief.job_id, culprit_names(brief))
-        table.add_row(*map(_text, cells), style=_colour(brief.severity) if brief.resolved is None else "")
+    for summary in summaries:
+        lasted = "ongoing" if summary.resolved is None else words.seconds(summary.resolved - summary.onset)
+        cells = (summary.id, words.day(summary.onset), lasted, summary.cause, summary.job_id, culprit_names(summary))
+        table.add_row(*map(_text, cells), style=_colour(summary.severity) if summary.resolved is None else "")
     return table
 
 

@@ -43,7 +43,7 @@ from zmon.web.server import Refusal, route
 if TYPE_CHECKING:
     from zmon.hub import Hub
 
-_LATE_SECONDS = 10.0  # since the last pass; then the hub is unhealthy
+_LATE_SECONDS = 10.0  # the hub is unhealthy if its last pass is longer ago
 
 
 class Answers:

@@ -31,7 +31,7 @@ class IncidentAnswers:
 
     async def incidents(self, request: IncidentsRequest) -> IncidentList:
         """Return every incident on disk, newest first."""
-        return IncidentList(await asyncio.to_thread(self._folder.briefs))
+        return IncidentList(await asyncio.to_thread(self._folder.summaries))
 
     async def incident(self, request: IncidentRequest) -> Capsule:
         """Return the content of one capsule.json."""
@@ -46,8 +46,8 @@ class IncidentAnswers:
     async def get_report(self, request: web.Request) -> web.Response:
         """Return the report page of one incident."""
         try:
-            place = self._folder.place(request.match_info["id"]) / REPORT
-            page = await asyncio.to_thread(place.read_bytes)
+            path = self._folder.directory(request.match_info["id"]) / REPORT
+            page = await asyncio.to_thread(path.read_bytes)
         except UsageError as error:
             return problem(str(error), 404)
         except OSError:

@@ -12,7 +12,7 @@ from zmon.schema.rank import RankState
 from zmon.schema.snapshot import Snapshot
 
 _OP = "all_to_all"
-_STEPS = 16  # the most recent ones, whose median shows what a step takes now
+_STEPS = 16  # the median of this many recent steps shows what a step takes now
 
 Value = Callable[[AlignedStep, int], float | None]
 

@@ -21,10 +21,10 @@ from zmon.schema.curve import Point, ScalingCurve
 from zmon.schema.snapshot import Snapshot
 from zmon.schema.unknown import Unknown
 
-_MAX_SIZES = 64  # in one answer, to limit the work of the hub
-_DEFAULT_SIZES = 24  # at most, if a request names no sizes; a chart needs no more
-_AHEAD = 8  # times the job's own ranks: the largest default size
-_MAX_SAMPLES = 1 << 31  # of a rank; the largest number of ranks times this is the limit of a baseline
+_MAX_SIZES = 64  # sizes in one answer, to limit the work of the hub
+_MAX_DEFAULT_SIZES = 24  # sizes if a request names none; a chart needs no more
+_MAX_GROWTH = 8  # the largest default size is this many times the job's own ranks
+_MAX_SAMPLES = 1 << 31  # samples of one rank; this times the largest number of ranks is the limit of a baseline
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,10 @@ def size_query(request: ScalingRequest) -> SizeQuery:
         raise UsageError(f"ranks names {len(ranks)} sizes", f"an answer has at most {_MAX_SIZES}", "Ask for fewer")
     for change in request.what_if:
         parse_what_if(change)
-    batch, batch_per_rank = _samples("batch", request.batch), _samples("batch_per_rank", request.batch_per_rank)
+    batch, batch_per_rank = (
+        _parse_samples("batch", request.batch),
+        _parse_samples("batch_per_rank", request.batch_per_rank),
+    )
     return SizeQuery(ranks, batch, batch_per_rank, request.what_if)
 
 
@@ -62,14 +65,14 @@ def scaling_answer(
         job_id=snapshot.job_id,
         name=curve.name,
         points=[curve_point(point) for point in curve.points],
-        now=_now(snapshot, state),
+        now=_current_size(snapshot, state),
         unknown=model.reason if isinstance(model, Unknown) else "",
-        sizes=[] if isinstance(model, Unknown) else _sizes(snapshot, curve, model, query),
+        sizes=[] if isinstance(model, Unknown) else _predicted_sizes(snapshot, curve, model, query),
         what_ifs={key: meaning for key, (meaning, _) in CHANGES.items()},
     )
 
 
-def _sizes(snapshot: Snapshot, curve: ScalingCurve, model: Model, query: SizeQuery) -> list[SizeRow]:
+def _predicted_sizes(snapshot: Snapshot, curve: ScalingCurve, model: Model, query: SizeQuery) -> list[SizeRow]:
     per_rank = query.batch_per_rank or _samples_per_rank(snapshot, curve)
     ranks = query.ranks or _default_sizes(snapshot.world_size, [p.ranks for p in curve.points])
     sizes = predict_sizes(model, [(n, query.batch or n * per_rank) for n in ranks], query.what_ifs)
@@ -88,10 +91,10 @@ def _default_sizes(world_size: int, recorded: Sequence[int]) -> list[int]:
 
     The job's size and the largest recorded sizes are preferred, then the largest powers of two.
     """
-    largest = _AHEAD * world_size
+    largest = _MAX_GROWTH * world_size
     powers = [1 << n for n in range(largest.bit_length()) if 1 << n >= min(recorded)]
-    wanted = dict.fromkeys((world_size, *sorted(recorded, reverse=True), *reversed(powers)))
-    return sorted([*wanted][:_DEFAULT_SIZES])
+    candidates = dict.fromkeys((world_size, *sorted(recorded, reverse=True), *reversed(powers)))
+    return sorted([*candidates][:_MAX_DEFAULT_SIZES])
 
 
 def _efficiency(curve: ScalingCurve, size: SizePrediction) -> EfficiencyAnswer:
@@ -104,7 +107,7 @@ def _efficiency(curve: ScalingCurve, size: SizePrediction) -> EfficiencyAnswer:
     return EfficiencyAnswer(efficiency.ratio, efficiency.scaling)
 
 
-def _now(snapshot: Snapshot, state: str) -> SizeNow | None:
+def _current_size(snapshot: Snapshot, state: str) -> SizeNow | None:
     now = size_now(snapshot, state)
     if isinstance(now, Unknown):
         return None
@@ -126,7 +129,7 @@ def curve_point(point: Point) -> CurvePoint:
     )
 
 
-def _samples(name: str, text: str | None) -> int | None:
+def _parse_samples(name: str, text: str | None) -> int | None:
     if text is None:
         return None
     try:

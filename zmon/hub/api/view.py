@@ -1,4 +1,4 @@
-"""The view of a job: all that the CLI and the dashboard show of it."""
+"""The view of a job: everything that the CLI and the dashboard show about it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Incident capsules: the hub's records of what was known about each incident.
 
-`zmon/schema/incident.py` defines a capsule. `collector` and `collecting` gather the data. `building`, `hardware`,
+`zmon/schema/incident.py` defines a capsule. `collector` and `agent_data` gather the data. `building`, `hardware`,
 `moments` and `steps` build a capsule (pure), and `folder` stores it. `report` and `plots` make its page, with texts
 from `words`. `offenders` counts incidents by host.
 """

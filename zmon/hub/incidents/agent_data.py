@@ -28,7 +28,7 @@ from zmon.schema.rank import RankState
 from zmon.schema.snapshot import Snapshot
 from zmon.web import client
 
-_MAX_NAMED = 8  # hosts or ranks in one line
+_MAX_NAMED = 8  # hosts or ranks that one line names
 
 
 @dataclass
@@ -50,8 +50,8 @@ async def collect(
     finding: Finding,
 ) -> Collected:
     """Collect the data of the most important ranks, and list what did not arrive within `evidence_seconds`."""
-    wanted = steps.choose_ranks(snapshot, finding)
-    hosts = list(dict.fromkeys([*(r.host for r in wanted), *finding.hosts]))
+    chosen_ranks = steps.choose_ranks(snapshot, finding)
+    hosts = list(dict.fromkeys([*(r.host for r in chosen_ranks), *finding.hosts]))
     agents = {link.report.host: link for link in links if link.report and link.report.host in hosts}
     answers: dict[str, AgentReport] = {}
     clocks: dict[str, HostClock] = {}
@@ -61,7 +61,7 @@ async def collect(
         async with limit:
             begin = time.time()
             with contextlib.suppress(Unreachable):
-                request = SnapshotRequest(since=0, job_id=finding.job_id, last=steps.STEPS)
+                request = SnapshotRequest(since=0, job_id=finding.job_id, last=steps.MAX_STEPS)
                 report = await client.ask(session, link.url, endpoints.SNAPSHOT, request, config.evidence_seconds)
                 answers[host] = report
                 clocks[host] = HostClock(host, report.time - (begin + time.time()) / 2)
@@ -73,20 +73,20 @@ async def collect(
     snapshot = _with_exits(snapshot, answers.values())
     collected = Collected(snapshot, versions=_versions(links, hosts))
     for host, link in agents.items():
-        report = answers.get(host) or link.report  # the offset of its clock is unknown then
+        report = answers.get(host) or link.report  # without an answer the offset of its clock is unknown
         kernel = report.sample.kernel if report else None
         clock = clocks.setdefault(host, HostClock(host))
         collected.moments += moments.kernel_events(kernel.events if kernel else (), clock, finding.onset)
     collected.moments += moments.last_words([r for r in snapshot.reported_ranks if r.rank in finding.ranks], clocks)
-    collected.runs = [run for r in wanted if (run := _steps_of(r, answers.get(r.host))) is not None]
-    collected.left_out = [*_missing(snapshot, wanted, collected.runs, set(hosts) - set(answers))]
+    collected.runs = [run for r in chosen_ranks if (run := _steps_of(r, answers.get(r.host))) is not None]
+    collected.left_out = [*_lines_of_missing_steps(snapshot, chosen_ranks, collected.runs, set(hosts) - set(answers))]
     return collected
 
 
 def _with_exits(snapshot: Snapshot, reports: Iterable[AgentReport]) -> Snapshot:
     """Return the snapshot with the exit status and last words of dead ranks from newer reports.
 
-    They are known once the launcher has reaped a rank. All else stays as it was when the finding was made.
+    They are known once the launcher has reaped a rank. Everything else stays as it was when the finding was made.
     """
     now = {r.run_uid: r for report in reports for r in report.ranks}
 
@@ -107,29 +107,29 @@ def _steps_of(state: RankState, report: AgentReport | None) -> steps.RankSteps |
     return steps.last_steps(state, records, report.time - report.monotonic) if records else None
 
 
-def _missing(
-    snapshot: Snapshot, wanted: Sequence[RankState], runs: Sequence[steps.RankSteps], silent: set[str]
+def _lines_of_missing_steps(
+    snapshot: Snapshot, chosen_ranks: Sequence[RankState], runs: Sequence[steps.RankSteps], silent: set[str]
 ) -> list[str]:
     """Return a line for each group of ranks whose steps are missing, with the reason."""
     lines = []
-    if len(snapshot.reported_ranks) > len(wanted):
-        others = len(snapshot.reported_ranks) - len(wanted)
+    if len(snapshot.reported_ranks) > len(chosen_ranks):
+        num_others = len(snapshot.reported_ranks) - len(chosen_ranks)
         lines.append(
-            f"the steps of {others} ranks: only those of culprits, of ranks near them and of a sample are stored"
+            f"the steps of {num_others} ranks: only those of culprits, of ranks near them and of a sample are stored"
         )
     if silent:
-        lines.append(f"the steps of the ranks on {_listed(sorted(silent))}: the agent there did not answer")
+        lines.append(f"the steps of the ranks on {_joined_names(sorted(silent))}: the agent there did not answer")
     present = {run.state.rank for run in runs}
-    without = [r.rank for r in wanted if r.rank not in present and r.host not in silent]
+    without = [r.rank for r in chosen_ranks if r.rank not in present and r.host not in silent]
     if without:
-        lines.append(f"the steps of rank {_listed(map(str, sorted(without)))}: the agent has none of that time")
+        lines.append(f"the steps of rank {_joined_names(map(str, sorted(without)))}: the agent has none of that time")
     return lines
 
 
-def _listed(names: Iterable[str]) -> str:
-    every = [*names]
-    more = f" and {len(every) - _MAX_NAMED} more" if len(every) > _MAX_NAMED else ""
-    return ", ".join(every[:_MAX_NAMED]) + more
+def _joined_names(names: Iterable[str]) -> str:
+    all_names = [*names]
+    others = f" and {len(all_names) - _MAX_NAMED} more" if len(all_names) > _MAX_NAMED else ""
+    return ", ".join(all_names[:_MAX_NAMED]) + others
 
 
 def _versions(links: Sequence[AgentLink], hosts: Sequence[str]) -> dict[str, str]:

@@ -12,7 +12,7 @@ from zmon.schema.rank import RankState
 from zmon.schema.snapshot import Snapshot
 from zmon.stats import quantile
 
-MAX_HOSTS = 64  # whose hardware is in the capsule
+MAX_HOSTS = 64  # hosts whose hardware is in the capsule
 
 
 def capsule(

@@ -30,18 +30,18 @@ log = logging.getLogger("zmon.hub")
 
 # The detectors whose warnings get a capsule as well: what they report is gone when a person comes to look.
 WARNING_DETECTORS = ("stall", "straggler", "imbalance", "hardware", "slowdown")
-_CONCURRENCY = 4  # capsules at the same time, since writing them and rendering pages costs disk and CPU time
+_CONCURRENCY = 4  # capsules in work at the same time, since writing them and rendering pages costs disk and CPU time
 _PRUNE_SECONDS = 3600.0
-COLLECT_INTERVAL_SECONDS = 10.0  # at least, between two collections of an incident: they load agents and disk
+COLLECT_INTERVAL_SECONDS = 10.0  # shortest time between two collections of an incident: they load agents and disk
 
 
 @dataclass
 class _Incident:
     """An incident that is active or has just ended."""
 
-    finding: Finding  # as of the last pass
+    finding: Finding  # the finding as of the last pass
     moments: list[TimelineEvent]
-    snapshot: Snapshot | None = None  # to collect from, after the diagnosis has changed
+    snapshot: Snapshot | None = None  # collect from this snapshot, since the diagnosis is new; None: already collected
     stale: bool = True  # the capsule on disk is out of date
     due: float = 0.0  # unix time before which it is not written
     ended: bool = False
@@ -60,13 +60,13 @@ class Incidents:
         self._open: dict[str, _Incident] = {}
         self._suspected: dict[tuple[str, int, str], Suspected] = {}
         self._limit = asyncio.Semaphore(_CONCURRENCY)
-        self._pruned: float | None = None
+        self._pruned_at: float | None = None
         self._on_disk: set[asyncio.Future[object]] = set()  # writes and deletions in threads
         self.folder.clear()
-        for brief in self.folder.briefs():
-            finding = journal.find(brief.id)
-            if brief.resolved is None and finding is not None and finding.resolved is not None:
-                self._open[brief.id] = self._resumed(finding)  # the hub ended before it could write that
+        for summary in self.folder.summaries():
+            finding = journal.find(summary.id)
+            if summary.resolved is None and finding is not None and finding.resolved is not None:
+                self._open[summary.id] = self._resumed_incident(finding)  # the hub ended before it could write the end
 
     def update(self, session: aiohttp.ClientSession, snapshots: Iterable[Snapshot], now: float) -> None:
         """Follow the journal; call it once per pass. An error here is logged and does not stop the pass."""
@@ -88,7 +88,7 @@ class Incidents:
         self._update_suspects(now)
         active = {finding.id: finding for finding in self._journal.active() if needs_capsule(finding)}
         for finding in active.values():
-            self._note(finding, jobs.get(finding.job_id), now)
+            self._update_incident(finding, jobs.get(finding.job_id), now)
         for finding_id, incident in self._open.items():
             latest = self._journal.find(finding_id)
             if finding_id not in active and not incident.ended and latest is not None:
@@ -98,34 +98,34 @@ class Incidents:
             if incident.stale and incident.task is None and now >= incident.due:
                 incident.due = now + COLLECT_INTERVAL_SECONDS
                 incident.task = asyncio.create_task(self._refresh(session, incident))
-        if self._pruned is None or now - self._pruned > _PRUNE_SECONDS:
-            self._pruned = now
+        if self._pruned_at is None or now - self._pruned_at > _PRUNE_SECONDS:
+            self._pruned_at = now
             self._in_thread(self._prune, [*self._open])
 
-    def _note(self, finding: Finding, snapshot: Snapshot | None, now: float) -> None:
+    def _update_incident(self, finding: Finding, snapshot: Snapshot | None, now: float) -> None:
         incident = self._open.get(finding.id)
         if incident is None:
             if snapshot is None and not finding.capsule:
                 return  # no agent reports its job yet
-            incident = self._open[finding.id] = self._begun(finding, snapshot)
-        before, incident.finding = incident.finding, finding
-        diagnosis = [*moments.diagnosis_changes(before, finding, now)]
-        severity = [*moments.severity_changes(before, finding, now)]
+            incident = self._open[finding.id] = self._new_incident(finding, snapshot)
+        previous, incident.finding = incident.finding, finding
+        diagnosis = [*moments.diagnosis_changes(previous, finding, now)]
+        severity = [*moments.severity_changes(previous, finding, now)]
         if diagnosis or severity:
             incident.moments = [*moments.extended(incident.moments, diagnosis), *severity]
             incident.stale = True
-        if severity or before.cause == "unknown" != finding.cause:
+        if severity or previous.cause == "unknown" != finding.cause:
             incident.due = now  # at once: neither happens often
-        if (before.cause, before.ranks) != (finding.cause, finding.ranks):
+        if (previous.cause, previous.ranks) != (finding.cause, finding.ranks):
             incident.snapshot = snapshot
 
-    def _begun(self, finding: Finding, snapshot: Snapshot | None) -> _Incident:
+    def _new_incident(self, finding: Finding, snapshot: Snapshot | None) -> _Incident:
         if finding.capsule:  # it opened before the hub restarted
-            return self._resumed(finding)
+            return self._resumed_incident(finding)
         suspected = [suspect for (job_id, _, _), suspect in self._suspected.items() if job_id == finding.job_id]
         return _Incident(finding, [*moments.opening(finding), *moments.suspicions(suspected, finding)], snapshot)
 
-    def _resumed(self, finding: Finding) -> _Incident:
+    def _resumed_incident(self, finding: Finding) -> _Incident:
         stored = self.folder.read(finding.id)
         timeline = [*stored.timeline] if stored else [*moments.opening(finding)]
         ended = finding.resolved is not None
@@ -147,15 +147,15 @@ class Incidents:
     async def _refresh(self, session: aiohttp.ClientSession, incident: _Incident) -> None:
         """Collect if necessary, and write the capsule. A change in the meantime is written when it is due."""
         finding_id = incident.finding.id
-        made: Capsule | None = None
+        capsule: Capsule | None = None
         try:
             async with self._limit:
                 incident.stale, rows = False, None
                 if incident.snapshot is not None:
-                    made, rows = await self._collect(session, incident, incident.snapshot)
-                made = made or await asyncio.to_thread(self.folder.read, finding_id)
-                if made is not None:  # None: no capsule was ever written
-                    await self._write(made, incident, rows)
+                    capsule, rows = await self._collect(session, incident, incident.snapshot)
+                capsule = capsule or await asyncio.to_thread(self.folder.read, finding_id)
+                if capsule is not None:  # None: no capsule was ever written
+                    await self._write(capsule, incident, rows)
         except Exception:
             log.exception("cannot make the capsule of %s", finding_id)
         finally:
@@ -180,23 +180,25 @@ class Incidents:
         def make() -> tuple[Capsule, bytes]:
             rows, ranks = steps.encode(collected.runs)
             runs = [run for run in collected.runs if run.state.rank in ranks]
-            cut = len(collected.runs) - len(runs)
+            num_cut = len(collected.runs) - len(runs)
             left_out = [*collected.left_out]
-            if cut:
-                left_out.append(f"the steps of {cut} more ranks: steps.jsonl holds {steps.MAX_BYTES >> 20} MiB at most")
+            if num_cut:
+                left_out.append(
+                    f"the steps of {num_cut} more ranks: steps.jsonl holds {steps.MAX_BYTES >> 20} MiB at most"
+                )
             seconds = now - begin
-            made = incidents.capsule(finding, collected.snapshot, runs, left_out, collected.versions, now, seconds)
-            return made, rows
+            capsule = incidents.capsule(finding, collected.snapshot, runs, left_out, collected.versions, now, seconds)
+            return capsule, rows
 
-        self._pruned = None  # a new capsule takes space: prune at the next pass
+        self._pruned_at = None  # a new capsule takes space: prune at the next pass
         return await asyncio.to_thread(make)
 
-    async def _write(self, made: Capsule, incident: _Incident, rows: bytes | None) -> None:
+    async def _write(self, capsule: Capsule, incident: _Incident, rows: bytes | None) -> None:
         finding = self._journal.find(incident.finding.id) or incident.finding
-        finding = replace(finding, capsule=str(self.folder.place(finding.id)))
-        made = replace(made, finding=finding, timeline=moments.in_order(incident.moments))
+        finding = replace(finding, capsule=str(self.folder.directory(finding.id)))
+        capsule = replace(capsule, finding=finding, timeline=moments.in_order(incident.moments))
         try:
-            await asyncio.shield(self._in_thread(self.folder.write, made, rows))
+            await asyncio.shield(self._in_thread(self.folder.write, capsule, rows))
         except OSError as error:
             if self.error is None:
                 log.warning(

@@ -24,10 +24,10 @@ from zmon.hub.incidents import steps
 from zmon.hub.incidents.report import report
 from zmon.schema.incident import Capsule, IncidentSummary
 
-FOLDER = "incidents"  # in the data directory
+FOLDER = "incidents"  # name of the folder in the data directory
 FINDING, CAPSULE, STEPS, REPORT = "finding.json", "capsule.json", "steps.jsonl", "report.html"
 MAX_AGE_SECONDS = 30 * 86400.0
-MAX_BYTES = 1 << 30  # of all incidents together
+MAX_BYTES = 1 << 30  # size of all incidents together
 _ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z-]{0,63}")
 
 
@@ -37,7 +37,7 @@ class Folder:
     def __init__(self, data_dir: Path) -> None:
         self.root = data_dir / FOLDER
 
-    def place(self, incident_id: str) -> Path:
+    def directory(self, incident_id: str) -> Path:
         """Return the directory of an incident. Raises UsageError if the id, which a user has sent, is malformed."""
         if not _ID.fullmatch(incident_id):
             raise UsageError(f"{incident_id[:80]!r} is not an incident id", "", "`zmon incident` lists the incidents")
@@ -48,59 +48,61 @@ class Folder:
 
         `rows`: the content of steps.jsonl; None: keep the present one.
         """
-        place = self.place(capsule.finding.id)
+        directory = self.directory(capsule.finding.id)
         self.root.mkdir(mode=0o700, parents=True, exist_ok=True)  # jobs' messages are private to the user
         if rows is None:
-            rows = _bytes(place / STEPS)
+            rows = _bytes(directory / STEPS)
         files = {
             STEPS: rows,
             CAPSULE: msgspec.json.encode(capsule),
             REPORT: report(capsule, steps.read(rows)).encode(),
             FINDING: msgspec.json.encode(capsule.finding),
         }
-        new = Path(tempfile.mkdtemp(prefix=f".{place.name}.", dir=self.root))
+        new = Path(tempfile.mkdtemp(prefix=f".{directory.name}.", dir=self.root))
         try:
             for name, data in files.items():
                 _write(new / name, data)
-            if place.is_dir():
+            if directory.is_dir():
                 for name in files:
-                    (new / name).replace(place / name)
+                    (new / name).replace(directory / name)
             else:
-                new.rename(place)
+                new.rename(directory)
         finally:
             shutil.rmtree(new, ignore_errors=True)
-        return place
+        return directory
 
     def read(self, incident_id: str) -> Capsule | None:
         """Return the capsule, or None if there is none that can be read."""
         try:
-            return msgspec.json.decode((self.place(incident_id) / CAPSULE).read_bytes(), type=Capsule)
+            return msgspec.json.decode((self.directory(incident_id) / CAPSULE).read_bytes(), type=Capsule)
         except (OSError, msgspec.DecodeError):
             return None
 
-    def briefs(self) -> list[IncidentSummary]:
-        """Return all incidents, newest first, except those that cannot be read."""
-        briefs = []
-        for place in self._places():
+    def summaries(self) -> list[IncidentSummary]:
+        """Return the summaries of all incidents, newest first, except those that cannot be read."""
+        summaries = []
+        for directory in self._directories():
             try:
-                brief = msgspec.json.decode((place / FINDING).read_bytes(), type=IncidentSummary)
+                summary = msgspec.json.decode((directory / FINDING).read_bytes(), type=IncidentSummary)
             except (OSError, msgspec.DecodeError):
                 continue
-            briefs.append(replace(brief, path=str(place)))
-        return sorted(briefs, key=lambda brief: brief.detected, reverse=True)
+            summaries.append(replace(summary, path=str(directory)))
+        return sorted(summaries, key=lambda summary: summary.detected, reverse=True)
 
     def prune(self, active: Collection[str]) -> list[str]:
         """Delete incidents older than 30 days, and the oldest ones if all together exceed 1 GiB; return their ids.
 
         Active incidents are never deleted.
         """
-        now, space, deleted = time.time(), MAX_BYTES, []
-        ages = sorted(((now - _modified(place), place) for place in self._places()), key=lambda pair: pair[0])
-        for age, place in ages:
-            space -= _size(place)
-            if place.name not in active and (age > MAX_AGE_SECONDS or space < 0):
-                shutil.rmtree(place, ignore_errors=True)
-                deleted.append(place.name)
+        now, free_bytes, deleted = time.time(), MAX_BYTES, []
+        ages = sorted(
+            ((now - _modified(directory), directory) for directory in self._directories()), key=lambda pair: pair[0]
+        )
+        for age, directory in ages:
+            free_bytes -= _size(directory)
+            if directory.name not in active and (age > MAX_AGE_SECONDS or free_bytes < 0):
+                shutil.rmtree(directory, ignore_errors=True)
+                deleted.append(directory.name)
         return deleted
 
     def clear(self) -> None:
@@ -109,7 +111,7 @@ class Folder:
             for unfinished in self.root.glob(".*"):
                 shutil.rmtree(unfinished, ignore_errors=True)
 
-    def _places(self) -> list[Path]:
+    def _directories(self) -> list[Path]:
         try:
             return [path for path in self.root.iterdir() if _ID.fullmatch(path.name) and path.is_dir()]
         except OSError:
@@ -130,16 +132,16 @@ def _bytes(path: Path) -> bytes:
         return b""
 
 
-def _modified(place: Path) -> float:
+def _modified(directory: Path) -> float:
     """Return when the finding was last written. A directory's own time does not change with its files' contents."""
     try:
-        return (place / FINDING).stat().st_mtime
+        return (directory / FINDING).stat().st_mtime
     except OSError:
         return 0.0
 
 
-def _size(place: Path) -> int:
+def _size(directory: Path) -> int:
     try:
-        return sum(path.stat().st_size for path in place.iterdir())
+        return sum(path.stat().st_size for path in directory.iterdir())
     except OSError:
         return 0

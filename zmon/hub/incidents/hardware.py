@@ -55,10 +55,10 @@ def _gpu(before: GpuSample | None, now: GpuSample) -> GpuRow:
         sm_clock_hertz=now.clocks_hertz.get("sm"),
         throttled=tuple(reason for reason, on in now.throttled.items() if on),
         memory_used_bytes=now.memory_used_bytes,
-        errors={**ecc, **{f"xid_{xid}": more for xid, more in xids.items()}},
+        errors={**ecc, **{f"xid_{xid}": count for xid, count in xids.items()}},
     )
 
 
 def _rate(before: int | None, now: int | None, seconds: float) -> float | None:
-    more = rise(before, now)
-    return None if more is None or seconds <= 0 else more / seconds
+    increase = rise(before, now)
+    return None if increase is None or seconds <= 0 else increase / seconds

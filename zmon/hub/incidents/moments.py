@@ -15,7 +15,7 @@ from zmon.schema.host import KernelEvent
 from zmon.schema.incident import IncidentSummary, TimelineEvent
 from zmon.schema.rank import RankState
 
-BEFORE_SECONDS = 600.0  # before the first sign; earlier kernel messages belong to other trouble
+BEFORE_SECONDS = 600.0  # kernel messages from longer before the first sign belong to other trouble
 _NOTABLE_SECONDS = 0.5  # smaller clock offsets are not marked, since the request itself takes some time
 _MAX_TEXT = 300
 MAX_MOMENTS = 200
@@ -68,9 +68,9 @@ def suspicions(suspected: Iterable[Suspected], finding: Finding) -> Iterator[Tim
         by_reason.setdefault(suspect.reason, []).append(suspect)
     for reason, suspects in by_reason.items():
         first = min(suspects, key=lambda suspect: (suspect.rank not in finding.ranks, suspect.time, suspect.rank))
-        more = f" and {len(suspects) - 1} more" if len(suspects) > 1 else ""
+        others = f" and {len(suspects) - 1} more" if len(suspects) > 1 else ""
         yield TimelineEvent(
-            first.time, f"suspected: {reason}", f"rank {first.rank}{more}, by the agent on {first.host}"
+            first.time, f"suspected: {reason}", f"rank {first.rank}{others}, by the agent on {first.host}"
         )
 
 
@@ -123,7 +123,7 @@ def last_words(ranks: Iterable[RankState], clocks: dict[str, HostClock]) -> Iter
 
 
 def culprit_names(finding: Finding | IncidentSummary) -> str:
-    """Return the culprits in a few words."""
+    """Return the culprits in a few words: ranks and their hosts, else hosts, else “no culprit”."""
     if finding.ranks:
         pairs = [f"rank {rank} on {host}" for rank, host in zip(finding.ranks, finding.hosts, strict=False)]
         return ", ".join(pairs[:3]) + (f" and {len(pairs) - 3} more" if len(pairs) > 3 else "")
@@ -146,7 +146,7 @@ def in_order(moments: Iterable[TimelineEvent]) -> tuple[TimelineEvent, ...]:
 
 
 def extended(timeline: Sequence[TimelineEvent], new: Iterable[TimelineEvent]) -> list[TimelineEvent]:
-    """Return the timeline with new moments, in order, 200 at most: a finding may flicker for hours."""
+    """Return the timeline with new moments, in order; 200 at most, because a finding may flicker for hours."""
     if len(timeline) >= MAX_MOMENTS:
         return [*timeline]
     moments = [*in_order([*timeline, *new])]

@@ -21,19 +21,19 @@ class Offender:
     last_incident: str
 
 
-def by_host(briefs: Iterable[IncidentSummary]) -> list[Offender]:
+def by_host(summaries: Iterable[IncidentSummary]) -> list[Offender]:
     """Return the hosts, worst first: by number of incidents, then by lost GPU-hours, then by the latest incident."""
-    of_host: defaultdict[str, list[IncidentSummary]] = defaultdict(list)
-    for brief in briefs:
-        for host in set(brief.hosts):
-            of_host[host].append(brief)
-    offenders = [_offender(host, incidents) for host, incidents in of_host.items()]
+    incidents_by_host: defaultdict[str, list[IncidentSummary]] = defaultdict(list)
+    for summary in summaries:
+        for host in set(summary.hosts):
+            incidents_by_host[host].append(summary)
+    offenders = [_offender(host, incidents) for host, incidents in incidents_by_host.items()]
     return sorted(offenders, key=lambda o: (-o.incidents, -(o.lost_gpu_hours or 0.0), -o.last, o.host))
 
 
-def _offender(host: str, briefs: list[IncidentSummary]) -> Offender:
-    costs = [brief.lost_gpu_hours for brief in briefs if brief.lost_gpu_hours is not None]
-    last = max(briefs, key=lambda brief: brief.onset)
-    causes = Counter(brief.cause for brief in sorted(briefs, key=lambda brief: brief.cause))
+def _offender(host: str, summaries: list[IncidentSummary]) -> Offender:
+    costs = [summary.lost_gpu_hours for summary in summaries if summary.lost_gpu_hours is not None]
+    last = max(summaries, key=lambda summary: summary.onset)
+    causes = Counter(summary.cause for summary in sorted(summaries, key=lambda summary: summary.cause))
     cost = sum(costs) if costs else None
-    return Offender(host, len(briefs), dict(causes.most_common()), cost, last.onset, last.id)
+    return Offender(host, len(summaries), dict(causes.most_common()), cost, last.onset, last.id)

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from zmon.schema.incident import PlottedStep, TimelineEvent
 from zmon.stats import quantile
 
-# (largest ratio of self time to the median of all, opacity it is drawn with)
+# (largest ratio of self time to the median of all, opacity of its cell)
 LEVELS = ((0.8, 0.06), (1.05, 0.14), (1.15, 0.28), (1.3, 0.44), (1.6, 0.6), (2.5, 0.8), (math.inf, 1.0))
 ROW_PIXELS = 13
 STRIP_PIXELS = 120
@@ -36,12 +36,12 @@ def heat(steps: Sequence[PlottedStep], ranks: Sequence[int]) -> tuple[str, float
         levels = [_level(self_seconds.get((rank, number)), median) for number in numbers]
         for begin, length, strength in _runs(levels):
             paths.setdefault(strength, []).append(f"M{begin} {row}h{length}v.9h-{length}z")
-    under = f'<path class="known" d="{"".join("".join(d) for d in paths.values())}"/>'
-    drawn = "".join(f'<path d="{"".join(d)}" fill-opacity="{strength}"/>' for strength, d in sorted(paths.items()))
+    background = f'<path class="known" d="{"".join("".join(d) for d in paths.values())}"/>'
+    cells = "".join(f'<path d="{"".join(d)}" fill-opacity="{strength}"/>' for strength, d in sorted(paths.items()))
     height = ROW_PIXELS * len(ranks)
     return (
         f'<svg class="heat" width="100%" height="{height}" viewBox="0 0 {len(numbers)} {len(ranks)}" '
-        f'preserveAspectRatio="none" shape-rendering="crispEdges" role="img">{under}{drawn}</svg>',
+        f'preserveAspectRatio="none" shape-rendering="crispEdges" role="img">{background}{cells}</svg>',
         median,
     )
 
@@ -82,27 +82,27 @@ def timeline(moments: Sequence[TimelineEvent], onset: float) -> str:
 
     The axis is a symmetric logarithm of the time since `onset`: seconds near it, hours far from it.
     """
-    places = [_symmetric_log(moment.time - onset) for moment in moments] or [0.0]
-    low, high = min(*places, 0.0) - 0.3, max(*places, _symmetric_log(5)) + 0.3
+    positions = [_symmetric_log(moment.time - onset) for moment in moments] or [0.0]
+    low, high = min(*positions, 0.0) - 0.3, max(*positions, _symmetric_log(5)) + 0.3
 
-    def across(place: float) -> str:
-        return f"{2 + 96 * (place - low) / (high - low):.2f}%"
+    def percent_of_width(position: float) -> str:
+        return f"{2 + 96 * (position - low) / (high - low):.2f}%"
 
     ticks = "".join(
-        f'<line x1="{across(place)}" x2="{across(place)}" y1="0" y2="62" class="tick"/>'
-        f'<text x="{across(place)}" y="76" text-anchor="middle">{label}</text>'
-        for place, label in ((_symmetric_log(seconds), label) for seconds, label in _TICKS)
-        if low <= place <= high
+        f'<line x1="{percent_of_width(position)}" x2="{percent_of_width(position)}" y1="0" y2="62" class="tick"/>'
+        f'<text x="{percent_of_width(position)}" y="76" text-anchor="middle">{label}</text>'
+        for position, label in ((_symmetric_log(seconds), label) for seconds, label in _TICKS)
+        if low <= position <= high
     )
     dots, last_in_row = [], [-9.0, -9.0, -9.0]  # rows keep dots from covering each other
-    for number, place in enumerate(places, 1):
-        percent = 100 * (place - low) / (high - low)
+    for number, position in enumerate(positions, 1):
+        percent = 100 * (position - low) / (high - low)
         row = next((row for row, last in enumerate(last_in_row) if percent - last > 4.5), number % len(last_in_row))
         last_in_row[row] = percent
         y = 12 + 20 * row
         dots.append(
-            f'<circle cx="{across(place)}" cy="{y}" r="8"/>'
-            f'<text class="number" x="{across(place)}" y="{y + 4}" text-anchor="middle">{number}</text>'
+            f'<circle cx="{percent_of_width(position)}" cy="{y}" r="8"/>'
+            f'<text class="number" x="{percent_of_width(position)}" y="{y + 4}" text-anchor="middle">{number}</text>'
         )
     return f'<svg class="moments" width="100%" height="80" role="img">{ticks}{"".join(dots)}</svg>'
 

@@ -18,8 +18,8 @@ from zmon.schema.incident import Capsule, IncidentRank, PlottedStep
 if TYPE_CHECKING:
     from jinja2 import Template
 
-MAX_ROWS = 64  # of a table; capsule.json has all of them
-MAX_NICS = 12  # of a host; a Kubernetes node has one for each pod
+MAX_ROWS = 64  # rows of a table; capsule.json has all of them
+MAX_NICS = 12  # interfaces of a host; a Kubernetes node has one for each pod
 CSP = "default-src 'none'; style-src 'unsafe-inline'"
 
 
@@ -45,8 +45,8 @@ def report(capsule: Capsule, steps: Sequence[PlottedStep]) -> str:
 
     finding = capsule.finding
     rows = most_important(capsule.ranks)
-    drawn = most_important([row for row in capsule.ranks if row.rank in capsule.stepped])
-    heat = plots.heat(steps, [row.rank for row in drawn])
+    plotted_ranks = most_important([row for row in capsule.ranks if row.rank in capsule.stepped])
+    heat = plots.heat(steps, [row.rank for row in plotted_ranks])
     strip = plots.strip(steps, finding.ranks)
     in_flight = finding.evidence.in_flight or {}
     context: dict[str, Any] = {
@@ -55,7 +55,7 @@ def report(capsule: Capsule, steps: Sequence[PlottedStep]) -> str:
         "who": culprit_names(finding),
         "csp": CSP,
         "rows": rows,
-        "drawn": drawn,
+        "plotted_ranks": plotted_ranks,
         "num_steps": max((row.num_steps for row in capsule.ranks), default=0),
         "heat": heat and Markup(heat[0]),
         "heat_median": heat and heat[1],

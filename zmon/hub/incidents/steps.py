@@ -21,21 +21,21 @@ from zmon.steplog import Step as Logged
 from zmon.steplog.format import Run
 from zmon.steplog.table import Table, write_json_lines
 
-STEPS = 200  # of each rank
+MAX_STEPS = 200  # steps of each rank
 MAX_RANKS = 64
-MAX_BYTES = 16 << 20  # of the file; the other parts of a capsule stay below 4 MiB
+MAX_BYTES = 16 << 20  # size of the file; the other parts of a capsule stay below 4 MiB
 _PHASE = "phase_"
 
 
 def choose_ranks(snapshot: Snapshot, finding: Finding) -> tuple[RankState, ...]:
     """Return the ranks whose steps are stored, the most important first."""
-    known = snapshot.reported_ranks
+    reported = snapshot.reported_ranks
     neighbors = {rank + offset for rank in finding.ranks for offset in (-1, 1)}
-    culprits = [r for r in known if r.rank in finding.ranks]
-    near = [r for r in known if r.rank in neighbors or r.host in finding.hosts]
-    every = max(1, len(known) // MAX_RANKS)
-    order = dict.fromkeys(r.rank for r in (*culprits, *near, *known[::every], *known))
-    by_rank = {r.rank: r for r in known}
+    culprits = [r for r in reported if r.rank in finding.ranks]
+    near = [r for r in reported if r.rank in neighbors or r.host in finding.hosts]
+    stride = max(1, len(reported) // MAX_RANKS)
+    order = dict.fromkeys(r.rank for r in (*culprits, *near, *reported[::stride], *reported))
+    by_rank = {r.rank: r for r in reported}
     return tuple(by_rank[rank] for rank in [*order][:MAX_RANKS])
 
 
@@ -66,7 +66,7 @@ class RankSteps:
 
 def last_steps(state: RankState, records: Sequence[StepRecord], zero: float) -> RankSteps:
     """Return the last 200 steps; `zero` is the unix time at which the clock of `StepRecord.start` was 0."""
-    return RankSteps(state, tuple(Logged(zero + record.start, record, {}) for record in records[-STEPS:]))
+    return RankSteps(state, tuple(Logged(zero + record.start, record, {}) for record in records[-MAX_STEPS:]))
 
 
 def encode(runs: Sequence[RankSteps]) -> tuple[bytes, tuple[int, ...]]:

@@ -16,7 +16,7 @@ _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]
 def plain(text: str) -> str:
     """Return the text without colours, cursor movements and other control characters.
 
-    Of a line that was overwritten with carriage returns, only the last version remains.
+    If a line was overwritten with carriage returns, only its last version remains.
     """
     shown = (line.rstrip("\r").rpartition("\r")[2] for line in _ESCAPES.sub("", text).split("\n"))
     return _CONTROLS.sub("", "\n".join(shown))
@@ -81,6 +81,8 @@ def pending(row: FlightRow | None) -> str:
     if not row.pending:
         last = ", ".join(f"{group} {number}" for group, number in (row.last or {}).items())
         return row.error or (f"nothing pending, done up to {last}" if last else "nothing pending")
-    first, more = row.pending[0], (row.num_pending or 1) - 1
+    first, num_others = row.pending[0], (row.num_pending or 1) - 1
     age = "" if first.age_seconds is None else f" since {seconds(first.age_seconds)}"
-    return f"{first.op} #{first.sequence} of {first.group}{age}" + (f", and {more} more" if more > 0 else "")
+    return f"{first.op} #{first.sequence} of {first.group}{age}" + (
+        f", and {num_others} more" if num_others > 0 else ""
+    )

@@ -1,8 +1,8 @@
 """Infers the backward phase: all calls that run autograd's engine (torch/autograd/graph.py).
 
 On a GPU, a thread of the engine computes the gradients while the rank's own thread waits for it
-(torch/csrc/autograd/engine.cpp). So meanwhile the engine's threads act for the rank, for example when FSDP gathers
-parameters there.
+(torch/csrc/autograd/engine.cpp). During this wait the engine's threads act for the rank, for example when FSDP
+gathers parameters there.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ def install() -> None:
     global _installed
     if not _installed:
         _installed = True
-        replace({graph._engine_run_backward: _watched(graph._engine_run_backward)})
+        replace({graph._engine_run_backward: _wrap_engine(graph._engine_run_backward)})
 
 
-def _watched(engine: Callable[..., Any]) -> Callable[..., Any]:
+def _wrap_engine(engine: Callable[..., Any]) -> Callable[..., Any]:
     is_compiling = torch.compiler.is_dynamo_compiling
 
     @functools.wraps(engine)
@@ -48,7 +48,7 @@ def _watched(engine: Callable[..., Any]) -> Callable[..., Any]:
             timeline = probe.start_training()
         if timeline is None:
             return engine(*args, **kwargs)
-        before, is_explicit = timeline.current_phase, timeline.explicit_phases
+        phase_before, is_explicit = timeline.current_phase, timeline.explicit_phases
         if not is_explicit:
             timeline.phase(_BACKWARD)
         timeline.autograd_depth += 1
@@ -59,7 +59,7 @@ def _watched(engine: Callable[..., Any]) -> Callable[..., Any]:
             begin = monotonic_ns()
             timeline.autograd_depth -= 1
             if not is_explicit:
-                timeline.phase(before)
+                timeline.phase(phase_before)
             timeline.overhead_ns += monotonic_ns() - begin
 
     return run_backward

@@ -28,8 +28,8 @@ from zmon.probe.rank import OP_NUMBER, RankTimeline
 # Deprecated names that call the new one. Only the new one is wrapped, so that a call counts once.
 _RENAMED = {"all_gather_into_tensor": "all_gather_single", "reduce_scatter_tensor": "reduce_scatter_single"}
 
-issued: Counter[str] = Counter()  # by group: calls that were counted, to compare with the group's own sequence number
-_groups: dict[int, tuple[int, str]] = {}  # by id, where None is the default group: number in the box, and name
+issued: Counter[str] = Counter()  # counted calls by group, to compare with the group's own sequence number
+_groups: dict[int, tuple[int, str]] = {}  # number in the box and name, by id of the group (None: default group)
 
 
 def install() -> None:
@@ -40,36 +40,36 @@ def install() -> None:
     for name, (op, describe) in DESCRIBERS.items():
         if hasattr(distributed_c10d, name) and not hasattr(distributed_c10d, _RENAMED.get(name, "")):
             original = getattr(distributed_c10d, name)
-            wrappers[original] = _watched(original, OP_NUMBER[op], describe)
+            wrappers[original] = _wrap_collective(original, OP_NUMBER[op], describe)
     replace(wrappers)
     for name, (op, describe) in _POINT_TO_POINT.items():
         original = getattr(dist.ProcessGroup, name)
-        setattr(dist.ProcessGroup, name, hide_frames(_watched(original, OP_NUMBER[op], describe)))
+        setattr(dist.ProcessGroup, name, hide_frames(_wrap_collective(original, OP_NUMBER[op], describe)))
     works.install()
 
 
-def _sending(group: Any, tensors: Any, *_: Any, **__: Any) -> Call:
+def _describe_send(group: Any, tensors: Any, *_: Any, **__: Any) -> Call:
     return size(tensors), 0, group, True
 
 
-def _receiving(group: Any, tensors: Any, *_: Any, **__: Any) -> Call:
+def _describe_recv(group: Any, tensors: Any, *_: Any, **__: Any) -> Call:
     return 0, size(tensors), group, True
 
 
 _POINT_TO_POINT = {  # methods of the process group, which isend, irecv and batch_isend_irecv call
-    "send": ("send", _sending),
-    "recv": ("recv", _receiving),
-    "recv_anysource": ("recv", _receiving),
+    "send": ("send", _describe_send),
+    "recv": ("recv", _describe_recv),
+    "recv_anysource": ("recv", _describe_recv),
 }
 
 
 def group_number(group: Any) -> int:
     """Return the number of a process group in the box of this rank."""
-    numbered = _groups.get(id(group)) or _group(group)
+    numbered = _groups.get(id(group)) or _numbered_group(group)
     return numbered[0] if numbered else layout.NONE
 
 
-def _group(group: Any) -> tuple[int, str] | None:
+def _numbered_group(group: Any) -> tuple[int, str] | None:
     """Return number and name of a process group; None if this rank is not in it."""
     timeline = probe.current
     if timeline is None or group is dist.GroupMember.NON_GROUP_MEMBER:
@@ -80,7 +80,7 @@ def _group(group: Any) -> tuple[int, str] | None:
     return numbered
 
 
-def _watched(original: Callable[..., Any], op: int, describe: Callable[..., Call]) -> Callable[..., Any]:
+def _wrap_collective(original: Callable[..., Any], op: int, describe: Callable[..., Call]) -> Callable[..., Any]:
     # Few function calls: after a wait the caches are cold, and each Python call costs microseconds.
     is_compiling = torch.compiler.is_dynamo_compiling
 
@@ -93,7 +93,7 @@ def _watched(original: Callable[..., Any], op: int, describe: Callable[..., Call
         entered, numbered = False, None
         try:
             sent, received, group, is_async = describe(*args, **kwargs)
-            numbered = _groups.get(id(group)) or _group(group)
+            numbered = _groups.get(id(group)) or _numbered_group(group)
             if numbered:  # else the rank is not in the group, and torch does nothing either
                 entered = timeline.enter_op(op, numbered[0], sent, received) or timeline.enter_op_elsewhere(
                     op, numbered[0], sent, received
@@ -122,7 +122,7 @@ def _watched(original: Callable[..., Any], op: int, describe: Callable[..., Call
 
 def enter(timeline: RankTimeline, op: int, group: Any, sent: int, received: int) -> bool:
     """Enter a collective, in any thread; return False if it is part of another and must not be left."""
-    numbered = _groups.get(id(group)) or _group(group)
+    numbered = _groups.get(id(group)) or _numbered_group(group)
     if not numbered:
         return False
     number, name = numbered

@@ -5,7 +5,7 @@ runs before the callback in which the reducer waits, because callbacks run in th
 (torch/csrc/autograd/engine.cpp, GraphTask::exec_post_processing; reducer.cpp, Reducer::mark_variable_ready).
 
 A communication hook is no alternative: it would need the interpreter lock for each bucket, and replace the job's own
-hook. The reducer's statistics are none either: after ten steps they are sampled in one step out of a hundred.
+hook. The reducer's statistics are too rare: after ten steps they are sampled in one step out of a hundred.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from zmon.probe.hooks.reducer import (  # fmt: skip
 from zmon.probe.hooks.replacing import hide_frames, replace
 from zmon.probe.rank import RankTimeline
 
-_groups: list[Group] = []  # of the backward that is running
+_groups: list[Group] = []  # the process groups of the backward that is running
 
 
 def install() -> None:
@@ -63,12 +63,12 @@ def install() -> None:
     ):
         original = getattr(owner, name, None)  # an older torch may lack one; then its collectives are not counted
         if original is not None:
-            setattr(owner, name, _watched(original, watch))
+            setattr(owner, name, _wrap(original, watch))
     engine = torch.autograd.graph._engine_run_backward
-    replace({engine: _watched_engine(engine)})
+    replace({engine: _wrap_engine(engine)})
 
 
-def _watched(original: Function, watch: Function) -> Function:
+def _wrap(original: Function, watch: Function) -> Function:
     @functools.wraps(original)
     def call(*args: Any, **kwargs: Any) -> Any:
         timeline = None if torch.compiler.is_compiling() else probe.current
@@ -126,7 +126,7 @@ class _Backward:
                 group.count(self.timeline)
 
 
-def _watched_engine(engine: Function) -> Function:
+def _wrap_engine(engine: Function) -> Function:
     # Few function calls, because the caches are cold after the forward pass.
     is_compiling = torch.compiler.is_dynamo_compiling
 

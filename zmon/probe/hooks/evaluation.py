@@ -1,8 +1,8 @@
 """Infers evaluation: from the first forward in eval mode without gradients until the rank trains again.
 
-`model.eval()` and `model.train()` each put a hook on that model, which is removed at the first forward it waited for.
-There is no hook while the rank trains, and never one on modules inside a model. So a forward costs no more than without
-zmon, and a compiled model is not compiled again.
+`model.eval()` and `model.train()` each put a hook on that model, which is removed at the first forward that it waits
+for. There is no hook while the rank trains, and never one on modules inside a model. A forward therefore costs no more
+than without zmon, and a compiled model is not compiled again.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from zmon.probe.hooks.replacing import hide_frames
 from zmon.probe.rank import EVAL, INIT, TRAIN, RankTimeline
 
 # Layers that jobs freeze one by one in the middle of training; a model is never one of these.
-_PARTS = (nn.modules.batchnorm._NormBase, nn.LayerNorm, nn.GroupNorm, nn.modules.dropout._DropoutNd)
+_LAYERS = (nn.modules.batchnorm._NormBase, nn.LayerNorm, nn.GroupNorm, nn.modules.dropout._DropoutNd)
 _WRAPPED = ("module", "_fsdp_wrapped_module", "_orig_mod")  # attributes of DDP, FSDP1 and torch.compile
 
-_hooks: dict[int, Any] = {}  # by id of the model, at most one for each
+_hooks: dict[int, Any] = {}  # the hook of each model, by id of the model
 _awaited = TRAIN  # the activity that the hooks wait for
 _depth = 0  # Module.train calls itself for each submodule
 
@@ -30,9 +30,9 @@ _depth = 0  # Module.train calls itself for each submodule
 def install() -> None:
     """Wrap Module.train, which `eval` calls too, once."""
     if not hasattr(nn.Module.train, "__zmon__"):
-        nn.Module.train = hide_frames(_watched(nn.Module.train))
+        nn.Module.train = hide_frames(_wrap_train(nn.Module.train))
         recursive = torch.jit._recursive  # TorchScript compiles a module with its hooks
-        recursive.create_script_module = _disarmed(recursive.create_script_module)
+        recursive.create_script_module = _wrap_with_disarm(recursive.create_script_module)
 
 
 def disarm() -> None:
@@ -41,7 +41,7 @@ def disarm() -> None:
         _hooks.popitem()[1].remove()
 
 
-def _watched(original: Callable[..., Any]) -> Callable[..., Any]:
+def _wrap_train(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def train(self: Any, mode: bool = True) -> Any:
         global _depth
@@ -53,7 +53,7 @@ def _watched(original: Callable[..., Any]) -> Callable[..., Any]:
         finally:
             _depth -= 1
         timeline = probe.current
-        if _depth == 0 and timeline is not None and timeline.acts_for_rank() and not isinstance(self, _PARTS):
+        if _depth == 0 and timeline is not None and timeline.acts_for_rank() and not isinstance(self, _LAYERS):
             _arm(self, mode, timeline)
         return result
 
@@ -78,13 +78,13 @@ class _Hook:
     """A forward hook; copied or saved with a model, it becomes a function that does nothing and needs no zmon."""
 
     def __call__(self, model: nn.Module, _: Any) -> None:
-        _forward(model)
+        _on_forward(model)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return functools.partial, (dict.get, {})  # {}.get(model, arguments) returns the arguments unchanged
 
 
-def _disarmed(original: Callable[..., Any]) -> Callable[..., Any]:
+def _wrap_with_disarm(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def call(*args: Any, **kwargs: Any) -> Any:
         disarm()
@@ -105,7 +105,7 @@ def _wrapped_models(model: Any) -> Iterator[nn.Module]:
 
 
 @probe.guarded
-def _forward(model: nn.Module) -> None:
+def _on_forward(model: nn.Module) -> None:
     if torch.compiler.is_compiling():
         return
     timeline = probe.current

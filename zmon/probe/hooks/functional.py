@@ -60,19 +60,19 @@ def install() -> None:
     functional = importlib.import_module(_MODULE)
     if hasattr(functional.wait_tensor, "__zmon__"):
         return
-    wrappers = {functional.wait_tensor: works.watched_wait(functional.wait_tensor)}
+    wrappers = {functional.wait_tensor: works.wrap_wait(functional.wait_tensor)}
     for name, op in _OPS.items():
         if hasattr(functional, name) and not hasattr(functional, _RENAMED.get(name, "")):
             original = getattr(functional, name)
-            wrappers[original] = _watched(original, functional, OP_NUMBER[op])
+            wrappers[original] = _wrap_collective(original, functional, OP_NUMBER[op])
     replace(wrappers)
     when_imported(
         "torch.distributed.tensor._collective_utils",
-        lambda tensor: replace({tensor.shard_dim_alltoall: _shard_dim_all_to_all(tensor.shard_dim_alltoall)}),
+        lambda tensor: replace({tensor.shard_dim_alltoall: _wrap_shard_dim_all_to_all(tensor.shard_dim_alltoall)}),
     )
 
 
-def _watched(original: Callable[..., Any], functional: Any, op: int) -> Callable[..., Any]:
+def _wrap_collective(original: Callable[..., Any], functional: Any, op: int) -> Callable[..., Any]:
     names = list(inspect.signature(original).parameters)
     group_index = names.index("group")
     is_broadcast = op == OP_NUMBER["broadcast"]
@@ -86,7 +86,7 @@ def _watched(original: Callable[..., Any], functional: Any, op: int) -> Callable
         entered = False
         sent = 0
         try:
-            group = _resolved(functional, args[group_index] if group_index < len(args) else kwargs["group"])
+            group = _resolve_group(functional, args[group_index] if group_index < len(args) else kwargs["group"])
             if not is_broadcast or group.rank() == (args[1] if len(args) > 1 else kwargs["src"]):
                 sent = size(args[0] if args else kwargs[names[0]])
             entered = enter(timeline, op, group, sent, 0)
@@ -100,20 +100,22 @@ def _watched(original: Callable[..., Any], functional: Any, op: int) -> Callable
             result = original(*args, **kwargs)
         finally:
             timeline.leave_op(in_flight=True)
-        _watch(timeline, op, group, sent, 0 if is_broadcast and sent else size(result), result, issued)
+        _watch_result(timeline, op, group, sent, 0 if is_broadcast and sent else size(result), result, issued)
         return result
 
     return collective
 
 
 @probe.guarded
-def _watch(timeline: RankTimeline, op: int, group: Any, sent: int, received: int, result: Any, issued: Issued) -> None:
+def _watch_result(
+    timeline: RankTimeline, op: int, group: Any, sent: int, received: int, result: Any, issued: Issued
+) -> None:
     timeline.count_op(op, group_number(group), 0, received, count=0)
     first = result[0] if isinstance(result, list | tuple) else result
     works.watch(getattr(first, "elem", first), op, group_number(group), sent + received, issued)
 
 
-def _shard_dim_all_to_all(original: Callable[..., Any]) -> Callable[..., Any]:
+def _wrap_shard_dim_all_to_all(original: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap DTensor's change of the sharded dimension, an all-to-all that waits by itself."""
 
     @functools.wraps(original)
@@ -132,7 +134,7 @@ def _shard_dim_all_to_all(original: Callable[..., Any]) -> Callable[..., Any]:
     return collective
 
 
-def _resolved(functional: Any, group: Any) -> Any:
+def _resolve_group(functional: Any, group: Any) -> Any:
     if isinstance(group, torch.distributed.ProcessGroup):
         return group
     return torch.distributed.distributed_c10d._resolve_process_group(functional._resolve_group_name(group))

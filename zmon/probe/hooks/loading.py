@@ -1,7 +1,7 @@
 """Infers the data phase: the time in DataLoader, from its start to each batch.
 
 The time between a batch and the backward pass is the forward phase, including the copy to the device and the loss. Data
-that a job reads without DataLoader cannot be distinguished from it.
+that a job reads without DataLoader is not recognized, and the time counts for the phase in which it is read.
 """
 
 from __future__ import annotations
@@ -23,24 +23,25 @@ def install() -> None:
     """Wrap DataLoader and its iterators, once."""
     iterator, loader = dataloader._BaseDataLoaderIter, dataloader.DataLoader
     if not hasattr(iterator.__next__, "__zmon__"):
-        iterator.__next__ = hide_frames(_watched(iterator.__next__, next_phase=_FORWARD))
-        loader.__iter__ = hide_frames(_watched(loader.__iter__, next_phase=None))
+        iterator.__next__ = hide_frames(_wrap_loading(iterator.__next__, next_phase=_FORWARD))
+        loader.__iter__ = hide_frames(_wrap_loading(loader.__iter__, next_phase=None))
 
 
-def _watched(original: Callable[[Any], Any], next_phase: int | None) -> Callable[[Any], Any]:
+def _wrap_loading(original: Callable[[Any], Any], next_phase: int | None) -> Callable[[Any], Any]:
     @functools.wraps(original)
     def loading(self: Any) -> Any:
         timeline = probe.current
         if timeline is None or timeline.explicit_phases:
             return original(self)
-        after = before = timeline.current_phase
+        phase_after = phase_before = timeline.current_phase
         timeline.phase(_DATA)
         try:
             result = original(self)
-            after = before if next_phase is None or before == _DATA else next_phase  # _DATA: a loader within a loader
+            is_nested = phase_before == _DATA  # a loader within a loader
+            phase_after = phase_before if next_phase is None or is_nested else next_phase
             return result
         finally:
-            timeline.phase(after)
+            timeline.phase(phase_after)
 
     loading.__zmon__ = True  # type: ignore[attr-defined]
     return loading

@@ -23,8 +23,8 @@ ALL_REDUCE, ALL_GATHER, BROADCAST = (OP_NUMBER[op] for op in ("all_reduce", "all
 INT, LONG, HALF = 4, 8, 2  # bytes: of the integers that the reducer sends, and of a compressed gradient
 
 Function = Callable[..., Any]
-reducers: list[Reducer] = []  # of all modules that exist
-_groups: dict[str, Group] = {}  # by name: the process groups of _grouped
+reducers: list[Reducer] = []  # the reducers of all DDP modules that exist
+_groups: dict[str, Group] = {}  # the process groups of the reducers in _grouped, by name
 _grouped: list[Reducer] = []
 
 
@@ -43,8 +43,8 @@ class Reducer:
         self.rebuilt = False
         self.owes_rebuild = False  # the bytes of the rebuild's broadcast are known one forward later
         self.delayed = False  # True after the first backward of a static graph, which reduces all at its end
-        self.stamp = 0
-        for reducer in reducers:  # there are several now, so `synced` is used: its next call compares with now
+        self.stamp = 0  # identifies the last backward that `synced` saw
+        for reducer in reducers:  # now that there are several, `synced` is used; its next call compares with this one
             if (other := reducer.module()) is not None:
                 reducer.synced(other)
 
@@ -74,9 +74,9 @@ class Reducer:
         return self.delays(module) if module.static_graph else bool(module.find_unused_parameters)
 
     def synced(self, module: Any) -> bool:
-        """Return True if it has reduced since the last call; this creates a list as long as the parameters."""
-        before, self.stamp = self.stamp, module.reducer.get_backward_stats()[0]
-        return self.stamp != before or self.delays(module)
+        """Return True if the module has reduced since the last call. This creates a list as long as the parameters."""
+        previous, self.stamp = self.stamp, module.reducer.get_backward_stats()[0]
+        return self.stamp != previous or self.delays(module)
 
 
 class Group:
@@ -90,11 +90,11 @@ class Group:
         self.begin()
 
     def begin(self) -> None:
-        self.before = self.group._get_sequence_number_for_group()
+        self.sequence_before = self.group._get_sequence_number_for_group()
         self.issued_before = issued[self.name]
 
     def num_issued(self) -> int:
-        return int(self.group._get_sequence_number_for_group() - self.before)
+        return int(self.group._get_sequence_number_for_group() - self.sequence_before)
 
     def num_hidden(self) -> int:
         return self.num_issued() - issued[self.name] + self.issued_before

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 
 class Rounds:
-    """The order of optimizers; called before and after each `Optimizer.step`, returns whether a training step ends."""
+    """The order of optimizers. Called before and after each `Optimizer.step`, it tells whether a training step ends."""
 
     def __init__(self) -> None:
         self._order: list[int] = []  # the optimizers of the last round
@@ -18,22 +18,22 @@ class Rounds:
         self._joined: list[int] = []  # optimizers that first stepped after the last round had ended
 
     @property
-    def open(self) -> bool:
+    def is_open(self) -> bool:
         """Return True if an optimizer has stepped and the training step has not ended."""
         return bool(self._current)
 
-    def before(self, optimizer: int) -> bool:
+    def begin_update(self, optimizer: int) -> bool:
         """Note that an optimizer is about to step; return True if the training step ends before that.
 
-        It ends if the same optimizer has already stepped in this round: then the rest of the round did not step.
+        It ends if the same optimizer has already stepped in this round: the others of the round did not step then.
         """
-        again = self._current or self._joined
-        if optimizer not in again:
+        stepped = self._current or self._joined
+        if optimizer not in stepped:
             return False
-        self._order, self._current, self._joined = again, [], []
+        self._order, self._current, self._joined = stepped, [], []
         return True
 
-    def after(self, optimizer: int) -> bool:
+    def end_update(self, optimizer: int) -> bool:
         """Note that an optimizer has stepped; return True if that ends the training step."""
         if not self._current and not self._joined and self._order == [optimizer]:
             return True  # a single optimizer, as in most jobs

@@ -1,6 +1,7 @@
 """Infers checkpoints: from a call of torch.save or torch.distributed.checkpoint until the rank trains again.
 
-Saving into a buffer in memory is not a checkpoint: pickling a tensor does that, and sending it to another process.
+A torch.save into an io.BytesIO is not a checkpoint: torch also does that to pickle a tensor or to send it to another
+process.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ from zmon.probe.rank import CHECKPOINT, INIT
 def install() -> None:
     """Wrap the functions that save, once."""
     if not hasattr(torch.save, "__zmon__"):
-        replace({torch.save: _watched(torch.save)})
-        when_imported("torch.distributed.checkpoint.state_dict_saver", _distributed)
+        replace({torch.save: _with_checkpoint_activity(torch.save)})
+        when_imported("torch.distributed.checkpoint.state_dict_saver", _wrap_distributed_save)
 
 
-def _distributed(saver: Any) -> None:
-    replace({save: _watched(save) for save in (saver.save, saver.async_save, saver.save_state_dict)})
+def _wrap_distributed_save(saver: Any) -> None:
+    replace({save: _with_checkpoint_activity(save) for save in (saver.save, saver.async_save, saver.save_state_dict)})
 
 
-def _watched(save: Callable[..., Any]) -> Callable[..., Any]:
+def _with_checkpoint_activity(save: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(save)
     def saving(*args: Any, **kwargs: Any) -> Any:
         timeline = probe.current

@@ -26,12 +26,12 @@ def install() -> None:
     global _installed
     if not _installed:
         _installed = True
-        register_optimizer_step_pre_hook(_before)
-        register_optimizer_step_post_hook(_after)
+        register_optimizer_step_pre_hook(_on_update_begin)
+        register_optimizer_step_post_hook(_on_update_end)
 
 
 @probe.guarded
-def _before(optimizer: Any, *_: Any) -> None:
+def _on_update_begin(optimizer: Any, *_: Any) -> None:
     timeline = probe.current
     if timeline is None or timeline.activity != TRAIN:
         timeline = probe.start_training()
@@ -45,32 +45,32 @@ def _before(optimizer: Any, *_: Any) -> None:
     if len(_running) > 1:
         return
     if not timeline.explicit_steps:
-        if _rounds.open and not timeline.step_pending:
+        if _rounds.is_open and not timeline.step_pending:
             _rounds.end()
-        if _rounds.before(id(optimizer)):
+        if _rounds.begin_update(id(optimizer)):
             timeline.end_step()
     if not timeline.explicit_phases:
         timeline.phase(_OPTIMIZER)
 
 
 @probe.guarded
-def _after(optimizer: Any, *_: Any) -> None:
+def _on_update_end(optimizer: Any, *_: Any) -> None:
     timeline = probe.current
     if timeline is None or id(optimizer) not in _running or not timeline.acts_for_rank():
         return None
     del _running[_running.index(id(optimizer)) :]
     if _running:
         return None
-    if not timeline.explicit_steps and not _skipped(optimizer):
-        if _rounds.after(id(optimizer)):
+    if not timeline.explicit_steps and not _is_skipped(optimizer):
+        if _rounds.end_update(id(optimizer)):
             return timeline.end_step()
-        timeline.step_pending = _rounds.open
+        timeline.step_pending = _rounds.is_open
     if not timeline.explicit_phases:
         timeline.phase(OTHER)
     return None
 
 
-def _skipped(optimizer: Any) -> bool:
+def _is_skipped(optimizer: Any) -> bool:
     """Return True if a fused optimizer skipped the update because of infinite gradients; known on the CPU only."""
     infinite = getattr(optimizer, "found_inf", None)
     return infinite is not None and infinite.device.type == "cpu" and bool(infinite)

@@ -63,12 +63,12 @@ def _no_warnings_of_torch() -> Iterator[None]:
     except (OSError, ValueError):
         yield
         return
-    before = level.value
+    previous = level.value
     try:
-        level.value = max(before, _ERROR)
+        level.value = max(previous, _ERROR)
         yield
     finally:
-        level.value = before
+        level.value = previous
 
 
 def _remove(path: Path, rank_pid: int) -> None:

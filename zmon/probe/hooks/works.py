@@ -1,8 +1,8 @@
 """Measures how long an asynchronous collective is in flight, and how long the rank waits for it.
 
 The job gets the same objects from torch as without zmon. `Work.wait` and `Future.wait` are wrapped, and recognize an
-awaited object by its id; it is referenced weakly. A collective is in flight from its issue until the wait for it is
-over. If nobody waits for it, only its count and its bytes are recorded.
+awaited object by its id; zmon only holds weak references to it. A collective is in flight from its issue until the wait
+for it is over. If the job never waits for it, only its count and its bytes are recorded.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from zmon.probe.rank import Issued
 # op, group, bytes, sequence, time of issue, and the objects that can be awaited for it: the work and its futures
 _Flight: TypeAlias = "tuple[int, int, int, int, Issued, list[weakref.ref[Any]]]"
 
-_flights: dict[int, _Flight] = {}  # by id of the object that can be awaited
+_flights: dict[int, _Flight] = {}  # the collectives in flight, by id of an object that can be awaited
 
 
 def install() -> None:
     """Wrap the methods that wait, once."""
     if hasattr(dist.Work.wait, "__zmon__"):
         return
-    dist.Work.wait = hide_frames(watched_wait(dist.Work.wait))
-    dist.Work.get_future = hide_frames(_future(dist.Work.get_future))
-    torch._C.Future.wait = hide_frames(watched_wait(torch._C.Future.wait))
+    dist.Work.wait = hide_frames(wrap_wait(dist.Work.wait))
+    dist.Work.get_future = hide_frames(_wrap_get_future(dist.Work.get_future))
+    torch._C.Future.wait = hide_frames(wrap_wait(torch._C.Future.wait))
 
 
 def watch(handle: Any, op: int, group: int, num_bytes: int, issued: Issued) -> None:
@@ -52,7 +52,7 @@ def _add(handle: Any, flight: _Flight) -> None:
     _flights[key] = flight
 
 
-def watched_wait(original: Callable[..., Any]) -> Callable[..., Any]:
+def wrap_wait(original: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a function that waits for its first argument."""
     is_compiling = torch.compiler.is_dynamo_compiling
 
@@ -82,7 +82,7 @@ def watched_wait(original: Callable[..., Any]) -> Callable[..., Any]:
     return wait
 
 
-def _future(original: Callable[..., Any]) -> Callable[..., Any]:
+def _wrap_get_future(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def get_future(work: Any) -> Any:
         future = original(work)

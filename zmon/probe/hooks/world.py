@@ -19,10 +19,10 @@ def install() -> None:
     """Wrap the functions that create and destroy process groups, once."""
     init, destroy = distributed_c10d.init_process_group, distributed_c10d.destroy_process_group
     if not hasattr(init, "__zmon__"):
-        replace({init: _after(init, _joined), destroy: _after(destroy, lambda *_, **__: _forget_groups())})
+        replace({init: _wrap(init, _on_joined), destroy: _wrap(destroy, lambda *_, **__: _forget_groups())})
 
 
-def _joined(*args: Any, **kwargs: Any) -> None:
+def _on_joined(*args: Any, **kwargs: Any) -> None:
     _forget_groups()
     init_method = kwargs.get("init_method", args[1] if len(args) > 1 else None)
     probe.start_as_rank(dist.get_rank(), dist.get_world_size(), init_method)
@@ -35,7 +35,7 @@ def _forget_groups() -> None:
     reducer.forget_groups()
 
 
-def _after(original: Callable[..., Any], callback: Callable[..., None]) -> Callable[..., Any]:
+def _wrap(original: Callable[..., Any], callback: Callable[..., None]) -> Callable[..., Any]:
     @functools.wraps(original)
     def call(*args: Any, **kwargs: Any) -> Any:
         result = original(*args, **kwargs)

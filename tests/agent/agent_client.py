@@ -9,7 +9,7 @@ from zmon.agent.sources import Reading
 from zmon.errors import SourceUnavailable
 from zmon.schema.agent import AgentReport
 
-PATIENCE = 5.0  # seconds; a busy machine is not a failure
+TIMEOUT_SECONDS = 5.0  # long enough for a busy machine
 
 
 async def get(client, path, status=200):
@@ -37,8 +37,8 @@ async def sources(client):
         return {source["name"]: source for source in (await answer.json())["sources"]}
 
 
-async def until(probe, seconds=PATIENCE):
-    """Call a coroutine function until its answer is true, and return that answer."""
+async def poll(probe, seconds=TIMEOUT_SECONDS):
+    """Call a coroutine function until its answer is true or the time is over; return the last answer."""
     deadline = time.monotonic() + seconds
     while not (answer := await probe()) and time.monotonic() < deadline:
         await asyncio.sleep(0.02)
