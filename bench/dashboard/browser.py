@@ -17,7 +17,7 @@ from playwright.sync_api import TimeoutError as TooLate
 CHROMIUM = "/usr/bin/chromium"
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 SIZE = {"width": 1280, "height": 1450}
-MOST_SECONDS = 30.0  # limit for a view; a slower one counts as this long
+MAX_SECONDS = 30.0  # limit for a view; a slower one counts as this long
 _SETTLED_SECONDS = 5.0
 _POLLING_MS = 50  # between two checks of the page; each costs the page some time
 
@@ -78,7 +78,7 @@ class Viewer:
                 current = page.evaluate(CONTENT)
                 if current and current != content:
                     content, since = current, time.monotonic()
-                if time.monotonic() - began > MOST_SECONDS:
+                if time.monotonic() - began > MAX_SECONDS:
                     raise SystemExit(f"the view {view.name} keeps changing: {view.url(self._base)}")
                 time.sleep(0.1)
             self._complete[view] = content
@@ -106,10 +106,10 @@ class Viewer:
     def _ready(self, page: Page, view: View) -> float:
         try:
             arrived = page.wait_for_function(
-                READY, arg=self._complete[view], polling=_POLLING_MS, timeout=MOST_SECONDS * 1000
+                READY, arg=self._complete[view], polling=_POLLING_MS, timeout=MAX_SECONDS * 1000
             )
         except TooLate:
-            return MOST_SECONDS
+            return MAX_SECONDS
         if messages := page.evaluate(UNKNOWN):
             self.unknown.setdefault(view.name, set()).update(messages)
         return float(arrived.json_value()) / 1000

@@ -65,7 +65,7 @@ def by_view(scene: Scene, range_: str, now: float) -> dict[str, list[Query]]:
     hosts_of_job = f" and on (host) {context.selection(context.span).hosts}"
     names = instants(hosts=host.HOSTS)
     activities = [Query("activities", marks.ACTIVITIES.replace("$job", quoted(JOB)), context.span)]
-    at_end = instants(waterfall=waterfall.SPENT, rank_tiles=glance.RANKS)
+    at_end = instants(waterfall=waterfall.TIME_PER_STEP, rank_tiles=glance.RANKS)
     return {
         GLANCE: instants(jobs=glance.JOBS, agents=glance.AGENTS, heartbeat=glance.HEARTBEAT, firing=glance.FIRING),
         "cluster": instants(**tiles),
@@ -79,7 +79,7 @@ def by_view(scene: Scene, range_: str, now: float) -> dict[str, list[Query]]:
             *instants(**{name: promql + hosts_of_job for name, promql in tiles.items()}),
             *charts(VIEWS["hardware"]),
         ],
-        "compare": instants(**{f"side_{number}": promql for number, promql in enumerate(side.QUESTIONS)}),
+        "compare": instants(**{f"side_{number}": promql for number, promql in enumerate(side.QUERIES)}),
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from bench.dashboard.blocks import History
-from bench.dashboard.browser import MOST_SECONDS
+from bench.dashboard.browser import MAX_SECONDS
 from bench.dashboard.queries import Cost
 from bench.dashboard.rounds import AGAIN, CLICK_AGAIN, CLICK_FIRST, FIRST, OF_PROMETHEUS, Times
 from bench.dashboard.sharing import Crowd
@@ -119,8 +119,8 @@ def _cells(times: Times, kinds: Sequence[str], view: str) -> list[str]:
 
 def _cell(times: Sequence[float], q: float) -> str:
     seconds = quantile(times, q)
-    if seconds is not None and seconds >= MOST_SECONDS:
-        return f"> {MOST_SECONDS:g} s*"
+    if seconds is not None and seconds >= MAX_SECONDS:
+        return f"> {MAX_SECONDS:g} s*"
     return f"{_ms(seconds)}{'*' if seconds is not None and q > 0.5 and seconds > AIM_SECONDS else ''}"
 
 

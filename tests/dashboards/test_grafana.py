@@ -12,9 +12,9 @@ import yaml
 from dashboards.address import RECORDED_SECONDS
 from dashboards.colours import CAUSES
 from dashboards.grafana import dashboards
-from dashboards.grafana.panel import DATA_SOURCE, MOST_LABELS, UNITS
+from dashboards.grafana.panel import DATA_SOURCE, MAX_LABELS, UNITS
 from dashboards.panels import ALL, VIEWS
-from dashboards.panels.panel import MOST_SERIES, Unit
+from dashboards.panels.panel import MAX_SERIES, Unit
 from dashboards.panels.ranks import MEMORY, SELF_TIME, WAITING
 from tests.places import REPOSITORY
 
@@ -149,8 +149,8 @@ def test_the_rate_of_a_recorded_series_has_two_points():
 
 def test_few_ranks_have_a_line_each(tmp_path):
     targets = BY_TITLE[MEMORY.question]["targets"]
-    each = {f'{{kind="process", rank="{rank}"}}': rank + 1 for rank in range(MOST_SERIES)}
-    _answered(tmp_path, _memory(MOST_SERIES), {targets[0]["expr"]: each, targets[1]["expr"]: {}})
+    each = {f'{{kind="process", rank="{rank}"}}': rank + 1 for rank in range(MAX_SERIES)}
+    _answered(tmp_path, _memory(MAX_SERIES), {targets[0]["expr"]: each, targets[1]["expr"]: {}})
     assert targets[0]["legendFormat"] == "rank {{rank}} ({{kind}})"
 
 
@@ -159,13 +159,13 @@ def test_many_ranks_are_summed_up(tmp_path):
     summary = {f'kind="process", spread="{name}"': value for name, value in (("largest", 9), ("smallest", 1))}
     recorded = {f'zmon:job_rank_memory:spread{{job_id="ads", {labels}}}': value for labels, value in summary.items()}
     spread = {f"{{{labels}}}": value for labels, value in summary.items()}
-    series = _memory(MOST_SERIES + 1) | recorded
+    series = _memory(MAX_SERIES + 1) | recorded
     _answered(tmp_path, series, {targets[0]["expr"]: {}, targets[1]["expr"]: spread})
     assert targets[1]["legendFormat"] == "{{spread}} {{kind}}"
 
 
 def test_rows_of_many_ranks_are_hosts(tmp_path):
-    series = {f'zmon:rank_self_seconds:total{{job_id="ads", rank="{rank}"}}': "0+2" for rank in range(MOST_LABELS + 1)}
+    series = {f'zmon:rank_self_seconds:total{{job_id="ads", rank="{rank}"}}': "0+2" for rank in range(MAX_LABELS + 1)}
     series |= {f'zmon:job_host_own:max{{job_id="ads", host="n{host}"}}': own for host, own in enumerate((0.2, 0.9))}
     series |= {f'zmon:job_host:ranks{{job_id="ads", host="n{host}"}}': 16 + host for host in range(2)}
     each, hosts = (target["expr"] for target in BY_TITLE[SELF_TIME.question]["targets"])
