@@ -36,13 +36,13 @@ def rowwise_adagrad(
 def sgd(
     weight: Tensor, state: Tensor, rows: Tensor | None, gradient: Tensor, learning_rate: float, epsilon: float
 ) -> None:
-    """Compute weight -= learning_rate · gradient, for these rows or for all, without state; overwrites `gradient`."""
+    """Compute weight -= learning_rate · gradient, for these rows or all rows. `gradient` is overwritten."""
     del state, epsilon
     _add(weight, rows, gradient.mul_(-learning_rate))
 
 
 def _add(target: Tensor, rows: Tensor | None, change: Tensor) -> None:
-    """Add to these rows, or to all; on a CPU index_add_ takes twice as long with 32-bit indices or with an alpha."""
+    """Add to these rows, or to all. On a CPU, index_add_ takes twice as long with 32-bit indices or with an alpha."""
     if rows is None:
         target.add_(change)
     else:
@@ -54,7 +54,7 @@ RULES: dict[str, Rule] = {"rowwise_adagrad": rowwise_adagrad, "sgd": sgd}
 
 @dataclass(frozen=True)
 class OptimizerConfig:
-    """The optimizers; learning rates are those before the factor of the schedule."""
+    """The optimizers. Their learning rates are multiplied by the factor of the schedule."""
 
     dense: str = "adagrad"  # optimizer of dense layers: adagrad, adam or sgd
     dense_learning_rate: float = 0.02  # learning rate of dense layers
@@ -96,7 +96,9 @@ class DenseOptimizer:
     """
 
     def __init__(self, config: OptimizerConfig, parameter: nn.Parameter) -> None:
-        fused = True if parameter.is_cpu else None  # one pass over memory on a CPU; on a GPU torch chooses
+        fused = (
+            True if parameter.is_cpu else None
+        )  # on a CPU, fused means one pass over memory; on a GPU, torch chooses
         self._parameter = parameter
         self._torch = DENSE[config.dense](config, [parameter], fused)
         assert parameter.grad is not None
