@@ -34,7 +34,7 @@ class Ceiling:
     """The sizes of the copy and the product that measure the limits of the device."""
 
     copied_bytes: int = 2**30
-    width: int = 8192  # of square matrices
+    width: int = 8192  # rows and columns of the square matrices
 
 
 def by_events(call: Callable[[], object], times: int) -> float:

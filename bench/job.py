@@ -52,7 +52,7 @@ class Switch:
     """All changes that zmon makes to torch, to be removed and installed again."""
 
     def __init__(self) -> None:
-        before = _names()
+        names_before = _names()
         begin = time.perf_counter()
         import zmon
         from zmon import probe
@@ -66,7 +66,9 @@ class Switch:
         self._probe, self._timeline = probe, timeline
         after = _names()
         self._changed = [
-            (*key, before[key], new) for key, new in after.items() if key in before and before[key] is not new
+            (*key, names_before[key], new)
+            for key, new in after.items()
+            if key in names_before and names_before[key] is not new
         ]
         self._hooks = [hooks.copy() for hooks in _HOOKS]
 

@@ -2,7 +2,7 @@
 
     python -m bench.mlperf
 
-Only the self time of a rank is fitted to published results: to those of the sizes in the first column.
+Only the self time of a rank is fitted, to the published results of the sizes in the first column.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ CIVIDIS = [
 ]
 
 # Time categories: self time is blue and green, exposed time orange and yellow, activities other than training are grey,
-# and faults vermillion. The order is that of stacked areas. Where colours are too similar, the legend helps.
+# and faults vermillion. Areas are stacked in this order. Where colours are too similar, the legend helps.
 CAUSES = {
     "forward": BLUE,
     "backward": SKY,

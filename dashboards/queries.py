@@ -220,5 +220,5 @@ def _report(hub: Hub, incident: str) -> str:
 
 
 def quoted(label_value: str) -> str:
-    """Return the label value in quotes, safe inside PromQL: a job_id may come from the address bar."""
+    """Return the label value in quotes, safe inside PromQL, because a job_id may come from the address bar."""
     return json.dumps(label_value, ensure_ascii=False)

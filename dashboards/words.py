@@ -47,5 +47,5 @@ def plain(text: str) -> str:
 
 
 def link(view: str, params: Mapping[str, str], text: str) -> str:
-    """Return HTML: a link to another view, in the same tab."""
+    """Return the HTML of a link to another view, in the same tab."""
     return f'<a href="{escape(f"{view}?{urlencode(params)}")}" target="_self">{escape(text)}</a>'

@@ -32,7 +32,7 @@ RANK_0_SECONDS = 5  # the other ranks wait this long before they print an error,
 @click.option(
     "--resume", metavar="auto|STEP|none", help="Resume from a checkpoint: auto takes the newest, if there is one."
 )
-@click.option("--config", metavar="YAML", help="Override keys of the preset with those of this file.")
+@click.option("--config", metavar="YAML", help="A file with keys that override the preset.")
 @click.option("--set", "assignments", metavar="A.B=C", multiple=True, help="Override one key, such as train.seed=7.")
 def configure(
     preset: str,

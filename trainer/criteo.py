@@ -189,7 +189,7 @@ class TsvReader:
 
 
 def parse(text: bytes) -> tuple[NDArray[np.void], list[tuple[int, int, int]], int]:
-    """Parse whole lines: return the valid rows, the malformed ones as (line from 0, start, stop), the number of lines.
+    """Parse whole lines. Return the valid rows, the malformed rows as (line from 0, start, stop), the number of lines.
 
     Shapes: L lines with the right number of columns. A cell is valid if it matches the pattern in COLUMN_KINDS.
     """
@@ -260,18 +260,18 @@ def _right_aligned(
 
 def _blocks(file: str) -> Iterator[tuple[bytes, int]]:
     """Yield whole lines of a file, some thousand at a time, with the bytes of the file read so far."""
-    rest = b""
+    partial_line = b""
     try:
         with Path(file).open("rb") as raw:
             zipped = raw.peek(len(GZIP_MAGIC)).startswith(GZIP_MAGIC)
             stream = gzip.GzipFile(fileobj=raw) if zipped else raw
             while block := stream.read(BLOCK_BYTES):
-                lines, newline, rest = (rest + block).rpartition(b"\n")
-                if len(rest) > BLOCK_BYTES:
+                lines, newline, partial_line = (partial_line + block).rpartition(b"\n")
+                if len(partial_line) > BLOCK_BYTES:
                     cause = f"it has a line of more than {BLOCK_BYTES:,} bytes"
                     raise DataError(f"{file} is not a TSV", cause, "Give the path of a Criteo-Kaggle TSV")
                 yield lines + newline, raw.tell()
-            yield rest + b"\n" if rest else b"", raw.tell()
+            yield partial_line + b"\n" if partial_line else b"", raw.tell()
     except (OSError, EOFError, zlib.error) as error:
         cause = getattr(error, "strerror", None) or str(error)
         raise DataError(f"cannot read {file}", cause, "Check that it is complete and readable") from error

@@ -1,4 +1,4 @@
-"""Metrics of the predictions: log-loss, normalized entropy, calibration and AUC, over the last steps and over all.
+"""Metrics of the predictions: log-loss, normalized entropy, calibration and AUC, for the last steps and for all.
 
 An undefined metric is NaN, never 0. With equal labels, normalized entropy and AUC are undefined.
 

@@ -33,7 +33,7 @@ class History:
     names: str  # names of the series that the charts query
     series: int
     samples: int
-    seconds: float  # to generate it
+    seconds: float  # time to generate the history
 
     @property
     def scene(self) -> Scene:

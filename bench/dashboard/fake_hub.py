@@ -112,7 +112,7 @@ class FakeHub:
         return RankList(JOB, rows)
 
     async def scaling(self, request: ScalingRequest) -> ScalingAnswer:
-        """Answer with predictions like the hub's, from recorded sizes up to that of the job."""
+        """Answer with predictions as the hub does, from recorded sizes up to the size of the job."""
         curve, ranks = hub_answers.curve(self._scene), self._scene.num_ranks
         numbers = [point.ranks for point in curve.points] + [2 * ranks, 4 * ranks, 8 * ranks]
         sizes = predict_sizes(self._model, [(number, SAMPLES * number) for number in numbers], request.what_if)

@@ -66,7 +66,7 @@ def finding(scene: Scene) -> Finding:
 
 
 def curve(scene: Scene) -> ScalingCurve:
-    """Return the recorded scaling curve of jobs with this name, at sizes up to that of the job."""
+    """Return the recorded scaling curve of jobs with this name, at sizes up to the size of the job."""
     sizes = [ranks for ranks in SIZES if ranks <= max(scene.num_ranks, SIZES[1])]
     return ScalingCurve(JOB, tuple(_point(doublings, ranks) for doublings, ranks in enumerate(sizes)))
 

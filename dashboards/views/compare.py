@@ -89,17 +89,17 @@ def _table(current: Side, other: Side) -> None:
     )
 
 
-def _row(name: str, in_words: Callable[[float | None], str], before: float | None, after: float | None) -> Row:
-    difference = f"{after / before - 1:+.1%}" if before and after is not None else ""
-    return name, in_words(before), in_words(after), difference
+def _row(name: str, in_words: Callable[[float | None], str], old: float | None, new: float | None) -> Row:
+    difference = f"{new / old - 1:+.1%}" if old and new is not None else ""
+    return name, in_words(old), in_words(new), difference
 
 
 def _cause_row(cause: str, current: Side, other: Side) -> Row:
     """Return the row of a time category. A side that has only other categories spent no time on it."""
     name = f"wall-clock per step: {cause}"
-    before = other.causes.get(cause, 0.0) if other.causes else None
-    after = current.causes.get(cause, 0.0) if current.causes else None
-    if before is None or after is None:
-        return name, duration(before), duration(after), ""
-    sign = "+" if after >= before else "−"
-    return name, duration(before), duration(after), f"{sign}{duration(abs(after - before))}"
+    old = other.causes.get(cause, 0.0) if other.causes else None
+    new = current.causes.get(cause, 0.0) if current.causes else None
+    if old is None or new is None:
+        return name, duration(old), duration(new), ""
+    sign = "+" if new >= old else "−"
+    return name, duration(old), duration(new), f"{sign}{duration(abs(new - old))}"

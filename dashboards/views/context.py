@@ -29,12 +29,12 @@ class ViewContext:
 
     @property
     def job_id(self) -> str | None:
-        """The job of the page: the one in the URL, else the most urgent one."""
+        """The job of the page: the job in the URL, else the most urgent job."""
         return self.now.job_id
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """The findings that are open now, or were open at the time in the URL, without those of severity info."""
+        """The findings that are open now, or were open at the time in the URL, without info findings."""
         moment, findings = self.address.at, self.now.findings
         if moment is not None:
             findings = tuple(finding for finding in self.now.past if was_open(finding, moment))

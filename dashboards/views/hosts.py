@@ -1,4 +1,4 @@
-"""Hosts and their GPUs as tiles: each GPU is a square whose colour shows how busy it is."""
+"""Hosts and their GPUs as tiles. Each GPU is a square, and its colour shows the utilization."""
 
 from collections import defaultdict
 from html import escape

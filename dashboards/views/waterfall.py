@@ -19,7 +19,7 @@ max by (cause) (increase(zmon_job_time_seconds_total{job_id=$job}[$range]))
 """.strip()
 IDEAL = "self time, median rank"
 TOTAL = "wall-clock"
-AXIS_RATIO = 1.2  # length of the axis divided by that of the longest bar; leaves space for the text behind the bar
+AXIS_RATIO = 1.2  # length of the axis ÷ length of the longest bar; leaves space for the text behind the bar
 MIN_CATEGORY_RATIO = 0.002  # categories with a smaller share of wall-clock are added up in one bar, `the rest`
 
 

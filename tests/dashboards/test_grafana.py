@@ -69,11 +69,11 @@ def test_prometheus_can_parse_every_query_as_grafana_sends_it(tmp_path):
 
 @pytest.mark.parametrize("view", DASHBOARDS)
 def test_every_variable_in_use_can_be_selected_or_is_built_in(view):
-    chosen = {variable["name"] for variable in DASHBOARDS[view]["templating"]["list"]}
-    assert chosen <= set(CHOSEN)
+    names = {variable["name"] for variable in DASHBOARDS[view]["templating"]["list"]}
+    assert names <= set(CHOSEN)
     used = set(re.findall(r"\$\{?([a-z_]+)", json.dumps(DASHBOARDS[view])))
-    assert used <= chosen | set(BUILT_IN)
-    assert chosen <= used, "a variable without effect is misleading"
+    assert used <= names | set(BUILT_IN)
+    assert names <= used, "a variable without effect is misleading"
 
 
 def test_a_page_of_the_whole_job_has_no_choice_of_host_or_rank():
@@ -89,14 +89,14 @@ def test_dashboards_and_panels_have_unique_ids():
 
 @pytest.mark.parametrize("view", DASHBOARDS)
 def test_panels_do_not_overlap(view):
-    taken = set()
+    occupied = set()
     for panel in DASHBOARDS[view]["panels"]:
-        place = panel["gridPos"]
-        columns = range(place["x"], place["x"] + place["w"])
-        cells = {(x, y) for x in columns for y in range(place["y"], place["y"] + place["h"])}
-        assert not cells & taken
-        assert place["x"] + place["w"] <= 24
-        taken |= cells
+        position = panel["gridPos"]
+        columns = range(position["x"], position["x"] + position["w"])
+        cells = {(x, y) for x in columns for y in range(position["y"], position["y"] + position["h"])}
+        assert not cells & occupied
+        assert position["x"] + position["w"] <= 24
+        occupied |= cells
 
 
 def test_every_unit_has_a_unit_of_grafana():

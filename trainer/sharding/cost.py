@@ -102,7 +102,7 @@ class Cost:
 
     @cached_property
     def seconds(self) -> Array:
-        """The seconds of a step (R,): an all-to-all lasts as long as the slower of its two directions."""
+        """The seconds of a step (R,). An all-to-all lasts as long as the slower of its two directions."""
         exchange = np.maximum(self.sending, self.receiving)
         seconds: Array = self.working + exchange[IDS] + exchange[POOLED] + exchange[GRADIENTS]
         return seconds

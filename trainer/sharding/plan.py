@@ -46,9 +46,9 @@ class RankLoad:
 
     tables: tuple[int, ...]  # tables with rows on this rank
     lookups: int  # ids looked up on it
-    sent_bytes: int  # in all-to-alls, including what the rank keeps
+    sent_bytes: int  # bytes sent in all-to-alls, including those that the rank sends to itself
     received_bytes: int
-    reduced_bytes: int  # gradients of replicated tables, all-reduced with those of the dense layers
+    reduced_bytes: int  # gradients of replicated tables, all-reduced with the gradients of the dense layers
     seconds: float  # time of lookups, updates, all-to-alls and that all-reduce; without the dense layers
     memory: Memory
 
@@ -162,7 +162,7 @@ _MAX_RANKS = 8  # the text has at most this many ranks, those with the longest s
 
 
 def as_text(plan: Plan, rows: Sequence[int], row_bytes: int) -> str:
-    """Return the plan and its prediction as text: a line for all tables with the same placement, then one per rank.
+    """Return the plan and its prediction as text: a line for each placement, then a line for each rank.
 
     `rows` has the rows of each table, `row_bytes` the bytes of one row.
     """

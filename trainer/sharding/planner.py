@@ -164,7 +164,7 @@ def _too_large(needed: float, limit: int, where: str, base_bytes: int) -> Config
 
 
 def _options(table: Table, kind: str, workload: Workload, machine: Machine) -> list[_Option]:
-    """Return all options for a table: those of its kind, or of all kinds for auto."""
+    """Return all options for a table, of its kind or, for auto, of all kinds."""
     return [
         _Option(Placement(name, ranks), table_cost(KINDS[name], ranks, table, workload, machine))
         for name in (KINDS if kind == AUTO else (kind,))
