@@ -1,1 +1,1 @@
-"""Benchmarks of the cost of monitoring and of the trainer's speed; most files are commands that print a table."""
+"""Benchmarks of the cost of monitoring and of the trainer's speed. Most modules are commands that print a table."""

@@ -1,8 +1,8 @@
-"""The cost of an agent with 1, 8 and 16 ranks: `make bench`, four minutes.
+"""The cost of an agent with 1, 8 and 16 ranks. Takes four minutes.
 
     python -m bench [--seconds N] [--ranks N …]
 
-It prints numbers and checks none: they depend on the machine and its other load, so compare how they grow.
+It prints numbers but does not check them, because they depend on the machine and its other load. Compare how they grow.
 """
 
 from __future__ import annotations

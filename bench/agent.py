@@ -1,6 +1,6 @@
 """The cost of an agent: CPU, memory and time to answer, with live ranks that step every 20 ms.
 
-First only Prometheus scrapes the agent, every two seconds; then a hub asks it as well. Boxes are real; the ranks run
+First only Prometheus scrapes the agent, every two seconds. Then a hub also polls it. The boxes are real. The ranks run
 without torch.
 """
 
@@ -40,11 +40,11 @@ class Cost:
     resident_bytes: int
     scrape_seconds: tuple[float, ...]
     num_series: int
-    num_rank_series: int  # of one rank
+    num_rank_series: int  # series of one rank
 
 
 def measure(seconds: float, ranks: int = RANKS) -> list[Row]:
-    """Measure the agent without and with a hub, this many seconds each."""
+    """Measure the agent without and with a hub, for `seconds` each."""
     rows = []
     for clients, cost in zip(("scraped", "and a hub asks"), costs(seconds, ranks), strict=True):
         rows += [
@@ -56,7 +56,7 @@ def measure(seconds: float, ranks: int = RANKS) -> list[Row]:
 
 
 def costs(seconds: float, ranks: int) -> tuple[Cost, Cost]:
-    """Return the cost when the agent is only scraped, and with a hub as well."""
+    """Return the cost if the agent is only scraped, and the cost if a hub polls it too."""
     with tempfile.TemporaryDirectory(prefix="zmon-bench-", dir="/dev/shm") as folder, _ranks(Path(folder), ranks):
         port = free_port()
         data = f"{folder}/data"
@@ -70,14 +70,14 @@ def costs(seconds: float, ranks: int) -> tuple[Cost, Cost]:
 def _watch(process: psutil.Process, port: int, seconds: float) -> Cost:
     time.sleep(_SETTLE_SECONDS)
     scrapes, page = [], ""
-    before, begin = _cpu_seconds(process), time.monotonic()
-    while (spent := time.monotonic() - begin) < seconds:
+    cpu_before, begin = _cpu_seconds(process), time.monotonic()
+    while (elapsed := time.monotonic() - begin) < seconds:
         scrape_begin = time.perf_counter()
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
             page = answer.read().decode()
         scrapes.append(time.perf_counter() - scrape_begin)
-        time.sleep(min(SCRAPE_SECONDS, max(seconds - spent, 0.0)))
-    share = (_cpu_seconds(process) - before) / (time.monotonic() - begin)
+        time.sleep(min(SCRAPE_SECONDS, max(seconds - elapsed, 0.0)))
+    share = (_cpu_seconds(process) - cpu_before) / (time.monotonic() - begin)
     series = [line for line in page.splitlines() if line[0] != "#"]
     return Cost(
         share,
@@ -96,7 +96,9 @@ def _cpu_seconds(process: psutil.Process) -> float:
 @contextlib.contextmanager
 def _ranks(folder: Path, number: int) -> Iterator[None]:
     spawn = multiprocessing.get_context("spawn")
-    ranks = [spawn.Process(target=_live, args=(folder / "boxes", rank, number), daemon=True) for rank in range(number)]
+    ranks = [
+        spawn.Process(target=_run_rank, args=(folder / "boxes", rank, number), daemon=True) for rank in range(number)
+    ]
     for rank in ranks:
         rank.start()
     try:
@@ -108,7 +110,7 @@ def _ranks(folder: Path, number: int) -> Iterator[None]:
             rank.join()
 
 
-def _live(boxes: Path, rank: int, number: int) -> None:
+def _run_rank(boxes: Path, rank: int, number: int) -> None:
     """Run a rank without torch, which would only take memory."""
     from zmon import probe
 
@@ -126,6 +128,7 @@ def _live(boxes: Path, rank: int, number: int) -> None:
 
 
 def daemon(*arguments: str) -> AbstractContextManager[psutil.Process]:
+    """Start a command of zmon as a process that ends with the block."""
     return child(sys.executable, "-m", "zmon", *arguments)
 
 

@@ -25,7 +25,7 @@ from zmon.web.server import json_response
 
 RANKS_PER_AGENT = 8
 _STEP_SECONDS = 0.25
-_KINDS = 64  # kinds of ranks, with different computation and communication
+_KINDS = 64  # ranks of a kind have the same steps; kinds differ in computation and communication
 _OPS = ("all_to_all", "all_reduce", "all_gather", "reduce_scatter")
 _SOURCES = ("boxes", "gpu", "nic", "rdma", "tcp", "host", "storage", "cgroup", "clock", "kernel", "processes")
 
@@ -36,7 +36,7 @@ class Cluster:
     def __init__(self, num_ranks: int) -> None:
         self._num_ranks = num_ranks
         self._begin = time.monotonic()
-        self._struck: tuple[int, float] | None = None  # the stopped rank and the time
+        self._stopped: tuple[int, float] | None = None  # the stopped rank, and when it stopped
         self._changed = asyncio.Event()
 
     def app(self) -> web.Application:
@@ -54,7 +54,7 @@ class Cluster:
 
     async def strike(self, request: web.Request) -> web.Response:
         """Stop a rank."""
-        self._struck = int(request.match_info["rank"]), time.monotonic()
+        self._stopped = int(request.match_info["rank"]), time.monotonic()
         self._changed.set()
         return web.Response()
 
@@ -72,31 +72,31 @@ class Cluster:
     async def get_suspects(self, request: web.Request) -> web.Response:
         """Answer the long poll for suspects."""
         agent, since = int(request.match_info["agent"]), int(request.query.get("since", 0))
-        if since == 0 or self._struck is None:
+        if since == 0 or self._stopped is None:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(float(request.query.get("wait", 0))):
                     await self._changed.wait()
         elif since == 1:
             await asyncio.sleep(float(request.query.get("wait", 0)))
-        is_local = self._struck is not None and self._struck[0] // RANKS_PER_AGENT == agent
-        suspects = [{"job_id": "bench", "rank": self._struck[0]}] if is_local and self._struck else []
-        return json_response({"schema": 1, "version": int(self._struck is not None), "suspects": suspects})
+        is_local = self._stopped is not None and self._stopped[0] // RANKS_PER_AGENT == agent
+        suspects = [{"job_id": "bench", "rank": self._stopped[0]}] if is_local and self._stopped else []
+        return json_response({"schema": 1, "version": int(self._stopped is not None), "suspects": suspects})
 
     async def get_evidence(self, request: web.Request) -> web.Response:
-        """Answer with a stack of usual length."""
+        """Answer with a stack of typical length."""
         return json_response({"stack": 'File "train.py", line 12 in step\n' * 60, "stack_error": None, "flight": None})
 
     def _steps_done(self) -> int:
-        until = self._struck[1] if self._struck else time.monotonic()
+        until = self._stopped[1] if self._stopped else time.monotonic()
         return int((until - self._begin) / _STEP_SECONDS)
 
     def _rank(self, rank: int, done: int) -> RankState:
         state = replace(RANK, rank=rank, run_uid=f"uid-{rank}", host=f"node-{rank // RANKS_PER_AGENT}", step=done,
                         steps=done, local_rank=rank % RANKS_PER_AGENT, world_size=self._num_ranks)  # fmt: skip
-        if self._struck is None:
+        if self._stopped is None:
             return state
-        elapsed = time.monotonic() - self._struck[1]
-        if rank == self._struck[0]:
+        elapsed = time.monotonic() - self._stopped[1]
+        if rank == self._stopped[0]:
             state = replace(state, process_state="T", stopped_seconds=elapsed)
             return replace(state, step_seconds=elapsed, state_seconds=elapsed)
         in_flight = InFlight("all_to_all", "0", 301, 4096, elapsed)
@@ -105,7 +105,7 @@ class Cluster:
 
 @lru_cache(8 * _KINDS)
 def _encoded(steps: range, kind: int) -> msgspec.Raw:
-    """Encode steps once for all ranks of a kind: real agents have their own CPUs, these share the hub's."""
+    """Encode steps once for all ranks of a kind, because the simulated agents share the CPU with the hub."""
     return msgspec.Raw(msgspec.json.encode([_step(number, kind) for number in steps]))
 
 

@@ -15,8 +15,8 @@ from trainer.keys import apply_changes
 from trainer.presets import demo
 
 DENSE_FEATURES = 13
-NUM_BATCHES = 16  # global batches: more rows than caches hold, and the same ones for every trainer
-_COUNTED = 4  # batches in which distinct rows are counted; they hardly differ
+NUM_BATCHES = 16  # global batches, the same for every trainer; they use more rows than caches hold
+_COUNTED_BATCHES = 4  # batches in which distinct rows are counted; batches hardly differ
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class RepeatingSource:
         self._slices: dict[tuple[int, int, int], Batch] = {}
 
     def held_out(self) -> RepeatingSource:
-        """Return the same samples: the quality of the model does not matter."""
+        """Return the same samples, because the quality of the model does not matter."""
         return self
 
     def batch(self, step: int, start: int, size: int) -> Batch:
@@ -74,7 +74,7 @@ class RepeatingSource:
 
     def distinct_rows(self) -> float:
         """Return the mean number of distinct rows of all tables that a global batch looks up."""
-        return float(np.mean([sum(len(np.unique(ids)) for ids in self._ids(step)) for step in range(_COUNTED)]))
+        return float(np.mean([sum(len(np.unique(ids)) for ids in self._ids(step)) for step in range(_COUNTED_BATCHES)]))
 
     def _slice(self, step: int, start: int, size: int) -> Batch:
         shape, draw = self._shape, np.random.default_rng([2, step])

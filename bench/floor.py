@@ -1,7 +1,7 @@
 """A lower bound of the duration of a step: its matrix products, plus one copy of all bytes that it must move.
 
-Nothing overlaps, because each rank has one core for both. With pooling factor P in F tables of D columns, R ranks, B
-samples of the global batch, U distinct rows among their ids and W numbers in the MLPs, a rank
+Products and copies do not overlap, because each rank has one core. With pooling factor P in F tables of D columns, R
+ranks, B samples of the global batch, U distinct rows among their ids and W numbers in the MLPs, a rank
 
     multiplies          each matrix of the MLPs three times, B ÷ R samples: forward, and backward to input and weight
     looks up            reads F · B · P ÷ R rows, writes F · B ÷ R sums
@@ -23,8 +23,8 @@ import torch
 
 from bench.dlrm import Shape
 
-_ELEMENT = 4  # bytes: float32, and an id on the network
-_COPIED_FROM = 64 * 2**20  # bytes of the source of copies: too large for caches, like the rows of tables
+_ELEMENT = 4  # bytes of a float32, and of an id on the network
+_COPY_SOURCE_BYTES = 64 * 2**20  # larger than caches, like the rows of tables
 
 
 @dataclass(frozen=True)
@@ -49,11 +49,11 @@ def work_of(shape: Shape, num_ranks: int, distinct_rows: float) -> Work:
     samples, layers = shape.global_batch // num_ranks, list(shape.layers())
     weights = sum(inside * outside for inside, outside in layers)
     dense = _ELEMENT * (weights + sum(outside for _, outside in layers))
-    unneeded = layers[0][0] * layers[0][1]  # the dense features need no gradient
+    no_gradient = layers[0][0] * layers[0][1]  # the dense features need no gradient
     row, bags, touched = _ELEMENT * shape.dim, shape.tables * samples, round(distinct_rows / num_ranks)
     ids = bags * shape.pooling
     return Work(
-        operations=2 * samples * (3 * weights - unneeded),
+        operations=2 * samples * (3 * weights - no_gradient),
         lookup=(ids + bags) * row,
         update=ids * row + 2 * touched * (row + _ELEMENT),
         exchange=2 * (2 * bags * row + (ids + bags) * _ELEMENT),
@@ -70,7 +70,7 @@ def products(shape: Shape, num_ranks: int) -> Callable[[], None]:
         weight, bias = torch.randn(outside, inside), torch.randn(outside)
         before, after = torch.randn(samples, inside), torch.randn(samples, outside)
         gradient, weight_gradient = torch.randn(samples, outside), torch.empty_like(weight)
-        input_gradient = torch.empty_like(before) if number else None  # the dense features need none
+        input_gradient = torch.empty_like(before) if number else None  # the dense features need no gradient
         layers.append((before, weight, bias, after, gradient, weight_gradient, input_gradient))
 
     def multiply() -> None:
@@ -84,9 +84,9 @@ def products(shape: Shape, num_ranks: int) -> Callable[[], None]:
 
 
 def copies(traffic: int) -> Callable[[], None]:
-    """Return a function that copies half as many bytes, since each byte is read and written."""
+    """Return a function that copies half of `traffic` bytes, because each byte is read and written."""
     size = traffic // 2
-    begin, target = 0, torch.ones(max(_COPIED_FROM, size), dtype=torch.uint8)
+    begin, target = 0, torch.ones(max(_COPY_SOURCE_BYTES, size), dtype=torch.uint8)
     source = torch.ones_like(target)
 
     def copy() -> None:

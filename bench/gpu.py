@@ -2,8 +2,8 @@
 
     python -m bench.gpu [--steps N]
 
-It runs one rank and measures with events of the device. Without a GPU it prints so and ends. It prints numbers and
-checks none.
+It runs one rank and measures with CUDA events. On a machine without a GPU it prints a message and ends. It prints
+numbers but does not check them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from trainer.planning import plan
 from trainer.train import Trainer
 from trainer.world import World, join
 
-Clock = Callable[[Callable[[], object], int], float]  # mean seconds of a call over this many calls
+Clock = Callable[[Callable[[], object], int], float]  # (call, number of calls) -> mean seconds of a call
 
 SHAPE = Shape(pooling=20, rows=1_000_000, global_batch=65_536, bottom=(1024, 512), top=(1024, 1024, 512))
 _WARM_UP = 10
@@ -34,7 +34,7 @@ class Ceiling:
     """The sizes of the copy and the product that measure the limits of the device."""
 
     copied_bytes: int = 2**30
-    width: int = 8192  # of square matrices
+    width: int = 8192  # rows and columns of the square matrices
 
 
 def by_events(call: Callable[[], object], times: int) -> float:
@@ -50,7 +50,7 @@ def by_events(call: Callable[[], object], times: int) -> float:
 
 
 def measure(world: World, shape: Shape, ceiling: Ceiling, steps: int, clock: Clock) -> Iterator[Row]:
-    """Measure the whole step, then its two expensive parts alone on the next batch. The process group must exist."""
+    """Measure the whole step, then each of its two expensive parts on the next batch. The process group must exist."""
     config, source = shape.config(), RepeatingSource(shape)
     trainer = Trainer(config, world, plan(config, world))
     work = work_of(shape, world.size, source.distinct_rows())
@@ -66,7 +66,7 @@ def measure(world: World, shape: Shape, ceiling: Ceiling, steps: int, clock: Clo
 
 
 def _measure_rows(trainer: Trainer, traffic: int, ceiling: Ceiling, steps: int, clock: Clock) -> Iterator[Row]:
-    """Measure lookup and exact update: the bytes they must read and write per second, relative to a copy."""
+    """Measure lookup and exact update: bytes read and written per second, and their ratio to a copy."""
     assert trainer.next_batch is not None
     bags = trainer.exchange.send_ids(trainer.next_batch).wait()
     gradient = torch.zeros_like(trainer.tables.lookup(bags))
@@ -85,7 +85,7 @@ def _measure_rows(trainer: Trainer, traffic: int, ceiling: Ceiling, steps: int, 
 
 
 def _measure_products(trainer: Trainer, operations: int, ceiling: Ceiling, steps: int, clock: Clock) -> Iterator[Row]:
-    """Measure forward and backward of the dense layers: FLOP/s of their products, relative to one large product."""
+    """Measure forward and backward of the dense layers: FLOP/s, and their ratio to one large product."""
     assert trainer.next_batch is not None
     batch, model, config = trainer.next_batch.batch, trainer.model, trainer.config
     num_tables = len(config.embedding.rows)
@@ -124,7 +124,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=100, help="steps of each measurement (100)")
     arguments = parser.parse_args()
     if not torch.cuda.is_available():
-        print("This machine has no GPU. Run python -m bench.gpu on one that has.")
+        print("This machine has no GPU. Run python -m bench.gpu on a machine with a GPU.")
         return
     world = replace(World(rank=0, size=1), local_rank=torch.cuda.current_device())
     join(world)

@@ -1,7 +1,7 @@
-"""The cost of one step in a loop that does nothing else: 7 phases, 5 collectives and a record in a real box.
+"""The cost of one step in an otherwise empty loop: 7 phases, 5 collectives and a record in a real box.
 
-Caches are warm and branches are predicted, so this is a lower bound of the cost, to be optimized. `switching` measures
-the cost between the work of a real job.
+Caches are warm and branches are predicted, so this is a lower bound of the cost. It is good for optimization.
+`switching` measures the cost in a real job.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def mark_step(timeline: RankTimeline, group: int) -> None:
 
 
 def measure(rounds: int) -> list[Row]:
-    """Measure in turns with and without the two NIC readings of local rank 0."""
+    """Measure alternately with and without the two NIC readings of local rank 0."""
     seconds: dict[str, list[float]] = {"local rank 0 (with its two NIC readings)": [], "any other rank": []}
     with tempfile.TemporaryDirectory(prefix="zmon-bench-", dir="/dev/shm") as folder:
         interfaces = (JobInterface("lo"), None)

@@ -1,4 +1,4 @@
-"""The duration of a hub's pass and the time until it reports a stopped rank: `python -m bench.hub`, two minutes.
+"""The duration of a hub's pass, and the time until it reports a stopped rank. Takes two minutes.
 
     python -m bench.hub [--ranks N …] [--seconds N]
 
@@ -28,7 +28,7 @@ from bench.rows import MEBI, PERCENT, table_line
 
 _HEADS = ("ranks", "agents", "pass, median", "slowest", "÷ first", "of a core", "resident", "stop → finding")
 _SETTLE_SECONDS = 5.0
-_FINDING_SECONDS = 30.0
+_MAX_FINDING_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Cost:
     passes: tuple[float, ...]
     core: float
     resident_bytes: int
-    finding_seconds: float | None  # None: there was no finding in time
+    finding_seconds: float | None  # None: no finding within 30 s
 
 
 def main() -> None:
@@ -47,7 +47,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=15.0, help="seconds of each measurement (15)")
     parser.add_argument("--ranks", type=int, nargs="+", default=[64, 256, 1024, 4096], help="ranks of the cluster")
     arguments = parser.parse_args()
-    print("ranks step every 250 ms, the hub asks every second")
+    print("ranks step every 250 ms, the hub polls every second")
     print(table_line(_HEADS, _HEADS), flush=True)
     first = None
     for num_ranks in arguments.ranks:
@@ -74,26 +74,26 @@ def measure(num_ranks: int, seconds: float) -> Cost:
             url = f"http://127.0.0.1:{port}"
             passes, core = _watch(hub, url, seconds)
             resident = hub.memory_info().rss
-            struck = time.monotonic()
+            stopped_at = time.monotonic()
             urllib.request.urlopen(f"{cluster}/strike/{num_ranks // 2}", data=b"", timeout=10).close()
             finding_seconds = None
-            while finding_seconds is None and time.monotonic() - struck < _FINDING_SECONDS:
+            while finding_seconds is None and time.monotonic() - stopped_at < _MAX_FINDING_SECONDS:
                 findings = _get(f"{url}/api/v1/findings?active=1")["findings"]
                 if any(finding["ranks"] == [num_ranks // 2] for finding in findings):
-                    finding_seconds = time.monotonic() - struck
+                    finding_seconds = time.monotonic() - stopped_at
                 time.sleep(0.05)
             return Cost(passes, core, resident, finding_seconds)
 
 
 def _watch(hub: psutil.Process, url: str, seconds: float) -> tuple[tuple[float, ...], float]:
     passes: list[float] = []
-    before, begin = sum(hub.cpu_times()[:2]), time.monotonic()
+    cpu_before, begin = sum(hub.cpu_times()[:2]), time.monotonic()
     while time.monotonic() - begin < seconds:
         with urllib.request.urlopen(f"{url}/metrics", timeout=10) as answer:
             lines = answer.read().decode().splitlines()
         passes += [float(line.split()[-1]) for line in lines if line.startswith("zmon_hub_pass_seconds ")]
         time.sleep(0.7)
-    return tuple(passes), (sum(hub.cpu_times()[:2]) - before) / (time.monotonic() - begin)
+    return tuple(passes), (sum(hub.cpu_times()[:2]) - cpu_before) / (time.monotonic() - begin)
 
 
 def _get(url: str) -> dict[str, list[dict[str, object]]]:

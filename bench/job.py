@@ -1,9 +1,9 @@
 """A two-rank training loop like a user's, in which zmon can be removed and installed again between two steps.
 
 A step is forward, backward and update of a DDP model, four collectives (two all_to_all, an all_reduce, an asynchronous
-all_reduce that is waited for) and enough computation to reach the given duration. Or it sleeps that long: after a sleep
-the caches are cold, and whatever runs then costs a multiple, with zmon or without, most of all on a shared machine. The
-loop never calls zmon; it infers steps and phases, as under `zmon run`.
+all_reduce that is waited for), and computation or a sleep up to the given duration. After a sleep the caches are cold.
+Then all code is several times slower, with or without zmon, especially on a shared machine. The loop never calls zmon.
+zmon infers steps and phases, as under `zmon run`.
 
 torchrun starts it as `-m bench.job OUT STEPS SECONDS computes|sleeps MODE…`. Each rank writes its measurements to
 OUT/<rank>.json.
@@ -29,11 +29,11 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import optimizer as optimizers
 
-BLOCK = 20  # steps between two switches; the first of them is discarded
+BLOCK = 20  # steps between two switches; the first step is discarded
 WARM_UP = 100
 
-# Modes. watched: zmon records the rank; absent: torch is as it was before zmon was loaded; idle: the hooks are
-# installed, as under `zmon run`, but the process is not a rank; never: zmon is not even imported.
+# Modes. watched: zmon records the rank. absent: torch is in its state before zmon was loaded. idle: the hooks are
+# installed, as under `zmon run`, but the process is not a rank. never: zmon is not even imported.
 _CLASSES = (dist.Work, dist.ProcessGroup, dist.Reducer, DistributedDataParallel, torch._C.Future)
 _HOOKS = (optimizers._global_optimizer_pre_hooks, optimizers._global_optimizer_post_hooks)
 
@@ -52,7 +52,7 @@ class Switch:
     """All changes that zmon makes to torch, to be removed and installed again."""
 
     def __init__(self) -> None:
-        before = _names()
+        names_before = _names()
         begin = time.perf_counter()
         import zmon
         from zmon import probe
@@ -66,7 +66,9 @@ class Switch:
         self._probe, self._timeline = probe, timeline
         after = _names()
         self._changed = [
-            (*key, before[key], new) for key, new in after.items() if key in before and before[key] is not new
+            (*key, names_before[key], new)
+            for key, new in after.items()
+            if key in names_before and names_before[key] is not new
         ]
         self._hooks = [hooks.copy() for hooks in _HOOKS]
 
@@ -91,9 +93,9 @@ def _names() -> dict[tuple[Any, str], object]:
     return {(owner, name): value for owner in owners for name, value in list(vars(owner).items())}
 
 
-def filler(how: str) -> Callable[[float], object]:
+def filler(mode: str) -> Callable[[float], object]:
     """Return a function that computes or sleeps for the given seconds."""
-    if how == "sleeps":
+    if mode == "sleeps":
         return time.sleep
     numbers = torch.ones(250_000)  # a megabyte, which evicts the contents of the nearer caches
     begin = time.perf_counter()
@@ -104,7 +106,7 @@ def filler(how: str) -> Callable[[float], object]:
 
 
 def training_step(fill: Callable[[float], object]) -> Callable[[float], None]:
-    """Create the model; return a function that runs one step and fills it up to its duration."""
+    """Create the model. Return a function that runs one step and adds a pause of the given seconds."""
     model = DistributedDataParallel(nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 1)))
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
     batch, rows, mean, counter = torch.ones(16, 32), torch.ones(256), torch.ones(1), torch.ones(8)
@@ -143,12 +145,12 @@ def measure(step: Callable[[], None], switch: Switch | None, mode: str) -> Block
     )
 
 
-def main(out: str, steps: str, seconds: str, how: str, *modes: str) -> None:
-    """Run blocks of the modes in turn, forth and back; each step lasts `seconds`, or longer if it must."""
+def main(out: str, steps: str, seconds: str, fill_mode: str, *modes: str) -> None:
+    """Run blocks of the modes in turn, forward and backward. A step lasts `seconds`, or longer on a slow machine."""
     switch = None if modes == ("never",) else Switch()
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
-    step = training_step(filler(how))
+    step = training_step(filler(fill_mode))
     if switch is not None:
         switch.to("watched")
     for _ in range(WARM_UP):
@@ -160,9 +162,9 @@ def main(out: str, steps: str, seconds: str, how: str, *modes: str) -> None:
     dist.all_reduce(duration, dist.ReduceOp.MAX)
     pause = max(0.0, float(seconds) - duration.item())  # equal on all ranks
     gc.collect()
-    gc.freeze()  # garbage collection of everything that torch imported must not count as a cost of a step
-    there_and_back = cycle((*modes, *reversed(modes)))
-    blocks = [measure(lambda: step(pause), switch, next(there_and_back)) for _ in range(int(steps) // BLOCK)]
+    gc.freeze()  # The garbage collection of torch's own objects must not count as cost of a step.
+    mode_cycle = cycle((*modes, *reversed(modes)))
+    blocks = [measure(lambda: step(pause), switch, next(mode_cycle)) for _ in range(int(steps) // BLOCK)]
     memory = psutil.Process().memory_full_info()
     result = {
         "blocks": [asdict(block) for block in blocks],

@@ -2,7 +2,7 @@
 
     python -m bench.mlperf
 
-Only the self time of a rank is fitted, to the rows that the first column names.
+Only the self time of a rank is fitted, to the published results of the sizes in the first column.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from statistics import linear_regression
 
 from zmon.scaling.predict import Exchange, Link, Links, PredictedStep, Work, predict
 
-# Ranks, global batch (NVIDIA's HugeCTR configurations 1x8x6912 and 8x8x2112; 16x8x1056 is assumed: the same batch),
+# Ranks, global batch (NVIDIA's HugeCTR configurations 1x8x6912 and 8x8x2112; 16x8x1056, the same batch, is assumed),
 # and published samples/s (MLPerf Training 4.1, DLRM-DCNv2, H100).
 ROWS = ((8, 55_296, 13.75e6), (64, 135_168, 49.1e6), (128, 135_168, 67.7e6))
 H100 = Links(
     ranks_per_host=8,
-    host=Link(450e9),  # NVLink 4: 900 GB/s both ways (H100 datasheet)
-    net=Link(50e9),  # one 400 Gb/s port a GPU (DGX H100 datasheet)
+    host=Link(450e9),  # NVLink 4 has 900 GB/s for both directions together (H100 datasheet)
+    net=Link(50e9),  # one 400 Gb/s port per GPU (DGX H100 datasheet)
 )
 TABLES, DIM, LOOKUPS, HALF, KEY = 26, 128, 214, 2, 8
 # A sample takes one multiplication for each parameter of the dense layers: bottom 13-512-256-128; 3 cross layers of
@@ -40,7 +40,7 @@ def rows(num_fitted: int) -> list[tuple[int, float, PredictedStep]]:
     points = [
         (batch / ranks, batch / rate - _exchange_seconds(ranks, batch)) for ranks, batch, rate in ROWS[:num_fitted]
     ]
-    if num_fitted == 1:  # one row cannot tell the fixed part from the part per sample
+    if num_fitted == 1:  # the fixed part cannot be determined from one size
         slope, intercept = points[0][1] / points[0][0], 0.0
     else:
         slope, intercept = linear_regression(*zip(*points, strict=True))
@@ -59,7 +59,7 @@ def _predicted(work: Work, ranks: int, batch: int) -> PredictedStep:
 
 def main() -> None:
     """Print the table."""
-    print("| own work fitted to | GPUs | published | predicted | error | own | all-to-all | all-reduce |")
+    print("| self time fitted to | GPUs | published | predicted | error | self time | all-to-all | all-reduce |")
     print("|-|-|-|-|-|-|-|-|")
     for num_fitted, sizes in ((1, "8 GPUs"), (2, "8 and 64")):
         for ranks, rate, prediction in rows(num_fitted):

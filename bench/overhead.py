@@ -1,8 +1,8 @@
-"""The cost of monitoring: of a step in a loop, of a real job's step, of memory and start, and of the agent.
+"""The cost of monitoring: a step in a loop, a step of a real job, memory and start of a rank, and the agent.
 
     python -m bench.overhead [--steps N] [--quick] [--only PART…] [--json FILE]
 
-It prints numbers and checks none: they depend on the machine and its other load, so look at the intervals.
+It prints numbers but does not check them, because they depend on the machine and its other load. Mind the intervals.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ Part = Callable[[], list[Row]]
 
 
 def parts(steps: int, quick: bool) -> dict[str, tuple[str, Part]]:
-    """Return for each part its title and the function that measures it."""
+    """Return title and measuring function of each part, by the part's name."""
     return {
         "hot-path": ("a step in a loop: 7 phases, 5 ops, its record", lambda: hot_path.measure(5 if quick else 25)),
-        "job": ("a step of a job on 2 gloo ranks, with and without zmon in turns", lambda: switching.measure(steps)),
+        "job": ("a step of a job on 2 gloo ranks, alternately with and without zmon", lambda: switching.measure(steps)),
         "memory": ("memory and start of a rank", lambda: memory.measure(1 if quick else 3)),
         "agent": (f"the agent of a node with {agent.RANKS} ranks", lambda: agent.measure(5 if quick else 20)),
     }  # fmt: skip

@@ -1,9 +1,9 @@
 """The same DLRM in plain torch: all tables on every rank, DDP, sparse gradients, sparse Adagrad.
 
 DDP all-reduces dense gradients in buckets during backward. Sparse gradients are all-reduced after backward; with gloo,
-every rank gathers the rows of all ranks. During backward, torch 2.13 corrupts its heap with sparse all-reduces every
-few thousand steps, whether DDP or a hook starts them. torch's Adagrad updates the rows looked up, with a number of
-state for each element.
+every rank gathers the rows of all ranks. Sparse all-reduces must not start during backward, because torch 2.13 then
+corrupts its heap every few thousand steps, whether DDP or a hook starts them. torch's Adagrad updates the rows looked
+up. It has one number of state for each element.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from trainer.loader import Loaded
 
 
 class PlainDlrm(nn.Module):
-    """Bottom MLP, a table for each feature, dot interaction, top MLP."""
+    """The model: bottom MLP, a table for each feature, dot interaction, top MLP."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The start of a benchmark's ranks with torchrun, with one thread each."""
+"""Starts the ranks of a benchmark with torchrun, with one thread each."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 
 def run_ranks(module: str, *arguments: str, seconds: float, ranks: int = 2) -> list[dict[str, Any]]:
-    """Run `module FOLDER ARGUMENTS…` on all ranks; return by rank what it wrote to FOLDER/<rank>.json.
+    """Run `module FOLDER ARGUMENTS…` on all ranks. Return the content of FOLDER/<rank>.json of each rank.
 
     Raises TimeoutExpired after `seconds`, and SystemExit with the output if the job fails.
     """
@@ -34,5 +34,5 @@ def run_ranks(module: str, *arguments: str, seconds: float, ranks: int = 2) -> l
             return [json.loads((Path(folder) / f"{rank}.json").read_text()) for rank in range(ranks)]
         finally:
             if job.poll() is None:
-                os.killpg(job.pid, signal.SIGTERM)  # torchrun ends its ranks, which lead sessions of their own
+                os.killpg(job.pid, signal.SIGTERM)  # torchrun then ends its ranks, which are in other sessions
                 job.wait(60)

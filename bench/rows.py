@@ -12,7 +12,7 @@ MICRO, MEBI, PERCENT = 1e6, 2**-20, 100.0
 class Row:
     """One line of a table."""
 
-    what: str
+    what: str  # the name of the number
     value: float
     unit: str
     low: float | None = None  # the 95 % interval

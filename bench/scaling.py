@@ -3,9 +3,9 @@
     python -m bench.scaling [--quick]
 
 It runs `zmon scaling` with sizes up to twice the number of cores. If several ranks share a core, the model multiplies
-computation and communication of a step by their number. That is coarse. It is pessimistic because ranks that wait
-leave the core to others, and optimistic because ranks that share a core evict each other's caches. The benchmark
-prints numbers and checks none.
+computation and communication of a step by their number. This is coarse: too slow, because ranks that wait leave the
+core to others, and too fast, because ranks that share a core evict each other's caches. The benchmark prints numbers
+but does not check them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import tempfile
 
 from zmon.cli.main import cli
 
-_BATCH = 2048  # samples of one rank: with the demo's 512, communication is mostly latency
+_BATCH = 2048  # samples of one rank; with the demo's 512, communication would be mostly latency
 
 
 def main() -> None:

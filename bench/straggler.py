@@ -2,7 +2,7 @@
 
     python -m bench.straggler [--trials N] [--hours H]
 
-This is a simulation, which takes a minute. The self time of each rank in each step is drawn from a lognormal
+This is a simulation. It takes a minute. The self time of each rank in each step is drawn from a lognormal
 distribution with the same median; 15 % of it is waiting for data. The hub makes a pass every second. Only differences
 between ranks count: noise that all ranks have in common cancels out.
 """
@@ -36,10 +36,10 @@ _HEADS = (
     "steps",
     "false per h",
 )
-_DATA = 0.15  # ratio of the self time
+_DATA = 0.15  # the part of self time that is waiting for data
 _SLOWER = {"computing takes × 1.5": (0.5, 0.0), "input + half a step": (0.0, 0.5)}
-_BEFORE_SECONDS, _BEFORE_STEPS = 20.0, 48  # of history before the rank becomes slow
-_MAX_STEPS = 150  # in which a slow rank must be reported
+_HISTORY_SECONDS, _HISTORY_STEPS = 20.0, 48  # the healthy history before a rank becomes slow has at least both
+_MAX_STEPS = 150  # a slow rank must be reported within this many steps
 _GROUP, _INTERVAL = 0.02, 1.0  # ratio of a step in collectives; seconds between two passes
 
 
@@ -56,9 +56,9 @@ class Job:
 
     def __post_init__(self) -> None:
         self.history, self.number, self.seconds = History(self.size), 0, 0.0
-        about = HubConfig.about_records
+        records_per_reply = HubConfig.about_records
         self.every = 1
-        while self.every * about * self.step_seconds < _INTERVAL:
+        while self.every * records_per_reply * self.step_seconds < _INTERVAL:
             self.every *= 2
         ranks = tuple(replace(RANK, rank=rank, world_size=self.size) for rank in range(self.size))
         self.snapshot = Snapshot("job", 0.0, 0, self.size, ranks, (), (), ())
@@ -75,10 +75,11 @@ class Job:
         self.history.add(records)
 
     def _step(self) -> list[Measures]:
-        drawn = [self._self_time(rank) for rank in range(self.size)]
-        self.seconds += (max(map(sum, drawn)) + _GROUP) * self.step_seconds
+        self_times = [self._self_time(rank) for rank in range(self.size)]
+        self.seconds += (max(map(sum, self_times)) + _GROUP) * self.step_seconds
         return [
-            Measures({"data": data * self.step_seconds, "forward": rest * self.step_seconds}) for data, rest in drawn
+            Measures({"data": data * self.step_seconds, "forward": rest * self.step_seconds})
+            for data, rest in self_times
         ]
 
     def _self_time(self, rank: int) -> tuple[float, float]:
@@ -122,7 +123,7 @@ def _rows(size: int, step_seconds: float, spread: float, trials: int, hours: flo
 
 @dataclass(frozen=True)
 class Report:
-    """The first report after a rank became slow: its delay, and whether it names that rank."""
+    """The first report after a rank became slow: its delay, and True if it names only that rank."""
 
     seconds: float
     num_steps: int
@@ -132,7 +133,7 @@ class Report:
 def _trial(size: int, step_seconds: float, spread: float, slower: tuple[float, float], seed: int) -> Report | None:
     """Simulate one slow rank; return None if no rank is reported in time."""
     job = Job(size, step_seconds, spread, random.Random(seed))
-    while job.seconds < _BEFORE_SECONDS or len(job.history.steps) < _BEFORE_STEPS:
+    while job.seconds < _HISTORY_SECONDS or len(job.history.steps) < _HISTORY_STEPS:
         job.train()
     job.slow_rank, job.slower = job.draw.randrange(size), slower
     onset, begin, next_pass = job.number, job.seconds, job.seconds + job.draw.uniform(0, _INTERVAL)

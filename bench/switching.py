@@ -1,8 +1,8 @@
 """The cost of monitoring in a real job: zmon is removed from two gloo ranks and installed again every 20 steps.
 
-Blocks of steps with zmon are compared with neighbouring blocks without it. So other load of the machine cancels out if
-it lasts longer than a block. There are two clocks: wall-clock, which includes waiting for the other rank, and the CPU
-time of the rank's main thread, which is steadier.
+Blocks of steps with zmon are compared with neighbouring blocks without it, so that other load of the machine cancels
+out if it lasts longer than a block. There are two clocks: wall-clock, which includes waiting for the other rank, and
+the CPU time of the rank's main thread, which is steadier.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import numpy as np
 from bench.ranks import run_ranks
 from bench.rows import MICRO, PERCENT, Row
 
-# The seconds of a step (longer if it must on this machine), and how it spends them.
+# The seconds of a step (longer on a slow machine), and what it does in them.
 STEPS = ((0.020, "computes"), (0.002, "computes"), (0.020, "sleeps"))
-_MODES = ("watched", "absent", "idle")  # the one in the middle neighbours both others
+_MODES = ("watched", "absent", "idle")  # blocks run forward and backward, so "absent" neighbours both others
 _RESAMPLES = 10_000
-_TRIMMED = 0.2  # ratio of differences to drop at either end: blocks in which another process had the core
-_MAX_STEP_SECONDS = 0.1  # else the run is aborted
+_TRIM_RATIO = 0.2  # dropped at either end of the differences: blocks in which another process used the core
+_MAX_STEP_SECONDS = 0.1  # if the mean step takes longer, the run is aborted
 
 Results = list[dict[str, Any]]  # by rank, as bench.job writes them
 
@@ -29,10 +29,10 @@ Results = list[dict[str, Any]]  # by rank, as bench.job writes them
 def measure(steps: int) -> list[Row]:
     """Measure a long step, a short one and one that mostly sleeps."""
     rows = []
-    for seconds, how in STEPS:
-        name = f"step of {seconds * 1000:.0f} ms that {how}"
+    for seconds, fill_mode in STEPS:
+        name = f"step of {seconds * 1000:.0f} ms that {fill_mode}"
         print(f"  {steps:,} steps …", file=sys.stderr, flush=True)
-        results = run_job(steps, seconds, how, *_MODES)
+        results = run_job(steps, seconds, fill_mode, *_MODES)
         rows += [Row(f"{name}: {row.what}", row.value, row.unit, row.low, row.high) for row in compare(results)]
     return rows
 
@@ -48,7 +48,7 @@ def compare(results: Results) -> list[Row]:
         rows += [
             _row(f"watched, {clock}", costs, MICRO, "µs"),
             _row(f"watched, {clock}, of the step", costs, PERCENT / step, "%"),
-            _row(f"watched, {clock}, ÷ what zmon reports", costs, 1 / reported, "×"),
+            _row(f"watched, {clock}, ÷ overhead that zmon reports", costs, 1 / reported, "×"),
         ]
     idle = trimmed_mean(blocks["processor"]["idle"] - blocks["processor"]["absent"])
     return [*rows, _row("hooks installed but no rank, processor", idle, MICRO, "µs")]
@@ -56,14 +56,14 @@ def compare(results: Results) -> list[Row]:
 
 def trimmed_mean(differences: np.ndarray) -> tuple[float, float, float]:
     """Return the trimmed mean of differences, and its 95 % interval by bootstrap."""
-    drawn = np.random.default_rng(0).choice(differences, (_RESAMPLES, len(differences)))
-    low, high = np.quantile(_trimmed(drawn), (0.025, 0.975))
+    resamples = np.random.default_rng(0).choice(differences, (_RESAMPLES, len(differences)))
+    low, high = np.quantile(_trimmed(resamples), (0.025, 0.975))
     return float(_trimmed(differences)), float(low), float(high)
 
 
-def run_job(steps: int, seconds: float, how: str, *modes: str) -> Results:
+def run_job(steps: int, seconds: float, fill_mode: str, *modes: str) -> Results:
     """Run the job to its end, with its own box directory; return the measurements of its ranks."""
-    return run_ranks("bench.job", str(steps), str(seconds), how, *modes, seconds=60 + steps * _MAX_STEP_SECONDS)
+    return run_ranks("bench.job", str(steps), str(seconds), fill_mode, *modes, seconds=60 + steps * _MAX_STEP_SECONDS)
 
 
 def _row(name: str, costs: tuple[float, float, float], times: float, unit: str) -> Row:
@@ -83,6 +83,6 @@ def _by_mode(results: Results, clock: str) -> dict[str, np.ndarray]:
 
 
 def _trimmed(differences: np.ndarray) -> np.ndarray:
-    trimmed = int(differences.shape[-1] * _TRIMMED)
-    middle = np.sort(differences, axis=-1)[..., trimmed : differences.shape[-1] - trimmed]
+    num_trimmed = int(differences.shape[-1] * _TRIM_RATIO)
+    middle = np.sort(differences, axis=-1)[..., num_trimmed : differences.shape[-1] - num_trimmed]
     return np.asarray(middle.mean(axis=-1))

@@ -2,9 +2,9 @@
 
     python -m bench.trainer [--rounds N] [--only speed|memory] [--quick]
 
-All variants train in turns in the same processes, so other load of the machine affects them alike: compare within a
+All variants train in turns in the same processes, so other load of the machine affects them alike. Compare within a
 column. `processor` is the CPU time of all threads of a rank, which is steadier on a shared machine. The benchmark
-prints numbers and checks none.
+prints numbers but does not check them.
 """
 
 from __future__ import annotations
@@ -25,9 +25,12 @@ from bench.trainer_job import BLOCK, COPY, FIRST, OURS, PLAIN, PRODUCTS
 
 _POOLING = (1, 20)
 _SMALL = {"rows": 1000, "global_batch": 64, "bottom": (32,), "top": (32,)}
-_ROUND_SECONDS = 60  # at most, for all variants; else the run is aborted
-_HEADS = f"  {'':<58}{'median':>8}{'10 %':>9}{'90 %':>9}{'processor':>11}{'÷ floor':>10}{'plain ÷ it':>12}"
-_PEERS = "(not part of this run: facebookresearch/dlrm and TorchRec 1.8, side by side with ours in docs/trainer.md)"
+_MAX_ROUND_SECONDS = 60  # if a round of all variants takes longer, the run is aborted
+_HEADS = (
+    f"  {'':<58}{'median':>8}{'10 %':>9}{'90 %':>9}{'processor':>11}"
+    f"{'relative to floor':>19}{'speedup over plain torch':>26}"
+)
+_PEERS = "(docs/trainer.md also has facebookresearch/dlrm and TorchRec 1.8, measured separately)"
 
 Results = list[dict[str, Any]]  # by rank, as bench.trainer_job writes them
 
@@ -55,7 +58,7 @@ def main() -> None:
 def speed(shape: Shape, rounds: int) -> Iterator[str]:
     """Yield the table of all variants: the floor first, then plain torch, then ours."""
     results: Results = run_ranks(
-        "bench.trainer_job", json.dumps(asdict(shape)), str(rounds), seconds=60 + rounds * _ROUND_SECONDS
+        "bench.trainer_job", json.dumps(asdict(shape)), str(rounds), seconds=60 + rounds * _MAX_ROUND_SECONDS
     )
     seconds, processor = (
         {name: [value for rank in results for value in rank[clock][name]] for name in results[0][clock]}
@@ -65,7 +68,7 @@ def speed(shape: Shape, rounds: int) -> Iterator[str]:
     floor, plain = median[PRODUCTS] + median[COPY], median[PLAIN]
     kinds = ", ".join(f"{count} {kind}" for kind, count in Counter(results[0]["plan"]).items())
     work = results[0]["work"]
-    yield f"pooling {shape.pooling}; the planner's choice for “{OURS}”: {kinds}; milliseconds per step"
+    yield f"pooling {shape.pooling}; the planner's choice for `{OURS}`: {kinds}; milliseconds per step"
     yield _HEADS
     yield _line(
         f"floor: {PRODUCTS}, {work['operations'] / median[PRODUCTS] * 1e-9:.0f} GFLOP/s",
@@ -76,7 +79,7 @@ def speed(shape: Shape, rounds: int) -> Iterator[str]:
     yield f"  {'floor':<58}{floor * 1e3:>8.2f}"
     for name, values in seconds.items():
         if name not in (PRODUCTS, COPY):
-            ratios = f"{median[name] / floor:>8.2f} ×{plain / median[name]:>10.2f} ×"
+            ratios = f"{median[name] / floor:>17.2f} ×{plain / median[name]:>24.2f} ×"
             yield f"{_line(name, values, processor[name])}{ratios}"
 
 

@@ -30,11 +30,10 @@ from trainer.planning import plan
 from trainer.train import Trainer
 from trainer.world import World, join, world_from
 
-BLOCK, FIRST = 10, 3  # steps of a block; the first ones do not count, because the caches hold another variant
+BLOCK, FIRST = 10, 3  # steps of a block; the first 3 do not count, because the caches hold data of another variant
 PRODUCTS, COPY, PLAIN = "matrix products", "a copy of all bytes", "plain torch"
 OURS = "ours"
-_OFF = {"ids": "next batch's ids not sent early", "pooled": "no overlap of vectors with the bottom MLP",
-        "gradients": "no overlap of gradients with backward"}  # fmt: skip
+_OVERLAPS = ("ids", "pooled", "gradients")  # the switches of the configuration
 
 
 def variants(config: Config) -> dict[str, Config]:
@@ -47,10 +46,8 @@ def variants(config: Config) -> dict[str, Config]:
     configs = {
         OURS: config,
         f"{OURS}, all table_wise": table_wise,
-        **{f"{OURS}, {text}": apply_changes(config, [off(name)]) for name, text in _OFF.items()},
-        f"{OURS}, no overlap at all, and no reading ahead": apply_changes(
-            config, [off(*_OFF), {"loader": {"depth": 0}}]
-        ),
+        **{f"overlap.{name}=false": apply_changes(config, [off(name)]) for name in _OVERLAPS},
+        "all three off, no prefetching": apply_changes(config, [off(*_OVERLAPS), {"loader": {"depth": 0}}]),
     }
     if importlib.util.find_spec("fbgemm_gpu") is not None:
         configs[f"{OURS}, tables by FBGEMM"] = apply_changes(config, [{"embedding": {"kernel": "fbgemm"}}])

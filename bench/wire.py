@@ -1,12 +1,12 @@
-"""The loss of quality by half precision on the network: `python -m bench.wire`, five minutes on two cores.
+"""The loss of quality by half precision on the network. `python -m bench.wire` takes five minutes on two cores.
 
 Two ranks train a small model with sharded tables on the same samples from the same weights, once for each precision of
-pooled vectors and of their gradients. The models are compared on held-out samples by the difference of each sample's
-log-loss to the run with full precision. So the variation between samples, which is larger, cancels out. One more run,
-in float64, shows how far full precision itself is off.
+pooled vectors and of their gradients. The models are compared on held-out samples, by the difference of each sample's
+log-loss to the run with full precision. The variation between samples is larger, but it cancels out in the difference.
+One more run, in float64, shows the error of full precision itself.
 
 Tables are small and batches are large, so that every row is trained well. If rows occur only a few times, any two runs
-differ, because AdaGrad turns the first gradient of a weight into a full learning rate up or down, however small it is.
+differ, because AdaGrad turns the first gradient of a weight, however small, into a step of the full learning rate.
 
 NE is normalized entropy. The interval covers the held-out samples, not other seeds: try some with --seed.
 """
@@ -39,7 +39,7 @@ from trainer.world import World, join, world_from
 
 RANKS = 2
 MODEL = {
-    "embedding": {"rows": [500] * 8, "kernel": "torch"},  # it supports float64 too
+    "embedding": {"rows": [500] * 8, "kernel": "torch"},  # this kernel supports float64 too
     "model": {"bottom": [32], "top": [32]},
     "train": {"global_batch": 2048},
     "optimizer": {"dense_learning_rate": 0.005, "embedding_learning_rate": 0.02},
@@ -53,7 +53,7 @@ WIRES = (  # forward, backward
     ("float16", "bfloat16"),
     ("bfloat16", "bfloat16"),
 )
-EVALUATED = 4096  # samples at a time
+EVALUATION_BATCH = 4096  # samples
 _HEADS = ("forward", "backward", "sent by a rank", "NE", "difference", "95 % from", "to", "step")
 
 
@@ -61,9 +61,9 @@ _HEADS = ("forward", "backward", "sent by a rank", "NE", "difference", "95 % fro
 class Result:
     """The result of one run on this rank's held-out samples."""
 
-    log_loss: Tensor  # (N,) of each sample
-    entropy: float  # normalized, over all ranks' samples
-    sent_bytes: int  # by rank 0 in a step, as planned; includes what it keeps
+    log_loss: Tensor  # (N,), for each sample
+    entropy: float  # normalized entropy over the samples of all ranks
+    sent_bytes: int  # planned bytes of rank 0 in a step, including those that it sends to itself
     step_seconds: float
 
 
@@ -71,7 +71,9 @@ def main() -> None:
     """Train and print the table if this process is a rank; start the ranks otherwise."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=2000, help="steps of each run (2000)")
-    parser.add_argument("--held-out", type=int, default=100, help=f"held-out batches of {EVALUATED:,} samples (100)")
+    parser.add_argument(
+        "--held-out", type=int, default=100, help=f"held-out batches of {EVALUATION_BATCH:,} samples (100)"
+    )
     parser.add_argument("--seed", type=int, default=1, help="seed of weights and samples (1)")
     arguments = parser.parse_args()
     if "RANK" not in os.environ:
@@ -80,7 +82,7 @@ def main() -> None:
         os.execv(sys.executable, [sys.executable, *launcher, *sys.argv[1:]])
     world = world_from(os.environ)
     join(world)
-    samples = arguments.held_out * EVALUATED
+    samples = arguments.held_out * EVALUATION_BATCH
     world.say(f"{arguments.steps:,} steps, {samples:,} held-out samples, seed {arguments.seed}")
     world.say(table_line(_HEADS, _HEADS))
     runs = [(*FULL, "float32"), (*FULL, "float64"), *((*wire, "float32") for wire in WIRES)]
@@ -103,7 +105,7 @@ def main() -> None:
 
 
 def train(config: Config, world: World, held_out: int) -> Result:
-    """Train as configured, then evaluate `held_out` batches of EVALUATED samples."""
+    """Train as configured, then evaluate `held_out` batches of EVALUATION_BATCH samples."""
     source = open_source(config, world)
     trainer = Trainer(config, world, plan(config, world))
     extent = Extent.of_steps(config.train.steps, config.train.global_batch)
@@ -113,11 +115,11 @@ def train(config: Config, world: World, held_out: int) -> Result:
         while trainer.next_batch is not None:
             trainer.step(batches)
     seconds = time.perf_counter() - begin
-    share = shares(EVALUATED, world.size)[world.rank]
+    share = shares(EVALUATION_BATCH, world.size)[world.rank]
     losses, total = [], torch.zeros(4, dtype=torch.float64)
     for number in range(held_out):
         batch = source.held_out().batch(number, share.start, share.size)
-        logits = trainer.predict(Loaded(number, EVALUATED, batch)).double()
+        logits = trainer.predict(Loaded(number, EVALUATION_BATCH, batch)).double()
         losses.append(F.binary_cross_entropy_with_logits(logits, batch.labels.double(), reduction="none"))
         total += sums(logits, batch.labels)
     dist.all_reduce(total)

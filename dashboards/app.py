@@ -9,7 +9,7 @@ from dashboards.views import armed, cluster, communication, compare, frame, hard
 
 st.set_page_config(page_title="zmon", page_icon="🚦", layout="wide")
 
-VIEWS = {  # by the path of the URL, in the order of the links: function, title, whether it shows one job
+VIEWS = {  # by the path of the URL, in the order of the links: function, title, and True if it shows one job
     "cluster": (cluster.show, "Cluster", False),
     "job": (job.show, "Job", True),
     "ranks": (ranks.show, "Ranks", True),
@@ -23,19 +23,19 @@ VIEWS = {  # by the path of the URL, in the order of the links: function, title,
 pages: list[st.Page] = []
 
 
-def page(view: frame.View, title: str, *, is_of_a_job: bool) -> Callable[[], None]:
+def page(view: frame.View, title: str, *, shows_one_job: bool) -> Callable[[], None]:
     """Return the function that Streamlit calls to draw the page."""
-    return lambda: frame.show(view, pages, title, is_of_a_job=is_of_a_job)
+    return lambda: frame.show(view, pages, title, shows_one_job=shows_one_job)
 
 
 def home() -> None:
-    """Redirect a URL without a path: to the job that it names, else to the list of all jobs."""
+    """Redirect a URL without a path to the job in its query, or to the list of all jobs."""
     address = Address.read(st.query_params)
     st.switch_page(pages[list(VIEWS).index("job" if address.job_id else "cluster")], query_params=address.params())
 
 
 pages += [
-    st.Page(page(view, title, is_of_a_job=is_of_a_job), title=title, url_path=path)
-    for path, (view, title, is_of_a_job) in VIEWS.items()
+    st.Page(page(view, title, shows_one_job=shows_one_job), title=title, url_path=path)
+    for path, (view, title, shows_one_job) in VIEWS.items()
 ]
 st.navigation([st.Page(home, title="zmon", default=True), *pages], position="hidden").run()

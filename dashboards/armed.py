@@ -1,4 +1,4 @@
-"""The results of `zmon doctor` for hub, Prometheus, rules and pager, shared by all viewers."""
+"""The results of `zmon doctor` for the hub, Prometheus, rules and alert routes, shared by all viewers."""
 
 import asyncio
 
@@ -11,5 +11,5 @@ CACHE_SECONDS = 15  # the results change slowly, and the checks take some dozen 
 
 @st.cache_resource(ttl=CACHE_SECONDS, max_entries=4, show_spinner=False)
 def armed(hub: str, prometheus: str) -> tuple[Check, ...]:
-    """Run every check that does not depend on the local machine. It succeeds even if no part answers."""
+    """Run every check that does not depend on the local machine. It returns even if no server answers."""
     return tuple(asyncio.run(examine_cluster(hub.rstrip("/"), prometheus.rstrip("/"))))

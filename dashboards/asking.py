@@ -1,4 +1,4 @@
-"""HTTP requests: a typed answer, or one line with who did not answer, at which URL, why, and what to do.
+"""HTTP requests to the hub and Prometheus. They return a typed answer, or raise an error with cause and next step.
 
 All viewers share the answers: each request is sent once per refresh, however many viewers there are. A failure is
 cached as well, so that twenty viewers do not wait for the same timeout twenty times. The types of answers are frozen,
@@ -17,19 +17,19 @@ from dashboards.address import REFRESH_SECONDS
 from zmon.schema.api import Endpoint, Problem
 from zmon.schema.names import SCHEMA
 
-TIMEOUT_SECONDS = 1.0  # half of the page's refresh: the page keeps its pace even if nothing answers
-LONG_SECONDS = 5.0  # for a range query, which takes longer for a week
+TIMEOUT_SECONDS = 1.0  # half of the refresh interval, so pages stay on time even if nothing answers
+LONG_SECONDS = 5.0  # the timeout of a range query, which takes longer if the range is a week
 CACHE_ENTRIES = 1000
 
 Query: TypeAlias = tuple[tuple[str, str | int], ...]
 
 
 class Versioned(Protocol):
-    """An answer of the hub, which contains the version of its schema."""
+    """An answer of the hub. It contains the version of the schema."""
 
     @property
     def schema(self) -> int:
-        """The version."""
+        """The version of the schema."""
 
 
 T = TypeVar("T")
@@ -43,26 +43,26 @@ class Unreachable(Exception):
 
 @dataclass(frozen=True)
 class Source:
-    """A server that is asked: the hub or Prometheus."""
+    """A server: the hub or Prometheus."""
 
     name: str
     variable: str  # the environment variable with its URL
     url: str
-    mistaken: str  # the message if the JSON has another shape, such as "no hub of this version"
+    mismatch: str  # what the server is if its JSON has another shape, such as "no hub of this version"
 
     @property
     def advice(self) -> str:
-        """The next step if it does not answer."""
+        """The next step if the server does not answer."""
         return f"Is it running, and is {self.variable} right?"
 
     def wrong_server(self) -> Unreachable:
         """Return the error for JSON of another shape."""
         url = without_credentials(self.url)
-        return Unreachable(f"The server at {url} is {self.mistaken}. Is {self.variable} right?")
+        return Unreachable(f"The server at {url} is {self.mismatch}. Is {self.variable} right?")
 
 
 def ask(hub: Source, endpoint: Endpoint[Request, HubAnswer], request: Request) -> HubAnswer:
-    """Return the answer of the hub, from the cache if another viewer has just asked. Raises Unreachable."""
+    """Return the answer of the hub, from the cache if it is younger than one refresh. Raises Unreachable."""
     path, query = endpoint.path_of(request), tuple(endpoint.query_of(request))
     answer = answer_or_raise(_cached(hub, path, query, endpoint.answer))
     if not isinstance(answer, endpoint.answer) or answer.schema != SCHEMA:
@@ -78,7 +78,7 @@ def answer_or_raise(answer: T | Unreachable) -> T:
 
 
 def ask_uncached(source: Source, path: str, query: Query, answer: type[T], seconds: float) -> T:
-    """Send the request without looking into the cache. Raises Unreachable."""
+    """Send the request and bypass the cache. Raises Unreachable."""
     content = fetch(source, path, query, seconds)
     try:
         return msgspec.json.decode(content, type=answer)
@@ -91,7 +91,7 @@ def ask_uncached(source: Source, path: str, query: Query, answer: type[T], secon
 
 @st.cache_resource(ttl=REFRESH_SECONDS, max_entries=CACHE_ENTRIES, show_spinner=False)
 def _cached(source: Source, path: str, query: Query, _answer: type[object]) -> object:
-    """Return the answer, or Unreachable. `_answer` is no key of the cache, since a path has one type of answer."""
+    """Return the answer, or Unreachable. `_answer` is not in the cache key: each path has one type of answer."""
     try:
         return ask_uncached(source, path, query, _answer, TIMEOUT_SECONDS)
     except Unreachable as error:
@@ -122,7 +122,7 @@ def without_credentials(url: str) -> str:
 
 
 def _reason(content: bytes) -> str:
-    """Return the reason in an error answer; the hub and Prometheus use the same field. Empty: there is none."""
+    """Return the reason in an error answer, or "" if it has none. The hub and Prometheus use the same field."""
     try:
         return msgspec.json.decode(content, type=Problem).error
     except ValueError:

@@ -1,8 +1,8 @@
 """Charts over time: the tables that a panel is drawn from, and its specification for Vega-Lite.
 
-A specification names its data and contains none. It changes only when the culprits change, so a refresh moves the lines
-and does not redraw the chart. (Altair names data by their content, which makes a new chart of every refresh.) The marks
-on a chart are in a table of their own, because a browser evaluates the filter of a layer for each row of its table.
+A specification refers to its data by name. It changes only when the culprits change, so a refresh moves the lines and
+does not redraw the chart. (Altair derives the name from the data, so each refresh would create a new chart.) The marks
+on a chart are in a separate table, because a browser evaluates the filter of a layer for each row of its table.
 """
 
 import re
@@ -16,7 +16,7 @@ from dashboards.colours import CAUSES, GREY, ORANGE, SERIES, VERMILLION, of_caus
 from dashboards.history import grid
 from dashboards.marks import Mark
 from dashboards.panels import Panel
-from dashboards.words import UNKNOWN
+from zmon.format import UNKNOWN
 
 LINES, MARKS = "lines", "marks"  # the names of the tables
 MARK = pa.schema(
@@ -26,8 +26,8 @@ MARK = pa.schema(
 TEXT_SHARE = 1 / 6  # the width of the name of a finding, as a share of a chart
 EPOCH = pd.Timestamp(0, tz="UTC")
 HEIGHT_PIXELS = 230
-LEGEND_COLUMNS, LEGEND_PIXELS = 3, 18  # the height of a row, which reduces the chart above it
-COLUMNS = f"width < 400 ? 2 : {LEGEND_COLUMNS}"  # on a phone
+LEGEND_COLUMNS, LEGEND_PIXELS = 3, 18  # LEGEND_PIXELS is the height of one row of the legend
+COLUMNS = f"width < 400 ? 2 : {LEGEND_COLUMNS}"  # two columns on a phone
 
 SI_PREFIXED = "replace(format(datum.value, '~s'), regexp('([a-zA-Z]?)$'), ' $1')"
 AXIS_LABEL = {  # SI prefixes only for bytes, samples and hertz: "120m" seconds would look like minutes
@@ -54,8 +54,8 @@ TIME_AXIS = {
 def tables(values: pd.DataFrame, marks: tuple[Mark, ...], begin: float, end: float) -> dict[str, pa.Table]:
     """Return the tables of a chart: the lines of a FRAME, and its marks. All charts of a page have one begin and end.
 
-    The marks are findings, activities, and each value that no line reaches. Times are in milliseconds. These are tables
-    of Arrow: for a data frame of some hundred rows Streamlit would start a thread for each column.
+    The marks are findings, activities, and single values without neighbours. Times are in milliseconds. The
+    tables are Arrow tables, because Streamlit starts a thread for each column of a data frame of some hundred rows.
     """
     _, rows = grid(values)
     times = ((values["time"] - EPOCH) / pd.Timedelta(milliseconds=1)).to_numpy().reshape(rows.shape)
@@ -66,7 +66,7 @@ def tables(values: pd.DataFrame, marks: tuple[Mark, ...], begin: float, end: flo
     drawn, alone = (is_known | was_known) & is_shown, is_known & ~was_known & ~will_be_known
     lines = {"time": times[drawn], "series": series[drawn], "value": rows[drawn]}
     names = _names(marks, TEXT_SHARE * (end - begin))
-    mark_rows = [_row(mark, names.get(place)) for place, mark in enumerate(marks)]
+    mark_rows = [_row(mark, names.get(index)) for index, mark in enumerate(marks)]
     mark_rows += [_row(Mark("span", "", edge, edge)) for edge in (begin, end)]
     mark_rows += [
         {"kind": "alone", "time": time, "series": name, "value": value}
@@ -80,17 +80,17 @@ def _row(mark: Mark, text: str | None = None) -> dict[str, str | float | None]:
     return {"kind": mark.kind, **times, "series": mark.label, "severity": mark.severity, "text": text}
 
 
-def _names(marks: Sequence[Mark], apart: float) -> dict[int, str]:
-    """Return the names to write beside findings, by position of the mark. A name that would overlap is left out.
+def _names(marks: Sequence[Mark], min_distance: float) -> dict[int, str]:
+    """Return the names to write beside findings, by index of the mark. A name that would overlap is left out.
 
-    `apart` is the least distance of two names in seconds.
+    `min_distance` is the smallest distance between two names in seconds.
     """
     names: dict[int, str] = {}
-    last = -apart
-    for place, mark in sorted(enumerate(marks), key=lambda item: item[1].start):
-        if mark.kind == "finding" and mark.start - last >= apart:
-            names[place] = f"cause {mark.label}" if mark.label == UNKNOWN else mark.label
-            last = mark.start
+    last_start = -min_distance
+    for index, mark in sorted(enumerate(marks), key=lambda item: item[1].start):
+        if mark.kind == "finding" and mark.start - last_start >= min_distance:
+            names[index] = f"cause {mark.label}" if mark.label == UNKNOWN else mark.label
+            last_start = mark.start
     return names
 
 
@@ -100,8 +100,8 @@ def specification(
     """Return the specification for Vega-Lite, for tables with these series and kinds of marks.
 
     The line of a culprit is thick. Areas have the colour of their time category. `is_long`: the range is at least a
-    day, so the axis shows the weekday. A layer costs a browser time even if it is empty, so only layers of the given
-    kinds are included.
+    day, so the axis shows the weekday. Only layers of the given kinds are included, because even an empty layer costs
+    a browser time.
     """
     culprit = re.compile(rf"rank ({'|'.join(map(str, culprits))})\b") if culprits else None
     culprit_names = [name for name in names if culprit and culprit.match(name)]
@@ -109,7 +109,7 @@ def specification(
     series_tip = {"field": "series", "type": "nominal", "title": "series"}
     time_tip = {"field": "time", "type": "temporal", "title": "UTC", "timeUnit": "utcdatehoursminutesseconds"}
     width: dict[str, object] = {"value": 1.8}
-    if culprit_names:  # a condition costs time for each point
+    if culprit_names:  # only then, because a browser evaluates the condition for each point
         width["condition"] = {"test": {"field": "series", "oneOf": culprit_names}, "value": 4}
     encoding: dict[str, object] = {
         "x": {"field": "time", **TIME_AXIS, "axis": axis(is_long)},
@@ -136,12 +136,14 @@ def specification(
         "mark": (_AREA if stacked else _LINE) | {"aria": False},  # otherwise each point gets a description
         "encoding": encoding,
     }
-    alone = _only("alone") | {  # values without neighbours, which no line reaches
+    alone = _only("alone") | {  # values without neighbours, which no line can show
         "mark": {"type": "point", "size": 24, "filled": True, "opacity": 1},
         "encoding": {name: encoding[name] for name in ("x", "y", "color")}
         | {"tooltip": [series_tip, number(panel), time_tip]},
     }
-    above = [alone] if "alone" in kinds and not stacked else []  # on stacked areas a point would be at the wrong height
+    above = (
+        [alone] if "alone" in kinds and not stacked else []
+    )  # on stacked areas, a point would be at the wrong height
     below = [_only(kind) | layer for kind, layers in _MARKED.items() if kind in kinds for layer in layers]
     return {
         "description": panel.question,
@@ -162,7 +164,7 @@ def number(panel: Panel) -> dict[str, object]:
 
 
 def _reaching(value: float | None) -> list[dict[str, object]]:
-    """Return an invisible point that extends the axis, so that a value that hardly changes looks that way."""
+    """Return an invisible point that extends the axis, so that small changes of the value look small."""
     return [] if value is None else [{"mark": {"type": "point", "opacity": 0}, "encoding": {"y": {"datum": value}}}]
 
 
@@ -179,7 +181,7 @@ _LINE, _AREA = {"type": "line"}, {"type": "area", "opacity": 0.85}
 _TINT = {"condition": {"test": "datum.severity == 'critical'", "value": VERMILLION}, "value": ORANGE}
 _POSITION = {"x": {"field": "time", **TIME_AXIS}}
 _ACROSS = {**_POSITION, "x2": {"field": "until"}}
-_MARKED: dict[str, tuple[dict[str, object], ...]] = {  # by kind, the lowest layer first
+_MARKED: dict[str, tuple[dict[str, object], ...]] = {  # by kind; the lowest layer comes first
     "activity": (  # the job did something other than training
         {
             "mark": {"type": "rect", "opacity": 0.3, "color": GREY},

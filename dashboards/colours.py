@@ -15,7 +15,7 @@ CIVIDIS = [
 ]
 
 # Time categories: self time is blue and green, exposed time orange and yellow, activities other than training are grey,
-# and faults vermillion. In the order in which areas are stacked; the legend tells apart what colours alone do not.
+# and faults vermillion. Areas are stacked in this order. Where colours are too similar, the legend helps.
 CAUSES = {
     "forward": BLUE,
     "backward": SKY,
@@ -52,5 +52,5 @@ def of_cause(name: str) -> str:
 
 def in_order(names: list[str]) -> list[str]:
     """Sort names in the order in which areas are stacked. Unknown names come last."""
-    places = {name: place for place, name in enumerate(CAUSES)}
-    return sorted(names, key=lambda name: (places.get(name.removeprefix("wait: "), len(places)), name))
+    positions = {name: index for index, name in enumerate(CAUSES)}
+    return sorted(names, key=lambda name: (positions.get(name.removeprefix("wait: "), len(positions)), name))

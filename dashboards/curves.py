@@ -1,4 +1,4 @@
-"""Charts of how a job scales: recorded, predicted, ideal and what-if, from the answer of the hub."""
+"""The charts of the page Scaling: recorded, predicted, ideal and what-if throughput, from the answer of the hub."""
 
 import pandas as pd
 
@@ -43,7 +43,7 @@ def parts_specification(names: list[str]) -> dict[str, object]:
     """Return the specification of the chart of parts."""
     order = in_order(names)
     return {
-        "description": "Where the time of a step would go at each size",
+        "description": "Time categories of a predicted step at each size",
         "height": HEIGHT_PIXELS,
         "mark": {"type": "bar"},
         "encoding": {

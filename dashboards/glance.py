@@ -1,7 +1,7 @@
-"""The current state that a page shows, read once: jobs, findings, alerts, and what zmon cannot know right now.
+"""The current state that a page shows: jobs, findings, alerts, and what zmon cannot know at the moment.
 
-It is read before anything is drawn, so that the whole page shows the same moment. Nothing is judged here: findings come
-from the hub, and a page is blind if a server does not answer.
+It is read once before anything is drawn, so that the whole page shows the same moment. This module judges nothing: the
+findings come from the hub. A page is blind if a server does not answer.
 """
 
 import time
@@ -21,7 +21,7 @@ RANKS = """{job_id=$job, __name__=~"zmon_(rank_info|steps_total|lease_overdue_se
 or zmon_activity{job_id=$job} == 1"""
 JOBS = "count by (job_id) (zmon_rank_info)"
 AGENTS = 'up{job=~".*zmon-agent"} == 1'
-HEARTBEAT = "changes(zmon_hub_last_pass_timestamp_seconds[10s]) > 0"  # independent of the clock of the hub
+HEARTBEAT = "changes(zmon_hub_last_pass_timestamp_seconds[10s]) > 0"  # this does not depend on the clock of the hub
 HUB_IS_BLIND = "The hub reaches no agent: this is its last known state. Is `zmon agent` running?"
 FIRING = """count by (alertname, severity, job_id) (
   ALERTS{alertname=~"Zmon.+", alertname!="ZmonWatchdog", alertstate="firing"})"""
@@ -29,7 +29,7 @@ FIRING = """count by (alertname, severity, job_id) (
 
 @dataclass(frozen=True)
 class Rank:
-    """The current state of a rank. None is unknown; no agent reports a rank without a host."""
+    """The current state of a rank. None is unknown. If `host` is None, no agent reports the rank."""
 
     rank: int
     host: str | None = None
@@ -42,7 +42,7 @@ class Rank:
 
 @dataclass(frozen=True)
 class Firing:
-    """An alert that fires. Without a job it is about an agent, a hub or a host."""
+    """An alert that fires. If `job_id` is None, it is about an agent, a hub or a host."""
 
     alert: str
     severity: str
@@ -51,10 +51,11 @@ class Firing:
 
 @dataclass(frozen=True)
 class Glance:
-    """The state of one moment, in unix seconds.
+    """The state at one moment, `time` in unix seconds.
 
-    `findings` are the open ones of this job, the most severe first; `elsewhere` are those of other jobs. `past` are all
-    findings of this job, open or resolved, the newest first. `blind` has a line for everything that is unknown now.
+    `findings` are the open findings of this job, the most severe first. `elsewhere` are the open findings of other
+    jobs. `past` are all findings of this job, open or resolved, the newest first. `blind` has a line for each thing
+    that is unknown now.
     """
 
     time: float
@@ -69,7 +70,7 @@ class Glance:
     firing: tuple[Firing, ...] = ()
     blind: tuple[str, ...] = ()
     hub_answers: bool = False
-    hub_is_blind: bool = False  # then its state of jobs is the last known one
+    hub_is_blind: bool = False  # True: the hub reaches no agent, and its state of jobs is the last known one
     prometheus_answers: bool = False
 
     @property
@@ -79,7 +80,7 @@ class Glance:
 
 
 def glance(prometheus: Prometheus, hub: Hub, job_id: str | None, clock: Callable[[], float] = time.time) -> Glance:
-    """Return the current state of this job, or without an id of the most urgent job."""
+    """Return the current state of this job. If job_id is None, the most urgent job is used."""
     return _with_prometheus(_with_hub(Glance(time=clock(), job_id=job_id), hub), prometheus)
 
 
@@ -88,12 +89,14 @@ def _with_hub(glance: Glance, hub: Hub) -> Glance:
     try:
         answer = hub.jobs()
         jobs = sorted(answer.jobs, key=lambda job: job.state != "stalled")
-        findings = sorted(hub.findings(), key=lambda finding: urgency(finding.severity))  # stable: newest first in each
+        findings = sorted(
+            hub.findings(), key=lambda finding: urgency(finding.severity)
+        )  # a stable sort: within a severity, the newest stays first
         urgent_first = [finding.job_id for finding in findings] + [job.job_id for job in jobs]
         job_id = glance.job_id or next(iter(urgent_first), None)
         past = hub.findings(job_id) if job_id else []
-        of_job = [finding for finding in findings if finding.job_id == job_id]
-        evidence = {each.id: each.evidence for each in hub.with_evidence(job_id)} if job_id and of_job else {}
+        job_findings = [finding for finding in findings if finding.job_id == job_id]
+        evidence = {each.id: each.evidence for each in hub.with_evidence(job_id)} if job_id and job_findings else {}
     except Unreachable as error:
         return replace(glance, blind=(f"{error} Until then no culprit is known.",))
     return replace(
@@ -106,13 +109,13 @@ def _with_hub(glance: Glance, hub: Hub) -> Glance:
         jobs=tuple(jobs),
         job=next((job for job in jobs if job.job_id == job_id), None),
         past=tuple(past),
-        findings=tuple(replace(finding, evidence=evidence.get(finding.id, Evidence())) for finding in of_job),
+        findings=tuple(replace(finding, evidence=evidence.get(finding.id, Evidence())) for finding in job_findings),
         elsewhere=tuple(finding for finding in findings if finding.job_id != job_id),
     )
 
 
 def _with_prometheus(glance: Glance, prometheus: Prometheus) -> Glance:
-    """Add what Prometheus knows: ranks, alerts, whether agents and hub work, and jobs if the hub does not answer."""
+    """Add what Prometheus knows: ranks, alerts, the health of agents and hub, and jobs if the hub does not answer."""
     blind = list(glance.blind)
     try:
         watched = {sample.labels["job_id"]: int(sample.value) for sample in prometheus.query(JOBS)}

@@ -1,7 +1,7 @@
-"""Heat maps over time, drawn as one picture: with a rectangle for each of 128 x 60 values a browser needs a second.
+"""Heat maps over time. Each is drawn as one image, because a browser needs a second to draw 128 x 60 rectangles.
 
-The picture has a pixel for each value, in the colours of the legend. It is stored in the table of the chart, so that
-the specification stays the same. An invisible row for each series above it has its tooltip.
+The image has a pixel for each value, in the colours of the legend. It is stored in the table of the chart, so that the
+specification stays the same. An invisible rectangle for each series lies on top of the image and shows the tooltip.
 """
 
 from base64 import b64encode
@@ -18,57 +18,59 @@ from dashboards.history import grid
 from dashboards.panels import Panel
 
 CULPRIT = "◀"
-MOST_ROW_PIXELS = 26
-MAP_PIXELS, AROUND_PIXELS = 420, 105  # the limit for all rows, and the height of axis and legend
-_STOPS = np.array([[int(colour[place : place + 2], 16) for place in (1, 3, 5)] for colour in CIVIDIS])
+MAX_ROW_PIXELS = 26
+MAX_MAP_PIXELS = 420  # the limit for all rows together
+AXIS_AND_LEGEND_PIXELS = 105
+_STOPS = np.array([[int(colour[digit : digit + 2], 16) for digit in (1, 3, 5)] for colour in CIVIDIS])
 
 
 def table(panel: Panel, values: pd.DataFrame, resolution: int, culprits: Container[str]) -> pd.DataFrame:
-    """Return a row for each series of a FRAME, and one for the picture. Culprits come first and have a sign.
+    """Return a row for each series of a FRAME, and one for the image. Culprits come first and have a sign.
 
-    A value is drawn over the time of which it is the mean: the `resolution` seconds before it.
+    A value is the mean of the `resolution` seconds before its time, and is drawn over these seconds.
     """
-    names, columns = grid(values)
-    order = sorted(range(len(names)), key=lambda place: names[place] not in culprits)
-    columns = columns[order]
+    names, series_values = grid(values)
+    order = sorted(range(len(names)), key=lambda index: names[index] not in culprits)
+    series_values = series_values[order]
     lightest = np.fmin if panel.light_is == "low" else np.fmax
     rows = pd.DataFrame(
         {
             "kind": "row",
-            "place": range(len(order)),
-            "series": [f"{names[place]} {CULPRIT}" if names[place] in culprits else names[place] for place in order],
-            "value": lightest.reduce(columns, axis=1),
-            "mean": np.nanmean(columns, axis=1),
+            "position": range(len(order)),
+            "series": [f"{names[index]} {CULPRIT}" if names[index] in culprits else names[index] for index in order],
+            "value": lightest.reduce(series_values, axis=1),
+            "mean": np.nanmean(series_values, axis=1),
         }
     )
-    url = f"data:image/png;base64,{b64encode(picture(columns, is_reversed=panel.light_is == 'low')).decode()}"
-    both = pd.concat([rows, pd.DataFrame({"kind": ["picture"], "url": [url]})], ignore_index=True)
+    png = image_bytes(series_values, is_reversed=panel.light_is == "low")
+    image = pd.DataFrame({"kind": ["image"], "url": [f"data:image/png;base64,{b64encode(png).decode()}"]})
+    rows_and_image = pd.concat([rows, image], ignore_index=True)
     begin, end = values["time"].iloc[0] - pd.Timedelta(seconds=resolution), values["time"].iloc[-1]
-    return both.assign(time=begin, until=end)
+    return rows_and_image.assign(time=begin, until=end)
 
 
-def picture(values: np.ndarray, *, is_reversed: bool) -> bytes:
+def image_bytes(values: np.ndarray, *, is_reversed: bool) -> bytes:
     """Return a PNG with a pixel for each value from 0 to 1. Unknown values are transparent."""
     shares = 1 - values if is_reversed else values
-    places = np.clip(np.nan_to_num(shares), 0, 1) * (len(_STOPS) - 1)
-    channels = [np.interp(places, np.arange(len(_STOPS)), _STOPS[:, channel]) for channel in range(3)]
+    positions = np.clip(np.nan_to_num(shares), 0, 1) * (len(_STOPS) - 1)
+    channels = [np.interp(positions, np.arange(len(_STOPS)), _STOPS[:, channel]) for channel in range(3)]
     pixels = np.stack([*channels, np.where(np.isnan(values), 0, 255)], axis=-1)
     file = BytesIO()
     Image.fromarray(pixels.round().astype(np.uint8)).save(file, "PNG")
     return file.getvalue()
 
 
-def specification(panel: Panel, height: int, *, is_long: bool) -> dict[str, object]:
-    """Return the specification for Vega-Lite, for a table of `height` series."""
+def specification(panel: Panel, num_series: int, *, is_long: bool) -> dict[str, object]:
+    """Return the specification for Vega-Lite, for a table of `num_series` series."""
     across = {"x": {"field": "time", **TIME_AXIS, "axis": axis(is_long)}, "x2": {"field": "until"}}
     colours = CIVIDIS[::-1] if panel.light_is == "low" else CIVIDIS
     lightest = {**number(panel), "title": "lightest"}
     return {
         "description": panel.question,
-        "height": min(MAP_PIXELS, MOST_ROW_PIXELS * height) + AROUND_PIXELS,
+        "height": min(MAX_MAP_PIXELS, MAX_ROW_PIXELS * num_series) + AXIS_AND_LEGEND_PIXELS,
         "layer": [
             {
-                "transform": [{"filter": "datum.kind == 'picture'"}],
+                "transform": [{"filter": "datum.kind == 'image'"}],
                 "mark": {"type": "image", "aspect": False, "smooth": False},
                 "encoding": {**across, "y": {"value": 0}, "y2": {"value": "height"}, "url": {"field": "url"}},
             },
@@ -80,7 +82,7 @@ def specification(panel: Panel, height: int, *, is_long: bool) -> dict[str, obje
                     "y": {
                         "field": "series",
                         "type": "nominal",
-                        "sort": {"field": "place", "op": "min"},  # otherwise a row that moves keeps its old label
+                        "sort": {"field": "position", "op": "min"},  # without it, a row that moves keeps its old label
                         "title": None,
                         "axis": {"labelOverlap": True, "ticks": False, "domain": False},
                     },

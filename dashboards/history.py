@@ -1,4 +1,4 @@
-"""Series over time on one grid, for charts. An unknown value is missing, and no line is drawn across a gap."""
+"""Series over time with common times, for charts. An unknown value is NaN, and no line is drawn across a gap."""
 
 import re
 from collections import defaultdict
@@ -15,7 +15,7 @@ FRAME = ["time", "series", "value"]  # the columns of the table that charts are 
 
 
 def grid(frame: pd.DataFrame) -> tuple[list[str], np.ndarray]:
-    """Return the names of the series of a FRAME, and a row of values for each. All have the same times."""
+    """Return the names of the series of a FRAME, and an array with a row of values for each, at the same times."""
     names = list(frame["series"].unique())
     return names, frame["value"].to_numpy().reshape(len(names), len(frame) // max(1, len(names)))
 
@@ -30,28 +30,31 @@ class History:
     left_out: int = 0  # the number of series beyond the limit
 
 
-def history(series: Iterable[RangeSeries], legend: str, span: Span, most: int, *, keep_low: bool = False) -> History:
+def history(
+    series: Iterable[RangeSeries], legend: str, span: Span, max_series: int, *, keep_low: bool = False
+) -> History:
     """Build a History from the answer to a range query. `legend` makes the name of a series from its labels.
 
-    Beyond `most` series, those with the highest maximum remain, or with `keep_low` those with the lowest minimum.
+    If there are more than `max_series`, those with the highest maximum remain, or with `keep_low` those with the lowest
+    minimum.
     """
     length = (span.end - span.start) // span.resolution + 1
     columns: dict[str, np.ndarray] = {}
     last_nan = -1
     for each in series:
         times = np.array([time for time, _ in each.values], dtype=float)
-        places = np.rint((times - span.start) / span.resolution).astype(int)
+        indices = np.rint((times - span.start) / span.resolution).astype(int)
         values = np.array([value for _, value in each.values], dtype=float)
-        within = (places >= 0) & (places < length)
-        known = np.isfinite(values) & within
-        last_nan = max([last_nan, *places[within & np.isnan(values)][-1:]])
+        is_within = (indices >= 0) & (indices < length)
+        is_known = np.isfinite(values) & is_within
+        last_nan = max([last_nan, *indices[is_within & np.isnan(values)][-1:]])
         column = columns.setdefault(legend.format_map(defaultdict(lambda: "?", each.metric)), np.full(length, np.nan))
-        column[places[known]] = values[known]
+        column[indices[is_known]] = values[is_known]
     columns = {name: column for name, column in columns.items() if not np.isnan(column).all()}
     nan_until = float(span.start + span.resolution * last_nan) if last_nan >= 0 else None
     if not columns:
         return History(pd.DataFrame(columns=FRAME), nan_until=nan_until)
-    selected = sorted(columns, key=lambda name: _rank(columns[name], keep_low))[:most]
+    selected = sorted(columns, key=lambda name: _sort_key(columns[name], keep_low))[:max_series]
     table = np.column_stack([columns[name] for name in sorted(selected, key=_natural)])
     rows = np.flatnonzero(~np.isnan(table).all(axis=1))
     times = span.start + span.resolution * np.arange(rows[0], length)
@@ -65,7 +68,7 @@ def history(series: Iterable[RangeSeries], legend: str, span: Span, most: int, *
     )
 
 
-def _rank(column: np.ndarray, keep_low: bool) -> float:
+def _sort_key(column: np.ndarray, keep_low: bool) -> float:
     return float(np.nanmin(column)) if keep_low else -float(np.nanmax(column))
 
 

@@ -9,7 +9,7 @@ from dashboards.severity import is_info
 from zmon.schema.finding import Finding
 
 ACTIVITIES = 'max by (activity) (zmon:job_activity:ranks{job_id=$job, activity!~"train|done"}) > 0'
-MOST_FINDINGS = 12  # on one chart; the newest ones
+MAX_FINDINGS = 12  # the newest findings are marked on a chart, at most this many
 
 
 @dataclass(frozen=True)
@@ -28,12 +28,12 @@ def findings(past: tuple[Finding, ...], span: Span) -> list[Mark]:
     open_then = [finding for finding in past if finding.onset < span.end and _end(finding, span) > span.start]
     return [
         Mark("finding", finding.cause, max(finding.onset, span.start), _end(finding, span), finding.severity)
-        for finding in [finding for finding in open_then if not is_info(finding.severity)][:MOST_FINDINGS]
+        for finding in [finding for finding in open_then if not is_info(finding.severity)][:MAX_FINDINGS]
     ]
 
 
 def activities(prometheus: Prometheus, job_id: str, span: Span) -> list[Mark]:
-    """Return the times in which some ranks evaluated, wrote a checkpoint or started. Raises Unreachable."""
+    """Return the intervals in which some ranks evaluated, saved a checkpoint or started. Raises Unreachable."""
     table = prometheus.query_range(ACTIVITIES.replace("$job", quoted(job_id)), "{activity}", span).table
     marks = []
     for activity, rows in table.dropna(subset=["value"]).groupby("series", sort=False):

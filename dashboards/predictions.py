@@ -1,6 +1,6 @@
 """Predicted steps and efficiencies from the hub, or None where they are unknown.
 
-The hub leaves out what it does not know, and gives the reason in `unknown`.
+The hub leaves out a field that it does not know, and gives the reason in `unknown`.
 """
 
 from collections.abc import Mapping

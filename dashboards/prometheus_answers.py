@@ -1,4 +1,4 @@
-"""The answers of Prometheus' HTTP API, with the fields that a page reads. Values are strings, such as "NaN"."""
+"""The answers of the HTTP API of Prometheus, with the fields that pages read. Values are strings, such as "NaN"."""
 
 from collections.abc import Sequence
 from typing import Generic, TypeVar

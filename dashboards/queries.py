@@ -1,4 +1,4 @@
-"""Queries to Prometheus and the hub. ZMON_PROMETHEUS_URL and ZMON_HUB_URL have their URLs.
+"""Queries to Prometheus and the hub, whose URLs are in ZMON_PROMETHEUS_URL and ZMON_HUB_URL.
 
 A query returns an answer or raises Unreachable with one line about the reason. It never makes up a number.
 """
@@ -43,9 +43,9 @@ from zmon.schema.api import (
 from zmon.schema.finding import Finding
 from zmon.schema.incident import IncidentSummary
 
-MOST_SERIES = 10  # on one chart: more cannot be told apart
-CACHE_SECONDS = 60  # of an answer about the past; the next point in time is another query
-CACHE_ENTRIES = 300  # answers
+MAX_SERIES = 10  # lines on one chart; people cannot distinguish more colours
+CACHE_SECONDS = 60  # An answer about a fixed time range stays valid; the next range is another query.
+CACHE_ENTRIES = 300
 
 T = TypeVar("T")
 
@@ -64,7 +64,7 @@ class Prometheus:
     """A client of Prometheus, which has the history of every number."""
 
     url: str = field(default_factory=lambda: os.environ.get("ZMON_PROMETHEUS_URL", "http://127.0.0.1:9090"))
-    answers: bool = True  # whether it has just answered; if not, queries fail at once instead of waiting
+    answers: bool = True  # False: it has just not answered, so queries fail at once instead of waiting
 
     @overload
     def query(self, promql: str) -> list[Sample]: ...
@@ -73,7 +73,7 @@ class Prometheus:
     def query(self, promql: str, convert: Callable[[list[Sample]], T]) -> T: ...
 
     def query(self, promql: str, convert: Callable[[list[Sample]], object] = list) -> object:
-        """Return the current value of every series, or what `convert` makes of them, once for all viewers."""
+        """Return the current value of every series, or the result of `convert`. The result is shared by all viewers."""
         self._must_answer()
         return answer_or_raise(_query(self, promql, convert))
 
@@ -83,11 +83,11 @@ class Prometheus:
         return answer_or_raise(_query_at(self, promql, moment))
 
     def query_range(
-        self, promql: str, legend: str, span: Span, most: int = MOST_SERIES, *, keep_low: bool = False
+        self, promql: str, legend: str, span: Span, max_series: int = MAX_SERIES, *, keep_low: bool = False
     ) -> History:
-        """Return the series over time: at most `most`, those with the highest values, or with `keep_low` the lowest."""
+        """Return the series over time: the `max_series` with the highest values, or with `keep_low` the lowest."""
         self._must_answer()
-        return answer_or_raise(_query_range(self, promql, legend, span, most, keep_low))
+        return answer_or_raise(_query_range(self, promql, legend, span, max_series, keep_low))
 
     def _must_answer(self) -> None:
         if not self.answers:
@@ -95,11 +95,11 @@ class Prometheus:
 
     @property
     def source(self) -> Source:
-        """The server that is asked."""
-        return Source("Prometheus", "ZMON_PROMETHEUS_URL", self.url, mistaken="not Prometheus")
+        """The server, for error messages."""
+        return Source("Prometheus", "ZMON_PROMETHEUS_URL", self.url, mismatch="not Prometheus")
 
     def link(self, promql: str, span: Span, *, is_now: bool) -> str:
-        """Return a link to the query in Prometheus. A link to now has no end time, so it does not change."""
+        """Return a link to the query in Prometheus. If `is_now`, the link has no end time, so it stays the same."""
         graph = {"g0.expr": promql, "g0.tab": 0, "g0.range_input": f"{span.end - span.start}s"}
         if not is_now:
             graph["g0.end_input"] = f"{datetime.fromtimestamp(span.end, UTC):%Y-%m-%d %H:%M:%S}"
@@ -107,12 +107,12 @@ class Prometheus:
         return f"{without_credentials(url).rstrip('/')}/graph?{urlencode(graph)}"
 
 
-# Answers are cached. A failure is cached for one refresh, so that twenty viewers do not all wait for it.
+# Answers are cached. A failure is cached for one refresh, so that twenty viewers do not all wait for the timeout.
 
 
 @st.cache_resource(ttl=REFRESH_SECONDS, max_entries=CACHE_ENTRIES, show_spinner=False)
 def _query(prometheus: Prometheus, promql: str, _convert: Callable[[list[Sample]], T]) -> T | Unreachable:
-    """Send the query. `_convert` is no key of the cache, since each query has one."""
+    """Send the query. `_convert` is not part of the cache key, because each query has one converter."""
     try:
         return _convert(_samples(prometheus, TIMEOUT_SECONDS, (("query", promql),)))
     except Unreachable as error:
@@ -134,19 +134,21 @@ def _answer_at(prometheus: Prometheus, promql: str, moment: int) -> list[Sample]
 
 @st.cache_resource(ttl=REFRESH_SECONDS, max_entries=CACHE_ENTRIES, show_spinner=False)
 def _query_range(
-    prometheus: Prometheus, promql: str, legend: str, span: Span, most: int, keep_low: bool
+    prometheus: Prometheus, promql: str, legend: str, span: Span, max_series: int, keep_low: bool
 ) -> History | Unreachable:
     try:
-        return _answer_over(prometheus, promql, legend, span, most, keep_low)
+        return _answer_over(prometheus, promql, legend, span, max_series, keep_low)
     except Unreachable as error:
         return error
 
 
 @st.cache_resource(ttl=CACHE_SECONDS, max_entries=CACHE_ENTRIES, show_spinner=False)
-def _answer_over(prometheus: Prometheus, promql: str, legend: str, span: Span, most: int, keep_low: bool) -> History:
+def _answer_over(
+    prometheus: Prometheus, promql: str, legend: str, span: Span, max_series: int, keep_low: bool
+) -> History:
     query = (("query", promql), ("start", span.start), ("end", span.end), ("step", span.resolution))
     answer = ask_uncached(prometheus.source, "/api/v1/query_range", query, Answer[Matrix], LONG_SECONDS)
-    return history(answer.data.result, legend, span, most, keep_low=keep_low)
+    return history(answer.data.result, legend, span, max_series, keep_low=keep_low)
 
 
 @st.cache_resource(ttl=CACHE_SECONDS, max_entries=CACHE_ENTRIES, show_spinner=False)
@@ -154,7 +156,7 @@ def _external_url(prometheus: Prometheus) -> str:
     """Return the URL for a browser: the flag --web.external-url, else the URL that the dashboard uses."""
     try:
         flags = ask_uncached(prometheus.source, "/api/v1/status/flags", (), Answer[Flags], TIMEOUT_SECONDS).data
-    except Unreachable:  # a server with the same API may have no flags
+    except Unreachable:  # a server with the same API may not publish flags
         return prometheus.url
     is_url = flags.external_url.startswith(("http://", "https://"))
     return flags.external_url if is_url else prometheus.url
@@ -178,8 +180,8 @@ class Hub:
 
     @property
     def source(self) -> Source:
-        """The server that is asked."""
-        return Source("The hub", "ZMON_HUB_URL", self.url, mistaken="no hub of this version")
+        """The server, for error messages."""
+        return Source("The hub", "ZMON_HUB_URL", self.url, mismatch="no hub of this version")
 
     def jobs(self) -> JobList:
         """Return all jobs that the hub knows. If the hub is blind, this is its last known state."""
@@ -218,5 +220,5 @@ def _report(hub: Hub, incident: str) -> str:
 
 
 def quoted(label_value: str) -> str:
-    """Return the label value in quotes, safe inside PromQL: a job_id may come from the address bar."""
+    """Return the label value in quotes, safe inside PromQL, because a job_id may come from the address bar."""
     return json.dumps(label_value, ensure_ascii=False)

@@ -6,7 +6,7 @@ CRITICAL, WARNING, INFO = "critical", "warning", "info"
 
 
 def urgency(severity: str) -> int:
-    """Return a sort key by which the most urgent comes first."""
+    """Return a sort key that puts the most urgent severity first."""
     return -severity_order(severity)
 
 

@@ -5,10 +5,12 @@ from dataclasses import dataclass, field
 
 from dashboards.queries import Prometheus, quoted
 
-LOOKBACK = "7d"  # how far back jobs are listed
-STEP = "(max(increase(zmon_job_step_duration_seconds_count{job_id=$job}[$range])) > 0)"
-STEP_SECONDS = f"max(increase(zmon_job_step_duration_seconds_sum{{job_id=$job}}[$range])) / {STEP}"
-CAUSES = f"max by (cause) (increase(zmon_job_time_seconds_total{{job_id=$job}}[$range])) / on () group_left () {STEP}"
+LOOKBACK = "7d"  # jobs are listed if they had series in this time
+NUM_STEPS = "(max(increase(zmon_job_step_duration_seconds_count{job_id=$job}[$range])) > 0)"
+STEP_SECONDS = f"max(increase(zmon_job_step_duration_seconds_sum{{job_id=$job}}[$range])) / {NUM_STEPS}"
+CAUSES = (
+    f"max by (cause) (increase(zmon_job_time_seconds_total{{job_id=$job}}[$range])) / on () group_left () {NUM_STEPS}"
+)
 SAMPLES = "max(avg_over_time(zmon:job_samples:rate{job_id=$job}[$range]))"
 EFFICIENCY = "max(avg_over_time(zmon_job_efficiency_ratio{job_id=$job}[$range]))"
 RANKS = "max by (world_size) (zmon_job_info{job_id=$job})"
@@ -21,12 +23,12 @@ BY_NAME = {
     "efficiency": EFFICIENCY,
     "ranks": RANKS,
 }
-QUESTIONS = (*BY_NAME.values(), JOBS, LAST_TIME)
+QUERIES = (*BY_NAME.values(), JOBS, LAST_TIME)
 
 
 @dataclass(frozen=True)
 class Side:
-    """The figures of one job over a time range. None is unknown."""
+    """The figures of one job over a time range that ends at `until`. None is unknown."""
 
     job_id: str
     until: int  # unix seconds
@@ -53,23 +55,23 @@ def side(prometheus: Prometheus, job_id: str, until: int, seconds: int) -> Side:
 
 
 def jobs(prometheus: Prometheus, now: float) -> list[str]:
-    """Return the jobs of the last days, in alphabetical order. Raises Unreachable."""
+    """Return the IDs of jobs with series in the last 7 days, sorted. Raises Unreachable."""
     return sorted(sample.labels["job_id"] for sample in prometheus.query_at(JOBS, _minute(now)))
 
 
 def last_time(prometheus: Prometheus, job_id: str, until: int) -> int | None:
-    """Return when the job last had series before `until`, to the minute, or None. Raises Unreachable."""
+    """Return the last minute before `until` in which the job had series, or None. Raises Unreachable."""
     last = _first(prometheus, (LAST_TIME.replace("$job", quoted(job_id)), _minute(until + 59)))
     return None if last is None else min(until, int(last) + 59)
 
 
 def _minute(moment: float) -> int:
-    """Round down to the minute: queries over days are sent once a minute."""
+    """Round down to the minute, so that queries over days are sent once a minute."""
     return int(moment) // 60 * 60
 
 
 def _requests(job_id: str, until: int, seconds: int) -> Callable[[str], tuple[str, int]]:
-    """Return a function that fills in PromQL and adds the time."""
+    """Return a function that fills in a PromQL template and adds the time."""
     return lambda promql: (promql.replace("$job", quoted(job_id)).replace("$range", f"{seconds}s"), until)
 
 

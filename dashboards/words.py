@@ -1,4 +1,4 @@
-"""Numbers and texts for people. An unknown value is called unknown, never zero; text from outside is escaped."""
+"""Formats numbers and texts for people. An unknown value is shown as "unknown", never as zero."""
 
 import re
 from collections.abc import Mapping
@@ -7,27 +7,11 @@ from html import escape
 from math import isfinite
 from urllib.parse import urlencode
 
-UNKNOWN = "unknown"
-
-
-def duration(seconds: float | None) -> str:
-    """Return a duration in words: 0.0832 → 83.2 ms, 4.06 → 4.1 s, 192 → 3 min 12 s, 7260 → 2 h 1 min."""
-    if seconds is None or not isfinite(seconds):
-        return UNKNOWN
-    if seconds < 0.9995:
-        return f"{seconds * 1e3:.3g} ms"
-    if seconds < 10:
-        return f"{seconds:.1f} s"
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
+from zmon.format import UNKNOWN
 
 
 def count(number: float | None) -> str:
-    """Return a number in words: 18618.2 → 18,618; 3.27 → 3.27. A NaN stays NaN: a NaN loss is not a missing value."""
+    """Format a number: 18618.2 → 18,618; 3.27 → 3.27. NaN stays NaN, because a NaN loss is not a missing value."""
     if number is None:
         return UNKNOWN
     if not isfinite(number):
@@ -36,7 +20,7 @@ def count(number: float | None) -> str:
 
 
 def clock(unix_seconds: float | None) -> str:
-    """Return the time of day in UTC, as on the charts: people on call are in several time zones."""
+    """Return the time of day in UTC, as on the charts, because people on call are in several time zones."""
     if unix_seconds is None or not isfinite(unix_seconds):
         return UNKNOWN
     return datetime.fromtimestamp(unix_seconds, UTC).strftime("%H:%M:%S UTC")
@@ -53,7 +37,7 @@ def share(ratio: float | None) -> str:
 
 
 def marked(text: str) -> str:
-    """Return the text as HTML: escaped, with `commands` as code and with its line breaks."""
+    """Return the text as HTML: escaped, with text in backticks as code, and with its line breaks."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text)).replace("\n", "<br>")
 
 
@@ -63,5 +47,5 @@ def plain(text: str) -> str:
 
 
 def link(view: str, params: Mapping[str, str], text: str) -> str:
-    """Return HTML: a link to another view, in the same tab."""
+    """Return the HTML of a link to another view, in the same tab."""
     return f'<a href="{escape(f"{view}?{urlencode(params)}")}" target="_self">{escape(text)}</a>'

@@ -18,7 +18,7 @@
     checkpoint/    saves and loads checkpoints
     disk.py        flushes files to the disk
     progress.py    prints loss, normalized entropy and speed
-    world.py       the rank's place among all ranks; the process group
+    world.py       the rank's position among all ranks; the process group
     errors.py      the errors, one line each
 
 The design follows ZionEX (arXiv 2104.05158). Dense layers are replicated and data-parallel. Embedding tables are

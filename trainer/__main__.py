@@ -19,7 +19,7 @@ from trainer.run import Run, open_source
 from trainer.world import join, world_from
 
 OUT_OF_MEMORY_HINT = "Start more ranks, reduce train.global_batch or embedding.rows, or use row_wise for large tables"
-RANK_0_SECONDS = 5  # how long other ranks wait before they print an error, so that rank 0 prints it for all
+RANK_0_SECONDS = 5  # the other ranks wait this long before they print an error, so that rank 0 prints it for all
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -29,8 +29,10 @@ RANK_0_SECONDS = 5  # how long other ranks wait before they print an error, so t
 @click.option("--steps", type=int, help="Stop after this many steps; 0, the default of demo, trains until stopped.")
 @click.option("--data", metavar="PATH", help="Train on a Criteo-Kaggle TSV or on the output of trainer.prepare.")
 @click.option("--strict", is_flag=True, help="Stop at a malformed row of --data instead of skipping it.")
-@click.option("--resume", metavar="auto|STEP|none", help="Resume from a checkpoint; auto: from the newest, if any.")
-@click.option("--config", metavar="YAML", help="Override keys of the preset with those of this file.")
+@click.option(
+    "--resume", metavar="auto|STEP|none", help="Resume from a checkpoint: auto takes the newest, if there is one."
+)
+@click.option("--config", metavar="YAML", help="A file with keys that override the preset.")
 @click.option("--set", "assignments", metavar="A.B=C", multiple=True, help="Override one key, such as train.seed=7.")
 def configure(
     preset: str,
@@ -88,10 +90,11 @@ def _out_of_memory(error: Exception) -> bool:
 
 
 def _exit(line: str) -> NoReturn:
-    """Print the error and exit with code 2; rank 0 does so for all, since misuse is the same on every rank.
+    """Print the error and exit with code 2.
 
-    The launcher ends all ranks when the first one exits, so the other ranks wait for rank 0. If a rank is still
-    running after that, the error is its own, such as a file that is missing on its host only, and it prints it.
+    Misuse is the same on every rank, so only rank 0 prints it: the other ranks wait, and the launcher ends them when
+    rank 0 exits. If a rank is still running after the wait, only this rank has the error, for example because a file is
+    missing on its host. Then it prints the error itself.
     """
     if os.environ.get("RANK", "0") != "0":
         time.sleep(RANK_0_SECONDS)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Batch:
-    """B samples; the sparse part is jagged: one bag of ids for each of F features and each sample, N ids in all."""
+    """B samples. The sparse part is jagged: one bag of ids for each of F features and each sample, N ids in total."""
 
     dense: Tensor  # (B, dense features) float32
     ids: Tensor  # (N,) int64, by feature, then by sample; every id is a row number of its feature's table
@@ -22,12 +22,12 @@ class Batch:
 
     def to(self, device: torch.device) -> "Batch":
         """Return the batch with its tensors on this device."""
-        moved = (tensor.to(device, non_blocking=True) for tensor in (self.dense, self.ids, self.lengths, self.labels))
-        return Batch(*moved)
+        tensors = (tensor.to(device, non_blocking=True) for tensor in (self.dense, self.ids, self.lengths, self.labels))
+        return Batch(*tensors)
 
 
 class Source(Protocol):
-    """A source of samples: a pure function of its arguments, so that ranks agree without communication."""
+    """A source of samples. It is a pure function of its arguments, so that ranks agree without communication."""
 
     num_samples: int | None  # None: the samples have no end
 
@@ -49,10 +49,10 @@ class Share:
 
 
 def shares(global_batch: int, ranks: int) -> tuple[Share, ...]:
-    """Return the slices of all ranks, by rank; if they cannot be even, the first ones have one sample more.
+    """Return the slices of all ranks. If they cannot be equal, the first ranks have one sample more.
 
-    If the last batch has fewer samples than there are ranks, some slices are empty. Their ranks take part in the step
-    all the same.
+    If the last batch has fewer samples than there are ranks, some slices are empty. Their ranks still take part in the
+    step.
     """
     size, remainder = divmod(global_batch, ranks)
     return tuple(Share(rank * size + min(rank, remainder), size + (rank < remainder)) for rank in range(ranks))

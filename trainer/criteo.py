@@ -3,8 +3,8 @@
 A dense feature is log(1 + max(x, 0)), and 0 if it is missing. Categories are stored unchanged. When a batch is built,
 an id becomes the category modulo the rows of its table, and a missing category becomes an empty bag.
 
-Rows are used in order and repeat. Rows held out for evaluation are left out: every tenth one at a ratio of 0.1, spread
-over the whole file because Criteo's rows are in the order of time.
+Rows are used in order and repeat. Training omits the rows held out for evaluation: every tenth row at a ratio of 0.1.
+They are spread over the whole file, because Criteo's rows are in the order of time.
 """
 
 import gzip
@@ -35,12 +35,12 @@ ROW = np.dtype(  # 164 bytes, in memory and in shards alike
 )
 BITS = np.arange(SPARSE_FEATURES, dtype=np.uint32)
 
-BLOCK_BYTES = 2**18  # of text parsed at a time: the results stay in the caches of the CPU
+BLOCK_BYTES = 2**18  # text parsed at a time; the results fit into the caches of the CPU
 GZIP_MAGIC = b"\x1f\x8b"
-MAX_WARNINGS = 5  # malformed rows that get a line of their own; the rest are only counted
+MAX_WARNINGS = 5  # each of the first malformed rows gets a warning; the others are only counted
 
-INTEGER_DIGITS, CATEGORY_DIGITS = 18, 8  # at most
-PADDING = b"\0" * INTEGER_DIGITS + b"\n"  # in front of the first cell, so that windows to its left exist
+INTEGER_DIGITS, CATEGORY_DIGITS = 18, 8  # the maximum number of digits
+PADDING = b"\0" * INTEGER_DIGITS + b"\n"  # precedes the first cell, so that windows to its left exist
 HEX_DIGITS = np.full(256, 255, np.uint8)  # the value of each character; 255: not a digit
 HEX_DIGITS[np.frombuffer(b"0123456789abcdef", np.uint8)] = range(16)
 HEX_DIGITS[np.frombuffer(b"ABCDEF", np.uint8)] = range(10, 16)
@@ -86,7 +86,7 @@ class Criteo:
         self.rows, self.held_out_rows = rows, held_out_rows
         self.table_rows = np.array(table_rows)
         self.global_batch = global_batch
-        self.skipped = skipped  # a line for people: how many rows were skipped
+        self.skipped = skipped  # a message with the number of skipped rows
         self.num_samples: int | None = len(rows)
 
     def batch(self, step: int, start: int, size: int) -> Batch:
@@ -136,8 +136,8 @@ def read_tsv(config: CriteoConfig, table_rows: Sequence[int], global_batch: int,
 
 def is_held_out(first: int, size: int, ratio: float) -> NDArray[np.bool_]:
     """Return the mask (size,) of held-out rows among valid rows `first` to `first + size`; ratio at most 0.5."""
-    before = np.floor(np.arange(first, first + size + 1) * ratio)
-    held_out: NDArray[np.bool_] = before[1:] > before[:-1]
+    num_held_out = np.floor(np.arange(first, first + size + 1) * ratio)
+    held_out: NDArray[np.bool_] = num_held_out[1:] > num_held_out[:-1]
     return held_out
 
 
@@ -179,8 +179,8 @@ class TsvReader:
             return ""
         return f"{name}: {self.num_skipped} malformed of {self.num_skipped + self.num_valid} rows skipped"
 
-    def _skip(self, place: str, row: bytes) -> None:
-        fault = f"{place}: {_fault(row)}"
+    def _skip(self, location: str, row: bytes) -> None:
+        fault = f"{location}: {_fault(row)}"
         if self.strict:
             raise DataError(fault, "a malformed row ends a strict run", "Fix the row, or leave out --strict")
         self.num_skipped += 1
@@ -189,12 +189,14 @@ class TsvReader:
 
 
 def parse(text: bytes) -> tuple[NDArray[np.void], list[tuple[int, int, int]], int]:
-    """Parse whole lines: return the valid rows, the malformed ones as (line from 0, start, stop), the number of lines.
+    """Parse whole lines. Return the valid rows, the malformed rows as (line from 0, start, stop), the number of lines.
 
     Shapes: L lines with the right number of columns. A cell is valid if it matches the pattern in COLUMN_KINDS.
     """
     characters = np.frombuffer(PADDING + text, np.uint8)
-    ends = np.flatnonzero((characters == ord("\t")) | (characters == ord("\n")))  # of cells; first the padding's
+    ends = np.flatnonzero(
+        (characters == ord("\t")) | (characters == ord("\n"))
+    )  # the ends of cells, beginning with that of the padding
     line_ends = np.flatnonzero(characters[ends] == ord("\n"))
     valid = np.diff(line_ends) == COLUMNS
     edges = ends[line_ends[:-1][valid][:, None] + np.arange(COLUMNS + 1)]
@@ -204,17 +206,19 @@ def parse(text: bytes) -> tuple[NDArray[np.void], list[tuple[int, int, int]], in
     labels = characters[starts[:, 0]] - ord("0")
     dense, dense_valid = _integers(characters, starts[:, 1 : 1 + DENSE_FEATURES], stops[:, 1 : 1 + DENSE_FEATURES])
     categories, categories_valid = _categories(characters, starts[:, -SPARSE_FEATURES:], stops[:, -SPARSE_FEATURES:])
-    whole = (stops[:, 0] - starts[:, 0] == 1) & (labels <= 1) & dense_valid.all(axis=1) & categories_valid.all(axis=1)
-    valid[valid] = whole
+    is_valid = (
+        (stops[:, 0] - starts[:, 0] == 1) & (labels <= 1) & dense_valid.all(axis=1) & categories_valid.all(axis=1)
+    )
+    valid[valid] = is_valid
 
-    rows = np.empty(np.count_nonzero(whole), ROW)
-    rows["label"] = labels[whole]
-    rows["dense"] = np.log1p(dense[whole])
-    rows["categories"] = categories[whole]
-    present = (stops > starts)[whole, -SPARSE_FEATURES:].astype(np.uint32)
+    rows = np.empty(np.count_nonzero(is_valid), ROW)
+    rows["label"] = labels[is_valid]
+    rows["dense"] = np.log1p(dense[is_valid])
+    rows["categories"] = categories[is_valid]
+    present = (stops > starts)[is_valid, -SPARSE_FEATURES:].astype(np.uint32)
     rows["present"] = (present << BITS).sum(axis=1)
 
-    edge = ends[line_ends] + 1 - len(PADDING)  # of lines, in the text
+    edge = ends[line_ends] + 1 - len(PADDING)  # the edges of lines in the text
     malformed = [(int(line), int(edge[line]), int(edge[line + 1])) for line in np.flatnonzero(~valid)]
     return rows, malformed, len(valid)
 
@@ -228,9 +232,9 @@ def _integers(
     lengths -= negative
     digits = _right_aligned(characters, stops, lengths, min(INTEGER_DIGITS, lengths.max(initial=1))) - ord("0")
     values, valid = np.zeros(starts.shape, np.int64), lengths <= INTEGER_DIGITS
-    for place in range(digits.shape[-1]):
-        values = values * 10 + digits[..., place]
-        valid &= digits[..., place] <= 9
+    for digit in np.moveaxis(digits, -1, 0):
+        values = values * 10 + digit
+        valid &= digit <= 9
     return np.where(negative, 0, values), valid
 
 
@@ -242,8 +246,8 @@ def _categories(
     digits = HEX_DIGITS.take(_right_aligned(characters, stops, lengths, CATEGORY_DIGITS))
     high, low = digits[..., 0::2], digits[..., 1::2]
     values = (high << 4 | low).view(">u4")[..., 0]  # four bytes, the highest first
-    beyond = (high | low).view(np.uint32)[..., 0] & 0xF0F0F0F0  # nonzero if a character is not a digit
-    return values, (beyond == 0) & (lengths <= CATEGORY_DIGITS)
+    not_digits = (high | low).view(np.uint32)[..., 0] & 0xF0F0F0F0  # nonzero if a character is not a digit
+    return values, (not_digits == 0) & (lengths <= CATEGORY_DIGITS)
 
 
 def _right_aligned(
@@ -256,18 +260,18 @@ def _right_aligned(
 
 def _blocks(file: str) -> Iterator[tuple[bytes, int]]:
     """Yield whole lines of a file, some thousand at a time, with the bytes of the file read so far."""
-    rest = b""
+    partial_line = b""
     try:
         with Path(file).open("rb") as raw:
             zipped = raw.peek(len(GZIP_MAGIC)).startswith(GZIP_MAGIC)
             stream = gzip.GzipFile(fileobj=raw) if zipped else raw
             while block := stream.read(BLOCK_BYTES):
-                lines, newline, rest = (rest + block).rpartition(b"\n")
-                if len(rest) > BLOCK_BYTES:
+                lines, newline, partial_line = (partial_line + block).rpartition(b"\n")
+                if len(partial_line) > BLOCK_BYTES:
                     cause = f"it has a line of more than {BLOCK_BYTES:,} bytes"
                     raise DataError(f"{file} is not a TSV", cause, "Give the path of a Criteo-Kaggle TSV")
                 yield lines + newline, raw.tell()
-            yield rest + b"\n" if rest else b"", raw.tell()
+            yield partial_line + b"\n" if partial_line else b"", raw.tell()
     except (OSError, EOFError, zlib.error) as error:
         cause = getattr(error, "strerror", None) or str(error)
         raise DataError(f"cannot read {file}", cause, "Check that it is complete and readable") from error
@@ -277,7 +281,7 @@ def _fault(row: bytes) -> str:
     """Return the first malformed column of a row, counted from 1, and the reason."""
     cells = row.removesuffix(b"\n").removesuffix(b"\r").split(b"\t")
     if len(cells) != COLUMNS:
-        column = min(len(cells), COLUMNS) + 1  # the first missing one, or the first one too many
+        column = min(len(cells), COLUMNS) + 1  # the first missing or the first superfluous column
         return f"column {column}: the row has {len(cells)} columns instead of {COLUMNS}"
     column, cell, kind = next(
         (column, cell, kind)

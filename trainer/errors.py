@@ -40,6 +40,6 @@ class CheckpointError(TrainerError):
 
 
 def require(holds: bool, key: str, value: object, must: str) -> None:
-    """Raise ConfigError with the dotted key, such as `train.steps`, unless the condition holds."""
+    """Raise ConfigError with the dotted key, such as `train.steps`, unless `holds` is true."""
     if not holds:
         raise ConfigError(f"{key} is {value}", f"it must be {must}", f"Change it with --set {key}=…")

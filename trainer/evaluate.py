@@ -11,7 +11,7 @@ from trainer.errors import require
 from trainer.loader import Extent, Loader
 from trainer.quality import Predictions, Quality
 
-if TYPE_CHECKING:  # a cycle at run time: the trainer imports the whole configuration, which includes this one
+if TYPE_CHECKING:  # Importing it at run time would be a cycle: trainer.train imports all configuration classes.
     from trainer.train import Trainer
 
 
@@ -26,7 +26,7 @@ class EvaluationConfig:
 
 
 def evaluate(trainer: Trainer, held_out: Source) -> Quality:
-    """Return the quality of the predictions for held-out samples; all ranks must call it and get the same."""
+    """Return the quality of the predictions for held-out samples. All ranks must call it. They get the same result."""
     config, world = trainer.config, trainer.world
     global_batch, predictions = config.train.global_batch, Predictions(trainer.dtype, world.device)
     extent = Extent.of_steps(None, global_batch)

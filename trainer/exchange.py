@@ -46,7 +46,7 @@ class WireConfig:
 
 
 class Exchange:
-    """The routes of ids, vectors and gradients between the ranks; the placement of the shards fixes them."""
+    """The routes of ids, vectors and gradients between the ranks. They follow from the placement of the shards."""
 
     def __init__(
         self, shards: Sequence[Shard], replicated: Sequence[int], num_tables: int, world: World, wire: WireConfig
@@ -64,14 +64,14 @@ class Exchange:
         return IdExchange(lengths, rows, self._num_bags(loaded))
 
     def send_pooled(self, vectors: Tensor, loaded: Loaded) -> AllToAll:
-        """Start to send the pooled vectors (G, D) of the local shards; the samples' rank receives (S · B, D)."""
+        """Start to send the pooled vectors (G, D) of the local shards. The rank of the samples receives (S · B, D)."""
         to_send, to_receive = self._num_bags(loaded)
         return AllToAll(vectors, to_receive, to_send, PRECISIONS[self.wire.forward])
 
     def send_gradients(self, gradient: Tensor, loaded: Loaded) -> AllToAll:
-        """Start to send the gradients (S · B, D) of the pooled vectors; the shards' rank receives (G, D).
+        """Start to send the gradients (S · B, D) of the pooled vectors. The rank of the shards receives (G, D).
 
-        The gradient of a mean over the batch is too small for half precision, the gradient of the sum is not.
+        They are scaled by the global batch, because a mean over the batch has too small gradients for half precision.
         """
         to_send, to_receive = self._num_bags(loaded)
         return AllToAll(gradient, to_send, to_receive, PRECISIONS[self.wire.backward], float(loaded.global_batch))
@@ -84,11 +84,13 @@ class Exchange:
         vectors = torch.cat([sharded, replicated]) if len(replicated) else sharded
         vectors = vectors.view(len(self._tables), -1, sharded.shape[1])
         if self._in_order is not None:
-            return vectors.index_select(0, self._in_order)  # copies whole rows, four times as fast as vectors[…]
+            return vectors.index_select(
+                0, self._in_order
+            )  # copies whole rows, which is four times as fast as vectors[…]
         return vectors.new_zeros(self._num_tables, *vectors.shape[1:]).index_add_(0, self._tables, vectors)
 
     def split(self, gradient: Tensor) -> tuple[Tensor, Tensor]:
-        """Split the gradient of what `merge` returned: (F, B, D) → (S · B, D) and (E · B, D)."""
+        """Split the gradient of the result of `merge`: (F, B, D) → (S · B, D) and (E · B, D)."""
         vectors = gradient.index_select(0, self._tables)
         return vectors[: len(self._routes)].flatten(0, 1), vectors[len(self._routes) :].flatten(0, 1)
 
@@ -112,7 +114,7 @@ class IdExchange:
         self._lengths = lengths
 
     def send_rows(self) -> None:
-        """Wait for the lengths, which say how many rows to receive, and start to send the rows."""
+        """Wait for the lengths, which give the number of rows to receive. Then start to send the rows."""
         if self._rows_exchange is None:
             self._lengths = self._lengths_exchange.wait()
             rows_to_receive = _rows_by_rank(self._lengths, self._to_receive)
@@ -151,7 +153,7 @@ class _Route(NamedTuple):
     """The destination of the ids of one shard."""
 
     shard: Shard
-    shift: int  # from an id to its row in the one weight that holds all shards of a rank
+    shift: int  # row in the rank's weight, which has all its shards, minus id
     is_part: bool  # the shard has only some rows of the table; other ids go to other shards
 
 
@@ -166,7 +168,7 @@ def _routes(shards: Sequence[Shard]) -> list[_Route]:
 
 
 def _rows_by_rank(lengths: Tensor, num_bags: list[int]) -> list[int]:
-    """Sum the lengths of the bags of each rank, given how many bags each has."""
+    """Sum the lengths of the bags of each rank; `num_bags` has the number of bags of each rank."""
     sums: list[int] = torch.stack([bags.sum() for bags in lengths.split(num_bags)]).tolist()
     return sums
 

@@ -1,4 +1,4 @@
-"""Changes to a preset: a YAML file, then --set a.b=c, each key in its dotted form.
+"""Applies changes to a preset: first a YAML file, then --set a.b=c.
 
 This module only assigns values to fields. The dataclasses check them. Raises ConfigError.
 """
@@ -69,7 +69,7 @@ def _merged(values: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, An
 
 
 def _change(section: Any, values: Mapping[str, Any], prefix: str) -> Any:
-    """Return a section, or the whole configuration, with the named fields replaced; its checks run again."""
+    """Return a section, or the whole configuration, with the named fields replaced and checked again."""
     kinds = get_type_hints(type(section))
     new = {}
     for name, value in values.items():
@@ -81,7 +81,7 @@ def _change(section: Any, values: Mapping[str, Any], prefix: str) -> Any:
 
 
 def _nearest(key: str, section: Any, prefix: str) -> str:
-    """Return the keys that are similar to an unknown one, or all keys of its section if none is."""
+    """Return the keys that are similar to an unknown key. If there are none, return all keys of its section."""
     valid = list(_keys(section, prefix))
     name = key.removeprefix(prefix)
     similar = [other for other in valid if other.rpartition(".")[2] == name]

@@ -1,7 +1,7 @@
 """The loader, which reads the batches of a rank in a thread ahead of training, and the number of batches of a run.
 
 Samples repeat, so a global batch may reach from one epoch into the next. Only the last batch of a run can be smaller.
-If it has fewer samples than there are ranks, some ranks get none; they take part in the step all the same.
+If it has fewer samples than there are ranks, some ranks get no samples, but they still take part in the step.
 """
 
 import threading
@@ -14,7 +14,7 @@ from typing import Self
 from trainer.batch import Batch, Source, shares
 from trainer.errors import require
 
-CLOSE_SECONDS = 5  # how long `close` waits for the batch being read: a source that hangs must not hang the rank
+CLOSE_SECONDS = 5  # `close` waits this long for the batch being read, because a source may hang
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Extent:
 
     steps: int | None  # None: until stopped
     global_batch: int
-    last_batch: int  # samples of the last one, 1 to global_batch
+    last_batch: int  # samples of the last batch, 1 to global_batch
 
     @classmethod
     def of_steps(cls, steps: int | None, global_batch: int) -> Self:
@@ -65,9 +65,8 @@ class Loaded:
 class Loader:
     """An iterator over the batches of a rank, from step `first` to the end of the run.
 
-    An exception of the source is raised in place of the batch that it concerns. The thread waits for room in the queue
-    before it reads a batch, so it never waits with a batch in hand. The last item of the queue is the exception that
-    ended the thread, StopIteration included.
+    An exception of the source is raised in place of its batch. The thread reads a batch only when the queue has room
+    for it. The last item of the queue is the exception that ended the thread, which may be StopIteration.
     """
 
     def __init__(self, source: Source, extent: Extent, rank: int, num_ranks: int, depth: int, first: int = 0) -> None:
@@ -115,7 +114,7 @@ class Loader:
             while self._room.acquire() and not self._closed.is_set():
                 self._ready.put(next(self._batches))
             self._ready.put(StopIteration())
-        except BaseException as end:  # StopIteration is one too
+        except BaseException as end:  # includes StopIteration
             self._ready.put(end)
 
 

@@ -36,13 +36,13 @@ def rowwise_adagrad(
 def sgd(
     weight: Tensor, state: Tensor, rows: Tensor | None, gradient: Tensor, learning_rate: float, epsilon: float
 ) -> None:
-    """Compute weight -= learning_rate · gradient, for these rows or for all, without state; overwrites `gradient`."""
+    """Compute weight -= learning_rate · gradient, for these rows or all rows. `gradient` is overwritten."""
     del state, epsilon
     _add(weight, rows, gradient.mul_(-learning_rate))
 
 
 def _add(target: Tensor, rows: Tensor | None, change: Tensor) -> None:
-    """Add to these rows, or to all; on a CPU index_add_ takes twice as long with 32-bit indices or with an alpha."""
+    """Add to these rows, or to all. On a CPU, index_add_ takes twice as long with 32-bit indices or with an alpha."""
     if rows is None:
         target.add_(change)
     else:
@@ -54,16 +54,16 @@ RULES: dict[str, Rule] = {"rowwise_adagrad": rowwise_adagrad, "sgd": sgd}
 
 @dataclass(frozen=True)
 class OptimizerConfig:
-    """The optimizers; learning rates are those before the factor of the schedule."""
+    """The optimizers. Their learning rates are multiplied by the factor of the schedule."""
 
     dense: str = "adagrad"  # optimizer of dense layers: adagrad, adam or sgd
     dense_learning_rate: float = 0.02  # learning rate of dense layers
-    dense_epsilon: float = 1e-8  # of adagrad and adam: keeps the first update finite
-    beta1: float = 0.9  # of adam: decay of the mean gradient in each step
-    beta2: float = 0.999  # of adam: decay of the mean squared gradient in each step
+    dense_epsilon: float = 1e-8  # for adagrad and adam; keeps the first update finite
+    beta1: float = 0.9  # for adam; decay of the mean gradient in each step
+    beta2: float = 0.999  # for adam; decay of the mean squared gradient in each step
     embedding: str = "rowwise_adagrad"  # optimizer of embedding tables: rowwise_adagrad or sgd
     embedding_learning_rate: float = 0.05  # learning rate of embedding tables
-    embedding_epsilon: float = 1e-8  # of rowwise_adagrad: keeps the first update finite
+    embedding_epsilon: float = 1e-8  # for rowwise_adagrad; keeps the first update finite
 
     def __post_init__(self) -> None:
         require(self.dense in DENSE, "optimizer.dense", self.dense, " or ".join(DENSE))
@@ -96,7 +96,9 @@ class DenseOptimizer:
     """
 
     def __init__(self, config: OptimizerConfig, parameter: nn.Parameter) -> None:
-        fused = True if parameter.is_cpu else None  # one pass over memory on a CPU; on a GPU torch chooses
+        fused = (
+            True if parameter.is_cpu else None
+        )  # on a CPU, fused means one pass over memory; on a GPU, torch chooses
         self._parameter = parameter
         self._torch = DENSE[config.dense](config, [parameter], fused)
         assert parameter.grad is not None

@@ -40,7 +40,7 @@ def workload_of(config: Config, num_ranks: int) -> Workload:
 
 
 def check(config: Config, num_ranks: int) -> None:
-    """Raise ConfigError if the plan does not fit the tables and ranks, before the ranks connect; memory comes later."""
+    """Raise ConfigError if the plan does not fit the tables and ranks. `plan` checks memory later."""
     config.sharding.kinds(len(config.embedding.rows))
     if config.sharding.plan:
         load_plan(Path(config.sharding.plan), KINDS, len(config.embedding.rows), num_ranks)
@@ -56,22 +56,22 @@ def plan(config: Config, world: World) -> Plan:
     base = _all_reduced(_base_bytes(config, world), dist.ReduceOp.MAX, world)
     machine, limit = sharding.machine(world.local_size), sharding.limit(free, world.local_size, base)
     if sharding.plan:
-        chosen = predict(
+        selected = predict(
             load_plan(Path(sharding.plan), KINDS, len(workload.tables), world.size), workload, machine, base
         )
-        check_fits(chosen, limit)
+        check_fits(selected, limit)
     else:
-        chosen = choose(workload, machine, sharding.kinds(len(workload.tables)), limit, base)
+        selected = choose(workload, machine, sharding.kinds(len(workload.tables)), limit, base)
     if sharding.save and world.rank == 0:
         try:
-            chosen.save(Path(sharding.save))
+            selected.save(Path(sharding.save))
         except OSError as error:
             raise ConfigError(f"cannot write {sharding.save}", str(error.strerror), "Check sharding.save") from error
-    return chosen
+    return selected
 
 
 def _pooling(config: Config) -> tuple[float, ...]:
-    """Return the mean pooling factor of each table: ids of a sample. A category of Criteo is one id."""
+    """Return the mean pooling factor of each table, the ids of a sample. A category of Criteo is one id."""
     num_tables = len(config.embedding.rows)
     return (1.0,) * num_tables if config.criteo.file else config.synthetic.pooling(num_tables)
 

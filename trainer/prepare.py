@@ -1,7 +1,7 @@
 """The command that converts Criteo TSVs to binary shards: `python -m trainer.prepare day_0.gz … --out DIR`.
 
-It reads the TSVs, plain or .gz, once and in order, some thousand rows at a time, so they may be larger than memory.
-DIR appears only when everything is written. It takes 164 bytes per row and serves any number of ranks and any size of
+It reads the TSVs, plain or .gz, once and in order, some thousand rows at a time, so they may be larger than memory. DIR
+appears only when everything is written. It takes 164 bytes per row and works with any number of ranks and any size of
 tables.
 """
 
@@ -21,8 +21,8 @@ from trainer.disk import sync_folder
 from trainer.errors import DataError, TrainerError
 from trainer.shards import HELD_OUT, TRAIN, Columns, Manifest, PartWriter, write_manifest
 
-ROWS_PER_SHARD = 4_000_000  # 656 MB: Criteo-Kaggle in a dozen files, a terabyte of clicks in some thousand
-LINE_SECONDS = 30  # between two lines of progress in a log
+ROWS_PER_SHARD = 4_000_000  # 656 MB per file; Criteo-Kaggle needs a dozen files, Criteo 1 TB some thousand
+LINE_SECONDS = 30  # interval of progress lines in a log
 
 Report = Callable[[int, int], None]  # bytes read so far, valid rows in them
 
@@ -37,7 +37,7 @@ def prepare(
     warn: Callable[[str], None],
     report: Report = lambda num_bytes, num_rows: None,
 ) -> Manifest:
-    """Write the rows of these TSVs to a new directory. Raises DataError, and then leaves no directory behind."""
+    """Write the rows of these TSVs to a new directory. On an error, remove the directory and raise DataError."""
     for file in files:
         check_file(file)
     reader, columns = TsvReader(strict, warn), Columns()
@@ -87,7 +87,7 @@ def _new_directory(out: Path) -> Iterator[Path]:
             sync_folder(partial)
             partial.rename(out)
             sync_folder(out.parent)
-        except BaseException:  # Ctrl-C too: a directory that is left would stop the next prepare
+        except BaseException:  # also at Ctrl-C, because a remaining directory would stop the next prepare
             shutil.rmtree(partial, ignore_errors=True)
             raise
     except OSError as error:

@@ -23,11 +23,11 @@ MLPERF_ROWS = (
 MLPERF_BAGS = (3, 2, 1, 2, 6, 1, 1, 1, 1, 7, 3, 8, 1, 6, 9, 5, 1, 1, 1, 12, 100, 27, 10, 3, 1, 1)
 MLPERF_ROWS_SCALE = 1000  # 204 million rows become 205 thousand, which take 105 MB with their optimizer's state
 MLPERF_BATCH = 65_536
-MLPERF_BATCH_SCALE = 128  # a step of one rank takes about a second of one core, and 0.9 GB in all
+MLPERF_BATCH_SCALE = 128  # a step of one rank takes about a second on one core; total memory is 0.9 GB
 
 
 def demo() -> Config:
-    """Return a small model in the shape of Criteo: a step of 4 ranks on 2 cores takes some tens of milliseconds."""
+    """Return a small model in the shape of Criteo. A step of 4 ranks on 2 cores takes some tens of milliseconds."""
     rows = (20_000, 15_000, 12_000, 10_000, 8_000, 6_000, 5_000, 4_000, 3_000, 2_500, 2_000, 2_000, 1_500)
     return Config(embedding=EmbeddingConfig(rows=rows + (1_000,) * 13))
 
@@ -46,9 +46,9 @@ def criteo_kaggle() -> Config:
 def mlperf_dcnv2() -> Config:
     """Return MLPerf's DLRM-DCNv2 with a thousandth of its rows, 3 or more per table, and a 128th of its batch.
 
-    Dense layers, pooling factors and learning rates are those of MLPerf. MLPerf's tables have AdaGrad state for each
-    element, these for each row. MLPerf has no warm-up; without it, the first update raises the loss of this preset to
-    264.
+    Dense layers, pooling factors and learning rates are the same as in MLPerf. MLPerf's tables have AdaGrad state for
+    each element. These tables have it for each row. MLPerf has no warm-up, but without a warm-up the first update
+    raises the loss of this preset to 264.
     """
     return Config(
         embedding=EmbeddingConfig(rows=tuple(max(3, rows // MLPERF_ROWS_SCALE) for rows in MLPERF_ROWS), dim=128),

@@ -19,7 +19,7 @@ from rich.table import Column
 
 from trainer.quality import Quality
 
-REFRESH_SECONDS = 1.0  # between two drawings of the live line: each takes 2 ms, in which all ranks wait for rank 0
+REFRESH_SECONDS = 1.0  # interval of the live line; each refresh takes 2 ms, in which all ranks wait for rank 0
 
 
 def terminal(rank: int) -> TextIO | None:
@@ -60,7 +60,7 @@ class Progress:
             self._line.stop()
 
     def step(self, samples: int, quality: Quality) -> None:
-        """Count a step with its samples over all ranks; `quality` is that of the last steps."""
+        """Count a step with its samples over all ranks; `quality` is the quality of the last steps."""
         self._number += 1
         self._samples += samples
         self._quality = quality
@@ -71,12 +71,12 @@ class Progress:
             self._line.draw(self._number, self._figures())
 
     def evaluated(self, quality: Quality, seconds: float) -> None:
-        """Print the result of an evaluation; its time does not count for the steps."""
+        """Print the result of an evaluation. The time of the evaluation does not count as time of steps."""
         self._last_time += seconds
         self._evaluation_seconds += seconds
-        took = f"evaluation of {quality.samples:,} samples in {seconds:.1f} s"
+        label = f"evaluation of {quality.samples:,} samples in {seconds:.1f} s"
         self._say(
-            f"step {self._number}  {took}  {_losses(quality)}  {_calibration(quality)}  AUC {_figure(quality.auc)}"
+            f"step {self._number}  {label}  {_losses(quality)}  {_calibration(quality)}  AUC {_figure(quality.auc)}"
         )
 
     def summary(self, lifetime: Quality) -> str:
@@ -111,15 +111,15 @@ class _LiveLine:
         columns: list[ProgressColumn] = [TextColumn("step {task.completed:.0f}")]
         if last_step:
             columns.append(BarColumn(bar_width=12))
-        rest = Column(no_wrap=True, ratio=1)  # cut off on a narrow terminal
-        columns.append(TextColumn("{task.description}", table_column=rest, markup=False))
+        remaining_width = Column(no_wrap=True, ratio=1)  # cut off on a narrow terminal
+        columns.append(TextColumn("{task.description}", table_column=remaining_width, markup=False))
         self._console = Console(file=terminal, force_terminal=True)
         self._bar = Bar(*columns, console=self._console, auto_refresh=False, expand=True)
         self._task: TaskID = self._bar.add_task("waiting for the first step …", total=last_step or None)
 
     def start(self) -> None:
         self._bar.start()
-        self._console.show_cursor(True)  # a rank that is killed could not restore it
+        self._console.show_cursor(True)  # because a rank that is killed could not restore the cursor
 
     def draw(self, number: int, figures: str) -> None:
         self._bar.update(self._task, completed=number, description=figures, refresh=True)

@@ -1,4 +1,4 @@
-"""Metrics of the predictions: log-loss, normalized entropy, calibration and AUC, over the last steps and over all.
+"""Metrics of the predictions: log-loss, normalized entropy, calibration and AUC, for the last steps and for all.
 
 An undefined metric is NaN, never 0. With equal labels, normalized entropy and AUC are undefined.
 
@@ -14,7 +14,7 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor
 
-WINDOW_STEPS = 50  # normalized entropy of a single batch is noise; this is about a second of the demo
+WINDOW_STEPS = 50  # about a second of the demo; the normalized entropy of a single batch is noise
 
 
 @dataclass(frozen=True)
@@ -29,9 +29,9 @@ class Quality:
 
 
 def normalized_entropy(log_loss: float, mean_label: float) -> float:
-    """Return the log-loss divided by that of always predicting the mean label (He et al., ADKDD 2014).
+    """Return the log-loss divided by the log-loss of always predicting the mean label (He et al., ADKDD 2014).
 
-    A value below 1 is better than that prediction. The result is NaN if all labels are equal.
+    Lower is better. 1 equals the constant prediction. The result is NaN if all labels are equal.
     """
     if not 0 < mean_label < 1:
         return math.nan
@@ -39,15 +39,15 @@ def normalized_entropy(log_loss: float, mean_label: float) -> float:
 
 
 def calibration(mean_prediction: float, mean_label: float) -> float:
-    """Return expected clicks ÷ clicks (He et al., ADKDD 2014): above 1 predicts too many. NaN without clicks."""
+    """Return expected clicks ÷ clicks (He et al., ADKDD 2014). Above 1 predicts too many clicks. NaN without clicks."""
     return mean_prediction / mean_label if mean_label > 0 else math.nan
 
 
 def auc(logits: Tensor, labels: Tensor) -> float:
-    """Return the share of pairs in which the sample with label 1 has the higher logit; ties count half: (N,), (N,).
+    """Return the share of pairs in which the sample with label 1 has the higher logit: (N,), (N,). Ties count half.
 
-    The result is exact, since pairs are counted in integers, in N log N time. It is NaN if all labels are equal or a
-    logit is NaN.
+    The result is exact, because pairs are counted in integers. It takes N log N time. It is NaN if all labels are equal
+    or a logit is NaN.
     """
     if logits.isnan().any():
         return math.nan
@@ -90,7 +90,7 @@ class RunningQuality:
 
     def windowed(self) -> Quality:
         """Return the quality of the last steps."""
-        return quality(self._last.sum(dim=0))  # not by subtraction: one NaN would stay in the sum for ever
+        return quality(self._last.sum(dim=0))  # not a running sum, in which one NaN would stay for ever
 
     def lifetime(self) -> Quality:
         """Return the quality of all steps, including those before a resume."""
@@ -116,10 +116,10 @@ class Predictions:
         self._steps.append((logits.detach().to(self._empty), labels > 0.5))
 
     def quality(self) -> Quality:
-        """Return the quality of all ranks' samples; all ranks must call it and get the same.
+        """Return the quality of the samples of all ranks. All ranks must call it. They get the same result.
 
         Each rank gathers the logits with label 1 of all ranks and compares its own logits with label 0 with them,
-        because clicks are fewer.
+        because clicks are fewer than other samples.
         """
         logits = torch.cat([self._empty, *(logits for logits, _ in self._steps)])
         positive = torch.cat([self._empty.bool(), *(labels for _, labels in self._steps)])
@@ -145,7 +145,7 @@ def _all_gathered(values: Tensor) -> Tensor:
 
 def _wins(positive: Tensor, negative: Tensor) -> Tensor:
     """Count the pairs in which the positive logit is higher, times two; a tie counts once. `positive` is sorted."""
-    negative = negative.sort().values  # neighbours hit the cache: a third of the time for ten million
+    negative = negative.sort().values  # then neighbours hit the cache, which takes a third of the time for ten million
     above_or_tied = len(positive) - torch.searchsorted(positive, negative)
     above = len(positive) - torch.searchsorted(positive, negative, right=True)
     return above_or_tied.sum() + above.sum()

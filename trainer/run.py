@@ -122,25 +122,25 @@ class Run:
                 )
 
     def _report(self, progress: Progress, result: StepResult | None = None) -> None:
-        """Report the step before this one: a step later, its sums are there without waiting."""
-        before, self._last_result = self._last_result, result
-        if before is None:
+        """Report the previous step. By now its sums have arrived, so nothing waits for them."""
+        previous, self._last_result = self._last_result, result
+        if previous is None:
             return
-        log_loss, labels, predictions, must_stop = before.sums.tolist()
+        log_loss, labels, predictions, must_stop = previous.sums.tolist()
         if must_stop and self.checkpoints:
             self.checkpoints.wait()  # raises on all ranks
         if self.config.train.stop_at_nan and not math.isfinite(log_loss):
             if self.checkpoints:
                 self.checkpoints.wait()  # a save in progress is of an earlier step
             raise TrainingError(
-                f"the loss of step {before.step + 1} is {log_loss}",
+                f"the loss of step {previous.step + 1} is {log_loss}",
                 "a sample has a value that is NaN or infinite, or the learning rate is too high",
                 "Check the data, or resume from a checkpoint with a lower optimizer.dense_learning_rate",
             )
-        self.running.step(before.samples, log_loss, labels, predictions)
+        self.running.step(previous.samples, log_loss, labels, predictions)
         quality = self.running.windowed()
-        progress.step(before.samples, quality)
-        zmon.report(loss=log_loss / before.samples, normalized_entropy=quality.normalized_entropy)
+        progress.step(previous.samples, quality)
+        zmon.report(loss=log_loss / previous.samples, normalized_entropy=quality.normalized_entropy)
 
     def _evaluate(self, progress: Progress) -> None:
         assert self.held_out is not None

@@ -7,7 +7,7 @@
         warmup_steps   decay_start_step, for decay_steps
 
 Warm-up and decay are those of facebookresearch/dlrm: the first step has the factor 1 ÷ warmup_steps, and the decay is a
-polynomial of power 2. Two things differ: between warm-up and decay the factor is 1 (there it stays at the last value of
+polynomial of power 2. Two things differ: between warm-up and decay the factor is 1 (in their code, the last value of
 the warm-up), and after the decay it is `floor`. The schedule has no state, so a resumed run continues it.
 """
 
@@ -35,11 +35,11 @@ class ScheduleConfig:
 
 def rate_factor(config: ScheduleConfig, step: int) -> float:
     """Return the factor on all learning rates, 0 to 1, for this step, counted from 0."""
-    done = step + 1  # steps done, including this one
-    if done < config.warmup_steps:
-        return done / config.warmup_steps
+    steps_done = step + 1  # includes this step
+    if steps_done < config.warmup_steps:
+        return steps_done / config.warmup_steps
     if not config.decay_steps:
         return 1.0
-    decayed = done - max(config.decay_start_step, config.warmup_steps)
-    left = min(max(1 - decayed / config.decay_steps, 0.0), 1.0)
+    decayed_steps = steps_done - max(config.decay_start_step, config.warmup_steps)
+    left = min(max(1 - decayed_steps / config.decay_steps, 0.0), 1.0)
     return max(math.pow(left, config.decay_power), config.floor)

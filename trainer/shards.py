@@ -4,8 +4,8 @@
     DIR/train-00000.bin …       rows of dtype ROW, back to back; all files but the last have the same number of rows
     DIR/held_out-00000.bin …    rows for evaluation, which are never trained on
 
-Only the rows of the current batch are memory-mapped. So no file stays in a rank's resident memory or among its
-descriptors, and a file that is truncated during a run raises an error instead of SIGBUS.
+Only the rows of the current batch are memory-mapped, so files occupy neither resident memory nor descriptors of a rank.
+A file that is truncated during a run raises an error instead of SIGBUS.
 """
 
 import json
@@ -36,8 +36,8 @@ class Manifest:
 
     train: tuple[int, ...]  # rows of each shard
     held_out: tuple[int, ...]
-    skipped: str  # a line for people: how many rows were skipped; empty if none
-    columns: dict[str, dict[str, float]]  # for each column its maximum; for categories the number of rows that have one
+    skipped: str  # a message with the number of skipped rows; empty if none
+    columns: dict[str, dict[str, float]]  # by column: its maximum; for categories also the number of rows with a value
 
 
 def shard_name(part: str, number: int) -> str:
@@ -49,7 +49,7 @@ class PartWriter:
 
     def __init__(self, directory: Path, part: str, rows_per_shard: int) -> None:
         self.directory, self.part, self.rows_per_shard = directory, part, rows_per_shard
-        self.shards: list[int] = []  # rows of each
+        self.shards: list[int] = []  # rows of each shard
         self.file: BinaryIO | None = None
 
     def write(self, rows: NDArray[np.void]) -> None:
@@ -103,39 +103,39 @@ def write_manifest(directory: Path, manifest: Manifest) -> None:
 
 def read_manifest(directory: Path) -> Manifest:
     """Read the manifest. Raises DataError unless all files exist and have the size that the manifest says."""
-    again = "Prepare it again with  python -m trainer.prepare"
+    next_step = "Prepare it again with  python -m trainer.prepare"
     try:
         content = json.loads((directory / MANIFEST).read_bytes())
     except FileNotFoundError as error:
         cause = f"it has no {MANIFEST}, so trainer.prepare did not create or did not finish it"
-        raise DataError(f"{directory} is not a prepared directory", cause, again) from error
+        raise DataError(f"{directory} is not a prepared directory", cause, next_step) from error
     except (OSError, ValueError) as error:
-        raise DataError(f"cannot read {directory / MANIFEST}", str(error), again) from error
+        raise DataError(f"cannot read {directory / MANIFEST}", str(error), next_step) from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise DataError(f"{directory} is not a prepared directory", f"its {MANIFEST} has another format", again)
+        raise DataError(f"{directory} is not a prepared directory", f"its {MANIFEST} has another format", next_step)
     if content.get("version") != VERSION:
         cause = f"it has version {content.get('version')}, but this trainer reads version {VERSION}"
-        raise DataError(f"cannot read {directory}", cause, again)
+        raise DataError(f"cannot read {directory}", cause, next_step)
     try:
         shards = {part: tuple(int(rows) for rows in content[part]) for part in (TRAIN, HELD_OUT)}
         manifest = Manifest(shards[TRAIN], shards[HELD_OUT], str(content["skipped"]), content["columns"])
     except (KeyError, TypeError, ValueError) as error:
-        raise DataError(f"{directory / MANIFEST} is damaged", f"it has no valid {error}", again) from error
+        raise DataError(f"{directory / MANIFEST} is damaged", f"it has no valid {error}", next_step) from error
     if not sum(manifest.train):
-        raise DataError(f"{directory / MANIFEST} is damaged", "it has no row to train on", again)
+        raise DataError(f"{directory / MANIFEST} is damaged", "it has no row to train on", next_step)
     for part, counts in shards.items():
         for number, rows in enumerate(counts):
-            _check_size(directory / shard_name(part, number), rows * ROW.itemsize, again)
+            _check_size(directory / shard_name(part, number), rows * ROW.itemsize, next_step)
     return manifest
 
 
-def _check_size(file: Path, expected: int, again: str) -> None:
+def _check_size(file: Path, expected: int, next_step: str) -> None:
     try:
         size = file.stat().st_size
     except OSError as error:
-        raise DataError(f"cannot read {file}", str(error.strerror), again) from error
+        raise DataError(f"cannot read {file}", str(error.strerror), next_step) from error
     if size != expected:
-        raise DataError(f"{file} is damaged", f"it has {size:,} bytes instead of {expected:,}", again)
+        raise DataError(f"{file} is damaged", f"it has {size:,} bytes instead of {expected:,}", next_step)
 
 
 class MappedRows:

@@ -1,8 +1,8 @@
 """Synthetic samples that can be learned: Zipf ids, bags of varying length, labels from a hidden logistic model.
 
 A sample is computed from a fixed number of uniform random numbers. They come from a counter-based generator (Philox,
-doi 10.1145/2063384.2063405) keyed by seed and step, which can jump to any sample. So a rank generates its own slice of
-the global batch and nothing else.
+doi 10.1145/2063384.2063405), keyed by seed and step. It can jump to any sample, so a rank generates only its own slice
+of the global batch.
 """
 
 from dataclasses import dataclass
@@ -15,17 +15,17 @@ from numpy.typing import NDArray
 from trainer.batch import Batch
 from trainer.errors import require
 
-HIDDEN_WEIGHTS = 1024  # per feature; ids equal modulo this share a weight, so that memory does not grow with the tables
+HIDDEN_WEIGHTS = 1024  # per feature, for ids modulo this number, so that memory does not grow with the tables
 DENSE_SIGNAL = 1.0  # standard deviation of the logit that the dense features explain
 SPARSE_SIGNAL = 1.5  # standard deviation of the logit that the ids explain
-BIAS = -1.0  # of the logit; the popular ids shift it further, depending on the seed
+BIAS = -1.0  # bias of the logit; popular ids shift it further, depending on the seed
 SCATTER = 2_654_435_761  # a prime above every number of rows, so that no two ids collide (Knuth, TAOCP 3, 6.4)
 TRAIN, HELD_OUT = 0, 1  # the highest word of the generator's counter, so that the two streams never overlap
 
 
 @dataclass(frozen=True)
 class SyntheticConfig:
-    """The distribution of ids; each value is one number for all tables, or a list with one for each table."""
+    """The distribution of ids. Each value is one number for all tables, or a list with a number for each table."""
 
     zipf_exponent: float | tuple[float, ...] = 1.05  # exponent of the Zipf distribution of the ids
     shortest_bag: int | tuple[int, ...] = 0  # minimum ids of a bag; the number is uniform up to longest_bag
@@ -62,7 +62,7 @@ def _of_tables(key: str, value: Any, num_tables: int) -> NDArray[Any]:
 
 
 class Synthetic:
-    """A source whose samples are a pure function of seed, step and place in the global batch.
+    """A source whose samples are a pure function of seed, step and position in the global batch.
 
     Shapes: B samples, F features.
     """
@@ -79,10 +79,10 @@ class Synthetic:
             (num_rows, (num_rows + 1.0) ** (1 - exponent) - 1, 1 / (1 - exponent))
             for num_rows, exponent in zip(rows, exponents.tolist(), strict=True)
         ]
-        self.choices = longest - self.shortest + 1  # of a bag's length
+        self.num_lengths = longest - self.shortest + 1  # possible lengths of a bag
         self.parts = np.cumsum([dense_features, len(rows), 1, longest.sum()])
         self.bags = np.cumsum(longest)[:-1]  # where to split the words for a sample's ids into bags
-        self.blocks = -(-int(self.parts[-1]) // 8)  # of a sample: Philox counts blocks of eight words of 32 bits
+        self.blocks = -(-int(self.parts[-1]) // 8)  # blocks of a sample; Philox counts blocks of eight words of 32 bits
 
         hidden = np.random.default_rng([seed, 3])  # 3: a stream that no other generator uses
         self.dense_weights = hidden.normal(0, DENSE_SIGNAL / dense_features**0.5, dense_features)
@@ -98,14 +98,16 @@ class Synthetic:
         words = self._words(step, start, size)
         for_dense, for_lengths, for_label, for_ids, _ = np.split(words, self.parts, axis=1)
         dense = (_uniform(for_dense) - 0.5) * 12**0.5  # mean 0, variance 1
-        lengths = self.shortest[:, None] + (_uniform(for_lengths.T) * self.choices[:, None]).astype(np.int64)  # (F, B)
+        lengths = self.shortest[:, None] + (_uniform(for_lengths.T) * self.num_lengths[:, None]).astype(
+            np.int64
+        )  # (F, B)
 
         ids, signals = [], []
         for feature, slots in enumerate(np.split(for_ids, self.bags, axis=1)):
             used = np.arange(slots.shape[1]) < lengths[feature, :, None]
             ids.append(self._zipf(_uniform(slots[used]), feature))
             signals.append(self.id_weights[feature].take(ids[-1] % HIDDEN_WEIGHTS))
-        sample = np.repeat(np.tile(np.arange(size), len(lengths)), lengths.reshape(-1))  # of each id
+        sample = np.repeat(np.tile(np.arange(size), len(lengths)), lengths.reshape(-1))  # the sample of each id
         logits = BIAS + np.bincount(sample, np.concatenate(signals), minlength=size)
         logits += (dense * self.dense_weights).sum(axis=1)
         labels = _uniform(for_label[:, 0]) < 1 / (1 + np.exp(-logits))
@@ -125,10 +127,10 @@ class Synthetic:
         return words.view(np.uint32).reshape(size, self.blocks * 8)
 
     def _zipf(self, uniform: NDArray[np.float64], feature: int) -> NDArray[np.int64]:
-        """Return ids in 0 … rows - 1: the k-th most popular one has the share ∫ x^-exponent dx from k + 1 to k + 2.
+        """Return ids in 0 … rows - 1. The k-th most popular id has the share ∫ x^-exponent dx from k + 1 to k + 2.
 
-        This is the continuous form of Zipf's law: its inverse is a formula and needs no table for each feature. Popular
-        ids are scattered over the table, like those of hashed categories.
+        This is the continuous form of Zipf's law. Its inverse is a formula, so no feature needs a table. Popular ids
+        are scattered over the table, as with hashed categories.
         """
         rows, scale, power = self.zipf[feature]
         x = (1 + uniform * scale) ** power  # in [1, rows + 1)

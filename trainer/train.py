@@ -24,7 +24,7 @@ from trainer.sharding import KINDS, Plan
 from trainer.sharding.plan import shards_of
 from trainer.world import World
 
-NUM_SUMS = 4  # that are all-reduced with the gradients: log-loss, labels, predictions, ranks that must stop
+NUM_SUMS = 4  # sums that are all-reduced with the gradients: log-loss, labels, predictions, ranks that must stop
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class StepResult:
     """The result of one training step."""
 
     step: int
-    samples: int  # over all ranks
+    samples: int  # samples of all ranks
     sums: Tensor  # (4,) over all ranks: log-loss, labels, predictions, ranks that must stop; a GPU may still compute it
 
 
@@ -56,7 +56,7 @@ class Trainer:
         self.optimizer = DenseOptimizer(config.optimizer, self.flat.parameter)
         self.next_batch: Loaded | None = None  # the batch that the next step trains on
         self.next_ids: IdExchange | None = None  # its ids, if they are already in flight
-        self.must_stop = False  # set outside the step, when all ranks must stop; the next step tells every rank
+        self.must_stop = False  # set by the caller if all ranks must stop; the next step sends it to every rank
 
     def step(self, batches: Iterator[Loaded]) -> StepResult:
         """Train on the batch loaded before, and load the next one.

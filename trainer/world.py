@@ -1,4 +1,4 @@
-"""The place of this rank in the job, and the creation of the process group.
+"""The position of this rank in the job, and the creation of the process group.
 
 A launcher such as torchrun sets the environment variables RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR
 and MASTER_PORT. Without a launcher the process group has one rank, so a single process runs the same code as a
@@ -22,7 +22,7 @@ RENDEZVOUS_TIMEOUT_SECONDS = 300  # the slowest rank reads its data first; a ran
 
 @dataclass(frozen=True)
 class World:
-    """The place of this rank in the job."""
+    """The position of this rank in the job."""
 
     rank: int  # global
     size: int
@@ -50,7 +50,7 @@ class World:
 
 
 def world_from(environ: Mapping[str, str]) -> World:
-    """Read the rank's place from the launcher's variables. Raises WorldError if they are inconsistent."""
+    """Read the position of the rank from the launcher's variables. Raises WorldError if they are inconsistent."""
     rank, size = _number(environ, "RANK", 0), _number(environ, "WORLD_SIZE", 1)
     if not 0 <= rank < size:
         raise WorldError(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from math import isfinite
+
 UNKNOWN = "unknown"
 
 
 def duration(seconds: float | None) -> str:
-    """Format seconds: 0.0832 → 83 ms, 4.06 → 4.1 s, 192 → 3 min 12 s, 7260 → 2 h 1 min, 200000 → 2 d 7 h."""
-    if seconds is None:
+    """Format seconds: 0.0832 → 83.2 ms, 4.06 → 4.1 s, 192 → 3 min 12 s, 7260 → 2 h 1 min, 200000 → 2 d 7 h."""
+    if seconds is None or not isfinite(seconds):
         return UNKNOWN
     seconds = max(0.0, seconds)  # another host's clock may be a little ahead
     if seconds < 0.9995:

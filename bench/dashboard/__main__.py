@@ -1,11 +1,12 @@
-"""The load time of each view of the dashboard, for a job with a thousand ranks: `python -m bench.dashboard`.
+"""The load time of each view of the dashboard, for a job with a thousand ranks.
 
     python -m bench.dashboard [--ranks N] [--hours N] [--viewers N] [--rounds N] [--keep DIR]
 
 It uses a real Prometheus with hours of synthetic history, a simulated hub, the dashboard as users start it, and a real
-Chromium. Times end when the whole view is drawn. "first": no viewer has requested that time range before, so Prometheus
-reads all of it. "again": a viewer has, and viewers share answers. On a shared machine the ratios within a run say more
-than the milliseconds. At full size it took 3 to 4 minutes to generate the history, and 9 for four rounds.
+Chromium. Times end when the whole view is drawn. "first" means that no viewer has requested the time range before, so
+Prometheus reads all of it. "again" means that a viewer has, and the answer is in the cache. On a shared machine, trust
+the ratios within a run more than the milliseconds. At full size it takes 3 to 4 minutes to generate the history, and 9
+minutes for four rounds.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from bench.dashboard.scene import Scene
 from bench.dashboard.sharing import shared
 from dashboards.address import RANGES
 
-AHEAD_SECONDS = 7200  # of history after now, so that there is data for as long as the benchmark runs
-CROWD_PART = 4  # one in this many rounds also runs with a crowd: it takes long if the server is too slow
+AHEAD_SECONDS = 7200  # the history continues this long after now, so that there is data while the benchmark runs
+CROWD_PART = 4  # Only every fourth round also runs with a crowd, because it is slow if the server is overloaded.
 
 
 def main() -> None:
@@ -38,7 +39,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=10, help="measurements of each view (10)")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep the history in this folder for the next run")
     arguments = parser.parse_args()
-    sys.stdout.reconfigure(line_buffering=True)  # a run takes long: print each table at once
+    sys.stdout.reconfigure(line_buffering=True)  # a run takes long, so each table is printed at once
     with _folder(arguments.keep) as folder:
         history = _history(Scene(arguments.ranks, arguments.hours, int(time.time()), AHEAD_SECONDS), folder)
         with (

@@ -1,4 +1,4 @@
-"""The synthetic history as blocks of Prometheus: it writes text for two hours, then a block from it, then the next."""
+"""Writes the synthetic history as blocks of Prometheus, each from a text file with two hours of samples."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dashboards.panels import ALL
 from dashboards.panels.panel import SERIES
 
 BLOCK_SECONDS = 7200  # the default of Prometheus
-NEEDED_SECONDS = 3600  # of history after now that a run of the benchmark needs
+NEEDED_SECONDS = 3600  # a run of the benchmark needs this much history after now
 MANIFEST = "made.json"
 
 
@@ -30,10 +30,10 @@ class History:
     hours: float
     now: int
     ahead_seconds: int
-    names: str  # of the series that the charts query
+    names: str  # names of the series that the charts query
     series: int
     samples: int
-    seconds: float  # to generate it
+    seconds: float  # time to generate the history
 
     @property
     def scene(self) -> Scene:
@@ -41,9 +41,9 @@ class History:
         return Scene(self.num_ranks, self.hours, self.now, self.ahead_seconds)
 
 
-def generate(scene: Scene, folder: Path, say: Callable[[str], None]) -> History:
+def generate(scene: Scene, folder: Path, log: Callable[[str], None]) -> History:
     """Generate all blocks of a scene with promtool, which must be installed."""
-    began, series = time.monotonic(), list(everything(scene))
+    began_at, series = time.monotonic(), list(everything(scene))
     blocks, text = folder / "blocks", folder / "text.om"
     blocks.mkdir(parents=True, exist_ok=True)
     samples = 0
@@ -54,8 +54,8 @@ def generate(scene: Scene, folder: Path, say: Callable[[str], None]) -> History:
             command = ("promtool", "tsdb", "create-blocks-from", "openmetrics", str(text), str(blocks))
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         text.unlink()
-        say(f"  {samples / 1e6:.1f} M samples of {len(series):,} series, {time.monotonic() - began:.0f} s")
-    seconds = time.monotonic() - began
+        log(f"  {samples / 1e6:.1f} M samples of {len(series):,} series, {time.monotonic() - began_at:.0f} s")
+    seconds = time.monotonic() - began_at
     history = History(**asdict(scene), names=_names(), series=len(series), samples=samples, seconds=seconds)
     (folder / MANIFEST).write_text(json.dumps(asdict(history)))
     return history
@@ -99,5 +99,5 @@ def _names() -> str:
 
 @lru_cache(64)
 def _ends(first: int, last: int, every: int) -> list[str]:
-    """Return the ends of lines, with their times; many series share them."""
+    """Return the ends of lines, with their times. They are cached, because many series have the same."""
     return [f" {time}\n" for time in range(first, last + 1, every)]

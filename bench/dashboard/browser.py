@@ -1,6 +1,6 @@
-"""The time until a view is completely drawn in a real Chromium, with nothing left of the previous view.
+"""The time until a view is completely drawn in a real Chromium, without elements of the previous view.
 
-A first visit without time limit learns what a complete view has. The page's own clock measures the time.
+A first visit records the elements of the complete view. The clock of the page measures the time.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from playwright.sync_api import TimeoutError as TooLate
 CHROMIUM = "/usr/bin/chromium"
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 SIZE = {"width": 1280, "height": 1450}
-MOST_SECONDS = 30.0  # limit for a view; a slower one counts as this long
-_SETTLED_SECONDS = 5.0
-_POLLING_MS = 50  # between two checks of the page; each costs the page some time
+MAX_SECONDS = 30.0  # the limit for a view; a slower view counts as this long
+_SETTLED_SECONDS = 5.0  # a view is complete if its elements do not change for this long
+_POLLING_MS = 50  # between two checks of the page; checks slow the page down a little
 
-# The elements of the page, drawn or not: a chart has its element even if its answer is missing.
-LOOK = """
-  const count = chosen => document.querySelectorAll(chosen).length;
-  const look = () => JSON.stringify({
+# The elements of the page, drawn or not. A chart has an element even if its answer is missing.
+CONTENT_FUNCTIONS = """
+  const count = selector => document.querySelectorAll(selector).length;
+  const content = () => JSON.stringify({
     path: location.pathname,
     banners: count('[data-testid=zmon-banner]'),
-    places: count('[data-testid=stVegaLiteChart], .zmon-chart-unknown'),
+    charts: count('[data-testid=stVegaLiteChart], .zmon-chart-unknown'),
     tables: ['zmon-jobs', 'zmon-hosts', 'zmon-incidents', 'zmon-compare', 'zmon-armed', 'zmon-sizes', 'zmon-ranks',
              'stDataFrame', 'zmon-empty'].map(id => count(`[data-testid=${id}]`)),
     heads: [...document.querySelectorAll('.zmon-head strong, [data-testid=stMarkdown] strong')]
@@ -37,8 +37,10 @@ LOOK = """
     !document.querySelector('[data-stale=true], [data-testid=stSkeleton]') &&
     [...document.querySelectorAll('[data-testid=stVegaLiteChart]')].every(chart => chart.querySelector('.marks'));
 """
-READY = f"wanted => {{ {LOOK} return drawn() && look() === wanted && performance.now() - (window.zmonFrom ?? 0) }}"
-CONTENT = f"() => {{ {LOOK} return drawn() ? look() : '' }}"
+READY = f"""complete => {{ {CONTENT_FUNCTIONS}
+  return drawn() && content() === complete && performance.now() - (window.zmonFrom ?? 0);
+}}"""
+CONTENT = f"() => {{ {CONTENT_FUNCTIONS} return drawn() ? content() : '' }}"
 CLICK = """title => {
   const link = [...document.querySelectorAll('[data-testid=stPageLink-NavLink]')]
     .find(link => link.textContent.trim() === title);
@@ -56,9 +58,9 @@ class View:
     path: str
     params: tuple[tuple[str, str], ...] = ()
 
-    def url(self, base: str, **more: str) -> str:
+    def url(self, base: str, **params: str) -> str:
         """Return the URL of the view."""
-        return f"{base}/{self.path}?{urlencode({**dict(self.params), **more})}"
+        return f"{base}/{self.path}?{urlencode({**dict(self.params), **params})}"
 
 
 class Viewer:
@@ -70,15 +72,15 @@ class Viewer:
         self.unknown: dict[str, set[str]] = {}  # by view, the messages of charts that could not be drawn
 
     def learn(self, view: View) -> None:
-        """Visit a view without time limit, to learn the elements of the complete view."""
+        """Visit a view until it stops changing, and store the elements of the complete view."""
         with self.tab() as page:
             page.goto(view.url(self._base), wait_until="commit")
-            content, since, began = "", 0.0, time.monotonic()
-            while not content or time.monotonic() - since < _SETTLED_SECONDS:
+            content, changed_at, began_at = "", 0.0, time.monotonic()
+            while not content or time.monotonic() - changed_at < _SETTLED_SECONDS:
                 current = page.evaluate(CONTENT)
                 if current and current != content:
-                    content, since = current, time.monotonic()
-                if time.monotonic() - began > MOST_SECONDS:
+                    content, changed_at = current, time.monotonic()
+                if time.monotonic() - began_at > MAX_SECONDS:
                     raise SystemExit(f"the view {view.name} keeps changing: {view.url(self._base)}")
                 time.sleep(0.1)
             self._complete[view] = content
@@ -92,13 +94,13 @@ class Viewer:
         finally:
             context.close()
 
-    def visit(self, page: Page, view: View, **more: str) -> float:
-        """Open the URL of a view; return the seconds until it is drawn."""
-        page.goto(view.url(self._base, **more), wait_until="commit")
+    def visit(self, page: Page, view: View, **params: str) -> float:
+        """Open the URL of a view. Return the seconds until it is drawn."""
+        page.goto(view.url(self._base, **params), wait_until="commit")
         return self._ready(page, view)
 
     def click(self, page: Page, view: View) -> float:
-        """Click the link to a view, once the page has it; return the seconds until the view is drawn."""
+        """Wait for the link to a view and click it. Return the seconds until the view is drawn."""
         page.get_by_test_id("stPageLink").get_by_text(view.path.title(), exact=True).wait_for()
         page.evaluate(CLICK, view.path.title())
         return self._ready(page, view)
@@ -106,10 +108,10 @@ class Viewer:
     def _ready(self, page: Page, view: View) -> float:
         try:
             arrived = page.wait_for_function(
-                READY, arg=self._complete[view], polling=_POLLING_MS, timeout=MOST_SECONDS * 1000
+                READY, arg=self._complete[view], polling=_POLLING_MS, timeout=MAX_SECONDS * 1000
             )
         except TooLate:
-            return MOST_SECONDS
+            return MAX_SECONDS
         if messages := page.evaluate(UNKNOWN):
             self.unknown.setdefault(view.name, set()).update(messages)
         return float(arrived.json_value()) / 1000

@@ -1,4 +1,4 @@
-"""A simulated hub with the routes, fields and sizes of a real one; its answers change with every request."""
+"""A simulated hub with the routes, fields and sizes of a real hub. Its answers change with every request."""
 
 from __future__ import annotations
 
@@ -91,14 +91,14 @@ class FakeHub:
 
     async def jobs(self, request: JobsRequest) -> JobList:
         """Answer with the job and some other jobs."""
-        lasted = (time.time() - self._scene.start) / SIMULATED_SECONDS  # charts begin where the job did
-        spent = {cause: seconds * lasted for cause, seconds in self._job.time.items()}
+        ratio = (time.time() - self._scene.start) / SIMULATED_SECONDS  # charts begin at the start of the job
+        account = {cause: seconds * ratio for cause, seconds in self._job.time.items()}
         report: dict[str, float | None] = {"loss": 0.45 + 0.01 * random.random()}
-        job = replace(self._job, step=self._step(), time=spent, report=report)
-        return JobList([job, *(_other(job, number) for number in range(OTHER_JOBS))], blind=False)
+        job = replace(self._job, step=self._step(), time=account, report=report)
+        return JobList([job, *(_other_job(job, number) for number in range(OTHER_JOBS))], blind=False)
 
     async def ranks(self, request: RanksRequest) -> RankList:
-        """Answer with a row for each rank; rows always change, since unchanged ones reach a browser only once."""
+        """Answer with a row for each rank. Rows always change, because the browser gets unchanged rows only once."""
         step = self._step()
         rows = [
             RankRow(
@@ -112,7 +112,7 @@ class FakeHub:
         return RankList(JOB, rows)
 
     async def scaling(self, request: ScalingRequest) -> ScalingAnswer:
-        """Answer with predictions like the hub's, from recorded sizes up to that of the job."""
+        """Answer with predictions as the hub does, from recorded sizes up to the size of the job."""
         curve, ranks = hub_answers.curve(self._scene), self._scene.num_ranks
         numbers = [point.ranks for point in curve.points] + [2 * ranks, 4 * ranks, 8 * ranks]
         sizes = predict_sizes(self._model, [(number, SAMPLES * number) for number in numbers], request.what_if)
@@ -128,12 +128,12 @@ class FakeHub:
         )
 
     async def findings(self, request: FindingsRequest) -> FindingList:
-        """Answer with the open finding and, unless only active ones are requested, the resolved one before."""
-        before = replace(
+        """Answer with the open finding and, unless only active findings are requested, an earlier resolved finding."""
+        resolved = replace(
             self._finding, id="fedcba9876543210", onset=self._scene.periods[0][0][0],
             detected=self._scene.periods[0][0][0] + 20, resolved=self._scene.periods[0][0][1],
         )  # fmt: skip
-        findings = [self._finding, *([] if request.active else [before])]
+        findings = [self._finding, *([] if request.active else [resolved])]
         if not request.evidence:
             findings = [replace(finding, evidence=Evidence()) for finding in findings]
         return FindingList(findings)
@@ -144,13 +144,13 @@ class FakeHub:
 
     async def incidents(self, request: IncidentsRequest) -> IncidentList:
         """Answer with an incident for each day."""
-        last, briefs = self._finding, []
+        last, summaries = self._finding, []
         for number in range(INCIDENTS):
             onset, detected = last.onset - number * _DAY, last.detected - number * _DAY
             resolved = onset + 600 if number else None
             names = (f"{number:016x}", JOB, last.detector, last.cause, last.severity, last.ranks, last.hosts)
-            briefs.append(IncidentSummary(*names, onset, detected, last.summary, resolved, 12.5, "/x"))
-        return IncidentList(briefs)
+            summaries.append(IncidentSummary(*names, onset, detected, last.summary, resolved, 12.5, "/x"))
+        return IncidentList(summaries)
 
     async def get_report(self, request: web.Request) -> web.Response:
         """Answer with a report that is about as long as a real one."""
@@ -172,5 +172,5 @@ def play(scene: Scene, port: int) -> None:
     asyncio.run(run())
 
 
-def _other(job: JobView, number: int) -> JobView:
+def _other_job(job: JobView, number: int) -> JobView:
     return replace(job, job_id=f"{JOB}-{number}", findings=(), world_size=64, ranks_seen=64, hosts=())

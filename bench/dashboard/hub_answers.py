@@ -1,4 +1,4 @@
-"""The hub's results for the simulated job: its view, its open finding and its scaling curve."""
+"""The answers of the simulated hub about the job: its view, its open finding and its scaling curve."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
 
 SIZES = (8, 16, 32, 64, 128, 256, 512, 1024)
-OWN_SECONDS, PER_DOUBLING = 0.14, 0.011  # of a step: its self time, and the time that each doubling of the ranks adds
+SELF_SECONDS, PER_DOUBLING = 0.14, 0.011  # seconds of self time of a step, and those that each doubling of ranks adds
 STACK = "\n".join(f'File "train.py", line {line}, in step' for line in range(40))
 
 
 def job(scene: Scene, kind: int) -> JobView:
-    """Return the job's view after SIMULATED_SECONDS of this kind; its time categories sum to the total."""
+    """Return the job's view after SIMULATED_SECONDS of this kind. Its time categories sum to this time."""
     trains, lead = kind != EVALUATING, scene.rank(kind, 0)
     causes = {**lead.measures.phases, **{op: totals.exposed_seconds for op, totals in lead.measures.ops.items()}}
-    spent = causes if trains else {"eval": float(SIMULATED_SECONDS)}
+    account = causes if trains else {"eval": float(SIMULATED_SECONDS)}
     step = STEP_SECONDS[kind] if trains else None
     samples = SAMPLES * scene.num_ranks
     shares = {**{p: 0.55 * s for p, s in PHASES.items()}, **{op: 0.45 * s for op, s in OPS.items()}}
@@ -39,9 +39,9 @@ def job(scene: Scene, kind: int) -> JobView:
     return JobView(
         job_id=JOB, attempt=0, world_size=scene.num_ranks, ranks_seen=scene.num_ranks, state=lead.activity,
         step=lead.step, step_seconds=step, step_seconds_p95=step and 1.2 * step,
-        samples_per_second=step and samples / step, report=lead.report, time=spent, hosts=tuple(scene.hosts),
+        samples_per_second=step and samples / step, report=lead.report, time=account, hosts=tuple(scene.hosts),
         labels=lead.labels, findings=(finding(scene).id,) if kind == SLOW else (),
-        gpu_seconds={cause: seconds * scene.num_ranks for cause, seconds in spent.items()},
+        gpu_seconds={cause: seconds * scene.num_ranks for cause, seconds in account.items()},
         goodput_ratio=0.93,
         efficiency=Efficiency(0.21 / step, WEAK, JOB, reference, 0.84) if step else None,
         expected=ExpectedStep(RECORDED, JOB, 0.25, parts, step, {}) if step else None,
@@ -49,7 +49,7 @@ def job(scene: Scene, kind: int) -> JobView:
 
 
 def finding(scene: Scene) -> Finding:
-    """Return the open finding: one rank is slow; the evidence has a row for each rank, like a real one."""
+    """Return the open finding: one rank is slow. The evidence has a row for each rank, as in a real finding."""
     culprit = scene.rank(SLOW, scene.culprit)
     onset = scene.periods[0][1][0]
     return Finding(
@@ -66,14 +66,14 @@ def finding(scene: Scene) -> Finding:
 
 
 def curve(scene: Scene) -> ScalingCurve:
-    """Return the recorded scaling curve of jobs with this name, at sizes up to that of the job."""
+    """Return the recorded scaling curve of jobs with this name, at sizes up to the size of the job."""
     sizes = [ranks for ranks in SIZES if ranks <= max(scene.num_ranks, SIZES[1])]
     return ScalingCurve(JOB, tuple(_point(doublings, ranks) for doublings, ranks in enumerate(sizes)))
 
 
 def _point(doublings: int, ranks: int) -> Point:
     exposed = 0.02 + PER_DOUBLING * doublings
-    causes = {"forward": OWN_SECONDS, "imbalance": 0.005, **{op: exposed * share for op, share in OPS.items()}}
+    causes = {"forward": SELF_SECONDS, "imbalance": 0.005, **{op: exposed * share for op, share in OPS.items()}}
     sent = {op: 40e6 * share for op, share in OPS.items()}
     return Point(
         ranks, ranks * SAMPLES, sum(causes.values()), f"{JOB}-{ranks}", 1.79e9, 0.002, causes, sent, min(8, ranks)

@@ -14,8 +14,8 @@ from bench.dashboard.scene import JOB, SLOW, Scene
 from dashboards import glance, marks, side
 from dashboards.address import RANGES, Address, Span
 from dashboards.panels import VIEWS, Panel
-from dashboards.panels import ranks as of_ranks
-from dashboards.panels import scaling as of_scaling
+from dashboards.panels import ranks as rank_panels
+from dashboards.panels import scaling as scaling_panels
 from dashboards.queries import Hub, Prometheus, quoted
 from dashboards.views import host, hosts, waterfall
 from dashboards.views.context import ViewContext
@@ -45,9 +45,9 @@ class Cost:
 
 
 def by_view(scene: Scene, range_: str, now: float) -> dict[str, list[Query]]:
-    """Return the queries of each view; the first entry has those that all views send."""
+    """Return the queries of each view. The first entry has the queries that all views send."""
     address = Address(job_id=JOB, rank=scene.culprit, range=range_)
-    # Without time, a query covers the whole range.
+    # With an empty time account, the queries cover the whole range.
     job = replace(hub_answers.job(scene, SLOW), step_seconds=0.4, time={})
     context = ViewContext(glance.Glance(time=now, job_id=JOB, job=job), address, Prometheus(), Hub())
     seconds = f"{RANGES[range_]}s"
@@ -65,13 +65,13 @@ def by_view(scene: Scene, range_: str, now: float) -> dict[str, list[Query]]:
     hosts_of_job = f" and on (host) {context.selection(context.span).hosts}"
     names = instants(hosts=host.HOSTS)
     activities = [Query("activities", marks.ACTIVITIES.replace("$job", quoted(JOB)), context.span)]
-    at_end = instants(waterfall=waterfall.SPENT, rank_tiles=glance.RANKS)
+    at_end = instants(waterfall=waterfall.TIME_PER_STEP, rank_tiles=glance.RANKS)
     return {
         GLANCE: instants(jobs=glance.JOBS, agents=glance.AGENTS, heartbeat=glance.HEARTBEAT, firing=glance.FIRING),
         "cluster": instants(**tiles),
-        "job": [*charts((*VIEWS["job"], of_scaling.EFFICIENCY)), *activities, *at_end],
-        "ranks": [*names, *charts(of_ranks.PANELS)],
-        ONE_RANK: [*names, *charts((*of_ranks.PANELS, *of_ranks.ONE_RANK))],
+        "job": [*charts((*VIEWS["job"], scaling_panels.EFFICIENCY)), *activities, *at_end],
+        "ranks": [*names, *charts(rank_panels.PANELS)],
+        ONE_RANK: [*names, *charts((*rank_panels.PANELS, *rank_panels.ONE_RANK))],
         "communication": charts(VIEWS["communication"]),
         "scaling": [*charts(VIEWS["scaling"]), *activities],
         "hardware": [
@@ -79,19 +79,19 @@ def by_view(scene: Scene, range_: str, now: float) -> dict[str, list[Query]]:
             *instants(**{name: promql + hosts_of_job for name, promql in tiles.items()}),
             *charts(VIEWS["hardware"]),
         ],
-        "compare": instants(**{f"side_{number}": promql for number, promql in enumerate(side.QUESTIONS)}),
+        "compare": instants(**{f"side_{number}": promql for number, promql in enumerate(side.QUERIES)}),
     }
 
 
 def measure(url: str, queries: list[Query]) -> Iterator[Cost]:
-    """Send each query some times and yield its median cost."""
+    """Send each query three times and yield its median cost."""
     for query in queries:
-        spent, num_bytes = [], 0
+        seconds, num_bytes = [], 0
         for _ in range(_REPEATS):
-            began = time.perf_counter()
+            began_at = time.perf_counter()
             num_bytes = len(_answer(url, query))
-            spent.append(time.perf_counter() - began)
-        yield Cost(query, statistics.median(spent), num_bytes)
+            seconds.append(time.perf_counter() - began_at)
+        yield Cost(query, statistics.median(seconds), num_bytes)
 
 
 def _chart(panel: Panel, context: ViewContext) -> Query:

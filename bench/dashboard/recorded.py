@@ -14,11 +14,11 @@ from zmon.schema.host import GpuSample, HostLoad
 Values = tuple[str, dict[str, str], tuple[float, ...], bool]  # name, labels, value by kind of time, True if it grows
 
 _GPU: dict[str, tuple[str, Callable[[GpuSample], float]]] = {  # by the name in charts
-    "utilization": ("utilization:ratio", lambda card: card.utilization_ratio or 0.0),
-    "temperature": ("temperature:celsius", lambda card: card.temperature_celsius or 0.0),
-    "clock": ("sm_clock:hertz", lambda card: card.clocks_hertz["sm"]),
-    "power": ("power:watts", lambda card: card.power_watts or 0.0),
-    "memory": ("memory_used:bytes", lambda card: float(card.memory_used_bytes or 0)),
+    "utilization": ("utilization:ratio", lambda gpu: gpu.utilization_ratio or 0.0),
+    "temperature": ("temperature:celsius", lambda gpu: gpu.temperature_celsius or 0.0),
+    "clock": ("sm_clock:hertz", lambda gpu: gpu.clocks_hertz["sm"]),
+    "power": ("power:watts", lambda gpu: gpu.power_watts or 0.0),
+    "memory": ("memory_used:bytes", lambda gpu: float(gpu.memory_used_bytes or 0)),
 }
 _SPREAD: dict[str, Callable[[Sequence[float]], float]] = {"largest": max, "median": median, "smallest": min}
 
@@ -52,14 +52,14 @@ def _hosts(scene: Scene) -> Iterator[Values]:
     for host in scene.hosts:
         samples = [scene.sample(kind, host) for kind in KINDS]
         labels = {"host": host}
-        cards = [sample.gpus or () for sample in samples]
-        for number, card in enumerate(cards[0]):
-            card_labels = labels | {"gpu": card.gpu, "uuid": card.uuid}
+        gpus = [sample.gpus or () for sample in samples]
+        for number, gpu in enumerate(gpus[0]):
+            gpu_labels = labels | {"gpu": gpu.gpu, "uuid": gpu.uuid}
             for name, value in _GPU.values():
-                yield f"zmon:gpu_{name}", card_labels, tuple(value(by_kind[number]) for by_kind in cards), False
-            throttled = tuple(1.0 if by_kind[number].throttled["sw_power_cap"] else nan for by_kind in cards)
+                yield f"zmon:gpu_{name}", gpu_labels, tuple(value(by_kind[number]) for by_kind in gpus), False
+            throttled = tuple(1.0 if by_kind[number].throttled["sw_power_cap"] else nan for by_kind in gpus)
             if throttled != (nan,) * len(throttled):
-                yield "zmon:gpu_throttled:on", labels | {"gpu": card.gpu, "reason": "sw_power_cap"}, throttled, False
+                yield "zmon:gpu_throttled:on", labels | {"gpu": gpu.gpu, "reason": "sw_power_cap"}, throttled, False
         for number in (0, 1):
             nics = [sample.nics[number] for sample in samples if sample.nics]
             link = {**labels, "device": nics[0].device}
@@ -80,7 +80,7 @@ def _hosts(scene: Scene) -> Iterator[Values]:
 
 
 def _spreads(scene: Scene) -> Iterator[Values]:
-    """Yield largest, median and smallest value over all hosts or cards, and the extremes of ranks by host."""
+    """Yield the largest, median and smallest value over all hosts or GPUs, and the extremes of ranks by host."""
     samples = [[scene.sample(kind, host) for host in scene.hosts] for kind in KINDS]
 
     def three(name: str, by_kind: list[list[float]], **labels: str) -> Iterator[Values]:
@@ -89,8 +89,8 @@ def _spreads(scene: Scene) -> Iterator[Values]:
             yield f"zmon:job_{name}:spread", {"job_id": JOB, **labels, "spread": spread}, values, False
 
     for name, (_, value) in _GPU.items():
-        cards = [[value(card) for sample in hosts for card in sample.gpus or ()] for hosts in samples]
-        yield from three(f"gpu_{name}", cards)
+        gpus = [[value(gpu) for sample in hosts for gpu in sample.gpus or ()] for hosts in samples]
+        yield from three(f"gpu_{name}", gpus)
     nics = [
         [nic.transmitted_bytes / SIMULATED_SECONDS for sample in hosts for nic in sample.nics or ()]
         for hosts in samples

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from bench.dashboard.blocks import History
-from bench.dashboard.browser import MOST_SECONDS
+from bench.dashboard.browser import MAX_SECONDS
 from bench.dashboard.queries import Cost
 from bench.dashboard.rounds import AGAIN, CLICK_AGAIN, CLICK_FIRST, FIRST, OF_PROMETHEUS, Times
 from bench.dashboard.sharing import Crowd
@@ -13,14 +13,14 @@ from bench.dashboard.synthetic import IN_DETAIL, RECENT_EVERY, RECENT_SECONDS, S
 from bench.rows import PERCENT, table_line
 from zmon.stats import quantile
 
-AIM_SECONDS = 1.0
+TARGET_SECONDS = 1.0
 MILLI = 1000
-_SLOWEST = 12  # queries in the list
-_NAME = 22
+_NUM_SLOWEST = 12  # queries in the list of the slowest
+_NAME_WIDTH = 22
 
 
 def history(generated: History) -> None:
-    """Print the size of the history, and where it is thinner than a real one."""
+    """Print the size of the history, and where it has fewer samples than a real one."""
     seconds = f"generated in {generated.seconds:.0f} s"
     print(f"{generated.samples / 1e6:.1f} M samples of {generated.series:,} series, {seconds}")
     print(
@@ -35,24 +35,24 @@ def empty(floor: Times) -> None:
     print("\nStreamlit alone, an empty page")
     for kind, by_view in floor.items():
         for times in by_view.values():
-            print(f"  {kind:<{_NAME}}{_ms(quantile(times, 0.5))}, slowest of 20 {_ms(quantile(times, 0.95))}")
+            print(f"  {kind:<{_NAME_WIDTH}}{_ms(quantile(times, 0.5))}, slowest of 20 {_ms(quantile(times, 0.95))}")
 
 
 def queries(costs: Mapping[str, Sequence[Cost]]) -> None:
-    """Print the cost of each view's queries, sent one after the other, then the slowest queries."""
+    """Print the cost of the queries of each view, sent one after the other, then the slowest queries."""
     heads = ("queries", "total", "slowest", "answers")
     print("\nPrometheus, queried directly")
-    print(f"  {'':<{_NAME}}{table_line(heads, heads)}  which")
+    print(f"  {'':<{_NAME_WIDTH}}{table_line(heads, heads)}  which")
     for view, view_costs in costs.items():
         slowest = max(view_costs, key=lambda cost: cost.seconds)
         cells = (
             str(len(view_costs)), _ms(sum(cost.seconds for cost in view_costs)), _ms(slowest.seconds),
             f"{sum(cost.num_bytes for cost in view_costs) / 1e3:,.0f} kB",
         )  # fmt: skip
-        print(f"  {view:<{_NAME}}{table_line(cells, heads)}  {slowest.query.name}")
+        print(f"  {view:<{_NAME_WIDTH}}{table_line(cells, heads)}  {slowest.query.name}")
     print("\nThe slowest queries")
     by_promql = {cost.query.promql: (view, cost) for view, view_costs in costs.items() for cost in view_costs}
-    for view, cost in sorted(by_promql.values(), key=lambda item: -item[1].seconds)[:_SLOWEST]:
+    for view, cost in sorted(by_promql.values(), key=lambda item: -item[1].seconds)[:_NUM_SLOWEST]:
         print(f"  {_ms(cost.seconds):>10}  {cost.num_bytes / 1e3:>7,.0f} kB  {view}: {cost.query.name}")
 
 
@@ -61,41 +61,41 @@ def views(viewers: str, times: Times, floor: Times) -> None:
     empty_page = {FIRST: quantile(_all(floor[FIRST]), 0.5), AGAIN: quantile(_all(floor[AGAIN]), 0.5)}
     kinds = [kind for kind in (FIRST, AGAIN, CLICK_FIRST, CLICK_AGAIN) if kind in times]
     heads = [f"{kind}: {quantile_name}" for kind in kinds for quantile_name in ("p50", "p95")]
-    print(f"\nUntil a view is drawn, {viewers} (aim: p95 at most {AIM_SECONDS:g} s; * is slower)")
-    print(f"  {'':<{_NAME}}{table_line(heads, heads)}")
+    print(f"\nUntil a view is drawn, {viewers} (target: p95 at most {TARGET_SECONDS:g} s; * is slower)")
+    print(f"  {'':<{_NAME_WIDTH}}{table_line(heads, heads)}")
     for view in times[kinds[0]]:
-        print(f"  {view:<{_NAME}}{table_line(_cells(times, kinds, view), heads)}")
+        print(f"  {view:<{_NAME_WIDTH}}{table_line(_cells(times, kinds, view), heads)}")
     cells = [_cell(_all(times[kind]), q) for kind in kinds for q in (0.5, 0.95)]
-    print(f"  {'all views':<{_NAME}}{table_line(cells, heads)}")
+    print(f"  {'all views':<{_NAME_WIDTH}}{table_line(cells, heads)}")
     for kind in kinds:
         if (floor_seconds := empty_page.get(kind)) and (seconds := quantile(_all(times[kind]), 0.5)):
-            print(f"  {kind}: {seconds / floor_seconds:.1f} × what Streamlit needs for an empty page")
+            print(f"  {kind}: {seconds / floor_seconds:.1f} × the time of an empty page of Streamlit")
 
 
 def parts(served: Times, alone: Times) -> None:
-    """Print the parts of a click's time: the server, and the browser as the rest; a page's queries overlap."""
+    """Print the parts of a click's time: the server, and the rest as the browser. The queries of a page overlap."""
     names = ("click", "server", "browser", "Prometheus, added up")
     heads = [f"{kind}: {part}" for kind in ("first", "again") for part in names]
     print("\nWhere a click's time goes, medians (the server: the same page without a browser)")
-    print(f"  {'':<{_NAME}}{table_line(heads, heads)}")
+    print(f"  {'':<{_NAME_WIDTH}}{table_line(heads, heads)}")
     for view in alone[CLICK_FIRST]:
         cells = []
         for click, load in ((CLICK_FIRST, FIRST), (CLICK_AGAIN, AGAIN)):
             whole, server, prometheus = (
                 quantile(times[view], 0.5) for times in (alone[click], served[load], served[OF_PROMETHEUS[load]])
             )
-            browser = "unknown"  # if the server took longer: without a browser it also opens its socket first
+            browser = "unknown"  # the server took longer, because a visit without browser first opens its socket
             if whole is not None and server is not None and whole > server:
                 browser = _ms(whole - server)
             cells += [_ms(whole), _ms(server), browser, _ms(prometheus)]
-        print(f"  {view:<{_NAME}}{table_line(cells, heads)}")
+        print(f"  {view:<{_NAME_WIDTH}}{table_line(cells, heads)}")
 
 
 def shared(crowds: Sequence[Crowd]) -> None:
-    """Print how far viewers share answers, and whether the server keeps up with them."""
-    heads = ("queries/refresh", "÷ one", "refreshes, of due", "p50", "p95", "dashboard, core", "Prometheus, core")
-    print("\nViewers that stay: queries to Prometheus for each refresh, and the share of refreshes in time")
-    print(f"  {'':<{_NAME}}{table_line(heads, heads)}")
+    """Print how well viewers share answers, and the share of refreshes in time."""
+    heads = ("queries/refresh", "÷ one", "refreshes in time", "p50", "p95", "dashboard, core", "Prometheus, core")
+    print("\nViewers that keep a page open: queries to Prometheus for each refresh, and the share of refreshes in time")
+    print(f"  {'':<{_NAME_WIDTH}}{table_line(heads, heads)}")
     for crowd in crowds:
         cells = (
             f"{crowd.queries:.1f}", f"{crowd.queries / crowds[0].queries:.1f} ×", f"{crowd.refreshes * PERCENT:.0f} %",
@@ -103,7 +103,7 @@ def shared(crowds: Sequence[Crowd]) -> None:
             f"{crowd.prometheus_core * PERCENT:.0f} %",
         )  # fmt: skip
         lost = f"  {crowd.lost} viewers lost their connection" if crowd.lost else ""
-        print(f"  {crowd.name:<{_NAME}}{table_line(cells, heads)}{lost}")
+        print(f"  {crowd.name:<{_NAME_WIDTH}}{table_line(cells, heads)}{lost}")
 
 
 def unknown(messages: Mapping[str, set[str]]) -> None:
@@ -119,9 +119,9 @@ def _cells(times: Times, kinds: Sequence[str], view: str) -> list[str]:
 
 def _cell(times: Sequence[float], q: float) -> str:
     seconds = quantile(times, q)
-    if seconds is not None and seconds >= MOST_SECONDS:
-        return f"> {MOST_SECONDS:g} s*"
-    return f"{_ms(seconds)}{'*' if seconds is not None and q > 0.5 and seconds > AIM_SECONDS else ''}"
+    if seconds is not None and seconds >= MAX_SECONDS:
+        return f"> {MAX_SECONDS:g} s*"
+    return f"{_ms(seconds)}{'*' if seconds is not None and q > 0.5 and seconds > TARGET_SECONDS else ''}"
 
 
 def _all(by_view: Mapping[str, Sequence[float]]) -> list[float]:

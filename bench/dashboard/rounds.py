@@ -11,21 +11,22 @@ from itertools import cycle, islice
 from bench.dashboard import sessions
 from bench.dashboard.browser import View, Viewer
 from bench.dashboard.scene import JOB
-from bench.dashboard.serving import Server, answered
+from bench.dashboard.serving import Server, query_totals
 from dashboards.address import AFTER, COLUMNS, RANGES
 from dashboards.queries import CACHE_SECONDS
 
 FIRST, AGAIN, CLICK_FIRST, CLICK_AGAIN = "first load", "reload", "click, first", "click, again"
 OF_PROMETHEUS = {FIRST: "Prometheus, first", AGAIN: "Prometheus, again"}
-NEUTRAL, OTHER_NEUTRAL = View("incidents", "incidents"), View("armed", "armed")  # the views that clicks start from
-_PAUSE_SECONDS = 2.0  # before each visit, so that the refresh of the previous one is over
+# Clicks start from the first view. A click on this view itself starts from the second.
+NEUTRAL, OTHER_NEUTRAL = View("incidents", "incidents"), View("armed", "armed")
+_PAUSE_SECONDS = 2.0  # before each visit, so that the refresh of the previous page is over
 _MOMENTS = 4
 
 Times = dict[str, dict[str, list[float]]]  # seconds by kind and view
 
 
 class Moments:
-    """Moments whose answers are not in the cache: each is used again only after its answers have expired."""
+    """Moments whose answers are not in the cache. Each is used again only after its answers have expired."""
 
     def __init__(self, range_: str) -> None:
         seconds = RANGES[range_]
@@ -35,7 +36,7 @@ class Moments:
         self._used: dict[int, float] = {}
 
     def fresh(self) -> str:
-        """Return the moment that was used longest ago; wait until its answers have expired."""
+        """Return the least recently used moment, after its answers have expired."""
         moment = min(self._moments, key=lambda candidate: self._used.get(candidate, 0.0))
         time.sleep(max(0.0, self._used.get(moment, 0.0) + CACHE_SECONDS + _PAUSE_SECONDS - time.monotonic()))
         self._used[moment] = time.monotonic() + CACHE_SECONDS / 2  # an answer may come some seconds later
@@ -80,9 +81,9 @@ def served(dashboard: Server, prometheus: Server, views: Sequence[View], rounds:
         for view in views:
             query = dict(view.params) | {"at": moment}
             for kind in (FIRST, AGAIN):
-                before = answered(prometheus)[1]
+                seconds_before = query_totals(prometheus)[1]
                 times[kind][view.name].append(sessions.load(dashboard.url, view.path, query))
-                times[OF_PROMETHEUS[kind]][view.name].append(answered(prometheus)[1] - before)
+                times[OF_PROMETHEUS[kind]][view.name].append(query_totals(prometheus)[1] - seconds_before)
     return times
 
 

@@ -1,7 +1,7 @@
 """A simulated job over some hours: the state of each rank and of each host at every moment.
 
-There are three kinds of time: usual; slow, in which one rank is slow and all others wait for it; and evaluating. A
-Scene knows when each of them was.
+There are three kinds of time: usual, evaluating, and slow. In slow time, all ranks wait for one slow rank. A Scene
+knows the periods of each kind.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ JOB = "ads"
 USUAL, SLOW, EVALUATING = KINDS = range(3)
 SIMULATED_SECONDS = 1000  # simulated seconds of each kind, so that counts are whole numbers
 STEP_SECONDS = (0.25, 0.40)
-EARLIER_SECONDS = 2400  # of history before the range of the views: a view of an earlier moment reaches further back
+EARLIER_SECONDS = 2400  # history before the range of the views, because a view of an earlier moment starts earlier
 PHASES = {
     "forward": 0.30, "backward": 0.38, "embedding": 0.12, "optimizer": 0.08, "data": 0.06, "h2d": 0.03, "other": 0.03,
 }  # fmt: skip
 OPS = {"all_to_all": 0.60, "all_reduce": 0.30, "all_gather": 0.06, "reduce_scatter": 0.04}
-SENT_BYTES = 80e6  # of a rank, each step, in all_to_all
-SAMPLES = 512  # of a rank, each step
+SENT_BYTES = 80e6  # bytes that a rank sends in all_to_all in each step
+SAMPLES = 512  # samples of a rank in each step
 THROTTLES = ("sw_power_cap", "hw_slowdown", "sync_boost", "sw_thermal", "hw_thermal", "hw_power_brake")
 _SOURCES = ("boxes", "gpu", "nic", "rdma", "tcp", "host", "storage", "cgroup", "clock", "kernel", "processes")
 
@@ -55,7 +55,7 @@ class Scene:
 
     @property
     def culprit(self) -> int:
-        """The rank that is slow at times, and is slow now."""
+        """The rank that is slow in slow periods, and is slow now."""
         return self.num_ranks // 2 + 1
 
     @property
@@ -70,7 +70,7 @@ class Scene:
         slow = ((self.now - 11 * part, self.now - 10 * part), (self.now - min(1200, 2 * part), float(self.end)))
         return slow, ((self.now - 6 * part, self.now - 5.4 * part),)
 
-    def spent(self, times: np.ndarray) -> np.ndarray:
+    def seconds_by_kind(self, times: np.ndarray) -> np.ndarray:
         """Return the seconds of each kind from the start to each of these times: (kinds, times)."""
         slow, evaluating = (sum(np.clip(times - a, 0, b - a) for a, b in periods) for periods in self.periods)
         return np.stack([times - self.start - slow - evaluating, slow, evaluating])
@@ -152,7 +152,7 @@ def _measures(self_ratio: float, steps: int, sent_ratio: float) -> Measures:
 
 def _gpu(kind: int, host: str, number: int) -> GpuSample:
     draw = random.Random(f"{host} {number}")
-    is_capped = number == 0 and host.endswith("0")  # one card of each tenth host
+    is_capped = number == 0 and host.endswith("0")  # one GPU of every tenth host
     return GpuSample(
         str(number), f"GPU-{host}-{number}", "NVIDIA H100 80GB HBM3", f"0000:{number:02x}:00.0",
         memory_used_bytes=60 * 2**30, memory_total_bytes=80 * 2**30,

@@ -1,4 +1,4 @@
-"""The servers of the benchmark, each on a free port of this machine; each ends with its block."""
+"""Starts the servers of the benchmark, each on a free port. Each ends with its `with` block."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from bench.dashboard import fake_hub
 from bench.dashboard.scene import Scene
 from bench.dashboard.synthetic import RULES
 
-NEVER = "1y"  # evaluation interval: the rules only need to be loaded, for `zmon doctor`
+NEVER = "1y"  # evaluation interval; `zmon doctor` only needs the rules to be loaded
 EMPTY_PAGE = "import streamlit as st\nst.html('<b data-testid=\"zmon-empty\">empty</b>')\n"
 _START_SECONDS = 60.0
 _ANSWERS = re.compile(
@@ -86,7 +86,7 @@ def empty_page(folder: Path) -> Iterator[Server]:
         yield _ready(Server(f"http://127.0.0.1:{port}", process), "/_stcore/health")
 
 
-def answered(prometheus: Server) -> tuple[float, float]:
+def query_totals(prometheus: Server) -> tuple[float, float]:
     """Return the number of PromQL queries that Prometheus has answered so far, and their total seconds."""
     with urllib.request.urlopen(f"{prometheus.url}/metrics", timeout=30) as answer:
         page = answer.read().decode()

@@ -1,7 +1,7 @@
 """Viewers without a browser: they measure the work of the server without the time for drawing.
 
 A session speaks the protocol of Streamlit's page (subprotocol `streamlit`, messages in protobuf). It requests a page,
-then its changing parts as often as the page says. Like a browser, it tells the server which messages it already has.
+then its live parts at the interval that the page sets. Like a browser, it tells the server which messages it has.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
 _STREAM = "_stcore/stream"
-_TIMEOUT_SECONDS = 60.0  # for a page
-_MAX_BYTES = 1 << 28  # of a message
+_TIMEOUT_SECONDS = 60.0  # the limit for a page
+_MAX_BYTES = 1 << 28  # the limit for a message
 
 
 @dataclass
@@ -30,7 +30,7 @@ class Session:
     socket: aiohttp.ClientWebSocketResponse
     page: str
     query: str
-    refreshes: list[float] = field(default_factory=list)  # seconds of each
+    refreshes: list[float] = field(default_factory=list)  # seconds of each refresh
     _hash: str = ""
     _received: set[str] = field(default_factory=set)  # hashes of messages in the current run
     _received_before: set[str] = field(default_factory=set)
@@ -41,13 +41,13 @@ class Session:
         return await self._run("")
 
     async def watch(self) -> None:
-        """Refresh for ever, as often as the page says; a slow refresh delays the next one."""
+        """Refresh for ever at the interval that the page sets. A slow refresh delays the next one."""
         while self._intervals:
-            every, began = min(self._intervals.values()), time.monotonic()
+            every, began_at = min(self._intervals.values()), time.monotonic()
             for fragment in list(self._intervals):
-                if fragment in self._intervals:  # the previous one may have caused a run of the whole page
+                if fragment in self._intervals:  # the previous refresh may have caused a run of the whole page
                     self.refreshes.append(await self._run(fragment))
-            await asyncio.sleep(max(0.0, every - (time.monotonic() - began)))
+            await asyncio.sleep(max(0.0, every - (time.monotonic() - began_at)))
 
     async def _run(self, fragment: str) -> float:
         request = BackMsg()
@@ -56,7 +56,7 @@ class Session:
         state.fragment_id, state.is_auto_rerun = fragment, bool(fragment)
         state.cached_message_hashes.extend(self._received | self._received_before)
         self._received, self._received_before = set(), self._received
-        began = time.perf_counter()
+        began_at = time.perf_counter()
         await self.socket.send_bytes(request.SerializeToString())
         while True:
             message = ForwardMsg.FromString(await self.socket.receive_bytes(timeout=_TIMEOUT_SECONDS))
@@ -69,7 +69,7 @@ class Session:
                 case "script_finished" if message.script_finished == ForwardMsg.FINISHED_EARLY_FOR_RERUN:
                     fragment = ""  # the whole page runs again
                 case "script_finished":
-                    return time.perf_counter() - began
+                    return time.perf_counter() - began_at
             if message.metadata.cacheable:
                 self._received.add(message.ref_hash or message.hash)
 
@@ -99,7 +99,7 @@ def load(url: str, page: str, query: dict[str, str]) -> float:
 
 @dataclass
 class Viewers:
-    """Viewers at the same time, in a thread of their own."""
+    """Viewers at the same time, in a separate thread."""
 
     sessions: list[Session] = field(default_factory=list)
     lost: int = 0  # viewers whose connection the server closed

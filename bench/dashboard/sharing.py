@@ -9,7 +9,7 @@ from itertools import cycle, islice
 
 from bench.dashboard import sessions
 from bench.dashboard.browser import View
-from bench.dashboard.serving import Server, answered
+from bench.dashboard.serving import Server, query_totals
 from dashboards.address import REFRESH_SECONDS
 from zmon.stats import quantile
 
@@ -23,9 +23,9 @@ class Crowd:
     name: str
     viewers: int
     lost: int  # viewers whose connection the server closed
-    queries: float  # to Prometheus for each refresh that is due
-    refreshes: float  # ratio of due refreshes that came
-    median_seconds: float | None  # of a refresh
+    queries: float  # queries to Prometheus for each refresh that is due
+    refreshes: float  # ratio of due refreshes that happened
+    median_seconds: float | None  # median of a refresh
     slow_seconds: float | None  # p95 of a refresh
     dashboard_core: float
     prometheus_core: float
@@ -45,15 +45,16 @@ def _measured(prometheus: Server, dashboard: Server, name: str, views: list[View
     with sessions.watching(dashboard.url, [(view.path, dict(view.params)) for view in views]) as crowd:
         time.sleep(2 * REFRESH_SECONDS)
         crowd.refreshed()
-        before, cpu_before, began = answered(prometheus)[0], _cpu_seconds(dashboard, prometheus), time.monotonic()
+        queries_before, cpu_before = query_totals(prometheus)[0], _cpu_seconds(dashboard, prometheus)
+        began_at = time.monotonic()
         time.sleep(SECONDS)
-        elapsed = time.monotonic() - began
-        seconds, due = crowd.refreshed(), elapsed / REFRESH_SECONDS
+        elapsed = time.monotonic() - began_at
+        seconds, num_due = crowd.refreshed(), elapsed / REFRESH_SECONDS
         cpu_after = _cpu_seconds(dashboard, prometheus)
         cores = [(after - before) / elapsed for after, before in zip(cpu_after, cpu_before, strict=True)]
-        queries = (answered(prometheus)[0] - before) / due
+        queries = (query_totals(prometheus)[0] - queries_before) / num_due
     median, slow = quantile(seconds, 0.5), quantile(seconds, 0.95)
-    return Crowd(name, len(views), crowd.lost, queries, len(seconds) / due / len(views), median, slow, *cores)
+    return Crowd(name, len(views), crowd.lost, queries, len(seconds) / num_due / len(views), median, slow, *cores)
 
 
 def _cpu_seconds(*servers: Server) -> list[float]:

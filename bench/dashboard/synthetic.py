@@ -1,4 +1,4 @@
-"""Every series that Prometheus would have for the simulated job, with names and labels from zmon's own pages.
+"""All series that Prometheus would have for the simulated job, with names and labels from zmon's own /metrics pages.
 
 Series of agents and hub come from real pages of /metrics, generated from a thousand seconds of each kind. Series of
 recording rules come from recorded.py, at the intervals in dashboards/rules.
@@ -30,24 +30,24 @@ from zmon.stack.config import INTERVAL
 
 RULES = Path(dashboards.__file__).parent / "rules"
 SCRAPE_SECONDS = 2  # equal to INTERVAL
-RECENT_SECONDS = 600  # for series that only instant queries read: the last minutes suffice, with few samples
+RECENT_SECONDS = 600  # instant queries read only the last minutes of a series, so few samples suffice
 RECENT_EVERY = 30
-IN_DETAIL = 4  # ranks with complete series: a view of one rank reads them
-AGO = 0.2  # seconds since the last event, for events that happen all the time
+IN_DETAIL = 4  # ranks with complete series, because a view of one rank reads them
+AGO = 0.2  # seconds since the last event, for frequent events
 _POOL = np.random.default_rng(0).random(1 << 16)
-_JITTER = 0.8  # ratio of an interval: maximum noise with which a counter never falls
+_JITTER = 0.8  # maximum noise as a ratio of an interval; below 1, so that a counter never decreases
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One series with its value, or its growth per second, for each kind of time; nan: no samples at that time."""
+    """One series with its value, or its growth per second, for each kind of time. NaN means no samples."""
 
     name: str
     labels: dict[str, str]
     by_kind: tuple[float, ...]
     grows: bool
     every: int  # seconds
-    is_recent: bool = False  # it has only the last minutes
+    is_recent: bool = False  # True: it has samples only in the last minutes
 
     @property
     def head(self) -> str:
@@ -60,18 +60,20 @@ class Series:
         return np.arange(-(-first // self.every) * self.every, min(end, scene.end), self.every)
 
     def constant(self) -> float | None:
-        """Return its value if it is always the same whole number, else None."""
+        """Return the value of a series that is always the same whole number, else None."""
         is_even = not self.grows and len(set(self.by_kind)) == 1 and _is_state(np.asarray(self.by_kind)).all()
         return self.by_kind[0] if is_even and not self.name.endswith("_timestamp_seconds") else None
 
     def values(self, scene: Scene, times: np.ndarray) -> np.ndarray:
-        """Return its samples at these times: constant except for noise, which is the same in every run."""
+        """Return the samples at these times. Their noise is the same in every run."""
         if self.name.endswith("_timestamp_seconds"):
             return times - AGO
         if self.grows:  # all counters of a page are scraped at the same moment
             one_page = self.labels.get("instance") or self.labels.get("rank") or self.head
             noise = _noise(one_page, times, self.every)
-            return np.asarray(np.nan_to_num(self.by_kind)) @ scene.spent(times - _JITTER * self.every * noise).clip(0)
+            return np.asarray(np.nan_to_num(self.by_kind)) @ scene.seconds_by_kind(
+                times - _JITTER * self.every * noise
+            ).clip(0)
         values = np.asarray(self.by_kind)[scene.kinds(times)]
         noise = _noise(self.head, times, self.every)
         return np.where(_is_state(values), values, values * (0.97 + 0.06 * noise))
@@ -82,7 +84,7 @@ def _noise(name: str, times: np.ndarray, every: int) -> np.ndarray:
 
 
 def _is_state(values: np.ndarray) -> np.ndarray:
-    """Return True for small whole numbers: they are states or counts of things and get no noise."""
+    """Return True for small whole numbers. They are states or counts, and get no noise."""
     return (values == np.rint(values)) & (np.abs(values) < 2000)
 
 
@@ -124,7 +126,7 @@ def _seconds(words: str) -> int:
 
 
 def _parse(pages: Iterable[bytes]) -> Iterator[Values]:
-    """Yield the series of the pages, one page for each kind; counters become their growth per second."""
+    """Yield the series of the pages, one page for each kind. The value of a counter is its growth per second."""
     by_kind: dict[tuple[str, tuple[tuple[str, str], ...]], list[float]] = {}
     growing = set()
     for kind, page in enumerate(pages):

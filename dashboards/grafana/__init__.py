@@ -1,7 +1,7 @@
-"""The pages as dashboards for Grafana: one for each page, with the same questions, units and PromQL.
+"""Dashboards for Grafana: one for each page, with the same questions, units and PromQL.
 
 This package returns Grafana's JSON as dicts; `make generate` writes it beside this file. The output depends only on the
-code. Names of options are those of @grafana/schema 10.4 and 11.6. Findings are shown unchanged from the hub.
+code. The names of options are from @grafana/schema 10.4 and 11.6. Findings are shown as the hub reports them.
 """
 
 from dashboards.grafana.page import dashboards

@@ -9,7 +9,7 @@ from dashboards.panels import VIEWS, Panel
 SCHEMA_VERSION = 39  # of Grafana 10.4; later versions migrate it when they load it
 REFRESH = f"{RECORDED_SECONDS}s"
 LOW, HIGH = 8, 14  # heights of panels, in Grafana's rows of 30 pixels
-HALF = 12  # of Grafana's 24 columns
+HALF = 12  # half of Grafana's 24 columns
 
 
 def dashboards() -> dict[str, dict[str, object]]:
@@ -24,18 +24,18 @@ def _dashboard(view: str, panels: tuple[Panel, ...]) -> dict[str, object]:
         "tags": ["zmon"],
         "schemaVersion": SCHEMA_VERSION,
         "editable": True,
-        "timezone": "utc",  # one clock for charts, findings and people in several time zones
+        "timezone": "utc",  # the same for charts, findings and people in several time zones
         "time": {"from": f"now-{DEFAULT_RANGE}", "to": "now"},
         "refresh": REFRESH,
         "graphTooltip": 1,  # one crosshair for all panels
         "links": [_LINK],
         "templating": {"list": _variables(panels)},
         "annotations": {"list": [_annotation(*mark) for mark in MARKS]},
-        "panels": _placed([*map(build, panels), *([build_step()] if view == "job" else [])]),
+        "panels": _with_positions([*map(build, panels), *([build_step()] if view == "job" else [])]),
     }
 
 
-_LINK = {  # to the other dashboards, for the same job and time
+_LINK = {  # links to the other dashboards, for the same job and time
     "type": "dashboards",
     "title": "zmon",
     "tags": ["zmon"],
@@ -63,7 +63,7 @@ def _variables(panels: tuple[Panel, ...]) -> list[dict[str, object]]:
 
 
 def _variable(name: str, label: str, query: str, sort: int) -> dict[str, object]:
-    """Return a variable with the values of a query. `sort`: 1 by alphabet, 3 by number, 7 in natural order."""
+    """Return a variable with the values of a query. `sort`: 1 alphabetical, 3 numerical, 7 natural order."""
     return {
         "type": "query",
         "name": name,
@@ -71,7 +71,7 @@ def _variable(name: str, label: str, query: str, sort: int) -> dict[str, object]
         "datasource": DATA_SOURCE,
         "definition": query,
         "query": {"query": query, "refId": "PrometheusVariableQueryEditor-VariableQuery", "qryType": 1},
-        "refresh": 2,  # when the time range changes: a job of an hour ago can be selected for that time
+        "refresh": 2,  # when the time range changes, so that a job of an hour ago can be selected
         "sort": sort,
         "multi": False,
         "includeAll": False,
@@ -81,8 +81,8 @@ def _variable(name: str, label: str, query: str, sort: int) -> dict[str, object]
 def _findings(severity: str) -> str:
     """Return PromQL for findings, one series for each cause and culprit, even if several hubs report it.
 
-    The label `who` is built here because Grafana writes the name of a label that has no value, and not every finding
-    has a rank.
+    The label `who` is built here because not every finding has a rank, and Grafana shows the name of a label without
+    value.
     """
     findings = f"max by (cause, severity, rank, host) (zmon_finding{{job_id={JOB}, severity{severity}}}) == 1"
     job = f'label_replace({findings}, "who", "the job", "", "")'
@@ -111,12 +111,14 @@ def _annotation(name: str, colour: str, promql: str, title: str, text: str) -> d
     }
 
 
-def _placed(panels: list[dict[str, object]]) -> list[dict[str, object]]:
+def _with_positions(panels: list[dict[str, object]]) -> list[dict[str, object]]:
     """Return the panels with positions in two columns."""
-    placed, y = [], 0
+    positioned, y = [], 0
     for first in range(0, len(panels), 2):
         row = panels[first : first + 2]
         height = max(HIGH if panel["type"] == "status-history" else LOW for panel in row)
-        placed += [panel | {"gridPos": {"h": height, "w": HALF, "x": HALF * n, "y": y}} for n, panel in enumerate(row)]
+        positioned += [
+            panel | {"gridPos": {"h": height, "w": HALF, "x": HALF * n, "y": y}} for n, panel in enumerate(row)
+        ]
         y += height
-    return placed
+    return positioned

@@ -1,4 +1,4 @@
-"""A panel for Grafana: the same question, PromQL and colours, and the nearest type of chart."""
+"""Grafana's JSON of a panel: the same question, PromQL and colours as on the page, and the nearest type of chart."""
 
 import re
 from dataclasses import dataclass
@@ -8,10 +8,10 @@ from zlib import crc32
 from dashboards.address import COLUMNS, RECORDED_SECONDS
 from dashboards.colours import CAUSES, CIVIDIS, GREY
 from dashboards.panels import Panel, Selection
-from dashboards.panels.panel import MOST_ROWS
-from dashboards.queries import MOST_SERIES
-from dashboards.views.waterfall import SPENT
-from dashboards.words import UNKNOWN
+from dashboards.panels.panel import MAX_ROWS
+from dashboards.queries import MAX_SERIES
+from dashboards.views.waterfall import TIME_PER_STEP
+from zmon.format import UNKNOWN
 
 DATA_SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 JOB = '"$job_id"'
@@ -30,14 +30,14 @@ UNITS = {  # with SI prefixes for bytes, as on the pages
     "Hz": "hertz",
     "": "none",
 }
-MOST_LABELS = 32  # of the rows of a panel: more labels would overlap
-STEP = Panel(  # the page draws it as a waterfall, which Grafana does not have
+MAX_LABELS = 32  # rows of a panel; the labels of more rows would overlap
+STEP = Panel(  # on the page this is a waterfall chart, which Grafana does not have
     key="step",
-    question="What does a step spend its time on, in the mean?",
+    question="What does the mean step spend its time on?",
     unit="seconds",
     legend="{cause}",
-    promql=f"sort_desc(\n{SPENT.replace('$range', '$window')}\n)",
-    absent="a step has to end within the time range",
+    promql=f"sort_desc(\n{TIME_PER_STEP.replace('$range', '$window')}\n)",
+    absent="no step ended in the time range",
 )
 
 
@@ -48,7 +48,7 @@ class _FieldConfig(TypedDict):
     overrides: list[dict[str, object]]
 
 
-class _Drawn(TypedDict):
+class _ChartFields(TypedDict):
     """The part of a panel that depends on its shape; the keys are Grafana's."""
 
     type: str
@@ -78,7 +78,7 @@ class _GrafanaSelection(Selection):
 
 def build(panel: Panel) -> dict[str, object]:
     """Return Grafana's JSON of the panel, without its position."""
-    return _panel(panel, _targets(panel), _DRAWN[panel.shape](panel))
+    return _panel(panel, _targets(panel), _CHART_FIELDS[panel.shape](panel))
 
 
 def build_step() -> dict[str, object]:
@@ -92,16 +92,16 @@ def uses_hosts(panel: Panel) -> bool:
     return re.search(r"\$(hosts|of_host)\b", panel.promql) is not None
 
 
-def _panel(panel: Panel, targets: list[dict[str, object]], drawn: _Drawn) -> dict[str, object]:
-    drawn["fieldConfig"]["defaults"] |= {"unit": UNITS[panel.unit], "noValue": UNKNOWN}
+def _panel(panel: Panel, targets: list[dict[str, object]], chart: _ChartFields) -> dict[str, object]:
+    chart["fieldConfig"]["defaults"] |= {"unit": UNITS[panel.unit], "noValue": UNKNOWN}
     return {
-        "id": crc32(panel.key.encode())
-        % 2**31,  # from the key, so that links stay valid when the order of panels changes
+        # The ID is derived from the key, so that links stay valid when the order of panels changes.
+        "id": crc32(panel.key.encode()) % 2**31,
         "title": panel.question,
         "description": _description(panel, is_summed_up=len(targets) > 1),
         "datasource": DATA_SOURCE,
         "targets": targets,
-        **drawn,
+        **chart,
     }
 
 
@@ -112,25 +112,25 @@ def _description(panel: Panel, *, is_summed_up: bool) -> str:
     if not is_summed_up:
         return text
     summary = "a row for each host" if panel.shape == "rows" else "the largest, median and smallest value of the job"
-    return f"{text} With more than {_most(panel)} {panel.grows}: {summary}."
+    return f"{text} With more than {_max_series(panel)} {panel.grows}: {summary}."
 
 
 def _targets(panel: Panel) -> list[dict[str, object]]:
-    """Return a query for few ranks or hosts and one for many. The PromQL decides, as their number changes."""
-    few, many = _GrafanaSelection(), _GrafanaSelection(num_ranks=MOST_ROWS + 1, num_hosts=MOST_SERIES + 1)
+    """Return a query for few ranks or hosts, and one for many. Only one returns series."""
+    few, many = _GrafanaSelection(), _GrafanaSelection(num_ranks=MAX_ROWS + 1, num_hosts=MAX_SERIES + 1)
     if not panel.grows:
         return [_target(panel, "A", panel.query(few), panel.series_name(few))]
     aggregation = "count" if panel.grows == "hosts" else "sum"
     number = f"{aggregation}({RANKS_OF_HOST if uses_hosts(panel) else RANKS})"
-    most = _most(panel)
+    limit = _max_series(panel)
     return [
-        _target(panel, "A", f"(\n{panel.query(few)}\n)\nand on () ({number} <= {most})", panel.series_name(few)),
-        _target(panel, "B", f"(\n{panel.query(many)}\n)\nand on () ({number} > {most})", panel.series_name(many)),
+        _target(panel, "A", f"(\n{panel.query(few)}\n)\nand on () ({number} <= {limit})", panel.series_name(few)),
+        _target(panel, "B", f"(\n{panel.query(many)}\n)\nand on () ({number} > {limit})", panel.series_name(many)),
     ]
 
 
-def _most(panel: Panel) -> int:
-    return MOST_LABELS if panel.shape == "rows" else panel.most
+def _max_series(panel: Panel) -> int:
+    return MAX_LABELS if panel.shape == "rows" else panel.max_series
 
 
 def _target(panel: Panel, ref_id: str, promql: str, legend: str) -> dict[str, object]:
@@ -144,8 +144,8 @@ def _target(panel: Panel, ref_id: str, promql: str, legend: str) -> dict[str, ob
         "instant": False,
     }
     if panel.is_recorded:
-        # $__rate_interval is at least four times the interval. The default is the interval of scrapes, two seconds: in
-        # four times that there are no two points of a recorded series, so there would be no rate.
+        # $__rate_interval is four times the interval or more. The default interval is the scrape interval, 2 s. A
+        # window of 8 s holds fewer than two points of a series that is recorded every 10 s, so rate() returns nothing.
         target["interval"] = f"{RECORDED_SECONDS}s"
     return target
 
@@ -161,7 +161,7 @@ def _line_style(panel: Panel) -> dict[str, object]:
     return style | {"axisSoftMin": 0} if panel.from_zero else style
 
 
-def _lines(panel: Panel) -> _Drawn:
+def _lines(panel: Panel) -> _ChartFields:
     defaults: dict[str, object] = {"color": {"mode": "palette-classic"}, "custom": _line_style(panel)}
     return {
         "type": "timeseries",
@@ -170,19 +170,19 @@ def _lines(panel: Panel) -> _Drawn:
     }
 
 
-def _areas(panel: Panel) -> _Drawn:
+def _areas(panel: Panel) -> _ChartFields:
     stacked = {"lineWidth": 0, "fillOpacity": 85, "showPoints": "never", "stacking": {"mode": "normal", "group": "A"}}
     return _lines(panel) | {"fieldConfig": _by_cause(_line_style(panel) | stacked)}
 
 
-def _rows(panel: Panel) -> _Drawn:
-    """Return a heat map with colours as steps.
+def _rows(panel: Panel) -> _ChartFields:
+    """Return a heat map whose colours are threshold steps.
 
-    The questions name light rows, but Grafana's own cividis swaps dark and light in one of its themes. Steps have a
-    legend too.
+    Grafana's built-in cividis swaps dark and light in one theme, but the questions refer to light rows. Steps have a
+    legend, too.
     """
     colours = CIVIDIS[::-1] if panel.light_is == "low" else CIVIDIS
-    steps = [{"color": colour, "value": place / len(colours) or None} for place, colour in enumerate(colours)]
+    steps = [{"color": colour, "value": index / len(colours) or None} for index, colour in enumerate(colours)]
     defaults = {
         "color": {"mode": "thresholds"},
         "thresholds": {"mode": "absolute", "steps": steps},
@@ -192,7 +192,7 @@ def _rows(panel: Panel) -> _Drawn:
     }
     return {
         "type": "status-history",
-        "maxDataPoints": COLUMNS,  # it draws nothing if there are more than half as many as pixels
+        "maxDataPoints": COLUMNS,  # status-history draws nothing if there are more points than half its width in pixels
         "fieldConfig": {"defaults": defaults, "overrides": []},
         "options": {
             "showValue": "never",
@@ -204,7 +204,7 @@ def _rows(panel: Panel) -> _Drawn:
     }
 
 
-def _bars() -> _Drawn:
+def _bars() -> _ChartFields:
     return {
         "type": "bargauge",
         "fieldConfig": _by_cause({}, min=0),
@@ -223,7 +223,7 @@ def _bars() -> _Drawn:
     }
 
 
-_DRAWN = {"lines": _lines, "areas": _areas, "rows": _rows}
+_CHART_FIELDS = {"lines": _lines, "areas": _areas, "rows": _rows}
 
 
 def _legend() -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""The charts of each page, each for one question. The dashboards for Grafana are made from the same panels."""
+"""The charts of each page. Each answers one question. The dashboards for Grafana have the same charts."""
 
 from dashboards.panels import communication, hardware, job, ranks, scaling
 from dashboards.panels.panel import Panel, Selection

@@ -4,7 +4,7 @@ from dashboards.panels.panel import Panel
 
 SENT = Panel(
     key="sent",
-    question="How much data do all ranks hand to each collective?",
+    question="How many bytes do all ranks pass to each collective?",
     unit="bytes/s",
     legend="{op}",
     promql="""
@@ -12,12 +12,12 @@ max by (op) (avg_over_time(zmon:job_collective_bytes:rate{job_id=$job, direction
 """,
 )
 
-# Bytes handed in, divided by the time in flight: the algorithm bandwidth of nccl-tests, in the mean of all ranks. It is
-# not multiplied with a bus factor. For all_gather and broadcast nccl-tests counts the whole result, which is as many
-# times the value here as the group has ranks.
+# The algorithm bandwidth of nccl-tests, without a bus factor: bytes passed to the collective, divided by its time in
+# flight, as the mean of all ranks. For all_gather and broadcast, nccl-tests counts the whole result: its value is this
+# one times the number of ranks in the group.
 BANDWIDTH = Panel(
     key="bandwidth",
-    question="Algorithm bandwidth of each collective, by bytes handed in",
+    question="What is the algorithm bandwidth of each collective? (bytes sent / time in flight)",
     unit="bytes/s",
     legend="{op}",
     promql="""
@@ -26,10 +26,10 @@ max by (op) (avg_over_time(zmon:job_collective_bytes:rate{job_id=$job, direction
 """,
 )
 
-# Seconds per second are a mean number: above 1 several collectives of a rank are in flight at the same time.
+# Seconds in flight per second are a mean number of collectives. Above 1, a rank has several in flight at the same time.
 IN_FLIGHT = Panel(
     key="in_flight",
-    question="How many collectives per rank are in flight and exposed?",
+    question="How many collectives does a rank have in flight, and how many are exposed? (mean)",
     unit="",
     legend="{op}: {what}",
     promql="""
@@ -82,10 +82,11 @@ avg_over_time(zmon:nic_receive_bytes:rate[$window]) and on (host) $hosts
 
 WIRE = Panel(
     key="wire",
-    question="Do the network interfaces send as much as the job?",
+    question="How many bytes do the job and the network interfaces send?",
     unit="bytes/s",
     legend="{what}",
-    absent="ranks on one host send nothing to other hosts, and only an interface of the job itself is counted",
+    absent="ranks on one host send nothing to other hosts, and "
+    "only the interface that the environment selects (gloo or NCCL) is counted",
     promql="""
 label_replace(
   max(avg_over_time(zmon:job_network_bytes:rate{job_id=$job, direction="sent"}[$window])),
@@ -113,7 +114,7 @@ LINK_ERRORS = Panel(
     question="Which links count errors, drops or congestion?",
     unit="per second",
     legend="{host} {device} {counter}",
-    absent="no counter of a link has grown, or no counter is read",
+    absent="no counter of a link has increased, or the links have no counters",
     promql="""
 max_over_time(zmon:nic_errors:rate[$window]) and on (host) $hosts
 """,

@@ -1,8 +1,8 @@
-"""Panels of the page Hardware: GPUs and hosts, read by zmon, dcgm-exporter or node_exporter."""
+"""Panels of the page Hardware: GPUs and hosts, as measured by zmon, dcgm-exporter or node_exporter."""
 
 from dashboards.panels.panel import Panel, Unit
 
-NO_GPU = "no GPU is read on these hosts"
+NO_GPU = "no GPU metrics from these hosts"
 
 
 def _gpu(key: str, question: str, unit: Unit, recorded: str) -> Panel:
@@ -26,7 +26,7 @@ def _host(key: str, question: str, unit: Unit, recorded: str) -> Panel:
 
 UTILIZATION = _gpu("utilization", "How busy is each GPU?", "share", "zmon:gpu_utilization:ratio")
 TEMPERATURE = _gpu("temperature", "How hot is each GPU?", "°C", "zmon:gpu_temperature:celsius")
-CLOCK = _gpu("clock", "At which clock does each GPU run?", "Hz", "zmon:gpu_sm_clock:hertz")
+CLOCK = _gpu("clock", "What is the SM clock of each GPU?", "Hz", "zmon:gpu_sm_clock:hertz")
 POWER = _gpu("power", "How much power does each GPU draw?", "W", "zmon:gpu_power:watts")
 GPU_MEMORY = _gpu("memory", "How much memory is used on each GPU?", "bytes", "zmon:gpu_memory_used:bytes")
 
@@ -35,7 +35,7 @@ THROTTLED = Panel(
     question="Which GPUs are throttled, and why?",
     unit="",
     legend="{host} GPU {gpu}: {reason}",
-    absent="no GPU is throttled, or none is read",
+    absent="no GPU is throttled, or there are no GPU metrics",
     promql="""
 max_over_time(zmon:gpu_throttled:on[$window]) and on (host) $hosts
 """,

@@ -49,7 +49,7 @@ LOSS = Panel(
     unit="",
     legend="{key}",
     from_zero=False,
-    nan_is_news=True,
+    shows_nan=True,
     marked=True,
     absent="a job reports its loss with `zmon.report(loss=…)`",
     promql="""
@@ -63,7 +63,7 @@ QUALITY = Panel(
     unit="",
     legend="{key}",
     from_zero=False,
-    nan_is_news=True,
+    shows_nan=True,
     absent="a job reports other figures with `zmon.report(auc=…)`",
     promql="""
 zmon:job_report:mean{job_id=$job, key!~"loss|normalized_entropy"}

@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from dashboards.queries import MOST_SERIES, quoted
+from dashboards.queries import MAX_SERIES, quoted
 
 SERIES = re.compile(r"\bzmon(?::\w+:\w+|_[a-z0-9_]+)")
-MOST_AREAS = 30  # time categories, phases and ops
-MOST_ROWS = 128  # of a heat map: three pixels each on a laptop
+MAX_AREAS = 30  # more than all time categories, phases and ops
+MAX_ROWS = 128  # rows of a heat map; each has three pixels on a laptop
 
 Unit = Literal["seconds", "bytes", "bytes/s", "samples/s", "share", "per second", "°C", "W", "Hz", ""]
 
@@ -34,12 +34,12 @@ class Selection:
 
     @property
     def hosts(self) -> str:
-        """PromQL for the selected hosts, as series to join with: one host, all of the job in that range, or all."""
+        """PromQL for the selected hosts, as series to join with: one host, all hosts of the job, or all hosts."""
         if self.host:
             return f"group by (host) (zmon:host_cpu_busy:ratio{{host={quoted(self.host)}}})"
         if self.job_id:
             ranks = f"zmon:job_host:ranks{{job_id={quoted(self.job_id)}}}"
-            # `@ end()`: evaluated once, not for each point.
+            # With `@ end()` it is evaluated once, not for each point.
             return f"group by (host) (last_over_time({ranks}[{self.range}s] @ end()))"
         return "group by (host) (zmon:host_cpu_busy:ratio)"
 
@@ -60,9 +60,9 @@ class Selection:
 class Panel:
     """One chart.
 
-    `grows` names what the number of its series grows with. If there are too many ranks or hosts, the chart shows the
-    query `many` instead: a chart of lines shows the largest, the median and the smallest value (label `spread`), a heat
-    map has a row for each host instead of each rank.
+    `grows` tells if the chart has a series for each rank or for each host. If there are too many, the chart shows the
+    query `many` instead: a chart of lines shows the largest, the median and the smallest value (label `spread`), and a
+    heat map has a row for each host instead of each rank.
     """
 
     key: str
@@ -74,10 +74,10 @@ class Panel:
     grows: Literal["ranks", "hosts"] | None = None
     many: str = ""
     from_zero: bool = True
-    nan_is_news: bool = False  # a NaN is a value that the job reported, not a missing one
+    shows_nan: bool = False  # True: a NaN is a value that the job reported, not a missing value
     reaches: float | None = None  # the axis reaches at least this value
     marked: bool = False  # findings and activities are drawn on it
-    light_is: Literal["low", "high"] = "low"  # of rows: the value that catches the eye
+    light_is: Literal["low", "high"] = "low"  # the values of rows that are light and catch the eye
     absent: str = ""  # the reason why there may be no series, or what would create them
 
     def query(self, selection: Selection) -> str:
@@ -85,25 +85,25 @@ class Panel:
         return self.fill(selection.variables(), self.many if self.is_summed_up(selection) else self.promql)
 
     def is_summed_up(self, selection: Selection) -> bool:
-        """Return True if there are more ranks or hosts than lines or rows, and no host is selected."""
+        """Return True if no host is selected, and there are more ranks or hosts than the chart can show."""
         number = selection.num_ranks if self.grows == "ranks" else selection.num_hosts
-        return bool(self.grows) and not selection.host and (number or 0) > self.most
+        return bool(self.grows) and not selection.host and (number or 0) > self.max_series
 
     def series_name(self, selection: Selection) -> str:
-        """Return the format of a series' name. A chart that is summed up has fewer labels."""
+        """Return the format of the names of series. The query `many` has fewer labels."""
         if not self.is_summed_up(selection):
             return self.legend
         (labels,) = re.findall(r"\bby \((.+?)\)", self.many)[:1]
         return " ".join(f"{{{label.strip()}}}" for label in labels.split(","))
 
     @property
-    def most(self) -> int:
-        """The limit of lines, rows or areas. Areas have a high one: a stack is a sum only if it is complete."""
-        return {"lines": MOST_SERIES, "rows": MOST_ROWS, "areas": MOST_AREAS}[self.shape]
+    def max_series(self) -> int:
+        """The maximum number of lines, rows or areas. It is high for areas, as only a complete stack is a sum."""
+        return {"lines": MAX_SERIES, "rows": MAX_ROWS, "areas": MAX_AREAS}[self.shape]
 
     @property
     def is_recorded(self) -> bool:
-        """True if it is drawn from recorded counters of ranks, which have fewer points than scraped ones."""
+        """True if the panel reads recorded counters of ranks, which have fewer points than scraped series."""
         return any(name.startswith("zmon:rank_") for name in self.series())
 
     def series(self) -> list[str]:

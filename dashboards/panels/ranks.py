@@ -2,8 +2,8 @@
 
 from dashboards.panels.panel import Panel
 
-# The rows of a job that is done are empty, not light: a value is shown only while some rank works or waits.
-# The counter of exposed time includes a collective only when it is done. So the age of the one in flight is added.
+# A value is shown only while some rank works or waits, so the rows of a job that is done are empty, not light.
+# The counter of exposed time includes a collective only after it ended, so the age of a collective in flight is added.
 WAITING = Panel(
     key="waiting",
     question="Which rank does everybody wait for? (light: least exposed)",
@@ -11,7 +11,7 @@ WAITING = Panel(
     legend="rank {rank}",
     shape="rows",
     grows="ranks",
-    absent="the first value takes 20 s, and ranks without collectives have none",
+    absent="the first value appears after 20 s, and ranks without collectives have no values",
     promql="""
 clamp_max(
   max by (rank, host) (rate(zmon:rank_waiting_seconds:total{job_id=$job$of_host}[$window]))
@@ -33,7 +33,7 @@ SELF_TIME = Panel(
     shape="rows",
     grows="ranks",
     light_is="high",
-    absent="the first value takes 20 s",
+    absent="the first value appears after 20 s",
     promql="""
 clamp_max(max by (rank, host) (rate(zmon:rank_self_seconds:total{job_id=$job$of_host}[$window])), 1)
 """,
@@ -52,7 +52,7 @@ max by (rank, kind) (zmon:rank_memory:bytes{job_id=$job$of_host})
 """,
 )
 
-# A phase or collective of a minute is counted when it is over. Then its rate exceeds 1 for a moment, so it is clamped.
+# A phase or collective is counted when it ends. After one of a minute the rate exceeds 1 for a moment: it is clamped.
 RANK_TIME = Panel(
     key="rank_time",
     question="What does this rank spend its time on?",

@@ -8,7 +8,8 @@ EFFICIENCY = Panel(
     unit="share",
     legend="{what} ({scaling})",
     marked=True,
-    absent="it needs a baseline: `zmon scaling --baseline NAME`, or an earlier job of this name at another size",
+    absent="this chart needs a baseline: run `zmon scaling --baseline NAME`, "
+    "or an earlier job of this name at another size",
     promql="""
 label_replace(max by (scaling) (zmon_job_efficiency_ratio{job_id=$job}), "what", "now", "", "")
 or label_replace(
@@ -18,7 +19,7 @@ or label_replace(
 
 GOODPUT = Panel(
     key="goodput",
-    question="How much of the time went into steps that were kept?",
+    question="What share of wall-clock time went into steps whose work was kept?",
     unit="share",
     legend="goodput",
     promql="""

@@ -1,4 +1,4 @@
-"""The page Armed: the results of `zmon doctor`, which detectors, rules and routes are armed, and which are inert."""
+"""The page Armed: the results of `zmon doctor`. They tell which detectors, rules and routes work."""
 
 import streamlit as st
 

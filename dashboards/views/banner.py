@@ -1,6 +1,6 @@
-"""The banner of a page: whether the job is healthy, and if not, the culprit, since when, and what to do.
+"""The banner of a page: the health of the job; if it is not healthy, also the culprit, the time and the next step.
 
-Its word comes from the findings and the job's state of the hub. A page that is blind is never called healthy.
+Its word comes from the findings and the job's state in the hub. A page that is blind never shows HEALTHY.
 """
 
 from collections import Counter
@@ -12,9 +12,10 @@ import streamlit as st
 from dashboards.colours import GREEN, GREY, ORANGE, PURPLE, VERMILLION
 from dashboards.glance import Glance
 from dashboards.severity import CRITICAL, is_info
-from dashboards.views import finding
+from dashboards.views import finding as finding_view
 from dashboards.views.context import ViewContext
-from dashboards.words import UNKNOWN, clock, count, duration, link, marked
+from dashboards.words import clock, count, link, marked
+from zmon.format import UNKNOWN, duration
 from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
 
@@ -29,7 +30,7 @@ STATES = {  # by state of a job without a finding: word, sign, colour, line
 }
 UNKNOWN_STATE = ("UNKNOWN", "?", GREY, "the hub does not know the state of this job")
 
-MOST_PAST = 3  # past findings that are shown; the page Incidents has them all
+MAX_PAST_FINDINGS = 3  # the page Incidents has all past findings
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,10 @@ class Headline:
 
 
 def headline(glance: Glance) -> Headline:
-    """Return the most urgent: a critical finding, then blindness, then a warning, then the state of the job."""
+    """Return the most urgent headline.
+
+    The first of these that applies: a critical finding, a stalled job, blindness, no job, a job that the hub does not
+    know, a warning, the state of the job."""
     worst = glance.findings[0] if glance.findings else None
     state = glance.job.state if glance.job else None
     if worst and worst.severity == CRITICAL:
@@ -64,43 +68,43 @@ def headline(glance: Glance) -> Headline:
     return Headline(*STATES.get(state, ("HEALTHY", "✔", GREEN, state)))  # a state of a newer hub is shown unchanged
 
 
-def show(context: ViewContext, *, of_all: bool = False) -> None:
+def show(context: ViewContext, *, all_jobs: bool = False) -> None:
     """Draw the banner, the details of its finding, other findings, and those that were open at the time in the URL.
 
-    `of_all`: if no job has a fault, the banner counts all jobs instead of showing one.
+    `all_jobs`: if no job has a fault, the banner counts all jobs instead of showing one of them.
     """
     glance, head = context.now, headline(context.now)
-    if of_all and glance.jobs and head.word in ("HEALTHY", "FINISHED", "ENDED"):
-        glance, head = replace(glance, job_id=None), _of_all(glance)
+    if all_jobs and glance.jobs and head.word in ("HEALTHY", "FINISHED", "ENDED"):
+        glance, head = replace(glance, job_id=None), _summary_headline(glance)
     worst = main_finding(glance)
     word = (
         f'<p class="word" role="status"><span aria-hidden="true">{head.sign}</span> {escape(head.word)}'
         f" <small>{escape(glance.job_id or '')}</small></p>"
     )
-    more = _blind(glance)
+    notes = _blind_html(glance)
     if firing := [alert.alert for alert in glance.firing if alert.job_id in (None, glance.job_id)]:
-        more += f"<p>Alerts firing: {escape(', '.join(firing))}</p>"
+        notes += f"<p>Alerts firing: {escape(', '.join(firing))}</p>"
     if worst:
         summary = f"<p>{marked(worst.summary)}</p>"
         _sections(
             glance,
             head,
-            word + finding.culprit_html(worst) + more,
+            word + finding_view.culprit_html(worst) + notes,
             summary,
-            finding.next_step_html(worst, context.address),
+            finding_view.next_step_html(worst, context.address),
         )
     else:
-        _sections(glance, head, f"{word}<p>{marked(head.line)}</p>{more}")
+        _sections(glance, head, f"{word}<p>{marked(head.line)}</p>{notes}")
     if worst:
-        finding.details(worst, glance.time)
+        finding_view.details(worst, glance.time)
     for other in [each for each in (*glance.findings, *glance.elsewhere) if each is not worst]:
-        title = f"Also {other.severity} in {other.job_id}: {other.cause} {finding.culprit(other)}".strip()
-        lead = link("job", finding.address_of(other, context.address).params(), "open")
+        title = f"Also {other.severity} in {other.job_id}: {other.cause} {finding_view.culprit(other)}".strip()
+        lead = link("job", finding_view.address_of(other, context.address).params(), "open")
         st.html(f'<p class="zmon-other"><b>{escape(title)}</b> · {marked(other.summary)} · {lead}</p>')
-    _past(context)
+    _past_findings(context)
 
 
-def _of_all(glance: Glance) -> Headline:
+def _summary_headline(glance: Glance) -> Headline:
     """Return a headline with the number of jobs in each state."""
     states = Counter(job.state for job in glance.jobs)
     alive = states.keys() - {"done", "exited"}
@@ -113,29 +117,29 @@ def line(context: ViewContext) -> None:
     """Draw the banner in one line, so that every page with charts shows whether the job is stalled."""
     glance, head = context.now, headline(context.now)
     worst = main_finding(glance)
-    diagnosis = f"{worst.cause} {finding.culprit(worst)}".strip() if worst else head.line
+    diagnosis = f"{worst.cause} {finding_view.culprit(worst)}".strip() if worst else head.line
     lead = link("job", context.address.moved(job_id=glance.job_id).params(), glance.job_id) if glance.job_id else ""
     sign = f'<b class="sign" role="status"><span aria-hidden="true">{head.sign}</span> {escape(head.word)}</b>'
-    _sections(glance, head, f"<p>{sign} {lead} · {marked(diagnosis)}</p>{_blind(glance)}")
-    _past(context)
+    _sections(glance, head, f"<p>{sign} {lead} · {marked(diagnosis)}</p>{_blind_html(glance)}")
+    _past_findings(context)
 
 
-def _blind(glance: Glance) -> str:
+def _blind_html(glance: Glance) -> str:
     return "".join(f'<p class="blind">{marked(line)}</p>' for line in glance.blind)
 
 
 def _sections(glance: Glance, head: Headline, *parts: str) -> None:
-    """Draw each part as an element of its own: an element that changes loses the text that a reader has selected.
+    """Draw each part as a separate element, because an element that changes loses the text that a reader has selected.
 
-    The time of the state is shown too, so that a reader notices when the page has lost its connection.
+    The time of the state is shown too, so that a reader notices if the page has lost its connection.
     """
     worst = main_finding(glance)
-    cost = f", {finding.age_and_cost(worst, glance.time)}" if worst else ""
+    cost = f", {finding_view.age_and_cost(worst, glance.time)}" if worst else ""
     with st.container(key="zmon-headline", gap=None):
         st.html(f'<p class="zmon-as-of" data-testid="zmon-as-of">as of {clock(glance.time)}{cost}</p>')
-        for place, part in enumerate(parts):
-            test_id = ' data-testid="zmon-banner"' if place == 0 else ""
-            ends = f"{'first ' * (place == 0)}{'last' * (place == len(parts) - 1)}"
+        for index, part in enumerate(parts):
+            test_id = ' data-testid="zmon-banner"' if index == 0 else ""
+            ends = f"{'first ' * (index == 0)}{'last' * (index == len(parts) - 1)}"
             st.html(f'<section class="zmon-banner {ends}"{test_id} style="--tint:{head.colour}">{part}</section>')
 
 
@@ -144,16 +148,16 @@ def main_finding(glance: Glance) -> Finding | None:
     return next((finding for finding in glance.findings if not is_info(finding.severity)), None)
 
 
-def _past(context: ViewContext) -> None:
+def _past_findings(context: ViewContext) -> None:
     """Draw the findings that were open at the time in the URL and are resolved now."""
     moment = context.address.at
     resolved = [each for each in context.now.past if each.resolved] if moment is not None else []
-    for past in [each for each in resolved if finding.was_open(each, moment)][:MOST_PAST]:
-        diagnosis = f"{past.cause} {finding.culprit(past)}".strip()
+    for past in [each for each in resolved if finding_view.was_open(each, moment)][:MAX_PAST_FINDINGS]:
+        diagnosis = f"{past.cause} {finding_view.culprit(past)}".strip()
         lead = link("incidents", context.address.moved(incident=past.id).params(), "the incident")
         st.html(
             f'<p class="zmon-other" data-testid="zmon-then"><b>At {clock(moment)}: {escape(diagnosis)}</b>,'
-            f" {finding.when(past)} · {marked(past.summary)} · {lead}</p>"
+            f" {finding_view.when(past)} · {marked(past.summary)} · {lead}</p>"
         )
 
 
@@ -173,7 +177,10 @@ def vitals(context: ViewContext) -> None:
 
 
 def speed(job: JobView | None, context: ViewContext) -> tuple[str, str]:
-    """Return step time and samples per second. A job that does not train has none, whatever its last values were."""
+    """Return the texts for step time and samples per second.
+
+    Both are "unknown" if the hub does not know the current state. Outside training the step time is "none", with the
+    duration of a stall, and the rate is "0"."""
     if job is None or context.now.hub_is_blind or job.state == "unknown":
         return UNKNOWN, UNKNOWN
     if job.state == "train":
@@ -184,5 +191,5 @@ def speed(job: JobView | None, context: ViewContext) -> tuple[str, str]:
 
 
 def _reported(report: dict[str, float | None], key: str) -> str:
-    """Return a reported figure in words. The hub sends a NaN as null, since JSON has no NaN."""
+    """Format a reported figure. The hub sends NaN as null, because JSON has no NaN."""
     return "NaN" if key in report and report[key] is None else count(report.get(key))

@@ -7,25 +7,27 @@ import streamlit as st
 from dashboards.colours import GREEN, GREY, ORANGE, VERMILLION
 from dashboards.glance import Firing
 from dashboards.severity import CRITICAL, WARNING
-from dashboards.views import banner, finding, frame, hosts
+from dashboards.views import banner, frame, hosts
 from dashboards.views.context import ViewContext
-from dashboards.words import UNKNOWN, count, link, share
+from dashboards.views.finding import culprit
+from dashboards.words import count, link, share
+from zmon.format import UNKNOWN
 from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
 
-MOST_JOBS = 100
+MAX_JOBS = 100
 TINTS = {CRITICAL: VERMILLION, WARNING: ORANGE}
 HEADS = ("", "job", "state", "finding", "step", "step time", "samples/s", "efficiency", "ranks watched")
 
 
 def show(context: ViewContext) -> None:
-    """Draw the page, the most urgent first."""
-    frame.live(_now, context)
-    hosts.show(context, of_all=True)
+    """Draw the page; the most urgent part comes first."""
+    frame.live(_draw_state, context)
+    hosts.show(context, all_jobs=True)
 
 
-def _now(context: ViewContext) -> None:
-    banner.show(context, of_all=True)
+def _draw_state(context: ViewContext) -> None:
+    banner.show(context, all_jobs=True)
     _firing(context)
     _jobs(context)
 
@@ -42,10 +44,10 @@ def _firing(context: ViewContext) -> None:
 
 def _alert(firing: Firing, context: ViewContext) -> str:
     job_id = firing.job_id
-    about = link("job", context.address.moved(job_id=job_id).params(), job_id) if job_id else "zmon"
+    subject = link("job", context.address.moved(job_id=job_id).params(), job_id) if job_id else "zmon"
     return (
         f'<li style="--tint:{TINTS.get(firing.severity, GREY)}"><b>{escape(firing.severity)}</b>'
-        f" {escape(firing.alert)} · {about}</li>"
+        f" {escape(firing.alert)} · {subject}</li>"
     )
 
 
@@ -58,21 +60,21 @@ def _jobs(context: ViewContext) -> None:
     if not order:
         st.html(f'<p class="zmon-unknown">Jobs: {"none is known" if context.now.hub_answers else UNKNOWN}.</p>')
         return
-    rows = "".join(_row(job_id, views.get(job_id), worst.get(job_id), context) for job_id in order[:MOST_JOBS])
+    rows = "".join(_row(job_id, views.get(job_id), worst.get(job_id), context) for job_id in order[:MAX_JOBS])
     heads = "".join(f"<th>{head}</th>" for head in HEADS)
     st.html(
         f'<div class="zmon-table" data-testid="zmon-jobs"><table><thead><tr>{heads}</tr></thead>'
         f"<tbody>{rows}</tbody></table></div>"
     )
-    if len(order) > MOST_JOBS:
-        st.caption(f"{len(order) - MOST_JOBS} more; choose one on the page Job.")
+    if len(order) > MAX_JOBS:
+        st.caption(f"{len(order) - MAX_JOBS} more jobs: choose one on the page Job.")
 
 
 def _row(job_id: str, job: JobView | None, worst: Finding | None, context: ViewContext) -> str:
     tint = TINTS.get(worst.severity, GREEN) if worst else GREEN
     if job is None or (context.now.blind and not worst) or job.state in ("done", "exited", "unknown"):
         tint = GREY if not worst else tint
-    diagnosis = f"{worst.cause} {finding.culprit(worst)}" if worst else "none" if context.now.hub_answers else UNKNOWN
+    diagnosis = f"{worst.cause} {culprit(worst)}" if worst else "none" if context.now.hub_answers else UNKNOWN
     cells = [
         link("job", context.address.moved(job_id=job_id).params(), job_id),
         escape(job.state if job else UNKNOWN),

@@ -5,7 +5,7 @@ import streamlit as st
 from dashboards.panels import communication
 from dashboards.views import banner, frame, host, panel
 from dashboards.views.context import ViewContext
-from dashboards.words import UNKNOWN
+from zmon.format import UNKNOWN
 
 
 def show(context: ViewContext) -> None:

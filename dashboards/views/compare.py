@@ -1,6 +1,6 @@
-"""The page Compare: the steps of two jobs side by side, or of one job now and before.
+"""The page Compare: the steps of two jobs side by side, or of one job in two time ranges.
 
-It shows differences and does not judge them: `zmon compare` tests if a difference is more than chance.
+The page shows differences but does not judge them. `zmon compare` tests if a difference is more than chance.
 """
 
 from collections.abc import Callable
@@ -13,9 +13,10 @@ from dashboards.colours import in_order
 from dashboards.side import BY_NAME, Side, jobs, last_time, side
 from dashboards.views import banner, frame, panel
 from dashboards.views.context import ViewContext
-from dashboards.words import UNKNOWN, count, duration, marked, moment, share
+from dashboards.words import count, marked, moment, share
+from zmon.format import UNKNOWN, duration
 
-ITSELF = "itself, before that"
+PREVIOUS_RANGE = "same job, previous time range"
 Row = tuple[str, str, str, str]
 
 
@@ -25,14 +26,14 @@ def show(context: ViewContext) -> None:
     frame.choices(context)
     if not context.job_id:
         return
-    _other(context)
+    _choose_other(context)
     seconds, until = RANGES[context.address.range], context.span.end
     try:
         other_id = context.address.other or context.job_id
-        until = _last(context, context.job_id, until)
+        until = _last_time(context, context.job_id, until)
         current = side(context.prometheus, context.job_id, until, seconds)
-        before = _last(context, other_id, until) if context.address.other else until - seconds
-        other = side(context.prometheus, other_id, before, seconds)
+        other_until = _last_time(context, other_id, until) if context.address.other else until - seconds
+        other = side(context.prometheus, other_id, other_until, seconds)
     except Unreachable as error:
         st.html(f'<p class="zmon-unknown" data-testid="zmon-compare">Differences: {UNKNOWN}, {marked(str(error))}</p>')
         return
@@ -42,15 +43,15 @@ def show(context: ViewContext) -> None:
     st.caption("Means over the time range. `zmon compare A B` tests if a difference is more than chance.")
 
 
-def _last(context: ViewContext, job_id: str, until: int) -> int:
-    """Return when the job last had series: a job that ended is compared by its last time range."""
+def _last_time(context: ViewContext, job_id: str, until: int) -> int:
+    """Return when the job last had series. If the job ended, its last time range is compared. Raises Unreachable."""
     last = last_time(context.prometheus, job_id, until)
     if last is None:
-        raise Unreachable(f"Prometheus has no zmon_job_info of {job_id} in the days before")
+        raise Unreachable(f"Prometheus has no zmon_job_info of {job_id} in the last 7 days")
     return last
 
 
-def _other(context: ViewContext) -> None:
+def _choose_other(context: ViewContext) -> None:
     try:
         job_ids = jobs(context.prometheus, context.now.time)
     except Unreachable:
@@ -59,9 +60,9 @@ def _other(context: ViewContext) -> None:
     job_ids = list(dict.fromkeys([*job_ids, *filter(None, [context.address.other])]))
     frame.select(
         "Compare with",
-        [ITSELF, *(job_id for job_id in job_ids if job_id != context.job_id)],
-        context.address.other or ITSELF,
-        lambda other: context.address.moved(other=None if other == ITSELF else other),
+        [PREVIOUS_RANGE, *(job_id for job_id in job_ids if job_id != context.job_id)],
+        context.address.other or PREVIOUS_RANGE,
+        lambda other: context.address.moved(other=None if other == PREVIOUS_RANGE else other),
     )
 
 
@@ -74,7 +75,7 @@ def _table(current: Side, other: Side) -> None:
     ]
     for cause in in_order([*{**other.causes, **current.causes}]):
         if max(other.causes.get(cause, 0.0), current.causes.get(cause, 0.0)) > 0:
-            rows.append(_part(cause, current, other))
+            rows.append(_cause_row(cause, current, other))
     heads = (
         "",
         f"{other.job_id} until {moment(other.until)}",
@@ -88,17 +89,17 @@ def _table(current: Side, other: Side) -> None:
     )
 
 
-def _row(name: str, in_words: Callable[[float | None], str], before: float | None, after: float | None) -> Row:
-    difference = f"{after / before - 1:+.1%}" if before and after is not None else ""
-    return name, in_words(before), in_words(after), difference
+def _row(name: str, in_words: Callable[[float | None], str], old: float | None, new: float | None) -> Row:
+    difference = f"{new / old - 1:+.1%}" if old and new is not None else ""
+    return name, in_words(old), in_words(new), difference
 
 
-def _part(cause: str, current: Side, other: Side) -> Row:
-    """Return the row of a time category. A side with other categories, but without this one, spent no time on it."""
+def _cause_row(cause: str, current: Side, other: Side) -> Row:
+    """Return the row of a time category. A side that has only other categories spent no time on it."""
     name = f"wall-clock per step: {cause}"
-    before = other.causes.get(cause, 0.0) if other.causes else None
-    after = current.causes.get(cause, 0.0) if current.causes else None
-    if before is None or after is None:
-        return name, duration(before), duration(after), ""
-    sign = "+" if after >= before else "−"
-    return name, duration(before), duration(after), f"{sign}{duration(abs(after - before))}"
+    old = other.causes.get(cause, 0.0) if other.causes else None
+    new = current.causes.get(cause, 0.0) if current.causes else None
+    if old is None or new is None:
+        return name, duration(old), duration(new), ""
+    sign = "+" if new >= old else "−"
+    return name, duration(old), duration(new), f"{sign}{duration(abs(new - old))}"

@@ -12,7 +12,7 @@ from dashboards.severity import is_info
 from dashboards.views.finding import was_open
 from zmon.schema.finding import Finding
 
-RECORDED_POINTS = 2  # that a rate needs at least
+RATE_POINTS = 2  # rate() needs two points of a series
 
 
 @dataclass(frozen=True)
@@ -23,18 +23,18 @@ class ViewContext:
     address: Address
     prometheus: Prometheus
     hub: Hub
-    title: str = ""  # of the view
-    is_of_a_job: bool = True
-    turn: float = 0.0  # when this viewer gets new points: see Address.span
+    title: str = ""  # the name of the page
+    shows_one_job: bool = True
+    turn: float = 0.0  # from 0 to 1: the moment at which this viewer gets new points, see Address.span
 
     @property
     def job_id(self) -> str | None:
-        """The job of the page: the one in the URL, else the most urgent one."""
+        """The job of the page: the job in the URL, else the most urgent job."""
         return self.now.job_id
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """The findings that are open now, or were open at the time in the URL, without those of severity info."""
+        """The findings that are open now, or were open at the time in the URL, without info findings."""
         moment, findings = self.address.at, self.now.findings
         if moment is not None:
             findings = tuple(finding for finding in self.now.past if was_open(finding, moment))
@@ -59,7 +59,7 @@ class ViewContext:
 
     @property
     def static_state(self) -> tuple[object, ...]:
-        """The state that all parts that are not live are drawn from. If it changes, the whole page is drawn again."""
+        """The input of all parts that are not live. If it changes, the whole page is drawn again."""
         now = self.now
         findings = [
             (finding.id, finding.cause, finding.severity, *finding.ranks, finding.resolved)
@@ -74,17 +74,17 @@ class ViewContext:
         return self.now.num_ranks, len(self.now.job.hosts if self.now.job else ()) or None
 
     def begin(self, span: Span) -> float:
-        """Return when the job began within the span: all of its charts begin there."""
+        """Return when the charts begin: at the start of the span, or when the job began, if that is later."""
         return max(span.start, self._begin or span.start)
 
     @property
     def _begin(self) -> float | None:
-        """The start of the job, from its account. None if it has ended: then the account does not reach to now."""
+        """The start of the job: now minus the sum of its time account. None if the job and its account ended."""
         job = self.now.job
         if job is None or job.state in ("done", "exited") or self.now.hub_is_blind:
             return None
-        spent = sum(job.time.values())
-        return self.now.time - spent if spent else None
+        job_seconds = sum(job.time.values())
+        return self.now.time - job_seconds if job_seconds else None
 
     def selection(self, span: Span, *, is_recorded: bool = False) -> Selection:
         """Return the selection for PromQL. The rate of a recorded series needs a window of several recordings."""
@@ -94,7 +94,7 @@ class ViewContext:
             rank=self.address.rank,
             host=self.address.host,
             range=span.end - span.start,
-            window=max(window, RECORDED_POINTS * RECORDED_SECONDS) if is_recorded else window,
+            window=max(window, RATE_POINTS * RECORDED_SECONDS) if is_recorded else window,
             num_ranks=self._sizes[0],
             num_hosts=self._sizes[1],
         )

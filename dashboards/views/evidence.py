@@ -8,7 +8,7 @@ from msgspec import UNSET
 
 from zmon.schema.evidence import Evidence, RankStack
 
-MOST_RANKS = 16  # the culprits first; the incident and the page Ranks have all ranks
+MAX_RANKS = 16  # Culprits are shown first. The incident and the page Ranks have all ranks.
 
 
 @dataclass(frozen=True)
@@ -33,12 +33,12 @@ class EvidenceView:
         return sorted(rank for rank, stack in self.stacks.items() if stack.stack)
 
     def as_json(self, culprits: Collection[int]) -> str:
-        """Return all fields except the stacks. If there are many ranks, only the culprits and some others."""
+        """Return all fields except the stacks, with at most 16 ranks, the culprits first."""
         evidence, ranks = msgspec.structs.replace(self.evidence, stacks=UNSET), self.evidence.ranks or ()
-        if len(ranks) > MOST_RANKS:
-            ranks = tuple(sorted(ranks, key=lambda row: row.rank not in culprits))[:MOST_RANKS]
+        if len(ranks) > MAX_RANKS:
+            ranks = tuple(sorted(ranks, key=lambda row: row.rank not in culprits))[:MAX_RANKS]
             shown = msgspec.to_builtins(msgspec.structs.replace(evidence, ranks=ranks))
-            shown["ranks left out"] = len(self.evidence.ranks or ()) - MOST_RANKS
+            shown["ranks left out"] = len(self.evidence.ranks or ()) - MAX_RANKS
         else:
             shown = msgspec.to_builtins(evidence)
         return msgspec.json.format(msgspec.json.encode(shown), indent=2).decode()

@@ -8,16 +8,17 @@ import streamlit as st
 
 from dashboards.address import Address
 from dashboards.views import evidence
-from dashboards.words import clock, count, duration, link, marked
+from dashboards.words import clock, count, link, marked
+from zmon.format import duration
 from zmon.schema.finding import Finding
 from zmon.schema.incident import IncidentSummary
 
-_PACKAGE = Path(__file__).parents[1]  # a wheel contains docs/, a checkout has it beside the package
+_PACKAGE = Path(__file__).parents[1]  # docs/ is inside the package in a wheel, and beside it in a checkout
 RUNBOOKS = (_PACKAGE if (_PACKAGE / "docs").is_dir() else _PACKAGE.parent) / "docs" / "runbooks.md"
 
 
 def culprit_html(finding: Finding) -> str:
-    """Return HTML with the culprit in large letters, then the cause and since when."""
+    """Return HTML with the culprit in large letters, then the cause and the time."""
     return (
         f'<p class="culprit">{escape(culprit(finding) or "culprit unknown")}</p>'
         f"<p><b>{escape(finding.cause)}</b> · {when(finding)}</p>"
@@ -27,17 +28,17 @@ def culprit_html(finding: Finding) -> str:
 def next_step_html(finding: Finding, address: Address) -> str:
     """Return HTML with the next step, and links to details."""
     step = f'<p class="next"><b>Do this next</b><br>{marked(finding.detail)}</p>'
-    return f"{step}<p>{_leads(finding, address)}</p>"
+    return f"{step}<p>{_links(finding, address)}</p>"
 
 
 def age_and_cost(finding: Finding, now: float) -> str:
-    """Return how long the finding has been open, and the GPU-hours that are lost."""
+    """Return how long the finding has been open, and the lost GPU-hours."""
     cost = f", {count(finding.lost_gpu_hours)} GPU-hours lost" if finding.lost_gpu_hours else ""
     return f"open for {duration(max(0.0, now - finding.onset))}{cost}"
 
 
 def when(finding: Finding | IncidentSummary) -> str:
-    """Return since when the finding has been open, or from when to when it was."""
+    """Return the onset of an open finding, or onset, end and duration of a resolved one."""
     if finding.resolved is None:
         return f"since {clock(finding.onset)}"
     lasted = duration(finding.resolved - finding.onset)
@@ -47,7 +48,7 @@ def when(finding: Finding | IncidentSummary) -> str:
 def was_open(finding: Finding, moment: float | None) -> bool:
     """Return True if the finding was open at that time.
 
-    The time in a URL is a whole second, and may be the second in which the finding began.
+    The time in a URL is a whole second. The onset is rounded down, so that a link to the onset counts as open.
     """
     return moment is not None and int(finding.onset) <= moment <= (finding.resolved or moment)
 
@@ -60,7 +61,7 @@ def address_of(finding: Finding, address: Address) -> Address:
 def details(finding: Finding, now: float) -> None:
     """Draw the runbook, stacks and evidence, each in an expander.
 
-    The evidence stays as it was drawn first until there is more of it: otherwise it would scroll back to its first line
+    The evidence is drawn again only when it has more fields or stacks. Otherwise it would scroll back to its first line
     at each refresh.
     """
     with st.expander(f"Runbook: {finding.cause}"):
@@ -68,17 +69,19 @@ def details(finding: Finding, now: float) -> None:
     view = evidence.EvidenceView(finding.evidence)
     shape = f"{view.fields}, {view.with_stacks}"
     key = f"evidence of {finding.id}: {finding.cause} of {list(finding.ranks)}, {shape}"
-    drawn, view = st.session_state.setdefault(key, (now, view))
+    drawn_at, view = st.session_state.setdefault(key, (now, view))
     for rank, stack in view.stacks.items():
         with st.expander(f"Stack of rank {rank}"):
             _preformatted(evidence.stack_text(stack))
     with st.expander("Evidence"):
-        st.caption(f"As of {clock(drawn)}. It is updated when there is more of it, or when the page is loaded again.")
+        st.caption(
+            f"As of {clock(drawn_at)}. It is updated when more evidence arrives, or when the page is loaded again."
+        )
         _preformatted(view.as_json(finding.ranks))
 
 
 def _preformatted(text: str) -> None:
-    """Draw text as it is. Streamlit's code blocks are highlighted, which takes longer than the whole page."""
+    """Draw unformatted text. Streamlit would highlight a code block, which takes longer than the whole page."""
     st.html(f'<pre class="zmon-text">{escape(text)}</pre>')
 
 
@@ -103,9 +106,9 @@ def runbook(reference: str) -> str:
     return section[1].strip() if section else f"See `{reference}` in the project."
 
 
-def _leads(finding: Finding, address: Address) -> str:
-    """Return links to the row of the culprit and to the incident."""
+def _links(finding: Finding, address: Address) -> str:
+    """Return HTML with links to the row of the culprit and to the incident."""
     where = address_of(finding, address)
-    leads = [link("ranks", where.moved(rank=rank).params(), f"rank {rank} in detail") for rank in finding.ranks[:1]]
-    leads.append(link("incidents", where.moved(incident=finding.id).params(), "the incident"))
-    return " · ".join(leads)
+    links = [link("ranks", where.moved(rank=rank).params(), f"rank {rank} in detail") for rank in finding.ranks[:1]]
+    links.append(link("incidents", where.moved(incident=finding.id).params(), "the incident"))
+    return " · ".join(links)

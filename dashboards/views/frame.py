@@ -1,7 +1,7 @@
 """The frame of every view: links to the other views, choice of job and time range, and a refresh every two seconds.
 
-Live parts are drawn again at each refresh: the banner and the state of each rank. All other parts, such as charts, are
-drawn once and stay until they would change: otherwise twenty viewers of six hours would draw a thousand charts a minute
+Live parts are redrawn at each refresh: the banner and the state of each rank. Other parts, such as charts, are redrawn
+only when their input changes. Otherwise twenty viewers of a six-hour range would redraw a thousand charts a minute
 without a new point.
 """
 
@@ -24,57 +24,56 @@ from dashboards.words import clock, moment, plain
 View = Callable[[ViewContext], None]
 
 
-def show(view: View, pages: list[st.Page], title: str, *, is_of_a_job: bool = True) -> None:
+def show(view: View, pages: list[st.Page], title: str, *, shows_one_job: bool = True) -> None:
     """Draw a page: its view within the frame."""
     st.html(CSS)
     with _errors_in_one_line() as errors:
-        context = _read(title, is_of_a_job)
-        if is_of_a_job and context.job_id and not context.address.job_id:
+        context = _read(title, shows_one_job)
+        if shows_one_job and context.job_id and not context.address.job_id:
             go(context.address.moved(job_id=context.job_id))  # so that a copied link shows what its sender saw
-            context = _read(title, is_of_a_job)
+            context = _read(title, shows_one_job)
         _links(pages, context.address)
         view(context)
         until = f"{title} until {clock(context.span.end)}"
         st.html(f'<p class="zmon-unknown" data-testid="zmon-seen"><small>{until}</small></p>')
     if errors:
-        _try_again(iter(["not yet"]))
+        _rerun_at_next_refresh(iter([True]))  # True: this call only starts the timer
 
 
 def live(part: View, drawn: ViewContext) -> None:
-    """Draw a live part. If another part of the page would change, the whole page is drawn again."""
-    _live(part, drawn, iter([drawn]))
+    """Draw a live part. If the input of the other parts has changed, the whole page is drawn again."""
+    _live(part, drawn, iter([drawn]))  # the first call uses the state of the page itself
 
 
 @st.fragment(run_every=REFRESH_SECONDS)
-def _live(part: View, drawn: ViewContext, first: Iterator[ViewContext]) -> None:
+def _live(part: View, drawn: ViewContext, initial: Iterator[ViewContext]) -> None:
     with _errors_in_one_line():
-        # A part is drawn first from the state of the page itself.
-        context = next(first, None) or _read(drawn.title, drawn.is_of_a_job)
+        context = next(initial, None) or _read(drawn.title, drawn.shows_one_job)
         if context.static_state != drawn.static_state:
             st.rerun()
         part(context)
 
 
 @st.fragment(run_every=REFRESH_SECONDS)
-def _try_again(first: Iterator[str]) -> None:
-    if not next(first, None):
+def _rerun_at_next_refresh(is_first_call: Iterator[bool]) -> None:
+    if not next(is_first_call, False):
         st.rerun()
 
 
-def _read(title: str, is_of_a_job: bool) -> ViewContext:
+def _read(title: str, shows_one_job: bool) -> ViewContext:
     """Read the URL and the current state."""
     address, prometheus, hub = Address.read(st.query_params), Prometheus(), Hub()
-    if not is_of_a_job:
-        address = address.moved(at=None)  # pages of all jobs, and their links, show the present
-    now = glance(prometheus, hub, address.job_id if is_of_a_job else None)
+    if not shows_one_job:
+        address = address.moved(at=None)  # pages about all jobs, and the links on them, show the present
+    now = glance(prometheus, hub, address.job_id if shows_one_job else None)
     prometheus = replace(prometheus, answers=now.prometheus_answers)
     turn = st.session_state.setdefault("turn", random())
-    return ViewContext(now, address, prometheus, hub, title, is_of_a_job, turn)
+    return ViewContext(now, address, prometheus, hub, title, shows_one_job, turn)
 
 
 @contextmanager
 def _errors_in_one_line() -> Iterator[list[Exception]]:
-    """Show an unexpected error in one line, and yield a list that then contains it. The next refresh tries again."""
+    """Show an unexpected error in one line, and yield a list to which it is added. The next refresh tries again."""
     errors: list[Exception] = []
     try:
         yield errors
@@ -91,24 +90,24 @@ def _links(pages: list[st.Page], address: Address) -> None:
             st.page_link(page, query_params=address.params())
 
 
-def choices(context: ViewContext, *more: Callable[[ViewContext], None]) -> None:
-    """Draw the choice of time range, job, and what else a view has. All choices are in the URL.
+def choices(context: ViewContext, *others: Callable[[ViewContext], None]) -> None:
+    """Draw the choices of time range and job, and other choices of the view. All choices are in the URL.
 
-    Lists are in a popover: a browser draws it only when it is opened, and each list takes 25 to 50 ms.
+    Lists are in a popover, because a browser draws them only when it is opened. Each list takes 25 to 50 ms.
     """
     address, job_ids = context.address, list(dict.fromkeys([*context.now.job_ids, *filter(None, [context.job_id])]))
     with st.container(horizontal=True, vertical_alignment="center", key="zmon-choices"):
         _time_range(address)
-        if job_ids or more:
+        if job_ids or others:
             with st.popover(plain(" on ".join(filter(None, [context.job_id, address.host])) or "no job chosen")):
                 if job_ids:
                     select("Job", job_ids, context.job_id, lambda job_id: address.moved(job_id=job_id))
-                for choice in more:
+                for choice in others:
                     choice(context)
 
 
 def _time_range(address: Address) -> None:
-    """Draw a button for each time range, and one back to now if the URL has a time."""
+    """Draw a button for each time range. If the URL has a time, also draw a button that returns to now."""
     with st.container(horizontal=True, gap="small", width="content", key="zmon-ranges"):
         for name in RANGES:
             kind: Literal["secondary", "tertiary"] = "secondary" if name == address.range else "tertiary"
@@ -123,7 +122,7 @@ def _time_range(address: Address) -> None:
 
 
 def select(label: str, options: list[str], current: str | None, moved: Callable[[str], Address]) -> None:
-    """Draw a list that changes the address. The key contains the choice, so that a link changes it too."""
+    """Draw a list that changes the address. The key contains the current choice, so that a link changes it too."""
     key = f"{label}: {current}"
     st.selectbox(
         label,

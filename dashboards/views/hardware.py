@@ -8,11 +8,11 @@ from dashboards.views.context import ViewContext
 def show(context: ViewContext) -> None:
     """Draw the page: the hosts as tiles, then charts of all hosts of the job, or of the selected host.
 
-    If no GPU is read, the charts of hosts come first.
+    If there are no GPU metrics, the charts of hosts come first.
     """
     panel.prefetch(hardware.PANELS, context)
     frame.live(banner.line, context)
     frame.choices(context, host.choose)
-    both = (hardware.GPUS, hardware.HOSTS)
-    for panels in both if hosts.show(context) else reversed(both):
+    groups = (hardware.GPUS, hardware.HOSTS)
+    for panels in groups if hosts.show(context) else reversed(groups):
         panel.grid(panels, context)

@@ -10,7 +10,7 @@ HOSTS = "group by (host) (zmon:job_host:ranks{job_id=$job})"
 
 
 def choose(context: ViewContext) -> None:
-    """Draw the list of hosts. The host of the URL is always in it, so that it can be deselected."""
+    """Draw the list of hosts. It always contains the host of the URL, so that it can be deselected."""
     try:
         samples = context.prometheus.query_at(HOSTS.replace("$job", quoted(context.job_id or "")), context.span.end)
     except Unreachable:

@@ -8,59 +8,60 @@ import streamlit as st
 from dashboards.asking import Unreachable
 from dashboards.views import banner, finding, frame
 from dashboards.views.context import ViewContext
-from dashboards.words import UNKNOWN, count, duration, link, marked
+from dashboards.words import count, link, marked
+from zmon.format import UNKNOWN, duration
 from zmon.schema.incident import IncidentSummary
 
-MOST_INCIDENTS = 200
+MAX_INCIDENTS = 200
 HEADS = ("onset (UTC)", "job", "cause", "culprit", "duration", "GPU-hours", "")
 REPORT_PIXELS = 900
 
 
 def show(context: ViewContext) -> None:
-    """Draw the chosen incident, if there is one, and the list."""
+    """Draw the selected incident, if there is one, and the list of all incidents."""
     frame.live(banner.line, context)
     try:
-        listed = context.hub.incidents()
+        incidents = context.hub.incidents()
     except Unreachable as error:
         st.html(f'<p class="zmon-unknown" data-testid="zmon-incidents">Incidents: {UNKNOWN}, {marked(str(error))}</p>')
         return
-    chosen = next((incident for incident in listed if incident.id == context.address.incident), None)
-    if chosen:
-        _details(chosen, context)
+    selected = next((incident for incident in incidents if incident.id == context.address.incident), None)
+    if selected:
+        _details(selected, context)
     elif context.address.incident:
         st.html(
-            f'<p class="zmon-unknown">There is no incident {marked(context.address.incident)}: it is younger than a few'
-            " seconds, or it was deleted after 30 days.</p>"
+            f'<p class="zmon-unknown">There is no incident {marked(context.address.incident)}: it is only seconds old'
+            " and not listed yet, or it was deleted after 30 days.</p>"
         )
-    _list(listed, context)
+    _list(incidents, context)
 
 
-def _list(listed: Sequence[IncidentSummary], context: ViewContext) -> None:
+def _list(incidents: Sequence[IncidentSummary], context: ViewContext) -> None:
     st.markdown("#### What went wrong?")
-    if not listed:
+    if not incidents:
         st.html('<p class="zmon-unknown" data-testid="zmon-incidents">No incident is recorded.</p>')
         return
-    rows = "".join(_row(incident, context) for incident in listed[:MOST_INCIDENTS])
+    rows = "".join(_row(incident, context) for incident in incidents[:MAX_INCIDENTS])
     heads = "".join(f"<th>{head}</th>" for head in HEADS)
     st.html(
         f'<div class="zmon-table" data-testid="zmon-incidents"><table><thead><tr>{heads}</tr></thead>'
         f"<tbody>{rows}</tbody></table></div>"
     )
-    if len(listed) > MOST_INCIDENTS:
-        st.caption(f"{len(listed) - MOST_INCIDENTS} older incidents: `zmon incident` lists all.")
+    if len(incidents) > MAX_INCIDENTS:
+        st.caption(f"{len(incidents) - MAX_INCIDENTS} older incidents: `zmon incident` lists all.")
 
 
 def _row(incident: IncidentSummary, context: ViewContext) -> str:
     moment = pd.Timestamp(incident.onset, unit="s").strftime("%d %b %H:%M:%S")
-    there = context.address.moved(job_id=incident.job_id)
+    address = context.address.moved(job_id=incident.job_id)
     cells = [
-        link("incidents", there.moved(incident=incident.id).params(), moment),
+        link("incidents", address.moved(incident=incident.id).params(), moment),
         marked(incident.job_id),
         marked(f"{incident.cause} ({incident.severity})"),
         marked(finding.culprit(incident) or UNKNOWN),
         "still open" if incident.resolved is None else duration(incident.resolved - incident.onset),
         count(incident.lost_gpu_hours),
-        link("job", there.moved(incident=None, at=incident.detected).params(), "charts"),
+        link("job", address.moved(incident=None, at=incident.detected).params(), "charts"),
     ]
     return f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
 

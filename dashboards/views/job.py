@@ -7,15 +7,15 @@ from dashboards.panels import scaling
 from dashboards.views import banner, frame, panel, tiles, waterfall
 from dashboards.views.context import ViewContext
 
-BELOW = (panels.THROUGHPUT, scaling.EFFICIENCY, panels.LOSS, panels.QUALITY)
-PANELS = (panels.STEP_TIME, panels.WHERE, *BELOW)
+LOWER_PANELS = (panels.THROUGHPUT, scaling.EFFICIENCY, panels.LOSS, panels.QUALITY)
+PANELS = (panels.STEP_TIME, panels.WHERE, *LOWER_PANELS)
 
 
 def show(context: ViewContext) -> None:
-    """Draw the page, the most urgent first."""
+    """Draw the page; the most urgent part comes first."""
     if context.job_id:
         panel.prefetch(PANELS, context)
-    frame.live(_now, context)
+    frame.live(_draw_state, context)
     if not context.job_id:
         return
     frame.choices(context)
@@ -25,10 +25,10 @@ def show(context: ViewContext) -> None:
         panel.show(panels.WHERE, context)
     with right:
         waterfall.show(context)
-    panel.grid(BELOW, context)
+    panel.grid(LOWER_PANELS, context)
 
 
-def _now(context: ViewContext) -> None:
+def _draw_state(context: ViewContext) -> None:
     banner.show(context)
     if context.job_id:
         banner.vitals(context)

@@ -1,4 +1,4 @@
-"""A chart on a page: its question, the chart or the reason why there is none, and its PromQL."""
+"""A chart on a page: its question and PromQL, and the chart or the reason why its values are unknown."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -15,10 +15,11 @@ from dashboards.history import History
 from dashboards.marks import Mark
 from dashboards.panels import Panel
 from dashboards.views.context import ViewContext
-from dashboards.words import UNKNOWN, marked, moment
+from dashboards.words import marked, moment
+from zmon.format import UNKNOWN
 
 A_DAY = 86400
-STALE_POINTS = 3  # that are missing before a chart shows since when
+STALE_POINTS = 3  # with this many missing points at its end, a chart shows since when values are unknown
 _EXECUTOR = ThreadPoolExecutor(4, "ask")  # shared by all viewers
 
 
@@ -35,7 +36,7 @@ def show(panel: Panel, context: ViewContext) -> None:
     try:
         history = ask()
         if history.known_until is None:
-            raise Unreachable("the value is NaN" if panel.nan_is_news and history.nan_until else _absent(panel))
+            raise Unreachable("the value is NaN" if panel.shows_nan and history.nan_until else _absent(panel))
         marks = context.marks if panel.marked else ()
     except Unreachable as error:
         unknown(panel.key, f"{UNKNOWN}: {error}")
@@ -45,9 +46,9 @@ def show(panel: Panel, context: ViewContext) -> None:
     _notes(panel, history, span)
 
 
-def unknown(key: str, why: str) -> None:
+def unknown(key: str, reason: str) -> None:
     """Draw the reason in place of a chart."""
-    st.html(f'<div class="zmon-chart-unknown" data-testid="zmon-{key}"><p>{marked(why)}</p></div>')
+    st.html(f'<div class="zmon-chart-unknown" data-testid="zmon-{key}"><p>{marked(reason)}</p></div>')
 
 
 def grid(panels: tuple[Panel, ...], context: ViewContext) -> None:
@@ -65,12 +66,16 @@ def _query(panel: Panel, context: ViewContext) -> tuple[str, Span, Callable[[], 
     selection = context.selection(span, is_recorded=panel.is_recorded)
     promql, name = panel.query(selection), panel.series_name(selection)
     keep_low = are_rows and panel.light_is == "low"
-    return promql, span, partial(context.prometheus.query_range, promql, name, span, panel.most, keep_low=keep_low)
+    return (
+        promql,
+        span,
+        partial(context.prometheus.query_range, promql, name, span, panel.max_series, keep_low=keep_low),
+    )
 
 
 def _lines(panel: Panel, context: ViewContext, history: History, span: Span, marks: tuple[Mark, ...]) -> None:
     values = history.table
-    if panel.shape == "areas":  # categories without time are left out of the legend
+    if panel.shape == "areas":  # the legend omits categories that took no time
         values = values[values.groupby("series")["value"].transform("max") > 0]
     names = list(values["series"].unique())
     culprits = tuple(rank for finding in context.findings for rank in finding.ranks)
@@ -91,7 +96,7 @@ def _rows(panel: Panel, context: ViewContext, history: History, span: Span, _: t
 def heading(question: str, unit: str, promql: str, context: ViewContext, span: Span) -> None:
     """Draw the question with its unit and PromQL, and a link to the query in Prometheus.
 
-    It is one element: a popover and a block of code for each of ten charts would cost a browser half a second.
+    It is one element, because a popover and a code block for each of ten charts would cost a browser half a second.
     """
     link = context.prometheus.link(promql, span, is_now=context.address.at is None)
     anchor = f'<a href="{escape(link)}" target="_blank">Open in Prometheus</a>'
@@ -108,14 +113,14 @@ def _absent(panel: Panel) -> str:
 
 
 def _notes(panel: Panel, history: History, span: Span) -> None:
-    """Draw below the chart since when values are NaN or unknown, and how many series are left out."""
+    """Draw notes below the chart: since when values are NaN or unknown, and how many series are left out."""
     since = (history.known_until or span.end) + span.resolution
-    if panel.nan_is_news and (history.nan_until or 0) >= since:
+    if panel.shows_nan and (history.nan_until or 0) >= since:
         st.html(f'<p class="zmon-unknown"><b>NaN</b> since {moment(since)}</p>')
     elif span.end - since >= (STALE_POINTS - 1) * span.resolution:
         st.html(f'<p class="zmon-unknown">{UNKNOWN} since {moment(since)}</p>')
     if history.left_out:
-        st.caption(f"{history.left_out} more are not drawn: the least remarkable ones.")
+        st.caption(f"{history.left_out} more series are not drawn: those with the least remarkable values.")
 
 
 def _is_long(span: Span) -> bool:

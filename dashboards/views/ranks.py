@@ -9,7 +9,8 @@ from dashboards.panels import ranks as panels
 from dashboards.severity import is_info
 from dashboards.views import banner, finding, frame, host, panel
 from dashboards.views.context import ViewContext
-from dashboards.words import UNKNOWN, marked
+from dashboards.words import marked
+from zmon.format import UNKNOWN
 from zmon.schema.api import RankRow
 
 COLUMNS = {  # by field of the hub's answer: the head of the column
@@ -48,7 +49,7 @@ def show(context: ViewContext) -> None:
 
 
 def _table(context: ViewContext) -> None:
-    """Draw a row for each rank in its last known state. Self and exposed time are those of the last step."""
+    """Draw a row for each rank in its last known state. Self time and exposed time are from its last step."""
     st.markdown("**What does each rank do now?** Select a row for details; click a column to sort")
     try:
         rows = list(context.hub.ranks(context.job_id or ""))
@@ -61,14 +62,14 @@ def _table(context: ViewContext) -> None:
     culprits = {rank for each in findings for rank in each.ranks}
     rows.sort(key=lambda row: (row.rank not in culprits, row.rank))
     table = pd.DataFrame([_cells(row, is_culprit=row.rank in culprits) for row in rows])
-    places = [row.rank for row in rows]
+    row_ranks = [row.rank for row in rows]
     rank, host = context.address.rank, context.address.host
-    # A row is selected by its position, so that a new order of rows needs a new table.
-    key = f"ranks of {context.job_id} {host}: {rank} of {len(places)}, first {sorted(culprits)}"
+    # Streamlit stores the index of the selected row, so a new order of rows needs a new table.
+    key = f"ranks of {context.job_id} {host}: {rank} of {len(row_ranks)}, first {sorted(culprits)}"
 
     def on_select() -> None:
-        rows = st.session_state[key].selection.rows
-        frame.go(context.address.moved(rank=places[rows[0]] if rows else None))
+        selected = st.session_state[key].selection.rows
+        frame.go(context.address.moved(rank=row_ranks[selected[0]] if selected else None))
 
     st.dataframe(
         table,
@@ -77,7 +78,7 @@ def _table(context: ViewContext) -> None:
         key=key,
         on_select=on_select,
         selection_mode="single-row",
-        selection_default={"selection": {"rows": [places.index(rank)]}} if rank in places else None,
+        selection_default={"selection": {"rows": [row_ranks.index(rank)]}} if rank in row_ranks else None,
         column_config={"": st.column_config.TextColumn(width=CULPRIT_PIXELS)},
     )
 

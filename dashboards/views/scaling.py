@@ -11,12 +11,13 @@ from dashboards.panels import scaling as panels
 from dashboards.predictions import efficiency_ratio, predicted, why_unknown
 from dashboards.views import banner, frame, panel
 from dashboards.views.context import ViewContext
-from dashboards.words import UNKNOWN, count, duration, marked, plain, share
+from dashboards.words import count, marked, plain, share
+from zmon.format import UNKNOWN, duration
 from zmon.schema.api import ScalingAnswer, StepAnswer
 
 FACTORS = (0.25, 0.5, 0.75, 1, 1.25, 1.5, 2, 3, 4, 8)
 UNCHANGED = 1
-OTHERS = f"Other sizes: {UNKNOWN}, "
+NO_PREDICTION = f"Other sizes: {UNKNOWN}, "
 
 
 def show(context: ViewContext) -> None:
@@ -32,14 +33,14 @@ def show(context: ViewContext) -> None:
         if what_ifs:
             scaling = context.hub.scaling(context.job_id, what_ifs)
     except Unreachable as error:
-        panel.unknown("curve", f"{OTHERS}{error}")
+        panel.unknown("curve", f"{NO_PREDICTION}{error}")
         return
     if not scaling.points and not scaling.now:
-        panel.unknown("curve", OTHERS + scaling.unknown)
+        panel.unknown("curve", NO_PREDICTION + scaling.unknown)
         return
     _curve(scaling, what_ifs)
     if scaling.unknown:
-        panel.unknown("curve", OTHERS + scaling.unknown)
+        panel.unknown("curve", NO_PREDICTION + scaling.unknown)
         return
     _parts(scaling)
     _table(scaling, what_ifs)
@@ -61,7 +62,7 @@ def _what_ifs(descriptions: Mapping[str, str], address: Address) -> tuple[str, .
     with st.expander("What if …?", expanded=True):
         for column, (name, description) in zip(st.columns(len(descriptions)), descriptions.items(), strict=True):
             factor = factors.get(name, UNCHANGED)
-            slider = f"what-if {name}: {factor:g}"  # contains the factor, so that a link moves the slider
+            slider = f"what-if {name}: {factor:g}"  # the key contains the factor, so that a link moves the slider
             column.select_slider(
                 f"{name}: {description}",
                 FACTORS,

@@ -1,6 +1,6 @@
-"""The CSS of all pages: a banner that is readable from afar, and tiles that wrap, on light and on dark themes."""
+"""The CSS of all pages. The banner is readable from afar, and tiles wrap. Light and dark themes both work."""
 
-# Tints are transparent over the background of the theme, and text has the colour of the theme, so both themes work.
+# Tints are transparent over the background of the theme, and text has the colour of the theme.
 CSS = """
 <style>
 .stMainBlockContainer { padding-top: 3.8rem; padding-bottom: 2rem; }

@@ -1,4 +1,4 @@
-"""Ranks as tiles: what each one does, when its last step ended, and which one is the culprit."""
+"""Ranks as tiles: the activity of each rank, the end of its last step, and the culprit."""
 
 from dataclasses import dataclass
 from html import escape
@@ -10,11 +10,18 @@ from dashboards.colours import GREEN, GREY, ORANGE, VERMILLION
 from dashboards.glance import Glance, Rank, ranks
 from dashboards.severity import CRITICAL, is_info
 from dashboards.views.context import ViewContext
-from dashboards.words import UNKNOWN, count, duration, link, marked
+from dashboards.words import count, link, marked
+from zmon.format import UNKNOWN, duration
 
 SHOWN_WAIT_SECONDS = 1  # shorter waits are part of every step and would only flicker
-MOST_TILES = 24  # nobody reads a wall of more; the most urgent ones come first
-DOING = {"init": "starting", "train": "training", "eval": "evaluating", "checkpoint": "checkpointing", "done": "done"}
+MAX_TILES = 24  # people do not read more; the most urgent ranks are shown
+ACTIVITY_WORDS = {
+    "init": "starting",
+    "train": "training",
+    "eval": "evaluating",
+    "checkpoint": "checkpointing",
+    "done": "done",
+}
 URGENCY = (VERMILLION, ORANGE, GREY, GREEN)
 
 
@@ -29,7 +36,7 @@ class Tile:
 
 
 def show(context: ViewContext) -> None:
-    """Draw the tiles; in the order of ranks if all fit, else the most urgent ones."""
+    """Draw the tiles in the order of ranks. If there are too many, draw the most urgent ones."""
     glance = context.now
     try:
         states = ranks(context.prometheus, glance) if glance.prometheus_answers else ()
@@ -37,18 +44,18 @@ def show(context: ViewContext) -> None:
         st.html(f'<p class="zmon-unknown">Ranks: {UNKNOWN}, {marked(str(error))}</p>')
         return
     if not any(rank.host for rank in states):
-        st.html(f'<p class="zmon-unknown">Ranks: {UNKNOWN}, {_why_none(glance)}.</p>')
+        st.html(f'<p class="zmon-unknown">Ranks: {UNKNOWN}, {_reason_without_ranks(glance)}.</p>')
         return
     tiles = [_tile(rank, glance) for rank in states]
-    if len(tiles) > MOST_TILES:
+    if len(tiles) > MAX_TILES:
         tiles.sort(key=lambda tile: URGENCY.index(tile.colour))
-    tiles_html = "".join(_html(tile, context) for tile in tiles[:MOST_TILES])
+    tiles_html = "".join(_html(tile, context) for tile in tiles[:MAX_TILES])
     st.html(f'<div class="zmon-ranks" data-testid="zmon-ranks">{tiles_html}</div>')
-    if len(tiles) > MOST_TILES:
-        st.caption(f"{MOST_TILES} of {len(tiles)} ranks, the most urgent ones.")
+    if len(tiles) > MAX_TILES:
+        st.caption(f"The {MAX_TILES} most urgent of {len(tiles)} ranks.")
 
 
-def _why_none(glance: Glance) -> str:
+def _reason_without_ranks(glance: Glance) -> str:
     if not glance.prometheus_answers:
         return "Prometheus does not answer"
     ended = glance.job is not None and glance.job.state in ("done", "exited")
@@ -56,7 +63,7 @@ def _why_none(glance: Glance) -> str:
 
 
 def _tile(rank: Rank, glance: Glance) -> Tile:
-    """Return the tile of a rank: the worst state wins. It is green only if the page is not blind."""
+    """Return the tile of a rank with its worst state. A tile is green only if the page is not blind."""
     findings = (each for each in glance.findings if rank.rank in each.ranks and not is_info(each.severity))
     finding = next(findings, None)
     waiting, overdue = rank.waiting_seconds or 0, rank.overdue_seconds or 0
@@ -72,11 +79,11 @@ def _tile(rank: Rank, glance: Glance) -> Tile:
         return Tile(rank, f"overdue {duration(overdue)}", ORANGE)
     if rank.activity is None:
         return Tile(rank, UNKNOWN, GREY)
-    return Tile(rank, DOING.get(rank.activity, rank.activity), GREY if glance.blind else GREEN)
+    return Tile(rank, ACTIVITY_WORDS.get(rank.activity, rank.activity), GREY if glance.blind else GREEN)
 
 
 def _html(tile: Tile, context: ViewContext) -> str:
-    """Return the HTML of a tile. It has words for everything that its colour shows."""
+    """Return the HTML of a tile. Its words tell everything that its colour shows."""
     rank = tile.rank
     lead = link("ranks", context.address.moved(job_id=context.job_id, rank=rank.rank).params(), f"rank {rank.rank}")
     ago = "" if rank.since_step_seconds is None else " ago"

@@ -1,4 +1,4 @@
-"""A waterfall from self time to wall-clock: what each time category adds to a step, over the time range."""
+"""A waterfall chart from self time to wall-clock: the seconds that each time category adds to a step."""
 
 import pandas as pd
 import streamlit as st
@@ -9,58 +9,60 @@ from dashboards.charts import AXIS_LABEL, HEIGHT_PIXELS
 from dashboards.queries import quoted
 from dashboards.views import panel
 from dashboards.views.context import ViewContext
-from dashboards.words import UNKNOWN, duration
+from zmon.format import UNKNOWN, duration
 from zmon.schema.names import PHASES
 
 # Seconds per step and time category: all wall-clock of the time range, divided by the steps that ended in it.
-SPENT = """
+TIME_PER_STEP = """
 max by (cause) (increase(zmon_job_time_seconds_total{job_id=$job}[$range]))
 / on () group_left () (max(increase(zmon_job_step_duration_seconds_count{job_id=$job}[$range])) > 0)
 """.strip()
 IDEAL = "self time, median rank"
 TOTAL = "wall-clock"
-REACH = 1.2  # of the longest bar, so that the text behind it has room
-LEAST_SHARE = 0.002  # of the wall-clock: less is not drawn
+AXIS_RATIO = 1.2  # length of the axis ÷ length of the longest bar; leaves space for the text behind the bar
+MIN_CATEGORY_RATIO = 0.002  # categories with a smaller share of wall-clock are added up in one bar, `the rest`
 
 
 def show(context: ViewContext) -> None:
     """Draw the bars, and the sum in words."""
     span = context.span
-    promql = SPENT.replace("$job", quoted(context.job_id or "")).replace("$range", f"{span.end - span.start}s")
+    promql = TIME_PER_STEP.replace("$job", quoted(context.job_id or "")).replace("$range", f"{span.end - span.start}s")
     panel.heading("What makes a step longer than its self time?", "seconds", promql, context, span)
     try:
-        spent = {sample.labels["cause"]: sample.value for sample in context.prometheus.query_at(promql, span.end)}
-        if not sum(spent.values()) > 0:
+        seconds_by_cause = {
+            sample.labels["cause"]: sample.value for sample in context.prometheus.query_at(promql, span.end)
+        }
+        if not sum(seconds_by_cause.values()) > 0:
             raise Unreachable("Prometheus has no zmon_job_time_seconds_total of a step that ended in this time range")
     except Unreachable as error:
         panel.unknown("waterfall", f"{UNKNOWN}: {error}")
         return
-    table = bars(spent)
+    table = bars(seconds_by_cause)
     st.vega_lite_chart(table, specification(list(table["cause"])), key="chart-waterfall")
     ideal, total = float(table["end"].iloc[0]), float(table["end"].iloc[-1])
     st.caption(f"{duration(total)} of wall-clock per step, of which {duration(ideal)} are self time.")
 
 
-def bars(spent: dict[str, float]) -> pd.DataFrame:
-    """Return begin and end of each bar: self time first, then the other categories by size, then the sum."""
-    total = sum(spent.values())
-    self_time = sum(spent.get(phase, 0.0) for phase in PHASES)
-    others = sorted(((cause, s) for cause, s in spent.items() if cause not in PHASES), key=lambda item: -item[1])
+def bars(seconds_by_cause: dict[str, float]) -> pd.DataFrame:
+    """Return begin and end of each bar: self time, other categories by size, the rest, and the sum."""
+    total = sum(seconds_by_cause.values())
+    self_time = sum(seconds_by_cause.get(phase, 0.0) for phase in PHASES)
+    others = [item for item in seconds_by_cause.items() if item[0] not in PHASES]
     rows, start = [(IDEAL, 0.0, self_time, "own")], self_time
-    small = 0.0
-    for cause, seconds in others:
-        if seconds < LEAST_SHARE * total:
-            small += seconds
+    rest_seconds = 0.0
+    for cause, seconds in sorted(others, key=lambda item: -item[1]):
+        if seconds < MIN_CATEGORY_RATIO * total:
+            rest_seconds += seconds
             continue
         rows.append((cause, start, start + seconds, cause))
         start += seconds
-    if small > 0:
-        rows.append(("the rest", start, start + small, ""))
+    if rest_seconds > 0:
+        rows.append(("the rest", start, start + rest_seconds, ""))
     rows.append((TOTAL, 0.0, total, ""))
     return pd.DataFrame(
         [(cause, begin, end, duration(end - begin), colours.of_cause(tint)) for cause, begin, end, tint in rows],
         columns=["cause", "start", "end", "label", "colour"],
-    ).assign(reach=REACH * total)
+    ).assign(axis_end=AXIS_RATIO * total)
 
 
 def specification(causes: list[str]) -> dict[str, object]:
@@ -69,7 +71,7 @@ def specification(causes: list[str]) -> dict[str, object]:
     axis = {"labelExpr": AXIS_LABEL["seconds"], "tickCount": 4}
     x = {"field": "start", "type": "quantitative", "title": None, "axis": axis}
     return {
-        "description": "What each time category adds to a step",
+        "description": "Seconds that each time category adds to a step",
         "height": max(HEIGHT_PIXELS, 26 * len(causes)),
         "layer": [
             {
@@ -88,7 +90,7 @@ def specification(causes: list[str]) -> dict[str, object]:
             },
             {
                 "mark": {"type": "point", "opacity": 0},
-                "encoding": {"y": y, "x": {"field": "reach", "type": "quantitative"}},
+                "encoding": {"y": y, "x": {"field": "axis_end", "type": "quantitative"}},
             },
         ],
     }

@@ -81,8 +81,8 @@ def test_the_slow_rank_works_while_others_wait():
 
 def test_seconds_of_all_kinds_sum_to_the_total():
     times = np.arange(SCENE.start, SCENE.end, 7)
-    assert SCENE.spent(times).sum(axis=0) == pytest.approx(times - SCENE.start)
-    assert (np.diff(SCENE.spent(times)) >= 0).all()
+    assert SCENE.seconds_by_kind(times).sum(axis=0) == pytest.approx(times - SCENE.start)
+    assert (np.diff(SCENE.seconds_by_kind(times)) >= 0).all()
 
 
 async def _answers(path: str, scene: Scene = SCENE) -> bytes:

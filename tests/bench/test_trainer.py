@@ -13,7 +13,7 @@ SHAPE = Shape(pooling=2, tables=3, rows=50, dim=4, global_batch=8, bottom=(5,), 
 @pytest.mark.slow  # the other table comes from the same jobs
 def test_speed_has_a_line_for_the_floor_and_every_variant() -> None:
     about, _, *lines = trainer.speed(SHAPE, 1)
-    assert about.startswith("pooling 2; the planner's choice for “ours”: ")
+    assert about.startswith("pooling 2; the planner's choice for `ours`: ")
     assert [line.split("  ")[1] for line in lines[3:]] == ["plain torch", *variants(SHAPE.config())]
     assert all("floor" in line for line in lines[:3])
 

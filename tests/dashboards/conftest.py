@@ -8,8 +8,10 @@ from streamlit.testing.v1 import AppTest
 
 from tests.dashboards.world import Fake, World
 
-PAGE = "from dashboards.views import frame, {view}\nframe.show({view}.show, [], '{view}', is_of_a_job={is_of_a_job})\n"
-OF_ALL = ("cluster", "armed")
+PAGE = (
+    "from dashboards.views import frame, {view}\nframe.show({view}.show, [], '{view}', shows_one_job={shows_one_job})\n"
+)
+ALL_JOBS_VIEWS = ("cluster", "armed")
 
 
 @pytest.fixture(autouse=True)
@@ -36,7 +38,7 @@ def urls(world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, st
 @pytest.fixture
 def opened(urls: dict[str, str]) -> Callable[..., AppTest]:
     def open_page(view: str = "job", **query: str) -> AppTest:
-        app = AppTest.from_string(PAGE.format(view=view, is_of_a_job=view not in OF_ALL), default_timeout=20)
+        app = AppTest.from_string(PAGE.format(view=view, shows_one_job=view not in ALL_JOBS_VIEWS), default_timeout=20)
         for name, value in query.items():
             app.query_params[name] = value
         app.run()

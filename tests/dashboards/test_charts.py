@@ -47,7 +47,7 @@ def test_a_new_legend_row_takes_nothing_from_the_chart():
 
 
 def frame(begin: float, values: list[float]) -> pd.DataFrame:
-    times = pd.to_datetime([begin + 10 * place for place in range(len(values))], unit="s", utc=True)
+    times = pd.to_datetime([begin + 10 * index for index in range(len(values))], unit="s", utc=True)
     return pd.DataFrame({"time": times, "series": "x", "value": values})
 
 

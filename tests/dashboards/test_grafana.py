@@ -12,9 +12,9 @@ import yaml
 from dashboards.address import RECORDED_SECONDS
 from dashboards.colours import CAUSES
 from dashboards.grafana import dashboards
-from dashboards.grafana.panel import DATA_SOURCE, MOST_LABELS, UNITS
+from dashboards.grafana.panel import DATA_SOURCE, MAX_LABELS, UNITS
 from dashboards.panels import ALL, VIEWS
-from dashboards.panels.panel import MOST_SERIES, Unit
+from dashboards.panels.panel import MAX_SERIES, Unit
 from dashboards.panels.ranks import MEMORY, SELF_TIME, WAITING
 from tests.places import REPOSITORY
 
@@ -69,11 +69,11 @@ def test_prometheus_can_parse_every_query_as_grafana_sends_it(tmp_path):
 
 @pytest.mark.parametrize("view", DASHBOARDS)
 def test_every_variable_in_use_can_be_selected_or_is_built_in(view):
-    chosen = {variable["name"] for variable in DASHBOARDS[view]["templating"]["list"]}
-    assert chosen <= set(CHOSEN)
+    names = {variable["name"] for variable in DASHBOARDS[view]["templating"]["list"]}
+    assert names <= set(CHOSEN)
     used = set(re.findall(r"\$\{?([a-z_]+)", json.dumps(DASHBOARDS[view])))
-    assert used <= chosen | set(BUILT_IN)
-    assert chosen <= used, "a variable without effect is misleading"
+    assert used <= names | set(BUILT_IN)
+    assert names <= used, "a variable without effect is misleading"
 
 
 def test_a_page_of_the_whole_job_has_no_choice_of_host_or_rank():
@@ -89,14 +89,14 @@ def test_dashboards_and_panels_have_unique_ids():
 
 @pytest.mark.parametrize("view", DASHBOARDS)
 def test_panels_do_not_overlap(view):
-    taken = set()
+    occupied = set()
     for panel in DASHBOARDS[view]["panels"]:
-        place = panel["gridPos"]
-        columns = range(place["x"], place["x"] + place["w"])
-        cells = {(x, y) for x in columns for y in range(place["y"], place["y"] + place["h"])}
-        assert not cells & taken
-        assert place["x"] + place["w"] <= 24
-        taken |= cells
+        position = panel["gridPos"]
+        columns = range(position["x"], position["x"] + position["w"])
+        cells = {(x, y) for x in columns for y in range(position["y"], position["y"] + position["h"])}
+        assert not cells & occupied
+        assert position["x"] + position["w"] <= 24
+        occupied |= cells
 
 
 def test_every_unit_has_a_unit_of_grafana():
@@ -149,8 +149,8 @@ def test_the_rate_of_a_recorded_series_has_two_points():
 
 def test_few_ranks_have_a_line_each(tmp_path):
     targets = BY_TITLE[MEMORY.question]["targets"]
-    each = {f'{{kind="process", rank="{rank}"}}': rank + 1 for rank in range(MOST_SERIES)}
-    _answered(tmp_path, _memory(MOST_SERIES), {targets[0]["expr"]: each, targets[1]["expr"]: {}})
+    each = {f'{{kind="process", rank="{rank}"}}': rank + 1 for rank in range(MAX_SERIES)}
+    _answered(tmp_path, _memory(MAX_SERIES), {targets[0]["expr"]: each, targets[1]["expr"]: {}})
     assert targets[0]["legendFormat"] == "rank {{rank}} ({{kind}})"
 
 
@@ -159,13 +159,13 @@ def test_many_ranks_are_summed_up(tmp_path):
     summary = {f'kind="process", spread="{name}"': value for name, value in (("largest", 9), ("smallest", 1))}
     recorded = {f'zmon:job_rank_memory:spread{{job_id="ads", {labels}}}': value for labels, value in summary.items()}
     spread = {f"{{{labels}}}": value for labels, value in summary.items()}
-    series = _memory(MOST_SERIES + 1) | recorded
+    series = _memory(MAX_SERIES + 1) | recorded
     _answered(tmp_path, series, {targets[0]["expr"]: {}, targets[1]["expr"]: spread})
     assert targets[1]["legendFormat"] == "{{spread}} {{kind}}"
 
 
 def test_rows_of_many_ranks_are_hosts(tmp_path):
-    series = {f'zmon:rank_self_seconds:total{{job_id="ads", rank="{rank}"}}': "0+2" for rank in range(MOST_LABELS + 1)}
+    series = {f'zmon:rank_self_seconds:total{{job_id="ads", rank="{rank}"}}': "0+2" for rank in range(MAX_LABELS + 1)}
     series |= {f'zmon:job_host_own:max{{job_id="ads", host="n{host}"}}': own for host, own in enumerate((0.2, 0.9))}
     series |= {f'zmon:job_host:ranks{{job_id="ads", host="n{host}"}}': 16 + host for host in range(2)}
     each, hosts = (target["expr"] for target in BY_TITLE[SELF_TIME.question]["targets"])

@@ -1,4 +1,4 @@
-"""The picture of a heat map: rows in order, colours of the legend, and unknown values transparent."""
+"""The image of a heat map: rows in order, colours of the legend, and unknown values transparent."""
 
 from base64 import b64decode
 from io import BytesIO

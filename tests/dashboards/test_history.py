@@ -39,7 +39,7 @@ def test_beyond_the_limit_the_largest_stay_and_the_others_are_counted():
     assert result.left_out == 26
 
 
-def test_with_keep_low_the_lowest_stay():
+def test_keep_low_keeps_the_series_with_the_lowest_minimum():
     """The rank that waits least is the one that all others wait for."""
     answer = [series((98, "0.9"), (100, "0.1" if rank == 17 else "0.9"), rank=str(rank)) for rank in range(30)]
     result = history(answer, "rank {rank}", SPAN, 4, keep_low=True)

@@ -8,7 +8,7 @@ import yaml
 
 from dashboards import glance, marks, side
 from dashboards.panels import ALL, Selection
-from dashboards.panels.panel import MOST_ROWS, MOST_SERIES
+from dashboards.panels.panel import MAX_ROWS, MAX_SERIES
 from dashboards.queries import quoted
 from dashboards.views import host, hosts, waterfall
 from tests.places import REPOSITORY
@@ -17,16 +17,16 @@ from zmon import metrics
 RULES = REPOSITORY / "dashboards" / "rules"
 FIXED = (
     glance.RANKS, glance.JOBS, glance.AGENTS, glance.HEARTBEAT, glance.FIRING, marks.ACTIVITIES, hosts.GPUS,
-    hosts.PROCESSORS, hosts.RANKS, host.HOSTS, waterfall.SPENT, *side.QUESTIONS,
+    hosts.PROCESSORS, hosts.RANKS, host.HOSTS, waterfall.TIME_PER_STEP, *side.QUERIES,
 )  # fmt: skip
 HISTOGRAM = {f"{metrics.STEP_HISTOGRAM}_{part}" for part in ("bucket", "sum", "count")}
 STRING = r'"(?:[^"\\]|\\.)*"'
 SELECTIONS = (
     Selection('a"b', window=10),
     Selection("ads", rank=3, host='n"1', window=20, num_ranks=4),
-    Selection("ads", num_ranks=MOST_SERIES + 1, num_hosts=MOST_SERIES + 1),
-    Selection("ads", num_ranks=MOST_ROWS + 1, num_hosts=2),
-    Selection("ads", host="n1", num_ranks=MOST_ROWS + 1),
+    Selection("ads", num_ranks=MAX_SERIES + 1, num_hosts=MAX_SERIES + 1),
+    Selection("ads", num_ranks=MAX_ROWS + 1, num_hosts=2),
+    Selection("ads", host="n1", num_ranks=MAX_ROWS + 1),
 )
 
 
@@ -87,7 +87,9 @@ def test_keys_of_panels_are_unique():
 
 @pytest.mark.parametrize("panel", [panel for panel in ALL if panel.grows], ids=lambda panel: panel.key)
 def test_with_too_many_series_it_queries_their_recorded_summary(panel):
-    few, many = (Selection("ads", num_ranks=number, num_hosts=number) for number in (panel.most, panel.most + 1))
+    few, many = (
+        Selection("ads", num_ranks=number, num_hosts=number) for number in (panel.max_series, panel.max_series + 1)
+    )
     assert panel.series_name(few) == panel.legend
     assert panel.series_name(many).startswith("{host}" if panel.shape == "rows" else "{spread}")
     assert panel.query(few) == panel.query(Selection("ads", host=None, num_ranks=1))
@@ -103,19 +105,19 @@ def test_few_hosts_of_many_ranks_have_a_line_each():
 
 def test_resources_are_summed_up_separately():
     (pressure,) = [panel for panel in ALL if panel.key == "pressure"]
-    assert pressure.series_name(Selection("ads", num_hosts=MOST_SERIES + 1)) == "{spread} {resource}"
+    assert pressure.series_name(Selection("ads", num_hosts=MAX_SERIES + 1)) == "{spread} {resource}"
 
 
 def test_rows_of_many_ranks_are_hosts_unless_one_is_selected():
     panel = next(panel for panel in ALL if panel.shape == "rows")
-    assert panel.series_name(Selection("ads", num_ranks=MOST_ROWS + 1)) == "{host}"
-    assert panel.series_name(Selection("ads", num_ranks=MOST_ROWS + 1, host="n1")) == panel.legend
-    assert panel.series_name(Selection("ads", num_ranks=MOST_ROWS)) == panel.legend
+    assert panel.series_name(Selection("ads", num_ranks=MAX_ROWS + 1)) == "{host}"
+    assert panel.series_name(Selection("ads", num_ranks=MAX_ROWS + 1, host="n1")) == panel.legend
+    assert panel.series_name(Selection("ads", num_ranks=MAX_ROWS)) == panel.legend
 
 
 @pytest.mark.parametrize("panel", [panel for panel in ALL if panel.grows], ids=lambda panel: panel.key)
 def test_a_selected_host_is_the_only_one_shown(panel):
-    assert 'host="n1"' in panel.query(Selection("ads", host="n1", num_ranks=MOST_ROWS + 1))
+    assert 'host="n1"' in panel.query(Selection("ads", host="n1", num_ranks=MAX_ROWS + 1))
 
 
 def test_a_hostile_name_stays_within_its_quotes():

@@ -19,7 +19,7 @@ READ_BY_KEY = {  # the expressions that may be read by a string key, with the re
     "charts.py": {"values": TABLE, "width": "Vega-Lite, which the dashboard writes"},
     "glance.py": {"labels": LABELS, "sample.labels": LABELS, "activity.labels": LABELS, "metrics": OWN},
     "grafana/page.py": {"panel": GRAFANA},
-    "grafana/panel.py": {"drawn": GRAFANA, "drawn['fieldConfig']": GRAFANA, "target": GRAFANA},
+    "grafana/panel.py": {"chart": GRAFANA, "chart['fieldConfig']": GRAFANA, "target": GRAFANA},
     "heat.py": {"values": TABLE},
     "history.py": {"frame": TABLE},
     "marks.py": {"rows": TABLE},

@@ -2,13 +2,14 @@
 
 import pytest
 
-from dashboards.words import clock, count, duration, link, marked, share
+from dashboards.words import clock, count, link, marked, share
+from zmon.format import duration
 
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [(None, "unknown"), (float("nan"), "unknown"), (0, "0 ms"), (0.0832, "83.2 ms"), (0.9999, "1.0 s"), (4.06, "4.1 s"),
-     (9.99, "10.0 s"), (59.7, "1 min 0 s"), (192, "3 min 12 s"), (7260, "2 h 1 min")],
+     (9.99, "10 s"), (59.7, "1 min"), (192, "3 min 12 s"), (7260, "2 h 1 min")],
 )  # fmt: skip
 def test_durations(seconds, text):
     assert duration(seconds) == text

@@ -59,7 +59,7 @@ def test_a_resumed_run_is_bit_identical_on_the_same_number_of_ranks(
     assert same(tensors(tmp_path / "out"), uninterrupted)
 
 
-def test_a_resumed_run_is_bit_identical_on_other_numbers_of_ranks_and_with_other_kinds(
+def test_a_resumed_run_is_bit_identical_with_other_ranks_and_kinds(
     run: Run, tmp_path: Path, uninterrupted: dict[str, torch.Tensor]
 ) -> None:
     assert run(1, "--steps", "2", "--kinds", "table_wise,data_parallel,row_wise").returncode == 0

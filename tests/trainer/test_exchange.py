@@ -42,7 +42,7 @@ def test_nothing_is_sent_for_tables_that_every_rank_has(alone) -> None:
     assert as_lists(exchange([], replicated=[0, 1]).send_ids(loaded()).wait()) == []
 
 
-def test_vectors_of_a_spread_table_are_added_up_and_its_gradient_goes_to_each_part(alone) -> None:
+def test_a_row_wise_table_sums_vectors_and_sends_its_gradient_to_each_shard(alone) -> None:
     routes = exchange([Shard(0, 0, 0, 3), Shard(0, 0, 3, 2)], replicated=[1])
     vectors = torch.arange(12.0).view(6, 2)  # two shards, three samples
     replicated = torch.full((3, 2), 100.0)

@@ -107,7 +107,7 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(tmp_path, monkeypatch) -> No
     assert [path.name for path in tmp_path.iterdir()] == ["rows.tsv"]
 
 
-def test_a_killed_prepare_leaves_no_valid_directory_and_the_next_one_reports_it(tmp_path) -> None:
+def test_a_killed_prepare_leaves_a_partial_directory_that_is_reported(tmp_path) -> None:
     file, out = tmp_path / "rows.tsv", tmp_path / "out"
     file.write_bytes(text(*range(50)))
     script = (  # killed after all rows are written, just before the manifest

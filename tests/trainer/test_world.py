@@ -1,4 +1,4 @@
-"""Tests of a rank's place in the job: valid and invalid variables of the launcher, and the rendezvous."""
+"""Tests of a rank's position in the job: valid and invalid variables of the launcher, and the rendezvous."""
 
 import socket
 

@@ -63,9 +63,11 @@ class Checkpoints:
         self._newest: int | None = None  # the step of the last save or load
         self._thread: Thread | None = None
         self._error: CheckpointError | None = None
-        left = self._agree("cannot use", lambda: None, lambda _: folder.tidy(self.folder))
-        if left:
-            warn(f"{self.folder}: deleted the remains of {left} interrupted save{'s' if left > 1 else ''}")
+        num_deleted = self._agree("cannot use", lambda: None, lambda _: folder.tidy(self.folder))
+        if num_deleted:
+            warn(
+                f"{self.folder}: deleted the remains of {num_deleted} interrupted save{'s' if num_deleted > 1 else ''}"
+            )
 
     def due(self, step: int) -> bool:
         """Return True if a checkpoint is due after this many steps."""
@@ -73,7 +75,7 @@ class Checkpoints:
 
     @property
     def failed(self) -> bool:
-        """True if this rank knows that the save in the background has failed; the next call will raise."""
+        """True if this rank knows that the save in the background failed. The next call will raise."""
         return self._error is not None
 
     def latest(self) -> int | None:
@@ -82,7 +84,7 @@ class Checkpoints:
         return steps[-1] if steps else None
 
     def resume(self) -> tuple[int, dict[str, float]]:
-        """Load the checkpoint that the configuration names; return its step and numbers, or 0 and none.
+        """Load the checkpoint that the configuration names. Return its step and numbers, or 0 and no numbers.
 
         Checkpoints of later steps are renamed, since this run will save these steps itself.
         """
@@ -90,15 +92,15 @@ class Checkpoints:
         step = self.latest() if resume == "auto" else None if resume == "none" else int(resume)
         numbers = {} if step is None else self.load(step)
         after = -1 if step is None else step
-        aside = self._agree("cannot tidy", lambda: None, lambda _: folder.set_aside(self.folder, after))
-        if aside:
+        renamed = self._agree("cannot tidy", lambda: None, lambda _: folder.set_aside(self.folder, after))
+        if renamed:
             self.warn(
-                f"{self.folder}: renamed later checkpoints to {', '.join(aside)}, because this run starts before them"
+                f"{self.folder}: renamed later checkpoints to {', '.join(renamed)}, because this run starts before them"
             )
         return step or 0, numbers
 
     def load(self, step: int) -> dict[str, float]:
-        """Load the checkpoint of a step, for any sharding at the time of the save; return its numbers."""
+        """Load the checkpoint of a step, whatever its sharding was, and return its numbers."""
         numbers = self.coordinator.agree(
             f"cannot load step {step} from {self.folder}",
             "Use the configuration of the save, or choose another checkpoint with --resume auto, STEP or none",
@@ -125,7 +127,7 @@ class Checkpoints:
         """Save the state after this many steps, with numbers that are equal on all ranks.
 
         This waits for the previous save. If a save fails in the background, the next call of `save` or `wait` raises.
-        All ranks make that call at the same place, so none is left waiting in a collective.
+        All ranks make that call at the same point, so no rank is left waiting in a collective.
         """
         self.wait()
         if step == self._newest:
@@ -137,7 +139,7 @@ class Checkpoints:
             self._write(step, dict(numbers))
             return
         self._planner.copy(self._plan)
-        # A daemon thread: if this rank ends by an exception, it does not wait for ranks that may be gone.
+        # A daemon thread, so that a rank that ends by an exception does not wait for ranks that may have exited.
         self._thread = Thread(
             target=self._write_in_background, args=(step, dict(numbers)), name="checkpoint", daemon=True
         )
@@ -152,7 +154,7 @@ class Checkpoints:
             raise self._error
 
     def _create_plan(self) -> SavePlan:
-        """Agree which rank writes what; the plan is valid for the whole run because shards do not move."""
+        """Agree on the tensors that each rank writes. The plan stays valid, because shards do not move."""
         planner, rank = self._planner, self.coordinator.rank
         planner.set_up_planner({}, is_coordinator=rank == 0)
         plans = self._agree(

@@ -25,7 +25,7 @@ B = TypeVar("B")
 
 
 class Coordinator:
-    """One rank's view of all ranks of a job, in a store of their own.
+    """One rank's view of all ranks of a job, which use a separate store.
 
     All ranks call `agree` equally often, each in one thread at a time.
     """
@@ -100,7 +100,7 @@ def _attempt(rank: int, function: Callable[[], A]) -> tuple[str, A | None]:
 
 
 def _reason(error: BaseException) -> str:
-    """Return the error in one line; torch's message for a failed write does not help, the OSError behind it does."""
+    """Return the error in one line. If an OSError caused it, return that, because torch's message does not help."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, OSError) and cause.strerror:

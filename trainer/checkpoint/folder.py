@@ -33,12 +33,12 @@ def steps(folder: Path) -> list[int]:
 
 
 def tidy(folder: Path) -> int:
-    """Create the folder and delete the remains of interrupted saves; return how many there were."""
+    """Create the folder, delete the remains of interrupted saves, and return their number."""
     folder.mkdir(parents=True, exist_ok=True)
-    left = [path for path in _entries(folder) if path.name.endswith(PARTIAL) and COMPLETE.match(path.name)]
-    for path in left:
+    remains = [path for path in _entries(folder) if path.name.endswith(PARTIAL) and COMPLETE.match(path.name)]
+    for path in remains:
         shutil.rmtree(path)
-    return len(left)
+    return len(remains)
 
 
 def write(path: Path, text: str) -> None:

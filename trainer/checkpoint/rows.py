@@ -1,10 +1,10 @@
-"""The content of a checkpoint: tensors by name, of each of which a rank holds no row, some ranges of rows or all rows.
+"""The content of a checkpoint: tensors by name. A rank holds no row, some ranges of rows or all rows of a tensor.
 
 torch.distributed.checkpoint saves global tensors in chunks, independent of the rank that wrote them. It reads any part
 of a tensor from the chunks that overlap with it. This is why a checkpoint of four ranks can be loaded by one rank, or
 with another kind of sharding. Its types for the placement of tensors are too narrow here: a DTensor is cut evenly over
-a mesh of ranks; a ShardedTensor is created by a collective, needs the placement on all ranks and has each row once. So
-the two planners below describe the placement themselves, which is what planners are for.
+a mesh of ranks; a ShardedTensor is created by a collective, needs the placement on all ranks and has each row once. The
+two planners below describe the placement themselves, as planners are meant to.
 
 Shapes: N rows of a tensor, n rows of a part of it.
 """
@@ -25,7 +25,7 @@ from torch.distributed.checkpoint.metadata import (
 from torch.distributed.checkpoint.planner import LoadPlan, ReadItem, SavePlan, TensorWriteData, WriteItem, WriteItemType
 from torch.distributed.checkpoint.planner_helpers import create_read_items_for_chunk_list
 
-CHUNK_BYTES = 16 << 20  # maximum of a chunk: a load reads whole chunks, and a save copies them
+CHUNK_BYTES = 16 << 20  # maximum size of a chunk; a load reads whole chunks, and a save copies them
 
 
 @dataclass(frozen=True)
@@ -88,8 +88,7 @@ class RowSavePlanner(DefaultSavePlanner):
     def copy(self, plan: SavePlan) -> None:
         """Copy the chunks that this rank writes; the save then writes the copies.
 
-        The copies stay allocated for the next save: memory that is released costs a page fault for every 4 KiB when it
-        is allocated again.
+        The copies stay allocated for the next save, because new memory costs a page fault for every 4 KiB.
         """
         for item in plan.items:
             tensor, _ = self.local_chunks[item.index]
@@ -120,11 +119,11 @@ class RowLoadPlanner(DefaultLoadPlanner):
         """Return a plan with one item for each overlap of this rank's rows with a saved chunk."""
         assert self.metadata is not None
         _check(self.state, self.metadata)
-        wanted: dict[str, list[ChunkStorageMetadata]] = {}
+        chunks_by_name: dict[str, list[ChunkStorageMetadata]] = {}
         for index, tensor in self.parts.items():
-            wanted.setdefault(index.fqn, []).append(_chunk(index, tensor))
+            chunks_by_name.setdefault(index.fqn, []).append(_chunk(index, tensor))
         items: list[ReadItem] = []
-        for name, local_chunks in wanted.items():
+        for name, local_chunks in chunks_by_name.items():
             items += create_read_items_for_chunk_list(name, _saved(self.metadata, name), local_chunks)
         return LoadPlan(items)
 
@@ -137,8 +136,8 @@ def _check(state: State, metadata: Metadata) -> None:
     names = metadata.state_dict_metadata.keys()
     if missing := sorted(state.keys() - names):
         raise Mismatch(f"it has no {_first_names(missing)}{_instead(sorted(names - state.keys()))}")
-    if more := sorted(names - state.keys()):
-        raise Mismatch(f"it has {_first_names(more)}, which this run does not train")
+    if surplus := sorted(names - state.keys()):
+        raise Mismatch(f"it has {_first_names(surplus)}, which this run does not train")
     for name, rows in state.items():
         saved = _saved(metadata, name)
         if saved.size[0] != rows.num_rows:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Bags:
-    """G bags of N rows in all; a bag may be empty."""
+    """G bags with N rows in total. A bag may be empty."""
 
     rows: Tensor  # (N,) row numbers of the weight
     lengths: Tensor  # (G,) rows in each bag

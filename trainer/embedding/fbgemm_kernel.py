@@ -1,7 +1,7 @@
 """Lookup and exact update of rows by FBGEMM's table-batched kernels, which update in the backward of the lookup.
 
-The import needs fbgemm_gpu and takes seconds, so kernel.py imports this only if it is used. The kernels need float32
-and a D that is a multiple of 4.
+The import needs fbgemm_gpu and takes seconds, so kernel.py imports this module only if it is used. The kernels need
+float32 and a D that is a multiple of 4.
 
 Shapes: G bags, D columns. API: SplitTableBatchedEmbeddingBagsCodegen of FBGEMM 1.8.
 """
@@ -19,18 +19,18 @@ from trainer.embedding.bags import Bags
 from trainer.optimizers import OptimizerConfig
 
 _RULES = {"rowwise_adagrad": EmbOptimType.EXACT_ROWWISE_ADAGRAD, "sgd": EmbOptimType.EXACT_SGD}
-_PLACES = {
+_LOCATIONS = {
     "cpu": (EmbeddingLocation.HOST, ComputeDevice.CPU),
     "cuda": (EmbeddingLocation.DEVICE, ComputeDevice.CUDA),
 }
 
 
 class FbgemmKernel:
-    """One FBGEMM table for all rows of this rank: they have the same D, so they need no separate tables."""
+    """One FBGEMM table for all rows of this rank. All rows have the same D, so they need no separate tables."""
 
     def __init__(self, num_rows: int, dim: int, device: torch.device, optimizer: OptimizerConfig) -> None:
         self._fbgemm = SplitTableBatchedEmbeddingBagsCodegen(
-            [(num_rows, dim, *_PLACES[device.type])],
+            [(num_rows, dim, *_LOCATIONS[device.type])],
             optimizer=_RULES[optimizer.embedding],
             eps=optimizer.embedding_epsilon,
             pooling_mode=PoolingMode.SUM,
@@ -51,7 +51,7 @@ class FbgemmKernel:
         return self._looked_up.detach()
 
     def update(self, bags: Bags, gradient: Tensor, learning_rate: float) -> None:
-        """Update each row of the last lookup once; `gradient` (G, D) is that of the sums.
+        """Update each row of the last lookup once, given the gradient (G, D) of the sums.
 
         FBGEMM reads the learning rate at the lookup. If the rate has changed since, the lookup is repeated.
         """

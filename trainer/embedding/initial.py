@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-_BLOCK_ROWS = 8_192  # generated at a time: a few MB of double precision beside the weight
+_BLOCK_ROWS = 8_192  # rows generated at a time; they need a few MB of memory in double precision
 
 
 def fill(weight: Tensor, seed: int, table: int, num_rows: int, first_row: int = 0) -> None:

@@ -54,7 +54,7 @@ def open_kernel(
 
 
 def choose(config: EmbeddingConfig, dtype: torch.dtype, device: torch.device) -> str:
-    """Return torch or fbgemm; auto means torch on CPUs, where the faster one differs (docs/dependencies.md)."""
+    """Return torch or fbgemm; auto means torch on CPUs, where it depends which is faster (docs/dependencies.md)."""
     requested = config.kernel == "fbgemm"
     if config.kernel == "torch" or (device.type == "cpu" and not requested):
         return "torch"
@@ -64,7 +64,9 @@ def choose(config: EmbeddingConfig, dtype: torch.dtype, device: torch.device) ->
         return "fbgemm"
     if requested:
         raise ConfigError("cannot use embedding.kernel fbgemm", reason, "Change it with --set embedding.kernel=torch")
-    if not unsupported and not device.index:  # one rank of each host prints it: the install is broken for all of them
+    if (
+        not unsupported and not device.index
+    ):  # one rank per host prints it, because all ranks of a host have the same installation
         print(f"trainer: torch computes on the tables instead of FBGEMM: {reason}", file=sys.stderr, flush=True)
     return "torch"
 
@@ -105,10 +107,10 @@ def _broken(dim: int, device: torch.device) -> str | None:
 
 @contextmanager
 def _unlogged() -> Iterator[None]:
-    """Disable logging, since FBGEMM logs a page about each library that it cannot load."""
-    before = logging.root.manager.disable
+    """Disable logging, because FBGEMM logs a page about each library that it cannot load."""
+    previous_level = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:
         yield
     finally:
-        logging.disable(before)
+        logging.disable(previous_level)

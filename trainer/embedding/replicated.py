@@ -1,7 +1,7 @@
 """The replicated tables: every rank has a copy, looks up its own samples and applies the all-reduced gradients.
 
-Such a table has few rows. Its gradient is as large as the table and is all-reduced together with those of the dense
-layers. A row that no rank looked up has a gradient of zero, which changes nothing.
+Such a table has few rows. Its gradient is as large as the table and is all-reduced together with the gradients of the
+dense layers. A row that no rank looked up has a gradient of zero, which changes nothing.
 
 Shapes: E replicated tables, B samples of this rank, D columns.
 """
@@ -54,7 +54,7 @@ class ReplicatedTables:
         return F.embedding_bag(bags.rows, self.weight, bags.offsets, mode="sum", include_last_offset=True)
 
     def gradient(self, bags: Bags, gradient: Tensor, out: Tensor) -> None:
-        """Write the gradient of all rows into `out` (rows, D), given that of the bags' sums (E · B, D)."""
+        """Write the gradient of all rows into `out` (rows, D), given the gradient of the bags' sums (E · B, D)."""
         if self.tables:
             out.zero_().index_add_(0, bags.rows, gradient[bags.bag_of_row])
 

@@ -1,6 +1,6 @@
 """Lookup and exact update of rows, in plain torch.
 
-Shapes: G bags, N rows looked up, U distinct ones of them, D columns.
+Shapes: G bags, N rows looked up, U distinct rows among them, D columns.
 """
 
 import torch
@@ -31,12 +31,12 @@ class TorchKernel:
     def update(self, bags: Bags, gradient: Tensor, learning_rate: float) -> None:
         """Update each distinct row once, given the gradient (G, D) of the sums.
 
-        Every row of a bag has the gradient of the bag's sum. So merging the gradients of a row is another lookup: the
-        sum over the bags that contain the row, in the order of the global batch for any number of ranks.
+        Every row of a bag has the gradient of the bag's sum. The gradient of a row is the sum over the bags that
+        contain it, which is another lookup. Its order is that of the global batch, for any number of ranks.
         """
         rows, order = bags.rows.sort(stable=True)
         touched, counts = torch.unique_consecutive(rows, return_counts=True)
-        # (N,) the bags that contain the first row touched, then those that contain the second, …
+        # (N,) the bags with the first touched row, then the bags with the second, …
         bags_by_row = bags.bag_of_row.index_select(0, order)
         begins = Bags(rows, counts).offsets  # (U + 1,)
         for first in range(0, len(touched), self._piece):

@@ -16,7 +16,7 @@ from trainer.model.dot import Dot
 
 
 class DenseModel(nn.Module):
-    """The dense layers in two halves: the bottom MLP needs no embeddings, so it can run while they are in flight."""
+    """The dense layers in two halves. The bottom MLP needs no embeddings, so it can run while they are in flight."""
 
     def __init__(self, config: ModelConfig, features: int, dim: int, seed: int, dtype: torch.dtype) -> None:
         super().__init__()

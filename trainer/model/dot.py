@@ -21,8 +21,12 @@ class Dot(nn.Module):
         below, left = torch.tril_indices(num_vectors, num_vectors, offset=-1)
         pair_index = torch.zeros(num_vectors, num_vectors, dtype=torch.int64)
         pair_index[below, left] = pair_index[left, below] = torch.arange(len(below))
-        self.register_buffer("pair_index", pair_index.flatten(), persistent=False)  # (V²,), any on the diagonal
-        self.register_buffer("matrix_index", below * num_vectors + left, persistent=False)  # (K,) in the matrix
+        self.register_buffer(
+            "pair_index", pair_index.flatten(), persistent=False
+        )  # (V²,); values on the diagonal do not matter
+        self.register_buffer(
+            "matrix_index", below * num_vectors + left, persistent=False
+        )  # (K,), positions in the flattened matrix
         self.width = dim + len(below)
 
     def forward(self, bottom: Tensor, pooled: Tensor) -> Tensor:
@@ -35,7 +39,7 @@ class _Products(torch.autograd.Function):
     """The dot products of all pairs: (B, V, D) → (B, K).
 
     The matrix of all products is symmetric, so one matrix product gives its gradient. Autograd would compute two, one
-    for each factor, and one of them is slow.
+    for each factor, and one of the two is slow.
     """
 
     @staticmethod

@@ -32,7 +32,7 @@ class OverlapConfig:
 
 
 class FlatParameters:
-    """The parameters and gradients of a dense model; the model works as before, on slices of them.
+    """The parameters and gradients of a dense model. The model works as before, on slices of them.
 
     The gradient tensor begins with some sums. Then come the gradients of replicated tables, then those of the
     parameters in the order of backward: from the last layer to the first.
@@ -64,7 +64,7 @@ class FlatParameters:
         self._missing, self._works = list(self._pieces_per_bucket), list[dist.Work | None]()
 
     def begin(self, sums: Tensor) -> None:
-        """Set all gradients to zero and take over the sums; to be called before backward."""
+        """Set all gradients to zero and copy the sums. To be called before backward."""
         self._all.zero_()
         self.sums.copy_(sums)
         self._missing, self._works = list(self._pieces_per_bucket), []
@@ -89,7 +89,7 @@ class FlatParameters:
 
 
 def _assign_buckets(sizes: list[int], min_elements: int) -> list[int]:
-    """Return the bucket of each piece: consecutive pieces until they have `min_elements` or more."""
+    """Return the bucket of each piece. A bucket has consecutive pieces, until they have `min_elements` or more."""
     bucket, filled, buckets = 0, 0, []
     for size in sizes:
         if filled >= min_elements:

@@ -7,7 +7,7 @@
     row_wise.py       equal ranges of rows on every rank
     data_parallel.py  a copy on every rank
 
-A kind defines which rank holds which rows; everything else is the same for all kinds. To add a kind, add a file and a
+A kind defines which rank holds which rows. Everything else is the same for all kinds. To add a kind, add a file and a
 line in `KINDS`.
 """
 

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from trainer.sharding.kind import Kind, Shard
 
-INDEX_BYTES = 4  # of an id and of a length, on the network and in lookups
+INDEX_BYTES = 4  # bytes of an id and of a length, on the network and in lookups
 IDS, POOLED, GRADIENTS = range(3)  # the all-to-alls, one after the other
 
 Array = NDArray[np.float64]
@@ -41,7 +41,7 @@ class Table:
 
     rows: int
     dim: int
-    pooling: float  # mean ids of a sample; missing ones count as 0
+    pooling: float  # mean ids of a sample; a missing value counts as 0
 
 
 @dataclass(frozen=True)
@@ -49,10 +49,10 @@ class Workload:
     """The input of a step: tables, samples and element sizes."""
 
     tables: tuple[Table, ...]
-    samples: tuple[int, ...]  # of each rank, by rank
-    element_bytes: int = 4  # of a weight and of an element of a vector in computation
-    forward_bytes: int = 4  # of an element of a pooled vector on the network
-    backward_bytes: int = 4  # of an element of its gradient on the network
+    samples: tuple[int, ...]  # samples of each rank
+    element_bytes: int = 4  # bytes of a weight, and of an element of a vector in computation
+    forward_bytes: int = 4  # bytes of an element of a pooled vector on the network
+    backward_bytes: int = 4  # bytes of an element of its gradient on the network
 
     @property
     def num_ranks(self) -> int:
@@ -64,9 +64,9 @@ class Machine:
     """The hardware of a rank; bandwidths in bytes per second."""
 
     memory_bandwidth: float
-    lookup_seconds: float  # of an id, in addition to reading its row
-    network_bandwidth: float  # of a rank to other ranks of its host
-    host_bandwidth: float  # of a host to other hosts; its ranks share it
+    lookup_seconds: float  # seconds of an id, in addition to reading its row
+    network_bandwidth: float  # from a rank to other ranks of its host
+    host_bandwidth: float  # from a host to other hosts; shared by the ranks of the host
     ranks_per_host: int
 
     def seconds_per_byte(self, num_ranks: int) -> Array:
@@ -102,7 +102,7 @@ class Cost:
 
     @cached_property
     def seconds(self) -> Array:
-        """The seconds of a step (R,): an all-to-all lasts as long as the slower of its two directions."""
+        """The seconds of a step (R,). An all-to-all lasts as long as the slower of its two directions."""
         exchange = np.maximum(self.sending, self.receiving)
         seconds: Array = self.working + exchange[IDS] + exchange[POOLED] + exchange[GRADIENTS]
         return seconds
@@ -115,7 +115,7 @@ class Cost:
 
     @cached_property
     def moved(self) -> float:
-        """The bytes in all collectives of all ranks; it decides between costs of equal seconds."""
+        """The bytes in all collectives of all ranks; it decides between options with equal seconds."""
         return total([*self.sent.reshape(-1), *self.reduced])
 
 
@@ -148,7 +148,7 @@ def _add_shard(cost: Cost, shard: Shard, table: Table, workload: Workload, machi
     """Add the cost of rows that are looked up for the samples of all ranks to `cost`, in place."""
     samples, rank = np.array(workload.samples, dtype=np.float64), shard.rank
     share, row_bytes = shard.num_rows / table.rows, table.dim * workload.element_bytes
-    ids = samples * table.pooling * share  # (R,) that each rank sends
+    ids = samples * table.pooling * share  # (R,), the ids that each rank sends
     num_bags, num_ids = total(samples), total(ids)
     to_shard = {IDS: (ids + samples) * INDEX_BYTES, GRADIENTS: samples * table.dim * workload.backward_bytes}
     for call, size in to_shard.items():
@@ -194,7 +194,7 @@ def _add_copies(cost: Cost, shards: Sequence[Shard], table: Table, workload: Wor
         )
 
 
-# Tensors of a batch in the trainer. Two batches exist at a time: the ids of the next one are in flight.
+# Tensors of a batch in the trainer. Two batches exist at a time, because the ids of the next batch are in flight.
 _SORTED = 20  # bytes per id: sorted, its former position, its bag
 _BATCH_OF_IDS = 2 * 8  # bytes per id in the batches of the source
 
@@ -223,5 +223,5 @@ def _sample_batch(ids: Array, samples: Array, table: Table, workload: Workload) 
 
 
 def _with_wire(workload: Workload, wire_bytes: int) -> int:
-    """Return the bytes of an element; a lower precision on the network needs a copy, converted by way of another."""
+    """Return the bytes of an element. A lower precision on the network needs a scaled and a converted copy."""
     return workload.element_bytes + (workload.element_bytes + wire_bytes if wire_bytes < workload.element_bytes else 0)

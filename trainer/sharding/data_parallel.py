@@ -1,6 +1,6 @@
 """Data-parallel sharding: a copy of the table on every rank, as for a dense layer.
 
-The lookup needs no communication. The gradients of all rows are all-reduced with those of the dense layers.
+The lookup needs no communication. The gradients of all rows are all-reduced with the gradients of the dense layers.
 """
 
 from collections.abc import Sequence

@@ -34,9 +34,9 @@ class Placement:
 class Memory:
     """The peak memory of a rank, in bytes."""
 
-    base: int  # without tables: the process and the dense layers
-    weights: int  # of tables
-    state: int  # of the tables' optimizer
+    base: int  # the process and the dense layers, without tables
+    weights: int  # weights of the tables
+    state: int  # optimizer state of the tables
     batch: int  # ids, vectors and gradients
 
 
@@ -44,12 +44,12 @@ class Memory:
 class RankLoad:
     """The predicted load of one rank in a step, and its memory."""
 
-    tables: tuple[int, ...]  # the tables of which it has rows
+    tables: tuple[int, ...]  # tables with rows on this rank
     lookups: int  # ids looked up on it
-    sent_bytes: int  # in all-to-alls, including what the rank keeps
+    sent_bytes: int  # bytes sent in all-to-alls, including those that the rank sends to itself
     received_bytes: int
-    reduced_bytes: int  # gradients of replicated tables, all-reduced with those of the dense layers
-    seconds: float  # of lookups, updates, all-to-alls and that all-reduce; without the dense layers
+    reduced_bytes: int  # gradients of replicated tables, all-reduced with the gradients of the dense layers
+    seconds: float  # time of lookups, updates, all-to-alls and that all-reduce; without the dense layers
     memory: Memory
 
     @property
@@ -60,7 +60,7 @@ class RankLoad:
 
 @dataclass(frozen=True)
 class Plan:
-    """The placement of all tables, in their order; `predicted` has the load by rank and may be empty."""
+    """The placement of all tables, in their order. `predicted` has the load of each rank, and may be empty."""
 
     num_ranks: int
     tables: tuple[Placement, ...]
@@ -69,8 +69,8 @@ class Plan:
     def as_json(self) -> list[dict[str, Any]]:
         """Return the prediction for zmon.plan(), a mapping for each rank, which zmon compares with measurements.
 
-        It omits the seconds: the measured self time of a rank includes the dense layers and excludes communication,
-        and the predicted seconds are the opposite.
+        It omits the seconds, because they cannot be compared: the measured self time of a rank includes the dense
+        layers and excludes communication, and the predicted seconds are the opposite.
         """
         return [
             {
@@ -84,7 +84,7 @@ class Plan:
         ]
 
     def save(self, path: Path) -> None:
-        """Write the plan to a file that users can edit; without the prediction, which a load computes again."""
+        """Write the plan to a file that users can edit, without the prediction, which a load computes again."""
         tables = [
             {"table": table, "kind": placement.kind, "ranks": list(placement.ranks)}
             for table, placement in enumerate(self.tables)
@@ -158,11 +158,11 @@ def shards_of(plan: Plan, kinds: Mapping[str, Kind], rows: Sequence[int]) -> tup
     return tuple(sorted(shards, key=lambda shard: (shard.rank, shard.table, shard.first_row)))
 
 
-_MAX_RANKS = 8  # ranks in the text: those with the longest step if there are more
+_MAX_RANKS = 8  # the text has at most this many ranks, those with the longest step
 
 
 def as_text(plan: Plan, rows: Sequence[int], row_bytes: int) -> str:
-    """Return the plan and its prediction as text: a line for all tables with the same placement, then one per rank.
+    """Return the plan and its prediction as text: a line for each placement, then a line for each rank.
 
     `rows` has the rows of each table, `row_bytes` the bytes of one row.
     """
@@ -191,7 +191,7 @@ def as_text(plan: Plan, rows: Sequence[int], row_bytes: int) -> str:
 
 
 def in_bytes(size: float) -> str:
-    """Three digits and a unit."""
+    """Format a size with three digits and a unit."""
     for unit in ("B", "kB", "MB", "GB"):
         if size < 999.5:
             return f"{size:.3g} {unit}"
@@ -212,14 +212,14 @@ def _load_row(rank: int, load: RankLoad) -> tuple[str, ...]:
 
 
 def _memory_line(predicted: Sequence[RankLoad]) -> str:
-    """Return a line with the parts of the memory of the rank that has most."""
+    """Return a line with the parts of the memory of the rank that needs most memory."""
     rank = max(range(len(predicted)), key=lambda rank: (predicted[rank].memory_bytes, -rank))
     parts = ", ".join(f"{name} {in_bytes(size)}" for name, size in asdict(predicted[rank].memory).items())
     return f"memory of rank {rank}: {parts}"
 
 
 def _columns(rows: Sequence[Sequence[str]], left: Sequence[int]) -> Iterable[str]:
-    """Yield lines with aligned cells: columns in `left` to the left, the others to the right."""
+    """Yield lines with aligned cells. Columns in `left` are aligned to the left, the others to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         cells = [

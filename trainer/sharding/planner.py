@@ -1,9 +1,9 @@
 """The planner: chooses a kind and ranks for each table, to minimize the predicted seconds of the slowest rank.
 
 It places the tables greedily, the most expensive one first (as in ZionEX, arXiv 2104.05158). Then it removes one table
-after another and places it again, until no table moves. Each option is scored by a lower bound of the step's
-duration: the slowest rank so far, and the mean of all ranks after the remaining tables at their lowest cost. The second
-bound matters for the first tables: every rank is still idle, and splitting a table would look faster but adds work in
+after another and places it again, until no table moves. Each option is scored by a lower bound of the step's duration:
+the slowest rank so far, and the mean of all ranks after the remaining tables at their lowest cost. The second bound
+matters for the first tables, when every rank is still idle: splitting a table would look faster, but it adds work in
 total. Ties are decided by the slowest rank, the next slowest one and so on, then by the fewest bytes, then by the
 lowest ranks.
 
@@ -24,8 +24,8 @@ from trainer.sharding.cost import Cost, Machine, Table, Workload, table_cost, to
 from trainer.sharding.plan import in_bytes
 
 AUTO = "auto"
-_ROUNDS = 10  # at most, of placing all tables again
-_RESERVE = 0.15  # ratio of free memory to leave: a prediction may be that far off
+_MAX_ROUNDS = 10  # rounds of placing all tables again
+_RESERVE = 0.15  # ratio of free memory to leave, because a prediction may be wrong by this ratio
 
 
 @dataclass(frozen=True)
@@ -74,8 +74,8 @@ class _Option:
 def choose(workload: Workload, machine: Machine, kinds: Sequence[str], memory_bytes: int, base_bytes: int) -> Plan:
     """Return the plan for these tables, with its prediction.
 
-    `kinds` has the kind of each table, or auto. `memory_bytes` is the maximum total memory of a rank and `base_bytes`
-    what it needs without tables. All ranks must pass the same arguments.
+    `kinds` has the kind of each table, or auto. `memory_bytes` is the maximum total memory of a rank, and `base_bytes`
+    is its memory without tables. All ranks must pass the same arguments.
     """
     pairs = list(zip(workload.tables, kinds, strict=True))
     options_of = {pair: _options(*pair, workload, machine) for pair in pairs}
@@ -141,14 +141,14 @@ def check_fits(plan: Plan, memory_bytes: int) -> None:
 
 def _no_room(
     options: Sequence[Sequence[_Option]],
-    chosen: dict[int, _Option],
+    selected: dict[int, _Option],
     table: int,
     workload: Workload,
     memory_bytes: int,
     base_bytes: int,
 ) -> ConfigError:
     """Return the error for a table that fits on no rank beside the tables placed so far."""
-    cost = _sum([option.cost for option in chosen.values()], workload.num_ranks)
+    cost = _sum([option.cost for option in selected.values()], workload.num_ranks)
     needed = base_bytes + min((cost + option.cost).memory.max() for option in options[table])
     return _too_large(needed, memory_bytes, f"with table {table} of {workload.tables[table].rows:,} rows", base_bytes)
 
@@ -164,7 +164,7 @@ def _too_large(needed: float, limit: int, where: str, base_bytes: int) -> Config
 
 
 def _options(table: Table, kind: str, workload: Workload, machine: Machine) -> list[_Option]:
-    """Return all options for a table: those of its kind, or of all kinds for auto."""
+    """Return all options for a table, of its kind or, for auto, of all kinds."""
     return [
         _Option(Placement(name, ranks), table_cost(KINDS[name], ranks, table, workload, machine))
         for name in (KINDS if kind == AUTO else (kind,))
@@ -198,45 +198,53 @@ def _greedy(
 
     `least` has the lowest total seconds of each table. If it is None, the option with the least memory is chosen.
     """
-    chosen: dict[int, _Option] = {}
-    cost, left = zero_cost(num_ranks), total(least or ())
+    selected: dict[int, _Option] = {}
+    cost, later_seconds = zero_cost(num_ranks), total(least or ())
     for table in order:
-        left -= least[table] if least else 0.0
-        best = _best(cost, options[table], room, left if least else None)
+        later_seconds -= least[table] if least else 0.0
+        best = _best(cost, options[table], room, later_seconds if least else None)
         if best is None:
             break
-        chosen[table] = best
+        selected[table] = best
         cost += best.cost
-    return chosen
+    return selected
 
 
 def _improved(
-    options: Sequence[Sequence[_Option]], chosen: dict[int, _Option], order: Sequence[int], room: float
+    options: Sequence[Sequence[_Option]], selected: dict[int, _Option], order: Sequence[int], room: float
 ) -> dict[int, _Option]:
     """Place each table again while all others stay, until no table moves."""
-    cost = _sum([option.cost for option in chosen.values()], len(options[0][0].cost.lookups))
-    for _ in range(_ROUNDS):
-        before, chosen = chosen, dict(chosen)
+    cost = _sum([option.cost for option in selected.values()], len(options[0][0].cost.lookups))
+    for _ in range(_MAX_ROUNDS):
+        previous, selected = selected, dict(selected)
         for table in order:
-            others = cost - chosen[table].cost
-            chosen[table] = _best(others, [chosen[table], *options[table]], room, left=0.0) or chosen[table]
-            cost = others + chosen[table].cost
-        if chosen == before:
+            others = cost - selected[table].cost
+            selected[table] = (
+                _best(others, [selected[table], *options[table]], room, later_seconds=0.0) or selected[table]
+            )
+            cost = others + selected[table].cost
+        if selected == previous:
             break
-    return chosen
+    return selected
 
 
-def _best(cost: Cost, options: Sequence[_Option], room: float, left: float | None) -> _Option | None:
-    """Return the best option in addition to `cost`, or None if none fits; `left` are the seconds of later tables."""
-    scored = []
+def _best(cost: Cost, options: Sequence[_Option], room: float, later_seconds: float | None) -> _Option | None:
+    """Return the best option in addition to `cost`, or None if none fits; `later_seconds`: time of later tables."""
+    scores = []
     for option in options:
-        after = cost + option.cost
-        memory = round(after.memory.max())
+        new_cost = cost + option.cost
+        memory = round(new_cost.memory.max())
         if memory <= room:
-            seconds = sorted((round(rank_seconds * 1e9) for rank_seconds in after.seconds.tolist()), reverse=True)
-            bound = memory if left is None else round((total(after.seconds) + left) / len(seconds) * 1e9)
-            scored.append((bound if left is None else max(bound, seconds[0]), seconds, round(after.moved), option))
-    return min(scored, key=lambda score: score[:3])[-1] if scored else None
+            seconds = sorted((round(rank_seconds * 1e9) for rank_seconds in new_cost.seconds.tolist()), reverse=True)
+            bound = (
+                memory
+                if later_seconds is None
+                else round((total(new_cost.seconds) + later_seconds) / len(seconds) * 1e9)
+            )
+            scores.append(
+                (bound if later_seconds is None else max(bound, seconds[0]), seconds, round(new_cost.moved), option)
+            )
+    return min(scores, key=lambda score: score[:3])[-1] if scores else None
 
 
 def _sum(costs: Sequence[Cost], num_ranks: int) -> Cost:

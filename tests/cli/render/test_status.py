@@ -134,6 +134,7 @@ def test_culprit_in_words(ranks, hosts, expected):
     [
         (None, "unknown"), (0.0, "0 ms"), (0.0832, "83.2 ms"), (4.06, "4.1 s"), (9.97, "10 s"), (59.6, "1 min"),
         (192, "3 min 12 s"), (3600, "1 h"), (7260, "2 h 1 min"), (200_000, "2 d 7 h"), (-1.0, "0 ms"),
+        (float("nan"), "unknown"), (float("inf"), "unknown"), (float("-inf"), "unknown"),
     ],
 )  # fmt: skip
 def test_duration_in_words(seconds, expected):
