@@ -84,7 +84,7 @@ def test_json_has_runs_changes_and_thresholds(compare, logs):
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (("nowhere", "nowhere"), "zmon: there is no file nowhere, and no job with this id"),
+        (("nowhere", "nowhere"), "zmon: there is no file nowhere, and no job with this ID"),
         (("a.jsonl", "a.jsonl"), "zmon: cannot read a.jsonl: No such file or directory"),
         (("a", "b", "--fail-on", "faster"), "zmon: --fail-on faster is not a threshold"),
         (("a",), "zmon: Missing argument 'B'."),

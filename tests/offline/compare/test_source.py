@@ -77,7 +77,7 @@ def test_invalid_range_is_refused_with_examples(log, tmp_path, edges):
 
 
 def test_unknown_job_is_refused_with_the_jobs_of_the_log(data):
-    with pytest.raises(UsageError, match=r"there is no file jbo, and no job with this id in .*: it has the jobs job"):
+    with pytest.raises(UsageError, match=r"there is no file jbo, and no job with this ID in .*: it has the jobs job"):
         steps_of("jbo", data)
     with pytest.raises(UsageError, match="it has no jobs"):
         steps_of("job", data / "elsewhere")

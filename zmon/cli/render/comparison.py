@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from zmon.format import counted
-from zmon.offline.compare.judge import CERTAINTY, SAMPLES, TRIMMED, WORTH_REPORTING, Change
+from zmon.offline.compare.judge import CERTAINTY, MIN_CHANGE, SAMPLES, TRIMMED, Change
 from zmon.offline.compare.series import Series
 
 _STYLES = {"slower": "red", "faster": "green", "unknown": "yellow", "alike": "dim"}
@@ -34,7 +34,7 @@ def headline(changes: Sequence[Change]) -> str:
         return f"the change of the step time is unknown: {step.reason}"
     amount = f"{step.change:+.1%} ± {step.half_width:.1%}, {_amount(step, step.before)} → {_amount(step, step.after)}"
     if step.verdict == "alike":
-        return f"steps are alike ({amount}; smaller changes than {WORTH_REPORTING:.1%} are not reported)"
+        return f"steps are alike ({amount}; smaller changes than {MIN_CHANGE:.1%} are not reported)"
     categories = [c for c in others if c.unit == "s" and c.verdict == step.verdict]
     mostly = ", ".join(f"{c.name} {_difference(c)}" for c in categories[:3])
     return f"steps are {step.verdict}: {amount}{f'; mostly {mostly}' if mostly else ''}"
@@ -46,7 +46,7 @@ def conditions(before: Series, after: Series) -> list[str]:
     if before.world_size != after.world_size:
         lines.append(f"A has {before.world_size} ranks and B has {after.world_size}")
     batch_before, batch_after = before.samples_per_step, after.samples_per_step
-    if batch_before and batch_after and abs(batch_before - batch_after) > WORTH_REPORTING * batch_before:
+    if batch_before and batch_after and abs(batch_before - batch_after) > MIN_CHANGE * batch_before:
         lines.append(f"a step of A has {batch_before:,} samples and one of B has {batch_after:,}: compare {SAMPLES}")
     if before.causes and after.causes:
         for letter, run, other in (("A", before, after), ("B", after, before)):

@@ -10,7 +10,7 @@ from zmon.format import counted, duration
 from zmon.schema.expected import RECORDED
 from zmon.schema.job import JobView
 
-_WORTH_REPORTING = 0.03  # of a step: smaller differences are not reported
+_MIN_CHANGE = 0.03  # of a step: smaller differences are not reported
 _MIN_SHARE = 0.001  # of the time: smaller categories share one row
 
 
@@ -65,8 +65,8 @@ def _expected(job: JobView) -> list[Text]:
     step = job.expected
     if step is None:
         return []
-    grown = [(part, more) for part, more in step.grown if more > _WORTH_REPORTING * step.seconds]
+    grown = [(part, more) for part, more in step.grown if more > _MIN_CHANGE * step.seconds]
     longer = [f"{part} {duration(more)} longer" for part, more in grown]
-    why = f": {', '.join(longer[:2])}" if longer and step.now_seconds > (1 + _WORTH_REPORTING) * step.seconds else ""
+    why = f": {', '.join(longer[:2])}" if longer and step.now_seconds > (1 + _MIN_CHANGE) * step.seconds else ""
     origin = f"recorded as {step.name}" if step.by == RECORDED else f"predicted from other sizes of {step.name}"
     return [Text(f"expected step time: {duration(step.seconds)} ({origin}), now {duration(step.now_seconds)}{why}")]
