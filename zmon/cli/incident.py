@@ -26,7 +26,7 @@ from zmon.web import client
 T = TypeVar("T")
 Request = TypeVar("Request", bound=msgspec.Struct)
 _TIMEOUT_SECONDS = 5.0
-_MAX_LISTED = 8  # ids in an error line
+_MAX_LISTED = 8  # IDs in an error line
 
 
 @dataclass(frozen=True)
@@ -35,33 +35,33 @@ class _Hub:
 
     url: str
 
-    def briefs(self) -> list[IncidentSummary]:
+    def summaries(self) -> list[IncidentSummary]:
         """Return all incidents, newest first. Raises Unreachable."""
         return [*_ask(self.url, endpoints.INCIDENTS, IncidentsRequest()).incidents]
 
-    def capsule(self, brief: IncidentSummary) -> tuple[Capsule, str]:
-        """Return the capsule of an incident, and where its report is."""
-        request = IncidentRequest(brief.id)
+    def capsule(self, summary: IncidentSummary) -> tuple[Capsule, str]:
+        """Return the capsule of an incident, and the location of its report."""
+        request = IncidentRequest(summary.id)
         url = self.url + endpoints.INCIDENT.path_of(request)
-        return _ask(self.url, endpoints.INCIDENT, request), f"{url}/{REPORT}, on the hub's machine in {brief.path}"
+        return _ask(self.url, endpoints.INCIDENT, request), f"{url}/{REPORT}, on the hub's machine in {summary.path}"
 
 
 @dataclass(frozen=True)
 class _Disk:
-    """The incidents in the data directory, for when no hub answers."""
+    """The incidents in the data directory, used if no hub answers."""
 
     folder: Folder
 
-    def briefs(self) -> list[IncidentSummary]:
+    def summaries(self) -> list[IncidentSummary]:
         """Return all incidents, newest first."""
         return self.folder.briefs()
 
-    def capsule(self, brief: IncidentSummary) -> tuple[Capsule, str]:
-        """Return the capsule of an incident, and where its report is. Raises UsageError."""
-        capsule = self.folder.read(brief.id)
+    def capsule(self, summary: IncidentSummary) -> tuple[Capsule, str]:
+        """Return the capsule of an incident, and the location of its report. Raises UsageError."""
+        capsule = self.folder.read(summary.id)
         if capsule is None:
-            raise UsageError(f"cannot read the capsule of {brief.id}", f"capsule.json in {brief.path} is damaged")
-        return capsule, f"{brief.path}/{REPORT}"
+            raise UsageError(f"cannot read the capsule of {summary.id}", f"capsule.json in {summary.path} is damaged")
+        return capsule, f"{summary.path}/{REPORT}"
 
 
 @click.command()
@@ -74,47 +74,49 @@ def incident(incident_id: str | None, by: str | None, data_dir: Path, hub: str |
     """Show the incident with this ID, or list all incidents.
 
     The beginning of an ID is enough. If no hub answers, incidents are read from --data-dir.
+
+    Exit codes: 0 shown, 1 the hub stopped answering, 2 misuse (such as an unknown ID).
     """
     if incident_id and by:
         raise UsageError(f"cannot count {incident_id} by {by}", "it is a single incident", "Leave out the ID or --by")
-    source, briefs, origin = _source(hub, data_dir)
+    source, summaries, origin = _source(hub, data_dir)
     console = Console(soft_wrap=False)
     click.echo(f"zmon: {origin}", err=True)
     if incident_id:
-        capsule, where = source.capsule(_matching(incident_id, briefs))
+        capsule, report_location = source.capsule(_matching(incident_id, summaries))
         if as_json:
             click.echo(msgspec.json.encode(capsule).decode())
         else:
-            console.print(render.incident(capsule, where))
+            console.print(render.incident(capsule, report_location))
     elif by:
-        hosts = by_host(briefs)
+        hosts = by_host(summaries)
         if as_json:
             click.echo(msgspec.json.encode({"schema": 1, "hosts": hosts}).decode())
         else:
             console.print(render.offenders(hosts))
     elif as_json:
-        click.echo(msgspec.json.encode({"schema": 1, "incidents": briefs}).decode())
+        click.echo(msgspec.json.encode({"schema": 1, "incidents": summaries}).decode())
     else:
-        console.print(render.incidents(briefs))
+        console.print(render.incidents(summaries))
 
 
 def _source(hub: str | None, data_dir: Path) -> tuple[_Hub | _Disk, list[IncidentSummary], str]:
-    """Return the source of incidents, all incidents, and the source in words."""
+    """Return the source of incidents, all incidents, and a description of the source."""
     url = (hub or stack_url(data_dir, "hub") or HUB_URL).rstrip("/")
     try:
         served = _Hub(url)
-        return served, served.briefs(), f"from the hub at {url}"
+        return served, served.summaries(), f"from the hub at {url}"
     except (Unreachable, NotServed) as error:
         stored = _Disk(Folder(data_dir))
-        return stored, stored.briefs(), f"{error}; read from {stored.folder.root} instead"
+        return stored, stored.summaries(), f"{error}; read from {stored.folder.root} instead"
 
 
-def _matching(incident_id: str, briefs: Sequence[IncidentSummary]) -> IncidentSummary:
+def _matching(incident_id: str, summaries: Sequence[IncidentSummary]) -> IncidentSummary:
     """Return the incident with this ID, or the only one whose ID starts with it. Raises UsageError."""
-    matches = [b for b in briefs if b.id == incident_id] or [b for b in briefs if b.id.startswith(incident_id)]
+    matches = [s for s in summaries if s.id == incident_id] or [s for s in summaries if s.id.startswith(incident_id)]
     if len(matches) == 1:
         return matches[0]
-    ids = ", ".join(brief.id for brief in (matches or briefs)[:_MAX_LISTED])
+    ids = ", ".join(summary.id for summary in (matches or summaries)[:_MAX_LISTED])
     why = "several IDs start with it" if matches else "no incident has this ID"
     raise UsageError(
         f"cannot show {incident_id[:80]!r}", why, f"Choose from {ids}" if ids else "There are no incidents"

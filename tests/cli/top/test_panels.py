@@ -124,7 +124,7 @@ def test_long_names_keep_both_ends():
     assert len(shortened("x" * 64, 14)) == 14
 
 
-def test_job_that_is_gone_is_no_longer_selected():
+def test_missing_job_is_no_longer_selected():
     jobs = (job("a"), job("b", findings=("f1",)))
     assert still_selected(HubState(NOW, False, jobs, ()), "a") == "a"
     assert still_selected(HubState(NOW, False, jobs, ()), "gone") == "b"
