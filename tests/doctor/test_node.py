@@ -117,7 +117,7 @@ def test_agent_that_looks_elsewhere_is_inert(monkeypatch):
     monkeypatch.setattr(client, "ask", answer)
     (check,) = asyncio.run(sources(None, "http://node-a:9780", Path("/boxes")))
     assert check.armed is False
-    assert "looks at /other, but ranks started here write to /boxes" in check.result
+    assert "reads /other, but ranks started here write to /boxes" in check.result
 
 
 def test_agent_of_another_version_is_inert(monkeypatch):

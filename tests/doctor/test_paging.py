@@ -52,7 +52,7 @@ def test_page_that_somebody_gets_is_armed_and_says_who():
 
 def test_receiver_without_integration_is_inert():
     results = inert(checks(pager(config=routes(webhook_configs=[])), ["dlrm"], 3600.0))
-    assert "of job dlrm in receiver pager, which notifies nobody: pages go nowhere" in results["page ZmonStall"]
+    assert "of job dlrm in receiver pager, which notifies nobody, so pages go nowhere" in results["page ZmonStall"]
 
 
 def test_page_of_one_job_alone_that_goes_nowhere_is_inert():
@@ -132,8 +132,8 @@ def test_alertmanager_that_hides_its_metrics_is_read_all_the_same():
     ("changes", "reason"),
     [
         ({"_api_v2_status": 500}, "answered 500"),
-        ({"_api_v2_status": {}}, "not one of Alertmanager"),
-        ({"_api_v2_silences": {"odd": 1}}, "not one of Alertmanager"),
+        ({"_api_v2_status": {}}, "does not answer like Alertmanager"),
+        ({"_api_v2_silences": {"odd": 1}}, "does not answer like Alertmanager"),
         ({"_api_v2_alerts": "no JSON"}, "cannot understand"),
     ],
 )

@@ -108,7 +108,7 @@ def test_targets_of_others_are_none_of_its_business():
 def test_agents_under_another_job_name_are_inert():
     """The alert rules find agents by the name of the scrape job."""
     results = inert(checks(healthy(targets=(target("zmon"),)), HOSTS))
-    assert "no target's job name ends in zmon-agent" in results["scrape agents"]
+    assert "no target has a job name that ends in zmon-agent" in results["scrape agents"]
 
 
 def test_job_name_may_begin_with_anything():
@@ -205,9 +205,9 @@ def test_prometheus_that_is_not_there_is_inert():
     [
         ({"rules": 500}, "answered 500"),
         ({"targets": 404}, "answered 404"),
-        ({"rules": {"status": "success"}}, "not one of Prometheus"),
-        ({"targets": {"data": {"activeTargets": [{"odd": 1}]}}}, "not one of Prometheus"),
-        ({"status_config": {"data": {"yaml": "a: [\n"}}}, "not one of Prometheus"),
+        ({"rules": {"status": "success"}}, "does not answer like Prometheus"),
+        ({"targets": {"data": {"activeTargets": [{"odd": 1}]}}}, "does not answer like Prometheus"),
+        ({"status_config": {"data": {"yaml": "a: [\n"}}}, "does not answer like Prometheus"),
         ({"alertmanagers": "<html>"}, "cannot understand"),
     ],
 )

@@ -29,7 +29,7 @@ def test_every_alert_and_every_group_of_records_has_its_line():
 
 def test_alert_that_is_not_loaded_is_inert():
     results = checks(shipped(), healthy(groups=loaded("ZmonStall", gone=True)))
-    assert inert(results) == {"alert ZmonStall": "is not loaded: it cannot fire"}
+    assert inert(results) == {"alert ZmonStall": "is not loaded, so it cannot fire"}
 
 
 def test_alert_that_cannot_be_evaluated_is_inert_with_the_reason():
