@@ -103,7 +103,9 @@ def test_several_alerts_may_fire_if_a_part_is_dead_but_one_must():
 def test_faults_that_a_state_proves_have_a_target_for_their_median():
     slow = replace(ROW, finding_seconds=3.0)
     assert slow.as_expected
-    assert shortfalls([ROW, slow, slow]) == ("where a state proves it, half took longer than 2 s: p50 3.00 s",)
+    assert shortfalls([ROW, slow, slow]) == (
+        "findings that a state proves: the median time is 3.00 s, above the target of 2 s",
+    )
     assert shortfalls([ROW, ROW, slow]) == ()
     assert shortfalls([slow, slow]) == ()  # too few
     assert shortfalls([replace(slow, proof="silence")] * 3) == ()
