@@ -29,7 +29,8 @@ data_dir_option = click.option(
     envvar="ZMON_DATA_DIR",
     default=Path(platformdirs.user_state_dir("zmon")),
     show_default=True,
-    help="Directory of findings, incidents, step log, baselines, time accounts, Prometheus history and logs.",
+    help="Directory of findings, incidents, step log, baselines, time accounts, drill sessions, Prometheus history and "
+    "logs.",
 )
 box_dir_option = click.option(
     "--box-dir",
