@@ -1,4 +1,4 @@
-"""`zmon bench-comm` times real collectives, with its own ranks or those of a job; an error is one line."""
+"""`zmon bench-comm` times real collectives on ranks that it starts or on the ranks of a job."""
 
 import json
 import os
@@ -56,7 +56,7 @@ def in_forks(tmp_path, torch_zygote):
 
 @pytest.fixture
 def by_torchrun(tmp_path):
-    """Run three ranks with torchrun, as people do; the expression is evaluated by the shell."""
+    """Run three ranks with torchrun, as users do; the shell evaluates the expression."""
 
     def run(host):
         expression = host.replace("//", "/").replace("rank", "RANK")
@@ -79,7 +79,7 @@ def test_hosts_with_different_numbers_of_ranks_are_timed_within_and_between(requ
     assert fitted.net
 
 
-@pytest.mark.slow  # the other ways to lay ranks out are in every run
+@pytest.mark.slow  # the test above covers other layouts of ranks in every run
 @pytest.mark.e2e
 def test_rank_0_alone_on_its_host_prints_what_the_others_measured(tmp_path, in_forks):
     done = in_forks("(rank + 1) // 2")

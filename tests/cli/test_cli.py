@@ -1,4 +1,4 @@
-"""The command line: every error is one line, misuse has exit code 2, and the list of commands is stable."""
+"""The command line: every error is one line, misuse has exit code 2, and commands and options are stable."""
 
 import fcntl
 import os
@@ -101,7 +101,7 @@ def test_no_dashboard_without_streamlit(command, monkeypatch, arguments):
     assert_one_line(err, "pip install 'zmon[dashboard]'")
 
 
-PATIENCE_SECONDS = 30.0  # a busy machine takes long to start a Python
+TIMEOUT_SECONDS = 30.0  # a busy machine takes long to start Python
 
 
 def spawn(tmp_path, *arguments):
@@ -112,7 +112,7 @@ def spawn(tmp_path, *arguments):
         [sys.executable, "-m", "zmon", *map(str, arguments)],
         cwd=REPOSITORY, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
-    guard = threading.Timer(PATIENCE_SECONDS, process.kill)
+    guard = threading.Timer(TIMEOUT_SECONDS, process.kill)
     guard.start()
     return process, guard
 
@@ -155,7 +155,7 @@ def test_daemon_prints_its_address_and_ends_at_sigterm(tmp_path, name):
 
 
 def test_commands_and_options_are_the_golden_list():
-    """Add a new option to tests/golden/cli.txt. Removing one breaks scripts of users."""
+    """Add a new option to tests/golden/cli.txt. Removing an option breaks the scripts of users."""
     lines = [
         " ".join([name, *sorted(option for parameter in command.params for option in parameter.opts)])
         for name, command in sorted(cli.commands.items())

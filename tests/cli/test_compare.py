@@ -57,7 +57,7 @@ def test_too_few_steps_neither_pass_nor_fail(compare, logs, tmp_path):
 
 def test_different_batches_and_missing_ranks_are_reported(compare, logs, tmp_path):
     other = written(tmp_path / "b.jsonl", [{**row, "samples": 64} for row in rows(steps=200, ranks=2)])
-    expected = "a step of A has 64 samples and one of B has 128: compare samples_per_second"
+    expected = "a step of A has 64 samples and a step of B has 128: compare samples_per_second"
     assert expected in compare(logs[0], other)[1]
     half = written(tmp_path / "half.jsonl", [row for row in rows(steps=200, ranks=4) if row["rank"] != 1])
     code, out, _ = compare(logs[0], half)
@@ -84,7 +84,7 @@ def test_json_has_runs_changes_and_thresholds(compare, logs):
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (("nowhere", "nowhere"), "zmon: there is no file nowhere, and no job with this id"),
+        (("nowhere", "nowhere"), "zmon: there is no file nowhere, and no job with this ID"),
         (("a.jsonl", "a.jsonl"), "zmon: cannot read a.jsonl: No such file or directory"),
         (("a", "b", "--fail-on", "faster"), "zmon: --fail-on faster is not a threshold"),
         (("a",), "zmon: Missing argument 'B'."),

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.e2e  # not in tests/e2e, whose stack would take its pro
 
 
 class Demo:
-    """A demo in a folder of its own; an environment variable marks its processes."""
+    """A demo in its own directory; an environment variable marks its processes."""
 
     def __init__(self, directory: Path, *arguments: str) -> None:
         self.directory = directory
@@ -55,7 +55,7 @@ class Demo:
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Iterator[Path]:
-    """A folder for the demo; processes that a failed test leaves running are killed."""
+    """A directory for the demo; processes that a failed test leaves running are killed."""
     yield tmp_path
     for process in psutil.process_iter():
         try:
@@ -104,9 +104,9 @@ def test_ctrl_c_ends_everything_within_five_seconds_even_with_a_stopped_rank(dir
     ranks = [p for p in psutil.Process(demo.process.pid).children(recursive=True) if p.environ().get("RANK") == "1"]
     ranks[0].suspend()
     demo.process.send_signal(signal.SIGINT)
-    interrupted = time.monotonic()
+    interrupted_at = time.monotonic()
     assert demo.process.wait(timeout=10) == 0
-    assert time.monotonic() - interrupted < 5
+    assert time.monotonic() - interrupted_at < 5
     assert demo.left_behind() == []
 
 

@@ -39,8 +39,8 @@ def stored(tmp_path):
     """Two incidents on disk."""
     folder = Folder(tmp_path)
     for name, host, onset in (("abc1", "node-a", NOW), ("abd2", "node-b", NOW + 60)):
-        about = finding(id=name, hosts=(host,), onset=onset, detected=onset + 1, evidence=EVIDENCE)
-        folder.write(*made(about))
+        finding_ = finding(id=name, hosts=(host,), onset=onset, detected=onset + 1, evidence=EVIDENCE)
+        folder.write(*made(finding_))
     return folder
 
 

@@ -69,7 +69,7 @@ def test_misuse_is_refused(recorded, words, part):
 
 
 def test_name_without_a_baseline_is_refused(tmp_path):
-    assert "has no baseline of it" in str(predict(tmp_path, "--ranks", "4").exception)
+    assert "has no baseline of this name" in str(predict(tmp_path, "--ranks", "4").exception)
 
 
 def test_baseline_of_a_single_rank_is_not_enough(tmp_path):

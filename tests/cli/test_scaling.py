@@ -43,7 +43,7 @@ def test_bundled_trainer_makes_a_curve_that_is_recorded(tmp_path):
 
 
 @pytest.mark.e2e
-def test_size_that_fails_is_shown_with_its_last_line_and_the_others_are_measured(tmp_path):
+def test_failed_size_has_its_last_line_and_other_sizes_are_measured(tmp_path):
     job = (
         f"if [ {{ranks}} = 2 ]; then echo no such host >&2; exit 7; fi;"
         f" exec {sys.executable} -m trainer --set train.global_batch=64"
@@ -91,13 +91,13 @@ ORPHANS = "setsid sleep 987 & echo $! > {marker}; sleep 0.3; exit 0; # {{ranks}}
 @pytest.mark.e2e
 @pytest.mark.parametrize(("job", "part"), [(STUBBORN, "no step ended within 1 s"), (ORPHANS, "no rank imported")])
 def test_job_without_a_step_is_ended_with_all_its_processes(tmp_path, job, part):
-    begun = time.monotonic()
+    started_at = time.monotonic()
     marker = tmp_path / "marker"
     command = ("bash", "-c", job.format(marker=marker))
     done = scaling(tmp_path, *FAST, "--ranks", "1", "--start-seconds", "1", "--", *command, zmon=IMPATIENT)
     assert done.returncode == 1
     assert part in " ".join(done.stdout.split())
-    assert time.monotonic() - begun < 40
+    assert time.monotonic() - started_at < 40
     assert gone(int(marker.read_text()))
 
 

@@ -93,7 +93,7 @@ PLAN = {
 }  # fmt: skip
 
 
-def test_status_of_one_job_shows_plan_and_measurement_the_largest_deviation_first(command, hub):
+def test_status_of_one_job_sorts_plan_rows_by_deviation(command, hub):
     hub.answers["/api/v1/jobs/job/plan"] = PLAN
     code, out, _ = command("status", "--job", "job", "--hub", hub.url)
     assert code == 0

@@ -83,12 +83,12 @@ def test_rank_and_attempt_select_records(steps, root, tmp_path):
     box.steps(2)
     append_once(root, box)
 
-    def chosen(*arguments):
+    def exported_steps(*arguments):
         return [(row["attempt"], row["rank"]) for row in rows(steps("job", "--out", "-", *arguments)[1])]
 
-    assert chosen("--attempt", 1) == [(1, 1)] * 2
-    assert chosen("--rank", 1) == [(0, 1)] * 5 + [(1, 1)] * 2
-    assert chosen("--rank", 1, "--attempt", 0) == [(0, 1)] * 5
+    assert exported_steps("--attempt", 1) == [(1, 1)] * 2
+    assert exported_steps("--rank", 1) == [(0, 1)] * 5 + [(1, 1)] * 2
+    assert exported_steps("--rank", 1, "--attempt", 0) == [(0, 1)] * 5
 
 
 def test_missing_and_earlier_steps_are_reported_by_rank(steps, root, tmp_path):
@@ -100,11 +100,11 @@ def test_missing_and_earlier_steps_are_reported_by_rank(steps, root, tmp_path):
         append_once(root, box)
     code, out, lines = steps("job", "--out", "-")
     exported = Counter(row["rank"] for row in rows(out))
-    missing, before = f"{7101 - exported[3]:,}", f"{7096 - exported[2]:,}"
+    missing, earlier = f"{7101 - exported[3]:,}", f"{7096 - exported[2]:,}"
     assert code == 0
     assert lines[1:] == [
         f"zmon: {missing} steps of rank 3 are missing: the agent did not read them in time, or they are damaged",
-        f"zmon: {before} steps of rank 2 were before the log begins",
+        f"zmon: {earlier} steps of rank 2 were before the log begins",
     ]
 
 
@@ -158,7 +158,7 @@ def test_parquet_without_pyarrow_says_how_to_install_it(steps, tmp_path, monkeyp
 
 
 @pytest.mark.parametrize("folder", ["no", "data/steps/job/file"])
-def test_missing_folder_is_one_line(steps, tmp_path, folder):
+def test_missing_directory_is_one_line(steps, tmp_path, folder):
     (tmp_path / "data/steps/job/file").touch()
     code, _, lines = steps("job", "--out", tmp_path / folder / "x.jsonl")
     assert (code, len(lines)) == (1, 1)

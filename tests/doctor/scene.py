@@ -1,4 +1,4 @@
-"""A healthy Prometheus and a healthy Alertmanager, which tests change to be unhealthy."""
+"""A healthy Prometheus and a healthy Alertmanager, which tests change into unhealthy ones."""
 
 from __future__ import annotations
 

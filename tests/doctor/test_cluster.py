@@ -56,7 +56,7 @@ ANSWERS = {
 }
 
 
-def test_hub_that_is_well_is_armed():
+def test_healthy_hub_is_armed():
     results = checks(hub_view())
     assert all(check.armed for check in results)
     assert [check.name for check in results] == ["hub", "agents", "thresholds", "leases", "detector stall"]
@@ -67,20 +67,20 @@ def test_hub_that_does_not_answer_is_inert_and_gets_no_more_requests():
     assert inert(checks(ClusterView(HUB, gone, gone, gone))) == {"hub": str(gone)}
 
 
-def test_hub_that_reaches_no_agent_is_inert_and_its_agents_say_why():
+def test_hub_that_reaches_no_agent_is_inert_with_the_reason_of_each():
     results = inert(checks(hub_view([agent(reachable=False, silent_seconds=12.4, error="refused")], blind=True)))
     assert results["hub"] == f"{HUB} reaches no agent"
     assert results["agent node-a"] == "has not answered the hub for 12 s: refused"
 
 
-def test_agent_that_never_answered_goes_by_its_address():
+def test_agent_that_never_answered_is_named_by_its_url():
     results = inert(
         checks(hub_view([AGENT, agent(url="http://node-b:9780", host=None, reachable=False, version=None)]))
     )
     assert list(results) == ["agent http://node-b:9780"]
 
 
-def test_agents_that_are_well_take_one_line():
+def test_healthy_agents_share_one_check():
     hundred = [agent(host=f"node-{number}") for number in range(100)]
     results = [check for check in checks(hub_view(hundred)) if check.name.startswith("agent")]
     assert [check.result for check in results] == [f"100 of 100 answer the hub, version {zmon.__version__}"]
@@ -98,7 +98,7 @@ def test_agent_and_hub_without_a_version_are_not_inert():
     assert inert(checks(hub_view([agent(version=None)], version=None))) == {}
 
 
-def test_sources_that_are_down_on_a_node_are_named_and_absent_ones_are_not():
+def test_down_sources_are_inert_and_absent_ones_are_not():
     nic = SourceStatus("nic", False, False, 5.0, 1.0, 3, "it hangs")
     gpu = SourceStatus("gpu", False, True, 0.1, None, 0, "no driver")
     assert inert(checks(hub_view([agent(sources=(nic, gpu))]))) == {"agent node-a": "has 1 source down: nic (it hangs)"}
@@ -108,7 +108,7 @@ def test_hub_that_cannot_write_its_findings_is_inert():
     assert "disk full" in inert(checks(hub_view(unwritten="disk full")))["hub state"]
 
 
-def test_detector_that_lacks_its_input_says_of_which_job():
+def test_detector_without_input_names_the_job_and_the_reason():
     straggler = DetectorState("straggler", {"a": "no step records", "b": None, "c": "no step records"})
     results = checks(hub_view(detectors=[STALL, straggler]))
     (straggler_check,) = [check for check in results if check.name == "detector straggler"]
@@ -120,7 +120,7 @@ def test_detector_that_fails_is_inert():
     assert "ZeroDivisionError" in inert(checks(hub_view(detectors=[failing])))["detector straggler"]
 
 
-def test_detector_without_a_job_is_neither():
+def test_detector_without_a_job_is_absent():
     (check,) = (c for c in checks(hub_view(detectors=[DetectorState("stall", {})])) if c.name == "detector stall")
     assert check.armed is None
 
@@ -131,14 +131,14 @@ def test_hub_is_read():
     assert (view.jobs, view.hosts) == (["job"], ["node-a"])
 
 
-def test_hub_that_does_badly_is_read_too():
-    """It answers 503 with the same body, which has the reason."""
+def test_hub_that_answers_503_is_read():
+    """The body of the answer 503 is the usual one, and it has the reason."""
     ill = plain(hub_view([agent(reachable=False, error="refused")]).health)
     view = read_hub(ANSWERS | {"/healthz": (503, ill)})
     assert view.health.agents[0].error == "refused"
 
 
-def test_hub_without_the_pages_of_this_version_is_read_as_far_as_it_goes():
+def test_older_hub_is_read_without_the_missing_pages():
     view = read_hub({path: answer for path, answer in ANSWERS.items() if path != "/api/v1/detectors"})
     assert isinstance(view.detectors, NotServed)
     (check,) = (c for c in checks(view) if c.name == "detectors")

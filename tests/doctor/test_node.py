@@ -1,4 +1,4 @@
-"""Checks of a node: an inert part is reported with the next step; an armed part was really tried."""
+"""Checks of a node: an inert part is reported with the next step, and an armed part was tried."""
 
 import asyncio
 import json
@@ -17,7 +17,7 @@ from zmon.doctor.node import boxes, sources, space_for_boxes
 from zmon.schema.host import SourceStatus
 from zmon.web import client
 
-NOBODY = "http://127.0.0.1:1"  # tcpmux: nobody serves it
+NOBODY = "http://127.0.0.1:1"  # port of tcpmux, which no machine serves
 ASK_NOBODY = ["--agent", NOBODY, "--hub", NOBODY, "--prometheus", NOBODY]
 
 
@@ -31,7 +31,7 @@ def small_tmpfs(tmp_path):
     subprocess.run(["umount", mount], check=True)
 
 
-def test_directory_that_takes_a_box_is_armed_and_left_as_it_was(tmp_path):
+def test_box_directory_with_space_is_armed_and_unchanged(tmp_path):
     check = space_for_boxes(tmp_path / "boxes")
     assert check.armed
     assert not (tmp_path / "boxes").exists()
@@ -52,7 +52,7 @@ def test_read_only_box_directory_is_inert(small_tmpfs):
     assert "Read-only" in check.result
 
 
-def test_directory_without_boxes_is_no_fault(tmp_path):
+def test_directory_without_boxes_is_absent(tmp_path):
     assert [check.armed for check in boxes(tmp_path)] == [None]
 
 
@@ -60,10 +60,10 @@ def test_damaged_box_is_named(tmp_path):
     path = tmp_path / "job/0/rank-3.box"
     path.parent.mkdir(parents=True)
     path.write_bytes(os.urandom(layout.FILE_SIZE))
-    damaged, rest = boxes(tmp_path)
+    damaged, readable = boxes(tmp_path)
     assert damaged.armed is False
     assert str(path) in damaged.result
-    assert rest.armed is None
+    assert readable.armed is None
 
 
 def test_box_of_a_rank_is_read(tmp_path):
@@ -80,7 +80,7 @@ def test_node_without_daemons_is_unwatched(tmp_path):
     assert "zmon up" in results["agent"]["next_step"]
 
 
-def test_words_for_people_say_what_is_inert(tmp_path):
+def test_output_for_people_names_inert_parts(tmp_path):
     answer = CliRunner().invoke(cli, ["doctor", "--box-dir", str(tmp_path), *ASK_NOBODY])
     assert "INERT" in answer.output
     assert "armed" in answer.output
@@ -108,8 +108,8 @@ def test_each_source_of_the_agent_has_a_check(monkeypatch, status, armed, result
     assert (check.name, check.armed, check.result) == (f"source {status.name}", armed, result)
 
 
-def test_agent_that_looks_elsewhere_is_inert(monkeypatch):
-    """Otherwise nothing would watch the ranks that start on this node."""
+def test_agent_of_another_box_directory_is_inert(monkeypatch):
+    """The agent would not see the ranks that start on this node."""
 
     async def answer(*_):
         return agent_report(box_dir="/other")
@@ -117,7 +117,7 @@ def test_agent_that_looks_elsewhere_is_inert(monkeypatch):
     monkeypatch.setattr(client, "ask", answer)
     (check,) = asyncio.run(sources(None, "http://node-a:9780", Path("/boxes")))
     assert check.armed is False
-    assert "looks at /other, but ranks started here write to /boxes" in check.result
+    assert "reads /other, but ranks started here write to /boxes" in check.result
 
 
 def test_agent_of_another_version_is_inert(monkeypatch):

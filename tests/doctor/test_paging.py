@@ -1,4 +1,4 @@
-"""Checks of the way of a page: each fault that would stop a page has a check by name."""
+"""Checks of the delivery of pages: each fault that would stop a page has its own check."""
 
 import asyncio
 from copy import deepcopy
@@ -43,7 +43,7 @@ def routes(**changes):
     return config
 
 
-def test_page_that_somebody_gets_is_armed_and_says_who():
+def test_page_with_a_receiver_is_armed_and_names_it():
     results = checks(pager(), ["dlrm"], 3600.0)
     assert inert(results) == {}
     assert "page ZmonStall" in [check.name for check in results]
@@ -52,17 +52,17 @@ def test_page_that_somebody_gets_is_armed_and_says_who():
 
 def test_receiver_without_integration_is_inert():
     results = inert(checks(pager(config=routes(webhook_configs=[])), ["dlrm"], 3600.0))
-    assert "of job dlrm in receiver pager, which notifies nobody: pages go nowhere" in results["page ZmonStall"]
+    assert "of job dlrm in receiver pager, which notifies nobody, so pages go nowhere" in results["page ZmonStall"]
 
 
-def test_page_of_one_job_alone_that_goes_nowhere_is_inert():
+def test_route_of_one_job_without_receiver_is_inert():
     config = deepcopy(ROUTES)
     config["route"]["routes"].insert(0, {"receiver": "nobody", "match_re": {"job_id": "test-.*"}})
     assert inert(checks(pager(config=config), ["dlrm"], 3600.0)) == {}
     assert "of job test-1" in inert(checks(pager(config=config), ["dlrm", "test-1"], 3600.0))["page ZmonStall"]
 
 
-def test_labels_that_prometheus_adds_take_part():
+def test_labels_added_by_prometheus_are_matched():
     config = deepcopy(ROUTES)
     config["route"]["routes"].insert(0, {"receiver": "nobody", "match": {"cluster": "east"}})
     assert "page ZmonStall" in inert(checks(pager(config=config), [], 3600.0))
@@ -78,13 +78,13 @@ def test_silence_over_every_page_is_inert_and_named():
     assert any("Expire silence 77" in check.next_step for check in results)
 
 
-def test_silence_over_another_job_silences_no_page():
+def test_silence_of_another_job_does_not_matter():
     matcher = {"name": "job_id", "value": "other", "isRegex": False, "isEqual": True}
     silence = {"id": "77", "endsAt": "", "comment": "", "matchers": [matcher]}
     assert inert(checks(pager(silences=(silence,)), ["dlrm"], 3600.0)) == {}
 
 
-def test_route_that_is_muted_at_times_is_armed_and_says_so():
+def test_route_with_a_mute_interval_is_armed_and_names_it():
     config = deepcopy(ROUTES)
     config["route"]["routes"][1]["mute_time_intervals"] = ["weekend"]
     results = checks(pager(config=config), [], 3600.0)
@@ -101,18 +101,18 @@ def test_alertmanager_without_the_alert_that_always_fires_is_inert():
     assert "does not reach it" in inert(checks(pager(watchdog=None), [], 3600.0))["Alertmanager"]
 
 
-def test_alertmanager_is_not_judged_while_prometheus_just_began():
+def test_alertmanager_is_not_judged_just_after_the_start_of_prometheus():
     results = checks(pager(watchdog=None), [], 14.0)
     assert inert(results) == {}
     assert results[0].armed is None
 
 
-def test_integration_of_which_nothing_got_through_is_inert():
+def test_integration_whose_notifications_all_failed_is_inert():
     results = inert(checks(pager(sent={"webhook": 3.0}, failed={"webhook": 3.0}), [], 3600.0))
     assert "all 3 notifications" in results["delivery by webhook"]
 
 
-def test_integration_that_failed_at_times_is_quiet():
+def test_integration_that_failed_sometimes_has_no_check():
     assert inert(checks(pager(sent={"webhook": 3.0}, failed={"webhook": 2.0}), [], 3600.0)) == {}
 
 
@@ -124,7 +124,7 @@ def test_alertmanager_is_read():
     assert (pager_or_check.sent, pager_or_check.failed) == ({"webhook": 3.0}, {"webhook": 3.0})
 
 
-def test_alertmanager_that_hides_its_metrics_is_read_all_the_same():
+def test_alertmanager_without_metrics_is_read():
     assert read_alertmanager(_metrics=403).failed == {}
 
 
@@ -132,12 +132,12 @@ def test_alertmanager_that_hides_its_metrics_is_read_all_the_same():
     ("changes", "reason"),
     [
         ({"_api_v2_status": 500}, "answered 500"),
-        ({"_api_v2_status": {}}, "not one of Alertmanager"),
-        ({"_api_v2_silences": {"odd": 1}}, "not one of Alertmanager"),
+        ({"_api_v2_status": {}}, "does not answer like Alertmanager"),
+        ({"_api_v2_silences": {"odd": 1}}, "does not answer like Alertmanager"),
         ({"_api_v2_alerts": "no JSON"}, "cannot understand"),
     ],
 )
-def test_what_answers_oddly_is_inert(changes, reason):
+def test_unexpected_answer_is_inert(changes, reason):
     pager_or_check = read_alertmanager(**changes)
     assert isinstance(pager_or_check, Check)
     assert pager_or_check.armed is False

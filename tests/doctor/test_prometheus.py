@@ -1,4 +1,4 @@
-"""Checks of Prometheus: each fault in scraping or evaluating has a check by name."""
+"""Checks of Prometheus: each fault in scraping or evaluating has its own check."""
 
 import asyncio
 from datetime import UTC, datetime
@@ -63,8 +63,8 @@ def read_prometheus(**changes):
     """Return what doctor reads from a Prometheus with these answers."""
 
     async def main():
-        given = ANSWERS | {f"/api/v1/{path.replace('_', '/')}": answer for path, answer in changes.items()}
-        async with serving(given) as url, aiohttp.ClientSession() as session:
+        scripted = ANSWERS | {f"/api/v1/{path.replace('_', '/')}": answer for path, answer in changes.items()}
+        async with serving(scripted) as url, aiohttp.ClientSession() as session:
             return await ask(session, url)
 
     return asyncio.run(main())
@@ -78,7 +78,7 @@ def group(**changes):
     return groups
 
 
-def test_prometheus_that_is_well_is_armed():
+def test_healthy_prometheus_is_armed():
     results = checks(healthy(), HOSTS)
     assert all(check.armed for check in results)
     assert "1 agent and 1 hub, every 2s" in [check.result for check in results]
@@ -95,23 +95,23 @@ def test_target_that_is_down_is_inert_with_its_error():
     assert any("curl -s http://node-b:9780/metrics" in check.next_step for check in results)
 
 
-def test_target_before_its_first_scrape_is_neither():
+def test_target_before_its_first_scrape_is_absent():
     results = checks(healthy(targets=(target(), target("zmon-hub", health="unknown"))), HOSTS)
     assert inert(results) == {}
     assert any(check.armed is None for check in results)
 
 
-def test_targets_of_others_are_none_of_its_business():
+def test_targets_of_other_jobs_are_ignored():
     assert inert(checks(healthy(targets=(target(), target("zmon-hub"), target("node", health="down"))), HOSTS)) == {}
 
 
 def test_agents_under_another_job_name_are_inert():
     """The alert rules find agents by the name of the scrape job."""
     results = inert(checks(healthy(targets=(target("zmon"),)), HOSTS))
-    assert "no target's job name ends in zmon-agent" in results["scrape agents"]
+    assert "no target has a job name that ends in zmon-agent" in results["scrape agents"]
 
 
-def test_job_name_may_begin_with_anything():
+def test_job_name_may_have_any_prefix():
     assert inert(checks(healthy(targets=(target("train/zmon-agent"), target("zmon-hub"))), HOSTS)) == {}
 
 
@@ -119,17 +119,17 @@ def test_hub_that_is_not_scraped_is_inert():
     assert "no finding can page" in inert(checks(healthy(num_hubs=0), HOSTS))["scrape hub"]
 
 
-def test_host_that_the_hub_hears_and_prometheus_does_not_is_named():
+def test_host_known_to_the_hub_but_not_to_prometheus_is_inert():
     assert "node-b" in inert(checks(healthy(), ["node-a", "node-b"]))["scrape hosts"]
 
 
-def test_scrapes_too_far_apart_are_inert():
+def test_long_scrape_interval_is_inert():
     slow = (target(scrape_interval="1m"), target("zmon-hub", scrape_interval="1m"))
     assert "every 1m" in inert(checks(healthy(targets=slow), HOSTS))["scrape interval"]
 
 
 @pytest.mark.parametrize("interval", ["2s", "500ms", "5s"])
-def test_scrapes_close_enough_are_quiet(interval):
+def test_short_scrape_interval_has_no_check(interval):
     assert inert(checks(healthy(targets=(target(scrape_interval=interval),)), HOSTS)) == {}
 
 
@@ -151,7 +151,7 @@ def test_rules_that_were_never_evaluated_are_inert():
     assert inert(checks(healthy(groups=never, up_seconds=1.0), HOSTS)) == {}
 
 
-def test_group_whose_turn_comes_in_minutes_keeps_the_others_armed():
+def test_group_that_is_not_due_yet_does_not_make_the_others_inert():
     seldom = group(last_evaluation=datetime(1, 1, 1, tzinfo=UTC), interval=300.0)
     (check,) = [c for c in checks(healthy(groups=seldom, up_seconds=100.0), HOSTS) if c.name == "rule evaluation"]
     assert check.armed
@@ -189,7 +189,7 @@ def test_prometheus_is_read():
     assert (state.agent_hosts, state.num_hubs) == ({"node-a"}, 1)
 
 
-def test_prometheus_that_is_not_there_is_inert():
+def test_unreachable_prometheus_is_inert():
     async def main():
         async with aiohttp.ClientSession() as session:
             return await ask(session, "http://127.0.0.1:1")
@@ -205,13 +205,13 @@ def test_prometheus_that_is_not_there_is_inert():
     [
         ({"rules": 500}, "answered 500"),
         ({"targets": 404}, "answered 404"),
-        ({"rules": {"status": "success"}}, "not one of Prometheus"),
-        ({"targets": {"data": {"activeTargets": [{"odd": 1}]}}}, "not one of Prometheus"),
-        ({"status_config": {"data": {"yaml": "a: [\n"}}}, "not one of Prometheus"),
+        ({"rules": {"status": "success"}}, "does not answer like Prometheus"),
+        ({"targets": {"data": {"activeTargets": [{"odd": 1}]}}}, "does not answer like Prometheus"),
+        ({"status_config": {"data": {"yaml": "a: [\n"}}}, "does not answer like Prometheus"),
         ({"alertmanagers": "<html>"}, "cannot understand"),
     ],
 )
-def test_what_answers_oddly_is_inert(changes, reason):
+def test_unexpected_answer_is_inert(changes, reason):
     check = read_prometheus(**changes)
     assert isinstance(check, Check)
     assert check.armed is False

@@ -1,4 +1,4 @@
-"""The receivers of an alert are those that Alertmanager itself finds."""
+"""The receivers of an alert are the ones that amtool, a tool of Alertmanager, returns."""
 
 import subprocess
 
@@ -61,7 +61,7 @@ def config(tmp_path_factory):
 
 
 @pytest.mark.parametrize("labels", LABELS, ids=lambda labels: ",".join(labels.values()))
-def test_receivers_are_those_that_alertmanager_names(config, labels):
+def test_receivers_equal_the_answer_of_amtool(config, labels):
     expected = subprocess.run(
         ["amtool", "config", "routes", "test", f"--config.file={config}", *(f"{k}={v}" for k, v in labels.items())],
         capture_output=True, text=True, check=True, timeout=20,
@@ -69,12 +69,12 @@ def test_receivers_are_those_that_alertmanager_names(config, labels):
     assert ",".join(end.receiver for end in endings(yaml.safe_load(CONFIG), labels)) == expected
 
 
-def test_route_that_is_muted_at_times_says_so():
+def test_route_with_a_mute_interval_names_it():
     (end,) = endings(yaml.safe_load(CONFIG), {"severity": "critical", "cluster": "west"})
     assert end == ("night", ("weekend",))
 
 
-def test_receiver_is_known_by_its_integrations():
+def test_integrations_are_listed_by_receiver():
     ways = integrations(yaml.safe_load(CONFIG))
     assert ways["vision"] == ["slack"]
     assert ways["orphans"] == ways["top"] == []
@@ -91,7 +91,7 @@ def test_receiver_is_known_by_its_integrations():
         ('a=""', [("a", "=", "")]),
     ],
 )
-def test_matchers_are_read_as_they_are_written(line, expected):
+def test_matchers_are_parsed(line, expected):
     assert list(parse(line)) == expected
 
 
@@ -109,6 +109,6 @@ def test_expressions_match_the_whole_value(value, sign, pattern, expected):
 @pytest.mark.parametrize(
     ("is_regex", "is_equal", "expected"), [(True, True, True), (True, False, False), (False, True, False)]
 )
-def test_silence_is_about_what_all_its_matchers_hold_of(is_regex, is_equal, expected):
+def test_silence_applies_if_all_its_matchers_hold(is_regex, is_equal, expected):
     matchers = [{"name": "alertname", "value": "Zmon.*", "isRegex": is_regex, "isEqual": is_equal}]
     assert silenced(matchers, {"alertname": "ZmonStall"}) is expected

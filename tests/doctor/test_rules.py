@@ -18,18 +18,18 @@ def loaded(name, **changes):
     return groups
 
 
-def test_rules_that_are_all_there_are_armed():
+def test_complete_rules_are_armed():
     assert all(check.armed for check in checks(shipped(), healthy()))
 
 
-def test_every_alert_and_every_group_of_records_has_its_line():
+def test_every_alert_and_group_of_recording_rules_has_a_check():
     names = {check.name for check in checks(shipped(), healthy())}
     assert {"alert ZmonStall", "alert ZmonAgentsAbsent", "alert ZmonWatchdog", "rules zmon-gpus"} <= names
 
 
 def test_alert_that_is_not_loaded_is_inert():
     results = checks(shipped(), healthy(groups=loaded("ZmonStall", gone=True)))
-    assert inert(results) == {"alert ZmonStall": "is not loaded: it cannot fire"}
+    assert inert(results) == {"alert ZmonStall": "is not loaded, so it cannot fire"}
 
 
 def test_alert_that_cannot_be_evaluated_is_inert_with_the_reason():
@@ -37,27 +37,27 @@ def test_alert_that_cannot_be_evaluated_is_inert_with_the_reason():
     assert "many-to-many" in inert(checks(shipped(), healthy(groups=groups)))["alert ZmonStall"]
 
 
-def test_alert_before_its_first_evaluation_is_neither():
+def test_alert_before_its_first_evaluation_is_absent():
     groups = loaded("ZmonStall", health="unknown")
     (check,) = (c for c in checks(shipped(), healthy(groups=groups)) if c.name == "alert ZmonStall")
     assert check.armed is None
 
 
-def test_alert_over_series_that_nobody_exports_is_inert_and_names_them():
+def test_alert_on_missing_series_is_inert_and_names_them():
     groups = loaded("ZmonStall", query="max(zmon_findings_of_old) > 0")
     results = inert(checks(shipped(), healthy(groups=groups)))
     assert list(results) == ["alert ZmonStall"]
     assert "zmon_findings_of_old, which no scraped page has" in results["alert ZmonStall"]
 
 
-def test_alert_over_series_that_a_page_declares_and_has_none_of_is_armed():
+def test_alert_on_declared_series_without_samples_is_armed():
     """The normal case is that there is no finding now."""
     results = checks(shipped(), healthy(present=frozenset(), declared=frozenset({"zmon_finding"})))
     assert inert(results) == {}
     assert any("no series of zmon_finding now" in check.result for check in results)
 
 
-def test_alert_that_fires_for_want_of_series_is_armed():
+def test_alert_that_fires_on_absent_series_is_armed():
     groups = loaded("ZmonAgentsAbsent", query='absent(up{job="zmon-agent"} == 1)', state="firing")
     assert inert(checks(shipped(), healthy(groups=groups))) == {}
 
@@ -80,7 +80,7 @@ def test_recording_rules_that_are_missing_or_fail_are_named():
         ("a / on (job_id) group_left (zmon_label) zmon_b", ("zmon_b",)),
     ],
 )
-def test_series_that_an_expression_looks_at(query, expected):
+def test_inputs_of_an_expression(query, expected):
     """A recorded series is replaced by its inputs, even if it is one of its own inputs."""
     recorded = {"zmon:made:of": "zmon_finding > 0 or zmon:made:of unless on () zmon:beat", "zmon:beat": "zmon_beat"}
     assert inputs(query, recorded) == expected

@@ -25,7 +25,7 @@ def threshold_checks(*leases, thresholds=()):
     return checks(HubHealth(True, agents(*leases), thresholds=list(thresholds)))
 
 
-def test_defaults_are_a_line_each():
+def test_defaults_have_one_line_each():
     assert threshold_checks((), ()) == [
         Check("thresholds", True, "the hub uses the defaults"),
         Check("leases", True, "the defaults on 2 agents"),
@@ -53,7 +53,7 @@ def test_agents_that_differ_are_named(other):
     assert "all its ranks are overdue" in check.next_step
 
 
-def test_older_agents_and_hubs_do_not_count_as_defaults():
+def test_older_agents_and_hubs_are_not_reported_as_using_defaults():
     """Agents and hubs of 0.1.0."""
     (hub,) = checks(msgspec.json.decode('{"healthy": true, "agents": []}', type=HubHealth))
     assert (hub.armed, hub.result) == (None, "this hub does not report its thresholds")
@@ -62,7 +62,7 @@ def test_older_agents_and_hubs_do_not_count_as_defaults():
     assert (unknown.armed, unknown.result) == (None, "not reported by node-1")
 
 
-def test_agent_that_never_answered_is_not_an_older_one():
+def test_agent_that_never_answered_is_not_reported_as_older():
     never = AgentStatus("http://node-0:9780", None, False, 9.0)
     (hub,) = checks(HubHealth(False, [never], thresholds=[]))
     assert hub.name == "thresholds"

@@ -11,7 +11,7 @@ from zmon.cli.main import cli
 from zmon.doctor import torch_versions
 from zmon.doctor.torch_versions import TRIED, installed_torch, torch_version
 
-NOBODY = "http://127.0.0.1:1"  # tcpmux: nobody serves it
+NOBODY = "http://127.0.0.1:1"  # port of tcpmux, which no machine serves
 
 
 @pytest.mark.parametrize("installed", TRIED)
@@ -23,7 +23,7 @@ def test_tried_torch_is_armed(installed):
 
 
 @pytest.mark.parametrize("installed", ["2.13.0+cu130", "2.13.0", "99.0.0", "2.9.0", "nightly"])
-def test_untried_torch_is_reported_and_is_no_fault(installed):
+def test_untried_torch_is_reported_and_not_inert(installed):
     check = torch_version(installed)
     assert check.armed is None
     assert installed in check.result
@@ -39,7 +39,7 @@ def test_torch_that_is_too_old_is_inert(installed):
     assert "2.9 or newer" in check.next_step
 
 
-def test_no_torch_is_no_fault():
+def test_missing_torch_is_not_inert():
     check = torch_version(None)
     assert check.armed is None
     assert all(version in check.result for version in TRIED)
@@ -58,7 +58,7 @@ def test_environment_without_torch_has_no_version(monkeypatch):
     assert installed_torch() is None
 
 
-def test_doctor_says_which_torch_is_there(tmp_path):
+def test_doctor_prints_the_version_of_torch(tmp_path):
     answer = CliRunner().invoke(
         cli,
         ["doctor", "--json", "--box-dir", str(tmp_path), "--agent", NOBODY, "--hub", NOBODY, "--prometheus", NOBODY],

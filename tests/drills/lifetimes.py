@@ -1,4 +1,4 @@
-"""Record how long each job of a stage lived, measured from outside by the wall clock, before and after its end."""
+"""Record the lifetime of each job of a stage, measured by the wall clock just before and just after its end."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class _Job:
         """End the job and record its lifetime."""
         job_id = self.job.spec.job_id
         lead = min(self.stage.stage.ranks(job_id).values(), key=lambda r: r.rank, default=None)
-        before = time.time()
+        time_before = time.time()
         self.job.end()
         lifetimes = self.stage.lifetimes
         if lead is not None and job_id not in lifetimes:
-            lifetimes[job_id] = Lifetime(lead.start, lead.alive and not lead.gone_seconds, before, time.time())
+            lifetimes[job_id] = Lifetime(lead.start, lead.alive and not lead.gone_seconds, time_before, time.time())

@@ -91,7 +91,7 @@ def test_all_as_expected_is_exit_code_0(run, rows):
 
 
 @pytest.mark.parametrize("change", [{"reported_cause": None}, {"paged": ()}, {"broken": "the job does not train"}])
-def test_anything_else_is_exit_code_1(run, rows, change):
+def test_unexpected_result_is_exit_code_1(run, rows, change):
     rows.append(replace(ROW, **change))
     assert run("rank-killed")[0] == 1
 

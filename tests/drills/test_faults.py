@@ -31,12 +31,12 @@ def other():
 
 @pytest.fixture
 def scene(tmp_path, other):
-    """A scene whose rank has died, and whose pid another process has now."""
+    """A scene whose rank has died. Another process has its pid now."""
     job = SimpleNamespace(folder=tmp_path, spec=SimpleNamespace(job_id="job"))
     return Scene(None, job, 1, "node-a", other.pid, None)
 
 
-def test_a_process_that_got_the_pid_of_a_dead_rank_is_not_struck(scene, other):
+def test_process_that_reuses_the_pid_of_a_dead_rank_is_not_struck(scene, other):
     for fault in (signals.kill_rank, signals.stop_rank):
         with pytest.raises(ZmonError, match="cannot strike rank 1: it died before"):
             fault(scene)
@@ -75,7 +75,7 @@ def test_no_gpu_throttles_if_the_job_does_not_obey(scene, monkeypatch):
 
 
 @pytest.mark.skipif(cgroups.unavailable() is not None, reason=str(cgroups.unavailable()))
-def test_group_of_a_drill_that_was_killed_is_removed_and_its_processes_continue(other):
+def test_group_of_a_killed_drill_is_removed_and_its_processes_continue(other):
     ended = subprocess.Popen(["true"])
     ended.wait()
     parent, _ = cgroups._hierarchy()

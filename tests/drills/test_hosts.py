@@ -75,11 +75,11 @@ def test_slow_link_takes_longer(hosts):
     seconds = [transfer(a, b)]
     b.set_bandwidth(2e6)
     seconds.append(transfer(a, b))
-    assert seconds[1] > 0.4 > seconds[0]  # a megabyte at 2 MB/s, and at 50
+    assert seconds[1] > 0.4 > seconds[0]  # a megabyte at 2 MB/s, and at 50 MB/s
 
 
 def transfer(sender, receiver):
-    """Return how long the transfer of a megabyte takes, in seconds."""
+    """Return the seconds that the transfer of a megabyte takes."""
     listen = (
         "import socket; s = socket.create_server(('', 7)); print(flush=True); c = s.accept()[0]\n"
         "while c.recv(1 << 20): pass"
@@ -140,8 +140,8 @@ def test_clock_of_a_process_is_set_while_it_runs(tmp_path):
 @pytest.mark.slow  # the only whole job on four hosts
 @needs_hosts
 @pytest.mark.timeout(180)
-def test_host_with_a_cut_link_is_the_culprit_with_its_device_and_nothing_is_left_behind(tmp_path):
-    before = set(namespaces())
+def test_host_with_a_cut_link_is_the_culprit(tmp_path):
+    namespaces_before = set(namespaces())
     with open_stage("hosts", tmp_path) as stage:
         job = stage.start(JobSpec("cut", "ddp", ranks=4, step_seconds=0.02))
         assert eventually(lambda: (view := stage.job("cut")) and (view.step or 0) > 60, 90), (
@@ -155,4 +155,4 @@ def test_host_with_a_cut_link_is_the_culprit_with_its_device_and_nothing_is_left
             ("network_stall", ("node-2",), (), "critical")
         ]
         assert "eth0 is down" in findings[0].summary
-    assert set(namespaces()) == before
+    assert set(namespaces()) == namespaces_before

@@ -75,14 +75,14 @@ def test_nothing_is_signalled_once_the_launcher_is_reaped(start, monkeypatch):
     job.end()
 
 
-def test_the_users_settings_of_zmon_do_not_reach_a_job(monkeypatch, tmp_path):
+def test_settings_of_the_user_do_not_reach_a_job(monkeypatch, tmp_path):
     monkeypatch.setenv("ZMON_WEBHOOK_WARNINGS", "https://pager")
     monkeypatch.setenv("ZMON_LABELS", "team=x")
     settings = {name for name in environment(SPEC, tmp_path, tmp_path) if name.startswith("ZMON_")}
     assert settings == {"ZMON_JOB_ID", "ZMON_BOX_DIR"}
 
 
-def test_process_of_another_folder_is_not_a_rank(tmp_path):
+def test_process_of_another_directory_is_not_a_rank(tmp_path):
     with subprocess.Popen(SLEEP, env=os.environ | {FOLDER: f"{tmp_path}-other"}) as other:
         with contextlib.suppress(StopIteration):
             assert not running(tmp_path)

@@ -103,7 +103,7 @@ def test_the_name_of_the_job_gives_no_hint(stage):
 
 
 @pytest.mark.parametrize(("time", "remark"), [(ONSET + 8, "the page was late"), (ONSET + 60, "no page")])
-def test_page_that_comes_late_or_never_is_not_in_time(stage, time, remark):
+def test_late_or_missing_page_is_a_remark(stage, time, remark):
     stage.report()
     stage.fire(time=time)
     assert frozen(stage).remarks == (remark,)
@@ -140,7 +140,7 @@ def test_another_finding_about_the_job_is_a_remark(stage):
     assert frozen(stage).remarks == ("compute_straggler was reported as well",)
 
 
-def test_a_cause_that_is_true_as_well_may_be_a_warning_and_no_more(stage):
+def test_permitted_cause_may_be_a_warning_but_not_critical(stage):
     stage.report()
     stage.report(detector="coverage", cause="agent_unreachable", severity="warning")
     stage.fire()

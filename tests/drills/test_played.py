@@ -23,7 +23,7 @@ from zmon.drills.session import open_stage, select_drills
 pytestmark = [pytest.mark.drill, pytest.mark.timeout(400)]  # the first test waits for all drills
 SEED = 1
 PARALLEL = 4  # drills mostly sleep
-STEP_SECONDS = 0.1  # long enough that a loaded machine changes it little
+STEP_SECONDS = 0.1  # long enough for a loaded machine to change it little
 PLAYED = {  # drill → kind of job, ranks, struck rank; only drills that a test of this run needs are played
     "loader-hang": ("ddp", 2, 1),
     "lock-deadlock": ("plain", 2, 0),
@@ -33,7 +33,7 @@ PLAYED = {  # drill → kind of job, ranks, struck rank; only drills that a test
     "rank-oom": ("ddp", 2, 0),
     "finish": ("plain", 2, 0),
 }
-SLOW = ("gil-held", "loop-left", "collective-skipped")  # silence proves each of them, as it does lock-deadlock
+SLOW = ("gil-held", "loop-left", "collective-skipped")  # detected by missing progress, as lock-deadlock is
 LIFTED = ("loader-hang", "lock-deadlock", "gil-held")
 
 
@@ -93,7 +93,7 @@ def test_culprit_and_cause_are_right_and_one_page_is_sent(rows: dict[str, DrillR
 
 
 @each("finish")
-def test_nobody_is_paged_when_the_job_finishes(rows: dict[str, DrillRow], name: str) -> None:
+def test_finished_job_does_not_page(rows: dict[str, DrillRow], name: str) -> None:
     assert rows[name].verdict == "quiet", rows[name].remarks
 
 

@@ -23,7 +23,7 @@ def test_right_cause_and_culprit_in_time_with_one_page_are_as_expected():
     assert ROW.as_expected
 
 
-def test_finding_within_twenty_steps_of_a_job_that_the_fault_slows_down_is_in_time():
+def test_finding_within_twenty_slow_steps_is_in_time():
     assert replace(ROW, finding_seconds=4.1, finding_steps=20).verdict == "right"
 
 
@@ -39,7 +39,7 @@ def test_finding_within_twenty_steps_of_a_job_that_the_fault_slows_down_is_in_ti
         ({"broken": "the job does not train"}, "broken"),
     ],
 )
-def test_anything_else_is_not_as_expected(change, verdict):
+def test_deviation_is_not_as_expected(change, verdict):
     row = replace(ROW, **change)
     assert row.verdict == verdict
     assert not row.as_expected
@@ -50,7 +50,7 @@ def test_anything_else_is_not_as_expected(change, verdict):
     [
         ({"paged": (), "page_seconds": None}, "no page"),
         ({"paged": ("ZmonLeaseOverdue",), "page_seconds": None}, "no page about the finding, but ZmonLeaseOverdue"),
-        ({"page_seconds": None}, "no page about the finding, but ZmonStall"),  # of another detector
+        ({"page_seconds": None}, "no page about the finding, but ZmonStall"),  # the page is about another detector
         ({"detector": "divergence"}, "no page about the finding, but ZmonStall"),
         ({"paged": ("ZmonStall", "ZmonLeaseOverdue")}, "2 alerts: ZmonStall, ZmonLeaseOverdue"),
         ({"page_seconds": 5.1}, "the page was late"),
@@ -63,18 +63,18 @@ def test_anything_else_is_not_as_expected(change, verdict):
         ({"before": ("compute_straggler",)}, "compute_straggler was reported before the fault"),
     ],
 )
-def test_right_with_a_flaw_is_not_as_expected(change, remark):
+def test_right_verdict_with_a_remark_is_not_as_expected(change, remark):
     row = replace(ROW, **change)
     assert row.verdict == "right"
     assert row.remarks == (remark,)
     assert not row.as_expected
 
 
-def test_a_warning_beside_a_page_is_no_second_page():
+def test_warning_with_a_page_is_not_a_second_page():
     assert replace(ROW, warned=("ZmonFindingWarning",)).as_expected
 
 
-def test_a_finding_that_warns_needs_its_warning():
+def test_finding_of_severity_warning_needs_a_warning_alert():
     warned = replace(ROW, severity="warning", paged=(), warned=("ZmonFindingWarning",))
     assert warned.as_expected
     assert replace(warned, warned=(), page_seconds=None).remarks == ("no page",)
@@ -93,7 +93,7 @@ def test_alert_that_fires_for_a_finding(detector, severity, alert):
     assert alert_of(detector, severity) == alert
 
 
-def test_several_alerts_may_fire_if_a_part_is_dead_but_one_must():
+def test_dead_part_needs_at_least_one_alert():
     dead = replace(ROW, proof="watcher", expected=("ZmonLeaseOverdue",), reported_cause="ZmonLeaseOverdue", detector="")
     dead = replace(dead, page_seconds=None, paged=("ZmonLeaseOverdue",), warned=("ZmonHubDown",))
     assert dead.as_expected
@@ -103,18 +103,20 @@ def test_several_alerts_may_fire_if_a_part_is_dead_but_one_must():
 def test_faults_that_a_state_proves_have_a_target_for_their_median():
     slow = replace(ROW, finding_seconds=3.0)
     assert slow.as_expected
-    assert shortfalls([ROW, slow, slow]) == ("where a state proves it, half took longer than 2 s: p50 3.00 s",)
+    assert shortfalls([ROW, slow, slow]) == (
+        "findings that a state proves: the median time is 3.00 s, above the target of 2 s",
+    )
     assert shortfalls([ROW, ROW, slow]) == ()
     assert shortfalls([slow, slow]) == ()  # too few
     assert shortfalls([replace(slow, proof="silence")] * 3) == ()
 
 
-def test_remarks_name_the_expected_culprit_if_wrong_and_the_pages_if_missed():
+def test_remarks_name_the_expected_culprit_or_the_pages():
     assert replace(ROW, reported_cause="rank_frozen").remarks == ("expected rank_exited, rank 2 on a",)
     assert replace(ROW, reported_cause=None, paged=("ZmonLeaseOverdue",)).remarks == ("paged ZmonLeaseOverdue",)
 
 
-def test_quiet_drill_is_quiet_if_nobody_was_paged():
+def test_quiet_drill_without_a_page_is_quiet():
     assert QUIET.verdict == "quiet"
     assert QUIET.as_expected
 
@@ -163,7 +165,7 @@ def test_json_has_schema_verdicts_and_rows():
     answer = as_json([ROW, QUIET], seed=7)
     assert (answer["schema"], answer["seed"], answer["verdicts"]) == (1, 7, {"right": 1, "quiet": 1})
     assert [row["verdict"] for row in answer["rows"]] == ["right", "quiet"]
-    assert answer["rows"][0]["told"] == "rank_exited"  # the key in files of users
+    assert answer["rows"][0]["told"] == "rank_exited"  # a key in files of users, which does not change
     assert answer["figures"]["finding → page"]["p50"] == 2.0
     assert answer["confusion"] == [{"cause": "rank_exited", "told": "rank_exited", "count": 1}]
 
@@ -175,7 +177,7 @@ def test_every_row_has_a_line_and_is_in_the_tables():
     assert tables([ROW, QUIET, skipped])
 
 
-def test_a_table_has_verdict_figures_and_remarks_in_a_narrow_terminal_too():
+def test_table_is_complete_in_a_narrow_terminal():
     late = replace(ROW, page_seconds=6.5, lifted=True, resolved_seconds=1.25)
     console = Console(width=80, file=StringIO())
     console.print(tables([late]))

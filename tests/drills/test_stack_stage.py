@@ -1,4 +1,4 @@
-"""Tests for the stack of a stage: it ends with the drill, even if that is killed while the supervisor is stopped."""
+"""Tests for the stack of a stage: it ends with the drill, even if the drill is killed while the stack is stopped."""
 
 import json
 import os
@@ -34,7 +34,7 @@ def is_alive(process):
 
 
 @pytest.mark.timeout(120)
-def test_nothing_outlives_a_drill_that_is_killed(tmp_path):
+def test_no_process_outlives_a_killed_drill(tmp_path):
     env = os.environ | {"ZMON_WEBHOOK_WARNINGS": "http://127.0.0.1:1/", "ZMON_HUB_URL": "http://127.0.0.1:1"}
     with subprocess.Popen([sys.executable, "-c", DRILL, tmp_path], stdout=subprocess.PIPE, env=env) as drill:
         supervisor = psutil.Process(int(drill.stdout.readline()))

@@ -26,7 +26,7 @@ SETTLED = """view => document.querySelector('[data-testid=zmon-seen]')?.textCont
 
 @contextmanager
 def opened(browser: Browser, device: str = "light") -> Iterator[Page]:
-    """Open a tab in a browser profile of its own."""
+    """Open a tab in its own browser profile."""
     size, theme = DEVICES[device]
     with browser.new_context(viewport=size, color_scheme=theme) as context:
         yield context.new_page()

@@ -38,7 +38,7 @@ from tests.places import REPOSITORY
 from tests.stack.quick import quick_alertmanager, quick_prometheus
 
 FOLDER = Path(__file__).parent
-PAUSE_SECONDS = "0.1"  # in each step of a job that tests only watch
+PAUSE_SECONDS = "0.1"  # pause in each step of a job that tests only watch
 TRAINER = ("-m", "trainer", "--preset", "demo")
 UNHURRIED = (str(FOLDER / "unhurried.py"), PAUSE_SECONDS, "--preset", "demo")
 

@@ -18,9 +18,9 @@ import psutil
 import requests
 
 HOST = "node-a"
-SETTLED_SECONDS = 7.0  # after the end of a job, until the hub has everything about its last steps
+SETTLED_SECONDS = 7.0  # this long after the end of a job, the hub has all data about its last steps
 DETECTION_SECONDS = 0.5  # the agent looks for dead ranks ten times a second, but shares the machine with other tests
-CLOCK_SECONDS = 0.2  # a finding may seem older than its fault by so much
+CLOCK_SECONDS = 0.2  # a finding may appear to be this much older than its fault
 
 
 def wait_for(what: str, probe: Callable[[], Any], seconds: float) -> Any:
@@ -97,7 +97,7 @@ class RunningStack:
 
     @contextlib.contextmanager
     def stopped(self, job: Job, rank: int) -> Iterator[float]:
-        """Stop one rank of a job by SIGSTOP, yield the unix time of that, and continue the rank afterwards."""
+        """Stop one rank of a job by SIGSTOP, yield the unix time of the stop, and continue the rank afterwards."""
         pid = self.ranks(job.job_id)[rank]["pid"]
         os.kill(pid, signal.SIGSTOP)
         try:

@@ -77,7 +77,7 @@ def _downwards(texts: Locator) -> list[str]:
     return [text for _, text in sorted(positions)]
 
 
-def test_every_view_can_be_read_while_a_job_lives(stack: RunningStack, training: Job, browser: Browser) -> None:
+def test_every_view_can_be_read_while_a_job_trains(stack: RunningStack, training: Job, browser: Browser) -> None:
     """Visit all views on a laptop, and the busiest ones in the dark theme and on a phone."""
     query = f"job_id={training.job_id}&range=5m&rank={RANK}"
     recorded = f'rate(zmon:rank_self_seconds:total{{job_id="{training.job_id}"}}[20s])'
@@ -92,7 +92,7 @@ def test_every_view_can_be_read_while_a_job_lives(stack: RunningStack, training:
 
 
 @pytest.mark.slow  # two clicks from an alert are in every run
-def test_a_time_range_and_a_host_are_chosen_with_the_mouse_and_apply_to_other_views(
+def test_time_range_and_host_chosen_with_the_mouse_apply_to_other_views(
     stack: RunningStack, training: Job, page: Page
 ) -> None:
     recorded = f'zmon:job_host:ranks{{job_id="{training.job_id}"}}'
@@ -130,9 +130,7 @@ def test_every_view_can_be_read_while_a_job_stalls(stack: RunningStack, stalled:
             walk(page, f"stalled-{device}", "STALLED", views)
 
 
-def test_two_clicks_from_an_alert_to_the_row_the_stack_and_the_runbook(
-    stack: RunningStack, stalled: Job, page: Page
-) -> None:
+def test_two_clicks_lead_from_an_alert_to_row_stack_and_runbook(stack: RunningStack, stalled: Job, page: Page) -> None:
     """The first click is the link in the alert."""
     *_, alert = stack.webhook.alerts(stalled.job_id, "firing")
     link = alert["annotations"]["dashboard_url"]

@@ -1,4 +1,4 @@
-"""Tests that one fault causes one page, even if every part of the monitor dies meanwhile and comes back."""
+"""Tests that one fault causes one page, even if every part of zmon dies and comes back during it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from tests.e2e.parts import is_up, part
 from tests.e2e.running_stack import Job, RunningStack, wait_for
 
-pytestmark = pytest.mark.slow  # `tests/stack/test_pages.py` kills the parts while findings of its own making are open
+pytestmark = pytest.mark.slow  # `tests/stack/test_pages.py` kills the parts while invented findings are open
 SETTLED_SECONDS = 10.0  # scrape, evaluation, keep_firing_for, the group's next notification: 8 s at most
 
 
@@ -19,7 +19,7 @@ def pages(stack: RunningStack, job: Job, since: float) -> list[str]:
     return [call["status"] for call in calls if call["groupLabels"].get("job_id") == job.job_id]
 
 
-def test_a_stall_is_one_page_even_if_hub_agent_and_prometheus_die_meanwhile(stack: RunningStack, training: Job) -> None:
+def test_stall_is_one_page_even_if_all_parts_die_during_it(stack: RunningStack, training: Job) -> None:
     stack.await_silence(training)
     with stack.stopped(training, 2) as struck:
         wait_for("a page", lambda: pages(stack, training, struck), 15)

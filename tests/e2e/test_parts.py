@@ -1,4 +1,4 @@
-"""Tests that a part of the monitor that dies is started again, and loses nothing."""
+"""Tests that a part of zmon that dies is started again and loses nothing."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def test_a_killed_hub_keeps_its_finding(stack: RunningStack, training: Job) -> N
 
 
 def test_a_killed_agent_is_quiet_about_a_healthy_job(stack: RunningStack, training: Job) -> None:
-    killed = time.time()
+    killed_at = time.time()
     part(stack, "zmon agent").kill()
     wait_for("the agent is back", lambda: is_up(f"{stack.urls['agent']}/healthz"), 15)
     time.sleep(4)
-    assert stack.findings(training.job_id, active=False, since=killed) == []
+    assert stack.findings(training.job_id, active=False, since=killed_at) == []
     assert (stack.job(training.job_id) or {})["state"] == "train"
 
 

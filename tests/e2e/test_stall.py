@@ -15,7 +15,7 @@ from tests.e2e.running_stack import HOST, Job, Jobs, Lifetime, RunningStack, wai
 
 FINDING_SECONDS = 5.0  # the target for fault → finding, and for finding → page
 SIGNALS = {"interrupted": signal.SIGINT, "terminated": signal.SIGTERM}
-QUIET_SECONDS = 4.0  # a finding would have come within these
+QUIET_SECONDS = 4.0  # a finding would have come within this time
 ENDINGS = (
     pytest.param("finished", marks=pytest.mark.slow),  # a drill finishes in every run
     "interrupted",
@@ -70,7 +70,7 @@ def test_rank_stopped_during_initialization_is_named(stack: RunningStack, start_
 
 
 @pytest.mark.slow  # a drill kills a rank in every run
-def test_killed_rank_is_named_and_its_victims_are_not(stack: RunningStack, start_job: Callable[..., Job]) -> None:
+def test_killed_rank_is_the_culprit_and_its_peers_are_not(stack: RunningStack, start_job: Callable[..., Job]) -> None:
     job = start_job(*UNHURRIED, ranks=3)
     stack.await_steps(job)
     os.kill(stack.ranks(job.job_id)[1]["pid"], signal.SIGKILL)

@@ -19,7 +19,7 @@ FOLDER = Path(__file__).parent
 SECONDS = 0.3
 ORDERS = {
     "data": (10, 29, SECONDS),
-    "forward": (30, 49, SECONDS),  # of rank 1 alone
+    "forward": (30, 49, SECONDS),  # on rank 1 alone
     "all_reduce": (50, 69, SECONDS),
     "checkpoint": (0, 999, 3.0),
 }

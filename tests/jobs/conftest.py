@@ -35,7 +35,7 @@ ENVIRONMENT = {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
 
 @dataclass(frozen=True)
 class Job:
-    """One of the jobs in this folder, and how users start it."""
+    """One of the jobs in this directory, and the way in which users start it."""
 
     script: str
     arguments: tuple[str, ...] = ()
@@ -47,7 +47,7 @@ class Job:
         return "-".join((self.script, *(argument.strip("-") for argument in self.arguments), str(self.ranks)))
 
     def command(self, out: Path) -> list[str]:
-        """Return the whole command line; the job writes its tallies to the folder `out`."""
+        """Return the whole command line; the job writes its tallies to the directory `out`."""
         launcher = (
             [BIN / "torchrun", "--standalone", "--nproc-per-node", self.ranks] if self.torchrun else [BIN / "python"]
         )
@@ -76,7 +76,7 @@ class Box:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A watched run of a job, and the outcome without zmon: its golden, or that of another run."""
+    """A watched run of a job, and the outcome without zmon: its golden, or the outcome of another run."""
 
     job: Job
     plain: Outcome
@@ -109,7 +109,7 @@ def run_both_ways(job: Job, directory: Path) -> Comparison:
 
 
 def again_if_aborted(job: Job, run: Callable[[Path], Comparison], directory: Path) -> Comparison:
-    """Run a job, and again if torch itself aborted a rank that had ended, which zmon is not to blame for."""
+    """Run a job, and again if torch itself aborted a rank that had ended, which is not a fault of zmon."""
     for number in range(TRIES):
         (directory / str(number)).mkdir()
         comparison = run(directory / str(number))
@@ -148,7 +148,7 @@ def _watched(job: Job, directory: Path, plain: Outcome | None, zygote: Zygote | 
 
 
 def wait(process: subprocess.Popen[bytes]) -> bool:
-    """Wait for the end of a process; return whether it ended in time."""
+    """Wait for the end of a process. Return True if it ended in time."""
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(SECONDS)
     return process.returncode is not None
@@ -199,7 +199,7 @@ def running(job: Job, out: Path, prefix: list[str], boxes: Path | None = None) -
 
 
 def read_activities(boxes: Path, ranks: int, readers: dict[int, BoxReader]) -> Iterator[Reading]:
-    """Yield the present activity in each box."""
+    """Yield the current activity in each box."""
     for rank in range(ranks):
         before = time.monotonic()
         try:

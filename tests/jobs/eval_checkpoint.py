@@ -50,7 +50,7 @@ def save_together(model: nn.Module, path: Path, tally: Tally) -> None:
     tally.op("all_gather", 2 * 8, 2 * 8 * tally.world_size, times=2)  # gather_object, twice: sizes,
     tally.op("gather", None, None, times=2)  # then pickles
     tally.op("scatter", None, None, times=2)  # scatter_object_list: pickles, sizes
-    tally.op("broadcast", None, None, times=1)  # before that, the largest size
+    tally.op("broadcast", None, None, times=1)  # before these, the largest size
     tally.op("broadcast", None, None, times=2)  # broadcast_object_list: sizes, pickles
 
 

@@ -47,7 +47,7 @@ def main() -> None:
     torch.manual_seed(0)
     model = Model()
     blocks = [size(*layer.parameters()) for layer in model.layers]
-    rest = size(*model.embedding.parameters(), *model.head.parameters())
+    root = size(*model.embedding.parameters(), *model.head.parameters())
     for layer in model.layers:
         fully_shard(layer, mesh=mesh)
     fully_shard(model, mesh=mesh)
@@ -63,9 +63,9 @@ def main() -> None:
         optimizer.zero_grad()
 
         tally.steps += 1
-        for gathered in (*blocks, *blocks, rest):  # the root stays gathered between forward and backward
+        for gathered in (*blocks, *blocks, root):  # the root stays gathered between forward and backward
             tally.op("all_gather", gathered // tally.world_size, gathered)
-        for reduced in (*blocks, rest):
+        for reduced in (*blocks, root):
             tally.op("reduce_scatter", reduced, reduced // tally.world_size)
         norm = norm.full_tensor()
         num_norms = len(list(model.parameters()))  # one norm for each, summed over the ranks

@@ -1,4 +1,4 @@
-"""Record the outcome of each job without zmon in the folder `golden`, and compare later runs with it.
+"""Record the outcome of each job without zmon in the directory `golden`, and compare later runs with it.
 
 A golden is valid for the torch that it was recorded with, whose warnings and line numbers are in it. With another torch
 the tests run the job without zmon instead. Losses are compared with a tolerance, because processors round differently.

@@ -31,7 +31,7 @@ class Tally:
         self.activities.append([name, begin, time.monotonic()])
 
     def write(self, out: str) -> None:
-        """Write the tally to the folder `out`."""
+        """Write the tally to the directory `out`."""
         tally = vars(self) | {"pid": os.getpid()}
         Path(out, f"counted-{self.rank}.json").write_text(json.dumps(tally))
 

@@ -28,7 +28,7 @@ def check(tmp_path, text, *command):
     return done.returncode, done.stdout + done.stderr
 
 
-def test_promtool_takes_the_configuration_of_prometheus(tmp_path):
+def test_promtool_accepts_the_configuration_of_prometheus(tmp_path):
     code, output = check(tmp_path, prometheus(), "promtool", "check", "config")
     assert code == 0, output
     assert "SUCCESS" in output
@@ -46,7 +46,7 @@ def test_promtool_refuses_rules_that_do_not_exist(tmp_path):
 
 
 @pytest.mark.parametrize("webhook", [None, "http://127.0.0.1:5001/"])
-def test_amtool_takes_the_configuration_of_alertmanager(tmp_path, webhook):
+def test_amtool_accepts_the_configuration_of_alertmanager(tmp_path, webhook):
     code, output = check(tmp_path, alertmanager_yaml(webhook), "amtool", "check-config")
     assert code == 0, output
 
@@ -85,12 +85,12 @@ def route(tmp_path, webhook, **labels):
         ("ZmonWatchdog", "info", "nobody"),
     ],
 )
-def test_pager_is_quiet_on_what_is_not_critical(tmp_path, alert, severity, receiver):
+def test_pager_gets_only_critical_alerts(tmp_path, alert, severity, receiver):
     assert route(tmp_path, "http://127.0.0.1:5001/", alertname=alert, severity=severity) == receiver
 
 
 @pytest.mark.parametrize(("warnings", "desk"), [(None, "http://x/"), ("http://y/", "http://y/")])
-def test_pager_and_desk_are_notified_of_the_end_as_well(warnings, desk):
+def test_pager_and_desk_are_notified_of_resolved_alerts(warnings, desk):
     receivers = {r["name"]: r for r in yaml.safe_load(alertmanager_yaml("http://x/", warnings))["receivers"]}
     assert receivers["pager"]["webhook_configs"] == [{"url": "http://x/", "send_resolved": True}]
     assert receivers["desk"]["webhook_configs"] == [{"url": desk, "send_resolved": True}]
@@ -101,7 +101,7 @@ def test_a_page_and_a_warning_never_share_a_notification():
     assert "severity" in yaml.safe_load(alertmanager_yaml("http://x/"))["route"]["group_by"]
 
 
-def test_scrape_jobs_have_names_that_the_rules_look_for():
+def test_scrape_jobs_have_the_names_that_the_rules_select():
     patterns = set(re.findall(r'job=~?"([^"]+)"', (FOLDER / "zmon.yaml").read_text()))
     jobs = [job["job_name"] for job in yaml.safe_load(prometheus())["scrape_configs"]]
     assert patterns == {".*zmon-agent"}

@@ -1,4 +1,4 @@
-"""The output of the demo: one line while it runs, one table at its end, and the complaints of the trainer."""
+"""The output of the demo: one line while it runs, a table at its end, and the messages of the trainer."""
 
 from io import StringIO
 
@@ -37,7 +37,7 @@ def test_progress_before_the_first_step_says_so():
         assert "waiting for the first step" in progress_line(job, [])
 
 
-def test_progress_names_what_is_wrong_and_not_what_was():
+def test_progress_names_open_findings_only():
     assert progress_line(view(), [finding()]).endswith("CRITICAL rank_frozen rank 2")
     assert "CRITICAL" not in progress_line(view(), [finding(resolved=1.0)])
 
@@ -54,13 +54,13 @@ def test_summary_says_where_the_time_went():
     assert text.index("forward") < text.index("all_to_all")
 
 
-def test_summary_of_nothing_says_so():
+def test_summary_without_a_job_says_so():
     assert "the hub saw no step" in shown(summary(None, []))
     assert "unknown" in shown(summary(view(samples_per_second=None, step_seconds=None, step_seconds_p95=None), []))
     assert "none" in shown(summary(view(), []))
 
 
-def test_complaints_of_the_trainer_are_shown_whole_and_once(tmp_path):
+def test_messages_of_the_trainer_are_shown_once_and_complete(tmp_path):
     log, out = tmp_path / "log", StringIO()
     log.write_text("step 1\ntrainer: rows.tsv line 3 column 7: not a number\nzmon: half a li")
     relay = Relay(log, Console(file=out, width=200))

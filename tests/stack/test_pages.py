@@ -118,7 +118,7 @@ class Watchers:
         return finding
 
     def lift(self, finding: Finding) -> None:
-        """The hub has seen nothing of it for a while."""
+        """Let the hub resolve the finding, as if it had not detected it for a while."""
         self._journal.resolve(finding.job_id, finding.detector, 0.0)
         self._journal.resolve(finding.job_id, finding.detector, time.time())
 
@@ -218,22 +218,22 @@ def play(watchers: Watchers) -> None:
     time.sleep(watchers.settled_seconds)
 
 
-def test_refined_verdict_and_warnings_beside_it_are_no_second_page(notifications):
+def test_updated_diagnosis_and_warnings_are_not_a_second_page(notifications):
     assert notifications("pager", "refined", "Alertmanager is killed") == [STALLED]
     assert notifications("desk", "refined") == []
 
 
-def test_page_is_neither_resolved_nor_repeated_when_hub_and_prometheus_go_and_come_back(notifications):
+def test_restart_of_hub_and_prometheus_neither_resolves_nor_repeats_a_page(notifications):
     assert notifications("pager", "watched", "the hub is back") == [STALLED]
     assert notifications("pager", "watched") == [STALLED, RESOLVED]
 
 
-def test_death_that_the_launcher_does_not_repair_is_a_warning_then_one_page(notifications):
+def test_rank_death_without_restart_is_a_warning_then_one_page(notifications):
     assert notifications("desk", "restarting") == ["firing: ZmonFindingWarning", "resolved: ZmonFindingWarning"]
     assert notifications("pager", "restarting") == [STALLED, RESOLVED]
 
 
-def test_stall_that_was_over_is_not_repeated_while_no_hub_answers(notifications):
+def test_resolved_stall_is_not_repeated_during_an_outage_of_the_hub(notifications):
     assert notifications("pager", "over", "the hub is back") == [STALLED, RESOLVED]
     assert notifications("pager", "over") == [STALLED, RESOLVED]
 
@@ -242,14 +242,14 @@ def test_divergence_pages(notifications):
     assert notifications("pager", "apart", "Alertmanager is killed") == ["firing: ZmonFindingCritical"]
 
 
-def test_pager_is_quiet_when_a_job_is_slow_and_the_desk_is_notified(notifications):
+def test_slow_job_notifies_the_desk_and_not_the_pager(notifications):
     assert notifications("pager", "slow") == []
     assert notifications("desk", "slow", "Alertmanager is killed") == ["firing: ZmonFindingWarning"]
 
 
-def test_everybody_is_quiet_when_a_finding_only_informs(notifications):
+def test_finding_of_severity_info_notifies_nobody(notifications):
     assert notifications("pager", "uneven") == notifications("desk", "uneven") == []
 
 
-def test_alertmanager_that_is_killed_forgets_its_notifications_and_pages_once_more(notifications):
+def test_killed_alertmanager_pages_once_more(notifications):
     assert notifications("pager", "refined") == [STALLED, STALLED]

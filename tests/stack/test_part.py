@@ -112,8 +112,8 @@ asyncio.run(main())
     assert play.says("healthy") == "[False, True, False, False, True, False]"
 
 
-def test_end_is_the_end_of_everything_within_five_seconds(start_rank):
-    """End a stopped part, a part that ignores SIGTERM, and a grandchild whose parent is gone."""
+def test_end_all_ends_every_process_within_five_seconds(start_rank):
+    """End a stopped part, a part that ignores SIGTERM, and a grandchild whose parent has ended."""
     play = start_rank(HEAD + """
 import psutil
 ORPHAN = "import os, time; os.fork() and os._exit(0); os.setsid(); print('up', flush=True); time.sleep(60)"
@@ -137,7 +137,7 @@ asyncio.run(main())
     assert play.says("ended") == "True [] True"
 
 
-def test_end_of_parts_that_listen_takes_no_time(start_rank):
+def test_end_of_parts_that_handle_sigterm_is_immediate(start_rank):
     play = start_rank(HEAD + """
 async def main():
     parts = [program("import time; time.sleep(60)", str(n)) for n in range(3)]
@@ -152,7 +152,7 @@ asyncio.run(main())
     assert play.says("took") == "True"
 
 
-def test_part_does_not_outlive_a_supervisor_that_was_killed(start_rank):
+def test_part_ends_with_its_killed_supervisor(start_rank):
     play = start_rank(HEAD + """
 async def main():
     part = program("import time; time.sleep(60)")
@@ -171,7 +171,7 @@ asyncio.run(main())
             os.kill(pid, signal.SIGKILL)
 
 
-def test_port_is_the_preferred_one_or_another_where_that_is_taken():
+def test_port_is_the_preferred_one_or_a_free_one():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -181,7 +181,7 @@ def test_port_is_the_preferred_one_or_another_where_that_is_taken():
     assert free_port(other) == other
 
 
-def test_program_that_is_not_installed_is_one_line_that_says_what_to_install():
+def test_missing_program_is_one_line_with_the_package():
     with pytest.raises(PartFailed) as caught:
         find_program("no-such-program", "nor-this")
     assert "apt-get install prometheus prometheus-alertmanager" in str(caught.value)

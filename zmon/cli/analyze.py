@@ -25,12 +25,14 @@ from zmon.offline.analyze import Attempt, StepTable, play, read
 def analyze(
     steps: tuple[Path, ...], job: str | None, attempt: int | None, as_json: bool, detectors: tuple[Detector, ...]
 ) -> None:
-    """Analyze a step log: which rank slowed the job, and why.
+    """Analyze a step log of zmon or of another tool: which rank slowed the job, and why.
 
-    STEPS are .parquet or .jsonl files as zmon steps writes them, one from each node. The output has the findings,
-    where the time went, and a heat map of the self time of the ranks.
+    STEPS are .parquet or .jsonl files, one from each node, with the columns that zmon steps writes. A log of another
+    tool needs at least the columns rank, step and duration. Without columns for exposed time or phases, zmon cannot
+    tell which rank waits for which. The output has the findings, where the time went, and a heat map of the self time
+    of the ranks.
 
-    Exit codes: 0 no findings, 1 findings, 3 unknown (the log does not have enough data).
+    Exit codes: 0 no findings, 1 findings, 2 misuse, 3 unknown (the log does not have enough data).
     """
     log = read(steps, job)
     attempts = [play(log, number, detectors) for number in log.attempts() if attempt in (None, number)]

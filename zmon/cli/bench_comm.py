@@ -42,21 +42,23 @@ _TIMEOUT_SECONDS = 600.0
 )
 @json_option
 def bench_comm_command(ranks: int, largest: int, out: Path | None, as_json: bool) -> None:
-    """Measure the bandwidth of all-to-all and all-reduce.
+    """Measure the bandwidth and latency of all-to-all and all-reduce.
 
-    Uses NCCL if each rank has its own GPU, otherwise gloo. To measure between hosts, start it like the job:
-    torchrun … -m zmon bench-comm --out FILE
+    The benchmark uses NCCL if each rank has its own GPU, otherwise gloo. To measure between hosts, start it like the
+    job: torchrun … -m zmon bench-comm --out FILE
+
+    Exit codes: 0 measured, 1 the benchmark failed, 2 misuse.
     """
-    launched = os.environ.get("RANK")  # torchrun's
-    if out is not None and launched in (None, "0") and not out.absolute().parent.is_dir():
+    launched_rank = os.environ.get("RANK")  # set by torchrun; None: this process is not a rank
+    if out is not None and launched_rank in (None, "0") and not out.absolute().parent.is_dir():
         raise UsageError(f"cannot write {out}", f"directory {out.absolute().parent} does not exist", "Create it first")
-    with tempfile.TemporaryDirectory(prefix="zmon-bench-comm-") as folder:
-        file = out or Path(folder) / "links.json"
-        if launched is None:
+    with tempfile.TemporaryDirectory(prefix="zmon-bench-comm-") as directory:
+        file = out or Path(directory) / "links.json"
+        if launched_rank is None:
             _launch(ranks, largest, file)
         else:
             _become_rank(largest, file)
-        if launched in (None, "0"):
+        if launched_rank in (None, "0"):
             measured = read(file)
             if as_json:
                 click.echo(file.read_text())
@@ -65,7 +67,7 @@ def bench_comm_command(ranks: int, largest: int, out: Path | None, as_json: bool
 
 
 def _become_rank(largest: int, out: Path) -> None:
-    from zmon.offline.comm_bench import measure  # torch takes seconds to import and only a rank needs it
+    from zmon.offline.comm_bench import measure  # only a rank needs torch, whose import takes seconds
 
     measure.main(str(out.absolute()), str(largest))
 

@@ -22,7 +22,7 @@ from zmon.offline.compare import Change, Gate, Series, compare, compare_gauges, 
     "--fail-on",
     multiple=True,
     metavar="THRESHOLD",
-    help='Exit with 1 if a quantity changed by more than this and more than noise: "step_seconds>+3%". Repeatable.',
+    help='Exit with 1 if a change exceeds this threshold and the noise, for example "step_seconds>+3%". Repeatable.',
 )
 @click.option("--job", metavar="ID", help="ID of the job to compare. Required if a file has several jobs.")
 @json_option
@@ -32,12 +32,12 @@ def compare_command(
 ) -> None:
     """Compare the steps of two runs, A and B.
 
-    The output shows what takes longer in B than in A, beyond noise.
+    The output shows which times and rates differ between A and B by more than noise.
 
     A and B are step logs (a .parquet or .jsonl file, or a directory with one file per node) or job IDs in the step log
     of this node's agent. Append @500..2000 to select steps, @2026-11-22T03:00..2026-11-22T03:30 to select a time.
 
-    Exit codes: 0 compared, 1 a --fail-on threshold is exceeded, 3 unknown (too few steps or too much noise).
+    Exit codes: 0 compared, 1 a --fail-on threshold is exceeded, 2 misuse, 3 unknown (too few steps or too much noise).
     """
     gates = [Gate.parse(text) for text in fail_on]
     first, second = (series(source, steps_of(source, data_dir, job)) for source in (before, after))

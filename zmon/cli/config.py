@@ -1,4 +1,4 @@
-"""The configuration file of `--config`: a YAML mapping of subcommand → option → value, as on the command line."""
+"""Reads the configuration file of `--config`: YAML that maps subcommand → option → value as on the command line."""
 
 from __future__ import annotations
 

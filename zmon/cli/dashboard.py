@@ -32,7 +32,7 @@ def dashboard(bind: str, public: bool, port: int, hub: str, prometheus: str) -> 
     need("streamlit", "the dashboard", "dashboard")
     app = str(importlib.resources.files("dashboards") / "app.py")
     os.environ.update(ZMON_HUB_URL=hub, ZMON_PROMETHEUS_URL=prometheus)
-    # Without postScriptGC=false Streamlit collects garbage after each refresh of each viewer: half of a page's time.
+    # By default Streamlit collects garbage after each refresh of each viewer, which takes half of a page's time.
     flags = {
         "server.port": port, "server.address": bind, "server.headless": "true",
         "server.fileWatcherType": "none", "browser.gatherUsageStats": "false", "client.toolbarMode": "minimal",

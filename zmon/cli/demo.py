@@ -48,6 +48,8 @@ def demo(
     """Start all parts of zmon and a training on this machine.
 
     The training is a synchronous DLRM. Ctrl-C stops everything and prints a summary.
+
+    Exit codes: 0 all parts were healthy, 1 a part failed or the hub did not see all ranks, 2 misuse.
     """
     if data is not None and not data.is_file():
         why = "it is not a regular file" if data.exists() else "there is no such file"
@@ -57,7 +59,7 @@ def demo(
     config = DemoConfig(f"demo-{datetime.now(UTC):%Y%m%dT%H%M%S}", ranks, seconds, data)
 
     async def run() -> bool:
-        begin, stop = time.monotonic(), stop_event()
+        started_at, stop = time.monotonic(), stop_event()
         stack_config = StackConfig(data_dir, box_dir, host, webhook, webhook_warnings, config_file=config_file)
         stack = Stack(stack_config, announcer(console))
         trainer = trainer_part(config, data_dir / "logs" / "trainer.log", box_dir, host)
@@ -69,7 +71,7 @@ def demo(
             await unless_stopped(stack.ready(), stop)
             if stop.is_set():
                 return True
-            healthy, job, findings = await follow(stack, trainer, config, console, stop, begin)
+            healthy, job, findings = await follow(stack, trainer, config, console, stop, started_at)
             console.print(summary(job, findings))
             complete = job is not None and bool(job.step) and job.ranks_seen == job.world_size
             return healthy and (complete or stop.is_set())

@@ -20,15 +20,15 @@ from zmon.stack.demo import DemoConfig
 from zmon.stack.part import Part
 from zmon.web import client
 
-DIAGNOSIS_SECONDS = 2.0  # after the trainer failed: the hub has published its finding by then
+DIAGNOSIS_SECONDS = 2.0  # this long after the trainer failed, the hub has published its finding
 
 
 async def follow(
-    stack: Stack, trainer: Part, config: DemoConfig, console: Console, stop: asyncio.Event, begin: float
+    stack: Stack, trainer: Part, config: DemoConfig, console: Console, stop: asyncio.Event, started_at: float
 ) -> tuple[bool, JobView | None, list[Finding]]:
-    """Show progress until the job ends, `config.seconds` have passed since `begin`, or `stop` is set.
+    """Show progress until the job ends, `config.seconds` have passed since `started_at`, or `stop` is set.
 
-    Returns whether all parts were healthy (not checked if `stop` was set), and the last views of the job and of its
+    Returns True if all parts were healthy (not checked if `stop` was set), and the last views of the job and of its
     findings.
     """
     job: JobView | None = None
@@ -46,15 +46,15 @@ async def follow(
                 request = FindingsRequest(config.job_id)
                 findings = [*(await client.ask(session, stack.urls.hub, endpoints.FINDINGS, request, 2.0)).findings]
             except Unreachable:
-                pass  # the supervisor restarts the hub and prints that
+                pass  # the stack restarts the hub and prints a message
             shown = _show(console, job, findings, shown)
             if ended:
                 succeeded = trainer.process.returncode == 0
                 break
             ended = trainer.process.returncode is not None
             if ended and trainer.process.returncode:
-                await asyncio.sleep(DIAGNOSIS_SECONDS)  # then ask once more
-            elif config.seconds is not None and time.monotonic() - begin >= config.seconds:
+                await asyncio.sleep(DIAGNOSIS_SECONDS)  # then ask the hub once more
+            elif config.seconds is not None and time.monotonic() - started_at >= config.seconds:
                 break
             try:
                 await asyncio.wait_for(stop.wait(), 1.0)
@@ -80,25 +80,25 @@ class Relay:
     def __init__(self, log: Path, console: Console) -> None:
         self._log, self._console = log, console
         self._offset = 0
-        self.num_lines = 0  # shown so far
+        self.num_lines = 0  # lines printed so far
 
     def show(self) -> None:
-        """Print the new lines that are complete; the rest follows with the next call."""
+        """Print the new complete lines. An incomplete last line is printed by a later call."""
         with self._log.open("rb") as file:
             file.seek(self._offset)
             text = file.read()
-        whole = text[: text.rfind(b"\n") + 1]
-        self._offset += len(whole)
-        for line in whole.decode("utf-8", "replace").splitlines():
+        complete = text[: text.rfind(b"\n") + 1]
+        self._offset += len(complete)
+        for line in complete.decode("utf-8", "replace").splitlines():
             if line.startswith(("trainer: ", "zmon: ")):
                 self._console.print(line, highlight=False, markup=False, soft_wrap=True)
                 self.num_lines += 1
 
 
-def _show(console: Console, job: JobView | None, findings: list[Finding], before: str) -> str:
+def _show(console: Console, job: JobView | None, findings: list[Finding], previous_line: str) -> str:
     line = progress_line(job, findings)
     if sys.stdout.isatty():
         print(f"\r\x1b[2K{line[: console.width - 1]}", end="", flush=True)
-    elif line != before:
+    elif line != previous_line:
         print(line, flush=True)
     return line

@@ -37,9 +37,9 @@ def doctor(
 ) -> None:
     """Check that sources, detectors, rules and alert routes work.
 
-    Each check is armed (it works), inert (it does not) or absent (there is nothing to watch).
+    Each check is armed (the part works), inert (it does not work) or absent (there is nothing to watch).
 
-    Exit codes: 0 nothing is inert, 1 something is inert.
+    Exit codes: 0 nothing is inert, 1 something is inert, 2 misuse.
     """
     agent = agent or stack_url(data_dir, "agent") or AGENT_URL
     hub = hub or stack_url(data_dir, "hub") or HUB_URL

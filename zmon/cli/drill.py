@@ -29,13 +29,20 @@ from zmon.errors import UsageError
 @click.option("--all", "every", is_flag=True, help="Play all drills.")
 @click.option("--list", "listing", is_flag=True, help="List all drills and exit.")
 @click.option(
-    "--repeats", type=click.IntRange(1, 1000), default=1, show_default=True, help="How often to play each drill."
+    "--repeats", type=click.IntRange(1, 1000), default=1, show_default=True, help="Number of plays of each drill."
 )
-@click.option("--resume", is_flag=True, help="Continue the last session: drills that it has played are skipped.")
-@click.option("--soak", "soak_seconds", type=click.FloatRange(min=1), help="Play quiet drills for this many seconds.")
-@click.option("--seed", type=int, help="Seed of the random choices, to repeat those of another session.")
-@click.option("--kind", type=click.Choice(["trainer", "ddp", "plain"]), help="Kind of job, for drills that have it.")
-@click.option("--ranks", type=int, help="Number of ranks, for drills that can be played with it.")
+@click.option("--resume", is_flag=True, help="Continue the last session, and skip the drills that it has played.")
+@click.option(
+    "--soak",
+    "soak_seconds",
+    type=click.FloatRange(min=1),
+    help="Run only drills without a fault to report, for this many seconds.",
+)
+@click.option("--seed", type=int, help="Seed of the random choices. The same seed makes the same choices.")
+@click.option(
+    "--kind", type=click.Choice(["trainer", "ddp", "plain"]), help="Kind of job. Used only by drills that support it."
+)
+@click.option("--ranks", type=int, help="Number of ranks. Used only by drills that support it.")
 @click.option("--step-seconds", type=click.FloatRange(0.001, 60), help="Approximate step time of the jobs.")
 @click.option("--markdown", is_flag=True, help="Print the results as Markdown tables.")
 @json_option
@@ -57,8 +64,9 @@ def drill(
 ) -> None:
     """Inject faults into real jobs and check the diagnosis.
 
-    Exit codes: 0 all results are as expected, 1 some are not. A drill that cannot be played on this machine counts as
-    a failure if it was given by name; with --all it is listed as not played.
+    Exit codes: 0 all results are as expected; 1 some are not, or the median time to a finding that is detected by a
+    lock, process state or link carrier exceeds its target; 2 misuse. A drill that cannot be played on this machine
+    counts as a failure if it was given by name; with --all it is listed as not played.
     """
     if listing:
         Console().print(report.drill_list(ALL))
@@ -70,10 +78,10 @@ def drill(
     _end_in_order()
     session = history.newest(data_dir) if resume else None
     if session is None:
-        wanted = [d.name for d in select_drills(ALL, names)] if names else [d.name for d in ALL]
+        drill_names = [d.name for d in select_drills(ALL, names)] if names else [d.name for d in ALL]
         seed = int(time.time()) if seed is None else seed
         pinned = Pinned(kind, ranks, step_seconds)
-        head = history.Head(seed=seed, repeats=repeats, drills=tuple(wanted), pinned=pinned)
+        head = history.Head(seed=seed, repeats=repeats, drills=tuple(drill_names), pinned=pinned)
         session = history.begin(data_dir, head, "soak" if soak_seconds else "drills")
     head, stderr = session.head, Console(stderr=True)
     stderr.print(f"seed {head.seed}, results in {session.path}", highlight=False, soft_wrap=True)
@@ -82,23 +90,25 @@ def drill(
         session.add(row)
         stderr.print(report.line(row), highlight=False, markup=False, soft_wrap=True)
 
-    folder = Path(tempfile.mkdtemp(prefix="zmon-drill-"))
+    directory = Path(tempfile.mkdtemp(prefix="zmon-drill-"))
     soaked_seconds: float | None = None
     try:
         if soak_seconds is not None:
-            soaked_seconds = soak(ALL, soak_seconds, head.seed, head.pinned, folder, record)
+            soaked_seconds = soak(ALL, soak_seconds, head.seed, head.pinned, directory, record)
         else:
             play_all(
-                select_drills(ALL, head.drills), head.repeats, head.seed, head.pinned, session.done, folder, record
+                select_drills(ALL, head.drills), head.repeats, head.seed, head.pinned, session.done, directory, record
             )
     except BaseException:
-        _clean_up(folder, stderr, keep=True)
+        _clean_up(directory, stderr, keep=True)
         raise
-    _clean_up(folder, stderr, keep=not all(row.as_expected or row.skipped for row in session.rows))
+    _clean_up(directory, stderr, keep=not all(row.as_expected or row.skipped for row in session.rows))
     hourly = None if soaked_seconds is None else false_pages_per_hour(session.rows, soaked_seconds)
     if as_json:
-        more = {} if soaked_seconds is None else {"soak_seconds": soaked_seconds, "false_pages_per_hour": hourly}
-        click.echo(msgspec.json.encode(report.as_json(session.rows, seed=head.seed, **more)).decode())
+        soak_figures = (
+            {} if soaked_seconds is None else {"soak_seconds": soaked_seconds, "false_pages_per_hour": hourly}
+        )
+        click.echo(msgspec.json.encode(report.as_json(session.rows, seed=head.seed, **soak_figures)).decode())
     else:
         if markdown:
             click.echo(report.markdown(session.rows))
@@ -125,16 +135,16 @@ def _succeeded(rows: Sequence[DrillRow], by_name: bool) -> bool:
     return all(row.as_expected for row in played)
 
 
-def _clean_up(folder: Path, stderr: Console, keep: bool) -> None:
-    """Remove the folder of the stages, or print its path if `keep` is true and it has logs."""
-    if keep and any(path.is_file() for path in folder.rglob("*")):
-        stderr.print(f"logs are kept in {folder}", highlight=False, soft_wrap=True)
+def _clean_up(directory: Path, stderr: Console, keep: bool) -> None:
+    """Remove the directory of the stages, or print its path if `keep` is true and it has logs."""
+    if keep and any(path.is_file() for path in directory.rglob("*")):
+        stderr.print(f"logs are kept in {directory}", highlight=False, soft_wrap=True)
     else:
-        shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 def _end_in_order() -> None:
-    """Let the first signal end the jobs and the stack, and ignore further ones while that happens."""
+    """Let the first signal end the jobs and the stack, and ignore further signals until they have ended."""
     numbers = [n for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) != signal.SIG_IGN]
 
     def end(number: int, frame: FrameType | None) -> None:

@@ -15,8 +15,8 @@ from zmon.errors import UsageError
 from zmon.hub import Hub, HubConfig
 from zmon.stack import StackConfig
 
-# A pass of the hub makes some 100,000 objects, hardly any of them in a cycle. Python's default, a search for cycles
-# every 700 objects, takes a quarter of the time of decoding.
+# A pass of the hub makes about 100,000 objects, and hardly any of them are in a reference cycle. By default, Python
+# searches for cycles every 700 objects, which takes a quarter of the time of decoding.
 _OBJECTS_PER_PASS = 100_000
 
 

@@ -26,7 +26,7 @@ from zmon.web import client
 T = TypeVar("T")
 Request = TypeVar("Request", bound=msgspec.Struct)
 _TIMEOUT_SECONDS = 5.0
-_MAX_LISTED = 8  # ids in an error line
+_MAX_LISTED = 8  # IDs in an error line
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class _Hub:
         return [*_ask(self.url, endpoints.INCIDENTS, IncidentsRequest()).incidents]
 
     def capsule(self, summary: IncidentSummary) -> tuple[Capsule, str]:
-        """Return the capsule of an incident, and where its report is."""
+        """Return the capsule of an incident, and the location of its report."""
         request = IncidentRequest(summary.id)
         url = self.url + endpoints.INCIDENT.path_of(request)
         return _ask(self.url, endpoints.INCIDENT, request), f"{url}/{REPORT}, on the hub's machine in {summary.path}"
@@ -48,7 +48,7 @@ class _Hub:
 
 @dataclass(frozen=True)
 class _Disk:
-    """The incidents in the data directory, for when no hub answers."""
+    """The incidents in the data directory, used if no hub answers."""
 
     folder: Folder
 
@@ -57,7 +57,7 @@ class _Disk:
         return self.folder.summaries()
 
     def capsule(self, summary: IncidentSummary) -> tuple[Capsule, str]:
-        """Return the capsule of an incident, and where its report is. Raises UsageError."""
+        """Return the capsule of an incident, and the location of its report. Raises UsageError."""
         capsule = self.folder.read(summary.id)
         if capsule is None:
             raise UsageError(f"cannot read the capsule of {summary.id}", f"capsule.json in {summary.path} is damaged")
@@ -74,6 +74,8 @@ def incident(incident_id: str | None, by: str | None, data_dir: Path, hub: str |
     """Show the incident with this ID, or list all incidents.
 
     The beginning of an ID is enough. If no hub answers, incidents are read from --data-dir.
+
+    Exit codes: 0 shown, 1 the hub stopped answering, 2 misuse (such as an unknown ID).
     """
     if incident_id and by:
         raise UsageError(f"cannot count {incident_id} by {by}", "it is a single incident", "Leave out the ID or --by")
@@ -81,11 +83,11 @@ def incident(incident_id: str | None, by: str | None, data_dir: Path, hub: str |
     console = Console(soft_wrap=False)
     click.echo(f"zmon: {origin}", err=True)
     if incident_id:
-        capsule, where = source.capsule(_matching(incident_id, summaries))
+        capsule, report_location = source.capsule(_matching(incident_id, summaries))
         if as_json:
             click.echo(msgspec.json.encode(capsule).decode())
         else:
-            console.print(render.incident(capsule, where))
+            console.print(render.incident(capsule, report_location))
     elif by:
         hosts = by_host(summaries)
         if as_json:
@@ -99,7 +101,7 @@ def incident(incident_id: str | None, by: str | None, data_dir: Path, hub: str |
 
 
 def _source(hub: str | None, data_dir: Path) -> tuple[_Hub | _Disk, list[IncidentSummary], str]:
-    """Return the source of incidents, all incidents, and the source in words."""
+    """Return the source of incidents, all incidents, and a description of the source."""
     url = (hub or stack_url(data_dir, "hub") or HUB_URL).rstrip("/")
     try:
         served = _Hub(url)

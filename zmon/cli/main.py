@@ -1,4 +1,4 @@
-"""The `zmon` command with all subcommands. Errors are one line on stderr; misuse has exit code 2."""
+"""The `zmon` command with all subcommands. An error is one line on stderr; misuse has exit code 2."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ COMMANDS = (
 
 def _load_config(context: click.Context, _: click.Parameter, path: Path | None) -> None:
     if path is not None:
-        context.obj = path  # for the commands that start daemons
+        context.obj = path  # zmon up and zmon demo pass it to the daemons that they start
         defaults = config.read(path, COMMANDS)
         if "detectors" in defaults.get("hub", {}):  # analyze uses the hub's thresholds unless it has its own
             defaults["analyze"] = {"detectors": defaults["hub"]["detectors"], **defaults.get("analyze", {})}
@@ -69,7 +69,10 @@ def _load_config(context: click.Context, _: click.Parameter, path: Path | None) 
     help="Path of the configuration file: YAML with options per command.",
 )
 def cli() -> None:
-    """Monitor synchronous distributed training: which rank stalls or slows a job, why, and what it costs."""
+    """Monitor synchronous distributed training: which rank stalls or slows a job, why, and what it costs.
+
+    Exit codes: 0 success, 1 failure, 2 misuse. If a command gives them another meaning, its help says so.
+    """
 
 
 for command in COMMANDS:

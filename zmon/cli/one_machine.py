@@ -1,4 +1,4 @@
-"""Functions that `zmon up` and `zmon demo` share: stop signals and messages of the stack."""
+"""Functions that `zmon up` and `zmon demo` share: they handle stop signals and print messages of the stack."""
 
 from __future__ import annotations
 

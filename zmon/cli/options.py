@@ -20,7 +20,7 @@ PROMETHEUS_URL = f"http://127.0.0.1:{StackConfig.prometheus_port}"
 
 def url_help(part: str, default: str) -> str:
     """Return the help text of an option that takes the URL of a part of the stack."""
-    return f"URL of {part}. Default: that of zmon up with this --data-dir, otherwise {default}."
+    return f"URL of {part}. Default: the URL that zmon up with this --data-dir uses, otherwise {default}."
 
 
 data_dir_option = click.option(
@@ -29,7 +29,8 @@ data_dir_option = click.option(
     envvar="ZMON_DATA_DIR",
     default=Path(platformdirs.user_state_dir("zmon")),
     show_default=True,
-    help="Directory for findings, history and logs.",
+    help="Directory of findings, incidents, step log, baselines, time accounts, drill sessions, Prometheus history and "
+    "logs.",
 )
 box_dir_option = click.option(
     "--box-dir",
@@ -58,7 +59,7 @@ warnings_option = click.option(
     "--webhook-warnings",
     envvar="ZMON_WEBHOOK_WARNINGS",
     metavar="URL",
-    help="URL of the webhook for alerts of severity warning. Default: the one of --webhook.",
+    help="URL of the webhook for alerts of severity warning. Default: the URL of --webhook.",
 )
 hub_option = click.option(
     "--hub",

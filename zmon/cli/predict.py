@@ -23,12 +23,12 @@ from zmon.schema.unknown import Unknown
 
 @click.command("predict")
 @click.argument("name")
-@click.option("--ranks", required=True, metavar="N,…", help="Numbers of ranks.")
+@click.option("--ranks", required=True, metavar="N,…", help="Numbers of ranks to predict.")
 @click.option("--batch", type=click.IntRange(1), help="Global batch size at every size (strong scaling).")
 @click.option(
-    "--batch-per-rank", type=click.IntRange(1), help="Batch size per rank (weak scaling). Default: as recorded."
+    "--batch-per-rank", type=click.IntRange(1), help="Batch size per rank (weak scaling). Default: the recorded one."
 )
-@click.option("--ranks-per-host", type=click.IntRange(1), help="Number of ranks per host. Default: as recorded.")
+@click.option("--ranks-per-host", type=click.IntRange(1), help="Number of ranks per host. Default: the recorded one.")
 @click.option(
     "--links",
     "links_file",
@@ -40,7 +40,7 @@ from zmon.schema.unknown import Unknown
     "what_ifs",
     multiple=True,
     metavar="KEY=FACTOR",
-    help="Also predict with a change, such as net=2 (network twice as fast). Repeatable.",
+    help="Also predict with this change, such as net=2 (a network twice as fast). Repeatable.",
 )
 @json_option
 @data_dir_option
@@ -59,7 +59,7 @@ def predict_command(
 
     The prediction uses baselines that zmon scaling --baseline or the hub has recorded under NAME.
 
-    Exit codes: 0 predicted, 2 misuse, 3 unknown at some size.
+    Exit codes: 0 predicted, 2 misuse (or NAME has too few baselines), 3 unknown at one size at least.
     """
     if batch and batch_per_rank:
         raise UsageError(
@@ -68,7 +68,7 @@ def predict_command(
     baselines = BaselineStore(data_dir / FOLDER)
     curve = baselines.curve(check_job_id(name))
     if not curve.points:
-        why = baselines.unusable(name) or f"{data_dir / FOLDER} has no baseline of it"
+        why = baselines.unusable(name) or f"{data_dir / FOLDER} has no baseline of this name"
         raise UsageError(f"cannot predict {name}", why, "Record one with zmon scaling --baseline NAME")
     measured = links(read(links_file)) if links_file else None
     model = fit(curve.points, OPS, measured, ranks_per_host)

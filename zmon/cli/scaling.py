@@ -28,14 +28,14 @@ from zmon.schema.unknown import Unknown
 
 
 @click.command("scaling", context_settings={"allow_interspersed_args": False})
-@click.option("--ranks", default="1,2,4", show_default=True, metavar="N,…", help="Numbers of ranks.")
+@click.option("--ranks", default="1,2,4", show_default=True, metavar="N,…", help="Numbers of ranks to measure.")
 @click.option("--batch", type=click.IntRange(1), help="Global batch size at the smallest size.")
 @click.option(
     "--mode",
     type=click.Choice(["weak", "strong", "both"]),
     default="both",
     show_default=True,
-    help="Keep the batch size per rank (weak) or the global batch size (strong).",
+    help="Batch size that stays the same at all sizes: per rank (weak), global (strong), or each in turn (both).",
 )
 @click.option(
     "--seconds", type=click.FloatRange(1), default=20.0, show_default=True, help="Seconds to train in each run."
@@ -46,7 +46,7 @@ from zmon.schema.unknown import Unknown
     type=click.FloatRange(1),
     default=300.0,
     show_default=True,
-    help="Seconds to wait for the first step.",
+    help="Seconds to wait for the first step of a run.",
 )
 @click.option(
     "--links",
@@ -79,7 +79,7 @@ def scaling_command(
 
     Without CMD, zmon runs the bundled trainer.
 
-    Exit codes: 0 all sizes were measured, 1 some were not, 2 misuse.
+    Exit codes: 0 all sizes were measured, 1 some sizes were not, 2 misuse.
     """
     if not command:
         command, batch = BUNDLED, batch or BUNDLED_BATCH
@@ -87,10 +87,10 @@ def scaling_command(
         check_job_id(baseline)
     command = tuple(template(command))
     modes = ("weak", "strong") if mode == "both" else (mode,)
-    wanted = sizes(command, parse_sizes("--ranks", ranks), batch, modes)
+    all_sizes = sizes(command, parse_sizes("--ranks", ranks), batch, modes)
     measured = links(read(links_file)) if links_file else None
     with interruptible():
-        points, failed = _measure(wanted, command, data_dir, seconds, rounds, start_seconds)
+        points, failed = _measure(all_sizes, command, data_dir, seconds, rounds, start_seconds)
     rows = size_results(points, measured)
     if as_json:
         click.echo(msgspec.json.encode(document(rows, failed)).decode())
@@ -103,16 +103,16 @@ def scaling_command(
 
 
 def _measure(
-    wanted: Sequence[Size], command: Sequence[str], data_dir: Path, seconds: float, rounds: int, start_seconds: float
+    all_sizes: Sequence[Size], command: Sequence[str], data_dir: Path, seconds: float, rounds: int, start_seconds: float
 ) -> tuple[list[Point], dict[Size, str]]:
-    """Return the point of each size, and for the other sizes why there is none.
+    """Return the point of each measured size, and the reason for each size that was not measured.
 
     A size that fails once is not run again.
     """
-    runs_by_size: dict[Size, list[tuple[Series, int | None]]] = {size: [] for size in wanted}
+    runs_by_size: dict[Size, list[tuple[Series, int | None]]] = {size: [] for size in all_sizes}
     failed: dict[Size, str] = {}
     for number in range(rounds):
-        for size in wanted:
+        for size in all_sizes:
             if size in failed:
                 continue
             click.echo(f"round {number + 1} of {rounds}: {size}", err=True)

@@ -20,7 +20,7 @@ from zmon.errors import NotServed, Unreachable, UsageError
 from zmon.schema.api import FindingList, FindingsRequest, JobList, JobsRequest, PlanRequest, PlanTable, endpoints
 from zmon.web import client
 
-BLIND = 3  # exit code if the state is unknown
+BLIND = 3  # exit code: the state is unknown
 
 
 @click.command()
@@ -30,13 +30,13 @@ BLIND = 3  # exit code if the state is unknown
     "--job",
     "job_id",
     metavar="ID",
-    help="ID of a job to show in detail: where its time went, and plan against measurement.",
+    help="ID of a job to show in detail: its time categories, and its plan compared with measurements.",
 )
 @json_option
 def status(data_dir: Path, hub: str | None, job_id: str | None, as_json: bool) -> None:
     """Show the state of all jobs and their findings.
 
-    Exit codes: 0 no findings, 1 findings, 3 unknown (the hub does not answer, or no agent answers the hub).
+    Exit codes: 0 no findings, 1 findings, 2 misuse, 3 unknown (the hub does not answer, or no agent answers the hub).
     """
     base = (hub or stack_url(data_dir, "hub") or HUB_URL).rstrip("/")
 
@@ -55,12 +55,12 @@ def status(data_dir: Path, hub: str | None, job_id: str | None, as_json: bool) -
     except Unreachable as error:
         click.echo(f"zmon: {error}. Is the hub running? Set its URL with --hub", err=True)
         sys.exit(BLIND)
-    listed = [job for job in jobs.jobs if job_id in (None, job.job_id)]
+    shown = [job for job in jobs.jobs if job_id in (None, job.job_id)]
     if as_json:
-        answer = {"schema": 1, "blind": jobs.blind, "jobs": listed, "findings": findings.findings}
+        answer = {"schema": 1, "blind": jobs.blind, "jobs": shown, "findings": findings.findings}
         click.echo(msgspec.json.encode(answer | ({"plan": plan} if plan else {})).decode())
     else:
-        Console().print(status_table(listed, findings.findings, jobs.blind, time.time()))
+        Console().print(status_table(shown, findings.findings, jobs.blind, time.time()))
         if plan is not None:
-            Console().print(*map(time_table, listed), plan_table(plan), sep="\n")
+            Console().print(*map(time_table, shown), plan_table(plan), sep="\n")
     sys.exit(BLIND if jobs.blind else 1 if findings.findings else 0)

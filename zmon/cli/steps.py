@@ -17,7 +17,7 @@ from zmon.steplog import FOLDER, RunSteps, read_runs
 from zmon.steplog.table import Table, write_json_lines, write_parquet
 
 WRITERS = {".jsonl": write_json_lines, ".parquet": write_parquet}
-_MAX_LISTED = 8  # jobs or ranks in one line
+_MAX_LISTED = 8  # jobs or ranks named in one line
 
 
 @click.command()
@@ -34,7 +34,10 @@ _MAX_LISTED = 8  # jobs or ranks in one line
 def steps(job: str, out: Path, attempt: int | None, rank: int | None, data_dir: Path) -> None:
     """Export the step records of JOB to a file.
 
-    The records are read from the step log that the agent of this node writes.
+    The records are read from the step log that the agent of this node writes. If the job runs on several nodes, export
+    on each of them.
+
+    Exit codes: 0 exported, 1 the file cannot be written, 2 misuse, or the log has no such steps.
     """
     to_stdout = str(out) == "-"
     write = WRITERS.get(".jsonl" if to_stdout else out.suffix)
@@ -44,7 +47,7 @@ def steps(job: str, out: Path, attempt: int | None, rank: int | None, data_dir: 
     try:
         with open(sys.stdout.fileno(), "wb", closefd=False) if to_stdout else _replacing(out) as file:
             written = write(Table.of(runs), file)
-    except BrokenPipeError:  # the reader of stdout has closed it
+    except BrokenPipeError:  # the reader of stdout has closed it; click exits without a message
         raise
     except OSError as error:
         raise ZmonError(f"cannot write {out}", error.strerror or str(error)) from error
@@ -56,27 +59,27 @@ def steps(job: str, out: Path, attempt: int | None, rank: int | None, data_dir: 
         _print(line)
 
 
-def _runs(folder: Path, job: str, attempt: int | None, rank: int | None) -> list[RunSteps]:
-    jobs = sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
+def _runs(directory: Path, job: str, attempt: int | None, rank: int | None) -> list[RunSteps]:
+    jobs = sorted(path.name for path in directory.iterdir() if path.is_dir()) if directory.is_dir() else []
     if job not in jobs:
         why = f"it has the jobs {_listed(jobs)}" if jobs else "it has no jobs"
-        raise UsageError(f"no steps of job {job} in {folder}", why, "Does the agent run with this --data-dir?")
-    runs, unusable = read_runs(folder / job)
+        raise UsageError(f"no steps of job {job} in {directory}", why, "Does the agent run with this --data-dir?")
+    runs, unusable = read_runs(directory / job)
     for line in unusable:
         _print(line)
-    wanted = [run for run in runs if attempt in (None, run.run.attempt) and rank in (None, run.run.rank)]
-    if not wanted:
+    selected = [run for run in runs if attempt in (None, run.run.attempt) and rank in (None, run.run.rank)]
+    if not selected:
         attempts, ranks = sorted({run.run.attempt for run in runs}), sorted({run.run.rank for run in runs})
         raise UsageError(
-            f"no such steps of job {job}",
+            f"job {job} has no steps of this attempt and rank",
             f"the log has attempt {_listed(attempts)}, rank {_listed(ranks)}" if runs else "its files are damaged",
         )
-    return wanted
+    return selected
 
 
 @contextmanager
 def _replacing(out: Path) -> Iterator[BinaryIO]:
-    """Open a file beside `out` that replaces it once it is complete, and is removed if it is not."""
+    """Open a temporary file that replaces `out` on success and is removed on failure."""
     partial = out.with_name(f".{out.name}.partial")
     try:
         with partial.open("wb") as file:
@@ -87,19 +90,19 @@ def _replacing(out: Path) -> Iterator[BinaryIO]:
             partial.unlink()
 
 
-def _print_lost(what: str, lost: Iterable[tuple[RunSteps, int]]) -> None:
+def _print_lost(description: str, lost: Iterable[tuple[RunSteps, int]]) -> None:
     by_rank: Counter[int] = Counter()
     for run, number in lost:
         by_rank[run.run.rank] += number
     parts = [f"{number:,} steps of rank {rank}" for rank, number in sorted(by_rank.items()) if number]
     if parts:
-        _print(f"{_listed(parts)} {what}")
+        _print(f"{_listed(parts)} {description}")
 
 
 def _listed(names: Iterable[object]) -> str:
     words = [str(name) for name in names]
-    more = f" and {len(words) - _MAX_LISTED} more" if len(words) > _MAX_LISTED else ""
-    return ", ".join(words[:_MAX_LISTED]) + more
+    others = f" and {len(words) - _MAX_LISTED} more" if len(words) > _MAX_LISTED else ""
+    return ", ".join(words[:_MAX_LISTED]) + others
 
 
 def _print(line: str) -> None:

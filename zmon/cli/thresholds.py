@@ -26,7 +26,7 @@ class Settings(click.ParamType[Any]):
         self._make = make
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Convert a mapping, or YAML text of one; a value that is already built is returned unchanged."""
+        """Build the object from a mapping or from YAML text. A value that is already built is returned unchanged."""
         key = str(param.name) if param else "settings"
         if not isinstance(value, str | dict):
             return value
@@ -44,7 +44,7 @@ detectors_option = click.option(
     envvar="ZMON_DETECTORS",
     default="{}",
     metavar="YAML",
-    help="Thresholds of detectors, such as {straggler: {slower_ratio: 0.3}}.",
+    help="Thresholds of the detectors, such as {straggler: {slower_ratio: 0.3}}.",
 )
 leases_option = click.option(
     "--leases",

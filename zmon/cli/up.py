@@ -42,6 +42,8 @@ def up(
     """Start all parts of zmon on this machine.
 
     The parts are Prometheus, Alertmanager, agent, hub and dashboard. Ctrl-C stops them.
+
+    Exit codes: 0 stopped by a signal, 1 a part did not start, 2 misuse.
     """
     if ready_file is not None and not os.access(ready_file.parent, os.W_OK | os.X_OK):
         why = "its directory is not writable" if ready_file.parent.is_dir() else "there is no such directory"

@@ -1,6 +1,6 @@
-"""Checks whether every part that should watch the jobs works: sources, detectors, rules and routes of pages.
+"""Checks that every part that should watch the jobs works: sources, detectors, rules and routes of pages.
 
-A part is armed if it was followed to its end and works; otherwise it is inert. The checks try the real thing: they
+A part is armed if the check shows that it works. It is inert if it does not work. The checks try the real thing: they
 allocate a box in the box directory, read the existing boxes, and follow a page from the rule to its receiver.
 """
 

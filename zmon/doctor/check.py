@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-TIMEOUT_SECONDS = 3.0  # of one request; a daemon that needs longer does not do its work either
+TIMEOUT_SECONDS = 3.0  # a daemon that takes longer for one answer does not do its work in time either
 
 
 class Check(msgspec.Struct, frozen=True):
@@ -16,5 +16,5 @@ class Check(msgspec.Struct, frozen=True):
 
     name: str
     armed: bool | None
-    result: str = msgspec.field(name="found")  # what the check saw, as a sentence without its subject
+    result: str = msgspec.field(name="found")  # a sentence without its subject, which is `name`
     next_step: str = ""

@@ -34,7 +34,7 @@ _ONE_VERSION = "Install one version on the hub and all nodes, then restart them.
 
 @dataclass(frozen=True)
 class ClusterView:
-    """The answers of the hub, each replaced by its error if the hub did not answer."""
+    """The answers of the hub. If the hub does not answer a request, the error is in place of the answer."""
 
     hub: str
     health: HubHealth | Unreachable
@@ -43,7 +43,7 @@ class ClusterView:
 
     @property
     def jobs(self) -> list[str]:
-        """The ids of the jobs that the hub watches; empty if it did not answer."""
+        """The IDs of the jobs that the hub watches; empty if it did not answer."""
         return [] if isinstance(self.job_list, Unreachable) else [job.job_id for job in self.job_list.jobs]
 
     @property
@@ -77,9 +77,9 @@ async def ask(session: aiohttp.ClientSession, hub: str) -> ClusterView:
 def checks(view: ClusterView) -> list[Check]:
     """Return the checks of the hub, then of its agents, then of its detectors."""
     if isinstance(view.job_list, Unreachable):
-        return [Check("hub", False, str(view.job_list), "Without a hub no detector runs: start zmon hub, or zmon up.")]
+        return [Check("hub", False, str(view.job_list), "No detector runs without a hub. Start zmon hub, or zmon up.")]
     if view.job_list.blind:
-        hub = Check("hub", False, f"{view.hub} reaches no agent", "Start it with the agents' URLs in --agents.")
+        hub = Check("hub", False, f"{view.hub} reaches no agent", "Start the hub with the agents' URLs in --agents.")
     else:
         hub = Check("hub", True, f"{view.hub} watches {counted(len(view.jobs), 'job')}")
     if isinstance(view.health, Unreachable):
@@ -92,7 +92,7 @@ def checks(view: ClusterView) -> list[Check]:
 def _health(hub: str, health: HubHealth) -> list[Check]:
     checks = []
     if health.findings_unwritten is not None:
-        result = f"cannot write findings to disk ({health.findings_unwritten}), and would lose them in a restart"
+        result = f"cannot write findings to disk ({health.findings_unwritten}); a restart would lose them"
         next_step = "Free some space in the hub's --data-dir, or start the hub with another one."
         checks.append(Check("hub state", False, result, next_step))
     if health.version not in (None, zmon.__version__):
@@ -129,7 +129,7 @@ def detectors(answer: DetectorList | Unreachable) -> list[Check]:
     """Return one check per detector, with the reason for each job that it cannot judge."""
     if isinstance(answer, NotServed):
         result = "this hub does not report which jobs its detectors can judge"
-        return [Check("detectors", None, result, "A hub of this version reports it.")]
+        return [Check("detectors", None, result, "Update the hub: a hub of this version reports it.")]
     if isinstance(answer, Unreachable):
         return [Check("detectors", False, str(answer), "See the hub's log.")]
     return [_detector(state) for state in answer.detectors]
@@ -138,7 +138,7 @@ def detectors(answer: DetectorList | Unreachable) -> list[Check]:
 def _detector(state: DetectorState) -> Check:
     name = f"detector {state.name}"
     if state.failed is not None:
-        return Check(name, False, f"fails: {state.failed}", "It reports no findings: see the hub's log.")
+        return Check(name, False, f"fails: {state.failed}", "It reports no findings. See the hub's log.")
     if not state.jobs:
         return Check(name, None, "no job runs")
     jobs_by_reason: dict[str, list[str]] = defaultdict(list)
@@ -148,4 +148,6 @@ def _detector(state: DetectorState) -> Check:
     if not jobs_by_reason:
         return Check(name, True, f"can judge {counted(len(state.jobs), 'job')}")
     result = "; ".join(f"{reason} (job {listed(job_ids, 4)})" for reason, job_ids in jobs_by_reason.items())
-    return Check(name, None, result, "It reports nothing there.")  # often normal: one rank, no loss, a young job
+    return Check(
+        name, None, result, "It reports nothing there."
+    )  # often normal: one rank, no loss, a job that just began

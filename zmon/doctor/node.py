@@ -18,16 +18,16 @@ from zmon.schema.api import SnapshotRequest, endpoints
 from zmon.schema.host import SourceStatus
 from zmon.web import client
 
-_UNWATCHED = "The ranks of this node are unwatched: start zmon agent, or zmon up; if it runs, see its /healthz."
+_UNWATCHED = "The ranks of this node are unwatched. Start zmon agent, or zmon up; if the agent runs, see its /healthz."
 
 
 def space_for_boxes(box_dir: Path) -> Check:
-    """Check that a rank started now by this user can make its box, by making a file of the same size."""
-    attempt = box_dir / f".doctor-{os.getpid()}"
+    """Check that a rank of this user can make its box: make a file of the same size, then remove it."""
+    trial_file = box_dir / f".doctor-{os.getpid()}"
     existed = box_dir.exists()
     try:
         box_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        fd = os.open(attempt, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        fd = os.open(trial_file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except OSError as error:
         return Check(
             "box directory",
@@ -46,7 +46,7 @@ def space_for_boxes(box_dir: Path) -> Check:
         )
     finally:
         os.close(fd)
-        attempt.unlink()
+        trial_file.unlink()
         if not existed:
             box_dir.rmdir()
     return Check("box directory", True, f"{box_dir} has space for a rank's box")
@@ -65,12 +65,12 @@ def boxes(box_dir: Path) -> Iterator[Check]:
             readable += 1
         except (BoxError, OSError) as error:
             result = str(error) if isinstance(error, BoxError) else f"cannot read {path}: {error.strerror}"
-            yield Check("box", False, result, "Its rank is unwatched: restart the job with this version of zmon.")
+            yield Check("box", False, result, "Its rank is unwatched. Restart the job with this version of zmon.")
     yield Check("boxes", True if readable else None, f"{readable} can be read" if readable else "no job has run here")
 
 
 async def sources(session: aiohttp.ClientSession, agent: str, box_dir: Path) -> list[Check]:
-    """Check that the agent answers, looks at this box directory, has this version, and that its sources are up."""
+    """Check that the agent answers, reads this box directory and has this version, and that its sources are up."""
     try:
         report = await client.ask(session, agent, endpoints.SNAPSHOT, SnapshotRequest(), TIMEOUT_SECONDS)
     except Unreachable as error:
@@ -81,7 +81,7 @@ async def sources(session: aiohttp.ClientSession, agent: str, box_dir: Path) -> 
             Check(
                 "agent",
                 False,
-                f"{agent} looks at {report.box_dir}, but ranks started here write to {box_dir}",
+                f"{agent} reads {report.box_dir}, but ranks started here write to {box_dir}",
                 "Set the same ZMON_BOX_DIR for both.",
             )
         ]
@@ -91,7 +91,7 @@ async def sources(session: aiohttp.ClientSession, agent: str, box_dir: Path) -> 
                 "agent version",
                 False,
                 f"{agent} runs zmon {report.version}, but this is zmon {zmon.__version__}",
-                "It may be unable to read the boxes of ranks started here: restart the agent with this version.",
+                "It may be unable to read the boxes of ranks started here. Restart the agent with this version.",
             )
         )
     for source in report.sources:

@@ -1,4 +1,4 @@
-"""Checks that a page reaches people: from Prometheus to Alertmanager, and through its routes to a receiver.
+"""Checks that pages reach people: from Prometheus to Alertmanager, and through its routes to a receiver.
 
 The alert ZmonWatchdog always fires. Its arrival proves that Prometheus reaches Alertmanager.
 Source: Alertmanager's API v2 (tried with 0.25). Alertmanager hides the secrets of its configuration itself.
@@ -23,13 +23,13 @@ from zmon.errors import Unreachable
 from zmon.format import listed
 from zmon.web import client
 
-# Prometheus sends a firing alert again every minute. The first time, it may not know its Alertmanager yet.
+# Prometheus sends a firing alert again every minute. The first time, it may not have discovered Alertmanager yet.
 RESEND_SECONDS = 75.0
 NO_ALERTMANAGER = Check(
     "Alertmanager",
     False,
-    "Prometheus has no Alertmanager: alerts fire, but reach nobody",
-    "Add it under alerting: alertmanagers: in prometheus.yml.",
+    "Prometheus has no Alertmanager, so alerts fire but reach nobody",
+    "Add one under alerting: alertmanagers: in prometheus.yml.",
 )
 
 
@@ -39,7 +39,7 @@ class Pager:
 
     url: str
     config: dict[str, Any]
-    watchdog: dict[str, str] | None  # labels of ZmonWatchdog; None: it has not arrived
+    watchdog: dict[str, str] | None  # labels of the alert ZmonWatchdog; None: it has not arrived
     silences: tuple[dict[str, Any], ...]
     sent: dict[str, float]  # notifications by integration, since Alertmanager started
     failed: dict[str, float]
@@ -63,16 +63,16 @@ async def ask(session: aiohttp.ClientSession, url: str) -> Pager | Check:
         labels = next((alert["labels"] for alert in alerts), None)
         return Pager(url, yaml.safe_load(status["config"]["original"]), labels, active, sent, failed)
     except Unreachable as error:
-        next_step = "zmon cannot see where pages go: run zmon doctor where Prometheus and Alertmanager run."
+        next_step = "zmon cannot check where pages go. Run zmon doctor on the machine of Prometheus and Alertmanager."
         return Check("Alertmanager", False, str(error), next_step)
     except (KeyError, TypeError, ValueError, yaml.YAMLError) as error:
-        result = f"the answer of {url} is not one of Alertmanager as zmon knows it ({error!r})"
+        result = f"{url} does not answer like Alertmanager ({error!r})"
         return Check("Alertmanager", False, result, "Check the Alertmanager address in prometheus.yml.")
 
 
 def checks(pager: Pager, jobs: list[str], up_seconds: float | None) -> list[Check]:
-    """Check that alerts arrive, and where each critical one ends. `up_seconds`: since Prometheus started."""
-    pages = [_ends(pager, name, jobs) for name, severity in shipped().alerts.items() if severity == "critical"]
+    """Check that alerts arrive, and that each critical alert has a receiver. `up_seconds`: since Prometheus started."""
+    pages = [_receivers_of(pager, name, jobs) for name, severity in shipped().alerts.items() if severity == "critical"]
     return [_arrives(pager, up_seconds), *pages, *_undelivered(pager)]
 
 
@@ -86,34 +86,34 @@ def _arrives(pager: Pager, up_seconds: float | None) -> Check:
     return Check("Alertmanager", False, result, "See the logs of Prometheus for 'Error sending alert'.")
 
 
-def _ends(pager: Pager, alert: str, jobs: list[str]) -> Check:
-    """Check where an alert ends for each job, with the labels that Prometheus adds to every alert."""
+def _receivers_of(pager: Pager, alert: str, jobs: list[str]) -> Check:
+    """Check that an alert has a receiver for each job, with the labels that Prometheus adds to every alert."""
     name = f"page {alert}"
     try:
-        every = [_ends_for(pager, name, alert, job_id) for job_id in jobs or [""]]
+        job_checks = [_receivers_for_job(pager, name, alert, job_id) for job_id in jobs or [""]]
     except re.error as error:
         result = f"zmon cannot evaluate a matcher ({error})"
         next_step = f"Run amtool config routes test alertname={alert} severity=critical instead."
         return Check(name, False, result, next_step)
-    if inert := next((check for check in every if check.armed is False), None):
+    if inert := next((check for check in job_checks if check.armed is False), None):
         return inert
-    return Check(name, True, listed(list(dict.fromkeys(check.result for check in every))))
+    return Check(name, True, listed(list(dict.fromkeys(check.result for check in job_checks))))
 
 
-def _ends_for(pager: Pager, name: str, alert: str, job_id: str) -> Check:
-    about = f" of job {job_id}" if job_id else ""
+def _receivers_for_job(pager: Pager, name: str, alert: str, job_id: str) -> Check:
+    of_job = f" of job {job_id}" if job_id else ""
     labels = {**(pager.watchdog or {}), "alertname": alert, "severity": "critical", "job_id": job_id}
     labels |= {"detector": "stall"} if alert == "ZmonStall" else {}
     for silence in pager.silences:
         if silenced(silence["matchers"], labels):
             comment = silence.get("comment") or "no comment"
-            result = f"every page{about} is silenced until {silence['endsAt']}: {comment}"
+            result = f"every page{of_job} is silenced until {silence['endsAt']}: {comment}"
             return Check(name, False, result, f"Expire silence {silence['id']} in Alertmanager if it is not needed.")
     ends, ways = endings(pager.config, labels), integrations(pager.config)
     delivering = [end for end in ends if ways.get(end.receiver)]
     if not delivering:
-        where = listed([end.receiver for end in ends])
-        result = f"ends{about} in receiver {where}, which notifies nobody: pages go nowhere"
+        receiver_names = listed([end.receiver for end in ends])
+        result = f"ends{of_job} in receiver {receiver_names}, which notifies nobody, so pages go nowhere"
         return Check(name, False, result, "Add an integration to that receiver; with zmon up: --webhook URL.")
     receivers = [
         f"{end.receiver} ({', '.join(ways[end.receiver])}{'; not always: ' if end.times else ''}{', '.join(end.times)})"
@@ -123,7 +123,7 @@ def _ends_for(pager: Pager, name: str, alert: str, job_id: str) -> Check:
 
 
 def _undelivered(pager: Pager) -> list[Check]:
-    """Return one check for each integration whose notifications have all failed."""
+    """Return one inert check for each integration whose notifications have all failed."""
     return [
         Check(
             f"delivery by {way}",
@@ -141,7 +141,7 @@ async def _page(session: aiohttp.ClientSession, url: str) -> str:
         async with session.get(url, timeout=aiohttp.ClientTimeout(total=TIMEOUT_SECONDS)) as answer:
             return await answer.text() if answer.status == 200 else ""
     except (aiohttp.ClientError, TimeoutError, OSError):
-        return ""  # a proxy may hide the page; then there are no checks of delivery
+        return ""  # a proxy may hide the page; in that case delivery is not checked
 
 
 def _by_integration(page: str, family: str) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""Checks Prometheus: its scrapes of agents and hub, the evaluation of rules in time, and the links in its alerts.
+"""Checks Prometheus: its scrapes of agents and hub, the timely evaluation of rules, and the links in its alerts.
 
 Source: Prometheus' HTTP API, https://prometheus.io/docs/prometheus/latest/querying/api/ (tried with 2.42).
 """
@@ -24,7 +24,7 @@ from zmon.web import client
 
 SCRAPE_SECONDS = 5.0  # the longest scrape interval for which the alert rules are written
 LATE_INTERVALS = 3  # a rule group is late after this many intervals without an evaluation
-AGENT_JOB = "zmon-agent"  # the alert rules find agents by scrape jobs whose name ends like this
+AGENT_JOB = "zmon-agent"  # the alert rules find agents by scrape jobs whose name ends in this
 _LABELS = {"zmon_dashboard": "dashboard", "zmon_docs": "runbooks"}
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0, "y": 31536000.0}
 
@@ -74,10 +74,10 @@ async def ask(session: aiohttp.ClientSession, url: str) -> PrometheusState | Che
             len(hubs),
         )
     except Unreachable as error:
-        next_step = "Without it there is no history and no page: start it, or set its URL with --prometheus."
+        next_step = "Without it there is no history and no page. Start Prometheus, or set its URL with --prometheus."
         return Check("Prometheus", False, str(error), next_step)
     except (KeyError, TypeError, IndexError, ValueError, yaml.YAMLError) as error:
-        result = f"the answer of {url} is not one of Prometheus as zmon knows it ({error!r})"
+        result = f"{url} does not answer like Prometheus ({error!r})"
         return Check("Prometheus", False, result, "Check the URL in --prometheus.")
 
 
@@ -104,10 +104,10 @@ def _scrapes(state: PrometheusState) -> list[Check]:
     ]
     up = [target for target in ours if target.health == "up"]
     if not any(_is_agent(target) for target in ours):
-        result = f"no target's job name ends in {AGENT_JOB}, by which the alert rules find the agents"
+        result = f"no target has a job name that ends in {AGENT_JOB}; the alert rules find agents by this name"
         checks.append(Check("scrape agents", False, result, f"Add a scrape_config with job_name: {AGENT_JOB}."))
     if not state.num_hubs:
-        result = "Prometheus has no series of a hub: no finding can page"
+        result = "Prometheus has no series of a hub, so no finding can page"
         checks.append(Check("scrape hub", False, result, "Add a scrape_config with job_name: zmon-hub."))
     if slow := sorted({t.scrape_interval for t in up if _seconds(t.scrape_interval) > SCRAPE_SECONDS}):
         result = f"every {listed(slow)}; the alert rules need {SCRAPE_SECONDS:g} s or less"
@@ -128,7 +128,7 @@ def _is_agent(target: Target) -> bool:
 def _unscraped(state: PrometheusState, hosts: list[str]) -> list[Check]:
     if missing := sorted(set(hosts) - state.agent_hosts):
         result = f"Prometheus has no series of agents that answer the hub: {listed(missing)}"
-        next_step = "Add them as targets; until then a stall there pages only while the hub runs."
+        next_step = "Add them as targets. Until then, a stall there pages only while the hub runs."
         return [Check("scrape hosts", False, result, next_step)]
     return []
 
@@ -136,14 +136,14 @@ def _unscraped(state: PrometheusState, hosts: list[str]) -> list[Check]:
 def _evaluation(state: PrometheusState) -> Check:
     ours = [group for group in state.groups if any(rule.name.lower().startswith("zmon") for rule in group.rules)]
     if not ours:
-        result = "Prometheus has loaded no rule of zmon: nothing pages"
+        result = "Prometheus has loaded no rule of zmon, so nothing pages"
         return Check("rule evaluation", False, result, "Add dashboards/rules/zmon.yaml to rule_files.")
     waiting = [group for group in ours if group.last_evaluation.year == 1 and _not_due(group, state.up_seconds)]
     due = [group for group in ours if group not in waiting]
     if not due:
-        return Check("rule evaluation", None, "Prometheus has just started: no rule group was due yet")
+        return Check("rule evaluation", None, "Prometheus has just started, and no rule group was due yet")
     ages = {group.name: state.now - group.last_evaluation.timestamp() for group in due}
-    late = "Alerts come late: give Prometheus more CPU, or fewer rules."
+    late = "Alerts come late. Give Prometheus more CPU, or fewer rules."
     for group in due:
         if group.last_evaluation.year == 1 or ages[group.name] > LATE_INTERVALS * group.interval:
             when = "never" if group.last_evaluation.year == 1 else f"last {ages[group.name]:.0f} s ago"
@@ -158,19 +158,19 @@ def _evaluation(state: PrometheusState) -> Check:
 
 
 def _not_due(group: RuleGroup, up_seconds: float | None) -> bool:
-    """Return True if Prometheus may not have evaluated a group yet: each group has its own offset in its interval."""
+    """Return True if Prometheus may not have evaluated a group yet: its first evaluation has an offset of its own."""
     return up_seconds is None or up_seconds < group.interval
 
 
 def _links(state: PrometheusState) -> list[Check]:
     if missing := [label for label in _LABELS if not state.external_labels.get(label)]:
         targets = " and ".join(_LABELS[label] for label in missing)
-        result = f"external label {' and '.join(missing)} is not set: links to {targets} in pages lead nowhere"
+        result = f"external label {' and '.join(missing)} is not set, so links to {targets} in pages lead nowhere"
         return [Check("links in pages", False, result, "Set it under global: external_labels: in prometheus.yml.")]
     docs = state.external_labels["zmon_docs"]
     if docs.startswith("/") and not Path(docs, "docs", "runbooks.md").is_file():
-        result = f"{docs}/docs/runbooks.md does not exist on this machine: links to runbooks in pages lead nowhere"
-        return [Check("links in pages", False, result, "Set external label zmon_docs to the place that serves docs/.")]
+        result = f"{docs}/docs/runbooks.md does not exist on this machine, so links to runbooks in pages lead nowhere"
+        return [Check("links in pages", False, result, "Set external label zmon_docs to the URL that serves docs/.")]
     return [Check("links in pages", True, " and ".join(state.external_labels[label] for label in _LABELS))]
 
 

@@ -27,7 +27,7 @@ class Rule(msgspec.Struct, rename="camel"):
     query: str
     health: str
     last_error: str | None = None
-    state: str = ""  # of an alert
+    state: str = ""  # state of an alert, such as firing; recording rules have none
 
 
 class RuleGroup(msgspec.Struct, rename="camel"):
@@ -45,7 +45,7 @@ class PrometheusState:
     """The state of Prometheus as its API reports it."""
 
     url: str
-    now: float  # unix seconds on its clock
+    now: float  # unix seconds on Prometheus' clock
     up_seconds: float | None
     config_loaded: bool | None
     targets: tuple[Target, ...]

@@ -1,8 +1,8 @@
 """Finds the receivers of an alert in the configuration of Alertmanager. Pure.
 
 Alertmanager walks its tree of routes from the top. The first child that matches gets the alert; if that child has
-`continue`, the next ones may get it as well. An alert that no child gets stays with the parent. A missing label counts
-as an empty one.
+`continue`, later children may get it as well. If no child matches, the parent gets the alert. A missing label counts
+as an empty label.
 Source: https://prometheus.io/docs/alerting/latest/configuration/#route
 """
 
@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 _MATCHER = re.compile(r'\s*"?([\w:.\-]+)"?\s*(=~|!~|!=|=)\s*("(?:[^"\\]|\\.)*"|[^,}]*?)\s*(?:,|\}|$)')
-_SIGNS = {(True, False): "=", (False, False): "!=", (True, True): "=~", (False, True): "!~"}  # by isEqual, isRegex
+_SIGNS = {(True, False): "=", (False, False): "!=", (True, True): "=~", (False, True): "!~"}  # keys: isEqual, isRegex
 
 
 class Ending(NamedTuple):
@@ -64,8 +64,8 @@ def parse(line: str) -> Iterator[tuple[str, str, str]]:
 
 def holds(value: str, sign: str, expected: str) -> bool:
     """Return True if the value of a label passes one matcher; a regular expression must match the whole value."""
-    same = bool(re.fullmatch(expected, value)) if sign.endswith("~") else value == expected
-    return same != sign.startswith("!")
+    is_equal = bool(re.fullmatch(expected, value)) if sign.endswith("~") else value == expected
+    return is_equal != sign.startswith("!")
 
 
 def _walk(route: Mapping[str, Any], labels: Mapping[str, str], inherited: str) -> Iterator[Ending]:

@@ -30,8 +30,8 @@ _LOAD = "Add dashboards/rules/ of this zmon to rule_files, then reload Prometheu
 class Shipped:
     """The rules that this zmon ships."""
 
-    alerts: dict[str, str]  # severity by name
-    records: dict[str, tuple[str, ...]]  # names by group
+    alerts: dict[str, str]  # severity by name of the alert
+    records: dict[str, tuple[str, ...]]  # names of recording rules by group
 
 
 @cache
@@ -39,8 +39,8 @@ def shipped() -> Shipped:
     """Read the rules that this zmon ships."""
     alerts: dict[str, str] = {}
     records: dict[str, tuple[str, ...]] = {}
-    folder = importlib.resources.files("dashboards") / "rules"
-    for file in sorted(folder.iterdir(), key=lambda entry: entry.name):
+    directory = importlib.resources.files("dashboards") / "rules"
+    for file in sorted(directory.iterdir(), key=lambda entry: entry.name):
         if not file.name.endswith(".yaml") or file.name.endswith("_test.yaml"):
             continue
         for group in yaml.safe_load(file.read_text())["groups"]:
@@ -58,16 +58,16 @@ def inputs(query: str, recorded: Mapping[str, str]) -> tuple[str, ...]:
     """
     series: dict[str, None] = {}
     visited = {query}
-    waiting = [query]
-    while waiting:
-        expression = waiting.pop()
+    expressions = [query]  # not looked at yet
+    while expressions:
+        expression = expressions.pop()
         series |= dict.fromkeys(f"up{match[1]}" for match in _UP.finditer(expression))
         for name in _SERIES.findall(_LABELS.sub("", _STRING.sub('""', expression))):
             if name not in recorded:
                 series[name] = None
             elif recorded[name] not in visited:
                 visited.add(recorded[name])
-                waiting.append(recorded[name])
+                expressions.append(recorded[name])
     return tuple(series)
 
 
@@ -81,19 +81,25 @@ def checks(shipped: Shipped, state: PrometheusState) -> list[Check]:
 def _alert(name: str, rule: Rule | None, state: PrometheusState) -> Check:
     title = f"alert {name}"
     if rule is None:
-        return Check(title, False, "is not loaded: it cannot fire", _LOAD)
+        return Check(title, False, "is not loaded, so it cannot fire", _LOAD)
     if rule.health == "unknown":
         return Check(title, None, "has not been evaluated yet")
     if rule.health != "ok":
         return Check(title, False, f"cannot be evaluated: {rule.last_error}", "Run promtool check rules for details.")
     series = inputs(rule.query, state.recorded)
     absent = [name for name in series if name not in state.present | state.declared]
-    if absent and rule.state != "firing":  # an alert on absent series fires because they are absent
-        result = f"is loaded, but uses {listed(absent)}, which no scraped page has: it cannot fire"
+    if absent and rule.state != "firing":  # a firing alert on absent series fires because they are absent
+        result = f"is loaded, but uses {listed(absent)}, which no scraped page has, so it cannot fire"
         next_step = "Check that agents and hub of this version are among the targets of Prometheus."
         return Check(title, False, result, next_step)
-    quiet = [name for name in series if name in state.declared]
-    now = "fires now" if rule.state == "firing" else f"no series of {listed(quiet)} now" if quiet else "quiet"
+    without_series = [name for name in series if name in state.declared]
+    now = (
+        "fires now"
+        if rule.state == "firing"
+        else f"no series of {listed(without_series)} now"
+        if without_series
+        else "quiet"
+    )
     return Check(title, True, f"loaded and evaluated, {now}")
 
 
@@ -101,8 +107,8 @@ def _records(group: str, names: tuple[str, ...], loaded: dict[str, Rule]) -> Che
     title = f"rules {group}"
     if missing := [name for name in names if name not in loaded]:
         return Check(title, False, f"{len(missing)} of {len(names)} are not loaded: {listed(missing)}", _LOAD)
-    if sick := [name for name in names if loaded[name].health == "err"]:
-        result = f"cannot be evaluated: {listed([f'{name} ({loaded[name].last_error})' for name in sick])}"
-        next_step = "Dashboards lack these series: check that no two exporters report the same device."
+    if failing := [name for name in names if loaded[name].health == "err"]:
+        result = f"cannot be evaluated: {listed([f'{name} ({loaded[name].last_error})' for name in failing])}"
+        next_step = "Dashboards lack these series. Check that no two exporters report the same device."
         return Check(title, False, result, next_step)
     return Check(title, True, f"{len(names)} loaded and evaluated")

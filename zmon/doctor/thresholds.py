@@ -1,4 +1,4 @@
-"""Shows the thresholds that this site has changed: those of the hub's detectors, and the leases of the agents."""
+"""Shows the thresholds that this site has changed: thresholds of the hub's detectors, and leases of the agents."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from zmon.schema.agent import AgentStatus
 from zmon.schema.api import HubHealth
 from zmon.schema.thresholds import Threshold
 
-_SAME = "Set the same `agent: {leases: …}` for all agents of a job: a job is stalled once all its ranks are overdue."
+_SET_SAME_LEASES = (
+    "Set the same `agent: {leases: …}` for all agents of a job: it is stalled once all its ranks are overdue."
+)
 
 
 def checks(health: HubHealth) -> list[Check]:
@@ -21,7 +23,7 @@ def checks(health: HubHealth) -> list[Check]:
 
 def _detectors(changed: Sequence[Threshold] | None) -> list[Check]:
     if changed is None:
-        next_step = "A hub of this version reports them."
+        next_step = "Update the hub: a hub of this version reports them."
         return [Check("thresholds", None, "this hub does not report its thresholds", next_step)]
     if not changed:
         return [Check("thresholds", True, "the hub uses the defaults")]
@@ -31,14 +33,14 @@ def _detectors(changed: Sequence[Threshold] | None) -> list[Check]:
 def leases(agents: Sequence[AgentStatus]) -> list[Check]:
     """Return one check for each lease that an agent has changed; it lists the agents if their values differ."""
     reporting = [agent for agent in agents if agent.leases is not None]
-    others = [agent.host or agent.url for agent in agents if agent.leases is None and agent.version is not None]
+    not_reporting = [agent.host or agent.url for agent in agents if agent.leases is None and agent.version is not None]
     names = sorted({lease.name for agent in reporting for lease in agent.leases or ()})
     checks = [_lease(name, reporting) for name in names]
     if reporting and not names:
         checks.append(Check("leases", True, f"the defaults on {counted(len(reporting), 'agent')}"))
-    if others:
-        next_step = "Agents of this version report them."
-        checks.append(Check("leases", None, f"not reported by {listed(others)}", next_step))
+    if not_reporting:
+        next_step = "Update these agents: agents of this version report them."
+        checks.append(Check("leases", None, f"not reported by {listed(not_reporting)}", next_step))
     return checks
 
 
@@ -50,7 +52,7 @@ def _lease(name: str, agents: Sequence[AgentStatus]) -> Check:
     if len(hosts) == 1:
         return Check("lease", True, f"{name} is {next(iter(hosts))}, on {counted(len(agents), 'agent')}")
     differ = "; ".join(f"{value} on {listed(sorted(names), 4)}" for value, names in sorted(hosts.items()))
-    return Check("lease", None, f"{name} differs: {differ}", _SAME)
+    return Check("lease", None, f"{name} differs: {differ}", _SET_SAME_LEASES)
 
 
 def _value(threshold: Threshold) -> str:

@@ -15,7 +15,7 @@ _NAME = "torch"
 
 
 def installed_torch() -> str | None:
-    """Return the version of the torch that is installed with zmon, without importing it; None if there is none."""
+    """Return the version of torch that is installed with zmon, without importing it; None if there is none."""
     try:
         return version("torch")
     except PackageNotFoundError:
@@ -23,10 +23,10 @@ def installed_torch() -> str | None:
 
 
 def torch_version(installed: str | None) -> Check:
-    """Check that zmon was tried with this torch. An untried version is watched as well, and therefore never inert."""
+    """Check that zmon was tried with this torch. An untried version is not inert, because its jobs are watched."""
     tried = ", ".join(TRIED)
     if installed is None:
-        result = f"no torch is installed with zmon; zmon was tried with {tried}, which a job may have elsewhere"
+        result = f"torch is not installed with zmon; zmon was tried with {tried}, which a job may use from elsewhere"
         return Check(_NAME, None, result)
     if installed in TRIED:
         return Check(_NAME, True, f"zmon was tried with the installed torch {installed}")
@@ -36,7 +36,7 @@ def torch_version(installed: str | None) -> Check:
             _NAME,
             False,
             f"torch {installed} is installed, but zmon needs {oldest} or newer",
-            f"Jobs in this environment are unwatched: install torch {oldest} or newer.",
+            f"Jobs in this environment are unwatched. Install torch {oldest} or newer.",
         )
     return Check(
         _NAME,
@@ -49,5 +49,5 @@ def torch_version(installed: str | None) -> Check:
 def _is_too_old(installed: str) -> bool:
     try:
         return tuple(int(part) for part in installed.split(".")[:2]) < OLDEST_TORCH
-    except ValueError:  # a custom version number, which does not show its age
+    except ValueError:  # a custom version, which cannot be compared
         return False

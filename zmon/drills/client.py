@@ -1,4 +1,4 @@
-"""Query the daemons of a stage over HTTP; a daemon that does not answer gives an empty result."""
+"""Query the daemons of a stage over HTTP. If a daemon does not answer, the result is empty."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from zmon.schema.rank import RankState
 T = TypeVar("T")
 Request = TypeVar("Request", bound=msgspec.Struct)
 TIMEOUT_SECONDS = 5.0
-_direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # a stage is on this machine
+_direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # no proxy: a stage is on this machine
 
 
 def ask(daemon: str, endpoint: Endpoint[Request, T], request: Request) -> T | None:
-    """Ask a daemon of zmon; None if it does not answer, or not in the expected form."""
+    """Return the answer of a daemon, or None if it does not answer or the answer does not have the expected form."""
     return _get(daemon + endpoint.path_of(request), endpoint.query_of(request), endpoint.answer)
 
 

@@ -1,6 +1,6 @@
 """Run a stack with four hosts: an agent on each of them; hub, Prometheus and Alertmanager on this machine.
 
-It works as `supervised` does, and removes the hosts at the end. Usage: `python -m zmon.drills.cluster FOLDER WEBHOOK`.
+It works as `supervised` does, and removes the hosts at the end. Usage: `python -m zmon.drills.cluster DIR WEBHOOK`.
 """
 
 from __future__ import annotations

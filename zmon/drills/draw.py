@@ -26,13 +26,13 @@ class Draw:
 
     @property
     def random(self) -> Random:
-        """A generator for later draws, such as the moment of the fault."""
+        """A random generator for later draws, such as the time of the fault."""
         return Random(f"{self.seed} {self.repeat} {self.kind} {self.rank}")
 
 
 @dataclass(frozen=True)
 class Pinned:
-    """The values that the user chose; None: drawn."""
+    """The values that the user chose; None: the value is drawn."""
 
     kind: JobKind | None = None
     ranks: int | None = None
@@ -50,7 +50,7 @@ def draw_job(drill: Drill, repeat: int, seed: int) -> Draw:
 
 
 def _turns(drill: Drill, random: Random) -> list[Turn]:
-    """Return every combination once, each the least similar to those before it."""
+    """Return every combination once. Each is the remaining one that is least similar to the previous ones."""
     remaining, turns = list(product(drill.kinds, drill.ranks, drill.step_seconds)), []
     random.shuffle(remaining)
     counts: Counter[object] = Counter()
@@ -68,7 +68,7 @@ def _turns(drill: Drill, random: Random) -> list[Turn]:
 
 
 def pin(drill: Drill, draw: Draw, pinned: Pinned) -> Draw:
-    """Replace drawn values by the pinned ones that the drill can be played with."""
+    """Replace drawn values by pinned values, where the drill supports them."""
     kind = pinned.kind if pinned.kind in drill.kinds else None
     ranks = pinned.ranks if pinned.ranks in drill.ranks else None
     draw = replace(

@@ -11,9 +11,10 @@ from zmon.drills.stage import Job, JobKind, Stage
 
 StageName = Literal["host", "hosts"]
 Culprit = Literal["rank", "host", "none"]
-# What proves a fault decides how soon zmon can report it. `state`: a lock, a process state or a carrier, at once.
-# `silence`: no progress within the lease of training. `lease`: no progress within the lease of the activity. `steps`: a
-# slow rank, over some steps. `watcher`: an alert rule of Prometheus, because a part of the monitor is dead.
+# The way to detect a fault decides how soon zmon can report it. `state`: a lock, a process state or a link carrier
+# shows it at once. `silence`: the rank makes no progress within the lease of training. `lease`: it makes no progress
+# within the lease of its activity. `steps`: a rank is slow over some steps. `watcher`: an alert rule of Prometheus
+# fires, because a part of zmon is dead.
 Proof = Literal["state", "silence", "lease", "steps", "watcher"]
 
 
@@ -24,21 +25,23 @@ class Scene:
     stage: Stage
     job: Job
     rank: int
-    host: str  # of that rank
-    pid: int
+    host: str  # host of the struck rank
+    pid: int  # of the struck rank, on its host
     random: Random
 
 
 @dataclass(frozen=True)
 class Injection:
-    """A fault that was caused. `onset` is in unix seconds; `lift` undoes the fault, None if nothing can."""
+    """A fault that was caused."""
 
-    onset: float
-    lift: Callable[[], None] | None = None
-    lease_seconds: float = 0.0  # proof `lease`: from the onset to the end of the lease
-    rank: int | None = None  # the struck rank, if the fault chose another than it was given
-    host: str | None = None  # the struck host, likewise
-    unscraped: bool = False  # Prometheus was dead: the time to page counts from its first scrape after the restart
+    onset: float  # unix seconds
+    lift: Callable[[], None] | None = None  # undoes the fault; None: it cannot be undone
+    lease_seconds: float = 0.0  # for proof `lease`: time from the onset to the end of the lease
+    rank: int | None = None  # the struck rank, if it is not the rank of the scene
+    host: str | None = None  # the struck host, if it is not the host of the scene
+    unscraped: bool = (
+        False  # True: Prometheus was dead; the time to page counts from its first scrape after the restart
+    )
 
 
 Fault = Callable[[Scene], Injection]
@@ -46,12 +49,12 @@ Fault = Callable[[Scene], Injection]
 
 @dataclass(frozen=True)
 class Drill:
-    """One row of the matrix. A drill without causes is quiet: nobody may be paged."""
+    """One row of the matrix. A drill without causes is quiet: zmon must not page."""
 
     name: str
-    injects: str  # the fault in words, for people
+    injects: str  # description of the fault
     fault: Fault
-    causes: tuple[str, ...] = ()  # any of them is right; names of alerts where no detector can report the fault
+    causes: tuple[str, ...] = ()  # any of them is right; names of alerts if no detector can report the fault
     detector: str = ""
     culprit: Culprit = "rank"
     proof: Proof = "silence"
@@ -59,15 +62,17 @@ class Drill:
     kinds: tuple[JobKind, ...] = ("trainer", "ddp", "plain")
     ranks: tuple[int, ...] = (2, 4, 8)
     step_seconds: tuple[float, ...] = (0.02, 0.25, 2.0)
-    job: Mapping[str, int | float] = field(default_factory=dict)  # fields of JobSpec that differ from the default
+    job: Mapping[str, int | float] = field(default_factory=dict)  # fields of JobSpec that differ from their defaults
     begins: Literal["training", "starting"] = "training"  # the activity of the job when the fault is caused
     evidence: tuple[str, ...] = ()  # words that the finding must contain, anywhere; {rank} is the struck rank
-    may_warn: tuple[str, ...] = ()  # causes that are true as well; a finding may have them, as a warning only
-    watch_seconds: float = 8.0  # quiet drills: how long to watch after the fault was caused
-    unavailable: Callable[[], str | None] = lambda: None  # returns why the drill cannot be played on this machine
-    afterwards: Callable[[Scene], str | None] = lambda scene: None  # returns what was lost, once the fault is lifted
+    may_warn: tuple[
+        str, ...
+    ] = ()  # causes that are also true: warnings with them are allowed, critical findings are not
+    watch_seconds: float = 8.0  # quiet drills: time to watch after the event
+    unavailable: Callable[[], str | None] = lambda: None  # returns the reason if the drill cannot be played here
+    afterwards: Callable[[Scene], str | None] = lambda scene: None  # returns a clause about lost data, after the lift
 
     @property
     def quiet(self) -> bool:
-        """True if the drill injects something harmless, so that nobody may be paged."""
+        """True if the drill injects something harmless, about which zmon must not page."""
         return not self.causes

@@ -1,4 +1,4 @@
-"""Store the rows of drills: one file for each session, one line for each row, so that a session can be resumed."""
+"""Store the rows of drills in one file per session, one line per row, so that a session can be resumed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Session:
         self.rows: list[DrillRow] = []
 
     def add(self, row: DrillRow) -> None:
-        """Append a row to the file, at once."""
+        """Append a row to the file."""
         self.rows.append(row)
         with self.path.open("ab") as file:
             file.write(msgspec.json.encode(row) + b"\n")
@@ -43,13 +43,15 @@ class Session:
 
 
 def begin(data_dir: Path, head: Head, kind: str = "drills") -> Session:
-    """Begin a session of `drills` or a `soak`. Raises UsageError if its file cannot be written."""
+    """Begin a session of kind `drills` or `soak`. Raises UsageError if its file cannot be written."""
     path = data_dir / "drills" / f"{kind}-{datetime.now(UTC):%Y%m%dT%H%M%S}.jsonl"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(msgspec.json.encode(head) + b"\n")
     except OSError as error:
-        raise UsageError(f"cannot write {path}", f"{error.strerror}", "choose another with --data-dir") from error
+        raise UsageError(
+            f"cannot write {path}", f"{error.strerror}", "choose another directory with --data-dir"
+        ) from error
     return Session(path, head)
 
 

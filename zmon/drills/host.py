@@ -1,4 +1,4 @@
-"""The stage of one host: a stack like that of `zmon up`, with a webhook, and jobs under torchrun beside it.
+"""The stage of one host: a stack as `zmon up` starts it, with a webhook, and jobs under torchrun beside it.
 
 Its GPUs are a stub of NVML whose answers a drill sets. If the stub cannot be compiled, the host has no GPUs.
 """
@@ -16,11 +16,11 @@ from zmon.drills.stage import JobSpec
 from zmon.drills.supervised import HOST
 from zmon.errors import PartFailed
 
-LAST_CALL_SECONDS = 10  # how long launchers wait for each other
+LAST_CALL_SECONDS = 10  # launchers wait this long for each other
 
 
 class OneHost(StackStage):
-    """A running stack on this machine, in a folder of its own."""
+    """A running stack on this machine, in its own directory."""
 
     name = "host"
 
@@ -34,11 +34,11 @@ class OneHost(StackStage):
         super().__init__(folder, "zmon.drills.supervised", HOST, self.gpus.environment if self.gpus else {})
 
     def start(self, spec: JobSpec) -> Launched:
-        """Start a job with one torchrun, or with several; then the job may go on with fewer of them."""
+        """Start a job with one torchrun, or with several; with several, the job may go on with fewer of them."""
         folder = self.folder / "jobs" / spec.job_id
         folder.mkdir(parents=True)
         env, port = jobs.environment(spec, folder, self.folder / "boxes") | {"ZMON_HOST": HOST}, _free_port()
-        if spec.launchers > 1:  # else ranks read old addresses from the launchers' store after a restart
+        if spec.launchers > 1:  # otherwise ranks read old addresses from the launchers' store after a restart
             env["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"
         commands = (jobs.command(spec, *_rendezvous(spec, number, port)) for number in range(spec.launchers))
         self._jobs.append(launch(spec, folder, ((command, env) for command in commands)))
@@ -48,7 +48,7 @@ class OneHost(StackStage):
 def _rendezvous(spec: JobSpec, launcher: int, port: int) -> list[str]:
     """Return torchrun's options for the rendezvous.
 
-    If there are several launchers, the first hosts the store, so that the others may leave.
+    If there are several launchers, the first one hosts the store, so that the others may end.
     """
     if spec.launchers == 1:
         return ["--standalone", f"--nproc-per-node={spec.ranks}"]

@@ -18,11 +18,11 @@ from zmon.drills.stack_stage import StackStage
 from zmon.drills.stage import JobSpec
 from zmon.schema.api import SnapshotRequest, endpoints
 
-FIRST_PORT, NUM_PORTS = 29500, 400  # for the rendezvous; each job has its own, since a port stays in use after its job
+FIRST_PORT, NUM_PORTS = 29500, 400  # rendezvous ports. A port stays in use after its job, so each job has its own
 
 
 class FourHosts(StackStage):
-    """A running stack with four hosts, in a folder of its own."""
+    """A running stack with four hosts, in its own directory."""
 
     name = "hosts"
 

@@ -1,4 +1,4 @@
-"""Start and end the jobs of a stage: launchers, their ranks, and whatever they leave."""
+"""Start and end the jobs of a stage: launchers, their ranks, and all processes that they leave behind."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ import psutil
 from zmon.drills.jobs import FOLDER
 from zmon.drills.stage import JobSpec
 
-TERM_SECONDS = 2.0  # how long a launcher may take to end its ranks
-END_SECONDS = 10.0
+TERM_SECONDS = 2.0  # time for a launcher to end its ranks after SIGTERM
+END_SECONDS = 10.0  # time for all processes to end after SIGKILL
 
 
 class Launched:
-    """A job that a stage started: its torchrun processes, each in a session of its own, and its folder."""
+    """A job that a stage started: its torchrun processes, each in its own session, and its directory."""
 
     def __init__(self, spec: JobSpec, folder: Path, processes: Sequence[subprocess.Popen[bytes]]) -> None:
         self.spec, self.folder = spec, folder
@@ -36,11 +36,11 @@ class Launched:
         return self._processes[0].poll()
 
     def signal(self, number: int, launcher: int = 0) -> None:
-        """Send a signal to the launcher with this index, as its owner would; one that has ended is left alone."""
+        """Send a signal to the launcher with this index, as its owner would; nothing happens if it has ended."""
         self._processes[launcher].send_signal(number)
 
     def end(self) -> None:
-        """End the job with SIGTERM, as its owner would, and kill what is left after that."""
+        """End the job with SIGTERM, as its owner would, then kill the processes that are left."""
         if self._ended:
             return
         for launcher in self._processes:
@@ -76,9 +76,9 @@ def launch(spec: JobSpec, folder: Path, launchers: Iterable[tuple[Sequence[str],
 
 
 def running(folder: Path) -> list[psutil.Process]:
-    """Return the processes of the jobs whose folder is this one or lies in it, also those whose parent has died.
+    """Return the processes of the jobs whose directory is `folder` or inside it, even if their parents have died.
 
-    They are recognised by an environment variable of the launchers (proc_pid_environ(5)), which ranks inherit.
+    An environment variable of the launchers (proc_pid_environ(5)), which ranks inherit, identifies them.
     """
     return [
         process

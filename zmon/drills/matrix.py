@@ -1,4 +1,4 @@
-"""List the drills of one host: every fault, and the quiet drills, which must page nobody."""
+"""List the drills of one host: every fault, and the quiet drills, about which zmon must not page."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from zmon.drills.drill import Drill
 from zmon.drills.faults import cgroups, gpu, ordinary, parts, signals, storage
 from zmon.drills.faults.sabotage import held, hot_shard, many_ranks, one_rank
 
-SEVERAL = (4, 8)  # ranks enough for a majority, which shows which rank deviates
-SHORT = (0.02, 0.25)
+SEVERAL = (4, 8)  # numbers of ranks with a majority, which shows the rank that deviates
+SHORT = (0.02, 0.25)  # step times in seconds
 
 FAULTS = (
     Drill("rank-raises", "one rank raises an exception", one_rank("raise", lifts=False), ("rank_exited",), "stall",

@@ -1,13 +1,13 @@
-"""Make several hosts on one machine: a network namespace each, one switch between them, and a management link to each.
+"""Make several hosts on one machine: each has a network namespace, a link to a common switch, and a management link.
 
-Ranks communicate over `eth0`, with addresses in 10.77.0.0/24, through a bridge in a namespace of its own; nothing else
-uses it. The hub asks the agents over `mgmt0`, a pair of addresses from 198.18.0.0/15 (RFC 2544) whose other end is in
-the namespace of this process. To cut a link, the switch's end is taken down, so that the host loses its carrier as with
-a pulled cable. A token bucket (tc-tbf(8)) shapes every data link to the same bandwidth, both ways, so that one can be
-slower than the others.
+Ranks communicate over `eth0`, with addresses in 10.77.0.0/24, through a bridge that has its own namespace. Only ranks
+use this network. The hub asks the agents over `mgmt0`, a pair of addresses from 198.18.0.0/15 (RFC 2544) whose other
+end is in the namespace of this process. To cut a link, the switch's end is taken down, so that the host loses its
+carrier as with a pulled cable. A token bucket (tc-tbf(8)) shapes every data link to the same bandwidth, both ways, so
+that a link can be made slower than the others.
 
-The namespaces are named after the process that made them. That process removes them, or else the next one that makes
-hosts. Source: ip-netns(8), veth(4).
+The namespaces are named after the process that made them. That process removes them. If it was killed, the next process
+that makes hosts removes them. Source: ip-netns(8), veth(4).
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from pathlib import Path
 from zmon.errors import PartFailed, UsageError
 
 DATA, MANAGEMENT = "eth0", "mgmt0"  # the names of the interfaces on the host
-LINK_BYTES_PER_SECOND = 50e6  # of a healthy link: two cores carry four of them easily
+LINK_BYTES_PER_SECOND = 50e6  # bandwidth of a healthy link; two cores carry four such links easily
 MAX_HOSTS = 8
 
-_BURST_BYTES = 32768  # the bucket of a shaped link: so much passes at once
-_QUEUE_SECONDS = 0.05  # how long packets may wait for a shaped link; later ones are dropped, as a switch does
+_BURST_BYTES = 32768  # bucket of a shaped link: this much passes at once
+_QUEUE_SECONDS = 0.05  # packets wait at most this long for a shaped link; others are dropped, as a switch does
 _MANAGEMENT = IPv4Address("198.18.0.0")
 _MANAGEMENT_PAIRS = 1 << 15  # blocks of four addresses
-# The longest time that TCP waits before it retransmits, where the kernel lets us set it (6.15): 2 s. With the default
-# of two minutes, ranks would notice only up to a minute later that a link which was down for a minute is back.
+# Sets the longest time that TCP waits before it retransmits to 2 s, if the kernel allows it (since 6.15). With the
+# default of two minutes, ranks would notice up to a minute too late that a link which was down for a minute is back.
 # The number of retries is the maximum, because 15 retries (the default) of 2 s would not last a minute.
 _TCP = "cd /proc/sys/net/ipv4; test ! -w tcp_rto_max_ms || { echo 2000 > tcp_rto_max_ms; echo 255 > tcp_retries2; }"
-_NAMESPACE_NAME = re.compile(r"zmon-(?P<pid>\d+)-\w+")  # with the pid of the process that made the namespace
+_NAMESPACE_NAME = re.compile(r"zmon-(?P<pid>\d+)-\w+")  # contains the pid of the process that made the namespace
 _TIMEOUT_SECONDS = 20.0  # the kernel holds a lock for seconds while it removes many namespaces
 
 
@@ -51,8 +51,8 @@ class Host:
     switch: str  # the namespace of the switch
     port: str  # the switch's end of its data link
     wire: str  # our end of its management link
-    data_address: str  # for the ranks
-    address: str  # for clients of its agent
+    data_address: str  # address that ranks use
+    address: str  # address that clients of its agent use
 
     def inside(self, command: Sequence[str]) -> list[str]:
         """Return the command that runs `command` on this host, with its own interfaces, addresses and /sys."""
@@ -67,9 +67,9 @@ class Host:
         _ip(self.switch, f"link set {self.port} up")
 
     def isolate(self) -> None:
-        """Take both links down: nobody can reach the host, and its processes go on."""
+        """Take both links down. The host cannot be reached, and its processes go on."""
         self.cut()
-        _ip(self.namespace, f"link set {MANAGEMENT} down")  # its own end, so that a client gets no answer at all
+        _ip(self.namespace, f"link set {MANAGEMENT} down")  # the host's end, so that a client gets no answer at all
 
     def rejoin(self) -> None:
         """Take both links up again."""
@@ -120,18 +120,20 @@ def remove_hosts(hosts: Iterable[Host]) -> None:
     hosts = list(hosts)
     for host in hosts:
         if Path("/sys/class/net", host.wire).exists():
-            _ip(None, f"link delete {host.wire}")  # a namespace and its links may take seconds to go
+            _ip(
+                None, f"link delete {host.wire}"
+            )  # otherwise the link may stay for seconds after its namespace is deleted
     _remove({name for host in hosts for name in (host.switch, host.namespace)})
 
 
 def remove_leftovers() -> None:
-    """Remove the hosts of processes that are gone, and kill what still runs on them."""
+    """Remove the hosts of processes that have ended, and kill the processes that still run on them."""
     matches = filter(None, map(_NAMESPACE_NAME.fullmatch, _namespaces()))
     _remove({match[0] for match in matches if not Path("/proc", match["pid"]).exists()})
 
 
 def why_not() -> str | None:
-    """Return why no hosts can be made on this machine, or None if they can."""
+    """Return the reason why hosts cannot be made on this machine, or None if they can be."""
     try:
         check_possible()
     except UsageError as error:
@@ -195,8 +197,8 @@ def _build(hosts: Sequence[Host]) -> None:
 
 
 def _namespaces() -> list[str]:
-    folder = Path("/run/netns")
-    return sorted(entry.name for entry in folder.iterdir()) if folder.is_dir() else []
+    directory = Path("/run/netns")
+    return sorted(entry.name for entry in directory.iterdir()) if directory.is_dir() else []
 
 
 def _remove(names: set[str]) -> None:
@@ -215,10 +217,10 @@ def _remove(names: set[str]) -> None:
 def _free_blocks() -> Iterator[IPv4Address]:
     """Yield blocks of four addresses that no interface of this machine uses; processes start at different blocks."""
     words = _run(["ip", "-4", "-brief", "address"]).split()
-    taken = {int(IPv4Address(word.split("/")[0])) >> 2 for word in words if "/" in word}
+    used_blocks = {int(IPv4Address(word.split("/")[0])) >> 2 for word in words if "/" in word}
     for step in range(_MANAGEMENT_PAIRS):
         first = _MANAGEMENT + 4 * ((os.getpid() * MAX_HOSTS + step) % _MANAGEMENT_PAIRS)
-        if int(first) >> 2 not in taken:
+        if int(first) >> 2 not in used_blocks:
             yield first
 
 

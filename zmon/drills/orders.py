@@ -1,4 +1,4 @@
-"""Give orders to the saboteur in a job, and read its answers: all through files in the job's folder."""
+"""Give orders to the saboteur in a job, and read its answers, through files in the job's directory."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median, quantiles
 
-RECENT_STEPS = 200
+RECENT_STEPS = 200  # steps over which quantiles are computed
 
 
 @dataclass(frozen=True)
 class Order:
-    """An order to the saboteur. `ranks` None: all. `at`: the first step it applies to. For `what` see saboteur.py."""
+    """An order to the saboteur. `ranks`: None means all. `at`: its first step. `what`: see saboteur.py."""
 
     what: str
     ranks: tuple[int, ...] | None = None
@@ -25,15 +25,15 @@ class Order:
     id: str = "1"
 
 
-def place(folder: Path, *orders: Order) -> None:
-    """Replace all orders by these."""
+def set_orders(folder: Path, *orders: Order) -> None:
+    """Replace all orders by the given ones."""
     new = folder / ".orders.json"
     new.write_text(json.dumps([vars(order) for order in orders]))
     new.rename(folder / "orders.json")
 
 
-def begun(folder: Path, order: Order, rank: int, seconds: float) -> float | None:
-    """Return when a rank began to obey, in unix seconds, or None if it did not within so many seconds."""
+def await_obeyed(folder: Path, order: Order, rank: int, seconds: float) -> float | None:
+    """Wait until a rank obeys; return the time at which it began, in unix seconds, or None after so many seconds."""
     mark = folder / f"struck-{order.id}-{rank}"
     deadline = time.monotonic() + seconds
     while not mark.exists():
@@ -44,13 +44,13 @@ def begun(folder: Path, order: Order, rank: int, seconds: float) -> float | None
 
 
 def make_hold(folder: Path, rank: int) -> None:
-    """Make the pipe in which a rank will be held."""
+    """Make the pipe that holds a rank: the rank reads it until `release`."""
     with contextlib.suppress(FileExistsError):
         os.mkfifo(folder / f"hold-{rank}")
 
 
 def release(folder: Path, rank: int, seconds: float = 5.0) -> None:
-    """Release a rank that is held; does nothing if none is."""
+    """Release a rank that is held. Do nothing if no rank is held."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         try:
@@ -83,7 +83,7 @@ def _recent(folder: Path, rank: int) -> Sequence[float]:
 
 
 def _lines(folder: Path, rank: int) -> Sequence[str]:
-    """Return the whole lines of a rank's steps; the last one may be half written."""
+    """Return the complete lines in a rank's file of steps; the last line may be half written."""
     try:
         text = (folder / f"steps-{rank}").read_text()
     except FileNotFoundError:

@@ -1,6 +1,6 @@
-"""Play one drill: start a job, let it train, cause the fault, and record what zmon reports, and when.
+"""Play one drill: start a job, let it train, cause the fault, and record the reports of zmon and their times.
 
-The drill gives zmon no hint. It uses the same interfaces as people do: HTTP, and the webhook that receives pages.
+The drill gives zmon no hint. It uses the interfaces that people use: HTTP, and the webhook that receives pages.
 """
 
 from __future__ import annotations
@@ -27,20 +27,25 @@ from zmon.errors import PartFailed, ZmonError
 from zmon.schema.finding import Finding
 from zmon.schema.rank import RankState
 
-START_SECONDS = 120.0
+START_SECONDS = 120.0  # a job must train within this time
 WARM_STEPS = 12  # leases are learned by then
-WARM_SECONDS = 6.0
-LEARNED_SECONDS = 600.0  # a longer lease is not one of training
-RANDOM_SECONDS = 3.0  # the fault is caused at a random moment within these
+WARM_SECONDS = 6.0  # step time that each rank must have before the fault
+LEARNED_SECONDS = 600.0  # a longer lease is not a learned lease of training
+RANDOM_SECONDS = 3.0  # the fault is caused at a random time within this interval
 POLL_SECONDS = 0.05
-PATIENCE_SECONDS = 5.0  # on top of twice the target, or of MOST_SECONDS; after that the fault was missed
-MOST_SECONDS = 150.0
-PAGE_PATIENCE_SECONDS = 15.0
-PROMETHEUS_SECONDS = 30.0  # to start again, and to discover its targets
-SETTLE_SECONDS = 2.0  # for a second page, or a refined diagnosis
-CLOCK_SECONDS = 0.2  # a finding may seem older than its fault by so much
-ANSWER_SECONDS = 10.0  # within this time every witness must answer
-WITNESSES: tuple[PartName, ...] = ("hub", "prometheus", "alertmanager")  # silence proves nothing unless all answer
+# A fault is missed if no finding comes within twice the target, at most MAX_SECONDS, plus EXTRA_SECONDS.
+EXTRA_SECONDS = 5.0
+MAX_SECONDS = 150.0
+PAGE_TIMEOUT_SECONDS = 15.0
+PROMETHEUS_SECONDS = 30.0  # time for Prometheus to start again and to discover its targets
+SETTLE_SECONDS = 2.0  # time for a second page or a refined diagnosis
+CLOCK_SECONDS = 0.2  # a finding may appear to be this much older than its fault
+ANSWER_SECONDS = 10.0  # every witness must answer within this time
+WITNESSES: tuple[PartName, ...] = (
+    "hub",
+    "prometheus",
+    "alertmanager",
+)  # no page means a quiet drill only if all of them answer
 # Errors that can happen in a drill and must not end a session of hours: the row has the error, and the next drill runs.
 FAILURES = (
     ZmonError, OSError, LookupError, ValueError, psutil.Error, subprocess.SubprocessError, http.client.HTTPException,
@@ -61,7 +66,7 @@ def play(drill: Drill, stage: Stage | None, draw: Draw) -> DrillRow:
     if reason := drill.unavailable():
         return replace(row, skipped=reason)
     assert stage is not None
-    row = replace(row, job=f"drill-{next(_numbers)}")  # no hint in the name, since zmon reads it
+    row = replace(row, job=f"drill-{next(_numbers)}")  # the name gives no hint, because zmon reads it
     try:
         job = stage.start(job_spec(drill, draw, row.job))
         try:
@@ -76,10 +81,12 @@ def play(drill: Drill, stage: Stage | None, draw: Draw) -> DrillRow:
 
 
 def _await_scene(drill: Drill, stage: Stage, job: Job, draw: Draw) -> Scene:
-    """Wait until the job is ready for the fault. Raises ZmonError if it does not get there."""
+    """Wait until the job is ready for the fault. Raises ZmonError if it does not become ready."""
     ready = _starts if drill.begins == "starting" else _trains
     if not wait_until(lambda: job.exit_code() is not None or ready(stage, job, draw), START_SECONDS):
-        raise ZmonError("the job does not train", f"not within {START_SECONDS:g} s", f"see {job.folder}/log")
+        raise ZmonError(
+            "the job does not train", f"it was not ready within {START_SECONDS:g} s", f"see {job.folder}/log"
+        )
     state = stage.ranks(job.spec.job_id).get(draw.rank)
     if state is None or (job.exit_code() is not None and not job.spec.steps):
         raise ZmonError("the job ended before the fault", "a rank failed", f"see {job.folder}/log")
@@ -109,13 +116,17 @@ def _learned(state: RankState) -> bool:
 
 def _play_fault(drill: Drill, scene: Scene, row: DrillRow) -> DrillRow:
     """Cause the fault, wait for the finding and the page, lift the fault, and wait until the finding is resolved."""
-    before = tuple(sorted({finding.cause for finding in _findings(scene, row.time)}))
+    causes_before = tuple(sorted({finding.cause for finding in _findings(scene, row.time)}))
     injection = drill.fault(scene)
-    done = steps_done(scene.job.folder)
+    steps_at_onset = steps_done(scene.job.folder)
     due: float | None = None
     try:
         row, due = _await_report(
-            drill, scene, injection, replace(row, before=before, host=injection.host or scene.host), done
+            drill,
+            scene,
+            injection,
+            replace(row, before=causes_before, host=injection.host or scene.host),
+            steps_at_onset,
         )
     finally:
         if injection.lift is not None:
@@ -131,18 +142,17 @@ def _play_fault(drill: Drill, scene: Scene, row: DrillRow) -> DrillRow:
 
 
 def _await_report(
-    drill: Drill, scene: Scene, injection: Injection, row: DrillRow, done: int
+    drill: Drill, scene: Scene, injection: Injection, row: DrillRow, steps_at_onset: int
 ) -> tuple[DrillRow, float | None]:
     """Wait for the finding and for the page about it; return the row, and the time from which a page is due.
 
-    That time is None if nothing is reported, or if the page itself is the report. `done` is the number of steps that
-    were done at the onset.
+    The time is None if nothing is reported, or if the page itself is the report.
     """
     usual, slow = row.median_seconds or row.step_seconds, row.p99_seconds or row.step_seconds
     target = TARGETS.finding_seconds(drill.proof, usual, slow, injection.lease_seconds)
-    until = injection.onset + min(2 * target, MOST_SECONDS) + PATIENCE_SECONDS
+    until = injection.onset + min(2 * target, MAX_SECONDS) + EXTRA_SECONDS
     report, report_time = _await_finding(drill, scene, injection, until)
-    steps = steps_done(scene.job.folder) - done if drill.proof == "steps" else None
+    steps = steps_done(scene.job.folder) - steps_at_onset if drill.proof == "steps" else None
     row = replace(row, target_seconds=target)
     if report is None or report_time is None:
         return row, None
@@ -151,7 +161,7 @@ def _await_report(
     if isinstance(report, ReceivedPage):
         return row, None
     due = _await_scrape(scene) if injection.unscraped else report_time
-    wait_until(lambda: _page_about(scene, injection.onset, row), PAGE_PATIENCE_SECONDS)
+    wait_until(lambda: _page_about(scene, injection.onset, row), PAGE_TIMEOUT_SECONDS)
     time.sleep(SETTLE_SECONDS)
     return _with_diagnosis(drill, scene, injection, row, report), due
 
@@ -167,13 +177,13 @@ def _await_scrape(scene: Scene) -> float:
 
 
 def _await_resolved(scene: Scene) -> float | None:
-    """Wait until no finding about the job is open; return the seconds that took, or None if it took too long."""
+    """Wait until no finding about the job is open; return the elapsed seconds, or None if it took too long."""
     begin, stage = time.monotonic(), scene.stage
 
     def resolved() -> bool:
         return stage.is_healthy("hub") and not stage.findings(scene.job.spec.job_id)
 
-    return time.monotonic() - begin if wait_until(resolved, TARGETS.resolve_seconds + PATIENCE_SECONDS) else None
+    return time.monotonic() - begin if wait_until(resolved, TARGETS.resolve_seconds + EXTRA_SECONDS) else None
 
 
 def _await_finding(
@@ -200,14 +210,14 @@ def _await_finding(
 def _page_about(scene: Scene, since: float, row: DrillRow) -> ReceivedPage | None:
     """Return the first page about the finding in the row, or None."""
     alert = alert_of(row.detector, row.severity or "")
-    about = (p for p in _pages(scene, since) if p.alert == alert and p.labels.get("detector") == row.detector)
-    return next(about, None)
+    matching = (p for p in _pages(scene, since) if p.alert == alert and p.labels.get("detector") == row.detector)
+    return next(matching, None)
 
 
 def _with_diagnosis(
     drill: Drill, scene: Scene, injection: Injection, row: DrillRow, report: Finding | ReceivedPage
 ) -> DrillRow:
-    """Return the row with the present cause and culprit: the finding may have been updated since it opened."""
+    """Return the row with the current cause and culprit, because the finding may have been updated."""
     if isinstance(report, ReceivedPage):
         return replace(row, reported_cause=report.alert, severity=report.severity, culprit_right=True)
     findings = _findings(scene, injection.onset)
@@ -234,7 +244,7 @@ def _with_diagnosis(
 
 
 def _is_excused(drill: Drill, finding: Finding) -> bool:
-    """Return True if the finding is a warning with a cause that is true as well."""
+    """Return True if the finding is a warning with a cause that the drill allows."""
     return finding.severity == "warning" and finding.cause in drill.may_warn
 
 
@@ -261,7 +271,7 @@ def _play_quiet(drill: Drill, scene: Scene, row: DrillRow) -> DrillRow:
 
 
 def _findings(scene: Scene, since: float, siblings: bool = False) -> list[Finding]:
-    """Return the findings about the job since then, oldest first, without those of severity info."""
+    """Return the findings about the job since then, oldest first, without findings of severity info."""
     findings = scene.stage.findings(None if siblings else scene.job.spec.job_id, active=False)
     recent = [f for f in findings if f.detected >= since - CLOCK_SECONDS and f.severity != "info"]
     return sorted((f for f in recent if _is_of_drill(scene, f.job_id)), key=lambda finding: finding.detected)

@@ -18,7 +18,8 @@ from zmon.drills.score import DrillRow, Spread, confusion, finding_spread, short
 from zmon.drills.targets import TARGETS
 from zmon.schema.names import SCHEMA
 
-STYLES = {"right": "green", "quiet": "green", "skipped": "dim"}  # all else is bold red
+STYLES = {"right": "green", "quiet": "green", "skipped": "dim"}  # all others are bold red
+# Labels of the durations. They are also keys in the output of --json, so they do not change.
 PROOFS = {
     "state": "a state proves it",
     "silence": "silence proves it",
@@ -50,13 +51,13 @@ def line(row: DrillRow) -> str:
 
 
 def tables(rows: Sequence[DrillRow]) -> RenderableType:
-    """Return tables of the rows, of the figures over all of them, and of true and reported causes."""
+    """Return tables of the rows, of the figures over all rows, and of true and reported causes."""
     missed_targets = [Text(text, style="bold red") for text in shortfalls(rows)]
     return Group(_rows(rows), *_figures(rows), *_confusion(rows), *missed_targets, Text(_verdicts(rows), style="bold"))
 
 
 def markdown(rows: Sequence[DrillRow]) -> str:
-    """Return Markdown tables for a document: a line for each drill over all its repeats, then the figures."""
+    """Return Markdown tables: a line for each drill over all its repeats, then the figures."""
     lines = [
         "| drill | played | as expected | onset → finding | target | → page | → resolved | deviations |",
         "|" + "-|" * 8,
@@ -102,7 +103,7 @@ def as_json(rows: Sequence[DrillRow], **more: Any) -> dict[str, Any]:
 def _rows(rows: Sequence[DrillRow]) -> Table:
     table = Table(title="Drills (seconds)", title_justify="left", box=SIMPLE, pad_edge=False)
     for column in ("drill", "verdict", "finding", "page", "resolved"):
-        table.add_column(column, no_wrap=True)  # whole in a narrow terminal too
+        table.add_column(column, no_wrap=True)  # complete in a narrow terminal too
     table.add_column("diagnosis, remarks", overflow="fold")
     for row in rows:
         table.add_row(
@@ -158,7 +159,7 @@ def _diagnosis(row: DrillRow) -> str:
 
 
 def _deviation(row: DrillRow) -> str:
-    """Return what is not as expected of a row, in words."""
+    """Return a description of everything in a row that is not as expected."""
     verdict = [] if row.verdict in ("right", "quiet") else [f"{row.verdict} {_diagnosis(row)}".strip()]
     return ", ".join([*verdict, *row.remarks])
 

@@ -11,7 +11,7 @@ import msgspec
 
 from zmon.drills.targets import TARGETS
 
-NOTHING = "nothing"  # stands for the reported cause of a missed fault
+NOTHING = "nothing"  # the reported cause of a missed fault
 FAULT_VERDICTS = ("right", "wrong", "missed", "late")
 DETECTED = ("right", "late")
 
@@ -24,9 +24,9 @@ def alert_of(detector: str, severity: str) -> str:
 
 
 class DrillRow(msgspec.Struct, frozen=True):
-    """The outcome of one play of a drill: detected or not, as which cause, how fast.
+    """The outcome of one play of a drill: the reported cause and culprit, and the times of the reports.
 
-    Times are in seconds; None: unknown, or not applicable.
+    Times are in seconds. None means unknown or not applicable.
     """
 
     drill: str
@@ -35,19 +35,19 @@ class DrillRow(msgspec.Struct, frozen=True):
     kind: str
     ranks: int
     step_seconds: float
-    job: str = ""  # its id
+    job: str = ""  # ID of the job
     time: float = 0.0  # unix seconds at the start
     stage: str = "host"
     quiet: bool = False
     proof: str = ""
     expected: tuple[str, ...] = ()
     rank: int | None = None  # the struck rank
-    host: str | None = None  # its host
+    host: str | None = None  # host of the struck rank
     before: tuple[str, ...] = ()  # causes of findings that were open before the fault
-    median_seconds: float | None = None  # of the job's steps before the fault
-    p99_seconds: float | None = None  # likewise
-    reported_cause: str | None = msgspec.field(default=None, name="told")  # of the finding, or the name of the alert
-    detector: str = ""  # of the finding
+    median_seconds: float | None = None  # median step time before the fault
+    p99_seconds: float | None = None  # p99 step time before the fault
+    reported_cause: str | None = msgspec.field(default=None, name="told")  # cause of the finding, or name of the alert
+    detector: str = ""  # detector of the finding
     severity: str | None = None
     culprit_right: bool = False
     reported_ranks: tuple[int, ...] = msgspec.field(default=(), name="told_ranks")
@@ -56,23 +56,23 @@ class DrillRow(msgspec.Struct, frozen=True):
     beside: tuple[str, ...] = ()  # causes of other findings about the job
     target_seconds: float | None = None
     finding_seconds: float | None = None  # onset → finding
-    finding_steps: int | None = None  # steps that the job finished meanwhile, if steps are the proof
-    page_seconds: float | None = None  # finding → page about it, however late; None: no page came
+    finding_steps: int | None = None  # for proof `steps`: steps that the job finished from onset to finding
+    page_seconds: float | None = None  # finding → page about it, also if late; None: no page came
     resolved_seconds: float | None = None  # lifted → resolved
     lifted: bool = False
     paged: tuple[str, ...] = ()  # names of critical alerts
     warned: tuple[str, ...] = ()  # names of other alerts
     critical: tuple[str, ...] = ()  # a quiet drill's critical findings, by cause
-    lost: str | None = None  # what was lost when a part of the monitor died
-    skipped: str | None = None  # why the drill could not be played on this machine
-    broken: str | None = None  # why the drill itself failed
+    lost: str | None = None  # data that was lost when a part of zmon died
+    skipped: str | None = None  # reason why the drill could not be played on this machine
+    broken: str | None = None  # reason why the drill itself failed
 
     @property
     def verdict(self) -> str:
         """The verdict on this play.
 
-        A fault: right, wrong, missed or late. A quiet drill: quiet, false page or false warning. Either: skipped or
-        broken, which zmon is not to blame for.
+        For a fault: right, wrong, missed or late. For a quiet drill: quiet, false page or false warning. For both:
+        skipped or broken, which are not failures of zmon.
         """
         if self.skipped or self.broken:
             return "skipped" if self.skipped else "broken"
@@ -82,17 +82,18 @@ class DrillRow(msgspec.Struct, frozen=True):
             return "missed"
         if self.reported_cause not in self.expected or not self.culprit_right:
             return "wrong"
-        return "late" if self._late else "right"
+        return "late" if self._is_late else "right"
 
     @property
-    def _late(self) -> bool:
+    def _is_late(self) -> bool:
+        """True if the finding took longer than the target and, for proof `steps`, more steps than the target."""
         by_time = self.finding_seconds is not None and self.finding_seconds > (self.target_seconds or math.inf)
         by_steps = self.finding_steps is None or self.finding_steps > TARGETS.slow_steps
         return by_time and by_steps
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """Everything else that is not as it should be, in words."""
+        """Descriptions of everything else that is not as expected."""
         remarks = [self.skipped, self.broken, self.lost]
         if self.quiet:
             remarks += [f"paged {name}" for name in self.paged] + [f"critical {cause}" for cause in self.critical]
@@ -116,7 +117,7 @@ class DrillRow(msgspec.Struct, frozen=True):
         return remarks
 
     def _page_remarks(self) -> list[str]:
-        if self.proof == "watcher":  # when a part is dead, several alerts fire
+        if self.proof == "watcher":  # several alerts may fire when a part is dead
             return [] if self.paged or self.warned else ["no page"]
         fired = self.paged if self.severity == "critical" else (*self.paged, *self.warned)
         if not fired:
@@ -130,7 +131,7 @@ class DrillRow(msgspec.Struct, frozen=True):
 
     @property
     def as_expected(self) -> bool:
-        """True if the verdict is right or quiet and there are no remarks; skipped drills are not."""
+        """True if the verdict is right or quiet and there are no remarks. Skipped drills are never as expected."""
         return self.verdict in ("right", "quiet") and not self.remarks
 
 
@@ -145,7 +146,7 @@ class Spread:
 
 
 def spread(values: Sequence[float | None]) -> Spread | None:
-    """Return the distribution of the values that are known, by the nearest-rank method; None if there are none."""
+    """Return the distribution of the known values by the nearest-rank method, or None if no value is known."""
     known = sorted(value for value in values if value is not None)
     if not known:
         return None
@@ -157,7 +158,7 @@ def spread(values: Sequence[float | None]) -> Spread | None:
 
 
 def confusion(rows: Sequence[DrillRow]) -> Counter[tuple[str, str]]:
-    """Count the pairs of true cause, the first of those expected, and reported cause."""
+    """Count the pairs of true cause (the first expected one) and reported cause."""
     return Counter((row.expected[0], row.reported_cause or NOTHING) for row in rows if row.verdict in FAULT_VERDICTS)
 
 
@@ -172,15 +173,16 @@ def finding_spread(rows: Sequence[DrillRow], proof: str) -> Spread | None:
 
 
 def shortfalls(rows: Sequence[DrillRow]) -> tuple[str, ...]:
-    """Return the targets that all rows together miss, in words; each row may still be as expected."""
+    """Return a line for each target that all rows together miss, even if each row is as expected."""
     state = finding_spread(rows, "state")
     if state is None or state.count < TARGETS.state_drills or state.p50 <= TARGETS.state_p50_seconds:
         return ()
-    return (f"where a state proves it, half took longer than {TARGETS.state_p50_seconds:g} s: p50 {state.p50:.2f} s",)
+    target = TARGETS.state_p50_seconds
+    return (f"findings that a state proves: the median time is {state.p50:.2f} s, above the target of {target:g} s",)
 
 
 def false_pages_per_hour(rows: Sequence[DrillRow], seconds: float) -> float | None:
-    """Return the false pages per hour of quiet drills that took so many seconds together; None if they took none.
+    """Return the false pages per hour of quiet drills that took `seconds` together, or None if that is 0.
 
     A critical finding counts as a page.
     """

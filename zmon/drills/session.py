@@ -1,4 +1,4 @@
-"""Play many drills, one after the other, on one running stack for each stage, and hand over each row at once."""
+"""Play many drills, one after the other, on one running stack for each stage. Each row is passed on at once."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def play_all(
 
 
 def soak(drills: Sequence[Drill], seconds: float, seed: int, pinned: Pinned, folder: Path, on_row: OnRow) -> float:
-    """Play random quiet drills until the time is over; return how long it took, in seconds.
+    """Play random quiet drills until the time is over; return the elapsed seconds.
 
     Drills that cannot be played on this machine are left out.
     """
@@ -70,10 +70,10 @@ def soak(drills: Sequence[Drill], seconds: float, seed: int, pinned: Pinned, fol
 
 @contextmanager
 def open_stage(name: StageName, folder: Path) -> Iterator[Stage]:
-    """Start a stage in a folder of its own, and close it in the end."""
-    place = folder / name
-    place.mkdir(parents=True)
-    stage = STAGES[name](place)
+    """Start a stage in its own directory, and close it at the end."""
+    directory = folder / name
+    directory.mkdir(parents=True)
+    stage = STAGES[name](directory)
     try:
         yield stage
     finally:
@@ -92,5 +92,5 @@ def select_drills(drills: Sequence[Drill], names: Collection[str]) -> tuple[Dril
     known = {drill.name: drill for drill in drills}
     for name in names:
         if name not in known:
-            raise UsageError(f"there is no drill {name!r}", "it is misspelt", "zmon drill --list names them all")
+            raise UsageError(f"there is no drill {name!r}", "it is misspelt", "zmon drill --list lists all drills")
     return tuple(known[name] for name in names)

@@ -1,6 +1,6 @@
-"""Start the stack of a stage in a process of its own, with a webhook behind it, and query both.
+"""Start the stack of a stage in its own process, with a webhook behind it, and query both.
 
-That process supervises the parts. It ends when its stdin is closed, so it ends when this process does, for whatever
+The process supervises the parts. It ends when its stdin is closed. So it also ends when this process ends, for any
 reason.
 """
 
@@ -31,7 +31,7 @@ from zmon.stack import find_program
 
 READY_SECONDS = 120.0
 END_SECONDS = 20.0
-# Words by which the parts' command lines are recognised.
+# Words that identify the command lines of the parts.
 WORDS = {"hub": "zmon hub", "prometheus": "prometheus.yml", "alertmanager": "alertmanager.yml"}
 HEALTH = {"agent": "/healthz", "hub": "/healthz", "prometheus": "/-/ready", "alertmanager": "/-/ready"}
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
@@ -39,7 +39,7 @@ _libc = ctypes.CDLL(None)
 
 
 class StackStage:
-    """A running stack in a folder of its own. `host` is the default host if a part runs on each of them."""
+    """A running stack in its own directory. `host` is the default host of a part that runs on every host."""
 
     def __init__(self, folder: Path, module: str, host: str, environment: dict[str, str]) -> None:
         """Start the module that supervises the stack, and wait until all parts are healthy. Raises PartFailed."""
@@ -120,7 +120,7 @@ class StackStage:
         return all(client.is_healthy(url + HEALTH[part]) for url in urls)
 
     def close(self) -> None:
-        """End the jobs, then the stack, each of them even if another fails to end."""
+        """End the jobs, then the stack. An error at one of them does not keep the others from being ended."""
         with contextlib.ExitStack() as cleanup:
             cleanup.callback(self._webhook.close)
             cleanup.callback(self._end_supervisor)
@@ -134,7 +134,7 @@ class StackStage:
         try:
             self._supervisor.wait(timeout=END_SECONDS)
         except subprocess.TimeoutExpired:
-            self._supervisor.kill()  # the kernel ends its parts with it, by their parent-death signal
+            self._supervisor.kill()  # the kernel then ends the parts through their parent-death signal
             self._supervisor.wait()
 
     def _agents(self) -> Iterable[str]:
@@ -143,5 +143,5 @@ class StackStage:
 
 
 def _continue_when_parent_ends() -> None:
-    """Ask the kernel to send SIGCONT when the parent dies: it may have stopped this process before (prctl(2))."""
+    """Ask the kernel for SIGCONT when the parent dies, because it may have stopped this process (prctl(2))."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGCONT, 0, 0, 0)

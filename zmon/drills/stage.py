@@ -1,7 +1,7 @@
-"""Define the interface of a stage to a drill: real jobs to strike, and all that zmon reports to its users.
+"""Define the interface of a stage to a drill: real jobs to strike, and everything that zmon reports to its users.
 
-A stage is a running stack (agent or agents, hub, Prometheus, Alertmanager) with a webhook behind it. A drill does not
-know how it is built: as one host, or as four in network namespaces. A call may block for seconds, but not forever.
+A stage is a running stack (agents, hub, Prometheus, Alertmanager) with a webhook behind it. It has one host, or four in
+network namespaces; a drill does not depend on which. A call may block for seconds, but not forever.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
 from zmon.schema.rank import RankState
 
-JobKind = Literal["trainer", "ddp", "plain"]  # the bundled trainer · DDP with zmon.attach() · does not import zmon
+JobKind = Literal["trainer", "ddp", "plain"]  # bundled trainer, DDP with zmon.attach(), job that does not import zmon
 PartName = Literal["agent", "hub", "prometheus", "alertmanager"]
 
 
@@ -32,10 +32,10 @@ class JobSpec:
     steps: int = 0  # 0: until stopped
     checkpoint_steps: int = 0  # every rank saves after so many steps; 0: never
     max_restarts: int = 0
-    launchers: int = 1  # on the same host, with elastic rendezvous: the job may go on with fewer of them
+    launchers: int = 1  # torchrun processes on one host, with elastic rendezvous: the job may go on with fewer of them
     seed: int = 1
-    slow_start: float = 1.0  # × the first step
-    exchange_rate: float = 0.0  # bytes per second of step time that a rank sends to each other rank; 0: a few
+    slow_start: float = 1.0  # factor on the duration of the first step
+    exchange_rate: float = 0.0  # bytes per second of step time that a rank sends to each other rank; 0: the minimum
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,8 @@ class ReceivedPage:
     job_id: str | None  # None: about the monitor itself
     summary: str
     labels: dict[str, str]
-    fingerprint: str  # the same for every delivery of one alert
-    began: str  # the start of the alert according to Prometheus; with another start it is another alert
+    fingerprint: str  # identical in all deliveries of one alert
+    began: str  # start of the alert according to Prometheus; another start means another alert
 
 
 class Job(Protocol):
@@ -62,17 +62,17 @@ class Job(Protocol):
 
     @property
     def folder(self) -> Path:
-        """The job's own folder, shared by all ranks: orders of the drill, checkpoints, logs."""
+        """The directory of the job, shared by all ranks: orders of the drill, checkpoints, logs."""
 
     @property
     def launchers(self) -> Sequence[int]:
-        """The pids of the torchrun processes, that of rank 0 first."""
+        """The pids of the torchrun processes, first the one that starts rank 0."""
 
     def exit_code(self) -> int | None:
         """Return the exit code of the first launcher, or None while it runs."""
 
     def signal(self, number: int, launcher: int = 0) -> None:
-        """Send a signal to the launcher with this index, as its owner would; one that has ended is left alone."""
+        """Send a signal to the launcher with this index, as its owner would; nothing happens if it has ended."""
 
     def end(self) -> None:
         """End the job and all its processes, whatever state they are in; may be called twice."""
@@ -87,7 +87,7 @@ class Stage(Protocol):
 
     @property
     def folder(self) -> Path:
-        """The folder of everything that the stage writes; whoever started the stage removes it."""
+        """The directory of everything that the stage writes; the caller that started the stage removes it."""
 
     def start(self, spec: JobSpec) -> Job:
         """Start a job and return at once, before it trains."""
@@ -111,7 +111,7 @@ class Stage(Protocol):
         """Return the process of a part, on `host` if each host has its own. Raises ZmonError if it does not run."""
 
     def supervisor(self) -> psutil.Process:
-        """Return the process that starts parts again when they die; stopping it keeps a part down."""
+        """Return the process that restarts parts when they die. While it is stopped, a dead part stays down."""
 
     def is_healthy(self, part: PartName) -> bool:
         """Return True if a part answers its health check."""

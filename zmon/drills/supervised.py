@@ -1,8 +1,8 @@
-"""Run the stack of one host in a process of its own, so that it is taken down in order however the drill ends.
+"""Run the stack of one host in its own process, so that it is ended in order whatever happens to the drill.
 
-It is `zmon up` without a dashboard. It stops when its stdin is closed or when it receives a signal, and then ends what
-is left of the jobs in its folder. Usage: `python -m zmon.drills.supervised FOLDER WEBHOOK`. Once all parts are healthy
-it writes their URLs to FOLDER/ready.json.
+It is `zmon up` without a dashboard. It stops when its stdin is closed or when it receives a signal, and then ends the
+remaining processes of the jobs in its directory. Usage: `python -m zmon.drills.supervised DIR WEBHOOK`. Once all parts
+are healthy, it writes their URLs to DIR/ready.json.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ HOST = "drill-host"
 
 
 class Supervised(Stack):
-    """The parts of `zmon up` without a dashboard, in a folder of the drill."""
+    """The parts of `zmon up` without a dashboard, in a directory of the drill."""
 
     has_dashboard = False
 
@@ -33,7 +33,7 @@ class Supervised(Stack):
 
 
 def stop_event() -> asyncio.Event:
-    """Return an event that is set once stdin is closed or a signal arrives. Later signals change nothing."""
+    """Return an event that is set once stdin is closed or a signal arrives. Later signals are ignored."""
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, stop.set)
@@ -47,7 +47,7 @@ def stop_event() -> asyncio.Event:
 
 
 async def run_until(stop: asyncio.Event, stack: Stack, folder: Path, **details: object) -> None:
-    """Start the stack, run it until `stop` is set, and take it down. Raises PartFailed if it does not start.
+    """Start the stack, run it until `stop` is set, and end it. Raises PartFailed if it does not start.
 
     `details` are written to ready.json, beside the URLs.
     """

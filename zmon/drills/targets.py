@@ -1,4 +1,4 @@
-"""Compute how soon zmon must report a fault. Pure: it depends on the proof and on the job's step length."""
+"""Compute the time within which zmon must report a fault. Pure: it depends on the proof and on the job's steps."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from zmon.drills.drill import Proof
 
 @dataclass(frozen=True)
 class Targets:
-    """The longest times that are as expected."""
+    """The longest times that count as expected."""
 
     state_seconds: float = 4.0  # a lock, a process state, a carrier: no lease has to run out
-    state_p50_seconds: float = 2.0  # the median over a session with at least `state_drills` of them
+    state_p50_seconds: float = 2.0  # median over a session with at least `state_drills` such drills
     state_drills: int = 3
     silence_floor_seconds: float = 1.5  # the shortest lease of training
-    silence_steps: float = 15.0  # × p99 of the steps: the lease of training
-    silence_more_seconds: float = 1.0  # after the lease, to report
-    lease_more_seconds: float = 2.0  # after the lease of another activity, to report
-    slow_steps: int = 20  # steps from the onset on, or as many median steps from before it
+    silence_steps: float = 15.0  # the lease of training is this many p99 step times
+    silence_more_seconds: float = 1.0  # time to report after the lease
+    lease_more_seconds: float = 2.0  # time to report after the lease of another activity
+    slow_steps: int = 20  # steps since the onset, or as many median step times from before the onset
     slow_floor_seconds: float = 5.0
-    watcher_seconds: float = 45.0  # 20 s without a pass, 10 s `for` of the alert, and the intervals in between
+    watcher_seconds: float = 45.0  # 20 s without a pass, 10 s in the alert's `for`, and the intervals in between
     page_seconds: float = 5.0
     resolve_seconds: float = 30.0
 

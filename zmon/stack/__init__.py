@@ -22,12 +22,12 @@ from zmon.stack.config import alertmanager_yaml, prometheus_yaml
 from zmon.stack.part import Part, become_subreaper, end_all, free_port
 
 START_TIMEOUT_SECONDS = 60.0
-RULES = ("zmon.yaml", "hardware.yaml", "panels.yaml")  # in dashboards/rules
+RULES = ("zmon.yaml", "hardware.yaml", "panels.yaml")  # file names in dashboards/rules
 
 
 @dataclass(frozen=True)
 class StackConfig:
-    """Flags of `zmon up`."""
+    """Options of `zmon up`."""
 
     data_dir: Path
     box_dir: Path
@@ -75,7 +75,7 @@ class Stack:
         become_subreaper()
 
     async def start(self) -> None:
-        """Start every part; `ready` waits until they work."""
+        """Start every part without waiting until it works, as `ready` does."""
         for part in self.parts:
             await part.start()
             self._watchers.append(asyncio.create_task(part.keep_running(self._say)))
@@ -101,7 +101,7 @@ class Stack:
         self.parts.append(part)
 
     async def stop(self) -> None:
-        """End everything, in five seconds at most."""
+        """End all parts within five seconds."""
         for watcher in self._watchers:
             watcher.cancel()
         await asyncio.to_thread(end_all, self.parts)
@@ -114,7 +114,7 @@ class Stack:
         return f"http://127.0.0.1:{port}"
 
     def _zmon(self, command: str) -> list[str]:
-        """The start of the command line of a daemon, with the configuration file of the stack."""
+        """Return the first words of the command line of a daemon, with the configuration file of the stack."""
         file = self._config.config_file
         options = [] if file is None else ["--config", str(file.absolute())]
         return [sys.executable, "-m", "zmon", *options, command]
@@ -135,11 +135,11 @@ class Stack:
         config, urls = self._config, self.urls
         data = config.data_dir
         logs = data / "logs"
-        for folder in ("logs", "prometheus", "alertmanager"):
-            (data / folder).mkdir(parents=True, exist_ok=True)
+        for directory in ("logs", "prometheus", "alertmanager"):
+            (data / directory).mkdir(parents=True, exist_ok=True)
         package = Path(str(importlib.resources.files("dashboards")))
         rules = [str(package / "rules" / name) for name in RULES]
-        docs = package if (package / "docs").is_dir() else package.parent  # a wheel has docs/ within the package
+        docs = package if (package / "docs").is_dir() else package.parent  # in a wheel, docs/ is inside the package
         addresses = {name: url.removeprefix("http://") for name, url in asdict(urls).items()}
         agents = self._agents()
         targets = [agent.url.removeprefix("http://") for agent in agents]

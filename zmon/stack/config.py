@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import yaml
 
-INTERVAL = "2s"  # one machine has few series, and a finding becomes a page within seconds
+INTERVAL = "2s"  # short, so that a finding becomes a page within seconds; one machine has few series
 
 
 def prometheus_yaml(
@@ -14,7 +14,7 @@ def prometheus_yaml(
 ) -> str:
     """Return prometheus.yml: it scrapes agents and hub (host:port each), loads the rules, and sends the alerts.
 
-    The external labels are the targets of the links in alerts; they are dropped from the alerts themselves.
+    The external labels hold the targets of the links in alerts. They are dropped from the alerts themselves.
     """
     return yaml.safe_dump(
         {
@@ -41,7 +41,7 @@ def alertmanager_yaml(webhook: str | None, warnings: str | None = None) -> str:
     """Return alertmanager.yml: pages go to the receiver `pager`, one per job and fault; warnings go to `desk`.
 
     Both receivers post to `webhook`, or nowhere if it is None; `warnings` is another URL for warnings. A notification
-    never has both a page and a warning: its `receiver`, and `severity` in its `groupLabels`, tell which one it is.
+    has pages or warnings, never both: its `receiver`, and `severity` in its `groupLabels`, show which.
     """
     urls = {"pager": webhook, "desk": warnings or webhook, "nobody": None}
     return yaml.safe_dump(
@@ -58,12 +58,12 @@ def alertmanager_yaml(webhook: str | None, warnings: str | None = None) -> str:
                 ],
             },
             "inhibit_rules": [
-                {  # the finding names the culprit; the backstop alert only repeats that the job does not move
+                {  # the finding names the culprit; the backstop alert only repeats that the job makes no progress
                     "source_matchers": ['alertname="ZmonStall"'],
                     "target_matchers": ['alertname="ZmonLeaseOverdue"'],
                     "equal": ["job_id"],
                 },
-                {  # no agent answers at all: one page, not one for each
+                {  # if no agent answers at all, one page is enough
                     "source_matchers": ['alertname="ZmonAgentsAbsent"'],
                     "target_matchers": ['alertname=~"ZmonAgentDown|ZmonHubDown"'],
                 },

@@ -1,4 +1,4 @@
-"""The demo's training: the bundled trainer under torchrun, as one more part of the stack."""
+"""The training of `zmon demo`: the bundled trainer under torchrun, as one more part of the stack."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NICENESS = 5  # leaves CPU time for the dashboard on a small machine
 
 @dataclass(frozen=True)
 class DemoConfig:
-    """Flags of `zmon demo`, and the id of its job: every demo is a new job."""
+    """Options of `zmon demo`, and the ID of its job, which is new for every demo."""
 
     job_id: str
     ranks: int = 4

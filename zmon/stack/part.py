@@ -1,4 +1,4 @@
-"""A child process of the stack: started, watched, restarted when it dies, and ended with all its children."""
+"""Child processes of the stack: they are started, restarted when they die, and ended with all their children."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from zmon.errors import PartFailed
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h
 _libc = ctypes.CDLL(None, use_errno=True)
 
-MAX_RESTARTS = 5  # within RESTART_WINDOW_SECONDS; then the part stays down, with a message
+MAX_RESTARTS = 5  # if a part dies more often within RESTART_WINDOW_SECONDS, it stays down, with a message
 RESTART_WINDOW_SECONDS = 60.0
 KILL_AFTER_SECONDS = 2.5  # half of the five seconds in which Ctrl-C ends everything
 
 
 @dataclass
 class Part:
-    """A program of the stack. `health` is the URL that answers 200 once it works; None: it has no such URL."""
+    """A program of the stack. `health` is the URL that answers 200 once the program works, or None if it has none."""
 
     name: str
     command: Sequence[str]
@@ -41,7 +41,7 @@ class Part:
     process: asyncio.subprocess.Process | None = None
 
     async def start(self) -> None:
-        """Start the program, with its output in its log. Raises PartFailed if it cannot be started at all."""
+        """Start the program and write its output to its log. Raises PartFailed if it cannot be started."""
         with self.log.open("ab") as log:
             try:
                 self.process = await asyncio.create_subprocess_exec(
@@ -100,16 +100,16 @@ def become_subreaper() -> None:
 
 
 def end_all(parts: Sequence[Part]) -> None:
-    """End every part and all its descendants: SIGTERM, a short wait, then SIGKILL. Blocks for some seconds at most."""
+    """End every part and all its descendants: SIGTERM, a short wait, then SIGKILL. Blocks for at most 3.5 s."""
     for part in parts:
         if part.process is not None and part.process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(part.process.pid, signal.SIGTERM)
-    _wait_for_none(KILL_AFTER_SECONDS)
+    _wait_until_ended(KILL_AFTER_SECONDS)
     for process in _descendants():
         with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()  # ends a stopped process too, which SIGTERM does not
-    _wait_for_none(1.0)
+    _wait_until_ended(1.0)
 
 
 def free_port(preferred: int, host: str = "127.0.0.1") -> int:
@@ -122,7 +122,7 @@ def free_port(preferred: int, host: str = "127.0.0.1") -> int:
     raise PartFailed("there is no free port", f"no port can be bound on {host}", "Check that its interface is up")
 
 
-def _wait_for_none(seconds: float) -> None:
+def _wait_until_ended(seconds: float) -> None:
     """Wait until no descendant is alive. A zombie counts as gone, because asyncio reaps it."""
     deadline = time.monotonic() + seconds
     while _descendants() and time.monotonic() < deadline:

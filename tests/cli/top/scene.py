@@ -15,7 +15,7 @@ from zmon.errors import Unreachable
 from zmon.schema.api import RankRow
 from zmon.schema.job import JobView
 
-PERIOD_SECONDS = 0.1  # with a shorter one the app is never idle, and the pilot waits a whole second after each key
+PERIOD_SECONDS = 0.1  # with a shorter period the app is never idle, and the pilot waits a second after each key
 TIME = {"forward": 41.0, "all_to_all": 32.0, "backward": 20.0, "imbalance": 7.0}
 FROZEN = finding(
     job_id="dlrm-7", step=604, lost_gpu_hours=0.4, onset=NOW - 192,
@@ -92,9 +92,9 @@ class Hub:
 
     async def settle(self, pilot):
         """Wait until the next two answers are drawn."""
-        before = len(self.requests)
+        num_requests = len(self.requests)
         async with asyncio.timeout(10):
-            while len(self.requests) < before + 2 and pilot.app.is_running:
+            while len(self.requests) < num_requests + 2 and pilot.app.is_running:
                 await pilot.pause(0.01)
         await pilot.pause()
 

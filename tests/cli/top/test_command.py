@@ -23,7 +23,7 @@ from zmon.cli.main import main
 from zmon.cli.top.hub_client import connect
 from zmon.errors import Unreachable
 
-PATIENCE_SECONDS = 40.0  # a busy machine takes long to start a Python
+TIMEOUT_SECONDS = 40.0  # a busy machine takes long to start Python
 COLOUR = re.compile(rb"\x1b\[(?:\d+;)*(?:3[0-7]|4[0-7]|9[0-7]|10[0-7]|[34]8;[25];[\d;]+)m")
 DIM_VERDICT = rb"\x1b\[(?:\d+;)*2(?:;\d+)*mCRITICAL rank_frozen"
 ANSWERS = {
@@ -76,7 +76,7 @@ def terminal(url, **env):
 
 def read_until(user, words):
     """Return the output up to a match of `words`."""
-    output, deadline = b"", time.monotonic() + PATIENCE_SECONDS
+    output, deadline = b"", time.monotonic() + TIMEOUT_SECONDS
     os.set_blocking(user, False)
     while not re.search(words, output) and time.monotonic() < deadline:
         try:
@@ -101,7 +101,7 @@ def test_screen_is_drawn_and_q_quits(served, monkeypatch, colour):
         output += read_until(user, DIM_VERDICT)
         os.write(user, b"q")
         output += read_until(user, rb"\x1b\[\?1049l")  # the previous screen is restored
-        assert process.wait(timeout=PATIENCE_SECONDS) == 0
+        assert process.wait(timeout=TIMEOUT_SECONDS) == 0
     assert bool(COLOUR.search(output)) is colour
 
 
@@ -131,7 +131,7 @@ def test_missing_textual_is_reported_with_the_command_that_installs_it(capsys, m
 
 def test_other_commands_do_not_import_textual():
     code = "import sys; import zmon.cli.main; sys.exit('textual' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=PATIENCE_SECONDS).returncode == 0
+    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=TIMEOUT_SECONDS).returncode == 0
 
 
 def fetch(url, job_id):
@@ -154,7 +154,7 @@ def test_hub_that_has_no_page_of_ranks_still_gives_the_rest(served):
     del answers["/api/v1/jobs/dlrm-7/ranks"]
     state = fetch(url, "dlrm-7")
     assert state.ranks == ()
-    assert "another version, or the job is gone" in state.ranks_error
+    assert "another version, or no longer knows the job" in state.ranks_error
     assert state.jobs
 
 
@@ -164,6 +164,6 @@ def test_hub_whose_page_of_ranks_is_odd_still_gives_the_rest(served):
     assert "ranks unknown" in fetch(url, "dlrm-7").ranks_error
 
 
-def test_hub_that_is_gone_is_unreachable():
+def test_stopped_hub_is_unreachable():
     with pytest.raises(Unreachable):
         fetch("http://127.0.0.1:1", None)

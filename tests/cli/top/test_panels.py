@@ -31,7 +31,7 @@ def test_unreachable_hub_is_shown_with_the_age_of_the_data():
     assert line.endswith("The data below is 3.0 s old")
 
 
-def test_hub_that_never_answered_leaves_no_data():
+def test_hub_that_never_answered_has_no_data():
     assert state_line("http://hub:9781", None, OUTAGE, NOW).plain.endswith("There is no data yet")
 
 
@@ -70,7 +70,7 @@ def test_unknown_values_of_a_job_are_shown_as_unknown():
     ],
     ids=["from the start", "since before", "unchanged", "reset", "empty"],
 )
-def test_shares_are_those_of_the_growth(time, before, expected):
+def test_shares_are_computed_from_the_growth(time, before, expected):
     assert shares(time, before) == expected
 
 
@@ -124,7 +124,7 @@ def test_long_names_keep_both_ends():
     assert len(shortened("x" * 64, 14)) == 14
 
 
-def test_job_that_is_gone_is_no_longer_selected():
+def test_missing_job_is_no_longer_selected():
     jobs = (job("a"), job("b", findings=("f1",)))
     assert still_selected(HubState(NOW, False, jobs, ()), "a") == "a"
     assert still_selected(HubState(NOW, False, jobs, ()), "gone") == "b"

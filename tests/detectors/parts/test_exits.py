@@ -22,7 +22,7 @@ from tests.detectors.stalls import STALL, detect, others
 from zmon.job.timeline import snapshots
 
 
-def test_killed_rank_is_named_and_its_victims_are_not():
+def test_killed_rank_is_the_culprit_and_its_peers_are_not():
     finding = detect(killed(2), *others(2, disconnected))
     assert (finding.cause, finding.ranks, finding.severity) == ("rank_exited", (2,), "critical")
     assert "SIGKILL" in finding.summary

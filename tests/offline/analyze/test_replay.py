@@ -78,8 +78,8 @@ def test_slow_rank_is_the_dark_row(tmp_path):
     log = read([written(tmp_path / "a.jsonl", rows(slow=2, since=200, times=1.8))])
     drawn_map = heat_map(log, 0, columns=4, rows=32)
     assert drawn_map.first_steps == (1, 101, 201, 301)
-    drawn = {rank: "".join(map(shade, cells)) for rank, cells in zip(drawn_map.ranks, drawn_map.cells, strict=True)}
-    assert drawn == {0: "    ", 1: "    ", 2: "  ▓▓", 3: "    "}
+    shades = {rank: "".join(map(shade, cells)) for rank, cells in zip(drawn_map.ranks, drawn_map.cells, strict=True)}
+    assert shades == {0: "    ", 1: "    ", 2: "  ▓▓", 3: "    "}
 
 
 def test_slowest_of_many_ranks_are_drawn(tmp_path):

@@ -1,4 +1,4 @@
-"""Step logs of other tools: what they have is read, what they lack stays unknown."""
+"""Step logs of other tools: existing columns are read, missing values stay unknown."""
 
 import json
 
@@ -55,7 +55,7 @@ def test_time_without_a_phase_is_self_time_if_exposed_time_is_known(tmp_path):
     assert measures(log).phases == pytest.approx({"other": row["duration"] - row["exposed_all_reduce"]})
 
 
-def test_time_beside_the_phases_is_exposed_time_of_an_unknown_op_if_no_op_is_known(tmp_path):
+def test_time_outside_phases_is_exposed_time_of_an_unknown_op(tmp_path):
     log = read([written(tmp_path / "a.jsonl", without(rows(steps=1), "exposed_"))])
     (row, *_) = rows(steps=1)
     assert measures(log).ops["unknown"].exposed_seconds == pytest.approx(row["exposed_all_reduce"])

@@ -57,7 +57,7 @@ def test_single_size_gives_a_bandwidth_and_no_latency():
     assert op_seconds("all_reduce", 1 << 20, 4, fitted) == pytest.approx(message.seconds)
 
 
-def test_bus_bandwidth_is_that_of_nccl_tests():
+def test_bus_bandwidth_equals_nccl_tests():
     assert Timed("all_reduce", HOST, 4, 1 << 20, 0.001).bus_bytes_per_second == pytest.approx(1.5 * (1 << 20) / 0.001)
     assert Timed("all_to_all", HOST, 4, 1 << 20, 0.001).bus_bytes_per_second == pytest.approx(0.75 * (1 << 20) / 0.001)
 

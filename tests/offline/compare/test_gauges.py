@@ -56,7 +56,7 @@ def test_nan_is_unknown():
     change = only(run(1), broken)
     assert (change.verdict, change.reason) == (
         "unknown",
-        "one of the runs reported a value that is not a finite number",
+        "one of the runs reported a value that is NaN, infinite, or at least 1e+300 in magnitude",
     )
 
 
@@ -72,6 +72,20 @@ def test_runs_without_common_samples_are_unknown():
     assert only(run(1), late).verdict == "unknown"
 
 
+def test_runs_whose_values_share_no_block_are_unknown_for_that_reason():
+    """One run reports in every other block of samples, the other run in the blocks between."""
+    before, after = run(1, reports=1600, every=1), run(2, reports=1601, every=1)
+    half = 800 * 64
+    block = half / 40  # the last half of the common samples has 40 blocks
+    for parity, side in ((1, before), (0, after)):
+        side.gauges["loss"] = [
+            p for p in side.gauges["loss"] if p[0] != half and (p[0] - half - 1) // block % 2 == parity
+        ]
+    change = only(before, after)
+    assert change.reason == "the runs have values in fewer than 12 common blocks of samples"
+    assert (change.verdict, change.change) == ("unknown", None)
+
+
 def test_gauge_of_only_one_run_is_not_compared():
     assert compare_gauges(run(1, name="auc"), run(2)) == []
 
@@ -79,7 +93,8 @@ def test_gauge_of_only_one_run_is_not_compared():
 def test_gauge_of_zero_has_no_relative_change():
     zero = run(1)
     zero.gauges["loss"] = [(samples, 0.0) for samples, _ in zero.gauges["loss"]]
-    assert only(zero, run(2)).verdict == "unknown"
+    change = only(zero, run(2))
+    assert (change.verdict, change.reason) == ("unknown", "its mean is 0 in the first run")
 
 
 @pytest.mark.parametrize("value", [float("inf"), 1.7e308, -1.7e308])

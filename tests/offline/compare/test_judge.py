@@ -6,7 +6,7 @@ import pytest
 
 from tests.offline.compare.runs import log
 from zmon.offline.compare import compare, series
-from zmon.offline.compare.judge import WORTH_REPORTING
+from zmon.offline.compare.judge import MIN_CHANGE
 
 NOISY = {"spread": 0.06, "correlation": 0.8, "drift": 0.02}
 
@@ -130,5 +130,5 @@ def test_longer_run_is_compared_at_the_steps_of_the_shorter_one():
 
 def test_change_below_the_difference_of_equal_runs_is_not_reported():
     quiet = {"spread": 0.001, "drift": 0.0}
-    step = changes(run(1, **quiet), run(2, slower=0.9 * WORTH_REPORTING, **quiet))["step_seconds"]
+    step = changes(run(1, **quiet), run(2, slower=0.9 * MIN_CHANGE, **quiet))["step_seconds"]
     assert (step.verdict, step.change > step.half_width) == ("alike", True)

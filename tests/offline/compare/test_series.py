@@ -7,8 +7,8 @@ from zmon.offline.compare import series
 def test_columns_are_as_long_as_the_run_and_categories_sum_to_the_step():
     run = series("a", log(1, steps=50))
     assert (run.world_size, list(run.steps)) == (2, list(range(1, 51)))
-    for place, seconds in enumerate(run.seconds):
-        assert abs(sum(column[place] for column in run.causes.values()) - seconds) < 1e-12
+    for i, seconds in enumerate(run.seconds):
+        assert abs(sum(column[i] for column in run.causes.values()) - seconds) < 1e-12
     assert run.samples == [128] * 50
     assert run.caveats == ()
 
@@ -49,7 +49,7 @@ def test_samples_that_one_rank_does_not_report_are_unknown():
     assert series("a", steps_log).samples is None
 
 
-def test_gauges_are_those_of_the_lowest_rank_at_the_samples_so_far():
+def test_gauges_come_from_the_lowest_rank_at_the_samples_so_far():
     steps_log = log(1, steps=5)
     steps_log.reported[0, 1] = {2: {"loss": 9.0, "auc": 0.7}}
     steps_log.reported[0, 0] = {1: {"loss": 0.5}, 3: {"loss": 0.4}}

@@ -1,4 +1,4 @@
-"""Steps are read from a file, a folder or a job, in full or in part; every error is one line."""
+"""Steps are read from a file, a directory or a job, in full or in part; every error is one line."""
 
 import pytest
 
@@ -32,7 +32,7 @@ def test_file(log, tmp_path):
     assert numbers(steps_of(str(log), tmp_path)) == {0: list(range(1, 21)), 1: list(range(1, 21))}
 
 
-def test_folder_holds_the_files_of_the_nodes(tmp_path):
+def test_directory_has_one_file_per_node(tmp_path):
     table = list(rows(steps=3, ranks=4))
     for host in ("node-0", "node-1"):
         written(tmp_path / f"{host}.jsonl", [row for row in table if row["host"] == host])
@@ -77,13 +77,13 @@ def test_invalid_range_is_refused_with_examples(log, tmp_path, edges):
 
 
 def test_unknown_job_is_refused_with_the_jobs_of_the_log(data):
-    with pytest.raises(UsageError, match=r"there is no file jbo, and no job with this id in .*: it has the jobs job"):
+    with pytest.raises(UsageError, match=r"there is no file jbo, and no job with this ID in .*: it has the jobs job"):
         steps_of("jbo", data)
     with pytest.raises(UsageError, match="it has no jobs"):
         steps_of("job", data / "elsewhere")
 
 
-def test_folder_without_logs_is_one_line(tmp_path):
+def test_directory_without_logs_is_one_line(tmp_path):
     with pytest.raises(UsageError, match=r"the directory has no \.parquet or \.jsonl file"):
         steps_of(str(tmp_path), tmp_path)
 
@@ -113,7 +113,7 @@ def test_second_launch_with_the_same_id_and_attempt_is_separate(tmp_path):
     assert {key: len(steps) for key, steps in log.records.items()} == {(0, 0): 9, (0, 1): 9, (1, 0): 4, (1, 1): 4}
 
 
-def test_folder_with_several_jobs_needs_a_choice(tmp_path):
+def test_directory_with_several_jobs_needs_a_choice(tmp_path):
     for job in ("one", "other"):
         written(tmp_path / f"{job}.jsonl", [{**row, "job_id": job} for row in rows(steps=3, ranks=2)])
     with pytest.raises(UsageError, match="Choose one with --job"):

@@ -66,7 +66,7 @@ def test_module_is_started_by_torchrun():
 @pytest.mark.parametrize(
     "command", [("torchrun", "train.py"), ("bash", "-c", "train"), ("python",), ("python", "-c", "1")]
 )
-def test_command_without_a_place_for_ranks_is_refused(command):
+def test_command_without_a_word_for_ranks_is_refused(command):
     with pytest.raises(UsageError, match=re.escape("{ranks}")):
         template(command)
 

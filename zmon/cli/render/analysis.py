@@ -11,8 +11,8 @@ from zmon.offline.analyze.replay import Attempt
 from zmon.offline.analyze.rows import StepTable
 from zmon.stats import quantile
 
-_ROWS = 32  # ranks in the heat map
-_MARGIN = 8  # columns for the number of a rank
+_MAX_RANKS = 32  # ranks in the heat map
+_MARGIN = 8  # width of the column with the number of the rank
 
 
 def report(log: StepTable, attempts: list[Attempt], width: int) -> RenderableType:
@@ -37,7 +37,7 @@ def findings(log: StepTable, attempts: list[Attempt]) -> list[str]:
 
 
 def caveats(log: StepTable, attempts: list[Attempt]) -> list[str]:
-    """Return what is missing from the log, and what was not read."""
+    """Return a line for each thing that is missing from the log or was not read."""
     lines = [f"{count:,} rows left out: {reason}" for reason, count in log.left_out.most_common(5)]
     if log.every > 1:
         lines.append(f"the log is long: only every {log.every}th step was read")
@@ -74,13 +74,13 @@ def _time(attempt: Attempt) -> RenderableType:
 
 
 def _heat_map(log: StepTable, attempt: Attempt, width: int) -> Text:
-    drawn = heat_map(log, attempt.number, max(width - _MARGIN - 1, 16), _ROWS)
-    text = Text("self time of each rank ÷ that of the median rank: ")
+    ratios = heat_map(log, attempt.number, max(width - _MARGIN - 1, 16), _MAX_RANKS)
+    text = Text("self time of each rank ÷ self time of the median rank: ")
     text.append(f"'{SHADES[1]}' 1.1 ×  '{SHADES[2]}' 1.25 ×  '{SHADES[3]}' 1.5 ×  '{SHADES[4]}' 2 × or more\n")
-    if len(drawn.ranks) < attempt.ranks:
-        text.append(f"(the {len(drawn.ranks)} slowest of {attempt.ranks} ranks)\n")
-    for rank, cells in zip(drawn.ranks, drawn.cells, strict=True):
+    if len(ratios.ranks) < attempt.ranks:
+        text.append(f"(the {len(ratios.ranks)} slowest of {attempt.ranks} ranks)\n")
+    for rank, cells in zip(ratios.ranks, ratios.cells, strict=True):
         text.append(f"{rank:>{_MARGIN - 1}} {''.join(map(shade, cells))}\n")
-    first, last = f"{drawn.first_steps[0]:,}", f"{drawn.first_steps[-1]:,}"
-    text.append(f"{'step':>{_MARGIN - 1}} {first}{last:>{max(len(drawn.first_steps) - len(first), 1)}}")
+    first, last = f"{ratios.first_steps[0]:,}", f"{ratios.first_steps[-1]:,}"
+    text.append(f"{'step':>{_MARGIN - 1}} {first}{last:>{max(len(ratios.first_steps) - len(first), 1)}}")
     return text

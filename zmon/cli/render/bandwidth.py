@@ -31,8 +31,8 @@ def report(measured: Measured) -> RenderableType:
             table.add_row(*cells)
         parts.append(table)
     parts += [Text(f"{op}, fitted: {_fitted(link)}") for op, link in links(measured).items()]
-    about = "size: bytes that each rank hands in. Bus bandwidth is defined as in nccl-tests."
-    return Group(*parts, Text(f"{measured.backend}, {measured.ranks} ranks. {about}", style="dim"))
+    note = "Size: bytes that each rank hands in. Bus bandwidth is defined as in nccl-tests."
+    return Group(*parts, Text(f"{measured.backend}, {measured.ranks} ranks. {note}", style="dim"))
 
 
 def _fitted(links: Links) -> str:

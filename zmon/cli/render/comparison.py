@@ -10,11 +10,11 @@ from rich.table import Table
 from rich.text import Text
 
 from zmon.format import counted
-from zmon.offline.compare.judge import CERTAINTY, SAMPLES, TRIMMED, WORTH_REPORTING, Change
+from zmon.offline.compare.judge import CERTAINTY, MIN_CHANGE, SAMPLES, TRIMMED, Change
 from zmon.offline.compare.series import Series
 
 _STYLES = {"slower": "red", "faster": "green", "unknown": "yellow", "alike": "dim"}
-_MIN_SHARE = 0.005  # of a step: a smaller category that is alike has no row
+_MIN_SHARE = 0.005  # share of a step: a smaller category whose verdict is alike has no row
 
 
 def report(before: Series, after: Series, changes: Sequence[Change]) -> RenderableType:
@@ -34,20 +34,20 @@ def headline(changes: Sequence[Change]) -> str:
         return f"the change of the step time is unknown: {step.reason}"
     amount = f"{step.change:+.1%} ± {step.half_width:.1%}, {_amount(step, step.before)} → {_amount(step, step.after)}"
     if step.verdict == "alike":
-        return f"steps are alike ({amount}; smaller changes than {WORTH_REPORTING:.1%} are not reported)"
+        return f"steps are alike ({amount}; smaller changes than {MIN_CHANGE:.1%} are not reported)"
     categories = [c for c in others if c.unit == "s" and c.verdict == step.verdict]
     mostly = ", ".join(f"{c.name} {_difference(c)}" for c in categories[:3])
     return f"steps are {step.verdict}: {amount}{f'; mostly {mostly}' if mostly else ''}"
 
 
 def conditions(before: Series, after: Series) -> list[str]:
-    """Return how the runs differ other than in their times, which limits the comparison."""
+    """Return the differences in ranks, batch size and time categories, which limit the comparison."""
     lines = []
     if before.world_size != after.world_size:
         lines.append(f"A has {before.world_size} ranks and B has {after.world_size}")
     batch_before, batch_after = before.samples_per_step, after.samples_per_step
-    if batch_before and batch_after and abs(batch_before - batch_after) > WORTH_REPORTING * batch_before:
-        lines.append(f"a step of A has {batch_before:,} samples and one of B has {batch_after:,}: compare {SAMPLES}")
+    if batch_before and batch_after and abs(batch_before - batch_after) > MIN_CHANGE * batch_before:
+        lines.append(f"a step of A has {batch_before:,} samples and a step of B has {batch_after:,}: compare {SAMPLES}")
     if before.causes and after.causes:
         for letter, run, other in (("A", before, after), ("B", after, before)):
             if only := sorted(run.causes.keys() - other.causes.keys()):
@@ -61,13 +61,13 @@ def _table(changes: Sequence[Change]) -> Table:
         "interval. Categories are parts of the step."
     )
     if any(c.unit == "" for c in changes):
-        caption += " Reported values: over the last half of the samples that both runs have processed."
+        caption += " Reported values are compared over the last half of the samples that both runs have processed."
     table = Table(caption=caption, caption_justify="left")
     for column in ("quantity", "A", "B", "change", "result"):
         table.add_column(column, justify="right" if column in ("A", "B", "change") else "left", no_wrap=True)
-    least = _MIN_SHARE * (changes[0].before or 0.0)
+    min_seconds = _MIN_SHARE * (changes[0].before or 0.0)
     for c in changes:
-        if c.unit == "s" and c.verdict == "alike" and max(c.before or 0.0, c.after or 0.0) < least:
+        if c.unit == "s" and c.verdict == "alike" and max(c.before or 0.0, c.after or 0.0) < min_seconds:
             continue
         is_known = c.change is not None and c.half_width is not None
         change = f"{c.change:+.1%} ± {c.half_width:.1%}" if is_known else "unknown"
@@ -82,7 +82,7 @@ def _table(changes: Sequence[Change]) -> Table:
 
 
 def _unknown(changes: Sequence[Change]) -> list[Text]:
-    """Return a line per reason with the quantities that are unknown for it, without the step time."""
+    """Return a line per reason with the quantities that are unknown for that reason, without the step time."""
     names: defaultdict[str, list[str]] = defaultdict(list)
     for change in changes[1:]:
         if change.reason:

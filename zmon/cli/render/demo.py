@@ -43,7 +43,7 @@ def progress_line(job: JobView | None, findings: list[Finding]) -> str:
 
 
 def summary(job: JobView | None, findings: list[Finding]) -> Table:
-    """Return a table of what the job did and what was found."""
+    """Return a table with the figures of the job and its findings."""
     table = Table(title="Summary", title_justify="left", show_header=False)
     if job is None:
         table.add_row("steps", "none: the hub saw no step")
@@ -61,7 +61,7 @@ def summary(job: JobView | None, findings: list[Finding]) -> Table:
 
 
 def ending(code: int) -> str:
-    """Return how a process ended, in words."""
+    """Return a clause that says how a process ended."""
     return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
 
 

@@ -17,20 +17,20 @@ from zmon.hub.incidents.offenders import Offender
 from zmon.hub.incidents.report import most_important
 from zmon.schema.incident import Capsule, IncidentRank, IncidentSummary
 
-_ROWS = 16  # in the table of ranks
+_MAX_RANKS = 16  # rows in the table of ranks
 _STDERR_LINES = 20
 _STACK_LINES = 40
 
 
-def incident(capsule: Capsule, where: str) -> RenderableType:
-    """Return one incident; `where` is the place of its full report."""
+def incident(capsule: Capsule, report_location: str) -> RenderableType:
+    """Return one incident; `report_location` is a path or URL."""
     finding = capsule.finding
-    ending = "not resolved" if finding.resolved is None else f"resolved {words.moment(finding.resolved)}"
+    resolved = "not resolved" if finding.resolved is None else f"resolved {words.moment(finding.resolved)}"
     headline = f"{finding.severity.upper()} {finding.cause}: {culprit_names(finding)}"
     parts: list[RenderableType] = [
         _text(headline, _colour(finding.severity)),
         _text(finding.summary),
-        _text(f"job {finding.job_id}, first sign {words.moment(finding.onset)}, {ending}", "dim"),
+        _text(f"job {finding.job_id}, first sign {words.moment(finding.onset)}, {resolved}", "dim"),
         _with_commands(f"next: {finding.detail}"),
         _heading("timeline"),
         _moments(capsule),
@@ -43,15 +43,15 @@ def incident(capsule: Capsule, where: str) -> RenderableType:
         parts += [_heading(f"stack of rank {rank}"), Text("\n".join(_cut(lines, _STACK_LINES, last=False)))]
     for rank, tail in (finding.evidence.stderr_tail or {}).items():
         shared = ", shared with other ranks" if tail.shared else ""
-        place = f" ({tail.path}{shared})" if tail.path else ""
+        origin = f" ({tail.path}{shared})" if tail.path else ""
         lines = words.plain(tail.text or f"none: {tail.error or 'it is empty'}").rstrip().splitlines()
         parts += [
-            _heading(f"end of stderr of rank {rank}{place}"),
+            _heading(f"end of stderr of rank {rank}{origin}"),
             Text("\n".join(_cut(lines, _STDERR_LINES, last=True))),
         ]
     if capsule.left_out:
         parts += [_heading("missing from this incident"), *map(_text, capsule.left_out)]
-    return Group(*parts, _heading(f"full report: {where}"))
+    return Group(*parts, _heading(f"full report: {report_location}"))
 
 
 def incidents(summaries: Sequence[IncidentSummary]) -> RenderableType:
@@ -100,10 +100,10 @@ def _ranks(capsule: Capsule) -> RenderableType:
     for column in ("", "rank", "host", "state", "phase", "step", "collective", "waits", "self time"):
         table.add_column(column, justify="right" if column in right else "left", overflow="fold")
     rows = most_important(capsule.ranks)
-    for row in rows[:_ROWS]:
+    for row in rows[:_MAX_RANKS]:
         table.add_row(*map(_text, _cells(row)), style=_colour(capsule.finding.severity) if row.culprit else "")
-    more = len(capsule.ranks) - min(len(rows), _ROWS)
-    return Group(table, Text(f"and {more} more in capsule.json", style="dim")) if more > 0 else table
+    num_others = len(capsule.ranks) - min(len(rows), _MAX_RANKS)
+    return Group(table, Text(f"and {num_others} more in capsule.json", style="dim")) if num_others > 0 else table
 
 
 def _cells(row: IncidentRank) -> tuple[str, ...]:
@@ -128,11 +128,11 @@ def _colour(severity: str) -> str:
     return {"critical": "bold red", "warning": "bold yellow"}.get(severity, "bold")
 
 
-def _cut(lines: list[str], most: int, last: bool) -> list[str]:
-    if len(lines) <= most:
+def _cut(lines: list[str], max_lines: int, last: bool) -> list[str]:
+    if len(lines) <= max_lines:
         return lines
-    left_out = f"… {len(lines) - most} more lines"
-    return [left_out, *lines[-most:]] if last else [*lines[:most], left_out]
+    left_out = f"… {len(lines) - max_lines} more lines"
+    return [left_out, *lines[-max_lines:]] if last else [*lines[:max_lines], left_out]
 
 
 def _heading(text: str) -> Text:

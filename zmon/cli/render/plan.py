@@ -14,21 +14,21 @@ from zmon.format import UNKNOWN, duration
 from zmon.schema.api import Amounts, PlanRow, PlanTable
 
 NO_PLAN = "no plan: the trainer has not called zmon.plan()"
-_MAX_RANKS = 16  # shown
+_MAX_RANKS = 16  # ranks shown
 
 
 @dataclass(frozen=True)
 class _Kind:
-    """A kind of amount: its field, its column and its format."""
+    """A kind of amount that is planned and measured."""
 
-    name: str
-    head: str
-    form: Callable[[float], str]
-    is_work: bool = True  # depends on the tables alone; time and memory depend on more
+    name: str  # field of Amounts
+    column: str
+    to_text: Callable[[float], str]
+    is_work: bool = True  # True: depends on the tables alone; time and memory depend on more
 
 
 def plan_table(answer: PlanTable) -> RenderableType:
-    """Return two lines per rank, planned above measured, with the deviation of its work; the totals below."""
+    """Return two lines per rank, planned above measured, with the deviation of its work, and the totals below."""
     if answer.totals is None:
         return Text(NO_PLAN)
     worst = sorted(answer.ranks, key=lambda row: (-_deviation(_worst_ratio(row)), row.rank))
@@ -39,7 +39,7 @@ def plan_table(answer: PlanTable) -> RenderableType:
         box=None,
         padding=(0, 1, 0, 0),
     )
-    for head in ("rank", "", *(kind.head for kind in _KINDS), "off by"):
+    for head in ("rank", "", *(kind.column for kind in _KINDS), "off by"):
         table.add_column(head, no_wrap=True)
     table.add_column("tables", overflow="fold")
     for row in worst[:_MAX_RANKS]:
@@ -48,13 +48,13 @@ def plan_table(answer: PlanTable) -> RenderableType:
         names = tables(row.tables, row.num_tables or 0) if row.tables else UNKNOWN
         off_by = UNKNOWN if ratio is None else f"{ratio:.2f} ×"
         table.add_row(Text(f"{row.rank}\n{row.host}"), "planned\nmeasured", *amounts, off_by, Text(names))
-    more = f"and {len(worst) - _MAX_RANKS} more ranks; --json shows all" if len(worst) > _MAX_RANKS else ""
+    left_out = f"and {len(worst) - _MAX_RANKS} more ranks; --json shows all" if len(worst) > _MAX_RANKS else ""
     totals = "  ".join(f"{name} {value:,.6g}" for name, value in answer.totals.items())
-    return Group(table, *(Text(line) for line in (more, totals and f"planned totals: {totals}") if line))
+    return Group(table, *(Text(line) for line in (left_out, totals and f"planned totals: {totals}") if line))
 
 
 def _worst_ratio(row: PlanRow) -> float | None:
-    """Return measured ÷ planned of the kind of work that deviates most."""
+    """Return measured ÷ planned for the kind of work that deviates most."""
     ratios = [ratio for kind in _KINDS if kind.is_work and (ratio := _ratio(row, kind))]
     return max(ratios, key=_deviation, default=None)
 
@@ -65,7 +65,7 @@ def _ratio(row: PlanRow, kind: _Kind) -> float | None:
 
 
 def _deviation(ratio: float | None) -> float:
-    """Return how far a ratio is from 1; half as much deviates as far as twice as much."""
+    """Return the deviation of a ratio from 1 as a factor: 2 for both 2 and 0.5."""
     return max(ratio, 1 / ratio) if ratio else 0.0
 
 
@@ -76,7 +76,7 @@ def _amount(amounts: Amounts | None, kind: _Kind) -> float | None:
 
 def _cell(amounts: Amounts | None, kind: _Kind) -> str:
     value = _amount(amounts, kind)
-    return UNKNOWN if value is None else kind.form(value)
+    return UNKNOWN if value is None else kind.to_text(value)
 
 
 def _size(num_bytes: float) -> str:

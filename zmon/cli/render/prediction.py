@@ -1,4 +1,4 @@
-"""The terminal output of `zmon predict`: a row per size, with the what-ifs in a column of their own."""
+"""The terminal output of `zmon predict`: a row per size, with a column for the what-ifs."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from zmon.schema.names import severity_order
 
 BLIND = "BLIND: no agent answers the hub; below is the last known state"
 NO_JOB = "no jobs: start one with zmon run -- CMD, or zmon demo"
-_MAX_IN_FULL = 3  # findings; more do not fit on the first screen
+_MAX_IN_FULL = 3  # findings shown with all details; more do not fit on the first screen
 _MAX_HEALTHY = 8  # jobs shown below those with findings
 
 
@@ -38,11 +38,12 @@ def findings_table(
     findings: Sequence[Finding], jobs: Sequence[JobView], now: float, in_full: int | None = None
 ) -> RenderableType:
     """Return the findings, the worst first: the first `in_full` with all details, the others in one line each."""
-    worst = sorted(findings, key=lambda f: (-severity_order(f.severity), f.onset))  # what began first may be the cause
+    # The finding that began first may be the cause of the others.
+    worst_first = sorted(findings, key=lambda f: (-severity_order(f.severity), f.onset))
     sizes = {job.job_id: job.world_size for job in jobs}
     parts: list[RenderableType] = []
-    for place, finding in enumerate(worst):
-        if in_full is None or place < in_full:
+    for index, finding in enumerate(worst_first):
+        if in_full is None or index < in_full:
             parts += [Text(headline(finding, now), style=_style(finding)), _finding(finding, sizes, now)]
         else:
             parts.append(Text(f"{headline(finding, now)}: {finding.summary}", style=_style(finding)))
@@ -55,7 +56,7 @@ def headline(finding: Finding, now: float) -> str:
 
 
 def culprit(finding: Finding) -> str:
-    """Return the culprit in words."""
+    """Return the ranks and hosts of the culprit as text."""
     hosts = list(dict.fromkeys(finding.hosts))
     where = f" on {listed(hosts, 4)}" if hosts else ""
     if finding.ranks:
@@ -76,8 +77,8 @@ def doctor_table(checks: Sequence[Check]) -> RenderableType:
         )
         table.add_row(Text(word, style=colour), Text(check.name), Text(sentences))
     words = {True: "armed", False: "INERT", None: "absent"}
-    counted = [f"{sum(check.armed is kind for check in checks)} {word}" for kind, word in words.items()]
-    return Group(table, Text(", ".join(counted), style="bold"))
+    counts = [f"{sum(check.armed is kind for check in checks)} {word}" for kind, word in words.items()]
+    return Group(table, Text(", ".join(counts), style="bold"))
 
 
 def job_columns(job: JobView) -> tuple[str, ...]:
@@ -125,9 +126,9 @@ def _finding(finding: Finding, sizes: Mapping[str, int], now: float) -> Table:
 
 
 def _cost(finding: Finding, sizes: Mapping[str, int], now: float) -> str:
-    """Return what the fault has cost so far, or "" if that is unknown.
+    """Return the cost of the fault so far as text, or "" if it is unknown.
 
-    The cost of a restart is part of the next step.
+    The cost of a restart is part of the field "next".
     """
     if (hours := finding.lost_gpu_hours) is not None:
         return f"{hours:,.1f} GPU hours so far" if hours >= 1 else f"{hours * 60:.1f} GPU minutes so far"
@@ -137,7 +138,7 @@ def _cost(finding: Finding, sizes: Mapping[str, int], now: float) -> str:
 
 
 def _jobs(jobs: Sequence[JobView]) -> RenderableType:
-    """Return the jobs, those with findings first; if there are any, not all of the healthy ones are shown."""
+    """Return the jobs, first the jobs with findings. If there are any, only some of the healthy jobs are shown."""
     affected = [job for job in jobs if job.findings]
     healthy = [job for job in jobs if not job.findings]
     left_out = max(0, len(healthy) - _MAX_HEALTHY) if affected else 0
@@ -148,5 +149,5 @@ def _jobs(jobs: Sequence[JobView]) -> RenderableType:
     for job in [*affected, *healthy[: len(healthy) - left_out]]:
         reported = "  ".join(f"{key} {number(value)}" for key, value in job.report.items())
         table.add_row(Text(job.job_id), *job_columns(job), Text(reported))
-    more = Text(f"and {left_out} jobs without findings; zmon top and zmon status --json show all") if left_out else ""
-    return Group(table, more) if left_out else table
+    others = Text(f"and {left_out} jobs without findings; zmon top and zmon status --json show all") if left_out else ""
+    return Group(table, others) if left_out else table

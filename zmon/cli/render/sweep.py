@@ -1,4 +1,4 @@
-"""The terminal output of `zmon scaling`: a row per size, then what each size loses, then what is unknown and why."""
+"""The terminal output of `zmon scaling`: a row per size, then the losses of each size, then the unknown results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MAX_LOSSES = 3  # time categories per size
 
 
 def report(rows: Sequence[SizeResult], failed: Mapping[Size, str]) -> RenderableType:
-    """Return the output for one curve; `failed` has the sizes without a result, and why."""
+    """Return the output for one curve; `failed` has the reason for each size without a result."""
     table = Table(box=None, padding=(0, 2, 0, 0))
     for head in ("scaling", "ranks", "samples", "step, ms", "samples/s", "efficiency", "predicted"):
         table.add_column(head, justify="left" if head == "scaling" else "right", no_wrap=True)
@@ -27,8 +27,8 @@ def report(rows: Sequence[SizeResult], failed: Mapping[Size, str]) -> Renderable
         table.add_row(*_cells(row, fewest))
     lines = [Text(f"{row.scaling}, {row.point.ranks} ranks: a step loses {_lost(row)}") for row in rows if row.lost]
     lines += [Text(f"{size}: unknown, {why}", style="yellow") for size, why in failed.items()]
-    why = dict.fromkeys(row.unpredicted for row in rows if row.unpredicted)
-    lines += [Text(f"no prediction: {reason}", style="yellow") for reason in why]
+    reasons = dict.fromkeys(row.unpredicted for row in rows if row.unpredicted)
+    lines += [Text(f"no prediction: {reason}", style="yellow") for reason in reasons]
     lines += [Text(line, style="dim") for line in (*_crowded(rows), *([_ABOUT] if rows else []))]
     return Group(table, Text(""), *lines) if rows else Group(*lines)
 
@@ -63,9 +63,9 @@ def _predicted(row: SizeResult) -> str:
 
 
 _ABOUT = (
-    f"± is the {CERTAINTY:.0%} confidence interval. Samples: of all ranks, per step. Efficiency: samples per second "
-    "and rank, divided by those of the smallest size. A step loses the time that it takes beyond what a rank of the "
-    "smallest size takes for as many samples. Predicted: from the smaller sizes alone, with its error."
+    f"± is the {CERTAINTY:.0%} confidence interval. Samples: per step, of all ranks. Efficiency: samples per second "
+    "and rank, divided by the same figure of the smallest size. A step loses the time by which it is longer than at "
+    "the smallest size, for as many samples per rank. Predicted: from the smaller sizes alone, with the error."
 )
 
 

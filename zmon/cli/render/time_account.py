@@ -10,8 +10,8 @@ from zmon.format import counted, duration
 from zmon.schema.expected import RECORDED
 from zmon.schema.job import JobView
 
-_WORTH_REPORTING = 0.03  # of a step: smaller differences are not reported
-_MIN_SHARE = 0.001  # of the time: smaller categories share one row
+_MIN_CHANGE = 0.03  # share of a step: smaller differences are not reported
+_MIN_SHARE = 0.001  # share of the time: smaller categories are added up in one row
 
 
 def time_table(job: JobView) -> RenderableType:
@@ -58,15 +58,14 @@ def _efficiency(job: JobView) -> str:
 
 
 def _expected(job: JobView) -> list[Text]:
-    """Return a line with expected and actual step time, or none if the expected one is unknown.
+    """Return a line with the expected and the actual step time, or no line if the expected step time is unknown.
 
-    The line about the efficiency mostly says why it is unknown.
+    In that case the line about the efficiency usually says why.
     """
     step = job.expected
     if step is None:
         return []
-    grown = [(part, more) for part, more in step.grown if more > _WORTH_REPORTING * step.seconds]
-    longer = [f"{part} {duration(more)} longer" for part, more in grown]
-    why = f": {', '.join(longer[:2])}" if longer and step.now_seconds > (1 + _WORTH_REPORTING) * step.seconds else ""
+    longer = [f"{part} {duration(more)} longer" for part, more in step.grown if more > _MIN_CHANGE * step.seconds]
+    reasons = f": {', '.join(longer[:2])}" if longer and step.now_seconds > (1 + _MIN_CHANGE) * step.seconds else ""
     origin = f"recorded as {step.name}" if step.by == RECORDED else f"predicted from other sizes of {step.name}"
-    return [Text(f"expected step time: {duration(step.seconds)} ({origin}), now {duration(step.now_seconds)}{why}")]
+    return [Text(f"expected step time: {duration(step.seconds)} ({origin}), now {duration(step.now_seconds)}{reasons}")]

@@ -33,7 +33,7 @@ from zmon.cli.top.panels import (
 from zmon.errors import Unreachable
 
 INTERVAL_SECONDS = 1.0
-WINDOW_SECONDS = 60.0  # for the shares of the time categories
+WINDOW_SECONDS = 60.0  # the shares of the time categories are over this time
 
 
 class Top(App[None]):
@@ -64,14 +64,14 @@ class Top(App[None]):
         clock: Callable[[], float] = time.time,
         interval: float = INTERVAL_SECONDS,
     ) -> None:
-        super().__init__(ansi_color=True)  # the colours of the terminal; none with NO_COLOR
+        super().__init__(ansi_color=True)  # uses the colours of the terminal, or none if NO_COLOR is set
         self.theme = "ansi-dark"
         self._url, self._connect, self._clock, self._interval = url, connect, clock, interval
         self._hub_state: HubState | None = None
         self._outage: Outage | None = None
         self._selected: str | None = None
         self._alone = False
-        # unix seconds, then seconds by job and time category
+        # (unix seconds, seconds by job and time category), oldest first
         self._accounts: deque[tuple[float, Mapping[str, Mapping[str, float]]]] = deque()
         self._ask_now = asyncio.Event()
         self._state, self._findings, self._job = (
@@ -94,7 +94,9 @@ class Top(App[None]):
         self._jobs.focus()
         self._draw()
         self.run_worker(self._watch())
-        self.set_interval(self._interval, self._draw)  # the ages grow while the hub does not answer
+        self.set_interval(
+            self._interval, self._draw
+        )  # redraws the first line: how long the outage lasts and how old the data is
 
     async def _watch(self) -> None:
         """Ask the hub once per interval, and at once after another job was selected."""
@@ -148,11 +150,11 @@ class Top(App[None]):
             self._jobs.scroll_to_row(row)
 
     def on_resize(self) -> None:
-        """Draw again: names have more or less room."""
+        """Draw again, because names have more or less room."""
         self._draw()
 
     def action_alone(self) -> None:
-        """Show only the selected job with its findings and ranks, or all jobs again."""
+        """Switch between the selected job alone, with its findings and ranks, and all jobs."""
         if len(self.screen_stack) > 1:
             self.pop_screen()
             return

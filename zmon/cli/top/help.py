@@ -19,10 +19,10 @@ jobs       > selected, ! has findings
            most time in: largest time category of the last minute
 findings   worst first; "next" is the step to take
 ranks      ! culprit
-           in: current phase or collective
-           since: time since the rank entered it
+           phase / op: current phase or collective
+           for: time since the rank entered it
            self: self time in the last step (own phases)
-           wait: exposed time in the last step (collectives)
+           exposed: exposed time in the last step (collectives)
            The others wait for the rank with the longest self time.
 
 Grey: old data. The first line says how old it is.

@@ -1,4 +1,4 @@
-"""Asks the hub for everything that `zmon top` shows."""
+"""Asks the hub for the data that `zmon top` shows."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ Ask = Callable[[str | None, float], Awaitable[HubState]]
 
 @asynccontextmanager
 async def connect(url: str) -> AsyncIterator[Ask]:
-    """Yield a function that asks the hub, given the job whose ranks are wanted and the time.
+    """Yield `ask(job_id, now)`, which returns the HubState: all jobs, open findings, and the ranks of that job.
 
-    The function raises Unreachable.
+    `ask` raises Unreachable.
     """
     async with aiohttp.ClientSession() as session:
 
@@ -33,7 +33,7 @@ async def connect(url: str) -> AsyncIterator[Ask]:
                 answer = await client.ask(session, url, endpoints.RANKS, RanksRequest(job_id), TIMEOUT_SECONDS)
                 return tuple(answer.ranks), ""
             except NotServed:
-                return (), "ranks unknown: the hub has another version, or the job is gone"
+                return (), "ranks unknown: the hub has another version, or no longer knows the job"
             except Unreachable as error:
                 return (), f"ranks unknown: {error}"
 

@@ -1,4 +1,4 @@
-"""A scrollable table under a fixed header. Only visible lines are drawn, so a thousand ranks cost as much as eight."""
+"""A scrollable table under a fixed header. It draws only visible lines, so a thousand ranks cost as much as eight."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from textual.geometry import Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-Row = tuple[Sequence[str], bool]  # its cells, and whether it is highlighted
+Row = tuple[Sequence[str], bool]  # cells, and True if the row is highlighted
 
 
 class Lines(ScrollView, can_focus=True):
@@ -66,7 +66,7 @@ class Selectable(Lines):
     ]
 
     def scroll_to_row(self, row: int) -> None:
-        """Scroll no further than needed to show this row."""
+        """Scroll just far enough to show this row."""
         top, height = round(self.scroll_y), max(1, self.size.height - 1)
         if not top <= row < top + height:
             self.scroll_to(y=row if row < top else row - height + 1, animate=False)

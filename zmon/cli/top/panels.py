@@ -1,6 +1,6 @@
 """The state of the hub at one moment, and the text of each panel. Pure: no terminal, no clock.
 
-Ages are relative to the moment at which the hub answered; they do not grow while its answer gets old.
+Ages are relative to the time at which the hub answered. They do not grow during an outage of the hub.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from zmon.schema.job import JobView
 from zmon.schema.names import severity_order
 
 JOB_COLUMNS = ("  job", "state", "ranks", "step", "step time", "samples/s", "most time in")
-RANK_COLUMNS = ("  rank", "host", "activity", "in", "since", "step", "self", "wait")
-_BESIDE_NAME = 66  # columns of a terminal that a job's row takes without its name
-_SHORTEST_NAME = 14
-_HOST_NAME = 20
+RANK_COLUMNS = ("  rank", "host", "activity", "phase / op", "for", "step", "self", "exposed")
+_OTHER_COLUMNS_WIDTH = 66  # width of a job's row without the name
+_MIN_JOB_WIDTH = 14  # width of the name of a job in a narrow terminal
+_MAX_HOST_WIDTH = 20
 _MAX_CATEGORIES = 5  # time categories of a job that are shown
 
-Row = tuple[tuple[str, ...], bool]  # its cells, and whether it is highlighted
+Row = tuple[tuple[str, ...], bool]  # cells, and True if the row is highlighted
 
 
 @dataclass(frozen=True)
@@ -43,15 +43,15 @@ class HubState:
 
     @property
     def listed(self) -> list[JobView]:
-        """The jobs in display order, those with findings first."""
+        """The jobs in display order, first the jobs with findings."""
         return sorted(self.jobs, key=lambda job: (not job.findings, job.job_id))
 
 
 @dataclass(frozen=True)
 class Outage:
-    """A hub that does not answer: since when (unix seconds), and why."""
+    """A time in which the hub does not answer."""
 
-    since: float
+    since: float  # unix seconds
     why: str
 
 
@@ -64,7 +64,7 @@ def state_line(url: str, state: HubState | None, outage: Outage | None, now: flo
     if state is None:
         return Text(f"asking {url} …")
     if state.blind:
-        return Text("BLIND: no agent answers the hub. The data below is old, its age is unknown", style="bold red")
+        return Text("BLIND: no agent answers the hub. The data below is old; its age is unknown", style="bold red")
     severities = sorted({f.severity for f in state.findings}, key=severity_order, reverse=True)
     by_severity = {severity: sum(f.severity == severity for f in state.findings) for severity in severities}
     findings = ", ".join(f"{number} {severity}" for severity, number in by_severity.items()) or "no findings"
@@ -73,13 +73,13 @@ def state_line(url: str, state: HubState | None, outage: Outage | None, now: flo
 
 
 def job_rows(state: HubState, selected: str | None, before: Mapping[str, Mapping[str, float]], width: int) -> list[Row]:
-    """Return a row per job. `before` has the seconds by job and time category a minute ago."""
-    room = max(_SHORTEST_NAME, width - _BESIDE_NAME)
+    """Return a row per job. `before` has the seconds by job and time category as they were a minute ago."""
+    room = max(_MIN_JOB_WIDTH, width - _OTHER_COLUMNS_WIDTH)
 
     def row(job: JobView) -> Row:
         mark = (">" if job.job_id == selected else " ") + ("!" if job.findings else " ")
-        most = next(iter(shares(job.time, before.get(job.job_id, {}))), "no step")
-        return (mark + shortened(job.job_id, room), *job_columns(job), most), bool(job.findings)
+        largest = next(iter(shares(job.time, before.get(job.job_id, {}))), "no step")
+        return (mark + shortened(job.job_id, room), *job_columns(job), largest), bool(job.findings)
 
     return [row(job) for job in state.listed]
 
@@ -97,9 +97,11 @@ def job_line(state: HubState, job_id: str | None, before: Mapping[str, Mapping[s
     job = next((job for job in state.jobs if job.job_id == job_id), None)
     if job is None:
         return Text()
-    spent = ", ".join(shares(job.time, before.get(job.job_id, {}))[:_MAX_CATEGORIES]) or "no step in the last minute"
+    categories = (
+        ", ".join(shares(job.time, before.get(job.job_id, {}))[:_MAX_CATEGORIES]) or "no step in the last minute"
+    )
     line = Text(f"{job.job_id}", style="bold")
-    line.append(f": {spent}", style="not bold")
+    line.append(f": {categories}", style="not bold")
     if state.ranks_job_id == job.job_id and state.ranks_error:
         line.append(f"\n{state.ranks_error}", style="not bold")
     return line
@@ -121,12 +123,12 @@ def _rank_cells(r: RankRow, is_culprit: bool) -> tuple[str, ...]:
         activity = f"gone: {r.exit_status or 'exit status unknown'}" if r.activity != "done" else "done"
     else:
         activity = f"{r.activity}, stopped" if r.process_state in ("T", "t") else r.activity
-    inside = f"{r.op} #{r.sequence}" if r.op else r.phase
+    phase_or_op = f"{r.op} #{r.sequence}" if r.op else r.phase
     return (
         f"{'!' if is_culprit else ' '} {r.rank}",
-        shortened(r.host, _HOST_NAME),
+        shortened(r.host, _MAX_HOST_WIDTH),
         activity,
-        inside if r.alive else "",
+        phase_or_op if r.alive else "",
         duration(r.state_seconds),
         f"{r.step:,}",
         duration(r.self_seconds),
@@ -135,22 +137,22 @@ def _rank_cells(r: RankRow, is_culprit: bool) -> tuple[str, ...]:
 
 
 def shares(time: Mapping[str, float], before: Mapping[str, float]) -> list[str]:
-    """Return the time categories since `before`, the largest first, such as "forward 41%".
+    """Return the shares of the time categories since `before`, the largest first, such as "forward 41%".
 
     If the account was reset since then, the whole account counts.
     """
-    grown = {category: seconds - before.get(category, 0.0) for category, seconds in time.items()}
-    if any(seconds < 0 for seconds in grown.values()):
-        grown = dict(time)
-    total = sum(grown.values())
+    growth = {category: seconds - before.get(category, 0.0) for category, seconds in time.items()}
+    if any(seconds < 0 for seconds in growth.values()):
+        growth = dict(time)
+    total = sum(growth.values())
     if total <= 0:
         return []
-    largest = sorted(grown.items(), key=lambda item: -item[1])
+    largest = sorted(growth.items(), key=lambda item: -item[1])
     return [f"{category} {seconds / total:.0%}" for category, seconds in largest if seconds > 0.005 * total]
 
 
 def shortened(name: str, room: int) -> str:
-    """Return the name, or its beginning and end if it does not fit: jobs differ in both."""
+    """Return the name. If it does not fit, return its beginning and end, because names differ in both."""
     if len(name) <= room:
         return name
     end = (room - 1) // 2

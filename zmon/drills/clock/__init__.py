@@ -11,12 +11,12 @@ _NANOSECONDS = struct.Struct("=q")
 
 
 def library(folder: Path) -> Path:
-    """Compile the library into `folder` and return its path. Raises PartFailed without a C compiler."""
+    """Compile the library into this directory and return its path. Raises PartFailed without a C compiler."""
     return shared_library(Path(__file__).with_name("clock.c"), folder / "clock.so")
 
 
 class Clock:
-    """The clock of one host. It is right until it is set."""
+    """The clock of one host. It shows the real time until it is set."""
 
     def __init__(self, path: Path, library: Path) -> None:
         self._path, self._library = path, library
@@ -24,10 +24,10 @@ class Clock:
 
     def set(self, seconds: float) -> None:
         """Move the clock by `seconds` from the real time, for all processes with its environment."""
-        with self._path.open("r+b") as file:  # the same inode: it is mapped
+        with self._path.open("r+b") as file:  # keep the inode, because processes have mapped the file
             file.write(_NANOSECONDS.pack(round(seconds * 1e9)))
 
     @property
     def environment(self) -> dict[str, str]:
-        """The environment variables that a process of the host is started with."""
+        """The environment variables of a process of the host."""
         return {"LD_PRELOAD": str(self._library), "DRILL_CLOCK": str(self._path)}

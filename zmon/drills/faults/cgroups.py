@@ -1,4 +1,7 @@
-"""Make a rank exceed the memory limit of its control group (cgroup-v1/memory.rst, cgroup-v2.rst). Needs root."""
+"""Make a rank exceed the memory limit of its control group. Needs root.
+
+Source: cgroup-v1/memory.rst and cgroup-v2.rst of the kernel.
+"""
 
 from __future__ import annotations
 
@@ -16,16 +19,16 @@ from zmon.drills.faults.signals import process_of
 from zmon.errors import ZmonError
 
 ROOT = Path("/sys/fs/cgroup")
-ROOM_BYTES = (
-    64 << 20
-)  # memory charged before the move stays with the old group, so the rank can allocate this much more
-EAT_BYTES = 4 * ROOM_BYTES  # the most that the rank allocates: if the limit has no effect, the machine must survive it
-DEATH_SECONDS = 60.0
-_GROUP_NAME = re.compile(r"zmon-drill-(?P<pid>\d+)-.*")  # with the pid of the process that made the group
+# The limit of the group. Memory charged before the rank moved stays with its old group, so the rank can still allocate
+# this much.
+LIMIT_BYTES = 64 << 20
+EAT_BYTES = 4 * LIMIT_BYTES  # the rank allocates no more, so the machine survives if the limit has no effect
+DEATH_SECONDS = 60.0  # the kernel must kill the rank within this time
+_GROUP_NAME = re.compile(r"zmon-drill-(?P<pid>\d+)-.*")  # contains the pid of the process that made the group
 
 
 def unavailable() -> str | None:
-    """Return why the memory of a rank cannot be limited on this machine, or None if it can."""
+    """Return the reason why the memory of a rank cannot be limited on this machine, or None if it can be."""
     if os.geteuid() != 0:
         return "making a control group needs root"
     parent, _ = _hierarchy()
@@ -52,7 +55,7 @@ def out_of_memory(scene: Scene) -> Injection:
             if time.monotonic() > deadline:
                 raise ZmonError("the kernel did not kill the rank for lack of memory", f"{group} has no effect")
             time.sleep(0.005)
-        return Injection(last_alive)  # at most 5 ms before its end
+        return Injection(last_alive)  # the rank ended at most 5 ms later
     finally:
         _remove(group)
 
@@ -68,10 +71,10 @@ def remove_leftovers() -> None:
 
 
 def _hierarchy() -> tuple[Path, dict[str, int]]:
-    """Return the folder in which groups are made, and the limits by file name: first on memory, then on swap."""
+    """Return the directory in which groups are made, and the limits by file name: first on memory, then on swap."""
     if (ROOT / "cgroup.controllers").exists():
-        return ROOT, {"memory.max": ROOM_BYTES, "memory.swap.max": 0}
-    return ROOT / "memory", {"memory.limit_in_bytes": ROOM_BYTES, "memory.memsw.limit_in_bytes": ROOM_BYTES}
+        return ROOT, {"memory.max": LIMIT_BYTES, "memory.swap.max": 0}
+    return ROOT / "memory", {"memory.limit_in_bytes": LIMIT_BYTES, "memory.memsw.limit_in_bytes": LIMIT_BYTES}
 
 
 def _runs(pid: int) -> bool:
@@ -89,7 +92,7 @@ def _is_alive(process: psutil.Process) -> bool:
 
 
 def _remove(group: Path) -> None:
-    """Remove a group after moving its processes to the parent; the dead leave once their launcher has reaped them."""
+    """Move the processes of a group to its parent, and remove it. Dead processes leave once they are reaped."""
     for _ in range(100):
         with contextlib.suppress(OSError):
             for pid in (group / "cgroup.procs").read_text().split():

@@ -1,4 +1,4 @@
-"""Make a GPU too hot: its driver, a stub, reports that it throttles, and its rank computes more slowly."""
+"""Make a GPU throttle: a stub of the driver reports it, and the rank of the GPU computes more slowly."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from zmon.errors import ZmonError
 
 HW_THERMAL_SLOWDOWN = 0x40  # nvml.h: nvmlClocksEventReasonHwThermalSlowdown
 REASONS = "nvmlDeviceGetCurrentClocksEventReasons"
-MAPPING_SECONDS = 3.0  # an agent reads its GPUs every second, and must first learn which rank uses which card
-SLOWER = 1.5
+MAPPING_SECONDS = 3.0  # the agent reads its GPUs every second and must first learn which rank uses which GPU
+SLOWER = 1.5  # factor on the computation of the rank
 
 
-unavailable = no_compiler  # the driver is compiled
+unavailable = no_compiler  # the stub is compiled
 
 
 def throttled(scene: Scene) -> Injection:
-    """Make the struck rank's card throttle. Card n belongs to rank n."""
+    """Make the GPU of the struck rank throttle. GPU n belongs to rank n."""
     gpus = scene.stage.gpus if isinstance(scene.stage, OneHost) else None
     if gpus is None:
         raise ZmonError("the stage has no GPUs", "the stub of NVML could not be compiled", INSTALL)
     ranks = scene.stage.ranks(scene.job.spec.job_id).values()
     pids = [(str(state.rank), "pids", state.pid) for state in ranks]
-    card = str(scene.rank)
+    gpu = str(scene.rank)
     with ExitStack() as undo:
-        undo.callback(gpus.reset_answers, (card, REASONS), *((device, question) for device, question, _ in pids))
+        undo.callback(gpus.reset_answers, (gpu, REASONS), *((device, question) for device, question, _ in pids))
         gpus.set_answers(*pids)
         time.sleep(MAPPING_SECONDS)
         onset = time.time()
-        gpus.set_answers((card, REASONS, HW_THERMAL_SLOWDOWN))
+        gpus.set_answers((gpu, REASONS, HW_THERMAL_SLOWDOWN))
         slowed = one_rank("slow", SLOWER)(scene)
         if slowed.lift is not None:
             undo.callback(slowed.lift)
-        return Injection(onset, undo.pop_all().close)  # the card throttles now; the rank is slow from its next step on
+        return Injection(onset, undo.pop_all().close)  # the GPU throttles now; the rank is slow from its next step

@@ -1,4 +1,4 @@
-"""Cut the data link of a host, cut the host off altogether, slow its link down, or set its clock wrong."""
+"""Strike a host: cut its data link, cut it off altogether, slow its link down, or set its clock wrong."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from zmon.drills.hosts import FourHosts
 from zmon.drills.network import LINK_BYTES_PER_SECOND, Host, why_not
 from zmon.errors import ZmonError
 
-SLOWER = 0.1  # × the link's usual bandwidth
-CLOCK_SECONDS = 30.0  # how far a clock is set wrong
-OFF_SECONDS = 15.0  # how long it stays wrong
-NEAR_SECONDS = 5.0  # tolerance for the clock that the agent reports: two clocks are read one after the other
+SLOWER = 0.1  # factor on the bandwidth of the link
+CLOCK_SECONDS = 30.0  # the clock is wrong by this much
+OFF_SECONDS = 15.0  # the clock stays wrong this long
+TOLERANCE_SECONDS = 5.0  # for the time that the agent reports, because the two clocks are read one after the other
 
 
 def unavailable() -> str | None:
-    """Return why no hosts can be made on this machine, or None if they can."""
+    """Return the reason why hosts cannot be made on this machine, or None if they can be."""
     return why_not()
 
 
 def no_clocks() -> str | None:
-    """Return why no hosts with a clock of their own can be made on this machine, or None if they can."""
+    """Return the reason why hosts with their own clocks cannot be made on this machine, or None if they can be."""
     return why_not() or no_compiler()
 
 
@@ -58,14 +58,14 @@ def clock_off(scene: Scene) -> Injection:
     if clock is None:
         raise ZmonError(f"the clock of {scene.host} cannot be set", "its library could not be compiled", INSTALL)
 
-    def off() -> bool:
+    def is_off() -> bool:
         host_time = stage.time_on(scene.host)
-        return host_time is not None and abs(host_time - time.time() - seconds) < NEAR_SECONDS
+        return host_time is not None and abs(host_time - time.time() - seconds) < TOLERANCE_SECONDS
 
     onset = time.time()
     try:
         clock.set(seconds)
-        if not wait_until(off, OFF_SECONDS):
+        if not wait_until(is_off, OFF_SECONDS):
             raise ZmonError(
                 f"the clock of {scene.host} was not set",
                 "its agent reports the same time as before, or does not answer",

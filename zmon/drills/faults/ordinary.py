@@ -1,4 +1,4 @@
-"""Cause ordinary events that must page nobody: a job ends, shares its host, or starts beside old boxes."""
+"""Cause ordinary events about which zmon must not page: a job ends, shares its host, or starts beside old boxes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def finishes(scene: Scene) -> Injection:
 
 
 def contention(scene: Scene) -> Injection:
-    """Run other programs that take the processors for two seconds."""
+    """Run other programs that use all processors for two seconds."""
     command = [sys.executable, "-c", BURN, str(CONTENTION_SECONDS)]
     burners = [subprocess.Popen(command) for _ in range(BURNERS_PER_CORE * (os.cpu_count() or 1))]
     onset = time.time()
@@ -84,11 +84,11 @@ def left_box(scene: Scene) -> Injection:
 
 def fewer_ranks(scene: Scene) -> Injection:
     """End one of the launchers as its owner would; the job goes on with the ranks of the other."""
-    before = steps_done(scene.job.folder)
+    steps_before = steps_done(scene.job.folder)
     onset = time.time()
     scene.job.signal(signal.SIGTERM, -1)
     time.sleep(5.0)
-    if not wait_until(lambda: steps_done(scene.job.folder) != before and _trains(scene), END_SECONDS / 2):
+    if not wait_until(lambda: steps_done(scene.job.folder) != steps_before and _trains(scene), END_SECONDS / 2):
         raise ZmonError("the job did not go on", "its launcher gave up", f"see {scene.job.folder}/log")
     return Injection(onset)
 

@@ -1,4 +1,4 @@
-"""Kill a part of the monitor: for good, or so that its supervisor starts it again."""
+"""Kill a part of zmon, for good or so that its supervisor starts it again."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from zmon.drills.faults.signals import go_on, process_of
 from zmon.drills.stage import PartName, Stage
 from zmon.errors import ZmonError
 
-BACK_SECONDS = 20.0
-PAGE_SECONDS = 20.0
-STOPPED_SECONDS = 2.0
+BACK_SECONDS = 20.0  # a restarted part must answer within this time
+PAGE_SECONDS = 20.0  # a page must arrive within this time
+STOPPED_SECONDS = 2.0  # a stopped process must be in state T within this time
 
 
 def restart(part: PartName) -> Fault:
@@ -40,7 +40,7 @@ def kill_agent(scene: Scene) -> Injection:
 
 
 def kill_hub(scene: Scene) -> Injection:
-    """Kill a hub that has a finding to lose, then stop a rank, which only the backstop can page about."""
+    """Kill a hub that has a finding to lose, then stop a rank. Only the backstop alert can page about that rank."""
     rank = process_of(scene)
     try:
         rank.suspend()
@@ -75,7 +75,7 @@ def kill_prometheus(scene: Scene) -> Injection:
 
 
 def agent_lost_nothing(scene: Scene) -> str | None:
-    """Return what is lost after the agent's restart: it must answer and report all ranks again. None: nothing."""
+    """Return a clause about what the agent lost in its restart, or None: it must answer and report all ranks again."""
     if not wait_until(lambda: scene.stage.is_healthy("agent"), BACK_SECONDS):
         return "the agent did not come back"
     complete = wait_until(lambda: len(scene.stage.ranks(scene.job.spec.job_id)) == scene.job.spec.ranks, BACK_SECONDS)
@@ -83,19 +83,27 @@ def agent_lost_nothing(scene: Scene) -> str | None:
 
 
 def hub_lost_nothing(scene: Scene) -> str | None:
-    """Return what is lost after the hub's restart: the finding from before must be there. None: nothing."""
+    """Return a clause about what the hub lost in its restart, or None: it must still have the previous finding."""
     if not wait_until(lambda: scene.stage.is_healthy("hub"), BACK_SECONDS):
         return "the hub did not come back"
     frozen = [f for f in scene.stage.findings(scene.job.spec.job_id, active=False) if f.cause == "rank_frozen"]
-    return None if any(f.ranks == (scene.rank,) and f.resolved for f in frozen) else "the finding from before is lost"
+    return (
+        None
+        if any(f.ranks == (scene.rank,) and f.resolved for f in frozen)
+        else "the finding from before the restart is lost"
+    )
 
 
 def prometheus_lost_nothing(scene: Scene) -> str | None:
-    """Return what is lost after Prometheus' restart: the samples from before must be there. None: nothing."""
+    """Return a clause about what Prometheus lost in its restart, or None: it must still have the previous samples."""
     if not wait_until(lambda: scene.stage.is_healthy("prometheus"), BACK_SECONDS):
         return "Prometheus did not come back"
     query = f'zmon_steps_total{{job_id="{scene.job.spec.job_id}"}} offset 30s'
-    return None if wait_until(lambda: scene.stage.query(query), BACK_SECONDS) else "the history from before is lost"
+    return (
+        None
+        if wait_until(lambda: scene.stage.query(query), BACK_SECONDS)
+        else "the history from before the restart is lost"
+    )
 
 
 def _last_page(scene: Scene) -> str | None:

@@ -1,4 +1,4 @@
-"""Send signals from outside: kill or stop a rank, or end a job as its owner would."""
+"""Send signals: kill or stop a rank, or end a job as its owner would."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def stop_rank_in_evaluation(scene: Scene) -> Injection:
 
 
 def cancel(number: int) -> Fault:
-    """Return a fault that sends torchrun the signal of a person or a scheduler."""
+    """Return a fault that sends torchrun a signal, as a person or a scheduler does."""
 
     def inject(scene: Scene) -> Injection:
         scene.job.signal(number)
@@ -48,7 +48,7 @@ def process_of(scene: Scene) -> psutil.Process:
     for process in running(scene.job.folder):
         if process.pid == scene.pid:
             return process
-    raise ZmonError(f"cannot strike rank {scene.rank}", "it died before", f"see {scene.job.folder}/log")
+    raise ZmonError(f"cannot strike rank {scene.rank}", "it died before the fault", f"see {scene.job.folder}/log")
 
 
 def go_on(process: psutil.Process) -> None:

@@ -1,4 +1,4 @@
-"""Make the checkpoint store stop answering: replace a rank's checkpoint file by a pipe that nobody reads."""
+"""Make the checkpoint store stop answering: replace a rank's checkpoint file by a pipe without a reader."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from zmon.drills.faults.sabotage import wait_until
 from zmon.drills.orders import p99_seconds, steps_done
 from zmon.errors import ZmonError
 
-GOOD_CHECKPOINTS = 3  # so many teach zmon how long a checkpoint takes
-STUCK_SECONDS = 2.0
+GOOD_CHECKPOINTS = 3  # zmon learns the duration of a checkpoint from this many
+STUCK_SECONDS = 2.0  # a good checkpoint of these jobs is shorter
 
 
 def checkpoint_hangs(scene: Scene) -> Injection:
@@ -25,7 +25,7 @@ def checkpoint_hangs(scene: Scene) -> Injection:
     (folder / "blocked").rename(folder / f"checkpoint-{rank}.pt")
     if not wait_until(lambda: _is_stuck(scene), 20 + 5 * between):
         raise ZmonError(f"rank {rank} does not wait for its checkpoint", "none was due", f"see {folder}/log")
-    onset = float((folder / f"saving-{rank}").read_text())  # when the last one began, which does not end
+    onset = float((folder / f"saving-{rank}").read_text())  # the time at which the blocked checkpoint began
     state = scene.stage.ranks(spec.job_id).get(rank)
     lease = state.lease_seconds if state is not None else None
     if lease is None:
@@ -34,12 +34,12 @@ def checkpoint_hangs(scene: Scene) -> Injection:
 
 
 def _answer_again(folder: Path, rank: int) -> None:
-    """Read what the rank saves, so that the checkpoint ends and the next one is a file again."""
+    """Read the pipe, so that the checkpoint ends. The next checkpoint is a file again."""
     blocked = (folder / f"checkpoint-{rank}.pt").rename(folder / "blocked")
     threading.Thread(target=blocked.read_bytes, daemon=True).start()  # it ends with the checkpoint
 
 
 def _is_stuck(scene: Scene) -> bool:
-    """Return True if the rank has been saving for two seconds: a good checkpoint of these jobs takes less."""
+    """Return True if the rank has been saving for two seconds; a good checkpoint of these jobs is shorter."""
     state = scene.stage.ranks(scene.job.spec.job_id).get(scene.rank)
     return state is not None and state.activity == "checkpoint" and state.activity_seconds > STUCK_SECONDS

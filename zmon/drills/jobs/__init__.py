@@ -1,4 +1,4 @@
-"""Start the jobs that drills strike. There are three kinds, with the same seams; their scripts are in this folder."""
+"""Start the jobs that drills strike. The scripts of the three kinds of jobs are in this directory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from zmon.drills.stage import JobSpec
 
 JOBS_DIR = Path(__file__).parent
 SCRIPTS = {"trainer": "bundled.py", "ddp": "ddp.py", "plain": "plain.py"}
-FOLDER = "DRILL_FOLDER"  # the environment variable by which the processes of a job are recognised
+FOLDER = "DRILL_FOLDER"  # environment variable with the directory of the job; it identifies the job's processes
 
 
 def command(spec: JobSpec, *launcher: str) -> list[str]:
@@ -39,5 +39,5 @@ def environment(spec: JobSpec, folder: Path, box_dir: Path) -> dict[str, str]:
 
 
 def inherited_environment() -> dict[str, str]:
-    """Return our own environment without the user's settings of zmon, which are for their own jobs and pager."""
+    """Return the environment of this process without the user's settings of zmon, which are for other jobs."""
     return {name: value for name, value in os.environ.items() if not name.startswith("ZMON_")}

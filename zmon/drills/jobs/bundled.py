@@ -22,15 +22,17 @@ from trainer.train import Trainer
 SETTINGS = (
     "train.global_batch=128",
     "train.progress_every=1000000",
-    "train.stop_at_nan=false",  # the monitor has to report it
+    "train.stop_at_nan=false",  # zmon has to report it
     "sharding.kind=table_wise",
     "loader.depth=0",  # no prefetch: a step reads its own input
 )
-BYTES_PER_DIM = 1664  # one of four ranks sends so many to each other rank in a step: 2 × 32 samples × 6.5 tables × 4
+# Bytes per embedding dimension that one of four ranks sends to each other rank in a step:
+# 2 × 32 samples × 6.5 tables × 4 bytes.
+BYTES_PER_DIM = 1664
 
 
 class Collectives:
-    """`torch.distributed` as the dense gradients use it: an `all_reduce` may be left out, or have another size."""
+    """Stands for `torch.distributed` in the dense part: may leave out an `all_reduce`, or change its size."""
 
     def __init__(self, saboteur: Any) -> None:
         self._saboteur = saboteur
@@ -47,11 +49,11 @@ class Collectives:
 
 
 class BatchSource:
-    """The trainer's samples, which the saboteur may delay, make hot, or replace by NaN."""
+    """The samples of the trainer. The saboteur may delay them, send more to one shard, or replace them by NaN."""
 
     def __init__(self, source: Any, saboteur: Any) -> None:
         self._source, self._saboteur = source, saboteur
-        self.tables: list[list[int]] = []  # of each rank
+        self.tables: list[list[int]] = []  # the tables of each rank
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._source, name)
@@ -68,11 +70,11 @@ class BatchSource:
 
 
 def times_hot(tables: Sequence[int], hot: int) -> int:
-    """Return the factor on the ids with which a shard receives three times the mean of all ranks.
+    """Return the factor on the number of ids at which a shard receives three times the mean of all ranks.
 
-    `tables` is the number of tables of each rank. With the settings above a bag has 8 bytes of ids, 4 of length and 32
-    of gradient, for as many samples as there are ranks; and each rank receives 32 bytes of pooled vector of every
-    table.
+    `tables` is the number of tables of each rank. With the settings above, a bag has 8 bytes of ids, 4 bytes of length
+    and 32 bytes of gradient, for as many samples as there are ranks. Each rank also receives a pooled vector of 32
+    bytes from every table.
     """
     ranks, pooled = len(tables), 32 * sum(tables)
     others = sum(ranks * number * 44 + pooled for rank, number in enumerate(tables) if rank != hot)
@@ -127,7 +129,7 @@ def between_steps(built: Trainer, saboteur: Any) -> None:
 
 
 def train() -> None:
-    """Run the trainer's own command line, with the saboteur around each step."""
+    """Run the command line of the trainer with the saboteur around each step."""
     saboteur = Saboteur()
     step, build, open_source = Trainer.step, Trainer.__init__, trainer.run.open_source
     sources: list[BatchSource] = []

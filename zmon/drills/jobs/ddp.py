@@ -1,4 +1,4 @@
-"""Train a small DDP job as a user might write it, with zmon.attach(); the saboteur sets its pace and strikes it."""
+"""Train a small DDP job as a user might write it, with zmon.attach(). The saboteur sets its pace and strikes it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class _Samples(IterableDataset):  # type: ignore[misc]
 
 
 def evaluate(model: Any, seconds: float) -> None:
-    """Evaluate for so many seconds: forward passes only."""
+    """Evaluate for so many seconds, with forward passes only."""
     model.eval()
     end = time.monotonic() + seconds
     with torch.no_grad():
@@ -60,7 +60,7 @@ def main() -> None:
             loss = model(batch).square().mean()
         loss.backward()
         if not saboteur.skips():
-            dist.all_reduce(torch.ones(saboteur.sent_size(16)))  # such as the step's metrics
+            dist.all_reduce(torch.ones(saboteur.sent_size(16)))  # stands for a reduction of the step's metrics
         dist.all_to_all_single(torch.empty(ranks * chunk), torch.ones(ranks * chunk))
         optimizer.step()
         zmon.report(loss=float(loss.detach()))

@@ -1,4 +1,4 @@
-"""Train a synchronous job that does not import zmon: its own loop, its own collectives; the saboteur strikes it."""
+"""Train a synchronous job that does not import zmon, with its own loop and collectives. The saboteur strikes it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
 WIDTH = 64
-CHUNK = 256  # the least count of numbers that a rank sends to each other rank
+CHUNK = 256  # minimum count of numbers that a rank sends to each other rank
 
 
 class _Samples(Dataset):  # type: ignore[misc]
-    """A practically endless set of random samples."""
+    """A data set of 2^30 random samples, which no drill exhausts."""
 
     def __init__(self, saboteur: Any) -> None:
         self.saboteur = saboteur
@@ -30,7 +30,7 @@ class _Samples(Dataset):  # type: ignore[misc]
 
 
 def shuffle(chunk: int, hot: int | None) -> float:
-    """Send every rank its chunk; return how much this rank received, as a multiple of the usual.
+    """Send every rank its chunk; return the amount that this rank received, as a multiple of the usual amount.
 
     A hot rank gets three times the mean of all ranks.
     """

@@ -1,10 +1,10 @@
 """Strike a drill's job from within: the job calls methods of this module, and a file of orders decides what they do.
 
-The module lies beside the scripts, on their path, and does not use zmon, which must detect its faults from outside.
-Orders are a JSON list of `{"id", "what", "ranks", "at", "amount"}`; `at` is the first step that an order applies to (0:
-at once). An order that is no longer in the file no longer applies. When a rank first obeys an order it writes the unix
-time to `struck-<id>-<rank>`. Most of a step is sleep, so that many ranks fit on few cores, and 1.5 × as long is exactly
-that.
+The module is in the directory of the scripts, so they can import it. It does not use zmon, because zmon must detect the
+faults from outside. Orders are a JSON list of `{"id", "what", "ranks", "at", "amount"}`; `at` is the first step that an
+order applies to (0: at once). An order that is removed from the file no longer applies. When a rank first obeys an
+order, it writes the unix time to `struck-<id>-<rank>`. Most of a step is sleep, so that many ranks fit on few cores,
+and a rank that should be 1.5 × slower is exactly that.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from pathlib import Path
 from statistics import median
 from typing import IO, Any
 
-JITTER = 0.3  # sigma of the log-normal distribution of step lengths: p99 is twice the median
-DATA_SHARE = 0.15  # the share of a step that its input takes
-SERVE_SHARE = 0.1  # the additional share, in a job with shards, of lookups for other ranks
+JITTER = 0.3  # sigma of the log-normal distribution of step times: p99 is twice the median
+DATA_SHARE = 0.15  # share of a step for its input
+SERVE_SHARE = 0.1  # additional share of a step for lookups for other ranks, in a job with shards
 CHECKPOINT_SECONDS = 1.0
 MIB = 1 << 20
 
@@ -46,21 +46,21 @@ class Saboteur:
         self.exchange_bytes = int(spec["exchange_rate"] * self._seconds)
         self._random = random.Random(f"{spec['seed']} {self.rank}")
         self._orders: list[dict[str, Any]] = []
-        self._begun: set[str] = set()  # ids of orders that this rank has obeyed
+        self._obeyed: set[str] = set()  # IDs of orders that this rank has begun to obey
         self._orders_version: tuple[int, int] | None = None  # inode and modification time of the file that was read
         self._recent: deque[float] = deque(maxlen=20)
-        self._typical = self._seconds  # the median step before the current order
-        self._began = time.monotonic()
+        self._usual_seconds = self._seconds  # median step time before the current order
+        self._step_began_at = time.monotonic()
         self._allocated: list[bytearray] = []
         self._steps = (self.folder / f"steps-{self.rank}").open("a", buffering=1)
 
     def begin_step(self) -> None:
-        """Begin a step: write down how long the previous one took, and read new orders."""
+        """Begin a step: write the duration of the previous step, and read new orders."""
         now = time.monotonic()
         if self.step:
-            self._recent.append(now - self._began)
-            self._steps.write(f"{self.step} {now - self._began:.6f}\n")
-        self._began = now
+            self._recent.append(now - self._step_began_at)
+            self._steps.write(f"{self.step} {now - self._step_began_at:.6f}\n")
+        self._step_began_at = now
         self.step += 1
         self._read_orders()
         if self.order("raise"):
@@ -69,7 +69,7 @@ class Saboteur:
         if (order := self.order("eat")) and sum(map(len, self._allocated)) < order["amount"]:
             self._allocated.append(bytearray(b"x") * (8 * MIB))
         if self.once("pause"):
-            time.sleep(10 * self._typical)
+            time.sleep(10 * self._usual_seconds)
         if self.once("deadlock"):
             wait_for_lock(self._hold)
         if self.once("hold_interpreter"):
@@ -80,26 +80,26 @@ class Saboteur:
         if self.once("loader_hangs"):
             read_forever(self._hold)
         if order := self.order("slow_loader"):
-            time.sleep(order["amount"] * self._typical)
+            time.sleep(order["amount"] * self._usual_seconds)
         time.sleep(self._random_seconds(DATA_SHARE) * self.pooling())
 
     @contextlib.contextmanager
     def compute(self) -> Iterator[None]:
-        """Lengthen the job's own computation of a step by sleep, to the length that it should have."""
+        """Lengthen the job's computation in a step by sleep, to the duration that it should have."""
         begin = time.monotonic()
         yield
-        first = self._slow_start if self.step == 1 else 1.0
-        time.sleep(self._random_seconds(1 - DATA_SHARE) * self.pooling() * first)
+        first_step_factor = self._slow_start if self.step == 1 else 1.0
+        time.sleep(self._random_seconds(1 - DATA_SHARE) * self.pooling() * first_step_factor)
         factor = self._factor()
         if factor > 1:
             time.sleep((factor - 1) * (time.monotonic() - begin))
 
     def serve(self, received: float) -> None:
-        """Spend the time of the lookups for other ranks; `received` is a multiple of the usual."""
+        """Spend the time of the lookups for other ranks; `received` is a multiple of the usual amount."""
         time.sleep(self._random_seconds(SERVE_SHARE) * received)
 
     def pooling(self) -> float:
-        """Return the lookups of this step's batch as a multiple of the usual."""
+        """Return the lookups of this step's batch as a multiple of the usual number."""
         return self._random.uniform(1, 5) / 3 if self.order("pooling") else 1.0
 
     def leaves(self) -> bool:
@@ -120,41 +120,41 @@ class Saboteur:
         return None if order is None else int(order["amount"])
 
     def is_nan(self) -> bool:
-        """Return True if the samples are to be NaN."""
+        """Return True if the job should replace its samples by NaN."""
         return self.order("spoil") is not None
 
     def evaluates(self) -> float | None:
-        """Return for how many seconds this rank evaluates now; 0: it waits for other ranks. None: no rank does."""
+        """Return the seconds that this rank evaluates now. 0: it waits for other ranks. None: no rank evaluates."""
         return self._due_seconds("evaluate")
 
     def saves(self) -> float | None:
-        """Return how many seconds a checkpoint takes now; 0: no longer than its own time. None: none is due."""
+        """Return the seconds that a checkpoint takes now. 0: no longer than by itself. None: no checkpoint is due."""
         due = self.checkpoint_steps and self.step % self.checkpoint_steps == 0
         return CHECKPOINT_SECONDS if due else self._due_seconds("save")
 
     def checkpoint(self, seconds: float) -> Any:
-        """Return the file to save to; with `seconds`, one that takes so long."""
+        """Return the file to save to. If `seconds` is not 0, writing to it takes that long."""
         path = self.folder / f"checkpoint-{self.rank}.pt"
         (self.folder / f"saving-{self.rank}").write_text(str(time.time()))
         return SlowFile(path, seconds) if seconds else str(path)
 
     def order(self, what: str) -> dict[str, Any] | None:
-        """Return the order of this kind that applies to this rank and step, or None. The first call marks it begun."""
+        """Return the order of this kind that applies now to this rank, or None. The first call records its time."""
         for order in self._orders:
             applies = order["ranks"] is None or self.rank in order["ranks"]
             if order["what"] == what and applies and self.step >= order["at"]:
-                if order["id"] not in self._begun:
-                    self._typical = median(self._recent) if self._recent else self._seconds
-                    self._begun.add(order["id"])
+                if order["id"] not in self._obeyed:
+                    self._usual_seconds = median(self._recent) if self._recent else self._seconds
+                    self._obeyed.add(order["id"])
                     _write(self.folder / f"struck-{order['id']}-{self.rank}", str(time.time()))
                 return order
         return None
 
     def once(self, what: str) -> dict[str, Any] | None:
-        """Return the order of this kind as `order` does, but each order a single time."""
-        before = set(self._begun)
+        """Return the order of this kind as `order` does, but return each order only once."""
+        already_obeyed = set(self._obeyed)
         order = self.order(what)
-        return None if order is None or order["id"] in before else order
+        return None if order is None or order["id"] in already_obeyed else order
 
     def _due_seconds(self, what: str) -> float | None:
         if not any(order["what"] == what and order["at"] == self.step for order in self._orders):
@@ -185,14 +185,14 @@ class Saboteur:
 
 
 class SlowFile:
-    """A file on a slow store: its first write takes so many seconds."""
+    """A file on a slow store: its first write takes the given seconds."""
 
     def __init__(self, path: Path, seconds: float) -> None:
         self._path, self._seconds = path, seconds
         self._file: IO[bytes] | None = None
 
     def write(self, data: bytes) -> int:
-        """Write to the file; the first call opens it and takes the time."""
+        """Write to the file. The first call opens it and waits."""
         if self._file is None:
             self._file = self._path.open("wb")
             time.sleep(self._seconds)
@@ -205,21 +205,21 @@ class SlowFile:
 
 
 def read_forever(fifo: str) -> None:
-    """Wait for storage that does not answer: a pipe that nobody writes to until the fault is lifted."""
+    """Wait for storage that does not answer: a pipe without a writer until the fault is lifted."""
     Path(fifo).open("rb").close()
 
 
 def wait_for_lock(fifo: str) -> None:
     """Wait for a lock that a thread holds while it waits for something else."""
-    lock, taken = threading.Lock(), threading.Event()
+    lock, is_held = threading.Lock(), threading.Event()
 
     def hold() -> None:
         with lock:
-            taken.set()
+            is_held.set()
             read_forever(fifo)
 
     threading.Thread(target=hold, daemon=True).start()
-    taken.wait()
+    is_held.wait()
     with lock:
         pass
 

@@ -1,4 +1,4 @@
-"""Give a host GPUs: libnvidia-ml.so.1 is a stub compiled from nvml.c, with answers from a script."""
+"""Give a host GPUs: a stub of libnvidia-ml.so.1, compiled from nvml.c, answers from a script."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from zmon.drills.compiled import shared_library
 
 
 def library(folder: Path, *flags: str) -> Path:
-    """Compile the stub as libnvidia-ml.so.1 in a folder of its own. Raises PartFailed without a C compiler."""
+    """Compile the stub as libnvidia-ml.so.1 into this directory. Raises PartFailed without a C compiler."""
     folder.mkdir(parents=True, exist_ok=True)
     return shared_library(Path(__file__).with_name("nvml.c"), folder / "libnvidia-ml.so.1", *flags)
 
@@ -23,7 +23,7 @@ class Script:
         self.set_answers()
 
     def set_answers(self, *lines: tuple[str, str, object]) -> None:
-        """Set answers, as lines `who what answer`; all others keep their default."""
+        """Set answers, as lines `who what answer`; all other answers stay."""
         self._answers |= {(who, what): str(answer) for who, what, answer in lines}
         self._write()
 
@@ -42,4 +42,4 @@ class Script:
         text = "".join(f"{who} {what} {answer}\n" for (who, what), answer in self._answers.items())
         new = self.path.with_suffix(".new")
         new.write_text(text)
-        new.replace(self.path)  # atomically, and with a new inode, by which the stub notices the change
+        new.replace(self.path)  # atomic; the stub notices the change by the new inode

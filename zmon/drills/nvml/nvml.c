@@ -5,13 +5,13 @@
  *     driver cards 2
  *     driver xids 0:79,1:48              each is delivered once; append new ones
  *     driver nvmlEventSetWait_v2 !15     this function fails with this code
- *     0 lost 1                           every call for this card fails with "GPU is lost"
+ *     0 lost 1                           every call for this GPU fails with "GPU is lost"
  *     0 nvmlDeviceGetPowerUsage 300000   the answer of this function; !3: it fails with this code
  *     0 nvmlDeviceGetClockInfo.1 1980    the answer for one argument
  *     0 field.82 45                      a field value; 82@4294967295: with a scope other than 0; `type.82 1`: its type
  *     0 pids 7,8
- *     0:1 nvmlDeviceGetUUID MIG-1        MIG instance 1 of card 0 exists if it has a UUID
- * All else has its default value. Built with -DOLD the library lacks the functions that drivers before R510 lack.
+ *     0:1 nvmlDeviceGetUUID MIG-1        MIG instance 1 of GPU 0 exists if it has a UUID
+ * All other answers have their defaults. Built with -DOLD, the library lacks the functions that drivers before R510 lack.
  */
 #include <stdarg.h>
 #include <stdio.h>

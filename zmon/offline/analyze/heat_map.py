@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from zmon.offline.analyze.rows import StepTable
 
-SHADES = " ░▒▓█"  # need no colour
-_BOUNDS = (1.1, 1.25, 1.5, 2.0)  # × the self time of the median rank
+SHADES = " ░▒▓█"  # readable without colours
+_BOUNDS = (1.1, 1.25, 1.5, 2.0)  # multiples of the median rank's self time at which a darker shade begins
 
 
 @dataclass(frozen=True)
@@ -20,8 +20,8 @@ class HeatMap:
     """A row per rank and a column per span of steps; a cell is None if the rank has no record in that span."""
 
     ranks: tuple[int, ...]
-    first_steps: tuple[int, ...]  # of each column
-    cells: tuple[tuple[float | None, ...], ...]  # × the self time of the median rank
+    first_steps: tuple[int, ...]  # first step of each column
+    cells: tuple[tuple[float | None, ...], ...]  # multiples of the median rank's self time
 
 
 def heat_map(log: StepTable, attempt: int, columns: int, rows: int) -> HeatMap:

@@ -40,20 +40,20 @@ class Attempt:
 
     number: int
     job_state: JobState
-    ranks: int  # with records; at most world_size
+    ranks: int  # number of ranks that have records; at most world_size
     world_size: int
-    num_steps: int  # in the log, on any rank
+    num_steps: int  # steps that at least one rank has in the log
     spans: list[FindingSpan]
 
 
 def play(log: StepTable, attempt: int, active: Sequence[detectors.Detector] = detectors.ALL) -> Attempt:
-    """Replay one attempt pass by pass with these detectors, and return what they found."""
+    """Replay one attempt pass by pass with these detectors, and return their findings."""
     ranks = sorted(rank for number, rank in log.records if number == attempt)
     steps = sorted({step for rank in ranks for step in log.records[attempt, rank]})
     states = tuple(_state(log, attempt, rank, max(ranks) + 1) for rank in ranks)
     job_state = JobState({s.run_uid for s in states}, max(ranks) + 1, Account(log.job_id))
     result = Attempt(attempt, job_state, len(ranks), max(ranks) + 1, len(steps), [])
-    open_: dict[tuple[str, str, tuple[int, ...], tuple[str, ...]], FindingSpan] = {}
+    open_spans: dict[tuple[str, str, tuple[int, ...], tuple[str, ...]], FindingSpan] = {}
     for snapshot in _snapshots(log, attempt, states, steps, job_state):
         current = {}
         detected = {detector.name: detector.detect(snapshot) for detector in active} if log.has_exposed_time else {}
@@ -62,13 +62,13 @@ def play(log: StepTable, attempt: int, active: Sequence[detectors.Detector] = de
             for finding in findings:
                 current[name, finding.cause, finding.ranks, finding.hosts] = finding
         for key, finding in current.items():
-            span = open_.get(key)
+            span = open_spans.get(key)
             if span is None:
-                span = open_[key] = FindingSpan(finding, attempt, snapshot.steps[0].step, 0)
+                span = open_spans[key] = FindingSpan(finding, attempt, snapshot.steps[0].step, 0)
                 result.spans.append(span)
             span.finding, span.last_step = finding, snapshot.steps[-1].step
-        for key in [key for key in open_ if key not in current and key[0] not in remaining.held_open]:
-            del open_[key]
+        for key in [key for key in open_spans if key not in current and key[0] not in remaining.held_open]:
+            del open_spans[key]
     return result
 
 
@@ -77,20 +77,20 @@ def _snapshots(
 ) -> Iterator[Snapshot]:
     """Yield the snapshot of every pass that a hub would have made during the attempt."""
     first = next(iter(log.records[attempt, states[0].rank].values()))
-    typical = statistics.median(r.duration for r in log.records[attempt, states[0].rank].values())
-    between = max(1, round(HubConfig.interval_seconds / typical / log.every))
+    median_seconds = statistics.median(r.duration for r in log.records[attempt, states[0].rank].values())
+    steps_per_pass = max(1, round(HubConfig.interval_seconds / median_seconds / log.every))
     every = 1
-    while between / every > HubConfig.about_records:
+    while steps_per_pass / every > HubConfig.about_records:
         every *= 2
     agents = tuple(AgentStatus(host, host, True, 0.0) for host in sorted({s.host for s in states}))
     missing = tuple(sorted(set(range(states[0].world_size)) - {s.rank for s in states}))
-    for begin in range(0, len(steps), between):
-        chosen = [step for step in steps[begin : begin + between] if step % (every * log.every) == 0]
-        records = {s.run_uid: _records(log, attempt, s.rank, chosen, every) for s in states}
-        time = next((record.start for of_rank in records.values() for record in of_rank), first.start)
-        now = tuple(replace(s, step=steps[min(begin + between, len(steps)) - 1]) for s in states)
-        snapshot = Snapshot(log.job_id, time, attempt, states[0].world_size, now, missing, (), agents)
-        report = AgentReport("log", time, "", now, HostSample(), (), {log.job_id: records})
+    for begin in range(0, len(steps), steps_per_pass):
+        sampled = [step for step in steps[begin : begin + steps_per_pass] if step % (every * log.every) == 0]
+        records = {s.run_uid: _records(log, attempt, s.rank, sampled, every) for s in states}
+        time = next((record.start for rank_records in records.values() for record in rank_records), first.start)
+        current = tuple(replace(s, step=steps[min(begin + steps_per_pass, len(steps)) - 1]) for s in states)
+        snapshot = Snapshot(log.job_id, time, attempt, states[0].world_size, current, missing, (), agents)
+        report = AgentReport("log", time, "", current, HostSample(), (), {log.job_id: records})
         if (full := job_state.add(snapshot, [report])).steps:
             yield full
 
@@ -98,18 +98,18 @@ def _snapshots(
 def _records(log: StepTable, attempt: int, rank: int, steps: list[int], every: int) -> tuple[StepRecord, ...]:
     """Return a rank's records of these steps, each with the mean of the steps since the one before it."""
     records = log.records[attempt, rank]
-    chosen = []
+    sampled = []
     for step in steps:
         since = [records.get(step - past * log.every) for past in range(every)]
         measures = [record.measures for record in since if record is not None]
         if step in records:
             mean = _mean(measures) if every > 1 and len(measures) == every else None
-            chosen.append(replace(records[step], mean=mean))
-    return tuple(chosen)
+            sampled.append(replace(records[step], mean=mean))
+    return tuple(sampled)
 
 
 def _mean(steps: Sequence[Measures]) -> Measures:
-    """Return the mean of what detectors compare, over at least one step."""
+    """Return the mean of the measures that detectors compare, over at least one step."""
     number = len(steps)
     phases, ops = {p for m in steps for p in m.phases}, {op for m in steps for op in m.ops}
     totals = {op: [m.ops.get(op, OpTotals()) for m in steps] for op in ops}
@@ -117,11 +117,11 @@ def _mean(steps: Sequence[Measures]) -> Measures:
         {phase: sum(m.phases.get(phase, 0.0) for m in steps) / number for phase in phases},
         {
             op: OpTotals(
-                exposed_seconds=sum(t.exposed_seconds for t in of_steps) / number,
-                sent_bytes=round(sum(t.sent_bytes for t in of_steps) / number),
-                received_bytes=round(sum(t.received_bytes for t in of_steps) / number),
+                exposed_seconds=sum(t.exposed_seconds for t in step_totals) / number,
+                sent_bytes=round(sum(t.sent_bytes for t in step_totals) / number),
+                received_bytes=round(sum(t.received_bytes for t in step_totals) / number),
             )
-            for op, of_steps in totals.items()
+            for op, step_totals in totals.items()
         },
         _known_mean([m.samples for m in steps]),
         _known_mean([m.lookups for m in steps]),
@@ -134,7 +134,7 @@ def _known_mean(amounts: Sequence[int | None]) -> int | None:
 
 
 def _state(log: StepTable, attempt: int, rank: int, world_size: int) -> RankState:
-    """Return the state of a rank of which only the steps are known: it trains and is never overdue."""
+    """Return the state of a rank that trains and is never overdue, because a log has only its steps."""
     return RankState(
         job_id=log.job_id, attempt=attempt, run_uid=f"{attempt}-{rank}", start=0.0, rank=rank, local_rank=rank,
         world_size=world_size, host=log.hosts[attempt, rank], pid=0, device="unknown", backend=None, launcher="",

@@ -20,12 +20,12 @@ from zmon.errors import UsageError
 from zmon.schema.names import OPS, PHASES
 from zmon.schema.step import Measures, OpTotals, StepRecord
 
-MAX_RECORDS = 500_000  # about 1 GB of them
-MAX_RANKS = 1 << 20  # more than the largest jobs have. A larger number is damage, and each rank below it costs memory
+MAX_RECORDS = 500_000  # about 1 GB of memory
+MAX_RANKS = 1 << 20  # more than the largest jobs have. A larger number is damage, and every lower rank costs memory
 _LIMIT = 1 << 63  # bytes or seconds; a value beyond it, or one that is not a number, is unknown
-UNKNOWN_OP = "unknown"  # the op that a rank waited in, if the log has only phases
+UNKNOWN_OP = "unknown"  # op of the exposed time if the log has only phases
 _REPORT, _PHASE, _EXPOSED = "report_", "phase_", "exposed_"  # prefixes of the columns of gauges, phases and ops
-_SLACK = 0.01  # of a step: what its parts may miss by rounding
+_SLACK = 0.01  # share of a step by which the sum of its parts may differ through rounding
 
 Key = tuple[int, int]  # attempt, rank
 
@@ -39,9 +39,9 @@ class StepTable:
     hosts: dict[Key, str] = field(default_factory=dict)
     reported: defaultdict[Key, dict[int, dict[str, float]]] = field(
         default_factory=lambda: defaultdict(dict)
-    )  # by step
-    left_out: Counter[str] = field(default_factory=Counter)  # rows, by reason
-    every: int = 1  # only steps whose number is a multiple of it were read
+    )  # values by step and name
+    left_out: Counter[str] = field(default_factory=Counter)  # number of rows by reason
+    every: int = 1  # only steps whose number is a multiple of `every` were read
     has_exposed_time: bool = False  # at least one rank separates exposed time from self time
 
     def attempts(self) -> list[int]:
@@ -61,7 +61,7 @@ def read(paths: Sequence[Path], job_id: str | None = None) -> StepTable:
     for path, _, rows in opened:
         try:
             for row in rows:
-                job = row.get("job_id") if row else None  # a row without a job id counts as the selected job
+                job = row.get("job_id") if row else None  # a row without a job ID belongs to the selected job
                 jobs |= {str(job)} if job else set()
                 if job_id is None or job in (None, job_id):
                     _add_row(log, row)
@@ -157,7 +157,7 @@ def _add_row(log: StepTable, row: Mapping[str, Any] | None) -> None:
 
 
 def _measures(row: Mapping[str, Any], duration: float) -> tuple[Measures, bool]:
-    """Return the measures of a row, and whether it has exposed time.
+    """Return the measures of a row, and True if it has exposed time.
 
     Phases and exposed ops sum to the step. Time that the row does not name is the phase `other`, or exposed time of an
     unknown op if the row has phases only.
@@ -166,12 +166,12 @@ def _measures(row: Mapping[str, Any], duration: float) -> tuple[Measures, bool]:
         name: seconds for name in _names(row, _PHASE, PHASES) if (seconds := _seconds(row, _PHASE + name)) is not None
     }
     ops = {op: _op(row, op) for op in _names(row, _EXPOSED, OPS) if row.get(_EXPOSED + op) is not None}
-    rest = duration - sum(phases.values()) - sum(op.exposed_seconds for op in ops.values())
-    if rest > _SLACK * duration:
+    unnamed = duration - sum(phases.values()) - sum(op.exposed_seconds for op in ops.values())
+    if unnamed > _SLACK * duration:
         if ops or not phases:
-            phases["other"] = phases.get("other", 0.0) + rest
+            phases["other"] = phases.get("other", 0.0) + unnamed
         else:
-            ops[UNKNOWN_OP] = OpTotals(1, rest)
+            ops[UNKNOWN_OP] = OpTotals(1, unnamed)
     measures = Measures(
         phases,
         ops,
@@ -184,7 +184,7 @@ def _measures(row: Mapping[str, Any], duration: float) -> tuple[Measures, bool]:
 
 
 def _names(row: Mapping[str, Any], prefix: str, known: Sequence[str]) -> Iterator[str]:
-    """Yield the known names, then those of further columns with the prefix: a newer zmon may have written them."""
+    """Yield the known names, then the names of further columns with the prefix, which a newer zmon may have written."""
     yield from known
     for column in row:
         if column.startswith(prefix) and (name := column[len(prefix) :]) not in known:

@@ -21,8 +21,8 @@ class Timed:
 
     op: str
     group: str  # HOST or NET
-    ranks: int  # of the group
-    num_bytes: int  # that each rank hands in: the size in nccl-tests
+    ranks: int  # number of ranks in the group
+    num_bytes: int  # bytes that each rank hands in: the size in nccl-tests
     seconds: float
 
     @property

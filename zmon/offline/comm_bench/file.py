@@ -24,7 +24,7 @@ def write(path: Path, measured: Measured, now: float) -> None:
 
 
 def read(path: Path) -> Measured:
-    """Read the file. Raises UsageError if it is not one of `zmon bench-comm`."""
+    """Read the file. Raises UsageError if `zmon bench-comm` has not written it."""
     try:
         measured = msgspec.json.decode(path.read_bytes(), type=_File).measured
         if not all(t.ranks > 1 and t.num_bytes >= 0 and t.seconds > 0 for t in measured.timed):

@@ -2,7 +2,7 @@
 
 Started as `torchrun … -m zmon.offline.comm_bench.measure FILE LARGEST`.
 Uses NCCL if each rank has its own GPU, otherwise gloo on all ranks. Each size is repeated for a fifth of a second. All
-groups run at once; the result is that of the largest group, on its slowest rank.
+groups run at once. The result is the duration in the largest group, on its slowest rank.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from zmon.offline.comm_bench.curve import HOST, NET, Measured, Timed
 from zmon.offline.comm_bench.file import write
 
 SMALLEST, FACTOR = 1 << 10, 4
-WARM_UP, LEAST, SECONDS = 3, 5, 0.2  # repeats before timing, timed repeats at least, duration of one size
+WARM_UP, MIN_REPEATS, SECONDS = 3, 5, 0.2  # repeats before timing, timed repeats at least, duration of one size
 OPS = ("all_to_all", "all_reduce")
 _ELEMENT = 4  # bytes of a float32
 
@@ -45,7 +45,7 @@ def _device() -> torch.device:
     """Return the GPU of this rank, or the CPU unless every rank has a GPU of its own."""
     gpu, devices = None, torch.cuda.device_count()
     if devices:
-        index = int(os.environ.get("LOCAL_RANK", "0")) % devices  # a rank that sees only one GPU has it as number 0
+        index = int(os.environ.get("LOCAL_RANK", "0")) % devices  # if a rank sees only one GPU, the GPU's number is 0
         gpu = _host(), str(torch.cuda.get_device_properties(index).uuid)
     gpus: list[tuple[str, str] | None] = [None] * dist.get_world_size()
     dist.all_gather_object(gpus, gpu)
@@ -66,7 +66,9 @@ def _groups(backend: str) -> tuple[dist.ProcessGroup | None, dist.ProcessGroup |
     """
     hosts: list[str] = [""] * dist.get_world_size()
     dist.all_gather_object(hosts, _host())
-    by_host = {host: [rank for rank, of_rank in enumerate(hosts) if of_rank == host] for host in dict.fromkeys(hosts)}
+    by_host = {
+        host: [rank for rank, rank_host in enumerate(hosts) if rank_host == host] for host in dict.fromkeys(hosts)
+    }
     own_rank = dist.get_rank()
     own_groups: dict[str, dist.ProcessGroup | None] = {HOST: None, NET: None}
     per_host = max(map(len, by_host.values()))
@@ -87,13 +89,14 @@ def _timed(op: str, kind: str, group: dist.ProcessGroup | None, device: torch.de
     size = dist.get_world_size(group) if group is not None else 1
     num_bytes = SMALLEST
     while num_bytes <= largest:
-        result: tuple[int, int, float] | None = None
+        own_result: tuple[int, int, float] | None = None
         if group is not None:
             elements = -(-num_bytes // _ELEMENT // size) * size
-            result = size, elements * _ELEMENT, _median_seconds(_collective(op, elements, device, group), device, group)
+            seconds = _median_seconds(_collective(op, elements, device, group), device, group)
+            own_result = size, elements * _ELEMENT, seconds
         results: list[tuple[int, int, float] | None] = [None] * dist.get_world_size()
-        dist.all_gather_object(results, result)
-        measured = [of_rank for of_rank in results if of_rank is not None]
+        dist.all_gather_object(results, own_result)
+        measured = [result for result in results if result is not None]
         if measured:
             ranks, message_bytes, seconds = max(measured)  # the largest group, then its slowest rank
             yield Timed(op, kind, ranks, message_bytes, seconds)
@@ -112,18 +115,18 @@ def _median_seconds(collective: Callable[[], object], device: torch.device, grou
 
     Every rank of the group makes the same number of repeats: as many as its slowest rank can in `SECONDS`.
     """
-    begun = time.perf_counter()
+    started_at = time.perf_counter()
     for _ in range(WARM_UP):
         collective()
     _finish(device)
-    warm = torch.tensor([(time.perf_counter() - begun) / WARM_UP], device=device)
-    dist.all_reduce(warm, dist.ReduceOp.MAX, group=group)
+    warm_up_mean = torch.tensor([(time.perf_counter() - started_at) / WARM_UP], device=device)
+    dist.all_reduce(warm_up_mean, dist.ReduceOp.MAX, group=group)
     durations = []
-    for _ in range(max(LEAST, int(SECONDS / max(float(warm), 1e-6)))):
-        begun = time.perf_counter()
+    for _ in range(max(MIN_REPEATS, int(SECONDS / max(float(warm_up_mean), 1e-6)))):
+        started_at = time.perf_counter()
         collective()
         _finish(device)
-        durations.append(time.perf_counter() - begun)
+        durations.append(time.perf_counter() - started_at)
     return median(durations)
 
 

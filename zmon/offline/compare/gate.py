@@ -22,8 +22,8 @@ class Gate:
     """A threshold that fails if a quantity changed by more than it."""
 
     name: str
-    more: bool  # True: fails above the threshold; False: fails below it
-    threshold: float  # relative, with its sign
+    above: bool  # True: fails if the change is above the threshold; False: fails if it is below
+    threshold: float  # relative change; may be negative
 
     @classmethod
     def parse(cls, text: str) -> Gate:
@@ -32,14 +32,14 @@ class Gate:
         if not match:
             raise UsageError(f"--fail-on {text} is not a threshold", "", 'Write it like "step_seconds>+3%"')
         name, than, sign, percent = match.groups()
-        more = than == ">"
-        if sign and (sign == "+") != more:
-            likely = f'"{name}{than}{"+" if more else "-"}{percent}%"'
+        above = than == ">"
+        if sign and (sign == "+") != above:
+            likely = f'"{name}{than}{"+" if above else "-"}{percent}%"'
             raise UsageError(f"--fail-on {text} would fail if nothing changed", "", f"Did you mean {likely}?")
-        return cls(name, more, float(percent) / 100 * (1 if more else -1))
+        return cls(name, above, float(percent) / 100 * (1 if above else -1))
 
     def __str__(self) -> str:
-        return f"{self.name}{'<>'[self.more]}{100 * self.threshold:+g}%"
+        return f"{self.name}{'<>'[self.above]}{100 * self.threshold:+g}%"
 
     def judge(self, changes: Sequence[Change]) -> tuple[bool | None, str]:
         """Return whether the gate passes (None: unknown), and a line that says why.
@@ -50,7 +50,7 @@ class Gate:
         if self.name not in by_name:
             known = ", ".join(by_name)
             near = difflib.get_close_matches(self.name, by_name, 1)
-            if changes[0].half_width is None:  # nothing was compared, so the runs may have that quantity
+            if changes[0].half_width is None:  # nothing was compared: the runs may have this quantity
                 return None, f"{self}: unknown, {changes[0].reason}"
             raise UsageError(
                 f"neither run has {self.name}", f"they have {known}", f"Did you mean {near[0]}?" if near else ""
@@ -59,7 +59,7 @@ class Gate:
         if change.change is None or change.half_width is None:
             return None, f"{self}: unknown, {change.reason}"
         measured = f"it is {change.change:+.1%} ± {change.half_width:.1%}"
-        beyond = change.change > self.threshold if self.more else change.change < self.threshold
+        beyond = change.change > self.threshold if self.above else change.change < self.threshold
         if beyond and abs(change.change) > change.half_width:
             return False, f"{self}: {measured}"
         if change.half_width > max(abs(self.threshold), 1e-9):

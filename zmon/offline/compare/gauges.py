@@ -1,7 +1,7 @@
 """Compares the values that two runs reported, such as their loss, at equal numbers of samples.
 
-Pure. Only the last half of the samples that both runs have processed is compared: before it the loss falls steeply.
-Both runs are cut into blocks of the same samples, so that a trend that both share cancels out.
+Pure. Only the last half of the samples that both runs have processed is compared, because the loss falls steeply before
+it. Both runs are cut into blocks of the same samples, so a trend that they share cancels out.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from dataclasses import replace
 from math import isfinite
 from statistics import fmean
 
-from zmon.offline.compare.judge import BLOCKS, LEAST_BLOCKS, Change, half_width_of
+from zmon.offline.compare.judge import BLOCKS, MIN_BLOCKS, Change, half_width_of
 from zmon.offline.compare.series import Series
 
-WORTH_REPORTING = 0.001  # of its value in the first run
-_LIMIT = 1e300  # a sum of larger values overflows
+MIN_CHANGE = 0.001  # relative to the mean in the first run
+_LIMIT = 1e300  # a sum of larger values may overflow
 
-Points = Sequence[tuple[int, float]]
+Points = Sequence[tuple[int, float]]  # samples so far, value
 
 
 def compare_gauges(before: Series, after: Series) -> list[Change]:
@@ -33,27 +33,30 @@ def _change(name: str, before: Points, after: Points) -> Change:
     sides = [[point for point in points if first <= point[0] <= last] for points in (before, after)]
     unknown = Change(name, "", None, None, None, None, "unknown")  # the result unless all checks pass
     if not all(isfinite(value) and abs(value) < _LIMIT for side in sides for _, value in side):
-        return replace(unknown, reason="one of the runs reported a value that is not a finite number")
+        return replace(
+            unknown,
+            reason=f"one of the runs reported a value that is NaN, infinite, or at least {_LIMIT:g} in magnitude",
+        )
     mean_before, mean_after = (fmean(value for _, value in side) if side else None for side in sides)
     unknown = replace(unknown, before=mean_before, after=mean_after)
     number = min(BLOCKS, min(map(len, sides)) // 2)
-    if number < LEAST_BLOCKS:
-        needed = f"{2 * LEAST_BLOCKS} values"
+    if number < MIN_BLOCKS:
+        needed = f"{2 * MIN_BLOCKS} values"
         return replace(
             unknown, reason=f"each run needs {needed} in the last half of the samples that both have processed"
         )
     edges = [first + (last - first) * n / number for n in range(1, number)]
     blocks = [_by_block(side, edges) for side in sides]
     pairs = [(fmean(a), fmean(b)) for a, b in zip(*blocks, strict=True) if a and b]
-    unit = abs(fmean(a for a, _ in pairs)) if pairs else 0.0
-    if len(pairs) < LEAST_BLOCKS or unit == 0:
-        return replace(
-            unknown, reason="the runs reported it at different samples" if unit else "it is 0 in the first run"
-        )
-    changes = [(b - a) / unit for a, b in pairs]
+    if len(pairs) < MIN_BLOCKS:
+        return replace(unknown, reason=f"the runs have values in fewer than {MIN_BLOCKS} common blocks of samples")
+    scale = abs(fmean(a for a, _ in pairs))
+    if scale == 0:
+        return replace(unknown, reason="its mean is 0 in the first run")
+    changes = [(b - a) / scale for a, b in pairs]
     change, half_width = fmean(changes), half_width_of(changes)
     verdict = "alike"
-    if abs(change) >= WORTH_REPORTING and abs(change) > half_width:
+    if abs(change) >= MIN_CHANGE and abs(change) > half_width:
         verdict = "higher" if change > 0 else "lower"
     return Change(name, "", fmean(a for a, _ in pairs), fmean(b for _, b in pairs), change, half_width, verdict)
 

@@ -1,13 +1,14 @@
 """Separates changes between two runs from noise.
 
-Pure. The steps of a run are correlated: clocks, neighbours and data drift. Thousands of steps are not thousands of
-independent trials, and a test that assumes so finds a change between any two runs. Therefore both runs are cut into the
-same number of blocks, paired by step number, and the differences of the blocks are tested: an effect that both runs
-have at the same step, such as a schedule or the data, cancels out. The confidence interval of the mean difference is
-computed from the slow variations alone, the first cosines of the series of differences, with as many degrees of freedom
-as there are cosines (Lazarus, Lewis, Stock & Watson, HAR Inference: Recommendations for Practice, J. Bus. Econ. Stat.
-36, 2018). A bootstrap over steps or blocks would need the right block length, which no log has, and would give a
-different answer each time.
+Pure. The steps of a run are correlated, because clocks, other programs and the data drift. Thousands of steps are not
+thousands of independent trials, and a test that assumes so finds a change between any two runs.
+
+Both runs are cut into the same number of blocks, paired by step number, and the differences of the blocks are tested.
+An effect that both runs have at the same step, such as a schedule or the data, cancels out. The confidence interval of
+the mean difference is computed from the slow variations alone: from the first cosines of the series of differences,
+with as many degrees of freedom as there are cosines (Lazarus, Lewis, Stock & Watson, HAR Inference: Recommendations for
+Practice, J. Bus. Econ. Stat. 36, 2018). A bootstrap over steps or blocks would need the right block length, which no
+log has, and would give a different answer each time.
 """
 
 from __future__ import annotations
@@ -22,18 +23,18 @@ from zmon.schema.unknown import Unknown
 from zmon.stats import student
 
 BLOCKS = 40
-LEAST_BLOCK = 5  # steps
-LEAST_BLOCKS = 12
-TRIMMED = 0.1  # of a block's steps, at both ends by duration: pauses, evaluations, checkpoints
-COSINES = 12  # a third of the blocks if there are few; more would be faster than the drift
+MIN_BLOCK_STEPS = 5  # a shorter block has no typical step once its longest and shortest are left out
+MIN_BLOCKS = 12  # fewer leave fewer than four cosines
+TRIMMED = 0.1  # share of a block's steps left out at each end of the durations: pauses, evaluations, checkpoints
+COSINES = 12  # if there are few blocks, a third of them. More cosines would vary faster than the drift does
 CERTAINTY = 0.99
-WORTH_REPORTING = 0.015  # of the step: two runs of the same code differ by up to 1 % (throughput in MLPerf's logs)
-PART_WORTH_REPORTING = 0.003  # of a step whose time has changed
+MIN_CHANGE = 0.015  # relative; two runs of the same code differ by up to 1 % (throughput in MLPerf's logs)
+MIN_CATEGORY_CHANGE = 0.003  # relative to the step, for its time categories, if the step time has changed
 MAX_HALF_WIDTH = 0.03  # a wider interval does not justify "alike"
 
 STEP_SECONDS, SAMPLES, PER_RANK = "step_seconds", "samples_per_second", "samples_per_second_per_rank"
 
-Column = Callable[[Series, Sequence[int]], float]  # a value for these steps of a run
+Column = Callable[[Series, Sequence[int]], float]  # returns the value of a quantity over these steps of a run
 
 
 @dataclass(frozen=True)
@@ -42,10 +43,10 @@ class Change:
 
     name: str
     unit: str  # "s" per step, "/s" for samples, or ""
-    before: float | None  # None: unknown
-    after: float | None
-    change: float | None  # relative to `before`; for a time category: relative to the step
-    half_width: float | None  # of the confidence interval of `change`; None: too few steps
+    before: float | None  # value in the first run; None: unknown
+    after: float | None  # value in the second run; None: unknown
+    change: float | None  # relative to `before`; for a time category, relative to the step time of the first run
+    half_width: float | None  # half the width of the confidence interval of `change`; None: unknown
     verdict: str  # "slower", "faster", "alike" or "unknown"; for a gauge "higher" or "lower"
     reason: str = ""  # why it is "unknown"
 
@@ -63,9 +64,9 @@ def compare(before: Series, after: Series) -> list[Change]:
         rates.append(_change(SAMPLES, before, after, blocks, _rate, _rate, more_is_slower=False))
         if before.world_size != after.world_size:
             rates.append(_change(PER_RANK, before, after, blocks, _rate_per_rank, _rate_per_rank, more_is_slower=False))
-    least = PART_WORTH_REPORTING if step.verdict in ("slower", "faster") else WORTH_REPORTING
+    min_change = MIN_CATEGORY_CHANGE if step.verdict in ("slower", "faster") else MIN_CHANGE
     categories = [
-        _change(category, before, after, blocks, _seconds_in(category), _seconds, least)
+        _change(category, before, after, blocks, _seconds_in(category), _seconds, min_change)
         for category in sorted({*before.causes, *after.causes})
         if before.causes and after.causes
     ]
@@ -76,19 +77,19 @@ def compare(before: Series, after: Series) -> list[Change]:
 
 
 def _seconds(run: Series, steps: Sequence[int]) -> float:
-    return fmean(run.seconds[place] for place in steps)
+    return fmean(run.seconds[i] for i in steps)
 
 
 def _seconds_in(category: str) -> Column:
     def seconds(run: Series, steps: Sequence[int]) -> float:
-        return fmean(run.causes[category][place] for place in steps) if category in run.causes else 0.0
+        return fmean(run.causes[category][i] for i in steps) if category in run.causes else 0.0
 
     return seconds
 
 
 def _rate(run: Series, steps: Sequence[int]) -> float:
     samples = run.samples or ()
-    return sum(samples[place] for place in steps) / sum(run.seconds[place] for place in steps)
+    return sum(samples[i] for i in steps) / sum(run.seconds[i] for i in steps)
 
 
 def _rate_per_rank(run: Series, steps: Sequence[int]) -> float:
@@ -105,12 +106,12 @@ def _blocks(before: Series, after: Series) -> Blocks | Unknown:
     common = set(before.steps) & set(after.steps)
     shorter = min(len(before.steps), len(after.steps))
     if 2 * len(common) >= shorter:
-        sides = [[place for place, step in enumerate(run.steps) if step in common] for run in (before, after)]
-    else:  # for example two parts of one run
+        sides = [[i for i, step in enumerate(run.steps) if step in common] for run in (before, after)]
+    else:  # the step numbers differ, as in two parts of one run
         sides = [[*range(len(run.steps))] for run in (before, after)]
-    number = min(BLOCKS, min(map(len, sides)) // LEAST_BLOCK)
-    if number < LEAST_BLOCKS:
-        return Unknown(f"{shorter} complete steps are too few: at least {LEAST_BLOCKS * LEAST_BLOCK} are needed")
+    number = min(BLOCKS, min(map(len, sides)) // MIN_BLOCK_STEPS)
+    if number < MIN_BLOCKS:
+        return Unknown(f"{shorter} complete steps are too few: at least {MIN_BLOCKS * MIN_BLOCK_STEPS} are needed")
     first, second = (
         [trimmed(run, side[len(side) * n // number : len(side) * (n + 1) // number]) for n in range(number)]
         for run, side in zip((before, after), sides, strict=True)
@@ -120,9 +121,9 @@ def _blocks(before: Series, after: Series) -> Blocks | Unknown:
 
 def trimmed(run: Series, block: Sequence[int]) -> list[int]:
     """Return the block without its longest and its shortest steps."""
-    by_length = sorted(block, key=lambda place: run.seconds[place])
-    out = ceil(TRIMMED * len(block))
-    return by_length[out : len(block) - out]
+    by_duration = sorted(block, key=lambda i: run.seconds[i])
+    num_trimmed = ceil(TRIMMED * len(block))
+    return by_duration[num_trimmed : len(block) - num_trimmed]
 
 
 # -- noise ---------------------------------------------------------------------------------------------
@@ -135,19 +136,20 @@ def _change(
     blocks: Blocks,
     quantity: Column,
     whole: Column,
-    least: float = WORTH_REPORTING,
+    min_change: float = MIN_CHANGE,
     more_is_slower: bool = True,
 ) -> Change:
+    """Return the change of a quantity, relative to the mean of `whole` in the first run."""
     first = [quantity(before, steps) for steps, _ in blocks]
     second = [quantity(after, steps) for _, steps in blocks]
     base = fmean(whole(before, steps) for steps, _ in blocks)
     unit = "s" if more_is_slower else "/s"
     if base == 0:
-        return Change(name, unit, fmean(first), fmean(second), None, None, "unknown", "it is 0 in the first run")
+        return Change(name, unit, fmean(first), fmean(second), None, None, "unknown", "its mean is 0 in the first run")
     changes = [(b - a) / base for a, b in zip(first, second, strict=True)]
     change, half_width = fmean(changes), half_width_of(changes)
     verdict, reason = "alike", ""
-    if abs(change) >= least and abs(change) > half_width:
+    if abs(change) >= min_change and abs(change) > half_width:
         verdict = "slower" if (change > 0) == more_is_slower else "faster"
     elif half_width > MAX_HALF_WIDTH:
         verdict, reason = "unknown", f"noise alone makes ±{half_width:.1%}: let both runs take more steps"
@@ -155,12 +157,12 @@ def _change(
 
 
 def half_width_of(differences: Sequence[float]) -> float:
-    """Return the half-width of the confidence interval of the mean of at least `LEAST_BLOCKS` differences in order."""
+    """Return the half-width of the confidence interval of the mean of at least `MIN_BLOCKS` differences in order."""
     number, cosines = len(differences), min(COSINES, len(differences) // 3)
     mean = fmean(differences)
     heights = [
         sqrt(2 / number) * sum((d - mean) * cos(pi * cosine * (i + 0.5) / number) for i, d in enumerate(differences))
         for cosine in range(1, cosines + 1)
     ]
-    deviations = NormalDist().inv_cdf((1 + CERTAINTY) / 2)
-    return student(deviations, cosines) * sqrt(fmean(height**2 for height in heights) / number)
+    normal_quantile = NormalDist().inv_cdf((1 + CERTAINTY) / 2)
+    return student(normal_quantile, cosines) * sqrt(fmean(height**2 for height in heights) / number)

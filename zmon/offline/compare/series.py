@@ -26,11 +26,11 @@ class Series:
     job_id: str
     attempt: int
     world_size: int
-    steps: Sequence[int]  # their numbers
+    steps: Sequence[int]  # step numbers
     seconds: Sequence[float]
     causes: Mapping[str, Sequence[float]]  # seconds by time category; empty: unknown
-    samples: Sequence[int] | None  # of all ranks; None: some rank does not report them
-    gauges: dict[str, Sequence[tuple[int, float]]] = field(default_factory=dict)  # samples (else steps) so far, value
+    samples: Sequence[int] | None  # summed over all ranks; None: some rank does not report them
+    gauges: dict[str, Sequence[tuple[int, float]]] = field(default_factory=dict)  # samples (or steps) so far, value
     caveats: Sequence[str] = field(default=())
     sent_bytes: Mapping[str, float] = field(default_factory=dict)  # by op, per rank and step
 
@@ -62,7 +62,7 @@ def _attempt(name: str, log: StepTable, attempt: int) -> Series:
     categories = sorted({category for account in accounts for category in account})
     causes = {category: [account.get(category, 0.0) for account in accounts] for category in categories}
     by_step = [[n for n in step.samples if n is not None] for step in aligned]
-    samples = [sum(of_ranks) for of_ranks in by_step] if all(len(n) == world_size for n in by_step) else None
+    samples = [sum(by_rank) for by_rank in by_step] if all(len(n) == world_size for n in by_step) else None
     caveats = []
     if missing:
         caveats.append(
@@ -86,9 +86,9 @@ def _attempt(name: str, log: StepTable, attempt: int) -> Series:
 
 
 def _samples_so_far(complete: Sequence[int], samples: Sequence[int] | None) -> Sequence[int]:
-    """Return the samples up to each step, or its number if no samples are known.
+    """Return the number of samples up to each step, or the step numbers if no samples are known.
 
-    A step that is missing counts as many samples as the next one.
+    A missing step counts as many samples as the next complete one.
     """
     if not samples or not any(samples):
         return complete

@@ -1,7 +1,7 @@
-"""Reads the steps of a run from files, or from this node's step log by job id.
+"""Reads the steps of a run from files, or from this node's step log by job ID.
 
-FILE or FOLDER      .parquet or .jsonl; a folder has one file per node
-JOB                 a job id: the steps that `zmon steps` would export
+FILE or DIRECTORY   a .parquet or .jsonl file, or a directory with one file per node
+JOB                 a job ID: the steps that `zmon steps` would export
 …@FROM..TO          only these steps, or these times (ISO 8601, by the clock of each host); either end may be omitted
 """
 
@@ -33,12 +33,12 @@ def steps_of(source: str, data_dir: Path, job: str | None = None) -> StepTable:
     match = _RANGE.fullmatch(source)
     log = _read(match[1] if match else source, data_dir, job)
     if match:
-        every = [step for steps in log.records.values() for step in steps]
-        within = _within(source, match[2], match[3])
+        all_steps = [step for steps in log.records.values() for step in steps]
+        in_range = _range_test(source, match[2], match[3])
         for key, steps in log.records.items():
-            log.records[key] = {number: step for number, step in steps.items() if within(step)}
+            log.records[key] = {number: step for number, step in steps.items() if in_range(step)}
         if not any(log.records.values()):
-            raise UsageError(f"no steps in {source}", f"it has steps {min(every):,} to {max(every):,}")
+            raise UsageError(f"no steps in {source}", f"it has steps {min(all_steps):,} to {max(all_steps):,}")
         for key in [key for key, steps in log.records.items() if not steps]:
             del log.records[key]
     return log
@@ -57,11 +57,11 @@ def _read(name: str, data_dir: Path, job: str | None) -> StepTable:
 
 
 def logged(job: str, folder: Path) -> StepTable:
-    """Return the steps of a job that an agent logged into this folder. Raises UsageError if there are none."""
+    """Return the steps of a job that an agent logged into this directory. Raises UsageError if there are none."""
     jobs = sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
     if job not in jobs:
         why = f"it has the jobs {', '.join(jobs[:_MAX_LISTED])}" if jobs else "it has no jobs"
-        raise UsageError(f"there is no file {job}, and no job with this id in {folder}", why)
+        raise UsageError(f"there is no file {job}, and no job with this ID in {folder}", why)
     runs, unusable = read_runs(folder / job)
     number = sum(run.num_boundaries() for run in runs)
     log = StepTable(job, every=1 << max(0, math.ceil(math.log2(max(number, 1) / MAX_RECORDS))), has_exposed_time=True)
@@ -72,7 +72,7 @@ def logged(job: str, folder: Path) -> StepTable:
         for start, record, reported in run.steps():
             if record.step % log.every == 0:
                 log.records[key][record.step] = replace(record, start=start)
-            if reported:  # by the last step that is read: a job may report only in others
+            if reported:  # stored under the last step that was read, because a job may report only in other steps
                 log.reported[key].setdefault(record.step - record.step % log.every, {}).update(reported)
     log.left_out["damaged in the log, or not read in time by the agent"] = sum(run.missing for run in runs)
     log.left_out = +log.left_out
@@ -89,7 +89,7 @@ def _launch_numbers(runs: Sequence[RunSteps]) -> list[int]:
     """
     counts: Counter[tuple[int, int]] = Counter()
     launches = []
-    for run in runs:  # those of a rank are in the order of their starts
+    for run in runs:  # the runs of one rank are in the order of their starts
         key = run.run.attempt, run.run.rank
         launches.append((counts[key], run.run.attempt))
         counts[key] += 1
@@ -99,8 +99,8 @@ def _launch_numbers(runs: Sequence[RunSteps]) -> list[int]:
     return [numbers[launch] for launch in launches]
 
 
-def _within(source: str, begin: str, end: str) -> Callable[[StepRecord], bool]:
-    """Return a function that says whether a step is in the range; both ends are included."""
+def _range_test(source: str, begin: str, end: str) -> Callable[[StepRecord], bool]:
+    """Return a function that returns True for a step in the range; both ends are included."""
     edges = [edge for edge in (begin, end) if edge]
     if all(edge.isdecimal() for edge in edges):
         first, last = int(begin or 0), int(end) if end else math.inf

@@ -14,12 +14,12 @@ import psutil
 
 from zmon.stack.part import become_subreaper
 
-END_SECONDS = 20.0  # between SIGTERM and SIGKILL
+END_SECONDS = 20.0  # time between SIGTERM and SIGKILL
 _TAIL_BYTES = 1 << 16
 
 
 class StartedCommand:
-    """A running command. Leaving the context ends it and all other descendants of this process."""
+    """A running command. When the context is left, it ends, with all other descendants of this process."""
 
     def __init__(self, command: Sequence[str], env: Mapping[str, str], log: Path) -> None:
         """Start the command. Raises OSError if it cannot be started."""
@@ -69,9 +69,9 @@ def interruptible() -> Iterator[None]:
         raise KeyboardInterrupt
 
     numbers = [n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) != signal.SIG_IGN]
-    before = {number: signal.signal(number, end) for number in numbers}
+    previous_handlers = {number: signal.signal(number, end) for number in numbers}
     try:
         yield
     finally:
-        for number, handler in before.items():
+        for number, handler in previous_handlers.items():
             signal.signal(number, handler)

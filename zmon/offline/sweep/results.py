@@ -15,7 +15,7 @@ from zmon.schema.curve import Point, ScalingCurve
 from zmon.schema.names import OPS
 from zmon.schema.unknown import Unknown
 
-_MIN_LOSS = 0.01  # of a step; smaller losses are not reported
+_MIN_LOSS = 0.01  # share of a step; smaller losses are not reported
 
 
 @dataclass(frozen=True)
@@ -23,12 +23,12 @@ class SizeResult:
     """The result of one size."""
 
     point: Point
-    scaling: str  # from the smallest size: "weak", "strong", or "" if there is no reference
+    scaling: str  # kind of scaling from the smallest size: "weak", "strong", or "" if there is no reference
     ratio: float | None  # efficiency
-    half_width: float | None  # of its confidence interval
-    lost: Mapping[str, float]  # by time category, the largest first: share of the step that the reference did not need
-    predicted_seconds: float | None  # of a step, from the smaller sizes alone
-    unpredicted: str = ""  # why there is no prediction
+    half_width: float | None  # half the width of the confidence interval of `ratio`
+    lost: Mapping[str, float]  # share of the step by which each time category exceeds the reference, the largest first
+    predicted_seconds: float | None  # step time predicted from the smaller sizes alone
+    unpredicted: str = ""  # the reason if there is no prediction
 
 
 def size_results(points: Sequence[Point], measured: Mapping[str, Links] | None = None) -> list[SizeResult]:

@@ -1,6 +1,6 @@
 """Runs a job at one size and records its steps.
 
-Its ranks write their black boxes into a temporary folder, so no agent of this node sees them and no alert fires.
+The ranks write their black boxes into a temporary directory. No agent of this node sees them, so no alert fires.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from zmon.offline.sweep.sizes import Size
 from zmon.probe.run import environment
 from zmon.steplog import FOLDER, StepLog
 
-LOOK_SECONDS = 0.25
-THREADS = "OMP_NUM_THREADS"
+POLL_SECONDS = 0.25  # seconds between two looks at the boxes of the job
+THREADS = "OMP_NUM_THREADS"  # torch reads it from the environment
 
 
 @dataclass(frozen=True)
@@ -36,9 +36,10 @@ class Failed:
 def run_at(
     size: Size, command: Sequence[str], env: Mapping[str, str], log: Path, seconds: float, start_seconds: float
 ) -> tuple[Series, int | None] | Failed:
-    """Return the steps, and the number of processors that the ranks share (None: they compute on devices).
+    """Run the job; return its steps, and the number of processors that its ranks share.
 
-    The run trains for `seconds`. It fails if no step ends within `start_seconds`.
+    That number is None if the ranks compute on devices. The job trains for `seconds`. The run fails if no step ends
+    within `start_seconds`.
     """
     folder = Path()
     try:
@@ -91,19 +92,19 @@ def _run(
 
 def _train(job: StartedCommand, boxes: Boxes, steps: StepLog, seconds: float, start_seconds: float) -> str:
     """Record steps until the job has trained for `seconds` or has ended; return why it failed, or ""."""
-    begun, started = time.monotonic(), None
+    launched_at, trained_since = time.monotonic(), None
     while True:
         code = job.exit_code()
         boxes.scan()
         steps.append(boxes.files())
         states = [state for _, state in boxes.ranks()]
-        if started is None and states and all(state.steps for state in states):
-            started = time.monotonic()
+        if trained_since is None and states and all(state.steps for state in states):
+            trained_since = time.monotonic()
         now = time.monotonic()
         if code is not None:
             return f"the command ended with exit code {code}" if code else ""
-        if started is None and now - begun > start_seconds:
+        if trained_since is None and now - launched_at > start_seconds:
             return f"no step ended within {start_seconds:.0f} s"
-        if started is not None and now - started > seconds:
+        if trained_since is not None and now - trained_since > seconds:
             return ""
-        time.sleep(LOOK_SECONDS)
+        time.sleep(POLL_SECONDS)

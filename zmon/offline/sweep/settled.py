@@ -12,25 +12,25 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from zmon.offline.compare import Series
-from zmon.offline.compare.judge import BLOCKS, LEAST_BLOCK, LEAST_BLOCKS, half_width_of, trimmed
+from zmon.offline.compare.judge import BLOCKS, MIN_BLOCK_STEPS, MIN_BLOCKS, half_width_of, trimmed
 from zmon.schema.curve import Point
 from zmon.schema.unknown import Unknown
 
-WARM_UP = 0.25  # of a run's steps
+WARM_UP = 0.25  # share of a run's steps
 
 
 def settled_point(
     rounds: Sequence[Series], batch: int | None, processors: int | None, by: str, now: float
 ) -> Point | Unknown:
-    """Return the point of the curve from the runs of one size, or why it is unknown.
+    """Return the point of the curve from the runs of one size, or Unknown with the reason.
 
     `batch` is the global batch size of the command, for ranks that do not report their samples.
     """
     blocks = [(run, block) for run in rounds for block in _blocks(run, BLOCKS // len(rounds))]
-    if len(blocks) < LEAST_BLOCKS:
+    if len(blocks) < MIN_BLOCKS:
         number = sum(len(run.steps) for run in rounds)
         return Unknown(f"{number} steps are too few: let it run longer with --seconds")
-    means = [fmean(run.seconds[place] for place in block) for run, block in blocks]
+    means = [fmean(run.seconds[i] for i in block) for run, block in blocks]
     weights = [len(block) for _, block in blocks]
 
     def mean(values: Sequence[float]) -> float:
@@ -46,9 +46,7 @@ def settled_point(
             "zmon.work() in the trainer, or write {batch} or {batch_per_rank} in the command"
         )
     categories = sorted({category for run in rounds for category in run.causes})
-    samples = [
-        fmean(run.samples[place] for place in block) if counted and run.samples else batch or 0 for run, block in blocks
-    ]
+    samples = [fmean(run.samples[i] for i in block) if counted and run.samples else batch or 0 for run, block in blocks]
     ops = sorted({op for run in rounds for op in run.sent_bytes})
     return Point(
         ranks=rounds[0].world_size,
@@ -57,7 +55,7 @@ def settled_point(
         by=by,
         recorded=now,
         half_width_seconds=max(
-            half_width_of(means), *(abs(of_round - mean(means)) for of_round in _by_round(blocks, means))
+            half_width_of(means), *(abs(round_mean - mean(means)) for round_mean in _round_means(blocks, means))
         ),
         causes={category: mean(seconds_in(category)) for category in categories},
         sent_bytes={op: fmean(run.sent_bytes.get(op, 0.0) for run in rounds) for op in ops},
@@ -66,14 +64,14 @@ def settled_point(
     )
 
 
-def _by_round(blocks: Sequence[tuple[Series, list[int]]], means: Sequence[float]) -> list[float]:
+def _round_means(blocks: Sequence[tuple[Series, list[int]]], means: Sequence[float]) -> list[float]:
     """Return the mean of the blocks of each round."""
     rounds = {id(run) for run, _ in blocks}
-    return [fmean(m for (run, _), m in zip(blocks, means, strict=True) if id(run) == which) for which in rounds]
+    return [fmean(m for (run, _), m in zip(blocks, means, strict=True) if id(run) == run_id) for run_id in rounds]
 
 
-def _blocks(run: Series, most: int) -> list[list[int]]:
+def _blocks(run: Series, max_blocks: int) -> list[list[int]]:
     """Return the blocks of a run as indices into its columns."""
     late = range(round(WARM_UP * len(run.steps)), len(run.steps))
-    number = min(most, len(late) // LEAST_BLOCK)
+    number = min(max_blocks, len(late) // MIN_BLOCK_STEPS)
     return [trimmed(run, late[len(late) * n // number : len(late) * (n + 1) // number]) for n in range(number)]

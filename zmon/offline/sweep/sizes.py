@@ -1,8 +1,8 @@
 """The sizes at which a job is run, and the command for each size.
 
 Pure. In a command, {ranks} stands for the number of ranks, {batch} for the global batch size and {batch_per_rank} for
-the batch size per rank. The option of torchrun is recognized, and a Python script is started with torchrun. Weak
-scaling keeps the batch size per rank, strong scaling the global batch size.
+the batch size per rank. Without {ranks}, torchrun's --nproc-per-node is set, or a Python script is started with
+torchrun. Weak scaling keeps the batch size per rank; strong scaling keeps the global batch size.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Size:
     """The size of one run."""
 
     ranks: int
-    batch: int | None  # global batch size; None: the command has its own
+    batch: int | None  # global batch size; None: the command sets it
 
     def __str__(self) -> str:
         ranks = f"{self.ranks} rank{'s' if self.ranks > 1 else ''}"
@@ -35,16 +35,16 @@ class Size:
 
 
 def template(command: Sequence[str]) -> list[str]:
-    """Return the command with {ranks} in it. Raises UsageError if its place is unknown."""
+    """Return the command with {ranks} in it. Raises UsageError if no word of the command can be replaced."""
     words = list(command)
     if any(RANKS in word for word in words):
         return words
-    for place, word in enumerate(words):
+    for i, word in enumerate(words):
         option, equals, _ = word.partition("=")
         if option in _OPTIONS and equals:
-            return [*words[:place], f"{option}={RANKS}", *words[place + 1 :]]
-        if option in _OPTIONS and place + 1 < len(words):
-            return [*words[: place + 1], RANKS, *words[place + 2 :]]
+            return [*words[:i], f"{option}={RANKS}", *words[i + 1 :]]
+        if option in _OPTIONS and i + 1 < len(words):
+            return [*words[: i + 1], RANKS, *words[i + 2 :]]
     if _PYTHON.fullmatch(words[0]) and len(words) > 1 and (words[1] == "-m" or words[1].endswith(".py")):
         return [*_TORCHRUN, *words[1:]]
     if words[0].endswith(".py"):
