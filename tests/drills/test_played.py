@@ -32,8 +32,15 @@ PLAYED = {  # drill → kind of job, ranks, struck rank; only drills that a test
     "collective-skipped": ("ddp", 3, 2),
     "rank-oom": ("ddp", 2, 0),
     "finish": ("plain", 2, 0),
+    "cancelled-int": ("plain", 2, 0),
 }
-SLOW = ("gil-held", "loop-left", "collective-skipped")  # detected by missing progress, as lock-deadlock is
+SLOW = (
+    "lock-deadlock",
+    "gil-held",
+    "loop-left",
+    "collective-skipped",
+)  # detected by missing progress, as loader-hang is
+QUIET = ("finish", "cancelled-int")
 LIFTED = ("loader-hang", "lock-deadlock", "gil-held")
 
 
@@ -80,7 +87,7 @@ def rows(stage: RecordingStage, names: tuple[str, ...]) -> Iterator[dict[str, Dr
         yield dict(zip(names, pool.map(played, names), strict=True))
 
 
-@each(*(name for name in PLAYED if name != "finish"))
+@each(*(name for name in PLAYED if name not in QUIET))
 def test_culprit_and_cause_are_right_and_one_page_is_sent(rows: dict[str, DrillRow], name: str) -> None:
     row = rows[name]
     if row.skipped:
@@ -92,8 +99,8 @@ def test_culprit_and_cause_are_right_and_one_page_is_sent(rows: dict[str, DrillR
     assert row.paged == ("ZmonStall",)
 
 
-@each("finish")
-def test_finished_job_does_not_page(rows: dict[str, DrillRow], name: str) -> None:
+@each(*QUIET)
+def test_job_that_finishes_or_is_cancelled_does_not_page(rows: dict[str, DrillRow], name: str) -> None:
     assert rows[name].verdict == "quiet", rows[name].remarks
 
 

@@ -16,11 +16,7 @@ from tests.e2e.running_stack import HOST, Job, Jobs, Lifetime, RunningStack, wai
 FINDING_SECONDS = 5.0  # the target for fault → finding, and for finding → page
 SIGNALS = {"interrupted": signal.SIGINT, "terminated": signal.SIGTERM}
 QUIET_SECONDS = 4.0  # a finding would have come within this time
-ENDINGS = (
-    pytest.param("finished", marks=pytest.mark.slow),  # a drill finishes in every run
-    "interrupted",
-    pytest.param("terminated", marks=pytest.mark.slow),  # like Ctrl-C, with another signal
-)
+ENDINGS = ("finished", "interrupted", "terminated")
 
 
 def finding(stack: RunningStack, job: Job, cause: str, since: float = 0.0) -> Any:
@@ -133,6 +129,7 @@ def ended(
     jobs.end()
 
 
+@pytest.mark.slow  # a drill finishes and another one is cancelled in every run
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_stall_is_quiet_when_the_job_finishes_or_its_owner_ends_it(
     stack: RunningStack, ended: dict[str, Job], ending: str
