@@ -7,6 +7,7 @@ import pytest
 
 from tests.build import NOW, evidence, finding
 from zmon.hub.journal import RESOLVE_AFTER_SECONDS, Journal
+from zmon.schema.evidence import Evidence
 
 
 @pytest.fixture
@@ -192,6 +193,13 @@ def test_finding_after_a_cut_off_line_is_stored(journal, path):
         file.write(b'{"id":"f9","job_')
     Journal(path).open_or_update(finding(id="f2", job_id="other"), NOW)
     assert {f.id for f in Journal(path).all()} == {"f1", "f2"}
+
+
+def test_finding_with_evidence_in_an_unknown_shape_is_kept_without_it(journal, path):
+    journal.open_or_update(finding(evidence={"num_steps": 7}), NOW)
+    path.write_bytes(path.read_bytes().replace(b'"num_steps":7', b'"num_steps":{"of_a_newer_zmon":7}'))
+    (read,) = Journal(path).all()
+    assert (read.id, read.evidence) == ("f1", Evidence())
 
 
 def test_restart_drops_the_lines_that_were_superseded(journal, path):

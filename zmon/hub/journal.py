@@ -25,7 +25,7 @@ import msgspec
 from msgspec import UNSET
 
 from zmon.schema.evidence import Evidence, FlightRow
-from zmon.schema.finding import Finding
+from zmon.schema.finding import Finding, decode_finding
 from zmon.schema.names import severity_order
 
 log = logging.getLogger("zmon.journal")
@@ -231,7 +231,7 @@ class Journal:
             return
         for line in self._path.read_bytes().splitlines():
             try:
-                finding = msgspec.json.decode(line, type=Finding)
+                finding = decode_finding(line)
                 self._labels[finding.id] = msgspec.json.decode(line, type=_Line).published
             except msgspec.DecodeError:
                 continue

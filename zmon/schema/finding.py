@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import msgspec
+
 from zmon.schema.evidence import Evidence
 from zmon.schema.names import SCHEMA, STALL
 
@@ -38,3 +40,15 @@ class Finding:
     def is_stall(self) -> bool:
         """Return True if the job does not move, or ended by a fault."""
         return self.detector == STALL
+
+
+def decode_finding(line: bytes) -> Finding:
+    """Return the finding in one line of JSON. Raises msgspec.DecodeError.
+
+    If another version wrote the evidence in a shape that this one cannot read, the finding is returned without it.
+    """
+    try:
+        return msgspec.json.decode(line, type=Finding)
+    except msgspec.ValidationError:
+        fields = msgspec.json.decode(line, type=dict[str, msgspec.Raw])
+        return msgspec.json.decode(msgspec.json.encode({**fields, "evidence": {}}), type=Finding)
