@@ -16,8 +16,12 @@ from zmon.schema.thresholds import Thresholds
 class Coverage(Thresholds):
     """The detector `coverage`; thresholds in seconds."""
 
-    silent_seconds: float = 10.0  # of an agent: one that restarts is back within 3 s
-    missing_seconds: float = 20.0  # of training: the ranks of one launch appear within seconds of each other
+    # An agent that is silent for this long is reported, because its ranks are unwatched. An agent that restarts is back
+    # within 3 s.
+    silent_seconds: float = 10.0
+    # Ranks that no agent reports are missing once the job has trained for this long. The ranks of one launch appear
+    # within seconds of each other.
+    missing_seconds: float = 20.0
     name = "coverage"
     separate = False
     causes = ("agent_unreachable", "ranks_missing")

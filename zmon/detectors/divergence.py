@@ -23,7 +23,9 @@ _LOSS = re.compile(r"(?<![a-z])loss(?![a-z])|normalized_entropy", re.IGNORECASE)
 class Divergence(Thresholds):
     """The detector `divergence`."""
 
-    num_steps: int = 10  # in a row: a gradient scaler that starts too high skips a few
+    # The training has diverged if a loss is NaN or infinite in this many consecutive steps. A gradient scaler that
+    # starts too high skips a few steps.
+    num_steps: int = 10
     name = "divergence"
     separate = False
     causes = ("divergence",)

@@ -26,9 +26,13 @@ UpToAnHour = Annotated[float, Range(0.0, 3600.0)]  # seconds; the hub keeps two 
 class EfficiencyLow(Thresholds):
     """The detector `efficiency`."""
 
-    below_ratio: Part = 0.9  # of the recorded efficiency: the missing tenth is lost on all GPUs while it lasts
-    window_seconds: UpToAnHour = 600.0  # of the median: a cold start or another job's checkpoint does not change it
-    lasting_seconds: UpToAnHour = 600.0  # with the median below, and above before the finding resolves
+    # The job is too slow if its efficiency is below this share of the recorded one. The missing tenth is lost on all
+    # GPUs while that lasts.
+    below_ratio: Part = 0.9
+    # The efficiency is the median over this time. A cold start or another job's checkpoint does not change it.
+    window_seconds: UpToAnHour = 600.0
+    # The median must be low for this long before a finding opens, and high enough for as long before it resolves.
+    lasting_seconds: UpToAnHour = 600.0
     name = "efficiency"
     separate = False
     causes = ("below_baseline",)

@@ -27,10 +27,14 @@ _DOWN = ("link_downed", "carrier_down_count")
 class Hardware(Thresholds):
     """The detector `hardware`; rates count over at least `rate_seconds`."""
 
-    symbol_errors_per_second: float = 10.0  # NVSentinel's limit
-    link_recoveries_per_second: float = 5.0 / 60  # NVSentinel's limit of five per minute
-    slow_restarts_per_second: float = 10.0  # NVSentinel's limit, for RoCE
-    rate_seconds: float = 60.0  # one error soon after the start is not yet a rate
+    # A link is degraded if it has more symbol errors per second. This is NVSentinel's limit.
+    symbol_errors_per_second: float = 10.0
+    # A link is degraded if it recovers from errors more often. This is NVSentinel's limit of five per minute.
+    link_recoveries_per_second: float = 5.0 / 60
+    # A RoCE port is degraded if it has more slow restarts per second. This is NVSentinel's limit.
+    slow_restarts_per_second: float = 10.0
+    # Rates are computed over at least this time. One error soon after the start is not yet a rate.
+    rate_seconds: float = 60.0
     name = "hardware"
     separate = True
     causes = ("gpu_lost", "gpu_memory", "gpu_xid", "link_down", "link_degraded")

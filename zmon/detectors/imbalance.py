@@ -73,11 +73,17 @@ class _Work:
 class Imbalance(Thresholds):
     """The detector `imbalance`."""
 
-    uneven_ratio: Times = 2.0  # to the mean of the others: tables do not divide evenly, 1.5 is usual
-    cost_ratio: Part = 0.1  # of the step: the most that a new plan could save must be worth the work
-    num_steps: int = 16  # all but `odd_ratio` of them are uneven: chance makes that one in four at most with two ranks
-    odd_ratio: Part = 0.125  # of those steps may be even: that is an odd batch, not another plan
-    lasting_seconds: float = 5.0  # of steps, or all that are kept: some heavy data of one rank passes sooner
+    # A step is uneven if one rank has at least this many times the mean work of the other ranks. Tables do not divide
+    # evenly: 1.5 is usual.
+    uneven_ratio: Times = 2.0
+    # An even split must be able to save at least this share of the step time. Less is not worth a new plan.
+    cost_ratio: Part = 0.1
+    # At least this many steps are judged. With two ranks, chance makes at most one step in four this uneven.
+    num_steps: int = 16
+    # This share of the judged steps may be even. A few even steps are odd batches, not another plan.
+    odd_ratio: Part = 0.125
+    # The judged steps must cover this time, unless the hub keeps fewer steps. Heavy data of one rank passes sooner.
+    lasting_seconds: float = 5.0
     name = "imbalance"
     separate = False
     causes = ("all_to_all_skew", "lookup_skew")

@@ -28,13 +28,24 @@ from zmon.schema.snapshot import Snapshot
 class Stall(Limits):
     """The detector `stall`; thresholds in seconds."""
 
-    stopped_seconds: float = 0.3  # a tracer (py-spy, gdb attaching) stops a process for some milliseconds
-    blocked_seconds: float = 1.0  # in state D: a read from a busy file system is over by then
-    silent_seconds: float = 2.0  # of an agent before its host counts as lost: one that restarts is back by then
-    unseen_seconds: float = 5.0  # or a lease: if steps go on that long after an agent fell silent, its host is not lost
-    ending_seconds: float = 60.0  # of a cancelled job: torchrun gives its ranks 30 s before it kills them
-    cut_seconds: float = 1.0  # with all ranks inside a collective, while a link of the job is down
-    num_learned_steps: int = Leases.learned_after_steps  # of a rank before its training lease counts for other ranks
+    # A rank is frozen if its process has been stopped (state T or t) for this long. A tracer such as py-spy or gdb
+    # stops a process only for some milliseconds.
+    stopped_seconds: float = 0.3
+    # A rank past its lease is frozen if its process has been in uninterruptible sleep (state D) for this long. A read
+    # from a busy file system takes less.
+    blocked_seconds: float = 1.0
+    # The silence of an agent after which its host may count as lost. An agent that restarts answers again sooner.
+    silent_seconds: float = 2.0
+    # If other ranks still finish steps this long after an agent fell silent (or one lease after it, if that is longer),
+    # its host is not lost.
+    unseen_seconds: float = 5.0
+    # No stall is reported for this long after a rank of a cancelled job has ended. torchrun gives its ranks 30 s before
+    # it kills them.
+    ending_seconds: float = 60.0
+    # A link that is down is reported if all ranks have been inside a collective for this long.
+    cut_seconds: float = 1.0
+    # The lease of a rank counts in the median lease of the training ranks once the rank has finished this many steps.
+    num_learned_steps: int = Leases.learned_after_steps
     name = STALL
     separate = False
     causes = (

@@ -1,7 +1,8 @@
-"""Thresholds: the numbers that decide, as fields of frozen dataclasses that a site can set. Pure.
+"""Thresholds: the numbers by which detectors and leases decide, as fields of frozen dataclasses. A site can set them.
 
 The end of a name is the unit (`_seconds`, `_per_second`, `_ratio`; `num_` and `learned_after_` are counts). The comment
-on its line gives the reason. Every value is checked when the dataclass is built.
+above a field gives its meaning and the reason for its value; docs/thresholds.md is generated from these comments. Every
+value is checked when the dataclass is built. Pure.
 """
 
 from __future__ import annotations

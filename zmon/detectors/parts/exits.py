@@ -22,10 +22,17 @@ from zmon.schema.thresholds import Thresholds
 class Limits(Thresholds):
     """Thresholds in seconds of the part of the stall detector that judges ended ranks."""
 
-    settle_seconds: float = 0.5  # peers die of a death within 50 ms, the launcher ends the rest within 200 ms
-    together_seconds: float = 0.3  # deaths this close have no order: the agent looks every 0.1 s
-    restart_seconds: float = 30.0  # a launcher that restarts has the job back by then
-    lost_seconds: float = 5.0  # silence of an agent until its host is lost, if all ranks elsewhere lost connections
+    # The wait after a death before the dead ranks are compared. Peers die of a broken connection within 50 ms, and the
+    # launcher ends the other ranks within 200 ms.
+    settle_seconds: float = 0.5
+    # Deaths closer together than this count as simultaneous, because the agent looks for dead ranks only every 0.1 s.
+    together_seconds: float = 0.3
+    # The time in which a launcher that has restarts left should have restarted the job. Until then the finding is a
+    # warning, afterwards it is critical.
+    restart_seconds: float = 30.0
+    # The silence of an agent after which its host counts as lost if all ranks on other hosts died of broken
+    # connections.
+    lost_seconds: float = 5.0
 
 
 def exited(snapshot: Snapshot, detector: str, limits: Limits) -> Finding | None:
