@@ -138,12 +138,13 @@ def _comments(section: type) -> dict[str, str]:
     source = inspect.getsource(section)
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
     comments = {token.start[0]: token.string.lstrip("# ") for token in tokens if token.type == tokenize.COMMENT}
+    alone = {number for number, line in enumerate(source.splitlines(), 1) if line.lstrip().startswith("#")}
     [body] = ast.parse(source).body
     texts = {}
     for node in body.body:
         if isinstance(node, ast.AnnAssign):
             lines = [n for n in range(node.lineno, node.end_lineno + 1) if n in comments]
-            lines = lines or list(takewhile(comments.__contains__, range(node.lineno - 1, 0, -1)))[::-1]
+            lines = lines or list(takewhile(alone.__contains__, range(node.lineno - 1, 0, -1)))[::-1]
             texts[node.target.id] = " ".join(comments[n] for n in lines)
     return texts
 
