@@ -1,4 +1,4 @@
-"""Report the ranks of a job that no agent watches: without this, their silence would look like health."""
+"""Report the ranks of a job that no agent watches. Without this finding, the job would look healthy."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class Coverage(Thresholds):
     causes = ("agent_unreachable", "ranks_missing")
 
     def can_resolve(self, snapshot: Snapshot, finding: Finding) -> bool:
-        """Return True: it judges what is not watched."""
+        """Return True, because unwatched ranks are what this detector reports."""
         return True
 
     def inert_reason(self, snapshot: Snapshot) -> str | None:
-        """Return None: it can judge every job."""
+        """Return None, because it can judge every job."""
         return None
 
     def detect(self, snapshot: Snapshot) -> tuple[Finding, ...]:

@@ -1,6 +1,6 @@
 """Report work that is split unevenly, so that one rank always has more than the others and the step waits for it.
 
-Work is measured in bytes of all-to-all and in embedding lookups, over the recent steps: random batches burden a
+Work is measured in bytes of all-to-all and in embedding lookups, over the recent steps, because random batches burden a
 different rank in each step. A rank is compared with the mean of the *other* ranks, which works for two ranks as well.
 Uneven work that costs nothing is not reported. The cost is the rank's self time beyond the median, and the part of the
 exposed all-to-all that an even split would save.
@@ -35,7 +35,7 @@ class _Share:
     step: AlignedStep
     amount: int
     total: int
-    num_ranks: int  # ranks that take part
+    num_ranks: int  # number of ranks that take part
 
     @property
     def others(self) -> float:
@@ -43,13 +43,13 @@ class _Share:
         return (self.total - self.amount) / (self.num_ranks - 1)
 
     @property
-    def uneven(self) -> float:
+    def uneven_ratio(self) -> float:
         """The ratio of the amount to the mean of the other ranks."""
         return self.amount / self.others if self.others else float("inf")
 
     @property
-    def beyond(self) -> float:
-        """The share of the amount that is beyond the mean of all ranks."""
+    def excess_ratio(self) -> float:
+        """The share of the amount that exceeds the mean of all ranks."""
         return max(1 - self.total / self.num_ranks / self.amount, 0.0) if self.amount else 0.0
 
 
@@ -57,14 +57,14 @@ class _Share:
 class _Work:
     """One kind of work, with the amount of each rank in the steps that report it."""
 
-    verb: str  # for the summary
+    verb: str  # what the rank does, in the words of the summary
     unit: str
-    planned: Column  # the column of a plan that has it
+    plan_column: Column  # the column of a plan with this kind of work
     columns: Sequence[tuple[AlignedStep, Sequence[int], int]]  # step, amount by rank, number of ranks that take part
     cause: str
 
     def busiest_rank(self) -> tuple[int, list[_Share]]:
-        """Return the rank that has most in most steps, and its shares; there must be a step."""
+        """Return the rank with the largest amount in most steps, and its shares; at least one step is required."""
         rank = Counter(column.index(max(column)) for _, column, _ in self.columns).most_common(1)[0][0]
         return rank, [_Share(step, column[rank], sum(column), number) for step, column, number in self.columns]
 
@@ -106,7 +106,7 @@ class Imbalance(Thresholds):
                 if len(work.columns) < self.num_steps:
                     continue
                 rank, shares = work.busiest_rank()
-                if (quantile([share.uneven for share in shares], self.odd_ratio) or 0.0) < self.uneven_ratio:
+                if (quantile([share.uneven_ratio for share in shares], self.odd_ratio) or 0.0) < self.uneven_ratio:
                     continue
                 cost = median(_cost(share, rank, work.cause) for share in shares)
                 if cost >= self.cost_ratio * median(share.step.seconds for share in shares):
@@ -114,7 +114,7 @@ class Imbalance(Thresholds):
         return ()
 
     def _window(self, steps: Sequence[AlignedStep]) -> Sequence[AlignedStep]:
-        """Return the newest steps that are enough and long enough, or all steps."""
+        """Return as many of the newest steps as `num_steps` and `lasting_seconds` require, or all steps."""
         seconds = 0.0
         for number, step in enumerate(reversed(steps), 1):
             seconds += step.seconds * step.stands_for
@@ -126,10 +126,10 @@ class Imbalance(Thresholds):
         self, snapshot: Snapshot, work: _Work, rank: int, shares: Sequence[_Share], cost_seconds: float
     ) -> Finding:
         culprits = [r for r in snapshot.reported_ranks if r.rank == rank]
-        uneven, seconds = median(s.uneven for s in shares), median(s.step.seconds for s in shares)
+        uneven, seconds = median(s.uneven_ratio for s in shares), median(s.step.seconds for s in shares)
         amount, others = median(s.amount for s in shares), median(s.others for s in shares)
         times = f"{uneven:.1f} × as much as the others" if isfinite(uneven) else "and the others do not"
-        text = plan_text(snapshot.plan, rank, work.planned, work.unit, amount)
+        text = plan_text(snapshot.plan, rank, work.plan_column, work.unit, amount)
         tables = (
             f"Rank {rank} holds {text.tables}." if text.tables else f"Which tables or experts does rank {rank} hold?"
         )
@@ -175,18 +175,18 @@ def _works(steps: Sequence[AlignedStep]) -> tuple[_Work, ...]:
 
 
 def _taking_part(step: AlignedStep) -> int:
-    """Return the number of ranks that take part in the step's all-to-alls: only some may hold tables."""
+    """Return the number of ranks that take part in the step's all-to-alls; the others hold no tables."""
     return sum(map(bool, map(or_, step.sent_bytes[_OP], step.received_bytes[_OP])))
 
 
 def _cost(share: _Share, rank: int, cause: str) -> float:
     """Return the seconds that an even split would save at best.
 
-    They are the rank's self time beyond the median and, if the all-to-all is uneven, the part of it beyond the mean.
+    They are the rank's self time beyond the median and, if the all-to-all is uneven, its exposed time beyond the mean.
     """
     step = share.step
     beyond_median = max(step.self_seconds[rank] - median_low(step.self_seconds), 0.0)
     if cause != "all_to_all_skew":
         return beyond_median
     last = step.critical_rank
-    return beyond_median + step.exposed[_OP][last] * share.beyond
+    return beyond_median + step.exposed[_OP][last] * share.excess_ratio

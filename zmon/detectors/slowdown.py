@@ -57,7 +57,7 @@ class Slowdown(Thresholds):
             raise ValueError(f"over_ratio is {self.over_ratio:g}, more than slow_ratio, {self.slow_ratio:g}")
 
     def can_resolve(self, snapshot: Snapshot, finding: Finding) -> bool:
-        """Return True once a baseline is known that is not slow itself.
+        """Return True once the job has a baseline that is not slow itself.
 
         A hub that has restarted learns the baseline again, and may learn it from the slow steps of the same launch.
         """
@@ -138,8 +138,8 @@ class Slowdown(Thresholds):
         growth = _growth(snapshot, now, baseline)
         part = max(growth, key=lambda p: growth[p])
         reason = f"{_PART_NAMES[part]} grew most, by {growth[part] * 1000:.1f} ms"
-        if part != "exposed" and (short := [w.host for w in snapshot.hardware if self._is_short_of_memory(w)]):
-            return "memory", f"{reason}, and {', '.join(short)} is short of memory"
+        if part != "exposed" and (short_hosts := [w.host for w in snapshot.hardware if self._is_short_of_memory(w)]):
+            return "memory", f"{reason}, and {', '.join(short_hosts)} is short of memory"
         busy = [w.host for w in snapshot.hardware if pressure_ratio(w).get("cpu", 0.0) >= self.processor_ratio]
         if part == "data":
             return "input", reason
@@ -167,13 +167,13 @@ def _growth(snapshot: Snapshot, now: StepWindow, baseline: Baseline) -> dict[str
     late = (now.seconds - now.self_seconds - now.exposed_seconds) - (
         baseline.seconds - baseline.self_seconds - baseline.exposed_seconds
     )
-    is_data = median(map(_late_data_ratio, snapshot.steps)) > 0.5
+    late_is_data = median(map(_late_data_ratio, snapshot.steps)) > 0.5
     data = now.data_seconds - baseline.data_seconds
     return {
         "exposed": now.exposed_seconds - baseline.exposed_seconds,
-        "data": data + (late if is_data else 0.0),
+        "data": data + (late if late_is_data else 0.0),
         "own": now.self_seconds - baseline.self_seconds - data,
-        "late": 0.0 if is_data else late,
+        "late": 0.0 if late_is_data else late,
     }
 
 

@@ -1,7 +1,7 @@
 """Report a job that has stopped moving, with the culprit.
 
-Locks and process states come first, because they prove that a rank is gone or stopped. Silence past the lease proves
-only that nothing moves; then the culprit is inferred from who waits for whom.
+Locks and process states come first, because they prove that a rank is gone or stopped. An exceeded lease proves only
+that nothing moves. The culprit is then inferred from which ranks wait for which.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from statistics import median
 
 from zmon.detectors.parts.deaths import Death, death, ended_ranks, gone_seconds
 from zmon.detectors.parts.diagnosis import diagnose, network_stall
-from zmon.detectors.parts.exits import Limits, exited
+from zmon.detectors.parts.exits import Limits, exit_finding
 from zmon.detectors.parts.network import cut_off_host
 from zmon.detectors.parts.new_finding import drain, new_finding
 from zmon.detectors.parts.wording import ranks_on
@@ -65,18 +65,19 @@ class Stall(Limits):
         return not snapshot.unwatched
 
     def inert_reason(self, snapshot: Snapshot) -> str | None:
-        """Return a reason while none of its ranks is watched."""
+        """Return a reason while no rank of the job is watched."""
         return None if snapshot.ranks else "no agent that answers reports a rank of it"
 
     def detect(self, snapshot: Snapshot) -> tuple[Finding, ...]:
-        """Return the first finding of: a rank exited, a rank is stopped, a link is down, nothing moves."""
-        finding = self._exited(snapshot) or self._frozen(snapshot) or self._cut_off(snapshot) or self._silent(snapshot)
+        """Return the first that applies: a rank exited, a rank is frozen, a link is down, nothing moves."""
+        rules = (self._exit_finding, self._frozen_finding, self._link_finding, self._silence_finding)
+        finding = next(filter(None, (rule(snapshot) for rule in rules)), None)
         return (finding,) if finding else ()
 
-    def _exited(self, snapshot: Snapshot) -> Finding | None:
-        return exited(snapshot, self.name, self)
+    def _exit_finding(self, snapshot: Snapshot) -> Finding | None:
+        return exit_finding(snapshot, self.name, self)
 
-    def _frozen(self, snapshot: Snapshot) -> Finding | None:
+    def _frozen_finding(self, snapshot: Snapshot) -> Finding | None:
         stopped = [r for r in snapshot.ranks if (r.stopped_seconds or 0.0) >= self.stopped_seconds]
         sleeping = [r for r in snapshot.ranks if (r.blocked_seconds or 0.0) >= self.blocked_seconds]
         blocked = [r for r in sleeping if r.overdue_seconds > 0]
@@ -109,12 +110,12 @@ class Stall(Limits):
             seconds_ago=seconds_ago,
             confidence=0.97 if stopped else 0.8,
             summary=f"{ranks_on(frozen)} froze at step {first.step} during {first.activity}: {summary}; "
-            f"{_waiting(snapshot, frozen)}",
+            f"{_waiting_text(snapshot, frozen)}",
             detail=detail,
             evidence=Evidence(pids=tuple(r.pid for r in frozen)),
         )
 
-    def _cut_off(self, snapshot: Snapshot) -> Finding | None:
+    def _link_finding(self, snapshot: Snapshot) -> Finding | None:
         """Return a finding if a link is down. The missing carrier is proof, so there is no need to wait for a lease."""
         alive = [r for r in snapshot.ranks if r.alive and r.activity != "done"]
         inside = [r.state_seconds for r in alive if r.in_flight]
@@ -138,19 +139,19 @@ class Stall(Limits):
             evidence=diagnosis.evidence,
         )
 
-    def _silent(self, snapshot: Snapshot) -> Finding | None:
+    def _silence_finding(self, snapshot: Snapshot) -> Finding | None:
         alive = [r for r in snapshot.ranks if r.alive and r.activity != "done"]
         overdue = self._overdue(alive)
         if not overdue or len(overdue) < len(alive):
-            return None  # some rank is within its lease: it moves, or evaluates or saves while the others wait for it
+            return None  # a rank within its lease moves, or the others wait while it evaluates or saves
         if any(not r.alive and gone_seconds(r) < self.settle_seconds for r in snapshot.ranks):
-            return None  # in a moment it is known which rank ended, and that tells more
+            return None  # wait until it is clear which rank ended first, which is better evidence
         cancelled = [r for r in ended_ranks(snapshot.ranks) if death(r) is Death.CANCELLED]
         if any(gone_seconds(r) < self.ending_seconds for r in cancelled):
-            return None  # its owner has ended the job, and that takes a while
+            return None  # the owner has cancelled the job, and its end takes a while
         silent = {a.host: a.silent_seconds for a in snapshot.agents}
         if any(silent.get(r.host, 0.0) < self.silent_seconds for r in snapshot.unwatched):
-            return None  # the agent has just fallen silent: in a moment it answers again, or its host counts as lost
+            return None  # wait until the silent agent answers again or its host counts as lost
         first = max(overdue, key=lambda r: r.overdue_seconds)
         diagnosis = diagnose(snapshot, self.unseen_seconds)
         return new_finding(
@@ -182,7 +183,7 @@ class Stall(Limits):
         return state.activity == "train" and state.steps >= self.num_learned_steps
 
 
-def _waiting(snapshot: Snapshot, frozen: list[RankState]) -> str:
+def _waiting_text(snapshot: Snapshot, frozen: list[RankState]) -> str:
     culprits = {r.rank for r in frozen}
     ops = [r.in_flight.op for r in snapshot.ranks if r.in_flight and r.rank not in culprits]
     if not ops:

@@ -101,7 +101,7 @@ class Straggler(Thresholds):
 
         Also True once there are no ranks to compare, or once a culprit is gone.
         """
-        running = _running(snapshot)
+        running = _running_ranks(snapshot)
         present = {r.rank for r in (*running, *snapshot.unwatched)}
         if not running or snapshot.world_size < 2 or not present.issuperset(finding.ranks):
             return True
@@ -133,7 +133,7 @@ class Straggler(Thresholds):
 
     def detect(self, snapshot: Snapshot) -> tuple[Finding, ...]:
         """Return a finding about late ranks, else about a host with a slow link, else about a GPU that is too hot."""
-        if self.inert_reason(snapshot) or not _running(snapshot):
+        if self.inert_reason(snapshot) or not _running_ranks(snapshot):
             return ()
         times = SelfTimes.from_steps(snapshot.steps)
         num_steps = times.num_covering(self.num_steps, self.lasting_seconds)
@@ -141,7 +141,9 @@ class Straggler(Thresholds):
         if num_steps is not None:
             finding = self._late(snapshot, times, num_steps) or self._network(snapshot, snapshot.steps[-num_steps:])
         finding = finding or hot_gpu(snapshot, self.name, self.cost_ratio)
-        return (replace(finding, op=None, sequence=None),) if finding else ()  # the current op is no part of it
+        return (
+            (replace(finding, op=None, sequence=None),) if finding else ()
+        )  # the op in flight has nothing to do with it
 
     def _least_seconds(self, times: SelfTimes, num_steps: int) -> float:
         """Return the lag that a rank must have at least."""
@@ -156,11 +158,11 @@ class Straggler(Thresholds):
                 return None
             late = {lag.rank for lag in times.lags(number, self._least_seconds(times, number))}
             if not late:
-                continue  # whatever the work is, no rank waits for another one
+                continue  # no rank is late, so its work does not matter
             without_work = without_work or times.without_work()
             lags = [lag for lag in self._sure_lags(without_work, number, hot) if lag.rank in late]
             similar = [lag for lag in lags if lag.seconds >= lags[0].seconds / 2]
-            by_design = len(similar) > 1 and 2 * len(similar) >= snapshot.world_size  # stages of a pipeline
+            by_design = len(similar) > 1 and 2 * len(similar) >= snapshot.world_size  # such as stages of a pipeline
             if similar and not by_design:
                 return self._finding(snapshot, without_work, similar, number)
         return None
@@ -296,5 +298,5 @@ class Straggler(Thresholds):
         )
 
 
-def _running(snapshot: Snapshot) -> list[RankState]:
+def _running_ranks(snapshot: Snapshot) -> list[RankState]:
     return [r for r in snapshot.ranks if r.alive and r.activity != "done"]
