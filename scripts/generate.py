@@ -37,9 +37,9 @@ def metrics_page() -> str:
     head = [
         "# Metrics",
         "",
-        "Generated from `zmon/metrics/names.py` by `make generate`. Base units only.",
-        "An unknown value has no series; it is never 0.",
-        "The agent exports the newest attempt of a job, until 30 s after its end; jobs and findings come from the hub.",
+        "Generated from `zmon/metrics/names.py` by `make generate`. All values are in base units.",
+        "An unknown value has no series; it is never 0. The agent exports the ranks of the newest attempt of a job,",
+        "until 30 s after its end. The hub exports jobs and findings.",
         "",
         "| metric | type | labels | meaning |",
         "|---|---|---|---|",

@@ -22,7 +22,7 @@ _PIDFD_INFO = struct.Struct("<QQ11Ii")  # mask, cgroup, pid … fsgid, exit stat
 
 @dataclass(frozen=True, slots=True)
 class ProcessStat:
-    """The fields of /proc/<pid>/stat that zmon uses; times and faults are those of all threads together."""
+    """The fields of /proc/<pid>/stat that zmon uses; times and faults are sums over all threads."""
 
     state: str  # R S D Z T t X, as in proc(5)
     parent: int
@@ -38,9 +38,8 @@ def parse_stat(line: bytes) -> ProcessStat:
 
     Raises ValueError or IndexError if the line has another format.
     """
-    after_name = line[
-        line.rindex(b")") + 2 :
-    ].split()  # the name may contain any byte, even spaces; this list begins with field 3
+    # The name may contain any byte, even spaces. The list begins with field 3.
+    after_name = line[line.rindex(b")") + 2 :].split()
     ticks = int(after_name[11]) + int(after_name[12])
     return ProcessStat(
         state=after_name[0].decode("ascii"),

@@ -68,7 +68,7 @@ from zmon.steplog.table import Table, write_json_lines
 append_once(root / "steps", box)
 path = root / "steps.jsonl"
 with path.open("wb") as file:
-    assert write_json_lines(Table.of(logged(root / "steps")), file) == 3
+    assert write_json_lines(Table.from_runs(logged(root / "steps")), file) == 3
 row = json.loads(path.read_text().splitlines()[0])
 assert (round(row["phase_quantize"], 6), round(row["exposed_shuffle"], 6)) == (0.02, 0.01), row
 ((measures, *_),) = [[r.measures for r in steps.values()] for steps in read([path]).records.values()]

@@ -78,7 +78,7 @@ def test_turns_are_no_steps_and_none_is_missing_around_them(tmp_path, root):
     append_once(root, box)
     (run,) = logged(root)
     assert [record.duration for _, record, _ in run.steps()] == pytest.approx([0.020] * 4, abs=1e-6)
-    assert (run.missing, run.before) == (0, 0)
+    assert (run.missing, run.missing_before) == (0, 0)
 
 
 def test_gauges_belong_to_the_step_they_were_reported_in_and_those_of_an_evaluation_to_the_step_before(tmp_path, root):
@@ -159,7 +159,7 @@ def test_damaged_block_costs_its_steps_and_the_one_after_and_is_reported(path, r
     assert [str(path) in line and "damaged in 1 place" in line for line in run.damaged] == [True] * (not cut_off)
     lost = 10 if hit == 9 else 11
     assert len(numbers) == 100 - lost
-    assert run.missing + run.before == (0 if hit == 9 else lost)
+    assert run.missing + run.missing_before == (0 if hit == 9 else lost)
 
 
 def test_stretch_of_foreign_bytes_costs_what_it_hit(path, root):

@@ -80,11 +80,11 @@ def test_segment_is_whole_without_the_one_before(tmp_path, root, new_log):
     (run,) = logged(root)
     numbers = step_numbers(run)
     assert numbers == list(range(500 - len(numbers) + 1, 501))
-    assert (run.before, run.missing) == (500 - len(numbers), 0)
+    assert (run.missing_before, run.missing) == (500 - len(numbers), 0)
     segments(root)[1].unlink()
     (run,) = logged(root)
     between = step_numbers(run)
-    assert run.missing + run.before + len(between) == 500
+    assert run.missing + run.missing_before + len(between) == 500
     assert run.missing > 0
 
 

@@ -20,7 +20,7 @@ def root(tmp_path):
 def rows(root):
     """Return all rows from the JSON lines."""
     file = io.BytesIO()
-    exported = Table.of(logged(root))
+    exported = Table.from_runs(logged(root))
     assert write_json_lines(exported, file) == file.getvalue().count(b"\n")
     return [json.loads(line) for line in file.getvalue().splitlines()]
 
@@ -89,7 +89,7 @@ def test_what_never_ran_has_no_column(tmp_path, root):
     box = rank_box(tmp_path / "boxes")
     box.steps(1)
     append_once(root, box)
-    columns = Table.of(logged(root)).columns()
+    columns = Table.from_runs(logged(root)).columns()
     assert [name for name in columns if name.startswith(("phase_", "exposed_"))] == [
         "phase_forward",
         "phase_other",
@@ -104,7 +104,7 @@ def test_parquet_holds_the_same_rows_with_types_also_where_all_is_unknown(tmp_pa
         box.steps(17)
         append_once(root, box)
     with (tmp_path / "out.parquet").open("wb") as file:
-        assert write_parquet(Table.of(logged(root)), file) == 34
+        assert write_parquet(Table.from_runs(logged(root)), file) == 34
     read = parquet.ParquetFile(tmp_path / "out.parquet")
     assert read.num_row_groups == 4
     assert read.read().to_pylist() == rows(root)
@@ -114,7 +114,7 @@ def test_parquet_holds_the_same_rows_with_types_also_where_all_is_unknown(tmp_pa
 
 def test_parquet_without_steps_is_a_table_without_rows(tmp_path):
     with (tmp_path / "out.parquet").open("wb") as file:
-        assert write_parquet(Table.of([]), file) == 0
+        assert write_parquet(Table.from_runs([]), file) == 0
     assert parquet.read_table(tmp_path / "out.parquet").num_rows == 0
 
 
@@ -123,7 +123,7 @@ def test_rows_are_handed_on_before_all_are_read(tmp_path, root):
     box.steps(100)
     append_once(root, box)
     (run,) = logged(root)
-    remaining = Table.of([run]).rows()
+    remaining = Table.from_runs([run]).rows()
     assert next(remaining)[4] == 1
     segments(root)[0].unlink()
     assert len([*remaining]) == 99  # from the segment that is open

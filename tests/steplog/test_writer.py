@@ -47,7 +47,7 @@ def test_steps_in_the_log_are_those_of_the_box(tmp_path, root, log):
     for box, run in zip(boxes, logged(root), strict=True):
         assert [record for _, record, _ in run.steps()] == ring_records(box)
         assert len(ring_records(box)) == 45
-        assert (run.missing, run.before, run.damaged) == (0, 0, [])
+        assert (run.missing, run.missing_before, run.damaged) == (0, 0, [])
         assert run.run.host == "node-a"
 
 
@@ -88,7 +88,7 @@ def test_agent_that_comes_late_says_how_many_steps_were_before(tmp_path, root):
     append_once(root, box)
     (run,) = logged(root)
     numbers = step_numbers(run)
-    assert (numbers[-1], run.before, run.missing) == (4196, 4196 - len(numbers), 0)
+    assert (numbers[-1], run.missing_before, run.missing) == (4196, 4196 - len(numbers), 0)
 
 
 def test_boundary_that_is_damaged_in_the_ring_costs_its_step_and_the_next(tmp_path, root, log):
@@ -259,7 +259,7 @@ def test_log_that_somebody_deleted_is_begun_again(tmp_path, root, log):
     log.append(inodes(box))
     (run,) = logged(root)
     assert step_numbers(run) == [6, 7, 8, 9, 10]
-    assert run.before == 5
+    assert run.missing_before == 5
 
 
 def opened(path):

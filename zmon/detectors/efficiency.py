@@ -17,7 +17,7 @@ from zmon.schema.curve import EfficiencySample
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
 from zmon.schema.snapshot import Snapshot
-from zmon.schema.thresholds import Part, Range, Thresholds
+from zmon.schema.thresholds import Range, Share, Thresholds
 
 UpToAnHour = Annotated[float, Range(0.0, 3600.0)]  # seconds; the hub holds two hours of samples
 
@@ -28,7 +28,7 @@ class EfficiencyLow(Thresholds):
 
     # The job is too slow if its efficiency is below this share of the recorded one. The missing tenth is lost on all
     # GPUs while that lasts.
-    below_ratio: Part = 0.9
+    below_ratio: Share = 0.9
     # The efficiency is the median over this time. A cold start or another job's checkpoint does not change it.
     window_seconds: UpToAnHour = 600.0
     # The median must be low for this long before a finding opens, and high enough for as long before it resolves.

@@ -22,7 +22,7 @@ from zmon.schema.aligned_step import AlignedStep
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
 from zmon.schema.snapshot import Snapshot
-from zmon.schema.thresholds import Part, Thresholds, Times
+from zmon.schema.thresholds import Multiple, Share, Thresholds
 from zmon.stats import quantile
 
 _OP = "all_to_all"
@@ -75,13 +75,13 @@ class Imbalance(Thresholds):
 
     # A step is uneven if one rank has at least this many times the mean work of the other ranks. Tables do not divide
     # evenly: 1.5 is usual.
-    uneven_ratio: Times = 2.0
+    uneven_ratio: Multiple = 2.0
     # An even split must be able to save at least this share of the step time. Less is not worth a new plan.
-    cost_ratio: Part = 0.1
+    cost_ratio: Share = 0.1
     # At least this many steps are judged. With two ranks, chance makes at most one step in four this uneven.
     num_steps: int = 16
     # This share of the judged steps may be even. A few even steps are odd batches, not another plan.
-    odd_ratio: Part = 0.125
+    odd_ratio: Share = 0.125
     # The judged steps must cover this time, unless the hub keeps fewer steps. Heavy data of one rank passes sooner.
     lasting_seconds: float = 5.0
     name = "imbalance"

@@ -13,7 +13,7 @@ from zmon.schema.aligned_step import StepWindow
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
 from zmon.schema.snapshot import Snapshot
-from zmon.schema.thresholds import Part, Thresholds
+from zmon.schema.thresholds import Share, Thresholds
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class InputBound(Thresholds):
 
     # The job is input-bound if the wait for data is at least this share of the step time. With loaders that keep up, it
     # is a few percent.
-    data_ratio: Part = 0.3
+    data_ratio: Share = 0.3
     # The steps must cover this time. Caches and prefetch queues are filled sooner.
     lasting_seconds: float = 60.0
     # There must be at least this many steps. Fewer give no useful mean, however long they take.

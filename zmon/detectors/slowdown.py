@@ -21,7 +21,7 @@ from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
 from zmon.schema.host import HostWindow
 from zmon.schema.snapshot import Snapshot
-from zmon.schema.thresholds import Part, Thresholds, Times
+from zmon.schema.thresholds import Multiple, Share, Thresholds
 
 
 @dataclass(frozen=True)
@@ -30,10 +30,10 @@ class Slowdown(Thresholds):
 
     # The job is slow if its step time is at least this many times the baseline. Each minute of work then takes 18 s
     # longer, and chance does not last that long.
-    slow_ratio: Times = 1.3
+    slow_ratio: Multiple = 1.3
     # The slowdown is over if the step time is less than this many times the baseline. The value is halfway between the
     # baseline and `slow_ratio`.
-    over_ratio: Times = 1.15
+    over_ratio: Multiple = 1.15
     # The slow steps must cover this time. A cold cache, another job's start or another job's checkpoint passes sooner.
     lasting_seconds: float = 30.0
     # There must be at least this many slow steps. Fewer give no useful median, however long they take.
@@ -41,12 +41,12 @@ class Slowdown(Thresholds):
     # The median of this many newest steps must still be at least `over_ratio`. Otherwise the slowdown has just ended.
     num_recent_steps: int = 10
     # A host is short of memory if some process waited for memory for at least this share of the last minute (PSI).
-    memory_ratio: Part = 0.1
+    memory_ratio: Share = 0.1
     # A host is also short of memory if at least this share of its memory was swapped out within the last minute.
-    swapped_ratio: Part = 0.01
+    swapped_ratio: Share = 0.01
     # The network is not named as the cause if, on some host, a process waited for a core for at least this share of the
     # last minute (PSI). Collectives wait for cores too.
-    processor_ratio: Part = 0.3
+    processor_ratio: Share = 0.3
     name = "slowdown"
     separate = False
     causes = ("network", "input", "memory", "unknown")

@@ -33,7 +33,7 @@ from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
 from zmon.schema.rank import RankState
 from zmon.schema.snapshot import Snapshot
-from zmon.schema.thresholds import Most, Part, Thresholds, Times
+from zmon.schema.thresholds import Majority, Multiple, Share, Thresholds
 
 
 @dataclass(frozen=True)
@@ -43,10 +43,10 @@ class Straggler(Thresholds):
     # A rank is slow if its lag is at least this share of the median self time. Two healthy hosts may differ by 5 %.
     slower_ratio: float = 0.2
     # The lag must also be at least this share of the step time. Less is seldom worth a restart.
-    cost_ratio: Part = 0.15
+    cost_ratio: Share = 0.15
     # A finding resolves when the lag, or the growth of the exposed time, is below this share of the threshold that
     # opened it.
-    over_ratio: Part = 0.5
+    over_ratio: Share = 0.5
     # At least this many recent steps are compared. Each third has four, so that one odd step does not change its
     # median.
     num_steps: int = 12
@@ -57,29 +57,29 @@ class Straggler(Thresholds):
     chance_ratio: float = 4.25
     # If at least this share of the lag is waiting for data, the cause is input. If the share is at most 1 minus this
     # value, the cause is compute.
-    input_ratio: Most = 0.67
+    input_ratio: Majority = 0.67
     # The exposed time is too long if it has grown by this share of the baseline's step time. Then the connections of
     # the hosts are compared.
     grown_ratio: float = 0.2
     # The exposed time is also too long if it is at least this share of the step time, even if the baseline is no
     # better.
-    exposed_ratio: Part = 0.5
+    exposed_ratio: Share = 0.5
     # This value replaces `exposed_ratio` while the job has no baseline. A link that is slower by `quicker_ratio` wastes
     # 60 % of the exposed time, and 60 % of this value is `cost_ratio`.
-    young_exposed_ratio: Part = 0.25
+    young_exposed_ratio: Share = 0.25
     # The network of a host is slow if the links between the other hosts are this many times as fast as its own. Trials
     # showed at most 1.4 on healthy networks and at least 4.6 with a link at a tenth of its rate.
-    quicker_ratio: Times = 2.5
+    quicker_ratio: Multiple = 2.5
     # A finding about a slow network resolves if the other links are less than this many times as fast.
-    alike_ratio: Times = 1.6
+    alike_ratio: Multiple = 1.6
     # The links of a host are judged only if they were busy for this long in the last few seconds. Shorter traffic
     # delays no rank.
     busy_seconds: float = 0.1
     # The host is the cause if it waited for a resource for at least this share of the lost time. Some waits are hidden
     # behind other work of the process.
-    explained_ratio: Part = 0.5
+    explained_ratio: Share = 0.5
     # The host must also have waited more than this many times as long as any other host. Otherwise all hosts are busy.
-    starved_ratio: Times = 2.0
+    starved_ratio: Multiple = 2.0
     name = "straggler"
     separate = False
     causes = (

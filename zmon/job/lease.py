@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from zmon.schema.thresholds import Thresholds, Times
+from zmon.schema.thresholds import Multiple, Thresholds
 from zmon.stats import quantile
 
 
@@ -28,7 +28,7 @@ class Leases(Thresholds):
     # The shortest lease of training. With a shorter one, a garbage collection or a page fault would exceed it.
     train_floor_seconds: float = 1.5
     # The lease of training is this value × the p99 of the step time. A pause of 10 steps is ordinary.
-    train_multiple: Times = 15.0
+    train_multiple: Multiple = 15.0
     # The number of steps after which training has a lease of its own. Until then it has the lease of initialization.
     learned_after_steps: int = 5
     # The shortest learned lease of an evaluation or a checkpoint. A job with many short evaluations may run a long one
@@ -36,7 +36,7 @@ class Leases(Thresholds):
     stay_floor_seconds: float = 60.0
     # The learned lease of an evaluation or a checkpoint is this value × the longest one so far, but never more than the
     # configured lease.
-    stay_multiple: Times = 5.0
+    stay_multiple: Multiple = 5.0
     # The number of evaluations, or of checkpoints, after which their lease is learned. Until then it is the configured
     # one.
     learned_after_stays: int = 3
