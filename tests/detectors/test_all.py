@@ -39,7 +39,7 @@ def test_thresholds_are_numbers_with_their_unit(detector):
 
 
 @pytest.mark.parametrize("detector", ALL, ids=lambda detector: detector.name)
-def test_causes_that_a_detector_gives_are_those_it_lists_and_each_has_a_runbook(detector):
+def test_causes_of_a_detector_are_listed_and_have_a_runbook(detector):
     files = FILES.get(detector.name, (detector.name,))
     source = "\n".join((REPOSITORY / f"zmon/detectors/{file}.py").read_text() for file in files)
     lines = re.findall(r"(?:cause=|yield |return )(.+),", source)

@@ -47,7 +47,7 @@ def test_row_has_the_columns_of_the_contract_in_their_order(tmp_path, root):
     ]  # fmt: skip
 
 
-def test_gauges_have_columns_of_their_own_and_are_null_where_nothing_was_reported(tmp_path, root):
+def test_gauges_are_columns_and_null_without_a_report(tmp_path, root):
     box = rank_box(tmp_path / "boxes")
     box.ledger.report({"loss": 0.5})
     box.steps(2)

@@ -68,7 +68,7 @@ def test_more_steps_than_a_block_takes_are_all_there(tmp_path, root, log):
     assert steps_of(root) == [up_to(1300)]
 
 
-def test_steps_that_were_overwritten_before_they_were_read_are_counted_and_not_made_up(tmp_path, root, log):
+def test_overwritten_steps_are_counted_and_not_invented(tmp_path, root, log):
     box = rank_box(tmp_path / "boxes")
     box.steps(10)
     log.append(inodes(box))
@@ -82,7 +82,7 @@ def test_steps_that_were_overwritten_before_they_were_read_are_counted_and_not_m
     assert all(record.duration == pytest.approx(0.020, abs=1e-6) for _, record, _ in run.steps())
 
 
-def test_agent_that_comes_late_says_how_many_steps_were_before(tmp_path, root):
+def test_steps_before_a_late_agent_are_counted(tmp_path, root):
     box = rank_box(tmp_path / "boxes")
     box.steps(layout.RING_CAPACITY + 100)
     append_once(root, box)
@@ -105,7 +105,7 @@ def test_boundary_that_is_damaged_in_the_ring_costs_its_step_and_the_next(tmp_pa
 # -- ranks come and go -------------------------------------------------------------------------------------
 
 
-def test_rank_whose_box_is_gone_has_not_lost_its_last_steps(tmp_path, root, log):
+def test_last_steps_of_a_rank_with_a_deleted_box_are_written(tmp_path, root, log):
     box = rank_box(tmp_path / "boxes")
     box.steps(5)
     log.append(inodes(box))
@@ -166,7 +166,7 @@ def test_agent_that_starts_again_writes_no_step_twice_and_loses_none(tmp_path, r
     assert len(segments(root)) == 1
 
 
-def test_agent_killed_in_the_middle_of_a_write_leaves_whole_blocks_and_the_next_goes_on(tmp_path, root):
+def test_agent_killed_during_a_write_leaves_complete_blocks(tmp_path, root):
     box = rank_box(tmp_path / "boxes")
     box.steps(5)
     append_once(root, box)
@@ -215,7 +215,7 @@ class Full:
 
 
 @pytest.mark.parametrize("spare", [0, 30, 100])
-def test_full_disk_is_one_line_keeps_what_was_written_and_goes_on_when_there_is_room(tmp_path, root, log, spare):
+def test_full_disk_is_reported_and_writing_continues_with_space(tmp_path, root, log, spare):
     box = rank_box(tmp_path / "boxes")
     box.steps(20)
     log.append(inodes(box))
@@ -250,7 +250,7 @@ def test_folder_that_cannot_be_made_is_one_line(tmp_path):
         append_once(tmp_path / "data/steps", box)
 
 
-def test_log_that_somebody_deleted_is_begun_again(tmp_path, root, log):
+def test_deleted_log_is_begun_again(tmp_path, root, log):
     box = rank_box(tmp_path / "boxes")
     box.steps(5)
     log.append(inodes(box))
