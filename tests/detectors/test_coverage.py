@@ -1,4 +1,4 @@
-"""Test that ranks which no agent watches are reported: silence is not health."""
+"""Test that ranks without an agent that watches them are reported."""
 
 from dataclasses import replace
 

@@ -131,8 +131,8 @@ def test_straggler_reports_nothing_when_the_slow_one_moves():
 
 def test_straggler_reports_nothing_when_a_rank_has_more_to_do():
     """The rank is late because of how the work is split."""
-    more = [rank(own=0.060 * times, lookups=1000 * times) for times in (1, 1, 2, 1)]
-    assert detect(_working(more)) is None
+    ranks_with_more = [rank(own=0.060 * times, lookups=1000 * times) for times in (1, 1, 2, 1)]
+    assert detect(_working(ranks_with_more)) is None
 
 
 def test_rank_with_more_work_is_no_straggler_if_early_steps_lack_the_work():
@@ -141,8 +141,10 @@ def test_rank_with_more_work_is_no_straggler_if_early_steps_lack_the_work():
 
 
 def test_rank_with_a_little_more_to_do_is_not_excused_for_twice_the_time():
-    more = [rank(own=0.060 * times, lookups=lookups) for times, lookups in ((1, 1000), (1, 1000), (2, 1050), (1, 1000))]
-    assert detect(_working(more)).ranks == (2,)
+    ranks_with_more = [
+        rank(own=0.060 * times, lookups=lookups) for times, lookups in ((1, 1000), (1, 1000), (2, 1050), (1, 1000))
+    ]
+    assert detect(_working(ranks_with_more)).ranks == (2,)
 
 
 def _working(ranks):
@@ -216,24 +218,24 @@ def test_it_is_over_when_the_job_is():
 
 
 def test_slow_network_is_over_when_collectives_take_what_they_did():
-    about = finding(detector="straggler", cause="network_slow", ranks=(), hosts=("node-c",))
-    assert not Straggler().can_resolve(job(well(), then(20, *[rank(exchange=0.060)] * 4), baseline=GOOD), about)
-    assert Straggler().can_resolve(job(well(), baseline=GOOD), about)
+    open_finding = finding(detector="straggler", cause="network_slow", ranks=(), hosts=("node-c",))
+    assert not Straggler().can_resolve(job(well(), then(20, *[rank(exchange=0.060)] * 4), baseline=GOOD), open_finding)
+    assert Straggler().can_resolve(job(well(), baseline=GOOD), open_finding)
 
 
 def test_slow_network_is_over_when_its_links_are_as_quick_as_the_others():
     """Collectives may be most of the step by design."""
-    about = finding(detector="straggler", cause="network_slow", ranks=(), hosts=("node-c",))
+    open_finding = finding(detector="straggler", cause="network_slow", ranks=(), hosts=("node-c",))
     now = steps(40, *[rank(exchange=0.090)] * 4, stands_for=2)
-    assert Straggler().can_resolve(job(now, hardware=connected(busy=0.1)), about)
-    assert not Straggler().can_resolve(job(now, hardware=connected()), about)
-    assert not Straggler().can_resolve(job(now), about)
+    assert Straggler().can_resolve(job(now, hardware=connected(busy=0.1)), open_finding)
+    assert not Straggler().can_resolve(job(now, hardware=connected()), open_finding)
+    assert not Straggler().can_resolve(job(now), open_finding)
 
 
 def test_hot_gpu_finding_stays_open_while_its_driver_does_not_answer():
-    about = finding(detector="straggler", cause="thermal_throttle", ranks=(1,), hosts=("node-b",))
-    assert not Straggler().can_resolve(job(well()), about)
-    assert Straggler().can_resolve(job(well(), hardware=cards((), (), (), ())), about)
+    open_finding = finding(detector="straggler", cause="thermal_throttle", ranks=(1,), hosts=("node-b",))
+    assert not Straggler().can_resolve(job(well()), open_finding)
+    assert Straggler().can_resolve(job(well(), hardware=cards((), (), (), ())), open_finding)
 
 
 def test_finding_resolves_without_the_culprit_or_other_ranks():
@@ -245,10 +247,10 @@ def test_finding_resolves_without_the_culprit_or_other_ranks():
 
 def test_finding_stays_open_while_an_agent_is_silent():
     now = job(well(), then(20, *slow(1, own=0.060)))
-    for unseen in (1, 2):
-        away = tuple(r for r in now.ranks if r.rank == unseen)
-        rest = tuple(r for r in now.ranks if r.rank != unseen)
-        assert not Straggler().can_resolve(replace(now, ranks=rest, unwatched=away), ABOUT_ONE)
+    for number in (1, 2):
+        unwatched = tuple(r for r in now.ranks if r.rank == number)
+        watched = tuple(r for r in now.ranks if r.rank != number)
+        assert not Straggler().can_resolve(replace(now, ranks=watched, unwatched=unwatched), ABOUT_ONE)
 
 
 def test_cost_is_the_saved_part_of_a_step_and_0_for_a_hot_gpu():

@@ -9,7 +9,7 @@ from zmon.hub.job_state import JobState
 from zmon.job.baseline import LEARNED_WINDOWS, WINDOW_SECONDS, WINDOW_STEPS, BaselineLearner, is_comparable, step_window
 from zmon.job.time_account import Account
 
-NUM_STEPS = 200  # of 25 ms, in one window
+NUM_STEPS = 200  # steps of 25 ms in one window
 
 
 def steps(seconds=0.025, windows=LEARNED_WINDOWS, **others):
@@ -31,9 +31,9 @@ def test_window_has_the_parts_of_a_step_as_medians():
     window = step_window(job_steps(9, quick, quick, quick, slow, stands_for=4))
     assert window.num_steps == 36
     assert window.seconds == pytest.approx(0.036)
-    assert window.self_seconds == pytest.approx(0.014)  # of the median rank
+    assert window.self_seconds == pytest.approx(0.014)  # the median rank
     assert window.data_seconds == pytest.approx(0.004)
-    assert window.exposed_seconds == pytest.approx(0.002)  # of the critical rank
+    assert window.exposed_seconds == pytest.approx(0.002)  # the critical rank
     assert window.samples == 4 * 32
 
 

@@ -17,7 +17,7 @@ def test_restart_is_from_the_last_sign_to_the_first(job):
     job.wait(2)
     job.train(100)
     job.update()
-    job.wait(0.5)  # in a step that never ends
+    job.wait(0.5)  # the step never ends
     job.die()
     job.update()
     job.wait(7)

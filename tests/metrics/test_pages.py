@@ -40,8 +40,10 @@ def test_scene_shows_every_metric_of_ranks_and_hosts():
     ids=["agent", "idle agent", "hub", "blind hub"],
 )
 def test_promtool_accepts_the_page_and_every_name_is_in_the_contract(text):
-    done = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    completed = subprocess.run(
+        ["promtool", "check", "metrics"], input=text, capture_output=True, text=True, check=False
+    )
+    assert (completed.returncode, completed.stdout, completed.stderr) == (0, "", "")
     names = {line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")}
     assert names <= SPECS.keys() | {STEP_HISTOGRAM}
 

@@ -81,8 +81,12 @@ def test_what_ran_in_other_steps_or_other_ranks_is_0_where_it_did_not_run(tmp_pa
         append_once(root, box)
     values = [(row["rank"], row["phase_optimizer"], row["exposed_all_reduce"], row["bytes_sent_all_reduce"],
              row["bytes_sent_all_to_all"]) for row in rows(root)]  # fmt: skip
-    about = pytest.approx
-    assert values == [(0, 0, 0, 0, 100), (1, 0, 0, 0, 100), (1, about(0.5, abs=1e-6), about(0.25, abs=1e-6), 8, 0)]
+    approximately = pytest.approx
+    assert values == [
+        (0, 0, 0, 0, 100),
+        (1, 0, 0, 0, 100),
+        (1, approximately(0.5, abs=1e-6), approximately(0.25, abs=1e-6), 8, 0),
+    ]
 
 
 def test_what_never_ran_has_no_column(tmp_path, root):
@@ -126,4 +130,4 @@ def test_rows_are_handed_on_before_all_are_read(tmp_path, root):
     remaining = Table.from_runs([run]).rows()
     assert next(remaining)[4] == 1
     segments(root)[0].unlink()
-    assert len([*remaining]) == 99  # from the segment that is open
+    assert len([*remaining]) == 99  # the open segment

@@ -144,13 +144,13 @@ def test_damaged_box_is_reported_and_hides_no_other(tmp_path, root, log):
     assert steps_of(root, 0, 2) == [up_to(4), up_to(4)]
 
 
-def test_box_that_vanished_since_it_was_listed_is_no_error(tmp_path, root, log):
+def test_box_that_vanished_after_it_was_listed_is_no_error(tmp_path, root, log):
     boxes = [rank_box(tmp_path / "boxes", rank) for rank in range(2)]
     for box in boxes:
         box.steps(4)
-    listed = inodes(*boxes)
+    inode_by_path = inodes(*boxes)
     boxes[0].path.unlink()
-    assert log.append(listed) == ()
+    assert log.append(inode_by_path) == ()
     assert steps_of(root) == [up_to(4)]
 
 

@@ -1,4 +1,4 @@
-"""Test which ranks died of their own accord and which are victims, in any order of observation."""
+"""Test which ranks died by themselves and which are victims, in any order of observation."""
 
 import itertools
 from dataclasses import replace
@@ -221,7 +221,7 @@ STOOD = {"step_seconds": 605.0, "state_seconds": 605.0}
 
 
 def aborted(rank, gone=4.0, **changes):
-    """It had issued all it could and waited for its GPU until the watchdog ended it, without last words."""
+    """The rank had issued all it could and waited for its GPU until the watchdog ended it, without last words."""
     issued = {"exit_status": "signal SIGABRT", "sequences": {"0": 301}, "device": f"GPU-{rank}"}
     return dead(rank, gone, **{**STOOD, **issued, **changes})
 

@@ -142,8 +142,8 @@ def test_death_is_critical_when_no_restart_came():
 
 
 def test_death_is_critical_at_once_without_a_restart():
-    spent = {"max_restarts": 3, "restart_count": 3}
-    assert detect(replace(killed(2), **spent), *others(2, terminated)).severity == "critical"
+    no_restarts_left = {"max_restarts": 3, "restart_count": 3}
+    assert detect(replace(killed(2), **no_restarts_left), *others(2, terminated)).severity == "critical"
     assert detect(replace(killed(2), max_restarts=None), *others(2, terminated)).severity == "critical"
 
 

@@ -94,7 +94,7 @@ def test_connections_that_were_opened_anew_are_not_compared():
     windows = cluster(slow=["node-b"])
     reopened = replace(windows[1].now.tcp, peers=tuple(replace(p, num_sockets=3) for p in windows[1].now.tcp.peers))
     windows[1] = replace(windows[1], now=replace(windows[1].now, tcp=reopened))
-    assert slow_host(job(windows), 2.5, 0.1).host == "node-b"  # by the traffic of the others to it
+    assert slow_host(job(windows), 2.5, 0.1).host == "node-b"  # the traffic of the other hosts to node-b shows it
 
 
 def test_other_jobs_connections_do_not_count():

@@ -1,4 +1,4 @@
-"""Test that a rank which brings another size and so makes others die is named; an ordinary death is not."""
+"""Test that a rank which enters a collective with another size, and so makes others die, is named."""
 
 import pytest
 
