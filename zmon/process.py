@@ -38,8 +38,8 @@ def parse_stat(line: bytes) -> ProcessStat:
 
     Raises ValueError or IndexError if the line has another format.
     """
-    # The name may contain any byte, even spaces. The list begins with field 3.
-    after_name = line[line.rindex(b")") + 2 :].split()
+    end_of_name = line.rindex(b")")  # the name may contain any byte, even spaces
+    after_name = line[end_of_name + 2 :].split()  # begins with field 3
     ticks = int(after_name[11]) + int(after_name[12])
     return ProcessStat(
         state=after_name[0].decode("ascii"),

@@ -44,11 +44,9 @@ class Straggler(Thresholds):
     slower_ratio: float = 0.2
     # The lag must also be at least this share of the step time. Less is seldom worth a restart.
     cost_ratio: Share = 0.15
-    # A finding resolves when the lag, or the growth of the exposed time, is below this share of the threshold that
-    # opened it.
+    # A finding resolves when the lag, or the growth of the exposed time, is below this share of its threshold.
     over_ratio: Share = 0.5
-    # At least this many recent steps are compared. Each third has four, so that one odd step does not change its
-    # median.
+    # At least this many recent steps are compared. With four in each third, one odd step does not change its median.
     num_steps: int = 12
     # The compared steps must cover this time. Two seconds of contention then cannot reach into all three thirds.
     lasting_seconds: float = 3.25
@@ -61,8 +59,7 @@ class Straggler(Thresholds):
     # The exposed time is too long if it has grown by this share of the baseline's step time. Then the connections of
     # the hosts are compared.
     grown_ratio: float = 0.2
-    # The exposed time is also too long if it is at least this share of the step time, even if the baseline is no
-    # better.
+    # The exposed time is also too long if it is at least this share of the step time, whatever the baseline is.
     exposed_ratio: Share = 0.5
     # This value replaces `exposed_ratio` while the job has no baseline. A link that is slower by `quicker_ratio` wastes
     # 60 % of the exposed time, and 60 % of this value is `cost_ratio`.

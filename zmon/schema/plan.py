@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 PLAN_FILE = "plan.json"  # beside the boxes of one launch
-MAX_PLAN_BYTES = 1 << 17  # size of the file; the plan of 1,024 ranks has 60 kB without names
-MAX_AMOUNT = 1 << 62  # the same limit as for the counts in a box
+MOST_PLAN_BYTES = 1 << 17  # size of the file; the plan of 1,024 ranks has 60 kB without names
+MOST_AMOUNT = 1 << 62  # the same limit as for the counts in a box
 
 
 @dataclass(frozen=True, slots=True)
