@@ -58,12 +58,12 @@ class OptimizerConfig:
 
     dense: str = "adagrad"  # optimizer of dense layers: adagrad, adam or sgd
     dense_learning_rate: float = 0.02  # learning rate of dense layers
-    dense_epsilon: float = 1e-8  # epsilon of adagrad and adam, which keeps the first update finite
-    beta1: float = 0.9  # decay of the mean gradient of adam in each step
-    beta2: float = 0.999  # decay of the mean squared gradient of adam in each step
+    dense_epsilon: float = 1e-8  # of adagrad and adam: keeps the first update finite
+    beta1: float = 0.9  # of adam: decay of the mean gradient in each step
+    beta2: float = 0.999  # of adam: decay of the mean squared gradient in each step
     embedding: str = "rowwise_adagrad"  # optimizer of embedding tables: rowwise_adagrad or sgd
     embedding_learning_rate: float = 0.05  # learning rate of embedding tables
-    embedding_epsilon: float = 1e-8  # epsilon of rowwise_adagrad, which keeps the first update finite
+    embedding_epsilon: float = 1e-8  # of rowwise_adagrad: keeps the first update finite
 
     def __post_init__(self) -> None:
         require(self.dense in DENSE, "optimizer.dense", self.dense, " or ".join(DENSE))

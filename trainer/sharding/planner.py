@@ -33,9 +33,9 @@ class ShardingConfig:
     kind: str = AUTO  # one kind for all tables, or one for each, separated by commas; auto: the planner chooses
     plan: str = ""  # a file to load the plan from
     save: str = ""  # a file to save the plan to
-    memory_bytes: int = 0  # total memory of a rank; 0: an equal part of its host's free memory
+    memory_bytes: int = 0  # total memory of a rank; 0: its part of the free memory of its host
     memory_bandwidth: float = 8e9  # bytes/s of a rank for random rows: measured with torch on one core, with sorting
-    lookup_seconds: float = 1e-7  # seconds for each id in addition to reading its row, from the same measurement
+    lookup_seconds: float = 1e-7  # seconds of an id in addition to reading its row: from the same measurement
     network_bandwidth: float = 1e9  # bytes/s of a rank on its host: measured 1.0 to 1.5e9 with gloo over loopback
     host_bandwidth: float = 1.25e9  # bytes/s of a host to other hosts, shared by its ranks: 10 Gbit Ethernet
 

@@ -138,9 +138,7 @@ class Straggler(Thresholds):
         if num_steps is not None:
             finding = self._late(snapshot, times, num_steps) or self._network(snapshot, snapshot.steps[-num_steps:])
         finding = finding or hot_gpu(snapshot, self.name, self.cost_ratio)
-        return (
-            (replace(finding, op=None, sequence=None),) if finding else ()
-        )  # the op in flight has nothing to do with it
+        return (replace(finding, op=None, sequence=None),) if finding else ()  # the op in flight is unrelated
 
     def _least_seconds(self, times: SelfTimes, num_steps: int) -> float:
         """Return the lag that a rank must have at least."""

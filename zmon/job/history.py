@@ -81,9 +81,8 @@ class History:
     def _append(self, step: int) -> AlignedStep:
         ranks = self._pending.pop(step)
         previous = self.steps[-1].step if self.steps else step - 1
-        stands_for = (
-            step - previous if 0 < step - previous <= _MAX_APART else 1
-        )  # after a gap it stands for itself only
+        apart = step - previous
+        stands_for = apart if 0 < apart <= _MAX_APART else 1  # after a gap it stands for itself only
         aligned = align(step, [ranks[rank] for rank in range(self.world_size)], stands_for)
         self.steps.append(aligned)
         return aligned

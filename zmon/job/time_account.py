@@ -118,7 +118,7 @@ class Account:
             if new_seconds <= 0:
                 continue
             launch.between[activity] = totals
-            if activity == "train":  # the stall was between steps, not in one
+            if activity == "train":  # the stalled time belongs to no step
                 stall_seconds = min(launch.stalled, new_seconds)
                 launch.stalled -= stall_seconds
                 new_seconds -= stall_seconds

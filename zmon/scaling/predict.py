@@ -70,9 +70,8 @@ class Work:
     exchanges: Mapping[str, Exchange] = field(default_factory=dict)  # op → exchange
     spread: float = 0.0  # standard deviation of the ranks' self times, relative to their self time
     ranks_per_host: int = 1
-    processors_per_host: int | None = (
-        None  # processors for ranks that compute on CPUs; None: each rank has its own device
-    )
+    # Processors for ranks that compute on CPUs; None: each rank has its own device.
+    processors_per_host: int | None = None
 
 
 @dataclass(frozen=True)

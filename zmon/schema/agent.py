@@ -44,6 +44,5 @@ class AgentStatus:
     error: str | None = None
     sources: tuple[SourceStatus, ...] = ()
     version: str | None = None  # version of zmon; None: the agent never answered
-    leases: tuple[Threshold, ...] | None = (
-        None  # the leases that the site changed; None: never answered or not reported
-    )
+    # The leases that the site changed; None: never answered or not reported.
+    leases: tuple[Threshold, ...] | None = None

@@ -32,9 +32,8 @@ class Point:
     causes: Mapping[str, float] = field(default_factory=dict)  # time categories; they sum to `seconds`; empty: unknown
     sent_bytes: Mapping[str, float] = field(default_factory=dict)  # op → bytes of one rank, including its own chunk
     ranks_per_host: int | None = None
-    processors_per_host: int | None = (
-        None  # processors for ranks that compute on CPUs; None: each rank has its own device
-    )
+    # Processors for ranks that compute on CPUs; None: each rank has its own device.
+    processors_per_host: int | None = None
 
     @property
     def rate(self) -> float:
