@@ -9,6 +9,7 @@ import json
 import tokenize
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
+from itertools import takewhile
 from pathlib import Path
 
 import yaml
@@ -36,9 +37,9 @@ def metrics_page() -> str:
     head = [
         "# Metrics",
         "",
-        "Generated from `zmon/metrics/names.py` by `make generate`. Base units only.",
-        "An unknown value has no series; it is never 0.",
-        "The agent exports the newest attempt of a job, until 30 s after its end; jobs and findings come from the hub.",
+        "Generated from `zmon/metrics/names.py` by `make generate`. All values are in base units.",
+        "An unknown value has no series; it is never 0. The agent exports the ranks of the newest attempt of a job,",
+        "until 30 s after its end. The hub exports jobs and findings.",
         "",
         "| metric | type | labels | meaning |",
         "|---|---|---|---|",
@@ -58,14 +59,14 @@ def keys_page() -> str:
 
 
 def thresholds_page() -> str:
-    """Return the page of all thresholds of detectors and leases, with default, unit, range and reason."""
+    """Return the page of all thresholds of detectors and leases, with default, unit, range and meaning."""
     head = [
         "# Thresholds",
         "",
         "Generated from the dataclasses of `zmon/detectors/` and `zmon/job/lease.py` by `make generate`.",
         "",
-        "The hub reads the thresholds of the detectors when it starts, and `zmon analyze` uses the same. The agent",
-        "reads the leases. To change some for your site, write them to the file of `zmon --config FILE`:",
+        "The hub reads the thresholds of the detectors when it starts, and `zmon analyze` uses the same ones. Each",
+        "agent reads the leases. Put changed values into the file of `zmon --config FILE`:",
         "",
         "```yaml",
         "hub:",
@@ -77,8 +78,10 @@ def thresholds_page() -> str:
         "",
         "You can also pass them with `--detectors` and `--leases`, or in `ZMON_DETECTORS` and `ZMON_LEASES`, as YAML",
         "in one line, such as `{straggler: {slower_ratio: 0.3}}`. The hub and the agent of `zmon up` and `zmon demo`",
-        "read the file that `ZMON_CONFIG` names. If a name does not exist or a value is out of its range, the command",
+        "read the file of `zmon --config FILE up`, or the file that `ZMON_CONFIG` names. If a name does not exist or a value is out of its range, the command",
         "prints one line and exits with code 2.",
+        "",
+        "A ratio is a plain number: 0.2 means 20 %. [runbooks.md](runbooks.md) describes the findings.",
     ]
     holders = [(f"detectors.{detector.name}", type(detector)) for detector in ALL]
     sections = [line for key, cls in [*holders, ("leases", Leases)] for line in _thresholds(key, cls)]
@@ -86,8 +89,8 @@ def thresholds_page() -> str:
 
 
 def _thresholds(key: str, cls: type) -> Iterator[str]:
-    reasons = {
-        name: reason for base in reversed(cls.__mro__) if is_dataclass(base) for name, reason in _comments(base).items()
+    meanings = {
+        name: text for base in reversed(cls.__mro__) if is_dataclass(base) for name, text in _comments(base).items()
     }
     file = inspect.getsourcefile(cls).removeprefix(f"{DOCS.parent}/")
     yield from (
@@ -96,7 +99,7 @@ def _thresholds(key: str, cls: type) -> Iterator[str]:
         "",
         f"`{file}`",
         "",
-        "| threshold | default | unit | range | reason |",
+        "| threshold | default | unit | range | meaning and reason |",
         "|---|---|---|---|---|",
     )
     for field in fields(cls):
@@ -105,7 +108,7 @@ def _thresholds(key: str, cls: type) -> Iterator[str]:
             f"{field.default:g}",
             unit(field.name),
             str(ranges(cls)[field.name]),
-            reasons[field.name],
+            meanings[field.name],
         )
         yield f"| {' | '.join(cells)} |"
 
@@ -131,16 +134,19 @@ def _section(name: str) -> Iterator[str]:
 
 
 def _comments(section: type) -> dict[str, str]:
-    """Return the comment on the lines of each field."""
+    """Return the comment of each field: on its lines, or else on the lines directly above it."""
     source = inspect.getsource(section)
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
     comments = {token.start[0]: token.string.lstrip("# ") for token in tokens if token.type == tokenize.COMMENT}
+    alone = {number for number, line in enumerate(source.splitlines(), 1) if line.lstrip().startswith("#")}
     [body] = ast.parse(source).body
-    return {
-        node.target.id: " ".join(comments[n] for n in range(node.lineno, node.end_lineno + 1) if n in comments)
-        for node in body.body
-        if isinstance(node, ast.AnnAssign)
-    }
+    texts = {}
+    for node in body.body:
+        if isinstance(node, ast.AnnAssign):
+            lines = [n for n in range(node.lineno, node.end_lineno + 1) if n in comments]
+            lines = lines or list(takewhile(alone.__contains__, range(node.lineno - 1, 0, -1)))[::-1]
+            texts[node.target.id] = " ".join(comments[n] for n in lines)
+    return texts
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from typing import Any
 
@@ -36,7 +37,7 @@ def openapi() -> dict[str, Any]:
             "description": "Generated from `zmon/schema/api/` by `make generate`. Null or absent means unknown, not 0.",
         },
         "paths": paths,
-        "components": {"schemas": dict(sorted(components.items()))},
+        "components": {"schemas": {name: _without_indentation(schema) for name, schema in sorted(components.items())}},
     }
 
 
@@ -64,6 +65,11 @@ def _operation(endpoint: Endpoint[Any, object]) -> dict[str, Any]:
             "default": {"description": "Why there is no answer, in one line.", **problem},
         },
     }
+
+
+def _without_indentation(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema with the docstring of its class as plain text."""
+    return schema | {"description": inspect.cleandoc(schema["description"])} if "description" in schema else schema
 
 
 def _reference(answer: type[object]) -> dict[str, str]:

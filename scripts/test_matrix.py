@@ -1,8 +1,8 @@
 """The tests with other versions of Python and torch, as the table of docs/versions.md.
 
-Run it with `make test-matrix`. Each row has its own environment in .matrix/, which is created once; delete the folder
-to create all of them again. A torch that needs CUDA packages is not installed: they are gigabytes, and the tests need
-no GPU.
+Run it with `make test-matrix`. Each row has its own environment in .matrix/, which is created once. Delete the
+directory to create all of them again. A torch that needs CUDA packages is not installed, because they are gigabytes and
+the tests need no GPU.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Row:
 
     @property
     def folder(self) -> Path:
-        """The folder of its environment."""
+        """The directory of its environment."""
         return MATRIX / f"python{self.python}-torch-{self.torch or 'none'}"
 
 
@@ -100,15 +100,15 @@ def pip(folder: Path, *words: str) -> str:
 
 def newest_torch(folder: Path) -> str:
     """Return the newest torch that installs without CUDA packages. Raises NotRun if that is the pinned one."""
-    listed = pip(folder, "index", "versions", "torch").partition("Available versions:")[2]
+    versions = pip(folder, "index", "versions", "torch").partition("Available versions:")[2]
     newer: list[str] = []
-    for version in listed.partition("\n")[0].replace(" ", "").split(","):
+    for version in versions.partition("\n")[0].replace(" ", "").split(","):
         if version.partition("+")[0] == pinned_torch():
             break
         report = folder / "torch.json"
         pip(folder, "install", "--quiet", "--dry-run", "--report", str(report), f"torch=={version}")
-        wanted = [item["metadata"]["name"].lower() for item in json.loads(report.read_text())["install"]]
-        if not any(name.startswith(CUDA) for name in wanted):
+        names = [item["metadata"]["name"].lower() for item in json.loads(report.read_text())["install"]]
+        if not any(name.startswith(CUDA) for name in names):
             return version
         newer.append(version)
     cuda_only = f"{', '.join(newer)} need CUDA packages; " if newer else ""

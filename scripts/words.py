@@ -66,8 +66,8 @@ def _bound(node: ast.AST) -> tuple[str, ...]:
 
 def main() -> int:
     """Print every problem; return 1 if there is one."""
-    listed = subprocess.run(["git", "ls-files", "*.py"], check=True, capture_output=True, text=True).stdout.split()
-    sources = {path: Path(path).read_text() for path in listed if Path(path).exists()}
+    paths = subprocess.run(["git", "ls-files", "*.py"], check=True, capture_output=True, text=True).stdout.split()
+    sources = {path: Path(path).read_text() for path in paths if Path(path).exists()}
     lines = [f"{path}:{line}: {text}" for path, source in sources.items() for line, text in sorted(problems(source))]
     watched = ((path, source) for path, source in sources.items() if path.startswith("zmon/"))
     for name, paths in shared_classes(watched).items():

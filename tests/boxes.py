@@ -25,7 +25,7 @@ PARTS = ("identity", "now", "totals", "report", "words", "groups", "sequences") 
 
 @dataclass
 class Clock:
-    """A clock in nanoseconds that stands still unless it is moved; no two readings are equal, as a box needs."""
+    """A clock in nanoseconds that moves only by `sleep`. No two readings are equal, because a box needs that."""
 
     ns: int = 1_000_000_000_000
     _read: int = 0

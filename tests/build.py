@@ -1,4 +1,4 @@
-"""Small factories of test data: the default is a healthy rank that trains, so a test names only what it is about."""
+"""Factories of test data. The defaults make a healthy rank that trains, so a test sets only the fields that matter."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def rank_state(rank: int = 0, **changes: Any) -> RankState:
 
 
 def waiting(rank: int, seconds: float = 5.0, op: str = "all_to_all", **changes: Any) -> RankState:
-    """Return a rank that has been inside a collective for this time; beyond 1.5 s it is past its lease."""
+    """Return a rank that has been inside a collective for this time; after 1.5 s it has exceeded its lease."""
     inside = InFlight(op, "0", 301, 4096, seconds)
     times = {"step_seconds": seconds, "state_seconds": seconds, "overdue_seconds": max(0.0, seconds - 1.5)}
     return rank_state(rank, **{"in_flight": inside, **times, **changes})
@@ -111,14 +111,14 @@ def interrupted(rank: int, gone: float = 1.0, **changes: Any) -> RankState:
 
 
 def finished(rank: int, gone: float = 1.0, **changes: Any) -> RankState:
-    """Return a rank that came to the end of its script."""
+    """Return a rank that finished its script."""
     last_words = words("exit", "", "", NOW - gone)
     ended = {"exit_status": "exit code 0", "last_words": last_words, "activity": "done", "lease_seconds": None}
     return dead(rank, gone, **{**ended, **changes})
 
 
 def pending(sequence: int, name: str = "nccl:all_reduce", group: str = "nccl:0", **changes: Any) -> PendingCollective:
-    """Return one operation of a flight record; by default of NCCL, issued and not started."""
+    """Return one operation of a flight record; by default it is NCCL's, issued and not started."""
     word = name.rpartition(":")[2].lstrip("_")
     op = next((op for op in OPS if word.startswith(op)), word)
     return replace(
@@ -134,7 +134,7 @@ def flight(*open_: PendingCollective, **last: int) -> FlightRecord:
 
 
 def agent_status(host: str = "node-a", silent: float = 0.0) -> AgentStatus:
-    """Return the hub's view of an agent that has been silent for these seconds, or answers if they are 0."""
+    """Return the hub's view of an agent that has been silent for this time; it answers if the time is 0."""
     return AgentStatus(
         url=f"http://{host}:9780",
         host=host,
@@ -183,10 +183,10 @@ def job_steps(
 
 def plan(*tables: tuple[str, ...], **columns: Any) -> Plan:
     """Return a plan for ranks with these tables; by default four ranks with one table each. All amounts are equal."""
-    held = tables or (("t0",), ("t1",), ("t2",), ("t3",))
-    alike = {"lookups": 1000, "sent_bytes": 60_000, "received_bytes": 60_000, "seconds": 0.01, "memory_bytes": 10**9}
-    amounts = {name: (value,) * len(held) for name, value in alike.items()}
-    return replace(Plan(**amounts, tables=held, num_tables=tuple(map(len, held)), totals={}), **columns)
+    tables = tables or (("t0",), ("t1",), ("t2",), ("t3",))
+    equal = {"lookups": 1000, "sent_bytes": 60_000, "received_bytes": 60_000, "seconds": 0.01, "memory_bytes": 10**9}
+    amounts = {name: (value,) * len(tables) for name, value in equal.items()}
+    return replace(Plan(**amounts, tables=tables, num_tables=tuple(map(len, tables)), totals={}), **columns)
 
 
 def agent_report(*ranks: RankState, host: str = "node-a", **changes: Any) -> AgentReport:

@@ -29,9 +29,9 @@ ABORTED_AT_THE_END = "terminate called without an active exception"
 # (torch/autograd/graph.py, _stash_obj_in_tls). This is torch 2.13, also without zmon: in forks of a fresh process 7 of
 # 12 unwatched runs of ddp_accumulate hung. Each case is a warning.
 HUNG_AT_THE_END = "~ProcessGroupGloo"
-LOOK_SECONDS = 20
+POLL_SECONDS = 20
 TRIES = 4
-GRACE_SECONDS = 30  # between SIGTERM and SIGKILL, as in torchrun
+GRACE_SECONDS = 30  # the time from SIGTERM to SIGKILL, as in torchrun
 
 
 class HungAtTheEnd(AssertionError):
@@ -53,7 +53,7 @@ def run_ranks(
         except HungAtTheEnd:
             if attempt == TRIES - 1:
                 raise
-            warnings.warn("a rank that had finished waits for a gloo thread for ever", stacklevel=2)
+            warnings.warn("a finished rank waits forever for a gloo thread", stacklevel=2)
             continue
         if ABORTED_AT_THE_END not in ended.stderr:
             break
@@ -82,7 +82,7 @@ def _run_once(
         code = _wait(zygote, pids, seconds)
     finally:
         del store
-    stdout, stderr = ("".join(log.read_text() for log in of_all if log.exists()) for of_all in logs)
+    stdout, stderr = ("".join(log.read_text() for log in files if log.exists()) for files in logs)
     return subprocess.CompletedProcess(command, code, stdout, stderr)
 
 
@@ -110,9 +110,9 @@ def _wait(zygote: Zygote, pids: list[int], seconds: float) -> int:
     deadline, first_failure = time.monotonic() + seconds, 0
     try:
         while open_ends:
-            left = max(0.0, deadline - time.monotonic())
-            ready = select.select(list(open_ends), [], [], min(LOOK_SECONDS, left))[0]
-            if not ready and left > LOOK_SECONDS:
+            seconds_left = max(0.0, deadline - time.monotonic())
+            ready = select.select(list(open_ends), [], [], min(POLL_SECONDS, seconds_left))[0]
+            if not ready and seconds_left > POLL_SECONDS:
                 if not first_failure and any(map(_hangs_at_its_end, open_ends.values())):
                     raise HungAtTheEnd
                 continue

@@ -13,7 +13,7 @@ PUBLIC_NAMES = ["activity", "attach", "phase", "plan", "report", "step", "work"]
 
 def python(script):
     """Run a script in another process; return its last line of output, or the last line of its traceback."""
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", script],
         cwd=REPOSITORY,
         capture_output=True,
@@ -21,7 +21,7 @@ def python(script):
         timeout=30,
         check=False,
     )
-    return (done.stdout if done.returncode == 0 else done.stderr).strip().splitlines()[-1:]
+    return (completed.stdout if completed.returncode == 0 else completed.stderr).strip().splitlines()[-1:]
 
 
 def test_public_names_are_the_golden_list():

@@ -17,7 +17,7 @@ def test_quantile_is_numpys(values, q):
     assert quantile(values, q) == pytest.approx(float(np.quantile(values, q)), rel=1e-9, abs=1e-6)
 
 
-def test_slope_is_that_of_most_points_however_far_off_the_others_are():
+def test_slope_is_that_of_most_points_despite_outliers():
     assert slope([(1, 2.0), (2, 4.0), (-3, -6.0), (1, 900.0)]) == 2.0
     assert slope([(0, 1.0)]) is slope([]) is None
 

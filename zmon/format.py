@@ -11,7 +11,7 @@ def duration(seconds: float | None) -> str:
     """Format seconds: 0.0832 → 83.2 ms, 4.06 → 4.1 s, 192 → 3 min 12 s, 7260 → 2 h 1 min, 200000 → 2 d 7 h."""
     if seconds is None or not isfinite(seconds):
         return UNKNOWN
-    seconds = max(0.0, seconds)  # another host's clock may be a little ahead
+    seconds = max(0.0, seconds)  # the clock of another host may be slightly ahead
     if seconds < 0.9995:
         return f"{seconds * 1000:.3g} ms"
     if seconds < 9.95:
@@ -19,8 +19,8 @@ def duration(seconds: float | None) -> str:
     whole = round(seconds)
     for limit, size, names in ((60, 1, ("s", "")), (3600, 60, ("min", "s")), (86400, 3600, ("h", "min"))):
         if whole < limit:
-            rest = whole % size * 60 // size
-            return f"{whole // size} {names[0]}" + (f" {rest} {names[1]}" if rest and names[1] else "")
+            remainder = whole % size * 60 // size
+            return f"{whole // size} {names[0]}" + (f" {remainder} {names[1]}" if remainder and names[1] else "")
     return f"{whole // 86400} d {whole % 86400 // 3600} h"
 
 

@@ -22,7 +22,7 @@ _PIDFD_INFO = struct.Struct("<QQ11Ii")  # mask, cgroup, pid … fsgid, exit stat
 
 @dataclass(frozen=True, slots=True)
 class ProcessStat:
-    """The fields of /proc/<pid>/stat that zmon uses; times and faults are those of all threads together."""
+    """The fields of /proc/<pid>/stat that zmon uses; times and faults are sums over all threads."""
 
     state: str  # R S D Z T t X, as in proc(5)
     parent: int

@@ -31,7 +31,7 @@ def slope(points: Iterable[tuple[float, float]]) -> float | None:
 
 
 def student(deviations: float, freedom: float) -> float:
-    """Return a threshold in standard deviations, adjusted for a deviation that is itself an estimate.
+    """Return a threshold in standard deviations, adjusted for a standard deviation that is an estimate.
 
     `freedom` has the degrees of freedom of the estimate (Abramowitz & Stegun 26.7.5, two terms). The result is
     infinite if there are none.

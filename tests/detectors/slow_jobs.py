@@ -17,7 +17,7 @@ JITTER = (1.0, 1.04, 0.97, 1.01, 0.95, 1.06, 1.0)  # factors of a rank's self ti
 
 
 def rank(own=0.060, data=0.010, exchange=0.030, **others):
-    """Return what one rank does in a step of 100 ms."""
+    """Return the arguments of one rank for a step of 100 ms."""
     return {"phases": {"data": data, "forward": own}, "ops": {"all_to_all": exchange}, **others}
 
 
@@ -47,8 +47,8 @@ def job(*parts, size=4, hardware=(), baseline=None, **changes):
         )
         for index in range(size)
     ]
-    taken = [step for part in parts for step in part][-64:]
-    return replace(snapshot(*ranks, hardware=hardware), steps=tuple(taken), baseline=baseline)
+    recent = [step for part in parts for step in part][-64:]
+    return replace(snapshot(*ranks, hardware=hardware), steps=tuple(recent), baseline=baseline)
 
 
 def detect(*parts, **others):

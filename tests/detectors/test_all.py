@@ -9,7 +9,7 @@ import pytest
 from tests.places import REPOSITORY
 from zmon.detectors import ALL
 
-FILES = {"stall": ("stall", "parts/exits", "parts/diagnosis")}  # by detector, where its causes are given
+FILES = {"stall": ("stall", "parts/exits", "parts/diagnosis")}  # detector → files with its causes
 HEADINGS = set(re.findall(r"^## (.+)$", (REPOSITORY / "docs/runbooks.md").read_text(), re.MULTILINE))
 
 
@@ -39,13 +39,13 @@ def test_thresholds_are_numbers_with_their_unit(detector):
 
 
 @pytest.mark.parametrize("detector", ALL, ids=lambda detector: detector.name)
-def test_causes_that_a_detector_gives_are_those_it_lists_and_each_has_a_runbook(detector):
+def test_causes_of_a_detector_are_listed_and_have_a_runbook(detector):
     files = FILES.get(detector.name, (detector.name,))
     source = "\n".join((REPOSITORY / f"zmon/detectors/{file}.py").read_text() for file in files)
     lines = re.findall(r"(?:cause=|yield |return )(.+),", source)
-    given = {cause for line in lines for cause in re.findall(r'"(\w+)"', line)}
-    assert given == set(detector.causes)
-    assert given <= HEADINGS
+    causes = {cause for line in lines for cause in re.findall(r'"(\w+)"', line)}
+    assert causes == set(detector.causes)
+    assert causes <= HEADINGS
 
 
 def test_import_linter_keeps_every_detector_independent():

@@ -1,4 +1,4 @@
-"""Test that ranks which no agent watches are reported: silence is not health."""
+"""Test that ranks without an agent that watches them are reported."""
 
 from dataclasses import replace
 
@@ -26,7 +26,7 @@ def away(seconds, **changes):
     return {"unwatched": ranks, "agents": [HERE, agent_status("node-b", seconds)]}
 
 
-def test_coverage_is_quiet_while_all_ranks_are_watched():
+def test_coverage_reports_nothing_while_all_ranks_are_watched():
     assert detect(*map(rank_state, range(4))) is None
 
 
@@ -48,16 +48,16 @@ def test_silent_agent_is_named_where_it_watched_the_whole_job():
 
 
 @pytest.mark.parametrize("seconds", [0.5, 3.0, 9.9])
-def test_coverage_is_quiet_during_a_three_second_agent_restart(seconds):
+def test_coverage_reports_nothing_during_a_three_second_agent_restart(seconds):
     """The job has been training for a minute, and the ranks of that host are unwatched meanwhile."""
     assert detect(*watched(), **away(seconds)) is None
 
 
-def test_coverage_is_quiet_about_agents_that_have_no_rank_of_this_job():
+def test_coverage_ignores_agents_that_have_no_rank_of_this_job():
     assert detect(*map(rank_state, range(4)), agents=[HERE, agent_status("node-z", 500.0)]) is None
 
 
-def test_coverage_is_quiet_about_an_agent_that_never_answered():
+def test_coverage_ignores_an_agent_that_never_answered():
     """It is not known if the agent has ranks of this job; the missing ranks show it."""
     never = replace(agent_status("node-q", 500.0), host=None)
     assert detect(*map(rank_state, range(4)), agents=[HERE, never]) is None
@@ -71,12 +71,12 @@ def test_ranks_that_were_never_reported_are_named():
     assert finding.evidence.missing == (2, 3)
 
 
-def test_coverage_is_quiet_while_the_ranks_of_a_start_appear():
+def test_coverage_reports_nothing_while_the_ranks_of_a_start_appear():
     assert detect(rank_state(0, activity="init", activity_seconds=300.0)) is None
     assert detect(rank_state(0, activity_seconds=5.0)) is None
 
 
-def test_coverage_is_quiet_about_missing_ranks_of_a_job_that_is_over():
+def test_coverage_ignores_missing_ranks_of_a_job_that_is_over():
     assert detect(dead(0), dead(1)) is None
 
 

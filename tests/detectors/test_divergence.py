@@ -30,7 +30,7 @@ def detect(diverged):
 @pytest.mark.parametrize(
     "key", ["loss", "train_loss", "loss_main", "loss/main", "Loss", "log_loss", "normalized_entropy"]
 )
-def test_loss_that_is_no_number_is_critical_and_nobodys_fault(key):
+def test_loss_that_is_nan_is_critical_without_culprit(key):
     finding = detect(job(key=key))
     assert (finding.detector, finding.cause, finding.severity) == ("divergence", "divergence", "critical")
     assert (finding.ranks, finding.hosts) == ((), ())
@@ -67,21 +67,21 @@ def test_missing_checkpoint_is_mentioned():
     assert "zmon saw no checkpoint" in detect(job()).detail
 
 
-def test_divergence_is_quiet_when_the_loss_is_a_number():
+def test_divergence_reports_nothing_when_the_loss_is_a_number():
     assert detect(replace(job(report={"loss": NUMBER}), not_finite={})) is None
 
 
 @pytest.mark.parametrize("steps", [0, 1, 9])
-def test_divergence_is_quiet_when_mixed_precision_skips_steps(steps):
+def test_divergence_reports_nothing_when_mixed_precision_skips_steps(steps):
     assert detect(job(steps)) is None
 
 
 @pytest.mark.parametrize("key", ["auc", "accuracy", "grad_norm", "lossless_ratio", "glossary"])
-def test_divergence_is_quiet_about_values_that_are_no_loss(key):
+def test_divergence_ignores_values_that_are_no_loss(key):
     assert detect(job(key=key)) is None
 
 
-def test_divergence_is_quiet_about_a_job_that_is_over():
+def test_divergence_ignores_a_job_that_is_over():
     diverged = job()
     over = tuple(dead(r.rank, world_size=2, report=r.report) for r in diverged.ranks)
     assert detect(replace(diverged, ranks=over)) is None
@@ -107,7 +107,7 @@ def test_divergence_is_inert_without_a_loss():
     assert "reports a loss" in Divergence().inert_reason(job(report={"auc": NUMBER}))
 
 
-def test_age_of_a_checkpoint_that_was_written_after_the_last_step_is_not_negative():
+def test_checkpoint_after_the_last_step_has_no_negative_age():
     finding = detect(job(last_step_time=NOW - 30, last_checkpoint_time=NOW, step_seconds=1.0))
     assert "The last checkpoint was saved 1 s ago, after that step" in finding.detail
 

@@ -41,7 +41,7 @@ def test_job_that_had_95_percent_at_this_size_and_has_80_is_below_its_baseline()
     assert finding.detected - finding.onset == pytest.approx(600.0)
 
 
-def test_job_that_became_slow_is_below_its_baseline_once_the_median_has_been_for_ten_minutes():
+def test_slow_job_is_reported_after_ten_minutes_of_a_low_median():
     assert detect((20, 0.95), (14, 0.8)) is None
     assert detect((20, 0.95), (16, 0.8)) is not None
 
@@ -64,47 +64,47 @@ def test_cost_is_what_is_missing_of_the_baseline():
 # -- quiet -------------------------------------------------------------------------------------------------
 
 
-def test_efficiency_is_quiet_about_a_job_that_reaches_what_was_recorded():
+def test_efficiency_ignores_a_job_that_reaches_what_was_recorded():
     assert detect((40, 0.95)) is None
     assert detect((40, 0.9)) is None
 
 
-def test_efficiency_is_quiet_at_50_percent_where_52_was_recorded():
+def test_efficiency_reports_nothing_at_50_percent_where_52_was_recorded():
     """No figure is good or bad by itself."""
     assert detect((40, 0.5), recorded=0.52) is None
 
 
 @pytest.mark.parametrize("minutes", [1, 5, 9.5])
-def test_efficiency_is_quiet_about_a_young_job(minutes):
+def test_efficiency_ignores_a_young_job(minutes):
     assert detect((minutes, 0.3)) is None
 
 
-def test_efficiency_is_quiet_after_a_cold_start():
+def test_efficiency_reports_nothing_after_a_cold_start():
     assert detect((2, 0.3), (20, 0.95)) is None
     assert detect((2, 0.3), (9, 0.95)) is None
 
 
-def test_efficiency_is_quiet_where_no_baseline_is_known():
+def test_efficiency_reports_nothing_where_no_baseline_is_known():
     assert EfficiencyLow().detect(snapshot(*RANKS)) == ()
 
 
 @pytest.mark.parametrize("minutes", [1, 4])
-def test_efficiency_is_quiet_about_a_short_dip(minutes):
+def test_efficiency_ignores_a_short_dip(minutes):
     assert detect((20, 0.95), (minutes, 0.2)) is None
     assert detect((20, 0.95), (minutes, 0.2), (12, 0.95)) is None
 
 
-def test_efficiency_is_quiet_about_what_was_before_a_long_gap():
+def test_efficiency_ignores_what_was_before_a_long_gap():
     assert detect((15, 0.8), (11, None), (3, 0.8)) is None
 
 
-def test_efficiency_is_quiet_in_a_hub_that_began_a_minute_ago_beside_one_that_did_not():
+def test_restarted_hub_reports_no_efficiency_finding_after_a_minute():
     """The other hub reports it, and the rules take the maximum of both."""
     assert detect((1, 0.7), recorded=0.82) is None
     assert detect((30, 0.7), recorded=0.82) is not None
 
 
-def test_efficiency_is_quiet_about_a_job_that_is_over():
+def test_efficiency_ignores_a_job_that_is_over():
     over = replace(job((20, 0.8)), ranks=tuple(dead(rank) for rank in range(4)))
     assert EfficiencyLow().detect(over) == ()
 
@@ -112,7 +112,7 @@ def test_efficiency_is_quiet_about_a_job_that_is_over():
 # -- the end -----------------------------------------------------------------------------------------------
 
 
-def test_fault_is_over_once_the_median_has_been_well_for_ten_minutes():
+def test_finding_resolves_after_ten_minutes_of_a_normal_median():
     finding = detect((20, 0.8))
     assert not EfficiencyLow().can_resolve(job((20, 0.8), (8, 0.95)), finding)
     assert not EfficiencyLow().can_resolve(job((20, 0.8), (14, 0.95)), finding)

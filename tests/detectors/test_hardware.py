@@ -104,11 +104,11 @@ def test_few_errors_right_after_the_start_are_no_rate():
     assert ports(counting(PORT, link_error_recovery=2), seconds=5.0) is None
 
 
-def test_healthy_host_is_quiet():
+def test_healthy_host_reports_nothing():
     assert cards(CARD) is ports(PORT) is interfaces(ETH) is None
 
 
-def test_host_that_shows_nothing_is_quiet():
+def test_host_that_shows_nothing_reports_nothing():
     assert detect(HostSample(), HostSample()) is None
 
 

@@ -124,27 +124,27 @@ def test_finding_is_the_same_one_whether_a_plan_is_known_or_not():
     assert detect(HOT, plan=plan()).id == detect(HOT).id
 
 
-def test_imbalance_is_quiet_when_a_plan_is_missed_by_all_alike():
+def test_imbalance_reports_nothing_when_a_plan_is_missed_by_all_alike():
     assert detect(uneven(1.0, 1.0, 1.0, 1.0), plan=plan(received_bytes=(1000,) * 4)) is None
 
 
-def test_imbalance_is_quiet_when_work_is_even():
+def test_imbalance_reports_nothing_when_work_is_even():
     assert detect(uneven(1.0, 1.0, 1.0, 1.0)) is None
     assert detect(looking_up(MEAN, MEAN, MEAN, MEAN)) is None
 
 
-def test_imbalance_is_quiet_when_tables_do_not_divide_evenly():
+def test_imbalance_reports_nothing_when_tables_do_not_divide_evenly():
     assert detect(uneven(0.8, 0.8, 1.4, 1.0)) is None
 
 
-def test_imbalance_is_quiet_when_uneven_work_costs_nothing():
+def test_imbalance_reports_nothing_when_uneven_work_costs_nothing():
     """Computing hides the exchange: all ranks arrive together, and hardly any time is exposed."""
     assert detect(uneven(0.5, 0.5, 2.5, 0.5, seconds=[0.029] * 4)) is None
 
 
 @pytest.mark.parametrize("number", [2, 4, 8])
 @pytest.mark.parametrize("seed", range(20))
-def test_imbalance_is_quiet_when_pooling_factors_vary_five_times_at_random(seed, number):
+def test_imbalance_reports_nothing_when_pooling_factors_vary_five_times_at_random(seed, number):
     chance = random.Random(seed)
     steps = []
     for _ in range(24):
@@ -154,38 +154,38 @@ def test_imbalance_is_quiet_when_pooling_factors_vary_five_times_at_random(seed,
     assert detect(steps) is None
 
 
-def test_imbalance_is_quiet_about_a_single_heavy_batch():
+def test_imbalance_ignores_a_single_heavy_batch():
     assert (
         detect([*uneven(1, 1, 1, 1, number=60), *uneven(1, 1, 90, 1, seconds=[0.01, 0.01, 0.02, 0.01], number=4)])
         is None
     )
 
 
-def test_imbalance_is_quiet_about_a_slow_rank_with_an_even_share():
+def test_imbalance_ignores_a_slow_rank_with_an_even_share():
     assert detect(uneven(1.0, 1.0, 1.0, 1.0, seconds=[0.010, 0.010, 0.028, 0.010])) is None
 
 
 @pytest.mark.parametrize("op", ["all_reduce", "all_gather", "broadcast"])
-def test_imbalance_is_quiet_about_other_collectives(op):
+def test_imbalance_ignores_other_collectives(op):
     assert detect(uneven(0.33, 0.33, 3.0, 0.33, seconds=[0.008, 0.008, 0.024, 0.008], op=op)) is None
 
 
-def test_imbalance_is_quiet_about_ranks_that_take_no_part_in_the_exchange():
+def test_imbalance_ignores_ranks_that_take_no_part_in_the_exchange():
     """Half of the ranks hold tables, the others dense layers."""
     steps = uneven(1.0, 1.0, 0.0, 0.0, seconds=[0.020, 0.020, 0.010, 0.010])
     assert detect([replace(s, sent_bytes=s.received_bytes) for s in steps]) is None
 
 
 @pytest.mark.parametrize("number", [0, 5, 15])
-def test_imbalance_is_quiet_before_there_are_enough_steps(number):
+def test_imbalance_reports_nothing_before_there_are_enough_steps(number):
     assert detect(HOT[:number], ranks()) is None
 
 
-def test_imbalance_is_quiet_about_a_job_that_is_over():
+def test_imbalance_ignores_a_job_that_is_over():
     assert detect(HOT, [dead(rank) for rank in range(4)]) is None
 
 
-def test_imbalance_is_quiet_about_lookups_that_some_rank_does_not_report():
+def test_imbalance_ignores_lookups_that_some_rank_does_not_report():
     assert detect(looking_up(None, MEAN, 3 * MEAN, MEAN)) is None
 
 

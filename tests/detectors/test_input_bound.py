@@ -35,26 +35,26 @@ def test_job_whose_ranks_all_wait_for_data_is_reported():
     assert "num_workers" in finding.detail
 
 
-def test_input_bound_is_quiet_when_loaders_keep_up():
+def test_input_bound_reports_nothing_when_loaders_keep_up():
     assert detect(job_steps(700, **waiting(0.010))) is None
 
 
-def test_input_bound_is_quiet_when_one_loader_is_slow():
+def test_input_bound_reports_nothing_when_one_loader_is_slow():
     """A single slow loader is a straggler."""
     slow, quick = waiting(0.060), {"phases": {"data": 0.001, "forward": 0.02}, "ops": {"all_to_all": 0.079}}
     assert detect(job_steps(700, quick, slow, quick, quick)) is None
 
 
 @pytest.mark.parametrize("steps", [5, 100, 500])
-def test_input_bound_is_quiet_while_caches_and_queues_fill(steps):
+def test_input_bound_reports_nothing_while_caches_and_queues_fill(steps):
     assert detect(job_steps(steps, **waiting(0.040))) is None
 
 
-def test_input_bound_is_quiet_when_it_only_was_so():
+def test_input_bound_reports_nothing_when_it_only_was_so():
     assert detect(job_steps(700, **waiting(0.040)), job_steps(700, first=701, **waiting(0.010))) is None
 
 
-def test_input_bound_is_quiet_about_a_job_that_is_over():
+def test_input_bound_ignores_a_job_that_is_over():
     ended = replace(job(job_steps(700, **waiting(0.040))), ranks=tuple(dead(rank) for rank in range(4)))
     assert InputBound().detect(ended) == ()
 

@@ -13,7 +13,7 @@ from zmon.schema.host import GpuSample, HostLoad, HostSample, HostWindow, NicSam
 from zmon.schema.snapshot import Snapshot
 
 SEEDS = range(4)
-DRAWS = 2_500  # a seed
+DRAWS = 2_500  # draws for each seed
 HOSTS = ("node-a", "node-b", "node-c", "node-d")
 GIB = 2**30
 
@@ -51,7 +51,7 @@ def healthy(draw):
     size, number = int(draw.choice([2, 4, 8])), int(draw.integers(24, 65))
     step, part = draw.choice([0.020, 0.100, 0.250, 2.0]), draw.uniform(0.3, 0.9)  # seconds, and the share of self time
     lookups = draw.integers(100, 501, (size, number)) if draw.random() < 0.5 else np.full((size, number), 300)
-    by_work = draw.uniform(0, 1)  # of the self time: this part grows with the lookups
+    by_work = draw.uniform(0, 1)  # share of the self time that grows with the lookups
     own = step * part * (1 - by_work + by_work * lookups / 300) * noise(draw, (size, number))
     own *= draw.uniform(0.98, 1.03, (size, 1))  # no two hosts are the same
     for _ in range(draw.integers(3)):  # a rank pauses: garbage collection

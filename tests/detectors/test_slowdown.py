@@ -117,70 +117,70 @@ def test_onset_is_where_it_began():
 # -- quiet -------------------------------------------------------------------------------------------------
 
 
-def test_slowdown_is_quiet_while_the_job_is_as_quick_as_it_was():
+def test_slowdown_reports_nothing_while_the_job_is_as_quick_as_it_was():
     assert detect(WELL, part(120)) is None
 
 
-def test_slowdown_is_quiet_when_steps_are_a_fifth_slower():
+def test_slowdown_reports_nothing_when_steps_are_a_fifth_slower():
     assert detect(WELL, part(120, times=1.2)) is None
 
 
 @pytest.mark.parametrize("seconds", [2.0, 10.0, 25.0])
-def test_slowdown_is_quiet_during_contention_that_passes(seconds):
+def test_slowdown_reports_nothing_during_contention_that_passes(seconds):
     assert detect(WELL, part(seconds, times=2.0)) is None
 
 
-def test_slowdown_is_quiet_about_unwatched_steps():
+def test_slowdown_ignores_unwatched_steps():
     """The agent was away for a minute, and the host is busy while it starts."""
     first, *others = part(4, times=2.0)
     assert detect(WELL, [replace(first, stands_for=300), *others]) is None
 
 
 @pytest.mark.parametrize("pause", [1.0, 40.0])
-def test_slowdown_is_quiet_after_one_pause(pause):
+def test_slowdown_reports_nothing_after_one_pause(pause):
     assert detect(WELL, job_steps(1, phases={"forward": pause}), part(20)) is None
 
 
-def test_slowdown_is_quiet_when_every_tenth_step_writes_a_log():
+def test_slowdown_reports_nothing_when_every_tenth_step_writes_a_log():
     tenth = [*part(0.9), *part(0.5, own=0.440)]
     assert detect(WELL, [step for _ in range(60) for step in tenth]) is None
 
 
 @pytest.mark.parametrize("samples", [64, 16])
-def test_slowdown_is_quiet_when_the_batch_size_changes(samples):
+def test_slowdown_reports_nothing_when_the_batch_size_changes(samples):
     assert detect(WELL, part(10, times=2.0, samples=samples)) is None
     assert detect(WELL, part(120, times=2.0, samples=samples)) is None
 
 
 @pytest.mark.parametrize("seconds", [5, 15])
-def test_slowdown_is_quiet_while_a_job_warms_up(seconds):
+def test_slowdown_reports_nothing_while_a_job_warms_up(seconds):
     assert detect(part(seconds, times=3.0)) is None
     assert detect(part(seconds, times=3.0), part(60)) is None
 
 
-def test_slowdown_is_quiet_after_a_restart():
+def test_slowdown_reports_nothing_after_a_restart():
     """The baseline is learned again, because fewer ranks take longer."""
     assert detect(part(120, times=2.0), world_size=2) is None
 
 
-def test_slowdown_is_quiet_when_it_is_over():
+def test_slowdown_reports_nothing_when_it_is_over():
     assert detect(WELL, part(60, exchange=0.150), part(10)) is None
     assert detect(WELL, part(60, exchange=0.150), part(2)) is None
 
 
-def test_slowdown_is_quiet_about_a_job_that_is_over():
+def test_slowdown_ignores_a_job_that_is_over():
     over = replace(job_with(WELL, part(60, exchange=0.150)), ranks=tuple(dead(rank) for rank in range(4)))
     assert Slowdown().detect(over) == ()
 
 
-def test_slowdown_is_quiet_when_uneven_work_explains_it():
+def test_slowdown_reports_nothing_when_uneven_work_explains_it():
     hot = {"phases": {"embedding": 0.150}, "ops": {"all_to_all": 0.050}}
     quick = {"phases": {"embedding": 0.050}, "ops": {"all_to_all": 0.150}}
     steps = job_steps(300, quick, quick, hot, quick)
     assert reported(WELL, [replace(step, lookups=(100, 100, 300, 100)) for step in steps]) == {"imbalance"}
 
 
-def test_slowdown_is_quiet_when_one_rank_explains_it():
+def test_slowdown_reports_nothing_when_one_rank_explains_it():
     quick = {"phases": {"forward": 0.050}, "ops": {"all_to_all": 0.150}}
     slow = {"phases": {"forward": 0.150}, "ops": {"all_to_all": 0.050}}
     assert reported(WELL, job_steps(300, quick, quick, slow, quick)) == {"straggler"}
@@ -210,7 +210,7 @@ def test_fault_is_over_when_a_new_start_is_as_slow_from_its_first_step():
     assert Slowdown().can_resolve(again, finding)
 
 
-def test_fault_is_not_over_when_a_hub_that_began_anew_does_not_see_all_ranks_yet():
+def test_finding_stays_open_until_a_restarted_hub_sees_all_ranks():
     finding = detect(WELL, part(60, exchange=0.150))
     now = job_with(part(60, exchange=0.150))
     assert not Slowdown().can_resolve(replace(now, ranks=now.ranks[:2], missing=(2, 3)), finding)

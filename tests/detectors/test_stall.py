@@ -12,7 +12,7 @@ from tests.detectors.stalls import detect, others, stopped
 from zmon.schema.evidence import Checkpoint
 
 
-def test_stall_is_quiet_while_the_job_trains():
+def test_stall_reports_nothing_while_the_job_trains():
     assert detect(*map(rank_state, range(4))) is None
 
 
@@ -45,7 +45,7 @@ def test_age_of_the_last_checkpoint_is_by_the_clock_of_its_own_host():
     assert "The last checkpoint was written 12 min ago: a restart loses the work since then." in finding.detail
 
 
-def test_newest_checkpoint_counts_and_one_after_the_last_step_is_as_old_as_the_step_is():
+def test_age_of_the_newest_checkpoint_is_at_most_that_of_the_last_step():
     old = waiting(1, 20.0, last_checkpoint_time=NOW - 5000)
     fresh = waiting(0, 20.0, last_step_time=NOW - 40, last_checkpoint_time=NOW - 20)
     assert detect(old, fresh, stopped(2), waiting(3)).evidence.last_checkpoint == Checkpoint(20.0)
@@ -81,11 +81,11 @@ def test_all_ranks_stopped_are_all_named():
     assert detect(*map(stopped, range(4))).ranks == (0, 1, 2, 3)
 
 
-def test_stall_is_quiet_while_a_debugger_takes_a_look():
+def test_stall_reports_nothing_while_a_debugger_takes_a_look():
     assert detect(stopped(2, 0.2), *map(rank_state, (0, 1, 3))) is None
 
 
-def test_stall_is_quiet_when_a_rank_is_stopped_after_it_was_done():
+def test_stall_reports_nothing_when_a_rank_is_stopped_after_it_was_done():
     assert detect(stopped(2, activity="done"), *map(rank_state, (0, 1, 3))) is None
 
 
@@ -96,7 +96,7 @@ def test_rank_in_uninterruptible_sleep_past_its_lease_is_named():
     assert "kill -CONT" not in finding.detail
 
 
-def test_stall_is_quiet_while_a_rank_sleeps_uninterruptibly_within_its_lease():
+def test_stall_reports_nothing_while_a_rank_sleeps_uninterruptibly_within_its_lease():
     """Every read from a busy file system looks like this for a moment."""
     assert detect(rank_state(1, process_state="D", blocked_seconds=9.0), *map(rank_state, (0, 2, 3))) is None
 
@@ -146,32 +146,32 @@ def test_rank_with_the_oddest_steps_does_not_hold_up_the_verdict():
     assert detect(*map(waiting, (0, 1, 2)), odd).cause == "unknown"
 
 
-def test_stall_is_quiet_within_the_lease_of_most_ranks():
+def test_stall_reports_nothing_within_the_lease_of_most_ranks():
     odd = [waiting(rank, 5.0, lease_seconds=9.0, overdue_seconds=0.0) for rank in (1, 2, 3)]
     assert detect(waiting(0), *odd) is None
 
 
-def test_stall_is_quiet_within_the_lease():
+def test_stall_reports_nothing_within_the_lease():
     assert detect(*(waiting(rank, 1.4) for rank in range(4))) is None
 
 
-def test_stall_is_quiet_during_evaluation():
+def test_stall_reports_nothing_during_evaluation():
     lease = {"activity": "eval", "lease_seconds": 1800.0, "overdue_seconds": 0.0}
     assert detect(*(rank_state(r, **lease, step_seconds=600.0, activity_seconds=600.0) for r in range(4))) is None
 
 
 @pytest.mark.parametrize("activity", ["eval", "checkpoint"])
-def test_stall_is_quiet_while_rank_0_evaluates_and_the_others_wait(activity):
+def test_stall_reports_nothing_while_rank_0_evaluates_and_the_others_wait(activity):
     busy = rank_state(0, activity=activity, lease_seconds=900.0, step_seconds=20.0, overdue_seconds=0.0)
     assert detect(busy, *(waiting(rank, 20.0, op="barrier") for rank in (1, 2, 3))) is None
 
 
-def test_stall_is_quiet_during_a_first_step_fifty_times_longer():
+def test_stall_reports_nothing_during_a_first_step_fifty_times_longer():
     first = {"step": 1, "lease_seconds": 1800.0, "overdue_seconds": 0.0}
     assert detect(*(waiting(rank, 60.0, **first) for rank in range(4))) is None
 
 
-def test_stall_is_quiet_while_one_rank_still_moves():
+def test_stall_reports_nothing_while_one_rank_still_moves():
     assert detect(*map(waiting, (0, 1, 2)), rank_state(3)) is None
 
 
@@ -184,7 +184,7 @@ def test_rank_that_has_left_the_loop_is_reported():
     assert detect(finished(3, 60.0), *others(3)).cause == "unknown"
 
 
-def test_stall_is_quiet_about_ranks_that_are_done_and_still_there():
+def test_stall_ignores_ranks_that_are_done_and_still_there():
     done = {"activity": "done", "lease_seconds": None, "overdue_seconds": 0.0}
     assert detect(*(rank_state(r, **done, step_seconds=100.0) for r in range(4))) is None
 

@@ -14,7 +14,7 @@ from zmon.detectors.straggler import Straggler
 
 @pytest.mark.parametrize("size", [2, 4, 8])
 @pytest.mark.parametrize("guilty", [0, 1])
-def test_rank_whose_compute_takes_half_as_long_again_is_named_with_what_it_costs(size, guilty):
+def test_rank_with_half_as_much_more_compute_is_named_with_its_cost(size, guilty):
     result = detect(well(size=size), then(20, *slow(guilty, size, own=0.095)), size=size)
     assert (result.detector, result.cause, result.severity) == ("straggler", "compute_straggler", "warning")
     assert result.ranks == (guilty,)
@@ -51,7 +51,7 @@ def test_rank_of_a_job_of_long_steps_is_named_within_a_dozen_steps():
     assert (result.cause, result.ranks) == ("compute_straggler", (2,))
 
 
-def test_rank_that_is_slow_from_the_first_step_is_named_once_there_are_steps_enough():
+def test_rank_that_is_slow_from_the_start_is_named_after_enough_steps():
     result = detect(steps(36, *slow(3, own=0.085), stands_for=2))
     assert (result.cause, result.ranks) == ("compute_straggler", (3,))
 
@@ -69,7 +69,7 @@ def test_rank_that_is_slow_between_the_reported_steps_is_named():
     ).ranks == (2,)
 
 
-def test_straggler_is_quiet_when_a_rank_is_slow_in_the_reported_steps_only():
+def test_straggler_reports_nothing_when_a_rank_is_slow_in_the_reported_steps_only():
     is_comparable, marked = then(20, *slow(2)), then(20, *slow(2, own=0.100))
     assert detect(well(), [replace(step, mean=mean) for step, mean in zip(marked, is_comparable, strict=True)]) is None
 
@@ -91,7 +91,7 @@ def test_slow_loader_is_separated_from_the_noise_of_computing(seed):
     assert (result.cause, result.ranks) == ("input_straggler", (2,))
 
 
-def test_straggler_is_quiet_when_a_rank_makes_up_for_its_data_elsewhere():
+def test_straggler_reports_nothing_when_a_rank_makes_up_for_its_data_elsewhere():
     """The rank reads the data that the others compute with."""
     assert detect(well(), then(20, *slow(2, data=0.040, own=0.030))) is None
 
@@ -106,43 +106,45 @@ def test_the_longer_it_lasts_the_surer_it_is():
 # -- quiet -------------------------------------------------------------------------------------------------
 
 
-def test_straggler_is_quiet_when_all_are_alike():
+def test_straggler_reports_nothing_when_all_are_alike():
     assert detect(well(64)) is None
 
 
-def test_straggler_is_quiet_when_a_rank_is_five_percent_slower():
+def test_straggler_reports_nothing_when_a_rank_is_five_percent_slower():
     assert detect(steps(64, *slow(1, own=0.0635, data=0.0105), stands_for=2)) is None
 
 
-def test_straggler_is_quiet_when_one_rank_pauses_for_ten_steps():
+def test_straggler_reports_nothing_when_one_rank_pauses_for_ten_steps():
     assert detect(well(), then(1, *slow(1, own=1.0)), then(15)) is None
 
 
-def test_straggler_is_quiet_when_a_core_is_contended_for_two_seconds():
+def test_straggler_reports_nothing_when_a_core_is_contended_for_two_seconds():
     contended = then(10, *slow(1, own=0.120))
     for after in range(16):
         assert detect(well(), contended, then(after)) is None
 
 
-def test_straggler_is_quiet_when_the_slow_one_moves():
+def test_straggler_reports_nothing_when_the_slow_one_moves():
     moving = [step for number in range(64) for step in then(1, *slow(number % 4, own=0.120))]
     assert detect(moving) is None
 
 
-def test_straggler_is_quiet_when_a_rank_has_more_to_do():
+def test_straggler_reports_nothing_when_a_rank_has_more_to_do():
     """The rank is late because of how the work is split."""
-    more = [rank(own=0.060 * times, lookups=1000 * times) for times in (1, 1, 2, 1)]
-    assert detect(_working(more)) is None
+    ranks_with_more = [rank(own=0.060 * times, lookups=1000 * times) for times in (1, 1, 2, 1)]
+    assert detect(_working(ranks_with_more)) is None
 
 
-def test_straggler_is_quiet_when_a_rank_has_more_work_and_the_first_steps_did_not_report_it():
+def test_rank_with_more_work_is_no_straggler_if_early_steps_lack_the_work():
     first, *others = _working([rank(own=0.060 * times, lookups=1000 * times) for times in (1, 1, 2, 1)])
     assert detect([replace(first, lookups=(None,) * 4)], others) is None
 
 
 def test_rank_with_a_little_more_to_do_is_not_excused_for_twice_the_time():
-    more = [rank(own=0.060 * times, lookups=lookups) for times, lookups in ((1, 1000), (1, 1000), (2, 1050), (1, 1000))]
-    assert detect(_working(more)).ranks == (2,)
+    ranks_with_more = [
+        rank(own=0.060 * times, lookups=lookups) for times, lookups in ((1, 1000), (1, 1000), (2, 1050), (1, 1000))
+    ]
+    assert detect(_working(ranks_with_more)).ranks == (2,)
 
 
 def _working(ranks):
@@ -151,19 +153,19 @@ def _working(ranks):
     return [replace(step, lookups=tuple(r["lookups"] for r in ranks)) for step in steps(64, *bare, stands_for=2)]
 
 
-def test_straggler_is_quiet_when_half_of_the_ranks_are_slower():
+def test_straggler_reports_nothing_when_half_of_the_ranks_are_slower():
     """The ranks are stages of a pipeline."""
     stages = [rank(own=0.100 if number >= 2 else 0.060) for number in range(4)]
     assert detect(steps(64, *stages, stands_for=2)) is None
 
 
-def test_straggler_is_quiet_when_few_steps_are_known():
+def test_straggler_reports_nothing_when_few_steps_are_known():
     guilty = slow(1, own=0.120)
     assert detect(steps(20, *guilty, stands_for=2)) is None
     assert detect() is None
 
 
-def test_straggler_is_quiet_when_the_job_is_over():
+def test_straggler_reports_nothing_when_the_job_is_over():
     assert detect(well(), then(20, *slow(1, own=0.100)), activity="done") is None
 
 
@@ -184,7 +186,7 @@ ABOUT_ONE = finding(detector="straggler", cause="compute_straggler", ranks=(1,),
     [(0.060, True), (0.066, True), (0.076, False), (0.075, False)],
     ids=["well", "near", "less", "slow"],
 )
-def test_it_is_over_well_below_the_threshold_only(own, over):
+def test_finding_resolves_only_well_below_the_threshold(own, over):
     now = job(well(), then(20, *slow(1, own=own)))
     assert Straggler().detect(now) == ()
     assert Straggler().can_resolve(now, ABOUT_ONE) is over
@@ -216,42 +218,42 @@ def test_it_is_over_when_the_job_is():
 
 
 def test_slow_network_is_over_when_collectives_take_what_they_did():
-    about = finding(detector="straggler", cause="network_slow", ranks=(), hosts=("node-c",))
-    assert not Straggler().can_resolve(job(well(), then(20, *[rank(exchange=0.060)] * 4), baseline=GOOD), about)
-    assert Straggler().can_resolve(job(well(), baseline=GOOD), about)
+    open_finding = finding(detector="straggler", cause="network_slow", ranks=(), hosts=("node-c",))
+    assert not Straggler().can_resolve(job(well(), then(20, *[rank(exchange=0.060)] * 4), baseline=GOOD), open_finding)
+    assert Straggler().can_resolve(job(well(), baseline=GOOD), open_finding)
 
 
 def test_slow_network_is_over_when_its_links_are_as_quick_as_the_others():
     """Collectives may be most of the step by design."""
-    about = finding(detector="straggler", cause="network_slow", ranks=(), hosts=("node-c",))
+    open_finding = finding(detector="straggler", cause="network_slow", ranks=(), hosts=("node-c",))
     now = steps(40, *[rank(exchange=0.090)] * 4, stands_for=2)
-    assert Straggler().can_resolve(job(now, hardware=connected(busy=0.1)), about)
-    assert not Straggler().can_resolve(job(now, hardware=connected()), about)
-    assert not Straggler().can_resolve(job(now), about)
+    assert Straggler().can_resolve(job(now, hardware=connected(busy=0.1)), open_finding)
+    assert not Straggler().can_resolve(job(now, hardware=connected()), open_finding)
+    assert not Straggler().can_resolve(job(now), open_finding)
 
 
-def test_hot_gpu_is_not_over_because_its_driver_is_silent():
-    about = finding(detector="straggler", cause="thermal_throttle", ranks=(1,), hosts=("node-b",))
-    assert not Straggler().can_resolve(job(well()), about)
-    assert Straggler().can_resolve(job(well(), hardware=cards((), (), (), ())), about)
+def test_hot_gpu_finding_stays_open_while_its_driver_does_not_answer():
+    open_finding = finding(detector="straggler", cause="thermal_throttle", ranks=(1,), hosts=("node-b",))
+    assert not Straggler().can_resolve(job(well()), open_finding)
+    assert Straggler().can_resolve(job(well(), hardware=cards((), (), (), ())), open_finding)
 
 
-def test_it_is_over_once_the_rank_is_gone_or_has_no_other_to_compare_with():
+def test_finding_resolves_without_the_culprit_or_other_ranks():
     now = job(well(), then(20, *slow(1, own=0.100)))
     assert Straggler().can_resolve(replace(now, world_size=1, ranks=now.ranks[:1]), ABOUT_ONE)
     without = tuple(r for r in now.ranks if r.rank != 1)
     assert Straggler().can_resolve(replace(now, ranks=without, missing=(1,)), ABOUT_ONE)
 
 
-def test_it_is_not_over_while_the_agent_of_the_rank_or_of_another_is_silent():
+def test_finding_stays_open_while_an_agent_is_silent():
     now = job(well(), then(20, *slow(1, own=0.060)))
-    for unseen in (1, 2):
-        away = tuple(r for r in now.ranks if r.rank == unseen)
-        rest = tuple(r for r in now.ranks if r.rank != unseen)
-        assert not Straggler().can_resolve(replace(now, ranks=rest, unwatched=away), ABOUT_ONE)
+    for number in (1, 2):
+        unwatched = tuple(r for r in now.ranks if r.rank == number)
+        watched = tuple(r for r in now.ranks if r.rank != number)
+        assert not Straggler().can_resolve(replace(now, ranks=watched, unwatched=unwatched), ABOUT_ONE)
 
 
-def test_cost_is_the_part_of_a_step_that_would_be_saved_and_a_hot_gpu_costs_nothing_yet():
+def test_cost_is_the_saved_part_of_a_step_and_0_for_a_hot_gpu():
     result = detect(well(), then(20, *slow(1, own=0.095)))
     saved, seconds = result.evidence.saved_seconds, result.evidence.step_seconds
     assert result.lost_gpu_hours == pytest.approx(4 * (result.detected - result.onset) / 3600 * saved / seconds)

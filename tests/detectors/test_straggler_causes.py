@@ -55,7 +55,7 @@ def test_gpu_that_is_too_hot_is_reported_before_it_costs_anything():
     assert "does not hold the others back" in finding.summary
 
 
-def test_power_cap_of_a_rank_that_keeps_up_is_no_news():
+def test_power_cap_of_a_rank_that_keeps_up_is_not_reported():
     assert detect(well(), hardware=cards((), ("sw_power_cap",), (), ())) is None
 
 
@@ -85,7 +85,7 @@ def test_slow_rank_is_not_starved_by_pressure(pressure):
     assert detect(well(), then(20, *slow(2, own=0.100)), hardware=hosts).cause == "compute_straggler"
 
 
-def test_one_of_several_ranks_of_a_host_is_not_starved_by_what_all_of_them_share():
+def test_single_slow_rank_of_a_host_is_not_starved_by_shared_resources():
     hosts = [host("node-a", pressure={"cpu": 30.0}, ranks=range(8), held_back=20.0)]
     finding = detect(well(size=8), then(20, *slow(2, 8, own=0.100)), size=8, hardware=hosts)
     assert finding.cause == "compute_straggler"
@@ -94,7 +94,7 @@ def test_one_of_several_ranks_of_a_host_is_not_starved_by_what_all_of_them_share
 # -- the network -------------------------------------------------------------------------------------------
 
 
-def test_host_is_named_whose_connections_are_slow_while_all_wait_longer_and_no_rank_is_late():
+def test_host_with_slow_connections_is_named_if_no_rank_is_late():
     finding = detect(well(), then(20, *[rank(exchange=0.090)] * 4), baseline=GOOD, hardware=connected())
     assert (finding.cause, finding.ranks, finding.hosts) == ("network_slow", (), ("node-c",))
     assert finding.evidence.device == "eth1"
@@ -103,7 +103,7 @@ def test_host_is_named_whose_connections_are_slow_while_all_wait_longer_and_no_r
     assert "ethtool eth1" in finding.detail
 
 
-def test_network_that_was_slow_from_the_start_is_reported_if_it_is_most_of_the_step():
+def test_network_slow_from_the_start_is_reported_if_it_dominates_the_step():
     always = steps(40, *[rank(exchange=0.090)] * 4, stands_for=2)
     assert detect(always, hardware=connected()).cause == "network_slow"
 
@@ -115,7 +115,7 @@ def test_slow_network_without_a_culprit_is_not_reported(hardware):
     assert detect(well(), then(20, *[rank(exchange=0.090)] * 4), baseline=GOOD, hardware=hardware) is None
 
 
-def test_slow_link_of_a_young_job_is_reported_though_most_of_the_step_is_computing():
+def test_slow_link_of_a_young_job_is_reported_despite_long_computing():
     """There is no baseline of its exposed time yet; a third of the step is exposed time."""
     finding = detect(well(), baseline=None, hardware=connected())
     assert (finding.cause, finding.hosts) == ("network_slow", ("node-c",))

@@ -22,7 +22,7 @@ from zmon.probe.rank import ACTIVITY_NUMBER, OP_NUMBER, PHASE_NUMBER, RankTimeli
 from zmon.schema.host import HostSample
 
 SECOND = 1_000_000_000
-BEGIN = 5_000 * SECOND  # of every rank, on the host's monotonic clock
+BEGIN = 5_000 * SECOND  # start of every rank on the host's monotonic clock
 STACK = 'Thread 0x1 (most recent call first):\n  File "train.py", line 12 in guilty_line\n'
 
 
@@ -119,7 +119,7 @@ def ranks(root: Path, kernel: Kernel, socket: str) -> list[Box]:
     ]  # fmt: skip
     write_plan(waits.path, waits.who.run_uid, 5, [*predicted, {}], {"samples_per_second": 8000.0})
     other = rank_box(root, 0, job_id="other", run_uid=(b"o" * 16).hex(), pid=4_200_100, world_size=1)
-    other.steps(24)  # in a row: an answer has the mean of those between the selected ones
+    other.steps(24)  # consecutive steps: an answer has the mean of the steps between the selected ones
     kernel.start(other)
     return [*boxes, other]
 

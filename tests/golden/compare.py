@@ -15,18 +15,18 @@ from typing import Any
 import zmon
 
 GOLDEN = Path(__file__).parent
-REWRITE = "GOLDEN_REWRITE"  # in the environment: write the golden files instead of comparing with them
+REWRITE = "GOLDEN_REWRITE"  # environment variable: write the golden files instead of comparing
 ON_A_REAL_CLOCK = ("duration_seconds", "silent_seconds", "monotonic", "since")  # these keys hold measured times
-DIGITS = 13  # of a float: the last ones depend on the Python version (3.12 adds floats more exactly than 3.11)
+DIGITS = 13  # digits of a float; the others depend on the Python version (3.12 adds floats more exactly than 3.11)
 _COMMAND = "python -m tests.golden.write"
 
 
 def normalised(value: Any, replaced: dict[str, str], key: str = "") -> Any:
-    """Replace what no test can set: times that threads measure, temporary paths and the version.
+    """Replace values that no test can set: times that threads measure, temporary paths and the version.
 
     A float above 0 under a key of ON_A_REAL_CLOCK becomes "<measured>", the version of this zmon "<version>". In each
-    string the keys of `replaced`, such as a temporary folder, become their values. Floats keep DIGITS digits. All else
-    stays as it is.
+    string the keys of `replaced`, such as a temporary folder, become their values. Floats keep DIGITS digits. Other
+    values do not change.
     """
     if isinstance(value, dict):
         return {name: normalised(each, replaced, name) for name, each in value.items()}

@@ -121,7 +121,7 @@ async def all_read(client, number):
     assert await poll(read, PATIENCE)
 
 
-def test_every_answer_is_as_it_was(kernel, short):
+def test_every_answer_equals_its_golden(kernel, short):
     boxes = ranks(short / "boxes", kernel, str(short / "rank.sock"))
 
     async def scenario(client):
@@ -157,7 +157,7 @@ def test_every_answer_is_as_it_was(kernel, short):
     play(scenario, short / "boxes", sources(), scan_interval_seconds=OFTEN)
 
 
-def test_answers_with_bad_sources_are_as_they_were(kernel, short):
+def test_answers_with_bad_sources_equal_their_goldens(kernel, short):
     ranks(short / "boxes", kernel, "")
     damaged = short / "boxes" / JOB / "0" / "rank-4.box"
     damaged.write_bytes(b"no box")
@@ -169,7 +169,7 @@ def test_answers_with_bad_sources_are_as_they_were(kernel, short):
     play(scenario, short / "boxes", bad_sources(), scan_interval_seconds=ONCE, without=frozenset({"stderr"}))
 
 
-def test_answers_of_a_blind_agent_are_as_they_were(still, short):
+def test_answers_of_a_blind_agent_equal_their_goldens(still, short):
     (short / "boxes").write_text("no folder")
 
     async def scenario(client):

@@ -85,14 +85,14 @@ def rounded(line):
     return line if line.startswith("#") else f"{name} {normalised(float(value), {})!r}\n"
 
 
-def test_every_answer_is_as_it_was(play, tmp_path):
+def test_every_answer_equals_its_golden(play, tmp_path):
     async def scenario(client):
         await check_all(client, PATHS, tmp_path)
 
     play(scenario, full_hub(tmp_path))
 
 
-def test_page_of_metrics_is_as_it_was(play, tmp_path):
+def test_page_of_metrics_equals_its_golden(play, tmp_path):
     async def scenario(client):
         answer = await answer_of(client, "/metrics")
         assert (answer["status"], answer["type"]) == (200, "text/plain")
@@ -111,14 +111,14 @@ def test_page_of_an_incident_is_html_that_runs_nothing(play, tmp_path):
     play(scenario, full_hub(tmp_path))
 
 
-def test_answers_of_a_hub_without_any_agent_are_as_they_were(play, tmp_path):
+def test_answers_of_a_hub_without_any_agent_equal_their_goldens(play, tmp_path):
     async def scenario(client):
         await check_all(client, NEW, tmp_path)
 
     play(scenario, Hub(HubConfig(("http://node-a:9780",), tmp_path)))
 
 
-def test_health_of_a_hub_that_cannot_write_is_as_it_was(play, tmp_path):
+def test_health_of_a_hub_that_cannot_write_equals_its_golden(play, tmp_path):
     hub = full_hub(tmp_path)
     hub.journal.error, hub.incidents.error = "No space left on device", "Read-only file system"
     hub.last_pass_time = NOW - 60.0  # and its passes are late

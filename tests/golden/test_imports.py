@@ -26,9 +26,9 @@ print(*sorted(n for n in others if n.partition(".")[0] not in sys.stdlib_module_
 def python(*arguments: str) -> str:
     """Run a fresh interpreter in the project's folder and return its output."""
     command = [sys.executable, *arguments]
-    done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    completed = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, timeout=60, check=False)
+    assert completed.returncode == 0, completed.stderr
+    return completed.stdout
 
 
 def test_rank_loads_these_modules_and_no_package_of_others():

@@ -17,5 +17,5 @@ FOLDERS = (Path(__file__).parent, Path(__file__).parents[1] / "fixtures")
 
 if __name__ == "__main__":
     os.environ[REWRITE] = "1"
-    chosen = sys.argv[1:] or [str(folder) for folder in FOLDERS if folder.is_dir()]
-    sys.exit(pytest.main(["-p", "no:cacheprovider", *chosen]))
+    arguments = sys.argv[1:] or [str(folder) for folder in FOLDERS if folder.is_dir()]
+    sys.exit(pytest.main(["-p", "no:cacheprovider", *arguments]))

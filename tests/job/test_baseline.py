@@ -9,7 +9,7 @@ from zmon.hub.job_state import JobState
 from zmon.job.baseline import LEARNED_WINDOWS, WINDOW_SECONDS, WINDOW_STEPS, BaselineLearner, is_comparable, step_window
 from zmon.job.time_account import Account
 
-NUM_STEPS = 200  # of 25 ms, in one window
+NUM_STEPS = 200  # steps of 25 ms in one window
 
 
 def steps(seconds=0.025, windows=LEARNED_WINDOWS, **others):
@@ -31,9 +31,9 @@ def test_window_has_the_parts_of_a_step_as_medians():
     window = step_window(job_steps(9, quick, quick, quick, slow, stands_for=4))
     assert window.num_steps == 36
     assert window.seconds == pytest.approx(0.036)
-    assert window.self_seconds == pytest.approx(0.014)  # of the median rank
+    assert window.self_seconds == pytest.approx(0.014)  # the median rank
     assert window.data_seconds == pytest.approx(0.004)
-    assert window.exposed_seconds == pytest.approx(0.002)  # of the critical rank
+    assert window.exposed_seconds == pytest.approx(0.002)  # the critical rank
     assert window.samples == 4 * 32
 
 
@@ -51,7 +51,7 @@ def test_steps_that_were_not_sampled_count():
     assert len(learned(job_steps(100, stands_for=8, phases={"forward": 0.02}, ops={})).step_windows) == 3
 
 
-def test_nothing_is_expected_of_a_job_that_has_just_begun():
+def test_new_job_has_no_baseline():
     assert learned(steps(windows=LEARNED_WINDOWS - 1)).baseline is None
     assert learned(steps(windows=LEARNED_WINDOWS)).baseline.seconds == pytest.approx(0.025)
 
@@ -60,22 +60,22 @@ def test_first_step_of_fifty_times_the_rest_changes_nothing():
     assert learned(job_steps(1, phases={"forward": 1.25}), steps()).baseline.seconds == pytest.approx(0.025)
 
 
-def test_quick_first_steps_are_not_what_is_expected():
+def test_quick_first_steps_do_not_set_the_baseline():
     """Queues that were full before the first step get empty."""
     assert learned(steps(0.010, 1), steps(0.025)).baseline.seconds == pytest.approx(0.025)
 
 
-def test_job_that_gets_faster_lowers_it():
+def test_faster_job_lowers_its_baseline():
     assert learned(steps(0.040), steps(0.025)).baseline.seconds == pytest.approx(0.025)
     assert learned(steps(0.040), steps(0.025, 2), steps(0.040)).baseline.seconds == pytest.approx(0.040)
 
 
-def test_drift_upward_never_raises_it():
+def test_slower_job_never_raises_its_baseline():
     drift = [steps(0.025 * (1 + n / 100), 1) for n in range(100)]
     assert learned(steps(), *drift).baseline.seconds == pytest.approx(0.025)
 
 
-def test_chance_does_not_lower_it_much():
+def test_noise_lowers_the_baseline_only_slightly():
     """Half an hour of steps with a heavy tail: log-normal, one in ten is twice the median."""
     chance, learner = random.Random(1), BaselineLearner()
     for _ in range(10_000):

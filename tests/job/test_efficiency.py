@@ -50,7 +50,7 @@ def test_straggler_shows_as_imbalance_and_not_as_communication():
     )
 
 
-def test_rank_that_saved_first_and_began_late_is_critical_and_the_wait_of_the_others_is_no_communication():
+def test_wait_for_a_rank_that_saved_first_is_not_communication():
     """Its step takes 20 ms; the ranks that waited 3 s for it had no slow network."""
     waited = [step_record(1, {"forward": 0.011}, {"all_reduce": 3.009}) for _ in range(3)]
     saved = step_record(1, {"forward": 0.010}, {"all_reduce": 0.010})

@@ -84,7 +84,7 @@ def test_step_after_lost_records_stands_for_the_lost_ones():
     assert numbers(history.add({0: records(5, 6, 7), 1: records(7)})) == [(7, 3)]
 
 
-def test_what_waits_for_a_lost_record_is_dropped_in_the_end():
+def test_steps_that_wait_for_lost_records_are_dropped():
     history = History(2)
     for step in range(1, 2000):
         history.add({0: records(step)})
@@ -154,7 +154,7 @@ def test_key_that_vanishes_is_forgotten():
     assert counted(*well, [reporting(200)], [reporting(300, loss=None)]) == {"loss": 0}
 
 
-def test_new_start_of_a_job_begins_anew():
+def test_new_launch_of_a_job_begins_anew():
     """Steps after a return to a checkpoint do not count from later steps; a new launch has its own History."""
     assert counted([reporting(500, loss=0.5)], [reporting(100, loss=None)]) == {}
 

@@ -37,15 +37,15 @@ def test_evaluations_and_checkpoints_are_judged_by_those_before_them(activity):
 
 
 @pytest.mark.parametrize("activity", ["eval", "checkpoint"])
-def test_two_of_them_teach_nothing_yet(activity):
+def test_two_evaluations_do_not_set_a_lease(activity):
     assert LEASES.seconds(activity, [], [30.0, 40.0]) >= 900.0
 
 
-def test_short_ones_do_not_make_a_long_one_at_the_end_a_stall():
+def test_long_evaluation_after_short_ones_is_no_stall():
     assert LEASES.seconds("eval", [], [0.2] * 8) == 60.0
 
 
-def test_long_ones_never_have_more_than_the_contract_allows():
+def test_learned_lease_is_at_most_the_configured_one():
     assert LEASES.seconds("checkpoint", [], [600.0] * 3) == 900.0
 
 

@@ -17,7 +17,7 @@ def test_restart_is_from_the_last_sign_to_the_first(job):
     job.wait(2)
     job.train(100)
     job.update()
-    job.wait(0.5)  # in a step that never ends
+    job.wait(0.5)  # the step never ends
     job.die()
     job.update()
     job.wait(7)
@@ -49,7 +49,7 @@ def test_goodput_is_without_what_was_done_after_the_last_checkpoint(job):
     assert job.account.goodput_ratio == pytest.approx(kept_seconds / job.total_seconds)
 
 
-def test_checkpoint_of_an_earlier_start_is_what_a_later_one_goes_back_to(job):
+def test_checkpoint_of_an_earlier_launch_is_what_a_later_one_goes_back_to(job):
     job.train(100)
     job.turn("checkpoint")
     job.train(1)
@@ -82,7 +82,7 @@ def test_death_in_a_stall_with_a_late_finding_counts_the_wait_once(job):
     assert job.account.seconds == pytest.approx(602)
 
 
-def test_end_of_a_dead_start_does_not_move_back(job):
+def test_end_of_a_dead_launch_does_not_move_back(job):
     job.train(100)
     job.update()
     job.wait(600)
@@ -96,7 +96,7 @@ def test_end_of_a_dead_start_does_not_move_back(job):
     assert job.account.seconds == pytest.approx(job.total_seconds)
 
 
-def test_goodput_of_one_start_is_the_time_in_steps(job):
+def test_goodput_of_one_launch_is_the_time_in_steps(job):
     job.wait(1)
     job.train(50)
     job.update()
@@ -115,7 +115,7 @@ def test_goodput_is_unknown_where_a_restart_lost_an_unknown_time(job):
     assert "saw no checkpoint before a restart" in job.account.doubt
 
 
-def test_goodput_is_unknown_where_the_clock_was_set_back_between_two_starts(job):
+def test_goodput_is_unknown_where_the_clock_was_set_back_between_two_launchs(job):
     job.train(100)
     job.turn("checkpoint")
     job.train(1)
@@ -171,7 +171,7 @@ def test_restart_that_took_hours_is_the_same_job(job):
     assert rounded(job.account)["restart"] == 3 * 3600
 
 
-def test_another_start_counts_once_all_its_ranks_are_there(job):
+def test_another_launch_counts_once_all_its_ranks_are_there(job):
     """Otherwise an unwatched rank would begin another launch."""
     job.train(50)
     job.update()

@@ -51,7 +51,7 @@ def test_restart_of_the_launcher_replaces_the_attempt_before():
     assert uids(newest_attempt(old + new)) == uids(new)
 
 
-def test_newest_start_wins_where_the_attempt_falls_back_to_zero():
+def test_newest_launch_wins_where_the_attempt_falls_back_to_zero():
     """The launcher itself was restarted, and its restart count begins anew."""
     old, new = gone(start(2, NOW)), start(0, NOW + 100, launcher="950@7")
     assert uids(newest_attempt(old + new)) == uids(new)
@@ -64,25 +64,25 @@ def test_restart_on_fewer_ranks_is_of_that_size():
     assert uids(job.ranks) == uids(new)
 
 
-def test_boxes_of_an_earlier_larger_run_are_left_aside():
+def test_boxes_of_an_earlier_larger_run_are_ignored():
     """Job id and attempt number are the same, and the boxes of ranks 4 to 7 were never overwritten."""
     old, new = gone(start(0, NOW, ranks=8)), start(0, NOW + 500, ranks=4, launcher="950@7")
     assert uids(newest_attempt(old[4:] + new)) == uids(new)
 
 
-def test_boxes_of_an_earlier_launch_are_left_aside_while_the_new_one_is_still_starting():
+def test_boxes_of_an_earlier_launch_are_ignored_during_a_start():
     old, new = gone(start(0, NOW)), start(0, NOW + 500, launcher="950@7")[:2]
     (job,) = snapshots([agent_report(*old[2:], *new)], [], [], NOW)
     assert uids(job.ranks) == uids(new)
     assert job.missing == (2, 3)
 
 
-def test_ranks_of_the_attempt_before_are_left_aside_while_the_new_one_appears():
+def test_ranks_of_the_attempt_before_are_ignored_while_the_new_one_appears():
     old, new = gone(start(0, NOW)), start(1, NOW + 5)[:2]
     assert uids(newest_attempt(old + new)) == uids(new)
 
 
-def test_ranks_above_the_size_of_the_newest_start_are_left_aside():
+def test_ranks_above_the_size_of_the_newest_launch_are_ignored():
     """The same launcher restarted the job on fewer ranks, with an attempt number that the job sets itself."""
     old, new = gone(start(0, NOW, ranks=4)), start(0, NOW + 5, ranks=2)
     assert uids(newest_attempt(old[2:] + new)) == uids(new)
@@ -94,12 +94,12 @@ def test_rank_that_moved_to_another_host_is_the_newer_one():
     assert uids(newest_attempt(old + new)) == uids(new)
 
 
-def test_dead_ranks_of_the_newest_start_stay():
+def test_dead_ranks_of_the_newest_launch_stay():
     ranks = [*start()[:3], killed(3, start=NOW, run_uid="dead", launcher="900@1")]
     assert len(newest_attempt(ranks)) == 4
 
 
-def test_two_launchers_on_one_host_are_one_start():
+def test_two_launchers_on_one_host_are_one_launch():
     """Two pods with one GPU each on a node, or `torchrun --nnodes=2` on one machine, have a launcher each."""
     first = start(0, NOW, ranks=2, launcher="1@100", world_size=4)
     second = [
@@ -108,7 +108,7 @@ def test_two_launchers_on_one_host_are_one_start():
     assert uids(newest_attempt(first + second)) == uids(first + second)
 
 
-def test_launchers_of_one_start_may_be_minutes_apart():
+def test_launchers_of_one_launch_may_be_minutes_apart():
     """A pod may wait for its image, or a node may boot late: a rank that is alive belongs to the job."""
     first = start(0, NOW, ranks=2, launcher="1@100", world_size=4)
     second = [rank_state(rank, start=NOW + 300, run_uid=f"two-{rank}", launcher="1@30100") for rank in (2, 3)]
@@ -124,7 +124,7 @@ def test_clocks_of_the_hosts_and_the_order_of_the_answers_do_not_matter(order, s
     assert uids(newest_attempt([ranks[i] for i in order])) == uids(new)
 
 
-def test_jobs_of_all_agents_are_lined_up_each_by_itself():
+def test_each_job_has_one_snapshot_of_all_agents():
     a = agent_report(rank_state(0, world_size=2), rank_state(0, job_id="other", world_size=1))
     b = agent_report(rank_state(1, world_size=2, host="node-b"), host="node-b")
     agents = [agent_status("node-a"), agent_status("node-b")]
@@ -137,14 +137,14 @@ def test_jobs_of_all_agents_are_lined_up_each_by_itself():
     assert job.time == NOW
 
 
-def test_ranks_that_nobody_reports_are_missing_and_not_healthy():
+def test_ranks_without_a_report_are_missing():
     (job,) = snapshots([agent_report(rank_state(0), rank_state(2))], [], [], NOW)
     assert job.missing == (1, 3)
     assert [r.rank for r in job.ranks] == [0, 2]
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_start_that_died_whole_is_still_shown(order):
+def test_launch_whose_ranks_all_died_is_still_shown(order):
     ranks = [dead(rank) for rank in range(4)]
     (job,) = snapshots([agent_report(*ranks[::order])], [], [], NOW)
     assert [r.alive for r in job.ranks] == [False] * 4
@@ -161,7 +161,7 @@ def test_job_sees_the_hardware_of_its_own_hosts_only():
     [(rank_state(0), True), (dead(0, 5.0), True), (dead(0, 61.0), False), (finished(0), False)],
     ids=["lives", "just died", "long dead", "done"],
 )
-def test_host_is_no_concern_of_a_job_that_has_left_it(state, expected):
+def test_snapshot_has_no_hardware_of_a_host_that_the_job_left(state, expected):
     window = HostWindow("node-a", 60.0, HostSample(), HostSample())
     (job,) = snapshots([agent_report(state)], [], [], NOW, [window])
     assert bool(job.hardware) is expected

@@ -20,12 +20,12 @@ from zmon.schema.host import (
     TcpSample,
 )
 
-# Fields without a metric, by type. A new field of a sample needs a metric or a word in this table.
+# Fields without a metric, by type. A new field of a sample needs a metric or an entry in this table.
 NO_METRIC = {
-    NicSample: {"bond", "pci"},  # what it is part of; hardware detectors and capsules use them
+    NicSample: {"bond", "pci"},  # the parent device; hardware detectors and capsules use it
     GpuSample: {"mig", "pids"},
     CgroupSample: {"ranks"},
-    KernelLog: {"events"},  # their number is shown
+    KernelLog: {"events"},  # the page has their number
     TcpSample: {"peers", "addresses", "devices"},  # the agent's page sums the peers of each rank
     **{kind: set() for kind in (HostLoad, DiskSample, MountSample, ClockSample)},
 }

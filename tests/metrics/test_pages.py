@@ -19,7 +19,7 @@ GOLDEN_PAGE = REPOSITORY / "tests/golden/agent_page.txt"
 SCENE = page(FULL_RANK, rank_state(2), sample=FULL_HOST, sources=SOURCES)
 
 
-def test_whole_page_of_the_scene_is_as_it_was():
+def test_whole_page_of_the_scene_equals_its_golden():
     assert GOLDEN_PAGE.read_text() == SCENE
 
 
@@ -39,9 +39,11 @@ def test_scene_shows_every_metric_of_ranks_and_hosts():
     ],
     ids=["agent", "idle agent", "hub", "blind hub"],
 )
-def test_promtool_has_nothing_to_say_and_every_name_is_of_the_contract(text):
-    done = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+def test_promtool_accepts_the_page_and_every_name_is_in_the_contract(text):
+    completed = subprocess.run(
+        ["promtool", "check", "metrics"], input=text, capture_output=True, text=True, check=False
+    )
+    assert (completed.returncode, completed.stdout, completed.stderr) == (0, "", "")
     names = {line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")}
     assert names <= SPECS.keys() | {STEP_HISTOGRAM}
 
@@ -103,7 +105,7 @@ def test_lost_card_is_lost_and_shows_no_value():
     assert value(SCENE, "zmon_gpu_memory_used_bytes", uuid="GPU-2") is None
 
 
-def test_send_queue_of_a_rank_sums_its_peers_and_that_of_a_rank_that_is_gone_is_not_shown():
+def test_send_queue_is_summed_over_peers_of_reported_ranks():
     assert value(SCENE, "zmon_tcp_send_queue_bytes", rank="1") == 65_100
     assert value(SCENE, "zmon_tcp_send_queue_bytes", job_id="old") is None
 
@@ -154,7 +156,7 @@ def test_finding_is_a_series_for_each_rank_it_names():
     assert value(text, "zmon_finding", rank="3", host="node-b", cause="rank_frozen", severity="critical") == 1
 
 
-def test_finding_that_names_nobody_is_one_series():
+def test_finding_without_ranks_is_one_series():
     text = hub([finding(ranks=(), hosts=(), cause="unknown")])
     assert value(text, "zmon_finding", rank="", host="", cause="unknown") == 1
 

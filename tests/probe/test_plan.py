@@ -8,7 +8,7 @@ from tests.probe.test_door import complaints
 from zmon.box.reader import BoxReader
 from zmon.errors import UsageError
 from zmon.probe.plan_file import encoded
-from zmon.schema.plan import MOST_PLAN_BYTES
+from zmon.schema.plan import MAX_PLAN_BYTES
 
 LOAD = {"lookups": 20_000, "sent_bytes": 12_345_678, "received_bytes": 12_345_678, "memory_bytes": 12_345_678_901,
         "seconds": 0.0123456789}  # fmt: skip
@@ -117,7 +117,7 @@ def test_plan_without_room_on_disk_is_one_message_and_leaves_no_file(start_rank)
 def test_file_is_bounded_and_has_the_number_of_all_tables(ranks, name):
     tables = [f"{name}{number}" * 3 for number in range(2000)]
     body = encoded("uid", ranks, [{**LOAD, "tables": tables}] * ranks, {})
-    assert len(body) <= MOST_PLAN_BYTES
+    assert len(body) <= MAX_PLAN_BYTES
     plan = json.loads(body)["plan"]
     assert plan["num_tables"] == [2000] * ranks
     assert all(0 < len(names) < 2000 and all(name.isprintable() for name in names) for names in plan["tables"])

@@ -52,7 +52,7 @@ def test_ranks_that_share_processors_are_predicted_from_those_that_do_not():
     assert predicted(points, 4, 2048).seconds == pytest.approx(point(4, 2048, crowded).seconds, rel=1e-6)
 
 
-def test_own_times_are_those_of_the_largest_size_where_it_was_measured_with_two_batches():
+def test_self_times_follow_from_the_largest_size_with_two_batches():
     alone = replace(point(1, 512), causes={"forward": 0.001})  # one rank has all caches for itself
     points = [alone, point(2, 512), point(2, 1024)]
     assert predicted(points, 2, 1024).own_seconds == pytest.approx(point(2, 1024).causes["forward"])
@@ -142,6 +142,6 @@ def test_processors_are_the_recorded_ones():
     assert fit([by_hub, point(2, 1024, crowded)], OPS).work.processors_per_host == 2
 
 
-def test_exchange_without_recorded_bytes_is_unknown_and_not_free():
+def test_exchange_without_recorded_bytes_is_unknown():
     without_bytes = [replace(p, sent_bytes={}) for p in (point(2, 512), point(2, 1024))]
     assert fit(without_bytes, OPS) == Unknown("the bytes that all_reduce moves were not recorded")

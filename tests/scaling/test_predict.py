@@ -57,7 +57,7 @@ def test_between_hosts_a_sum_goes_through_the_host_and_then_by_parts():
     assert op_seconds("all_reduce", 1e9, 64, LINKS) == pytest.approx(expected)
 
 
-def test_sum_is_a_scatter_and_a_gather_of_what_is_left():
+def test_all_reduce_is_a_reduce_scatter_and_an_all_gather():
     whole, parts = bytes_over_links("all_reduce", 64e6, 64, 8), bytes_over_links("reduce_scatter", 64e6, 64, 8)
     gathered = bytes_over_links("all_gather", 1e6, 64, 8)
     assert [a + b for a, b in zip(parts, gathered, strict=True)] == pytest.approx(whole)
@@ -122,7 +122,7 @@ def test_slowest_rank_is_as_far_from_the_middle_as_simulated(ranks):
     assert slowest_deviations(ranks) == pytest.approx(simulated, rel=0.06)
 
 
-def test_one_rank_waits_for_nobody():
+def test_single_rank_has_no_imbalance():
     uneven = replace(WORK, spread=0.1)
     assert slowest_deviations(1) == predict(uneven, OF_ALL, 1, 100).imbalance_seconds == 0.0
     assert predict(uneven, OF_ALL, 8, 800).imbalance_seconds > predict(uneven, OF_ALL, 2, 200).imbalance_seconds > 0

@@ -21,7 +21,7 @@ def test_what_is_no_size_is_refused(words):
         parse_sizes("--ranks", words)
 
 
-def test_largest_size_that_can_be_named_is_predicted():
+def test_largest_allowed_size_is_predicted():
     (most,) = parse_sizes("--ranks", str(1 << 31))
     (size,) = predict_sizes(MODEL, [(most, 512 * most)])
     assert isinstance(size.step, PredictedStep)
@@ -29,7 +29,7 @@ def test_largest_size_that_can_be_named_is_predicted():
 
 
 @pytest.mark.parametrize("what_ifs", [["net=1e-300"] * 2, ["own=1e-300", "wire=1e-300", "latency=1e-300"] * 2])
-def test_factors_beyond_all_numbers_make_it_unknown_and_the_step_as_it_is_stays(what_ifs):
+def test_infinite_what_if_is_unknown_and_the_step_stays(what_ifs):
     (size,) = predict_sizes(MODEL, [(16, 8192)], what_ifs)
     assert size.step == MODEL.predict(16, 8192)
     assert "zero or not finite" in size.what_if.reason

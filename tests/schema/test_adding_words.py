@@ -68,7 +68,7 @@ from zmon.steplog.table import Table, write_json_lines
 append_once(root / "steps", box)
 path = root / "steps.jsonl"
 with path.open("wb") as file:
-    assert write_json_lines(Table.of(logged(root / "steps")), file) == 3
+    assert write_json_lines(Table.from_runs(logged(root / "steps")), file) == 3
 row = json.loads(path.read_text().splitlines()[0])
 assert (round(row["phase_quantize"], 6), round(row["exposed_shuffle"], 6)) == (0.02, 0.01), row
 ((measures, *_),) = [[r.measures for r in steps.values()] for steps in read([path]).records.values()]
@@ -91,8 +91,8 @@ assert value(hub(), "zmon_job_time_seconds_total", cause="compile") == 0, "the s
 
 @pytest.mark.parametrize(
     "then", [AT_THE_AGENT, IN_THE_STEP_LOG, AT_THE_HUB], ids=["agent", "step log", "hub"]
-)  # a process each: they take seconds
+)  # one process for each, because they take seconds
 def test_new_word_is_read_shown_and_accounted_for(tmp_path, then):
     command = [sys.executable, "-c", WITH_THREE_WORDS + then, str(tmp_path)]
-    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stderr
+    completed = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=60, check=False)
+    assert completed.returncode == 0, completed.stderr

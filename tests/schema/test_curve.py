@@ -35,7 +35,7 @@ def test_weak_scaling_goes_before_strong_where_both_hold():
     assert (scaling, reference.ranks) == (WEAK, 2)
 
 
-def test_job_at_a_recorded_size_is_compared_with_it_if_no_smaller_size_is_recorded():
+def test_recorded_size_is_its_own_reference_without_a_smaller_one():
     alone = ScalingCurve("ranker", (point(8, 4096, 0.1),))
     efficiency = alone.efficiency(8, 4096, samples_per_second=4096 / 0.1)
     assert (efficiency.scaling, efficiency.ratio, efficiency.recorded) == (WEAK, pytest.approx(1.0), pytest.approx(1.0))
@@ -55,7 +55,7 @@ def test_size_without_reference_is_unknown_with_the_recorded_sizes(curve, ranks,
     assert why in efficiency.reason
 
 
-def test_point_takes_the_place_of_the_one_at_its_size_only():
+def test_point_replaces_only_points_of_its_size():
     better = point(2, 1000, 0.105)
     curve = CURVE.with_point(better)
     assert curve.nearest_point(2, 1024) == better

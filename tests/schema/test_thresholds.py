@@ -73,6 +73,6 @@ def test_invalid_setting_is_refused_in_one_line_with_its_dotted_key(settings, sa
     assert "\n" not in str(refused.value)
 
 
-def test_values_are_checked_whoever_builds_a_detector():
+def test_values_are_checked_when_a_detector_is_built():
     with pytest.raises(ValueError, match="slower_ratio is -1, but must be more than 0"):
         Straggler(slower_ratio=-1)

@@ -78,10 +78,10 @@ def test_turns_are_no_steps_and_none_is_missing_around_them(tmp_path, root):
     append_once(root, box)
     (run,) = logged(root)
     assert [record.duration for _, record, _ in run.steps()] == pytest.approx([0.020] * 4, abs=1e-6)
-    assert (run.missing, run.before) == (0, 0)
+    assert (run.missing, run.missing_before) == (0, 0)
 
 
-def test_gauges_belong_to_the_step_they_were_reported_in_and_those_of_an_evaluation_to_the_step_before(tmp_path, root):
+def test_gauges_belong_to_the_step_in_or_before_which_they_were_reported(tmp_path, root):
     from zmon.probe.rank import EVAL, TRAIN
 
     box = rank_box(tmp_path / "boxes")
@@ -126,7 +126,7 @@ def test_gauge_that_is_first_reported_later_has_its_name(tmp_path, root):
     assert run.missing == 0
 
 
-def test_what_the_agent_writes_while_it_is_read_is_no_damage(tmp_path, root):
+def test_block_that_is_being_written_is_no_damage(tmp_path, root):
     box, log = rank_box(tmp_path / "boxes"), StepLog(root, "node-a")
     box.steps(10)
     log.append(inodes(box))
@@ -159,10 +159,10 @@ def test_damaged_block_costs_its_steps_and_the_one_after_and_is_reported(path, r
     assert [str(path) in line and "damaged in 1 place" in line for line in run.damaged] == [True] * (not cut_off)
     lost = 10 if hit == 9 else 11
     assert len(numbers) == 100 - lost
-    assert run.missing + run.before == (0 if hit == 9 else lost)
+    assert run.missing + run.missing_before == (0 if hit == 9 else lost)
 
 
-def test_stretch_of_foreign_bytes_costs_what_it_hit(path, root):
+def test_foreign_bytes_cost_only_the_blocks_that_they_hit(path, root):
     (_, begin), (end, _) = spans(path)[2], spans(path)[5]
     overwrite(path, begin - 5, b"ZBLK" * ((end - begin + 10) // 4))
     (run,) = logged(root)
@@ -171,7 +171,7 @@ def test_stretch_of_foreign_bytes_costs_what_it_hit(path, root):
     assert run.missing == 100 - len(numbers)
 
 
-def test_nothing_that_strikes_a_file_invents_a_step_or_raises(path, root):
+def test_no_damage_of_a_file_invents_a_step_or_raises(path, root):
     (run,) = logged(root)
     true = {record.step: record for _, record, _ in run.steps()}
     content = path.read_bytes()

@@ -71,7 +71,7 @@ def test_full_segment_is_followed_by_another_and_no_step_is_lost_between(tmp_pat
     assert step_numbers(run) == list(range(1, 501))
 
 
-def test_segment_is_whole_without_the_one_before(tmp_path, root, new_log):
+def test_segment_is_complete_without_the_previous_one(tmp_path, root, new_log):
     log, box = new_log(segment_bytes=2000), rank_box(tmp_path)
     for _ in range(10):
         box.steps(50)
@@ -80,11 +80,11 @@ def test_segment_is_whole_without_the_one_before(tmp_path, root, new_log):
     (run,) = logged(root)
     numbers = step_numbers(run)
     assert numbers == list(range(500 - len(numbers) + 1, 501))
-    assert (run.before, run.missing) == (500 - len(numbers), 0)
+    assert (run.missing_before, run.missing) == (500 - len(numbers), 0)
     segments(root)[1].unlink()
     (run,) = logged(root)
     between = step_numbers(run)
-    assert run.missing + run.before + len(between) == 500
+    assert run.missing + run.missing_before + len(between) == 500
     assert run.missing > 0
 
 
@@ -100,7 +100,7 @@ def test_agent_that_starts_again_goes_on_in_the_last_segment(tmp_path, root, new
 # -- size --------------------------------------------------------------------------------------------------
 
 
-def test_beyond_the_limit_what_was_written_longest_ago_goes_first_whichever_job_it_is_of(tmp_path, root, new_log, wall):
+def test_oldest_segments_of_all_jobs_are_deleted_above_the_limit(tmp_path, root, new_log, wall):
     paths = {age: old_segment(root, f"job-{age % 2}", age, wall, SMALLEST_BYTES) for age in (50, 300, 201, 100, 401)}
     new_log(limit_bytes=3 * SMALLEST_BYTES).append({})
     assert sorted(age for age, path in paths.items() if path.exists()) == [50, 100, 201]
@@ -152,7 +152,7 @@ def test_what_becomes_too_old_goes_while_the_agent_runs(root, new_log, wall):
     assert not path.exists()
 
 
-def test_what_is_no_segment_is_left_alone(root, new_log, wall):
+def test_other_files_are_not_deleted(root, new_log, wall):
     old_segment(root, "job", 1000, wall)
     for name in ("job/notes.txt", "stray.steps"):
         (root / name).write_text("mine")

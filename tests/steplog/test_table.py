@@ -20,7 +20,7 @@ def root(tmp_path):
 def rows(root):
     """Return all rows from the JSON lines."""
     file = io.BytesIO()
-    exported = Table.of(logged(root))
+    exported = Table.from_runs(logged(root))
     assert write_json_lines(exported, file) == file.getvalue().count(b"\n")
     return [json.loads(line) for line in file.getvalue().splitlines()]
 
@@ -47,7 +47,7 @@ def test_row_has_the_columns_of_the_contract_in_their_order(tmp_path, root):
     ]  # fmt: skip
 
 
-def test_gauges_have_columns_of_their_own_and_are_null_where_nothing_was_reported(tmp_path, root):
+def test_gauges_are_columns_and_null_without_a_report(tmp_path, root):
     box = rank_box(tmp_path / "boxes")
     box.ledger.report({"loss": 0.5})
     box.steps(2)
@@ -81,15 +81,19 @@ def test_what_ran_in_other_steps_or_other_ranks_is_0_where_it_did_not_run(tmp_pa
         append_once(root, box)
     values = [(row["rank"], row["phase_optimizer"], row["exposed_all_reduce"], row["bytes_sent_all_reduce"],
              row["bytes_sent_all_to_all"]) for row in rows(root)]  # fmt: skip
-    about = pytest.approx
-    assert values == [(0, 0, 0, 0, 100), (1, 0, 0, 0, 100), (1, about(0.5, abs=1e-6), about(0.25, abs=1e-6), 8, 0)]
+    approximately = pytest.approx
+    assert values == [
+        (0, 0, 0, 0, 100),
+        (1, 0, 0, 0, 100),
+        (1, approximately(0.5, abs=1e-6), approximately(0.25, abs=1e-6), 8, 0),
+    ]
 
 
 def test_what_never_ran_has_no_column(tmp_path, root):
     box = rank_box(tmp_path / "boxes")
     box.steps(1)
     append_once(root, box)
-    columns = Table.of(logged(root)).columns()
+    columns = Table.from_runs(logged(root)).columns()
     assert [name for name in columns if name.startswith(("phase_", "exposed_"))] == [
         "phase_forward",
         "phase_other",
@@ -104,7 +108,7 @@ def test_parquet_holds_the_same_rows_with_types_also_where_all_is_unknown(tmp_pa
         box.steps(17)
         append_once(root, box)
     with (tmp_path / "out.parquet").open("wb") as file:
-        assert write_parquet(Table.of(logged(root)), file) == 34
+        assert write_parquet(Table.from_runs(logged(root)), file) == 34
     read = parquet.ParquetFile(tmp_path / "out.parquet")
     assert read.num_row_groups == 4
     assert read.read().to_pylist() == rows(root)
@@ -114,7 +118,7 @@ def test_parquet_holds_the_same_rows_with_types_also_where_all_is_unknown(tmp_pa
 
 def test_parquet_without_steps_is_a_table_without_rows(tmp_path):
     with (tmp_path / "out.parquet").open("wb") as file:
-        assert write_parquet(Table.of([]), file) == 0
+        assert write_parquet(Table.from_runs([]), file) == 0
     assert parquet.read_table(tmp_path / "out.parquet").num_rows == 0
 
 
@@ -123,7 +127,7 @@ def test_rows_are_handed_on_before_all_are_read(tmp_path, root):
     box.steps(100)
     append_once(root, box)
     (run,) = logged(root)
-    remaining = Table.of([run]).rows()
+    remaining = Table.from_runs([run]).rows()
     assert next(remaining)[4] == 1
     segments(root)[0].unlink()
-    assert len([*remaining]) == 99  # from the segment that is open
+    assert len([*remaining]) == 99  # the open segment

@@ -47,7 +47,7 @@ def test_steps_in_the_log_are_those_of_the_box(tmp_path, root, log):
     for box, run in zip(boxes, logged(root), strict=True):
         assert [record for _, record, _ in run.steps()] == ring_records(box)
         assert len(ring_records(box)) == 45
-        assert (run.missing, run.before, run.damaged) == (0, 0, [])
+        assert (run.missing, run.missing_before, run.damaged) == (0, 0, [])
         assert run.run.host == "node-a"
 
 
@@ -68,7 +68,7 @@ def test_more_steps_than_a_block_takes_are_all_there(tmp_path, root, log):
     assert steps_of(root) == [up_to(1300)]
 
 
-def test_steps_that_were_overwritten_before_they_were_read_are_counted_and_not_made_up(tmp_path, root, log):
+def test_overwritten_steps_are_counted_and_not_invented(tmp_path, root, log):
     box = rank_box(tmp_path / "boxes")
     box.steps(10)
     log.append(inodes(box))
@@ -82,13 +82,13 @@ def test_steps_that_were_overwritten_before_they_were_read_are_counted_and_not_m
     assert all(record.duration == pytest.approx(0.020, abs=1e-6) for _, record, _ in run.steps())
 
 
-def test_agent_that_comes_late_says_how_many_steps_were_before(tmp_path, root):
+def test_steps_before_a_late_agent_are_counted(tmp_path, root):
     box = rank_box(tmp_path / "boxes")
     box.steps(layout.RING_CAPACITY + 100)
     append_once(root, box)
     (run,) = logged(root)
     numbers = step_numbers(run)
-    assert (numbers[-1], run.before, run.missing) == (4196, 4196 - len(numbers), 0)
+    assert (numbers[-1], run.missing_before, run.missing) == (4196, 4196 - len(numbers), 0)
 
 
 def test_boundary_that_is_damaged_in_the_ring_costs_its_step_and_the_next(tmp_path, root, log):
@@ -105,7 +105,7 @@ def test_boundary_that_is_damaged_in_the_ring_costs_its_step_and_the_next(tmp_pa
 # -- ranks come and go -------------------------------------------------------------------------------------
 
 
-def test_rank_whose_box_is_gone_has_not_lost_its_last_steps(tmp_path, root, log):
+def test_last_steps_of_a_rank_with_a_deleted_box_are_written(tmp_path, root, log):
     box = rank_box(tmp_path / "boxes")
     box.steps(5)
     log.append(inodes(box))
@@ -144,13 +144,13 @@ def test_damaged_box_is_reported_and_hides_no_other(tmp_path, root, log):
     assert steps_of(root, 0, 2) == [up_to(4), up_to(4)]
 
 
-def test_box_that_vanished_since_it_was_listed_is_no_error(tmp_path, root, log):
+def test_box_that_vanished_after_it_was_listed_is_no_error(tmp_path, root, log):
     boxes = [rank_box(tmp_path / "boxes", rank) for rank in range(2)]
     for box in boxes:
         box.steps(4)
-    listed = inodes(*boxes)
+    inode_by_path = inodes(*boxes)
     boxes[0].path.unlink()
-    assert log.append(listed) == ()
+    assert log.append(inode_by_path) == ()
     assert steps_of(root) == [up_to(4)]
 
 
@@ -166,7 +166,7 @@ def test_agent_that_starts_again_writes_no_step_twice_and_loses_none(tmp_path, r
     assert len(segments(root)) == 1
 
 
-def test_agent_killed_in_the_middle_of_a_write_leaves_whole_blocks_and_the_next_goes_on(tmp_path, root):
+def test_agent_killed_during_a_write_leaves_complete_blocks(tmp_path, root):
     box = rank_box(tmp_path / "boxes")
     box.steps(5)
     append_once(root, box)
@@ -215,7 +215,7 @@ class Full:
 
 
 @pytest.mark.parametrize("spare", [0, 30, 100])
-def test_full_disk_is_one_line_keeps_what_was_written_and_goes_on_when_there_is_room(tmp_path, root, log, spare):
+def test_full_disk_is_reported_and_writing_continues_with_space(tmp_path, root, log, spare):
     box = rank_box(tmp_path / "boxes")
     box.steps(20)
     log.append(inodes(box))
@@ -250,7 +250,7 @@ def test_folder_that_cannot_be_made_is_one_line(tmp_path):
         append_once(tmp_path / "data/steps", box)
 
 
-def test_log_that_somebody_deleted_is_begun_again(tmp_path, root, log):
+def test_deleted_log_is_begun_again(tmp_path, root, log):
     box = rank_box(tmp_path / "boxes")
     box.steps(5)
     log.append(inodes(box))
@@ -259,7 +259,7 @@ def test_log_that_somebody_deleted_is_begun_again(tmp_path, root, log):
     log.append(inodes(box))
     (run,) = logged(root)
     assert step_numbers(run) == [6, 7, 8, 9, 10]
-    assert run.before == 5
+    assert run.missing_before == 5
 
 
 def opened(path):

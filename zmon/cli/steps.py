@@ -46,15 +46,15 @@ def steps(job: str, out: Path, attempt: int | None, rank: int | None, data_dir: 
     runs = _runs(data_dir / FOLDER, job, attempt, rank)
     try:
         with open(sys.stdout.fileno(), "wb", closefd=False) if to_stdout else _replacing(out) as file:
-            written = write(Table.of(runs), file)
-    except BrokenPipeError:  # the reader of stdout has closed it; click exits without a message
+            written = write(Table.from_runs(runs), file)
+    except BrokenPipeError:  # the reader of stdout has closed it
         raise
     except OSError as error:
         raise ZmonError(f"cannot write {out}", error.strerror or str(error)) from error
     ranks = len({run.run.rank for run in runs})
     _print(f"{written:,} steps of {ranks} {'rank' if ranks == 1 else 'ranks'}{'' if to_stdout else f' in {out}'}")
     _print_lost("are missing: the agent did not read them in time, or they are damaged", ((r, r.missing) for r in runs))
-    _print_lost("were before the log begins", ((run, run.before) for run in runs))
+    _print_lost("were before the log begins", ((run, run.missing_before) for run in runs))
     for line in (line for run in runs for line in run.damaged):
         _print(line)
 

@@ -70,11 +70,11 @@ def configured(settings: object, key: str = "detectors") -> tuple[Detector, ...]
 
     `settings` maps the name of a detector to its thresholds. Raise UsageError, which names the dotted key.
     """
-    given, names = mapping(settings, key), [detector.name for detector in ALL]
-    for name in given:
+    by_name, names = mapping(settings, key), [detector.name for detector in ALL]
+    for name in by_name:
         if name not in names:
             raise unknown(f"{key}.{name}", "detector", name, names)
-    return tuple(build(detector, given.get(detector.name), f"{key}.{detector.name}") for detector in ALL)
+    return tuple(build(detector, by_name.get(detector.name), f"{key}.{detector.name}") for detector in ALL)
 
 
 def changed(used: Iterable[Detector], key: str = "detectors") -> tuple[Threshold, ...]:

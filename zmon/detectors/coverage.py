@@ -1,4 +1,4 @@
-"""Report the ranks of a job that no agent watches: without this, their silence would look like health."""
+"""Report the ranks of a job that no agent watches. Without this finding, the job would look healthy."""
 
 from __future__ import annotations
 
@@ -16,18 +16,22 @@ from zmon.schema.thresholds import Thresholds
 class Coverage(Thresholds):
     """The detector `coverage`; thresholds in seconds."""
 
-    silent_seconds: float = 10.0  # of an agent: one that restarts is back within 3 s
-    missing_seconds: float = 20.0  # of training: the ranks of one launch appear within seconds of each other
+    # An agent that is silent for this long is reported, because its ranks are unwatched. An agent that restarts is back
+    # within 3 s.
+    silent_seconds: float = 10.0
+    # Ranks that no agent reports are missing once the job has trained for this long. The ranks of one launch appear
+    # within seconds of each other.
+    missing_seconds: float = 20.0
     name = "coverage"
     separate = False
     causes = ("agent_unreachable", "ranks_missing")
 
     def can_resolve(self, snapshot: Snapshot, finding: Finding) -> bool:
-        """Return True: it judges what is not watched."""
+        """Return True, because unwatched ranks are what this detector reports."""
         return True
 
     def inert_reason(self, snapshot: Snapshot) -> str | None:
-        """Return None: it can judge every job."""
+        """Return None, because it can judge every job."""
         return None
 
     def detect(self, snapshot: Snapshot) -> tuple[Finding, ...]:

@@ -1,8 +1,8 @@
 """Report a training that has diverged, so that every further step is lost.
 
 A loss that is NaN or infinite for several steps does not recover by itself, because the weights are broken. Single
-steps do not count, because mixed precision skips some. Values other than losses do not count either: an AUC of a batch
-of one class may well be undefined.
+steps do not count, because mixed precision skips some. Values other than losses do not count either: the AUC of a batch
+with only one class is undefined.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ _LOSS = re.compile(r"(?<![a-z])loss(?![a-z])|normalized_entropy", re.IGNORECASE)
 class Divergence(Thresholds):
     """The detector `divergence`."""
 
-    num_steps: int = 10  # in a row: a gradient scaler that starts too high skips a few
+    # The training has diverged if a loss is NaN or infinite in this many consecutive steps. A gradient scaler that
+    # starts too high skips a few steps.
+    num_steps: int = 10
     name = "divergence"
     separate = False
     causes = ("divergence",)
@@ -31,7 +33,7 @@ class Divergence(Thresholds):
     def can_resolve(self, snapshot: Snapshot, finding: Finding) -> bool:
         """Return True once all losses that the ranks report are numbers, or once all ranks are gone.
 
-        The number of steps is no help here: a hub that has restarted has counted none yet.
+        The number of steps cannot decide this, because a hub that has restarted has counted none yet.
         """
         losses = [value for r in snapshot.ranks for key, value in r.report.items() if _LOSS.search(key)]
         return not any(r.alive for r in snapshot.reported_ranks) or (bool(losses) and None not in losses)
@@ -51,7 +53,7 @@ class Divergence(Thresholds):
         if not affected:
             return ()
         lead = affected[0]
-        last_good = lead.step - num_steps[key]
+        last_finite_step = lead.step - num_steps[key]
         seconds_ago = num_steps[key] * lead.step_seconds_total / max(lead.steps, 1)
         finding = new_finding(
             snapshot,
@@ -64,14 +66,14 @@ class Divergence(Thresholds):
             stalled=False,
             lost_ratio=1.0,
             summary=f"{key} has been NaN or infinite for {num_steps[key]} steps (threshold {self.num_steps}) on "
-            f"{len(affected)} of {snapshot.world_size} ranks; the last number was at step {last_good}, and all "
+            f"{len(affected)} of {snapshot.world_size} ranks; the last number was at step {last_finite_step}, and all "
             "training since then is lost",
             detail=f"End the job. {_checkpoint(snapshot, seconds_ago)} Then find out what changed after step "
-            f"{last_good}: a batch (skip it), the learning rate (lower it, clip gradients), float16 (use bfloat16, or "
-            "a lower loss scale).",
+            f"{last_finite_step}: a batch (skip it), the learning rate (lower it, clip gradients), float16 (use "
+            "bfloat16, or a lower loss scale).",
             evidence=Evidence(key=key, num_steps=num_steps[key], saying=tuple(r.rank for r in affected)),
         )
-        return (replace(finding, step=last_good),)
+        return (replace(finding, step=last_finite_step),)
 
 
 def _checkpoint(snapshot: Snapshot, seconds_ago: float) -> str:

@@ -1,4 +1,4 @@
-"""Report a job that is slower than jobs of its name were at the same size while they were well.
+"""Report a job that is slower than healthy jobs of its name were at the same size.
 
 The efficiency is compared with the one recorded at the same size, never with a figure for all jobs: 50 % is no finding
 if 52 % was recorded. The finding has no culprit. If another detector reports what is wrong, this one is suppressed
@@ -17,18 +17,22 @@ from zmon.schema.curve import EfficiencySample
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
 from zmon.schema.snapshot import Snapshot
-from zmon.schema.thresholds import Part, Range, Thresholds
+from zmon.schema.thresholds import Range, Share, Thresholds
 
-UpToAnHour = Annotated[float, Range(0.0, 3600.0)]  # seconds; the hub keeps two hours of samples
+UpToAnHour = Annotated[float, Range(0.0, 3600.0)]  # seconds; the hub holds two hours of samples
 
 
 @dataclass(frozen=True)
 class EfficiencyLow(Thresholds):
     """The detector `efficiency`."""
 
-    below_ratio: Part = 0.9  # of the recorded efficiency: the missing tenth is lost on all GPUs while it lasts
-    window_seconds: UpToAnHour = 600.0  # of the median: a cold start or another job's checkpoint does not change it
-    lasting_seconds: UpToAnHour = 600.0  # with the median below, and above before the finding resolves
+    # The job is too slow if its efficiency is below this share of the recorded one. The missing tenth is lost on all
+    # GPUs while that lasts.
+    below_ratio: Share = 0.9
+    # The efficiency is the median over this time. A cold start or another job's checkpoint does not change it.
+    window_seconds: UpToAnHour = 600.0
+    # The median must be low for this long before a finding opens, and high enough for as long before it resolves.
+    lasting_seconds: UpToAnHour = 600.0
     name = "efficiency"
     separate = False
     causes = ("below_baseline",)
@@ -49,29 +53,29 @@ class EfficiencyLow(Thresholds):
 
     def detect(self, snapshot: Snapshot) -> tuple[Finding, ...]:
         """Return at most one finding, about the job."""
-        lasted = self._low_seconds(snapshot)
-        if lasted < self.lasting_seconds or not any(r.alive for r in snapshot.ranks):
+        low_seconds = self._low_seconds(snapshot)
+        if low_seconds < self.lasting_seconds or not any(r.alive for r in snapshot.ranks):
             return ()
         newest = snapshot.efficiency[-1]
-        reached = self._reached(snapshot.efficiency, len(snapshot.efficiency) - 1)
+        ratio = self._median_ratio(snapshot.efficiency, len(snapshot.efficiency) - 1)
         finding = new_finding(
             snapshot,
             detector=self.name,
             cause="below_baseline",
             severity="warning",
             culprits=(),
-            seconds_ago=lasted,
+            seconds_ago=low_seconds,
             confidence=0.8,
             stalled=False,
-            lost_ratio=1 - reached,
-            summary=f"the job has reached {reached:.0%} of the efficiency recorded for {newest.name} at this size "
-            f"(threshold {self.below_ratio:.0%}) for {lasted / 60:.0f} min: efficiency is "
-            f"{reached * newest.recorded:.1%}, and {newest.recorded:.1%} was recorded ({newest.scaling} scaling)",
+            lost_ratio=1 - ratio,
+            summary=f"the job has reached {ratio:.0%} of the efficiency recorded for {newest.name} at this size "
+            f"(threshold {self.below_ratio:.0%}) for {low_seconds / 60:.0f} min: efficiency is "
+            f"{ratio * newest.recorded:.1%}, and {newest.recorded:.1%} was recorded ({newest.scaling} scaling)",
             detail=f"`zmon status --job {snapshot.job_id}` shows which part of a step grew, `zmon compare GOOD_JOB "
             f"{snapshot.job_id}` by how much beyond chance. Did it begin when the job was started? Compare what was "
             "deployed then.",
             evidence=Evidence(
-                reached_ratio=round(reached, 4),
+                reached_ratio=round(ratio, 4),
                 recorded_efficiency_ratio=newest.recorded,
                 scaling=newest.scaling,
                 baseline=newest.name,
@@ -81,20 +85,20 @@ class EfficiencyLow(Thresholds):
 
     def _low_seconds(self, snapshot: Snapshot) -> float:
         """Return the seconds for which the median has been low without a gap; it stops at `lasting_seconds`."""
-        since = later = snapshot.time
+        since = newer_time = snapshot.time
         for index in range(len(snapshot.efficiency) - 1, -1, -1):
             sample = snapshot.efficiency[index]
-            if later - sample.time >= self.window_seconds or not self._is_low(snapshot.efficiency, index):
+            if newer_time - sample.time >= self.window_seconds or not self._is_low(snapshot.efficiency, index):
                 break
-            since = later = sample.time
+            since = newer_time = sample.time
             if snapshot.time - since >= self.lasting_seconds:
                 break
         return snapshot.time - since
 
     def _is_low(self, samples: Sequence[EfficiencySample], index: int) -> bool:
-        return self._reached(samples, index) < self.below_ratio
+        return self._median_ratio(samples, index) < self.below_ratio
 
-    def _reached(self, samples: Sequence[EfficiencySample], index: int) -> float:
+    def _median_ratio(self, samples: Sequence[EfficiencySample], index: int) -> float:
         """Return the median of measured to recorded efficiency over the window that ends with that sample."""
         end, ratios = samples[index].time, []
         for sample in reversed(samples[: index + 1]):

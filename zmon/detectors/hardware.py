@@ -1,8 +1,8 @@
-"""Report a GPU or a link of the job's hosts that fails, even if the job does not feel it yet.
+"""Report a GPU or a link of the job's hosts that fails, even before it affects the job.
 
-Faults are judged by the events of the last minute, or by a state that lasts, as far as the host reports them. The
-thresholds of links are those of NVIDIA's NVSentinel (`link_downed`, `symbol_error`, `link_error_recovery`,
-`roce_slow_restart`). XIDs that a mistake of the job itself raises are no hardware faults (NVIDIA, "XID Errors").
+A fault is an event within the last minute, or a state that lasts, as far as the host reports it. The thresholds of
+links are those of NVIDIA's NVSentinel (`link_downed`, `symbol_error`, `link_error_recovery`, `roce_slow_restart`). XIDs
+that a mistake of the job itself raises are no hardware faults (NVIDIA, "XID Errors").
 """
 
 from __future__ import annotations
@@ -27,18 +27,23 @@ _DOWN = ("link_downed", "carrier_down_count")
 class Hardware(Thresholds):
     """The detector `hardware`; rates count over at least `rate_seconds`."""
 
-    symbol_errors_per_second: float = 10.0  # NVSentinel's limit
-    link_recoveries_per_second: float = 5.0 / 60  # NVSentinel's limit of five per minute
-    slow_restarts_per_second: float = 10.0  # NVSentinel's limit, for RoCE
-    rate_seconds: float = 60.0  # one error soon after the start is not yet a rate
+    # A link is degraded if it has more symbol errors per second. This is NVSentinel's limit.
+    symbol_errors_per_second: float = 10.0
+    # A link is degraded if it recovers from errors more often. This is NVSentinel's limit of five per minute.
+    link_recoveries_per_second: float = 5.0 / 60
+    # A RoCE port is degraded if it has more slow restarts per second. This is NVSentinel's limit.
+    slow_restarts_per_second: float = 10.0
+    # Rates are computed over at least this time. One error soon after the start is not yet a rate.
+    rate_seconds: float = 60.0
     name = "hardware"
     separate = True
     causes = ("gpu_lost", "gpu_memory", "gpu_xid", "link_down", "link_degraded")
 
     def can_resolve(self, snapshot: Snapshot, finding: Finding) -> bool:
-        """Return True while the host still reports the kind of device that failed: a GPU may take the driver with it.
+        """Return True while the host still reports the kind of device that failed.
 
-        Also True once no rank of the job lives on the host, because then the fault is not the job's any more.
+        A GPU that fails may make the driver fail, and then no GPU is reported. Also True once no rank of the job is
+        alive on the host, because the fault no longer concerns the job.
         """
         if not any(r.alive and r.host in finding.hosts for r in snapshot.reported_ranks):
             return True
@@ -59,7 +64,7 @@ class Hardware(Thresholds):
         for window in snapshot.hardware:
             for fault in self._faults(window):
                 faults[fault.cause, fault.host].append(fault)
-        return tuple(self._finding(snapshot, of_host) for of_host in faults.values())
+        return tuple(self._finding(snapshot, host_faults) for host_faults in faults.values())
 
     def _finding(self, snapshot: Snapshot, faults: list[Fault]) -> Finding:
         first = faults[0]
@@ -71,10 +76,10 @@ class Hardware(Thresholds):
             snapshot,
             detector=self.name,
             cause=first.cause,
-            severity="warning",  # if the job stands still because of it, `stall` pages
+            severity="warning",  # if the job stalls because of it, the finding of `stall` is critical
             culprits=(),
             hosts=(first.host,),
-            seconds_ago=0.0,  # the fault came since the hub last asked
+            seconds_ago=0.0,  # the fault is newer than the hub's last poll
             confidence=1.0,
             stalled=False,
             summary=f"{first.device} on {first.host}{affected}: {first.says}{more}",

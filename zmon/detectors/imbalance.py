@@ -1,6 +1,6 @@
 """Report work that is split unevenly, so that one rank always has more than the others and the step waits for it.
 
-Work is measured in bytes of all-to-all and in embedding lookups, over the recent steps: random batches burden a
+Work is measured in bytes of all-to-all and in embedding lookups, over the recent steps, because random batches burden a
 different rank in each step. A rank is compared with the mean of the *other* ranks, which works for two ranks as well.
 Uneven work that costs nothing is not reported. The cost is the rank's self time beyond the median, and the part of the
 exposed all-to-all that an even split would save.
@@ -22,7 +22,7 @@ from zmon.schema.aligned_step import AlignedStep
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
 from zmon.schema.snapshot import Snapshot
-from zmon.schema.thresholds import Part, Thresholds, Times
+from zmon.schema.thresholds import Multiple, Share, Thresholds
 from zmon.stats import quantile
 
 _OP = "all_to_all"
@@ -35,7 +35,7 @@ class _Share:
     step: AlignedStep
     amount: int
     total: int
-    num_ranks: int  # ranks that take part
+    num_ranks: int  # number of ranks that take part
 
     @property
     def others(self) -> float:
@@ -43,13 +43,13 @@ class _Share:
         return (self.total - self.amount) / (self.num_ranks - 1)
 
     @property
-    def uneven(self) -> float:
+    def uneven_ratio(self) -> float:
         """The ratio of the amount to the mean of the other ranks."""
         return self.amount / self.others if self.others else float("inf")
 
     @property
-    def beyond(self) -> float:
-        """The share of the amount that is beyond the mean of all ranks."""
+    def excess_ratio(self) -> float:
+        """The share of the amount that exceeds the mean of all ranks."""
         return max(1 - self.total / self.num_ranks / self.amount, 0.0) if self.amount else 0.0
 
 
@@ -57,14 +57,14 @@ class _Share:
 class _Work:
     """One kind of work, with the amount of each rank in the steps that report it."""
 
-    verb: str  # for the summary
+    verb: str  # what the rank does, in the words of the summary
     unit: str
-    planned: Column  # the column of a plan that has it
+    plan_column: Column  # the column of a plan with this kind of work
     columns: Sequence[tuple[AlignedStep, Sequence[int], int]]  # step, amount by rank, number of ranks that take part
     cause: str
 
     def busiest_rank(self) -> tuple[int, list[_Share]]:
-        """Return the rank that has most in most steps, and its shares; there must be a step."""
+        """Return the rank with the largest amount in most steps, and its shares; at least one step is required."""
         rank = Counter(column.index(max(column)) for _, column, _ in self.columns).most_common(1)[0][0]
         return rank, [_Share(step, column[rank], sum(column), number) for step, column, number in self.columns]
 
@@ -73,11 +73,17 @@ class _Work:
 class Imbalance(Thresholds):
     """The detector `imbalance`."""
 
-    uneven_ratio: Times = 2.0  # to the mean of the others: tables do not divide evenly, 1.5 is usual
-    cost_ratio: Part = 0.1  # of the step: the most that a new plan could save must be worth the work
-    num_steps: int = 16  # all but `odd_ratio` of them are uneven: chance makes that one in four at most with two ranks
-    odd_ratio: Part = 0.125  # of those steps may be even: that is an odd batch, not another plan
-    lasting_seconds: float = 5.0  # of steps, or all that are kept: some heavy data of one rank passes sooner
+    # A step is uneven if one rank has at least this many times the mean work of the other ranks. Tables do not divide
+    # evenly: 1.5 is usual.
+    uneven_ratio: Multiple = 2.0
+    # An even split must be able to save at least this share of the step time. Less is not worth a new plan.
+    cost_ratio: Share = 0.1
+    # At least this many steps are judged. With two ranks, chance makes at most one step in four this uneven.
+    num_steps: int = 16
+    # This share of the judged steps may be even. A few even steps are odd batches, not another plan.
+    odd_ratio: Share = 0.125
+    # The judged steps must cover this time, unless the hub keeps fewer steps. Heavy data of one rank passes sooner.
+    lasting_seconds: float = 5.0
     name = "imbalance"
     separate = False
     causes = ("all_to_all_skew", "lookup_skew")
@@ -100,7 +106,7 @@ class Imbalance(Thresholds):
                 if len(work.columns) < self.num_steps:
                     continue
                 rank, shares = work.busiest_rank()
-                if (quantile([share.uneven for share in shares], self.odd_ratio) or 0.0) < self.uneven_ratio:
+                if (quantile([share.uneven_ratio for share in shares], self.odd_ratio) or 0.0) < self.uneven_ratio:
                     continue
                 cost = median(_cost(share, rank, work.cause) for share in shares)
                 if cost >= self.cost_ratio * median(share.step.seconds for share in shares):
@@ -108,7 +114,7 @@ class Imbalance(Thresholds):
         return ()
 
     def _window(self, steps: Sequence[AlignedStep]) -> Sequence[AlignedStep]:
-        """Return the newest steps that are enough and long enough, or all steps."""
+        """Return as many of the newest steps as `num_steps` and `lasting_seconds` require, or all steps."""
         seconds = 0.0
         for number, step in enumerate(reversed(steps), 1):
             seconds += step.seconds * step.stands_for
@@ -120,10 +126,10 @@ class Imbalance(Thresholds):
         self, snapshot: Snapshot, work: _Work, rank: int, shares: Sequence[_Share], cost_seconds: float
     ) -> Finding:
         culprits = [r for r in snapshot.reported_ranks if r.rank == rank]
-        uneven, seconds = median(s.uneven for s in shares), median(s.step.seconds for s in shares)
+        uneven, seconds = median(s.uneven_ratio for s in shares), median(s.step.seconds for s in shares)
         amount, others = median(s.amount for s in shares), median(s.others for s in shares)
         times = f"{uneven:.1f} × as much as the others" if isfinite(uneven) else "and the others do not"
-        text = plan_text(snapshot.plan, rank, work.planned, work.unit, amount)
+        text = plan_text(snapshot.plan, rank, work.plan_column, work.unit, amount)
         tables = (
             f"Rank {rank} holds {text.tables}." if text.tables else f"Which tables or experts does rank {rank} hold?"
         )
@@ -169,18 +175,18 @@ def _works(steps: Sequence[AlignedStep]) -> tuple[_Work, ...]:
 
 
 def _taking_part(step: AlignedStep) -> int:
-    """Return the number of ranks that take part in the step's all-to-alls: only some may hold tables."""
+    """Return the number of ranks that take part in the step's all-to-alls; the others hold no tables."""
     return sum(map(bool, map(or_, step.sent_bytes[_OP], step.received_bytes[_OP])))
 
 
 def _cost(share: _Share, rank: int, cause: str) -> float:
     """Return the seconds that an even split would save at best.
 
-    They are the rank's self time beyond the median and, if the all-to-all is uneven, the part of it beyond the mean.
+    They are the rank's self time beyond the median and, if the all-to-all is uneven, its exposed time beyond the mean.
     """
     step = share.step
     beyond_median = max(step.self_seconds[rank] - median_low(step.self_seconds), 0.0)
     if cause != "all_to_all_skew":
         return beyond_median
     last = step.critical_rank
-    return beyond_median + step.exposed[_OP][last] * share.beyond
+    return beyond_median + step.exposed[_OP][last] * share.excess_ratio

@@ -13,16 +13,20 @@ from zmon.schema.aligned_step import StepWindow
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
 from zmon.schema.snapshot import Snapshot
-from zmon.schema.thresholds import Part, Thresholds
+from zmon.schema.thresholds import Share, Thresholds
 
 
 @dataclass(frozen=True)
 class InputBound(Thresholds):
     """The detector `input_bound`."""
 
-    data_ratio: Part = 0.3  # of the step: with loaders that keep up, the wait for a batch is a few percent
-    lasting_seconds: float = 60.0  # longer than caches and prefetch queues need to fill
-    num_steps: int = 20  # fewer give no useful mean, however long they are
+    # The job is input-bound if the wait for data is at least this share of the step time. With loaders that keep up, it
+    # is a few percent.
+    data_ratio: Share = 0.3
+    # The steps must cover this time. Caches and prefetch queues are filled sooner.
+    lasting_seconds: float = 60.0
+    # There must be at least this many steps. Fewer give no useful mean, however long they take.
+    num_steps: int = 20
     name = "input_bound"
     separate = False
     causes = ("input_bound",)

@@ -21,21 +21,32 @@ from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
 from zmon.schema.host import HostWindow
 from zmon.schema.snapshot import Snapshot
-from zmon.schema.thresholds import Part, Thresholds, Times
+from zmon.schema.thresholds import Multiple, Share, Thresholds
 
 
 @dataclass(frozen=True)
 class Slowdown(Thresholds):
     """The detector `slowdown`."""
 
-    slow_ratio: Times = 1.3  # to the baseline: a minute of work then takes 18 s longer, and chance does not last
-    over_ratio: Times = 1.15  # halfway: below it the slowdown is over
-    lasting_seconds: float = 30.0  # of steps: a cold cache, another job's start or its checkpoint pass sooner
-    num_steps: int = 20  # fewer give no useful median, however long they are
-    num_recent_steps: int = 10  # their median is still slow: else the slowdown has just ended
-    memory_ratio: Part = 0.1  # of the last minute in which some process of the host waited for memory (PSI)
-    swapped_ratio: Part = 0.01  # of the host's memory that was swapped out within the last minute
-    processor_ratio: Part = 0.3  # of the last minute in which some process waited for a core: collectives then wait too
+    # The job is slow if its step time is at least this many times the baseline. Each minute of work then takes 18 s
+    # longer, and chance does not last that long.
+    slow_ratio: Multiple = 1.3
+    # The slowdown is over if the step time is less than this many times the baseline. The value is halfway between the
+    # baseline and `slow_ratio`.
+    over_ratio: Multiple = 1.15
+    # The slow steps must cover this time. A cold cache, another job's start or another job's checkpoint passes sooner.
+    lasting_seconds: float = 30.0
+    # There must be at least this many slow steps. Fewer give no useful median, however long they take.
+    num_steps: int = 20
+    # The median of this many newest steps must still be at least `over_ratio`. Otherwise the slowdown has just ended.
+    num_recent_steps: int = 10
+    # A host is short of memory if some process waited for memory for at least this share of the last minute (PSI).
+    memory_ratio: Share = 0.1
+    # A host is also short of memory if at least this share of its memory was swapped out within the last minute.
+    swapped_ratio: Share = 0.01
+    # The network is not named as the cause if, on some host, a process waited for a core for at least this share of the
+    # last minute (PSI). Collectives wait for cores too.
+    processor_ratio: Share = 0.3
     name = "slowdown"
     separate = False
     causes = ("network", "input", "memory", "unknown")
@@ -46,7 +57,7 @@ class Slowdown(Thresholds):
             raise ValueError(f"over_ratio is {self.over_ratio:g}, more than slow_ratio, {self.slow_ratio:g}")
 
     def can_resolve(self, snapshot: Snapshot, finding: Finding) -> bool:
-        """Return True once a baseline is known that is not slow itself.
+        """Return True once the job has a baseline that is not slow itself.
 
         A hub that has restarted learns the baseline again, and may learn it from the slow steps of the same launch.
         """
@@ -127,8 +138,8 @@ class Slowdown(Thresholds):
         growth = _growth(snapshot, now, baseline)
         part = max(growth, key=lambda p: growth[p])
         reason = f"{_PART_NAMES[part]} grew most, by {growth[part] * 1000:.1f} ms"
-        if part != "exposed" and (short := [w.host for w in snapshot.hardware if self._is_short_of_memory(w)]):
-            return "memory", f"{reason}, and {', '.join(short)} is short of memory"
+        if part != "exposed" and (short_hosts := [w.host for w in snapshot.hardware if self._is_short_of_memory(w)]):
+            return "memory", f"{reason}, and {', '.join(short_hosts)} is short of memory"
         busy = [w.host for w in snapshot.hardware if pressure_ratio(w).get("cpu", 0.0) >= self.processor_ratio]
         if part == "data":
             return "input", reason
@@ -156,13 +167,13 @@ def _growth(snapshot: Snapshot, now: StepWindow, baseline: Baseline) -> dict[str
     late = (now.seconds - now.self_seconds - now.exposed_seconds) - (
         baseline.seconds - baseline.self_seconds - baseline.exposed_seconds
     )
-    is_data = median(map(_late_data_ratio, snapshot.steps)) > 0.5
+    late_is_data = median(map(_late_data_ratio, snapshot.steps)) > 0.5
     data = now.data_seconds - baseline.data_seconds
     return {
         "exposed": now.exposed_seconds - baseline.exposed_seconds,
-        "data": data + (late if is_data else 0.0),
+        "data": data + (late if late_is_data else 0.0),
         "own": now.self_seconds - baseline.self_seconds - data,
-        "late": 0.0 if is_data else late,
+        "late": 0.0 if late_is_data else late,
     }
 
 

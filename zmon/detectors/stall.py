@@ -1,7 +1,7 @@
 """Report a job that has stopped moving, with the culprit.
 
-Locks and process states come first, because they prove that a rank is gone or stopped. Silence past the lease proves
-only that nothing moves; then the culprit is inferred from who waits for whom.
+Locks and process states come first, because they prove that a rank is gone or stopped. An exceeded lease proves only
+that nothing moves. The culprit is then inferred from which ranks wait for which.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from statistics import median
 
 from zmon.detectors.parts.deaths import Death, death, ended_ranks, gone_seconds
 from zmon.detectors.parts.diagnosis import diagnose, network_stall
-from zmon.detectors.parts.exits import Limits, exited
+from zmon.detectors.parts.exits import Limits, exit_finding
 from zmon.detectors.parts.network import cut_off_host
 from zmon.detectors.parts.new_finding import drain, new_finding
 from zmon.detectors.parts.wording import ranks_on
@@ -28,13 +28,24 @@ from zmon.schema.snapshot import Snapshot
 class Stall(Limits):
     """The detector `stall`; thresholds in seconds."""
 
-    stopped_seconds: float = 0.3  # a tracer (py-spy, gdb attaching) stops a process for some milliseconds
-    blocked_seconds: float = 1.0  # in state D: a read from a busy file system is over by then
-    silent_seconds: float = 2.0  # of an agent before its host counts as lost: one that restarts is back by then
-    unseen_seconds: float = 5.0  # or a lease: if steps go on that long after an agent fell silent, its host is not lost
-    ending_seconds: float = 60.0  # of a cancelled job: torchrun gives its ranks 30 s before it kills them
-    cut_seconds: float = 1.0  # with all ranks inside a collective, while a link of the job is down
-    num_learned_steps: int = Leases.learned_after_steps  # of a rank before its training lease counts for other ranks
+    # A rank is frozen if its process has been stopped (state T or t) for this long. A tracer such as py-spy or gdb
+    # stops a process only for some milliseconds.
+    stopped_seconds: float = 0.3
+    # A rank past its lease is frozen if its process has been in uninterruptible sleep (state D) for this long. A read
+    # from a busy file system takes less.
+    blocked_seconds: float = 1.0
+    # The silence of an agent after which its host may count as lost. An agent that restarts answers again sooner.
+    silent_seconds: float = 2.0
+    # If other ranks still finish steps this long after an agent fell silent (or one lease after it, if that is longer),
+    # its host is not lost.
+    unseen_seconds: float = 5.0
+    # No stall is reported for this long after a rank of a cancelled job has ended. torchrun gives its ranks 30 s before
+    # it kills them.
+    ending_seconds: float = 60.0
+    # A link that is down is reported if all ranks have been inside a collective for this long.
+    cut_seconds: float = 1.0
+    # The lease of a rank counts in the median lease of the training ranks once the rank has finished this many steps.
+    num_learned_steps: int = Leases.learned_after_steps
     name = STALL
     separate = False
     causes = (
@@ -54,18 +65,19 @@ class Stall(Limits):
         return not snapshot.unwatched
 
     def inert_reason(self, snapshot: Snapshot) -> str | None:
-        """Return a reason while none of its ranks is watched."""
+        """Return a reason while no rank of the job is watched."""
         return None if snapshot.ranks else "no agent that answers reports a rank of it"
 
     def detect(self, snapshot: Snapshot) -> tuple[Finding, ...]:
-        """Return the first finding of: a rank exited, a rank is stopped, a link is down, nothing moves."""
-        finding = self._exited(snapshot) or self._frozen(snapshot) or self._cut_off(snapshot) or self._silent(snapshot)
+        """Return the first that applies: a rank exited, a rank is frozen, a link is down, nothing moves."""
+        rules = (self._exit_finding, self._frozen_finding, self._link_finding, self._silence_finding)
+        finding = next(filter(None, (rule(snapshot) for rule in rules)), None)
         return (finding,) if finding else ()
 
-    def _exited(self, snapshot: Snapshot) -> Finding | None:
-        return exited(snapshot, self.name, self)
+    def _exit_finding(self, snapshot: Snapshot) -> Finding | None:
+        return exit_finding(snapshot, self.name, self)
 
-    def _frozen(self, snapshot: Snapshot) -> Finding | None:
+    def _frozen_finding(self, snapshot: Snapshot) -> Finding | None:
         stopped = [r for r in snapshot.ranks if (r.stopped_seconds or 0.0) >= self.stopped_seconds]
         sleeping = [r for r in snapshot.ranks if (r.blocked_seconds or 0.0) >= self.blocked_seconds]
         blocked = [r for r in sleeping if r.overdue_seconds > 0]
@@ -98,12 +110,12 @@ class Stall(Limits):
             seconds_ago=seconds_ago,
             confidence=0.97 if stopped else 0.8,
             summary=f"{ranks_on(frozen)} froze at step {first.step} during {first.activity}: {summary}; "
-            f"{_waiting(snapshot, frozen)}",
+            f"{_waiting_text(snapshot, frozen)}",
             detail=detail,
             evidence=Evidence(pids=tuple(r.pid for r in frozen)),
         )
 
-    def _cut_off(self, snapshot: Snapshot) -> Finding | None:
+    def _link_finding(self, snapshot: Snapshot) -> Finding | None:
         """Return a finding if a link is down. The missing carrier is proof, so there is no need to wait for a lease."""
         alive = [r for r in snapshot.ranks if r.alive and r.activity != "done"]
         inside = [r.state_seconds for r in alive if r.in_flight]
@@ -127,19 +139,19 @@ class Stall(Limits):
             evidence=diagnosis.evidence,
         )
 
-    def _silent(self, snapshot: Snapshot) -> Finding | None:
+    def _silence_finding(self, snapshot: Snapshot) -> Finding | None:
         alive = [r for r in snapshot.ranks if r.alive and r.activity != "done"]
         overdue = self._overdue(alive)
         if not overdue or len(overdue) < len(alive):
-            return None  # some rank is within its lease: it moves, or evaluates or saves while the others wait for it
+            return None  # a rank within its lease moves, or the others wait while it evaluates or saves
         if any(not r.alive and gone_seconds(r) < self.settle_seconds for r in snapshot.ranks):
-            return None  # in a moment it is known which rank ended, and that tells more
+            return None  # wait until it is clear which rank ended first, which is better evidence
         cancelled = [r for r in ended_ranks(snapshot.ranks) if death(r) is Death.CANCELLED]
         if any(gone_seconds(r) < self.ending_seconds for r in cancelled):
-            return None  # its owner has ended the job, and that takes a while
+            return None  # the owner has cancelled the job, and its end takes a while
         silent = {a.host: a.silent_seconds for a in snapshot.agents}
         if any(silent.get(r.host, 0.0) < self.silent_seconds for r in snapshot.unwatched):
-            return None  # the agent has just fallen silent: in a moment it answers again, or its host counts as lost
+            return None  # wait until the silent agent answers again or its host counts as lost
         first = max(overdue, key=lambda r: r.overdue_seconds)
         diagnosis = diagnose(snapshot, self.unseen_seconds)
         return new_finding(
@@ -171,7 +183,7 @@ class Stall(Limits):
         return state.activity == "train" and state.steps >= self.num_learned_steps
 
 
-def _waiting(snapshot: Snapshot, frozen: list[RankState]) -> str:
+def _waiting_text(snapshot: Snapshot, frozen: list[RankState]) -> str:
     culprits = {r.rank for r in frozen}
     ops = [r.in_flight.op for r in snapshot.ranks if r.in_flight and r.rank not in culprits]
     if not ops:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
-from zmon.detectors.parts.hardware_reasons import starved_host, throttled_ranks
+from zmon.detectors.parts.hardware_reasons import hot_gpu, starved_host, throttled_ranks
 from zmon.detectors.parts.network import slow_host
 from zmon.detectors.parts.new_finding import drain, new_finding
 from zmon.detectors.parts.self_times import Lag, SelfTimes
@@ -33,28 +33,50 @@ from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
 from zmon.schema.rank import RankState
 from zmon.schema.snapshot import Snapshot
-from zmon.schema.thresholds import Most, Part, Thresholds, Times
+from zmon.schema.thresholds import Majority, Multiple, Share, Thresholds
 
 
 @dataclass(frozen=True)
 class Straggler(Thresholds):
     """The detector `straggler`."""
 
-    slower_ratio: float = 0.2  # of the others' self time: two healthy hosts may differ by 5 %
-    cost_ratio: Part = 0.15  # of the step: less is seldom worth a restart
-    over_ratio: Part = 0.5  # of both: below it the finding is over
-    num_steps: int = 12  # four in each third, so that one odd step does not change its median
-    lasting_seconds: float = 3.25  # of all three thirds: two seconds of contention do not reach into each of them
-    chance_ratio: float = 4.25  # deviations beyond chance, of two ranks; error rates: python -m bench.straggler
-    input_ratio: Most = 0.67  # of the lag is waiting for data: then the cause is input; a third or less: compute
-    grown_ratio: float = 0.2  # of the baseline's step, by which the exposed time has grown
-    exposed_ratio: Part = 0.5  # of the step is exposed time, if the baseline is no better
-    young_exposed_ratio: Part = 0.25  # the same without a baseline: at `quicker_ratio` 60 % of it is `cost_ratio`
-    quicker_ratio: Times = 2.5  # other links to those of one host: at most 1.4 when well, at least 4.6 at a tenth
-    alike_ratio: Times = 1.6  # below it all links are equally fast again
-    busy_seconds: float = 0.1  # of all connections of a host in some seconds: less delays no rank
-    explained_ratio: Part = 0.5  # of the lost time: some waits are hidden behind what the process did meanwhile
-    starved_ratio: Times = 2.0  # a host's waits to the longest ones of another host: below it all hosts are busy
+    # A rank is slow if its lag is at least this share of the median self time. Two healthy hosts may differ by 5 %.
+    slower_ratio: float = 0.2
+    # The lag must also be at least this share of the step time. Less is seldom worth a restart.
+    cost_ratio: Share = 0.15
+    # A finding resolves when the lag, or the growth of the exposed time, is below this share of its threshold.
+    over_ratio: Share = 0.5
+    # At least this many recent steps are compared. With four in each third, one odd step does not change its median.
+    num_steps: int = 12
+    # The compared steps must cover this time. Two seconds of contention then cannot reach into all three thirds.
+    lasting_seconds: float = 3.25
+    # The lag must exceed chance by this many standard deviations in a job of two ranks, and by more in a larger job.
+    # `python -m bench.straggler` measures the error rates.
+    chance_ratio: float = 4.25
+    # If at least this share of the lag is waiting for data, the cause is input. If the share is at most 1 minus this
+    # value, the cause is compute.
+    input_ratio: Majority = 0.67
+    # The exposed time is too long if it has grown by this share of the baseline's step time. Then the connections of
+    # the hosts are compared.
+    grown_ratio: float = 0.2
+    # The exposed time is also too long if it is at least this share of the step time, whatever the baseline is.
+    exposed_ratio: Share = 0.5
+    # This value replaces `exposed_ratio` while the job has no baseline. A link that is slower by `quicker_ratio` wastes
+    # 60 % of the exposed time, and 60 % of this value is `cost_ratio`.
+    young_exposed_ratio: Share = 0.25
+    # The network of a host is slow if the links between the other hosts are this many times as fast as its own. Trials
+    # showed at most 1.4 on healthy networks and at least 4.6 with a link at a tenth of its rate.
+    quicker_ratio: Multiple = 2.5
+    # A finding about a slow network resolves if the other links are less than this many times as fast.
+    alike_ratio: Multiple = 1.6
+    # The links of a host are judged only if they were busy for this long in the last few seconds. Shorter traffic
+    # delays no rank.
+    busy_seconds: float = 0.1
+    # The host is the cause if it waited for a resource for at least this share of the lost time. Some waits are hidden
+    # behind other work of the process.
+    explained_ratio: Share = 0.5
+    # The host must also have waited more than this many times as long as any other host. Otherwise all hosts are busy.
+    starved_ratio: Multiple = 2.0
     name = "straggler"
     separate = False
     causes = (
@@ -76,7 +98,7 @@ class Straggler(Thresholds):
 
         Also True once there are no ranks to compare, or once a culprit is gone.
         """
-        running = _running(snapshot)
+        running = _running_ranks(snapshot)
         present = {r.rank for r in (*running, *snapshot.unwatched)}
         if not running or snapshot.world_size < 2 or not present.issuperset(finding.ranks):
             return True
@@ -108,15 +130,15 @@ class Straggler(Thresholds):
 
     def detect(self, snapshot: Snapshot) -> tuple[Finding, ...]:
         """Return a finding about late ranks, else about a host with a slow link, else about a GPU that is too hot."""
-        if self.inert_reason(snapshot) or not _running(snapshot):
+        if self.inert_reason(snapshot) or not _running_ranks(snapshot):
             return ()
         times = SelfTimes.from_steps(snapshot.steps)
         num_steps = times.num_covering(self.num_steps, self.lasting_seconds)
         finding = None
         if num_steps is not None:
             finding = self._late(snapshot, times, num_steps) or self._network(snapshot, snapshot.steps[-num_steps:])
-        finding = finding or self._hot(snapshot)
-        return (replace(finding, op=None, sequence=None),) if finding else ()  # the current op is no part of it
+        finding = finding or hot_gpu(snapshot, self.name, self.cost_ratio)
+        return (replace(finding, op=None, sequence=None),) if finding else ()  # the op in flight is unrelated
 
     def _least_seconds(self, times: SelfTimes, num_steps: int) -> float:
         """Return the lag that a rank must have at least."""
@@ -131,11 +153,11 @@ class Straggler(Thresholds):
                 return None
             late = {lag.rank for lag in times.lags(number, self._least_seconds(times, number))}
             if not late:
-                continue  # whatever the work is, no rank waits for another one
+                continue  # no rank is late, so its work does not matter
             without_work = without_work or times.without_work()
             lags = [lag for lag in self._sure_lags(without_work, number, hot) if lag.rank in late]
             similar = [lag for lag in lags if lag.seconds >= lags[0].seconds / 2]
-            by_design = len(similar) > 1 and 2 * len(similar) >= snapshot.world_size  # stages of a pipeline
+            by_design = len(similar) > 1 and 2 * len(similar) >= snapshot.world_size  # such as stages of a pipeline
             if similar and not by_design:
                 return self._finding(snapshot, without_work, similar, number)
         return None
@@ -233,27 +255,6 @@ class Straggler(Thresholds):
             return "compute_straggler", reason, f"{detail} If the host is the reason: {drain(first.host)}."
         return "unknown", "", NEXT["unknown"].format(first.host, first.pid)
 
-    def _hot(self, snapshot: Snapshot) -> Finding | None:
-        """Return a finding about a GPU that is too hot, before it costs enough for a warning."""
-        hot = [rank for rank in throttled_ranks(snapshot) if rank.is_hot]
-        if not hot:
-            return None
-        culprits = [rank.state for rank in hot]
-        return new_finding(
-            snapshot,
-            detector=self.name,
-            cause="thermal_throttle",
-            severity="info",
-            culprits=culprits,
-            seconds_ago=0.0,
-            confidence=0.6,
-            stalled=False,
-            summary=f"{ranks_on(culprits)}: {hot[0].summary}; it does not hold the others back by "
-            f"{self.cost_ratio:.0%} of a step yet",
-            detail=hot[0].advice,
-            evidence=Evidence(throttled={rank.gpu.uuid: tuple(rank.reasons) for rank in hot[:SHOWN]}),
-        )
-
     def _exposed_ratio(self, snapshot: Snapshot) -> float:
         return self.young_exposed_ratio if snapshot.baseline is None else self.exposed_ratio
 
@@ -292,5 +293,5 @@ class Straggler(Thresholds):
         )
 
 
-def _running(snapshot: Snapshot) -> list[RankState]:
+def _running_ranks(snapshot: Snapshot) -> list[RankState]:
     return [r for r in snapshot.ranks if r.alive and r.activity != "done"]

@@ -16,9 +16,9 @@ STEP_DETECTORS = ("straggler", "imbalance", "slowdown", "efficiency", "input_bou
 
 @dataclass(frozen=True)
 class Suppression:
-    """One row of the table: while `by` reports more than an info, the `silenced` detectors open no finding.
+    """One row of the table: while `by` reports a finding above `info`, the `silenced` detectors open none.
 
-    With `holds`, their open findings stay as they are; without, they resolve.
+    With `holds`, their open findings stay as they are. Without it, they resolve.
     """
 
     by: str
@@ -27,14 +27,14 @@ class Suppression:
 
 
 TABLE = (
-    # Detectors of steps judge steps from before the stall, so they cannot tell what is over.
+    # During a stall, detectors of steps see only older steps, so they cannot tell whether a fault is over.
     Suppression(STALL, STEP_DETECTORS, holds=True),
-    Suppression("straggler", ("slowdown", "efficiency")),  # it names the culprit of the slowdown
+    Suppression("straggler", ("slowdown", "efficiency")),  # the straggler is the culprit of the slowdown
     Suppression("imbalance", ("slowdown", "efficiency")),
-    Suppression("slowdown", ("efficiency",)),  # it knows which part of a step grew
-    Suppression("divergence", ("efficiency",)),  # all that is computed is lost, however fast
+    Suppression("slowdown", ("efficiency",)),  # `slowdown` reports which part of a step grew
+    Suppression("divergence", ("efficiency",)),  # all work is lost, at any speed
     Suppression("coverage", ("efficiency",)),  # the efficiency of unwatched ranks is unknown
-    Suppression("hardware", ("efficiency",)),  # a GPU or link that fails is the reason
+    Suppression("hardware", ("efficiency",)),  # the failing GPU or link is the reason
 )
 
 
@@ -42,19 +42,19 @@ TABLE = (
 class Remaining:
     """The findings about one job that are left, and the detectors that were silenced."""
 
-    findings: Mapping[str, tuple[Finding, ...]]  # by detector; empty if it reports nothing, or was silenced
+    findings: Mapping[str, tuple[Finding, ...]]  # detector → findings; empty if it reports nothing or was silenced
     held_open: frozenset[str]  # silenced detectors whose open findings stay as they are
     resolved: frozenset[str]  # silenced detectors whose open findings resolve: another one reports the fault
 
 
 def suppress(reported: Mapping[str, Sequence[Finding]], table: Sequence[Suppression] = TABLE) -> Remaining:
-    """Return the findings that are left of those that each detector reports about the same Snapshot.
+    """Return the findings that are left of all findings about the same Snapshot.
 
     A detector that is silenced still silences others. A detector that reports nothing is not in `held_open`: its open
     findings may be over.
     """
-    speaking = {name for name, findings in reported.items() if any(f.severity != "info" for f in findings)}
-    active = [row for row in table if row.by in speaking]
+    reporting = {name for name, findings in reported.items() if any(f.severity != "info" for f in findings)}
+    active = [row for row in table if row.by in reporting]
     silenced = {name for row in active for name in row.silenced if reported.get(name)}
     resolved = silenced & {name for row in active if not row.holds for name in row.silenced}
     left = {name: () if name in silenced else tuple(findings) for name, findings in reported.items()}

@@ -1,9 +1,9 @@
-"""The baseline of a job: what its step takes while it is well, learned from the job itself.
+"""The baseline of a job: the duration of a step while the job is healthy, learned from the job itself.
 
 Pure. Steps are summed up in step windows of some seconds. A pause, a compilation or an evaluation's cold caches affect
 few steps of a window and therefore no median. The baseline is the slowest of some consecutive windows, so that neither
-a lucky moment nor the full queues at the start become what is expected. A job that gets faster for that long lowers
-its baseline; a job that gets slower never raises it. Steps with another number of samples do not compare: for them the
+a lucky moment nor the full queues at the start set the expectation. A job that gets faster for that long lowers its
+baseline; a job that gets slower never raises it. Steps with another number of samples do not compare: for them the
 baseline is learned anew.
 """
 
@@ -17,10 +17,10 @@ from statistics import median, median_low
 from zmon.schema import curve
 from zmon.schema.aligned_step import AlignedStep, Baseline, StepWindow
 
-WINDOW_SECONDS = 5.0  # contention and pauses of two seconds stay the smaller part
+WINDOW_SECONDS = 5.0  # contention and pauses of two seconds affect less than half of it
 WINDOW_STEPS = 10  # fewer steps have no meaningful median
 NUM_WINDOWS = 64  # five minutes
-LEARNED_WINDOWS = 4  # in a day of noise, fewer than 1 window in 10 is faster than the slowest of 4 in a row can get
+LEARNED_WINDOWS = 4  # in a day of noise, fewer than 1 window in 10 was faster than the lowest baseline of 4 windows
 
 
 def is_comparable(window: StepWindow, other: StepWindow) -> bool:
@@ -47,12 +47,10 @@ def step_window(steps: Sequence[AlignedStep]) -> StepWindow:
 class BaselineLearner:
     """The step windows of one launch so far, and the baseline learned from them."""
 
-    step_windows: deque[StepWindow] = field(
-        default_factory=lambda: deque(maxlen=NUM_WINDOWS)
-    )  # complete ones, in order
+    step_windows: deque[StepWindow] = field(default_factory=lambda: deque(maxlen=NUM_WINDOWS))  # complete ones
     baseline: Baseline | None = None
     _open: list[AlignedStep] = field(default_factory=list)  # steps of the window that is not complete yet
-    _consecutive: deque[StepWindow] = field(default_factory=lambda: deque(maxlen=LEARNED_WINDOWS))  # they compare
+    _consecutive: deque[StepWindow] = field(default_factory=lambda: deque(maxlen=LEARNED_WINDOWS))  # comparable ones
 
     def add(self, steps: Iterable[AlignedStep]) -> None:
         """Add the steps that follow those added before."""

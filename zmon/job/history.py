@@ -13,11 +13,11 @@ from zmon.schema.aligned_step import AlignedStep
 from zmon.schema.rank import RankState
 from zmon.schema.step import Measures, StepRecord
 
-MIN_STEPS = 64  # aligned steps that are held
-_MAX_RECORDS = 1024  # with few ranks more steps are held, because few ranks alone show less of the noise
+MIN_STEPS = 64  # the fewest aligned steps in memory
+_MAX_RECORDS = 1024  # with few ranks more steps are needed to estimate the noise
 _MAX_STEPS = 256
 _MAX_APART = 512  # the most steps that an agent leaves out between two records
-_MAX_PENDING = 512  # steps that wait for the record of a rank; for older ones it was lost
+_MAX_PENDING = 512  # steps that wait for the record of some rank; older records were lost
 
 
 def align(step: int, ranks: Sequence[StepRecord], stands_for: int = 1) -> AlignedStep:
@@ -58,7 +58,7 @@ class History:
     world_size: int
     steps: deque[AlignedStep] = field(default_factory=deque)
     _pending: dict[int, dict[int, StepRecord]] = field(default_factory=dict)
-    _reported: dict[tuple[int, str], _ReportedValue] = field(default_factory=dict)  # by rank and report key
+    _reported: dict[tuple[int, str], _ReportedValue] = field(default_factory=dict)  # (rank, report key) → value
 
     def __post_init__(self) -> None:
         num_steps = min(max(MIN_STEPS, _MAX_RECORDS // self.world_size), _MAX_STEPS)
@@ -80,17 +80,19 @@ class History:
 
     def _append(self, step: int) -> AlignedStep:
         ranks = self._pending.pop(step)
-        before = self.steps[-1].step if self.steps else step - 1
-        apart = step - before if 0 < step - before <= _MAX_APART else 1  # after a gap it stands for itself only
-        aligned = align(step, [ranks[rank] for rank in range(self.world_size)], apart)
+        previous = self.steps[-1].step if self.steps else step - 1
+        apart = step - previous
+        stands_for = apart if 0 < apart <= _MAX_APART else 1  # after a gap it stands for itself only
+        aligned = align(step, [ranks[rank] for rank in range(self.world_size)], stands_for)
         self.steps.append(aligned)
         return aligned
 
     def not_finite(self, ranks: Iterable[RankState]) -> dict[str, int]:
         """Return, by report key, for how many steps some rank has reported NaN.
 
-        A key is left out until the rank must have reported NaN twice: in a job that reports every hundred steps, a
-        single odd value stays for a hundred steps. A value that was never a number counts from the first report.
+        A key is left out until the rank must have reported NaN twice. In a job that reports every hundred steps, a
+        single odd value would otherwise count as a hundred steps. A value that was never a number counts
+        from the first report.
         """
         num_steps: dict[str, int] = {}
         reported: dict[tuple[int, str], _ReportedValue] = {}

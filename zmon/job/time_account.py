@@ -1,10 +1,11 @@
-"""The time account of a job: its wall-clock over all launches, by time category. The categories sum to the wall-clock.
+"""The time account of a job: its wall-clock over all launches, divided into time categories.
 
-Pure. One rank leads: its box has, to the nanosecond, the time that it spent in steps and in activities between them,
-and the two sum to its age. No time is lost when an update is late or the hub was away. The records of all ranks show
-how a step divides into categories (zmon/job/efficiency.py). If steps are sampled, one step stands for those since the
-sample before. While a finding reports that nothing moves, `stall` is the time of the unfinished step beyond a typical
-one. The time from the last sign of one launch to the first sign of the next is `restart`. The rest is `unknown`.
+Pure. The categories sum to the wall-clock. One rank leads: its box has, to the nanosecond, the time that it spent in
+steps and in activities between them, and the two sum to its age. No time is lost if an update is late or the hub was
+down. The records of all ranks show how a step divides into categories (zmon/job/efficiency.py). If steps are sampled,
+one step stands for those since the sample before. While a finding reports that nothing moves, `stall` is the time of
+the unfinished step beyond a typical one. The time from the last sign of one launch to the first sign of the next is
+`restart`. The rest is `unknown`.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ _SET_BACK_SECONDS = 5.0  # clocks that follow a time server differ by less
 class LaunchTime(msgspec.Struct):
     """The accounted time of one launch. Stored on disk; `name` is the stored name of a field that has another one."""
 
-    run_uid: str  # of the rank that leads
-    between: dict[str, float] = msgspec.field(default_factory=dict)  # by activity
+    run_uid: str  # run uid of the leading rank
+    between: dict[str, float] = msgspec.field(default_factory=dict)  # activity → seconds
     step_seconds: float = 0.0
     unsplit: float = 0.0  # part of `step_seconds` that is not divided into categories yet
     stalled: float = 0.0  # stall of the unfinished step
@@ -61,7 +62,7 @@ class Account:
     until: float | None = None  # unix time of the hub; the time before it is accounted for
     doubt: str = ""  # why goodput is unknown
     start: LaunchTime | None = None  # the current launch
-    histogram: list[int] = field(default_factory=list)  # of step durations
+    histogram: list[int] = field(default_factory=list)  # number of steps by duration
     histogram_seconds: float = 0.0
 
     @property
@@ -88,7 +89,7 @@ class Account:
             self._begin(snapshot)
         launch = self.start
         lead = next((r for r in snapshot.ranks if launch and r.run_uid == launch.run_uid), None)
-        if launch is None or lead is None:  # unwatched; its box has the time that passes meanwhile
+        if launch is None or lead is None:  # the rank is unwatched; its box will have the time that passes meanwhile
             return
         size = snapshot.world_size
         self._add_activities(launch, lead, size)
@@ -113,22 +114,22 @@ class Account:
             totals = lead.between_seconds.get(activity, 0.0)
             if activity == lead.activity != "train":
                 totals += _open_seconds(lead)
-            more = totals - launch.between.get(activity, 0.0)
-            if more <= 0:
+            new_seconds = totals - launch.between.get(activity, 0.0)
+            if new_seconds <= 0:
                 continue
             launch.between[activity] = totals
-            if activity == "train":  # the stalled time may turn out to belong to no step
-                spent = min(launch.stalled, more)
-                launch.stalled -= spent
-                more -= spent
-            self._add("other" if activity == "train" else activity, more, size)
+            if activity == "train":  # the stalled time belongs to no step
+                stall_seconds = min(launch.stalled, new_seconds)
+                launch.stalled -= stall_seconds
+                new_seconds -= stall_seconds
+            self._add("other" if activity == "train" else activity, new_seconds, size)
 
     def _add_steps(self, launch: LaunchTime, lead: RankState) -> None:
         """Add the time of finished steps, and update the part of it that no checkpoint has saved."""
-        grown = lead.step_seconds_total - launch.step_seconds
-        if grown > 0:  # if a step had stalled, it is finished now
-            moving = grown - min(launch.stalled, grown)
-            launch.step_seconds += grown
+        new_seconds = lead.step_seconds_total - launch.step_seconds
+        if new_seconds > 0:  # if a step had stalled, it is finished now
+            moving = new_seconds - min(launch.stalled, new_seconds)
+            launch.step_seconds += new_seconds
             launch.unsplit += moving
             launch.ended_stall, launch.stalled = launch.ended_stall + launch.stalled, 0.0
             launch.unsaved += moving
@@ -139,7 +140,7 @@ class Account:
             launch.unsaved = min(launch.unsaved, max(since, 0.0))
 
     def _add_open_step(self, launch: LaunchTime, lead: RankState, typical: float, stalled: bool, size: int) -> None:
-        """Add what is certain of the unfinished step: a stall, or all of it if the rank died. The rest waits."""
+        """Add the certain part of the unfinished step: a stall, or all of it if the rank died."""
         unfinished = _open_seconds(lead)
         if not lead.alive:
             self._add("restart", unfinished - launch.stalled - launch.cut_off, size)
@@ -165,16 +166,16 @@ class Account:
         )
 
     def _begin(self, snapshot: Snapshot) -> None:
-        before, lead = self.start, snapshot.reported_ranks[0]
-        if before is not None and self.until is not None:
-            apart = snapshot.time - _age(lead) - self.until
-            if apart < -_SET_BACK_SECONDS:
+        previous, lead = self.start, snapshot.reported_ranks[0]
+        if previous is not None and self.until is not None:
+            gap = snapshot.time - _age(lead) - self.until
+            if gap < -_SET_BACK_SECONDS:
                 self.doubt = "the hub's clock was set back between two launches: the length of a restart is unknown"
-            self._add("restart", apart, snapshot.world_size)
-            self._add("unknown", before.unsplit, snapshot.world_size)
-            if not before.done:
-                self.lost += before.unsaved
-                if not self.ever_saved and before.unsaved:
+            self._add("restart", gap, snapshot.world_size)
+            self._add("unknown", previous.unsplit, snapshot.world_size)
+            if not previous.done:
+                self.lost += previous.unsaved
+                if not self.ever_saved and previous.unsaved:
                     self.doubt = "zmon saw no checkpoint before a restart: the time that the restart lost is unknown"
         self.start = LaunchTime(lead.run_uid)
 
@@ -185,8 +186,8 @@ class Account:
         for step in steps:
             causes, seconds = step_categories(step), (step.mean or step).seconds_of(lead.rank) * step.stands_for
             lead_seconds = step.seconds_of(lead.rank)
-            if launch.ended_stall and step.step >= launch.stalled_step:  # the stall is accounted for already
-                if step.step == launch.stalled_step:  # it was spent in the longest category
+            if launch.ended_stall and step.step >= launch.stalled_step:  # the stall has been added already
+                if step.step == launch.stalled_step:  # the stall was in the longest category
                     longest = max(causes, key=lambda cause: causes[cause])
                     causes[longest] = max(causes[longest] - launch.ended_stall, 0.0)
                     lead_seconds -= launch.ended_stall

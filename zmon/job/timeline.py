@@ -13,8 +13,8 @@ from zmon.schema.host import HostWindow
 from zmon.schema.rank import RankState
 from zmon.schema.snapshot import Snapshot
 
-NEWS_SECONDS = 60.0  # the host of a dead rank stays relevant to the job for this time
-TOGETHER_SECONDS = 60.0  # ranks of one launch appear within the time of its rendezvous
+NEWS_SECONDS = 60.0  # the host of a dead rank belongs to the job for this time
+TOGETHER_SECONDS = 60.0  # ranks of one launch start within its rendezvous
 
 
 def newest_attempt(ranks: Iterable[RankState]) -> tuple[RankState, ...]:
@@ -30,12 +30,12 @@ def newest_attempt(ranks: Iterable[RankState]) -> tuple[RankState, ...]:
     newest = by_start[-1]
     # The world size counts as well: an earlier launch with another number of ranks may have the same attempt.
     candidates = [r for r in by_start if (r.attempt, r.world_size) == (newest.attempt, newest.world_size)]
-    newest_of_host = {r.host: r for r in candidates}  # by_start is in order of time: the last one of a host stays
-    chosen = {r.rank: r for r in candidates if not _left_behind(r, newest_of_host[r.host])}
-    return tuple(chosen[rank] for rank in sorted(chosen))
+    newest_of_host = {r.host: r for r in candidates}  # in order of time, so the last rank of a host wins
+    by_rank = {r.rank: r for r in candidates if not _is_left_over(r, newest_of_host[r.host])}
+    return tuple(by_rank[rank] for rank in sorted(by_rank))
 
 
-def _left_behind(state: RankState, newest: RankState) -> bool:
+def _is_left_over(state: RankState, newest: RankState) -> bool:
     long_before = newest.start - state.start > TOGETHER_SECONDS
     return not state.alive and state.launcher != newest.launcher and long_before
 
@@ -49,8 +49,8 @@ def snapshots(
 ) -> tuple[Snapshot, ...]:
     """Return one snapshot for each job that an agent reports, by job id; `time` is the hub's unix time.
 
-    `silent` has the last reports of agents that do not answer now: their ranks are known, but unwatched. `hardware` is
-    of the agents that answer.
+    `silent` has the last reports of agents that do not answer now: their ranks are known, but unwatched. `hardware`
+    comes from the agents that answer.
     """
     jobs: defaultdict[str, list[RankState]] = defaultdict(list)
     for report in (*reports, *silent):

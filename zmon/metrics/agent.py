@@ -41,7 +41,7 @@ def _add_send_queues(page: Page, report: AgentReport) -> None:
 def _add_sources(page: Page, host: str, sources: Iterable[SourceStatus]) -> None:
     for source in sources:
         if source.absent:
-            continue  # this machine has nothing for it to read: that is no failure, and a 0 would page
+            continue  # the machine has nothing to read, which is no failure; a 0 would cause an alert
         page.add("zmon_source_up", float(source.up), host, source.name)
         page.add("zmon_source_duration_seconds", source.duration_seconds, host, source.name)
         page.add("zmon_source_last_success_timestamp_seconds", source.last_success_time, host, source.name)

@@ -11,7 +11,7 @@ from zmon.schema.host import HostSample
 
 
 def add_host(page: Page, host: str, sample: HostSample) -> None:
-    """Add every hardware metric of one host; what was not read has no series."""
+    """Add every hardware metric of one host; values that were not read have no series."""
     rows: dict[Subject[Any], list[tuple[Any, tuple[object, ...]]]] = {}  # items with their label values
     for name, spec in SPECS.items():
         subject = spec.subject

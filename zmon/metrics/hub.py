@@ -14,7 +14,7 @@ from zmon.schema.names import BETWEEN_STEPS
 _LABEL_NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_]*")
 
 
-# These series exist with 0 before they have time: Prometheus sees no increase in a counter that appears with 300 s.
+# These counters begin at 0, because Prometheus sees no increase in a counter that first appears with 300 s.
 _OUTSIDE_STEPS = (*BETWEEN_STEPS, "stall", "restart")
 
 
@@ -29,7 +29,7 @@ def hub_page(
     """Return the page of the hub. While the hub is blind, `last_pass_time` does not advance."""
     page = Page()
     for name in ("zmon_job_efficiency_ratio", "zmon_job_baseline_efficiency_ratio"):
-        page.declare(name)  # so that they exist before any job has a value
+        page.declare(name)  # they must exist before any job has a value
     for job in jobs:
         page.add("zmon_job_info", 1, job.job_id, job.world_size, extra=free_labels(job.labels))
         page.add("zmon_job_throughput_samples_per_second", job.samples_per_second, job.job_id)

@@ -1,4 +1,4 @@
-"""The specification of a metric: type, labels and help text; for a hardware metric also where to read its values."""
+"""The specification of a metric: type, labels and help text; for a hardware metric also how to read its values."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class Spec(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Subject(Generic[_Item]):
-    """The items that a hardware metric describes, such as the GPUs of a host: their place in a sample, and labels."""
+    """The items that a hardware metric describes, such as the GPUs of a host, and their labels."""
 
-    labels: tuple[str, ...]  # the host first
+    labels: tuple[str, ...]  # the host is the first label
     items: Callable[[HostSample], Iterable[_Item]]
-    label_values: Callable[[_Item], tuple[object, ...]] = lambda item: ()  # of all labels except the host
+    label_values: Callable[[_Item], tuple[object, ...]] = lambda item: ()  # values of all labels except the host
 
     def gauge(self, help_: str, read: Callable[[_Item], Value | Mapping[Any, Value]], by: str = "") -> Spec:
         """Return a metric whose value rises and falls. With `by`, each item has one value per value of that label."""

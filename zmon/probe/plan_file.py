@@ -15,7 +15,7 @@ from typing import Any, SupportsFloat, cast
 
 from zmon.errors import BoxUnavailable, UsageError
 from zmon.schema.names import SCHEMA
-from zmon.schema.plan import MOST_AMOUNT, MOST_PLAN_BYTES, PLAN_FILE
+from zmon.schema.plan import MAX_AMOUNT, MAX_PLAN_BYTES, PLAN_FILE
 
 COUNTS = ("lookups", "sent_bytes", "received_bytes", "memory_bytes")
 FIELDS = (*COUNTS, "seconds", "tables")
@@ -64,11 +64,11 @@ def encoded(run_uid: str, num_ranks: int, ranks: Sequence[Mapping[str, Any]], to
         name[:_MAX_NAME_LENGTH]: _number(name[:_MAX_NAME_LENGTH], value, -math.inf) for name, value in totals.items()
     }
     body = _json({"schema": SCHEMA, "run_uid": run_uid, "plan": plan})
-    if len(body) > MOST_PLAN_BYTES:
+    if len(body) > MAX_PLAN_BYTES:
         plan["tables"] = [[] for _ in rows]
         body = _json({"schema": SCHEMA, "run_uid": run_uid, "plan": plan})
-    if len(body) > MOST_PLAN_BYTES:
-        raise _refusal(f"{num_ranks} ranks take {len(body):,} bytes", f"at most {MOST_PLAN_BYTES:,} are allowed")
+    if len(body) > MAX_PLAN_BYTES:
+        raise _refusal(f"{num_ranks} ranks take {len(body):,} bytes", f"at most {MAX_PLAN_BYTES:,} are allowed")
     return body
 
 
@@ -114,7 +114,7 @@ def _number(label: str, value: object, minimum: float = 0.0) -> float:
         number = math.nan if isinstance(value, str | bytes) else float(cast(SupportsFloat, value))
     except Exception:  # the trainer's own types may raise anything
         number = math.nan
-    if not (math.isfinite(number) and minimum <= number <= MOST_AMOUNT):
+    if not (math.isfinite(number) and minimum <= number <= MAX_AMOUNT):
         raise _refusal(f"{label} is not a valid amount", f"it must be a number{'' if minimum else ', 0 or more'}")
     return number
 

@@ -1,7 +1,8 @@
 """The expected step of a job, divided into parts that compare with its current step.
 
-Pure. A step recorded at the job's own size is the best answer; otherwise other sizes predict it; otherwise it is
-unknown, with the reason. All phases together are one part, `own`, because a prediction does not divide them further.
+Pure. The expected step is the one recorded at the job's own size. If there is none, it is predicted from other sizes.
+If that is not possible either, it is unknown, with the reason. All phases together are one part, `own`, because a
+prediction does not divide them further.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ class JobSize:
     """The size of a job."""
 
     ranks: int
-    samples: int  # of all ranks, per step
+    samples: int  # samples of all ranks in a step
     ranks_per_host: int
 
 
@@ -38,8 +39,8 @@ def expected_step(
     now = in_parts(causes)
     point = curve.nearest_point(size.ranks, size.samples)
     if point is not None and point.causes:
-        ratio = size.samples / point.samples  # the recorded point has a tenth more or less samples at most
-        parts = {part: spent * ratio for part, spent in in_parts(point.causes).items()}
+        ratio = size.samples / point.samples  # the samples differ by a tenth at most
+        parts = {part: part_seconds * ratio for part, part_seconds in in_parts(point.causes).items()}
         return ExpectedStep(RECORDED, curve.name, point.seconds * ratio, parts, seconds, now)
     model = fit(curve.points, OPS, ranks_per_host=size.ranks_per_host)
     step = model if isinstance(model, Unknown) else model.predict(size.ranks, size.samples)

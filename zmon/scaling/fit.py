@@ -1,10 +1,10 @@
 """Fits a model of a step to recorded sizes: the self time of a rank, and the speed of the exchanges between ranks.
 
 Pure. Self time is a straight line over the samples of a rank. If the largest size was recorded with two batches, the
-line uses that size alone, because smaller sizes leave caches, memory bandwidth and processors idle that neighbouring
-ranks share. The speed of an exchange comes from its exposed time, and therefore includes the effect of what hides it.
-If the links were measured by themselves (`zmon bench-comm`), their speed is used as it is, and the exposed time of the
-steps gives the part of an exchange that nothing hides.
+line uses that size alone, because at smaller sizes fewer ranks share caches, memory bandwidth and processors. The speed
+of an exchange comes from its exposed time, and therefore includes the effect of what hides it. If the links were
+measured by themselves (`zmon bench-comm`), their speed is used as it is, and the exposed time of the steps gives the
+part of an exchange that nothing hides.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from zmon.scaling.predict import (
 from zmon.schema.curve import IMBALANCE, Point
 from zmon.schema.unknown import Unknown
 
-_APART = 1.1  # amounts with a smaller ratio are too close for a line
+_MIN_RATIO = 1.1  # amounts with a smaller ratio are too close for a line
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Model:
     """The model of one kind of job."""
 
     work: Work
-    links: Mapping[str, Links]  # by op
+    links: Mapping[str, Links]  # op → links
 
     def predict(self, ranks: int, samples: int) -> PredictedStep | Unknown:
         """Return the predicted step at this size, or the reason why it is unknown."""
@@ -52,8 +52,8 @@ def fit(
 ) -> Model | Unknown:
     """Return the model that fits these points, or the reason why there is none.
 
-    `measured` has the links by op, measured by themselves. `ranks_per_host` is the number that a host takes; None: the
-    largest recorded number.
+    `measured` has, by op, the links that were measured by themselves. `ranks_per_host` is the number of ranks on a
+    host; None: the largest recorded number.
     """
     timed = [p for p in points if p.causes]
     several = [p for p in timed if p.ranks > 1]
@@ -121,7 +121,7 @@ def _exposed_share(op: str, exposed: Sequence[tuple[Point, float]], links: Links
 
 
 def _links(op: str, exposed: Sequence[tuple[Point, float]], per_host: int) -> Links:
-    """Return the links that explain the exposed times: first within a host, then between hosts from what is left."""
+    """Return the links that explain the exposed times: within a host, then, from the remaining time, between hosts."""
     host = _link([(_bytes(op, p)[0], seconds) for p, seconds in exposed if p.ranks == _per_host(p)])
     beyond = []
     for point, seconds in exposed:
@@ -159,4 +159,4 @@ def _line(xs: Sequence[float], ys: Sequence[float]) -> tuple[float, float]:
 
 
 def _differ(amounts: Sequence[float]) -> bool:
-    return max(amounts) > _APART * min(amounts)
+    return max(amounts) > _MIN_RATIO * min(amounts)

@@ -1,14 +1,14 @@
 """Predicts a step on a number of ranks from the work of a rank, the bytes that ranks exchange, and the speed of links.
 
 Pure. Seconds and bytes. The formulas are those by which nccl-tests turns times into bus bandwidths (see its
-doc/PERFORMANCE.md): with p ranks, an all-to-all moves (p - 1)/p of the bytes that a rank sends, and an all-reduce
-2(p - 1)/p. Links within a host and between hosts are separate. An all-to-all uses both at once and takes as long as
-the slower of the two. A reduction passes through the host first; then each rank exchanges its part between hosts. A
-message adds its latency.
+doc/PERFORMANCE.md): with p ranks, an all-to-all moves (p - 1)/p of the bytes that a rank sends, and an all-reduce 2(p -
+1)/p. Links within a host and between hosts are separate. An all-to-all uses both at once and takes as long as the
+slower of the two. A reduction passes through the host first; then each rank exchanges its part between hosts. A message
+adds its latency.
 
 All ranks wait for the slowest of p ranks. If the self times have a normal distribution, order statistics (Blom 1958)
-give the distance between the slowest rank and the middle one; it grows with p. Ranks that share too few processors
-take turns, both in computing and in exchanging, and the whole step takes that many times as long.
+give the distance between the slowest rank and the middle one; it grows with p. Ranks that share too few processors take
+turns, both in computing and in exchanging, and the whole step takes that many times as long.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from statistics import NormalDist
 
 from zmon.schema.unknown import Unknown
 
-# The share of the sent bytes that passes over a rank's links, with p ranks: the bus factors of nccl-tests.
+# The share of the sent bytes that passes over a rank's links, with p ranks. These are the bus factors of nccl-tests.
 _PASSES = {
     "all_to_all": lambda p: (p - 1) / p,
     "all_reduce": lambda p: 2 * (p - 1) / p,
     "reduce_scatter": lambda p: (p - 1) / p,
-    "all_gather": lambda p: (p - 1) / p,  # of the bytes of all ranks together
+    "all_gather": lambda p: (p - 1) / p,  # share of the bytes of all ranks together
 }
 AT_ONCE = ("all_to_all", "send", "recv")  # ops that use links within and between hosts at the same time
 
@@ -35,7 +35,7 @@ class Link:
     """The speed of a rank's link for one op, in one direction."""
 
     bytes_per_second: float  # infinite: a transfer takes no time beyond the latency
-    latency_seconds: float = 0.0  # of one collective of any size
+    latency_seconds: float = 0.0  # time of a collective without data
 
     def seconds(self, num_bytes: float) -> float:
         """Return the time of a transfer."""
@@ -48,7 +48,7 @@ class Links:
 
     ranks_per_host: int
     host: Link | None
-    net: Link | None  # if `host` is unknown, it includes what passes within a host
+    net: Link | None  # if `host` is unknown, it includes transfers within a host
 
 
 @dataclass(frozen=True)
@@ -56,9 +56,9 @@ class Exchange:
     """The bytes that a rank sends in one op per step."""
 
     fixed_bytes: float = 0.0
-    sample_bytes: float = 0.0  # in addition, for each of its samples
+    sample_bytes: float = 0.0  # additional bytes for each of the rank's samples
     calls: float = 1.0
-    exposed: float = 1.0  # share of its time that nothing hides, 0 … 1; above 1: it takes longer than by itself
+    exposed: float = 1.0  # share of its time that nothing hides, 0 … 1; above 1: it takes longer than it would alone
 
 
 @dataclass(frozen=True)
@@ -67,10 +67,11 @@ class Work:
 
     sample_seconds: float  # self time for each sample
     fixed_seconds: float  # self time that does not depend on samples: kernel launches, the dense part of the optimizer
-    exchanges: Mapping[str, Exchange] = field(default_factory=dict)  # by op
+    exchanges: Mapping[str, Exchange] = field(default_factory=dict)  # op → exchange
     spread: float = 0.0  # standard deviation of the ranks' self times, relative to their self time
     ranks_per_host: int = 1
-    processors_per_host: int | None = None  # of ranks that compute on CPUs; None: each rank has its own device
+    # Processors for ranks that compute on CPUs; None: each rank has its own device.
+    processors_per_host: int | None = None
 
 
 @dataclass(frozen=True)
@@ -78,10 +79,10 @@ class PredictedStep:
     """A predicted step with its time categories."""
 
     ranks: int
-    samples: int  # of all ranks
+    samples: int  # samples of all ranks
     own_seconds: float  # self time of the median rank
     imbalance_seconds: float
-    exposed_seconds: dict[str, float]  # by op
+    exposed_seconds: dict[str, float]  # op → seconds
     ranks_per_processor: float  # the factor by which all of it takes longer, because ranks share processors
 
     @property
@@ -98,7 +99,7 @@ class PredictedStep:
 def predict(work: Work, links: Mapping[str, Links], ranks: int, samples: int) -> PredictedStep | Unknown:
     """Return the step in which all ranks together process this many samples, or the reason why it is unknown.
 
-    `links` are by op.
+    `links` maps each op to its links.
     """
     rank_samples = samples / ranks
     shared = ranks_per_processor(ranks, work.ranks_per_host, work.processors_per_host)
@@ -150,6 +151,6 @@ def slowest_deviations(ranks: int) -> float:
     return _order_statistic(ranks, ranks) - _order_statistic((ranks - 1) // 2 + 1, ranks) if ranks > 1 else 0.0
 
 
-def _order_statistic(place: int, size: int) -> float:
-    """Return the expected value at a place of a sorted sample of a standard normal distribution (Blom 1958)."""
-    return NormalDist().inv_cdf((place - 0.375) / (size + 0.25))
+def _order_statistic(position: int, size: int) -> float:
+    """Return the expected value at a position of a sorted sample of a standard normal distribution (Blom 1958)."""
+    return NormalDist().inv_cdf((position - 0.375) / (size + 0.25))

@@ -27,7 +27,7 @@ class SizePrediction:
     """The predicted step at one size, without and with what-ifs."""
 
     ranks: int
-    samples: int  # of all ranks, per step
+    samples: int  # samples of all ranks in a step
     step: PredictedStep | Unknown
     what_if: PredictedStep | Unknown | None = None  # None: no what-if was given
 
@@ -48,7 +48,7 @@ def parse_sizes(name: str, words: str) -> list[int]:
 
 
 def predict_sizes(model: Model, sizes: Sequence[tuple[int, int]], what_ifs: Sequence[str] = ()) -> list[SizePrediction]:
-    """Predict each size, given as (ranks, samples), also with all what-ifs. Raises UsageError for an invalid one."""
+    """Predict each size, given as (ranks, samples), also with all what-ifs. Raises UsageError if one is invalid."""
     other = with_what_ifs(model, what_ifs) if what_ifs else None
     return [
         SizePrediction(n, samples, _predict(model, n, samples), _predict(other, n, samples) if other else None)
@@ -69,7 +69,7 @@ def _answer(step: PredictedStep | Unknown) -> StepAnswer:
 
 
 def _predict(model: Model, ranks: int, samples: int) -> PredictedStep | Unknown:
-    with contextlib.suppress(ArithmeticError):  # a person chooses the factors: links can become infinitely slow
+    with contextlib.suppress(ArithmeticError):  # the user chooses the factors, and links can become infinitely slow
         step = model.predict(ranks, samples)
         if isinstance(step, Unknown) or 0 < step.samples_per_second < inf:
             return step

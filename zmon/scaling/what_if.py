@@ -19,7 +19,7 @@ Change = Callable[[Model, float], Model]
 
 
 def with_what_ifs(model: Model, what_ifs: Sequence[str]) -> Model:
-    """Return the model with all what-ifs applied. Raises UsageError for an invalid one."""
+    """Return the model with all what-ifs applied. Raises UsageError for an invalid what-if."""
     for key, factor in map(parse_what_if, what_ifs):
         model = CHANGES[key][1](model, factor)
     return model

@@ -24,12 +24,12 @@ class AgentReport:
     sources: tuple[SourceStatus, ...]
     # job id → run uid of a rank → records newer than `since`; filled only if the request has `since`
     records: dict[str, dict[str, tuple[StepRecord, ...]]] = field(default_factory=dict)
-    cursor: int = 0  # the next request sends it as `since`
-    monotonic: float | None = None  # at `time`, seconds on the host's monotonic clock, which also times the steps
+    cursor: int = 0  # the value of `since` in the next request
+    monotonic: float | None = None  # `time` on the host's monotonic clock, in seconds; steps use the same clock
     box_dir: str = ""  # the directory in which the agent looks for black boxes
-    plans: dict[str, Plan] = field(default_factory=dict)  # by run uid of its sender; empty if the hub has them
-    plans_version: str = ""  # the next request sends it as `plans`; empty: no plans
-    leases: tuple[Threshold, ...] | None = None  # those that the site changed; None: not reported
+    plans: dict[str, Plan] = field(default_factory=dict)  # run uid of the sender → plan; empty if the hub has the plans
+    plans_version: str = ""  # the value of `plans` in the next request; empty: no plans
+    leases: tuple[Threshold, ...] | None = None  # the leases that the site changed; None: not reported
     schema: int = SCHEMA
 
 
@@ -43,5 +43,6 @@ class AgentStatus:
     silent_seconds: float
     error: str | None = None
     sources: tuple[SourceStatus, ...] = ()
-    version: str | None = None  # of zmon; None: the agent never answered
-    leases: tuple[Threshold, ...] | None = None  # those that the site changed; None: never answered or not reported
+    version: str | None = None  # version of zmon; None: the agent never answered
+    # The leases that the site changed; None: never answered or not reported.
+    leases: tuple[Threshold, ...] | None = None

@@ -18,19 +18,18 @@ class AlignedStep:
     """
 
     step: int
-    stands_for: int  # number of steps since the aligned step before; more than 1 where short steps are sampled
-    seconds: float  # as the critical rank measured it
-    # The rank that waited least. A rank that does something else first begins its step late and is therefore critical
-    # as well.
+    stands_for: int  # number of steps since the previous aligned step; more than 1 if short steps are sampled
+    seconds: float  # duration, as the critical rank measured it
+    # The rank that waited least. A rank that begins its step late, because it did other work first, is critical too.
     critical_rank: int
     self_seconds: tuple[float, ...]
     phases: dict[str, tuple[float, ...]]
-    exposed: dict[str, tuple[float, ...]]  # by op
+    exposed: dict[str, tuple[float, ...]]  # op → exposed time of each rank
     sent_bytes: dict[str, tuple[int, ...]]
     received_bytes: dict[str, tuple[int, ...]]
     samples: tuple[int | None, ...]
     lookups: tuple[int | None, ...]
-    mean: AlignedStep | None = None  # of the steps it stands for, which has less noise; None: the step itself
+    mean: AlignedStep | None = None  # the mean of the steps it stands for, which has less noise; None: itself
 
     @property
     def exposed_seconds(self) -> float:
@@ -50,15 +49,15 @@ class AlignedStep:
 class StepWindow:
     """A span of some seconds of a job, as the medians over its steps."""
 
-    num_steps: int  # including those that were not sampled
+    num_steps: int  # number of steps, including those that were not sampled
     seconds: float
-    self_seconds: float  # of the median rank
-    data_seconds: float  # of the median rank
-    exposed_seconds: float  # of the critical rank
-    samples: int | None  # of all ranks in a step; windows compare only if this is about equal
+    self_seconds: float  # self time of the median rank
+    data_seconds: float  # data phase of the median rank
+    exposed_seconds: float  # exposed time of the critical rank
+    samples: int | None  # samples of all ranks in a step; windows compare only if it is about equal
 
 
-Baseline = StepWindow  # a window in which the job was well
+Baseline = StepWindow  # a window in which the job was healthy
 
 
 def sent_bytes_by_op(steps: Sequence[AlignedStep]) -> dict[str, float]:

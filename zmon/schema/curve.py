@@ -1,4 +1,4 @@
-"""The scaling curve of a kind of job, and the efficiency of a job against it.
+"""The scaling curve of a kind of job, and the efficiency of a job relative to it.
 
 Pure. A curve has one recorded point for each number of ranks and of samples per step. The efficiency of a job is its
 samples per second and rank, divided by those of a reference point. The reference is the point with the fewest ranks
@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 
 from zmon.schema.unknown import Unknown
 
-ALIKE = 0.1  # relative difference of samples per step up to which two steps compare
+MAX_DIFFERENCE = 0.1  # relative difference of samples per step; steps that differ more do not compare
 WEAK, STRONG = "weak", "strong"
 IMBALANCE = "imbalance"  # the time category that is neither a phase nor an op
-ON_PURPOSE = "zmon scaling"  # the recorder of points that no running job replaces
+ON_PURPOSE = "zmon scaling"  # the recorder of points that a running job never replaces
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,15 +24,16 @@ class Point:
     """A step at one size, recorded once the job had settled."""
 
     ranks: int
-    samples: int  # of all ranks, per step
-    seconds: float  # of a step
+    samples: int  # samples of all ranks in a step
+    seconds: float  # duration of a step
     by: str  # id of the job from which it was recorded
     recorded: float  # unix seconds
-    half_width_seconds: float | None = None  # of the confidence interval around `seconds`; None: not recorded
+    half_width_seconds: float | None = None  # confidence interval: `seconds` ± this value; None: not recorded
     causes: Mapping[str, float] = field(default_factory=dict)  # time categories; they sum to `seconds`; empty: unknown
-    sent_bytes: Mapping[str, float] = field(default_factory=dict)  # by op, of one rank, including its own chunk
+    sent_bytes: Mapping[str, float] = field(default_factory=dict)  # op → bytes of one rank, including its own chunk
     ranks_per_host: int | None = None
-    processors_per_host: int | None = None  # of ranks that compute on CPUs; None: each rank has its own device
+    # Processors for ranks that compute on CPUs; None: each rank has its own device.
+    processors_per_host: int | None = None
 
     @property
     def rate(self) -> float:
@@ -46,7 +47,7 @@ class Efficiency:
 
     ratio: float
     scaling: str  # WEAK or STRONG
-    name: str  # of the curve
+    name: str  # name of the curve
     reference: Point  # the point that counts as 1.0
     recorded: float | None  # the efficiency recorded at this size; None: nothing was recorded at this size
 
@@ -59,7 +60,7 @@ class EfficiencySample:
     ratio: float
     recorded: float  # the recorded efficiency at this size; never 0
     scaling: str  # WEAK or STRONG
-    name: str  # of the curve
+    name: str  # name of the curve
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ class ScalingCurve:
     def reference(self, ranks: int, samples: int) -> tuple[str, Point] | None:
         """Return the point that a step of this size scales from, and WEAK or STRONG.
 
-        Weak scaling goes before strong scaling; then the point with the fewest ranks.
+        Weak scaling is preferred to strong scaling, then the point with the fewest ranks.
         """
         related = [(scaling, p) for p in self.points if p.ranks <= ranks and (scaling := _scaling(p, ranks, samples))]
         return min(related, key=lambda pair: (pair[0] != WEAK, pair[1].ranks), default=None)
@@ -105,7 +106,7 @@ class ScalingCurve:
         )
 
     def with_point(self, point: Point) -> ScalingCurve:
-        """Return the curve with this point in place of those of the same size."""
+        """Return the curve with this point, which replaces the points of the same size."""
         replaced = self.points_of_size(point.ranks, point.samples)
         return ScalingCurve(self.name, in_order([*(p for p in self.points if p not in replaced), point]))
 
@@ -117,7 +118,7 @@ def in_order(points: Iterable[Point]) -> tuple[Point, ...]:
 
 def are_similar(samples: float, others: float) -> bool:
     """Return True if steps of these numbers of samples compare."""
-    return abs(samples - others) <= ALIKE * max(samples, others)
+    return abs(samples - others) <= MAX_DIFFERENCE * max(samples, others)
 
 
 def _scaling(point: Point, ranks: int, samples: int) -> str | None:

@@ -1,7 +1,7 @@
 """The evidence of a finding: what its detector measured, and what the hub gathered from the agents afterwards.
 
-Each detector sets the fields that it decides by. A field that is not set is UNSET and is not written as JSON; None is
-written as null. Keys that only a newer zmon knows are ignored.
+Each detector sets the fields on which its decision is based. A field that is not set is UNSET and is not written as
+JSON; None is written as null. Keys that only a newer zmon knows are ignored.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ class RankStatus(msgspec.Struct, frozen=True):
     activity: str
     phase: str
     step: int
-    op: str | None  # the collective it is inside
+    op: str | None  # the collective in flight
     sequence: int | None
     state_seconds: float  # since the last change of phase or op
     overdue_seconds: float
-    last_words: str | None = None  # in one line
+    last_words: str | None = None  # one line
 
 
 class Checkpoint(msgspec.Struct, frozen=True):
@@ -46,13 +46,13 @@ class Fault(msgspec.Struct, frozen=True):
     host: str
     device: str
     says: str
-    uuid: str = ""  # of a GPU
+    uuid: str = ""  # UUID of the GPU
 
 
 class PlannedShare(msgspec.Struct, frozen=True):
-    """The work that the trainer's plan gave to one rank, beside what the rank has in a step now."""
+    """The work that the trainer's plan gave to one rank, beside the measured work in a step."""
 
-    tables: tuple[str, ...]  # names, the first ones where there are many
+    tables: tuple[str, ...]  # names; only the first ones if there are many
     num_tables: int | None
     planned: int | None  # in `unit`
     measured: int | float
@@ -60,14 +60,14 @@ class PlannedShare(msgspec.Struct, frozen=True):
 
 
 class RankStack(msgspec.Struct, frozen=True):
-    """The stack of one rank, or why there is none. Where its agent did not answer, `stack_error` is all that is set."""
+    """The stack of one rank, or why there is none. If its agent did not answer, only `stack_error` is set."""
 
     job_id: str | UnsetType = UNSET
     rank: int | UnsetType = UNSET
     run_uid: str | UnsetType = UNSET
     alive: bool | UnsetType = UNSET
     pid: int | UnsetType | None = UNSET  # as the agent sees it
-    wchan: str | UnsetType | None = UNSET  # the kernel function it sleeps in
+    wchan: str | UnsetType | None = UNSET  # the kernel function in which it sleeps
     stack: str | UnsetType | None = UNSET  # Python stacks of all threads
     stack_error: str | UnsetType | None = UNSET
     schema: int | UnsetType = UNSET
@@ -79,7 +79,7 @@ class StderrTail(msgspec.Struct, frozen=True):
     text: str | None
     error: str | None
     path: str | None
-    shared: bool  # other ranks of the host write to the same file
+    shared: bool  # True: other ranks of the host write to the same file
 
 
 class PendingRow(msgspec.Struct, frozen=True):
@@ -100,12 +100,12 @@ class FlightRow(msgspec.Struct, frozen=True):
 
     pending: tuple[PendingRow, ...] | UnsetType = UNSET  # the oldest ones
     num_pending: int | UnsetType = UNSET
-    last: Mapping[str, int] | UnsetType = UNSET  # the last sequence that is done, by group
+    last: Mapping[str, int] | UnsetType = UNSET  # group → the last sequence that is done
     error: str | UnsetType = UNSET
 
 
 class Evidence(msgspec.Struct, frozen=True):
-    """Everything that is known about a finding beside its verdict."""
+    """The data behind a finding."""
 
     # stall
     pids: tuple[int, ...] | UnsetType = UNSET
@@ -115,20 +115,20 @@ class Evidence(msgspec.Struct, frozen=True):
     group: str | UnsetType = UNSET
     sequence: int | UnsetType = UNSET
     hosts: tuple[str, ...] | UnsetType = UNSET
-    # stall, straggler: a network interface
-    device: str | UnsetType | None = UNSET
+    # stall, straggler
+    device: str | UnsetType | None = UNSET  # a network interface
     # coverage
-    missing: tuple[int, ...] | UnsetType = UNSET  # stall as well
+    missing: tuple[int, ...] | UnsetType = UNSET  # also set by stall
     agents: tuple[str, ...] | UnsetType = UNSET  # URLs
     # straggler
-    own_seconds: Mapping[str, float] | UnsetType = UNSET  # by rank, and `median`
-    lag_seconds: Mapping[str, float] | UnsetType = UNSET  # by rank
+    own_seconds: Mapping[str, float] | UnsetType = UNSET  # self time: rank, or `median` → seconds
+    lag_seconds: Mapping[str, float] | UnsetType = UNSET  # rank → seconds
     lag_by_phase_seconds: Mapping[str, float] | UnsetType = UNSET
     step_seconds: float | UnsetType = UNSET
     saved_seconds: float | UnsetType = UNSET
     exposed_seconds: float | UnsetType = UNSET
     good_exposed_seconds: float | UnsetType | None = UNSET
-    throttled: Mapping[str, tuple[str, ...]] | UnsetType = UNSET  # reasons, by the GPU's UUID
+    throttled: Mapping[str, tuple[str, ...]] | UnsetType = UNSET  # UUID of the GPU → reasons
     # imbalance
     uneven_ratio: float | UnsetType | None = UNSET  # None: infinite
     cost_ratio: float | UnsetType = UNSET
@@ -139,14 +139,14 @@ class Evidence(msgspec.Struct, frozen=True):
     # straggler, imbalance, divergence, input_bound
     num_steps: int | UnsetType = UNSET
     plan: PlannedShare | UnsetType = UNSET  # imbalance
-    saying: tuple[int, ...] | UnsetType = UNSET  # divergence: ranks
+    saying: tuple[int, ...] | UnsetType = UNSET  # divergence: the ranks that report NaN
     # slowdown
     baseline_seconds: float | UnsetType = UNSET
     samples: int | UnsetType | None = UNSET
     world_size: int | UnsetType = UNSET
     run_uid: str | UnsetType = UNSET
-    grew_seconds: Mapping[str, float] | UnsetType = UNSET  # by part of the step
-    pressure: Mapping[str, Mapping[str, float]] | UnsetType = UNSET  # ratios, by host and resource
+    grew_seconds: Mapping[str, float] | UnsetType = UNSET  # part of the step → seconds
+    pressure: Mapping[str, Mapping[str, float]] | UnsetType = UNSET  # host → resource → ratio
     # efficiency
     reached_ratio: float | UnsetType = UNSET
     recorded_efficiency_ratio: float | UnsetType = UNSET
@@ -155,7 +155,7 @@ class Evidence(msgspec.Struct, frozen=True):
     # hardware
     faults: tuple[Fault, ...] | UnsetType = UNSET
     # every detector
-    last_checkpoint: Checkpoint | UnsetType | None = UNSET  # of a job that stalls; None: none was seen
+    last_checkpoint: Checkpoint | UnsetType | None = UNSET  # set if the job stalls; None: no checkpoint was seen
     ranks: tuple[RankStatus, ...] | UnsetType = UNSET
     # gathered by the hub, by rank
     in_flight: Mapping[str, FlightRow] | UnsetType = UNSET

@@ -12,7 +12,7 @@ class ExpectedStep:
     """The expected step of a job and its current step."""
 
     by: str  # RECORDED or PREDICTED
-    name: str  # of the scaling curve
+    name: str  # name of the scaling curve
     seconds: float
     causes: dict[str, float]  # own (self time), imbalance, and each op; they sum to `seconds`
     now_seconds: float

@@ -21,24 +21,24 @@ class Finding:
     severity: str  # a Severity, or a word that only a newer zmon knows
     ranks: tuple[int, ...]
     hosts: tuple[str, ...]
-    step: int | None  # of the culprits
-    onset: float  # when the fault began, as the detector estimates it
-    detected: float  # when the finding opened
+    step: int | None  # the step of the culprits
+    onset: float  # begin of the fault, as the detector estimates it
+    detected: float  # the time at which the finding opened
     confidence: float  # from 0 to 1
     summary: str  # what happened, in one sentence
     detail: str  # what to do next
     runbook: str  # the section of docs/runbooks.md
-    op: str | None = None  # the collective that ranks wait in, and its sequence in the group
-    sequence: int | None = None
+    op: str | None = None  # the collective in which ranks wait
+    sequence: int | None = None  # its sequence in the group
     resolved: float | None = None  # None: the finding is open
     lost_gpu_hours: float | None = None
     evidence: Evidence = field(default_factory=Evidence)
-    capsule: str | None = None  # the folder of the incident
+    capsule: str | None = None  # the directory of the incident
     schema: int = SCHEMA
 
     @property
     def is_stall(self) -> bool:
-        """Return True if the job does not move, or ended by a fault."""
+        """True if the job does not move, or a fault ended it."""
         return self.detector == STALL
 
 

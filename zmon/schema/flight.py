@@ -10,11 +10,11 @@ class PendingCollective:
     """One operation that was issued and is not done; torch calls it pending."""
 
     group: str  # backend:name of the process group; each backend of a group has its own count
-    sequence: int  # in that group, the same on every rank; send and recv have a count of their own
+    sequence: int  # the same on every rank of the group; send and recv are counted separately
     op: str  # one of OPS, or torch's own word
-    name: str  # torch's name of it
-    num_bytes: int | None  # of the input tensors; if there are none, of the output tensors
-    sizes: tuple[tuple[int, ...], ...]  # of the first few of these tensors
+    name: str  # torch's name for it
+    num_bytes: int | None  # size of the input tensors; if there are none, of the output tensors
+    sizes: tuple[tuple[int, ...], ...]  # shapes of the first few of these tensors
     dtypes: tuple[str, ...]
     age_seconds: float | None  # since it was issued; None: the host's clock was set in between
     state: str  # scheduled, started (NCCL with timing only), timed_out
@@ -30,4 +30,4 @@ class FlightRecord:
 
     pending: tuple[PendingCollective, ...]
     num_pending: int
-    last: dict[str, int]  # by group
+    last: dict[str, int]  # group → sequence

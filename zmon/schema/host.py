@@ -36,9 +36,9 @@ class NicSample:
     speed_bytes_per_second: float | None
     received_bytes: int | None
     transmitted_bytes: int | None
-    errors: dict[str, int]  # by the kernel's name of the counter
-    bond: str | None = None  # the bond it is part of
-    pci: str | None = None  # address of the card, 0000:3b:00.0
+    errors: dict[str, int]  # the kernel's name of the counter → count
+    bond: str | None = None  # the bond to which it belongs
+    pci: str | None = None  # PCI address, such as 0000:3b:00.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +57,12 @@ class GpuSample:
     power_limit_watts: float | None = None
     temperature_celsius: float | None = None
     memory_temperature_celsius: float | None = None
-    clocks_hertz: dict[str, float] = field(default_factory=dict)  # by domain: graphics, sm, memory, video
+    clocks_hertz: dict[str, float] = field(default_factory=dict)  # domain (graphics, sm, memory, video) → hertz
     max_clocks_hertz: dict[str, float] = field(default_factory=dict)
-    throttled: dict[str, bool] = field(default_factory=dict)  # by reason: hw_thermal, sw_power_cap, …
-    ecc_errors: dict[str, int] = field(default_factory=dict)  # volatile_uncorrected, remapped_uncorrectable, …
+    throttled: dict[str, bool] = field(default_factory=dict)  # reason (hw_thermal, sw_power_cap, …) → active
+    ecc_errors: dict[str, int] = field(default_factory=dict)  # kind (volatile_uncorrected, …) → count
     repair_pending: bool | None = None  # pages or rows wait for a reset to be retired or remapped
-    xid_errors: dict[int, int] = field(default_factory=dict)  # by number, since the agent started
+    xid_errors: dict[int, int] = field(default_factory=dict)  # XID → count since the agent started
     pcie_received_bytes: int | None = None
     pcie_sent_bytes: int | None = None
     nvlink_received_bytes: int | None = None
@@ -70,14 +70,14 @@ class GpuSample:
     nvlink_errors: int | None = None
     mig: bool | None = None  # True: it is split into instances
     pids: tuple[int, ...] = ()
-    nics: tuple[str, ...] = ()  # the nearest by PCI: RDMA ports where there are any, else interfaces
+    nics: tuple[str, ...] = ()  # the nearest ones by PCI: RDMA ports, or else interfaces
 
 
 @dataclass(frozen=True, slots=True)
 class HostLoad:
     """Processor and memory of a host, and the processes that wait for them."""
 
-    cpu_seconds: dict[str, float]  # by mode, all cores
+    cpu_seconds: dict[str, float]  # mode → seconds, all cores
     memory_available_bytes: int
     memory_total_bytes: int
     swap_used_bytes: int
@@ -85,7 +85,7 @@ class HostLoad:
     blocked: int | None = None  # processes that wait for a disk or a file system
     major_faults: int | None = None
     oom_kills: int | None = None
-    pressure_seconds: dict[str, float] = field(default_factory=dict)  # PSI "some" by resource: cpu, memory, io
+    pressure_seconds: dict[str, float] = field(default_factory=dict)  # PSI "some": cpu, memory or io → seconds
     full_pressure_seconds: dict[str, float] = field(default_factory=dict)  # PSI "full"
 
 
@@ -107,7 +107,7 @@ class MountSample:
     mount: str
     kind: str  # nfs, nfs4, …
     operations: int
-    wait_seconds: float  # of all operations together, from request to answer
+    wait_seconds: float  # sum over all operations, from request to answer
     timeouts: int
 
 
@@ -128,13 +128,13 @@ class CgroupSample:
     memory_used_bytes: int | None
     memory_limit_bytes: int | None  # None: no limit, or unknown
     cpu_limit_cores: float | None
-    throttled_seconds: float | None  # time in which it had used up its share of processor time
+    throttled_seconds: float | None  # time in which its CPU limit throttled it
     oom_kills: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class ClockSample:
-    """The host's clock against the time servers it follows."""
+    """The host's clock compared with the time servers that it follows."""
 
     offset_seconds: float | None  # None: it follows no time server
     synchronized: bool
@@ -173,7 +173,7 @@ class ProcessSample:
     voluntary_switches: int | None
     involuntary_switches: int | None
     major_faults: int
-    wait_channel: str | None  # kernel function the main thread sleeps in
+    wait_channel: str | None  # kernel function in which the main thread sleeps
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,26 +186,26 @@ class TcpPeer:
     num_sockets: int
     send_queue_bytes: int
     receive_queue_bytes: int
-    retransmitted_segments: int  # of the connections that are open
-    delivery_bytes_per_second: float | None  # of the fastest connection, as the kernel last measured it
-    round_trip_seconds: float | None  # smoothed, of the slowest connection
-    acked_bytes: int | None = None  # of the connections that are open
-    busy_seconds: float | None = None  # of these: time in which bytes were under way and the peer had room for them
+    retransmitted_segments: int  # sum over open connections
+    delivery_bytes_per_second: float | None  # rate of the fastest connection, as the kernel last measured it
+    round_trip_seconds: float | None  # smoothed time of the slowest connection
+    acked_bytes: int | None = None  # sum over open connections
+    busy_seconds: float | None = None  # time in which open connections had bytes under way and the peer had room
 
 
 @dataclass(frozen=True, slots=True)
 class TcpSample:
     """The TCP counters of a host, and the connections of its ranks."""
 
-    retransmitted_segments: int | None  # of all connections, since boot
+    retransmitted_segments: int | None  # all connections of the host, since boot
     peers: tuple[TcpPeer, ...]
-    addresses: tuple[str, ...] = ()  # this host's ends of those connections
+    addresses: tuple[str, ...] = ()  # the host's own addresses in those connections
     devices: tuple[str, ...] = ()  # the interfaces that have these addresses
 
 
 @dataclass(frozen=True, slots=True)
 class SourceStatus:
-    """The state of one source of the agent. `absent`: this machine has nothing for it to read (no GPU, for example)."""
+    """The state of one source of the agent. `absent`: there is nothing to read, such as no GPU."""
 
     name: str
     up: bool
@@ -243,4 +243,4 @@ class HostWindow:
     before: HostSample
     now: HostSample
     worked: frozenset[str] = frozenset()  # links once up, and GPUs (by UUID) once present, while the host was watched
-    recent: TcpSample | None = None  # its connections a few seconds ago, to see what began just now
+    recent: TcpSample | None = None  # its connections a few seconds ago, to see recent changes

@@ -38,10 +38,10 @@ class IncidentRank:
     activity: str
     phase: str
     step: int
-    op: str | None  # the collective in which it is
+    op: str | None  # the collective in flight
     group: str | None
     sequence: int | None
-    wait_seconds: float | None  # in that collective so far
+    wait_seconds: float | None  # time in that collective so far
     state_seconds: float  # since the last change of phase or op
     overdue_seconds: float
     last_words: str | None
@@ -108,7 +108,7 @@ class Capsule:
     ranks: tuple[IncidentRank, ...]
     missing: tuple[int, ...]  # ranks that no agent ever reported
     hosts: tuple[HostRow, ...]
-    stepped: tuple[int, ...]  # ranks whose steps are stored
+    stepped: tuple[int, ...]  # ranks with stored steps
     left_out: tuple[str, ...]  # one line for each item that is missing, with the reason
     versions: dict[str, str]
     seconds_to_collect: float

@@ -14,7 +14,8 @@ from typing import Literal
 SCHEMA = 1
 
 ACTIVITIES = ("init", "train", "eval", "checkpoint", "done")
-BETWEEN_STEPS = tuple(activity for activity in ACTIVITIES if activity not in ("train", "done"))  # all outside steps
+# The activities outside steps.
+BETWEEN_STEPS = tuple(activity for activity in ACTIVITIES if activity not in ("train", "done"))
 
 PHASES = ("data", "h2d", "embedding", "forward", "backward", "optimizer", "other")
 
@@ -25,18 +26,18 @@ OPS = (
 
 JOB_ID = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,64}")  # each job id is the name of a directory
 
-STALL = "stall"  # the detector whose findings mean that a job stands still
+STALL = "stall"  # the detector that reports jobs that stand still
 
 WORDS_KINDS = ("exception", "exit", "signal")  # the kinds of a rank's last words
 
-Severity = Literal["info", "warning", "critical"]  # of detectors; a finding of a newer zmon may have another word
+Severity = Literal["info", "warning", "critical"]  # severities of detectors; a newer zmon may have others
 _RISING = ("info", "warning", "", "critical")  # "": any other word
 
 
 def severity_order(severity: str) -> int:
-    """Return the place of a severity in rising order.
+    """Return the position of a severity in rising order.
 
-    An unknown word ranks above a warning, as it may matter more, and below critical, so that it hides no page.
+    An unknown word ranks above `warning`, because it may matter more, and below `critical`, so that it hides no page.
     """
     return _RISING.index(severity if severity in _RISING else "")
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 PLAN_FILE = "plan.json"  # beside the boxes of one launch
-MOST_PLAN_BYTES = 1 << 17  # of the file; the plan of 1,024 ranks has 60 kB without names
-MOST_AMOUNT = 1 << 62  # the same limit as for the counts in a box
+MAX_PLAN_BYTES = 1 << 17  # size of the file; the plan of 1,024 ranks has 60 kB without names
+MAX_AMOUNT = 1 << 62  # the same limit as for the counts in a box
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,10 +18,10 @@ class Plan:
     """A step of every rank as the trainer predicts it."""
 
     lookups: tuple[int | None, ...]
-    sent_bytes: tuple[int | None, ...]  # in all-to-alls, including a rank's own chunk
+    sent_bytes: tuple[int | None, ...]  # bytes in all-to-alls, including a rank's own chunk
     received_bytes: tuple[int | None, ...]
     seconds: tuple[float | None, ...]  # self time
     memory_bytes: tuple[int | None, ...]
     tables: tuple[tuple[str, ...], ...]  # names; only the first ones if there are many
-    num_tables: tuple[int | None, ...]  # including those without a name above
-    totals: dict[str, float]  # of the whole job, under the trainer's own names
+    num_tables: tuple[int | None, ...]  # including those without a name in `tables`
+    totals: dict[str, float]  # the trainer's own names → value for the whole job

@@ -35,7 +35,7 @@ class InFlight:
 
     op: str
     group: str
-    sequence: int  # 0: it has none (send, recv), or it is unknown
+    sequence: int  # 0: none (send, recv), or unknown
     num_bytes: int
     seconds: float
 
@@ -46,7 +46,7 @@ class EnteredCollective:
 
     op: str
     group: str
-    sequence: int  # in that group, the same on every rank; for an operation that C++ issues, the next number by count
+    sequence: int  # the same on every rank of the group; counted if C++ issues the operation
     num_bytes: int
 
 
@@ -65,7 +65,7 @@ class RankState:
     pid: int
     device: str
     backend: str | None
-    launcher: str  # the process that started it; all ranks of one launch on a host share it
+    launcher: str  # the process that started it, the same for all ranks of a launch on a host
     restart_count: int
     max_restarts: int | None  # None: no launcher that restarts
     labels: dict[str, str]
@@ -77,12 +77,12 @@ class RankState:
     activity: str
     activity_seconds: float
     phase: str
-    step: int  # the current step, or the last one if it is in none
+    step: int  # the current step, or the last one between steps
     step_seconds: float  # since the last step boundary
     state_seconds: float  # since the last change of phase or op
     in_flight: InFlight | None
     sequences: dict[str, int]  # collectives entered so far, per group
-    lease_seconds: float | None  # None: it is done, and no lease applies
+    lease_seconds: float | None  # None: no lease applies, because the rank is done
     overdue_seconds: float  # 0 within the lease
     steps: int
     step_seconds_total: float

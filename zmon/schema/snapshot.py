@@ -22,18 +22,18 @@ class Snapshot:
     time: float  # unix seconds on the hub's host
     attempt: int
     world_size: int
-    ranks: tuple[RankState, ...]  # of the newest attempt only, by rank
+    ranks: tuple[RankState, ...]  # the newest attempt only, in order of ranks
     missing: tuple[int, ...]  # ranks that no agent ever reported
     unwatched: tuple[RankState, ...]  # ranks whose agent is silent now, in their last reported state
     agents: tuple[AgentStatus, ...]
-    hardware: tuple[HostWindow, ...] = ()  # of its watched hosts, over about the last minute
-    steps: tuple[AlignedStep, ...] = ()  # the recent ones, oldest first; short steps are sampled
-    step_windows: tuple[StepWindow, ...] = ()  # of the last minutes, oldest first; each at least 5 s and 10 steps long
-    baseline: Baseline | None = None  # a step while the job is well; None: not learned yet
-    not_finite: Mapping[str, int] = field(default_factory=dict)  # report key → number of steps of NaN on some rank
-    flights: Mapping[int, FlightRecord] = field(default_factory=dict)  # by rank; requested once nothing moves
+    hardware: tuple[HostWindow, ...] = ()  # watched hosts of the job, over about the last minute
+    steps: tuple[AlignedStep, ...] = ()  # recent steps, oldest first; short steps are sampled
+    step_windows: tuple[StepWindow, ...] = ()  # the last minutes, oldest first; each has at least 5 s and 10 steps
+    baseline: Baseline | None = None  # a step while the job is healthy; None: not learned yet
+    not_finite: Mapping[str, int] = field(default_factory=dict)  # report key → number of steps with NaN on some rank
+    flights: Mapping[int, FlightRecord] = field(default_factory=dict)  # rank → record; requested once nothing moves
     efficiency: tuple[EfficiencySample, ...] = ()  # every half minute of training, oldest first; empty: no curve
-    plan: Plan | None = None  # of this launch and its number of ranks; None: the trainer sent none
+    plan: Plan | None = None  # the plan of this launch; None: the trainer sent none
 
     @property
     def reported_ranks(self) -> tuple[RankState, ...]:

@@ -1,7 +1,8 @@
-"""Thresholds: the numbers that decide, as fields of frozen dataclasses that a site can set. Pure.
+"""Thresholds: the numbers by which detectors and leases decide, as fields of frozen dataclasses. A site can set them.
 
 The end of a name is the unit (`_seconds`, `_per_second`, `_ratio`; `num_` and `learned_after_` are counts). The comment
-on its line gives the reason. Every value is checked when the dataclass is built.
+above a field gives its meaning and the reason for its value; docs/thresholds.md is generated from these comments. Every
+value is checked when the dataclass is built. Pure.
 """
 
 from __future__ import annotations
@@ -18,23 +19,23 @@ from zmon.errors import UsageError
 
 T = TypeVar("T")
 PAGE = "docs/thresholds.md"
-_MOST = sys.float_info.max
+_MAX_FLOAT = sys.float_info.max
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The allowed range of a threshold: above `over`, and at most `most`."""
+    """The allowed range of a threshold: greater than `above`, and at most `at_most`."""
 
-    over: float = 0.0
-    most: float = inf
+    above: float = 0.0
+    at_most: float = inf
 
     def __str__(self) -> str:
-        return f"more than {self.over:g}" + (f" and at most {self.most:g}" if self.most < inf else "")
+        return f"more than {self.above:g}" + (f" and at most {self.at_most:g}" if self.at_most < inf else "")
 
 
-Part = Annotated[float, Range(0.0, 1.0)]  # a share of a whole
-Most = Annotated[float, Range(0.5, 1.0)]  # more than half of a whole
-Times = Annotated[float, Range(1.0)]  # a multiple of another value
+Share = Annotated[float, Range(0.0, 1.0)]  # a share of a whole
+Majority = Annotated[float, Range(0.5, 1.0)]  # a share above one half
+Multiple = Annotated[float, Range(1.0)]  # a multiple of another value
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,21 +53,23 @@ class Thresholds:
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            wrong = _wrong(type(self), field.name, getattr(self, field.name))
-            if wrong:
-                raise ValueError(f"{field.name} {wrong}")
+            problem = _problem(type(self), field.name, getattr(self, field.name))
+            if problem:
+                raise ValueError(f"{field.name} {problem}")
 
 
 def build(default: T, settings: object, key: str) -> T:
     """Return `default` with the thresholds that a site has set. Raises UsageError, which names the dotted key."""
-    given = mapping(settings, key)
+    by_name = mapping(settings, key)
     cls: Any = type(default)
     values = {field.name: getattr(default, field.name) for field in fields(cast(Any, default))}
-    for name, value in given.items():
+    for name, value in by_name.items():
         if name not in values:
             raise unknown(f"{key}.{name}", "threshold", name, list(values))
-        if wrong := _wrong(cls, name, value):
-            raise UsageError(f"cannot set {key}.{name}", f"it {wrong}", f"The default is {values[name]:g}: see {PAGE}")
+        if problem := _problem(cls, name, value):
+            raise UsageError(
+                f"cannot set {key}.{name}", f"it {problem}", f"The default is {values[name]:g}: see {PAGE}"
+            )
         values[name] = int(value) if _is_count(cls, name) else float(value)
     try:
         return cast(T, cls(**values))
@@ -75,7 +78,7 @@ def build(default: T, settings: object, key: str) -> T:
 
 
 def mapping(settings: object, key: str) -> dict[str, Any]:
-    """Return the settings by name; empty if there are none. Raises UsageError if they are no mapping."""
+    """Return the settings by name; empty if there are none. Raises UsageError if they are not a mapping."""
     if settings is None:
         return {}
     if not isinstance(settings, dict):
@@ -85,12 +88,12 @@ def mapping(settings: object, key: str) -> dict[str, Any]:
 
 def unknown(key: str, what: str, name: str, known: Sequence[str]) -> UsageError:
     """Return the error for an unknown name, with the known name that comes closest."""
-    alike = get_close_matches(name, known, 1)
-    if alike:
+    nearest = get_close_matches(name, known, 1)
+    if nearest:
         return UsageError(
             f"cannot set {key}",
-            f"there is no {what} {name}; the nearest is {alike[0]}",
-            f"Write {alike[0]}: see {PAGE}",
+            f"there is no {what} {name}; the nearest is {nearest[0]}",
+            f"Write {nearest[0]}: see {PAGE}",
         )
     return UsageError(f"cannot set {key}", f"there is no {what} {name}", f"Write one of {', '.join(known)}: see {PAGE}")
 
@@ -100,7 +103,9 @@ def changed(holder: object, key: str) -> tuple[Threshold, ...]:
     values = {
         field.name: (cast(float, field.default), getattr(holder, field.name)) for field in fields(cast(Any, holder))
     }
-    return tuple(Threshold(f"{key}.{name}", was, value) for name, (was, value) in values.items() if value != was)
+    return tuple(
+        Threshold(f"{key}.{name}", default, value) for name, (default, value) in values.items() if value != default
+    )
 
 
 @cache
@@ -115,13 +120,13 @@ def _is_count(cls: type, name: str) -> bool:
     return get_type_hints(cls)[name] is int
 
 
-def _wrong(cls: type, name: str, value: object) -> str:
+def _problem(cls: type, name: str, value: object) -> str:
     """Return what is wrong with a value, as the end of a sentence; empty if it is valid."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return f"is {value!r}, which is not a number"
-    if not abs(value) <= _MOST:  # a NaN ends here as well
+    if not abs(value) <= _MAX_FLOAT:  # also true for NaN
         return f"is {value:g}, which is not finite" if isinstance(value, float) else "is larger than any float"
     if _is_count(cls, name) and value != int(value):
         return f"is {value:g}, but must be a whole number"
     allowed = ranges(cls)[name]
-    return "" if allowed.over < value <= allowed.most else f"is {value:g}, but must be {allowed}"
+    return "" if allowed.above < value <= allowed.at_most else f"is {value:g}, but must be {allowed}"

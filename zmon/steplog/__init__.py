@@ -7,6 +7,6 @@ files.
 from zmon.steplog.reader import RunSteps, Step, read_runs
 from zmon.steplog.writer import StepLog
 
-FOLDER = "steps"  # in the data directory
+FOLDER = "steps"  # a directory of the data directory
 
 __all__ = ["FOLDER", "RunSteps", "Step", "StepLog", "read_runs"]

@@ -25,14 +25,14 @@ from zmon.box import layout
 from zmon.errors import ZmonError
 
 SUFFIX = ".steps"
-MAX_BOUNDARIES = 512  # in a block
+MAX_BOUNDARIES = 512  # boundaries in a block
 _MAGIC, _VERSION = b"ZMONSTEP", 1
 _HEADER = struct.Struct("<8sIIII")
 _BLOCK_MAGIC = b"ZBLK"
 _BLOCK = struct.Struct("<4sIQI")  # magic, bytes of the body, first number, boundaries
 _CRC = struct.Struct("<I")
 _BODY_OFFSET = _BLOCK.size + _CRC.size
-_LEVEL = 1  # of compression; higher levels save 5 % and take twice the time
+_COMPRESSION_LEVEL = 1  # higher levels save 5 % and take twice the time
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Run:
     run_uid: str
     host: str
     start: float  # unix seconds
-    seed: int  # of its box
+    seed: int  # seed of the checksums in its box
     reports: tuple[str, ...] = ()  # names of its gauges, in the order of the box; a later segment may have more
 
     @property
@@ -102,7 +102,7 @@ def read_header(data: bytes) -> tuple[Run, int]:
 
 def pack_block(first: int, boundaries: bytes) -> bytes:
     """Return the boundaries as a block; `first` is the number of the first one."""
-    body = zlib.compress(_transposed(boundaries, layout.BOUNDARY_SIZE), _LEVEL)
+    body = zlib.compress(_transposed(boundaries, layout.BOUNDARY_SIZE), _COMPRESSION_LEVEL)
     head = _BLOCK.pack(_BLOCK_MAGIC, len(body), first, len(boundaries) // layout.BOUNDARY_SIZE)
     return head + _CRC.pack(zlib.crc32(body, zlib.crc32(head))) + body
 
@@ -110,13 +110,13 @@ def pack_block(first: int, boundaries: bytes) -> bytes:
 def blocks(data: bytes, offset: int) -> Iterator[Block | None]:
     """Yield the complete blocks from `offset` on, and None for each damaged part.
 
-    A last block that is cut off does not count as damaged: its writer was stopped in the middle, or is writing now.
+    A last block that is cut off does not count as damaged: its writer was stopped in the middle, or is still writing.
     """
     while offset < len(data):
         block = _block(data, offset)
         if block is None:
             block = _next_block(data, offset)
-            if block is not None or not _cut_off(data, offset):
+            if block is not None or not _is_cut_off(data, offset):
                 yield None
             if block is None:
                 return
@@ -144,11 +144,11 @@ def _block(data: bytes, offset: int) -> Block | None:
     return Block(first, count, end, body) if _CRC.unpack_from(data, offset + _BLOCK.size)[0] == crc else None
 
 
-def _cut_off(data: bytes, offset: int) -> bool:
-    rest = data[offset : offset + _BLOCK.size]
-    if len(rest) < _BLOCK.size or len(data) < offset + _BODY_OFFSET:
-        return rest[: len(_BLOCK_MAGIC)] == _BLOCK_MAGIC[: len(rest)]
-    magic, size, _, count = _BLOCK.unpack(rest)
+def _is_cut_off(data: bytes, offset: int) -> bool:
+    head = data[offset : offset + _BLOCK.size]
+    if len(head) < _BLOCK.size or len(data) < offset + _BODY_OFFSET:
+        return head[: len(_BLOCK_MAGIC)] == _BLOCK_MAGIC[: len(head)]
+    magic, size, _, count = _BLOCK.unpack(head)
     return bool(magic == _BLOCK_MAGIC and count <= MAX_BOUNDARIES and offset + _BODY_OFFSET + size > len(data))
 
 

@@ -36,9 +36,9 @@ class RunSteps:
     """The steps of one run of a rank, read one segment at a time. Iterating also counts what is missing."""
 
     run: Run
-    segments: list[tuple[Path, int]]  # each with its size when it was opened first, as the agent may be writing
+    segments: list[tuple[Path, int]]  # each with its size at the beginning, because the agent may be writing
     missing: int = 0  # steps missing between others
-    before: int = 0  # steps missing before the first one
+    missing_before: int = 0  # steps missing before the first one
     damaged: list[str] = field(default_factory=list)  # one line for each damaged segment
 
     def steps(self) -> Iterator[Step]:
@@ -48,7 +48,7 @@ class RunSteps:
         reported: dict[str, float] = {}
         for end in self._boundaries():
             if previous is None:
-                self.before = end.steps
+                self.missing_before = end.steps
             elif end.number != previous.number + 1:
                 self.missing += end.steps - previous.steps
                 reported = {}
@@ -56,9 +56,9 @@ class RunSteps:
                 if step is not None:
                     yield step
                 record = step_record(previous, end)
-                reported = reported if step is None else {}  # reports before the first step count for it
+                reported = reported if step is None else {}  # reports before the first step belong to it
                 step = Step(end.last_step * _NS - record.duration, record, reported)
-            reported.update(self._named(end.reported))  # reports of an evaluation count for the step before it
+            reported.update(self._named(end.reported))  # reports of an evaluation belong to the step before it
             previous = end
         if step is not None:
             yield step
@@ -102,7 +102,7 @@ class RunSteps:
 
 
 def read_runs(folder: Path) -> tuple[list[RunSteps], list[str]]:
-    """Return the runs in a job's folder by attempt and rank, and one line for each segment that is not usable."""
+    """Return the runs in a job's directory, by attempt and rank, and one line for each segment that is not usable."""
     segments: defaultdict[tuple[int, int, float, str], list[tuple[Path, int]]] = defaultdict(list)
     runs: dict[str, Run] = {}
     unusable: list[str] = []

@@ -26,7 +26,7 @@ Row = tuple[str | int | float | None, ...]
 
 
 class Steps(Protocol):
-    """The steps of one run of a rank, from any place."""
+    """The steps of one run of a rank, from the step log or from an incident."""
 
     @property
     def run(self) -> Run:
@@ -41,7 +41,7 @@ class Steps(Protocol):
 
 @dataclass(frozen=True)
 class Table:
-    """The exported runs, with the columns that they need."""
+    """The exported runs and their columns."""
 
     runs: Sequence[Steps]
     phases: tuple[str, ...]
@@ -49,13 +49,13 @@ class Table:
     reports: tuple[str, ...]
 
     @classmethod
-    def of(cls, runs: Sequence[Steps]) -> Table:
+    def from_runs(cls, runs: Sequence[Steps]) -> Table:
         """Return the table of all steps of these runs."""
-        ran = [run.totals() for run in runs]
+        totals = [run.totals() for run in runs]
         return cls(
             runs,
-            in_order((phase for measures in ran for phase in measures.phases), PHASES),
-            in_order((op for measures in ran for op in measures.ops), OPS),
+            in_order((phase for measures in totals for phase in measures.phases), PHASES),
+            in_order((op for measures in totals for op in measures.ops), OPS),
             tuple(dict.fromkeys(name for run in runs for name in run.run.reports)),
         )
 

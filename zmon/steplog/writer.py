@@ -2,8 +2,7 @@
 
 The agent calls it every few seconds, more often than a ring fills (4,096 boundaries: 8 s of 2 ms steps). It has its own
 readers of the boxes, so it gets the last steps of a rank even after another run has replaced its box. Bytes are neither
-decoded nor synced: an agent that is killed loses nothing that was written; a host that loses power loses its last
-seconds.
+decoded nor synced: a killed agent loses nothing that was written, and a host that loses power loses its last seconds.
 """
 
 from __future__ import annotations
@@ -23,14 +22,13 @@ from zmon.steplog.format import MAX_BOUNDARIES, SUFFIX, Run, blocks, pack_block,
 LIMIT_BYTES = 1 << 30  # 10 hours of 8 ranks at 50 steps per second, or 4 days at 5 steps per second
 MAX_AGE_SECONDS = 7 * 86400.0
 SEGMENT_BYTES = 4 << 20  # the unit that is deleted; about 55,000 steps
-SMALLEST_BYTES = (
-    64 << 10
-)  # a segment counts as at least this: a job that restarts all day must not leave a million files
+# A segment counts as at least this size, because a job that restarts all day must not leave a million files.
+SMALLEST_BYTES = 64 << 10
 PRUNE_SECONDS = 60.0
 
 
 class StepLog:
-    """The steps of this node's ranks. Not thread-safe: one `append` at a time."""
+    """The log of all steps of this node's ranks. It is not thread-safe."""
 
     def __init__(
         self,
@@ -44,18 +42,18 @@ class StepLog:
         self._folder, self._host, self._clock = folder, host, clock
         self._limit_bytes, self._max_age_seconds, self._segment_bytes = limit_bytes, max_age_seconds, segment_bytes
         self._ranks: dict[Path, _RankLog] = {}
-        self._pruned = 0.0
+        self._pruned_at = 0.0
 
     def append(self, boxes: Mapping[Path, int]) -> tuple[str, ...]:
         """Write the new boundaries of these boxes (inode by path), and the last ones of boxes that are gone.
 
-        Returns one line for each box that could not be read. Raises ZmonError if the log cannot be written: what was
-        written stays, and the next call writes what the rings still hold.
+        Returns one line for each box that could not be read. Raises ZmonError if the log cannot be written. Written
+        blocks stay, and the next call writes the boundaries that are still in the rings.
         """
         unread: list[str] = []
         unwritten: list[ZmonError] = []
-        gone = [path for path, rank in self._ranks.items() if boxes.get(path) != rank.inode]
-        for path in gone:
+        ended = [path for path, rank in self._ranks.items() if boxes.get(path) != rank.inode]
+        for path in ended:
             rank = self._ranks.pop(path)
             with _collecting_errors(path, unread, unwritten):
                 rank.append()
@@ -66,8 +64,8 @@ class StepLog:
                     self._ranks[path] = _RankLog(path, self._host, self._folder, self._segment_bytes)
                 self._ranks[path].append()
         now = self._clock()
-        if abs(now - self._pruned) > PRUNE_SECONDS:
-            self._pruned = now
+        if abs(now - self._pruned_at) > PRUNE_SECONDS:
+            self._pruned_at = now
             with _collecting_errors(self._folder, unread, unwritten):
                 self._prune(now)
         if unwritten:
@@ -80,7 +78,7 @@ class StepLog:
             self._ranks.popitem()[1].close()
 
     def _prune(self, now: float) -> None:
-        """Delete the segments of all jobs that were written to longest ago, except those that a rank writes to now."""
+        """Delete the oldest segments of all jobs, except those to which a rank is writing."""
         in_use = {rank.segment for rank in self._ranks.values()}
         with _writing(self._folder):
             segments = sorted(_segments(self._folder))
@@ -179,10 +177,10 @@ def _write(segment: Path, flags: int, data: bytes) -> None:
     fd = os.open(segment, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC | flags, 0o644)
     try:
         end = os.fstat(fd).st_size
-        rest = memoryview(data)
+        remaining = memoryview(data)
         try:
-            while rest:
-                rest = rest[os.write(fd, rest) :]
+            while remaining:
+                remaining = remaining[os.write(fd, remaining) :]
         except OSError:
             os.ftruncate(fd, end)
             raise

@@ -6,7 +6,7 @@ import pytest
 
 from tests.boxes import IDENTITY
 from zmon.probe.plan_file import encoded, write_plan
-from zmon.schema.plan import MOST_PLAN_BYTES
+from zmon.schema.plan import MAX_PLAN_BYTES
 
 UID = IDENTITY.run_uid
 RANKS = [{"lookups": number, "tables": [f"t{number}"]} for number in range(8)]
@@ -68,7 +68,7 @@ BAD = {
     "below nothing": encoded(UID, 8, RANKS, {}).replace(b"[0,1,2", b"[0,-1,2"),
     "beyond all": encoded(UID, 8, RANKS, {}).replace(b"[0,1,2", b"[0,1e18,2").replace(b"1e18", b"9" * 30),
     "no name": encoded(UID, 8, RANKS, {}).replace(b'"t3"', b'"t\\n3"'),
-    "too long": encoded(UID, 8, RANKS, {}) + b" " * MOST_PLAN_BYTES,
+    "too long": encoded(UID, 8, RANKS, {}) + b" " * MAX_PLAN_BYTES,
     "link": None,
     "directory": None,
 }

@@ -1,4 +1,4 @@
-"""Test which ranks died of their own accord and which are victims, in any order of observation."""
+"""Test which ranks died by themselves and which are victims, in any order of observation."""
 
 import itertools
 from dataclasses import replace
@@ -132,7 +132,7 @@ def test_error_that_a_rank_survived_is_no_death():
     assert death(raised(0, exit_status="exit code 0")) is None
 
 
-def test_nobody_is_named_when_the_owner_cancels():
+def test_no_rank_is_named_when_the_owner_cancels():
     assert named(*map(terminated, range(4))) == []
     assert named(*map(interrupted, range(4))) == []
     assert named(interrupted(0), interrupted(1), disconnected(2), disconnected(3)) == []
@@ -193,16 +193,16 @@ def test_victim_that_is_on_its_way_out_is_not_the_one_to_blame():
     assert detect(lost, killed(0), terminated(2), terminated(3)).ranks == (0,)
 
 
-def test_rank_that_trains_on_after_its_excepthook_ran_is_not_leaving():
+def test_rank_that_trains_after_its_excepthook_has_not_ended():
     survived = leaving(1, 60.0, step_seconds=5.0)
     assert detect(survived, *map(waiting, (0, 2, 3))).cause != "rank_exited"
 
 
-def test_stall_is_quiet_about_an_error_while_the_others_still_move():
+def test_stall_ignores_an_error_while_the_others_still_move():
     assert detect(leaving(1, overdue_seconds=0.0), *map(rank_state, (0, 2, 3))) is None
 
 
-def test_stall_is_quiet_while_a_cancelled_job_comes_to_its_end():
+def test_stall_reports_nothing_while_a_cancelled_job_comes_to_its_end():
     """After Ctrl-C some ranks hang in teardown until the launcher kills them."""
     cancelled = [leaving(rank, 4.0, "", "builtins.KeyboardInterrupt") for rank in (0, 1)]
     others = [interrupted(2), waiting(3)]
@@ -221,7 +221,7 @@ STOOD = {"step_seconds": 605.0, "state_seconds": 605.0}
 
 
 def aborted(rank, gone=4.0, **changes):
-    """It had issued all it could and waited for its GPU until the watchdog ended it, without last words."""
+    """The rank had issued all it could and waited for its GPU until the watchdog ended it, without last words."""
     issued = {"exit_status": "signal SIGABRT", "sequences": {"0": 301}, "device": f"GPU-{rank}"}
     return dead(rank, gone, **{**STOOD, **issued, **changes})
 
@@ -249,7 +249,7 @@ def test_rank_that_is_aborted_inside_a_collective_is_a_victim_too():
     assert detect(*victims, hangs(3)).ranks == (3,)
 
 
-def test_one_that_hung_is_named_once_the_launcher_has_ended_it_as_well():
+def test_rank_that_hung_is_named_after_the_launcher_ended_it():
     """torchrun sends SIGTERM as soon as it sees the first of them gone, and SIGKILL half a minute later."""
     for how in (terminated, killed):
         last = how(3, 1.0, device="GPU-3", **STOOD)
@@ -267,7 +267,7 @@ def test_one_that_hung_is_named_once_the_launcher_has_ended_it_as_well():
     ],
     ids=["nobody behind", "stopped after it", "finished"],
 )
-def test_rank_that_aborts_of_its_own_accord_is_named(others):
+def test_rank_that_aborts_by_itself_is_named(others):
     own = aborted(0, step_seconds=4.01, sequences={"0": 300})
     assert detect(own, *others).ranks == (0,)
 
@@ -282,7 +282,7 @@ def test_rank_that_aborts_on_cpus_is_named_although_another_is_behind():
     assert detect(aborted(0, device="cpu"), *(hangs(rank, device="cpu") for rank in (1, 2, 3))).ranks == (0,)
 
 
-def test_stall_is_quiet_when_the_owner_ends_a_job_that_hung():
+def test_stall_reports_nothing_when_the_owner_ends_a_job_that_hung():
     """The rank that hangs in Python ends at once, the others when the launcher kills them, without an exit status."""
     ranks = [
         terminated(3, 31.0, device="GPU-3", **STOOD),

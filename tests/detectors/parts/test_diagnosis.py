@@ -10,7 +10,7 @@ from tests.detectors.stalls import detect, inside, outside
 # -- a rank in no collective -------------------------------------------------------------------------------
 
 
-def test_rank_that_waits_for_data_while_the_others_wait_for_it_is_an_input_stall():
+def test_awaited_rank_that_waits_for_data_is_an_input_stall():
     finding = detect(waiting(0), waiting(1), outside(2, "data"), waiting(3))
     assert (finding.cause, finding.ranks, finding.severity) == ("input_stall", (2,), "critical")
     assert "3 of 4 ranks wait" in finding.summary
@@ -23,13 +23,13 @@ def test_rank_that_is_elsewhere_while_the_others_wait_for_it_hangs(phase):
     assert f"has been in no collective for 5.0 s (phase {phase})" in finding.summary
 
 
-def test_rank_that_is_behind_is_to_blame_and_not_one_that_has_done_as_much_as_the_others():
+def test_rank_that_entered_fewer_collectives_is_the_culprit():
     """Rank 3 computes after the collective that the others are in."""
     ahead = outside(3, sequences={"0": 301})
     assert detect(waiting(0), outside(1), waiting(2), ahead).ranks == (1,)
 
 
-def test_rank_that_a_subgroup_waits_for_is_to_blame():
+def test_rank_that_a_subgroup_waits_for_is_the_culprit():
     """Ranks 0 and 1 are in a group of two; 2 and 3 wait in the job's own group for both."""
     waits = inside(0, group="tp", sequence=41, sequences={"0": 300, "tp": 41})
     finding = detect(waits, outside(1, sequences={"0": 300, "tp": 40}), inside(2), inside(3))
@@ -41,27 +41,27 @@ def test_whole_job_that_waits_for_data_is_an_input_stall_of_all():
     assert (finding.cause, finding.ranks) == ("input_stall", (0, 1, 2, 3))
 
 
-def test_nobody_is_named_where_some_read_and_some_compute():
+def test_no_rank_is_named_where_some_read_and_some_compute():
     assert detect(waiting(0), outside(1, "data"), outside(2), waiting(3)).cause == "unknown"
 
 
-def test_nobody_is_named_where_no_rank_is_in_a_collective_that_zmon_sees():
+def test_no_rank_is_named_where_no_rank_is_in_a_collective_that_zmon_sees():
     """They may wait in C++."""
     assert detect(*(outside(rank, "backward") for rank in range(4))).cause == "unknown"
 
 
-def test_nobody_is_named_on_gpus_where_a_rank_does_not_stand_where_it_hangs():
+def test_no_rank_is_named_on_gpus_where_a_rank_does_not_stand_where_it_hangs():
     ranks = (waiting(0), waiting(1), outside(2), waiting(3))
     assert detect(*(replace(r, device=f"GPU-{r.rank}") for r in ranks)).cause == "unknown"
 
 
-def test_nobody_is_named_while_a_rank_is_in_no_agents_sight():
+def test_no_rank_is_named_while_a_rank_is_unwatched():
     """The missing rank may be the culprit."""
     finding = detect(waiting(0), waiting(1), outside(2))
     assert (finding.cause, finding.ranks) == ("unknown", ())
 
 
-def test_nobody_is_named_while_the_agent_of_a_rank_is_silent():
+def test_no_rank_is_named_while_the_agent_of_a_rank_is_silent():
     """All watched ranks wait for data, and the unwatched one may be the reason."""
     reading = [outside(rank, "data") for rank in (0, 1)]
     assert detect(*reading, unwatched=AWAY, agents=agents(5.0)).cause == "unknown"
@@ -78,13 +78,13 @@ def test_two_ranks_that_hang_at_once_are_both_named():
     assert (finding.cause, finding.ranks) == ("compute_hang", (0, 3))
 
 
-def test_rank_of_a_pipeline_that_its_neighbours_wait_for_is_to_blame():
+def test_rank_of_a_pipeline_that_its_neighbours_wait_for_is_the_culprit():
     """Send and recv have no common count, so the only rank that is in neither is the culprit."""
     finding = detect(inside(0, "send", 0), outside(1), inside(2, "recv", 0), inside(3, "recv", 0))
     assert (finding.cause, finding.ranks) == ("compute_hang", (1,))
 
 
-def test_nobody_is_named_in_a_pipeline_where_two_ranks_are_in_no_operation():
+def test_no_rank_is_named_in_a_pipeline_where_two_ranks_are_in_no_operation():
     finding = detect(inside(0, "send", 0), outside(1), outside(2), inside(3, "recv", 0))
     assert (finding.cause, finding.ranks) == ("unknown", ())
 
@@ -93,25 +93,25 @@ def test_ranks_of_a_pipeline_that_send_and_receive_do_not_disagree():
     assert detect(inside(0, "send", 0), inside(1, "recv", 0), inside(2, "send", 0), inside(3, "recv", 0)).ranks == ()
 
 
-def test_rank_that_has_issued_all_that_others_wait_in_is_not_to_blame():
+def test_rank_that_has_issued_all_that_others_wait_in_is_not_the_culprit():
     """It issued the collective asynchronously and computes, so the others do not wait for it."""
     ahead = outside(3, sequences={"0": 301})
     assert detect(waiting(0), waiting(1), waiting(2), ahead).ranks == ()
 
 
-def test_rank_that_is_in_no_collective_and_not_in_the_group_that_waits_is_not_to_blame():
+def test_rank_outside_the_waiting_group_is_not_the_culprit():
     pair = [inside(rank, group="tp", sequence=41, sequences={"0": 300, "tp": 41}) for rank in (0, 1)]
     assert detect(*pair, outside(2), outside(3)).ranks == ()
 
 
-def test_first_of_a_nested_chain_is_to_blame_and_not_those_that_wait_in_between():
+def test_first_rank_of_a_nested_chain_is_the_culprit():
     """Ranks 2 and 3 wait in the job's own group for 0 and 1; 0 waits in its pair for 1; 1 reads."""
     waits = inside(0, group="tp", sequence=41, sequences={"0": 300, "tp": 41})
     finding = detect(waits, outside(1, "data", sequences={"0": 300, "tp": 40}), inside(2), inside(3))
     assert (finding.cause, finding.ranks) == ("input_stall", (1,))
 
 
-def test_ranks_that_wait_for_different_collectives_issued_at_once_do_not_disagree():
+def test_concurrent_collectives_of_different_kinds_are_no_mismatch():
     """Each rank issued 300 and 301; some have completed 300, as after a network stall."""
     assert detect(inside(0, "all_reduce", 300), inside(1, "all_to_all", 301), inside(2), inside(3)).ranks != (0,)
     mixed = [inside(0, "all_reduce", 300), *(inside(rank, "all_to_all", 301) for rank in (1, 2, 3))]
@@ -139,13 +139,13 @@ def test_rank_that_loads_its_data_itself_and_hangs_there_is_an_input_stall():
     assert detect(waiting(0), outside(1, "data"), waiting(2), waiting(3)).cause == "input_stall"
 
 
-def test_stall_is_quiet_while_ranks_compile_their_first_step():
+def test_stall_reports_nothing_while_ranks_compile_their_first_step():
     compiles = {"phase": "forward", "step": 1, "steps": 0, "lease_seconds": 1800.0, "overdue_seconds": 0.0}
     assert detect(*(outside(rank, **compiles) for rank in range(4))) is None
     assert detect(outside(0, **compiles), *(waiting(rank, 60.0) for rank in (1, 2, 3))) is None
 
 
-def test_stall_is_quiet_while_rank_0_alone_evaluates():
+def test_stall_reports_nothing_while_rank_0_alone_evaluates():
     away = outside(0, activity="eval", lease_seconds=1800.0, overdue_seconds=0.0)
     assert detect(away, *(inside(rank, "barrier") for rank in (1, 2, 3))) is None
 
@@ -153,7 +153,7 @@ def test_stall_is_quiet_while_rank_0_alone_evaluates():
 # -- disagreement ------------------------------------------------------------------------------------------
 
 
-def test_rank_in_another_collective_at_the_same_place_is_the_mismatch():
+def test_rank_in_another_collective_at_the_same_position_is_the_mismatch():
     finding = detect(inside(0), inside(1), inside(2, op="all_to_all"), inside(3))
     assert (finding.cause, finding.ranks) == ("collective_mismatch", (2,))
     assert "all_to_all: ranks 2" in finding.summary
@@ -170,7 +170,7 @@ def test_sizes_that_may_differ_are_no_mismatch(op):
     assert detect(*(inside(rank, op=op, num_bytes=rank) for rank in range(4))).cause == "unknown"
 
 
-def test_ranks_at_different_places_are_no_mismatch():
+def test_ranks_at_different_positions_are_no_mismatch():
     """One rank is an operation ahead, as at the end of a collective."""
     assert detect(inside(0, "barrier", 302), inside(1), inside(2), inside(3)).cause == "unknown"
 
@@ -197,7 +197,7 @@ def test_silent_host_that_the_others_wait_for_is_lost():
     assert "3.0 s" in finding.summary
 
 
-def test_stall_is_quiet_about_a_host_whose_agent_just_fell_silent():
+def test_host_is_not_lost_if_its_agent_just_fell_silent():
     """An agent restarts within two seconds, so its ranks are known again in a moment."""
     assert detect(waiting(0), waiting(1), unwatched=AWAY, agents=agents(1.0)) is None
 
@@ -209,19 +209,19 @@ def test_host_is_lost_as_it_is_cut_off_in_the_middle_of_a_step():
         assert detect(*alive, unwatched=AWAY, agents=agents(silent)).cause == "host_lost"
 
 
-def test_silent_agent_is_not_to_blame_for_one_that_all_see_is_behind():
+def test_silent_agent_is_not_the_culprit_for_one_that_all_see_is_behind():
     """Rank 1 hangs, and the agent of the others' host happens to be dead."""
     finding = detect(waiting(0), outside(1), unwatched=AWAY, agents=agents(5.0))
     assert (finding.cause, finding.ranks) == ("unknown", ())
 
 
-def test_silent_agent_whose_ranks_went_on_without_it_is_not_to_blame():
+def test_silent_agent_whose_ranks_went_on_without_it_is_not_the_culprit():
     """The agent died an hour ago; the job has trained since then, until seven seconds ago."""
     finding = detect(waiting(0, 7.0), waiting(1, 7.0), unwatched=AWAY, agents=agents(3600.0))
     assert (finding.cause, finding.ranks) == ("unknown", ())
 
 
-def test_host_is_lost_that_went_as_the_others_had_a_long_end_of_their_step_to_do():
+def test_host_is_lost_although_the_others_still_finished_a_long_step():
     long = {"lease_seconds": 60.0, "overdue_seconds": 40.0}
     alive = [waiting(rank, 100.0, **long) for rank in (0, 1)]
     assert detect(*alive, unwatched=AWAY, agents=agents(120.0)).cause == "host_lost"
@@ -242,7 +242,7 @@ def test_rank_whose_activity_outlasts_its_lease_is_named(activity):
     assert f"in {activity} for 905.0 s (lease 900 s)" in finding.summary
 
 
-def test_nobody_is_named_where_all_wait_in_init_for_ranks_that_never_came():
+def test_no_rank_is_named_where_all_wait_in_init_for_ranks_that_never_came():
     init = {"activity": "init", "activity_seconds": 1805.0, "lease_seconds": 1800.0, "step": 0}
     finding = detect(*(outside(rank, **init) for rank in (0, 1, 2)))
     assert (finding.cause, finding.ranks, finding.hosts) == ("lease_overrun", (), ())

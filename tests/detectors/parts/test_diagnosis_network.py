@@ -1,4 +1,4 @@
-"""Test that a stall is put down to the network of one host if its connections show it."""
+"""Test that the network of one host is the cause of a stall if its connections show it."""
 
 from dataclasses import replace
 

@@ -43,7 +43,7 @@ def test_killed_rank_is_named_while_its_peers_still_wait():
     assert detect(killed(2), *others(2)).ranks == (2,)
 
 
-def test_stall_is_quiet_until_the_deaths_have_settled():
+def test_stall_reports_nothing_until_the_deaths_have_settled():
     """An immediate verdict might name a victim, because the agent may see that one first."""
     peers = [waiting(rank, 0.5) for rank in (1, 2, 3)]
     assert detect(disconnected(0, 0.1), *peers) is None
@@ -51,7 +51,7 @@ def test_stall_is_quiet_until_the_deaths_have_settled():
     assert detect(killed(0, 0.5), *peers) is not None
 
 
-def test_stall_is_quiet_about_ranks_that_do_not_move_until_a_fresh_death_has_settled():
+def test_stall_waits_until_a_fresh_death_has_settled():
     assert detect(raised(2, 0.2), *others(2)) is None
     assert detect(raised(2, 0.6), *others(2)).cause == "rank_exited"
 
@@ -84,37 +84,37 @@ def test_death_of_which_nothing_is_known_is_named_without_a_guess():
     assert "killed without last words" in detect(dead(3), *others(3)).summary
 
 
-def test_stall_is_quiet_when_the_run_finishes():
+def test_stall_reports_nothing_when_the_run_finishes():
     assert detect(*map(finished, range(4))) is None
 
 
-def test_stall_is_quiet_while_the_last_ranks_finish():
+def test_stall_reports_nothing_while_the_last_ranks_finish():
     assert detect(finished(0), finished(1), rank_state(2), rank_state(3)) is None
 
 
-def test_stall_is_quiet_when_all_ranks_are_terminated():
+def test_stall_reports_nothing_when_all_ranks_are_terminated():
     assert detect(*map(terminated, range(4))) is None
 
 
-def test_stall_is_quiet_when_terminated_ranks_lose_their_peers():
+def test_stall_reports_nothing_when_terminated_ranks_lose_their_peers():
     assert detect(terminated(0), terminated(1, 1.1), disconnected(2, 1.05), disconnected(3)) is None
 
 
-def test_stall_is_quiet_after_ctrl_c_whatever_each_rank_makes_of_it():
+def test_stall_reports_nothing_after_ctrl_c_whatever_each_rank_makes_of_it():
     for mixed in itertools.permutations([interrupted, disconnected, interrupted, terminated]):
         assert detect(*(how(rank, 1.0 + rank * 0.03) for rank, how in enumerate(mixed))) is None
 
 
-def test_stall_is_quiet_while_a_cancelled_job_winds_down():
+def test_stall_reports_nothing_while_a_cancelled_job_winds_down():
     assert detect(terminated(0), terminated(1), rank_state(2), rank_state(3)) is None
 
 
-def test_stall_is_quiet_while_only_victims_are_gone():
+def test_stall_reports_nothing_while_only_victims_have_ended():
     """The rank that they died of is about to be reported."""
     assert detect(disconnected(0), disconnected(1), waiting(2, 1.0), waiting(3, 1.0)) is None
 
 
-def test_stall_is_quiet_about_victims_while_some_ranks_are_out_of_sight():
+def test_stall_ignores_victims_while_some_ranks_are_unwatched():
     """The rank that they died of may be on the unwatched host."""
     assert detect(disconnected(0), disconnected(1), unwatched=[waiting(2), waiting(3)]) is None
 
@@ -142,12 +142,12 @@ def test_death_is_critical_when_no_restart_came():
 
 
 def test_death_is_critical_at_once_without_a_restart():
-    spent = {"max_restarts": 3, "restart_count": 3}
-    assert detect(replace(killed(2), **spent), *others(2, terminated)).severity == "critical"
+    no_restarts_left = {"max_restarts": 3, "restart_count": 3}
+    assert detect(replace(killed(2), **no_restarts_left), *others(2, terminated)).severity == "critical"
     assert detect(replace(killed(2), max_restarts=None), *others(2, terminated)).severity == "critical"
 
 
-def test_stall_is_quiet_once_the_launcher_has_restarted_the_job():
+def test_stall_reports_nothing_once_the_launcher_has_restarted_the_job():
     before = [replace(r, start=NOW - 60) for r in (killed(2, 5.0), *others(2, terminated))]
     again = [rank_state(r, attempt=1, restart_count=1, start=NOW - 3, activity="init") for r in range(4)]
     (finding,) = snapshots([agent_report(*before, *again)], [], [], NOW)

@@ -28,24 +28,24 @@ def detect(ranks, *flights, **changes):
 
 
 @pytest.mark.parametrize(("phase", "cause"), [("data", "input_stall"), ("forward", "compute_hang")])
-def test_rank_that_has_not_issued_what_others_have_pending_is_to_blame(phase, cause):
+def test_rank_that_has_not_issued_what_others_have_pending_is_the_culprit(phase, cause):
     ranks = [gpu(0), gpu(1), gpu(2, phase=phase), gpu(3)]
     finding = detect(ranks, WAITS, WAITS, flight(), WAITS)
     assert (finding.cause, finding.ranks, finding.severity) == (cause, (2,), "critical")
     assert "the flight records show that it has not issued" in finding.summary
 
 
-def test_nobody_is_named_while_the_record_of_any_rank_is_missing():
+def test_no_rank_is_named_while_the_record_of_any_rank_is_missing():
     """The rank may be the culprit: rank 2 may wait for rank 3 in a group of which nothing else is known."""
     finding = detect([gpu(rank) for rank in range(4)], WAITS, WAITS, flight(), None)
     assert (finding.cause, finding.ranks) == ("unknown", ())
 
 
-def test_nobody_is_named_before_the_records_are_there():
+def test_no_rank_is_named_before_the_records_are_there():
     assert detect([gpu(rank) for rank in range(4)]).cause == "unknown"
 
 
-def test_nobody_is_named_where_one_of_the_ranks_is_in_no_agents_sight():
+def test_no_rank_is_named_where_one_of_the_ranks_is_unwatched():
     assert detect([gpu(0), gpu(1), gpu(2)], WAITS, WAITS, flight(), WAITS).cause == "unknown"
     silent = [agent_status("node-a"), agent_status("node-b", 5.0)]
     away = [gpu(3, host="node-b")]
@@ -53,7 +53,7 @@ def test_nobody_is_named_where_one_of_the_ranks_is_in_no_agents_sight():
     assert 2 not in finding.ranks
 
 
-def test_rank_that_waits_in_another_group_is_a_victim_and_the_end_of_the_chain_is_named():
+def test_last_rank_of_a_chain_of_groups_is_named():
     """Data-parallel over tensor-parallel: 0 and 1 are one pair, 2 and 3 the other; all four share group 0."""
     pair = flight(pending(41, group="nccl:1"), **{"0": 300, "1": 40})
     hangs = flight(**{"0": 300, "1": 40})
@@ -62,7 +62,7 @@ def test_rank_that_waits_in_another_group_is_a_victim_and_the_end_of_the_chain_i
     assert (finding.cause, finding.ranks) == ("compute_hang", (1,))
 
 
-def test_ranks_that_wait_for_each_other_in_two_groups_are_shown_without_a_culprit():
+def test_deadlock_of_two_groups_has_no_culprit():
     """Each rank holds what the other needs: they took the groups in different orders."""
     flight_of_both = flight(pending(41, group="nccl:1"), **{"0": 300, "1": 40})
     other = flight(pending(301), **{"0": 300, "1": 40})
@@ -110,12 +110,12 @@ def test_rank_whose_gpu_is_behind_is_the_culprit_with_timing_on():
     assert "its GPU has not reached" in finding.summary
 
 
-def test_nobody_is_named_where_all_have_the_same_pending_and_the_network_is_silent():
+def test_no_rank_is_named_if_all_have_the_same_pending():
     finding = detect([gpu(rank) for rank in range(4)], WAITS, WAITS, WAITS, WAITS)
     assert (finding.cause, finding.ranks) == ("unknown", ())
 
 
-def test_host_whose_link_is_down_is_the_network_stall_where_all_have_the_same_pending():
+def test_link_down_is_the_network_stall_if_all_have_the_same_pending():
     windows = [host("node-a"), host("node-b", link=False)]
     finding = detect([gpu(rank) for rank in range(4)], WAITS, WAITS, WAITS, WAITS, hardware=windows)
     assert (finding.cause, finding.hosts) == ("network_stall", ("node-b",))
@@ -156,14 +156,14 @@ def test_cpu_rank_that_python_sees_nowhere_is_named_by_its_record():
     assert detect(ranks, waits, waits, hangs, waits).ranks == (2,)
 
 
-def test_cpu_rank_in_no_python_collective_is_not_named_if_it_waits_by_its_record():
+def test_cpu_rank_that_waits_by_its_record_is_not_named():
     behind = waiting(2, in_flight=None, phase="backward")
     ranks = [waiting(0), waiting(1), behind, waiting(3)]
     assert detect(ranks).ranks == (2,)
     assert detect(ranks, flights := WAITS, flights, flights, flights).ranks == ()
 
 
-def test_rank_that_is_through_with_its_script_and_lives_is_named_by_its_record():
+def test_finished_rank_that_is_alive_is_named_by_its_record():
     """The rank left the loop early; the others wait in a collective that it never issued."""
     done = rank_state(3, activity="done", lease_seconds=None, device="GPU-3")
     finding = detect([gpu(0), gpu(1), gpu(2), done], WAITS, WAITS, WAITS, flight())
@@ -171,7 +171,7 @@ def test_rank_that_is_through_with_its_script_and_lives_is_named_by_its_record()
     assert "has finished" in finding.summary
 
 
-def test_nobody_is_named_by_records_where_a_rank_is_gone_with_its_own():
+def test_no_rank_is_named_if_the_record_of_a_dead_rank_is_missing():
     assert detect([gpu(0), gpu(1), gpu(2), finished(3, 60.0)], WAITS, WAITS, flight(), None).ranks == ()
     assert detect([gpu(0), gpu(1), gpu(2), disconnected(3)], WAITS, WAITS, flight(), None).ranks == ()
 

@@ -52,7 +52,7 @@ def test_rank_that_raises_because_its_loader_was_killed_ran_out_of_memory():
     assert "out of memory: the kernel killed 1 processes" in finding.summary
 
 
-def test_kill_that_only_the_host_counts_is_probably_it():
+def test_kill_that_only_the_host_counts_is_probably_the_reason():
     assert "probably out of memory" in detect(killed(2), window(host_kills=5)).summary
 
 

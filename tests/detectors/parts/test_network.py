@@ -85,7 +85,7 @@ def test_no_host_is_named_when(windows):
     assert slow_host(snapshot(rank_state(0), hardware=windows), 2.5, 0.1) is None
 
 
-def test_links_so_fast_that_the_kernel_counts_no_time_are_not_slower_than_others():
+def test_link_with_no_busy_time_is_not_slow():
     assert slow_host(job(cluster(rate=1e12)), 2.5, 0.1) is None
     assert slow_host(job(cluster(slow=["node-b"], rate=1e12)), 2.5, 0.1).host == "node-b"
 
@@ -94,7 +94,7 @@ def test_connections_that_were_opened_anew_are_not_compared():
     windows = cluster(slow=["node-b"])
     reopened = replace(windows[1].now.tcp, peers=tuple(replace(p, num_sockets=3) for p in windows[1].now.tcp.peers))
     windows[1] = replace(windows[1], now=replace(windows[1].now, tcp=reopened))
-    assert slow_host(job(windows), 2.5, 0.1).host == "node-b"  # by the traffic of the others to it
+    assert slow_host(job(windows), 2.5, 0.1).host == "node-b"  # the traffic of the other hosts to node-b shows it
 
 
 def test_other_jobs_connections_do_not_count():
@@ -114,7 +114,7 @@ def with_spare(nic):
 
 
 @pytest.mark.parametrize("nic", [spare(up=False), spare(up=False, device="docker0", pci=None)], ids=["idle", "bridge"])
-def test_interface_that_the_jobs_ranks_do_not_use_is_no_proof_when_it_goes_down(nic):
+def test_unused_interface_that_goes_down_is_no_proof(nic):
     assert stalled_host(job(with_spare(nic))) is None
 
 
@@ -123,7 +123,7 @@ def test_rdma_port_that_goes_down_is_proof_although_no_socket_uses_it():
     assert (culprit.host, culprit.device) == ("node-b", "mlx5_0:1")
 
 
-def test_card_that_goes_down_is_proof_where_it_is_not_known_what_the_ranks_use_and_a_bridge_is_not():
+def test_physical_link_is_proof_if_the_used_interfaces_are_unknown():
     blind = [replace(w, now=replace(w.now, tcp=None)) for w in with_spare(spare(up=False))]
     assert stalled_host(job(blind)).device == "eno1"
     bridge = with_spare(spare(up=False, device="docker0", pci=None))
@@ -142,12 +142,12 @@ def broken(silent):
     )  # fmt: skip
 
 
-def test_host_that_is_silent_when_all_others_died_of_its_connections_is_lost():
+def test_silent_host_is_lost_if_all_other_ranks_died_of_connections():
     (finding,) = Stall().detect(broken(silent=6.0))
     assert (finding.cause, finding.ranks, finding.hosts) == ("host_lost", (2, 3), ("node-c", "node-c"))
 
 
-def test_stall_is_quiet_while_the_agent_of_the_host_that_all_died_of_may_be_back():
+def test_stall_waits_for_the_silent_agent_before_the_host_is_lost():
     assert Stall().detect(broken(silent=3.0)) == ()
 
 
@@ -178,7 +178,7 @@ def test_link_of_the_job_that_is_down_is_a_network_stall_before_any_lease_ends()
     assert finding.evidence.device == "eth1"
 
 
-def test_it_stays_one_when_the_link_has_been_down_for_more_than_a_minute():
+def test_network_stall_stays_one_after_a_minute_without_link():
     assert stall(inside(70.0), down(before_up=False)).cause == "network_stall"
 
 
@@ -193,5 +193,5 @@ def test_it_stays_one_when_the_link_has_been_down_for_more_than_a_minute():
     ],
     ids=["just entered", "a rank computes", "links up", "never was up", "not the job's"],
 )
-def test_stall_is_quiet_while_leases_last_and(ranks, windows):
+def test_stall_reports_nothing_while_leases_last_and(ranks, windows):
     assert stall(ranks, windows) is None

@@ -1,4 +1,4 @@
-"""Test that a rank which brings another size and so makes others die is named; an ordinary death is not."""
+"""Test that a rank which enters a collective with another size, and so makes others die, is named."""
 
 import pytest
 
@@ -71,7 +71,7 @@ def test_two_ranks_with_different_sizes_are_both_shown_without_a_culprit():
     assert "all_reduce of 4000 bytes: ranks 0; all_reduce of 5000 bytes: ranks 1" in finding.summary
 
 
-def test_nobody_is_named_where_the_sizes_of_an_all_to_all_differ_anyway():
+def test_no_rank_is_named_where_the_sizes_of_an_all_to_all_differ_anyway():
     finding = detect(aborted(0, 10, "all_to_all"), *(broke(rank, 10 + rank, "all_to_all") for rank in (1, 2, 3)))
     assert (finding.cause, finding.ranks) == ("unknown", ())
 

@@ -19,7 +19,7 @@ import msgspec
 
 from zmon.errors import ZmonError
 from zmon.schema.names import SCHEMA
-from zmon.schema.plan import MOST_AMOUNT, MOST_PLAN_BYTES, PLAN_FILE, Plan
+from zmon.schema.plan import MAX_AMOUNT, MAX_PLAN_BYTES, PLAN_FILE, Plan
 from zmon.schema.unknown import Unknown
 
 log = logging.getLogger("zmon.plans")
@@ -112,11 +112,11 @@ def _content(path: str) -> bytes:
     try:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             raise ZmonError("it is not a regular file")
-        body = os.pread(fd, MOST_PLAN_BYTES + 1, 0)
+        body = os.pread(fd, MAX_PLAN_BYTES + 1, 0)
     finally:
         os.close(fd)
-    if len(body) > MOST_PLAN_BYTES:
-        raise ZmonError(f"it is longer than {MOST_PLAN_BYTES:,} bytes")
+    if len(body) > MAX_PLAN_BYTES:
+        raise ZmonError(f"it is longer than {MAX_PLAN_BYTES:,} bytes")
     return body
 
 
@@ -126,7 +126,7 @@ def _check(plan: Plan) -> None:
     if len({len(column) for column in columns.values()}) != 1:
         raise ZmonError("its columns differ in length")
     names = columns.pop("tables")
-    if any(number is not None and not 0 <= number <= MOST_AMOUNT for number in chain(*columns.values())):
+    if any(number is not None and not 0 <= number <= MAX_AMOUNT for number in chain(*columns.values())):
         raise ZmonError("one of its amounts is negative or too large")
     if any(not name.isprintable() for name in chain(*names)):
         raise ZmonError("one of its table names has characters that cannot be printed")

@@ -1,1 +1,1 @@
-"""Functions that several detectors share. Each module does one thing with a Snapshot. Pure."""
+"""Parts of the detectors, one task in each module. Some are shared by several detectors. Pure."""

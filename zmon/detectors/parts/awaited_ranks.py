@@ -21,7 +21,7 @@ SAME_SIZE_ON_GPUS = ("all_reduce",)
 
 
 class Contribution(NamedTuple):
-    """The collective that one rank entered at one place of a group's sequence."""
+    """The collective that one rank entered at one position in a group's sequence."""
 
     rank: RankState
     group: str
@@ -36,7 +36,7 @@ class Contribution(NamedTuple):
 
 
 class Mismatch(NamedTuple):
-    """Ranks at the same place of a group's sequence, in different collectives."""
+    """The ranks that are in different collectives at the same position in a group's sequence."""
 
     group: str
     sequence: int
@@ -47,8 +47,8 @@ class Mismatch(NamedTuple):
 def awaited_ranks(ranks: Sequence[RankState]) -> list[RankState]:
     """Return the ranks in no collective that others wait for.
 
-    Some operations have no count (send and recv). If a rank waits in one of those, and only one rank is in no
-    collective, return that rank.
+    Some operations, send and recv, have no count. If a rank waits in one of them and only one rank is in no
+    collective, that rank is the result.
     """
     inside = [r.in_flight for r in ranks if r.in_flight]
     outside = [r for r in ranks if not r.in_flight]
@@ -61,7 +61,7 @@ def awaited_ranks(ranks: Sequence[RankState]) -> list[RankState]:
 
 
 def mismatch(ranks: Iterable[RankState]) -> Mismatch | None:
-    """Return the first place at which ranks wait for different collectives, or for other sizes of the same one."""
+    """Return the first position at which ranks wait for different collectives, or for other sizes of the same one."""
     return first_mismatch(_contribution(r, r.in_flight) for r in ranks if r.in_flight)
 
 
@@ -71,18 +71,18 @@ def _contribution(rank: RankState, op: InFlight) -> Contribution:
 
 
 def first_mismatch(contributions: Iterable[Contribution]) -> Mismatch | None:
-    """Return the first place at which contributions differ. Operations without a sequence have no place."""
-    places: defaultdict[tuple[str, int], list[Contribution]] = defaultdict(list)
+    """Return the first position at which contributions differ. Operations without a sequence have no position."""
+    positions: defaultdict[tuple[str, int], list[Contribution]] = defaultdict(list)
     for contribution in contributions:
         if contribution.group and contribution.sequence:
-            places[contribution.group, contribution.sequence].append(contribution)
-    for (group, sequence), together in sorted(places.items(), key=lambda place: place[0]):
-        kinds = Counter(contribution.kind for contribution in together)
+            positions[contribution.group, contribution.sequence].append(contribution)
+    for (group, sequence), entered in sorted(positions.items(), key=lambda item: item[0]):
+        kinds = Counter(contribution.kind for contribution in entered)
         if len(kinds) < 2:
             continue
         (usual, count), *_ = kinds.most_common()
-        minority = [c.rank for c in together if c.kind != usual] if 2 * count > len(together) else []
-        parts = [f"{_kind_text(kind)}: ranks {_rank_numbers(together, kind)}" for kind, _ in kinds.most_common()]
+        minority = [c.rank for c in entered if c.kind != usual] if 2 * count > len(entered) else []
+        parts = [f"{_kind_text(kind)}: ranks {_rank_numbers(entered, kind)}" for kind, _ in kinds.most_common()]
         return Mismatch(group, sequence, minority, "; ".join(parts))
     return None
 

@@ -1,4 +1,4 @@
-"""Tell the ranks that died of their own accord from those that died because of another rank.
+"""Separate the ranks that died first and by themselves from those that died because of another rank.
 
 A killed rank leaves no last words. A rank that raises leaves its exception. A peer that dies because its connection
 broke leaves a network error. A rank that its launcher ends leaves a signal. The times of last words can be compared
@@ -43,7 +43,7 @@ def death(state: RankState) -> Death | None:
     """Return the way in which a dead rank ended; None if it finished normally."""
     words, status = state.last_words, state.exit_status
     if status == "exit code 0":
-        return None  # whatever its last words are
+        return None  # its last words do not matter then
     if words is None:
         return Death.CANCELLED if status in (*CANCELLED_STATUS, *CANCELLED_EXIT) else Death.KILLED
     if words.kind == "signal":
@@ -59,13 +59,13 @@ def death(state: RankState) -> Death | None:
 
 def deaths(ranks: Sequence[RankState]) -> list[tuple[RankState, Death]]:
     """Return each rank that has ended with the way in which it ended, judged together with the other ranks."""
-    dead = [(r, how) for r in ended_ranks(ranks) if (how := death(r))]
+    dead = [(r, kind) for r in ended_ranks(ranks) if (kind := death(r))]
     hung = hung_ranks(ranks)
     if not hung:
         return dead
-    aborted = [(r, Death.VICTIM if _is_aborted(r) and r not in hung else how) for r, how in dead]
+    aborted = [(r, Death.VICTIM if _is_aborted(r) and r not in hung else kind) for r, kind in dead]
     # A rank that hung until its launcher ended it was not cancelled with the others.
-    return [(r, Death.KILLED if not r.alive and r in hung else how) for r, how in aborted]
+    return [(r, Death.KILLED if not r.alive and r in hung else kind) for r, kind in aborted]
 
 
 def hung_ranks(ranks: Sequence[RankState]) -> list[RankState]:
@@ -113,7 +113,7 @@ def gone_seconds(state: RankState) -> float:
 
 
 def ended_ranks(ranks: Sequence[RankState]) -> list[RankState]:
-    """Return the dead ranks, and those that have raised and are about to end: that takes some of them seconds.
+    """Return the dead ranks, and those that have raised and are about to end, which may take seconds.
 
     A job may survive an exception that reached its excepthook. So a rank that is alive counts only if it has finished
     no step since then, and only if some rank is dead or nothing moves.
@@ -131,19 +131,19 @@ def culprits(dead: Sequence[tuple[RankState, Death]], together_seconds: float) -
     Deaths less than `together_seconds` apart count as simultaneous, because the agent looks ten times a second. Among
     them the last words decide, because the rank stamps them itself. Last words of different hosts are not compared.
     """
-    own = [(state, how) for state, how in dead if how is not Death.VICTIM]  # a victim may be gone before its culprit
+    own = [(state, kind) for state, kind in dead if kind is not Death.VICTIM]  # a victim may be gone before its culprit
     first = max((gone_seconds(state) for state, _ in own), default=0.0)
-    together = [(s, how) for s, how in own if gone_seconds(s) >= first - together_seconds]
-    killed = [s for s, how in together if how is Death.KILLED]
+    together = [(s, kind) for s, kind in own if gone_seconds(s) >= first - together_seconds]
+    killed = [s for s, kind in together if kind is Death.KILLED]
     if killed:
         return killed
-    raised = [s for s, how in together if how is Death.RAISED]
-    cancelled = [s for s, how in together if how is Death.CANCELLED]
-    raised = [s for s in raised if not any(_spoke_before(other, s) for other in cancelled)]
-    return [s for s in raised if not any(_spoke_before(other, s) for other in raised)]
+    raised = [s for s, kind in together if kind is Death.RAISED]
+    cancelled = [s for s, kind in together if kind is Death.CANCELLED]
+    raised = [s for s in raised if not any(_has_earlier_last_words(other, s) for other in cancelled)]
+    return [s for s in raised if not any(_has_earlier_last_words(other, s) for other in raised)]
 
 
-def _spoke_before(state: RankState, other: RankState) -> bool:
+def _has_earlier_last_words(state: RankState, other: RankState) -> bool:
     words, others = state.last_words, other.last_words
     return state.host == other.host and words is not None and others is not None and words.time < others.time
 
@@ -151,9 +151,9 @@ def _spoke_before(state: RankState, other: RankState) -> bool:
 def _is_disconnect(words: LastWords) -> bool:
     """Return True if this is the error of a collective whose peer is gone.
 
-    A data loader that loses its connection is not: that error is the rank's own.
+    The error of a data loader that loses its connection does not count, because it is the rank's own error.
     """
     if words.type in DISCONNECT_TYPES:
         return True
-    of_torch = words.type == "builtins.RuntimeError" or words.type.startswith("torch.")
-    return of_torch and DISCONNECT.search(words.message) is not None
+    is_torch_error = words.type == "builtins.RuntimeError" or words.type.startswith("torch.")
+    return is_torch_error and DISCONNECT.search(words.message) is not None

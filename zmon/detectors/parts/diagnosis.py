@@ -1,7 +1,7 @@
 """Diagnose a job in which no rank moves, all ranks live, and no lock or process state proves anything.
 
-The rules infer the culprit from who waits for whom, in a fixed order. If none of them applies the cause is `unknown`,
-and the finding has all evidence.
+The rules infer the culprit from which ranks wait for which, in a fixed order. If none of them applies, the cause is
+`unknown`, and the finding has all evidence.
 """
 
 from __future__ import annotations
@@ -46,27 +46,27 @@ def diagnose(snapshot: Snapshot, unseen_seconds: float) -> Diagnosis:
 
 
 def _mismatch(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
-    different = mismatch(alive) or flight_records.mismatch(snapshot)
-    if different is None:
+    conflict = mismatch(alive) or flight_records.mismatch(snapshot)
+    if conflict is None:
         return None
-    culprits = ranks_on(different.minority) if different.minority else "no majority, so no rank is named"
+    culprits = ranks_on(conflict.minority) if conflict.minority else "no majority, so no rank is named"
     return Diagnosis(
-        cause="collective_mismatch" if different.minority else "unknown",
-        summary=f"ranks disagree about collective {different.sequence} of group {different.group}: "
-        f"{different.differences} ({culprits})",
+        cause="collective_mismatch" if conflict.minority else "unknown",
+        summary=f"ranks disagree about collective {conflict.sequence} of group {conflict.group}: "
+        f"{conflict.differences} ({culprits})",
         detail="The ranks have taken different paths through the code, and the job cannot recover. The stacks in the "
         "finding show where: look for a branch on the rank, an uneven number of batches, or an exception that was "
         "swallowed. End the job and restart it from its last checkpoint.",
-        confidence=0.9 if different.minority else 0.3,
-        culprits=different.minority,
-        evidence=Evidence(group=different.group, sequence=different.sequence),
+        confidence=0.9 if conflict.minority else 0.3,
+        culprits=conflict.minority,
+        evidence=Evidence(group=conflict.group, sequence=conflict.sequence),
     )
 
 
 def _lost_host(unseen_seconds: float, snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
     lost = [r for r in snapshot.unwatched if r.activity != "done"]
     if not lost or not any(r.in_flight for r in alive) or awaited_ranks(alive):
-        return None  # no rank waits, or a rank that is watched is behind
+        return None  # no rank waits, or the others wait for a watched rank
     hosts = sorted({r.host for r in lost})
     silent = max((a.silent_seconds for a in snapshot.agents if a.host in hosts), default=0.0)
     moved_seconds = silent - min(r.step_seconds for r in alive)  # steps went on while the host's ranks were unwatched
@@ -83,11 +83,11 @@ def _lost_host(unseen_seconds: float, snapshot: Snapshot, alive: list[RankState]
 
 
 def _overrun(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
-    away = [r for r in alive if r.activity != "train" and not r.in_flight]
-    if not away:
+    not_training = [r for r in alive if r.activity != "train" and not r.in_flight]
+    if not not_training:
         return None
-    first = max(away, key=lambda r: r.overdue_seconds)
-    if snapshot.missing and len(away) == len(alive):
+    first = max(not_training, key=lambda r: r.overdue_seconds)
+    if snapshot.missing and len(not_training) == len(alive):
         missing = numbers(snapshot.missing)
         return Diagnosis(
             cause="lease_overrun",
@@ -100,13 +100,13 @@ def _overrun(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
         )
     return Diagnosis(
         cause="lease_overrun",
-        summary=f"{ranks_on(away)} in {first.activity} for {first.activity_seconds:.1f} s "
+        summary=f"{ranks_on(not_training)} in {first.activity} for {first.activity_seconds:.1f} s "
         f"(lease {first.lease_seconds or 0.0:.0f} s), the others wait",
         detail="`zmon status --json` has its stack. In a checkpoint: does the storage answer (on "
         f"{first.host}: `df`, `cat /proc/{first.pid}/wchan`)? In init: does it load data or compile, or wait for a "
         "rank that never started?",
         confidence=0.8,
-        culprits=away,
+        culprits=not_training,
     )
 
 
@@ -125,12 +125,14 @@ def _outside(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
         return None  # the culprit may be a rank that is not watched
     outlived = [r for r in hung_ranks(snapshot.ranks) if r.alive]
     if not outlived and any(r.device != "cpu" for r in alive):
-        return None  # on a GPU a rank issues a collective and goes on, so where its code is does not tell what hangs
+        return (
+            None  # on a GPU a rank issues a collective and goes on: the position of its code does not show what hangs
+        )
     culprits = outlived or awaited_ranks(alive)
     if not culprits and all(r.phase == "data" and not r.in_flight for r in alive):
         culprits = alive
     if any(r.rank in snapshot.flights and snapshot.flights[r.rank].num_pending for r in culprits):
-        return None  # it waits itself, in a collective that C++ issued
+        return None  # the rank itself waits, in a collective that C++ issued
     reason = f"{sum(1 for r in alive if r.in_flight)} of {snapshot.world_size} ranks wait in a collective for it"
     if outlived:
         reason = f"{len(snapshot.ranks) - len(alive)} of {snapshot.world_size} ranks waited for it and are gone"

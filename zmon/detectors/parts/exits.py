@@ -22,33 +22,40 @@ from zmon.schema.thresholds import Thresholds
 class Limits(Thresholds):
     """Thresholds in seconds of the part of the stall detector that judges ended ranks."""
 
-    settle_seconds: float = 0.5  # peers die of a death within 50 ms, the launcher ends the rest within 200 ms
-    together_seconds: float = 0.3  # deaths this close have no order: the agent looks every 0.1 s
-    restart_seconds: float = 30.0  # a launcher that restarts has the job back by then
-    lost_seconds: float = 5.0  # silence of an agent until its host is lost, if all ranks elsewhere lost connections
+    # The wait after a death before the dead ranks are compared. Peers die of a broken connection within 50 ms, and the
+    # launcher ends the other ranks within 200 ms.
+    settle_seconds: float = 0.5
+    # Deaths closer together than this count as simultaneous, because the agent looks for dead ranks only every 0.1 s.
+    together_seconds: float = 0.3
+    # The time in which a launcher that has restarts left should have restarted the job. Until then the finding is a
+    # warning, afterwards it is critical.
+    restart_seconds: float = 30.0
+    # The silence of an agent after which its host counts as lost if all ranks on other hosts died of broken
+    # connections.
+    lost_seconds: float = 5.0
 
 
-def exited(snapshot: Snapshot, detector: str, limits: Limits) -> Finding | None:
-    """Return a finding about the death that ended the job; None if no death did, or if it is not clear yet."""
+def exit_finding(snapshot: Snapshot, detector: str, limits: Limits) -> Finding | None:
+    """Return a finding about the death that ended the job; None if no death did, or if that is not clear yet."""
     ended, dead = ended_ranks(snapshot.ranks), deaths(snapshot.ranks)
     seconds_ago = max((gone_seconds(r) for r, _ in dead), default=0.0)
     if not dead or seconds_ago < limits.settle_seconds:
         return None
     if (mismatch := fatal_mismatch(snapshot.ranks, ended)) is not None:
-        return _mismatched(snapshot, detector, limits, mismatch, seconds_ago)
-    guilty = culprits(dead, limits.together_seconds)
+        return _mismatch_finding(snapshot, detector, limits, mismatch, seconds_ago)
+    culprit_ranks = culprits(dead, limits.together_seconds)
     some_unknown = snapshot.unwatched or len(ended) < len(snapshot.ranks)
-    if not guilty and len(dead) == len(snapshot.ranks) and all(how is Death.VICTIM for _, how in dead):
+    if not culprit_ranks and len(dead) == len(snapshot.ranks) and all(kind is Death.VICTIM for _, kind in dead):
         silent = {agent.host: agent.silent_seconds for agent in snapshot.agents}
         if snapshot.unwatched and all(silent.get(r.host, 0.0) >= limits.lost_seconds for r in snapshot.unwatched):
-            return _host_lost(snapshot, detector, limits, seconds_ago)
-    if not guilty and (any(how is Death.CANCELLED for _, how in dead) or some_unknown):
-        return None  # its owner ended the job; or all are victims so far, and the culprit is not known yet
-    if not guilty:
-        return _all_victims(snapshot, detector, limits, seconds_ago)
-    first = guilty[0]
+            return _lost_host_finding(snapshot, detector, limits, seconds_ago)
+    if not culprit_ranks and (any(kind is Death.CANCELLED for _, kind in dead) or some_unknown):
+        return None  # the owner cancelled the job, or all dead ranks are victims and the culprit is not known yet
+    if not culprit_ranks:
+        return _victims_finding(snapshot, detector, limits, seconds_ago)
+    first = culprit_ranks[0]
     all_done = all(r.activity == "done" for r in snapshot.ranks)  # torch's teardown aborts a rank now and then
-    severity, restarts = _next_start(dead[0][0], seconds_ago, limits)
+    severity, restarts = _restart_outlook(dead[0][0], seconds_ago, limits)
     memory = out_of_memory(snapshot, first)
     note = f" (process {first.pid} has not ended yet)" if first.alive else ""
     if first in hung_ranks(snapshot.ranks):
@@ -58,19 +65,21 @@ def exited(snapshot: Snapshot, detector: str, limits: Limits) -> Finding | None:
         detector=detector,
         cause="rank_exited",
         severity="warning" if all_done else severity,
-        culprits=guilty,
+        culprits=culprit_ranks,
         seconds_ago=seconds_ago,
         confidence=0.95,
         summary=f"rank {first.rank} on {first.host} exited at step {first.step} during {first.activity}: "
-        f"{_ending(first)}{f' ({memory})' if memory else note}; "
+        f"{_last_message(first)}{f' ({memory})' if memory else note}; "
         f"{'the training had finished' if all_done else restarts}",
         detail=_next_steps(first, all_done, memory),
         evidence=Evidence(last_words=first.last_words, exit_status=first.exit_status, out_of_memory=memory),
     )
 
 
-def _mismatched(snapshot: Snapshot, detector: str, limits: Limits, mismatch: Mismatch, seconds_ago: float) -> Finding:
-    severity, restarts = _next_start(snapshot.ranks[0], seconds_ago, limits)
+def _mismatch_finding(
+    snapshot: Snapshot, detector: str, limits: Limits, mismatch: Mismatch, seconds_ago: float
+) -> Finding:
+    severity, restarts = _restart_outlook(snapshot.ranks[0], seconds_ago, limits)
     return new_finding(
         snapshot,
         detector=detector,
@@ -88,8 +97,8 @@ def _mismatched(snapshot: Snapshot, detector: str, limits: Limits, mismatch: Mis
     )
 
 
-def _host_lost(snapshot: Snapshot, detector: str, limits: Limits, seconds_ago: float) -> Finding:
-    severity, restarts = _next_start(snapshot.ranks[0], seconds_ago, limits)
+def _lost_host_finding(snapshot: Snapshot, detector: str, limits: Limits, seconds_ago: float) -> Finding:
+    severity, restarts = _restart_outlook(snapshot.ranks[0], seconds_ago, limits)
     hosts = sorted({r.host for r in snapshot.unwatched})
     return new_finding(
         snapshot,
@@ -107,8 +116,8 @@ def _host_lost(snapshot: Snapshot, detector: str, limits: Limits, seconds_ago: f
     )
 
 
-def _all_victims(snapshot: Snapshot, detector: str, limits: Limits, seconds_ago: float) -> Finding:
-    severity, restarts = _next_start(snapshot.ranks[0], seconds_ago, limits)
+def _victims_finding(snapshot: Snapshot, detector: str, limits: Limits, seconds_ago: float) -> Finding:
+    severity, restarts = _restart_outlook(snapshot.ranks[0], seconds_ago, limits)
     reason = (
         "because a rank that no agent reports ended first"
         if snapshot.missing
@@ -129,15 +138,15 @@ def _all_victims(snapshot: Snapshot, detector: str, limits: Limits, seconds_ago:
     )
 
 
-def _next_start(state: RankState, seconds_ago: float, limits: Limits) -> tuple[Severity, str]:
+def _restart_outlook(state: RankState, seconds_ago: float, limits: Limits) -> tuple[Severity, str]:
     """Return the severity, and what the launcher will do."""
-    left = None if state.max_restarts is None else state.max_restarts - state.restart_count
+    restarts_left = None if state.max_restarts is None else state.max_restarts - state.restart_count
     severity: Severity = "critical"
-    if left is None or left <= 0:
+    if restarts_left is None or restarts_left <= 0:
         return severity, "nothing will restart the job"
     if seconds_ago < limits.restart_seconds:
         severity = "warning"
-    return severity, f"the launcher has {left} restarts left and may restart the job"
+    return severity, f"the launcher has {restarts_left} restarts left and may restart the job"
 
 
 def _next_steps(culprit: RankState, all_done: bool, memory: str | None) -> str:
@@ -155,7 +164,7 @@ def _next_steps(culprit: RankState, all_done: bool, memory: str | None) -> str:
     )
 
 
-def _ending(state: RankState) -> str:
+def _last_message(state: RankState) -> str:
     words = state.last_words
     if words and words.kind == "exception":
         return f"{words.type.removeprefix('builtins.')}: {words.message.splitlines()[0] if words.message else ''}"

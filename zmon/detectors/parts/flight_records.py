@@ -1,9 +1,9 @@
-"""Find out from torch's flight records who waits for whom; they also hold collectives that Python does not see.
+"""Find out from torch's flight records which rank waits for which, also in collectives that Python does not see.
 
 A rank is awaited if it has not issued a collective that others have pending. This holds on GPUs too, where a rank
 issues a collective and goes on: once nothing moves, every rank has issued all that it could. A rank with something
 pending waits itself; the end of the chain has nothing pending. The records count only if every rank's record is there,
-because a missing one may be that of the culprit.
+because a missing record may be the culprit's.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from zmon.schema.flight import FlightRecord, PendingCollective
 from zmon.schema.rank import RankState
 from zmon.schema.snapshot import Snapshot
 
-_UNCOUNTED = ("send", "recv", "coalesced")  # these have a count of their own, or none; gloo has no records of them
+_UNCOUNTED = ("send", "recv", "coalesced")  # they have another count, or none; gloo has no records of them
 
 
 def complete(snapshot: Snapshot) -> bool:
@@ -63,7 +63,7 @@ def all_wait(snapshot: Snapshot) -> bool:
 
 
 def mismatch(snapshot: Snapshot) -> Mismatch | None:
-    """Return the first place at which ranks have different collectives pending, or other sizes of the same one."""
+    """Return the first position at which ranks have different collectives pending, or other sizes of the same one."""
     if not complete(snapshot):
         return None
     return first_mismatch(
@@ -92,7 +92,7 @@ def _oldest_pending(flight: FlightRecord) -> dict[str, int]:
 def _last_issued(flight: FlightRecord) -> dict[str, int]:
     """Return the last sequence that the rank has issued, by group.
 
-    If the record lacks a group, the rank may not be in that group, or the record may have forgotten it.
+    If the record lacks a group, the rank may not be in that group, or the record may no longer contain it.
     """
     last = dict(flight.last)
     for pending in _collectives(flight):

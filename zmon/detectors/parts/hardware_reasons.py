@@ -1,7 +1,7 @@
 """Find the hardware reason why a rank is slow: its GPU lowers its clock, or its host keeps its processes waiting.
 
-Only what the other ranks or hosts do not show as well is a reason. Pressure is counted over the window of a host, about
-a minute, and must amount to a good part of the time that the rank lost in that window.
+A reason counts only if the other ranks or hosts do not show it as well. Pressure is counted over the window of a host,
+which is about a minute, and must explain a large part of the time that the rank lost in that window.
 """
 
 from __future__ import annotations
@@ -10,12 +10,16 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
-from zmon.detectors.parts.new_finding import drain
+from zmon.detectors.parts.new_finding import drain, new_finding
 from zmon.detectors.parts.pressure import pressure_ratio, pressure_seconds
+from zmon.detectors.parts.wording import ranks_on
+from zmon.schema.evidence import Evidence
+from zmon.schema.finding import Finding
 from zmon.schema.host import CgroupSample, GpuSample, HostWindow
 from zmon.schema.rank import RankState
 from zmon.schema.snapshot import Snapshot
 
+SHOWN = 8  # GPUs in the evidence
 _THERMAL = frozenset(("hw_thermal", "sw_thermal"))
 
 
@@ -73,6 +77,28 @@ def throttled_ranks(snapshot: Snapshot) -> list[ThrottledRank]:
         rare = {reason for reason, count in counts.items() if 2 * (count - 1) < len(every) - 1}
         every = [rank._replace(reasons=tuple(r for r in rank.reasons if r in rare)) for rank in every]
     return [rank for rank in every if rank.reasons]
+
+
+def hot_gpu(snapshot: Snapshot, detector: str, cost_ratio: float) -> Finding | None:
+    """Return a finding about a GPU that is too hot, before it costs `cost_ratio` of a step; None if there is none."""
+    hot = [rank for rank in throttled_ranks(snapshot) if rank.is_hot]
+    if not hot:
+        return None
+    culprits = [rank.state for rank in hot]
+    return new_finding(
+        snapshot,
+        detector=detector,
+        cause="thermal_throttle",
+        severity="info",
+        culprits=culprits,
+        seconds_ago=0.0,
+        confidence=0.6,
+        stalled=False,
+        summary=f"{ranks_on(culprits)}: {hot[0].summary}; it does not hold the others back by {cost_ratio:.0%} of a "
+        "step yet",
+        detail=hot[0].advice,
+        evidence=Evidence(throttled={rank.gpu.uuid: tuple(rank.reasons) for rank in hot[:SHOWN]}),
+    )
 
 
 def _reasons(gpu: GpuSample) -> tuple[str, ...]:

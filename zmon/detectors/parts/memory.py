@@ -1,8 +1,8 @@
 """Find out whether the kernel killed a rank, or a process of the rank, because memory ran out.
 
-There are three sources, the most certain first: the kernel's log names the process; the control group of the rank
-counts the processes that were killed in it; the host counts all of them. The host's count alone is no proof, so the
-text says "probably".
+There are three sources, the most certain first. The kernel's log names the process. The control group of the rank
+counts the processes that were killed in it. The host counts all killed processes, which is no proof, so the text says
+"probably".
 """
 
 from __future__ import annotations

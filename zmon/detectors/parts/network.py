@@ -2,9 +2,9 @@
 
 A link that was up a minute ago and is down now is proof. Otherwise the connections tell. When a host is cut off, all
 others send it the same data again and again; only the cut-off host does so towards everybody. Over a slow link data
-takes long to arrive: few bytes are acknowledged per second in which some are under way. Data that a peer does not read,
-or that a rank does not send, does not count, so that a slow rank makes no link look slow. With only two hosts it cannot
-be told which one is at fault, and no host is a culprit only because it has more connections than others.
+takes long to arrive: few bytes are acknowledged in each second in which bytes are under way. Data that a peer does not
+read, or that a rank does not send, does not count. A slow rank therefore makes no link look slow. With only two hosts,
+nothing shows which one is at fault. A host is never a culprit only because it has more connections than others.
 """
 
 from __future__ import annotations
@@ -80,16 +80,16 @@ def slow_host(snapshot: Snapshot, times: float, busy_seconds: float) -> NetworkC
         own = _sum(traffic for pair, traffic in links.items() if host in pair)
         others = _sum(traffic for pair, traffic in links.items() if host not in pair)
         if others.acked_bytes and own.busy_seconds >= busy_seconds:
-            behind = others.rate / max(own.rate, 1.0)
-            slowest = max(slowest, (behind, host, own.rate, others.rate))
-    behind, host, own_rate, others_rate = slowest
-    if behind < times:
+            ratio = others.rate / max(own.rate, 1.0)
+            slowest = max(slowest, (ratio, host, own.rate, others.rate))
+    ratio, host, own_rate, others_rate = slowest
+    if ratio < times:
         return None
     device = next((_device(window) for window in snapshot.hardware if window.host == host), None)
     return NetworkCulprit(
         host,
         f"its connections{f' ({device})' if device else ''} carry {own_rate / 1e6:.1f} MB/s while they are busy, those "
-        f"between the other hosts {others_rate / 1e6:.1f} MB/s ({behind:.1f} times as fast)",
+        f"between the other hosts {others_rate / 1e6:.1f} MB/s ({ratio:.1f} times as fast)",
         0.85,
         device,
     )

@@ -47,8 +47,8 @@ def new_finding(
     op = next((r.in_flight for r in snapshot.ranks if r.in_flight), None)
     num_gpus = sum(1 for r in snapshot.reported_ranks if r.device != "cpu")
     lost = 1.0 if stalled else lost_ratio
-    onset_step = step if stalled else None  # a job that moves has another step at each look
-    fault = cause if onset_step is None else ""  # a stall whose cause changes is the same stall
+    onset_step = step if stalled else None  # a job that moves has another step in each snapshot
+    fault = cause if onset_step is None else ""  # a stall stays the same finding if its cause changes
     saved = checkpoint_seconds(snapshot.reported_ranks) if stalled else None
     if stalled:
         detail = f"{detail} {_checkpoint_text(saved)}"

@@ -1,4 +1,4 @@
-"""Return the time for which processes of a host waited for cores, memory or storage.
+"""Measure the time for which processes of a host waited for cores, memory or storage.
 
 The source is PSI "some" (Linux Documentation/accounting/psi.rst): at least one process waited.
 """
@@ -9,7 +9,7 @@ from zmon.schema.host import HostWindow
 
 
 def pressure_seconds(window: HostWindow) -> dict[str, float]:
-    """Return the seconds of the window by resource; empty if the host does not report them."""
+    """Return the seconds of waiting in the window, by resource; empty if the host does not report them."""
     then, now = window.before.load, window.now.load
     if then is None or now is None:
         return {}
@@ -22,7 +22,7 @@ def pressure_seconds(window: HostWindow) -> dict[str, float]:
 
 
 def pressure_ratio(window: HostWindow) -> dict[str, float]:
-    """Return the share of the window by resource."""
+    """Return the share of the window in which processes waited, by resource."""
     if window.seconds <= 0:
         return {}
     return {resource: seconds / window.seconds for resource, seconds in pressure_seconds(window).items()}

@@ -1,10 +1,10 @@
 """Find the ranks with a longer self time than the others, step after step, beyond chance and beyond their work.
 
-The self time of a rank is the sum of its phases. (A single op is no measure: there a rank behind a slow link looks late
-as well.) Ranks are compared within each step, so that effects on all ranks cancel out. A lag must show in each third of
-the last steps, and must be larger than the lags that the other ranks have by chance. Blocks of as many steps, over all
-steps that are kept, show how large those are, and how much each block resembles the one before it. Pure; all values in
-seconds; all lists by step.
+The self time of a rank is the sum of its phases. Single ops are not compared, because a rank behind a slow link looks
+late in them as well. Ranks are compared within each step, so that effects on all ranks cancel out. A lag must show in
+each third of the last steps, and must be larger than the lags that the other ranks have by chance. Blocks of as many
+steps, over all steps in the snapshot, show how large such lags are, and how much each block resembles the block before.
+Pure; all values in seconds; all lists by step.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from zmon.stats import slope, student
 
 _OP = "all_to_all"  # the bytes of other ops depend on a rank's role, not on its work
 _THIRDS = 3
-_MANY = 64  # ranks that are enough to estimate chance; ranks, and steps, that are enough to estimate the cost of work
+_MANY = 64  # enough ranks to estimate chance; enough ranks, and steps, to estimate the cost of work
 
 
 class Lag(NamedTuple):
@@ -39,7 +39,7 @@ class SelfTimes:
     """The self times of all ranks in the recent steps."""
 
     steps: Sequence[AlignedStep]
-    seconds: Sequence[Sequence[float]]  # by rank, then by step
+    seconds: Sequence[Sequence[float]]  # rank → step → seconds
 
     @classmethod
     def from_steps(cls, steps: Sequence[AlignedStep]) -> SelfTimes:
@@ -62,7 +62,7 @@ class SelfTimes:
         return SelfTimes(self.steps, alone), SelfTimes(self.steps, others)
 
     def num_covering(self, num_steps: int, seconds: float) -> int | None:
-        """Return how many of the last steps are at least `num_steps` and last `seconds`; None if there are too few.
+        """Return the number of last steps, at least `num_steps`, that cover `seconds`; None if there are too few.
 
         The number can be divided by three.
         """
@@ -144,17 +144,17 @@ class SelfTimes:
         were late and since then. The mean of three blocks has a third of the variance of one block, and more if blocks
         resemble the block before them.
         """
-        chosen = [self.seconds[rank] for rank in others[:: len(others) // _MANY + 1]]
+        references = [self.seconds[rank] for rank in others[:: len(others) // _MANY + 1]]
         spread = 1.0
-        if len(chosen) > 2:  # a variation that all ranks have in common makes no rank late
-            common = [fmean(row) for row in zip(*chosen, strict=True)]
-            chosen = [[own - middle for own, middle in zip(column, common, strict=True)] for column in chosen]
-            spread = len(chosen) / (len(chosen) - 1)
+        if len(references) > 2:  # a variation that all ranks share makes no rank late
+            common = [fmean(row) for row in zip(*references, strict=True)]
+            references = [[own - middle for own, middle in zip(column, common, strict=True)] for column in references]
+            spread = len(references) / (len(references) - 1)
         else:
-            chosen += [column for column in late_parts if len(column) >= 2 * block]
-        number = len(chosen)
+            references += [column for column in late_parts if len(column) >= 2 * block]
+        number = len(references)
         residuals = []
-        for column in chosen:
+        for column in references:
             medians = [median(part) for part in _blocks(column, block)]
             middle = fmean(medians)
             residuals.append([value - middle for value in medians])
@@ -165,14 +165,16 @@ class SelfTimes:
         products = [first * second for values in residuals for first, second in pairwise(values)]
         noise = len(products) ** -0.5  # the correlation that independent blocks show by chance
         correlation = min(max(spread * fmean(products) / variance - noise, 0.0), 0.95) if variance else 0.0
-        effective = (freedom + number) * (1 - correlation) / (1 + correlation) - number  # correlated blocks tell less
+        effective = (freedom + number) * (1 - correlation) / (
+            1 + correlation
+        ) - number  # correlated blocks carry less information
         of_three = variance / _THIRDS * (1 + (4 * correlation + 2 * correlation**2) / _THIRDS)
-        quantile = student(_deviations_of_most(deviations, len(self.seconds)), effective)
+        quantile = student(_deviations_of_largest(deviations, len(self.seconds)), effective)
         seconds: float = quantile * (of_three * (1 + 1 / len(others))) ** 0.5
         return seconds
 
 
-def _deviations_of_most(deviations: float, number: int) -> float:
+def _deviations_of_largest(deviations: float, number: int) -> float:
     """Return the deviations that the largest of `number` values exceeds as often as the larger of two exceeds these.
 
     This uses the tail of a normal distribution.
@@ -219,18 +221,18 @@ def _subtract_work(columns: list[list[float]], work: Sequence[Sequence[int] | No
     divided by its work, so that a little more work does not excuse a rank that takes twice as long.
     """
     times = list(zip(*columns, strict=True))
-    beyond = [_from_median(row or (0,) * len(columns)) for row in work]
-    later = [_from_median(row) for row in times]
-    every = len(columns) * len(times) // _MANY**2 + 1
-    points = zip(chain.from_iterable(beyond[::every]), chain.from_iterable(later[::every]), strict=True)
+    beyond = [_minus_median(row or (0,) * len(columns)) for row in work]
+    later = [_minus_median(row) for row in times]
+    stride = len(columns) * len(times) // _MANY**2 + 1
+    points = zip(chain.from_iterable(beyond[::stride]), chain.from_iterable(later[::stride]), strict=True)
     typical = median(median(row) for row in work if row)
-    most = median(median(row) for row in times) / typical if typical else 0.0
-    seconds_per_unit = min(max(slope(points) or 0.0, 0.0), most)
+    max_seconds = median(median(row) for row in times) / typical if typical else 0.0
+    seconds_per_unit = min(max(slope(points) or 0.0, 0.0), max_seconds)
     for rank, column in enumerate(columns):
         for index, amounts in enumerate(beyond):
             column[index] -= seconds_per_unit * amounts[rank]
 
 
-def _from_median(row: Sequence[float]) -> list[float]:
+def _minus_median(row: Sequence[float]) -> list[float]:
     middle = median(row)
     return [value - middle for value in row]

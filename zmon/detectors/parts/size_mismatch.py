@@ -1,10 +1,10 @@
 """Find the rank that entered a collective with another size, or entered another collective, and so made others die.
 
-gloo aborts a rank that receives more than it expects ("Received data size doesn't match expected size", pair.cc)
-within milliseconds, and the other ranks die of that. The rank at fault looks like a victim, or has gone on to its next
-collective. The box of each rank, alive or dead, has its last two collectives. Sizes are compared only if the death of
-a rank shows that they matter: the sizes of an all-to-all may differ, and then the majority of equal sizes tells which
-rank is the odd one.
+gloo aborts a rank that receives more than it expects ("Received data size doesn't match expected size", pair.cc) within
+milliseconds, and the other ranks die because of it. The rank at fault looks like a victim, or has gone on to its next
+collective. The box of each rank, alive or dead, has its last two collectives. Sizes are compared only if the death of a
+rank shows that they matter: the sizes of an all-to-all may differ, and then the rank whose size differs from the
+majority is the culprit.
 """
 
 from __future__ import annotations
@@ -24,15 +24,17 @@ _MISMATCH_ERROR = re.compile(
 
 
 def fatal_mismatch(ranks: Sequence[RankState], ended: Sequence[RankState]) -> Mismatch | None:
-    """Return the first mismatch between the ranks of a job if some of the `ended` ranks died of one, else None."""
+    """Return the first mismatch between ranks if one of the `ended` ranks died of a mismatch, else None."""
     fatal = [r.entered[0] for r in ended if r.entered and _died_of_mismatch(r)]
     if not fatal:
         return None
     entered = [(r, collective) for r in ranks for collective in r.entered]
-    places = {(collective.group, collective.sequence) for collective in fatal}
-    in_places = [(r, collective) for r, collective in entered if (collective.group, collective.sequence) in places]
+    positions = {(collective.group, collective.sequence) for collective in fatal}
+    at_positions = [
+        (r, collective) for r, collective in entered if (collective.group, collective.sequence) in positions
+    ]
     return first_mismatch(_contribution(r, collective, SAME_SIZE) for r, collective in entered) or first_mismatch(
-        _contribution(r, collective, (*SAME_SIZE, "all_to_all")) for r, collective in in_places
+        _contribution(r, collective, (*SAME_SIZE, "all_to_all")) for r, collective in at_positions
     )
 
 

@@ -7,7 +7,7 @@ from statistics import median
 
 from zmon.schema.aligned_step import AlignedStep, Baseline
 
-SHOWN = 8  # ranks in the evidence
+SHOWN = 8  # number of ranks in the evidence
 
 
 def saved_seconds(step: AlignedStep, ranks: set[int]) -> float:
@@ -41,9 +41,9 @@ def exposed_too_long(
     It is too long if it has grown by `grown_ratio` of the baseline's step, or is `exposed_ratio` of a step.
     """
     third = len(steps) // 3
-    least = min(exposed_seconds(steps[first : first + third]) for first in range(0, 3 * third, third))
-    grown = baseline is not None and least - baseline.exposed_seconds >= grown_ratio * baseline.seconds
-    return grown or least >= exposed_ratio * median(step.seconds for step in steps)
+    smallest = min(exposed_seconds(steps[first : first + third]) for first in range(0, 3 * third, third))
+    has_grown = baseline is not None and smallest - baseline.exposed_seconds >= grown_ratio * baseline.seconds
+    return has_grown or smallest >= exposed_ratio * median(step.seconds for step in steps)
 
 
 def exposed_seconds(steps: Sequence[AlignedStep]) -> float:
@@ -56,7 +56,7 @@ def ms(seconds: float) -> str:
     return f"{seconds * 1000:.1f} ms"
 
 
-NEXT = {  # by cause; {0} is the host, {1} the process or the network device
+NEXT = {  # cause → next steps; {0} is the host, {1} the process or the network device
     "compute_straggler": "On {0}: does another process use its GPU or cores (`nvidia-smi`, `top`)? `top -H -p {1}` and "
     "`py-spy dump --pid {1}` show the work that the other ranks do not have. Give the rank another host at the next "
     "start: if it is slow there too, its work is the reason.",

@@ -1,4 +1,4 @@
-"""Write lists of ranks and tables in a few words: they may have a thousand entries and stand in one sentence."""
+"""Shorten lists of ranks and tables to fit into a sentence; they may have a thousand entries."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from itertools import accumulate
 
 from zmon.schema.rank import RankState
 
-_NUMBERS = 8
-_PLACES = 4
-_LETTERS = 60  # of table names, which the job chooses
+_MAX_NUMBERS = 8
+_MAX_RANKS = 4
+_MAX_LETTERS = 60  # letters of table names, which the job chooses
 
 
 def ranks_on(ranks: Sequence[RankState]) -> str:
     """Return the first few ranks with their hosts, and the number of the others."""
-    return _few([f"rank {r.rank} on {r.host}" for r in ranks], _PLACES)
+    return _few([f"rank {r.rank} on {r.host}" for r in ranks], _MAX_RANKS)
 
 
 def numbers(ranks: Iterable[int]) -> str:
     """Return the first few rank numbers, and the number of the others."""
-    return _few([str(rank) for rank in ranks], _NUMBERS)
+    return _few([str(rank) for rank in ranks], _MAX_NUMBERS)
 
 
 def tables(names: Sequence[str], number: int) -> str:
@@ -28,11 +28,11 @@ def tables(names: Sequence[str], number: int) -> str:
     `number` is the number of all tables; `names` may hold only the first ones.
     """
     lengths = accumulate(len(name) + 2 for name in names)
-    num_shown = min(max(sum(length <= _LETTERS for length in lengths), 1), _NUMBERS)
+    num_shown = min(max(sum(length <= _MAX_LETTERS for length in lengths), 1), _MAX_NUMBERS)
     return _few(names, num_shown, max(number, len(names)))
 
 
-def _few(items: Sequence[str], most: int, number: int | None = None) -> str:
-    left_out = (len(items) if number is None else number) - most
+def _few(items: Sequence[str], max_shown: int, number: int | None = None) -> str:
+    left_out = (len(items) if number is None else number) - max_shown
     more = f" and {left_out} more" if left_out > 0 else ""
-    return ", ".join(items[:most]) + more
+    return ", ".join(items[:max_shown]) + more

@@ -71,7 +71,7 @@ def last_steps(state: RankState, records: Sequence[StepRecord], zero: float) -> 
 
 def encode(runs: Sequence[RankSteps]) -> tuple[bytes, tuple[int, ...]]:
     """Return the content of the file, and the ranks that fit into it; `runs` has the most important ranks first."""
-    table, parts, size = Table.of(runs), [], 0
+    table, parts, size = Table.from_runs(runs), [], 0
     for run in runs:
         part = io.BytesIO()
         write_json_lines(replace(table, runs=[run]), part)

@@ -1,0 +1,41 @@
+"""Tests of the generator of documents."""
+
+import re
+from dataclasses import dataclass
+
+import pytest
+
+from scripts import generate
+from scripts.openapi import openapi
+
+pytestmark = pytest.mark.unit
+
+
+@dataclass
+class _Section:
+    """A dataclass with comments above and beside its fields."""
+
+    # The first line
+    # and the second.
+    above: int = 1
+    beside: int = 2  # beside it
+    without: int = 3
+
+
+def test_comment_of_a_field_is_beside_it_or_above_it():
+    assert generate._comments(_Section) == {
+        "above": "The first line and the second.",
+        "beside": "beside it",
+        "without": "",
+    }
+
+
+def test_every_threshold_has_a_sentence():
+    rows = [line for line in generate.thresholds_page().splitlines() if line.startswith("| `")]
+    assert len(rows) > 60
+    assert not [row for row in rows if not re.search(r"\| [A-Z][^|]*\. \|$", row)]
+
+
+def test_openapi_descriptions_have_no_indentation():
+    schemas = openapi()["components"]["schemas"].values()
+    assert not [schema for schema in schemas if "\n " in schema.get("description", "")]
