@@ -78,8 +78,8 @@ def thresholds_page() -> str:
         "",
         "You can also pass them with `--detectors` and `--leases`, or in `ZMON_DETECTORS` and `ZMON_LEASES`, as YAML",
         "in one line, such as `{straggler: {slower_ratio: 0.3}}`. The hub and the agent of `zmon up` and `zmon demo`",
-        "read the file of `zmon --config FILE up`, or the file that `ZMON_CONFIG` names. If a name does not exist or a value is out of its range, the command",
-        "prints one line and exits with code 2.",
+        "read the file of `zmon --config FILE up`, or the file that `ZMON_CONFIG` names. If a name does not exist or a",
+        "value is out of its range, the command prints one line and exits with code 2.",
         "",
         "A ratio is a plain number: 0.2 means 20 %. [runbooks.md](runbooks.md) describes the findings.",
     ]
