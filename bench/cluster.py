@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from zmon.schema.agent import AgentReport
+from zmon.schema.api.agent import AgentReport
 from zmon.schema.host import HostLoad, HostSample, NicSample, SourceStatus
 from zmon.schema.names import PHASES
 from zmon.schema.rank import InFlight, RankState

@@ -20,7 +20,7 @@ from bench.rows import table_line
 from zmon.detectors.straggler import Straggler
 from zmon.hub import HubConfig
 from zmon.job.history import History
-from zmon.schema.snapshot import Snapshot
+from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.step import Measures, StepRecord
 from zmon.stats import quantile
 

@@ -92,12 +92,13 @@ def _thresholds(key: str, cls: type) -> Iterator[str]:
     meanings = {
         name: text for base in reversed(cls.__mro__) if is_dataclass(base) for name, text in _comments(base).items()
     }
-    file = inspect.getsourcefile(cls).removeprefix(f"{DOCS.parent}/")
+    definitions = [base for base in reversed(cls.__mro__) if is_dataclass(base) and _comments(base)]
+    files = dict.fromkeys(inspect.getsourcefile(base).removeprefix(f"{DOCS.parent}/") for base in definitions)
     yield from (
         "",
         f"## {key}",
         "",
-        f"`{file}`",
+        ", ".join(f"`{file}`" for file in files),
         "",
         "| threshold | default | unit | range | meaning and reason |",
         "|---|---|---|---|---|",

@@ -9,16 +9,16 @@ from typing import Any
 import msgspec
 
 from zmon.job.history import align
-from zmon.schema.agent import AgentReport, AgentStatus
 from zmon.schema.aligned_step import AlignedStep
+from zmon.schema.api.agent import AgentReport
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
 from zmon.schema.flight import FlightRecord, PendingCollective
 from zmon.schema.host import HostSample, HostWindow
+from zmon.schema.job_snapshot import AgentStatus, Snapshot
 from zmon.schema.names import OPS
 from zmon.schema.plan import Plan
 from zmon.schema.rank import InFlight, LastWords, RankState
-from zmon.schema.snapshot import Snapshot
 from zmon.schema.step import Measures, OpTotals, StepRecord
 
 JOB = "job"

@@ -19,7 +19,6 @@ from zmon.hub.api.scaling import curve_point
 from zmon.scaling.fit import Model, fit
 from zmon.scaling.size_table import predict_sizes, size_row
 from zmon.scaling.what_if import CHANGES
-from zmon.schema.agent import AgentStatus
 from zmon.schema.api import (
     DetectorList,
     DetectorsRequest,
@@ -44,6 +43,7 @@ from zmon.schema.api import (
 from zmon.schema.evidence import Evidence
 from zmon.schema.incident import IncidentSummary
 from zmon.schema.job import JobView
+from zmon.schema.job_snapshot import AgentStatus
 from zmon.web.server import route
 
 OTHER_JOBS = 7

@@ -25,7 +25,7 @@ from bench.dashboard.scene import JOB, KINDS, SIMULATED_SECONDS, SLOW, Scene, so
 from dashboards.panels import ALL
 from zmon import metrics
 from zmon.metrics import STEP_SECONDS_BOUNDS
-from zmon.schema.agent import AgentReport
+from zmon.schema.api.agent import AgentReport
 from zmon.stack.config import INTERVAL
 
 RULES = Path(dashboards.__file__).parent / "rules"

@@ -7,7 +7,7 @@ import msgspec
 
 from zmon.agent.sources import Reading
 from zmon.errors import SourceUnavailable
-from zmon.schema.agent import AgentReport
+from zmon.schema.api.agent import AgentReport
 
 TIMEOUT_SECONDS = 5.0  # long enough for a busy machine
 

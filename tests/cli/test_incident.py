@@ -11,7 +11,7 @@ from aiohttp.test_utils import unused_port
 from tests.build import NOW, finding
 from tests.hub.incidents.build import EVIDENCE, made
 from zmon.cli.main import main
-from zmon.hub.incidents import Folder
+from zmon.hub.incidents import CapsuleStore
 from zmon.schema.incident import IncidentSummary
 
 
@@ -37,7 +37,7 @@ def run(monkeypatch, capsys, tmp_path):
 @pytest.fixture
 def stored(tmp_path):
     """Two incidents on disk."""
-    folder = Folder(tmp_path)
+    folder = CapsuleStore(tmp_path)
     for name, host, onset in (("abc1", "node-a", NOW), ("abd2", "node-b", NOW + 60)):
         finding_ = finding(id=name, hosts=(host,), onset=onset, detected=onset + 1, evidence=EVIDENCE)
         folder.write(*made(finding_))

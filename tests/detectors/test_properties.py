@@ -10,7 +10,7 @@ from zmon.detectors import ALL
 from zmon.job.baseline import step_window
 from zmon.schema.aligned_step import AlignedStep, Baseline
 from zmon.schema.host import GpuSample, HostLoad, HostSample, HostWindow, NicSample, TcpPeer, TcpSample
-from zmon.schema.snapshot import Snapshot
+from zmon.schema.job_snapshot import Snapshot
 
 SEEDS = range(4)
 DRAWS = 2_500  # draws for each seed

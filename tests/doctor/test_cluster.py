@@ -11,9 +11,9 @@ from tests.doctor.scene import inert, serving
 from tests.metrics.scene import JOB_VIEW
 from zmon.doctor.cluster import ClusterView, ask, checks
 from zmon.errors import NotServed, Unreachable
-from zmon.schema.agent import AgentStatus
 from zmon.schema.api import DetectorList, DetectorState, HubHealth, JobList
 from zmon.schema.host import SourceStatus
+from zmon.schema.job_snapshot import AgentStatus
 
 HUB = "http://hub:9781"
 AGENT = AgentStatus("http://node-a:9780", "node-a", True, 0.0, version=zmon.__version__, leases=())

@@ -6,8 +6,8 @@ import pytest
 import zmon
 from zmon.doctor.check import Check
 from zmon.doctor.thresholds import checks
-from zmon.schema.agent import AgentStatus
 from zmon.schema.api import HubHealth
+from zmon.schema.job_snapshot import AgentStatus
 from zmon.schema.thresholds import Threshold
 
 LONGER = Threshold("leases.eval_seconds", 1800.0, 3600.0)

@@ -37,12 +37,12 @@ from zmon.detectors import ALL
 from zmon.detectors.suppression import suppress
 from zmon.hub import Hub, HubConfig
 from zmon.hub.baseline_store import FOLDER, BaselineStore
-from zmon.hub.incidents import Folder
+from zmon.hub.incidents import CapsuleStore
 from zmon.schema.finding import Finding
 from zmon.schema.host import HostSample, HostWindow, TcpSample
 from zmon.schema.incident import TimelineEvent
+from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.rank import LastWords
-from zmon.schema.snapshot import Snapshot
 
 AGENTS = ("http://node-a:9780", "http://node-b:9780", "http://node-c:9780")
 LABELS = {"name": "dlrm", "owner": "ann"}
@@ -128,7 +128,7 @@ def fill_journal(hub: Hub) -> None:
         hub.journal.open_or_update(better, now)
 
 
-def fill_incidents(folder: Folder) -> None:
+def fill_incidents(folder: CapsuleStore) -> None:
     """Write an active incident with all that a capsule can hold, and one that is over."""
     nics, tcp = FULL_HOST.nics or (), TcpSample(3, ())
     earlier = HostSample(nics=tuple(replace(nic, received_bytes=1, transmitted_bytes=2) for nic in nics), tcp=tcp)

@@ -12,7 +12,7 @@ from zmon.detectors import ALL
 from zmon.hub.api.view import job_state
 from zmon.hub.journal import Journal
 from zmon.job.timeline import snapshots
-from zmon.schema.agent import AgentReport
+from zmon.schema.api.agent import AgentReport
 from zmon.schema.finding import Finding
 from zmon.schema.names import ACTIVITIES, OPS, PHASES, in_order, severity_order
 from zmon.schema.rank import EnteredCollective, InFlight

@@ -30,7 +30,6 @@ from zmon.agent.sources import Reading, Source, all_sources
 from zmon.agent.sources.boxes import Boxes
 from zmon.agent.sources.stderr import StderrSource
 from zmon.errors import Unreachable
-from zmon.schema.agent import AgentReport
 from zmon.schema.api import (
     AgentHealth,
     AgentHealthRequest,
@@ -43,6 +42,7 @@ from zmon.schema.api import (
     Suspicion,
     endpoints,
 )
+from zmon.schema.api.agent import AgentReport
 from zmon.schema.host import HostSample, SourceStatus
 from zmon.schema.thresholds import changed
 from zmon.steplog import FOLDER, StepLog

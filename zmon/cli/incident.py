@@ -16,8 +16,8 @@ from rich.console import Console
 from zmon.cli.options import HUB_URL, data_dir_option, hub_option, json_option, stack_url
 from zmon.cli.render import incident as render
 from zmon.errors import NotServed, Unreachable, UsageError
-from zmon.hub.incidents import Folder
-from zmon.hub.incidents.folder import REPORT
+from zmon.hub.incidents import CapsuleStore
+from zmon.hub.incidents.capsule_store import REPORT
 from zmon.hub.incidents.offenders import by_host
 from zmon.schema.api import Endpoint, IncidentRequest, IncidentsRequest, endpoints
 from zmon.schema.incident import Capsule, IncidentSummary
@@ -50,7 +50,7 @@ class _Hub:
 class _Disk:
     """The incidents in the data directory, used if no hub answers."""
 
-    folder: Folder
+    folder: CapsuleStore
 
     def summaries(self) -> list[IncidentSummary]:
         """Return all incidents, newest first."""
@@ -107,7 +107,7 @@ def _source(hub: str | None, data_dir: Path) -> tuple[_Hub | _Disk, list[Inciden
         served = _Hub(url)
         return served, served.summaries(), f"from the hub at {url}"
     except (Unreachable, NotServed) as error:
-        stored = _Disk(Folder(data_dir))
+        stored = _Disk(CapsuleStore(data_dir))
         return stored, stored.summaries(), f"{error}; read from {stored.folder.root} instead"
 
 

@@ -20,7 +20,7 @@ from zmon.detectors.stall import Stall
 from zmon.detectors.straggler import Straggler
 from zmon.schema import thresholds
 from zmon.schema.finding import Finding
-from zmon.schema.snapshot import Snapshot
+from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.thresholds import Threshold, build, mapping, unknown
 
 

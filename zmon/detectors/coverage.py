@@ -8,7 +8,7 @@ from zmon.detectors.parts.new_finding import new_finding
 from zmon.detectors.parts.wording import numbers
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
-from zmon.schema.snapshot import Snapshot
+from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.thresholds import Thresholds
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from zmon.detectors.parts.new_finding import checkpoint_seconds, new_finding
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
-from zmon.schema.snapshot import Snapshot
+from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.thresholds import Thresholds
 
 _LOSS = re.compile(r"(?<![a-z])loss(?![a-z])|normalized_entropy", re.IGNORECASE)  # train_loss, loss/main, log_loss

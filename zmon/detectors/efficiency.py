@@ -16,7 +16,7 @@ from zmon.detectors.parts.new_finding import new_finding
 from zmon.schema.curve import EfficiencySample
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
-from zmon.schema.snapshot import Snapshot
+from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.thresholds import Range, Share, Thresholds
 
 UpToAnHour = Annotated[float, Range(0.0, 3600.0)]  # seconds; the hub holds two hours of samples

@@ -16,7 +16,7 @@ from zmon.detectors.parts.new_finding import drain, new_finding
 from zmon.schema.evidence import Evidence, Fault
 from zmon.schema.finding import Finding
 from zmon.schema.host import GpuSample, HostWindow, NicSample, risen
-from zmon.schema.snapshot import Snapshot
+from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.thresholds import Thresholds
 
 _JOB_XIDS = frozenset((13, 31, 43, 45, 68))  # illegal access, page fault, stopped or killed process, video

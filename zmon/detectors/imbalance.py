@@ -21,7 +21,7 @@ from zmon.detectors.parts.plan_text import Column, plan_text
 from zmon.schema.aligned_step import AlignedStep
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
-from zmon.schema.snapshot import Snapshot
+from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.thresholds import Multiple, Share, Thresholds
 from zmon.stats import quantile
 

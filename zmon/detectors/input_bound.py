@@ -12,7 +12,7 @@ from zmon.detectors.parts.new_finding import new_finding
 from zmon.schema.aligned_step import StepWindow
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
-from zmon.schema.snapshot import Snapshot
+from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.thresholds import Share, Thresholds
 
 

@@ -20,7 +20,7 @@ from zmon.schema.aligned_step import AlignedStep, Baseline, StepWindow
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
 from zmon.schema.host import HostWindow
-from zmon.schema.snapshot import Snapshot
+from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.thresholds import Multiple, Share, Thresholds
 
 

@@ -1,7 +1,8 @@
 """Report a job that has stopped moving, with the culprit.
 
 Locks and process states come first, because they prove that a rank is gone or stopped. An exceeded lease proves only
-that nothing moves. The culprit is then inferred from which ranks wait for which.
+that nothing moves. `parts/diagnosis.py` then infers the culprit from which ranks wait for which. If ranks have ended,
+`parts/exits.py` says which of them is the culprit.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from zmon.detectors.parts.wording import ranks_on
 from zmon.job.lease import Leases
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
+from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.names import STALL
 from zmon.schema.rank import RankState
-from zmon.schema.snapshot import Snapshot
 
 
 @dataclass(frozen=True)

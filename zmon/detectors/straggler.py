@@ -31,8 +31,8 @@ from zmon.detectors.parts.wording import ranks_on
 from zmon.schema.aligned_step import AlignedStep
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
+from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.rank import RankState
-from zmon.schema.snapshot import Snapshot
 from zmon.schema.thresholds import Majority, Multiple, Share, Thresholds
 
 

@@ -1,6 +1,7 @@
 """Drop findings that another detector explains better, by one table for the hub and the offline analysis.
 
-A fault is reported once, by the detector that knows most about it. Detectors do not know each other. Pure.
+A fault is reported once, by the detector that knows most about it. Detectors do not know each other. The alert rule for
+warnings in dashboards/rules/zmon.yaml also leaves out the warnings of a stalled job (docs/adr, number 42). Pure.
 """
 
 from __future__ import annotations

@@ -15,7 +15,6 @@ from zmon.doctor import thresholds
 from zmon.doctor.check import TIMEOUT_SECONDS, Check
 from zmon.errors import NotServed, Unreachable
 from zmon.format import counted, listed
-from zmon.schema.agent import AgentStatus
 from zmon.schema.api import (
     DetectorList,
     DetectorsRequest,
@@ -26,6 +25,7 @@ from zmon.schema.api import (
     JobsRequest,
     endpoints,
 )
+from zmon.schema.job_snapshot import AgentStatus
 from zmon.web import client
 
 T = TypeVar("T")

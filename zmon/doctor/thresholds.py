@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from zmon.doctor.check import Check
 from zmon.format import counted, listed
-from zmon.schema.agent import AgentStatus
 from zmon.schema.api import HubHealth
+from zmon.schema.job_snapshot import AgentStatus
 from zmon.schema.thresholds import Threshold
 
 _SET_SAME_LEASES = (

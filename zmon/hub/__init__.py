@@ -29,11 +29,11 @@ from zmon.hub.job_state import JobStates
 from zmon.hub.journal import Journal
 from zmon.hub.stall_evidence import StallEvidence
 from zmon.job.timeline import snapshots
-from zmon.schema.agent import AgentReport
+from zmon.schema.api.agent import AgentReport
 from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
+from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.names import STALL
-from zmon.schema.snapshot import Snapshot
 
 log = logging.getLogger("zmon.hub")
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from zmon.job.time_account import Account
-from zmon.schema.snapshot import Snapshot
+from zmon.schema.job_snapshot import Snapshot
 
 log = logging.getLogger("zmon.hub")
 

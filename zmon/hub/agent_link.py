@@ -6,9 +6,10 @@ import time
 from collections import deque
 from dataclasses import replace
 
-from zmon.schema.agent import AgentReport, AgentStatus
 from zmon.schema.api import Suspicion
+from zmon.schema.api.agent import AgentReport
 from zmon.schema.host import HostSample, HostWindow, TcpSample
+from zmon.schema.job_snapshot import AgentStatus
 from zmon.schema.plan import Plan
 
 FORGET_SECONDS = 3600.0  # after this much silence an agent's last report and its jobs are forgotten

@@ -1,4 +1,7 @@
-"""Ask the agents: every agent for its snapshot in each pass, and by a long poll for the ranks that it suspects."""
+"""Ask the agents: every agent for its snapshot in each pass, and by a long poll for the ranks that it suspects.
+
+`stall_evidence.py` asks them for stacks and flight records, `incidents/agent_data.py` for the data of a capsule.
+"""
 
 from __future__ import annotations
 

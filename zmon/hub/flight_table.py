@@ -9,7 +9,7 @@ from msgspec import UNSET
 from zmon.schema.api import RankEvidence
 from zmon.schema.evidence import FlightRow, PendingRow
 from zmon.schema.flight import PendingCollective
-from zmon.schema.snapshot import Snapshot
+from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.unknown import Unknown
 
 _MAX_PENDING = 4  # collectives in flight that a row shows

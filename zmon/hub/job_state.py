@@ -16,11 +16,11 @@ from zmon.job.baseline import BaselineLearner
 from zmon.job.efficiency import JobTime
 from zmon.job.history import History
 from zmon.job.time_account import Account
-from zmon.schema.agent import AgentReport
+from zmon.schema.api.agent import AgentReport
 from zmon.schema.curve import Efficiency, EfficiencySample
 from zmon.schema.flight import FlightRecord
+from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.plan import Plan
-from zmon.schema.snapshot import Snapshot
 from zmon.stats import quantile
 
 SAMPLE_SECONDS = 30.0  # interval of the samples: a few of the step windows that a job's speed is computed from

@@ -1,10 +1,10 @@
 """The journal: the hub's record of all findings. One fault is one finding, also across restarts of the hub.
 
-A finding opens, is updated, and resolves. Every change is a line in `findings.jsonl`; the last line of an id is the
-valid one. Later reports about the same fault update text and evidence. The id, the onset and the labels on the metric
-stay as published, which keeps one fault one alert; the severity can only rise. New culprits replace the published ones
-after they have been reported for some seconds. A job has one active finding of each detector at a time, or one for each
-fault if the detector reports separate faults.
+A finding opens, is updated, and resolves, as `Hub._update_journal` decides. Every change is a line in `findings.jsonl`;
+the last line of an id is the valid one. Later reports about the same fault update text and evidence. The id, the onset
+and the labels on the metric stay as published, which keeps one fault one alert; the severity can only rise. New
+culprits replace the published ones after they have been reported for some seconds. A job has one active finding of each
+detector at a time, or one for each fault if the detector reports separate faults.
 
 Old resolved findings are dropped, their large evidence first, and the file is rewritten when it has grown: the hub runs
 for months.

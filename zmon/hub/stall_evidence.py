@@ -23,8 +23,8 @@ from zmon.schema.api import RankEvidence
 from zmon.schema.evidence import Evidence, RankStack, StderrTail
 from zmon.schema.finding import Finding
 from zmon.schema.flight import FlightRecord
+from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.rank import RankState
-from zmon.schema.snapshot import Snapshot
 from zmon.schema.unknown import Unknown
 from zmon.web import client
 

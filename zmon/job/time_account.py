@@ -19,9 +19,9 @@ import msgspec
 from zmon.job.efficiency import step_categories
 from zmon.schema.aligned_step import AlignedStep
 from zmon.schema.curve import IMBALANCE
+from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.names import BETWEEN_STEPS
 from zmon.schema.rank import RankState
-from zmon.schema.snapshot import Snapshot
 
 _SLACK, _SLACK_SECONDS = 3.0, 1.0  # steps without records may be longer than typical by this factor, plus this time
 OTHER_JOB_SECONDS = 86400.0  # a job that reappears under its id after a longer gap is another job

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from zmon.schema.agent import AgentReport, AgentStatus
+from zmon.schema.api.agent import AgentReport
 from zmon.schema.host import HostWindow
+from zmon.schema.job_snapshot import AgentStatus, Snapshot
 from zmon.schema.rank import RankState
-from zmon.schema.snapshot import Snapshot
 
 NEWS_SECONDS = 60.0  # the host of a dead rank belongs to the job for this time
 TOGETHER_SECONDS = 60.0  # ranks of one launch start within its rendezvous

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from zmon.metrics.hosts import add_host
 from zmon.metrics.page import Page
 from zmon.metrics.ranks import add_rank
-from zmon.schema.agent import AgentReport
+from zmon.schema.api.agent import AgentReport
 from zmon.schema.host import SourceStatus
 
 

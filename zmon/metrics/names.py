@@ -1,4 +1,4 @@
-"""All Prometheus metrics that zmon exports: name, type, labels and help text.
+"""All Prometheus metrics that zmon exports: name, type, labels and help text. `hub.py` has the histogram of steps.
 
 Names and labels never change; units are base units (Prometheus naming practices).
 """

@@ -11,26 +11,7 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from zmon.schema.rank import LastWords
-
-
-class RankStatus(msgspec.Struct, frozen=True):
-    """The status of one rank, in one row of a table of all ranks."""
-
-    rank: int
-    host: str
-    pid: int
-    alive: bool
-    process_state: str | None
-    exit_status: str | None
-    activity: str
-    phase: str
-    step: int
-    op: str | None  # the collective in flight
-    sequence: int | None
-    state_seconds: float  # since the last change of phase or op
-    overdue_seconds: float
-    last_words: str | None = None  # one line
+from zmon.schema.rank import LastWords, RankStatus
 
 
 class Checkpoint(msgspec.Struct, frozen=True):

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import msgspec
+
 from zmon.schema.step import Measures
 
 
@@ -100,3 +102,22 @@ class RankState:
     between_seconds: dict[str, float] = field(default_factory=dict)  # time outside steps, by activity
     open_seconds: float = 0.0  # since the last boundary; counted neither in `between_seconds` nor in steps yet
     leaving_seconds: float | None = None  # since an exception became its last words, while its process still runs
+
+
+class RankStatus(msgspec.Struct, frozen=True):
+    """The status of one rank, in one row of a table of all ranks."""
+
+    rank: int
+    host: str
+    pid: int
+    alive: bool
+    process_state: str | None
+    exit_status: str | None
+    activity: str
+    phase: str
+    step: int
+    op: str | None  # the collective in flight
+    sequence: int | None
+    state_seconds: float  # since the last change of phase or op
+    overdue_seconds: float
+    last_words: str | None = None  # one line

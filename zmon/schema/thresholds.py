@@ -1,8 +1,9 @@
-"""Thresholds: the numbers by which detectors and leases decide, as fields of frozen dataclasses. A site can set them.
+"""The base class of thresholds and its checks; the values are in `zmon/detectors/*.py` and `zmon/job/lease.py`.
 
-The end of a name is the unit (`_seconds`, `_per_second`, `_ratio`; `num_` and `learned_after_` are counts). The comment
-above a field gives its meaning and the reason for its value; docs/thresholds.md is generated from these comments. Every
-value is checked when the dataclass is built. Pure.
+Thresholds are the fields of frozen dataclasses, and a site can set them. The end of a name is the unit (`_seconds`,
+`_per_second`, `_ratio`; `num_` and `learned_after_` are counts). The comment above a field gives its meaning and the
+reason for its value; docs/thresholds.md is generated from these comments. Every value is checked when the dataclass is
+built. Pure.
 """
 
 from __future__ import annotations

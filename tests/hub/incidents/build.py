@@ -9,7 +9,7 @@ from tests.build import NOW, finding, rank_state, snapshot, step_record, waiting
 from zmon.hub.incidents import capsule, moments, steps
 from zmon.schema.finding import Finding
 from zmon.schema.incident import Capsule
-from zmon.schema.snapshot import Snapshot
+from zmon.schema.job_snapshot import Snapshot
 
 EVIDENCE = {
     "stacks": {"2": {"stack": 'File "train.py", line 12 in guilty_line', "wchan": "futex_wait", "stack_error": None}},

@@ -17,8 +17,8 @@ from zmon.detectors.parts.network import NetworkCulprit, stalled_host
 from zmon.detectors.parts.new_finding import drain
 from zmon.detectors.parts.wording import numbers, ranks_on
 from zmon.schema.evidence import Evidence
+from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.rank import RankState
-from zmon.schema.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)

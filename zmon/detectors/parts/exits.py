@@ -12,9 +12,9 @@ from zmon.detectors.parts.size_mismatch import fatal_mismatch
 from zmon.detectors.parts.wording import ranks_on
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
+from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.names import Severity
 from zmon.schema.rank import RankState
-from zmon.schema.snapshot import Snapshot
 from zmon.schema.thresholds import Thresholds
 
 

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 from zmon.detectors.parts.awaited_ranks import Contribution, Mismatch, first_mismatch
 from zmon.schema.flight import FlightRecord, PendingCollective
+from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.rank import RankState
-from zmon.schema.snapshot import Snapshot
 
 _UNCOUNTED = ("send", "recv", "coalesced")  # they have another count, or none; gloo has no records of them
 

@@ -16,8 +16,8 @@ from zmon.detectors.parts.wording import ranks_on
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
 from zmon.schema.host import CgroupSample, GpuSample, HostWindow
+from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.rank import RankState
-from zmon.schema.snapshot import Snapshot
 
 SHOWN = 8  # GPUs in the evidence
 _THERMAL = frozenset(("hw_thermal", "sw_thermal"))

@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 
 from zmon.schema.host import HostWindow, rise
+from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.rank import RankState
-from zmon.schema.snapshot import Snapshot
 
 GIBIBYTE = 1 << 30
 _KILLED = re.compile(r"Killed process (\d+) ", re.IGNORECASE)  # mm/oom_kill.c, __oom_kill_process

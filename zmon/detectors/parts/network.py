@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from zmon.schema.host import HostWindow, NicSample, TcpPeer, TcpSample
-from zmon.schema.snapshot import Snapshot
+from zmon.schema.job_snapshot import Snapshot
 
 _TICK_SECONDS = 0.01  # the kernel's unit of a connection's busy time; a fast connection may have none
 

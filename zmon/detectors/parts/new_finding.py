@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 import msgspec
 
-from zmon.schema.evidence import Checkpoint, Evidence, RankStatus
+from zmon.schema.evidence import Checkpoint, Evidence
 from zmon.schema.finding import Finding
+from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.names import Severity
-from zmon.schema.rank import RankState
-from zmon.schema.snapshot import Snapshot
+from zmon.schema.rank import RankState, RankStatus
 
 
 def drain(host: str) -> str:

@@ -36,8 +36,8 @@ from zmon.schema.api import (
     endpoints,
 )
 from zmon.schema.evidence import Evidence
+from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.names import STALL
-from zmon.schema.snapshot import Snapshot
 from zmon.web.server import Refusal, route
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ import asyncio
 from aiohttp import web
 
 from zmon.errors import UsageError
-from zmon.hub.incidents import Folder
-from zmon.hub.incidents.folder import REPORT
+from zmon.hub.incidents import CapsuleStore
+from zmon.hub.incidents.capsule_store import REPORT
 from zmon.hub.incidents.report import CSP
 from zmon.schema.api import IncidentList, IncidentRequest, IncidentsRequest, endpoints
 from zmon.schema.incident import Capsule
@@ -18,7 +18,7 @@ from zmon.web.server import Refusal, problem, route
 class IncidentAnswers:
     """The handlers; they read the disk in a thread."""
 
-    def __init__(self, folder: Folder) -> None:
+    def __init__(self, folder: CapsuleStore) -> None:
         self._folder = folder
 
     def routes(self) -> list[web.RouteDef]:

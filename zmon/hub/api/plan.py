@@ -7,9 +7,9 @@ from statistics import median
 
 from zmon.schema.aligned_step import AlignedStep
 from zmon.schema.api import Amounts, PlanRow, PlanTable
+from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.plan import Plan
 from zmon.schema.rank import RankState
-from zmon.schema.snapshot import Snapshot
 
 _OP = "all_to_all"
 _STEPS = 16  # the median of this many recent steps shows what a step takes now

@@ -18,7 +18,7 @@ from zmon.scaling.size_table import SizePrediction, parse_sizes, predict_sizes, 
 from zmon.scaling.what_if import CHANGES, parse_what_if
 from zmon.schema.api import CurvePoint, EfficiencyAnswer, ScalingAnswer, ScalingRequest, SizeNow, SizeRow
 from zmon.schema.curve import Point, ScalingCurve
-from zmon.schema.snapshot import Snapshot
+from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.unknown import Unknown
 
 _MAX_SIZES = 64  # sizes in one answer, to limit the work of the hub

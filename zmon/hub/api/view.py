@@ -10,7 +10,7 @@ from zmon.schema.curve import Efficiency
 from zmon.schema.expected import ExpectedStep
 from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
-from zmon.schema.snapshot import Snapshot
+from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.unknown import Unknown
 from zmon.stats import quantile
 

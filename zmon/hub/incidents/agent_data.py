@@ -20,12 +20,12 @@ from zmon.hub.agent_link import AgentLink
 from zmon.hub.config import HubConfig
 from zmon.hub.incidents import moments, steps
 from zmon.hub.incidents.moments import HostClock
-from zmon.schema.agent import AgentReport
 from zmon.schema.api import SnapshotRequest, endpoints
+from zmon.schema.api.agent import AgentReport
 from zmon.schema.finding import Finding
 from zmon.schema.incident import TimelineEvent
+from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.rank import RankState
-from zmon.schema.snapshot import Snapshot
 from zmon.web import client
 
 _MAX_NAMED = 8  # hosts or ranks that one line names

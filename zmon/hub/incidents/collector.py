@@ -17,14 +17,14 @@ import aiohttp
 from zmon.hub import incidents
 from zmon.hub.agent_link import AgentLink
 from zmon.hub.config import HubConfig
-from zmon.hub.incidents import Folder, moments, steps
+from zmon.hub.incidents import CapsuleStore, moments, steps
 from zmon.hub.incidents.agent_data import collect
 from zmon.hub.incidents.moments import Suspected
 from zmon.hub.journal import Journal
 from zmon.hub.stall_evidence import StallEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.incident import Capsule, TimelineEvent
-from zmon.schema.snapshot import Snapshot
+from zmon.schema.job_snapshot import Snapshot
 
 log = logging.getLogger("zmon.hub")
 
@@ -55,7 +55,7 @@ class Incidents:
         self, config: HubConfig, links: Sequence[AgentLink], journal: Journal, stall_evidence: StallEvidence
     ) -> None:
         self._config, self._links, self._journal, self._stall_evidence = config, links, journal, stall_evidence
-        self.folder = Folder(config.data_dir)
+        self.folder = CapsuleStore(config.data_dir)
         self.error: str | None = None  # why capsules cannot be written
         self._open: dict[str, _Incident] = {}
         self._suspected: dict[tuple[str, int, str], Suspected] = {}

@@ -14,8 +14,8 @@ import msgspec
 
 from zmon.schema.finding import Finding
 from zmon.schema.incident import PlottedStep
+from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.rank import RankState
-from zmon.schema.snapshot import Snapshot
 from zmon.schema.step import Measures, OpTotals, StepRecord
 from zmon.steplog import Step as Logged
 from zmon.steplog.format import Run

@@ -16,11 +16,11 @@ from zmon.hub.config import HubConfig
 from zmon.hub.job_state import JobState
 from zmon.job.time_account import Account
 from zmon.offline.analyze.rows import StepTable
-from zmon.schema.agent import AgentReport, AgentStatus
+from zmon.schema.api.agent import AgentReport
 from zmon.schema.finding import Finding
 from zmon.schema.host import HostSample
+from zmon.schema.job_snapshot import AgentStatus, Snapshot
 from zmon.schema.rank import RankState
-from zmon.schema.snapshot import Snapshot
 from zmon.schema.step import Measures, OpTotals, StepRecord
 
 

@@ -1,4 +1,4 @@
-"""Measures how long backward waits for the reductions of DistributedDataParallel, and counts what DDP sends from C++.
+"""Measures how long backward waits for the reductions of DistributedDataParallel; `reducer.py` counts what DDP sends.
 
 The wait lasts from the last gradient computed to the end of backward. A callback that is queued when backward begins
 runs before the callback in which the reducer waits, because callbacks run in the order in which they were queued

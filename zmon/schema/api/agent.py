@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from zmon.schema.flight import FlightRecord
-from zmon.schema.host import SourceStatus
+from zmon.schema.host import HostSample, SourceStatus
 from zmon.schema.names import SCHEMA
+from zmon.schema.plan import Plan
+from zmon.schema.rank import RankState
+from zmon.schema.step import StepRecord
 from zmon.schema.thresholds import Threshold
 
 
@@ -21,6 +25,27 @@ class SnapshotRequest(msgspec.Struct, frozen=True):
     about: int = 0  # about this many records of each rank, of the same steps on all ranks; 0: all
     last: int = 0  # the last records of each rank, at most this many; 0: all
     plans: str = ""  # the version of the plans that the client has; empty: none
+
+
+@dataclass(frozen=True, slots=True)
+class AgentReport:
+    """One agent's answer to `GET /api/v1/snapshot`."""
+
+    host: str
+    time: float  # unix seconds on the agent's host, for display only
+    version: str
+    ranks: tuple[RankState, ...]
+    sample: HostSample
+    sources: tuple[SourceStatus, ...]
+    # job id → run uid of a rank → records newer than `since`; filled only if the request has `since`
+    records: dict[str, dict[str, tuple[StepRecord, ...]]] = field(default_factory=dict)
+    cursor: int = 0  # the value of `since` in the next request
+    monotonic: float | None = None  # `time` on the host's monotonic clock, in seconds; steps use the same clock
+    box_dir: str = ""  # the directory in which the agent looks for black boxes
+    plans: dict[str, Plan] = field(default_factory=dict)  # run uid of the sender → plan; empty if the hub has the plans
+    plans_version: str = ""  # the value of `plans` in the next request; empty: no plans
+    leases: tuple[Threshold, ...] | None = None  # the leases that the site changed; None: not reported
+    schema: int = SCHEMA
 
 
 class SuspectsRequest(msgspec.Struct, frozen=True):

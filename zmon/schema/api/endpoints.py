@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from zmon.schema.agent import AgentReport
 from zmon.schema.api import agent, findings, incidents, jobs, scaling
+from zmon.schema.api.agent import AgentReport
 from zmon.schema.api.endpoint import Endpoint
 from zmon.schema.incident import Capsule
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from zmon.schema.agent import AgentStatus
 from zmon.schema.finding import Finding
+from zmon.schema.job_snapshot import AgentStatus
 from zmon.schema.names import SCHEMA
 from zmon.schema.thresholds import Threshold
 

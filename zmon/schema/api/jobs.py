@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from zmon.schema.evidence import RankStatus
 from zmon.schema.job import JobView
 from zmon.schema.names import SCHEMA
+from zmon.schema.rank import RankStatus
 
 
 class JobsRequest(msgspec.Struct, frozen=True):

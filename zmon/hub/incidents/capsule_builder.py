@@ -8,8 +8,8 @@ from zmon.hub.incidents.hardware import host_row
 from zmon.hub.incidents.steps import RankSteps
 from zmon.schema.finding import Finding
 from zmon.schema.incident import Capsule, HostRow, IncidentRank
+from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.rank import RankState
-from zmon.schema.snapshot import Snapshot
 from zmon.stats import quantile
 
 MAX_HOSTS = 64  # hosts whose hardware is in the capsule

@@ -31,7 +31,7 @@ MAX_BYTES = 1 << 30  # size of all incidents together
 _ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z-]{0,63}")
 
 
-class Folder:
+class CapsuleStore:
     """The incidents of one hub."""
 
     def __init__(self, data_dir: Path) -> None:

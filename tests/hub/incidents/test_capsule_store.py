@@ -12,14 +12,14 @@ import pytest
 from tests.build import NOW, finding
 from tests.hub.incidents.build import made
 from zmon.errors import UsageError
-from zmon.hub.incidents import Folder, folder
+from zmon.hub.incidents import CapsuleStore, capsule_store
 
 FILES = {"finding.json", "capsule.json", "steps.jsonl", "report.html"}
 
 
 @pytest.fixture
 def incidents(tmp_path):
-    return Folder(tmp_path)
+    return CapsuleStore(tmp_path)
 
 
 def put(incidents, name="f1", age=0.0, **changes):
@@ -99,7 +99,7 @@ def test_full_disk_leaves_the_old_files(incidents, monkeypatch, number):
         written.append(path)
         path.write_bytes(data)
 
-    monkeypatch.setattr(folder, "_write", full)
+    monkeypatch.setattr(capsule_store, "_write", full)
     with pytest.raises(OSError, match="No space"):
         put(incidents, summary="another")
     with pytest.raises(OSError, match="No space"):
@@ -148,6 +148,6 @@ def test_old_incidents_are_pruned_except_active_ones(incidents):
 def test_oldest_incidents_are_pruned_beyond_the_size_limit(incidents, monkeypatch):
     sizes = [sum(f.stat().st_size for f in put(incidents, name, age).iterdir()) for name, age in
              (("new", 0), ("middle", 10), ("old", 20), ("going", 30))]  # fmt: skip
-    monkeypatch.setattr(folder, "MAX_BYTES", sum(sizes[:2]) + 10)
+    monkeypatch.setattr(capsule_store, "MAX_BYTES", sum(sizes[:2]) + 10)
     assert incidents.prune({"going"}) == ["old"]
     assert {path.name for path in incidents.root.iterdir()} == {"new", "middle", "going"}

@@ -5,13 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from zmon.schema.agent import AgentStatus
 from zmon.schema.aligned_step import AlignedStep, Baseline, StepWindow
 from zmon.schema.curve import EfficiencySample
 from zmon.schema.flight import FlightRecord
-from zmon.schema.host import HostWindow
+from zmon.schema.host import HostWindow, SourceStatus
 from zmon.schema.plan import Plan
 from zmon.schema.rank import RankState
+from zmon.schema.thresholds import Threshold
+
+
+@dataclass(frozen=True, slots=True)
+class AgentStatus:
+    """The state of one agent as the hub sees it."""
+
+    url: str
+    host: str | None  # None: the agent never answered
+    reachable: bool
+    silent_seconds: float
+    error: str | None = None
+    sources: tuple[SourceStatus, ...] = ()
+    version: str | None = None  # version of zmon; None: the agent never answered
+    # The leases that the site changed; None: never answered or not reported.
+    leases: tuple[Threshold, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
