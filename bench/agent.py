@@ -46,7 +46,7 @@ class Cost:
 def measure(seconds: float, ranks: int = RANKS) -> list[Row]:
     """Measure the agent without and with a hub, for `seconds` each."""
     rows = []
-    for clients, cost in zip(("scraped", "and a hub asks"), costs(seconds, ranks), strict=True):
+    for clients, cost in zip(("scraped", "scraped and polled by a hub"), costs(seconds, ranks), strict=True):
         rows += [
             Row(f"agent, {clients}: of a core", cost.core * PERCENT, "%"),
             Row(f"agent, {clients}: resident", cost.resident_bytes * MEBI, "MiB"),
@@ -56,7 +56,7 @@ def measure(seconds: float, ranks: int = RANKS) -> list[Row]:
 
 
 def costs(seconds: float, ranks: int) -> tuple[Cost, Cost]:
-    """Return the cost if the agent is only scraped, and the cost if a hub polls it too."""
+    """Return the cost of an agent that is only scraped, and of one that a hub polls as well."""
     with tempfile.TemporaryDirectory(prefix="zmon-bench-", dir="/dev/shm") as folder, _ranks(Path(folder), ranks):
         port = free_port()
         data = f"{folder}/data"

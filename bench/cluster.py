@@ -59,7 +59,7 @@ class Cluster:
         return web.Response()
 
     async def get_snapshot(self, request: web.Request) -> web.Response:
-        """Answer like an agent: its ranks, its host, and the steps since the last request."""
+        """Answer like an agent: its ranks, its host, and the steps since the last request, at most the last eight."""
         agent = int(request.match_info["agent"])
         since = int(request.query.get("since", -1))
         done = self._steps_done()
@@ -70,7 +70,7 @@ class Cluster:
         return json_response(report)
 
     async def get_suspects(self, request: web.Request) -> web.Response:
-        """Answer the long poll for suspects."""
+        """Answer the long poll for suspects: the stopped rank, if it is one of this agent's ranks."""
         agent, since = int(request.match_info["agent"]), int(request.query.get("since", 0))
         if since == 0 or self._stopped is None:
             with contextlib.suppress(TimeoutError):
@@ -83,7 +83,7 @@ class Cluster:
         return json_response({"schema": 1, "version": int(self._stopped is not None), "suspects": suspects})
 
     async def get_evidence(self, request: web.Request) -> web.Response:
-        """Answer with a stack of typical length."""
+        """Answer with a stack of 60 lines."""
         return json_response({"stack": 'File "train.py", line 12 in step\n' * 60, "stack_error": None, "flight": None})
 
     def _steps_done(self) -> int:
@@ -132,7 +132,7 @@ _SAMPLE = HostSample(nics=_NICS, load=HostLoad({"user": 1e5, "idle": 1e6}, 10**1
 _STATUSES = tuple(SourceStatus(name, True, False, 0.002, 1.8e9, 0, None) for name in _SOURCES)
 
 
-def play(num_ranks: int, port: int) -> None:
+def serve(num_ranks: int, port: int) -> None:
     """Answer requests until the process ends."""
 
     async def run() -> None:

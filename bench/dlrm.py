@@ -1,4 +1,4 @@
-"""The model on which trainers are compared, with samples that are generated before any measurement."""
+"""The model on which trainers are compared, and its samples, which can be generated before steps are measured."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from itertools import pairwise
 import numpy as np
 import torch
 
-from trainer.batch import Batch
+from trainer.batch import Batch, shares
 from trainer.config import Config
 from trainer.keys import apply_changes
 from trainer.presets import demo
 
 DENSE_FEATURES = 13
 NUM_BATCHES = 16  # global batches, the same for every trainer; they use more rows than caches hold
-_COUNTED_BATCHES = 4  # batches in which distinct rows are counted; batches hardly differ
+_COUNTED_BATCHES = 4  # distinct rows are counted in this many batches; batches hardly differ
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Shape:
     top: tuple[int, ...] = (512, 256)
 
     def config(self) -> Config:
-        """Return the configuration of the trainer; all other keys have their defaults."""
+        """Return the configuration of the trainer; all other keys are those of the preset demo."""
         return apply_changes(
             demo(),
             [
@@ -53,7 +53,7 @@ class Shape:
 
 
 class RepeatingSource:
-    """A source that repeats a few batches; each slice is generated once."""
+    """A source that repeats NUM_BATCHES global batches. A slice is generated when first needed, and then stored."""
 
     num_samples: int | None = None
 
@@ -65,6 +65,12 @@ class RepeatingSource:
         """Return the same samples, because the quality of the model does not matter."""
         return self
 
+    def generate(self, rank: int, num_ranks: int) -> None:
+        """Generate this rank's share of all batches, so that no later step takes time for it."""
+        share = shares(self._shape.global_batch, num_ranks)[rank]
+        for step in range(NUM_BATCHES):
+            self.batch(step, share.start, share.size)
+
     def batch(self, step: int, start: int, size: int) -> Batch:
         """Return samples `start` to `start + size` of the global batch of this step."""
         key = (step % NUM_BATCHES, start, size)
@@ -73,7 +79,7 @@ class RepeatingSource:
         return self._slices[key]
 
     def distinct_rows(self) -> float:
-        """Return the mean number of distinct rows of all tables that a global batch looks up."""
+        """Return the mean number of distinct rows, in all tables together, that a global batch looks up."""
         return float(np.mean([sum(len(np.unique(ids)) for ids in self._ids(step)) for step in range(_COUNTED_BATCHES)]))
 
     def _slice(self, step: int, start: int, size: int) -> Batch:
@@ -89,7 +95,7 @@ class RepeatingSource:
         )
 
     def _ids(self, step: int) -> np.ndarray:
-        """Return the ids of a global batch (F, B, P)."""
+        """Return the ids of a global batch: (tables, samples, pooling factor)."""
         shape = self._shape
         draw = np.random.default_rng([1, step])
         return draw.integers(shape.rows, size=(shape.tables, shape.global_batch, shape.pooling))

@@ -1,15 +1,16 @@
 """A lower bound of the duration of a step: its matrix products, plus one copy of all bytes that it must move.
 
-Products and copies do not overlap, because each rank has one core. With pooling factor P in F tables of D columns, R
-ranks, B samples of the global batch, U distinct rows among their ids and W numbers in the MLPs, a rank
+Products and copies do not overlap, because each rank has one thread. With pooling factor P in F tables of D columns, R
+ranks, B samples of the global batch and U distinct rows among their ids, a rank
 
-    multiplies          each matrix of the MLPs three times, B ÷ R samples: forward, and backward to input and weight
+    multiplies          each matrix of the MLPs three times by B ÷ R samples: forward, backward to input and to weight
     looks up            reads F · B · P ÷ R rows, writes F · B ÷ R sums
     updates             reads as many gradients as ids, reads and writes U ÷ R rows and their state
     exchanges           reads and writes F · B ÷ R vectors, and as many gradients; ids and lengths of 4 bytes
     reduces             reads and writes 2 · (R - 1) ÷ R of the MLPs' gradients
     updates the MLPs    reads gradients, weights and state, writes weights and state
 
+The dense features need no gradient, so the first matrix is multiplied twice. A row or vector has D numbers of 4 bytes.
 This assumes whole tables, distributed evenly over the ranks. Activations, the interaction and copies of socket buffers
 are left out, so no real step reaches the bound.
 """
@@ -63,7 +64,7 @@ def work_of(shape: Shape, num_ranks: int, distinct_rows: float) -> Work:
 
 
 def products(shape: Shape, num_ranks: int) -> Callable[[], None]:
-    """Return a function that computes all matrix products of a step, as Linear and its backward do."""
+    """Return a function that computes all matrix products of a step, as Linear and its backward pass do."""
     samples = shape.global_batch // num_ranks
     layers = []
     for number, (inside, outside) in enumerate(shape.layers()):

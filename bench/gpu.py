@@ -1,4 +1,4 @@
-"""The trainer on a GPU: samples/s, bandwidth of lookups relative to a copy, FLOP/s of the MLPs relative to a product.
+"""The trainer on a GPU: samples/s, bandwidth of table rows relative to a copy, FLOP/s of MLPs relative to a product.
 
     python -m bench.gpu [--steps N]
 
@@ -26,7 +26,7 @@ from trainer.world import World, join
 Clock = Callable[[Callable[[], object], int], float]  # (call, number of calls) -> mean seconds of a call
 
 SHAPE = Shape(pooling=20, rows=1_000_000, global_batch=65_536, bottom=(1024, 512), top=(1024, 1024, 512))
-_WARM_UP = 10
+_WARM_UP_CALLS = 10
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,12 @@ def by_events(call: Callable[[], object], times: int) -> float:
 
 
 def measure(world: World, shape: Shape, ceiling: Ceiling, steps: int, clock: Clock) -> Iterator[Row]:
-    """Measure the whole step, then each of its two expensive parts on the next batch. The process group must exist."""
+    """Measure the whole step, then rows and MLPs on the next batch. The process group must exist.
+
+    All batches are generated before the first step.
+    """
     config, source = shape.config(), RepeatingSource(shape)
+    source.generate(world.rank, world.size)
     trainer = Trainer(config, world, plan(config, world))
     work = work_of(shape, world.size, source.distinct_rows())
     extent = Extent.of_steps(None, shape.global_batch)
@@ -113,7 +117,7 @@ def _measure_products(trainer: Trainer, operations: int, ceiling: Ceiling, steps
 
 
 def _timed(call: Callable[[], object], times: int, clock: Clock) -> float:
-    for _ in range(_WARM_UP):
+    for _ in range(_WARM_UP_CALLS):
         call()
     return clock(call, times)
 

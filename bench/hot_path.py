@@ -1,7 +1,7 @@
 """The cost of one step in an otherwise empty loop: 7 phases, 5 collectives and a record in a real box.
 
 Caches are warm and branches are predicted, so this is a lower bound of the cost. It is good for optimization.
-`switching` measures the cost in a real job.
+bench.switching measures the cost in a real job.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _STEPS = 1000
 
 
 def mark_step(timeline: RankTimeline, group: int) -> None:
-    """Write to the box what a step of the bundled trainer writes."""
+    """Write to the box what a step with 7 phases and 5 collectives writes."""
     timeline.begin_step(None)
     for phase in _PHASES:
         timeline.phase(phase)
@@ -34,7 +34,7 @@ def mark_step(timeline: RankTimeline, group: int) -> None:
 
 
 def measure(rounds: int) -> list[Row]:
-    """Measure alternately with and without the two NIC readings of local rank 0."""
+    """Measure alternately a rank that reads the NIC twice per step, as local rank 0 does, and one that does not."""
     seconds: dict[str, list[float]] = {"local rank 0 (with its two NIC readings)": [], "any other rank": []}
     with tempfile.TemporaryDirectory(prefix="zmon-bench-", dir="/dev/shm") as folder:
         interfaces = (JobInterface("lo"), None)

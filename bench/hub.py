@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import psutil
 
 from bench.agent import daemon, free_port
-from bench.cluster import RANKS_PER_AGENT, play
+from bench.cluster import RANKS_PER_AGENT, serve
 from bench.rows import MEBI, PERCENT, table_line
 
 _HEADS = ("ranks", "agents", "pass, median", "slowest", "÷ first", "of a core", "resident", "stop → finding")
@@ -35,8 +35,8 @@ _MAX_FINDING_SECONDS = 30.0
 class Cost:
     """The cost of a hub over some time."""
 
-    passes: tuple[float, ...]
-    core: float
+    passes: tuple[float, ...]  # seconds
+    core: float  # share of one core
     resident_bytes: int
     finding_seconds: float | None  # None: no finding within 30 s
 
@@ -105,7 +105,7 @@ def _get(url: str) -> dict[str, list[dict[str, object]]]:
 @contextlib.contextmanager
 def _cluster(num_ranks: int) -> Iterator[str]:
     port = free_port()
-    process = multiprocessing.get_context("spawn").Process(target=play, args=(num_ranks, port), daemon=True)
+    process = multiprocessing.get_context("spawn").Process(target=serve, args=(num_ranks, port), daemon=True)
     process.start()
     try:
         yield f"http://127.0.0.1:{port}"

@@ -1,9 +1,9 @@
 """A two-rank training loop like a user's, in which zmon can be removed and installed again between two steps.
 
-A step is forward, backward and update of a DDP model, four collectives (two all_to_all, an all_reduce, an asynchronous
-all_reduce that is waited for), and computation or a sleep up to the given duration. After a sleep the caches are cold.
-Then all code is several times slower, with or without zmon, especially on a shared machine. The loop never calls zmon.
-zmon infers steps and phases, as under `zmon run`.
+A step is forward, backward and update of a DDP model, four more collectives (two all_to_all, an all_reduce, an
+asynchronous all_reduce that is waited for), and computation or a sleep up to the given duration. After a sleep the
+caches are cold. Then all code is several times slower, with or without zmon, especially on a shared machine. A step
+never calls zmon. zmon infers steps and phases, as under `zmon run`.
 
 torchrun starts it as `-m bench.job OUT STEPS SECONDS computes|sleeps MODE…`. Each rank writes its measurements to
 OUT/<rank>.json.

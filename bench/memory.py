@@ -11,7 +11,7 @@ _STEPS = 5000  # more than the ring of the box holds, so that all pages of the r
 
 
 def measure(repeats: int) -> list[Row]:
-    """Return the medians over ranks and repeats."""
+    """Return medians over ranks and repeats."""
     watched, without = [], []
     for _ in range(repeats):
         watched += run_job(_STEPS, 0.0, "computes", "watched")

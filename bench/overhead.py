@@ -2,7 +2,8 @@
 
     python -m bench.overhead [--steps N] [--quick] [--only PART…] [--json FILE]
 
-It prints numbers but does not check them, because they depend on the machine and its other load. Mind the intervals.
+It prints numbers but does not check them, because they depend on the machine and its other load. Compare the 95 %
+intervals, not only the values.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ def parts(steps: int, quick: bool) -> dict[str, tuple[str, Part]]:
     """Return title and measuring function of each part, by the part's name."""
     return {
         "hot-path": ("a step in a loop: 7 phases, 5 ops, its record", lambda: hot_path.measure(5 if quick else 25)),
-        "job": ("a step of a job on 2 gloo ranks, alternately with and without zmon", lambda: switching.measure(steps)),
+        "job": ("a step of a job on 2 gloo ranks, in turns watched, absent and idle", lambda: switching.measure(steps)),
         "memory": ("memory and start of a rank", lambda: memory.measure(1 if quick else 3)),
         "agent": (f"the agent of a node with {agent.RANKS} ranks", lambda: agent.measure(5 if quick else 20)),
     }  # fmt: skip
@@ -34,9 +35,9 @@ def main() -> None:
     """Measure and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "--steps", type=int, default=20_000, help="steps of each job (20,000: a quarter of an hour for the three)"
+        "--steps", type=int, default=20_000, help="steps of each job (20,000: 15 minutes for the three jobs)"
     )
-    parser.add_argument("--quick", action="store_true", help="few rounds of the other parts, as a quick check")
+    parser.add_argument("--quick", action="store_true", help="few rounds in the other parts, as a quick check")
     parser.add_argument("--only", nargs="+", choices=tuple(parts(0, True)), help="measure only these parts")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers to this file as well")
     arguments = parser.parse_args()

@@ -2,9 +2,10 @@
 
     python -m bench.straggler [--trials N] [--hours H]
 
-This is a simulation. It takes a minute. The self time of each rank in each step is drawn from a lognormal
-distribution with the same median; 15 % of it is waiting for data. The hub makes a pass every second. Only differences
-between ranks count: noise that all ranks have in common cancels out.
+This is a simulation. It takes a minute. The self time of a rank has two parts: waiting for data (15 % of a normal
+step) and computation (85 %). In each step, both parts of each rank are drawn from lognormal distributions with the same
+spread. The hub makes a pass every second. Only differences between ranks count: noise that all ranks have in common
+cancels out.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _HEADS = (
     "ranks",
     "step",
     "spread",
-    "one rank's             ",
+    "change of the slow rank",
     "reported",
     "correct",
     "median",
@@ -39,7 +40,8 @@ _HEADS = (
 _DATA = 0.15  # the part of self time that is waiting for data
 _SLOWER = {"computing takes × 1.5": (0.5, 0.0), "input + half a step": (0.0, 0.5)}
 _HISTORY_SECONDS, _HISTORY_STEPS = 20.0, 48  # the healthy history before a rank becomes slow has at least both
-_MAX_STEPS = 150  # a slow rank must be reported within this many steps
+# A slow rank must be reported within this many steps and passes, whichever takes longer.
+_MAX_STEPS, _MAX_PASSES = 150, 30
 _GROUP, _INTERVAL = 0.02, 1.0  # ratio of a step in collectives; seconds between two passes
 
 
@@ -137,7 +139,7 @@ def _trial(size: int, step_seconds: float, spread: float, slower: tuple[float, f
         job.train()
     job.slow_rank, job.slower = job.draw.randrange(size), slower
     onset, begin, next_pass = job.number, job.seconds, job.seconds + job.draw.uniform(0, _INTERVAL)
-    while job.number - onset < _MAX_STEPS or job.seconds - begin < 30 * _INTERVAL:
+    while job.number - onset < _MAX_STEPS or job.seconds - begin < _MAX_PASSES * _INTERVAL:
         job.train()
         if job.seconds >= next_pass:
             next_pass += _INTERVAL

@@ -1,5 +1,6 @@
-"""The cost of monitoring in a real job: zmon is removed from two gloo ranks and installed again every 20 steps.
+"""The cost of monitoring in a real job on two gloo ranks, which change their mode every 20 steps.
 
+The modes are watched (zmon records the rank), absent (torch without zmon) and idle (hooks installed, but no rank).
 Blocks of steps with zmon are compared with neighbouring blocks without it, so that other load of the machine cancels
 out if it lasts longer than a block. There are two clocks: wall-clock, which includes waiting for the other rank, and
 the CPU time of the rank's main thread, which is steadier.

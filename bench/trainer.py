@@ -3,8 +3,8 @@
     python -m bench.trainer [--rounds N] [--only speed|memory] [--quick]
 
 All variants train in turns in the same processes, so other load of the machine affects them alike. Compare within a
-column. `processor` is the CPU time of all threads of a rank, which is steadier on a shared machine. The benchmark
-prints numbers but does not check them.
+column. `CPU time` covers all threads of a rank. It is steadier on a shared machine. The second part measures the peak
+memory of the ranks in whole runs, next to the plan's prediction. The benchmark prints numbers but does not check them.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from typing import Any
 from bench.dlrm import Shape
 from bench.ranks import run_ranks
 from bench.rows import MEBI, PERCENT, Row, lines
-from bench.trainer_job import BLOCK, COPY, FIRST, OURS, PLAIN, PRODUCTS
+from bench.trainer_job import BLOCK_STEPS, COPY, OURS, PLAIN, PRODUCTS, WARM_UP_STEPS
 
 _POOLING = (1, 20)
 _SMALL = {"rows": 1000, "global_batch": 64, "bottom": (32,), "top": (32,)}
 _MAX_ROUND_SECONDS = 60  # if a round of all variants takes longer, the run is aborted
 _HEADS = (
-    f"  {'':<58}{'median':>8}{'10 %':>9}{'90 %':>9}{'processor':>11}"
+    f"  {'':<58}{'median':>8}{'10 %':>9}{'90 %':>9}{'CPU time':>11}"
     f"{'relative to floor':>19}{'speedup over plain torch':>26}"
 )
 _PEERS = "(docs/trainer.md also has facebookresearch/dlrm and TorchRec 1.8, measured separately)"
@@ -38,9 +38,11 @@ Results = list[dict[str, Any]]  # by rank, as bench.trainer_job writes them
 def main() -> None:
     """Measure and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=20, help=f"blocks of {BLOCK} steps per variant (20: 4 minutes)")
+    parser.add_argument(
+        "--rounds", type=int, default=20, help=f"blocks of {BLOCK_STEPS} steps per variant (20: 4 minutes)"
+    )
     parser.add_argument("--only", choices=("speed", "memory"), help="measure only this part")
-    parser.add_argument("--quick", action="store_true", help="a small model and two rounds, as a quick check")
+    parser.add_argument("--quick", action="store_true", help="small models and two rounds, as a quick check")
     arguments = parser.parse_args()
     shapes = [Shape(pooling, **(_SMALL if arguments.quick else {})) for pooling in _POOLING]
     if arguments.only != "memory":
@@ -56,13 +58,13 @@ def main() -> None:
 
 
 def speed(shape: Shape, rounds: int) -> Iterator[str]:
-    """Yield the table of all variants: the floor first, then plain torch, then ours."""
+    """Yield the lines of a table: the floor, plain torch, and the variants of the bundled trainer."""
     results: Results = run_ranks(
         "bench.trainer_job", json.dumps(asdict(shape)), str(rounds), seconds=60 + rounds * _MAX_ROUND_SECONDS
     )
-    seconds, processor = (
+    seconds, cpu_seconds = (
         {name: [value for rank in results for value in rank[clock][name]] for name in results[0][clock]}
-        for clock in ("seconds", "processor")
+        for clock in ("seconds", "cpu_seconds")
     )
     median = {name: statistics.median(values) for name, values in seconds.items()}
     floor, plain = median[PRODUCTS] + median[COPY], median[PLAIN]
@@ -73,18 +75,18 @@ def speed(shape: Shape, rounds: int) -> Iterator[str]:
     yield _line(
         f"floor: {PRODUCTS}, {work['operations'] / median[PRODUCTS] * 1e-9:.0f} GFLOP/s",
         seconds[PRODUCTS],
-        processor[PRODUCTS],
+        cpu_seconds[PRODUCTS],
     )
-    yield _line(f"floor: {COPY}, {work['traffic'] / median[COPY] * 1e-9:.1f} GB/s", seconds[COPY], processor[COPY])
+    yield _line(f"floor: {COPY}, {work['traffic'] / median[COPY] * 1e-9:.1f} GB/s", seconds[COPY], cpu_seconds[COPY])
     yield f"  {'floor':<58}{floor * 1e3:>8.2f}"
     for name, values in seconds.items():
         if name not in (PRODUCTS, COPY):
             ratios = f"{median[name] / floor:>17.2f} ×{plain / median[name]:>24.2f} ×"
-            yield f"{_line(name, values, processor[name])}{ratios}"
+            yield f"{_line(name, values, cpu_seconds[name])}{ratios}"
 
 
 def memory(shape: Shape | None, steps: int) -> Iterator[Row]:
-    """Yield peak and predicted memory of each rank in a whole run of this shape; None is the preset demo."""
+    """Yield peak and predicted memory of each rank in a whole run of this shape; None means the preset demo."""
     name = f"pooling {shape.pooling}" if shape else "preset demo"
     shape_json = json.dumps(asdict(shape)) if shape else "demo"
     for rank, result in enumerate(run_ranks("bench.trainer_memory", shape_json, str(steps), seconds=300)):
@@ -98,13 +100,14 @@ def _about(shape: Shape) -> str:
     bottom, top = ("-".join(map(str, widths)) for widths in ((13, *shape.bottom, shape.dim), (*shape.top, 1)))
     return (
         f"2 ranks of one thread, {shape.global_batch:,} samples per step, {shape.tables} tables × {shape.rows:,} rows"
-        f" × {shape.dim}, MLPs {bottom} and {top}; blocks of {BLOCK} steps in turns, the first {FIRST} do not count"
+        f" × {shape.dim}, MLPs {bottom} and {top}; blocks of {BLOCK_STEPS} steps in turns,"
+        f" the first {WARM_UP_STEPS} do not count"
     )
 
 
-def _line(name: str, seconds: list[float], processor: list[float]) -> str:
+def _line(name: str, seconds: list[float], cpu_seconds: list[float]) -> str:
     low, *_, high = statistics.quantiles(seconds, n=10)
-    cells = [statistics.median(seconds), low, high, statistics.median(processor)]
+    cells = [statistics.median(seconds), low, high, statistics.median(cpu_seconds)]
     return "".join(
         (f"  {name:<58}", *(f"{cell * 1e3:>{width}.2f}" for cell, width in zip(cells, (8, 9, 9, 11), strict=True)))
     )

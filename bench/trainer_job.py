@@ -1,7 +1,8 @@
-"""A rank that trains one model with several variants in turns, a block of steps each, and measures each step.
+"""A rank that trains one model in several variants in turns, a block of steps each, and measures each step.
 
-torchrun starts it as `-m bench.trainer_job FOLDER SHAPE ROUNDS`. zmon is not attached; bench.overhead measures the cost
-of monitoring.
+torchrun starts it as `-m bench.trainer_job FOLDER SHAPE ROUNDS`; SHAPE is a bench.dlrm.Shape as JSON. Besides
+the variants of the bundled trainer, it measures the two parts of the floor and plain torch. All batches are generated
+before the first step. zmon is not attached; bench.overhead measures the cost of monitoring.
 """
 
 from __future__ import annotations
@@ -30,14 +31,19 @@ from trainer.planning import plan
 from trainer.train import Trainer
 from trainer.world import World, join, world_from
 
-BLOCK, FIRST = 10, 3  # steps of a block; the first 3 do not count, because the caches hold data of another variant
+# In each block the warm-up steps do not count, because the caches still hold the data of another variant.
+BLOCK_STEPS, WARM_UP_STEPS = 10, 3
 PRODUCTS, COPY, PLAIN = "matrix products", "a copy of all bytes", "plain torch"
 OURS = "ours"
 _OVERLAPS = ("ids", "pooled", "gradients")  # the switches of the configuration
 
 
 def variants(config: Config) -> dict[str, Config]:
-    """Return our variants by name: the trainer as it is, and with each optimization switched off."""
+    """Return the configurations of the bundled trainer by name.
+
+    They are: the trainer as it is; all tables table-wise; each overlap switched off; all three overlaps and the
+    loader's read-ahead switched off; and FBGEMM's kernel, if it is installed.
+    """
 
     def off(*overlaps: str) -> dict[str, Any]:
         return {"overlap": dict.fromkeys(overlaps, False)}
@@ -55,12 +61,13 @@ def variants(config: Config) -> dict[str, Config]:
 
 
 def main(folder: str, shape_json: str, rounds: str) -> None:
-    """Measure all variants and write the results to FOLDER/<rank>.json."""
+    """Measure everything in turns and write the results to FOLDER/<rank>.json."""
     torch.set_num_threads(1)
     world = world_from(os.environ)
     join(world)
     shape = Shape(**json.loads(shape_json))
     source = RepeatingSource(shape)
+    source.generate(world.rank, world.size)
     work = work_of(shape, world.size, source.distinct_rows())
     trainers, steps = {}, {PRODUCTS: products(shape, world.size), COPY: copies(work.traffic)}
     steps[PLAIN] = PlainTrainer(shape, _batches(shape, source, world, depth=0)).step
@@ -70,18 +77,18 @@ def main(folder: str, shape_json: str, rounds: str) -> None:
         trainers[name].load_next(batches)
         steps[name] = _step(trainers[name], batches)
     seconds: dict[str, list[float]] = {name: [] for name in steps}
-    processor: dict[str, list[float]] = {name: [] for name in steps}
+    cpu_seconds: dict[str, list[float]] = {name: [] for name in steps}
     gc.collect()
     gc.freeze()
     for number in range(int(rounds) + 1):
         for name in reversed(steps) if number % 2 else steps:
-            step_seconds, cpu_seconds = _block(steps[name])
+            step_seconds, mean_cpu_seconds = _block(steps[name])
             if number:  # the first round warms up
                 seconds[name] += step_seconds
-                processor[name].append(cpu_seconds)
+                cpu_seconds[name].append(mean_cpu_seconds)
     result = {
         "seconds": seconds,
-        "processor": processor,
+        "cpu_seconds": cpu_seconds,
         "work": {"operations": work.operations, "traffic": work.traffic},
         "plan": [placement.kind for placement in trainers[OURS].plan.tables],
     }
@@ -98,15 +105,16 @@ def _step(trainer: Trainer, batches: Iterator[Loaded]) -> Callable[[], object]:
 
 
 def _block(step: Callable[[], object]) -> tuple[list[float], float]:
-    """Return the seconds of each step except the first ones, and the CPU time per step of all threads."""
+    """Run a block. Return the seconds of each step after warm-up, and the mean CPU seconds of all threads in a step."""
     dist.barrier()
-    for _ in range(FIRST):
+    for _ in range(WARM_UP_STEPS):
         step()
-    processor, ends = time.process_time(), [time.perf_counter()]
-    for _ in range(BLOCK - FIRST):
+    num_steps = BLOCK_STEPS - WARM_UP_STEPS
+    cpu_before, ends = time.process_time(), [time.perf_counter()]
+    for _ in range(num_steps):
         step()
         ends.append(time.perf_counter())
-    return [end - begin for begin, end in pairwise(ends)], (time.process_time() - processor) / (BLOCK - FIRST)
+    return [end - begin for begin, end in pairwise(ends)], (time.process_time() - cpu_before) / num_steps
 
 
 if __name__ == "__main__":

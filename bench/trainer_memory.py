@@ -1,4 +1,4 @@
-"""A rank of a whole run, as with `python -m trainer`, that reports its peak memory and the prediction.
+"""A rank of a whole run, as with `python -m trainer`, that writes its peak memory and the plan's prediction.
 
 torchrun starts it as `-m bench.trainer_memory FOLDER SHAPE STEPS`; SHAPE is a bench.dlrm.Shape as JSON, or `demo`.
 """

@@ -1,14 +1,14 @@
 """The loss of quality by half precision on the network. `python -m bench.wire` takes five minutes on two cores.
 
-Two ranks train a small model with sharded tables on the same samples from the same weights, once for each precision of
-pooled vectors and of their gradients. The models are compared on held-out samples, by the difference of each sample's
-log-loss to the run with full precision. The variation between samples is larger, but it cancels out in the difference.
-One more run, in float64, shows the error of full precision itself.
+Two ranks train a small model with sharded tables on the same samples from the same weights: once with full precision,
+and once with each of five reduced precisions of pooled vectors and their gradients (WIRES). The models are compared on
+held-out samples, by the difference of each sample's log-loss to the run with full precision. The difference cancels the
+variation between samples, which is larger. One more run, in float64, shows the rounding error of full precision itself.
 
 Tables are small and batches are large, so that every row is trained well. If rows occur only a few times, any two runs
-differ, because AdaGrad turns the first gradient of a weight, however small, into a step of the full learning rate.
+differ, because row-wise AdaGrad turns the first gradient of a row, however small, into a step of the learning rate.
 
-NE is normalized entropy. The interval covers the held-out samples, not other seeds: try some with --seed.
+NE is normalized entropy. The interval covers the choice of held-out samples, but not other seeds: try some with --seed.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ MODEL = {
     "sharding": {"kind": "table_wise"},
 }
 FULL = ("full", "full")
-WIRES = (  # forward, backward
+WIRES = (  # precisions of pooled vectors (forward) and of their gradients (backward)
     ("float16", "full"),
     ("bfloat16", "full"),
     ("float16", "float16"),
@@ -59,12 +59,12 @@ _HEADS = ("forward", "backward", "sent by a rank", "NE", "difference", "95 % fro
 
 @dataclass(frozen=True)
 class Result:
-    """The result of one run on this rank's held-out samples."""
+    """The result of one run."""
 
-    log_loss: Tensor  # (N,), for each sample
-    entropy: float  # normalized entropy over the samples of all ranks
+    log_loss: Tensor  # (N,), of each held-out sample of this rank
+    entropy: float  # normalized entropy over the held-out samples of all ranks
     sent_bytes: int  # planned bytes of rank 0 in a step, including those that it sends to itself
-    step_seconds: float
+    step_seconds: float  # mean over all steps
 
 
 def main() -> None:
@@ -105,7 +105,7 @@ def main() -> None:
 
 
 def train(config: Config, world: World, held_out: int) -> Result:
-    """Train as configured, then evaluate `held_out` batches of EVALUATION_BATCH samples."""
+    """Train as configured, then evaluate `held_out` batches of EVALUATION_BATCH samples. A collective of all ranks."""
     source = open_source(config, world)
     trainer = Trainer(config, world, plan(config, world))
     extent = Extent.of_steps(config.train.steps, config.train.global_batch)
@@ -128,9 +128,10 @@ def train(config: Config, world: World, held_out: int) -> Result:
 
 
 def difference(result: Result, full: Result) -> tuple[float, float]:
-    """Return the difference in log-loss relative to full precision, and its standard error.
+    """Return the relative difference in log-loss from the full-precision run, and its standard error.
 
-    The relative difference in normalized entropy is the same. All ranks must call this and get the same result.
+    This is the mean difference, divided by the mean log-loss of the full-precision run. The ratio is the same for
+    normalized entropy. This is a collective: all ranks must call it, and all get the same result.
     """
     delta = result.log_loss - full.log_loss
     total = torch.stack(

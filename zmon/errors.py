@@ -7,8 +7,8 @@
     │   ├── BoxVersion     written by another version of zmon
     │   └── BoxCorrupt     not a box, or damaged
     ├── SourceUnavailable  a source of the agent has nothing to read on this machine
-    ├── Unreachable        an agent, a hub or Prometheus did not answer
-    │   └── NotServed      it answers, but has no such page
+    ├── Unreachable        an agent, a hub or Prometheus gave no usable answer
+    │   └── NotServed      a server answers, but has no such page
     └── PartFailed         a part of the stack did not start or died
 
 They are caught once, at the edge: in the command line, the agent's loop, and the probe's public functions.
@@ -54,7 +54,11 @@ class SourceUnavailable(ZmonError):
 
 
 class Unreachable(ZmonError):
-    """A daemon did not answer in time."""
+    """A daemon or another server gave no usable answer.
+
+    It did not answer in time, or with an error status such as 500, or not with the expected JSON. An agent also raises
+    this error while it cannot read the boxes.
+    """
 
 
 class NotServed(Unreachable):

@@ -3,10 +3,10 @@
     python -m bench.dashboard [--ranks N] [--hours N] [--viewers N] [--rounds N] [--keep DIR]
 
 It uses a real Prometheus with hours of synthetic history, a simulated hub, the dashboard as users start it, and a real
-Chromium. Times end when the whole view is drawn. "first" means that no viewer has requested the time range before, so
-Prometheus reads all of it. "again" means that a viewer has, and the answer is in the cache. On a shared machine, trust
-the ratios within a run more than the milliseconds. At full size it takes 3 to 4 minutes to generate the history, and 9
-minutes for four rounds.
+Chromium. Times end when the whole view is drawn. "first" means that the dashboard's cache has no answer for the time
+range, so Prometheus reads all of it. "again" means that the cache has the answer. On a shared machine, trust the ratios
+within a run more than the milliseconds. At full size it takes 3 to 4 minutes to generate the history, and 9 minutes for
+four rounds.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from bench.dashboard.sharing import shared
 from dashboards.address import RANGES
 
 AHEAD_SECONDS = 7200  # the history continues this long after now, so that there is data while the benchmark runs
-CROWD_PART = 4  # Only every fourth round also runs with a crowd, because it is slow if the server is overloaded.
+CROWD_PART = 4  # With a crowd, only a fourth of the rounds is measured: they are slow if the server is overloaded.
 
 
 def main() -> None:
@@ -54,7 +54,7 @@ def main() -> None:
 def measure(
     scene: Scene, folder: Path, prometheus: serving.Server, dashboard: serving.Server, viewers: int, num_rounds: int
 ) -> None:
-    """Measure each part: the queries, the pages of the server, the views in a browser, and a crowd of viewers."""
+    """Measure and print: an empty page, the queries, the pages of the server, the views in a browser, and a crowd."""
     range_ = f"{scene.hours:g}h"
     views, moments = rounds.views(range_, scene.culprit), rounds.Moments(range_)
     floor = _floor(folder, num_rounds)

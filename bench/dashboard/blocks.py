@@ -30,7 +30,7 @@ class History:
     hours: float
     now: int
     ahead_seconds: int
-    names: str  # names of the series that the charts query
+    names: str  # names of the series that the charts query, separated by spaces
     series: int
     samples: int
     seconds: float  # time to generate the history
@@ -62,7 +62,7 @@ def generate(scene: Scene, folder: Path, log: Callable[[str], None]) -> History:
 
 
 def load(folder: Path, scene: Scene, now: float) -> History | None:
-    """Return the history of an earlier run if it has the same size and charts and lasts long enough, else None."""
+    """Return the history of an earlier run if its size and names of series are the same and it lasts long enough."""
     try:
         history = History(**json.loads((folder / MANIFEST).read_text()))
     except (OSError, ValueError, TypeError):

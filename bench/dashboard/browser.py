@@ -1,6 +1,6 @@
-"""The time until a view is completely drawn in a real Chromium, without elements of the previous view.
+"""Measures the time until a view is completely drawn in a real Chromium, without elements of the previous view.
 
-A first visit records the elements of the complete view. The clock of the page measures the time.
+A first visit records the elements of the complete view. Later visits are measured with the clock of the page.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 SIZE = {"width": 1280, "height": 1450}
 MAX_SECONDS = 30.0  # the limit for a view; a slower view counts as this long
 _SETTLED_SECONDS = 5.0  # a view is complete if its elements do not change for this long
-_POLLING_MS = 50  # between two checks of the page; checks slow the page down a little
+_POLLING_MS = 50  # between two checks, so a time is up to this much too long; more checks would slow the page down
 
 # The elements of the page, drawn or not. A chart has an element even if its answer is missing.
 CONTENT_FUNCTIONS = """
@@ -72,7 +72,7 @@ class Viewer:
         self.unknown: dict[str, set[str]] = {}  # by view, the messages of charts that could not be drawn
 
     def learn(self, view: View) -> None:
-        """Visit a view until it stops changing, and store the elements of the complete view."""
+        """Visit a view until it stops changing, and store the elements of the complete view. Exit if it never stops."""
         with self.tab() as page:
             page.goto(view.url(self._base), wait_until="commit")
             content, changed_at, began_at = "", 0.0, time.monotonic()
@@ -95,12 +95,12 @@ class Viewer:
             context.close()
 
     def visit(self, page: Page, view: View, **params: str) -> float:
-        """Open the URL of a view. Return the seconds until it is drawn."""
+        """Open the URL of a view. Return the seconds until it is drawn, at most MAX_SECONDS."""
         page.goto(view.url(self._base, **params), wait_until="commit")
         return self._ready(page, view)
 
     def click(self, page: Page, view: View) -> float:
-        """Wait for the link to a view and click it. Return the seconds until the view is drawn."""
+        """Wait for the link to a view and click it. Return the seconds from the click until the view is drawn."""
         page.get_by_test_id("stPageLink").get_by_text(view.path.title(), exact=True).wait_for()
         page.evaluate(CLICK, view.path.title())
         return self._ready(page, view)

@@ -1,4 +1,8 @@
-"""A simulated hub with the routes, fields and sizes of a real hub. Its answers change with every request."""
+"""A simulated hub with the routes that the dashboard uses, and with answers as large as those of a real hub.
+
+The values of jobs and ranks change with every request. Findings, detectors, scaling, incidents and the report are
+constant.
+"""
 
 from __future__ import annotations
 
@@ -90,7 +94,7 @@ class FakeHub:
         return HubHealth(True, agents, version=zmon.__version__)
 
     async def jobs(self, request: JobsRequest) -> JobList:
-        """Answer with the job and some other jobs."""
+        """Answer with the job and seven other jobs; steps, time accounts and losses change."""
         ratio = (time.time() - self._scene.start) / SIMULATED_SECONDS  # charts begin at the start of the job
         account = {cause: seconds * ratio for cause, seconds in self._job.time.items()}
         report: dict[str, float | None] = {"loss": 0.45 + 0.01 * random.random()}
@@ -98,7 +102,7 @@ class FakeHub:
         return JobList([job, *(_other_job(job, number) for number in range(OTHER_JOBS))], blind=False)
 
     async def ranks(self, request: RanksRequest) -> RankList:
-        """Answer with a row for each rank. Rows always change, because the browser gets unchanged rows only once."""
+        """Answer with a row for each rank. All rows change, because the browser gets unchanged rows only once."""
         step = self._step()
         rows = [
             RankRow(
@@ -112,7 +116,7 @@ class FakeHub:
         return RankList(JOB, rows)
 
     async def scaling(self, request: ScalingRequest) -> ScalingAnswer:
-        """Answer with predictions as the hub does, from recorded sizes up to the size of the job."""
+        """Answer with predictions as the hub does, for recorded sizes and for 2, 4 and 8 times the size of the job."""
         curve, ranks = hub_answers.curve(self._scene), self._scene.num_ranks
         numbers = [point.ranks for point in curve.points] + [2 * ranks, 4 * ranks, 8 * ranks]
         sizes = predict_sizes(self._model, [(number, SAMPLES * number) for number in numbers], request.what_if)
@@ -143,7 +147,7 @@ class FakeHub:
         return DetectorList([DetectorState(detector.name, {JOB: None}) for detector in detectors.ALL])
 
     async def incidents(self, request: IncidentsRequest) -> IncidentList:
-        """Answer with an incident for each day."""
+        """Answer with the incidents of the last 30 days, one for each day. Only the last is open."""
         last, summaries = self._finding, []
         for number in range(INCIDENTS):
             onset, detected = last.onset - number * _DAY, last.detected - number * _DAY
@@ -153,14 +157,14 @@ class FakeHub:
         return IncidentList(summaries)
 
     async def get_report(self, request: web.Request) -> web.Response:
-        """Answer with a report that is about as long as a real one."""
+        """Answer with a report of about 125 kB."""
         return web.Response(text="<h1>incident</h1>" + "<p>a line of evidence</p>" * 5000, content_type="text/html")
 
     def _step(self) -> int:
         return 86_000 + int((time.time() - self._scene.now) / STEP_SECONDS[SLOW])
 
 
-def play(scene: Scene, port: int) -> None:
+def serve(scene: Scene, port: int) -> None:
     """Answer requests until the process ends."""
 
     async def run() -> None:

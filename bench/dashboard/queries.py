@@ -84,7 +84,7 @@ def by_view(scene: Scene, range_: str, now: float) -> dict[str, list[Query]]:
 
 
 def measure(url: str, queries: list[Query]) -> Iterator[Cost]:
-    """Send each query three times and yield its median cost."""
+    """Send each query three times. Yield its median time and the size of its answer."""
     for query in queries:
         seconds, num_bytes = [], 0
         for _ in range(_REPEATS):

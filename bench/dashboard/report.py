@@ -35,7 +35,7 @@ def empty(floor: Times) -> None:
     print("\nStreamlit alone, an empty page")
     for kind, by_view in floor.items():
         for times in by_view.values():
-            print(f"  {kind:<{_NAME_WIDTH}}{_ms(quantile(times, 0.5))}, slowest of 20 {_ms(quantile(times, 0.95))}")
+            print(f"  {kind:<{_NAME_WIDTH}}p50 {_ms(quantile(times, 0.5))}, p95 {_ms(quantile(times, 0.95))}")
 
 
 def queries(costs: Mapping[str, Sequence[Cost]]) -> None:
@@ -57,7 +57,7 @@ def queries(costs: Mapping[str, Sequence[Cost]]) -> None:
 
 
 def views(viewers: str, times: Times, floor: Times) -> None:
-    """Print the times by view and over all views, and their ratio to an empty page."""
+    """Print the times by view and over all views, and the ratio of loads to those of an empty page."""
     empty_page = {FIRST: quantile(_all(floor[FIRST]), 0.5), AGAIN: quantile(_all(floor[AGAIN]), 0.5)}
     kinds = [kind for kind in (FIRST, AGAIN, CLICK_FIRST, CLICK_AGAIN) if kind in times]
     heads = [f"{kind}: {quantile_name}" for kind in kinds for quantile_name in ("p50", "p95")]
@@ -73,10 +73,13 @@ def views(viewers: str, times: Times, floor: Times) -> None:
 
 
 def parts(served: Times, alone: Times) -> None:
-    """Print the parts of a click's time: the server, and the rest as the browser. The queries of a page overlap."""
+    """Print the median time of a click, of the server for the same page, and their difference: the browser.
+
+    The times of Prometheus's queries are added up. Queries of a page overlap, so the sum can exceed the server's time.
+    """
     names = ("click", "server", "browser", "Prometheus, added up")
     heads = [f"{kind}: {part}" for kind in ("first", "again") for part in names]
-    print("\nWhere a click's time goes, medians (the server: the same page without a browser)")
+    print("\nParts of a click's time, medians (server: the same page without a browser; browser: the difference)")
     print(f"  {'':<{_NAME_WIDTH}}{table_line(heads, heads)}")
     for view in alone[CLICK_FIRST]:
         cells = []
@@ -84,7 +87,7 @@ def parts(served: Times, alone: Times) -> None:
             whole, server, prometheus = (
                 quantile(times[view], 0.5) for times in (alone[click], served[load], served[OF_PROMETHEUS[load]])
             )
-            browser = "unknown"  # the server took longer, because a visit without browser first opens its socket
+            browser = "unknown"  # the server took longer: each visit without a browser is a new session, a click is not
             if whole is not None and server is not None and whole > server:
                 browser = _ms(whole - server)
             cells += [_ms(whole), _ms(server), browser, _ms(prometheus)]
@@ -92,9 +95,9 @@ def parts(served: Times, alone: Times) -> None:
 
 
 def shared(crowds: Sequence[Crowd]) -> None:
-    """Print how well viewers share answers, and the share of refreshes in time."""
-    heads = ("queries/refresh", "÷ one", "refreshes in time", "p50", "p95", "dashboard, core", "Prometheus, core")
-    print("\nViewers that keep a page open: queries to Prometheus for each refresh, and the share of refreshes in time")
+    """Print how well viewers share answers, and the ratio of due refreshes that happened."""
+    heads = ("queries/interval", "÷ one", "refreshes done", "p50", "p95", "dashboard, core", "Prometheus, core")
+    print("\nViewers that keep a page open: queries to Prometheus in each refresh interval, and the due refreshes done")
     print(f"  {'':<{_NAME_WIDTH}}{table_line(heads, heads)}")
     for crowd in crowds:
         cells = (
@@ -107,7 +110,7 @@ def shared(crowds: Sequence[Crowd]) -> None:
 
 
 def unknown(messages: Mapping[str, set[str]]) -> None:
-    """Print the charts that were not drawn because their answer was missing."""
+    """Print the messages of charts that were not drawn."""
     for view, lines in messages.items():
         for line in sorted(lines):
             print(f"  not drawn at least once, {view}: {line}")

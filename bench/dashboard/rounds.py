@@ -17,7 +17,7 @@ from dashboards.queries import CACHE_SECONDS
 
 FIRST, AGAIN, CLICK_FIRST, CLICK_AGAIN = "first load", "reload", "click, first", "click, again"
 OF_PROMETHEUS = {FIRST: "Prometheus, first", AGAIN: "Prometheus, again"}
-# Clicks start from the first view. A click on this view itself starts from the second.
+# Clicks start from NEUTRAL. A click on this view itself starts from OTHER_NEUTRAL.
 NEUTRAL, OTHER_NEUTRAL = View("incidents", "incidents"), View("armed", "armed")
 _PAUSE_SECONDS = 2.0  # before each visit, so that the refresh of the previous page is over
 _MOMENTS = 4

@@ -1,7 +1,7 @@
 """A simulated job over some hours: the state of each rank and of each host at every moment.
 
-There are three kinds of time: usual, evaluating, and slow. In slow time, all ranks wait for one slow rank. A Scene
-knows the periods of each kind.
+There are three kinds of time: usual, slow and evaluating. In slow time, all ranks wait for one slow rank. A Scene has
+the periods of each kind.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from zmon.schema.step import Measures, OpTotals
 JOB = "ads"
 USUAL, SLOW, EVALUATING = KINDS = range(3)
 SIMULATED_SECONDS = 1000  # simulated seconds of each kind, so that counts are whole numbers
-STEP_SECONDS = (0.25, 0.40)
+STEP_SECONDS = (0.25, 0.40)  # usual, slow
 EARLIER_SECONDS = 2400  # history before the range of the views, because a view of an earlier moment starts earlier
 PHASES = {
     "forward": 0.30, "backward": 0.38, "embedding": 0.12, "optimizer": 0.08, "data": 0.06, "h2d": 0.03, "other": 0.03,
@@ -60,12 +60,15 @@ class Scene:
 
     @property
     def hosts(self) -> list[str]:
-        """The names of the hosts, which have eight ranks each."""
+        """The names of the hosts. Each has eight ranks, the last may have fewer."""
         return [f"node-{number:03d}" for number in range(-(-self.num_ranks // RANKS_PER_AGENT))]
 
     @cached_property
     def periods(self) -> tuple[Periods, Periods]:
-        """The slow periods (a twentieth of the hours, and the last twenty minutes) and the evaluating ones."""
+        """The slow periods, then the evaluating ones.
+
+        Slow are a twentieth of the hours, and the time from at most twenty minutes ago to the end.
+        """
         part = self.hours * 3600 / 20
         slow = ((self.now - 11 * part, self.now - 10 * part), (self.now - min(1200, 2 * part), float(self.end)))
         return slow, ((self.now - 6 * part, self.now - 5.4 * part),)

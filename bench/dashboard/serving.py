@@ -21,7 +21,7 @@ from bench.dashboard import fake_hub
 from bench.dashboard.scene import Scene
 from bench.dashboard.synthetic import RULES
 
-NEVER = "1y"  # evaluation interval; `zmon doctor` only needs the rules to be loaded
+NEVER = "1y"  # evaluation interval; the view `armed` only needs the rules to be loaded
 EMPTY_PAGE = "import streamlit as st\nst.html('<b data-testid=\"zmon-empty\">empty</b>')\n"
 _START_SECONDS = 60.0
 _ANSWERS = re.compile(
@@ -58,7 +58,7 @@ def prometheus(folder: Path) -> Iterator[Server]:
 def hub(scene: Scene) -> Iterator[Server]:
     """Start the simulated hub."""
     port = free_port()
-    process = multiprocessing.get_context("spawn").Process(target=fake_hub.play, args=(scene, port), daemon=True)
+    process = multiprocessing.get_context("spawn").Process(target=fake_hub.serve, args=(scene, port), daemon=True)
     process.start()
     try:
         yield _ready(Server(f"http://127.0.0.1:{port}", psutil.Process(process.pid)), "/healthz")
@@ -69,7 +69,7 @@ def hub(scene: Scene) -> Iterator[Server]:
 
 @contextlib.contextmanager
 def dashboard(hub_url: str, prometheus_url: str) -> Iterator[Server]:
-    """Start the dashboard as users start it."""
+    """Start `zmon dashboard`, as users do."""
     port = free_port()
     with daemon("dashboard", "--port", str(port), "--hub", hub_url, "--prometheus", prometheus_url) as process:
         yield _ready(Server(f"http://127.0.0.1:{port}", process), "/_stcore/health")
@@ -94,7 +94,7 @@ def query_totals(prometheus: Server) -> tuple[float, float]:
 
 
 def _unevaluated(file: Path, folder: Path) -> Path:
-    """Copy a file of rules so that they are never evaluated during the benchmark."""
+    """Copy a file of rules, with an interval so long that they are not evaluated during the benchmark."""
     rules = yaml.safe_load(file.read_text())
     for group in rules["groups"]:
         group["interval"] = NEVER

@@ -90,11 +90,11 @@ async def opened(url: str, views: Sequence[tuple[str, dict[str, str]]]) -> Async
 def load(url: str, page: str, query: dict[str, str]) -> float:
     """Return the seconds that the server takes for this page."""
 
-    async def once() -> float:
+    async def load_page() -> float:
         async with opened(url, [(page, query)]) as (session,):
             return await session.load()
 
-    return asyncio.run(once())
+    return asyncio.run(load_page())
 
 
 @dataclass

@@ -23,11 +23,11 @@ class Crowd:
     name: str
     viewers: int
     lost: int  # viewers whose connection the server closed
-    queries: float  # queries to Prometheus for each refresh that is due
+    queries: float  # queries of all viewers to Prometheus in each refresh interval
     refreshes: float  # ratio of due refreshes that happened
     median_seconds: float | None  # median of a refresh
     slow_seconds: float | None  # p95 of a refresh
-    dashboard_core: float
+    dashboard_core: float  # share of one core
     prometheus_core: float
 
 

@@ -1,7 +1,8 @@
-"""All series that Prometheus would have for the simulated job, with names and labels from zmon's own /metrics pages.
+"""The series that Prometheus would have for the simulated job, with names and labels from zmon's own /metrics pages.
 
 Series of agents and hub come from real pages of /metrics, generated from a thousand seconds of each kind. Series of
-recording rules come from recorded.py, at the intervals in dashboards/rules.
+recording rules come from recorded.py, at the intervals in dashboards/rules. Most series of agents that no chart over
+time reads have samples only in the last minutes.
 """
 
 from __future__ import annotations

@@ -24,3 +24,10 @@ def test_batches_of_all_ranks_are_slices_of_the_same() -> None:
     assert whole.dense[4:].tolist() == half.dense.tolist()
     assert whole.labels[4:].tolist() == half.labels.tolist()
     assert 1 < source.distinct_rows() <= 2 * 8 * 2
+
+
+def test_source_generates_nothing_in_a_step_after_generate(monkeypatch) -> None:
+    source = RepeatingSource(SHAPE)
+    source.generate(rank=1, num_ranks=2)
+    monkeypatch.setattr(source, "_slice", None)  # a call would raise TypeError
+    assert all(source.batch(step, 4, 4).labels.shape == (4,) for step in range(20))

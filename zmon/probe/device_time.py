@@ -1,9 +1,9 @@
-"""Measures the device time of each part of a step, with events on its stream that are read a step later.
+"""Measures the device time of each part of a step, with events on its stream that are read some steps later.
 
 A host clock around asynchronous work only measures how fast work is submitted. So every change of phase and every wait
 for a collective records an event on the current stream (CUDA C++ Programming Guide, Events). The times of a step are
-read once the device has passed its last event. Nothing waits for the device: unfinished steps stay in a queue. If the
-queue grows too long, its oldest step is written without times and counted as dropped.
+read at the end of a later step, once the device has passed its last event. Nothing waits for the device: unfinished
+steps stay in a queue. If the queue grows too long, its oldest step is written without times and counted as dropped.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import NamedTuple, Protocol
 
 from zmon.box import layout
 
-_MAX_STEPS_BEHIND = 64  # the host cannot be further ahead, because the launch queue holds about a thousand kernels
+# Boundaries in the queue. The host is rarely further ahead, because the launch queue holds about a thousand kernels.
+_MAX_QUEUED = 64
 _NS_PER_MS = 1_000_000
 
 
@@ -85,7 +86,10 @@ class DeviceTime:
             return None
 
     def close(self, head: tuple[int, ...], other_fields: tuple[float, ...], counts: list[int]) -> None:
-        """Queue a boundary: the end of a step, or a change of activity, whose times belong to no step."""
+        """Queue a boundary: the end of a step, or a change of activity.
+
+        At a change of activity the marks are discarded, because their times belong to no step.
+        """
         marks, self._marks = self._marks, []
         if head[0] == layout.STEP and marks and self._start is not None:
             used_events = [self._start, *_events(marks)]
@@ -100,7 +104,10 @@ class DeviceTime:
             self._queue.append(_QueuedBoundary(head, other_fields, counts, [], None, used_events))
 
     def finished(self, leaving: bool = False) -> Iterator[TimedBoundary]:
-        """Yield the boundaries that the device has passed, in order; all of them if the rank is leaving."""
+        """Yield and remove, in order, the boundaries that the device has passed.
+
+        A boundary that it has not passed is yielded as dropped if more than 64 are queued, or if the rank is leaving.
+        """
         while self._queue:
             head, other_fields, counts, marks, start, used_events = self._queue[0]
             try:
@@ -108,7 +115,7 @@ class DeviceTime:
                 times = list(_times(start, marks)) if done and start is not None else []
             except RuntimeError:
                 done, times = False, []
-            if not done and not leaving and len(self._queue) <= _MAX_STEPS_BEHIND:
+            if not done and not leaving and len(self._queue) <= _MAX_QUEUED:
                 return
             self._queue.popleft()
             self._free_events += used_events  # an event can be recorded again even before the device has passed it

@@ -1,4 +1,8 @@
-"""The HTTP client: it sends one request to a daemon and returns a typed answer, or raises an error of one line."""
+"""The HTTP client of daemons.
+
+`ask` and `get` send one request and return a typed answer, or raise an error of one line. `evidence` sends a request
+for each rank and returns Unknown for a rank whose agent gives no evidence.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +33,7 @@ async def ask(
     timeout: float,
     accepted: Collection[int] = (),
 ) -> T:
-    """Ask the daemon at `base` and return its answer. Raises Unreachable, or NotServed for status 404.
+    """Ask the daemon at `base` and return its answer. Raises NotServed for status 404, Unreachable for other failures.
 
     `accepted`: statuses other than 200 that come with the same answer, as an unhealthy daemon's 503 does.
     """
@@ -39,7 +43,7 @@ async def ask(
 
 
 async def get(session: aiohttp.ClientSession, url: str, answer: type[T], timeout: float, **query: object) -> T:
-    """Get a URL of a program other than zmon and decode its JSON. Raises Unreachable, or NotServed for status 404."""
+    """Get a URL of a program other than zmon and decode its JSON. Raises the same errors as `ask`."""
     params = [(name, str(value)) for name, value in query.items() if value is not None]
     return _checked(url, *await _answer(session, url, timeout, params), answer)
 
@@ -80,7 +84,7 @@ async def evidence(
     seconds: float,
     concurrency: int,
 ) -> dict[int, RankEvidence | Unknown]:
-    """Ask the agents for the evidence about ranks; return it by rank, Unknown where no agent answers.
+    """Ask the agents for the evidence about ranks. Return it by rank, or Unknown with the reason why there is none.
 
     `targets`: each rank with the URL of its agent; `stacks`: the ranks whose Python stacks are wanted as well. Takes at
     most `seconds`, with at most `concurrency` requests in flight.

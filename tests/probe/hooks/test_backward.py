@@ -1,4 +1,8 @@
-"""A call of autograd's engine is the backward phase, and is training if it accumulates gradients."""
+"""Tests of the hook for autograd's engine.
+
+A call of the engine counts as the backward phase, unless the job marks its own phases. It ends evaluation only if it
+accumulates gradients.
+"""
 
 from tests.probe.hooks.scripts import run
 
@@ -22,7 +26,7 @@ def test_backward_has_its_phase_and_restores_the_previous_one(start_rank):
 
 
 def test_explicit_gradients_in_evaluation_do_not_end_it(start_rank):
-    """The forces of a molecule are such gradients."""
+    """Check autograd.grad, which evaluation may use, for example for the forces of a molecule."""
     script = NOTE + (
         "train()\nwith torch.no_grad():\n    model.eval()(batch)\n"
         "torch.autograd.grad(Note.apply(x).sum(), x)\nprint(phases, activity())"
