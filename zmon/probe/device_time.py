@@ -2,8 +2,8 @@
 
 A host clock around asynchronous work only measures how fast work is submitted. So every change of phase and every wait
 for a collective records an event on the current stream (CUDA C++ Programming Guide, Events). The times of a step are
-read at the end of a later step, once the device has passed its last event. Nothing waits for the device: unfinished
-steps stay in a queue. If the queue grows too long, its oldest step is written without times and counted as dropped.
+read at a boundary after the device has passed its last event. Nothing waits for the device: unfinished steps stay in a
+queue. If the queue grows too long, its oldest step is written without times and counted as dropped.
 """
 
 from __future__ import annotations
