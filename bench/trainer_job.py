@@ -1,7 +1,7 @@
 """A rank that trains one model in several variants in turns, a block of steps each, and measures each step.
 
-torchrun starts it as `-m bench.trainer_job FOLDER SHAPE ROUNDS`; SHAPE is a bench.dlrm.Shape as JSON. Besides
-the variants of the bundled trainer, it measures the two parts of the floor and plain torch. All batches are generated
+torchrun starts it as `-m bench.trainer_job FOLDER SHAPE ROUNDS`; SHAPE is a bench.dlrm.Shape as JSON. Besides the
+variants of the bundled trainer, it measures the two parts of the floor and plain torch. All batches are generated
 before the first step. zmon is not attached; bench.overhead measures the cost of monitoring.
 """
 

@@ -102,7 +102,7 @@ class Viewers:
     """Viewers at the same time, in a separate thread."""
 
     sessions: list[Session] = field(default_factory=list)
-    lost: int = 0  # viewers whose connection the server closed
+    lost: int = 0  # viewers whose connection broke or timed out
 
     def refreshed(self) -> list[float]:
         """Return the seconds of each refresh since the last call."""

@@ -22,7 +22,7 @@ class Crowd:
 
     name: str
     viewers: int
-    lost: int  # viewers whose connection the server closed
+    lost: int  # viewers whose connection broke or timed out
     queries: float  # queries of all viewers to Prometheus in each refresh interval
     refreshes: float  # ratio of due refreshes that happened
     median_seconds: float | None  # median of a refresh
