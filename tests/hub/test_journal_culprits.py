@@ -45,7 +45,7 @@ def test_new_culprits_are_published_after_some_seconds(journal, path):
     assert lines(path) == 2
 
 
-def test_hold_time_starts_anew_after_a_gap(journal):
+def test_hold_time_restarts_after_a_gap(journal):
     journal.open_or_update(finding_of(2), NOW)
     for seconds in (1, 101, 102):
         journal.open_or_update(finding_of(3), NOW + seconds)
