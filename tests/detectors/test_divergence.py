@@ -7,11 +7,11 @@ import pytest
 from tests.build import NOW, dead, rank_state, snapshot
 from zmon.detectors.divergence import Divergence
 
-NUMBER = 0.5
+FINITE = 0.5
 
 
-def job(lasts=100, key="loss", **changes):
-    """Return two ranks in step 1000 of 20 ms whose loss has been undefined for `lasts` steps."""
+def job(num_steps=100, key="loss", **changes):
+    """Return two ranks in step 1000 of 20 ms whose loss has been NaN for `num_steps` steps."""
     fields = {
         "step": 1000,
         "steps": 1000,
@@ -20,7 +20,7 @@ def job(lasts=100, key="loss", **changes):
         "report": {key: None},
         **changes,
     }
-    return replace(snapshot(*(rank_state(rank, **fields) for rank in (0, 1))), not_finite={key: lasts})
+    return replace(snapshot(*(rank_state(rank, **fields) for rank in (0, 1))), not_finite={key: num_steps})
 
 
 def detect(diverged):
@@ -47,7 +47,7 @@ def test_onset_is_the_last_step_with_a_finite_loss():
 
 def test_affected_rank_is_in_the_evidence():
     diverged = job()
-    well = replace(diverged.ranks[0], report={"loss": NUMBER})
+    well = replace(diverged.ranks[0], report={"loss": FINITE})
     finding = detect(replace(diverged, ranks=(well, diverged.ranks[1])))
     assert finding.evidence.nan_ranks == (1,)
     assert "on 1 of 2 ranks" in finding.summary
@@ -68,7 +68,7 @@ def test_missing_checkpoint_is_mentioned():
 
 
 def test_divergence_reports_nothing_when_the_loss_is_finite():
-    assert detect(replace(job(report={"loss": NUMBER}), not_finite={})) is None
+    assert detect(replace(job(report={"loss": FINITE}), not_finite={})) is None
 
 
 @pytest.mark.parametrize("steps", [0, 1, 9])
@@ -94,7 +94,7 @@ def test_restarted_hub_does_not_resolve_the_finding():
 
 def test_finding_resolves_once_a_new_launch_reports_a_finite_loss():
     assert not Divergence().can_resolve(job(report={}), detect(job()))
-    assert Divergence().can_resolve(job(report={"loss": NUMBER}), detect(job()))
+    assert Divergence().can_resolve(job(report={"loss": FINITE}), detect(job()))
 
 
 def test_finding_keeps_its_id_while_the_job_goes_on():
@@ -103,7 +103,7 @@ def test_finding_keeps_its_id_while_the_job_goes_on():
 
 def test_divergence_is_inert_without_a_loss():
     assert Divergence().inert_reason(job()) is None
-    assert "reports a loss" in Divergence().inert_reason(job(report={"auc": NUMBER}))
+    assert "reports a loss" in Divergence().inert_reason(job(report={"auc": FINITE}))
 
 
 def test_checkpoint_after_the_last_step_has_no_negative_age():

@@ -1,7 +1,7 @@
 """Tests of properties that all detectors share.
 
-Healthy jobs have no finding. A culprit stays the same with other rank numbers or wrong host clocks, and missing data
-names no other culprit.
+Healthy jobs have no finding. A culprit follows a renumbering of the ranks, wrong host clocks change nothing, and
+missing data names no other culprit.
 """
 
 from dataclasses import replace

@@ -99,7 +99,7 @@ def test_rank_in_uninterruptible_sleep_past_its_lease_is_named():
     assert "kill -CONT" not in finding.detail
 
 
-def test_stall_reports_nothing_while_a_rank_sleeps_uninterruptibly_within_its_lease():
+def test_stall_ignores_uninterruptible_sleep_within_the_lease():
     """Every read from a busy file system looks like this for a moment."""
     assert detect(rank_state(1, process_state="D", blocked_seconds=9.0), *map(rank_state, (0, 2, 3))) is None
 
@@ -144,7 +144,7 @@ def test_summary_says_that_every_rank_is_in_a_collective():
 
 
 def test_longest_lease_does_not_delay_the_finding():
-    """Its own lease is not over yet, but all ranks take the same steps."""
+    """The lease of rank 3 is not over yet, but all ranks take the same steps."""
     odd = waiting(3, 5.0, lease_seconds=9.0, overdue_seconds=0.0)
     assert detect(*map(waiting, (0, 1, 2)), odd).cause == "unknown"
 

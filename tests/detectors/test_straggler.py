@@ -84,7 +84,7 @@ def test_rank_that_is_slow_between_the_reported_steps_is_named():
     ).ranks == (2,)
 
 
-def test_straggler_reports_nothing_when_a_rank_is_slow_in_the_reported_steps_only():
+def test_straggler_ignores_a_rank_that_is_slow_in_the_reported_steps_only():
     is_comparable, marked = later_steps(20, *with_slow_rank(2)), later_steps(20, *with_slow_rank(2, own=0.100))
     assert (
         detect(healthy_steps(), [replace(step, mean=mean) for step, mean in zip(marked, is_comparable, strict=True)])

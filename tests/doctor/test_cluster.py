@@ -80,7 +80,7 @@ def test_agent_that_never_answered_is_named_by_its_url():
     assert list(results) == ["agent http://node-b:9780"]
 
 
-def test_healthy_agents_share_one_check():
+def test_healthy_agents_share_a_check():
     hundred = [agent(host=f"node-{number}") for number in range(100)]
     results = [check for check in checks(hub_view(hundred)) if check.name.startswith("agent")]
     assert [check.result for check in results] == [f"100 of 100 answer the hub, version {zmon.__version__}"]

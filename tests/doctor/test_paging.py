@@ -55,7 +55,7 @@ def test_receiver_without_integration_is_inert():
     assert "of job dlrm in receiver pager, which notifies nobody, so pages go nowhere" in results["page ZmonStall"]
 
 
-def test_route_of_one_job_without_receiver_is_inert():
+def test_route_of_a_job_without_receiver_is_inert():
     config = deepcopy(ROUTES)
     config["route"]["routes"].insert(0, {"receiver": "nobody", "match_re": {"job_id": "test-.*"}})
     assert inert(checks(pager(config=config), ["dlrm"], 3600.0)) == {}

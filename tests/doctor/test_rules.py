@@ -51,7 +51,7 @@ def test_alert_on_missing_series_is_inert_and_names_them():
 
 
 def test_alert_on_declared_series_without_samples_is_armed():
-    """The normal case is that there is no finding now."""
+    """Without a finding the series has no samples, which is normal."""
     results = checks(shipped(), healthy(present=frozenset(), declared=frozenset({"zmon_finding"})))
     assert inert(results) == {}
     assert any("no series of zmon_finding now" in check.result for check in results)

@@ -54,7 +54,7 @@ def test_agents_that_differ_are_named(other):
 
 
 def test_older_agents_and_hubs_are_not_reported_as_using_defaults():
-    """Agents and hubs of 0.1.0."""
+    """Agents and hubs of zmon 0.1.0 do not report thresholds."""
     (hub,) = checks(msgspec.json.decode('{"healthy": true, "agents": []}', type=HubHealth))
     assert (hub.armed, hub.result) == (None, "this hub does not report its thresholds")
     (_, reported, unknown) = threshold_checks((), None)

@@ -6,7 +6,7 @@ from tests.build import JOB, rank_state, waiting
 from tests.hub.fakes import FakeAgent, frozen, healthy, hub_over, poll, stopped, two_agents
 
 
-def test_blind_hub_stops_its_heartbeat_and_reports_it(run_scenario):
+def test_blind_hub_stops_its_heartbeat_and_is_unhealthy(run_scenario):
     agent = FakeAgent(*healthy())
 
     async def scenario(hub_client):

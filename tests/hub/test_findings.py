@@ -151,7 +151,7 @@ def test_death_stays_a_single_finding_while_the_launcher_ends_the_others(run_sce
 
 
 @pytest.mark.parametrize("moment", range(5))
-def test_hub_can_be_cancelled_while_it_is_woken(tmp_path, moment):
+def test_passes_can_be_cancelled_while_the_hub_is_woken(tmp_path, moment):
     """Before Python 3.12 `asyncio.wait_for` may swallow a cancellation at this moment; the hub then hangs."""
 
     async def main():

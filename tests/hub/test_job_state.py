@@ -125,7 +125,7 @@ def test_relaunch_on_fewer_ranks_ignores_the_old_boxes(run_scenario):
     run_scenario(scenario, agent)
 
 
-def test_error_on_one_job_does_not_affect_others(run_scenario, monkeypatch):
+def test_error_on_a_job_does_not_affect_other_jobs(run_scenario, monkeypatch):
     agent = FakeAgent(*frozen(), *(rank_state(r, job_id="odd", run_uid=f"odd-{r}") for r in range(4)))
     add = JobState.add
 
@@ -143,7 +143,7 @@ def test_error_on_one_job_does_not_affect_others(run_scenario, monkeypatch):
     run_scenario(scenario, agent)
 
 
-def test_error_of_a_detector_is_cleared_when_it_succeeds(run_scenario, monkeypatch):
+def test_error_of_a_detector_is_cleared_after_a_success(run_scenario, monkeypatch):
     agent, broken = FakeAgent(*healthy()), [True]
 
     def detect(self, snapshot):

@@ -133,7 +133,7 @@ def test_known_cause_is_not_replaced_by_unknown(journal):
     assert (current.cause, current.ranks) == ("rank_frozen", (2,))
 
 
-def test_summary_says_why_the_severity_rose(journal):
+def test_summary_is_replaced_when_the_severity_rises(journal):
     """A rank died and the launcher restarted it, but the new launch does not start to train."""
     journal.open_or_update(finding(cause="rank_exited", severity="warning", summary="may start again"), NOW)
     journal.open_or_update(finding(cause="unknown", ranks=(), hosts=(), summary="it did not come back"), NOW + 1)

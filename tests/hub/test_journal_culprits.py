@@ -109,6 +109,6 @@ def test_rank_that_exits_by_itself_is_the_culprit(journal, who, pids):
     assert (current.cause, current.ranks) == ("rank_exited", who)
 
 
-def test_rank_that_exits_is_the_culprit_unless_it_waited(journal):
+def test_rank_that_exits_without_having_waited_is_the_culprit(journal):
     journal.open_or_update(finding_of(2, evidence=Evidence(ranks=(row(0, 10, None), row(2, 12, None)))), NOW)
     assert after_exits(journal, exited(0)).cause == "rank_exited"

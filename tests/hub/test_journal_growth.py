@@ -1,4 +1,4 @@
-"""Tests of the journal's size and mode: months of findings stay bounded, and only the owner can read them."""
+"""Tests of the journal's size and mode: the resolved findings are bounded, and only the owner can read the file."""
 
 import os
 from dataclasses import replace
@@ -63,7 +63,7 @@ def test_old_resolved_findings_lose_their_bulky_evidence(journal, path, monkeypa
     assert Journal(path).all() == journal.all()
 
 
-def test_bulky_evidence_is_dropped_once_the_final_capsule_has_it(journal):
+def test_bulky_evidence_is_dropped_once_the_final_capsule_is_written(journal):
     journal.open_or_update(finding(evidence=BULK), NOW)
     journal.record_capsule(replace(journal.find("f1"), capsule="/incidents/f1"))
     assert (journal.find("f1").evidence, journal.find("f1").capsule) == (BULK, "/incidents/f1")

@@ -35,7 +35,7 @@ def test_hub_is_quiet_while_its_only_agent_restarts(run_scenario):
     run_scenario(scenario, agent)
 
 
-def test_hub_is_quiet_while_one_of_its_agents_restarts(run_scenario):
+def test_hub_of_two_agents_is_quiet_while_an_agent_restarts(run_scenario):
     node_a, node_b = two_agents()
 
     async def scenario(hub_client):

@@ -56,7 +56,7 @@ def active(tmp_path, scripted):
 
 
 @pytest.mark.parametrize("name", ["straggler", "imbalance", "slowdown"])
-def test_open_finding_stays_during_a_stall_and_after_it(active, scripted, name):
+def test_open_finding_stays_during_and_after_a_stall(active, scripted, name):
     scripted[name].report()
     assert active() == {f"of{name}"}
     scripted["stall"].report("critical")
@@ -71,7 +71,7 @@ def test_straggler_does_not_open_during_a_stall(active, scripted):
     assert active() == {"ofstall"}
 
 
-def test_open_slowdown_resolves_when_a_straggler_explains_it(active, scripted):
+def test_open_slowdown_resolves_when_a_straggler_is_reported(active, scripted):
     scripted["slowdown"].report()
     assert active() == {"ofslowdown"}
     scripted["straggler"].report("info")

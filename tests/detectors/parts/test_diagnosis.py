@@ -94,7 +94,7 @@ def test_no_rank_is_named_if_all_ranks_of_a_pipeline_send_or_receive():
 
 
 def test_rank_that_has_issued_the_pending_collective_is_not_the_culprit():
-    """It issued the collective asynchronously and computes, so the others do not wait for it."""
+    """Rank 3 issued the collective asynchronously and computes, so the others do not wait for rank 3."""
     ahead = outside(3, sequences={"0": 301})
     assert detect(waiting(0), waiting(1), waiting(2), ahead).ranks == ()
 
@@ -203,7 +203,7 @@ def test_host_is_not_lost_if_its_agent_just_fell_silent():
 
 
 def test_host_is_lost_if_contact_ends_in_the_middle_of_a_step():
-    """Its last answer and the last step are at most a second apart; both links are cut, and all others wait."""
+    """The last answer of the agent and the last step are at most a second apart, and all other ranks wait."""
     for silent, step in ((5.0, 5.2), (5.0, 4.1), (600.0, 599.0)):
         alive = [inside(0, "all_to_all", seconds=step), inside(1, "all_to_all", seconds=step)]
         assert detect(*alive, unwatched=AWAY, agents=agents(silent)).cause == "host_lost"

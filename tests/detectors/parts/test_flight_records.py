@@ -63,7 +63,7 @@ def test_last_rank_of_a_chain_of_groups_is_named():
 
 
 def test_deadlock_of_two_groups_has_no_culprit():
-    """Each rank holds what the other needs: they took the groups in different orders."""
+    """Each rank waits in the group that the other has not entered yet."""
     flight_of_both = flight(pending(41, group="nccl:1"), **{"0": 300, "1": 40})
     other = flight(pending(301), **{"0": 300, "1": 40})
     finding = detect([gpu(0, world_size=2), gpu(1, world_size=2)], flight_of_both, other)
@@ -97,7 +97,7 @@ def test_rank_that_issued_further_collectives_is_not_named():
 
 
 def test_rank_without_a_record_of_a_group_is_not_behind_in_that_group():
-    """Rank 3 is not in group 1, or its record has forgotten that, so it is not behind there."""
+    """Rank 3 is not in group 1, or its record no longer has that group."""
     pair = flight(pending(301, group="nccl:1"), **{"0": 300, "1": 300})
     alone = flight(**{"0": 300})
     assert detect([gpu(rank) for rank in range(4)], pair, pair, pair, alone).ranks == ()
@@ -164,7 +164,7 @@ def test_cpu_rank_that_waits_by_its_record_is_not_named():
 
 
 def test_finished_rank_that_is_alive_is_named_by_its_record():
-    """The rank left the loop early; the others wait in a collective that it never issued."""
+    """Rank 3 left the loop early, and the others wait in a collective that it never issued."""
     done = rank_state(3, activity="done", lease_seconds=None, device="GPU-3")
     finding = detect([gpu(0), gpu(1), gpu(2), done], WAITS, WAITS, WAITS, flight())
     assert (finding.cause, finding.ranks) == ("compute_hang", (3,))

@@ -51,7 +51,7 @@ def test_rank_with_another_size_is_named_although_others_were_aborted(op, size):
 
 
 def test_rank_with_another_size_is_named_if_gloo_aborted_that_rank():
-    """Its size was smaller, so the data of its peers was too long. They may have entered the next collective."""
+    """Rank 1 entered with a smaller size, so gloo aborted it. Its peers may have entered the next collective."""
     further = {"then": (EnteredCollective("all_reduce", "0", 302, 64),)}
     others = [disconnected_rank(rank, 4000, **last_collectives(4000, **further)) for rank in (0, 2, 3)]
     assert detect(aborted(1, 3000), *others).ranks == (1,)

@@ -34,7 +34,7 @@ def test_plan_and_measurement_are_side_by_side(run_scenario):
     run_scenario(scenario, agent)
 
 
-def test_plan_is_sent_again_only_when_it_changed(run_scenario):
+def test_plan_is_sent_again_only_after_a_change(run_scenario):
     agent = planning(plan())
 
     async def scenario(hub_client):
@@ -70,7 +70,7 @@ def test_plan_of_another_launch_or_world_size_is_ignored(run_scenario):
     run_scenario(scenario, agent)
 
 
-def test_new_launch_has_no_plan_until_it_reports_one(run_scenario):
+def test_new_launch_does_not_use_the_plan_of_the_previous_launch(run_scenario):
     agent = planning(plan())
 
     async def scenario(hub_client):

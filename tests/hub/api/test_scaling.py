@@ -84,7 +84,7 @@ def test_job_without_baseline_has_a_reason(run_scenario):
     run_scenario(scenario, FakeAgent(*healthy()))
 
 
-def test_invalid_request_is_refused_in_one_line(run_scenario, store):
+def test_invalid_request_is_refused_with_a_single_line(run_scenario, store):
     store.record(JOB, *TWO_HOSTS)
 
     async def scenario(hub_client):
@@ -186,7 +186,7 @@ def test_points_are_returned_as_recorded(store):
 # -- unknown values
 
 
-def test_request_without_what_if_has_none(store):
+def test_sizes_have_no_what_if_unless_requested(store):
     store.record(JOB, *TWO_HOSTS)
     assert {size["what_if"] for size in sizes(store)} == {None}
 

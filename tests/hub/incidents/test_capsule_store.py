@@ -1,4 +1,4 @@
-"""Tests of incidents on disk: a failed write leaves no partial incident, and only old ones are pruned."""
+"""Tests of incidents on disk. A failed write leaves no partial incident. Active incidents are never pruned."""
 
 import json
 import os
