@@ -1,6 +1,6 @@
 """Tests of the detector `hardware`.
 
-Faults of GPUs and links are reported. XID errors that a program can cause itself are not.
+Faults of GPUs and links are reported by the limits of NVSentinel. XID errors that a program can cause are not.
 """
 
 from dataclasses import replace
