@@ -1,4 +1,4 @@
-"""Build jobs whose ranks have a little jitter and one of which may be slow, and the samples of their hosts."""
+"""Build jobs that have little jitter and may have a slow rank, and the hardware samples of their hosts."""
 
 from dataclasses import replace
 from itertools import cycle, islice
@@ -34,7 +34,7 @@ def steps(number, *ranks, first=1, stands_for=1):
     return tuple(jittered)
 
 
-def slow(which, size=4, **changes):
+def with_slow_rank(which, size=4, **changes):
     """Return equal ranks of which one is changed."""
     return [rank(**(changes if index == which else {})) for index in range(size)]
 
@@ -55,11 +55,11 @@ def detect(*parts, **others):
     return next(iter(Straggler().detect(job(*parts, **others))), None)
 
 
-def well(number=48, size=4):
+def healthy_steps(number=48, size=4):
     return steps(number, *[rank()] * size, stands_for=2)
 
 
-def then(number, *ranks):
+def later_steps(number, *ranks):
     return steps(number, *ranks, first=201, stands_for=2)
 
 

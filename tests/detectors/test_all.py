@@ -1,4 +1,4 @@
-"""Every detector is registered, lists the causes it can give, and has its thresholds as fields."""
+"""Tests of the list of detectors: names, thresholds with units, causes with runbooks, and independent modules."""
 
 import re
 import tomllib
@@ -13,7 +13,7 @@ FILES = {"stall": ("stall", "parts/exits", "parts/diagnosis")}  # detector → f
 HEADINGS = set(re.findall(r"^## (.+)$", (REPOSITORY / "docs/runbooks.md").read_text(), re.MULTILINE))
 
 
-def test_detectors_are_the_golden_list():
+def test_registered_detectors_have_the_expected_names_and_order():
     assert [detector.name for detector in ALL] == [
         "stall",
         "straggler",

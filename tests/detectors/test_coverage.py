@@ -1,4 +1,7 @@
-"""Test that ranks without an agent that watches them are reported."""
+"""Tests of the detector `coverage`.
+
+Ranks of a silent agent and ranks that no agent has reported are a finding. A short restart of an agent is not.
+"""
 
 from dataclasses import replace
 
@@ -8,7 +11,7 @@ from tests.build import JOB, NOW, agent_status, dead, rank_state, snapshot
 from zmon.detectors.coverage import Coverage
 
 COVERAGE = Coverage()
-HERE = agent_status("node-a")
+NODE_A = agent_status("node-a")
 
 
 def detect(*ranks, **changes):
@@ -20,10 +23,10 @@ def watched(**changes):
     return [rank_state(rank, activity_seconds=60.0, **changes) for rank in (0, 1)]
 
 
-def away(seconds, **changes):
-    """Return the other two ranks, whose agent has been silent for so long."""
+def silent_agent(seconds, **changes):
+    """Return the changes for two more ranks, whose agent has been silent for this time."""
     ranks = [rank_state(rank, host="node-b", activity_seconds=60.0, **changes) for rank in (2, 3)]
-    return {"unwatched": ranks, "agents": [HERE, agent_status("node-b", seconds)]}
+    return {"unwatched": ranks, "agents": [NODE_A, agent_status("node-b", seconds)]}
 
 
 def test_coverage_reports_nothing_while_all_ranks_are_watched():
@@ -31,7 +34,7 @@ def test_coverage_reports_nothing_while_all_ranks_are_watched():
 
 
 def test_silent_agent_is_named_with_its_unwatched_ranks():
-    finding = detect(*watched(), **away(12.0))
+    finding = detect(*watched(), **silent_agent(12.0))
     assert (finding.job_id, finding.detector, finding.cause) == (JOB, "coverage", "agent_unreachable")
     assert (finding.severity, finding.ranks, finding.hosts) == ("warning", (), ("node-b",))
     assert "node-b has not answered for 12 s (threshold 10 s)" in finding.summary
@@ -41,7 +44,7 @@ def test_silent_agent_is_named_with_its_unwatched_ranks():
     assert finding.runbook == "docs/runbooks.md#agent_unreachable"
 
 
-def test_silent_agent_is_named_where_it_watched_the_whole_job():
+def test_silent_agent_of_a_whole_job_is_named():
     ranks = [rank_state(rank) for rank in range(4)]
     finding = detect(unwatched=ranks, agents=[agent_status("node-a", 12.0), agent_status("node-b")])
     assert (finding.cause, finding.hosts) == ("agent_unreachable", ("node-a",))
@@ -50,17 +53,17 @@ def test_silent_agent_is_named_where_it_watched_the_whole_job():
 @pytest.mark.parametrize("seconds", [0.5, 3.0, 9.9])
 def test_coverage_reports_nothing_during_a_three_second_agent_restart(seconds):
     """The job has been training for a minute, and the ranks of that host are unwatched meanwhile."""
-    assert detect(*watched(), **away(seconds)) is None
+    assert detect(*watched(), **silent_agent(seconds)) is None
 
 
 def test_coverage_ignores_agents_that_have_no_rank_of_this_job():
-    assert detect(*map(rank_state, range(4)), agents=[HERE, agent_status("node-z", 500.0)]) is None
+    assert detect(*map(rank_state, range(4)), agents=[NODE_A, agent_status("node-z", 500.0)]) is None
 
 
 def test_coverage_ignores_an_agent_that_never_answered():
-    """It is not known if the agent has ranks of this job; the missing ranks show it."""
+    """The ranks of such an agent are unknown. If ranks of this job are missing, the other cause reports them."""
     never = replace(agent_status("node-q", 500.0), host=None)
-    assert detect(*map(rank_state, range(4)), agents=[HERE, never]) is None
+    assert detect(*map(rank_state, range(4)), agents=[NODE_A, never]) is None
 
 
 def test_ranks_that_were_never_reported_are_named():
@@ -71,22 +74,22 @@ def test_ranks_that_were_never_reported_are_named():
     assert finding.evidence.missing == (2, 3)
 
 
-def test_coverage_reports_nothing_while_the_ranks_of_a_start_appear():
+def test_coverage_reports_nothing_while_ranks_of_a_new_launch_appear():
     assert detect(rank_state(0, activity="init", activity_seconds=300.0)) is None
     assert detect(rank_state(0, activity_seconds=5.0)) is None
 
 
-def test_coverage_ignores_missing_ranks_of_a_job_that_is_over():
+def test_coverage_ignores_missing_ranks_of_an_ended_job():
     assert detect(dead(0), dead(1)) is None
 
 
-def test_many_ranks_are_counted_and_not_all_listed():
+def test_summary_counts_missing_ranks_beyond_eight():
     finding = detect(rank_state(0, world_size=100, activity_seconds=60.0))
     assert "ranks 1, 2, 3, 4, 5, 6, 7, 8 and 91 more of 100" in finding.summary
     assert len(finding.summary) < 300
 
 
-@pytest.mark.parametrize("changes", [{}, away(12.0)], ids=["missing", "silent"])
+@pytest.mark.parametrize("changes", [{}, silent_agent(12.0)], ids=["missing", "silent"])
 def test_finding_keeps_its_id_while_the_job_trains_on(changes):
     """The job moves, so no other detector would notice."""
     first = detect(*watched(step=100), **changes)

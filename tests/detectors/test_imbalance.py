@@ -1,4 +1,7 @@
-"""Test that a rank which always has more work is reported if that costs time; chance is no imbalance."""
+"""Tests of the detector `imbalance`.
+
+A rank that always has more work is reported if that costs time. Random differences are not.
+"""
 
 import random
 from dataclasses import replace
@@ -38,15 +41,15 @@ def uneven(*shares, seconds=None, number=64, op="all_to_all", direction="receive
     return [replace(step, **both) for step in steps]
 
 
-HOT = uneven(0.33, 0.33, 3.0, 0.33, seconds=[0.008, 0.008, 0.024, 0.008])
+SKEWED_STEPS = uneven(0.33, 0.33, 3.0, 0.33, seconds=[0.008, 0.008, 0.024, 0.008])
 
 
-def looking_up(*lookups, seconds=(0.008, 0.008, 0.024, 0.008)):
+def steps_with_lookups(*lookups, seconds=(0.008, 0.008, 0.024, 0.008)):
     return [replace(s, lookups=lookups) for s in job_steps(64, *map(working, seconds))]
 
 
-def test_shard_that_receives_three_times_the_mean_is_named():
-    finding = detect(HOT)
+def test_rank_that_receives_much_more_than_the_others_is_named():
+    finding = detect(SKEWED_STEPS)
     assert (finding.detector, finding.cause, finding.severity) == ("imbalance", "all_to_all_skew", "warning")
     assert (finding.ranks, finding.hosts, finding.op) == ((2,), ("node-2",), "all_to_all")
     assert "rank 2 on node-2 receives in all_to_all 9.1 × as much as the others (threshold 2 ×)" in finding.summary
@@ -54,20 +57,20 @@ def test_shard_that_receives_three_times_the_mean_is_named():
     assert finding.runbook == "docs/runbooks.md#all_to_all_skew"
 
 
-def test_shard_that_sends_more_is_named():
+def test_rank_that_sends_more_is_named():
     finding = detect(uneven(1.0, 3.0, 1.0, 1.0, seconds=[0.010, 0.020, 0.010, 0.010], direction="sent_bytes"))
     assert (finding.cause, finding.ranks) == ("all_to_all_skew", (1,))
     assert "sends in all_to_all 3.0 ×" in finding.summary
 
 
 def test_rank_whose_tables_have_most_lookups_is_named():
-    finding = detect(looking_up(MEAN, MEAN, 3 * MEAN, MEAN))
+    finding = detect(steps_with_lookups(MEAN, MEAN, 3 * MEAN, MEAN))
     assert (finding.cause, finding.ranks, finding.op) == ("lookup_skew", (2,), None)
     assert "looks up in its tables 3.0 × as much as the others" in finding.summary
 
 
 def test_rank_that_has_all_of_the_work_is_named_without_a_ratio():
-    finding = detect(looking_up(0, 0, MEAN, 0))
+    finding = detect(steps_with_lookups(0, 0, MEAN, 0))
     assert (
         "rank 2 on node-2 looks up in its tables and the others do not (threshold 2 ×): 1,000 ids per step against 0;"
         in finding.summary
@@ -75,62 +78,64 @@ def test_rank_that_has_all_of_the_work_is_named_without_a_ratio():
     assert finding.evidence.uneven_ratio is None
 
 
-def test_cost_is_the_part_of_a_step_that_an_even_split_would_save():
+def test_lost_gpu_hours_are_the_time_that_an_even_split_would_save():
     on_gpus = [replace(state, device=f"GPU-{state.rank}") for state in ranks()]
-    finding = detect(HOT, on_gpus)
+    finding = detect(SKEWED_STEPS, on_gpus)
     seconds = finding.detected - finding.onset
     assert finding.lost_gpu_hours == pytest.approx(4 * seconds / 3600 * finding.evidence.cost_ratio)
     assert finding.evidence.cost_ratio < 1
 
 
-def test_one_of_two_ranks_is_named():
-    """One of two ranks cannot have three times the mean of both, but three times the other's share."""
+def test_culprit_of_a_job_of_two_ranks_is_named():
+    """A share is compared with those of the others: no rank of two can have three times the mean of both."""
     assert detect(uneven(0.5, 1.5, seconds=[0.010, 0.020])).ranks == (1,)
 
 
-def test_exchange_that_is_slow_for_one_ranks_share_is_named():
+def test_rank_that_receives_more_is_named_if_all_compute_equally_long():
     """All ranks compute equally long; the step waits for the data that one rank must receive."""
     assert detect(uneven(0.5, 0.5, 2.5, 0.5, seconds=[0.010] * 4)).ranks == (2,)
 
 
-def test_tables_of_the_hot_rank_are_named_with_what_was_planned_and_what_is():
-    finding = detect(HOT, plan=plan())
+def test_planned_and_measured_work_of_the_culprit_are_compared():
+    finding = detect(SKEWED_STEPS, plan=plan())
     assert finding.summary.endswith("; it holds t2; 60,000 bytes were planned, it has 3.0 × that")
     assert finding.detail.startswith("Rank 2 holds t2. Move some to other ranks")
     assert "`zmon status --job job`" in finding.detail
     assert finding.evidence.plan == PlannedShare(("t2",), num_tables=1, planned=60_000, measured=180_000, unit="bytes")
 
 
-def test_lookups_are_held_against_the_lookups_that_were_planned():
-    finding = detect(looking_up(MEAN, MEAN, 3 * MEAN, MEAN), plan=plan(lookups=(1000, 1000, 2900, 1000)))
+def test_lookups_are_compared_with_planned_lookups():
+    finding = detect(steps_with_lookups(MEAN, MEAN, 3 * MEAN, MEAN), plan=plan(lookups=(1000, 1000, 2900, 1000)))
     assert finding.summary.endswith("; it holds t2; 2,900 ids were planned, it has 1.0 × that")
 
 
-def test_of_many_tables_a_few_are_named():
+def test_summary_names_only_the_first_five_tables():
     many = tuple(f"table-{number:03}" for number in range(400))
-    finding = detect(HOT, plan=plan(("a",), ("b",), many, ("c",), num_tables=(1, 1, 2000, 1)))
+    finding = detect(SKEWED_STEPS, plan=plan(("a",), ("b",), many, ("c",), num_tables=(1, 1, 2000, 1)))
     assert "it holds table-000, table-001, table-002, table-003, table-004 and 1995 more;" in finding.summary
 
 
-def test_incomplete_plan_is_shown_as_far_as_it_goes():
+def test_incomplete_plan_is_shown_in_part():
     silent = plan((), (), (), (), received_bytes=(None,) * 4, num_tables=(None,) * 4)
-    finding = detect(HOT, plan=silent)
-    assert finding.summary == detect(HOT).summary
+    finding = detect(SKEWED_STEPS, plan=silent)
+    assert finding.summary == detect(SKEWED_STEPS).summary
     assert finding.detail.startswith("Which tables or experts does rank 2 hold?")
-    assert detect(HOT, plan=plan(received_bytes=(0,) * 4)).summary.endswith("it holds t2; 0 bytes were planned")
+    assert detect(SKEWED_STEPS, plan=plan(received_bytes=(0,) * 4)).summary.endswith(
+        "it holds t2; 0 bytes were planned"
+    )
 
 
-def test_finding_is_the_same_one_whether_a_plan_is_known_or_not():
-    assert detect(HOT, plan=plan()).id == detect(HOT).id
+def test_finding_has_the_same_id_with_and_without_a_plan():
+    assert detect(SKEWED_STEPS, plan=plan()).id == detect(SKEWED_STEPS).id
 
 
-def test_imbalance_reports_nothing_when_a_plan_is_missed_by_all_alike():
+def test_imbalance_reports_nothing_if_all_ranks_miss_the_plan_equally():
     assert detect(uneven(1.0, 1.0, 1.0, 1.0), plan=plan(received_bytes=(1000,) * 4)) is None
 
 
 def test_imbalance_reports_nothing_when_work_is_even():
     assert detect(uneven(1.0, 1.0, 1.0, 1.0)) is None
-    assert detect(looking_up(MEAN, MEAN, MEAN, MEAN)) is None
+    assert detect(steps_with_lookups(MEAN, MEAN, MEAN, MEAN)) is None
 
 
 def test_imbalance_reports_nothing_when_tables_do_not_divide_evenly():
@@ -138,13 +143,13 @@ def test_imbalance_reports_nothing_when_tables_do_not_divide_evenly():
 
 
 def test_imbalance_reports_nothing_when_uneven_work_costs_nothing():
-    """Computing hides the exchange: all ranks arrive together, and hardly any time is exposed."""
+    """All ranks compute for most of the step and enter the exchange together, so hardly any time is exposed."""
     assert detect(uneven(0.5, 0.5, 2.5, 0.5, seconds=[0.029] * 4)) is None
 
 
 @pytest.mark.parametrize("number", [2, 4, 8])
 @pytest.mark.parametrize("seed", range(20))
-def test_imbalance_reports_nothing_when_pooling_factors_vary_five_times_at_random(seed, number):
+def test_imbalance_reports_nothing_if_pooling_factors_vary_at_random(seed, number):
     chance = random.Random(seed)
     steps = []
     for _ in range(24):
@@ -154,7 +159,7 @@ def test_imbalance_reports_nothing_when_pooling_factors_vary_five_times_at_rando
     assert detect(steps) is None
 
 
-def test_imbalance_ignores_a_single_heavy_batch():
+def test_imbalance_ignores_a_few_heavy_steps():
     assert (
         detect([*uneven(1, 1, 1, 1, number=60), *uneven(1, 1, 90, 1, seconds=[0.01, 0.01, 0.02, 0.01], number=4)])
         is None
@@ -178,18 +183,18 @@ def test_imbalance_ignores_ranks_that_take_no_part_in_the_exchange():
 
 @pytest.mark.parametrize("number", [0, 5, 15])
 def test_imbalance_reports_nothing_before_there_are_enough_steps(number):
-    assert detect(HOT[:number], ranks()) is None
+    assert detect(SKEWED_STEPS[:number], ranks()) is None
 
 
-def test_imbalance_ignores_a_job_that_is_over():
-    assert detect(HOT, [dead(rank) for rank in range(4)]) is None
+def test_imbalance_ignores_an_ended_job():
+    assert detect(SKEWED_STEPS, [dead(rank) for rank in range(4)]) is None
 
 
 def test_imbalance_ignores_lookups_that_some_rank_does_not_report():
-    assert detect(looking_up(None, MEAN, 3 * MEAN, MEAN)) is None
+    assert detect(steps_with_lookups(None, MEAN, 3 * MEAN, MEAN)) is None
 
 
-def test_permuting_the_ranks_permutes_the_verdict():
+def test_culprit_follows_a_permutation_of_the_ranks():
     assert [detect(uneven(*shares)).ranks for shares in ((3.0, 0.5, 0.5), (0.5, 3.0, 0.5), (0.5, 0.5, 3.0))] == [
         (0,),
         (1,),
@@ -197,16 +202,17 @@ def test_permuting_the_ranks_permutes_the_verdict():
     ]
 
 
-def test_fault_is_not_over_while_there_are_too_few_steps():
-    finding, job = detect(HOT), snapshot(*ranks())
+def test_finding_stays_open_while_there_are_too_few_steps():
+    finding, job = detect(SKEWED_STEPS), snapshot(*ranks())
     assert not Imbalance().can_resolve(job, finding)
-    assert Imbalance().can_resolve(replace(job, steps=tuple(HOT)), finding)
+    assert Imbalance().can_resolve(replace(job, steps=tuple(SKEWED_STEPS)), finding)
 
 
 def test_imbalance_is_inert_without_work_to_compare():
     job = snapshot(*ranks())
     inert = [
-        Imbalance().inert_reason(replace(job, steps=tuple(steps))) for steps in (HOT, uneven(1, 1, op="all_reduce"))
+        Imbalance().inert_reason(replace(job, steps=tuple(steps)))
+        for steps in (SKEWED_STEPS, uneven(1, 1, op="all_reduce"))
     ]
     assert inert == [None, "its steps report no all_to_all and no lookups"]
     assert Imbalance().inert_reason(snapshot(*ranks(1))) == "it has one rank"

@@ -1,4 +1,7 @@
-"""Test that a job is reported if all its ranks wait for data all the time."""
+"""Tests of the detector `input_bound`.
+
+A job is reported if all its ranks wait for data for a large part of their time.
+"""
 
 from dataclasses import replace
 
@@ -11,7 +14,7 @@ from zmon.job.baseline import BaselineLearner
 RANKS = [rank_state(rank) for rank in range(4)]
 
 
-def waiting(data, step=0.100):
+def waiting_for_data(data, step=0.100):
     """Return a rank that waits for data for this time in each of its steps."""
     return {"phases": {"data": data, "forward": (step - data) / 2}, "ops": {"all_to_all": (step - data) / 2}}
 
@@ -28,7 +31,7 @@ def detect(*parts):
 
 
 def test_job_whose_ranks_all_wait_for_data_is_reported():
-    finding = detect(job_steps(700, **waiting(0.040)))
+    finding = detect(job_steps(700, **waiting_for_data(0.040)))
     assert (finding.detector, finding.cause, finding.severity) == ("input_bound", "input_bound", "info")
     assert (finding.ranks, finding.hosts) == ((), ())
     assert "wait for data for 40% of their time (threshold 30%): 40.0 ms of a step of 100.0 ms" in finding.summary
@@ -36,35 +39,37 @@ def test_job_whose_ranks_all_wait_for_data_is_reported():
 
 
 def test_input_bound_reports_nothing_when_loaders_keep_up():
-    assert detect(job_steps(700, **waiting(0.010))) is None
+    assert detect(job_steps(700, **waiting_for_data(0.010))) is None
 
 
-def test_input_bound_reports_nothing_when_one_loader_is_slow():
-    """A single slow loader is a straggler."""
-    slow, quick = waiting(0.060), {"phases": {"data": 0.001, "forward": 0.02}, "ops": {"all_to_all": 0.079}}
+def test_input_bound_reports_nothing_when_a_single_loader_is_slow():
+    """A single slow loader is a case for the detector `straggler`."""
+    slow, quick = waiting_for_data(0.060), {"phases": {"data": 0.001, "forward": 0.02}, "ops": {"all_to_all": 0.079}}
     assert detect(job_steps(700, quick, slow, quick, quick)) is None
 
 
 @pytest.mark.parametrize("steps", [5, 100, 500])
 def test_input_bound_reports_nothing_while_caches_and_queues_fill(steps):
-    assert detect(job_steps(steps, **waiting(0.040))) is None
+    assert detect(job_steps(steps, **waiting_for_data(0.040))) is None
 
 
-def test_input_bound_reports_nothing_when_it_only_was_so():
-    assert detect(job_steps(700, **waiting(0.040)), job_steps(700, first=701, **waiting(0.010))) is None
+def test_input_bound_reports_nothing_after_the_loaders_have_recovered():
+    assert (
+        detect(job_steps(700, **waiting_for_data(0.040)), job_steps(700, first=701, **waiting_for_data(0.010))) is None
+    )
 
 
-def test_input_bound_ignores_a_job_that_is_over():
-    ended = replace(job(job_steps(700, **waiting(0.040))), ranks=tuple(dead(rank) for rank in range(4)))
+def test_input_bound_ignores_an_ended_job():
+    ended = replace(job(job_steps(700, **waiting_for_data(0.040))), ranks=tuple(dead(rank) for rank in range(4)))
     assert InputBound().detect(ended) == ()
 
 
-def test_fault_is_not_over_before_there_are_enough_steps():
-    finding = detect(job_steps(700, **waiting(0.040)))
-    assert not InputBound().can_resolve(job(job_steps(100, **waiting(0.040))), finding)
-    assert InputBound().can_resolve(job(job_steps(700, **waiting(0.010))), finding)
+def test_finding_stays_open_until_there_are_enough_steps():
+    finding = detect(job_steps(700, **waiting_for_data(0.040)))
+    assert not InputBound().can_resolve(job(job_steps(100, **waiting_for_data(0.040))), finding)
+    assert InputBound().can_resolve(job(job_steps(700, **waiting_for_data(0.010))), finding)
 
 
 def test_input_bound_is_inert_without_a_data_phase():
-    assert InputBound().inert_reason(job(job_steps(20, **waiting(0.010)))) is None
+    assert InputBound().inert_reason(job(job_steps(20, **waiting_for_data(0.010)))) is None
     assert "no data phase" in InputBound().inert_reason(job(job_steps(20)))

@@ -1,4 +1,8 @@
-"""Test properties of every detector: the culprit does not depend on numbering, clocks or chance."""
+"""Tests of properties that all detectors share.
+
+Healthy jobs have no finding. A culprit follows a renumbering of the ranks, wrong host clocks change nothing, and
+missing data names no other culprit.
+"""
 
 from dataclasses import replace
 
@@ -18,7 +22,7 @@ HOSTS = ("node-a", "node-b", "node-c", "node-d")
 GIB = 2**30
 
 
-def conclude(job):
+def findings_by_detector(job):
     """Return cause, severity, ranks and hosts of all findings, by detector."""
     return {
         detector.name: sorted((f.cause, f.severity, sorted(f.ranks), sorted(f.hosts)) for f in detector.detect(job))
@@ -80,7 +84,7 @@ def healthy(draw):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_healthy_job_yields_no_finding_in_ten_thousand_draws(seed):
+def test_healthy_jobs_have_no_finding_in_ten_thousand_draws(seed):
     draw = np.random.default_rng(seed)
     jobs = {n: snapshot(*(rank_state(r, world_size=n) for r in range(n))) for n in (2, 4, 8)}
     for _ in range(DRAWS):
@@ -91,7 +95,7 @@ def test_healthy_job_yields_no_finding_in_ten_thousand_draws(seed):
         assert not summaries, summaries
 
 
-# -- ill ---------------------------------------------------------------------------------------------------
+# -- faulty ------------------------------------------------------------------------------------------------
 
 
 def rank(own=0.060, exchange=0.030):
@@ -146,7 +150,7 @@ def on_host(make, index, *args, **changes):
 
 
 SLOW = [rank(own=0.100 if index == 1 else 0.060) for index in range(4)]
-ILL = {
+JOBS = {
     "slow rank": job(*SLOW),
     "slow rank, hot": job(*SLOW, hot="node-b"),
     "slow rank, starved": job(*SLOW, pressed="node-b"),
@@ -196,8 +200,10 @@ def permuted(job, order):
     )
 
 
-def test_ill_jobs_have_different_causes():
-    causes = {name: {cause for rows in conclude(job).values() for cause, *_ in rows} for name, job in ILL.items()}
+def test_faulty_jobs_have_the_expected_causes():
+    causes = {
+        name: {cause for rows in findings_by_detector(job).values() for cause, *_ in rows} for name, job in JOBS.items()
+    }
     assert causes == {
         "slow rank": {"compute_straggler"},
         "slow rank, hot": {"thermal_throttle"},
@@ -212,22 +218,22 @@ def test_ill_jobs_have_different_causes():
 
 
 @pytest.mark.parametrize("order", [(3, 2, 1, 0), (1, 2, 3, 0), (2, 0, 3, 1)], ids=str)
-@pytest.mark.parametrize("name", ILL)
-def test_verdict_goes_with_the_rank_whatever_its_number(name, order):
+@pytest.mark.parametrize("name", JOBS)
+def test_culprit_follows_a_permutation_of_the_ranks(name, order):
     expected = {
         detector: sorted(
             (cause, severity, sorted(order.index(r) for r in ranks), hosts) for cause, severity, ranks, hosts in rows
         )
-        for detector, rows in conclude(ILL[name]).items()
+        for detector, rows in findings_by_detector(JOBS[name]).items()
     }
-    assert conclude(permuted(ILL[name], order)) == expected
+    assert findings_by_detector(permuted(JOBS[name], order)) == expected
 
 
-WITHOUT = {
-    "gpus": lambda job: _blind(job, gpus=None),
-    "nics": lambda job: _blind(job, nics=None),
-    "tcp": lambda job: _blind(job, tcp=None),
-    "load": lambda job: _blind(job, load=None),
+WITHOUT_SOURCE = {
+    "gpus": lambda job: _without_samples(job, gpus=None),
+    "nics": lambda job: _without_samples(job, nics=None),
+    "tcp": lambda job: _without_samples(job, tcp=None),
+    "load": lambda job: _without_samples(job, load=None),
     "hardware": lambda job: replace(job, hardware=()),
     "one host": lambda job: replace(job, hardware=job.hardware[1:]),
     "steps": lambda job: replace(job, steps=(), step_windows=(), baseline=None),
@@ -237,31 +243,34 @@ WITHOUT = {
 }
 
 
-def _blind(job: Snapshot, **gone) -> Snapshot:
+def _without_samples(job: Snapshot, **gone) -> Snapshot:
     windows = (replace(w, before=replace(w.before, **gone), now=replace(w.now, **gone)) for w in job.hardware)
     return replace(job, hardware=tuple(replace(w, recent=None) if "tcp" in gone else w for w in windows))
 
 
-@pytest.mark.parametrize("source", WITHOUT)
-@pytest.mark.parametrize("name", ILL)
-def test_less_data_names_no_other_culprit(name, source):
+@pytest.mark.parametrize("source", WITHOUT_SOURCE)
+@pytest.mark.parametrize("name", JOBS)
+def test_missing_data_names_no_other_culprit(name, source):
     """The cause may change, or become unknown, or the culprit may be missing; but no other culprit is named."""
     before = {
-        culprit for rows in conclude(ILL[name]).values() for _, _, *culprit in rows for culprit in _each(*culprit)
+        culprit
+        for rows in findings_by_detector(JOBS[name]).values()
+        for _, _, *culprit in rows
+        for culprit in _culprits(*culprit)
     }
-    for rows in conclude(WITHOUT[source](ILL[name])).values():
+    for rows in findings_by_detector(WITHOUT_SOURCE[source](JOBS[name])).values():
         for _, _, ranks, hosts in rows:
-            assert set(_each(ranks, hosts)) <= before
+            assert set(_culprits(ranks, hosts)) <= before
 
 
-def _each(ranks, hosts):
+def _culprits(ranks, hosts):
     return [*(("rank", r) for r in ranks), *(("host", h) for h in hosts)]
 
 
 @pytest.mark.parametrize("seconds", [-60.0, -30.0, 30.0, 60.0])
 @pytest.mark.parametrize("host", HOSTS[:3])
-@pytest.mark.parametrize("name", ILL)
-def test_clock_of_a_host_that_is_off_changes_nothing(name, host, seconds):
+@pytest.mark.parametrize("name", JOBS)
+def test_wrong_clock_of_a_host_changes_no_finding(name, host, seconds):
     def off(state):
         if state.host != host:
             return state
@@ -273,5 +282,5 @@ def test_clock_of_a_host_that_is_off_changes_nothing(name, host, seconds):
             last_words=words,
         )
 
-    shifted = replace(ILL[name], ranks=tuple(map(off, ILL[name].ranks)))
-    assert conclude(shifted) == conclude(ILL[name])
+    shifted = replace(JOBS[name], ranks=tuple(map(off, JOBS[name].ranks)))
+    assert findings_by_detector(shifted) == findings_by_detector(JOBS[name])

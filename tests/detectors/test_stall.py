@@ -1,4 +1,7 @@
-"""Test every cause of a stall, and for each the harmless case that looks like it."""
+"""Tests of the detector `stall`: stopped ranks, jobs in which nothing moves, costs, and stable ids.
+
+The other causes of a stall are tested in `parts/`.
+"""
 
 import itertools
 from dataclasses import replace
@@ -27,17 +30,17 @@ def test_finding_has_all_fields():
     assert len(finding.evidence.ranks) == 4
 
 
-# -- what it costs, and what a new start costs -------------------------------------------------------------
+# -- lost GPU hours and the last checkpoint ----------------------------------------------------------------
 
 
-def test_gpu_hours_grow_while_the_job_stands_and_are_unknown_of_processors():
+def test_lost_gpu_hours_grow_during_a_stall_and_are_unknown_on_cpus():
     on_gpus = [replace(state, device=f"GPU-{state.rank}") for state in (stopped(2, 900.0), *others(2))]
     assert detect(*on_gpus).lost_gpu_hours == pytest.approx(1.0)
     assert detect(*(later(state, 900.0) for state in on_gpus)).lost_gpu_hours == pytest.approx(2.0)
     assert detect(stopped(2), *others(2)).lost_gpu_hours is None
 
 
-def test_age_of_the_last_checkpoint_is_by_the_clock_of_its_own_host():
+def test_checkpoint_age_uses_the_clock_of_its_own_host():
     """Rank 0 wrote the checkpoint 700 s before its last step, which was 20 s ago; its clock is off by an hour."""
     saves = waiting(0, 20.0, last_step_time=NOW + 3600, last_checkpoint_time=NOW + 2900)
     finding = detect(saves, stopped(2), waiting(1), waiting(3))
@@ -45,7 +48,7 @@ def test_age_of_the_last_checkpoint_is_by_the_clock_of_its_own_host():
     assert "The last checkpoint was written 12 min ago: a restart loses the work since then." in finding.detail
 
 
-def test_age_of_the_newest_checkpoint_is_at_most_that_of_the_last_step():
+def test_checkpoint_age_is_at_most_the_time_since_the_last_step():
     old = waiting(1, 20.0, last_checkpoint_time=NOW - 5000)
     fresh = waiting(0, 20.0, last_step_time=NOW - 40, last_checkpoint_time=NOW - 20)
     assert detect(old, fresh, stopped(2), waiting(3)).evidence.last_checkpoint == Checkpoint(20.0)
@@ -60,7 +63,7 @@ def test_missing_checkpoint_is_mentioned():
 # -- rank_frozen -------------------------------------------------------------------------------------------
 
 
-def test_stopped_rank_is_named_with_the_command_that_frees_it():
+def test_stopped_rank_is_named_with_the_command_that_continues_the_process():
     finding = detect(stopped(2), *others(2))
     assert (finding.cause, finding.ranks, finding.severity) == ("rank_frozen", (2,), "critical")
     assert "kill -CONT 1002" in finding.detail
@@ -69,7 +72,7 @@ def test_stopped_rank_is_named_with_the_command_that_frees_it():
 
 
 @pytest.mark.parametrize("activity", ["init", "train", "eval", "checkpoint"])
-def test_stopped_rank_is_named_whatever_it_is_there_for(activity):
+def test_stopped_rank_is_named_during_any_activity(activity):
     lease = {"activity": activity, "lease_seconds": 1800.0}
     finding = detect(stopped(0, **lease), *(rank_state(r, **lease) for r in (1, 2, 3)))
     assert (finding.cause, finding.ranks) == ("rank_frozen", (0,))
@@ -77,15 +80,15 @@ def test_stopped_rank_is_named_whatever_it_is_there_for(activity):
     assert "no rank waits for it yet" in finding.summary
 
 
-def test_all_ranks_stopped_are_all_named():
+def test_all_stopped_ranks_are_named():
     assert detect(*map(stopped, range(4))).ranks == (0, 1, 2, 3)
 
 
-def test_stall_reports_nothing_while_a_debugger_takes_a_look():
+def test_stall_reports_nothing_if_a_rank_was_stopped_only_briefly():
     assert detect(stopped(2, 0.2), *map(rank_state, (0, 1, 3))) is None
 
 
-def test_stall_reports_nothing_when_a_rank_is_stopped_after_it_was_done():
+def test_stall_reports_nothing_if_a_finished_rank_is_stopped():
     assert detect(stopped(2, activity="done"), *map(rank_state, (0, 1, 3))) is None
 
 
@@ -96,23 +99,23 @@ def test_rank_in_uninterruptible_sleep_past_its_lease_is_named():
     assert "kill -CONT" not in finding.detail
 
 
-def test_stall_reports_nothing_while_a_rank_sleeps_uninterruptibly_within_its_lease():
+def test_stall_ignores_uninterruptible_sleep_within_the_lease():
     """Every read from a busy file system looks like this for a moment."""
     assert detect(rank_state(1, process_state="D", blocked_seconds=9.0), *map(rank_state, (0, 2, 3))) is None
 
 
-def test_rank_that_sleeps_for_a_moment_is_not_the_frozen_one():
+def test_rank_that_sleeps_for_a_moment_is_not_the_culprit():
     """All ranks are past their leases because of rank 2; rank 1 reads from a busy file system."""
     reads = waiting(1, process_state="D", blocked_seconds=0.1)
     finding = detect(reads, waiting(0), waiting(2, in_flight=None), waiting(3))
     assert (finding.cause, finding.ranks) == ("compute_hang", (2,))
 
 
-def test_dead_rank_is_named_before_a_stopped_one():
+def test_dead_rank_takes_precedence_over_a_stopped_rank():
     assert detect(killed(1), stopped(2), waiting(0), waiting(3)).ranks == (1,)
 
 
-def test_rank_that_aborts_once_all_are_through_is_no_page():
+def test_rank_that_aborts_after_the_training_finished_is_a_warning():
     """A gloo thread that outlives the interpreter aborts the process now and then; the exit code is not 0."""
     last_words = finished(1).last_words
     ends = [finished(rank) for rank in (0, 2, 3)]
@@ -125,7 +128,7 @@ def test_rank_that_aborts_once_all_are_through_is_no_page():
 # -- nothing moves -----------------------------------------------------------------------------------------
 
 
-def test_job_in_which_nothing_moves_is_unknown_with_the_evidence():
+def test_cause_is_unknown_if_nothing_moves():
     nowhere = {"in_flight": None, "phase": "backward"}
     finding = detect(waiting(0, 6.0, **nowhere), *(waiting(rank, 5.0, **nowhere) for rank in (1, 2, 3)))
     assert (finding.cause, finding.ranks, finding.severity) == ("unknown", (), "critical")
@@ -136,12 +139,12 @@ def test_job_in_which_nothing_moves_is_unknown_with_the_evidence():
     assert finding.onset == NOW - 6.0
 
 
-def test_job_in_which_all_wait_for_each_other_is_unknown():
+def test_summary_says_that_every_rank_is_in_a_collective():
     assert "every rank is inside a collective" in detect(*map(waiting, range(4))).summary
 
 
-def test_rank_with_the_oddest_steps_does_not_hold_up_the_verdict():
-    """Its own lease is not over yet, but all ranks take the same steps."""
+def test_longest_lease_does_not_delay_the_finding():
+    """The lease of rank 3 is not over yet, but all ranks take the same steps."""
     odd = waiting(3, 5.0, lease_seconds=9.0, overdue_seconds=0.0)
     assert detect(*map(waiting, (0, 1, 2)), odd).cause == "unknown"
 
@@ -171,7 +174,7 @@ def test_stall_reports_nothing_during_a_first_step_fifty_times_longer():
     assert detect(*(waiting(rank, 60.0, **first) for rank in range(4))) is None
 
 
-def test_stall_reports_nothing_while_one_rank_still_moves():
+def test_stall_reports_nothing_while_a_rank_still_moves():
     assert detect(*map(waiting, (0, 1, 2)), rank_state(3)) is None
 
 
@@ -180,16 +183,16 @@ def test_overrun_evaluation_is_reported():
     assert detect(*(waiting(r, 1805.0, overdue_seconds=5.0, **lease) for r in range(4))).cause == "unknown"
 
 
-def test_rank_that_has_left_the_loop_is_reported():
+def test_stall_is_reported_if_a_rank_finished_before_the_others():
     assert detect(finished(3, 60.0), *others(3)).cause == "unknown"
 
 
-def test_stall_ignores_ranks_that_are_done_and_still_there():
+def test_stall_ignores_ranks_that_are_done_but_alive():
     done = {"activity": "done", "lease_seconds": None, "overdue_seconds": 0.0}
     assert detect(*(rank_state(r, **done, step_seconds=100.0) for r in range(4))) is None
 
 
-# -- what must not matter ----------------------------------------------------------------------------------
+# -- invariants -------------------------------------------------------------------------------------------
 
 SCENES = {
     "killed": [disconnected(0, 1.1), disconnected(1, 1.05), killed(2, 1.0), disconnected(3, 1.02)],
@@ -203,7 +206,7 @@ SCENES = {
 
 
 @pytest.mark.parametrize("scene", SCENES)
-def test_permuting_the_ranks_permutes_the_verdict(scene):
+def test_culprit_follows_a_permutation_of_the_ranks(scene):
     before = detect(*SCENES[scene])
     for order in itertools.permutations(range(4)):
         after = detect(*(replace(state, rank=order[state.rank]) for state in SCENES[scene]))
@@ -216,7 +219,7 @@ def test_permuting_the_ranks_permutes_the_verdict(scene):
 
 @settings(max_examples=60, deadline=None)
 @given(scene=st.sampled_from(sorted(SCENES)), shifts=st.lists(st.floats(-60, 60), min_size=4, max_size=4))
-def test_clocks_of_the_hosts_change_nothing(scene, shifts):
+def test_host_clocks_do_not_change_the_finding(scene, shifts):
     """Four hosts with one rank each, each with its own clock."""
 
     def shifted(state, shift):
@@ -251,7 +254,7 @@ def test_finding_keeps_its_id_and_onset_from_pass_to_pass(scene):
 
 
 @pytest.mark.parametrize("scene", ["killed", "stopped"])
-def test_finding_keeps_its_id_while_the_others_get_to_the_end_of_their_step(scene):
+def test_finding_keeps_its_id_while_other_ranks_finish_their_step(scene):
     """Ranks are a step ahead if no collective follows, or go on if the job tolerates the loss of a rank."""
     ranks = [replace(s, alive=True, gone_seconds=None, last_words=None) if s.last_words else s for s in SCENES[scene]]
     first = detect(*ranks)
@@ -259,7 +262,7 @@ def test_finding_keeps_its_id_while_the_others_get_to_the_end_of_their_step(scen
     assert detect(*moved, time=NOW + 5).id == first.id
 
 
-def test_another_fault_has_another_id():
+def test_different_faults_launches_and_jobs_have_different_ids():
     ids = {detect(*SCENES[scene]).id for scene in ("killed", "raised", "silent")}
     again = detect(*(replace(s, run_uid=f"again-{s.rank}") for s in SCENES["killed"]))
     another_job = detect(*(replace(s, job_id="other") for s in SCENES["killed"]))
@@ -272,7 +275,7 @@ def test_lost_gpu_hours_are_unknown_without_gpus():
     assert detect(*on_gpus).lost_gpu_hours == pytest.approx(2.0 * 4 / 3600)
 
 
-def test_words_of_a_rank_are_cut_in_the_table_and_whole_in_the_evidence():
+def test_last_words_are_cut_in_the_table_but_not_in_the_evidence():
     long = words("exception", "builtins.ValueError", "x" * 1000, NOW - 1)
     finding = detect(replace(raised(1, 1.2), last_words=long), *others(1, terminated))
     assert len(finding.evidence.ranks[1].last_words) < 250

@@ -1,4 +1,4 @@
-"""Test that each fault is reported once, and what happens to open findings of silenced detectors."""
+"""Tests of suppression: which findings another finding hides, and which open ones a stall holds open."""
 
 import pytest
 
@@ -7,56 +7,62 @@ from zmon.detectors import ALL
 from zmon.detectors.suppression import TABLE, suppress
 
 
-def says(detector, severity="warning"):
+def report(detector, severity="warning"):
     return {detector: (finding(detector=detector, severity=severity),)}
 
 
-def left(*verdicts):
-    """Return the detectors that still report, and those that are held."""
+def reported_and_held(*verdicts):
+    """Return the detectors whose findings are reported, and those whose findings are held open."""
     remaining = suppress(
         {detector.name: () for detector in ALL} | {k: v for of_one in verdicts for k, v in of_one.items()}
     )
     return {name for name, findings in remaining.findings.items() if findings}, remaining.held_open
 
 
-def test_table_names_detectors_that_there_are():
+def test_table_names_only_existing_detectors():
     names = {detector.name for detector in ALL}
     assert {name for row in TABLE for name in (row.by, *row.silenced)} <= names
 
 
 def test_unrelated_findings_are_all_reported():
-    assert left(says("straggler"), says("coverage"), says("hardware")) == ({"straggler", "coverage", "hardware"}, set())
+    assert reported_and_held(report("straggler"), report("coverage"), report("hardware")) == (
+        {"straggler", "coverage", "hardware"},
+        set(),
+    )
 
 
 @pytest.mark.parametrize("naming", ["straggler", "imbalance"])
-def test_slowdown_with_a_culprit_is_reported_once_and_the_other_resolves(naming):
-    assert left(says(naming), says("slowdown")) == ({naming}, set())
+def test_finding_with_a_culprit_suppresses_the_slowdown(naming):
+    assert reported_and_held(report(naming), report("slowdown")) == ({naming}, set())
 
 
 @pytest.mark.parametrize("other", ["straggler", "imbalance", "slowdown", "divergence", "coverage", "hardware"])
-def test_job_below_its_baseline_is_reported_only_without_a_better_finding(other):
-    assert left(says(other), says("efficiency")) == ({other}, set())
-    assert left(says(other, "info"), says("efficiency")) == ({other, "efficiency"}, set())
+def test_efficiency_is_suppressed_by_a_warning_but_not_by_an_info(other):
+    assert reported_and_held(report(other), report("efficiency")) == ({other}, set())
+    assert reported_and_held(report(other, "info"), report("efficiency")) == ({other, "efficiency"}, set())
 
 
-def test_info_silences_nothing():
-    assert left(says("straggler", "info"), says("slowdown")) == ({"straggler", "slowdown"}, set())
+def test_info_does_not_suppress_the_slowdown():
+    assert reported_and_held(report("straggler", "info"), report("slowdown")) == ({"straggler", "slowdown"}, set())
 
 
 @pytest.mark.parametrize("other", ["straggler", "imbalance", "slowdown", "efficiency", "input_bound"])
-def test_stall_silences_what_speaks_of_steps_and_leaves_open_what_is(other):
-    assert left(says("stall", "critical"), says(other)) == ({"stall"}, {other})
+def test_stall_suppresses_step_detectors_and_holds_their_findings_open(other):
+    assert reported_and_held(report("stall", "critical"), report(other)) == ({"stall"}, {other})
 
 
 @pytest.mark.parametrize("other", ["divergence", "coverage", "hardware"])
-def test_stall_silences_nothing_that_holds_without_steps(other):
-    assert left(says("stall", "critical"), says(other)) == ({"stall", other}, set())
+def test_stall_does_not_suppress_detectors_that_need_no_steps(other):
+    assert reported_and_held(report("stall", "critical"), report(other)) == ({"stall", other}, set())
 
 
-def test_detector_with_nothing_to_say_is_not_held():
-    """Its open findings may be over, because its ranks are gone."""
-    assert left(says("stall", "critical")) == ({"stall"}, set())
+def test_findings_of_a_quiet_detector_are_not_held_open_during_a_stall():
+    """The faults may be over, because the ranks are gone."""
+    assert reported_and_held(report("stall", "critical")) == ({"stall"}, set())
 
 
-def test_slowdown_with_a_culprit_resolves_during_a_stall():
-    assert left(says("stall", "critical"), says("straggler"), says("slowdown")) == ({"stall"}, {"straggler"})
+def test_stall_does_not_hold_open_a_slowdown_that_a_straggler_explains():
+    assert reported_and_held(report("stall", "critical"), report("straggler"), report("slowdown")) == (
+        {"stall"},
+        {"straggler"},
+    )

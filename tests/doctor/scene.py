@@ -1,4 +1,4 @@
-"""A healthy Prometheus and a healthy Alertmanager, which tests change into unhealthy ones."""
+"""A healthy Prometheus and a healthy Alertmanager, which tests change into faulty ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of the hub and its agents: each fault that would leave a job unwatched has a check by name."""
+"""Tests of the checks of the hub and its agents. A fault makes the check of its part inert."""
 
 import asyncio
 from dataclasses import replace
@@ -62,7 +62,7 @@ def test_healthy_hub_is_armed():
     assert [check.name for check in results] == ["hub", "agents", "thresholds", "leases", "detector stall"]
 
 
-def test_hub_that_does_not_answer_is_inert_and_gets_no_more_requests():
+def test_hub_that_does_not_answer_is_the_only_inert_check():
     gone = Unreachable("cannot reach http://hub:9781")
     assert inert(checks(ClusterView(HUB, gone, gone, gone))) == {"hub": str(gone)}
 
@@ -80,7 +80,7 @@ def test_agent_that_never_answered_is_named_by_its_url():
     assert list(results) == ["agent http://node-b:9780"]
 
 
-def test_healthy_agents_share_one_check():
+def test_healthy_agents_share_a_check():
     hundred = [agent(host=f"node-{number}") for number in range(100)]
     results = [check for check in checks(hub_view(hundred)) if check.name.startswith("agent")]
     assert [check.result for check in results] == [f"100 of 100 answer the hub, version {zmon.__version__}"]
@@ -125,20 +125,20 @@ def test_detector_without_a_job_is_absent():
     assert check.armed is None
 
 
-def test_hub_is_read():
+def test_answers_of_a_hub_are_read():
     view = read_hub(ANSWERS)
     assert inert(checks(view)) == {}
     assert (view.jobs, view.hosts) == (["job"], ["node-a"])
 
 
-def test_hub_that_answers_503_is_read():
-    """The body of the answer 503 is the usual one, and it has the reason."""
+def test_answer_503_of_a_hub_is_read():
+    """A 503 has the same body as a 200, including the reason."""
     ill = plain(hub_view([agent(reachable=False, error="refused")]).health)
     view = read_hub(ANSWERS | {"/healthz": (503, ill)})
     assert view.health.agents[0].error == "refused"
 
 
-def test_older_hub_is_read_without_the_missing_pages():
+def test_older_hub_without_the_detectors_page_is_not_inert():
     view = read_hub({path: answer for path, answer in ANSWERS.items() if path != "/api/v1/detectors"})
     assert isinstance(view.detectors, NotServed)
     (check,) = (c for c in checks(view) if c.name == "detectors")

@@ -1,4 +1,4 @@
-"""Checks of a node: an inert part is reported with the next step, and an armed part was tried."""
+"""Tests of the node checks. An inert check names the next step. A check is armed only after the part was tried."""
 
 import asyncio
 import json
@@ -17,8 +17,8 @@ from zmon.doctor.node import boxes, sources, space_for_boxes
 from zmon.schema.host import SourceStatus
 from zmon.web import client
 
-NOBODY = "http://127.0.0.1:1"  # port of tcpmux, which no machine serves
-ASK_NOBODY = ["--agent", NOBODY, "--hub", NOBODY, "--prometheus", NOBODY]
+UNUSED_URL = "http://127.0.0.1:1"  # port of tcpmux, which no machine serves
+UNUSED_URLS = ["--agent", UNUSED_URL, "--hub", UNUSED_URL, "--prometheus", UNUSED_URL]
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def test_box_of_a_rank_is_read(tmp_path):
 
 
 def test_node_without_daemons_is_unwatched(tmp_path):
-    answer = CliRunner().invoke(cli, ["doctor", "--json", "--box-dir", str(tmp_path), *ASK_NOBODY])
+    answer = CliRunner().invoke(cli, ["doctor", "--json", "--box-dir", str(tmp_path), *UNUSED_URLS])
     results = {check["name"]: check for check in json.loads(answer.output)["checks"]}
     assert answer.exit_code == 1
     assert results["agent"]["armed"] is results["hub"]["armed"] is results["Prometheus"]["armed"] is False
@@ -81,7 +81,7 @@ def test_node_without_daemons_is_unwatched(tmp_path):
 
 
 def test_output_for_people_names_inert_parts(tmp_path):
-    answer = CliRunner().invoke(cli, ["doctor", "--box-dir", str(tmp_path), *ASK_NOBODY])
+    answer = CliRunner().invoke(cli, ["doctor", "--box-dir", str(tmp_path), *UNUSED_URLS])
     assert "INERT" in answer.output
     assert "armed" in answer.output
 
@@ -109,7 +109,7 @@ def test_each_source_of_the_agent_has_a_check(monkeypatch, status, armed, result
 
 
 def test_agent_of_another_box_directory_is_inert(monkeypatch):
-    """The agent would not see the ranks that start on this node."""
+    """Such an agent does not see the ranks that start on this node."""
 
     async def answer(*_):
         return agent_report(box_dir="/other")

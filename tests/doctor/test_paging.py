@@ -1,4 +1,4 @@
-"""Checks of the delivery of pages: each fault that would stop a page has its own check."""
+"""Tests of the checks of the delivery of pages. A fault that stops pages makes a check inert."""
 
 import asyncio
 from copy import deepcopy
@@ -43,7 +43,7 @@ def routes(**changes):
     return config
 
 
-def test_page_with_a_receiver_is_armed_and_names_it():
+def test_armed_page_names_its_receiver():
     results = checks(pager(), ["dlrm"], 3600.0)
     assert inert(results) == {}
     assert "page ZmonStall" in [check.name for check in results]
@@ -55,7 +55,7 @@ def test_receiver_without_integration_is_inert():
     assert "of job dlrm in receiver pager, which notifies nobody, so pages go nowhere" in results["page ZmonStall"]
 
 
-def test_route_of_one_job_without_receiver_is_inert():
+def test_route_of_a_job_without_receiver_is_inert():
     config = deepcopy(ROUTES)
     config["route"]["routes"].insert(0, {"receiver": "nobody", "match_re": {"job_id": "test-.*"}})
     assert inert(checks(pager(config=config), ["dlrm"], 3600.0)) == {}
@@ -84,7 +84,7 @@ def test_silence_of_another_job_does_not_matter():
     assert inert(checks(pager(silences=(silence,)), ["dlrm"], 3600.0)) == {}
 
 
-def test_route_with_a_mute_interval_is_armed_and_names_it():
+def test_mute_interval_of_a_route_is_named():
     config = deepcopy(ROUTES)
     config["route"]["routes"][1]["mute_time_intervals"] = ["weekend"]
     results = checks(pager(config=config), [], 3600.0)
@@ -97,7 +97,7 @@ def test_matcher_that_cannot_be_evaluated_is_inert():
     assert "cannot evaluate a matcher" in inert(checks(pager(config=config), [], 3600.0))["page ZmonStall"]
 
 
-def test_alertmanager_without_the_alert_that_always_fires_is_inert():
+def test_alertmanager_without_the_watchdog_alert_is_inert():
     assert "does not reach it" in inert(checks(pager(watchdog=None), [], 3600.0))["Alertmanager"]
 
 
@@ -112,11 +112,11 @@ def test_integration_whose_notifications_all_failed_is_inert():
     assert "all 3 notifications" in results["delivery by webhook"]
 
 
-def test_integration_that_failed_sometimes_has_no_check():
+def test_integration_that_failed_sometimes_is_not_inert():
     assert inert(checks(pager(sent={"webhook": 3.0}, failed={"webhook": 2.0}), [], 3600.0)) == {}
 
 
-def test_alertmanager_is_read():
+def test_answers_of_alertmanager_are_read():
     pager_or_check = read_alertmanager()
     assert pager_or_check.config["route"] == {"receiver": "pager"}
     assert pager_or_check.watchdog == ALERT["labels"]

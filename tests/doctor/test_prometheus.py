@@ -1,4 +1,4 @@
-"""Checks of Prometheus: each fault in scraping or evaluating has its own check."""
+"""Tests of the checks of Prometheus: scraping, rule evaluation, and links in pages."""
 
 import asyncio
 from datetime import UTC, datetime
@@ -129,7 +129,7 @@ def test_long_scrape_interval_is_inert():
 
 
 @pytest.mark.parametrize("interval", ["2s", "500ms", "5s"])
-def test_short_scrape_interval_has_no_check(interval):
+def test_short_scrape_interval_is_not_inert(interval):
     assert inert(checks(healthy(targets=(target(scrape_interval=interval),)), HOSTS)) == {}
 
 
@@ -177,7 +177,7 @@ def test_link_to_a_directory_without_the_runbooks_is_inert(tmp_path):
     assert inert(checks(healthy(external_labels=labels), HOSTS)) == {}
 
 
-def test_prometheus_is_read():
+def test_answers_of_prometheus_are_read():
     state = read_prometheus()
     assert (state.now, state.up_seconds, state.config_loaded) == (NOW, 10.0, True)
     assert state.targets[0].scrape_url == "http://node-a:9780/metrics"

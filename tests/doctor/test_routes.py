@@ -1,4 +1,4 @@
-"""The receivers of an alert are the ones that amtool, a tool of Alertmanager, returns."""
+"""Tests of Alertmanager's routes. The receivers of an alert are the ones that amtool returns."""
 
 import subprocess
 
@@ -69,7 +69,7 @@ def test_receivers_equal_the_answer_of_amtool(config, labels):
     assert ",".join(end.receiver for end in endings(yaml.safe_load(CONFIG), labels)) == expected
 
 
-def test_route_with_a_mute_interval_names_it():
+def test_mute_interval_of_a_route_is_returned():
     (end,) = endings(yaml.safe_load(CONFIG), {"severity": "critical", "cluster": "west"})
     assert end == ("night", ("weekend",))
 

@@ -1,4 +1,4 @@
-"""Doctor finds alerts that look healthy but can never fire, and names the missing series."""
+"""Tests of the checks of alert rules. An alert that can never fire is inert, with the missing series."""
 
 import pytest
 
@@ -51,7 +51,7 @@ def test_alert_on_missing_series_is_inert_and_names_them():
 
 
 def test_alert_on_declared_series_without_samples_is_armed():
-    """The normal case is that there is no finding now."""
+    """Without a finding the series has no samples, which is normal."""
     results = checks(shipped(), healthy(present=frozenset(), declared=frozenset({"zmon_finding"})))
     assert inert(results) == {}
     assert any("no series of zmon_finding now" in check.result for check in results)
@@ -80,7 +80,7 @@ def test_recording_rules_that_are_missing_or_fail_are_named():
         ("a / on (job_id) group_left (zmon_label) zmon_b", ("zmon_b",)),
     ],
 )
-def test_inputs_of_an_expression(query, expected):
+def test_inputs_of_an_expression_are_its_scraped_series(query, expected):
     """A recorded series is replaced by its inputs, even if it is one of its own inputs."""
     recorded = {"zmon:made:of": "zmon_finding > 0 or zmon:made:of unless on () zmon:beat", "zmon:beat": "zmon_beat"}
     assert inputs(query, recorded) == expected

@@ -1,4 +1,4 @@
-"""Changed thresholds are shown with default and value, and leases that differ between agents are named."""
+"""Tests of the checks of thresholds and leases. Changed values are shown with their default."""
 
 import msgspec
 import pytest
@@ -25,7 +25,7 @@ def threshold_checks(*leases, thresholds=()):
     return checks(HubHealth(True, agents(*leases), thresholds=list(thresholds)))
 
 
-def test_defaults_have_one_line_each():
+def test_defaults_have_a_single_line_each():
     assert threshold_checks((), ()) == [
         Check("thresholds", True, "the hub uses the defaults"),
         Check("leases", True, "the defaults on 2 agents"),
@@ -37,7 +37,7 @@ def test_threshold_that_the_site_changed_is_shown_with_its_default():
     assert check == Check("threshold", True, "detectors.straggler.slower_ratio is 0.3 (default 0.2)")
 
 
-def test_lease_that_all_agents_changed_is_one_line():
+def test_lease_that_all_agents_changed_has_a_single_line():
     check = threshold_checks((LONGER,), (LONGER,))[1]
     assert check == Check("lease", True, "leases.eval_seconds is 3600 (default 1800), on 2 agents")
 
@@ -54,7 +54,7 @@ def test_agents_that_differ_are_named(other):
 
 
 def test_older_agents_and_hubs_are_not_reported_as_using_defaults():
-    """Agents and hubs of 0.1.0."""
+    """Agents and hubs of zmon 0.1.0 do not report thresholds."""
     (hub,) = checks(msgspec.json.decode('{"healthy": true, "agents": []}', type=HubHealth))
     assert (hub.armed, hub.result) == (None, "this hub does not report its thresholds")
     (_, reported, unknown) = threshold_checks((), None)

@@ -1,4 +1,4 @@
-"""The check of torch: a tried version, an untried one, one that is too old, or none."""
+"""Tests of the check of torch: versions that were tried, untried, too old, or are missing."""
 
 import json
 from importlib.metadata import PackageNotFoundError
@@ -11,7 +11,7 @@ from zmon.cli.main import cli
 from zmon.doctor import torch_versions
 from zmon.doctor.torch_versions import TRIED, installed_torch, torch_version
 
-NOBODY = "http://127.0.0.1:1"  # port of tcpmux, which no machine serves
+UNUSED_URL = "http://127.0.0.1:1"  # port of tcpmux, which no machine serves
 
 
 @pytest.mark.parametrize("installed", TRIED)
@@ -61,7 +61,18 @@ def test_environment_without_torch_has_no_version(monkeypatch):
 def test_doctor_prints_the_version_of_torch(tmp_path):
     answer = CliRunner().invoke(
         cli,
-        ["doctor", "--json", "--box-dir", str(tmp_path), "--agent", NOBODY, "--hub", NOBODY, "--prometheus", NOBODY],
+        [
+            "doctor",
+            "--json",
+            "--box-dir",
+            str(tmp_path),
+            "--agent",
+            UNUSED_URL,
+            "--hub",
+            UNUSED_URL,
+            "--prometheus",
+            UNUSED_URL,
+        ],
     )
     [check] = [check for check in json.loads(answer.output)["checks"] if check["name"] == "torch"]
     expected = torch_version(installed_torch())

@@ -24,11 +24,11 @@ from tests.build import (
     step_record,
     waiting,
 )
-from tests.detectors.slow_jobs import cards, job, slow, then, well
-from tests.detectors.test_imbalance import HOT
+from tests.detectors.slow_jobs import cards, healthy_steps, job, later_steps, with_slow_rank
+from tests.detectors.test_imbalance import SKEWED_STEPS
 from tests.detectors.test_input_bound import job as starved
-from tests.detectors.test_input_bound import waiting as for_data
-from tests.detectors.test_slowdown import WELL, part
+from tests.detectors.test_input_bound import waiting_for_data
+from tests.detectors.test_slowdown import HEALTHY, steps_for
 from tests.detectors.test_slowdown import job_with as slowed
 from tests.hub.incidents.build import EVIDENCE, made
 from tests.metrics.scene import FULL_HOST, FULL_RANK, LOST_GPU, SOURCES
@@ -81,10 +81,15 @@ def troubled() -> Iterator[Snapshot]:
     yield stalled()
     healthy = [rank_state(rank) for rank in range(4)]
     yield called("crashed", snapshot(raised(1), *(waiting(rank) for rank in (0, 2, 3))))
-    yield called("slow", job(well(), then(20, *slow(2, own=0.095)), hardware=cards((), (), ("hw_thermal",), ())))
-    yield called("slower", slowed(WELL, part(60, exchange=0.150)))
-    yield called("uneven", replace(snapshot(*healthy), steps=tuple(HOT)))
-    yield called("starved", starved(job_steps(700, **for_data(0.040))))
+    yield called(
+        "slow",
+        job(
+            healthy_steps(), later_steps(20, *with_slow_rank(2, own=0.095)), hardware=cards((), (), ("hw_thermal",), ())
+        ),
+    )
+    yield called("slower", slowed(HEALTHY, steps_for(60, exchange=0.150)))
+    yield called("uneven", replace(snapshot(*healthy), steps=tuple(SKEWED_STEPS)))
+    yield called("starved", starved(job_steps(700, **waiting_for_data(0.040))))
     diverged = [rank_state(r, step=1000, steps=1000, step_seconds_total=20.0, report={"loss": None}) for r in range(4)]
     yield called("diverged", replace(snapshot(*diverged), not_finite={"loss": 100}))
     card = replace(LOST_GPU, lost=False)

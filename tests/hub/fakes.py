@@ -108,7 +108,7 @@ def healthy():
     return [rank_state(rank) for rank in range(4)]
 
 
-class Door:
+class HubClient:
     """A client of the hub's HTTP API, and the hub itself."""
 
     def __init__(self, client, hub):
@@ -155,7 +155,7 @@ async def hub_over(tmp_path, *agents, **config):
     quick = {"interval_seconds": 0.05, "alert_interval_seconds": 0.03, "wait_seconds": 0.3, **config}
     hub = Hub(HubConfig(tuple(agent.url for agent in agents), tmp_path, **quick))
     async with TestClient(TestServer(hub.app())) as client:
-        yield Door(client, hub)
+        yield HubClient(client, hub)
 
 
 @asynccontextmanager
@@ -167,13 +167,13 @@ async def contexts(agents):
         yield
 
 
-def halves():
+def two_agents():
     """Return the agents of two hosts with two ranks each, which have been training for a minute."""
     a = [rank_state(rank, activity_seconds=60.0) for rank in (0, 1)]
     b = [rank_state(rank, activity_seconds=60.0, host="node-b") for rank in (2, 3)]
     return FakeAgent(*a), FakeAgent(*b, host="node-b")
 
 
-def silent():
+def all_waiting():
     """Return ranks that all wait in the same collective; the cause is unknown."""
     return [waiting(rank, 8.0) for rank in range(4)]

@@ -1,4 +1,4 @@
-"""Tests of the accounts on disk: they survive a hub, and a damaged file is logged and replaced."""
+"""Tests of the time accounts on disk. The next hub continues them. A damaged file is logged and not used."""
 
 import os
 
@@ -66,7 +66,7 @@ def test_old_accounts_are_deleted(folder, monkeypatch):
 
 
 @pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"job_id": 1}', b"\xff\xfe"])
-def test_damaged_account_starts_anew_and_is_logged(folder, damage, caplog):
+def test_damaged_account_is_logged_and_not_used(folder, damage, caplog):
     folder.mkdir()
     (folder / f"{JOB}.json").write_bytes(damage)
     assert Accounts(folder).account_of(job()).causes == {}
@@ -93,12 +93,12 @@ def test_restarted_hub_continues_the_account(tmp_path):
 
     async def main():
         async with contexts([agent]):
-            async with hub_over(tmp_path, agent) as door:
-                await door.passes()
+            async with hub_over(tmp_path, agent) as hub_client:
+                await hub_client.passes()
             agent.ranks = healthy()  # the boxes hold less time now: no counter falls
-            async with hub_over(tmp_path, agent) as door:
-                await door.passes()
-                (job,) = (await door.get("/api/v1/jobs"))["jobs"]
+            async with hub_over(tmp_path, agent) as hub_client:
+                await hub_client.passes()
+                (job,) = (await hub_client.get("/api/v1/jobs"))["jobs"]
                 assert job["time"]["init"] == 3.0
 
     asyncio.run(asyncio.wait_for(main(), 20))

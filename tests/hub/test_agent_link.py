@@ -1,4 +1,4 @@
-"""Tests of the link to one agent: its last report, and since when it is silent."""
+"""Tests of the link to one agent: its last report, its silence, and the hardware samples that are compared."""
 
 from tests.build import agent_report, rank_state
 from zmon.hub.agent_link import FORGET_SECONDS, AgentLink, working

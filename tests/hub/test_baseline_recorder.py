@@ -1,4 +1,7 @@
-"""Tests of the baseline recorder: it learns the speed of jobs, and compares a job with it or says why it cannot."""
+"""Tests of the baseline recorder.
+
+It records the speed of jobs, and compares a job with the recorded speed or gives a reason why it cannot.
+"""
 
 import logging
 from dataclasses import replace
@@ -81,7 +84,7 @@ def test_recorded_time_categories_sum_to_the_step(store):
     assert recorded.ranks_per_host == 4
 
 
-def test_faster_launch_replaces_the_baseline_and_a_slower_one_does_not(store):
+def test_only_a_faster_launch_replaces_the_baseline(store):
     recorder = BaselineRecorder(store)
     for seconds, expected in ((0.02, 0.02), (0.03, 0.02), (0.0199, 0.02), (0.015, 0.015)):
         recorder.learn(job(baseline=step_window(seconds)))
@@ -95,7 +98,7 @@ def test_measured_point_is_never_replaced(store):
     assert store.curve(JOB).points == (measured,)
 
 
-def test_expected_step_is_the_recorded_one_and_shows_what_grew(store):
+def test_expected_step_is_the_recorded_step(store):
     recorder = BaselineRecorder(store)
     recorder.learn(job(baseline=step_window()))
     result = step(recorder, job(now=step_window(0.03)))
@@ -184,7 +187,7 @@ def test_write_error_is_logged_once_and_harms_nothing(tmp_path, caplog):
     assert len(caplog.records) == 1
 
 
-def test_one_host_may_have_room_for_more_ranks_than_this_job_has(store):
+def test_single_host_is_predicted_beyond_the_ranks_of_the_job(store):
     """The curve of a small job continues with the points that larger jobs on one host have recorded."""
     store.record(JOB, *(replace(fitted(ranks, 512 * ranks), ranks_per_host=ranks) for ranks in (1, 4, 8)))
     of_one, of_two = job(now=step_window()), job(now=step_window())
@@ -219,7 +222,7 @@ def test_efficiency_is_not_sampled_at_a_size_without_baseline(tmp_path):
     assert watched(tmp_path, job(now=step_window(0.025, samples=1024)), 1).efficiency == ()
 
 
-def test_job_that_stays_slow_is_found_after_ten_minutes(tmp_path):
+def test_job_that_stays_slow_is_reported_after_ten_minutes(tmp_path):
     assert EfficiencyLow().detect(watched(tmp_path, job(now=step_window(0.025)), 9)) == ()
     (result,) = EfficiencyLow().detect(watched(tmp_path, job(now=step_window(0.025)), 10))
     assert "has reached 80% of the efficiency recorded for job at this size" in result.summary

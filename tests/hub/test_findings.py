@@ -1,4 +1,4 @@
-"""Tests of a hub's findings: when it publishes and resolves them, and what wakes it."""
+"""Tests of a hub's findings: when the hub publishes and resolves them, and what wakes it."""
 
 import asyncio
 import time
@@ -14,25 +14,25 @@ from zmon.hub import Hub, HubConfig
 from zmon.schema.finding import Finding
 
 
-def test_hub_is_quiet_and_healthy_while_the_job_trains(play):
-    async def scenario(door):
-        await door.passes()
-        assert await door.findings("") == []
-        assert (await door.get("/healthz"))["healthy"] is True
-        (job,) = (await door.get("/api/v1/jobs"))["jobs"]
+def test_hub_is_quiet_and_healthy_while_the_job_trains(run_scenario):
+    async def scenario(hub_client):
+        await hub_client.passes()
+        assert await hub_client.findings("") == []
+        assert (await hub_client.get("/healthz"))["healthy"] is True
+        (job,) = (await hub_client.get("/api/v1/jobs"))["jobs"]
         assert (job["job_id"], job["state"], job["ranks_seen"], job["world_size"]) == (JOB, "train", 4, 4)
-        assert await door.metric("zmon_finding{") == []
-        assert await door.metric("zmon_hub_coverage_ratio") == [1.0]
+        assert await hub_client.metric("zmon_finding{") == []
+        assert await hub_client.metric("zmon_hub_coverage_ratio") == [1.0]
 
-    play(scenario, FakeAgent(*healthy()))
+    run_scenario(scenario, FakeAgent(*healthy()))
 
 
-def test_finding_is_published_everywhere_with_its_stack(play):
+def test_finding_is_published_everywhere_with_its_stack(run_scenario):
     agent = FakeAgent(*frozen())
 
-    async def scenario(door):
+    async def scenario(hub_client):
         async def with_stack():
-            finding = await door.findings()
+            finding = await hub_client.findings()
             return finding[0] if finding and "stacks" in finding[0]["evidence"] else None
 
         finding = await poll(with_stack)
@@ -41,117 +41,117 @@ def test_finding_is_published_everywhere_with_its_stack(play):
         assert finding["evidence"]["stacks"]["2"]["stack"] == "stack of rank 2"
         assert list(finding["evidence"]["stacks"]) == ["2"]
         labels = 'cause="rank_frozen",detector="stall",host="node-a",job_id="job",rank="2",severity="critical"'
-        assert await door.metric(f"zmon_finding{{{labels}}}") == [1.0]
-        (job,) = (await door.get("/api/v1/jobs"))["jobs"]
+        assert await hub_client.metric(f"zmon_finding{{{labels}}}") == [1.0]
+        (job,) = (await hub_client.get("/api/v1/jobs"))["jobs"]
         assert (job["state"], job["findings"]) == ("stalled", [finding["id"]])
 
-    play(scenario, agent)
+    run_scenario(scenario, agent)
 
 
-def test_hub_uses_the_thresholds_of_its_site(play):
+def test_hub_uses_the_thresholds_of_its_site(run_scenario):
     """The rank has been stopped for two seconds; this site allows a minute."""
 
-    async def scenario(door):
-        await door.passes()
-        assert await door.findings("") == []
+    async def scenario(hub_client):
+        await hub_client.passes()
+        assert await hub_client.findings("") == []
 
-    play(scenario, FakeAgent(*frozen()), detectors=configured({"stall": {"stopped_seconds": 60.0}}))
+    run_scenario(scenario, FakeAgent(*frozen()), detectors=configured({"stall": {"stopped_seconds": 60.0}}))
 
 
-def test_suspicion_wakes_the_hub_at_once(play):
+def test_suspicion_wakes_the_hub_at_once(run_scenario):
     agent = FakeAgent(*healthy())
 
-    async def scenario(door):
-        assert await poll(door.heartbeat)
+    async def scenario(hub_client):
+        assert await poll(hub_client.heartbeat)
         await asyncio.sleep(0.2)
         agent.ranks = frozen()
         agent.suspects, agent.version = [{"job_id": JOB, "rank": 2, "reason": "stopped"}], 1
-        struck = time.monotonic()
-        assert await poll(door.findings)
-        assert time.monotonic() - struck < 2.0
+        suspected_at = time.monotonic()
+        assert await poll(hub_client.findings)
+        assert time.monotonic() - suspected_at < 2.0
 
-    play(scenario, agent, interval_seconds=30.0)
+    run_scenario(scenario, agent, interval_seconds=30.0)
 
 
-def test_number_of_passes_is_limited_during_a_lasting_suspicion(play):
+def test_number_of_passes_is_limited_during_a_lasting_suspicion(run_scenario):
     agent = FakeAgent(*healthy())
     agent.suspects, agent.version = [{"job_id": JOB, "rank": 2, "reason": "overdue"}], 1
 
-    async def scenario(door):
+    async def scenario(hub_client):
         await asyncio.sleep(1.0)
         assert len([path for path in agent.requests if "snapshot" in path]) < 10
 
-    play(scenario, agent, alert_interval_seconds=0.25)
+    run_scenario(scenario, agent, alert_interval_seconds=0.25)
 
 
-def test_finding_resolves_when_the_rank_goes_on_and_keeps_its_id(play):
+def test_finding_resolves_when_the_rank_goes_on_and_keeps_its_id(run_scenario):
     agent = FakeAgent(*frozen())
 
-    async def scenario(door):
-        (finding,) = await poll(door.findings)
+    async def scenario(hub_client):
+        (finding,) = await poll(hub_client.findings)
         agent.ranks = healthy()
 
         async def resolved():
-            return not await door.findings()
+            return not await hub_client.findings()
 
         assert await poll(resolved)
-        (after,) = await door.findings("")
+        (after,) = await hub_client.findings("")
         assert after["id"] == finding["id"]
         assert 2.0 <= after["resolved"] - finding["detected"] < 6.0
-        assert await door.metric("zmon_finding{") == []
+        assert await hub_client.metric("zmon_finding{") == []
 
-    play(scenario, agent)
+    run_scenario(scenario, agent)
 
 
-def test_finding_resolves_when_the_boxes_of_its_job_are_pruned(play):
+def test_finding_resolves_when_the_boxes_of_its_job_are_pruned(run_scenario):
     agent = FakeAgent(*frozen())
 
-    async def scenario(door):
-        assert await poll(door.findings)
+    async def scenario(hub_client):
+        assert await poll(hub_client.findings)
         agent.ranks = ()
 
         async def resolved():
-            return not await door.findings()
+            return not await hub_client.findings()
 
         assert await poll(resolved)
 
-    play(scenario, agent)
+    run_scenario(scenario, agent)
 
 
-def test_findings_are_filtered_by_job_and_activity(play):
+def test_findings_are_filtered_by_job_and_activity(run_scenario):
     other = [replace(rank, job_id="other") for rank in frozen()]
     agent = FakeAgent(*frozen(), *other)
 
-    async def scenario(door):
+    async def scenario(hub_client):
         async def both():
-            return len(await door.findings()) == 2
+            return len(await hub_client.findings()) == 2
 
         assert await poll(both)
-        assert [f["job_id"] for f in await door.findings("?job_id=other")] == ["other"]
-        assert await door.findings("?job_id=none&active=1") == []
-        times = [f["detected"] for f in await door.findings("")]
+        assert [f["job_id"] for f in await hub_client.findings("?job_id=other")] == ["other"]
+        assert await hub_client.findings("?job_id=none&active=1") == []
+        times = [f["detected"] for f in await hub_client.findings("")]
         assert times == sorted(times, reverse=True)
-        assert all(f["evidence"]["ranks"] for f in await door.findings("?active=1"))
-        assert [f["evidence"] for f in await door.findings("?active=1&evidence=0")] == [{}, {}]
+        assert all(f["evidence"]["ranks"] for f in await hub_client.findings("?active=1"))
+        assert [f["evidence"] for f in await hub_client.findings("?active=1&evidence=0")] == [{}, {}]
 
-    play(scenario, agent)
+    run_scenario(scenario, agent)
 
 
-def test_death_stays_one_finding_while_the_launcher_ends_the_others(play):
+def test_death_stays_a_single_finding_while_the_launcher_ends_the_others(run_scenario):
     agent = FakeAgent(killed(2), *(waiting(rank, 1.0) for rank in (0, 1, 3)))
 
-    async def scenario(door):
-        (first,) = await poll(door.findings)
+    async def scenario(hub_client):
+        (first,) = await poll(hub_client.findings)
         agent.ranks = [killed(2, 5.0), *(killed(rank, 1.0, exit_status="signal SIGTERM") for rank in (0, 1, 3))]
-        await door.passes(5)
-        (second,) = await door.findings("")
+        await hub_client.passes(5)
+        (second,) = await hub_client.findings("")
         assert (second["id"], second["ranks"], second["onset"]) == (first["id"], [2], first["onset"])
 
-    play(scenario, agent)
+    run_scenario(scenario, agent)
 
 
 @pytest.mark.parametrize("moment", range(5))
-def test_hub_can_be_cancelled_while_it_is_woken(tmp_path, moment):
+def test_passes_can_be_cancelled_while_the_hub_is_woken(tmp_path, moment):
     """Before Python 3.12 `asyncio.wait_for` may swallow a cancellation at this moment; the hub then hangs."""
 
     async def main():

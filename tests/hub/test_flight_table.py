@@ -1,4 +1,4 @@
-"""Tests of the flight table: it shows ranks that are behind, that differ, or that cannot be asked."""
+"""Tests of the flight table: ranks that are behind, ranks that differ, and ranks that cannot be asked."""
 
 import msgspec
 
@@ -15,7 +15,7 @@ def answer(*entries):
     return RankEvidence("job", 0, stack="File x", flight=flight_, flight_error=error)
 
 
-def test_table_shows_the_rank_that_is_behind_and_the_one_that_differs():
+def test_table_shows_ranks_that_are_behind_or_differ():
     done = entry(8, retired=True)
     table = flight_table(
         snapshot(*map(rank_state, range(3))),

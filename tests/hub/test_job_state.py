@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.build import JOB, killed, rank_state, step_record
-from tests.hub.fakes import FakeAgent, frozen, halves, healthy
+from tests.hub.fakes import FakeAgent, frozen, healthy, two_agents
 from zmon.detectors.coverage import Coverage
 from zmon.hub.job_state import JobState
 
@@ -18,114 +18,114 @@ def steps(first, last, ranks=range(4), uid="uid-{}"):
 COUNT, SUM = "zmon_job_step_duration_seconds_count", "zmon_job_step_duration_seconds_sum"
 
 
-def test_steps_are_counted_once_and_their_time_is_in_the_account(play):
+def test_steps_are_counted_once_and_their_time_is_in_the_account(run_scenario):
     agent = FakeAgent(*healthy())
 
-    async def scenario(door):
-        await door.passes(1)
+    async def scenario(hub_client):
+        await hub_client.passes(1)
         agent.records = steps(1, 50)
-        await door.passes()
-        assert await door.metric(COUNT) == [50.0]
-        assert await door.metric(SUM) == [pytest.approx(1.0)]
-        assert sum(await door.metric("zmon_job_time_seconds_total")) == pytest.approx(1.0)
-        assert sum(await door.metric("zmon_job_gpu_seconds_total")) == pytest.approx(4 * 1.0)
-        assert await door.metric("zmon_job_goodput_ratio") == [1.0]
-        (job,) = (await door.get("/api/v1/jobs"))["jobs"]
+        await hub_client.passes()
+        assert await hub_client.metric(COUNT) == [50.0]
+        assert await hub_client.metric(SUM) == [pytest.approx(1.0)]
+        assert sum(await hub_client.metric("zmon_job_time_seconds_total")) == pytest.approx(1.0)
+        assert sum(await hub_client.metric("zmon_job_gpu_seconds_total")) == pytest.approx(4 * 1.0)
+        assert await hub_client.metric("zmon_job_goodput_ratio") == [1.0]
+        (job,) = (await hub_client.get("/api/v1/jobs"))["jobs"]
         assert job["step_seconds"] == pytest.approx(0.020)
         assert job["samples_per_second"] == pytest.approx(4 * 32 / 0.020)
 
-    play(scenario, agent)
+    run_scenario(scenario, agent)
 
 
-def test_hub_asks_only_for_steps_since_its_start(play):
+def test_hub_asks_only_for_steps_since_its_start(run_scenario):
     agent = FakeAgent(*healthy())
 
-    async def scenario(door):
-        await door.passes(4)
+    async def scenario(hub_client):
+        await hub_client.passes(4)
         queries = [path.partition("?")[2] for path in agent.requests if "snapshot" in path]
         assert queries[:4] == ["about=8", "since=1&about=8", "since=2&about=8", "since=3&about=8"]
 
-    play(scenario, agent)
+    run_scenario(scenario, agent)
 
 
-def test_restarted_job_goes_on_with_its_account(play):
+def test_restarted_job_goes_on_with_its_account(run_scenario):
     agent = FakeAgent(*healthy())
 
-    async def scenario(door):
+    async def scenario(hub_client):
         agent.records = steps(1, 50)
-        await door.passes()
+        await hub_client.passes()
         agent.ranks = [rank_state(r, attempt=1, run_uid=f"again-{r}", start=1.9e9) for r in range(4)]
         agent.records = steps(41, 45, uid="again-{}")
-        await door.passes()
-        assert await door.metric(COUNT) == [55.0]
+        await hub_client.passes()
+        assert await hub_client.metric(COUNT) == [55.0]
 
-    play(scenario, agent)
+    run_scenario(scenario, agent)
 
 
-def test_account_does_not_fall_while_the_host_of_rank_0_is_unwatched(play):
+def test_account_does_not_fall_while_the_host_of_rank_0_is_unwatched(run_scenario):
     """A counter that falls to zero and comes back is counted twice by `rate`."""
-    node_a, node_b = halves()
+    node_a, node_b = two_agents()
 
-    async def scenario(door):
-        await door.passes(1)
+    async def scenario(hub_client):
+        await hub_client.passes(1)
         node_a.records, node_b.records = steps(1, 50, (0, 1)), steps(1, 50, (2, 3))
-        await door.passes()
-        assert await door.metric(COUNT) == [50.0]
+        await hub_client.passes()
+        assert await hub_client.metric(COUNT) == [50.0]
         node_a.down = True
-        await door.passes()
-        assert await door.metric(COUNT) in ([50.0], [])
+        await hub_client.passes()
+        assert await hub_client.metric(COUNT) in ([50.0], [])
 
-    play(scenario, node_a, node_b)
+    run_scenario(scenario, node_a, node_b)
 
 
-def test_job_that_runs_again_after_it_was_done_has_a_new_account(play):
+def test_finished_job_that_runs_again_has_a_new_account(run_scenario):
     done = [replace(rank, activity="done", between_seconds={"init": 5.0}, open_seconds=1.0) for rank in healthy()]
     agent = FakeAgent(*done)
 
-    async def scenario(door):
-        await door.passes()
+    async def scenario(hub_client):
+        await hub_client.passes()
         again = [
             rank_state(r, run_uid=f"again-{r}", attempt=1, start=1.9e9, between_seconds={"init": 2.0}) for r in range(4)
         ]
         agent.ranks = again[:1]
-        await door.passes()
+        await hub_client.passes()
         agent.ranks = again
-        await door.passes()
-        (job,) = (await door.get("/api/v1/jobs"))["jobs"]
+        await hub_client.passes()
+        (job,) = (await hub_client.get("/api/v1/jobs"))["jobs"]
         assert (job["time"]["init"], "restart" in job["time"]) == (2.0, False)
 
-    play(scenario, agent)
+    run_scenario(scenario, agent)
 
 
-def test_report_that_is_not_a_number_is_null(play):
+def test_report_that_is_not_a_number_is_null(run_scenario):
     agent = FakeAgent(*(replace(rank, report={"loss": float("nan")}) for rank in healthy()))
 
-    async def scenario(door):
-        await door.passes(1)
-        assert (await door.get("/api/v1/jobs"))["jobs"][0]["report"] == {"loss": None}
+    async def scenario(hub_client):
+        await hub_client.passes(1)
+        assert (await hub_client.get("/api/v1/jobs"))["jobs"][0]["report"] == {"loss": None}
 
-    play(scenario, agent)
+    run_scenario(scenario, agent)
 
 
-def test_relaunch_on_fewer_ranks_ignores_the_old_boxes(play):
+def test_relaunch_on_fewer_ranks_ignores_the_old_boxes(run_scenario):
     """Both have the same job id and attempt, but the boxes of the first launch are not part of the second."""
     agent = FakeAgent(*healthy())
 
-    async def scenario(door):
-        await door.passes(1)
+    async def scenario(hub_client):
+        await hub_client.passes(1)
         agent.records = steps(1, 50)
-        await door.passes()
+        await hub_client.passes()
         old = [killed(r, run_uid=f"uid-{r}") for r in range(4)]
         agent.ranks = [*old, *(rank_state(r, world_size=2, run_uid=f"again-{r}", start=1.9e9) for r in range(2))]
         agent.records = steps(1, 7, range(2), uid="again-{}")
-        await door.passes()
-        assert await door.metric(COUNT) == [57.0]
-        assert (await door.get("/api/v1/jobs"))["jobs"][0]["world_size"] == 2
+        await hub_client.passes()
+        assert await hub_client.metric(COUNT) == [57.0]
+        assert (await hub_client.get("/api/v1/jobs"))["jobs"][0]["world_size"] == 2
 
-    play(scenario, agent)
+    run_scenario(scenario, agent)
 
 
-def test_error_on_one_job_does_not_affect_others(play, monkeypatch):
+def test_error_on_a_job_does_not_affect_other_jobs(run_scenario, monkeypatch):
     agent = FakeAgent(*frozen(), *(rank_state(r, job_id="odd", run_uid=f"odd-{r}") for r in range(4)))
     add = JobState.add
 
@@ -136,14 +136,14 @@ def test_error_on_one_job_does_not_affect_others(play, monkeypatch):
 
     monkeypatch.setattr(JobState, "add", failing)
 
-    async def scenario(door):
-        await door.passes()
-        assert [f["job_id"] for f in await door.findings()] == [JOB]
+    async def scenario(hub_client):
+        await hub_client.passes()
+        assert [f["job_id"] for f in await hub_client.findings()] == [JOB]
 
-    play(scenario, agent)
+    run_scenario(scenario, agent)
 
 
-def test_error_of_a_detector_is_cleared_when_it_succeeds(play, monkeypatch):
+def test_error_of_a_detector_is_cleared_after_a_success(run_scenario, monkeypatch):
     agent, broken = FakeAgent(*healthy()), [True]
 
     def detect(self, snapshot):
@@ -153,43 +153,43 @@ def test_error_of_a_detector_is_cleared_when_it_succeeds(play, monkeypatch):
 
     monkeypatch.setattr(Coverage, "detect", detect)
 
-    async def failed(door):
-        detectors = (await door.get("/api/v1/detectors"))["detectors"]
+    async def failed(hub_client):
+        detectors = (await hub_client.get("/api/v1/detectors"))["detectors"]
         return {detector["name"]: detector["failed"] for detector in detectors}["coverage"]
 
-    async def scenario(door):
-        await door.passes()
-        assert await failed(door) == "ZeroDivisionError: division by zero"
+    async def scenario(hub_client):
+        await hub_client.passes()
+        assert await failed(hub_client) == "ZeroDivisionError: division by zero"
         broken.clear()
-        await door.passes()
-        assert await failed(door) is None
+        await hub_client.passes()
+        assert await failed(hub_client) is None
 
-    play(scenario, agent)
+    run_scenario(scenario, agent)
 
 
-def test_ranks_have_the_times_of_their_last_step(play):
+def test_ranks_have_the_times_of_their_last_step(run_scenario):
     agent = FakeAgent(*healthy())
 
-    async def scenario(door):
-        await door.passes(1)
+    async def scenario(hub_client):
+        await hub_client.passes(1)
         agent.records = steps(1, 5)
-        await door.passes()
-        rows = (await door.get(f"/api/v1/jobs/{JOB}/ranks"))["ranks"]
+        await hub_client.passes()
+        rows = (await hub_client.get(f"/api/v1/jobs/{JOB}/ranks"))["ranks"]
         assert [(row["rank"], row["watched"], row["self_seconds"], row["exposed_seconds"]) for row in rows] == [
             (rank, True, 0.01, 0.01) for rank in range(4)
         ]
-        await door.get("/api/v1/jobs/nothing/ranks", status=404)
+        await hub_client.get("/api/v1/jobs/nothing/ranks", status=404)
 
-    play(scenario, agent)
+    run_scenario(scenario, agent)
 
 
-def test_steps_are_requested_no_more_often_during_a_stall(play):
+def test_steps_are_requested_no_more_often_during_a_stall(run_scenario):
     """More requests would split the same seconds into more records, and the stored steps would span too little."""
     agent = FakeAgent(*frozen())
 
-    async def scenario(door):
-        await door.passes(6)
+    async def scenario(hub_client):
+        await hub_client.passes(6)
         queries = [path for path in agent.requests if "snapshot" in path]
         assert len([path for path in queries if "since" in path]) < len(queries) / 2
 
-    play(scenario, agent, interval_seconds=30.0)
+    run_scenario(scenario, agent, interval_seconds=30.0)

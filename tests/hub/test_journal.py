@@ -24,7 +24,7 @@ STACKS = {"2": {"stack": "File train.py"}}
 UNKNOWN = finding(cause="unknown", severity="warning", ranks=(), hosts=(), summary="nothing moves")
 
 
-def test_finding_is_new_once(journal):
+def test_finding_opens_only_once(journal):
     assert journal.open_or_update(finding(), NOW)
     assert not journal.open_or_update(finding(), NOW + 1)
     assert [f.id for f in journal.active()] == ["f1"]
@@ -84,7 +84,7 @@ def test_finding_that_comes_back_within_two_seconds_does_not_resolve(journal):
     assert len(journal.active()) == 1
 
 
-def test_time_to_resolve_starts_anew_after_an_undecided_pass(journal):
+def test_time_to_resolve_restarts_after_an_undecided_pass(journal):
     journal.open_or_update(finding(), NOW)
     journal.resolve("job", "stall", NOW)
     for seconds in range(1, 100):
@@ -103,7 +103,7 @@ def test_finding_does_not_resolve_with_another_job_or_detector(journal):
     assert len(journal.active()) == 1
 
 
-def test_trouble_after_a_resolved_one_is_a_new_finding(journal):
+def test_fault_after_a_resolved_finding_is_a_new_finding(journal):
     journal.open_or_update(finding(), NOW)
     resolve(journal, NOW + 5)
     assert journal.open_or_update(finding(id="f2"), NOW + 10)
@@ -133,7 +133,7 @@ def test_known_cause_is_not_replaced_by_unknown(journal):
     assert (current.cause, current.ranks) == ("rank_frozen", (2,))
 
 
-def test_summary_says_why_the_severity_rose(journal):
+def test_summary_is_replaced_when_the_severity_rises(journal):
     """A rank died and the launcher restarted it, but the new launch does not start to train."""
     journal.open_or_update(finding(cause="rank_exited", severity="warning", summary="may start again"), NOW)
     journal.open_or_update(finding(cause="unknown", ranks=(), hosts=(), summary="it did not come back"), NOW + 1)
@@ -144,7 +144,7 @@ def test_summary_says_why_the_severity_rose(journal):
 # -- restart -----------------------------------------------------------------------------------------------
 
 
-def test_restart_loses_no_finding_and_makes_no_second_one(journal, path):
+def test_restart_keeps_findings_and_makes_no_duplicate(journal, path):
     journal.open_or_update(finding(), NOW)
     journal.attach("f1", evidence(stacks=STACKS))
     restarted = Journal(path)
@@ -195,7 +195,7 @@ def test_finding_after_a_cut_off_line_is_stored(journal, path):
     assert {f.id for f in Journal(path).all()} == {"f1", "f2"}
 
 
-def test_finding_with_evidence_in_an_unknown_shape_is_kept_without_it(journal, path):
+def test_finding_with_evidence_of_unknown_shape_is_kept_without_evidence(journal, path):
     journal.open_or_update(finding(evidence={"num_steps": 7}), NOW)
     path.write_bytes(path.read_bytes().replace(b'"num_steps":7', b'"num_steps":{"of_a_newer_zmon":7}'))
     (read,) = Journal(path).all()
@@ -222,20 +222,20 @@ def test_every_change_is_a_line_of_json(journal, path):
     assert {line["schema"] for line in lines} == {1}
 
 
-def of_hardware(**changes):
+def hardware_finding(**changes):
     return finding(**{"detector": "hardware", "cause": "link_down", "ranks": (), **changes})
 
 
 def test_separate_faults_of_a_detector_are_separate_findings(journal):
-    assert journal.open_or_update(of_hardware(id="a"), NOW, separate=True)
-    assert journal.open_or_update(of_hardware(id="b", cause="gpu_lost"), NOW, separate=True)
-    assert not journal.open_or_update(of_hardware(id="a"), NOW + 1, separate=True)
+    assert journal.open_or_update(hardware_finding(id="a"), NOW, separate=True)
+    assert journal.open_or_update(hardware_finding(id="b", cause="gpu_lost"), NOW, separate=True)
+    assert not journal.open_or_update(hardware_finding(id="a"), NOW + 1, separate=True)
     assert {(f.id, f.cause) for f in journal.published()} == {("a", "link_down"), ("b", "gpu_lost")}
 
 
 def test_separate_fault_resolves_while_another_goes_on(journal):
     for id_ in ("a", "b"):
-        journal.open_or_update(of_hardware(id=id_), NOW, separate=True)
+        journal.open_or_update(hardware_finding(id=id_), NOW, separate=True)
     for seconds in (0, RESOLVE_AFTER_SECONDS):
         journal.resolve("job", "hardware", NOW + seconds, except_ids=["b"])
     assert [f.id for f in journal.active()] == ["b"]
@@ -243,7 +243,7 @@ def test_separate_fault_resolves_while_another_goes_on(journal):
 
 def test_recurring_fault_is_a_new_finding(journal):
     for restarted in range(3):
-        assert journal.open_or_update(of_hardware(id="a", onset=NOW + 100 * restarted), NOW, separate=True)
+        assert journal.open_or_update(hardware_finding(id="a", onset=NOW + 100 * restarted), NOW, separate=True)
         for seconds in (0, RESOLVE_AFTER_SECONDS):
             journal.resolve("job", "hardware", NOW + seconds)
     assert {(f.id, f.onset) for f in journal.all()} == {("a", NOW), ("a-2", NOW + 100), ("a-3", NOW + 200)}

@@ -45,7 +45,7 @@ def test_new_culprits_are_published_after_some_seconds(journal, path):
     assert lines(path) == 2
 
 
-def test_hold_time_starts_anew_after_a_gap(journal):
+def test_hold_time_restarts_after_a_gap(journal):
     journal.open_or_update(finding_of(2), NOW)
     for seconds in (1, 101, 102):
         journal.open_or_update(finding_of(3), NOW + seconds)
@@ -109,6 +109,6 @@ def test_rank_that_exits_by_itself_is_the_culprit(journal, who, pids):
     assert (current.cause, current.ranks) == ("rank_exited", who)
 
 
-def test_rank_that_exits_is_the_culprit_unless_it_waited(journal):
+def test_rank_that_exits_without_having_waited_is_the_culprit(journal):
     journal.open_or_update(finding_of(2, evidence=Evidence(ranks=(row(0, 10, None), row(2, 12, None)))), NOW)
     assert after_exits(journal, exited(0)).cause == "rank_exited"

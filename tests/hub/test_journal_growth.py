@@ -1,4 +1,4 @@
-"""Tests of the journal's size and mode: months of findings stay bounded, and only the owner can read them."""
+"""Tests of the journal's size and mode: the resolved findings are bounded, and only the owner can read the file."""
 
 import os
 from dataclasses import replace
@@ -29,7 +29,7 @@ def resolve(journal, job_id, time):
         journal.resolve(job_id, "stall", time + seconds)
 
 
-def come_and_go(journal, number, **changes):
+def open_and_resolve(journal, number, **changes):
     """Open and resolve this number of findings, one every ten seconds."""
     for time in range(number):
         new = finding(id=f"f{time}", job_id=f"job-{time}", evidence=BULK, detected=NOW + 10 * time, **changes)
@@ -40,7 +40,7 @@ def come_and_go(journal, number, **changes):
 def test_only_the_last_resolved_findings_are_remembered(journal, path, monkeypatch):
     monkeypatch.setattr(module, "MAX_RESOLVED", 3)
     journal.open_or_update(finding(id="old", job_id="goes-on", detected=NOW - 1000), NOW - 1000)
-    come_and_go(journal, 9)
+    open_and_resolve(journal, 9)
     assert [f.id for f in journal.all()] == ["f8", "f7", "f6", "old"]
     assert [f.id for f in journal.active()] == ["old"]
     assert Journal(path).all() == journal.all()
@@ -50,20 +50,20 @@ def test_finding_that_resolves_after_newer_ones_is_remembered(journal, monkeypat
     """A client that follows the finding must learn that it has resolved."""
     monkeypatch.setattr(module, "MAX_RESOLVED", 3)
     journal.open_or_update(finding(id="old", job_id="goes-on", detected=NOW - 1000), NOW - 1000)
-    come_and_go(journal, 9)
+    open_and_resolve(journal, 9)
     resolve(journal, "goes-on", NOW + 1000)
     assert journal.find("old").resolved == NOW + 1002
 
 
 def test_old_resolved_findings_lose_their_bulky_evidence(journal, path, monkeypatch):
     monkeypatch.setattr(module, "MAX_RESOLVED_IN_FULL", 2)
-    come_and_go(journal, 4)
+    open_and_resolve(journal, 4)
     light = evidence(pids=[7], dropped=["ranks", "in_flight", "stacks"])
     assert [f.evidence for f in journal.all()] == [BULK, BULK, light, light]
     assert Journal(path).all() == journal.all()
 
 
-def test_bulky_evidence_is_dropped_once_the_final_capsule_has_it(journal):
+def test_bulky_evidence_is_dropped_once_the_final_capsule_is_written(journal):
     journal.open_or_update(finding(evidence=BULK), NOW)
     journal.record_capsule(replace(journal.find("f1"), capsule="/incidents/f1"))
     assert (journal.find("f1").evidence, journal.find("f1").capsule) == (BULK, "/incidents/f1")

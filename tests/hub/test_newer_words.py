@@ -1,4 +1,4 @@
-"""Tests of enum words from a newer zmon: unknown words pass through and are shown unchanged."""
+"""Tests of words from a newer zmon, such as an activity or a severity: they are shown unchanged."""
 
 import json
 from dataclasses import replace
@@ -118,7 +118,7 @@ def test_unknown_words_are_sorted_after_known_ones():
     assert in_order(["zip", "backward", "data", "quantize"], PHASES) == ("data", "backward", "quantize", "zip")
 
 
-def test_newer_and_older_ranks_form_one_snapshot():
+def test_detectors_handle_newer_and_older_ranks_in_a_snapshot():
     """During an update some nodes run the newer zmon already."""
     mixed = snapshot(*newer().ranks[:2], rank_state(2), rank_state(3))
     for detector in ALL:

@@ -1,49 +1,49 @@
-"""Tests of restarts: a restart of the hub or of an agent loses nothing and pages nobody."""
+"""Tests of restarts. Findings stay open when the hub restarts. No finding opens when an agent restarts."""
 
 import asyncio
 
-from tests.hub.fakes import FakeAgent, frozen, halves, healthy, hub_over, poll
+from tests.hub.fakes import FakeAgent, frozen, healthy, hub_over, poll, two_agents
 
 
 def test_restart_of_the_hub_keeps_the_finding_with_its_id(tmp_path):
     async def main():
         agent = FakeAgent(*frozen())
         async with agent.serve():
-            async with hub_over(tmp_path, agent) as door:
-                (before,) = await poll(door.findings)
-            async with hub_over(tmp_path, agent) as door:
-                assert [f["id"] for f in await door.findings()] == [before["id"]]  # before its first pass
-                await door.passes(5)
-                (after,) = await door.findings("")
+            async with hub_over(tmp_path, agent) as hub_client:
+                (before,) = await poll(hub_client.findings)
+            async with hub_over(tmp_path, agent) as hub_client:
+                assert [f["id"] for f in await hub_client.findings()] == [before["id"]]  # before its first pass
+                await hub_client.passes(5)
+                (after,) = await hub_client.findings("")
                 assert (after["id"], after["onset"]) == (before["id"], before["onset"])
-                assert len(await door.metric("zmon_finding{")) == 1
+                assert len(await hub_client.metric("zmon_finding{")) == 1
 
     asyncio.run(asyncio.wait_for(main(), 20))
 
 
-def test_hub_is_quiet_while_its_only_agent_restarts(play):
+def test_hub_is_quiet_while_its_only_agent_restarts(run_scenario):
     agent = FakeAgent(*healthy())
 
-    async def scenario(door):
-        await door.passes()
+    async def scenario(hub_client):
+        await hub_client.passes()
         agent.down = True
         await asyncio.sleep(0.7)
         agent.down = False
-        await door.passes()
-        assert await door.findings("") == []
+        await hub_client.passes()
+        assert await hub_client.findings("") == []
 
-    play(scenario, agent)
+    run_scenario(scenario, agent)
 
 
-def test_hub_is_quiet_while_one_of_its_agents_restarts(play):
-    node_a, node_b = halves()
+def test_hub_of_two_agents_is_quiet_while_an_agent_restarts(run_scenario):
+    node_a, node_b = two_agents()
 
-    async def scenario(door):
-        await door.passes()
+    async def scenario(hub_client):
+        await hub_client.passes()
         node_b.down = True
-        await door.passes(5)
+        await hub_client.passes(5)
         node_b.down = False
-        await door.passes()
-        assert await door.findings("") == []
+        await hub_client.passes()
+        assert await hub_client.findings("") == []
 
-    play(scenario, node_a, node_b)
+    run_scenario(scenario, node_a, node_b)

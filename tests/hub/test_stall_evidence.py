@@ -1,54 +1,54 @@
 """Tests of the evidence that the hub gathers for a stall: stacks, and collectives in flight."""
 
 from tests.build import killed, rank_state, waiting
-from tests.hub.fakes import FakeAgent, frozen, halves, poll, silent
+from tests.hub.fakes import FakeAgent, all_waiting, frozen, poll, two_agents
 
 
-def evidence_of(door):
+def evidence_of(hub_client):
     """Wait for the flight table in the evidence of the one active finding."""
 
     async def table():
-        finding = await door.findings()
+        finding = await hub_client.findings()
         return finding[0]["evidence"].get("in_flight") if finding else None
 
     return poll(table)
 
 
-def test_stall_has_a_flight_table(play):
+def test_stall_has_a_flight_table(run_scenario):
     """The rank that is behind has nothing pending where the others have a collective."""
-    agent = FakeAgent(*silent())
+    agent = FakeAgent(*all_waiting())
 
-    async def scenario(door):
-        table = await evidence_of(door)
+    async def scenario(hub_client):
+        table = await evidence_of(hub_client)
         assert list(table) == ["0", "1", "2", "3"]
         assert table["2"] == {"pending": [], "num_pending": 0, "last": {"gloo:0": 300}}
         rows = [(rank, operation) for rank in "013" for operation in table[rank]["pending"]]
         assert [(r, op["group"], op["sequence"], op["op"], op["num_bytes"]) for r, op in rows] == [
             (r, "gloo:0", 301, "all_reduce", 288) for r in "013"
         ]
-        (finding,) = await door.findings()
+        (finding,) = await hub_client.findings()
         assert finding["cause"] == "unknown"
         assert "flight" not in finding["evidence"]["stacks"]["2"]
 
-    play(scenario, agent)
+    run_scenario(scenario, agent)
 
 
-def test_stack_is_requested_only_from_the_culprit(play):
+def test_stack_is_requested_only_from_the_culprit(run_scenario):
     agent = FakeAgent(*frozen())
 
-    async def scenario(door):
-        assert list(await evidence_of(door)) == ["0", "1", "2", "3"]
+    async def scenario(hub_client):
+        assert list(await evidence_of(hub_client)) == ["0", "1", "2", "3"]
         assert sorted(agent.evidence_requests()) == ["0?stacks=0", "1?stacks=0", "2?stacks=1", "3?stacks=0"]
 
-    play(scenario, agent)
+    run_scenario(scenario, agent)
 
 
-def test_evidence_is_gathered_again_when_the_diagnosis_changes(play):
-    agent = FakeAgent(*silent())
+def test_evidence_is_gathered_again_when_the_diagnosis_changes(run_scenario):
+    agent = FakeAgent(*all_waiting())
 
-    async def scenario(door):
-        assert await evidence_of(door)
-        await door.passes(5)
+    async def scenario(hub_client):
+        assert await evidence_of(hub_client)
+        await hub_client.passes(5)
         assert len(agent.evidence_requests()) == 4
         agent.ranks = frozen()
 
@@ -56,84 +56,84 @@ def test_evidence_is_gathered_again_when_the_diagnosis_changes(play):
             return len(agent.evidence_requests()) == 8
 
         assert await poll(again)
-        assert (await door.findings())[0]["cause"] == "rank_frozen"
-        await door.passes(5)
+        assert (await hub_client.findings())[0]["cause"] == "rank_frozen"
+        await hub_client.passes(5)
         assert await again()
 
-    play(scenario, agent)
+    run_scenario(scenario, agent)
 
 
-def test_rank_whose_evidence_never_arrives_delays_nothing(play):
-    agent = FakeAgent(*silent())
+def test_rank_whose_evidence_never_arrives_delays_nothing(run_scenario):
+    agent = FakeAgent(*all_waiting())
     agent.silent_ranks = (1,)
 
-    async def scenario(door):
-        assert await poll(door.findings)
+    async def scenario(hub_client):
+        assert await poll(hub_client.findings)
         before = len(agent.requests)
-        table = await evidence_of(door)
+        table = await evidence_of(hub_client)
         assert len([path for path in agent.requests[before:] if "snapshot" in path]) > 3
         assert "answer within 1 s" in table["1"]["error"]
         assert [table[rank]["num_pending"] for rank in ("0", "2", "3")] == [1, 0, 1]
 
-    play(scenario, agent, evidence_seconds=1.0)
+    run_scenario(scenario, agent, evidence_seconds=1.0)
 
 
-def test_ranks_that_cannot_be_asked_are_in_the_table_with_the_reason(play):
+def test_ranks_that_cannot_be_asked_are_in_the_table_with_the_reason(run_scenario):
     agent = FakeAgent(killed(2), *(waiting(rank, 1.0) for rank in (0, 1)))
 
-    async def scenario(door):
-        table = await evidence_of(door)
+    async def scenario(hub_client):
+        table = await evidence_of(hub_client)
         assert table["0"]["num_pending"] == 1
         assert table["2"] == {"error": "its process is gone"}
         assert table["3"] == {"error": "no agent has reported it"}
 
-    play(scenario, agent)
+    run_scenario(scenario, agent)
 
 
-def test_finding_other_than_a_stall_gathers_no_flight_records(play):
-    node_a, node_b = halves()
+def test_finding_other_than_a_stall_gathers_no_flight_records(run_scenario):
+    node_a, node_b = two_agents()
 
-    async def scenario(door):
-        await door.passes()
+    async def scenario(hub_client):
+        await hub_client.passes()
         node_b.down = True
-        door.hub.links[1]._answered_at -= 11  # as if eleven seconds had passed
-        (finding,) = await poll(door.findings)
-        await door.passes()
+        hub_client.hub.links[1]._answered_at -= 11  # as if eleven seconds had passed
+        (finding,) = await poll(hub_client.findings)
+        await hub_client.passes()
         assert "in_flight" not in finding["evidence"]
 
-    play(scenario, node_a, node_b)
+    run_scenario(scenario, node_a, node_b)
 
 
-def test_flight_records_are_gathered_before_the_leases_end(play):
+def test_flight_records_are_gathered_before_the_leases_end(run_scenario):
     """On a GPU they are the best evidence: with them the first diagnosis has the rank that the others wait for."""
     agent = FakeAgent(*(rank_state(rank, device="cuda:0", step_seconds=1.2) for rank in range(4)))
 
-    async def scenario(door):
+    async def scenario(hub_client):
         async def flights():
-            return door.hub.snapshots and door.hub.snapshots[0].flights
+            return hub_client.hub.snapshots and hub_client.hub.snapshots[0].flights
 
         assert sorted(await poll(flights)) == [0, 1, 2, 3]
-        await door.passes(5)
+        await hub_client.passes(5)
         assert sorted(agent.evidence_requests()) == [f"{rank}?stacks=0" for rank in range(4)]
-        assert not await door.findings()
+        assert not await hub_client.findings()
         agent.ranks = [rank_state(r, device="cuda:0", step_seconds=2.0, overdue_seconds=0.5) for r in range(4)]
-        (finding,) = await poll(door.findings)
+        (finding,) = await poll(hub_client.findings)
         assert (finding["cause"], finding["ranks"]) == ("compute_hang", [2])
 
-    play(scenario, agent)
+    run_scenario(scenario, agent)
 
 
-def test_flight_records_are_forgotten_when_a_rank_goes_on(play):
+def test_flight_records_are_forgotten_when_a_rank_goes_on(run_scenario):
     agent = FakeAgent(*(rank_state(rank, step_seconds=1.2) for rank in range(4)))
 
-    async def scenario(door):
+    async def scenario(hub_client):
         async def flights():
-            return door.hub.snapshots and door.hub.snapshots[0].flights
+            return hub_client.hub.snapshots and hub_client.hub.snapshots[0].flights
 
         assert await poll(flights)
         agent.ranks = [rank_state(0), *agent.ranks[1:]]
-        await door.passes(4)
+        await hub_client.passes(4)
         assert not await flights()
         assert len(agent.evidence_requests()) == 4
 
-    play(scenario, agent)
+    run_scenario(scenario, agent)

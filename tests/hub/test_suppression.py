@@ -1,4 +1,7 @@
-"""Tests of open findings of a suppressed detector: kept during a stall, resolved if another finding explains them."""
+"""Tests of the open findings of a suppressed detector.
+
+A stall keeps them open. They resolve if another finding explains them.
+"""
 
 from dataclasses import dataclass, field
 
@@ -53,7 +56,7 @@ def active(tmp_path, scripted):
 
 
 @pytest.mark.parametrize("name", ["straggler", "imbalance", "slowdown"])
-def test_open_finding_stays_during_a_stall_and_after_it(active, scripted, name):
+def test_open_finding_stays_during_and_after_a_stall(active, scripted, name):
     scripted[name].report()
     assert active() == {f"of{name}"}
     scripted["stall"].report("critical")
@@ -62,13 +65,13 @@ def test_open_finding_stays_during_a_stall_and_after_it(active, scripted, name):
     assert active() == {f"of{name}"}
 
 
-def test_nothing_about_steps_opens_during_a_stall(active, scripted):
+def test_straggler_does_not_open_during_a_stall(active, scripted):
     scripted["stall"].report("critical")
     scripted["straggler"].report()
     assert active() == {"ofstall"}
 
 
-def test_open_slowdown_resolves_when_a_straggler_explains_it(active, scripted):
+def test_open_slowdown_resolves_when_a_straggler_is_reported(active, scripted):
     scripted["slowdown"].report()
     assert active() == {"ofslowdown"}
     scripted["straggler"].report("info")

@@ -25,7 +25,7 @@ from zmon.schema.thresholds import Threshold, build, mapping, unknown
 
 
 class Detector(Protocol):
-    """A detector: its fields are its thresholds, and `detect` returns what it concludes from one Snapshot."""
+    """A detector: its fields are its thresholds, and `detect` returns its findings about one Snapshot."""
 
     @property
     def name(self) -> str:
@@ -33,20 +33,20 @@ class Detector(Protocol):
 
     @property
     def causes(self) -> tuple[str, ...]:
-        """All causes that it can conclude; each has a heading in docs/runbooks.md."""
+        """All causes that its findings can have; each has a heading in docs/runbooks.md."""
 
     @property
     def separate(self) -> bool:
-        """True if its findings about one job are separate faults; else a later finding updates the one before."""
+        """True if each finding about a job is a separate fault. If False, a later finding updates the open one."""
 
     def can_resolve(self, snapshot: Snapshot, finding: Finding) -> bool:
-        """Return True if the detector would still report this finding if the fault lasted.
+        """Return True if the hub may resolve the finding once the detector stops reporting it.
 
-        If False, the finding stays open even though the detector does not report it.
+        If False, the finding stays open.
         """
 
     def inert_reason(self, snapshot: Snapshot) -> str | None:
-        """Return the reason why it can conclude nothing about this job, whatever happens; None if it can."""
+        """Return why the detector cannot judge this job, or None if it can."""
 
     def detect(self, snapshot: Snapshot) -> tuple[Finding, ...]:
         """Return the findings about one job; at most one, unless they are `separate`."""

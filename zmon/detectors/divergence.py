@@ -71,7 +71,7 @@ class Divergence(Thresholds):
             detail=f"End the job. {_checkpoint(snapshot, seconds_ago)} Then find out what changed after step "
             f"{last_finite_step}: a batch (skip it), the learning rate (lower it, clip gradients), float16 (use "
             "bfloat16, or a lower loss scale).",
-            evidence=Evidence(key=key, num_steps=num_steps[key], saying=tuple(r.rank for r in affected)),
+            evidence=Evidence(key=key, num_steps=num_steps[key], nan_ranks=tuple(r.rank for r in affected)),
         )
         return (replace(finding, step=last_finite_step),)
 

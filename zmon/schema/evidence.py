@@ -120,7 +120,8 @@ class Evidence(msgspec.Struct, frozen=True):
     # straggler, imbalance, divergence, input_bound
     num_steps: int | UnsetType = UNSET
     plan: PlannedShare | UnsetType = UNSET  # imbalance
-    saying: tuple[int, ...] | UnsetType = UNSET  # divergence: the ranks that report NaN
+    # divergence: the ranks whose loss is NaN or infinite
+    nan_ranks: tuple[int, ...] | UnsetType = msgspec.field(default=UNSET, name="saying")
     # slowdown
     baseline_seconds: float | UnsetType = UNSET
     samples: int | UnsetType | None = UNSET
@@ -147,7 +148,7 @@ class Evidence(msgspec.Struct, frozen=True):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the fields that are set."""
+        """The attribute names of the fields that are set."""
         return tuple(name for name in self.__struct_fields__ if getattr(self, name) is not UNSET)
 
     def updated(self, later: Evidence) -> Evidence:

@@ -1,4 +1,4 @@
-"""Test which ranks died by themselves and which are victims, in any order of observation."""
+"""Tests of deaths: which ranks died by themselves, and which are victims of another rank or were cancelled."""
 
 import itertools
 from dataclasses import replace
@@ -71,12 +71,12 @@ def test_death_follows_from_last_words_and_exit_status(state, expected):
         "write error: Broken pipe",
     ],
 )
-def test_what_gloo_and_nccl_say_of_a_lost_peer_marks_a_victim(message):
+def test_rank_with_a_broken_connection_is_a_victim(message):
     assert death(last_words("exception", "builtins.RuntimeError", message)) is Death.VICTIM
 
 
 @pytest.mark.parametrize("type_", ["torch.distributed.DistNetworkError", "torch.distributed.DistBackendError"])
-def test_network_errors_of_torch_mark_a_victim_whatever_they_say(type_):
+def test_rank_with_a_network_error_of_torch_is_a_victim(type_):
     assert death(last_words("exception", type_, "")) is Death.VICTIM
 
 
@@ -89,85 +89,87 @@ def test_network_errors_of_torch_mark_a_victim_whatever_they_say(type_):
         "expected scalar type Float but found Double",
     ],
 )
-def test_errors_of_the_ranks_own_mark_no_victim(message):
+def test_rank_with_an_error_of_its_own_is_no_victim(message):
     assert death(last_words("exception", "builtins.RuntimeError", message)) is Death.RAISED
 
 
-def named(*states):
+def culprit_ranks(*states):
     """Return the ranks of the culprits."""
     deaths = [(state, how) for state in states if (how := death(state))]
     return [state.rank for state in culprits(deaths, TOGETHER)]
 
 
 @pytest.mark.parametrize("order", [*itertools.permutations([1.00, 1.03, 1.06, 1.10])])
-def test_killed_rank_is_named_in_whatever_order_it_and_its_victims_go(order):
+def test_killed_rank_is_named_in_any_order_of_deaths(order):
     first, *others = order
-    assert named(killed(2, first), *(disconnected(r, gone) for r, gone in zip((0, 1, 3), others, strict=True))) == [2]
+    assert culprit_ranks(
+        killed(2, first), *(disconnected(r, gone) for r, gone in zip((0, 1, 3), others, strict=True))
+    ) == [2]
 
 
 def test_two_ranks_killed_at_once_are_both_named():
-    assert named(killed(0, 1.0), killed(3, 1.05), disconnected(1), disconnected(2)) == [0, 3]
+    assert culprit_ranks(killed(0, 1.0), killed(3, 1.05), disconnected(1), disconnected(2)) == [0, 3]
 
 
 def test_first_of_two_exceptions_is_named():
     late = replace(raised(0, 1.2), last_words=words("exception", "builtins.KeyError", "x", NOW - 1.1))
     early = replace(raised(1, 1.1), last_words=words("exception", "builtins.ValueError", "y", NOW - 1.2))
-    assert named(late, early, disconnected(2), disconnected(3)) == [1]
+    assert culprit_ranks(late, early, disconnected(2), disconnected(3)) == [1]
 
 
 @pytest.mark.parametrize("gone", [1.0, 1.1, 1.2])
 def test_exception_is_named_although_the_launcher_ended_the_others(gone):
     error = words("exception", "builtins.ValueError", "bad batch 17", NOW - 1.25)
     states = [terminated(0, 1.1), replace(raised(1, gone), last_words=error), terminated(2, 1.1), terminated(3, 1.1)]
-    assert named(*states) == [1]
+    assert culprit_ranks(*states) == [1]
 
 
-def test_exception_after_the_owners_sigterm_is_no_culprit():
-    """A rank that is torn down may raise while it ends."""
-    assert named(terminated(0, 1.2), terminated(1, 1.2), raised(2, 1.0), terminated(3, 1.2)) == []
+def test_rank_that_raises_after_a_cancellation_is_no_culprit():
+    """A rank that is cancelled may raise while it ends."""
+    assert culprit_ranks(terminated(0, 1.2), terminated(1, 1.2), raised(2, 1.0), terminated(3, 1.2)) == []
 
 
 def test_error_that_a_rank_survived_is_no_death():
-    """The error was printed, not raised: it is the last one of the process, and the script went on to its end."""
+    """The error was printed, and the script went on and exited with code 0."""
     assert death(raised(0, exit_status="exit code 0")) is None
 
 
-def test_no_rank_is_named_when_the_owner_cancels():
-    assert named(*map(terminated, range(4))) == []
-    assert named(*map(interrupted, range(4))) == []
-    assert named(interrupted(0), interrupted(1), disconnected(2), disconnected(3)) == []
+def test_no_rank_is_named_after_a_cancellation():
+    assert culprit_ranks(*map(terminated, range(4))) == []
+    assert culprit_ranks(*map(interrupted, range(4))) == []
+    assert culprit_ranks(interrupted(0), interrupted(1), disconnected(2), disconnected(3)) == []
 
 
 def test_victims_alone_have_no_culprit():
-    assert named(*map(disconnected, range(4))) == []
+    assert culprit_ranks(*map(disconnected, range(4))) == []
     assert culprits([], TOGETHER) == []
 
 
-def test_launchers_sigkill_long_after_the_first_death_is_not_the_cause():
+def test_rank_that_the_launcher_killed_later_is_no_culprit():
     """torchrun kills a rank that has not ended 30 s after its SIGTERM."""
-    assert named(raised(1, 31.0), terminated(0, 30.9), terminated(2, 30.9), killed(3, 1.0)) == [1]
+    assert culprit_ranks(raised(1, 31.0), terminated(0, 30.9), terminated(2, 30.9), killed(3, 1.0)) == [1]
 
 
-def test_rank_that_takes_long_to_go_is_still_the_one_that_raised():
-    """The interpreter tears down for seconds after the excepthook; the peers are gone long before its lock is."""
+def test_rank_that_raised_is_named_although_its_process_ended_last():
+    """The interpreter takes seconds to end after the excepthook, so the peers may end first."""
     slow = replace(raised(1, 1.0), last_words=words("exception", "builtins.ValueError", "bad batch 17", NOW - 4.0))
-    assert named(slow, *(disconnected(r, 3.5) for r in (0, 2, 3))) == [1]
+    assert culprit_ranks(slow, *(disconnected(r, 3.5) for r in (0, 2, 3))) == [1]
 
 
-def test_rank_that_had_finished_and_is_ended_by_the_launcher_is_no_culprit():
-    """It left its exit as last words, waited in teardown, and got the SIGTERM that another death caused."""
+def test_finished_rank_that_the_launcher_terminates_is_no_culprit():
+    """Its last words are an exit. While it was ending, the launcher sent SIGTERM because of another death."""
     goodbye = replace(terminated(3, 1.0), last_words=words("exit", time=NOW - 60))
-    assert named(raised(1, 1.1), goodbye, terminated(0), terminated(2)) == [1]
+    assert culprit_ranks(raised(1, 1.1), goodbye, terminated(0), terminated(2)) == [1]
 
 
 def test_exception_on_a_host_whose_clock_is_ahead_is_named():
     """Times of last words can be compared on one host only."""
     ahead = words("exception", "builtins.ValueError", "bad batch 17", NOW - 1.2 + 30)
     states = [replace(raised(1, 1.2), host="node-b", last_words=ahead), terminated(0, 1.0), terminated(2, 1.0)]
-    assert named(*states) == [1]
+    assert culprit_ranks(*states) == [1]
 
 
-# -- on their way out --------------------------------------------------------------------------------------
+# -- processes that have not ended yet ---------------------------------------------------------------------
 
 
 def leaving(rank, seconds=1.0, message="bad batch 17", type_="builtins.ValueError", **changes):
@@ -181,28 +183,28 @@ def detect(*ranks):
     return next(iter(Stall().detect(snapshot(*ranks))), None)
 
 
-def test_rank_that_raised_is_named_although_its_process_hangs_on_its_way_out():
+def test_rank_that_raised_is_named_although_its_process_has_not_ended():
     finding = detect(leaving(1, 2.0), *(disconnected(rank) for rank in (0, 2, 3)))
     assert (finding.cause, finding.ranks, finding.severity) == ("rank_exited", (1,), "critical")
     assert "ValueError: bad batch 17 (process 1001 has not ended yet)" in finding.summary
     assert detect(leaving(1, 2.0), *map(waiting, (0, 2, 3))).ranks == (1,)
 
 
-def test_victim_that_is_on_its_way_out_is_not_the_one_to_blame():
+def test_victim_whose_process_has_not_ended_is_no_culprit():
     lost = leaving(1, 2.0, DISCONNECT, "builtins.RuntimeError")
     assert detect(lost, killed(0), terminated(2), terminated(3)).ranks == (0,)
 
 
-def test_rank_that_trains_after_its_excepthook_has_not_ended():
+def test_rank_that_trains_on_after_an_exception_has_not_exited():
     survived = leaving(1, 60.0, step_seconds=5.0)
     assert detect(survived, *map(waiting, (0, 2, 3))).cause != "rank_exited"
 
 
-def test_stall_ignores_an_error_while_the_others_still_move():
+def test_stall_ignores_an_exception_while_other_ranks_move():
     assert detect(leaving(1, overdue_seconds=0.0), *map(rank_state, (0, 2, 3))) is None
 
 
-def test_stall_reports_nothing_while_a_cancelled_job_comes_to_its_end():
+def test_stall_reports_nothing_while_a_cancelled_job_ends():
     """After Ctrl-C some ranks hang in teardown until the launcher kills them."""
     cancelled = [leaving(rank, 4.0, "", "builtins.KeyboardInterrupt") for rank in (0, 1)]
     others = [interrupted(2), waiting(3)]
@@ -210,7 +212,7 @@ def test_stall_reports_nothing_while_a_cancelled_job_comes_to_its_end():
     assert detect(*(leaving(rank, 4.0, "", "builtins.KeyboardInterrupt") for rank in range(4))) is None
 
 
-def test_cancelled_job_that_never_ends_is_a_stall():
+def test_cancelled_job_that_hangs_is_a_stall():
     hanging = [leaving(rank, 90.0, "", "builtins.KeyboardInterrupt", step_seconds=95.0) for rank in range(4)]
     assert detect(*hanging).cause != "rank_exited"
 
@@ -221,36 +223,36 @@ STOOD = {"step_seconds": 605.0, "state_seconds": 605.0}
 
 
 def aborted(rank, gone=4.0, **changes):
-    """The rank had issued all it could and waited for its GPU until the watchdog ended it, without last words."""
+    """Return a rank that waited for its GPU until the watchdog aborted it without last words."""
     issued = {"exit_status": "signal SIGABRT", "sequences": {"0": 301}, "device": f"GPU-{rank}"}
     return dead(rank, gone, **{**STOOD, **issued, **changes})
 
 
-def hangs(rank, **changes):
+def hanging(rank, **changes):
     """Return a rank that is alive and has not issued the collective in which the others waited."""
     return rank_state(rank, **{**STOOD, "overdue_seconds": 603.5, "device": f"GPU-{rank}", **changes})
 
 
 @pytest.mark.parametrize("status", ["signal SIGABRT", None], ids=["aborted", "unknown"])
-def test_ranks_that_nccl_aborts_are_the_victims_of_the_one_that_hangs(status):
-    finding = detect(*(aborted(rank, exit_status=status) for rank in (0, 1, 2)), hangs(3))
+def test_ranks_that_nccl_aborts_are_victims_of_the_hanging_rank(status):
+    finding = detect(*(aborted(rank, exit_status=status) for rank in (0, 1, 2)), hanging(3))
     assert (finding.cause, finding.ranks) == ("compute_hang", (3,))
     assert "3 of 4 ranks waited for it and are gone" in finding.summary
 
 
-def test_one_that_reads_while_nccl_aborts_the_others_stalls_in_its_input():
-    finding = detect(*map(aborted, (0, 1, 2)), hangs(3, phase="data"))
+def test_rank_that_hangs_in_its_input_while_nccl_aborts_others_is_named():
+    finding = detect(*map(aborted, (0, 1, 2)), hanging(3, phase="data"))
     assert (finding.cause, finding.ranks) == ("input_stall", (3,))
 
 
-def test_rank_that_is_aborted_inside_a_collective_is_a_victim_too():
+def test_rank_that_is_aborted_inside_a_collective_is_a_victim():
     inside = waiting(0).in_flight
     victims = [aborted(rank, in_flight=inside, sequences={"0": 300}) for rank in (0, 1, 2)]
-    assert detect(*victims, hangs(3)).ranks == (3,)
+    assert detect(*victims, hanging(3)).ranks == (3,)
 
 
-def test_rank_that_hung_is_named_after_the_launcher_ended_it():
-    """torchrun sends SIGTERM as soon as it sees the first of them gone, and SIGKILL half a minute later."""
+def test_hanging_rank_is_named_after_the_launcher_ended_its_process():
+    """torchrun sends SIGTERM as soon as a rank has died, and SIGKILL half a minute later."""
     for how in (terminated, killed):
         last = how(3, 1.0, device="GPU-3", **STOOD)
         finding = detect(*map(aborted, (0, 1, 2)), last)
@@ -261,11 +263,11 @@ def test_rank_that_hung_is_named_after_the_launcher_ended_it():
 @pytest.mark.parametrize(
     "others",
     [
-        [hangs(rank, sequences={"0": 301}) for rank in (1, 2, 3)],
-        [hangs(rank, step_seconds=3.0, overdue_seconds=1.5) for rank in (1, 2, 3)],
-        [hangs(rank, device="cpu") for rank in (1, 2)],
+        [hanging(rank, sequences={"0": 301}) for rank in (1, 2, 3)],
+        [hanging(rank, step_seconds=3.0, overdue_seconds=1.5) for rank in (1, 2, 3)],
+        [hanging(rank, device="cpu") for rank in (1, 2)],
     ],
-    ids=["nobody behind", "stopped after it", "finished"],
+    ids=["no rank behind", "stopped after it", "finished"],
 )
 def test_rank_that_aborts_by_itself_is_named(others):
     own = aborted(0, step_seconds=4.01, sequences={"0": 300})
@@ -273,16 +275,16 @@ def test_rank_that_aborts_by_itself_is_named(others):
 
 
 @pytest.mark.parametrize("status", ["signal SIGKILL", "signal SIGSEGV", "exit code 1"])
-def test_rank_that_ends_otherwise_is_named_although_another_is_behind(status):
-    assert detect(aborted(0, exit_status=status), *map(hangs, (1, 2, 3))).ranks == (0,)
+def test_rank_with_another_exit_status_is_named_although_others_are_behind(status):
+    assert detect(aborted(0, exit_status=status), *map(hanging, (1, 2, 3))).ranks == (0,)
 
 
-def test_rank_that_aborts_on_cpus_is_named_although_another_is_behind():
+def test_rank_that_aborts_on_cpus_is_named_although_others_are_behind():
     """There is no watchdog on CPUs."""
-    assert detect(aborted(0, device="cpu"), *(hangs(rank, device="cpu") for rank in (1, 2, 3))).ranks == (0,)
+    assert detect(aborted(0, device="cpu"), *(hanging(rank, device="cpu") for rank in (1, 2, 3))).ranks == (0,)
 
 
-def test_stall_reports_nothing_when_the_owner_ends_a_job_that_hung():
+def test_no_hung_rank_is_named_after_a_hung_job_was_cancelled():
     """The rank that hangs in Python ends at once, the others when the launcher kills them, without an exit status."""
     ranks = [
         terminated(3, 31.0, device="GPU-3", **STOOD),

@@ -1,4 +1,4 @@
-"""Test the causes that are inferred when nothing moves and all ranks live, and the cases without a culprit."""
+"""Tests of the diagnosis of a job in which nothing moves and all ranks live: culprits, and cases without one."""
 
 from dataclasses import replace
 
@@ -17,7 +17,7 @@ def test_awaited_rank_that_waits_for_data_is_an_input_stall():
 
 
 @pytest.mark.parametrize("phase", ["forward", "backward", "optimizer", "other"])
-def test_rank_that_is_elsewhere_while_the_others_wait_for_it_hangs(phase):
+def test_rank_outside_the_collective_of_the_others_is_a_compute_hang(phase):
     finding = detect(outside(0, phase), waiting(1), waiting(2), waiting(3))
     assert (finding.cause, finding.ranks) == ("compute_hang", (0,))
     assert f"has been in no collective for 5.0 s (phase {phase})" in finding.summary
@@ -41,16 +41,16 @@ def test_whole_job_that_waits_for_data_is_an_input_stall_of_all():
     assert (finding.cause, finding.ranks) == ("input_stall", (0, 1, 2, 3))
 
 
-def test_no_rank_is_named_where_some_read_and_some_compute():
+def test_no_rank_is_named_if_some_ranks_read_and_some_compute():
     assert detect(waiting(0), outside(1, "data"), outside(2), waiting(3)).cause == "unknown"
 
 
-def test_no_rank_is_named_where_no_rank_is_in_a_collective_that_zmon_sees():
-    """They may wait in C++."""
+def test_no_rank_is_named_if_zmon_sees_no_collective_in_flight():
+    """The ranks may wait in C++."""
     assert detect(*(outside(rank, "backward") for rank in range(4))).cause == "unknown"
 
 
-def test_no_rank_is_named_on_gpus_where_a_rank_does_not_stand_where_it_hangs():
+def test_no_rank_is_named_on_gpus_without_flight_records():
     ranks = (waiting(0), waiting(1), outside(2), waiting(3))
     assert detect(*(replace(r, device=f"GPU-{r.rank}") for r in ranks)).cause == "unknown"
 
@@ -84,17 +84,17 @@ def test_rank_of_a_pipeline_that_its_neighbours_wait_for_is_the_culprit():
     assert (finding.cause, finding.ranks) == ("compute_hang", (1,))
 
 
-def test_no_rank_is_named_in_a_pipeline_where_two_ranks_are_in_no_operation():
+def test_no_rank_is_named_in_a_pipeline_if_two_ranks_are_in_no_operation():
     finding = detect(inside(0, "send", 0), outside(1), outside(2), inside(3, "recv", 0))
     assert (finding.cause, finding.ranks) == ("unknown", ())
 
 
-def test_ranks_of_a_pipeline_that_send_and_receive_do_not_disagree():
+def test_no_rank_is_named_if_all_ranks_of_a_pipeline_send_or_receive():
     assert detect(inside(0, "send", 0), inside(1, "recv", 0), inside(2, "send", 0), inside(3, "recv", 0)).ranks == ()
 
 
-def test_rank_that_has_issued_all_that_others_wait_in_is_not_the_culprit():
-    """It issued the collective asynchronously and computes, so the others do not wait for it."""
+def test_rank_that_has_issued_the_pending_collective_is_not_the_culprit():
+    """Rank 3 issued the collective asynchronously and computes, so the others do not wait for rank 3."""
     ahead = outside(3, sequences={"0": 301})
     assert detect(waiting(0), waiting(1), waiting(2), ahead).ranks == ()
 
@@ -104,7 +104,7 @@ def test_rank_outside_the_waiting_group_is_not_the_culprit():
     assert detect(*pair, outside(2), outside(3)).ranks == ()
 
 
-def test_first_rank_of_a_nested_chain_is_the_culprit():
+def test_last_rank_of_a_chain_of_groups_is_the_culprit():
     """Ranks 2 and 3 wait in the job's own group for 0 and 1; 0 waits in its pair for 1; 1 reads."""
     waits = inside(0, group="tp", sequence=41, sequences={"0": 300, "tp": 41})
     finding = detect(waits, outside(1, "data", sequences={"0": 300, "tp": 40}), inside(2), inside(3))
@@ -118,23 +118,23 @@ def test_concurrent_collectives_of_different_kinds_are_no_mismatch():
     assert (detect(*mixed).cause, detect(*mixed).ranks) == ("unknown", ())
 
 
-def test_root_of_a_reduce_is_not_the_odd_one():
-    """Only this rank gets something back."""
+def test_root_of_a_reduce_is_no_mismatch():
+    """Only the root receives a result, so its size differs."""
     finding = detect(inside(0, "reduce", num_bytes=8192), *(inside(rank, "reduce") for rank in (1, 2, 3)))
     assert (finding.cause, finding.ranks) == ("unknown", ())
 
 
-def test_lists_of_tensors_that_differ_are_no_mismatch_on_gpus():
+def test_different_sizes_of_all_gather_are_no_mismatch_on_gpus():
     ranks = [inside(rank, "all_gather", num_bytes=100 + rank, device=f"GPU-{rank}") for rank in range(4)]
     assert detect(*ranks).cause == "unknown"
 
 
-def test_ranks_at_a_barrier_wait_for_the_one_that_is_not():
+def test_rank_missing_at_a_barrier_is_the_culprit():
     finding = detect(*(inside(rank, "barrier", num_bytes=0) for rank in (0, 1, 3)), outside(2))
     assert (finding.cause, finding.ranks) == ("compute_hang", (2,))
 
 
-def test_rank_that_loads_its_data_itself_and_hangs_there_is_an_input_stall():
+def test_rank_that_hangs_in_a_loader_without_workers_is_an_input_stall():
     """A loader without workers reads in the rank's own process, in the same phase."""
     assert detect(waiting(0), outside(1, "data"), waiting(2), waiting(3)).cause == "input_stall"
 
@@ -171,11 +171,11 @@ def test_sizes_that_may_differ_are_no_mismatch(op):
 
 
 def test_ranks_at_different_positions_are_no_mismatch():
-    """One rank is an operation ahead, as at the end of a collective."""
+    """One rank is an operation ahead, as happens at the end of a collective."""
     assert detect(inside(0, "barrier", 302), inside(1), inside(2), inside(3)).cause == "unknown"
 
 
-def test_two_against_two_are_both_shown_without_a_culprit():
+def test_mismatch_of_two_against_two_ranks_has_no_culprit():
     finding = detect(inside(0), inside(1), inside(2, op="barrier"), inside(3, op="barrier"))
     assert (finding.cause, finding.ranks) == ("unknown", ())
     assert "ranks 0, 1" in finding.summary
@@ -202,20 +202,20 @@ def test_host_is_not_lost_if_its_agent_just_fell_silent():
     assert detect(waiting(0), waiting(1), unwatched=AWAY, agents=agents(1.0)) is None
 
 
-def test_host_is_lost_as_it_is_cut_off_in_the_middle_of_a_step():
-    """Its last answer and the last step are at most a second apart; both links are cut, and all others wait."""
+def test_host_is_lost_if_contact_ends_in_the_middle_of_a_step():
+    """The last answer of the agent and the last step are at most a second apart, and all other ranks wait."""
     for silent, step in ((5.0, 5.2), (5.0, 4.1), (600.0, 599.0)):
         alive = [inside(0, "all_to_all", seconds=step), inside(1, "all_to_all", seconds=step)]
         assert detect(*alive, unwatched=AWAY, agents=agents(silent)).cause == "host_lost"
 
 
-def test_silent_agent_is_not_the_culprit_for_one_that_all_see_is_behind():
+def test_silent_agent_is_not_the_culprit_if_a_watched_rank_is_behind():
     """Rank 1 hangs, and the agent of the others' host happens to be dead."""
     finding = detect(waiting(0), outside(1), unwatched=AWAY, agents=agents(5.0))
     assert (finding.cause, finding.ranks) == ("unknown", ())
 
 
-def test_silent_agent_whose_ranks_went_on_without_it_is_not_the_culprit():
+def test_silent_agent_is_not_the_culprit_if_its_ranks_trained_on():
     """The agent died an hour ago; the job has trained since then, until seven seconds ago."""
     finding = detect(waiting(0, 7.0), waiting(1, 7.0), unwatched=AWAY, agents=agents(3600.0))
     assert (finding.cause, finding.ranks) == ("unknown", ())
@@ -242,7 +242,7 @@ def test_rank_whose_activity_outlasts_its_lease_is_named(activity):
     assert f"in {activity} for 905.0 s (lease 900 s)" in finding.summary
 
 
-def test_no_rank_is_named_where_all_wait_in_init_for_ranks_that_never_came():
+def test_no_rank_is_named_if_all_wait_in_init_for_missing_ranks():
     init = {"activity": "init", "activity_seconds": 1805.0, "lease_seconds": 1800.0, "step": 0}
     finding = detect(*(outside(rank, **init) for rank in (0, 1, 2)))
     assert (finding.cause, finding.ranks, finding.hosts) == ("lease_overrun", (), ())

@@ -1,4 +1,4 @@
-"""Test that the network of one host is the cause of a stall if its connections show it."""
+"""Tests of the cause `network_stall`, which the links and connections of a host show."""
 
 from dataclasses import replace
 
@@ -25,14 +25,14 @@ def host(name, link=True, stuck=(), fine=(), own="10.0.0.1"):
     return HostWindow(name, 60.0, before, now)
 
 
-def test_host_whose_link_went_down_is_the_network_stall():
+def test_host_whose_link_went_down_is_named():
     windows = [host("node-a"), host("node-b", link=False)]
     finding = detect(*map(waiting, range(4)), hardware=windows)
     assert (finding.cause, finding.ranks, finding.hosts) == ("network_stall", (), ("node-b",))
     assert "eth1 is down" in finding.summary
 
 
-def test_host_that_acknowledges_nothing_is_the_network_stall():
+def test_host_that_acknowledges_nothing_is_named():
     windows = [
         host("node-a", stuck=["10.0.0.3"], fine=["10.0.0.2"]),
         host("node-b", stuck=["10.0.0.3"], fine=["10.0.0.1"], own="10.0.0.2"),
@@ -51,7 +51,7 @@ def test_host_that_acknowledges_nothing_is_the_network_stall():
     ],
     ids=["all well", "two hosts", "two links", "nothing known"],
 )
-def test_no_host_is_named_where_the_network_points_at_none(windows):
+def test_no_host_is_named_if_the_network_shows_no_single_culprit(windows):
     assert detect(*map(waiting, range(4)), hardware=windows).cause == "unknown"
 
 

@@ -1,4 +1,4 @@
-"""Test the diagnosis of a rank that ended, and the harmless cases that look like it."""
+"""Tests of the diagnosis of a rank that ended, and of endings that are no fault."""
 
 import itertools
 from dataclasses import replace
@@ -29,12 +29,12 @@ def test_killed_rank_is_the_culprit_and_its_peers_are_not():
     assert "nothing will restart the job" in finding.summary
 
 
-def test_killed_rank_is_named_although_a_peer_that_raised_ended_before_it():
-    """The agent looks ten times a second, so deaths within three looks have no order."""
+def test_killed_rank_is_named_although_a_peer_raised_shortly_before():
+    """The agent checks ten times a second, and the order of deaths within 0.3 s is not certain."""
     assert detect(killed(2, 1.0), raised(0, 1.2, "all_to_all failed"), *map(disconnected, (1, 3))).ranks == (2,)
 
 
-def test_launchers_sigkill_half_a_minute_later_is_not_the_cause():
+def test_rank_that_the_launcher_killed_later_is_no_culprit():
     """torchrun kills a rank that has not ended 30 s after its SIGTERM."""
     assert detect(raised(1, 31.0), terminated(0, 30.9), terminated(2, 30.9), killed(3, 1.0)).ranks == (1,)
 
@@ -43,15 +43,15 @@ def test_killed_rank_is_named_while_its_peers_still_wait():
     assert detect(killed(2), *others(2)).ranks == (2,)
 
 
-def test_stall_reports_nothing_until_the_deaths_have_settled():
-    """An immediate verdict might name a victim, because the agent may see that one first."""
+def test_stall_reports_nothing_in_the_first_half_second_after_a_death():
+    """A finding at once might name a victim, because the agent may see the victim end first."""
     peers = [waiting(rank, 0.5) for rank in (1, 2, 3)]
     assert detect(disconnected(0, 0.1), *peers) is None
     assert detect(killed(0, 0.4), *peers) is None
     assert detect(killed(0, 0.5), *peers) is not None
 
 
-def test_stall_waits_until_a_fresh_death_has_settled():
+def test_exception_is_reported_half_a_second_after_the_death():
     assert detect(raised(2, 0.2), *others(2)) is None
     assert detect(raised(2, 0.6), *others(2)).cause == "rank_exited"
 
@@ -68,19 +68,19 @@ def test_exception_without_a_message_is_named_by_its_type():
     assert "ValueError:" in finding.summary
 
 
-def test_exit_behind_pythons_back_is_named_with_its_code():
+def test_exit_without_last_words_is_named_with_its_code():
     finding = detect(dead(3, exit_status="exit code 1"), *others(3, disconnected))
     assert (finding.cause, finding.ranks) == ("rank_exited", (3,))
     assert "exit code 1" in finding.summary
 
 
-def test_rank_that_left_with_a_code_is_named():
+def test_rank_that_exited_with_a_code_is_named():
     left = finished(3, exit_status="exit code 3")
     assert detect(left, *others(3)).ranks == (3,)
     assert "exit code 3" in detect(left, *others(3)).summary
 
 
-def test_death_of_which_nothing_is_known_is_named_without_a_guess():
+def test_death_without_exit_status_or_last_words_is_described_as_such():
     assert "killed without last words" in detect(dead(3), *others(3)).summary
 
 
@@ -100,7 +100,7 @@ def test_stall_reports_nothing_when_terminated_ranks_lose_their_peers():
     assert detect(terminated(0), terminated(1, 1.1), disconnected(2, 1.05), disconnected(3)) is None
 
 
-def test_stall_reports_nothing_after_ctrl_c_whatever_each_rank_makes_of_it():
+def test_stall_reports_nothing_after_ctrl_c_for_any_mix_of_deaths():
     for mixed in itertools.permutations([interrupted, disconnected, interrupted, terminated]):
         assert detect(*(how(rank, 1.0 + rank * 0.03) for rank, how in enumerate(mixed))) is None
 
@@ -110,38 +110,38 @@ def test_stall_reports_nothing_while_a_cancelled_job_winds_down():
 
 
 def test_stall_reports_nothing_while_only_victims_have_ended():
-    """The rank that they died of is about to be reported."""
+    """The culprit is about to be reported."""
     assert detect(disconnected(0), disconnected(1), waiting(2, 1.0), waiting(3, 1.0)) is None
 
 
 def test_stall_ignores_victims_while_some_ranks_are_unwatched():
-    """The rank that they died of may be on the unwatched host."""
+    """The culprit may be on the unwatched host."""
     assert detect(disconnected(0), disconnected(1), unwatched=[waiting(2), waiting(3)]) is None
 
 
-def test_victims_do_not_hide_that_nothing_moves():
+def test_stall_is_reported_although_some_ranks_are_victims():
     assert detect(disconnected(0), disconnected(1), waiting(2), waiting(3)).cause == "unknown"
 
 
-def test_victims_alone_are_unknown_once_no_rank_is_left():
+def test_cause_is_unknown_if_all_ranks_are_victims():
     finding = detect(*map(disconnected, range(4)))
     assert (finding.cause, finding.ranks, finding.severity) == ("unknown", (), "critical")
     assert "all 4 ranks died of broken connections" in finding.summary
 
 
 @pytest.mark.parametrize("gone", [0.6, 10.0, 29.9])
-def test_death_is_a_warning_while_the_launcher_may_restart_it(gone):
+def test_death_is_a_warning_while_the_launcher_may_restart_the_job(gone):
     ranks = [killed(2, gone), *(terminated(rank, gone - 0.2) for rank in (0, 1, 3))]
     finding = detect(*(replace(rank, max_restarts=3) for rank in ranks))
     assert (finding.cause, finding.severity) == ("rank_exited", "warning")
     assert "3 restarts left" in finding.summary
 
 
-def test_death_is_critical_when_no_restart_came():
+def test_death_is_critical_after_thirty_seconds_without_a_restart():
     assert detect(replace(killed(2, 30.0), max_restarts=3), *others(2, terminated)).severity == "critical"
 
 
-def test_death_is_critical_at_once_without_a_restart():
+def test_death_is_critical_at_once_if_no_restart_is_left():
     no_restarts_left = {"max_restarts": 3, "restart_count": 3}
     assert detect(replace(killed(2), **no_restarts_left), *others(2, terminated)).severity == "critical"
     assert detect(replace(killed(2), max_restarts=None), *others(2, terminated)).severity == "critical"

@@ -1,8 +1,8 @@
-"""Test the culprit that flight records show, and the cases in which they are not enough for one.
+"""Tests of the diagnosis from flight records: culprits, and cases in which the records show none.
 
-On GPUs a rank goes on after it issues a collective, so where its code stands does not show where it hangs. The records
-are like those of NCCL: `scheduled`, `started` only with timing on, never retired while pending; groups by backend and
-name.
+On GPUs a rank goes on after it issues a collective, so the position of its code does not show where it hangs. The
+records are like those of NCCL: `scheduled`, `started` only with timing on, never retired while pending; groups by
+backend and name.
 """
 
 from dataclasses import replace
@@ -28,7 +28,7 @@ def detect(ranks, *flights, **changes):
 
 
 @pytest.mark.parametrize(("phase", "cause"), [("data", "input_stall"), ("forward", "compute_hang")])
-def test_rank_that_has_not_issued_what_others_have_pending_is_the_culprit(phase, cause):
+def test_rank_that_has_not_issued_a_pending_collective_is_the_culprit(phase, cause):
     ranks = [gpu(0), gpu(1), gpu(2, phase=phase), gpu(3)]
     finding = detect(ranks, WAITS, WAITS, flight(), WAITS)
     assert (finding.cause, finding.ranks, finding.severity) == (cause, (2,), "critical")
@@ -41,11 +41,11 @@ def test_no_rank_is_named_while_the_record_of_any_rank_is_missing():
     assert (finding.cause, finding.ranks) == ("unknown", ())
 
 
-def test_no_rank_is_named_before_the_records_are_there():
+def test_no_rank_is_named_before_the_records_arrive():
     assert detect([gpu(rank) for rank in range(4)]).cause == "unknown"
 
 
-def test_no_rank_is_named_where_one_of_the_ranks_is_unwatched():
+def test_rank_is_not_named_while_another_rank_is_unwatched():
     assert detect([gpu(0), gpu(1), gpu(2)], WAITS, WAITS, flight(), WAITS).cause == "unknown"
     silent = [agent_status("node-a"), agent_status("node-b", 5.0)]
     away = [gpu(3, host="node-b")]
@@ -63,7 +63,7 @@ def test_last_rank_of_a_chain_of_groups_is_named():
 
 
 def test_deadlock_of_two_groups_has_no_culprit():
-    """Each rank holds what the other needs: they took the groups in different orders."""
+    """Each rank waits in the group that the other has not entered yet."""
     flight_of_both = flight(pending(41, group="nccl:1"), **{"0": 300, "1": 40})
     other = flight(pending(301), **{"0": 300, "1": 40})
     finding = detect([gpu(0, world_size=2), gpu(1, world_size=2)], flight_of_both, other)
@@ -84,20 +84,20 @@ def test_rank_that_waits_in_send_or_recv_is_not_the_end_of_the_chain():
     assert finding.ranks == (1,)
 
 
-def test_rank_that_waits_by_its_box_is_not_named_although_its_record_is_empty():
+def test_rank_that_waits_in_recv_by_its_box_is_not_named():
     """There are no records of gloo's send and recv."""
     receives = waiting(2, op="recv")
     assert detect([gpu(0), gpu(1), receives, gpu(3)], WAITS, WAITS, flight(), WAITS).ranks == ()
 
 
-def test_rank_that_issued_ahead_is_not_waited_for_in_what_it_has_issued():
+def test_rank_that_issued_further_collectives_is_not_named():
     ahead = flight(pending(301), pending(302), pending(303))
     finding = detect([gpu(rank) for rank in range(4)], ahead, WAITS, WAITS, flight())
     assert finding.ranks == (3,)
 
 
-def test_group_that_a_record_does_not_hold_may_be_anothers():
-    """Rank 3 is not in group 1, or its record has forgotten that, so it is not behind there."""
+def test_rank_without_a_record_of_a_group_is_not_behind_in_that_group():
+    """Rank 3 is not in group 1, or its record no longer has that group."""
     pair = flight(pending(301, group="nccl:1"), **{"0": 300, "1": 300})
     alone = flight(**{"0": 300})
     assert detect([gpu(rank) for rank in range(4)], pair, pair, pair, alone).ranks == ()
@@ -140,14 +140,14 @@ def test_sizes_that_may_differ_are_no_mismatch(name):
     assert detect([gpu(rank) for rank in range(4)], *flights).cause == "unknown"
 
 
-def test_two_against_two_are_both_shown_without_a_culprit():
+def test_mismatch_of_two_against_two_ranks_has_no_culprit():
     other = flight(pending(301, "nccl:_all_gather_base"))
     finding = detect([gpu(rank) for rank in range(4)], WAITS, WAITS, other, other)
     assert (finding.cause, finding.ranks) == ("unknown", ())
     assert "ranks 2, 3" in finding.summary
 
 
-def test_cpu_rank_that_python_sees_nowhere_is_named_by_its_record():
+def test_cpu_rank_without_a_collective_in_its_box_is_named_by_its_record():
     """A compiled graph over gloo: the box has no collective, the record has all. gloo retires the completed ones."""
     waits = replace(WAITS, pending=(pending(301, "gloo:all_reduce", "gloo:0"),), last={"gloo:0": 300})
     hangs = replace(flight(), last={"gloo:0": 300})
@@ -164,7 +164,7 @@ def test_cpu_rank_that_waits_by_its_record_is_not_named():
 
 
 def test_finished_rank_that_is_alive_is_named_by_its_record():
-    """The rank left the loop early; the others wait in a collective that it never issued."""
+    """Rank 3 left the loop early, and the others wait in a collective that it never issued."""
     done = rank_state(3, activity="done", lease_seconds=None, device="GPU-3")
     finding = detect([gpu(0), gpu(1), gpu(2), done], WAITS, WAITS, WAITS, flight())
     assert (finding.cause, finding.ranks) == ("compute_hang", (3,))
@@ -181,7 +181,7 @@ def test_records_have_no_culprit_while_a_rank_evaluates_within_its_lease():
     assert detect([evaluates, gpu(1), gpu(2), gpu(3)], flight(), WAITS, WAITS, WAITS) is None
 
 
-def test_cause_that_records_refine_is_the_same_stall():
+def test_onset_and_step_stay_when_records_refine_the_cause():
     ranks = [gpu(rank) for rank in range(4)]
     before, after = detect(ranks), detect(ranks, WAITS, WAITS, flight(), WAITS)
     assert before.onset == after.onset

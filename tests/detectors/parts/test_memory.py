@@ -1,4 +1,4 @@
-"""Test that a rank which the kernel killed for lack of memory is reported with the source that says so."""
+"""Tests of ranks that the kernel killed for lack of memory: the finding names the source that shows the kill."""
 
 from dataclasses import replace
 
@@ -31,20 +31,20 @@ def detect(victim, *windows):
     return finding
 
 
-def test_rank_that_the_kernels_log_names_ran_out_of_memory():
+def test_kill_in_the_kernel_log_is_reported_as_out_of_memory():
     finding = detect(killed(2), window(killed_pid=1002, group_kills=1))
     assert "signal SIGKILL (out of memory, by the kernel's log: Memory cgroup out of memory: Killed" in finding.summary
     assert "more memory" in finding.detail
     assert finding.evidence.out_of_memory.startswith("out of memory, by the kernel's log")
 
 
-def test_rank_whose_control_group_counts_a_kill_ran_out_of_memory():
+def test_kill_that_the_control_group_counts_is_out_of_memory():
     assert "the kernel killed 1 processes in its control group /job (limit 2.00 GiB)" in (
         detect(killed(2), window(group_kills=1)).summary
     )
 
 
-def test_rank_that_raises_because_its_loader_was_killed_ran_out_of_memory():
+def test_exception_of_a_killed_loader_is_reported_as_out_of_memory():
     finding = detect(
         raised(2, message="DataLoader worker (pid 77) is killed by signal: Killed."), window(group_kills=1)
     )
@@ -52,7 +52,7 @@ def test_rank_that_raises_because_its_loader_was_killed_ran_out_of_memory():
     assert "out of memory: the kernel killed 1 processes" in finding.summary
 
 
-def test_kill_that_only_the_host_counts_is_probably_the_reason():
+def test_kill_that_only_the_host_counts_is_probably_out_of_memory():
     assert "probably out of memory" in detect(killed(2), window(host_kills=5)).summary
 
 
@@ -76,5 +76,5 @@ def test_memory_is_not_mentioned_without_a_source(windows):
     assert "memory" not in finding.summary
 
 
-def test_hosts_count_is_no_reason_for_a_rank_that_raised():
+def test_kill_count_of_the_host_does_not_explain_an_exception():
     assert "memory" not in detect(raised(2), window(host_kills=5)).summary

@@ -1,4 +1,4 @@
-"""Test the network of one host: a link that went down is proof at once, a slow one shows by its busy time."""
+"""Tests of the network of one host: slow connections are found by busy time, lost links by the link state."""
 
 from dataclasses import replace
 
@@ -17,7 +17,7 @@ def address(host):
     return f"10.0.0.{NODES.index(host) + 1}"
 
 
-def sent(rank, peer, rate):
+def connection_samples(rank, peer, rate):
     """Return the connection of a rank to a peer before and after it sent two megabytes in this time."""
     before = TcpPeer("job", rank, peer, 2, 0, 0, 0, None, None, 1_000_000, 3.0)
     return before, replace(before, acked_bytes=3_000_000, busy_seconds=3.0 + 2 * MB / rate)
@@ -25,7 +25,7 @@ def sent(rank, peer, rate):
 
 def window(host, sends, up=True, before_up=True, worked=frozenset({"eth1"})):
     """Return a host that sent to its peers."""
-    pairs = [sent(NODES.index(host), address(peer), rate) for peer, rate in sends.items()]
+    pairs = [connection_samples(NODES.index(host), address(peer), rate) for peer, rate in sends.items()]
     now = TcpSample(0, tuple(after for _, after in pairs), (address(host),), ("eth1",))
     nic = NicSample("eth1", "tcp", up, None, 0, 0, {})
     return HostWindow(
@@ -63,7 +63,7 @@ def test_host_whose_sending_alone_is_slow_is_named():
     assert slow_host(job(windows), 2.5, 0.1).host == "node-c"
 
 
-def test_host_is_named_in_a_ring_where_each_sends_to_one_other():
+def test_slow_host_is_named_in_a_ring():
     rates = {"node-a": 40, "node-b": 4, "node-c": 4, "node-d": 40}  # c is slow in both directions
     windows = [window(h, {NODES[(i + 1) % 4]: rates[h] * MB}) for i, h in enumerate(NODES)]
     assert slow_host(job(windows), 2.5, 0.1).host == "node-c"
@@ -81,23 +81,23 @@ def test_host_is_named_in_a_ring_where_each_sends_to_one_other():
     ],
     ids=["all well", "all slow", "two hosts", "just seen", "source down", "nothing known"],
 )
-def test_no_host_is_named_when(windows):
+def test_no_host_is_named_without_a_single_slow_host(windows):
     assert slow_host(snapshot(rank_state(0), hardware=windows), 2.5, 0.1) is None
 
 
-def test_link_with_no_busy_time_is_not_slow():
+def test_links_that_are_hardly_busy_are_not_slow():
     assert slow_host(job(cluster(rate=1e12)), 2.5, 0.1) is None
     assert slow_host(job(cluster(slow=["node-b"], rate=1e12)), 2.5, 0.1).host == "node-b"
 
 
-def test_connections_that_were_opened_anew_are_not_compared():
+def test_reopened_connections_are_not_compared():
     windows = cluster(slow=["node-b"])
     reopened = replace(windows[1].now.tcp, peers=tuple(replace(p, num_sockets=3) for p in windows[1].now.tcp.peers))
     windows[1] = replace(windows[1], now=replace(windows[1].now, tcp=reopened))
     assert slow_host(job(windows), 2.5, 0.1).host == "node-b"  # the traffic of the other hosts to node-b shows it
 
 
-def test_other_jobs_connections_do_not_count():
+def test_connections_of_other_jobs_are_ignored():
     assert slow_host(replace(job(cluster(slow=["node-b"])), job_id="another"), 2.5, 0.1) is None
 
 
@@ -134,7 +134,7 @@ def test_physical_link_is_proof_if_the_used_interfaces_are_unknown():
 
 
 def broken(silent):
-    """The ranks of two hosts died of broken connections, and the agent of the third host is silent."""
+    """Return a job whose ranks on two hosts died of broken connections; the agent of the third is silent."""
     return snapshot(
         disconnected(0, host="node-a"), disconnected(1, host="node-b"),
         unwatched=[rank_state(2, host="node-c"), rank_state(3, host="node-c")],
@@ -167,7 +167,7 @@ def stall(ranks, windows):
     return next(iter(Stall().detect(snapshot(*ranks, hardware=windows))), None)
 
 
-def test_link_of_the_job_that_is_down_is_a_network_stall_before_any_lease_ends():
+def test_link_that_is_down_is_a_network_stall_before_any_lease_ends():
     finding = stall(inside(), down())
     assert (finding.cause, finding.hosts, finding.ranks, finding.severity) == (
         "network_stall",
@@ -178,7 +178,7 @@ def test_link_of_the_job_that_is_down_is_a_network_stall_before_any_lease_ends()
     assert finding.evidence.device == "eth1"
 
 
-def test_network_stall_stays_one_after_a_minute_without_link():
+def test_network_stall_stays_after_a_minute_without_link():
     assert stall(inside(70.0), down(before_up=False)).cause == "network_stall"
 
 
@@ -193,5 +193,5 @@ def test_network_stall_stays_one_after_a_minute_without_link():
     ],
     ids=["just entered", "a rank computes", "links up", "never was up", "not the job's"],
 )
-def test_stall_reports_nothing_while_leases_last_and(ranks, windows):
+def test_stall_reports_nothing_without_proof_of_a_lost_link(ranks, windows):
     assert stall(ranks, windows) is None

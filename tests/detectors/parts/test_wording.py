@@ -1,10 +1,10 @@
-"""Test that long lists of ranks are written in a few words."""
+"""Tests of the texts that list ranks and numbers."""
 
 from tests.build import rank_state
 from zmon.detectors.parts.wording import numbers, ranks_on
 
 
-def test_few_are_all_named_and_many_are_counted():
+def test_short_lists_are_complete_and_long_lists_are_counted():
     ranks = [rank_state(rank) for rank in range(6)]
     assert ranks_on(ranks[:1]) == "rank 0 on node-a"
     assert ranks_on(ranks).endswith("rank 3 on node-a and 2 more")

@@ -1,12 +1,12 @@
 """Tests of the plan endpoint: planned and measured amounts side by side."""
 
 from tests.build import JOB, plan, rank_state
-from tests.hub.fakes import FakeAgent, halves, healthy
+from tests.hub.fakes import FakeAgent, healthy, two_agents
 from tests.hub.test_job_state import steps
 
 
-async def rows(door):
-    return (await door.get(f"/api/v1/jobs/{JOB}/plan"))["ranks"]
+async def rows(hub_client):
+    return (await hub_client.get(f"/api/v1/jobs/{JOB}/plan"))["ranks"]
 
 
 def planning(plan_, uid="uid-0"):
@@ -15,82 +15,82 @@ def planning(plan_, uid="uid-0"):
     return agent
 
 
-def test_plan_and_measurement_are_side_by_side(play):
+def test_plan_and_measurement_are_side_by_side(run_scenario):
     agent = planning(plan(seconds=(0.02, 0.01, 0.01, 0.01), totals={"samples_per_second": 5.0}))
 
-    async def scenario(door):
-        await door.passes(1)
+    async def scenario(hub_client):
+        await hub_client.passes(1)
         agent.records = steps(1, 5)
-        await door.passes()
-        first = (await rows(door))[0]
+        await hub_client.passes()
+        first = (await rows(hub_client))[0]
         assert (first["rank"], first["host"], first["tables"], first["num_tables"]) == (0, "node-a", ["t0"], 1)
         assert (first["planned"]["seconds"], first["measured"]["seconds"]) == (0.02, 0.01)
         assert (first["planned"]["received_bytes"], first["measured"]["received_bytes"]) == (60_000, 8)
         assert (first["planned"]["lookups"], first["measured"]["lookups"]) == (1000, None)  # the ranks report none
         assert first["measured"]["memory_bytes"] == 200_000_000
-        assert (await door.get(f"/api/v1/jobs/{JOB}/plan"))["totals"] == {"samples_per_second": 5.0}
-        await door.get("/api/v1/jobs/nothing/plan", status=404)
+        assert (await hub_client.get(f"/api/v1/jobs/{JOB}/plan"))["totals"] == {"samples_per_second": 5.0}
+        await hub_client.get("/api/v1/jobs/nothing/plan", status=404)
 
-    play(scenario, agent)
+    run_scenario(scenario, agent)
 
 
-def test_plan_is_sent_again_only_when_it_changed(play):
+def test_plan_is_sent_again_only_after_a_change(run_scenario):
     agent = planning(plan())
 
-    async def scenario(door):
-        await door.passes(4)
+    async def scenario(hub_client):
+        await hub_client.passes(4)
         queries = [path.partition("?")[2] for path in agent.requests if "snapshot" in path]
         assert queries[0] == "about=8"
         assert all("plans=first" in path for path in queries[1:])
-        assert (await rows(door))[2]["tables"] == ["t2"]
+        assert (await rows(hub_client))[2]["tables"] == ["t2"]
         agent.plans, agent.plans_version = {"uid-0": plan(("a",), ("b",), ("c",), ("d",))}, "second"
-        await door.passes()
-        assert (await rows(door))[2]["tables"] == ["c"]
+        await hub_client.passes()
+        assert (await rows(hub_client))[2]["tables"] == ["c"]
 
-    play(scenario, agent)
+    run_scenario(scenario, agent)
 
 
-def test_job_without_a_plan_has_rows_without_planned_amounts(play):
-    async def scenario(door):
-        await door.passes(1)
-        answer = await door.get(f"/api/v1/jobs/{JOB}/plan")
+def test_job_without_a_plan_has_rows_without_planned_amounts(run_scenario):
+    async def scenario(hub_client):
+        await hub_client.passes(1)
+        answer = await hub_client.get(f"/api/v1/jobs/{JOB}/plan")
         assert (answer["totals"], answer["ranks"][3]["planned"], answer["ranks"][3]["tables"]) == (None, None, [])
 
-    play(scenario, FakeAgent(*healthy()))
+    run_scenario(scenario, FakeAgent(*healthy()))
 
 
-def test_plan_of_another_launch_or_world_size_is_ignored(play):
+def test_plan_of_another_launch_or_world_size_is_ignored(run_scenario):
     agent = planning(plan(), uid="uid-of-yesterday")
     agent.plans["uid-0"] = plan(("t0",), ("t1",))
 
-    async def scenario(door):
-        await door.passes()
-        assert (await rows(door))[0]["planned"] is None
+    async def scenario(hub_client):
+        await hub_client.passes()
+        assert (await rows(hub_client))[0]["planned"] is None
 
-    play(scenario, agent)
+    run_scenario(scenario, agent)
 
 
-def test_new_launch_has_no_plan_until_it_reports_one(play):
+def test_new_launch_does_not_use_the_plan_of_the_previous_launch(run_scenario):
     agent = planning(plan())
 
-    async def scenario(door):
-        await door.passes()
-        assert (await rows(door))[0]["planned"] is not None
+    async def scenario(hub_client):
+        await hub_client.passes()
+        assert (await rows(hub_client))[0]["planned"] is not None
         agent.ranks = [rank_state(r, attempt=1, run_uid=f"again-{r}", start=1.9e9) for r in range(4)]
-        await door.passes()
-        assert (await rows(door))[0]["planned"] is None
+        await hub_client.passes()
+        assert (await rows(hub_client))[0]["planned"] is None
 
-    play(scenario, agent)
+    run_scenario(scenario, agent)
 
 
-def test_plan_stays_while_the_host_of_rank_0_is_unwatched(play):
-    node_a, node_b = halves()
+def test_plan_stays_while_the_host_of_rank_0_is_unwatched(run_scenario):
+    node_a, node_b = two_agents()
     node_a.plans, node_a.plans_version = {"uid-0": plan()}, "first"
 
-    async def scenario(door):
-        await door.passes()
+    async def scenario(hub_client):
+        await hub_client.passes()
         node_a.down = True
-        await door.passes()
-        assert [row["tables"] for row in await rows(door)] == [["t0"], ["t1"], ["t2"], ["t3"]]
+        await hub_client.passes()
+        assert [row["tables"] for row in await rows(hub_client)] == [["t0"], ["t1"], ["t2"], ["t3"]]
 
-    play(scenario, node_a, node_b)
+    run_scenario(scenario, node_a, node_b)

@@ -1,4 +1,4 @@
-"""Tests of the scaling endpoint: it predicts what `zmon predict` predicts, or says why it cannot."""
+"""Tests of the scaling endpoint. Its predictions equal those of `zmon predict`, or it gives a reason."""
 
 import json
 from dataclasses import replace
@@ -10,7 +10,7 @@ from multidict import MultiDict
 from yarl import URL
 
 from tests.build import JOB
-from tests.hub.fakes import FakeAgent, halves, healthy, silent
+from tests.hub.fakes import FakeAgent, all_waiting, healthy, two_agents
 from tests.hub.test_baseline_recorder import job, step_window
 from tests.hub.test_job_state import steps
 from tests.scaling.test_fit import LINKS, point
@@ -45,15 +45,15 @@ def scaling_of(query=""):
 # -- over HTTP
 
 
-def test_answer_has_the_curve_and_the_size_of_the_job_now(play, store):
+def test_answer_has_the_curve_and_the_size_of_the_job_now(run_scenario, store):
     agent = FakeAgent(*healthy())
     store.record(JOB, *TWO_HOSTS)
 
-    async def scenario(door):
-        await door.passes(1)
+    async def scenario(hub_client):
+        await hub_client.passes(1)
         agent.records = steps(1, 300)
-        await door.passes()
-        scaling = await door.get(scaling_of("ranks=4,16&what_if=net=2"))
+        await hub_client.passes()
+        scaling = await hub_client.get(scaling_of("ranks=4,16&what_if=net=2"))
         assert (scaling["schema"], scaling["job_id"], scaling["name"], scaling["unknown"]) == (1, JOB, JOB, "")
         assert [(p["ranks"], p["samples"]) for p in scaling["points"]] == [(1, 512), (4, 1024), (4, 2048), (8, 4096)]
         now = {"ranks": 4, "samples": 128, "seconds": pytest.approx(0.02), "samples_per_second": pytest.approx(6400)}
@@ -63,75 +63,75 @@ def test_answer_has_the_curve_and_the_size_of_the_job_now(play, store):
         assert sixteen["what_if"]["seconds"] < sixteen["predicted"]["seconds"]
         assert scaling["what_ifs"]["net"] == "bandwidth between hosts"
 
-    play(scenario, agent)
+    run_scenario(scenario, agent)
 
 
-def test_unknown_job_is_not_found_over_http(play):
-    async def scenario(door):
-        await door.passes(1)
-        await door.get("/api/v1/jobs/nothing/scaling", status=404)
+def test_unknown_job_is_not_found_over_http(run_scenario):
+    async def scenario(hub_client):
+        await hub_client.passes(1)
+        await hub_client.get("/api/v1/jobs/nothing/scaling", status=404)
 
-    play(scenario, FakeAgent(*healthy()))
+    run_scenario(scenario, FakeAgent(*healthy()))
 
 
-def test_job_without_baseline_has_a_reason(play):
-    async def scenario(door):
-        await door.passes(1)
-        scaling = await door.get(scaling_of())
+def test_job_without_baseline_has_a_reason(run_scenario):
+    async def scenario(hub_client):
+        await hub_client.passes(1)
+        scaling = await hub_client.get(scaling_of())
         assert scaling["unknown"] == f"no baseline is recorded for {JOB}"
         assert (scaling["points"], scaling["sizes"], scaling["now"]) == ([], [], None)
 
-    play(scenario, FakeAgent(*healthy()))
+    run_scenario(scenario, FakeAgent(*healthy()))
 
 
-def test_invalid_request_is_refused_in_one_line(play, store):
+def test_invalid_request_is_refused_with_a_single_line(run_scenario, store):
     store.record(JOB, *TWO_HOSTS)
 
-    async def scenario(door):
-        await door.passes(1)
+    async def scenario(hub_client):
+        await hub_client.passes(1)
         for query, error in (("what_if=gpu=2", "use one of net=FACTOR"), ("batch=8&batch_per_rank=2", "contradict")):
-            refused = await door.get(scaling_of(query), status=400)
+            refused = await hub_client.get(scaling_of(query), status=400)
             assert error in refused["error"]
             assert "\n" not in refused["error"]
-        assert (await door.get(scaling_of("what_if=own=2")))["sizes"]
+        assert (await hub_client.get(scaling_of("what_if=own=2")))["sizes"]
 
-    play(scenario, FakeAgent(*healthy()))
+    run_scenario(scenario, FakeAgent(*healthy()))
 
 
-def test_unusable_baseline_does_not_stop_the_hub(play, store):
+def test_unusable_baseline_does_not_stop_the_hub(run_scenario, store):
     store.record(JOB, replace(point(4, 2048), sent_bytes={"all_to_all": 1e-200, "all_reduce": 1e-200}))
 
-    async def scenario(door):
-        await door.passes(1)
-        scaling = await door.get(scaling_of())
+    async def scenario(hub_client):
+        await hub_client.passes(1)
+        scaling = await hub_client.get(scaling_of())
         assert "cannot be used" in scaling["unknown"]
         assert [p["ranks"] for p in scaling["points"]] == [4]
-        await door.passes(1)
+        await hub_client.passes(1)
 
-    play(scenario, FakeAgent(*healthy()))
+    run_scenario(scenario, FakeAgent(*healthy()))
 
 
-def test_stalled_job_keeps_its_curve(play, store):
+def test_stalled_job_keeps_its_curve(run_scenario, store):
     store.record(JOB, *ONE_HOST)
 
-    async def scenario(door):
-        await door.passes(3)
-        scaling = await door.get(scaling_of())
+    async def scenario(hub_client):
+        await hub_client.passes(3)
+        scaling = await hub_client.get(scaling_of())
         assert scaling["now"] is None
         assert [size["ranks"] for size in scaling["sizes"]] == [1, 2, 4, 8, 16, 32]
 
-    play(scenario, FakeAgent(*silent()))
+    run_scenario(scenario, FakeAgent(*all_waiting()))
 
 
-def test_hosts_of_the_job_show_their_capacity(play, store):
+def test_hosts_of_the_job_show_their_capacity(run_scenario, store):
     store.record(JOB, *ONE_HOST)  # recorded with four ranks per host; this job has two
 
-    async def scenario(door):
-        await door.passes(1)
-        (size,) = (await door.get(scaling_of("ranks=4")))["sizes"]
+    async def scenario(hub_client):
+        await hub_client.passes(1)
+        (size,) = (await hub_client.get(scaling_of("ranks=4")))["sizes"]
         assert "between hosts" in size["predicted"]["unknown"]
 
-    play(scenario, *halves())
+    run_scenario(scenario, *two_agents())
 
 
 # -- predictions
@@ -186,7 +186,7 @@ def test_points_are_returned_as_recorded(store):
 # -- unknown values
 
 
-def test_request_without_what_if_has_none(store):
+def test_sizes_have_no_what_if_unless_requested(store):
     store.record(JOB, *TWO_HOSTS)
     assert {size["what_if"] for size in sizes(store)} == {None}
 
@@ -230,7 +230,7 @@ def test_steps_without_duration_give_no_size_now(store):
     assert answer(store, job(now=step_window(seconds=0.0)))["now"] is None
 
 
-def test_jobs_of_a_name_have_one_curve(store):
+def test_jobs_of_a_name_share_a_curve(store):
     store.record("ranker", *ONE_HOST)
     scaling = answer(store, job(labels={"name": "ranker"}))
     assert (scaling["name"], len(scaling["points"])) == ("ranker", 3)

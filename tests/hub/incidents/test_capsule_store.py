@@ -1,4 +1,4 @@
-"""Tests of incidents on disk: a failed write leaves no partial incident, and only old ones are pruned."""
+"""Tests of incidents on disk. A failed write leaves no partial incident. Active incidents are never pruned."""
 
 import json
 import os
@@ -22,7 +22,7 @@ def incidents(tmp_path):
     return CapsuleStore(tmp_path)
 
 
-def put(incidents, name="f1", age=0.0, **changes):
+def write_incident(incidents, name="f1", age=0.0, **changes):
     """Write an incident that appears to be `age` seconds old."""
     capsule, rows = made(finding(id=name, **changes))
     place = incidents.write(capsule, rows)
@@ -31,7 +31,7 @@ def put(incidents, name="f1", age=0.0, **changes):
 
 
 def test_incident_is_a_directory_for_people_and_programs(incidents, tmp_path):
-    place = put(incidents)
+    place = write_incident(incidents)
     assert place == tmp_path / "incidents/f1"
     assert {path.name for path in place.iterdir()} == FILES
     assert json.loads((place / "finding.json").read_bytes())["cause"] == "rank_frozen"
@@ -54,12 +54,12 @@ def test_capsule_is_read_back_unchanged(incidents):
 
 
 def test_incidents_are_private_to_the_user(incidents):
-    place = put(incidents)
+    place = write_incident(incidents)
     assert stat.S_IMODE(place.parent.stat().st_mode) == 0o700
 
 
 def test_update_replaces_each_file_and_keeps_the_steps(incidents):
-    place = put(incidents)
+    place = write_incident(incidents)
     before = (place / "steps.jsonl").read_bytes()
     capsule = incidents.read("f1")
     incidents.write(replace(capsule, finding=replace(capsule.finding, resolved=NOW + 60)))
@@ -69,8 +69,8 @@ def test_update_replaces_each_file_and_keeps_the_steps(incidents):
     assert [path.name for path in place.parent.iterdir()] == ["f1"]
 
 
-def test_reader_never_sees_half_a_file_while_it_is_updated(incidents):
-    place, over = put(incidents), threading.Event()
+def test_reader_never_sees_half_a_file_during_an_update(incidents):
+    place, over = write_incident(incidents), threading.Event()
     capsule = incidents.read("f1")
 
     def write():
@@ -88,7 +88,7 @@ def test_reader_never_sees_half_a_file_while_it_is_updated(incidents):
 
 @pytest.mark.parametrize("number", range(4))
 def test_full_disk_leaves_the_old_files(incidents, monkeypatch, number):
-    place = put(incidents)
+    place = write_incident(incidents)
     before = {path.name: path.read_bytes() for path in place.iterdir()}
     written = []
 
@@ -101,15 +101,15 @@ def test_full_disk_leaves_the_old_files(incidents, monkeypatch, number):
 
     monkeypatch.setattr(capsule_store, "_write", full)
     with pytest.raises(OSError, match="No space"):
-        put(incidents, summary="another")
+        write_incident(incidents, summary="another")
     with pytest.raises(OSError, match="No space"):
-        put(incidents, "f2")
+        write_incident(incidents, "f2")
     assert {path.name: path.read_bytes() for path in place.iterdir()} == before
     assert [path.name for path in place.parent.iterdir()] == ["f1"]
 
 
 def test_unfinished_directories_of_a_killed_hub_are_cleared(incidents):
-    place = put(incidents)
+    place = write_incident(incidents)
     (place.parent / ".f2.abc").mkdir()
     (place.parent / ".f2.abc/capsule.json").write_text("{")
     assert [summary.id for summary in incidents.summaries()] == ["f1"]
@@ -119,15 +119,15 @@ def test_unfinished_directories_of_a_killed_hub_are_cleared(incidents):
 
 @pytest.mark.parametrize("name", ["..", ".", "", "../f1", "a/b", ".hidden", "x" * 65, "f1\n", "f1\0", "%2e%2e"])
 def test_malformed_id_is_refused(incidents, name):
-    put(incidents)
+    write_incident(incidents)
     with pytest.raises(UsageError, match="zmon incident"):
         incidents.directory(name)
 
 
 def test_list_is_newest_first_without_damaged_incidents(incidents):
-    put(incidents, "a", detected=NOW)
-    put(incidents, "b", detected=NOW + 5)
-    (put(incidents, "c") / "finding.json").write_text("{")
+    write_incident(incidents, "a", detected=NOW)
+    write_incident(incidents, "b", detected=NOW + 5)
+    (write_incident(incidents, "c") / "finding.json").write_text("{")
     (incidents.root / "stray").write_text("a file")
     assert [(summary.id, Path(summary.path).name) for summary in incidents.summaries()] == [("b", "b"), ("a", "a")]
 
@@ -140,13 +140,13 @@ def test_no_incident_yet_is_an_empty_list(incidents):
 
 def test_old_incidents_are_pruned_except_active_ones(incidents):
     for name, age in (("young", 0), ("old", 31 * 86400), ("going", 31 * 86400)):
-        put(incidents, name, age)
+        write_incident(incidents, name, age)
     assert incidents.prune({"going"}) == ["old"]
     assert {path.name for path in incidents.root.iterdir()} == {"young", "going"}
 
 
 def test_oldest_incidents_are_pruned_beyond_the_size_limit(incidents, monkeypatch):
-    sizes = [sum(f.stat().st_size for f in put(incidents, name, age).iterdir()) for name, age in
+    sizes = [sum(f.stat().st_size for f in write_incident(incidents, name, age).iterdir()) for name, age in
              (("new", 0), ("middle", 10), ("old", 20), ("going", 30))]  # fmt: skip
     monkeypatch.setattr(capsule_store, "MAX_BYTES", sum(sizes[:2]) + 10)
     assert incidents.prune({"going"}) == ["old"]

@@ -1,4 +1,7 @@
-"""Tests of findings that change all the time: collections are limited, but a rising severity is written at once."""
+"""Tests of findings that change all the time.
+
+Collections of evidence are limited, but a rise of the severity is written at once.
+"""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Tests of an incident's timeline: all moments on the hub's clock, or marked with the clock they are from."""
+"""Tests of an incident's timeline. All times are on the hub's clock, or marked with the clock they come from."""
 
 from dataclasses import replace
 
@@ -30,12 +30,12 @@ def test_new_diagnosis_is_a_moment_and_new_wording_is_not(change, expected):
     assert [m.what for m in moments.diagnosis_changes(finding(), finding(**change), NOW)] == expected
 
 
-def test_severity_that_rises_to_critical_says_that_it_pages():
+def test_rise_to_critical_says_that_the_finding_pages():
     (moment,) = moments.severity_changes(finding(severity="warning"), finding(), NOW + 30)
     assert moment.what == "severity: warning → critical; it pages from now on"
 
 
-def test_suspicions_are_one_line_for_each_reason_of_a_culprit_first():
+def test_suspicions_are_merged_by_reason_with_the_culprit_first():
     suspected = [Suspected(NOW + r / 10, r, "overdue", "node-a") for r in range(4)] + [
         Suspected(NOW, 2, "stopped", "node-a")
     ]
@@ -90,7 +90,7 @@ def test_timeline_is_sorted_without_duplicates():
     assert moments.in_order([*reversed(timeline), *timeline]) == tuple(timeline)
 
 
-def test_same_event_from_two_clock_readings_is_one_moment():
+def test_same_event_from_several_clock_readings_is_a_single_moment():
     event = KernelEvent(NOW - 5, "xid", None, "NVRM: Xid 79")
     timeline = [
         m for ahead in (30.0, 30.1, 29.9) for m in moments.kernel_events([event], HostClock("node-a", ahead), NOW)
@@ -100,7 +100,7 @@ def test_same_event_from_two_clock_readings_is_one_moment():
     assert len(moments.in_order([*timeline, *moments.kernel_events([later], HostClock("node-a", 30.0), NOW)])) == 2
 
 
-def test_full_timeline_ends_with_one_note():
+def test_full_timeline_ends_with_a_single_note():
     timeline = [*moments.opening(finding())]
     for number in range(1000):
         timeline = moments.extended(

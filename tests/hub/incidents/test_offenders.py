@@ -25,7 +25,7 @@ def test_worst_host_is_first_with_causes_cost_and_last_incident():
     assert (offenders[0].last, offenders[0].last_incident) == (NOW + 4, "f4")
 
 
-def test_incident_with_several_culprits_on_a_host_is_one():
+def test_incident_with_several_culprits_on_a_host_counts_once():
     assert [o.incidents for o in by_host([summary(1, "node-a", "node-a")])] == [1]
 
 
@@ -37,5 +37,5 @@ def test_higher_cost_is_first_among_equal_counts():
     assert [o.host for o in by_host([summary(2, "cheap", cost=1.0), summary(1, "dear", cost=2.0)])] == ["dear", "cheap"]
 
 
-def test_incident_without_host_counts_for_none():
+def test_incident_without_host_is_not_counted():
     assert by_host([summary(1)]) == []

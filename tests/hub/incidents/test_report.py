@@ -109,7 +109,7 @@ def test_heat_map_marks_the_slow_rank_and_leaves_unknown_cells_empty():
     assert rows_of[0.14] == [("0", "1", "1"), ("2", "1", "1"), ("0", "2", "3"), ("0", "3", "3")]
 
 
-def test_step_of_a_minute_does_not_flatten_the_others():
+def test_step_of_a_minute_is_mentioned_above_the_heat_map():
     capsule, rows = made()
     known = steps.read(rows)
     known[0] = replace(known[0], duration=60.0)

@@ -46,7 +46,7 @@ def test_long_stderr_and_many_ranks_are_shortened():
     assert "and 84 more in capsule.json" in text
 
 
-def test_empty_lists_say_so():
+def test_empty_lists_are_shown_as_no_incident():
     assert "no incident" in shown(incident.incidents([]))
     assert "no incident" in shown(incident.offenders([]))
 

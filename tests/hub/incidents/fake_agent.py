@@ -1,4 +1,4 @@
-"""A fake agent with the last steps of its ranks, and functions that wait for an incident."""
+"""A fake agent that has the last steps of its ranks, and functions that wait for an incident."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.hub.fakes import FakeAgent, poll
 from zmon.schema.host import HostSample, KernelLog
 
 
-class Agent(FakeAgent):
+class AgentWithSteps(FakeAgent):
     """A fake agent with the last steps of its ranks, and a clock of its own."""
 
     def __init__(self, *ranks, host="node-a"):
@@ -43,21 +43,21 @@ class Agent(FakeAgent):
         return web.json_response(answer)
 
 
-async def incident(door, number=1):
+async def incident(hub_client, number=1):
     """Wait until this number of incidents is written; return the newest."""
 
     async def written():
-        answer = (await door.get("/api/v1/incidents"))["incidents"]
+        answer = (await hub_client.get("/api/v1/incidents"))["incidents"]
         return answer[0] if len(answer) == number else None
 
     summary = await poll(written, 15.0)
-    return await door.get(f"/api/v1/incidents/{summary['id']}")
+    return await hub_client.get(f"/api/v1/incidents/{summary['id']}")
 
 
 def texts_of(answer):
     return [moment["what"] for moment in answer["timeline"]]
 
 
-async def resolved(door):
+async def resolved(hub_client):
     """Return True if no finding is active."""
-    return not await door.findings()
+    return not await hub_client.findings()
