@@ -1,4 +1,4 @@
-"""Tests of the node checks. An inert check names the next step. A check is armed only after the part was tried."""
+"""Tests of the node checks: which parts of a node are armed or inert, and the reason."""
 
 import asyncio
 import json
