@@ -36,7 +36,7 @@ def scene(tmp_path, other):
     return Scene(None, job, 1, "node-a", other.pid, None)
 
 
-def test_process_that_reuses_the_pid_of_a_dead_rank_is_not_struck(scene, other):
+def test_fault_spares_a_process_that_reuses_the_pid_of_a_dead_rank(scene, other):
     for fault in (signals.kill_rank, signals.stop_rank):
         with pytest.raises(ZmonError, match="cannot strike rank 1: it died before"):
             fault(scene)
@@ -44,7 +44,7 @@ def test_process_that_reuses_the_pid_of_a_dead_rank_is_not_struck(scene, other):
     assert other.status() != psutil.STATUS_STOPPED
 
 
-def test_supervisor_continues_if_the_part_does_not_run(other):
+def test_kill_of_a_missing_part_continues_the_supervisor(other):
     def part(name):
         assert other.status() == psutil.STATUS_STOPPED
         raise PartFailed("the hub does not run")
@@ -54,7 +54,7 @@ def test_supervisor_continues_if_the_part_does_not_run(other):
     assert eventually(lambda: other.status() != psutil.STATUS_STOPPED, 5)
 
 
-def test_no_gpu_throttles_if_the_job_does_not_obey(scene, monkeypatch):
+def test_throttled_resets_the_gpus_if_the_job_does_not_obey(scene, monkeypatch):
     answers = set()
     stage = object.__new__(OneHost)
     stage.gpus = SimpleNamespace(
@@ -75,7 +75,7 @@ def test_no_gpu_throttles_if_the_job_does_not_obey(scene, monkeypatch):
 
 
 @pytest.mark.skipif(cgroups.unavailable() is not None, reason=str(cgroups.unavailable()))
-def test_group_of_a_killed_drill_is_removed_and_its_processes_continue(other):
+def test_remove_leftovers_removes_the_cgroup_of_a_killed_drill(other):
     ended = subprocess.Popen(["true"])
     ended.wait()
     parent, _ = cgroups._hierarchy()
@@ -87,7 +87,7 @@ def test_group_of_a_killed_drill_is_removed_and_its_processes_continue(other):
     assert other.is_running()
 
 
-def test_a_rank_allocates_no_more_than_ordered(tmp_path, monkeypatch):
+def test_saboteur_allocates_no_more_memory_than_ordered(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(JOBS_DIR)
     import saboteur
 
@@ -102,13 +102,13 @@ def test_a_rank_allocates_no_more_than_ordered(tmp_path, monkeypatch):
     assert sum(map(len, rank._allocated)) == 16 * saboteur.MIB
 
 
-def test_compiler_that_fails_is_one_line_with_what_to_install(tmp_path):
+def test_failed_compilation_is_reported_with_packages_to_install(tmp_path):
     (tmp_path / "bad.c").write_text("#include <nowhere.h>\n")
     with pytest.raises(PartFailed, match=r"cannot compile bad\.c: .*nowhere\.h.*apt-get install gcc libc6-dev"):
         shared_library(tmp_path / "bad.c", tmp_path / "bad.so")
 
 
-def test_missing_compiler_is_one_line_with_what_to_install(tmp_path, monkeypatch):
+def test_missing_compiler_is_reported_with_packages_to_install(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(PartFailed, match=r"there is no C compiler\. apt-get install gcc libc6-dev"):
         shared_library(tmp_path / "bad.c", tmp_path / "bad.so")

@@ -86,7 +86,7 @@ def frozen(stage, fault=lambda scene: Injection(ONSET), **changes):
     return playing.play(replace(drill, **changes), stage, DRAW)
 
 
-def test_finding_and_page_about_it_in_time(stage):
+def test_finding_and_page_in_time_are_as_expected(stage):
     stage.report()
     stage.fire()
     row = frozen(stage)
@@ -96,7 +96,7 @@ def test_finding_and_page_about_it_in_time(stage):
     assert stage.ended == [row.job]
 
 
-def test_the_name_of_the_job_gives_no_hint(stage):
+def test_job_name_contains_no_hint_of_the_drill(stage):
     assert frozen(stage).job == stage.spec.job_id
     assert stage.spec.job_id.startswith("drill-")
     assert stage.spec.job_id.removeprefix("drill-").isdecimal()
@@ -109,7 +109,7 @@ def test_late_or_missing_page_is_a_remark(stage, time, remark):
     assert frozen(stage).remarks == (remark,)
 
 
-def test_page_that_comes_during_the_wait_for_the_resolve_is_late(stage):
+def test_page_during_the_wait_for_the_resolve_is_late(stage):
     stage.report()
     stage.fire(time=ONSET + 30)
     stage.resolves = False
@@ -124,7 +124,7 @@ def test_page_about_another_finding_does_not_count(stage):
     assert frozen(stage).remarks == ("no page about the finding, but ZmonFindingCritical",)
 
 
-def test_page_is_due_once_prometheus_scrapes_again(stage):
+def test_page_delay_counts_from_the_first_scrape_of_prometheus(stage):
     stage.report()
     stage.fire(time=ONSET + 10)
     stage.healthy_from["prometheus"] = ONSET + 7
@@ -133,7 +133,7 @@ def test_page_is_due_once_prometheus_scrapes_again(stage):
     assert row.as_expected
 
 
-def test_another_finding_about_the_job_is_a_remark(stage):
+def test_second_finding_about_the_job_is_a_remark(stage):
     stage.report()
     stage.report(detector="straggler", cause="compute_straggler", severity="warning")
     stage.fire()
@@ -155,38 +155,38 @@ def test_evidence_must_name_the_struck_rank(stage):
     assert frozen(stage, evidence=("GPU-{rank}",)).remarks == ("the evidence lacks GPU-2",)
 
 
-def test_quiet_if_only_a_permitted_warning_is_reported(stage):
+def test_quiet_drill_is_as_expected_with_only_a_permitted_warning(stage):
     stage.report(cause="rank_exited", severity="warning")
     stage.fire("ZmonFindingWarning", severity="warning")
     assert playing.play(QUIET, stage, DRAW).as_expected
 
 
-def test_critical_finding_is_not_excused_by_a_permitted_warning(stage):
+def test_quiet_drill_with_a_critical_finding_is_a_false_page(stage):
     stage.report(cause="rank_exited", severity="critical")
     stage.report(cause="rank_exited", severity="warning")
     row = playing.play(QUIET, stage, DRAW)
     assert (row.verdict, row.critical) == ("false page", ("rank_exited",))
 
 
-def test_warning_alert_is_a_false_warning(stage):
+def test_quiet_drill_with_a_warning_alert_is_a_false_warning(stage):
     stage.fire("ZmonAgentDown", severity="warning", detector="")
     row = playing.play(QUIET, stage, DRAW)
     assert (row.verdict, row.warned) == ("false warning", ("ZmonAgentDown",))
 
 
-def test_finding_about_a_job_that_the_drill_started_counts(stage):
+def test_quiet_drill_counts_findings_about_jobs_that_it_started(stage):
     stage.report(sibling="-2", cause="compute_hang")
     assert playing.play(QUIET, stage, DRAW).critical == ("compute_hang",)
 
 
-def test_quiet_if_the_finding_is_about_another_job(stage):
+def test_quiet_drill_ignores_findings_about_other_jobs(stage):
     stage.report(sibling="0")  # drill-10 does not belong to drill-1
     stage.fire(sibling="0")
     assert playing.play(QUIET, stage, DRAW).as_expected
 
 
 @pytest.mark.parametrize("part", ["hub", "prometheus", "alertmanager"])
-def test_drill_is_broken_if_a_part_of_the_monitor_does_not_answer(stage, part):
+def test_drill_is_broken_if_a_part_of_the_stack_does_not_answer(stage, part):
     stage.healthy_from[part] = ONSET + 600
     row = playing.play(QUIET, stage, DRAW)
     assert row.verdict == "broken"
@@ -201,7 +201,7 @@ def test_drill_is_broken_if_a_part_of_the_monitor_does_not_answer(stage, part):
         (KeyError("result"), "KeyError: 'result'"),
     ],
 )
-def test_a_drill_that_fails_does_not_end_the_session(stage, error, text):
+def test_fault_that_raises_makes_the_drill_broken(stage, error, text):
     def fault(scene):
         raise error
 

@@ -88,7 +88,7 @@ def rows(stage: RecordingStage, names: tuple[str, ...]) -> Iterator[dict[str, Dr
 
 
 @each(*(name for name in PLAYED if name not in QUIET))
-def test_culprit_and_cause_are_right_and_one_page_is_sent(rows: dict[str, DrillRow], name: str) -> None:
+def test_finding_names_culprit_and_cause_and_pages_once(rows: dict[str, DrillRow], name: str) -> None:
     row = rows[name]
     if row.skipped:
         pytest.skip(row.skipped)
@@ -100,23 +100,23 @@ def test_culprit_and_cause_are_right_and_one_page_is_sent(rows: dict[str, DrillR
 
 
 @each(*QUIET)
-def test_job_that_finishes_or_is_cancelled_does_not_page(rows: dict[str, DrillRow], name: str) -> None:
+def test_finished_or_cancelled_job_does_not_page(rows: dict[str, DrillRow], name: str) -> None:
     assert rows[name].verdict == "quiet", rows[name].remarks
 
 
 @each(*LIFTED)
-def test_finding_resolves_once_the_fault_is_lifted(rows: dict[str, DrillRow], name: str) -> None:
+def test_finding_resolves_after_the_fault_is_lifted(rows: dict[str, DrillRow], name: str) -> None:
     assert rows[name].lifted
     assert rows[name].resolved_seconds is not None
 
 
 @each(*(name for name in PLAYED if name not in LIFTED))
-def test_fault_that_cannot_be_lifted_is_not_marked_as_lifted(rows: dict[str, DrillRow], name: str) -> None:
+def test_permanent_fault_is_not_marked_as_lifted(rows: dict[str, DrillRow], name: str) -> None:
     assert not rows[name].lifted
 
 
 @each(*PLAYED)
-def test_time_categories_of_every_job_sum_to_its_wall_clock(
+def test_time_categories_sum_to_the_wall_clock_of_the_job(
     rows: dict[str, DrillRow], stage: RecordingStage, name: str
 ) -> None:
     """Each second belongs to exactly one time category, whatever the fault is."""

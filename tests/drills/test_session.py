@@ -63,19 +63,19 @@ def test_each_stage_is_built_once_and_closed(played, tmp_path):
     assert all(stage.closed for stage in built)
 
 
-def test_drills_that_are_done_are_not_played_again(played, tmp_path):
+def test_finished_drills_are_not_played_again(played, tmp_path):
     done = {("one", 0), ("far", 0)}
     session.play_all(DRILLS[:1] + DRILLS[2:3], 2, 7, Pinned(), done, tmp_path, lambda row: None)
     assert [(name, repeat) for name, repeat, _ in played] == [("one", 1), ("far", 1)]
 
 
-def test_no_stage_is_built_for_drills_that_cannot_be_played(played, tmp_path):
+def test_no_stage_is_built_for_unavailable_drills(played, tmp_path):
     session.play_all(DRILLS[1:2], 1, 7, Pinned(), set(), tmp_path, lambda row: None)
     assert played == [("two", 0, None)]
     assert not built
 
 
-def test_stage_is_closed_when_a_drill_is_interrupted(played, tmp_path):
+def test_stage_is_closed_after_an_interrupt(played, tmp_path):
     def interrupted(row):
         raise KeyboardInterrupt
 
@@ -84,7 +84,7 @@ def test_stage_is_closed_when_a_drill_is_interrupted(played, tmp_path):
     assert [stage.closed for stage in built] == [True]
 
 
-def test_soak_plays_quiet_drills_until_the_time_is_over(played, tmp_path, monkeypatch):
+def test_soak_plays_quiet_drills_until_its_time_is_over(played, tmp_path, monkeypatch):
     monkeypatch.setattr(session.time, "monotonic", itertools.count(0, 10).__next__)
     took = session.soak(DRILLS, 35, 7, Pinned(), tmp_path, lambda row: None)
     assert [name for name, _, _ in played] == ["calm"] * 3
@@ -99,7 +99,7 @@ def test_soak_plays_on_every_stage(played, tmp_path, monkeypatch):
     assert all(stage.closed for stage in built)
 
 
-def test_soak_builds_no_stage_for_drills_that_cannot_be_played(played, tmp_path, monkeypatch):
+def test_soak_builds_no_stage_for_unavailable_drills(played, tmp_path, monkeypatch):
     monkeypatch.setattr(session.time, "monotonic", itertools.count(0, 10).__next__)
     far = replace(FAR, unavailable=lambda: "it takes root")
     session.soak([*DRILLS, far], 35, 7, Pinned(), tmp_path, lambda row: None)

@@ -34,7 +34,7 @@ def is_alive(process):
 
 
 @pytest.mark.timeout(120)
-def test_no_process_outlives_a_killed_drill(tmp_path):
+def test_all_processes_end_after_the_drill_is_killed(tmp_path):
     env = os.environ | {"ZMON_WEBHOOK_WARNINGS": "http://127.0.0.1:1/", "ZMON_HUB_URL": "http://127.0.0.1:1"}
     with subprocess.Popen([sys.executable, "-c", DRILL, tmp_path], stdout=subprocess.PIPE, env=env) as drill:
         supervisor = psutil.Process(int(drill.stdout.readline()))
@@ -61,12 +61,12 @@ def supervised(tmp_path, monkeypatch):
     return start
 
 
-def test_supervisor_that_fails_is_one_line_with_its_last_words(supervised):
+def test_failed_supervisor_is_reported_with_its_message(supervised):
     with pytest.raises(PartFailed, match=r"did not start: no room\. see .*stack\.log"):
         supervised("import sys; sys.exit('no room')")
 
 
-def test_supervisor_is_ended_when_the_wait_for_it_is_interrupted(supervised, tmp_path, monkeypatch):
+def test_supervisor_ends_if_the_start_is_interrupted(supervised, tmp_path, monkeypatch):
     def interrupted(_):
         if (tmp_path / "pid").exists():
             monkeypatch.undo()
@@ -81,7 +81,7 @@ def test_supervisor_is_ended_when_the_wait_for_it_is_interrupted(supervised, tmp
     assert not psutil.pid_exists(int((tmp_path / "pid").read_text()))
 
 
-def test_part_of_a_supervisor_that_died_is_one_line(supervised, tmp_path):
+def test_missing_part_and_dead_supervisor_are_reported(supervised, tmp_path):
     ready = json.dumps({"urls": {}})
     stage = supervised(
         "import pathlib, sys, time\n"

@@ -18,5 +18,5 @@ from zmon.drills.targets import TARGETS
         ("watcher", 2.0, 4.0, 0.0, 45.0),
     ],
 )
-def test_limit_by_proof(proof, median_seconds, p99_seconds, lease_seconds, limit):
+def test_target_follows_from_proof_step_times_and_lease(proof, median_seconds, p99_seconds, lease_seconds, limit):
     assert TARGETS.finding_seconds(proof, median_seconds, p99_seconds, lease_seconds) == pytest.approx(limit)

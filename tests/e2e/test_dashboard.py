@@ -31,13 +31,15 @@ def stalled(stack: RunningStack, recovering_jobs: Jobs) -> Iterator[Job]:
         yield job
 
 
-def test_an_unknown_job_is_not_called_healthy(stack: RunningStack, page: Page) -> None:
+def test_banner_of_an_unknown_job_is_not_healthy(stack: RunningStack, page: Page) -> None:
     page.goto(f"{stack.urls['dashboard']}/?job_id=no-such-job")
     expect(page.get_by_test_id("zmon-banner")).to_contain_text("no-such-job", timeout=30_000)
     expect(page.get_by_test_id("zmon-banner")).not_to_contain_text("HEALTHY")
 
 
-def test_step_time_moves_and_a_stopped_rank_is_named(stack: RunningStack, training: Job, page: Page) -> None:
+def test_job_view_updates_the_step_time_and_names_a_stopped_rank(
+    stack: RunningStack, training: Job, page: Page
+) -> None:
     page.goto(f"{stack.urls['dashboard']}/job?job_id={training.job_id}")
     banner = page.get_by_test_id("zmon-banner")
     expect(banner).to_contain_text("HEALTHY", timeout=30_000)
@@ -55,9 +57,7 @@ def test_step_time_moves_and_a_stopped_rank_is_named(stack: RunningStack, traini
     expect(banner).to_contain_text("HEALTHY", timeout=40_000)
 
 
-def test_parts_that_refresh_once_a_minute_refresh_at_once_when_a_finding_opens(
-    stack: RunningStack, training: Job, page: Page
-) -> None:
+def test_slow_parts_refresh_when_a_finding_opens(stack: RunningStack, training: Job, page: Page) -> None:
     page.goto(f"{stack.urls['dashboard']}/ranks?job_id={training.job_id}&rank={RANK}&range=6h")
     expect(page.get_by_test_id("zmon-banner")).to_contain_text("HEALTHY", timeout=30_000)
     expect(page.get_by_role("heading", name=f"Rank {RANK}")).to_be_visible(timeout=20_000)
@@ -77,7 +77,7 @@ def _downwards(texts: Locator) -> list[str]:
     return [text for _, text in sorted(positions)]
 
 
-def test_every_view_can_be_read_while_a_job_trains(stack: RunningStack, training: Job, browser: Browser) -> None:
+def test_every_view_renders_while_a_job_trains(stack: RunningStack, training: Job, browser: Browser) -> None:
     """Visit all views on a laptop, and the busiest ones in the dark theme and on a phone."""
     query = f"job_id={training.job_id}&range=5m&rank={RANK}"
     recorded = f'rate(zmon:rank_self_seconds:total{{job_id="{training.job_id}"}}[20s])'
@@ -92,9 +92,7 @@ def test_every_view_can_be_read_while_a_job_trains(stack: RunningStack, training
 
 
 @pytest.mark.slow  # two clicks from an alert are in every run
-def test_time_range_and_host_chosen_with_the_mouse_apply_to_other_views(
-    stack: RunningStack, training: Job, page: Page
-) -> None:
+def test_chosen_time_range_and_host_apply_to_other_views(stack: RunningStack, training: Job, page: Page) -> None:
     recorded = f'zmon:job_host:ranks{{job_id="{training.job_id}"}}'
     wait_for("rules have recorded its hosts", lambda: stack.query(recorded), 60)
     page.goto(f"{stack.urls['dashboard']}/ranks?job_id={training.job_id}")
@@ -121,7 +119,7 @@ def test_time_range_and_host_chosen_with_the_mouse_apply_to_other_views(
     save_screenshot(page, "host-hardware")
 
 
-def test_every_view_can_be_read_while_a_job_stalls(stack: RunningStack, stalled: Job, browser: Browser) -> None:
+def test_every_view_renders_while_a_job_stalls(stack: RunningStack, stalled: Job, browser: Browser) -> None:
     query = f"job_id={stalled.job_id}&range=5m&rank={RANK}"
     for device, views in VIEWS_BY_DEVICE.items():
         with opened(browser, device) as page:
@@ -130,7 +128,7 @@ def test_every_view_can_be_read_while_a_job_stalls(stack: RunningStack, stalled:
             walk(page, f"stalled-{device}", "STALLED", views)
 
 
-def test_two_clicks_lead_from_an_alert_to_row_stack_and_runbook(stack: RunningStack, stalled: Job, page: Page) -> None:
+def test_two_clicks_lead_from_an_alert_to_stack_and_runbook(stack: RunningStack, stalled: Job, page: Page) -> None:
     """The first click is the link in the alert."""
     *_, alert = stack.webhook.alerts(stalled.job_id, "firing")
     link = alert["annotations"]["dashboard_url"]

@@ -47,7 +47,7 @@ def dashboard(stack: RunningStack) -> Iterator[Callable[..., str]]:
     [pytest.param(("hub",), marks=pytest.mark.slow), pytest.param(("prometheus",), marks=pytest.mark.slow), PARTS],
     ids="-".join,
 )
-def test_every_view_names_the_parts_that_do_not_answer(
+def test_views_are_blind_without_hub_or_prometheus(
     stack: RunningStack, training: Job, dashboard: Callable[..., str], page: Page, dead: tuple[str, ...]
 ) -> None:
     base = dashboard(**{part: NOWHERE if part in dead else stack.urls[part] for part in PARTS})

@@ -16,7 +16,7 @@ def checks(stack: RunningStack, *options: str) -> dict[str, dict[str, Any]]:
     return {check["name"]: check for check in json.loads(answer.stdout)["checks"]}
 
 
-def test_path_of_a_page_is_armed_from_the_rule_to_the_webhook(stack: RunningStack) -> None:
+def test_checks_on_the_path_of_a_page_are_armed(stack: RunningStack) -> None:
     def arrived() -> dict[str, dict[str, Any]] | None:
         by_name = checks(stack)
         return by_name if by_name["Alertmanager"]["armed"] else None
@@ -31,7 +31,7 @@ def test_path_of_a_page_is_armed_from_the_rule_to_the_webhook(stack: RunningStac
     assert HOST in by_name["agent"]["found"]
 
 
-def test_missing_prometheus_is_inert(stack: RunningStack) -> None:
+def test_unreachable_prometheus_is_inert(stack: RunningStack) -> None:
     by_name = checks(stack, "--prometheus", "http://127.0.0.1:1")
     assert by_name["Prometheus"]["armed"] is False
     assert "Connection refused" in by_name["Prometheus"]["found"]

@@ -30,7 +30,9 @@ for step in range(10**6):
 
 
 @pytest.mark.slow  # tests of detectors and hub test plan and imbalance without a job
-def test_tables_of_a_hot_shard_are_named(stack: RunningStack, start_job: Callable[..., Job], tmp_path: Path) -> None:
+def test_finding_of_a_hot_shard_names_its_tables(
+    stack: RunningStack, start_job: Callable[..., Job], tmp_path: Path
+) -> None:
     script = tmp_path / "hot_shard.py"
     script.write_text(SCRIPT)
     job = start_job(str(script))

@@ -34,7 +34,7 @@ def assert_paged(stack: RunningStack, job: Job, rank: int, struck: float) -> Non
 
 
 @pytest.mark.parametrize("rank", [pytest.param(0, marks=pytest.mark.slow), 2])
-def test_stopped_rank_is_named_paged_and_resolved(stack: RunningStack, training: Job, rank: int) -> None:
+def test_stopped_rank_opens_a_finding_that_pages_and_resolves(stack: RunningStack, training: Job, rank: int) -> None:
     pid = stack.ranks(training.job_id)[rank]["pid"]
     stack.await_silence(training)
     with stack.stopped(training, rank) as struck:
@@ -54,7 +54,7 @@ def test_stopped_rank_is_named_paged_and_resolved(stack: RunningStack, training:
 
 
 @pytest.mark.slow  # a stopped rank of the shared job is in every run
-def test_rank_stopped_during_initialization_is_named(stack: RunningStack, start_job: Callable[..., Job]) -> None:
+def test_rank_stopped_during_initialization_is_the_culprit(stack: RunningStack, start_job: Callable[..., Job]) -> None:
     job = start_job(ranks=2)
     wait_for("rank 0 has a box", lambda: 0 in stack.ranks(job.job_id), 60)
     with stack.stopped(job, 0) as struck:
@@ -66,7 +66,7 @@ def test_rank_stopped_during_initialization_is_named(stack: RunningStack, start_
 
 
 @pytest.mark.slow  # a drill kills a rank in every run
-def test_killed_rank_is_the_culprit_and_its_peers_are_not(stack: RunningStack, start_job: Callable[..., Job]) -> None:
+def test_killed_rank_is_the_only_culprit(stack: RunningStack, start_job: Callable[..., Job]) -> None:
     job = start_job(*UNHURRIED, ranks=3)
     stack.await_steps(job)
     os.kill(stack.ranks(job.job_id)[1]["pid"], signal.SIGKILL)
@@ -80,7 +80,7 @@ def test_killed_rank_is_the_culprit_and_its_peers_are_not(stack: RunningStack, s
     assert [f["ranks"] for f in stack.findings(job.job_id)] == [[1]]
 
 
-def test_raising_rank_is_named_with_its_exception(
+def test_finding_about_a_raising_rank_has_its_exception(
     stack: RunningStack, start_job: Callable[..., Job], tmp_path: Any
 ) -> None:
     script = tmp_path / "raises.py"
@@ -131,7 +131,7 @@ def ended(
 
 @pytest.mark.slow  # a drill finishes and another one is cancelled in every run
 @pytest.mark.parametrize("ending", ENDINGS)
-def test_stall_is_quiet_when_the_job_finishes_or_its_owner_ends_it(
+def test_job_that_finishes_or_is_cancelled_has_no_finding(
     stack: RunningStack, ended: dict[str, Job], ending: str
 ) -> None:
     assert stack.findings(ended[ending].job_id, active=False) == []

@@ -121,7 +121,7 @@ async def all_read(client, number):
     assert await poll(read, PATIENCE)
 
 
-def test_every_answer_equals_its_golden(kernel, short):
+def test_every_answer_of_the_agent_equals_its_golden(kernel, short):
     boxes = ranks(short / "boxes", kernel, str(short / "rank.sock"))
 
     async def scenario(client):

@@ -85,14 +85,14 @@ def rounded(line):
     return line if line.startswith("#") else f"{name} {normalised(float(value), {})!r}\n"
 
 
-def test_every_answer_equals_its_golden(play, tmp_path):
+def test_every_answer_of_the_hub_equals_its_golden(play, tmp_path):
     async def scenario(client):
         await check_all(client, PATHS, tmp_path)
 
     play(scenario, full_hub(tmp_path))
 
 
-def test_page_of_metrics_equals_its_golden(play, tmp_path):
+def test_metrics_page_equals_its_golden(play, tmp_path):
     async def scenario(client):
         answer = await answer_of(client, "/metrics")
         assert (answer["status"], answer["type"]) == (200, "text/plain")
@@ -102,7 +102,7 @@ def test_page_of_metrics_equals_its_golden(play, tmp_path):
     play(scenario, full_hub(tmp_path))
 
 
-def test_page_of_an_incident_is_html_that_runs_nothing(play, tmp_path):
+def test_incident_page_has_the_golden_security_headers(play, tmp_path):
     async def scenario(client):
         async with client.get(f"{INCIDENTS}/abc1/report.html") as answer:
             names = ("Content-Type", "Content-Security-Policy", "X-Content-Type-Options")
@@ -111,7 +111,7 @@ def test_page_of_an_incident_is_html_that_runs_nothing(play, tmp_path):
     play(scenario, full_hub(tmp_path))
 
 
-def test_answers_of_a_hub_without_any_agent_equal_their_goldens(play, tmp_path):
+def test_answers_of_a_new_hub_equal_their_goldens(play, tmp_path):
     async def scenario(client):
         await check_all(client, NEW, tmp_path)
 

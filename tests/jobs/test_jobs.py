@@ -62,24 +62,24 @@ def rank_1(outcome):
     return [line for line in outcome.stderr if line.startswith("[rank1]:")]
 
 
-def test_every_rank_and_no_other_process_leaves_a_box(ran):
+def test_each_rank_and_no_other_process_has_a_box(ran):
     """No launcher, no worker of a DataLoader and no parent of spawned ranks has a box."""
     assert {str(path) for path in ran.box_files} == {f"job/0/rank-{rank}.box" for rank in range(ran.job.ranks)}
 
 
-def test_box_names_the_rank_that_wrote_it(ran):
+def test_box_has_the_identity_of_its_rank(ran):
     written = {rank: (box.identity.rank, box.identity.world_size, box.identity.pid) for rank, box in ran.boxes.items()}
     expected = {rank: (rank, ran.job.ranks, tally["pid"]) for rank, tally in ran.watched.tallies.items()}
     assert written == expected
 
 
-def test_steps_are_those_the_job_counted(ran):
+def test_steps_in_the_box_equal_the_tally(ran):
     counted = {rank: tally["steps"] for rank, tally in ran.watched.tallies.items()}
     assert {rank: box.totals.steps for rank, box in ran.boxes.items()} == counted
     assert {rank: len(box.records) for rank, box in ran.boxes.items()} == counted
 
 
-def test_collectives_and_their_bytes_are_those_the_job_counted(ran):
+def test_collectives_and_bytes_in_the_box_equal_the_tally(ran):
     counted = {rank: tally["ops"] for rank, tally in ran.watched.tallies.items()}
     assert {rank: ops_of(box, counted[rank]) for rank, box in ran.boxes.items()} == counted
 
@@ -100,30 +100,30 @@ def ops_of(box, counted):
     return ops
 
 
-def test_every_call_was_understood(ran):
+def test_no_record_was_dropped(ran):
     assert {rank: box.totals.dropped_records for rank, box in ran.boxes.items()} == dict.fromkeys(
         range(ran.job.ranks), 0
     )
 
 
-def test_every_phase_of_the_job_has_time(ran):
+def test_box_has_time_in_the_phases_of_the_job(ran):
     expected = {"backward", "optimizer"} | ({"data"} if ran.job.data else set())
     missing = {rank: expected - box.totals.measures.phases.keys() for rank, box in ran.boxes.items()}
     assert missing == {rank: set() for rank in range(ran.job.ranks)}
 
 
-def test_phases_and_collectives_sum_to_each_step(ran):
+def test_self_time_and_exposed_time_sum_to_each_step(ran):
     for box in ran.boxes.values():
         sums = [record.measures.self_seconds + record.measures.exposed_seconds for record in box.records]
         assert sums == pytest.approx([record.duration for record in box.records], abs=1e-9)
     assert ran.boxes
 
 
-def test_job_without_a_failure_is_done(ran):
+def test_last_activity_of_a_successful_job_is_done(ran):
     assert {rank: box.activity for rank, box in ran.boxes.items()} == dict.fromkeys(range(ran.job.ranks), "done")
 
 
-def test_boxes_have_the_activity_of_the_job_while_it_runs(ran):
+def test_box_has_the_activity_of_the_tally_while_the_job_runs(ran):
     """Readings of a box are compared whenever the tally has the activity at that time."""
     wrong = []
     for rank, tally in ran.watched.tallies.items():
@@ -133,7 +133,7 @@ def test_boxes_have_the_activity_of_the_job_while_it_runs(ran):
     assert wrong == []
 
 
-def test_only_ranks_that_evaluate_or_save_have_those_activities(ran):
+def test_only_ranks_that_evaluate_or_save_have_these_activities(ran):
     """Ranks that wait meanwhile stay in training, and so do ranks that switch gradients off in training."""
     activities = {"eval", "checkpoint"}
     counted = {(rank, spent[0]) for rank, tally in ran.watched.tallies.items() for spent in tally["activities"]}
@@ -141,11 +141,11 @@ def test_only_ranks_that_evaluate_or_save_have_those_activities(ran):
     assert {pair for pair in read if pair[1] in activities} == {pair for pair in counted if pair[1] in activities}
 
 
-def test_exit_code_is_the_jobs(ran):
+def test_exit_code_is_0_with_and_without_zmon(ran):
     assert (ran.plain.exit_code, ran.watched.exit_code) == (0, 0)
 
 
-def test_output_is_the_one_without_zmon(ran):
+def test_output_equals_the_output_without_zmon(ran):
     """Exactly the same after a run without zmon; with a golden, losses may differ by rounding."""
     if ran.plain_is_golden:
         golden.assert_same_output(ran.watched, ran.plain)
@@ -155,17 +155,17 @@ def test_output_is_the_one_without_zmon(ran):
         golden.check(str(ran.job), ran.plain)
 
 
-def test_steps_and_collectives_are_those_without_zmon(ran):
+def test_tally_equals_the_tally_without_zmon(ran):
     assert ran.watched.done == ran.plain.done
     assert ran.watched.tallies.keys() == set(range(ran.job.ranks))
 
 
-def test_exit_code_of_a_failing_job_is_the_one_without_zmon(failed):
+def test_exit_code_of_a_failing_job_equals_the_code_without_zmon(failed):
     assert failed.plain.exit_code != 0
     assert failed.watched.exit_code == failed.plain.exit_code
 
 
-def test_traceback_of_a_failing_rank_is_the_one_without_zmon(failed):
+def test_traceback_of_a_failing_rank_equals_that_without_zmon(failed):
     """Only the output of rank 1 is compared. Rank 0 may be ended before it prints, because its peer died."""
     assert rank_1(failed.plain)[-1] == "[rank1]: ValueError: batch 5 has no samples"
     if failed.plain_is_golden:

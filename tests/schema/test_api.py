@@ -38,18 +38,18 @@ async def throw(endpoint, ask):
     await asyncio.to_thread(each)
 
 
-def test_agent_answers_the_endpoints_of_the_table_and_no_others(tmp_path):
+def test_agent_has_exactly_the_routes_of_the_table(tmp_path):
     app = Agent(AgentConfig(tmp_path, "node-a"), ()).app()
     assert paths(app) == {endpoint.path for endpoint in endpoints.AGENT} | {"/metrics"}
 
 
-def test_hub_answers_the_endpoints_of_the_table_and_no_others(tmp_path):
+def test_hub_has_exactly_the_routes_of_the_table(tmp_path):
     app = Hub(HubConfig((), tmp_path)).app()
     assert paths(app) == {endpoint.path for endpoint in endpoints.HUB} | PAGES
 
 
 @pytest.mark.parametrize("endpoint", EVERY, **NAMED)
-def test_request_is_read_as_it_was_sent(endpoint):
+def test_request_is_decoded_from_its_url(endpoint):
     received = []
 
     async def handler(request):
@@ -83,7 +83,7 @@ async def is_answered(session, base, endpoint, request):
 
 
 @pytest.mark.parametrize("endpoint", endpoints.HUB, **NAMED)
-def test_hub_answers_every_request(tmp_path, endpoint):
+def test_hub_answers_random_requests(tmp_path, endpoint):
     async def main():
         agent = FakeAgent(*healthy())
         async with contexts([agent]), hub_over(tmp_path, agent) as door:
@@ -95,7 +95,7 @@ def test_hub_answers_every_request(tmp_path, endpoint):
 
 
 @pytest.mark.parametrize("endpoint", endpoints.AGENT, **NAMED)
-def test_agent_answers_every_request(tmp_path, endpoint):
+def test_agent_answers_random_requests(tmp_path, endpoint):
     async def main():
         async with TestClient(TestServer(Agent(AgentConfig(tmp_path, "node-a"), ()).app())) as client:
             await throw(endpoint, lambda request: is_answered(client.session, client.make_url("/"), endpoint, request))
@@ -104,6 +104,6 @@ def test_agent_answers_every_request(tmp_path, endpoint):
 
 
 @pytest.mark.parametrize("endpoint", EVERY, **NAMED)
-def test_fields_of_a_newer_part_do_not_make_an_answer_unreadable(endpoint):
+def test_answers_allow_unknown_fields(endpoint):
     """Unknown fields are ignored by msgspec unless a type forbids it."""
     assert not getattr(getattr(endpoint.answer, "__struct_config__", None), "forbid_unknown_fields", False)

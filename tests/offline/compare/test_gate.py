@@ -27,11 +27,11 @@ def evaluated(threshold, change, half_width, name="step_seconds", reason=""):
         ("step_seconds>0%", 0.0, 0.0, True),
     ],
 )
-def test_outcome(threshold, change, half_width, passed):
+def test_threshold_fails_passes_or_is_unknown(threshold, change, half_width, passed):
     assert evaluated(threshold, change, half_width)[0] is passed
 
 
-def test_reason_has_the_numbers():
+def test_reason_contains_change_and_error():
     assert evaluated("step_seconds>+3%", 0.052, 0.01) == (False, "step_seconds>+3%: it is +5.2% ± 1.0%")
 
 

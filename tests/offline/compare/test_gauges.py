@@ -42,7 +42,7 @@ def test_runs_with_different_batch_sizes_are_compared_at_equal_samples():
     assert change.before == pytest.approx(change.after, rel=0.02)
 
 
-def test_longer_run_is_compared_up_to_the_end_of_the_other():
+def test_longer_run_is_compared_up_to_the_end_of_the_shorter_run():
     assert only(run(1, reports=200), run(2, reports=800)).verdict == "alike"
 
 
@@ -50,7 +50,7 @@ def test_runs_that_report_at_different_steps_are_compared():
     assert only(run(1), run(2, shift=5, higher=0.005)).verdict == "higher"
 
 
-def test_nan_is_unknown():
+def test_gauge_with_nan_is_unknown():
     broken = run(2)
     broken.gauges["loss"][150] = (broken.gauges["loss"][150][0], float("nan"))
     change = only(run(1), broken)
@@ -61,7 +61,7 @@ def test_nan_is_unknown():
 
 
 @pytest.mark.parametrize("reports", [1, 20, 40])
-def test_few_values_are_too_few(reports):
+def test_comparison_is_unknown_with_few_values(reports):
     change = only(run(1, reports=reports), run(2, reports=reports))
     assert (change.verdict, change.change) == ("unknown", None)
     assert "each run needs 24 values" in change.reason
@@ -72,7 +72,7 @@ def test_runs_without_common_samples_are_unknown():
     assert only(run(1), late).verdict == "unknown"
 
 
-def test_runs_whose_values_share_no_block_are_unknown_for_that_reason():
+def test_comparison_is_unknown_without_common_blocks_of_samples():
     """One run reports in every other block of samples, the other run in the blocks between."""
     before, after = run(1, reports=1600, every=1), run(2, reports=1601, every=1)
     half = 800 * 64
@@ -98,7 +98,7 @@ def test_gauge_of_zero_has_no_relative_change():
 
 
 @pytest.mark.parametrize("value", [float("inf"), 1.7e308, -1.7e308])
-def test_value_that_overflows_a_sum_is_unknown(value):
+def test_gauge_with_a_huge_value_is_unknown(value):
     broken = run(2)
     broken.gauges["loss"][150:152] = [(samples, value) for samples, _ in broken.gauges["loss"][150:152]]
     assert only(run(1), broken).verdict == only(broken, run(1)).verdict == "unknown"

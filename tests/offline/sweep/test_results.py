@@ -26,13 +26,13 @@ def shown(rows, failed=None, width=100):
     return console.file.getvalue()
 
 
-def test_results_are_the_smallest_size_then_weak_then_strong():
+def test_results_list_the_smallest_size_then_weak_then_strong():
     assert [(row.scaling, row.point.ranks) for row in size_results(POINTS)] == [
         ("", 1), ("weak", 2), ("weak", 4), ("strong", 2), ("strong", 4)
     ]  # fmt: skip
 
 
-def test_efficiency_is_the_ratio_of_rates_with_the_noise_of_both():
+def test_efficiency_is_the_ratio_of_rates_with_combined_error():
     alone, two = size_results(POINTS)[:2]
     assert alone.ratio is None
     assert two.ratio == pytest.approx(two.point.rate / alone.point.rate)
@@ -45,11 +45,11 @@ def test_losses_by_category_sum_to_the_loss_of_efficiency():
     assert sum(row.lost.values()) == pytest.approx(1 - row.ratio, abs=0.02)
 
 
-def test_strong_scaling_loses_time_that_does_not_shrink_with_the_batch():
+def test_strong_scaling_loses_time_in_forward():
     assert "forward" in size_results(POINTS)[-1].lost
 
 
-def test_size_is_predicted_from_smaller_ones_only():
+def test_size_is_predicted_from_smaller_sizes_only():
     by_size = {(row.point.ranks, row.point.samples): row for row in size_results(POINTS)}
     assert by_size[4, 2048].predicted_seconds == pytest.approx(by_size[4, 2048].point.seconds, rel=1e-6)
     assert by_size[2, 512].predicted_seconds is None  # a single rank runs no collectives
@@ -77,11 +77,11 @@ def test_table_fits_a_terminal_of_80_columns():
     assert "…" not in shown(size_results(POINTS), width=80)
 
 
-def test_ranks_that_share_processors_are_reported():
+def test_output_reports_ranks_that_share_processors():
     crowded = [replace(p, processors_per_host=2) for p in POINTS]
     assert "2 processors for up to 4 ranks" in shown(size_results(crowded))
     assert "processors" not in shown(size_results(POINTS))
 
 
-def test_without_results_there_is_no_table():
+def test_output_without_results_has_no_table():
     assert shown([], {Size(1, None): "it printed nothing"}).strip() == "1 rank: unknown, it printed nothing"
