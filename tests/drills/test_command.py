@@ -1,4 +1,4 @@
-"""Tests for `zmon drill`: misuse is one line and exit code 2, and drills that cannot be played never count as right."""
+"""Tests of the command `zmon drill`: misuse, exit codes, output, and resumed sessions."""
 
 import dataclasses
 import json

@@ -1,4 +1,4 @@
-"""Tests for hosts in network namespaces: cut links, the finding of zmon, and that no namespace is left behind."""
+"""Tests of hosts in network namespaces: cut and slow links, removal of leftovers, and the finding of a cut link."""
 
 import os
 import subprocess
@@ -27,9 +27,9 @@ def namespaces():
 
 @pytest.fixture
 def hosts():
-    made = make_hosts(["a", "b", "c"])
-    yield made
-    remove_hosts(made.values())
+    hosts_by_name = make_hosts(["a", "b", "c"])
+    yield hosts_by_name
+    remove_hosts(hosts_by_name.values())
 
 
 def reaches(host, other):
@@ -40,7 +40,7 @@ def reaches(host, other):
     return "ConnectionRefusedError" in result.stderr
 
 
-def state(host, device):
+def link_state(host, device):
     return subprocess.run(
         host.inside(["cat", f"/sys/class/net/{device}/operstate"]), capture_output=True, text=True, check=True
     ).stdout.strip()
@@ -53,7 +53,7 @@ def test_cut_removes_the_data_link_of_a_host_until_reconnect(hosts):
     b.cut()
     assert not reaches(a, b)
     assert reaches(a, c)
-    assert (state(b, "eth0"), state(b, "mgmt0")) == ("down", "up")
+    assert (link_state(b, "eth0"), link_state(b, "mgmt0")) == ("down", "up")
     b.reconnect()
     assert eventually(lambda: reaches(a, b), 5)
 
@@ -63,7 +63,7 @@ def test_isolate_removes_both_links_of_a_host_until_rejoin(hosts):
     a, b, _ = hosts.values()
     assert eventually(lambda: reaches(a, b), 5)
     b.isolate()
-    assert (state(b, "eth0"), state(b, "mgmt0")) == ("down", "down")
+    assert (link_state(b, "eth0"), link_state(b, "mgmt0")) == ("down", "down")
     b.rejoin()
     assert eventually(lambda: reaches(a, b), 5)
 
@@ -102,10 +102,10 @@ def test_remove_leftovers_removes_hosts_of_a_dead_process():
     ended.wait()
     name = f"zmon-{ended.pid}-0"
     subprocess.run(["ip", "netns", "add", name], check=True)
-    left = subprocess.Popen(["ip", "netns", "exec", name, "sleep", "100"])
-    assert eventually(lambda: str(left.pid) in subprocess.getoutput(f"ip netns pids {name}"), 5)
+    leftover = subprocess.Popen(["ip", "netns", "exec", name, "sleep", "100"])
+    assert eventually(lambda: str(leftover.pid) in subprocess.getoutput(f"ip netns pids {name}"), 5)
     remove_leftovers()
-    assert left.wait(5) == -9
+    assert leftover.wait(5) == -9
     assert name not in namespaces()
 
 

@@ -1,4 +1,4 @@
-"""Tests for the end of a job: all its processes end, also those whose parent has died, and no others."""
+"""Tests of the end of a job. All its processes end, even if their parent has died, and no others."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""Tests for the lists of drills, the draws of their jobs, and the files of their sessions."""
+"""Tests of the list of drills, of the draws of their jobs, and of the files of their sessions."""
 
 from collections import Counter
 from dataclasses import fields
@@ -80,11 +80,11 @@ def test_session_is_resumed_without_broken_and_half_written_rows(tmp_path):
     session.add(replace(ROW, repeat=1, broken="the job does not train"))
     with session.path.open("ab") as file:
         file.write(b'{"drill": "half wri')
-    again = history.newest(tmp_path)
-    assert again.head == head
-    assert again.rows == [ROW]  # broken drills are played again
-    assert again.done == {("rank-killed", 0)}
-    again.add(replace(ROW, repeat=1))
+    resumed = history.newest(tmp_path)
+    assert resumed.head == head
+    assert resumed.rows == [ROW]  # broken drills are played again
+    assert resumed.done == {("rank-killed", 0)}
+    resumed.add(replace(ROW, repeat=1))
     assert [row.repeat for row in history.newest(tmp_path).rows] == [0, 1]
 
 

@@ -1,4 +1,7 @@
-"""Tests for playing a drill: on a fake stage with scripted findings and pages, and a clock that only sleep moves."""
+"""Tests of playing a drill on a fake stage.
+
+Findings and pages are scripted, and the clock moves only when the drill sleeps.
+"""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -19,8 +22,8 @@ DRAW = Draw(repeat=0, seed=1, kind="ddp", ranks=4, step_seconds=0.02, rank=2)
 QUIET = Drill("fewer-ranks", "", lambda scene: Injection(ONSET), begins="starting", may_warn=("rank_exited",))
 
 
-class Stage:
-    """A stage that gives scripted findings and pages, each from its time on."""
+class FakeStage:
+    """A stage with scripted findings and pages; each is visible from its time on."""
 
     def __init__(self, folder, clock):
         self.folder, self._clock = folder, clock
@@ -78,10 +81,10 @@ def stage(monkeypatch, tmp_path):
     clock = SimpleNamespace(time=lambda: now[0], monotonic=lambda: now[0], sleep=sleep)
     monkeypatch.setattr(playing, "time", clock)
     monkeypatch.setattr(sabotage, "time", clock)
-    return Stage(tmp_path, clock)
+    return FakeStage(tmp_path, clock)
 
 
-def frozen(stage, fault=lambda scene: Injection(ONSET), **changes):
+def play_rank_frozen(stage, fault=lambda scene: Injection(ONSET), **changes):
     drill = Drill("rank-frozen", "", fault, ("rank_frozen",), "stall", proof="state", begins="starting")
     return playing.play(replace(drill, **changes), stage, DRAW)
 
@@ -89,7 +92,7 @@ def frozen(stage, fault=lambda scene: Injection(ONSET), **changes):
 def test_finding_and_page_in_time_are_as_expected(stage):
     stage.report()
     stage.fire()
-    row = frozen(stage)
+    row = play_rank_frozen(stage)
     assert row.as_expected
     assert row.finding_seconds == pytest.approx(1.0, abs=0.1)
     assert row.page_seconds == pytest.approx(1.0, abs=0.1)
@@ -97,7 +100,7 @@ def test_finding_and_page_in_time_are_as_expected(stage):
 
 
 def test_job_name_contains_no_hint_of_the_drill(stage):
-    assert frozen(stage).job == stage.spec.job_id
+    assert play_rank_frozen(stage).job == stage.spec.job_id
     assert stage.spec.job_id.startswith("drill-")
     assert stage.spec.job_id.removeprefix("drill-").isdecimal()
 
@@ -106,14 +109,14 @@ def test_job_name_contains_no_hint_of_the_drill(stage):
 def test_late_or_missing_page_is_a_remark(stage, time, remark):
     stage.report()
     stage.fire(time=time)
-    assert frozen(stage).remarks == (remark,)
+    assert play_rank_frozen(stage).remarks == (remark,)
 
 
 def test_page_during_the_wait_for_the_resolve_is_late(stage):
     stage.report()
     stage.fire(time=ONSET + 30)
     stage.resolves = False
-    row = frozen(stage, lambda scene: Injection(ONSET, lambda: None))
+    row = play_rank_frozen(stage, lambda scene: Injection(ONSET, lambda: None))
     assert row.page_seconds == pytest.approx(29.0, abs=0.1)
     assert row.remarks == ("the page was late", "the finding did not resolve in time")
 
@@ -121,14 +124,14 @@ def test_page_during_the_wait_for_the_resolve_is_late(stage):
 def test_page_about_another_finding_does_not_count(stage):
     stage.report()
     stage.fire("ZmonFindingCritical", detector="divergence")
-    assert frozen(stage).remarks == ("no page about the finding, but ZmonFindingCritical",)
+    assert play_rank_frozen(stage).remarks == ("no page about the finding, but ZmonFindingCritical",)
 
 
 def test_page_delay_counts_from_the_first_scrape_of_prometheus(stage):
     stage.report()
     stage.fire(time=ONSET + 10)
     stage.healthy_from["prometheus"] = ONSET + 7
-    row = frozen(stage, lambda scene: Injection(ONSET, unscraped=True))
+    row = play_rank_frozen(stage, lambda scene: Injection(ONSET, unscraped=True))
     assert row.page_seconds == pytest.approx(3.0, abs=0.1)
     assert row.as_expected
 
@@ -137,22 +140,22 @@ def test_second_finding_about_the_job_is_a_remark(stage):
     stage.report()
     stage.report(detector="straggler", cause="compute_straggler", severity="warning")
     stage.fire()
-    assert frozen(stage).remarks == ("compute_straggler was reported as well",)
+    assert play_rank_frozen(stage).remarks == ("compute_straggler was reported as well",)
 
 
 def test_permitted_cause_may_be_a_warning_but_not_critical(stage):
     stage.report()
     stage.report(detector="coverage", cause="agent_unreachable", severity="warning")
     stage.fire()
-    assert frozen(stage, may_warn=("agent_unreachable",)).as_expected
+    assert play_rank_frozen(stage, may_warn=("agent_unreachable",)).as_expected
     stage.report(detector="coverage", cause="agent_unreachable", severity="critical")
-    assert frozen(stage, may_warn=("agent_unreachable",)).beside == ("agent_unreachable",)
+    assert play_rank_frozen(stage, may_warn=("agent_unreachable",)).beside == ("agent_unreachable",)
 
 
 def test_evidence_must_name_the_struck_rank(stage):
     stage.report(evidence={"device": "GPU-1"})
     stage.fire()
-    assert frozen(stage, evidence=("GPU-{rank}",)).remarks == ("the evidence lacks GPU-2",)
+    assert play_rank_frozen(stage, evidence=("GPU-{rank}",)).remarks == ("the evidence lacks GPU-2",)
 
 
 def test_quiet_drill_is_as_expected_with_only_a_permitted_warning(stage):
@@ -205,6 +208,6 @@ def test_fault_that_raises_makes_the_drill_broken(stage, error, text):
     def fault(scene):
         raise error
 
-    row = frozen(stage, fault)
+    row = play_rank_frozen(stage, fault)
     assert row.broken.startswith(text)
     assert stage.ended == [row.job]

@@ -1,4 +1,4 @@
-"""Tests for scores and reports of drills: rows in, verdicts and figures out."""
+"""Tests of the verdicts, remarks, figures and reports that follow from rows of drills."""
 
 from io import StringIO
 

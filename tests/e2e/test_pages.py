@@ -1,4 +1,4 @@
-"""Tests that one fault causes one page, even if every part of zmon dies and comes back during it."""
+"""Test that a stall causes one page, even if hub, agent and Prometheus are killed during the stall."""
 
 from __future__ import annotations
 

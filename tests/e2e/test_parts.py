@@ -1,4 +1,4 @@
-"""Tests that a part of zmon that dies is started again and loses nothing."""
+"""Tests of killed parts. They are started again, the hub keeps its finding, and a healthy job gets no finding."""
 
 from __future__ import annotations
 

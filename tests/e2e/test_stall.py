@@ -1,4 +1,4 @@
-"""Tests for stalls in real jobs: the right rank is named within seconds, paged and resolved; healthy jobs are quiet."""
+"""Tests of stalls in real jobs. The culprit is found within seconds. Jobs that finish or are cancelled stay quiet."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ QUIET_SECONDS = 4.0  # a finding would have come within this time
 ENDINGS = ("finished", "interrupted", "terminated")
 
 
-def finding(stack: RunningStack, job: Job, cause: str, since: float = 0.0) -> Any:
+def active_finding(stack: RunningStack, job: Job, cause: str, since: float = 0.0) -> Any:
     """Return the active finding with this cause, or None."""
     return next((f for f in stack.findings(job.job_id, since=since) if f["cause"] == cause), None)
 
@@ -38,7 +38,9 @@ def test_stopped_rank_opens_a_finding_that_pages_and_resolves(stack: RunningStac
     pid = stack.ranks(training.job_id)[rank]["pid"]
     stack.await_silence(training)
     with stack.stopped(training, rank) as struck:
-        frozen = wait_for("rank_frozen", lambda: finding(stack, training, "rank_frozen", struck), FINDING_SECONDS)
+        frozen = wait_for(
+            "rank_frozen", lambda: active_finding(stack, training, "rank_frozen", struck), FINDING_SECONDS
+        )
         print(f"fault → finding {time.time() - struck:.1f} s")
         assert frozen["ranks"] == [rank]
         assert frozen["hosts"] == [HOST]
@@ -58,7 +60,7 @@ def test_rank_stopped_during_initialization_is_the_culprit(stack: RunningStack, 
     job = start_job(ranks=2)
     wait_for("rank 0 has a box", lambda: 0 in stack.ranks(job.job_id), 60)
     with stack.stopped(job, 0) as struck:
-        frozen = wait_for("rank_frozen", lambda: finding(stack, job, "rank_frozen"), FINDING_SECONDS)
+        frozen = wait_for("rank_frozen", lambda: active_finding(stack, job, "rank_frozen"), FINDING_SECONDS)
         assert stack.ranks(job.job_id)[0]["activity"] == "init"
         assert frozen["ranks"] == [0]
         assert_paged(stack, job, 0, struck)
@@ -71,7 +73,7 @@ def test_killed_rank_is_the_only_culprit(stack: RunningStack, start_job: Callabl
     stack.await_steps(job)
     os.kill(stack.ranks(job.job_id)[1]["pid"], signal.SIGKILL)
     struck = time.time()
-    exited = wait_for("rank_exited", lambda: finding(stack, job, "rank_exited"), FINDING_SECONDS)
+    exited = wait_for("rank_exited", lambda: active_finding(stack, job, "rank_exited"), FINDING_SECONDS)
     assert exited["ranks"] == [1]
     assert exited["severity"] == "critical"  # no restart left
     assert "SIGKILL" in exited["summary"]
@@ -96,7 +98,7 @@ def test_finding_about_a_raising_rank_has_its_exception(
         "        dist.all_reduce(torch.ones(10))\n"
     )
     job = start_job(str(script), ranks=3)
-    exited = wait_for("rank_exited", lambda: finding(stack, job, "rank_exited"), 60)
+    exited = wait_for("rank_exited", lambda: active_finding(stack, job, "rank_exited"), 60)
     assert exited["ranks"] == [2]
     assert "ValueError: bad batch 17" in exited["summary"]
 

@@ -1,4 +1,4 @@
-"""Compare the modules that `import zmon` loads in a job with their golden list.
+"""Tests that compare the modules that `import zmon` loads in a job with their golden list.
 
 The environment of a job has torch, and none of the packages that daemons and commands need. So every module that a rank
 imports uses the standard library only.

@@ -1,4 +1,4 @@
-"""The baseline is learned from the job itself; a faster job lowers it, a slower one never raises it."""
+"""Tests of the learned baseline. Faster steps lower it, and slower steps never raise it."""
 
 import random
 
@@ -18,7 +18,7 @@ def steps(seconds=0.025, windows=LEARNED_WINDOWS, **others):
     return job_steps(round(windows * NUM_STEPS * 0.025 / seconds), **half, **others)
 
 
-def learned(*parts):
+def learner_after(*parts):
     learner = BaselineLearner()
     for part in parts:
         learner.add(part)
@@ -42,37 +42,39 @@ def test_step_window_has_no_samples_if_a_rank_reports_none():
 
 
 def test_step_windows_have_a_minimum_of_seconds_and_steps():
-    windows = learned(steps(0.025, 3)).step_windows
+    windows = learner_after(steps(0.025, 3)).step_windows
     assert [s.num_steps * s.seconds for s in windows] == pytest.approx([WINDOW_SECONDS] * 3, rel=0.05)
-    assert [s.num_steps for s in learned(job_steps(35, phases={"forward": 2.0})).step_windows] == [WINDOW_STEPS] * 3
+    assert [s.num_steps for s in learner_after(job_steps(35, phases={"forward": 2.0})).step_windows] == [
+        WINDOW_STEPS
+    ] * 3
 
 
 def test_unsampled_steps_count_for_step_windows():
-    assert len(learned(job_steps(100, stands_for=8, phases={"forward": 0.02}, ops={})).step_windows) == 3
+    assert len(learner_after(job_steps(100, stands_for=8, phases={"forward": 0.02}, ops={})).step_windows) == 3
 
 
 def test_job_has_no_baseline_before_enough_step_windows():
-    assert learned(steps(windows=LEARNED_WINDOWS - 1)).baseline is None
-    assert learned(steps(windows=LEARNED_WINDOWS)).baseline.seconds == pytest.approx(0.025)
+    assert learner_after(steps(windows=LEARNED_WINDOWS - 1)).baseline is None
+    assert learner_after(steps(windows=LEARNED_WINDOWS)).baseline.seconds == pytest.approx(0.025)
 
 
 def test_slow_first_step_does_not_change_the_baseline():
-    assert learned(job_steps(1, phases={"forward": 1.25}), steps()).baseline.seconds == pytest.approx(0.025)
+    assert learner_after(job_steps(1, phases={"forward": 1.25}), steps()).baseline.seconds == pytest.approx(0.025)
 
 
 def test_quick_first_steps_do_not_set_the_baseline():
     """Queues that were full before the first step get empty."""
-    assert learned(steps(0.010, 1), steps(0.025)).baseline.seconds == pytest.approx(0.025)
+    assert learner_after(steps(0.010, 1), steps(0.025)).baseline.seconds == pytest.approx(0.025)
 
 
 def test_faster_job_lowers_its_baseline():
-    assert learned(steps(0.040), steps(0.025)).baseline.seconds == pytest.approx(0.025)
-    assert learned(steps(0.040), steps(0.025, 2), steps(0.040)).baseline.seconds == pytest.approx(0.040)
+    assert learner_after(steps(0.040), steps(0.025)).baseline.seconds == pytest.approx(0.025)
+    assert learner_after(steps(0.040), steps(0.025, 2), steps(0.040)).baseline.seconds == pytest.approx(0.040)
 
 
 def test_slower_job_never_raises_its_baseline():
     drift = [steps(0.025 * (1 + n / 100), 1) for n in range(100)]
-    assert learned(steps(), *drift).baseline.seconds == pytest.approx(0.025)
+    assert learner_after(steps(), *drift).baseline.seconds == pytest.approx(0.025)
 
 
 def test_noise_lowers_the_baseline_only_slightly():
@@ -85,7 +87,7 @@ def test_noise_lowers_the_baseline_only_slightly():
 
 @pytest.mark.parametrize("samples", [16, 64])
 def test_baseline_is_learned_again_after_a_change_of_samples(samples):
-    learner = learned(steps(), steps(0.050, 2, samples=samples))
+    learner = learner_after(steps(), steps(0.050, 2, samples=samples))
     assert learner.baseline is None
     learner.add(steps(0.050, samples=samples))
     assert learner.baseline.seconds == pytest.approx(0.050)
@@ -93,7 +95,7 @@ def test_baseline_is_learned_again_after_a_change_of_samples(samples):
 
 
 def test_short_last_batch_of_an_epoch_keeps_the_baseline():
-    learner = learned(steps(), *[steps(0.025, 0.1, samples=5), steps(0.025, 0.9)] * 8)
+    learner = learner_after(steps(), *[steps(0.025, 0.1, samples=5), steps(0.025, 0.9)] * 8)
     assert learner.baseline.samples == 4 * 32
 
 

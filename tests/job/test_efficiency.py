@@ -1,4 +1,4 @@
-"""The time categories of a step sum to the step of the critical rank, for any records."""
+"""Tests of the time categories of steps. They sum to the step time of the critical rank."""
 
 import pytest
 from hypothesis import given, settings
@@ -42,7 +42,7 @@ def test_categories_of_a_job_sum_to_the_time_of_its_steps(records):
 
 
 def test_straggler_counts_as_imbalance_and_not_as_communication():
-    """Three ranks wait 30 ms for the fourth, which waits 2 ms for no rank: the network is well."""
+    """Three ranks wait 30 ms for the fourth. Communication is only the 2 ms that the fourth waits as well."""
     quick = [step_record(1, {"forward": 0.010}, {"all_to_all": 0.032}) for _ in range(3)]
     slow = step_record(1, {"forward": 0.040}, {"all_to_all": 0.002})
     assert step_categories(align(1, [*quick, slow])) == pytest.approx(
@@ -51,7 +51,7 @@ def test_straggler_counts_as_imbalance_and_not_as_communication():
 
 
 def test_wait_for_a_rank_that_saved_first_is_not_communication():
-    """Its step takes 20 ms; the ranks that waited 3 s for it had no slow network."""
+    """The step of the rank that saved takes 20 ms. The others waited 3 s for this rank, not for the network."""
     waited = [step_record(1, {"forward": 0.011}, {"all_reduce": 3.009}) for _ in range(3)]
     saved = step_record(1, {"forward": 0.010}, {"all_reduce": 0.010})
     step = align(1, [saved, *waited])

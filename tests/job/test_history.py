@@ -1,4 +1,4 @@
-"""Ranks are aligned by step number, whenever and in whatever order their records arrive."""
+"""Tests of the history of a job: alignment of steps between ranks, gaps, and reported values that are not finite."""
 
 import random
 
@@ -32,7 +32,7 @@ def test_aligned_step_has_the_values_of_all_ranks():
 
 
 def test_duration_of_an_aligned_step_is_that_of_the_critical_rank():
-    """A rank that waits may count the lateness of the others twice: as their end and as its own wait."""
+    """A waiting rank may count the delay of another rank twice, so its own step may be longer."""
     early = step_record(1, {"forward": 0.010}, {"all_to_all": 0.080})
     last = step_record(1, {"forward": 0.040}, {"all_to_all": 0.005})
     assert align(1, [early, last]).seconds == pytest.approx(0.045)
@@ -99,14 +99,14 @@ def test_history_keeps_recent_steps_and_more_of_small_jobs(world_size, num_steps
     assert numbers(history.steps) == [(step, 1) for step in range(301 - num_steps, 301)]
 
 
-# -- what is not a number ----------------------------------------------------------------------------------
+# -- values that are not finite ----------------------------------------------------------------------------
 
 
 def reporting(step, rank=0, **report):
     return rank_state(rank, step=step, report=report)
 
 
-def counted(*passes):
+def count_not_finite(*passes):
     """Return the result of the last of these passes of the hub, each a list of ranks."""
     history, result = History(2), {}
     for ranks in passes:
@@ -115,48 +115,52 @@ def counted(*passes):
 
 
 def test_finite_values_are_not_counted():
-    assert counted([reporting(1, loss=0.7)], [reporting(9, loss=0.6)]) == {}
+    assert count_not_finite([reporting(1, loss=0.7)], [reporting(9, loss=0.6)]) == {}
 
 
 def test_steps_with_nan_are_counted_and_not_passes():
     well = [[reporting(step, loss=1 / step)] for step in (98, 99, 100)]
-    assert counted(*well, [reporting(140, loss=None)], *[[reporting(150, loss=None)]] * 20) == {"loss": 50}
+    assert count_not_finite(*well, [reporting(140, loss=None)], *[[reporting(150, loss=None)]] * 20) == {"loss": 50}
 
 
 def test_rank_with_nan_for_the_longest_time_counts():
     ranks = [[reporting(step, 0, loss=1 / step), reporting(step, 1, loss=1 / step)] for step in (98, 99)]
     split = [[reporting(step, 0, loss=None), reporting(step, 1, loss=1 / step)] for step in (104, 105)]
-    assert counted(*ranks, *split, [reporting(110, 0, loss=None), reporting(110, 1, loss=None)]) == {"loss": 11}
+    assert count_not_finite(*ranks, *split, [reporting(110, 0, loss=None), reporting(110, 1, loss=None)]) == {
+        "loss": 11
+    }
 
 
 def test_finite_value_ends_the_count():
-    assert counted([reporting(1, loss=0.7)], [reporting(9, loss=None)], [reporting(10, loss=0.6)]) == {}
+    assert count_not_finite([reporting(1, loss=0.7)], [reporting(9, loss=None)], [reporting(10, loss=0.6)]) == {}
 
 
 def test_value_that_was_never_finite_counts_from_the_first_report():
-    assert counted([reporting(100, auc=None)], [reporting(120, auc=None)]) == {"auc": 20}
+    assert count_not_finite([reporting(100, auc=None)], [reporting(120, auc=None)]) == {"auc": 20}
 
 
 def test_single_nan_of_a_job_that_reports_rarely_is_ignored():
-    """It stays for a hundred steps until the next report, and no rank has reported it twice."""
+    """The value stays for a hundred steps until the next report. It counts once it has been reported twice."""
     well = [[reporting(step, loss=1 / (step // 100))] for step in range(100, 400, 4)]
     odd = [[reporting(step, loss=None)] for step in range(400, 500, 4)]
-    assert counted(*well, *odd) == {}
-    assert counted(*well, *odd, [reporting(600, loss=None)]) == {"loss": 204}
+    assert count_not_finite(*well, *odd) == {}
+    assert count_not_finite(*well, *odd, [reporting(600, loss=None)]) == {"loss": 204}
 
 
 def test_constant_value_counts_as_finite():
-    assert counted(*[[reporting(step, loss=0.0)] for step in range(100)], [reporting(110, loss=None)]) == {"loss": 11}
+    assert count_not_finite(*[[reporting(step, loss=0.0)] for step in range(100)], [reporting(110, loss=None)]) == {
+        "loss": 11
+    }
 
 
 def test_count_of_a_vanished_key_starts_again():
     well = [[reporting(step, loss=1 / step)] for step in (98, 99)]
-    assert counted(*well, [reporting(200)], [reporting(300, loss=None)]) == {"loss": 0}
+    assert count_not_finite(*well, [reporting(200)], [reporting(300, loss=None)]) == {"loss": 0}
 
 
 def test_return_to_an_earlier_step_resets_the_count():
-    """Steps after a return to a checkpoint do not count from later steps; a new launch has its own History."""
-    assert counted([reporting(500, loss=0.5)], [reporting(100, loss=None)]) == {}
+    """A rank that returns to a checkpoint does not count from its later steps."""
+    assert count_not_finite([reporting(500, loss=0.5)], [reporting(100, loss=None)]) == {}
 
 
 def test_rank_without_times_is_not_critical():

@@ -1,4 +1,4 @@
-"""A lease is long enough for ordinary work, and short enough to see a stall within seconds."""
+"""Tests of leases: defaults by activity, and leases that follow from the job's own steps and earlier durations."""
 
 import pytest
 
@@ -20,7 +20,7 @@ def test_lease_of_training_follows_from_the_step_times(step, seconds):
 
 
 def test_first_steps_have_the_lease_of_initialization():
-    """The first step compiles, allocates and connects: fifty times longer than the rest is ordinary."""
+    """The first step compiles, allocates and connects. It may take fifty times as long as the others."""
     assert LEASES.seconds("train", []) == 1800.0
     assert LEASES.seconds("train", [0.02] * 4) == 1800.0
     assert LEASES.seconds("train", [0.02] * 5) == 1.5

@@ -1,4 +1,4 @@
-"""The hub's page has the efficiency of a job with its baseline, or no series."""
+"""Tests of the efficiency of a job on the hub's page. An unknown efficiency has no series."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""A hardware metric is one line in the table of names, and every field of a sample has a metric."""
+"""Tests of hardware metrics. Every field of a sample has a metric or is listed as a field without one."""
 
 from dataclasses import fields, make_dataclass, replace
 
@@ -31,7 +31,7 @@ NO_METRIC = {
 }
 
 
-class Reading:
+class FieldRecorder:
     """A wrapper that records which fields of an object are read."""
 
     def __init__(self, item):
@@ -48,7 +48,7 @@ def read_by_metrics(kind):
     for spec in SPECS.values():
         for item in spec.subject.items(FULL_HOST) if spec.subject else ():
             if type(item) is kind:
-                reading = Reading(item)
+                reading = FieldRecorder(item)
                 spec.subject.label_values(reading)
                 spec.read(reading)
                 names |= reading.names
@@ -63,7 +63,7 @@ def test_every_field_of_a_sample_has_a_metric_or_is_listed(kind):
 
 
 def test_every_part_of_a_host_except_processes_has_metrics():
-    sample = Reading(FULL_HOST)
+    sample = FieldRecorder(FULL_HOST)
     for spec in SPECS.values():
         if spec.subject:
             [*spec.subject.items(sample)]

@@ -1,4 +1,4 @@
-"""Metric names and labels are those of the golden list."""
+"""Tests of the names and labels of metrics, against the golden list."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The /metrics pages pass promtool, and no unknown value is shown as zero.
+"""Tests of the /metrics pages of agent and hub. They pass promtool, and unknown values have no series.
 
 `tests/golden/agent_page.txt` is the whole page of the scripted scene. If it changes, review the difference, then write
 it again with `python -m tests.metrics.test_pages`.

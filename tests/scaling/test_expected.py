@@ -1,4 +1,4 @@
-"""The expected step is the recorded one, otherwise predicted from other sizes, otherwise unknown."""
+"""Tests of the expected step. It is recorded, otherwise predicted from other sizes, otherwise unknown."""
 
 from dataclasses import replace
 

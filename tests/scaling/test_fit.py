@@ -1,4 +1,4 @@
-"""A fit to the steps of a model returns the model; what the steps do not show is not invented."""
+"""Tests of the fit of a scaling model. It recovers the model from predicted steps, or is unknown."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""A step is predicted by the usual formulas; a link without a measurement makes it unknown."""
+"""Tests of predicted steps: collectives, self time, shared processors, imbalance, and links without a measurement."""
 
 import random
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Sizes are parsed and checked; a what-if with an impossible result makes a step unknown."""
+"""Tests of the table of predicted sizes, and of the options that list the sizes."""
 
 import pytest
 

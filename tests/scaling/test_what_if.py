@@ -1,4 +1,4 @@
-"""A what-if changes one part of the model and nothing else."""
+"""Tests of what-ifs. Each one changes the part of the model that it names."""
 
 import pytest
 

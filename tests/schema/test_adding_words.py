@@ -1,7 +1,7 @@
-"""A new phase, activity or operation in `zmon/schema/names.py` reaches the page, the step log and the account.
+"""Tests that a new phase, activity or operation reaches the agent's page, the step log and the hub's account.
 
-Each test runs in its own process, whose `names.py` has three more words; nothing else knows them. CONTRIBUTING.md lists
-what else a new word needs.
+Each test runs in its own process, whose `names.py` has three more words that are nowhere else in the code.
+CONTRIBUTING.md lists the other edits that a new word needs.
 """
 
 import subprocess

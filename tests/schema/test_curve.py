@@ -1,4 +1,4 @@
-"""The efficiency of a job against its curve: weak, strong, or unknown if no point compares."""
+"""Tests of the efficiency of a job by its scaling curve. It is unknown if no recorded point compares."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Evidence as JSON: a field that is not set is absent, None is null, and unknown keys are ignored."""
+"""Tests of evidence as JSON. Unset fields are absent, None is null, and unknown keys are ignored."""
 
 import msgspec
 

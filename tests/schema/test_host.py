@@ -1,4 +1,4 @@
-"""The increase of counters is known only if both values are known."""
+"""Tests of the increase of counters. It is known only if both values are known."""
 
 from zmon.schema.host import rise, risen
 

@@ -1,4 +1,4 @@
-"""A site sets thresholds by name; an unknown name or an invalid value is one line with its key."""
+"""Tests of thresholds that a site sets by name. Unknown names and invalid values are refused in one line."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Reading a log returns the written steps; damage costs the affected steps, is reported, and never invents a step."""
+"""Tests of reading a step log. Damage loses the affected steps, is reported, and never invents a step."""
 
 import math
 import random
@@ -42,7 +42,7 @@ def overwrite(path, offset, data):
     path.write_bytes(content)
 
 
-# -- what is there -----------------------------------------------------------------------------------------
+# -- content -----------------------------------------------------------------------------------------------
 
 
 def test_step_starts_in_unix_time_at_the_end_of_the_previous_step(tmp_path, root, monkeypatch):

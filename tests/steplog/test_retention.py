@@ -1,4 +1,4 @@
-"""The log is limited in size and age: the oldest segments go first, but none that a rank writes to."""
+"""Tests of the limits of the step log. The oldest segments are deleted first, but none that a rank writes to."""
 
 import os
 import shutil
@@ -45,7 +45,7 @@ def new_log(root, wall):
         log.close()
 
 
-def last_written(path, time):
+def set_modification_time(path, time):
     os.utime(path, (time, time))
 
 
@@ -54,7 +54,7 @@ def old_segment(root, job, age, wall, size=10):
     path = root / job / f"0-rank-0-{age:08x}.000000000001.steps"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(bytes(size))
-    last_written(path, wall.now - age)
+    set_modification_time(path, wall.now - age)
     return path
 
 
@@ -123,7 +123,7 @@ def test_segment_that_a_rank_writes_to_is_not_deleted(tmp_path, root, new_log, w
     box.steps(5)
     log.append(inodes(box))
     (own,) = segments(root)
-    last_written(own, wall.now - 1000)  # the rank has been in an evaluation since then
+    set_modification_time(own, wall.now - 1000)  # the rank has been in an evaluation since then
     others = [old_segment(root, "greedy", age, wall, 10 * SMALLEST_BYTES) for age in (1, 2)]
     wall.now += PRUNE_SECONDS + 1
     log.append(inodes(box))
@@ -156,7 +156,7 @@ def test_other_files_are_not_deleted(root, new_log, wall):
     old_segment(root, "job", 1000, wall)
     for name in ("job/notes.txt", "stray.steps"):
         (root / name).write_text("mine")
-        last_written(root / name, 0)
+        set_modification_time(root / name, 0)
     elsewhere = old_segment(root.parent / "elsewhere", "job", 1000, wall)
     (root / "link").symlink_to(elsewhere.parent)
     new_log(max_age_seconds=100).append({})

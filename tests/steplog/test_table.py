@@ -1,4 +1,4 @@
-"""The table has a row per rank and step; what did not run is 0, unknown is null, and few rows are in memory."""
+"""Tests of the exported table of steps. A phase or op that did not run is 0, and unknown values are null."""
 
 import io
 import json

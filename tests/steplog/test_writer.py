@@ -1,4 +1,4 @@
-"""Every step of a rank is on disk once, whatever happens to the rank, the agent or the disk."""
+"""Tests of writing the step log: ranks that end, restarts of the agent, and full disks."""
 
 import os
 import resource
@@ -35,7 +35,7 @@ def up_to(last):
     return list(range(1, last + 1))
 
 
-# -- the way through ---------------------------------------------------------------------------------------
+# -- steps -------------------------------------------------------------------------------------------------
 
 
 def test_steps_in_the_log_equal_those_in_the_box(tmp_path, root, log):
@@ -102,7 +102,7 @@ def test_damaged_boundary_in_the_ring_loses_its_step_and_the_next(tmp_path, root
     assert run.missing == 2
 
 
-# -- ranks come and go -------------------------------------------------------------------------------------
+# -- ranks and their boxes ---------------------------------------------------------------------------------
 
 
 def test_last_steps_of_a_rank_with_a_deleted_box_are_written(tmp_path, root, log):
@@ -154,7 +154,7 @@ def test_box_that_vanished_after_the_listing_is_no_error(tmp_path, root, log):
     assert steps_of(root) == [up_to(4)]
 
 
-# -- the agent comes and goes ------------------------------------------------------------------------------
+# -- restarts of the agent ---------------------------------------------------------------------------------
 
 
 def test_restarted_agent_writes_each_step_once(tmp_path, root):
@@ -200,8 +200,8 @@ def test_file_cut_off_by_a_kill_is_completed_by_the_next_agent(tmp_path, root):
 # -- the disk ----------------------------------------------------------------------------------------------
 
 
-class Full:
-    """Limits the size of all files: the kernel writes what fits and then refuses, like a full disk."""
+class FullDisk:
+    """A limit on the size of all files. Like on a full disk, the kernel writes what fits and refuses the rest."""
 
     def __init__(self, num_bytes):
         self._limit = num_bytes
@@ -223,7 +223,10 @@ def test_full_disk_is_reported_and_writing_continues_once_space_is_free(tmp_path
     content = path.read_bytes()
     box.steps(20)
     for _ in range(2):
-        with Full(len(content) + spare), pytest.raises(ZmonError, match=f"cannot write the step log {root}") as refused:
+        with (
+            FullDisk(len(content) + spare),
+            pytest.raises(ZmonError, match=f"cannot write the step log {root}") as refused,
+        ):
             log.append(inodes(box))
         assert "\n" not in str(refused.value)
         assert path.read_bytes() == content
@@ -235,7 +238,7 @@ def test_full_disk_leaves_no_partial_new_file(tmp_path, root, log):
     box = rank_box(tmp_path / "boxes")
     box.steps(20)
     for _ in range(3):
-        with Full(300), pytest.raises(ZmonError):
+        with FullDisk(300), pytest.raises(ZmonError):
             log.append(inodes(box))
         box.steps(5)
     assert segments(root) == []
@@ -262,7 +265,7 @@ def test_deleted_log_is_created_again(tmp_path, root, log):
     assert run.missing_before == 5
 
 
-def opened(path):
+def open_descriptors(path):
     """Return the descriptors of this process that refer to a file."""
     links = [link for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
     return [link for link in links if os.path.realpath(link) == str(path)]
@@ -271,6 +274,6 @@ def opened(path):
 def test_closed_log_leaves_no_box_open(tmp_path, root):
     box = rank_box(tmp_path / "boxes")
     box.steps(5)
-    before = len(opened(box.path))
+    before = len(open_descriptors(box.path))
     append_once(root, box)
-    assert len(opened(box.path)) == before
+    assert len(open_descriptors(box.path)) == before

@@ -1,4 +1,4 @@
-"""Replay of a step log: the detectors of the hub report what they would have reported of the job."""
+"""Tests of `zmon analyze`. It runs the detectors of the hub over a step log."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Step logs of other tools: existing columns are read, missing values stay unknown."""
+"""Tests of reading step logs of other tools. Missing values are unknown, and unusable rows are counted."""
 
 import json
 

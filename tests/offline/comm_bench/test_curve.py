@@ -1,4 +1,4 @@
-"""The fit recovers bandwidth and latency from durations; what was not timed is unknown."""
+"""Tests of the measured bandwidth curve: its fit, its output and its file."""
 
 from dataclasses import replace
 from io import StringIO
@@ -62,14 +62,14 @@ def test_bus_bandwidth_is_defined_as_in_nccl_tests():
     assert Timed("all_to_all", HOST, 4, 1 << 20, 0.001).bus_bytes_per_second == pytest.approx(0.75 * (1 << 20) / 0.001)
 
 
-def shown(measured):
+def render(measured):
     console = Console(file=StringIO(), width=80)
     console.print(report(measured))
     return console.file.getvalue()
 
 
 def test_output_has_each_group_and_the_fit():
-    text = shown(TWO_HOSTS)
+    text = render(TWO_HOSTS)
     assert "within a host, 4 ranks" in text
     assert "between hosts, 2 ranks" in text
     assert "all_to_all time bus bandwidth all_reduce time bus bandwidth" in " ".join(text.split())
@@ -79,7 +79,7 @@ def test_output_has_each_group_and_the_fit():
 
 def test_output_shows_untimed_sizes_as_unknown():
     incomplete = replace(TWO_HOSTS, timed=[t for t in TWO_HOSTS.timed if (t.op, t.num_bytes) != ("all_reduce", 1024)])
-    assert "unknown" in shown(incomplete)
+    assert "unknown" in render(incomplete)
 
 
 def test_written_file_is_read_back(tmp_path):

@@ -1,4 +1,4 @@
-"""A slowdown of 3 % is detected in correlated steps that drift; equal runs are alike."""
+"""Tests of the comparison of steps. A slowdown of 3 % is detected, and equal runs are alike."""
 
 from dataclasses import replace
 

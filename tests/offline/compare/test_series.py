@@ -1,4 +1,4 @@
-"""Columns of complete steps; what is missing or unknown becomes a caveat."""
+"""Tests of the columns of a run. Incomplete steps are left out, and missing data becomes a caveat."""
 
 from tests.offline.compare.runs import log
 from zmon.offline.compare import series

@@ -1,4 +1,4 @@
-"""Steps are read from a file, a directory or a job, in full or in part; every error is one line."""
+"""Tests of the sources of a comparison. Steps are read from a file, a directory or a job, in full or in part."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A point is the step time after the warm-up; its interval covers the differences between rounds."""
+"""Tests of the point of one size. Warm-up and pauses are left out; differences between rounds widen its interval."""
 
 from dataclasses import replace
 

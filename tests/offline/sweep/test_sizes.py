@@ -1,4 +1,4 @@
-"""A command has placeholders for its size, or is refused in one line."""
+"""Tests of the sizes of a sweep and of the command for each size."""
 
 import re
 
