@@ -35,7 +35,7 @@ def test_changed_lists_thresholds_that_differ_from_the_defaults():
 
 
 @pytest.mark.parametrize(
-    ("settings", "says"),
+    ("settings", "message"),
     [
         (
             {"stragler": {}},
@@ -65,10 +65,10 @@ def test_changed_lists_thresholds_that_differ_from_the_defaults():
         ([], "detectors: it is [], but it needs names with values"),
     ],
 )
-def test_invalid_setting_is_refused_in_one_line_with_its_dotted_key(settings, says):
+def test_invalid_setting_is_refused_in_one_line_with_its_dotted_key(settings, message):
     with pytest.raises(UsageError) as refused:
         detectors.configured(settings)
-    assert says in str(refused.value)
+    assert message in str(refused.value)
     assert "docs/thresholds.md" in str(refused.value)
     assert "\n" not in str(refused.value)
 

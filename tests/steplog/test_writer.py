@@ -127,7 +127,7 @@ def test_new_run_at_the_same_box_path_has_a_file_of_its_own(tmp_path, root, log)
     assert len(segments(root)) == 2
 
 
-def test_steps_of_a_rank_without_an_open_box_are_written(tmp_path, root):
+def test_steps_of_a_rank_that_died_without_an_agent_are_written(tmp_path, root):
     box = rank_box(tmp_path / "boxes")
     box.steps(8)
     append_once(root, box)

@@ -1,4 +1,4 @@
-"""Tests of the thresholds of a comparison. A change within the noise neither passes nor fails."""
+"""Tests of the thresholds of a comparison. Each one fails, passes, or is unknown because of noise."""
 
 import pytest
 
