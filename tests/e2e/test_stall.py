@@ -104,7 +104,7 @@ def test_finding_about_a_raising_rank_has_its_exception(
 
 
 @pytest.fixture(scope="module")
-def ended(
+def ended_jobs(
     request: pytest.FixtureRequest,
     stack: RunningStack,
     lifetimes: list[Lifetime],
@@ -113,7 +113,7 @@ def ended(
     """The ended jobs by ending: one finishes, and the owner ends the others by Ctrl-C and SIGTERM."""
     jobs = Jobs(stack, tmp_path_factory.mktemp("ended"), lifetimes)
     items = (item for item in request.session.items if item.path == request.path and isinstance(item, pytest.Function))
-    endings = [item.callspec.params["ending"] for item in items if "ended" in item.fixturenames]
+    endings = [item.callspec.params["ending"] for item in items if "ended_jobs" in item.fixturenames]
     by_ending = {
         ending: jobs.start(ending, (*TRAINER, "--steps", "60") if ending == "finished" else UNHURRIED, 2)
         for ending in endings
@@ -134,7 +134,7 @@ def ended(
 @pytest.mark.slow  # a drill finishes and another one is cancelled in every run
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_job_that_finishes_or_is_cancelled_has_no_finding(
-    stack: RunningStack, ended: dict[str, Job], ending: str
+    stack: RunningStack, ended_jobs: dict[str, Job], ending: str
 ) -> None:
-    assert stack.findings(ended[ending].job_id, active=False) == []
-    assert stack.webhook.alerts(ended[ending].job_id, "firing") == []
+    assert stack.findings(ended_jobs[ending].job_id, active=False) == []
+    assert stack.webhook.alerts(ended_jobs[ending].job_id, "firing") == []
